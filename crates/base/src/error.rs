@@ -1,0 +1,196 @@
+//! Errors that name the thing, the place and the remedy, and warnings as data.
+//!
+//! One error type serves all crates: a kind (which fixes the exit code), a message, an optional place in a file, and
+//! an optional remedy. Libraries return it; only the command line prints it.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The result type of every fallible schedlab function.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, in the classes that exit codes tell apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrorKind {
+    /// A check the user asked for did not hold (exit code 1).
+    CheckFailed,
+    /// The input is wrong (exit code 2).
+    Input,
+    /// This machine can't do that (exit code 3).
+    Machine,
+    /// A fault of schedlab itself (exit code 4).
+    Internal,
+}
+
+impl ErrorKind {
+    /// The process exit code of this class.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            ErrorKind::CheckFailed => 1,
+            ErrorKind::Input => 2,
+            ErrorKind::Machine => 3,
+            ErrorKind::Internal => 4,
+        }
+    }
+}
+
+/// Where in a file something stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Spot {
+    /// The file, as the user named it.
+    pub file: PathBuf,
+    /// Line from 1, column from 1, when known.
+    pub line_column: Option<(usize, usize)>,
+}
+
+impl Spot {
+    /// The place of byte `offset` of `text` in `file`.
+    pub fn at_offset(file: &Path, text: &str, offset: usize) -> Spot {
+        let before = &text.as_bytes()[..offset.min(text.len())];
+        let line = before.iter().filter(|b| **b == b'\n').count() + 1;
+        let start = before.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
+        let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
+        Spot { file: file.to_owned(), line_column: Some((line, column)) }
+    }
+    /// A file as a whole.
+    pub fn file(file: &Path) -> Spot {
+        Spot { file: file.to_owned(), line_column: None }
+    }
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        self.line_column.map_or(Ok(()), |(l, c)| write!(f, ":{l}:{c}"))
+    }
+}
+
+#[derive(Debug)]
+struct Detail {
+    kind: ErrorKind,
+    message: String,
+    spot: Option<Spot>,
+    help: Option<String>,
+}
+
+/// An error with its place and its remedy.
+#[derive(Debug)]
+pub struct Error(Box<Detail>);
+
+impl Error {
+    /// An error of a kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Box::new(Detail { kind, message: message.into(), spot: None, help: None }))
+    }
+    /// The input is wrong.
+    pub fn input(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Input, message)
+    }
+    /// This machine can't do that.
+    pub fn machine(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Machine, message)
+    }
+    /// A fault of schedlab itself.
+    pub fn internal(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Internal, message)
+    }
+    /// Reading or writing `path` failed: a missing or unreadable file is bad input, all else the machine's limit.
+    pub fn io(path: &Path, doing: &str, error: &std::io::Error) -> Error {
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind() {
+            Io::NotFound | Io::PermissionDenied | Io::IsADirectory | Io::InvalidData => ErrorKind::Input,
+            _ => ErrorKind::Machine,
+        };
+        Error::new(kind, format!("can't {doing} {}: {error}", path.display()))
+    }
+    /// `what` has no `name`; the nearest of `known` is offered.
+    pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+        let known: Vec<&str> = known.into_iter().collect();
+        let help = match crate::nearest::nearest(name, known.iter().copied()) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("known: {}", known.join(", ")),
+        };
+        Error::input(format!("unknown {what} '{name}'")).help(help)
+    }
+
+    /// The same error with a remedy.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Error {
+        self.0.help = Some(help.into());
+        self
+    }
+    /// The same error at a place, unless it has one already.
+    #[must_use]
+    pub fn at(mut self, spot: Spot) -> Error {
+        self.0.spot.get_or_insert(spot);
+        self
+    }
+    /// The same error with words before its message.
+    #[must_use]
+    pub fn context(mut self, words: impl fmt::Display) -> Error {
+        self.0.message = format!("{words}: {}", self.0.message);
+        self
+    }
+    /// The class of the error.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+    /// The message alone.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+    /// The place, when there is one.
+    pub fn spot(&self) -> Option<&Spot> {
+        self.0.spot.as_ref()
+    }
+    /// The remedy, when there is one.
+    pub fn remedy(&self) -> Option<&str> {
+        self.0.help.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(spot) = &self.0.spot {
+            write!(f, "{spot}: ")?;
+        }
+        write!(f, "{}", self.0.message)?;
+        self.0.help.as_ref().map_or(Ok(()), |h| write!(f, "\n  help: {h}"))
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Something the reader of a result must know; travels with the record and is printed beside the result.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Warning {
+    /// A stable dotted code ("samples.few", "host.steal").
+    pub code: String,
+    /// The sentence for people.
+    pub message: String,
+}
+
+impl Warning {
+    /// A warning with a stable code.
+    pub fn new(code: &str, message: impl Into<String>) -> Warning {
+        Warning { code: code.to_owned(), message: message.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_place_thing_and_remedy() {
+        let text = "a = 1\nkernal = 2\n";
+        let e = Error::unknown("key", "kernal", ["kernel", "machine"]).at(Spot::at_offset(
+            Path::new("x.toml"),
+            text,
+            text.find("kernal").unwrap(),
+        ));
+        assert_eq!(e.to_string(), "x.toml:2:1: unknown key 'kernal'\n  help: did you mean 'kernel'?");
+        assert_eq!(e.kind().exit_code(), 2);
+    }
+}

@@ -1,0 +1,62 @@
+//! The words every schedlab crate shares: time, ids, CPU sets, versions, errors, keyed random draws.
+//!
+//! Nothing here knows of scheduling. Units are in the names; all simulated time is integer nanoseconds.
+
+pub mod cpuset;
+pub mod error;
+pub mod nearest;
+pub mod random;
+pub mod time;
+pub mod version;
+
+pub use cpuset::CpuSet;
+pub use error::{Error, ErrorKind, Result, Spot, Warning};
+pub use random::Stream;
+pub use time::Ns;
+pub use version::Version;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The id as an array index.
+            #[inline]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl From<usize> for $name {
+            /// Ids come from arenas far smaller than 2^32 entries.
+            #[inline]
+            fn from(i: usize) -> Self {
+                $name(i as u32)
+            }
+        }
+    };
+}
+
+id!(
+    /// A logical CPU, numbered as the kernel numbers it.
+    CpuId
+);
+id!(
+    /// A task, by its place in the run's task table: workload tasks first, in the order they were declared.
+    TaskId
+);
+id!(
+    /// A task group (cgroup); 0 is the root group.
+    GroupId
+);
+
+impl std::fmt::Display for CpuId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cpu{}", self.0)
+    }
+}

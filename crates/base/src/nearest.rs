@@ -1,0 +1,44 @@
+//! The nearest valid name to one that is unknown, by edit distance.
+
+/// The candidate nearest to `name`, if one is near enough to be worth offering (a third of its length).
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    known
+        .into_iter()
+        .map(|k| (distance(&wanted, &k.to_lowercase()), k))
+        .filter(|(d, k)| *d <= 1 + wanted.len().max(k.len()) / 3)
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, k)| k)
+}
+
+/// Edits (insert, delete, replace, swap of neighbours) between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replace = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = replace.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn offers_a_near_name_and_keeps_silent_otherwise() {
+        let known = ["ILB_FAST", "ILB_UTIL", "SIS_UTIL"];
+        assert_eq!(nearest("ilb_fsat", known), Some("ILB_FAST"));
+        assert_eq!(nearest("SIS_UTL", known), Some("SIS_UTIL"));
+        assert_eq!(nearest("bananas", known), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! Kernel versions, compared as the eras of the scheduler are: "v4.5" < "v4.9" < "v6.5".
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A kernel release, as far as it decides mechanisms: v2.6.30, v4.5, v6.12.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Version {
+    /// First number.
+    pub major: u16,
+    /// Second number.
+    pub minor: u16,
+    /// Third number; 0 when absent. Only 2.6.x kernels differ by it.
+    pub patch: u16,
+}
+
+impl Version {
+    /// `v(major.minor)`.
+    pub const fn new(major: u16, minor: u16) -> Version {
+        Version { major, minor, patch: 0 }
+    }
+    /// `v2.6.patch`.
+    pub const fn v2_6(patch: u16) -> Version {
+        Version { major: 2, minor: 6, patch }
+    }
+    /// Reads "v4.5", "4.5", "v2.6.30", "6.18.44-fc" (what follows the numbers is ignored).
+    ///
+    /// # Errors
+    /// When the text does not start with at least two numbers.
+    pub fn parse(text: &str) -> Result<Version> {
+        let t = text.trim().trim_start_matches('v');
+        let end = t.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(t.len());
+        let mut n = t[..end].split('.').map(|p| p.parse::<u16>().ok());
+        match (n.next().flatten(), n.next().flatten()) {
+            (Some(major), Some(minor)) => {
+                Ok(Version { major, minor, patch: n.next().flatten().unwrap_or(0) })
+            }
+            _ => {
+                Err(Error::input(format!("'{text}' is not a kernel version"))
+                    .help("write it as v4.5 or v2.6.30"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = if self.patch == 0 {
+            format!("v{}.{}", self.major, self.minor)
+        } else {
+            format!("v{}.{}.{}", self.major, self.minor, self.patch)
+        };
+        f.pad(&text)
+    }
+}
+
+impl Serialize for Version {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> std::result::Result<Version, D::Error> {
+        let text = String::deserialize(d)?;
+        Version::parse(&text).map_err(|e| serde::de::Error::custom(e.message()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Version;
+
+    #[test]
+    fn eras_are_ordered() {
+        let v: Vec<Version> = ["v2.6.12", "2.6.30", "v3.4", "v4.5", "v4.13", "v6.5", "6.18.44-x"]
+            .iter()
+            .map(|t| Version::parse(t).unwrap())
+            .collect();
+        assert!(v.is_sorted());
+        assert_eq!(v[1].to_string(), "v2.6.30");
+        assert!(Version::parse("four").is_err());
+    }
+}

@@ -1,0 +1,146 @@
+//! What each step costs on a machine (facts, section 13). One table: name, default, range, source.
+
+use schedlab_base::Ns;
+use serde::{Deserialize, Serialize};
+
+/// A cost as the table has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostRow {
+    /// Field name, unit last.
+    pub name: &'static str,
+    /// Value when the machine's file has none.
+    pub default: u64,
+    /// Range that is plausible.
+    pub range: (u64, u64),
+    /// Where the value comes from.
+    pub source: &'static str,
+    /// What it is.
+    pub about: &'static str,
+}
+
+macro_rules! costs {
+    ($($(#[doc = $about:literal])+ $name:ident = $default:literal in $lo:literal .. $hi:literal, $source:literal;)*) => {
+        /// Costs of one machine, in the unit each name ends with.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Costs { $($(#[doc = $about])+ pub $name: u64,)* }
+
+        impl Default for Costs {
+            fn default() -> Costs { Costs { $($name: $default,)* } }
+        }
+
+        impl Costs {
+            /// Every cost: the single source of defaults, ranges, sources, docs and validation.
+            pub const TABLE: &'static [CostRow] = &[$(CostRow {
+                name: stringify!($name), default: $default, range: ($lo, $hi), source: $source, about: concat!($($about),+),
+            },)*];
+
+            /// The cost of that name.
+            pub fn get(&self, name: &str) -> Option<u64> {
+                match name { $(stringify!($name) => Some(self.$name),)* _ => None }
+            }
+            /// Sets the cost of that name; `false` when there is none.
+            pub fn set(&mut self, name: &str, value: u64) -> bool {
+                match name { $(stringify!($name) => { self.$name = value; true })* _ => false }
+            }
+        }
+    };
+}
+
+costs! {
+    /// Entering and leaving a system call.
+    syscall_ns = 150 in 50 .. 400, "estimate; a trivial syscall with mitigations";
+    /// futex wait beyond the syscall: hash, queue, state.
+    futex_wait_ns = 400 in 200 .. 800, "estimate, facts 13";
+    /// futex wake that finds a waiter, beyond choosing and queueing: hash, unqueue, task lock.
+    futex_wake_ns = 700 in 400 .. 1200, "facts 13: 1.5-3 us in all with choice and IPI";
+    /// futex wake that finds nobody.
+    futex_wake_empty_ns = 300 in 200 .. 400, "facts 13";
+    /// Starting a high-resolution timer (nanosleep, futex timeout).
+    timer_start_ns = 300 in 100 .. 600, "estimate";
+    /// Timer interrupt until the sleeper's wakeup starts.
+    timer_irq_ns = 1500 in 1000 .. 2000, "facts 13: hrtimer interrupt to wakeup";
+    /// schedule() and the switch from one task to another.
+    context_switch_ns = 1200 in 1000 .. 2000, "facts 13: thread switch by pipe test";
+    /// Switch from a task to idle, or from idle to a task (beside the idle exit).
+    idle_switch_ns = 700 in 500 .. 1000, "facts 13";
+    /// Sending a reschedule or wake-list IPI.
+    ipi_send_ns = 150 in 100 .. 300, "facts 13: flag write to ICR write";
+    /// IPI delivery within a package.
+    ipi_near_ns = 700 in 500 .. 1000, "facts 13";
+    /// IPI delivery to another package.
+    ipi_far_ns = 1500 in 1000 .. 2000, "facts 13";
+    /// Handling a reschedule IPI on the target.
+    ipi_irq_ns = 300 in 150 .. 600, "estimate";
+    /// Local enqueue and preemption test.
+    enqueue_ns = 250 in 100 .. 500, "estimate";
+    /// Taking a remote runqueue's lock and lines, same LLC.
+    rq_lock_near_ns = 200 in 80 .. 400, "estimate: three to four dirty lines";
+    /// Taking a remote runqueue's lock and lines, other package.
+    rq_lock_far_ns = 600 in 300 .. 1000, "estimate: three to four dirty lines by snoop";
+    /// The tick's handler, balancing excluded.
+    tick_ns = 2000 in 1000 .. 3000, "facts 13";
+    /// Reading a runqueue's idle state when the line is unchanged since this CPU last read it.
+    probe_hit_ns = 20 in 10 .. 30, "facts 13: 20-80 ns quiet";
+    /// The same when the line was dirtied by a CPU of the same LLC.
+    probe_miss_near_ns = 70 in 50 .. 120, "facts 6.10, 13: one to two lines";
+    /// The same from another LLC or package.
+    probe_miss_far_ns = 200 in 130 .. 400, "facts 6.10, 13";
+    /// Statistics of one CPU in a balance pass, lines unchanged.
+    visit_hit_ns = 30 in 20 .. 40, "facts 13: small quiet box";
+    /// The same, lines dirtied within the LLC.
+    visit_miss_near_ns = 90 in 65 .. 125, "facts 13: D001 cost check";
+    /// The same, dirtied in another LLC or package.
+    visit_miss_far_ns = 180 in 125 .. 300, "estimate: two lines by snoop";
+    /// update_blocked_averages before a newidle or periodic pass.
+    update_blocked_ns = 800 in 500 .. 2000, "facts 13";
+    /// Detaching and attaching one task between runqueues.
+    move_task_ns = 1500 in 1000 .. 2000, "facts 13";
+    /// Active balance: waking the stopper, its switch and push.
+    active_balance_ns = 10000 in 5000 .. 20000, "facts 13";
+    /// Choosing a task's slow path (fork, exec), per CPU visited, beside the visit.
+    fork_visit_ns = 30 in 20 .. 60, "estimate";
+    /// Creating a thread, seen from the parent.
+    fork_ns = 20000 in 10000 .. 60000, "estimate";
+    /// Leaving for good.
+    exit_ns = 10000 in 5000 .. 30000, "estimate";
+    /// Speed of a hardware thread whose sibling is busy, per cent of its speed alone.
+    smt_speed_pct = 62 in 50 .. 75, "estimate: two threads yield 1.2-1.3 of one";
+    /// Refilling 1 KB of a task's warm set from the shared LLC.
+    refill_near_ns_per_kb = 160 in 60 .. 480, "facts 13: 16 lines of 64 B at 4-30 ns";
+    /// Refilling 1 KB of a task's warm set from another LLC or node.
+    refill_far_ns_per_kb = 1600 in 600 .. 3200, "facts 12.6, 13: 16 lines at 40-200 ns";
+    /// Touching 1 KB of new data while running (how fast a set warms up).
+    warm_ns_per_kb = 2000 in 500 .. 8000, "estimate";
+}
+
+/// An idle state as the idle driver's table has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleState {
+    /// "C1", "C6", ...
+    pub name: String,
+    /// Time to wake up from it.
+    pub exit: Ns,
+    /// Shortest stay for which a governor chooses it.
+    pub residency: Ns,
+}
+
+/// A task source of the machine itself: arrivals at random, exponential gaps, exponential run times.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Background {
+    /// Task name ("kworker").
+    pub name: String,
+    /// One bound to each CPU, or one for the whole machine that goes where the scheduler puts it.
+    pub per_cpu: bool,
+    /// Mean time between arrivals.
+    pub every: Ns,
+    /// Mean run time of an arrival.
+    pub run: Ns,
+    /// Nice value.
+    #[serde(default)]
+    pub nice: i8,
+    /// Where the figures come from.
+    pub source: String,
+}
