@@ -1,1 +1,15 @@
-//! (being built)
+//! What can be said of a kernel: versions and their profiles, features, tunables, task policies, variants.
+//!
+//! Tables and validation only; behaviour is `sim`'s, and the live backends apply the same words to the real thing.
+
+pub mod feature;
+pub mod policy;
+pub mod profile;
+pub mod tunable;
+pub mod variant;
+
+pub use feature::{Feature, FeatureSet};
+pub use policy::{Attr, Policy};
+pub use profile::{Kernel, PROFILES, Profile};
+pub use tunable::Tunables;
+pub use variant::{Toggle, Variant};

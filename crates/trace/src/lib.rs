@@ -1,1 +1,48 @@
-//! (being built)
+//! What happened, event by event: one tracepoint-shaped model for the simulator, the live kernel and importers.
+//!
+//! The simulator emits these events as it goes; whoever wants them is a [`Sink`]. Only the `record` crate says what a
+//! slice, a wakeup delay or a migration is, so that every backend means the same. Times are nanoseconds since the run
+//! began; causally ordered events of one task never share an order problem, because a sink sees them in causal order.
+
+pub mod event;
+pub mod reason;
+
+pub use event::{Event, EventKind};
+pub use reason::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+
+use schedlab_base::{Ns, TaskId};
+
+/// Something that consumes what a run emits, in time order per CPU.
+pub trait Sink {
+    /// One event of the scheduler.
+    fn event(&mut self, event: &Event);
+    /// One value that a program recorded for one of its series (index as declared by the workload).
+    fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64);
+}
+
+/// Drops everything: for speed measurements.
+#[derive(Debug, Default)]
+pub struct Discard;
+
+impl Sink for Discard {
+    fn event(&mut self, _: &Event) {}
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
+}
+
+/// Keeps everything: for tests and for short traces.
+#[derive(Debug, Default)]
+pub struct Keep {
+    /// Events in the order they were emitted.
+    pub events: Vec<Event>,
+    /// Samples: time, task, series, value.
+    pub samples: Vec<(Ns, TaskId, u16, u64)>,
+}
+
+impl Sink for Keep {
+    fn event(&mut self, event: &Event) {
+        self.events.push(*event);
+    }
+    fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
+        self.samples.push((at, task, series, value));
+    }
+}

@@ -1,1 +1,18 @@
-//! (being built)
+//! What tasks do: programs, the operations they yield, and the benchmarks made of them.
+//!
+//! A [`Program`] is a small state machine. The simulator advances it in simulated time, the live agent runs the very
+//! same value on a thread; neither can tell a program which of the two it is. A [`Benchmark`] is one file under
+//! `bench/` and one row of [`BENCHMARKS`]: its parameters, and a pure function that builds its tasks.
+
+pub mod bench;
+pub mod build;
+pub mod op;
+pub mod param;
+pub mod rtapp;
+pub mod spec;
+
+pub use bench::BENCHMARKS;
+pub use build::{Builder, Built, SeriesDecl, TaskDecl};
+pub use op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
+pub use param::{Benchmark, Param, ParamKind, Params};
+pub use spec::Spec;

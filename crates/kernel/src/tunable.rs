@@ -1,0 +1,101 @@
+//! Tunables: numbers of a kernel that can be set. One row each; help, validation and JSON derive from the table.
+
+use schedlab_base::{Error, Result, Version};
+use serde::{Deserialize, Serialize};
+
+/// A tunable as the table has it.
+#[derive(Debug)]
+pub struct TunableRow {
+    /// Name, unit last.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Range accepted.
+    pub range: (u64, u64),
+}
+
+macro_rules! tunables {
+    ($($name:ident, $lo:literal ..= $hi:literal, $about:literal;)*) => {
+        /// The tunables of a kernel, before scaling by the number of CPUs.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+        pub struct Tunables { $(#[doc = $about] pub $name: u64,)* }
+
+        /// Every tunable.
+        pub const TUNABLES: &[TunableRow] = &[$(TunableRow { name: stringify!($name), about: $about, range: ($lo, $hi) },)*];
+
+        impl Tunables {
+            /// Sets the tunable of that name.
+            ///
+            /// # Errors
+            /// When there is none of that name or the value is out of its range.
+            pub fn set(&mut self, name: &str, value: u64) -> Result<()> {
+                let row = TUNABLES.iter().find(|r| r.name == name)
+                    .ok_or_else(|| Error::unknown("tunable", name, TUNABLES.iter().map(|r| r.name)))?;
+                if !(row.range.0..=row.range.1).contains(&value) {
+                    return Err(Error::input(format!("{name} = {value} is out of range"))
+                        .help(format!("it takes {} to {}", row.range.0, row.range.1)));
+                }
+                match name { $(stringify!($name) => self.$name = value,)* _ => {} }
+                Ok(())
+            }
+            /// The value of that name.
+            pub fn get(&self, name: &str) -> Option<u64> {
+                match name { $(stringify!($name) => Some(self.$name),)* _ => None }
+            }
+        }
+    };
+}
+
+tunables! {
+    hz, 24 ..= 10000, "ticks a second (CONFIG_HZ)";
+    sched_latency_ns, 100000 ..= 1000000000, "period in which every task of a short queue runs once";
+    min_granularity_ns, 10000 ..= 1000000000, "shortest slice a tick enforces";
+    wakeup_granularity_ns, 0 ..= 1000000000, "how far a waking task must be behind to preempt";
+    scale_by_cpus, 0 ..= 1, "1: the three above are multiplied by 1 + log2(CPUs), at most 8 CPUs counted";
+    migration_cost_ns, 0 ..= 1000000000, "a task that ran less long ago is cache hot; newidle gate";
+    nr_migrate, 1 ..= 1024, "tasks moved in one go by the balancer";
+    timer_slack_ns, 0 ..= 1000000000, "slack of sleeps and futex time-outs of ordinary tasks";
+    probe_batch, 0 ..= 4096, "CPUs a balance pass reads between re-reads of the world; 0: one group, 1: exact";
+}
+
+impl Tunables {
+    /// The defaults of a CFS kernel from 3.4 to 6.5, whose granularities are the same (kernels 3.x, 4.x and 6.1
+    /// sources). HZ is Kconfig's default, 250; distributions differ, so sweep it where ticks matter.
+    pub fn defaults(_version: Version) -> Tunables {
+        Tunables {
+            hz: 250,
+            sched_latency_ns: 6_000_000,
+            min_granularity_ns: 750_000,
+            wakeup_granularity_ns: 1_000_000,
+            scale_by_cpus: 1,
+            migration_cost_ns: 500_000,
+            nr_migrate: 32,
+            timer_slack_ns: 50_000,
+            probe_batch: 0,
+        }
+    }
+    /// The factor of the three granularities on a machine of `nr_cpus` (3.4 to 6.5: logarithmic, capped at 8 CPUs).
+    pub fn factor(&self, nr_cpus: usize) -> u64 {
+        if self.scale_by_cpus == 0 { 1 } else { 1 + u64::from(nr_cpus.clamp(1, 8).ilog2()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn granularities_scale_with_the_log_of_cpus_up_to_eight() {
+        let t = Tunables::defaults(Version::new(4, 5));
+        let latency: Vec<u64> =
+            [1, 2, 4, 8, 224].iter().map(|n| t.sched_latency_ns * t.factor(*n) / 1_000_000).collect();
+        assert_eq!(latency, [6, 12, 18, 24, 24]);
+    }
+
+    #[test]
+    fn refuses_unknown_names_and_absurd_values() {
+        let mut t = Tunables::defaults(Version::new(4, 5));
+        assert!(t.set("hzz", 1000).unwrap_err().to_string().contains("'hz'"));
+        assert!(t.set("hz", 0).is_err() && t.set("hz", 1000).is_ok() && t.hz == 1000);
+    }
+}

@@ -1,0 +1,43 @@
+//! The event: 32 bytes, Copy, named after the kernel's tracepoints where one exists.
+
+use crate::reason::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+use schedlab_base::{CpuId, Ns, TaskId};
+
+/// One thing that happened on one CPU at one time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// Nanoseconds since the run began.
+    pub at: Ns,
+    /// The CPU it happened on; for wakeups the waker's.
+    pub cpu: CpuId,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened. `None` for a task means the idle task. Each variant's line says what its fields mean.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EventKind {
+    /// sched_switch: `prev` left the CPU for `next`; `why` says what ended `prev`'s stay.
+    Switch { prev: Option<TaskId>, next: Option<TaskId>, why: SwitchReason },
+    /// sched_waking: somebody began to wake `task`; `waker` is `None` from interrupt context.
+    Waking { task: TaskId, waker: Option<TaskId> },
+    /// A CPU was chosen for a waking or new task. `probes` counts the CPUs whose idle state was read.
+    Placed { task: TaskId, target: CpuId, reason: PlaceReason, probes: u16 },
+    /// sched_wakeup (or sched_wakeup_new): `task` is on the runqueue of the event's CPU, now `nr_running` long.
+    Enqueued { task: TaskId, nr_running: u16, new: bool },
+    /// sched_migrate_task: the event's CPU is the destination.
+    Migrate { task: TaskId, from: CpuId, why: MoveReason },
+    /// A task exists from now on (task_newtask); `parent` is `None` for tasks present at the start.
+    Forked { task: TaskId, parent: Option<TaskId> },
+    /// A task is gone.
+    Exited { task: TaskId },
+    /// cpu_idle: the CPU halts in idle state `state` (index in the machine's table).
+    IdleEnter { state: u8 },
+    /// The CPU leaves idle; `exit_ns` was spent waking up.
+    IdleExit { exit_ns: u32 },
+    /// A balance pass over one domain ended; `moved` tasks came, it took `took_ns`, `visited` CPUs were read.
+    Balance { level: u8, trigger: BalanceTrigger, moved: u16, visited: u16, took_ns: u32 },
+}
+
+const _: () = assert!(std::mem::size_of::<Event>() <= 32);

@@ -1,0 +1,296 @@
+//! schbench as posted in 2016 (D000): message threads wake lists of workers; workers record how long they waited.
+//!
+//! Semantics that matter and are kept: the message thread takes one time stamp per wake list, and walks a last-in
+//! first-out list, so a worker's latency includes the serial wakes before it; the think time is spun on the wall
+//! clock, so a preempted worker does not make up lost time; the sleep between lists has fresh jitter below a quarter
+//! of it, the futex time-out a jitter drawn once per thread; a latency of zero microseconds is not recorded. `-m`
+//! works (in the posted source it is parsed and dropped; `-m 2` gives that reading). Times are ns, recorded whole.
+
+use crate::build::Builder;
+use crate::op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
+use crate::param::{Benchmark, Param, ParamKind, Params};
+use schedlab_base::{Ns, Result, Stream, TaskId};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+
+/// The table row.
+pub const SCHBENCH: Benchmark = Benchmark {
+    name: "schbench",
+    about: "message threads wake workers, workers record their wakeup latency (2016 form)",
+    params: PARAMS,
+    headline: &["schbench.latency.p50", "schbench.latency.p99", "schbench.latency.p99.9"],
+    load_param: "threads",
+    build,
+};
+
+const PARAMS: &[Param] = &[
+    Param {
+        name: "message_threads",
+        short: Some('m'),
+        kind: ParamKind::Count,
+        default: Some(2),
+        range: (1, 10_000),
+        about: "message threads, each with its own workers",
+    },
+    Param {
+        name: "threads",
+        short: Some('t'),
+        kind: ParamKind::Count,
+        default: Some(16),
+        range: (1, 10_000),
+        about: "workers per message thread",
+    },
+    Param {
+        name: "runtime",
+        short: Some('r'),
+        kind: ParamKind::Time("s"),
+        default: Some(30_000_000_000),
+        range: (1_000_000, 3_600_000_000_000),
+        about: "how long to run",
+    },
+    Param {
+        name: "sleeptime",
+        short: Some('s'),
+        kind: ParamKind::Time("us"),
+        default: Some(30_000_000),
+        range: (4_000, 60_000_000_000),
+        about: "sleep of a message thread between wake lists",
+    },
+    Param {
+        name: "cputime",
+        short: Some('c'),
+        kind: ParamKind::Time("us"),
+        default: Some(30_000_000),
+        range: (0, 60_000_000_000),
+        about: "think time a worker spins on the wall clock",
+    },
+    Param {
+        name: "warmup",
+        short: None,
+        kind: ParamKind::Time("s"),
+        default: Some(0),
+        range: (0, 3_600_000_000_000),
+        about: "beginning of the run that is not measured",
+    },
+];
+
+/// The state a futex word holds: a thread that may sleep, or one that was posted.
+const BLOCKED: u32 = 0;
+const POSTED: u32 = 1;
+/// The empty list; otherwise a cell holds a worker's number plus one.
+const NOBODY: u64 = 0;
+
+/// What a message thread shares with its workers.
+#[derive(Clone)]
+struct Hub {
+    word: WordId,
+    /// Head of the list of waiting workers, last poster first.
+    head: SlotId,
+}
+
+/// What a worker shares with its message thread.
+#[derive(Clone)]
+struct Seat {
+    word: WordId,
+    /// The worker below on the list.
+    next: SlotId,
+    /// When the wake list that holds this worker was begun, ns.
+    wake_time: SlotId,
+}
+
+fn build(params: &Params, b: &mut Builder) -> Result<()> {
+    let (hubs, workers) = (params.count("message_threads")?, params.count("threads")?);
+    let (sleep, think) = (params.time("sleeptime")?, params.time("cputime")?);
+    let latency = b.series("schbench.latency", "ns", "lower");
+    for h in 0..hubs {
+        let hub = Hub { word: b.word(), head: b.slot() };
+        let seats: Vec<Seat> =
+            (0..workers).map(|_| Seat { word: b.word(), next: b.slot(), wake_time: b.slot() }).collect();
+        let jitter = b.stream("schbench.jitter", h as u64);
+        let first_worker = TaskId(b.next_task().0 + 1);
+        let message = b.task(
+            format!("message-{h}"),
+            Box::new(Message::new(hub.clone(), seats.clone(), first_worker, sleep, jitter)),
+        )?;
+        b.edit(message).footprint_kb = 16;
+        for (w, seat) in seats.into_iter().enumerate() {
+            let worker = Worker {
+                hub: hub.clone(),
+                seat,
+                number: w as u64,
+                think,
+                latency,
+                loops,
+                state: WorkerState::Think,
+            };
+            let task = b.task(format!("worker-{h}-{w}"), Box::new(worker))?;
+            b.edit(task).spawned_by = Some(message);
+        }
+    }
+    b.lasts(params.time("runtime")?, params.time("warmup")?);
+    Ok(())
+}
+
+enum WorkerState {
+    /// About to spin.
+    Think,
+    /// Spun: get on the list and post the message thread.
+    Post,
+    /// Posted: wait for the wake.
+    Wait,
+    /// In the wait.
+    Waiting,
+}
+
+struct Worker {
+    hub: Hub,
+    seat: Seat,
+    number: u64,
+    think: Ns,
+    latency: SeriesId,
+    state: WorkerState,
+}
+
+impl Worker {
+    /// Pushes itself on the message thread's list (last in, first out).
+    fn enlist(&self, env: &mut dyn Env) {
+        env.word(self.seat.word).store(BLOCKED, SeqCst);
+        let head = env.slot(self.hub.head);
+        let mut top = head.load(Acquire);
+        loop {
+            env.slot(self.seat.next).store(top, Relaxed);
+            match head.compare_exchange(top, self.number + 1, SeqCst, Acquire) {
+                Ok(_) => return,
+                Err(seen) => top = seen,
+            }
+        }
+    }
+    /// Records how long the wake took, once it came.
+    fn woken(&self, env: &mut dyn Env) {
+        let wake_time = env.slot(self.seat.wake_time).load(SeqCst);
+        let latency = env.now().since(Ns(wake_time));
+        if latency.0 >= 1_000 {
+            env.record(self.latency, latency.0);
+        }
+    }
+}
+
+impl Program for Worker {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        loop {
+            match self.state {
+                WorkerState::Think => {
+                    self.state = WorkerState::Post;
+                    return Op::SpinTo { at: env.now().plus(self.think) };
+                }
+                WorkerState::Post => {
+                    self.enlist(env);
+                    self.state = WorkerState::Wait;
+                    // The post: only who finds the message thread blocked need wake it.
+                    if env.word(self.hub.word).swap(POSTED, SeqCst) == BLOCKED {
+                        return Op::Wake { word: self.hub.word, count: 1 };
+                    }
+                }
+                WorkerState::Wait => {
+                    self.state = WorkerState::Waiting;
+                    return Op::Wait { word: self.seat.word, value: BLOCKED, until: Ns::MAX };
+                }
+                WorkerState::Waiting if env.word(self.seat.word).load(SeqCst) == BLOCKED => {
+                    self.state = WorkerState::Wait; // woken by a signal or spuriously
+                }
+                WorkerState::Waiting => {
+                    self.woken(env);
+                    self.state = WorkerState::Think;
+                }
+            }
+        }
+    }
+}
+
+enum MessageState {
+    /// Starting worker number n.
+    Start(usize),
+    /// About to take the list.
+    Splice,
+    /// Waking the worker in the cell (number plus one).
+    Walk(u64),
+    /// List done: wait for a post.
+    Rest,
+    /// In the wait, or back from it.
+    Rested,
+}
+
+struct Message {
+    hub: Hub,
+    seats: Vec<Seat>,
+    first_worker: TaskId,
+    sleep: Ns,
+    /// Draw 0 is the futex time-out's jitter, draws 1.. the sleeps'.
+    jitter: Stream,
+    draws: u64,
+    state: MessageState,
+}
+
+impl Message {
+    fn new(hub: Hub, seats: Vec<Seat>, first_worker: TaskId, sleep: Ns, jitter: Stream) -> Message {
+        Message { hub, seats, first_worker, sleep, jitter, draws: 0, state: MessageState::Start(0) }
+    }
+    /// Uniform jitter below a quarter of the sleep, in whole microseconds as the original draws it.
+    fn jitter(&self, draw: u64) -> Ns {
+        Ns::us(self.jitter.below(draw, self.sleep.0 / 4_000))
+    }
+}
+
+impl Program for Message {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        loop {
+            match self.state {
+                MessageState::Start(n) if n < self.seats.len() => {
+                    self.state = MessageState::Start(n + 1);
+                    return Op::Spawn { task: TaskId(self.first_worker.0 + n as u32) };
+                }
+                MessageState::Start(_) => self.state = MessageState::Splice,
+                MessageState::Splice => {
+                    env.word(self.hub.word).store(BLOCKED, SeqCst);
+                    let list = env.slot(self.hub.head).swap(NOBODY, SeqCst);
+                    self.stamp(list, env);
+                    self.state = MessageState::Walk(list);
+                }
+                MessageState::Walk(NOBODY) => self.state = MessageState::Rest,
+                MessageState::Walk(cell) => {
+                    let seat = &self.seats[cell as usize - 1];
+                    // Read the link first: once posted, the worker may enlist again and reuse it.
+                    self.state = MessageState::Walk(env.slot(seat.next).load(SeqCst));
+                    if env.word(seat.word).swap(POSTED, SeqCst) == BLOCKED {
+                        return Op::Wake { word: seat.word, count: 1 };
+                    }
+                }
+                MessageState::Rest => {
+                    self.state = MessageState::Rested;
+                    let until = env.now().plus(self.sleep).plus(self.jitter(0));
+                    return Op::Wait { word: self.hub.word, value: BLOCKED, until };
+                }
+                MessageState::Rested => {
+                    debug_assert!(!matches!(env.outcome(), Outcome::Count(_)));
+                    self.state = MessageState::Splice;
+                    self.draws += 1;
+                    return Op::Sleep { length: self.sleep.plus(self.jitter(self.draws)) };
+                }
+            }
+        }
+    }
+}
+
+impl Message {
+    /// One time stamp for the whole list, stored to every worker on it.
+    fn stamp(&self, mut cell: u64, env: &mut dyn Env) {
+        if cell == NOBODY {
+            return;
+        }
+        let now = env.now();
+        while cell != NOBODY {
+            let seat = &self.seats[cell as usize - 1];
+            env.slot(seat.wake_time).store(now.0, SeqCst);
+            cell = env.slot(seat.next).load(SeqCst);
+        }
+    }
+}

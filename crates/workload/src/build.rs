@@ -1,0 +1,153 @@
+//! The builder: hands out ids for tasks, words, cells, series and CPU masks. Building is pure: same spec and seed, same
+//! result, in the simulator and in the live agent.
+
+use crate::op::{Program, SeriesId, SlotId, WordId};
+use schedlab_base::{CpuSet, Error, Ns, Result, Stream, TaskId};
+use schedlab_kernel::Attr;
+use serde::{Deserialize, Serialize};
+
+/// More tasks than any run can hold; a larger number is a slip of the pen, not a workload.
+pub const MAX_TASKS: usize = 100_000;
+
+/// A series of recorded values.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SeriesDecl {
+    /// Dotted metric name ("schbench.latency").
+    pub name: String,
+    /// Unit of the values ("ns").
+    pub unit: String,
+    /// "lower", "higher" or "neither" is better.
+    pub better: String,
+}
+
+/// A task of the workload.
+pub struct TaskDecl {
+    /// Name, at most 15 bytes are shown live.
+    pub name: String,
+    /// What it does.
+    pub program: Box<dyn Program>,
+    /// Scheduling attributes it starts with.
+    pub attr: Attr,
+    /// CPUs it may use; `None` for all.
+    pub affinity: Option<CpuSet>,
+    /// The task that starts it by `Op::Spawn`; `None`: it is there from the start.
+    pub spawned_by: Option<TaskId>,
+    /// Its warm working set, KB: what a move to another cache must refill.
+    pub footprint_kb: u32,
+}
+
+/// A workload, ready to run.
+pub struct Built {
+    /// Tasks by id.
+    pub tasks: Vec<TaskDecl>,
+    /// Number of futex words, all 0 at the start.
+    pub words: usize,
+    /// Number of cells, all 0 at the start.
+    pub slots: usize,
+    /// Series by id.
+    pub series: Vec<SeriesDecl>,
+    /// CPU masks that `Op::SetAffinity` names.
+    pub masks: Vec<CpuSet>,
+    /// How long the run lasts.
+    pub duration: Ns,
+    /// Values and events before this time are not measured.
+    pub warmup: Ns,
+}
+
+/// Collects a workload's parts.
+pub struct Builder {
+    built: Built,
+    stream: Stream,
+}
+
+/// Working set of a task that says nothing of it: half a small L2.
+pub const DEFAULT_FOOTPRINT_KB: u32 = 64;
+
+impl Builder {
+    /// A builder whose draws are keyed by `seed`.
+    pub fn new(seed: u64) -> Builder {
+        let built = Built {
+            tasks: Vec::new(),
+            words: 0,
+            slots: 0,
+            series: Vec::new(),
+            masks: Vec::new(),
+            duration: Ns::secs(1),
+            warmup: Ns::ZERO,
+        };
+        Builder { built, stream: Stream::new(seed).purpose("workload") }
+    }
+    /// Declares a task. Its id is its place in the order of declaration.
+    ///
+    /// # Errors
+    /// When the workload would have more than [`MAX_TASKS`] tasks.
+    pub fn task(&mut self, name: impl Into<String>, program: Box<dyn Program>) -> Result<TaskId> {
+        if self.built.tasks.len() >= MAX_TASKS {
+            return Err(Error::input(format!("more than {MAX_TASKS} tasks")).help("use fewer threads"));
+        }
+        self.built.tasks.push(TaskDecl {
+            name: name.into(),
+            program,
+            attr: Attr::default(),
+            affinity: None,
+            spawned_by: None,
+            footprint_kb: DEFAULT_FOOTPRINT_KB,
+        });
+        Ok(TaskId::from(self.built.tasks.len() - 1))
+    }
+    /// The id the next declared task will have.
+    pub fn next_task(&self) -> TaskId {
+        TaskId::from(self.built.tasks.len())
+    }
+    /// A declared task, to set its attributes.
+    pub fn edit(&mut self, task: TaskId) -> &mut TaskDecl {
+        &mut self.built.tasks[task.index()]
+    }
+    /// A futex word, 0 at the start.
+    pub fn word(&mut self) -> WordId {
+        self.built.words += 1;
+        WordId(self.built.words as u32 - 1)
+    }
+    /// A shared cell, 0 at the start.
+    pub fn slot(&mut self) -> SlotId {
+        self.built.slots += 1;
+        SlotId(self.built.slots as u32 - 1)
+    }
+    /// A series of values; the same name gives the same series.
+    pub fn series(&mut self, name: &str, unit: &str, better: &str) -> SeriesId {
+        let known = self.built.series.iter().position(|s| s.name == name);
+        let at = known.unwrap_or_else(|| {
+            self.built.series.push(SeriesDecl {
+                name: name.into(),
+                unit: unit.into(),
+                better: better.into(),
+            });
+            self.built.series.len() - 1
+        });
+        SeriesId(at as u32)
+    }
+    /// A CPU mask for `Op::SetAffinity`.
+    pub fn mask(&mut self, cpus: CpuSet) -> u32 {
+        self.built.masks.push(cpus);
+        self.built.masks.len() as u32 - 1
+    }
+    /// Draws for a purpose, keyed by it and by an ordinal path of the caller's (task path, never a global order).
+    pub fn stream(&self, purpose: &str, ordinal: u64) -> Stream {
+        self.stream.purpose(purpose).number(ordinal)
+    }
+    /// Sets how long the run lasts and how much of its beginning is not measured.
+    pub fn lasts(&mut self, duration: Ns, warmup: Ns) {
+        self.built.duration = duration;
+        self.built.warmup = warmup;
+    }
+    /// The finished workload.
+    ///
+    /// # Errors
+    /// When there is no task that starts by itself.
+    pub fn finish(self) -> Result<Built> {
+        if !self.built.tasks.iter().any(|t| t.spawned_by.is_none()) {
+            return Err(Error::input("the workload has no task that starts by itself"));
+        }
+        Ok(self.built)
+    }
+}

@@ -1,0 +1,130 @@
+//! Operations: what a program may ask of the machine, and what it is told afterwards.
+//!
+//! Times are absolute nanoseconds since the run began, or lengths where the name says so. A program is asked for its
+//! next operation when its task is on a CPU again, never at the moment of wakeup, so that what it reads (clock, words)
+//! is what a real thread would read there.
+
+use schedlab_base::{Ns, TaskId};
+use schedlab_kernel::Attr;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+macro_rules! small_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// The id as an array index.
+            pub const fn index(self) -> usize { self.0 as usize }
+        }
+    };
+}
+
+small_id!(
+    /// A futex word shared by the tasks of a workload.
+    WordId
+);
+small_id!(
+    /// A shared 64-bit cell that is no futex.
+    SlotId
+);
+small_id!(
+    /// A series of values that a workload records.
+    SeriesId
+);
+
+/// One operation. Small and `Copy`; ids refer to what the builder handed out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// Compute: `work` nanoseconds of a CPU at full speed. Takes longer beside a busy sibling or when preempted.
+    Run {
+        /// CPU time at full speed.
+        work: Ns,
+    },
+    /// Spin until the wall clock reads `at` or later; being preempted does not lengthen it.
+    SpinTo {
+        /// Absolute time.
+        at: Ns,
+    },
+    /// Sleep for a length of time (nanosleep); ordinary tasks get the kernel's timer slack on top.
+    Sleep {
+        /// Length.
+        length: Ns,
+    },
+    /// Sleep to an absolute time (clock_nanosleep TIMER_ABSTIME); returns at once when it is past.
+    SleepTo {
+        /// Absolute time.
+        at: Ns,
+    },
+    /// futex wait: sleep while `word` holds `value`, until woken or until the absolute time `until`.
+    Wait {
+        /// The word.
+        word: WordId,
+        /// The value that makes it wait.
+        value: u32,
+        /// Absolute time-out; [`Ns::MAX`] for none.
+        until: Ns,
+    },
+    /// futex wake: wake up to `count` waiters of `word`, oldest first. `Outcome::Count` tells how many.
+    Wake {
+        /// The word.
+        word: WordId,
+        /// At most so many.
+        count: u32,
+    },
+    /// sched_yield.
+    Yield,
+    /// Start a task that was declared as spawned by this one.
+    Spawn {
+        /// The task.
+        task: TaskId,
+    },
+    /// Change this task's scheduling attributes.
+    SetAttr {
+        /// New attributes.
+        attr: Attr,
+    },
+    /// Change this task's allowed CPUs to mask number `mask` of the workload ([`crate::Built::masks`]).
+    SetAffinity {
+        /// Mask number.
+        mask: u32,
+    },
+    /// Leave for good.
+    Exit,
+}
+
+const _: () = assert!(std::mem::size_of::<Op>() <= 24);
+
+/// What became of the last operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Outcome {
+    /// It was done (also: a wait was ended by a wake). The value before the first operation, too.
+    #[default]
+    Done,
+    /// How many tasks a wake woke.
+    Count(u32),
+    /// A wait ended by its time-out.
+    TimedOut,
+    /// A wait found another value in the word and did not sleep.
+    WouldNotWait,
+}
+
+/// What a program may look at while it decides. Implemented by the simulator and by the live agent.
+pub trait Env {
+    /// The wall clock, ns since the run began. Live this is a clock read, so ask only when needed.
+    fn now(&mut self) -> Ns;
+    /// What became of the last operation.
+    fn outcome(&self) -> Outcome;
+    /// A shared futex word.
+    fn word(&self, id: WordId) -> &AtomicU32;
+    /// A shared cell.
+    fn slot(&self, id: SlotId) -> &AtomicU64;
+    /// Records one value of a series, in the series' unit.
+    fn record(&mut self, series: SeriesId, value: u64);
+}
+
+/// What a task does.
+pub trait Program: Send {
+    /// The next operation; `env.outcome()` tells what became of the last one.
+    fn next(&mut self, env: &mut dyn Env) -> Op;
+}
