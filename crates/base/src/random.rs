@@ -55,7 +55,7 @@ impl Stream {
         let (k, m) = (u.leading_zeros() as u64, u << u.leading_zeros());
         let (slot, rest) = ((m >> 57) as usize & 63, (m >> 41) & 0xffff);
         let (a, b) = (NEG_LN_Q16[slot] as u64, NEG_LN_Q16[slot + 1] as u64);
-        let neg_ln_q16 = k * 45_426 + a - ((a - b) * rest >> 16);
+        let neg_ln_q16 = k * 45_426 + a - (((a - b) * rest) >> 16);
         ((mean as u128 * neg_ln_q16 as u128) >> 16) as u64
     }
 }

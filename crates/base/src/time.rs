@@ -115,7 +115,7 @@ impl fmt::Display for Ns {
             _ => ("s", 1_000_000_000),
         };
         let v = self.0 as f64 / scale as f64;
-        let text = if self.0 % scale == 0 || v >= 1000.0 {
+        let text = if self.0.is_multiple_of(scale) || v >= 1000.0 {
             format!("{v:.0}")
         } else if v >= 100.0 {
             format!("{v:.1}")

@@ -119,7 +119,6 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
                 number: w as u64,
                 think,
                 latency,
-                loops,
                 state: WorkerState::Think,
             };
             let task = b.task(format!("worker-{h}-{w}"), Box::new(worker))?;
