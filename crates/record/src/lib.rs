@@ -1,1 +1,66 @@
-//! (being built)
+//! What was measured: the record of a run, the one analyser of events, the metric table, run folders.
+//!
+//! Only this crate says what a slice, a wakeup delay, a migration is, so that all backends and importers mean the same.
+
+pub mod analyse;
+pub mod environment;
+pub mod metric;
+pub mod series;
+pub mod store;
+pub mod wait;
+
+pub use analyse::{Analyser, Observed, TaskName};
+pub use metric::{Better, METRICS, Metric, Value};
+pub use series::Series;
+pub use store::{RunDir, Store};
+pub use wait::{Wait, WaitCause};
+
+use schedlab_base::{Ns, Warning};
+use schedlab_kernel::{Kernel, Variant};
+use schedlab_machine::Machine;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The schema of records on disk.
+pub const RECORD_SCHEMA: &str = "schedlab/record/1";
+/// Version of the simulator's model: raised whenever a change can alter simulated results.
+pub const MODEL: u32 = 1;
+
+/// All that was seen in one run. Maps are ordered, so that the same run gives the same bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`RECORD_SCHEMA`].
+    pub schema: String,
+    /// [`MODEL`].
+    pub model: u32,
+    /// "sim", "host" or "vm".
+    pub backend: String,
+    /// The machine, whole.
+    pub machine: Machine,
+    /// The kernel's name: profile ("v4.5") or release string.
+    pub kernel: String,
+    /// What was simulated; `None` on live kernels.
+    pub resolved: Option<Kernel>,
+    /// The variant as the experiment states it.
+    pub variant: Variant,
+    /// The workload's name.
+    pub workload: String,
+    /// The workload as plain data (`workload::Spec`).
+    pub spec: serde_json::Value,
+    /// The load's name in tables ("2x24").
+    pub load: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Measured time.
+    pub duration: Ns,
+    /// Recorded and observed series by dotted name ("schbench.latency", "wakeup_delay", "slice").
+    pub series: BTreeMap<String, Series>,
+    /// Counts and sums by dotted name ("migrations", "placement.idle_core", "work" in ns).
+    pub counters: BTreeMap<String, u64>,
+    /// The longest waits, longest first, with what is known of each.
+    pub waits: Vec<Wait>,
+    /// Where and how the run was made: sorted key and value.
+    pub environment: BTreeMap<String, String>,
+    /// What the reader must know.
+    pub warnings: Vec<Warning>,
+}
