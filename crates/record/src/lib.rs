@@ -13,7 +13,7 @@ pub use analyse::{Analyser, Observed, TaskName};
 pub use metric::{Better, METRICS, Metric, Value};
 pub use series::Series;
 pub use store::{RunDir, Store};
-pub use wait::{Wait, WaitCause};
+pub use wait::{Occupant, Wait, WaitCause};
 
 use schedlab_base::{Ns, Warning};
 use schedlab_kernel::{Kernel, Variant};

@@ -1,1 +1,229 @@
-//! (being built)
+//! A series: every value a run saw of one thing, as exact count, min, max and sum, and a histogram for the rest.
+//!
+//! Values are integers in the series' unit (nanoseconds for times). The histogram is the HDR layout with three
+//! significant digits: below 2048 a value is exact, above it is known to one part in 2000. Percentiles are nearest-rank.
+//! Nothing here is stored as a float, so that a record read back equals the one that was written.
+
+use crate::metric::{Better, Value};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer as HistReader, Serializer as HistWriter, V2Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Significant decimal digits of the histograms.
+const DIGITS: u8 = 3;
+/// A percentile above the median needs this many samples beyond it to mean anything (DESIGN.md, rule 4).
+pub const MIN_TAIL_SAMPLES: u64 = 10;
+
+/// All values of one thing in one run.
+#[derive(Clone, Debug)]
+pub struct Series {
+    unit: String,
+    better: Better,
+    sum: u128,
+    /// Exact smallest and largest value; meaningless while the histogram is empty.
+    range: (u64, u64),
+    hist: Histogram<u64>,
+}
+
+impl Series {
+    /// An empty series of values in `unit` ("ns"; "" for plain counts).
+    pub fn new(unit: &str, better: Better) -> Series {
+        let hist = Histogram::new(DIGITS).expect("three digits are within what the histogram allows");
+        Series { unit: unit.to_owned(), better, sum: 0, range: (u64::MAX, 0), hist }
+    }
+    /// Unit of the values.
+    pub fn unit(&self) -> &str {
+        &self.unit
+    }
+    /// Which direction is good.
+    pub fn better(&self) -> Better {
+        self.better
+    }
+
+    /// Adds one value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.record_n(value, 1);
+    }
+    /// Adds a value `n` times.
+    #[inline]
+    pub fn record_n(&mut self, value: u64, n: u64) {
+        if n == 0 {
+            return;
+        }
+        self.range = (self.range.0.min(value), self.range.1.max(value));
+        self.sum += u128::from(value) * u128::from(n);
+        // Growing fails only where the address space is too small; the value then counts in the topmost bucket.
+        if self.hist.record_n(value, n).is_err() {
+            self.hist.saturating_record_n(value, n);
+        }
+    }
+    /// Adds all values of another series of the same thing.
+    pub fn merge(&mut self, other: &Series) {
+        if other.count() == 0 {
+            return;
+        }
+        self.range = (self.range.0.min(other.range.0), self.range.1.max(other.range.1));
+        self.sum += other.sum;
+        for step in other.hist.iter_recorded() {
+            let (value, n) = (step.value_iterated_to(), step.count_at_value());
+            if self.hist.record_n(value, n).is_err() {
+                self.hist.saturating_record_n(value, n);
+            }
+        }
+    }
+
+    /// How many values.
+    pub fn count(&self) -> u64 {
+        self.hist.len()
+    }
+    /// The exact sum.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+    /// The exact smallest value.
+    pub fn min(&self) -> Option<u64> {
+        (self.count() > 0).then_some(self.range.0)
+    }
+    /// The exact largest value.
+    pub fn max(&self) -> Option<u64> {
+        (self.count() > 0).then_some(self.range.1)
+    }
+    /// The exact mean.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.sum as f64 / self.count() as f64)
+    }
+    /// The value at percentile `p` (0 to 100): nearest rank, midpoint of its bucket, within min and max.
+    ///
+    /// Missing, with the reason, when there are no values, or when `p` is above 50 and fewer than
+    /// [`MIN_TAIL_SAMPLES`] samples lie beyond it.
+    pub fn percentile(&self, p: f64) -> Value {
+        if self.count() == 0 {
+            return Value::Missing("no samples".to_owned());
+        }
+        let above = self.tail_samples_above(p);
+        if p > 50.0 && above < MIN_TAIL_SAMPLES {
+            let n = self.count();
+            return Value::Missing(format!(
+                "{n} samples leave {above} above p{p}; {MIN_TAIL_SAMPLES} are needed"
+            ));
+        }
+        Value::Number(self.rank_value(self.rank(p)) as f64)
+    }
+    /// How many values rank above percentile `p`.
+    pub fn tail_samples_above(&self, p: f64) -> u64 {
+        self.count() - self.rank(p)
+    }
+    /// How many values are larger than `cut`, to the histogram's resolution.
+    pub fn count_above(&self, cut: u64) -> u64 {
+        self.values().filter(|(v, _)| *v > cut).map(|(_, n)| n).sum()
+    }
+    /// Values in ascending order with how often each was seen: the midpoint of each bucket, within min and max.
+    pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.hist.iter_recorded().map(|step| (self.shown(step.value_iterated_to()), step.count_at_value()))
+    }
+
+    /// Rank of percentile `p`, from 1 to count (0 when empty). Thousandths of a per cent, so that 99.9 % of 1000 is 999.
+    fn rank(&self, p: f64) -> u64 {
+        let milli = (p.clamp(0.0, 100.0) * 1000.0).round() as u128;
+        let rank = (milli * u128::from(self.count())).div_ceil(100_000);
+        (rank as u64).clamp(self.count().min(1), self.count())
+    }
+    fn rank_value(&self, rank: u64) -> u64 {
+        let mut seen = 0;
+        for (value, n) in self.values() {
+            seen += n;
+            if seen >= rank {
+                return value;
+            }
+        }
+        self.range.1
+    }
+    fn shown(&self, bucket: u64) -> u64 {
+        self.hist.median_equivalent(bucket).clamp(self.range.0, self.range.1)
+    }
+    fn encode(&self) -> Result<String, String> {
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&self.hist, &mut bytes).map_err(|e| e.to_string())?;
+        Ok(STANDARD.encode(bytes))
+    }
+}
+
+impl PartialEq for Series {
+    /// Same values; how far the histograms happen to have grown does not matter.
+    fn eq(&self, other: &Series) -> bool {
+        (&self.unit, self.better, self.sum, self.min(), self.max())
+            == (&other.unit, other.better, other.sum, other.min(), other.max())
+            && self.values().eq(other.values())
+    }
+}
+
+/// A series as JSON has it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    unit: String,
+    better: Better,
+    count: u64,
+    min: Option<u64>,
+    max: Option<u64>,
+    sum: Sum,
+    /// Base64 of the HDR histogram's V2 encoding, not deflated.
+    hist: String,
+}
+
+/// A JSON integer while it fits 64 bits, decimal text beyond: readers of JSON lose digits there.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Sum {
+    Number(u64),
+    Text(String),
+}
+
+impl Serialize for Series {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let sum = u64::try_from(self.sum).map_or_else(|_| Sum::Text(self.sum.to_string()), Sum::Number);
+        let hist = self.encode().map_err(serde::ser::Error::custom)?;
+        let unit = self.unit.clone();
+        let wire = Wire {
+            unit,
+            better: self.better,
+            count: self.count(),
+            min: self.min(),
+            max: self.max(),
+            sum,
+            hist,
+        };
+        wire.serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for Series {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Series, D::Error> {
+        Series::from_wire(Wire::deserialize(d)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Series {
+    fn from_wire(wire: Wire) -> Result<Series, String> {
+        let bytes = STANDARD.decode(&wire.hist).map_err(|e| format!("histogram is not base64: {e}"))?;
+        let mut hist: Histogram<u64> = HistReader::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|e| format!("histogram can't be read: {e}"))?;
+        hist.auto(true);
+        let sum = match wire.sum {
+            Sum::Number(n) => u128::from(n),
+            Sum::Text(t) => t.parse().map_err(|_| format!("'{t}' is not a sum"))?,
+        };
+        if hist.len() != wire.count || (wire.count > 0) != (wire.min.is_some() && wire.max.is_some()) {
+            return Err("the histogram and its count, min and max do not agree".to_owned());
+        }
+        let range = (wire.min.unwrap_or(u64::MAX), wire.max.unwrap_or(0));
+        if wire.count > 0 && range.0 > range.1 {
+            return Err("min is larger than max".to_owned());
+        }
+        Ok(Series { unit: wire.unit, better: wire.better, sum, range, hist })
+    }
+}
