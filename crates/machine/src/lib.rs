@@ -1,17 +1,36 @@
 //! What the hardware is: topology, the sched domains and groups a kernel derives from it, and what each step costs.
 //!
 //! A machine comes from a preset (`machines/*.toml`, compiled in), from a file of the same form, from a size of no make
-//! (`smp-N`, `smt-N`), or from this host's sysfs (`host`). Domains are derived per kernel era (facts, section 5).
+//! (`smp-N`, `smt-N`), or from this host's sysfs (`host`). Domains are derived per kernel era (v2.6.12 to v6.x).
 
 pub mod costs;
 pub mod domains;
+mod file;
+mod presets;
+mod reader;
+pub mod shape;
+mod show;
+pub mod sysfs;
 pub mod topology;
 
 pub use costs::{Background, Costs, IdleState};
 pub use domains::{Domain, DomainParams, Domains, Group, Level};
+pub use show::{Shown, show};
 pub use topology::{Cpu, Distance, Topology};
 
+use schedlab_base::CpuId;
 use serde::{Deserialize, Serialize};
+
+/// Where a figure of a machine comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostNote {
+    /// What it is about: a cost by its name, "idle.C6", or "topology".
+    pub name: String,
+    /// Lowest and highest plausible value, in the cost's unit.
+    pub range: Option<(u64, u64)>,
+    /// Document, driver table, measurement; or that it is an estimate.
+    pub source: String,
+}
 
 /// A machine: what a simulation runs on, or what a live run ran on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,4 +47,30 @@ pub struct Machine {
     pub idle_states: Vec<IdleState>,
     /// Tasks the machine runs by itself (kworkers and the like).
     pub background: Vec<Background>,
+    /// Sources of what differs from [`Costs::TABLE`], of the idle states, and of the topology.
+    #[serde(default)]
+    pub provenance: Vec<CostNote>,
+    /// The kernel's number of each CPU, where CPUs of a host were renumbered to close gaps; empty when the same.
+    #[serde(default)]
+    pub os_cpu: Vec<u32>,
+}
+
+impl Machine {
+    /// The kernel's number of a CPU on the host it was read from.
+    pub fn os_cpu(&self, cpu: CpuId) -> u32 {
+        self.os_cpu.get(cpu.index()).copied().unwrap_or(cpu.0)
+    }
+
+    /// Range and source of a figure: the machine's own, else the cost table's, else none ("not stated").
+    pub fn note(&self, name: &str) -> CostNote {
+        if let Some(own) = self.provenance.iter().find(|n| n.name == name) {
+            return own.clone();
+        }
+        let row = Costs::TABLE.iter().find(|row| row.name == name);
+        CostNote {
+            name: name.into(),
+            range: row.map(|r| r.range),
+            source: row.map_or("not stated", |r| r.source).into(),
+        }
+    }
 }

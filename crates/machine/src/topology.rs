@@ -1,7 +1,8 @@
 //! Threads, cores, clusters, LLCs and NUMA nodes, numbered as the kernel numbers them.
 
-use schedlab_base::{CpuId, CpuSet};
+use schedlab_base::{CpuId, CpuSet, Error, Result, cpuset::MAX_CPUS};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One logical CPU and the units it belongs to; unit ids are machine-wide and dense from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,16 @@ pub struct Topology {
     pub cpus: Vec<Cpu>,
     /// Node distances as ACPI's SLIT has them: 10 is local.
     pub node_distance: Vec<Vec<u32>>,
+    /// Beyond this node distance, domains lose exec, fork and affine-wakeup balancing: 30, and 32 on AMD since 5.4.
+    #[serde(default = "default_reclaim_distance")]
+    pub reclaim_distance: u32,
+}
+
+/// `RECLAIM_DISTANCE`, as x86 has it.
+pub const RECLAIM_DISTANCE: u32 = 30;
+
+fn default_reclaim_distance() -> u32 {
+    RECLAIM_DISTANCE
 }
 
 impl Topology {
@@ -67,6 +78,54 @@ impl Topology {
     pub fn llc_mask(&self, cpu: CpuId) -> CpuSet {
         self.alike(cpu, |a, b| a.llc == b.llc)
     }
+    /// CPUs of a NUMA node.
+    pub fn node_mask(&self, node: u32) -> CpuSet {
+        (0..self.nr_cpus()).map(CpuId::from).filter(|c| self.cpu(*c).node == node).collect()
+    }
+
+    /// Checks what every user of a topology relies on: 1 to 4096 CPUs; units that nest (core in cluster in LLC in
+    /// node and package); a square, symmetric distance table, 10 on the diagonal and more elsewhere.
+    ///
+    /// # Errors
+    /// Says which of these does not hold.
+    pub fn check(&self) -> Result<()> {
+        let n = self.nr_cpus();
+        if n == 0 || n > MAX_CPUS as usize {
+            return Err(Error::input(format!("{n} CPUs: a machine has 1 to {MAX_CPUS}")));
+        }
+        let nodes = self.cpus.iter().map(|c| c.node as usize + 1).max().unwrap_or(0);
+        if nodes != self.node_distance.len() {
+            return Err(Error::input(format!(
+                "{nodes} nodes, but distances for {}",
+                self.node_distance.len()
+            )));
+        }
+        check_distances(&self.node_distance).map_err(|(_, message)| Error::input(message))?;
+        self.check_nesting("core", |c| c.core, "cluster", |c| c.cluster)?;
+        self.check_nesting("cluster", |c| c.cluster, "LLC", |c| c.llc)?;
+        self.check_nesting("LLC", |c| c.llc, "node", |c| c.node)?;
+        self.check_nesting("LLC", |c| c.llc, "package", |c| c.package)
+    }
+
+    /// No unit of the kind `inner` lies in two of the kind `outer`.
+    fn check_nesting(
+        &self,
+        inner_name: &str,
+        inner: fn(&Cpu) -> u32,
+        outer_name: &str,
+        outer: fn(&Cpu) -> u32,
+    ) -> Result<()> {
+        let mut home: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
+        for (cpu, row) in self.cpus.iter().enumerate() {
+            let (first, lies_in) = *home.entry(inner(row)).or_insert((cpu, outer(row)));
+            if lies_in != outer(row) {
+                let what = format!("cpu{first} and cpu{cpu} share a {inner_name} but not a {outer_name}");
+                return Err(Error::input(what));
+            }
+        }
+        Ok(())
+    }
+
     /// Distance class of two CPUs.
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
         let (x, y) = (self.cpu(a), self.cpu(b));
@@ -82,4 +141,29 @@ impl Topology {
             Distance::Remote
         }
     }
+}
+
+/// Checks a SLIT table; the error names the place in it (row, column) where there is one.
+pub(crate) fn check_distances(
+    rows: &[Vec<u32>],
+) -> std::result::Result<(), (Option<(usize, usize)>, String)> {
+    for (a, row) in rows.iter().enumerate() {
+        if row.len() != rows.len() {
+            let what = format!("row {a} of the distances has {} entries, not {}", row.len(), rows.len());
+            return Err((None, what));
+        }
+        for (b, &d) in row.iter().enumerate() {
+            let what = match (a == b, d) {
+                (true, 10) => continue,
+                (true, _) => format!("node {a} is {d} from itself, not 10"),
+                (false, 11..=254) if rows[b].get(a) == Some(&d) => continue,
+                (false, 11..=254) => {
+                    format!("distances are not symmetric: node {a} to {b} is {d}, but back it is not")
+                }
+                (false, _) => format!("node {a} to {b} is {d}; distances of two nodes are 11 to 254"),
+            };
+            return Err((Some((a, b)), what));
+        }
+    }
+    Ok(())
 }

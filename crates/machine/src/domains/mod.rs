@@ -1,6 +1,18 @@
 //! Sched domains and groups, derived from a topology as a kernel of a given version derives them.
+//!
+//! Mirrors `build_sched_domains` and `cpu_attach_domain` of x86 kernels 2.6.12 to 6.x: levels are stacked until one
+//! spans the machine, degenerate ones (same span as the child's, or one CPU) are dropped, and what is left is numbered
+//! `domain0`, `domain1`, ... as schedstat does. Domains of one CPU nest; the local group is first in every ring; the
+//! groups of a domain cover exactly its span.
+
+mod groups;
+mod levels;
+mod params;
 
 use crate::Topology;
+use crate::topology::RECLAIM_DISTANCE;
+use groups::Groups;
+use levels::Spans;
 use schedlab_base::{CpuId, CpuSet, Version};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +31,7 @@ pub enum Level {
     Numa(u32),
 }
 
-/// Balancing parameters and flags of a domain, by kernel era (facts, section 5.3).
+/// Balancing parameters and flags of a domain, by kernel era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainParams {
     /// Shortest balance interval, ms.
@@ -52,6 +64,10 @@ pub struct DomainParams {
     pub balance_exec: bool,
     /// SD_WAKE_AFFINE.
     pub wake_affine: bool,
+    /// SD_WAKE_BALANCE: passive balancing at wakeup (before 2.6.32).
+    pub wake_balance: bool,
+    /// SD_WAKE_IDLE: `wake_idle` looks for an idle CPU here (2.6.12, SMT).
+    pub wake_idle: bool,
     /// SD_SHARE_CPUCAPACITY (SD_SHARE_CPUPOWER before 3.17).
     pub share_capacity: bool,
     /// SD_SHARE_PKG_RESOURCES (SD_SHARE_LLC since 6.9).
@@ -65,16 +81,17 @@ pub struct DomainParams {
 }
 
 /// A group: the span of a child domain, or one CPU at the lowest level. Shared by all CPUs that see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Group {
     /// Its CPUs.
     pub span: CpuSet,
     /// The same CPUs as a list, ascending.
+    #[serde(skip)]
     pub cpus: Vec<CpuId>,
 }
 
 /// One CPU's view of one level.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Domain {
     /// Its kind.
     pub level: Level,
@@ -83,6 +100,7 @@ pub struct Domain {
     /// CPUs it spans.
     pub span: CpuSet,
     /// The same CPUs as a list, ascending.
+    #[serde(skip)]
     pub cpus: Vec<CpuId>,
     /// Indices into [`Domains::groups`], as a ring: the CPU's own group first, then by rising CPU number, wrapping.
     pub groups: Vec<u32>,
@@ -93,7 +111,7 @@ pub struct Domain {
 }
 
 /// All domains of a machine under one kernel version.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Domains {
     /// Groups of all levels, each once.
     pub groups: Vec<Group>,
@@ -105,8 +123,92 @@ pub struct Domains {
 
 impl Domains {
     /// Derives the domains of `topology` as kernel `version` does.
+    ///
+    /// The topology must hold what [`Topology::check`] demands; every machine that [`crate::Machine::load`] gives does.
     pub fn build(topology: &Topology, version: Version) -> Domains {
-        let _ = (topology, version);
-        todo!("levels, groups, degeneration, era parameters")
+        let levels = levels::levels(topology, version);
+        let mut groups = Groups::new(topology.nr_cpus());
+        let era = Era { version, reclaim_distance: reclaim_distance(topology, version) };
+        let cpus = (0..topology.nr_cpus()).map(CpuId::from);
+        let of_cpu: Vec<Vec<Domain>> = cpus.map(|cpu| era.stack(&levels, &mut groups, cpu)).collect();
+        let llc = of_cpu.iter().map(|domains| domains.iter().rposition(|d| d.params.share_llc)).collect();
+        Domains { groups: groups.all, of_cpu, llc }
     }
 }
+
+/// The distance beyond which NUMA domains lose flags. The machine's own value counts since 5.4 (AMD's 32).
+fn reclaim_distance(topology: &Topology, version: Version) -> u32 {
+    if version >= Version::new(5, 4) { topology.reclaim_distance } else { RECLAIM_DISTANCE }
+}
+
+/// What of a kernel decides its domains.
+struct Era {
+    version: Version,
+    reclaim_distance: u32,
+}
+
+impl Era {
+    /// The domains of one CPU that survive, bottom up.
+    fn stack(&self, levels: &[Spans], groups: &mut Groups, cpu: CpuId) -> Vec<Domain> {
+        let built = self.built(levels, cpu);
+        let imb = self.imb_numa_nr(&built, cpu);
+        let mut stack: Vec<Domain> = Vec::new();
+        for (at, (spans, params)) in built.into_iter().enumerate() {
+            let cpus = spans.cpus_of(cpu);
+            match stack.last_mut() {
+                // A parent of the same span has one group and goes; since 3.12 its wish to spread stays.
+                Some(child) if child.cpus.len() == cpus.len() => {
+                    child.params.prefer_sibling |=
+                        params.prefer_sibling && self.version >= Version::new(3, 12);
+                }
+                None if cpus.len() == 1 => {}
+                _ => stack.push(Domain {
+                    level: spans.level,
+                    name: levels::name(spans.level, self.version),
+                    span: spans.span_of(cpu).clone(),
+                    cpus: cpus.to_vec(),
+                    groups: groups.ring(levels, at, cpu),
+                    params,
+                    imb_numa_nr: imb[at],
+                }),
+            }
+        }
+        stack
+    }
+
+    /// The levels built over a CPU: up to the first that spans the machine.
+    fn built<'a>(&self, levels: &'a [Spans], cpu: CpuId) -> Vec<(&'a Spans, DomainParams)> {
+        let nr_cpus = levels.first().map_or(0, |l| l.unit.len());
+        let whole = levels.iter().position(|l| l.cpus_of(cpu).len() == nr_cpus);
+        let built = &levels[..whole.map_or(levels.len(), |w| w + 1)];
+        let with_params = |spans: &'a Spans| {
+            let weight = spans.cpus_of(cpu).len() as u32;
+            (spans, params::params(self.version, spans.level, weight, self.reclaim_distance))
+        };
+        built.iter().map(with_params).collect()
+    }
+
+    /// `imb_numa_nr` of each built level (5.18+): the NUMA imbalance that is tolerated. It is computed before
+    /// degenerate levels go, so DIE takes part even where it spans what MC does.
+    fn imb_numa_nr(&self, built: &[(&Spans, DomainParams)], cpu: CpuId) -> Vec<u32> {
+        let mut all = vec![0; built.len()];
+        if self.version < Version::new(5, 18) {
+            return all;
+        }
+        let weight = |at: usize| built[at].0.cpus_of(cpu).len() as u32;
+        let shares = |at: usize| built[at].1.share_llc;
+        let Some(above) = (1..built.len()).find(|at| !shares(*at) && shares(at - 1)) else { return all };
+        let llcs = weight(above) / weight(above - 1);
+        let imb = if llcs == 1 { weight(above) / 8 } else { llcs }.max(1);
+        let first_numa = (above + 1..built.len()).find(|at| built[*at].1.numa);
+        let span = weight(first_numa.unwrap_or(above));
+        all[above] = imb;
+        for (at, value) in all.iter_mut().enumerate().skip(above + 1) {
+            *value = imb * (weight(at) / span).max(1);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Groups of a domain, and the ring in which a CPU visits them.
+//!
+//! A group is the span of a child domain, or one CPU at the lowest level. The ring starts at the group that holds the
+//! CPU itself and goes on by rising CPU number, wrapping (`build_sched_groups`, `build_overlap_sched_groups`). Where
+//! NUMA spans overlap, groups do too, and a ring is the CPU's own: it takes the child span of the next CPU that no
+//! group covers yet.
+
+use super::levels::Spans;
+use super::{Group, Level};
+use schedlab_base::CpuId;
+use std::collections::BTreeMap;
+
+/// Groups made so far; each child span is one group, however many CPUs see it.
+pub(super) struct Groups {
+    pub all: Vec<Group>,
+    /// (level of the domain, level of the child, unit of the child) to index.
+    known: BTreeMap<(usize, usize, usize), u32>,
+    /// Per CPU, the last ring that covered it.
+    covered: Vec<u32>,
+    ring: u32,
+}
+
+/// Stands for "no child level" in a group's key: the group is one CPU.
+const SINGLE: usize = usize::MAX;
+
+impl Groups {
+    pub fn new(nr_cpus: usize) -> Groups {
+        Groups { all: Vec::new(), known: BTreeMap::new(), covered: vec![0; nr_cpus], ring: 0 }
+    }
+
+    /// The ring of `cpu` in its domain of level `at`.
+    pub fn ring(&mut self, levels: &[Spans], at: usize, cpu: CpuId) -> Vec<u32> {
+        self.ring += 1;
+        let cpus = levels[at].cpus_of(cpu);
+        let start = cpus.partition_point(|c| *c < cpu);
+        let mut ring = Vec::new();
+        for &next in cpus[start..].iter().chain(&cpus[..start]) {
+            if self.covered[next.index()] == self.ring {
+                continue;
+            }
+            let group = self.group(levels, at, cpu, next);
+            for member in &self.all[group as usize].cpus {
+                self.covered[member.index()] = self.ring;
+            }
+            ring.push(group);
+        }
+        ring
+    }
+
+    /// The group that `next` brings into `cpu`'s domain of level `at`: its highest child span that stays inside.
+    /// (Kernels before 5.13 could let a group reach beyond the domain on meshes of three and more hops.)
+    fn group(&mut self, levels: &[Spans], at: usize, cpu: CpuId, next: CpuId) -> u32 {
+        let domain = levels[at].span_of(cpu);
+        let child = (0..at).rev().find(|l| levels[*l].span_of(next).is_subset(domain));
+        let key = match child {
+            Some(l) => (at, l, levels[l].unit_of(next)),
+            None => (at, SINGLE, next.index()),
+        };
+        if let Some(index) = self.known.get(&key) {
+            return *index;
+        }
+        let cpus = child.map_or_else(|| vec![next], |l| levels[l].cpus_of(next).to_vec());
+        let numa = matches!(levels[at].level, Level::Numa(_));
+        let index = self.insert(key, numa, Group { span: cpus.iter().copied().collect(), cpus });
+        self.known.insert(key, index);
+        index
+    }
+
+    /// Adds the group, or finds the one of the same span in the same level that another unit brought, which only
+    /// NUMA spans can do.
+    fn insert(&mut self, key: (usize, usize, usize), numa: bool, group: Group) -> u32 {
+        let last = if numa { (key.0, SINGLE, SINGLE) } else { (key.0, 0, 0) };
+        let same_level = self.known.range((key.0, 0, 0)..=last);
+        let twin = same_level.map(|(_, g)| *g).find(|g| {
+            let other = &self.all[*g as usize];
+            other.cpus[0] == group.cpus[0] && other.span == group.span
+        });
+        twin.unwrap_or_else(|| {
+            self.all.push(group);
+            (self.all.len() - 1) as u32
+        })
+    }
+}

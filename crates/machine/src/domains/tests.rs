@@ -1,0 +1,194 @@
+//! The machines of the documents, level by level, and properties over random small topologies.
+
+use super::*;
+use crate::Machine;
+use crate::shape::{Numbering, Shape};
+use proptest::prelude::*;
+
+fn domains(machine: &str, version: &str) -> Domains {
+    let machine = Machine::load(machine).unwrap();
+    Domains::build(&machine.topology, Version::parse(version).unwrap())
+}
+
+/// name, span weight, groups, CPUs of the first group; of one CPU, bottom up.
+fn shape(domains: &Domains, cpu: u32) -> Vec<(&'static str, usize, usize, usize)> {
+    let own = &domains.of_cpu[cpu as usize];
+    own.iter()
+        .map(|d| (d.name, d.cpus.len(), d.groups.len(), domains.groups[d.groups[0] as usize].cpus.len()))
+        .collect()
+}
+
+fn ring(domains: &Domains, cpu: usize, level: usize) -> Vec<String> {
+    let ring = &domains.of_cpu[cpu][level].groups;
+    ring.iter().map(|g| domains.groups[*g as usize].span.to_string()).collect()
+}
+
+#[test]
+fn the_documents_machines_have_the_documents_domains() {
+    let d001 = domains("spr-2x56", "6.5");
+    assert_eq!(shape(&d001, 8), [("SMT", 2, 2, 1), ("MC", 112, 56, 2), ("NUMA", 224, 2, 112)]);
+    assert_eq!(ring(&d001, 8, 0), ["8", "120"]);
+    let mc = ring(&d001, 8, 1);
+    let at = [0, 1, 47, 48, 55].map(|i| mc[i].as_str());
+    assert_eq!(at, ["8,120", "9,121", "55,167", "0,112", "7,119"]);
+    assert_eq!(ring(&d001, 60, 2), ["56-111,168-223", "0-55,112-167"]);
+    let d000 = [("fb-2x24-smt", 96, 48, 24), ("fb-2x12-smt", 48, 24, 12)];
+    for (name, all, node, cores) in d000 {
+        let want = [("SMT", 2, 2, 1), ("MC", node, cores, 2), ("NUMA", all, 2, node)];
+        assert_eq!(shape(&domains(name, "4.5"), 1), want, "{name}");
+    }
+    assert_eq!(shape(&domains("fb-2x24", "4.5"), 0), [("MC", 24, 24, 1), ("NUMA", 48, 2, 24)]);
+    let d002 = domains("x5570-2x4-smt", "3.4");
+    assert_eq!(shape(&d002, 0), [("SMT", 2, 2, 1), ("MC", 8, 4, 2), ("NODE", 16, 2, 8)]);
+    assert_eq!(shape(&domains("nodes-2x4", "3.4"), 0), [("MC", 4, 4, 1), ("NODE", 8, 2, 4)]);
+    assert_eq!(shape(&domains("celeron-2", "2.6.12"), 0), [("CPU", 2, 2, 1)]);
+    assert_eq!(shape(&domains("p3-8", "2.6.12"), 3), [("CPU", 8, 8, 1)]);
+    let p4 = domains("p4-ht-2", "2.6.12");
+    assert_eq!(shape(&p4, 0), [("SMT", 2, 2, 1), ("CPU", 4, 2, 2)]);
+    assert_eq!((ring(&p4, 0, 1), ring(&p4, 3, 1)), {
+        (vec!["0,2".to_string(), "1,3".into()], vec!["1,3".to_string(), "0,2".into()])
+    });
+    assert_eq!(shape(&domains("smp-2", "2.6.27"), 0).len(), 1);
+}
+
+#[test]
+fn numa_imbalance_is_that_of_d001_and_counts_llcs_on_epyc() {
+    let imb = |machine, version| -> Vec<u32> {
+        domains(machine, version).of_cpu[0].iter().map(|d| d.imb_numa_nr).collect()
+    };
+    assert_eq!(imb("spr-2x56", "6.5"), [0, 0, 14]);
+    assert_eq!(imb("spr-2x56", "5.17"), [0, 0, 0]);
+    assert_eq!(imb("epyc-2x64-smt", "6.5"), [0, 0, 8, 8]);
+}
+
+#[test]
+fn many_llcs_keep_the_die_level_under_its_name_of_the_day() {
+    let names = |v| shape(&domains("epyc-2x64-smt", v), 0);
+    let want = |die| [("SMT", 2, 2, 1), ("MC", 16, 8, 2), (die, 128, 8, 16), ("NUMA", 256, 2, 128)];
+    assert_eq!(names("6.5"), want("DIE"));
+    assert_eq!(names("6.7"), want("PKG"));
+    let epyc = domains("epyc-2x64-smt", "6.5");
+    assert_eq!(epyc.llc[0], Some(1));
+    // AMD sets the reclaim distance to its remote distance (5.4+), so affine wakeups cross sockets; before, not.
+    assert!(epyc.of_cpu[0][3].params.wake_affine);
+    assert!(!domains("epyc-2x64-smt", "5.3").of_cpu[0][3].params.wake_affine);
+}
+
+#[test]
+fn llc_is_none_for_a_cpu_alone_in_its_cache() {
+    assert_eq!(domains("celeron-2", "6.5").llc, [None, None]);
+    assert_eq!(domains("p4-ht-2", "6.5").llc, [Some(0); 4]);
+    assert_eq!(domains("smp-1", "6.5").of_cpu, [vec![]]);
+}
+
+#[test]
+fn a_dropped_parent_leaves_its_wish_to_spread_since_3_12() {
+    let mc = |v| domains("fb-2x24", v).of_cpu[0][0].params.prefer_sibling;
+    assert_eq!([mc("3.5"), mc("3.12")], [false, true]);
+}
+
+#[test]
+fn clusters_make_a_level_since_5_16() {
+    let shape_of = Shape { clusters: 2, ..Shape::flat(8, 1) };
+    let topology = shape_of.topology().unwrap();
+    let names = |v: &str| {
+        let d = Domains::build(&topology, Version::parse(v).unwrap());
+        d.of_cpu[5].iter().map(|d| (d.name, d.cpus.len(), d.groups.len())).collect::<Vec<_>>()
+    };
+    assert_eq!(names("5.15"), [("MC", 8, 8)]);
+    assert_eq!(names("5.16"), [("CLS", 4, 4), ("MC", 8, 2)]);
+}
+
+/// Four nodes in a line, two CPUs each: spans overlap.
+fn line() -> Topology {
+    let row = |a: i32| (0..4).map(|b| 10 + 10 * (a - b).unsigned_abs()).collect::<Vec<u32>>();
+    let shape = Shape { packages: 4, nodes: 4, llcs: 4, ..Shape::flat(8, 1) };
+    Topology { node_distance: (0..4).map(row).collect(), ..shape.topology().unwrap() }
+}
+
+#[test]
+fn a_mesh_has_a_level_per_distance_and_overlapping_groups() {
+    let domains = Domains::build(&line(), Version::new(6, 5));
+    let spans = |cpu: usize| domains.of_cpu[cpu].iter().map(|d| d.span.to_string()).collect::<Vec<_>>();
+    assert_eq!(spans(0), ["0-1", "0-3", "0-5", "0-7"]);
+    assert_eq!(spans(2), ["2-3", "0-5", "0-7"]);
+    assert_eq!(ring(&domains, 2, 1), ["2-3", "4-5", "0-1"]);
+    // cpu2's child spans 0-5; what is left uncovered, 6-7, comes with its own node's reach, 4-7.
+    assert_eq!(ring(&domains, 2, 2), ["0-5", "4-7"]);
+    let params = |cpu: usize, at: usize| domains.of_cpu[cpu][at].params;
+    assert!(params(0, 2).wake_affine && !params(0, 3).wake_affine && !params(0, 3).balance_fork);
+    let old = Domains::build(&line(), Version::new(3, 4));
+    assert_eq!(old.of_cpu[0].iter().map(|d| (d.name, d.cpus.len())).collect::<Vec<_>>(), {
+        [("MC", 2), ("NODE", 8)]
+    });
+}
+
+#[test]
+fn a_thousand_cpus_share_their_groups() {
+    let machine = Machine::load("smt-1024").unwrap();
+    let domains = Domains::build(&machine.topology, Version::new(6, 5));
+    assert_eq!(domains.groups.len(), 1024 + 512);
+}
+
+prop_compose! {
+    fn any_topology()(
+        packages in 1..=3u32, nodes in 1..=2u32, llcs in 1..=2u32, clusters in 1..=2u32, cores in 1..=3u32,
+        threads in 1..=2u32, adjacent: bool, far in proptest::collection::vec(11..40u32, 15),
+    ) -> Topology {
+        let count = packages * nodes;
+        let shape = Shape {
+            packages, nodes: count, llcs: count * llcs, clusters: count * llcs * clusters,
+            cores: count * llcs * clusters * cores, threads_per_core: threads,
+            numbering: if adjacent { Numbering::Adjacent } else { Numbering::SiblingsLast },
+            ..Shape::flat(1, 1)
+        };
+        let mut topology = shape.topology().unwrap();
+        let mut draws = far.into_iter().cycle();
+        for a in 0..count as usize {
+            for b in 0..a {
+                let d = draws.next().unwrap_or(20);
+                topology.node_distance[a][b] = d;
+                topology.node_distance[b][a] = d;
+            }
+        }
+        topology
+    }
+}
+
+proptest! {
+    #[test]
+    fn rings_cover_their_span_from_the_local_group_and_domains_nest(
+        topology in any_topology(), version in prop::sample::select(vec!["2.6.12", "3.4", "4.5", "6.5", "6.12"]),
+    ) {
+        topology.check().unwrap();
+        let domains = Domains::build(&topology, Version::parse(version).unwrap());
+        for (cpu, own) in domains.of_cpu.iter().enumerate() {
+            let cpu = CpuId::from(cpu);
+            for (at, d) in own.iter().enumerate() {
+                let groups: Vec<&Group> = d.groups.iter().map(|g| &domains.groups[*g as usize]).collect();
+                prop_assert!(groups.len() > 1 && groups[0].span.contains(cpu));
+                let union = groups.iter().fold(CpuSet::new(), |u, g| u.or(&g.span));
+                prop_assert_eq!(&union, &d.span);
+                prop_assert_eq!(d.span.iter().collect::<Vec<_>>(), &d.cpus[..]);
+                if let Some(child) = at.checked_sub(1).map(|c| &own[c]) {
+                    prop_assert!(child.span.is_subset(&d.span) && child.cpus.len() < d.cpus.len());
+                    prop_assert_eq!(&groups[0].span, &child.span);
+                }
+                if !matches!(d.level, Level::Numa(_)) {
+                    let sum: usize = groups.iter().map(|g| g.cpus.len()).sum();
+                    prop_assert_eq!(sum, d.cpus.len(), "groups below NUMA are disjoint");
+                    let after = |g: &&Group| d.span.iter_wrap(cpu).position(|c| g.span.contains(c));
+                    prop_assert!(groups.iter().map(after).is_sorted(), "rising CPU number, wrapping");
+                }
+            }
+            if let Some(top) = own.last() {
+                prop_assert_eq!(top.cpus.len(), topology.nr_cpus());
+            }
+            let llc = domains.llc[cpu.index()].map(|at| own[at].span.clone());
+            if version != "2.6.12" {
+                let mask = topology.llc_mask(cpu);
+                prop_assert_eq!(llc, (mask.len() > 1).then_some(mask));
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Machine files: the TOML form of a machine (docs/machines.md has the schema for people).
+//!
+//! Every cost a file sets says its plausible range and where it comes from; a value outside its own range, an unknown
+//! key, or a size that can't be is refused with its place.
+
+use crate::reader::{Source, Table};
+use crate::shape::{Numbering, Shape};
+use crate::topology::{Topology, check_distances};
+use crate::{Background, CostNote, Costs, IdleState, Machine};
+use schedlab_base::{Error, Ns, Result};
+use std::path::Path;
+
+const TOP: &[&str] = &["name", "about", "source", "topology", "costs", "idle_state", "background"];
+const TOPOLOGY: &[&str] = &[
+    "packages",
+    "nodes",
+    "llcs",
+    "clusters",
+    "cores",
+    "threads_per_core",
+    "numbering",
+    "distance",
+    "distances",
+    "reclaim_distance",
+];
+const COST: &[&str] = &["value", "range", "source"];
+const IDLE: &[&str] = &["name", "exit", "residency", "source"];
+const BACKGROUND: &[&str] = &["name", "per_cpu", "every", "run", "nice", "source"];
+
+/// Reads a machine from `text`; `file` is named in errors.
+pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
+    let source = Source { file, text };
+    let document = source.parse()?;
+    let top = Table::new(source, "a machine file", document.span(), document.get_ref(), TOP)?;
+    let table = top.required("[topology]", top.table("topology", TOPOLOGY)?)?;
+    let topology = topology(source, &table)?;
+    let mut provenance = Vec::new();
+    if let Some(note) = top.string("source")? {
+        provenance.push(CostNote { name: "topology".into(), range: None, source: note.into() });
+    }
+    let costs = costs(&top, &mut provenance)?;
+    let idle_states = idle_states(&top, &mut provenance)?;
+    let background = top.tables("background", BACKGROUND)?.iter().map(background).collect::<Result<_>>()?;
+    Ok(Machine {
+        name: top.required("name", top.string("name")?)?.into(),
+        about: top.required("about", top.string("about")?)?.into(),
+        topology,
+        costs,
+        idle_states,
+        background,
+        provenance,
+        os_cpu: Vec::new(),
+    })
+}
+
+fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology> {
+    let count = |key| table.number::<u32>(key);
+    let packages = count("packages")?.unwrap_or(1);
+    let nodes = count("nodes")?.unwrap_or(packages);
+    let numbering = match table.string("numbering")? {
+        None => Numbering::SiblingsLast,
+        Some(name) => {
+            Numbering::NAMES.iter().find(|(n, _)| *n == name).map(|(_, n)| *n).ok_or_else(|| {
+                let known = Numbering::NAMES.iter().map(|(n, _)| *n);
+                table.place("numbering", Error::unknown("numbering", name, known))
+            })?
+        }
+    };
+    let shape = Shape {
+        packages,
+        nodes,
+        llcs: count("llcs")?.unwrap_or(packages.max(nodes)),
+        clusters: count("clusters")?.unwrap_or(0),
+        cores: table.required("cores", count("cores")?)?,
+        threads_per_core: count("threads_per_core")?.unwrap_or(1),
+        numbering,
+        remote_distance: count("distance")?.unwrap_or(21),
+    };
+    let mut topology = shape.topology().map_err(|e| table.place("cores", e))?;
+    if let Some((rows, spans)) = table.matrix("distances")? {
+        if rows.len() != nodes as usize {
+            let what = format!("distances has {} rows for {nodes} nodes", rows.len());
+            return Err(table.error_at("distances", what));
+        }
+        check_distances(&rows).map_err(|(at, what)| {
+            let span = at.and_then(|(a, b)| spans.get(a)?.get(b).cloned());
+            span.map_or_else(|| table.error_at("distances", what.clone()), |s| source.error(s, what.clone()))
+        })?;
+        topology.node_distance = rows;
+    }
+    if let Some(distance) = count("reclaim_distance")? {
+        topology.reclaim_distance = distance;
+    }
+    Ok(topology)
+}
+
+fn costs(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Costs> {
+    let names: Vec<&str> = Costs::TABLE.iter().map(|row| row.name).collect();
+    let mut costs = Costs::default();
+    let Some(table) = top.table("costs", &names)? else { return Ok(costs) };
+    for name in table.keys() {
+        let Some(row) = table.table(name, COST)? else { continue };
+        let value: u64 = row.required("value", row.number("value")?)?;
+        let source = row.required("source", row.string("source")?)?;
+        let range = match row.numbers::<u64>("range")?.as_deref() {
+            Some([low, high]) if low <= high => (*low, *high),
+            Some(_) => return Err(row.error_at("range", "range is [lowest, highest]")),
+            None => {
+                return Err(row
+                    .error(format!("{name} has no range"))
+                    .help("write range = [lowest, highest]"));
+            }
+        };
+        if value < range.0 || value > range.1 {
+            let what = format!("{name} = {value} lies outside its range {} to {}", range.0, range.1);
+            return Err(row.error_at("value", what));
+        }
+        if name.ends_with("_pct") && !(1..=100).contains(&value) {
+            return Err(row.error_at("value", format!("{name} = {value} is not 1 to 100 per cent")));
+        }
+        costs.set(name, value);
+        provenance.push(CostNote { name: name.into(), range: Some(range), source: source.into() });
+    }
+    Ok(costs)
+}
+
+fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<IdleState>> {
+    let mut states: Vec<IdleState> = Vec::new();
+    for table in top.tables("idle_state", IDLE)? {
+        let name = table.required("name", table.string("name")?)?;
+        let exit = table.required("exit", table.time("exit")?)?;
+        let residency = table.required("residency", table.time("residency")?)?;
+        let source = table.required("source", table.string("source")?)?;
+        if states.last().is_some_and(|s| s.exit > exit || s.residency > residency) {
+            return Err(table
+                .error(format!("idle state {name} is no deeper than the one before"))
+                .help("list idle states shallowest first, exit and residency rising"));
+        }
+        provenance.push(CostNote { name: format!("idle.{name}"), range: None, source: source.into() });
+        states.push(IdleState { name: name.into(), exit, residency });
+    }
+    Ok(states)
+}
+
+fn background(table: &Table<'_>) -> Result<Background> {
+    let nice: i8 = table.number("nice")?.unwrap_or(0);
+    if !(-20..=19).contains(&nice) {
+        return Err(table.error_at("nice", format!("nice {nice} is not -20 to 19")));
+    }
+    let every = table.required("every", table.time("every")?)?;
+    let run = table.required("run", table.time("run")?)?;
+    if every == Ns::ZERO || run >= every {
+        return Err(table.error_at("run", "a background task runs shorter than the gap between its arrivals"));
+    }
+    Ok(Background {
+        name: table.required("name", table.string("name")?)?.into(),
+        per_cpu: table.required("per_cpu", table.boolean("per_cpu")?)?,
+        every,
+        run,
+        nice,
+        source: table.required("source", table.string("source")?)?.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse(Path::new("m.toml"), text).unwrap_err().to_string()
+    }
+    fn with(topology: &str, rest: &str) -> String {
+        format!("name = 'm'\nabout = 'a'\n[topology]\n{topology}\n{rest}")
+    }
+
+    #[test]
+    fn errors_have_their_place_and_the_nearest_name() {
+        insta::assert_snapshot!(error("name = 'm'\nabot = 'x'"), @r"
+        m.toml:2:1: unknown key in a machine file 'abot'
+          help: did you mean 'about'?
+        ");
+        insta::assert_snapshot!(error(&with("cores = 4\nthreads_per_cor = 2", "")), @r"
+        m.toml:5:1: unknown key in [topology] 'threads_per_cor'
+          help: did you mean 'threads_per_core'?
+        ");
+        insta::assert_snapshot!(error(&with("cores = 4\nnumbering = 'intell'", "")), @r"
+        m.toml:5:13: unknown numbering 'intell'
+          help: did you mean 'intel'?
+        ");
+        insta::assert_snapshot!(error("name = 'm'\nabout = = 2"), @"");
+        insta::assert_snapshot!(error(&with("cores = 'four'", "")), @"");
+        insta::assert_snapshot!(error(&with("cores = -4", "")), @"");
+    }
+
+    #[test]
+    fn absurd_machines_are_refused() {
+        insta::assert_snapshot!(error(&with("cores = 1_000_000_000", "")), @"");
+        insta::assert_snapshot!(error(&with("cores = 0", "")), @"");
+        insta::assert_snapshot!(error(&with("cores = 6\npackages = 4", "")), @"");
+        insta::assert_snapshot!(error("name = 'm'\nabout = 'a'"), @"");
+    }
+
+    #[test]
+    fn distances_are_checked_number_by_number() {
+        let of = |d: &str| error(&with(&format!("cores = 2\npackages = 2\ndistances = {d}"), ""));
+        insta::assert_snapshot!(of("[[10, 20], [21, 10]]"), @"");
+        insta::assert_snapshot!(of("[[10, 20], [20, 11]]"), @"");
+        insta::assert_snapshot!(of("[[10, 20]]"), @"");
+        insta::assert_snapshot!(of("[[10, 20], [20]]"), @"");
+        insta::assert_snapshot!(of("[[10, 9], [9, 10]]"), @"");
+        insta::assert_snapshot!(of("[[10, 'far'], [20, 10]]"), @"");
+    }
+
+    #[test]
+    fn costs_say_range_and_source() {
+        let of = |c: &str| error(&with("cores = 2", &format!("[costs]\n{c}")));
+        insta::assert_snapshot!(of("tick_n = { value = 2000, range = [1, 2], source = 's' }"), @"");
+        insta::assert_snapshot!(of("tick_ns = 2000"), @"");
+        insta::assert_snapshot!(of("tick_ns = { value = 2000, source = 's' }"), @"");
+        insta::assert_snapshot!(of("tick_ns = { value = 2000, range = [1, 2], source = 's' }"), @"");
+        insta::assert_snapshot!(of("smt_speed_pct = { value = 0, range = [0, 2], source = 's' }"), @"");
+    }
+
+    #[test]
+    fn idle_states_and_background_are_plausible() {
+        let of = |rest: &str| error(&with("cores = 2", rest));
+        let c6 = "[[idle_state]]\nname='C6'\nexit='100us'\nresidency='200us'\nsource='s'\n";
+        let c1 = c6.replace("C6", "C1").replace("100us", "1us");
+        insta::assert_snapshot!(of(&format!("{c6}{c1}")), @"");
+        insta::assert_snapshot!(of("[[idle_state]]\nname='C1'\nexit='1 fortnight'"), @"");
+        insta::assert_snapshot!(of("[[background]]\nname='k'\nper_cpu=true\nevery='1ms'\nrun='2ms'"), @"");
+    }
+
+    #[test]
+    fn a_full_file_is_read_in_full() {
+        let text = with(
+            "cores = 4\npackages = 2\nthreads_per_core = 2\ndistance = 20\nreclaim_distance = 15",
+            "[costs]\ntick_ns = { value = 2, range = [1, 3], source = 'mine' }\n",
+        );
+        let m = parse(Path::new("m.toml"), &text).unwrap();
+        assert_eq!((m.topology.nr_cpus(), m.topology.reclaim_distance, m.costs.tick_ns), (8, 15, 2));
+        assert_eq!(m.topology.node_distance, [[10, 20], [20, 10]]);
+        assert_eq!((m.note("tick_ns").range, m.note("tick_ns").source), (Some((1, 3)), "mine".into()));
+        assert_eq!(m.note("ipi_near_ns").range, Some((500, 1000)));
+    }
+}

@@ -1,0 +1,149 @@
+//! Where a machine comes from when it is asked for by name: compiled-in files, sizes of no make, this host, a path.
+
+use crate::shape::Shape;
+use crate::{Machine, file, sysfs};
+use schedlab_base::{Error, Result};
+use std::path::Path;
+
+macro_rules! preset_files {
+    ($($name:literal)*) => {
+        /// Name and text of every preset, in the order they are listed.
+        const PRESETS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../machines/", $name, ".toml"))),)*];
+    };
+}
+
+preset_files! {
+    "spr-2x56" "fb-2x24-smt" "fb-2x12-smt" "fb-2x24" "x5570-2x4-smt" "nodes-2x4" "celeron-2" "p4-ht-2" "p3-8" "smp-2"
+    "desktop-8-smt" "epyc-2x64-smt"
+}
+
+/// Costs, idle states and background of a machine of no make.
+const ANY_SIZE: &str = include_str!("../../../machines/any-size.toml");
+
+/// Names that stand for more than one machine, for messages.
+const PATTERNS: &[(&str, &str)] = &[
+    ("smp-N", "N CPUs of no make that share one cache, no SMT"),
+    ("smt-N", "N CPUs of no make that share one cache, two threads a core"),
+    ("host", "this machine, from its sysfs"),
+];
+
+impl Machine {
+    /// The machine of that name: a preset, `smp-N`, `smt-N`, `host`, or the path of a file that ends in `.toml`.
+    ///
+    /// # Errors
+    /// When there is no such machine (the nearest name is offered), its file is wrong, or the size can't be.
+    pub fn load(name_or_path: &str) -> Result<Machine> {
+        let preset = PRESETS.iter().find(|(name, _)| *name == name_or_path);
+        if let Some((name, text)) = preset {
+            return file::parse(Path::new(&format!("machines/{name}.toml")), text);
+        }
+        if name_or_path == "host" {
+            return sysfs::read(Path::new("/sys"));
+        }
+        if let Some(sized) = sized(name_or_path) {
+            return sized;
+        }
+        let path = Path::new(name_or_path);
+        if name_or_path.contains('/') || path.extension().is_some_and(|e| e == "toml") {
+            let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read", &e))?;
+            return file::parse(path, &text);
+        }
+        let known = PRESETS.iter().map(|(n, _)| *n).chain(PATTERNS.iter().map(|(n, _)| *n));
+        Err(Error::unknown("machine", name_or_path, known))
+    }
+
+    /// Every preset, and the patterns beside them, with one line of description.
+    pub fn presets() -> impl Iterator<Item = (&'static str, String)> {
+        let about = |(name, _): &(&'static str, _)| {
+            (*name, Machine::load(name).map_or_else(|e| e.to_string(), |m| m.about))
+        };
+        PRESETS.iter().map(about).chain(PATTERNS.iter().map(|(n, about)| (*n, (*about).to_string())))
+    }
+}
+
+/// `smp-N` or `smt-N`; nothing when the name has no such form.
+fn sized(name: &str) -> Option<Result<Machine>> {
+    let (kind, number) = name.split_once('-').filter(|(kind, _)| ["smp", "smt"].contains(kind))?;
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let threads = if kind == "smt" { 2 } else { 1 };
+    Some(number.parse().map_err(|_| Error::input(format!("{name}: too many CPUs"))).and_then(|cpus: u32| {
+        if cpus % threads != 0 {
+            return Err(Error::input(format!("{name}: with two threads a core, CPUs come in pairs"))
+                .help(format!("use smt-{} or smp-{cpus}", cpus + 1)));
+        }
+        let topology = Shape::flat(cpus / threads, threads).topology().map_err(|e| e.context(name))?;
+        let about = format!("{cpus} CPUs of no make, one cache, {threads} thread{} a core", {
+            if threads == 1 { "" } else { "s" }
+        });
+        Ok(Machine { name: name.into(), about, topology, ..no_make()? })
+    }))
+}
+
+/// The machine whose costs stand for machines that have none of their own.
+pub(crate) fn no_make() -> Result<Machine> {
+    file::parse(Path::new("machines/any-size.toml"), ANY_SIZE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_loads_under_its_own_name() {
+        for (name, _) in PRESETS {
+            let machine = Machine::load(name).unwrap();
+            assert_eq!(machine.name, *name);
+            machine.topology.check().unwrap();
+            assert!(!machine.about.is_empty() && machine.about.len() < 78, "{name}");
+            assert!(machine.background.iter().all(|b| !b.source.is_empty()));
+        }
+        assert_eq!(Machine::presets().count(), PRESETS.len() + PATTERNS.len());
+    }
+
+    #[test]
+    fn presets_have_the_documented_number_of_cpus() {
+        let sizes = [
+            ("spr-2x56", 224),
+            ("fb-2x24-smt", 96),
+            ("fb-2x12-smt", 48),
+            ("fb-2x24", 48),
+            ("x5570-2x4-smt", 16),
+            ("celeron-2", 2),
+            ("p4-ht-2", 4),
+            ("p3-8", 8),
+            ("smp-2", 2),
+            ("desktop-8-smt", 16),
+            ("epyc-2x64-smt", 256),
+            ("nodes-2x4", 8),
+            ("smp-7", 7),
+            ("smt-64", 64),
+        ];
+        for (name, cpus) in sizes {
+            assert_eq!(Machine::load(name).unwrap().topology.nr_cpus(), cpus, "{name}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_and_sizes_are_refused() {
+        let error = |name: &str| Machine::load(name).unwrap_err().to_string();
+        assert!(error("fb-2x12-smtt").contains("did you mean 'fb-2x12-smt'?"));
+        assert!(error("smp-0").contains("cores = 0"));
+        assert!(error("smp-5000").contains("5000 CPUs"));
+        assert!(error("smt-3").contains("smt-4"));
+        assert!(error("smp-99999999999999999999").contains("too many"));
+        assert!(error("no/such.toml").contains("can't read no/such.toml"));
+    }
+
+    #[test]
+    fn a_path_is_read_and_named_in_errors() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        std::fs::write(&path, "name = 'mine'\nabout = 'a'\n[topology]\ncores = 3\n").unwrap();
+        assert_eq!(Machine::load(path.to_str().unwrap()).unwrap().topology.nr_cpus(), 3);
+        std::fs::write(&path, "name = 'mine'\nabout = 'a'\n[topology]\ncoers = 3\n").unwrap();
+        assert!(Machine::load(path.to_str().unwrap()).unwrap_err().to_string().contains("mine.toml:4:1: "));
+    }
+}

@@ -1,0 +1,164 @@
+//! TOML with places: typed access to tables where every error names file, line and column.
+//!
+//! Unknown keys are errors that offer the nearest known one. A value is read exactly once by the caller that knows its
+//! key, so that the list of known keys stands beside the code that reads them.
+
+use schedlab_base::{Error, Ns, Result, Spot};
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+type Value<'d> = Spanned<DeValue<'d>>;
+
+/// The text being read.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'s> {
+    pub file: &'s Path,
+    pub text: &'s str,
+}
+
+impl<'s> Source<'s> {
+    /// Parses the text.
+    pub fn parse(self) -> Result<Spanned<DeTable<'s>>> {
+        DeTable::parse(self.text).map_err(|e| {
+            let what = Error::input(e.message().to_string());
+            what.at(self.spot(e.span().unwrap_or(0..0)))
+        })
+    }
+    fn spot(self, span: Range<usize>) -> Spot {
+        Spot::at_offset(self.file, self.text, span.start)
+    }
+    /// An error at a span.
+    pub fn error(self, span: Range<usize>, what: impl Into<String>) -> Error {
+        Error::input(what).at(self.spot(span))
+    }
+}
+
+/// One table of the text.
+pub(crate) struct Table<'t> {
+    source: Source<'t>,
+    /// Its name in messages: "[topology]".
+    name: String,
+    span: Range<usize>,
+    entries: &'t DeTable<'t>,
+}
+
+impl<'t> Table<'t> {
+    /// A table with the keys it may have.
+    pub fn new(
+        source: Source<'t>,
+        name: &str,
+        span: Range<usize>,
+        entries: &'t DeTable<'t>,
+        known: &[&str],
+    ) -> Result<Table<'t>> {
+        let table = Table { source, name: name.to_string(), span, entries };
+        match entries.keys().find(|k| !known.contains(&k.get_ref().as_ref())) {
+            Some(key) => {
+                let what = format!("key in {name}");
+                Err(Error::unknown(&what, key.get_ref(), known.iter().copied()).at(source.spot(key.span())))
+            }
+            None => Ok(table),
+        }
+    }
+
+    /// An error at the table as a whole.
+    pub fn error(&self, what: impl Into<String>) -> Error {
+        self.source.error(self.span.clone(), what)
+    }
+    /// An error at the value of `key`, or at the table where it is absent.
+    pub fn error_at(&self, key: &str, what: impl Into<String>) -> Error {
+        let span = self.entries.get(key).map_or(self.span.clone(), Spanned::span);
+        self.source.error(span, what)
+    }
+    /// The same error, placed at `key`'s value.
+    pub fn place(&self, key: &str, error: Error) -> Error {
+        let span = self.entries.get(key).map_or(self.span.clone(), Spanned::span);
+        error.at(self.source.spot(span))
+    }
+    fn wrong(&self, key: &str, wanted: &str, value: &Value<'_>) -> Error {
+        let found = value.get_ref().type_str();
+        self.error_at(key, format!("{key} in {} is {wanted}, not a value of type {found}", self.name))
+    }
+    fn value<T>(
+        &self,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&'t DeValue<'t>) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let Some(value) = self.entries.get(key) else { return Ok(None) };
+        read(value.get_ref()).map(Some).ok_or_else(|| self.wrong(key, wanted, value))
+    }
+    /// What must be there.
+    pub fn required<T>(&self, key: &str, value: Option<T>) -> Result<T> {
+        value.ok_or_else(|| self.error(format!("{} has no {key}", self.name)))
+    }
+
+    /// A string, or nothing.
+    pub fn string(&self, key: &str) -> Result<Option<&'t str>> {
+        self.value(key, "a string", DeValue::as_str)
+    }
+    /// A boolean, or nothing.
+    pub fn boolean(&self, key: &str) -> Result<Option<bool>> {
+        self.value(key, "true or false", DeValue::as_bool)
+    }
+    /// A whole number that fits `T`, or nothing.
+    pub fn number<T: TryFrom<i64>>(&self, key: &str) -> Result<Option<T>> {
+        self.value(key, "a whole number in range", whole)
+    }
+    /// A time with its unit, or nothing.
+    pub fn time(&self, key: &str) -> Result<Option<Ns>> {
+        let Some(text) = self.value(key, "a time such as \"30us\"", DeValue::as_str)? else {
+            return Ok(None);
+        };
+        Ns::parse(text, "").map(Some).map_err(|e| self.place(key, e))
+    }
+    /// A list of whole numbers, or nothing.
+    pub fn numbers<T: TryFrom<i64>>(&self, key: &str) -> Result<Option<Vec<T>>> {
+        self.value(key, "a list of whole numbers", |v| {
+            v.as_array()?.iter().map(|item| whole(item.get_ref())).collect()
+        })
+    }
+    /// A list of lists of whole numbers, or nothing; with it the spans of the inner lists' items.
+    #[allow(clippy::type_complexity)]
+    pub fn matrix(&self, key: &str) -> Result<Option<(Vec<Vec<u32>>, Vec<Vec<Range<usize>>>)>> {
+        let rows: Option<Vec<&[Value<'_>]>> = self.value(key, "a list of lists of numbers", |v| {
+            v.as_array()?.iter().map(|row| row.get_ref().as_array().map(|r| &r[..])).collect()
+        })?;
+        let Some(rows) = rows else { return Ok(None) };
+        let spans = rows.iter().map(|row| row.iter().map(Spanned::span).collect()).collect();
+        let number = |item: &Value<'_>| {
+            whole(item.get_ref())
+                .ok_or_else(|| self.source.error(item.span(), format!("{key} holds whole numbers")))
+        };
+        let read = |row: &&[Value<'_>]| row.iter().map(number).collect::<Result<Vec<u32>>>();
+        Ok(Some((rows.iter().map(read).collect::<Result<_>>()?, spans)))
+    }
+    /// A table within, or nothing.
+    pub fn table(&self, key: &str, known: &[&str]) -> Result<Option<Table<'t>>> {
+        let Some(value) = self.entries.get(key) else { return Ok(None) };
+        let inner = value.get_ref().as_table().ok_or_else(|| self.wrong(key, "a table", value))?;
+        Table::new(self.source, &format!("[{key}]"), value.span(), inner, known).map(Some)
+    }
+    /// The tables of an array `[[key]]`, none when it is absent.
+    pub fn tables(&self, key: &str, known: &[&str]) -> Result<Vec<Table<'t>>> {
+        let items = self.value(key, "an array of tables", DeValue::as_array)?;
+        let table = |item: &'t Value<'t>| {
+            let inner =
+                item.get_ref().as_table().ok_or_else(|| self.wrong(key, "an array of tables", item))?;
+            Table::new(self.source, &format!("[[{key}]]"), item.span(), inner, known)
+        };
+        items.into_iter().flatten().map(table).collect()
+    }
+    /// Its keys, in alphabetical order.
+    pub fn keys(&self) -> impl Iterator<Item = &'t str> {
+        self.entries.keys().map(|k| &**k.get_ref())
+    }
+}
+
+fn whole<T: TryFrom<i64>>(value: &DeValue<'_>) -> Option<T> {
+    let number = value.as_integer()?;
+    let read = i64::from_str_radix(number.as_str(), number.radix()).ok()?;
+    T::try_from(read).ok()
+}

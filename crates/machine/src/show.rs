@@ -1,0 +1,210 @@
+//! A machine as plain text of at most 78 columns, so that a person can check it against the real thing; and the same
+//! as one serialisable value.
+
+mod text;
+
+use crate::{Costs, Domain, Domains, Machine};
+use schedlab_base::{CpuId, CpuSet, Version};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use text::{Page, WIDTH};
+
+/// A machine and the domains a kernel makes of it, for `--json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Shown<'m> {
+    /// The machine.
+    pub machine: &'m Machine,
+    /// The kernel its domains are of.
+    pub kernel: Version,
+    /// Domains and groups by CPU.
+    pub domains: Domains,
+}
+
+impl<'m> Shown<'m> {
+    /// The machine under a kernel.
+    pub fn new(machine: &'m Machine, kernel: Version) -> Shown<'m> {
+        Shown { machine, kernel, domains: Domains::build(&machine.topology, kernel) }
+    }
+}
+
+/// The machine, and the domains `kernel` makes of it, as text; groups are those that `cpu` sees (cpu0 by default, and
+/// when there is no such CPU).
+pub fn show(machine: &Machine, kernel: Version, cpu: Option<CpuId>) -> String {
+    let domains = Domains::build(&machine.topology, kernel);
+    let cpu = cpu.filter(|c| c.index() < domains.of_cpu.len()).unwrap_or(CpuId(0));
+    let mut page = Page::default();
+    page.wrapped("", &format!("{}: {}", machine.name, machine.about));
+    page.wrapped("  ", &machine.note("topology").source);
+    topology(&mut page, machine);
+    page.heading(&format!("domains under {kernel}"));
+    classes(&mut page, &domains);
+    page.heading(&format!("groups of {cpu}, in the order it visits them"));
+    rings(&mut page, &domains, cpu);
+    costs(&mut page, machine);
+    idle_and_background(&mut page, machine);
+    page.text
+}
+
+fn topology(page: &mut Page, machine: &Machine) {
+    let t = &machine.topology;
+    let units = |key: fn(&crate::Cpu) -> u32| {
+        let mut units: BTreeMap<u32, CpuSet> = BTreeMap::new();
+        for (cpu, row) in t.cpus.iter().enumerate() {
+            units.entry(key(row)).or_default().insert(CpuId::from(cpu));
+        }
+        units.into_values().collect::<Vec<CpuSet>>()
+    };
+    let cores = units(|c| c.core);
+    page.heading("topology");
+    page.line(&format!("  {} CPUs, {} cores", t.nr_cpus(), cores.len()));
+    page.units("package", &units(|c| c.package));
+    page.units("node", &units(|c| c.node));
+    page.units("LLC", &units(|c| c.llc));
+    let clusters = units(|c| c.cluster);
+    if clusters != cores {
+        page.units("cluster", &clusters);
+    }
+    page.units("core", &cores);
+    if !machine.os_cpu.is_empty() {
+        let numbers: Vec<String> = machine.os_cpu.iter().map(u32::to_string).collect();
+        page.wrapped("  ", &format!("renumbered; the kernel calls them {}", numbers.join(" ")));
+    }
+    if t.node_distance.len() > 1 {
+        page.heading("node distances");
+        for (node, row) in t.node_distance.iter().enumerate() {
+            let row: String = row.iter().map(|d| format!(" {d:>3}")).collect();
+            page.wrapped("  ", &format!("node {node:>2}: {row}"));
+        }
+    }
+}
+
+/// What two CPUs' stacks must share to be told once.
+fn pattern(domains: &Domains, own: &[Domain]) -> String {
+    let mut text = String::new();
+    for d in own {
+        let mut sizes: Vec<usize> = d.groups.iter().map(|g| domains.groups[*g as usize].cpus.len()).collect();
+        sizes.dedup();
+        let _ = write!(
+            text,
+            "{:?} {} {} {sizes:?} {:?} {};",
+            d.level,
+            d.cpus.len(),
+            d.groups.len(),
+            d.params,
+            d.imb_numa_nr
+        );
+    }
+    text
+}
+
+/// Domains by class of CPU: CPUs whose stacks differ only in which CPUs they name are one class.
+fn classes(page: &mut Page, domains: &Domains) {
+    let mut classes: BTreeMap<String, CpuSet> = BTreeMap::new();
+    for (cpu, own) in domains.of_cpu.iter().enumerate() {
+        classes.entry(pattern(domains, own)).or_default().insert(CpuId::from(cpu));
+    }
+    let mut classes: Vec<CpuSet> = classes.into_values().collect();
+    classes.sort_by_key(CpuSet::lowest);
+    let alone = classes.len() == 1;
+    for class in classes {
+        let Some(first) = class.lowest() else { continue };
+        let who = if alone { "all CPUs alike".to_string() } else { format!("CPUs {class}") };
+        let llc = match domains.llc[first.index()] {
+            Some(at) => format!("; LLC is domain{at}"),
+            None => "; no CPU shares another's LLC".to_string(),
+        };
+        page.wrapped("  ", &format!("{who}{llc}"));
+        if domains.of_cpu[first.index()].is_empty() {
+            page.line("    none: nothing to balance with");
+        }
+        for (at, d) in domains.of_cpu[first.index()].iter().enumerate() {
+            domain(page, domains, at, d);
+        }
+    }
+}
+
+fn domain(page: &mut Page, domains: &Domains, at: usize, d: &Domain) {
+    let sizes: Vec<usize> = d.groups.iter().map(|g| domains.groups[*g as usize].cpus.len()).collect();
+    let (least, most) = (sizes.iter().min().unwrap_or(&0), sizes.iter().max().unwrap_or(&0));
+    let of = if least == most { least.to_string() } else { format!("{least} to {most}") };
+    let p = &d.params;
+    let plural = if *most == 1 { "" } else { "s" };
+    let distance = match d.level {
+        crate::Level::Numa(distance) => format!(", distance to {distance}"),
+        _ => String::new(),
+    };
+    page.line(&format!(
+        "  domain{at} {:<4} {:>4} CPUs, {} groups of {of} CPU{plural}{distance}",
+        d.name,
+        d.cpus.len(),
+        sizes.len()
+    ));
+    page.wrapped("      ", &format!(
+        "interval {} to {} ms, first {}; busy_factor {}; imbalance_pct {}; cache_nice_tries {}; imb_numa_nr {}; \
+         idx busy {} idle {} newidle {} wake {} forkexec {}",
+        p.min_interval_ms, p.max_interval_ms, p.first_interval_ms, p.busy_factor, p.imbalance_pct,
+        p.cache_nice_tries, d.imb_numa_nr, p.busy_idx, p.idle_idx, p.newidle_idx, p.wake_idx, p.forkexec_idx
+    ));
+    let flags = [
+        (p.balance_newidle, "BALANCE_NEWIDLE"),
+        (p.balance_exec, "BALANCE_EXEC"),
+        (p.balance_fork, "BALANCE_FORK"),
+        (p.wake_affine, "WAKE_AFFINE"),
+        (p.wake_balance, "WAKE_BALANCE"),
+        (p.wake_idle, "WAKE_IDLE"),
+        (p.share_capacity, "SHARE_CPUCAPACITY"),
+        (p.share_llc, "SHARE_LLC"),
+        (p.prefer_sibling, "PREFER_SIBLING"),
+        (p.serialize, "SERIALIZE"),
+        (p.numa, "NUMA"),
+    ];
+    let on: Vec<&str> = flags.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+    page.wrapped("      ", &on.join(" "));
+}
+
+fn rings(page: &mut Page, domains: &Domains, cpu: CpuId) {
+    for (at, d) in domains.of_cpu[cpu.index()].iter().enumerate() {
+        let ring: Vec<String> =
+            d.groups.iter().map(|g| format!("{{{}}}", domains.groups[*g as usize].span)).collect();
+        page.line(&format!("  domain{at} {}", d.name));
+        page.wrapped("    ", &text::abridged(&ring, 64));
+    }
+}
+
+fn costs(page: &mut Page, machine: &Machine) {
+    page.heading("costs (value, range, source)");
+    for row in Costs::TABLE {
+        let note = machine.note(row.name);
+        let (low, high) = note.range.unwrap_or(row.range);
+        let value = machine.costs.get(row.name).unwrap_or(row.default);
+        let range = format!("{low}..{high}");
+        let head = format!("  {:<22} {value:>6}  {range:<12} ", row.name);
+        page.hanging(&head, &note.source);
+    }
+}
+
+fn idle_and_background(page: &mut Page, machine: &Machine) {
+    page.heading("idle states (exit, target residency, source)");
+    if machine.idle_states.is_empty() {
+        page.line("  none: an idle CPU polls");
+    }
+    for s in &machine.idle_states {
+        let head = format!("  {:<16} {:>7} {:>7}  ", s.name, s.exit, s.residency);
+        page.hanging(&head, &machine.note(&format!("idle.{}", s.name)).source);
+    }
+    page.heading("background (mean gap, mean run, source)");
+    if machine.background.is_empty() {
+        page.line("  none");
+    }
+    for b in &machine.background {
+        let per = if b.per_cpu { "per CPU" } else { "one" };
+        let nice = if b.nice == 0 { String::new() } else { format!("nice {} ", b.nice) };
+        let head = format!("  {:<12} {per:<7} {:>7} {:>7}  {nice}", b.name, b.every, b.run);
+        page.hanging(&head, &b.source);
+    }
+    debug_assert!(page.text.lines().all(|l| l.chars().count() <= WIDTH));
+}
+
+#[cfg(test)]
+mod tests;

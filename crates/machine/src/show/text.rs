@@ -1,0 +1,110 @@
+//! Lines of at most 78 columns.
+
+use schedlab_base::{CpuId, CpuSet};
+
+/// Columns that survive quoting in mail.
+pub(super) const WIDTH: usize = 78;
+
+/// Text under construction.
+#[derive(Default)]
+pub(super) struct Page {
+    pub text: String,
+}
+
+impl Page {
+    /// One line as it is.
+    pub fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+    /// A heading after an empty line.
+    pub fn heading(&mut self, title: &str) {
+        self.line("");
+        self.line(title);
+    }
+    /// Words wrapped at the width; each line starts with `indent`, those after the first two columns further in.
+    pub fn wrapped(&mut self, indent: &str, words: &str) {
+        self.flow(indent, &format!("{indent}  "), words);
+    }
+    /// Words after a head, wrapped under their own start.
+    pub fn hanging(&mut self, head: &str, words: &str) {
+        self.flow(head, &" ".repeat(head.chars().count().min(WIDTH / 2)), words);
+    }
+    fn flow(&mut self, first: &str, rest: &str, words: &str) {
+        let (mut line, mut empty) = (first.to_string(), true);
+        for word in words.split_whitespace().flat_map(|w| pieces(w, WIDTH - rest.chars().count())) {
+            if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+                self.line(&line);
+                line = rest.to_string();
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(&word);
+            empty = false;
+        }
+        self.line(&line);
+    }
+
+    /// Units of one kind with their CPUs; a regular pattern is told as such, a long list is cut short.
+    pub fn units(&mut self, name: &str, units: &[CpuSet]) {
+        if let Some(pattern) = (units.len() > 4).then(|| regular(units)).flatten() {
+            return self.wrapped("  ", &format!("{name:<8} 0-{}: {pattern}", units.len() - 1));
+        }
+        let listed: Vec<String> = units.iter().enumerate().map(|(i, u)| format!("{i}:{u}")).collect();
+        if units.len() <= 4 {
+            for (i, cpus) in units.iter().enumerate() {
+                self.wrapped("  ", &format!("{name:<8} {i}: {cpus}"));
+            }
+        } else {
+            self.wrapped("  ", &format!("{name:<8} {}", abridged(&listed, 64)));
+        }
+    }
+}
+
+/// A word too long for a line, cut after commas (CPU lists), or anywhere.
+fn pieces(word: &str, width: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    for part in word.split_inclusive(',') {
+        for c in part.chars().collect::<Vec<_>>().chunks(width) {
+            let last = pieces.len() - 1;
+            if pieces[last].chars().count() + c.len() > width {
+                pieces.push(c.iter().collect());
+            } else {
+                pieces[last].extend(c);
+            }
+        }
+    }
+    pieces
+}
+
+/// Items with the middle left out when there are more than `most`.
+pub(super) fn abridged(items: &[String], most: usize) -> String {
+    if items.len() <= most {
+        return items.join(" ");
+    }
+    let (head, tail) = (&items[..most / 2], &items[items.len() - 4..]);
+    format!("{} ... ({} in all) ... {}", head.join(" "), items.len(), tail.join(" "))
+}
+
+/// The rule behind units that all look alike: the offsets of their CPUs from the lowest, and the lowest ones.
+fn regular(units: &[CpuSet]) -> Option<String> {
+    let offsets = |u: &CpuSet| {
+        let low = u.lowest()?;
+        Some(u.iter().map(|c| c.0 - low.0).collect::<Vec<u32>>())
+    };
+    let own = offsets(units.first()?)?;
+    if !units.iter().all(|u| offsets(u).as_ref() == Some(&own)) {
+        return None;
+    }
+    let lows: Vec<CpuId> = units.iter().filter_map(CpuSet::lowest).collect();
+    let step = lows.get(1)?.0.checked_sub(lows[0].0)?;
+    if !lows.iter().enumerate().all(|(i, c)| c.0 == lows[0].0 + step * i as u32) {
+        return None;
+    }
+    let set: CpuSet = own.iter().map(|o| CpuId(lows[0].0 + o)).collect();
+    let next: CpuSet = own.iter().map(|o| CpuId(lows[1].0 + o)).collect();
+    let last = units.last()?;
+    Some(format!("CPUs {set} then {next} and so on, up to {last}"))
+}

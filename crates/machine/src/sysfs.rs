@@ -1,0 +1,227 @@
+//! A machine from a running kernel's sysfs: topology, idle states; costs are those of a machine of no make.
+//!
+//! Reads `devices/system/cpu` and `devices/system/node` below a root that is a parameter, so that tests bring their own
+//! trees. Only online CPUs count. CPU numbers with gaps are made dense, as the simulator numbers CPUs from 0;
+//! `Machine::os_cpu` then maps back. A missing topology entry means a CPU of its own; a missing node directory means
+//! one node; a cache that firmware reports across nodes is cut at the node, as the x86 kernel does.
+
+use crate::topology::{Cpu, RECLAIM_DISTANCE, Topology};
+use crate::{CostNote, IdleState, Machine, presets};
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Spot};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Reads the machine whose sysfs is mounted at `root`.
+///
+/// # Errors
+/// When the list of online CPUs can't be read, or an entry that exists makes no sense.
+pub fn read(root: &Path) -> Result<Machine> {
+    let cpus = root.join("devices/system/cpu");
+    let list = cpus.join("online");
+    let text = std::fs::read_to_string(&list).map_err(|e| {
+        Error::machine(format!("can't read {}: {e}", list.display()))
+            .help("without sysfs, name a preset or describe the machine in a file")
+    })?;
+    let online: Vec<CpuId> = parse_list(&list, &text)?.iter().collect();
+    let nodes = Nodes::read(&root.join("devices/system/node"))?;
+    let rows = online.iter().map(|c| row(&cpus, &nodes, *c)).collect::<Result<Vec<Row>>>()?;
+    let topology = Topology {
+        cpus: dense(&rows),
+        node_distance: nodes.distances(&rows),
+        reclaim_distance: RECLAIM_DISTANCE,
+    };
+    topology.check().map_err(|e| e.at(Spot::file(&cpus)))?;
+    let mut machine = presets::no_make()?;
+    let gaps = online.iter().enumerate().any(|(i, c)| c.index() != i);
+    machine.os_cpu = if gaps { online.iter().map(|c| c.0).collect() } else { Vec::new() };
+    machine.name = "host".into();
+    machine.about = format!("this machine: {} CPUs online", online.len());
+    machine.provenance.retain(|n| n.name != "topology" && !n.name.starts_with("idle."));
+    machine.provenance.insert(0, note("topology", root));
+    machine.topology = topology;
+    machine.idle_states = idle_states(&cpus.join(format!("cpu{}/cpuidle", online[0].0)))?;
+    let idle = machine.idle_states.iter().map(|s| note(&format!("idle.{}", s.name), root));
+    machine.provenance.extend(idle.collect::<Vec<_>>());
+    Ok(machine)
+}
+
+fn note(name: &str, root: &Path) -> CostNote {
+    CostNote { name: name.into(), range: None, source: format!("read from {}", root.display()) }
+}
+
+/// A CPU's units, each named by something that all its CPUs have in common.
+struct Row {
+    package: i64,
+    node: u32,
+    llc: (CpuId, u32),
+    cluster: CpuId,
+    core: CpuId,
+}
+
+fn row(cpus: &Path, nodes: &Nodes, cpu: CpuId) -> Result<Row> {
+    let dir = cpus.join(format!("cpu{}", cpu.0));
+    let topology = dir.join("topology");
+    let own: CpuSet = [cpu].into_iter().collect();
+    let with_self = |set: Option<CpuSet>| set.unwrap_or_default().or(&own);
+    let threads = match list(&topology.join("core_cpus_list"))? {
+        Some(set) => set,
+        None => with_self(list(&topology.join("thread_siblings_list"))?),
+    };
+    let cluster = with_self(list(&topology.join("cluster_cpus_list"))?).or(&threads);
+    let llc = last_level(&dir.join("cache"))?.unwrap_or_default().or(&cluster);
+    let package = match text(&topology.join("physical_package_id"))? {
+        Some(id) => number(&topology.join("physical_package_id"), &id)?,
+        None => 0,
+    };
+    let node = nodes.of(cpu)?;
+    let lowest = |set: &CpuSet| set.lowest().unwrap_or(cpu);
+    Ok(Row {
+        package,
+        node,
+        llc: (lowest(&llc), node),
+        cluster: lowest(&cluster),
+        core: lowest(&with_self(Some(threads))),
+    })
+}
+
+/// Unit ids made dense, in the order of the CPUs.
+fn dense(rows: &[Row]) -> Vec<Cpu> {
+    fn ids<K: Ord>(rows: &[Row], key: impl Fn(&Row) -> K) -> Vec<u32> {
+        let mut known = BTreeMap::new();
+        let id = |r: &Row| {
+            let next = known.len() as u32;
+            *known.entry(key(r)).or_insert(next)
+        };
+        rows.iter().map(id).collect()
+    }
+    let (package, llc) = (ids(rows, |r| r.package), ids(rows, |r| r.llc));
+    let (cluster, core) = (ids(rows, |r| r.cluster), ids(rows, |r| r.core));
+    let node_ids = nodes_in_use(rows);
+    let mut threads: BTreeMap<u32, u32> = BTreeMap::new();
+    (0..rows.len())
+        .map(|i| {
+            let thread = threads.entry(core[i]).or_insert(0);
+            *thread += 1;
+            let node = node_ids.partition_point(|n| *n < rows[i].node) as u32;
+            Cpu {
+                package: package[i],
+                node,
+                llc: llc[i],
+                cluster: cluster[i],
+                core: core[i],
+                thread: *thread - 1,
+            }
+        })
+        .collect()
+}
+
+/// The nodes that have CPUs, ascending; memory-only nodes mean nothing to the scheduler.
+fn nodes_in_use(rows: &[Row]) -> Vec<u32> {
+    let mut nodes: Vec<u32> = rows.iter().map(|r| r.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+/// What the node directory says; empty where there is none.
+struct Nodes {
+    dir: PathBuf,
+    /// Number, CPUs, distances to all online nodes in their order.
+    all: Vec<(u32, CpuSet, Vec<u32>)>,
+}
+
+impl Nodes {
+    fn read(dir: &Path) -> Result<Nodes> {
+        let online = list(&dir.join("online"))?.unwrap_or_default();
+        let one = |CpuId(n): CpuId| {
+            let (cpus, distance) =
+                (dir.join(format!("node{n}/cpulist")), dir.join(format!("node{n}/distance")));
+            let row = text(&distance)?.unwrap_or_default();
+            let row = row.split_whitespace().map(|d| number(&distance, d)).collect::<Result<Vec<u32>>>()?;
+            Ok((n, list(&cpus)?.unwrap_or_default(), row))
+        };
+        Ok(Nodes { dir: dir.into(), all: online.iter().map(one).collect::<Result<_>>()? })
+    }
+    fn of(&self, cpu: CpuId) -> Result<u32> {
+        if self.all.is_empty() {
+            return Ok(0);
+        }
+        self.all
+            .iter()
+            .find(|(_, cpus, _)| cpus.contains(cpu))
+            .map(|(n, ..)| *n)
+            .ok_or_else(|| Error::machine(format!("{cpu} is in no node")).at(Spot::file(&self.dir)))
+    }
+    /// Distances of the nodes in use; 10 and 20 where the kernel gives none.
+    fn distances(&self, rows: &[Row]) -> Vec<Vec<u32>> {
+        let used = nodes_in_use(rows);
+        let place = |n: u32| self.all.iter().position(|(m, ..)| *m == n);
+        let distance = |a: u32, b: u32| {
+            let given = place(a).zip(place(b)).and_then(|(a, b)| self.all[a].2.get(b).copied());
+            given.unwrap_or(if a == b { 10 } else { 20 })
+        };
+        used.iter().map(|a| used.iter().map(|b| distance(*a, *b)).collect()).collect()
+    }
+}
+
+/// CPUs that share the highest data or unified cache; nothing where caches aren't told.
+fn last_level(dir: &Path) -> Result<Option<CpuSet>> {
+    let mut best: Option<(u32, CpuSet)> = None;
+    for index in 0.. {
+        let entry = dir.join(format!("index{index}"));
+        let Some(level) = text(&entry.join("level"))? else { break };
+        let level: u32 = number(&entry.join("level"), &level)?;
+        let code_only = text(&entry.join("type"))?.is_some_and(|t| t == "Instruction");
+        let shared = list(&entry.join("shared_cpu_list"))?;
+        if let (false, Some(set)) = (code_only || best.as_ref().is_some_and(|(b, _)| *b > level), shared) {
+            best = Some((level, set));
+        }
+    }
+    Ok(best.map(|(_, set)| set))
+}
+
+/// The idle driver's states that are enabled, without the polling one (its exit takes no time).
+fn idle_states(dir: &Path) -> Result<Vec<IdleState>> {
+    let mut states = Vec::new();
+    for index in 0.. {
+        let state = dir.join(format!("state{index}"));
+        let Some(name) = text(&state.join("name"))? else { break };
+        let us = |file: &str| -> Result<u64> {
+            let path = state.join(file);
+            text(&path)?.map_or(Ok(0), |t| number(&path, &t))
+        };
+        if name != "POLL" && us("disable")? == 0 {
+            states.push(IdleState {
+                name,
+                exit: Ns::us(us("latency")?),
+                residency: Ns::us(us("residency")?),
+            });
+        }
+    }
+    Ok(states)
+}
+
+/// A file's trimmed text; nothing where it doesn't exist or the kernel has no answer.
+fn text(path: &Path) -> Result<Option<String>> {
+    use std::io::ErrorKind as Io;
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim().to_string())),
+        Err(e) if matches!(e.kind(), Io::NotFound | Io::NotADirectory) => Ok(None),
+        Err(e) => Err(Error::io(path, "read", &e)),
+    }
+}
+
+fn list(path: &Path) -> Result<Option<CpuSet>> {
+    text(path)?.map(|t| parse_list(path, &t)).transpose()
+}
+
+fn parse_list(path: &Path, text: &str) -> Result<CpuSet> {
+    CpuSet::parse(text).map_err(|e| Error::machine(e.message()).at(Spot::file(path)))
+}
+
+fn number<T: std::str::FromStr>(path: &Path, text: &str) -> Result<T> {
+    text.parse().map_err(|_| Error::machine(format!("'{text}' is no number")).at(Spot::file(path)))
+}
+
+#[cfg(test)]
+mod tests;
