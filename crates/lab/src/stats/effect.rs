@@ -1,0 +1,253 @@
+//! The change between two cells in one metric, and the verdict on it (DESIGN.md, rule 3; docs/statistics.md).
+//!
+//! Runs are the unit. Where all values are above 0 the work is done on logarithms, so that a change is a ratio and a
+//! swap of the two cells turns x into 1/x; otherwise on multiples of the baseline's median.
+//!
+//! Estimate, interval and the p-value that is corrected for the many rows of a table all come from the trimmed mean,
+//! which one wild run can't carry away. An exact rank test of ten pairs can't go below 0.002 however large the change
+//! is, so over more than 25 rows it could never decide; it stands guard instead: a change counts only if ranks or
+//! signs, which assume nothing of the distribution, agree at 5 % for the row alone.
+
+use super::describe::{correlation, mean, median_sorted, sorted};
+use super::intervals::{Shift, TEstimate, group_rank, group_t, paired_rank, paired_t};
+use super::rank::{mann_whitney_p, sign_p, signed_rank_p};
+use serde::{Deserialize, Serialize};
+
+/// The level at which a table is tested.
+pub const ALPHA: f64 = 0.05;
+/// No p-value below this is claimed, whatever the model of the data says.
+const P_FLOOR: f64 = 1e-9;
+/// Fewest pairs, and fewest runs of each of two groups, with which a rank test can reach [`ALPHA`].
+pub const FEWEST_PAIRS: usize = 6;
+/// See [`FEWEST_PAIRS`].
+pub const FEWEST_GROUP: usize = 4;
+
+/// One run's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunValue {
+    /// Seed of the run: runs of equal seed are pairs.
+    pub seed: u64,
+    /// The value, in the metric's unit.
+    pub value: f64,
+}
+
+/// The change of one metric from a baseline to a variant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Typical change in percent; `None` when the baseline is 0, so that there is no percentage.
+    pub change_pct: Option<f64>,
+    /// Ratio of the means minus 1, in percent.
+    pub mean_change_pct: Option<f64>,
+    /// 95 % interval of `change_pct`.
+    pub ci95_pct: Option<[f64; 2]>,
+    /// Sign and interval of the shift on the working scale (where there is no percentage these still decide).
+    pub shift: Option<Shift>,
+    /// p-value of the trimmed mean, not yet corrected; 1 when there is none.
+    pub p: f64,
+    /// The guard: the smaller p-value of signed ranks and signs (pairs), or that of the U test (groups).
+    pub rank_p: f64,
+    /// Hodges-Lehmann estimate and interval in percent, from the ranks alone: a second opinion for the reader.
+    pub rank_pct: Option<Shift>,
+    /// Number of pairs; 0 when the runs are not paired.
+    pub pairs: usize,
+    /// Correlation of the paired values that common random numbers achieved.
+    pub correlation: Option<f64>,
+    /// Smallest change in percent that this data would show in 4 of 5 repeats.
+    pub detectable_pct: Option<f64>,
+    /// Runs (or pairs) of each cell that went into it.
+    pub n: usize,
+}
+
+/// The scale on which a change is a shift.
+#[derive(Clone, Copy, PartialEq)]
+enum Scale {
+    Log,
+    /// Multiples of this number.
+    Relative(f64),
+    /// The baseline is 0: plain differences, no percentage.
+    Plain,
+}
+
+impl Scale {
+    fn of(base: &[f64], variant: &[f64]) -> Scale {
+        if base.iter().chain(variant).all(|v| *v > 0.0) {
+            return Scale::Log;
+        }
+        let middle = median_sorted(&sorted(base)).abs();
+        let unit = if middle > 0.0 { middle } else { mean(base).abs() };
+        if unit > 0.0 { Scale::Relative(unit) } else { Scale::Plain }
+    }
+    fn to(self, v: f64) -> f64 {
+        match self {
+            Scale::Log => libm::log(v),
+            Scale::Relative(unit) => v / unit,
+            Scale::Plain => v,
+        }
+    }
+    fn pct(self, shift: f64) -> Option<f64> {
+        match self {
+            Scale::Log => Some(100.0 * libm::expm1(shift)),
+            Scale::Relative(_) => Some(100.0 * shift),
+            Scale::Plain => (shift == 0.0).then_some(0.0),
+        }
+    }
+}
+
+/// Compares two cells in one metric. Runs are paired by seed when at least half of the larger cell has a partner.
+pub fn change(base: &[RunValue], variant: &[RunValue]) -> Change {
+    let pairs: Vec<(f64, f64)> = base
+        .iter()
+        .filter_map(|b| variant.iter().find(|v| v.seed == b.seed).map(|v| (b.value, v.value)))
+        .collect();
+    let paired = pairs.len() >= 2 && 2 * pairs.len() >= base.len().max(variant.len());
+    let (b, v): (Vec<f64>, Vec<f64>) = if paired {
+        pairs.iter().copied().unzip()
+    } else {
+        (base.iter().map(|r| r.value).collect(), variant.iter().map(|r| r.value).collect())
+    };
+    let scale = Scale::of(&b, &v);
+    let (x, y): (Vec<f64>, Vec<f64>) =
+        (b.iter().map(|v| scale.to(*v)).collect(), v.iter().map(|v| scale.to(*v)).collect());
+    let mut c = if paired { of_pairs(&x, &y) } else { of_groups(&x, &y) };
+    let m = mean(&b);
+    c.mean_change_pct = if m != 0.0 { Some(100.0 * (mean(&v) - m) / m.abs()) } else { Scale::Plain.pct(mean(&v)) };
+    let in_pct = |s: Shift| -> Option<Shift> {
+        let interval = [scale.pct(s.interval[0])?, scale.pct(s.interval[1])?];
+        Some(Shift { estimate: scale.pct(s.estimate)?, interval })
+    };
+    c.rank_pct = c.rank_pct.and_then(in_pct);
+    match c.shift {
+        Some(s) => {
+            let pct = in_pct(s);
+            c.change_pct = pct.map(|s| s.estimate);
+            c.ci95_pct = pct.map(|s| s.interval);
+            c.detectable_pct = c.detectable_pct.and_then(|d| scale.pct(d));
+        }
+        None => c.change_pct = c.mean_change_pct,
+    }
+    c
+}
+
+fn of_pairs(x: &[f64], y: &[f64]) -> Change {
+    let d: Vec<f64> = x.iter().zip(y).map(|(a, b)| b - a).collect();
+    let guard = signed_rank_p(&d).min(sign_p(&d));
+    let mut c = collect(paired_t(&d), guard, paired_rank(&d), d.len());
+    c.pairs = d.len();
+    c.correlation = correlation(x, y);
+    c
+}
+
+fn of_groups(x: &[f64], y: &[f64]) -> Change {
+    collect(group_t(x, y), mann_whitney_p(x, y), group_rank(x, y), x.len().min(y.len()))
+}
+
+/// Percentages are filled in by the caller, who knows the scale.
+fn collect(t: Option<TEstimate>, rank_p: f64, rank: Option<Shift>, n: usize) -> Change {
+    Change {
+        change_pct: None,
+        mean_change_pct: None,
+        ci95_pct: None,
+        shift: t.map(|t| t.shift()),
+        p: t.map_or(1.0, |t| t.p().max(P_FLOOR)),
+        rank_p,
+        rank_pct: rank,
+        pairs: 0,
+        correlation: None,
+        detectable_pct: t.map(|t| t.detectable()),
+        n,
+    }
+}
+
+/// What can be said of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It changed, by the minimum effect or more, in the direction that is good.
+    Better,
+    /// It changed, by the minimum effect or more, in the direction that is bad.
+    Worse,
+    /// It changed, and no direction is good.
+    Changed,
+    /// The whole interval lies inside the minimum effect.
+    Same,
+    /// Cannot tell.
+    Unclear,
+}
+
+impl Verdict {
+    /// The mark in tables.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Verdict::Better | Verdict::Worse | Verdict::Changed => "*",
+            Verdict::Same => "=",
+            Verdict::Unclear => "~",
+        }
+    }
+    /// The word, as in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Changed => "changed",
+            Verdict::Same => "same",
+            Verdict::Unclear => "unclear",
+        }
+    }
+}
+
+/// Which direction of a metric is good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Smaller values.
+    Lower,
+    /// Larger values.
+    Higher,
+    /// Neither.
+    Neither,
+}
+
+/// The verdict on a change whose p-value, corrected for its table, is `p`; for `unclear` also why.
+pub fn verdict(c: &Change, p: f64, direction: Direction, min_effect_pct: f64) -> (Verdict, Option<String>) {
+    let Some(shift) = c.shift else {
+        return (Verdict::Unclear, Some("one run has no spread: make at least two".into()));
+    };
+    if let Some([low, high]) = c.ci95_pct {
+        if low >= -min_effect_pct && high <= min_effect_pct {
+            return (Verdict::Same, None);
+        }
+    }
+    let excludes_zero = shift.interval[0] > 0.0 || shift.interval[1] < 0.0;
+    let large = c.change_pct.is_none_or(|v| v.abs() >= min_effect_pct);
+    if p < ALPHA && c.rank_p < ALPHA && excludes_zero && large {
+        let up = shift.estimate > 0.0;
+        return match direction {
+            Direction::Neither => (Verdict::Changed, None),
+            Direction::Higher if up => (Verdict::Better, None),
+            Direction::Lower if !up => (Verdict::Better, None),
+            _ => (Verdict::Worse, None),
+        };
+    }
+    (Verdict::Unclear, Some(reason(c, p, min_effect_pct)))
+}
+
+/// Why a row is unclear, and what would clear it.
+fn reason(c: &Change, p: f64, min_effect_pct: f64) -> String {
+    let fewest = if c.pairs > 0 { FEWEST_PAIRS } else { FEWEST_GROUP };
+    if c.n < fewest {
+        return format!("{} runs: no rank test can decide with fewer than {fewest}", c.n);
+    }
+    match c.detectable_pct {
+        Some(d) if d > min_effect_pct => format!(
+            "a change of {d:.1}% or more would have shown; {min_effect_pct}% needs about {} runs",
+            runs_for(c.n, d, min_effect_pct)
+        ),
+        _ if c.rank_p < ALPHA && p >= ALPHA => "shown alone, but not among so many rows".into(),
+        _ => "the interval reaches past the minimum effect".into(),
+    }
+}
+
+/// Runs needed to show `wanted` where `n` runs show `detectable` (errors shrink with the root of the number of runs).
+fn runs_for(n: usize, detectable: f64, wanted: f64) -> u64 {
+    let ratio = detectable / wanted.max(1e-6);
+    libm::ceil(n as f64 * ratio * ratio) as u64
+}

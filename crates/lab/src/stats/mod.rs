@@ -1,0 +1,16 @@
+//! Statistics of comparisons: runs in, verdicts out. Pure functions on small lists of numbers; nothing here knows of
+//! schedulers. The method is described in docs/statistics.md.
+
+pub mod describe;
+pub mod effect;
+pub mod holm;
+pub mod intervals;
+pub mod rank;
+pub mod special;
+
+#[cfg(test)]
+mod properties;
+
+pub use describe::Summary;
+pub use effect::{ALPHA, Change, Direction, RunValue, Verdict, change, verdict};
+pub use holm::holm;

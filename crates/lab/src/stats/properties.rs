@@ -1,0 +1,130 @@
+//! What must hold of comparisons whatever the data: symmetry, invariance to units, rare false alarms, robustness.
+
+use super::effect::{Direction, RunValue, Verdict, change, verdict};
+use proptest::prelude::*;
+use schedlab_base::Stream;
+
+fn runs(values: &[f64]) -> Vec<RunValue> {
+    values.iter().enumerate().map(|(i, v)| RunValue { seed: i as u64, value: *v }).collect()
+}
+
+/// The same runs under seeds that pair with nothing.
+fn strangers(values: &[f64]) -> Vec<RunValue> {
+    values.iter().enumerate().map(|(i, v)| RunValue { seed: 1_000 + i as u64, value: *v }).collect()
+}
+
+/// A run-time like value: a common part by seed, an own part, both exponential (skewed, as latencies are).
+fn draw(stream: Stream, cell: u64, run: u64) -> f64 {
+    let shared = stream.purpose("shared").exponential(run, 1_000_000) as f64;
+    let own = stream.purpose("own").number(cell).exponential(run, 1_000_000) as f64;
+    10e6 + shared + own
+}
+
+#[test]
+fn null_experiments_rarely_alarm() {
+    let (mut paired, mut grouped) = (0, 0);
+    for e in 0..2_000u64 {
+        let stream = Stream::new(e).purpose("null");
+        let cell = |c| (0..10).map(|i| draw(stream, c, i)).collect::<Vec<f64>>();
+        let (a, b) = (cell(0), cell(1));
+        let apart: Vec<f64> = (100..110).map(|i| draw(stream, 1, i)).collect();
+        let alarm = |c: &super::Change| {
+            !matches!(verdict(c, c.p, Direction::Lower, 0.0).0, Verdict::Unclear | Verdict::Same)
+        };
+        paired += usize::from(alarm(&change(&runs(&a), &runs(&b))));
+        grouped += usize::from(alarm(&change(&runs(&a), &strangers(&apart))));
+    }
+    // 5 % is 100; three standard errors above it is 129.
+    assert!((20..=129).contains(&paired), "{paired} of 2000 paired");
+    assert!((20..=129).contains(&grouped), "{grouped} of 2000 unpaired");
+}
+
+#[test]
+fn a_wild_run_does_not_turn_a_verdict() {
+    let base: Vec<f64> = (0..10).map(|i| 1000.0 + f64::from(i * 7 % 10)).collect();
+    let mut faster: Vec<f64> = base.iter().map(|v| v * 0.9 + v % 3.0).collect();
+    let judge = |b: &[f64], v: &[f64]| {
+        let c = change(&runs(b), &runs(v));
+        (verdict(&c, c.p, Direction::Lower, 2.0).0, c.change_pct.unwrap())
+    };
+    assert_eq!(judge(&base, &faster).0, Verdict::Better);
+    faster[4] = 1e6;
+    let (verdict, pct) = judge(&base, &faster);
+    assert_eq!(verdict, Verdict::Better);
+    assert!((pct + 10.0).abs() < 0.5, "{pct}");
+    let mut same: Vec<f64> = base.iter().map(|v| v + 1.0).collect();
+    same[0] *= 40.0;
+    assert_eq!(judge(&base, &same).0, Verdict::Same);
+}
+
+#[test]
+fn a_large_change_survives_a_table_of_two_hundred_rows() {
+    let base: Vec<f64> = (0..10).map(|i| 4.6e6 + 1e5 * f64::from(i * 3 % 10)).collect();
+    let variant: Vec<f64> = (0..10).map(|i| 1e5 + 3e3 * f64::from(i * 7 % 10)).collect();
+    let c = change(&runs(&base), &runs(&variant));
+    assert_eq!(verdict(&c, c.p * 200.0, Direction::Lower, 2.0).0, Verdict::Better);
+}
+
+#[test]
+fn few_runs_are_unclear_and_say_how_many_are_needed() {
+    let c = change(&runs(&[10.0, 11.0, 10.5]), &runs(&[20.0, 22.0, 21.0]));
+    let (v, why) = verdict(&c, c.p, Direction::Lower, 2.0);
+    assert_eq!(v, Verdict::Unclear);
+    assert!(why.unwrap().contains("fewer than 6"));
+    let c = change(&runs(&[10.0]), &runs(&[20.0]));
+    assert_eq!((verdict(&c, c.p, Direction::Lower, 2.0).0, c.change_pct), (Verdict::Unclear, Some(100.0)));
+}
+
+#[test]
+fn zeros_and_constants_are_handled() {
+    let zeros = runs(&[0.0; 8]);
+    let c = change(&zeros, &zeros);
+    assert_eq!((verdict(&c, c.p, Direction::Lower, 2.0).0, c.change_pct), (Verdict::Same, Some(0.0)));
+    let c = change(&zeros, &runs(&[3.0, 4.0, 5.0, 3.0, 4.0, 5.0, 3.0, 6.0]));
+    assert_eq!((c.change_pct, c.ci95_pct), (None, None));
+    assert_eq!(verdict(&c, c.p, Direction::Lower, 2.0).0, Verdict::Worse);
+    assert_eq!(verdict(&c, c.p, Direction::Neither, 2.0).0, Verdict::Changed);
+    let c = change(&runs(&[7.0; 10]), &runs(&[14.0; 10]));
+    assert_eq!(verdict(&c, c.p, Direction::Higher, 2.0).0, Verdict::Better);
+    assert!((c.change_pct.unwrap() - 100.0).abs() < 1e-9);
+    let c = change(&runs(&[0.0, 2.0, 4.0, 2.0, 2.0, 1.0]), &runs(&[0.0, 2.0, 4.0, 2.0, 2.0, 1.0]));
+    assert_eq!(verdict(&c, c.p, Direction::Higher, 2.0).0, Verdict::Same);
+}
+
+proptest! {
+    #[test]
+    fn swapping_the_cells_turns_the_sign(
+        a in prop::collection::vec(1.0f64..1e6, 2..14), b in prop::collection::vec(1.0f64..1e6, 2..14)
+    ) {
+        let (there, back) = (change(&runs(&a), &runs(&b)), change(&runs(&b), &runs(&a)));
+        let (x, y) = (there.shift.unwrap(), back.shift.unwrap());
+        prop_assert!((x.estimate + y.estimate).abs() < 1e-9);
+        prop_assert!((x.interval[0] + y.interval[1]).abs() < 1e-9);
+        prop_assert!((there.p - back.p).abs() < 1e-9 && (there.rank_p - back.rank_p).abs() < 1e-12);
+    }
+
+    #[test]
+    fn units_do_not_matter(
+        a in prop::collection::vec(0.0f64..1e6, 6..12), b in prop::collection::vec(0.0f64..1e6, 6..12)
+    ) {
+        // A power of two scales exactly.
+        let scale = |v: &[f64]| v.iter().map(|x| x * 1024.0).collect::<Vec<f64>>();
+        let (x, y) = (change(&runs(&a), &runs(&b)), change(&runs(&scale(&a)), &runs(&scale(&b))));
+        prop_assert!((x.p - y.p).abs() < 1e-9 && x.rank_p == y.rank_p);
+        let near = |u: Option<f64>, v: Option<f64>| u.zip(v).is_none_or(|(u, v)| (u - v).abs() < 1e-6 * (1.0 + u.abs()));
+        prop_assert!(near(x.change_pct, y.change_pct) && near(x.mean_change_pct, y.mean_change_pct));
+    }
+
+    #[test]
+    fn the_estimate_lies_in_its_interval_and_nothing_is_nan(
+        a in prop::collection::vec(-3i8..4, 1..12), b in prop::collection::vec(-3i8..4, 1..12)
+    ) {
+        let v = |x: &[i8]| x.iter().map(|i| f64::from(*i)).collect::<Vec<f64>>();
+        for c in [change(&runs(&v(&a)), &runs(&v(&b))), change(&runs(&v(&a)), &strangers(&v(&b)))] {
+            prop_assert!(c.p.is_finite() && c.rank_p.is_finite());
+            if let Some(s) = c.shift {
+                prop_assert!(s.interval[0] <= s.estimate && s.estimate <= s.interval[1], "{s:?}");
+            }
+        }
+    }
+}
