@@ -3,6 +3,7 @@
 //! Only this crate says what a slice, a wakeup delay, a migration is, so that all backends and importers mean the same.
 
 pub mod analyse;
+pub mod cell;
 pub mod environment;
 pub mod metric;
 pub mod series;
@@ -10,9 +11,10 @@ pub mod store;
 pub mod wait;
 
 pub use analyse::{Analyser, Observed, TaskName};
+pub use cell::{CellKey, cell_hash};
 pub use metric::{Better, METRICS, Metric, Value};
 pub use series::Series;
-pub use store::{RunDir, Store};
+pub use store::{RunDir, Store, Stored};
 pub use wait::{Occupant, Wait, WaitCause};
 
 use schedlab_base::{Ns, Warning};
@@ -63,4 +65,46 @@ pub struct Record {
     pub environment: BTreeMap<String, String>,
     /// What the reader must know.
     pub warnings: Vec<Warning>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small record for tests.
+    pub(crate) fn record(seed: u64) -> Record {
+        let mut latency = Series::new("ns", Better::Lower);
+        (0..5000).for_each(|i| latency.record(i * 37));
+        Record {
+            schema: RECORD_SCHEMA.into(),
+            model: MODEL,
+            backend: "sim".into(),
+            machine: serde_json::from_value(serde_json::json!({
+                "name": "tiny", "about": "", "costs": {}, "idle_states": [], "background": [],
+                "topology": { "cpus": [], "node_distance": [] },
+            }))
+            .unwrap(),
+            kernel: "v4.5".into(),
+            resolved: None,
+            variant: Variant::plain("v4.5"),
+            workload: "schbench".into(),
+            spec: serde_json::json!({"threads": 24}),
+            load: "2x24".into(),
+            seed,
+            duration: Ns::secs(1),
+            series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),
+            counters: BTreeMap::new(),
+            waits: Vec::new(),
+            environment: environment::simulated(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_record_reads_back_as_it_was() {
+        let r = record(1);
+        let text = serde_json::to_string(&r).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), r);
+        assert_ne!(serde_json::from_str::<Record>(&text.replace("\"seed\":1", "\"seed\":2")).unwrap(), r);
+    }
 }

@@ -1,7 +1,7 @@
 //! A series: every value a run saw of one thing, as exact count, min, max and sum, and a histogram for the rest.
 //!
 //! Values are integers in the series' unit (nanoseconds for times). The histogram is the HDR layout with three
-//! significant digits: below 2048 a value is exact, above it is known to one part in 2000. Percentiles are nearest-rank.
+//! significant digits: below 2048 a value is exact, above it is known to one part in a thousand. Percentiles are nearest-rank.
 //! Nothing here is stored as a float, so that a record read back equals the one that was written.
 
 use crate::metric::{Better, Value};
@@ -225,5 +225,87 @@ impl Series {
             return Err("min is larger than max".to_owned());
         }
         Ok(Series { unit: wire.unit, better: wire.better, sum, range, hist })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: impl IntoIterator<Item = u64>) -> Series {
+        let mut s = Series::new("ns", Better::Lower);
+        values.into_iter().for_each(|v| s.record(v));
+        s
+    }
+
+    #[test]
+    fn percentiles_are_nearest_rank() {
+        let s = of(1..=1000);
+        assert_eq!(s.percentile(50.0), Value::Number(500.0));
+        assert_eq!(s.percentile(99.0), Value::Number(990.0));
+        assert_eq!((s.min(), s.max(), s.mean()), (Some(1), Some(1000), Some(500.5)));
+        assert_eq!(s.count_above(990), 10);
+    }
+
+    #[test]
+    fn a_thin_tail_is_missing_and_says_why() {
+        let s = of(1..=1000);
+        assert_eq!(s.tail_samples_above(99.9), 1, "999.0 must not become 1000 by rounding");
+        assert_eq!(
+            s.percentile(99.9),
+            Value::Missing("1000 samples leave 1 above p99.9; 10 are needed".into())
+        );
+        assert_eq!(of([7]).percentile(50.0), Value::Number(7.0), "the median needs no tail");
+        assert_eq!(of([]).percentile(50.0), Value::Missing("no samples".into()));
+        assert_eq!((of([]).min(), of([]).mean()), (None, None));
+    }
+
+    #[test]
+    fn sums_beyond_64_bits_survive_json() {
+        let mut s = of([0, u64::MAX]);
+        s.record_n(u64::MAX, 3);
+        let text = serde_json::to_string(&s).unwrap();
+        assert!(text.contains(r#""sum":"73786976294838206460""#), "{text}");
+        assert_eq!(serde_json::from_str::<Series>(&text).unwrap(), s);
+    }
+
+    #[test]
+    fn json_that_contradicts_itself_is_refused() {
+        let text = serde_json::to_string(&of([5, 6])).unwrap();
+        for (from, to) in
+            [("\"count\":2", "\"count\":3"), ("\"min\":5", "\"min\":null"), ("\"min\":5", "\"min\":7")]
+        {
+            assert!(text.contains(from), "{text}");
+            assert!(serde_json::from_str::<Series>(&text.replace(from, to)).is_err(), "{from} as {to}");
+        }
+        let broken = text.replace("\"hist\":\"", "\"hist\":\"!");
+        assert!(serde_json::from_str::<Series>(&broken).unwrap_err().to_string().contains("base64"));
+    }
+
+    proptest! {
+        #[test]
+        fn json_and_merge_lose_nothing(a in prop::collection::vec(any::<u64>(), 0..80),
+                                       b in prop::collection::vec(0u64..100_000, 0..80)) {
+            let whole = of(a.iter().chain(&b).copied());
+            let mut merged = of(b.iter().copied());
+            merged.merge(&of(a.iter().copied()));
+            prop_assert_eq!(&merged, &whole);
+            let text = serde_json::to_string(&whole).unwrap();
+            let mut back: Series = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(&back, &whole);
+            back.record(u64::MAX);
+            prop_assert_eq!(back.count(), whole.count() + 1);
+        }
+
+        #[test]
+        fn a_percentile_is_within_a_thousandth(mut v in prop::collection::vec(0u64..10_000_000_000, 40..200), p in 1u32..50) {
+            let s = of(v.iter().copied());
+            v.sort_unstable();
+            let rank = (p as usize * v.len()).div_ceil(100);
+            let exact = v[rank - 1] as f64;
+            let got = s.percentile(f64::from(p)).number().unwrap();
+            prop_assert!((got - exact).abs() <= exact / 1000.0 + 0.5, "{got} for {exact}");
+        }
     }
 }

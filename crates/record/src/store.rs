@@ -1,23 +1,311 @@
-//! Run folders (being built).
+//! Run folders: `ROOT/<cell-hash>/<seed>/record.json`, written once.
+//!
+//! A run is written to a folder of a temporary name beside its place and renamed, so that a run folder is whole or not
+//! there, also after a full disk or a kill. Who comes second finds the first one's run and keeps it: a cell and a seed
+//! have one run, and processes that share a root need no lock.
 
-use std::path::PathBuf;
+use crate::{RECORD_SCHEMA, Record};
+use schedlab_base::{Error, Result, Spot};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-/// A run folder.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// The record's file in a run folder.
+pub const RECORD_FILE: &str = "record.json";
+/// How deep below a folder runs are looked for; a store itself is two levels deep.
+const MAX_DEPTH: usize = 6;
+
+/// A folder that holds one run.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunDir {
     /// The folder.
     pub path: PathBuf,
 }
 
-/// Where runs are kept: `ROOT/<cell-hash>/<seed>/`.
+impl RunDir {
+    /// Reads the run's record.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub fn record(&self) -> Result<Record> {
+        load(&self.path)
+    }
+    /// Seeds sort as numbers, all else as text.
+    fn order(&self) -> (PathBuf, u64, PathBuf) {
+        let seed = self.path.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse().ok());
+        let parent = self.path.parent().unwrap_or(Path::new("")).to_owned();
+        (parent, seed.unwrap_or(u64::MAX), self.path.clone())
+    }
+}
+
+/// What became of a run that was to be stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stored {
+    /// It was written.
+    Written(RunDir),
+    /// There was one already, which was kept.
+    Kept(RunDir),
+}
+
+impl Stored {
+    /// The run folder, either way.
+    pub fn run(&self) -> &RunDir {
+        match self {
+            Stored::Written(run) | Stored::Kept(run) => run,
+        }
+    }
+}
+
+/// Where runs are kept.
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
 }
 
 impl Store {
-    /// The folder.
-    pub fn root(&self) -> &std::path::Path {
+    /// A store in `root`, which is created when it is not there.
+    ///
+    /// # Errors
+    /// When the folder can't be created.
+    pub fn create(root: &Path) -> Result<Store> {
+        fs::create_dir_all(root).map_err(|e| Error::io(root, "create the folder", &e))?;
+        Ok(Store { root: root.to_owned() })
+    }
+    /// The folder the runs are in.
+    pub fn root(&self) -> &Path {
         &self.root
+    }
+    fn place(&self, cell_hash: &str, seed: u64) -> PathBuf {
+        self.root.join(cell_hash).join(seed.to_string())
+    }
+    /// The stored run of a cell and seed, when there is one.
+    pub fn get(&self, cell_hash: &str, seed: u64) -> Option<RunDir> {
+        let path = self.place(cell_hash, seed);
+        path.join(RECORD_FILE).is_file().then_some(RunDir { path })
+    }
+    /// Stores a run with further files (name, content) beside its record. A run that is there already is kept.
+    ///
+    /// # Errors
+    /// When it can't be written; nothing of it is left then.
+    pub fn put(
+        &self,
+        cell_hash: &str,
+        seed: u64,
+        record: &Record,
+        extra: &[(&str, &[u8])],
+    ) -> Result<Stored> {
+        if let Some(run) = self.get(cell_hash, seed) {
+            return Ok(Stored::Kept(run));
+        }
+        let place = self.place(cell_hash, seed);
+        let cell = self.root.join(cell_hash);
+        fs::create_dir_all(&cell).map_err(|e| Error::io(&cell, "create the folder", &e))?;
+        let temp = Temp(cell.join(format!(".{seed}.{}.tmp", std::process::id())));
+        fs::create_dir(&temp.0).map_err(|e| Error::io(&temp.0, "create the folder", &e))?;
+        let mut json = serde_json::to_vec(record)
+            .map_err(|e| Error::internal(format!("the record can't be written as JSON: {e}")))?;
+        json.push(b'\n');
+        for (name, content) in extra.iter().copied().chain([(RECORD_FILE, json.as_slice())]) {
+            write_synced(&temp.0.join(name), content)?;
+        }
+        match fs::rename(&temp.0, &place) {
+            Ok(()) => Ok(Stored::Written(RunDir { path: place })),
+            // Another process was faster.
+            Err(_) if place.join(RECORD_FILE).is_file() => Ok(Stored::Kept(RunDir { path: place })),
+            Err(e) => Err(Error::io(&place, "put the run in", &e)),
+        }
+    }
+}
+
+/// A folder that goes away, with its empty parent, unless it was renamed.
+struct Temp(PathBuf);
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        // Both fail when the rename was done, which is what is wanted; there is nothing to tell otherwise either.
+        let _ = fs::remove_dir_all(&self.0);
+        let _ = self.0.parent().map(fs::remove_dir);
+    }
+}
+
+fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(content)?;
+        file.sync_all()
+    };
+    write().map_err(|e| Error::io(path, "write", &e))
+}
+
+/// Reads a record from its run folder or its file.
+///
+/// # Errors
+/// When it is not there or can't be read, is no whole JSON (with line and column), or has another schema.
+pub fn load(path: &Path) -> Result<Record> {
+    let file = if path.is_dir() { path.join(RECORD_FILE) } else { path.to_owned() };
+    if path.is_dir() && !file.is_file() {
+        return Err(Error::input(format!("{} is not a run: it has no {RECORD_FILE}", path.display()))
+            .help("name a run's folder, ROOT/<cell>/<seed>"));
+    }
+    let text = fs::read_to_string(&file).map_err(|e| Error::io(&file, "read", &e))?;
+    parse(&file, &text)
+}
+
+fn parse(file: &Path, text: &str) -> Result<Record> {
+    let malformed = |e: &serde_json::Error| {
+        let words = e.to_string();
+        let words = words.rsplit_once(" at line ").map_or(words.as_str(), |(w, _)| w).to_owned();
+        let spot = Spot { file: file.to_owned(), line_column: Some((e.line(), e.column())) };
+        let help = "the file is damaged or no record; take the run's folder away and run it again";
+        Error::input(format!("not a whole record: {words}")).help(help).at(spot)
+    };
+    // The schema first: what it says decides what else can be expected.
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: Option<String>,
+    }
+    let head: Head = serde_json::from_str(text).map_err(|e| malformed(&e))?;
+    match head.schema.as_deref() {
+        Some(RECORD_SCHEMA) => serde_json::from_str(text).map_err(|e| malformed(&e)),
+        Some(other) => Err(Error::input(format!("schema is '{other}', and '{RECORD_SCHEMA}' was expected"))
+            .help("the run is another version's; make it again with this one")
+            .at(Spot::file(file))),
+        None => Err(Error::input("no record: it has no schema").at(Spot::file(file))),
+    }
+}
+
+/// All runs in a run folder, a store, or any folder above; sorted by folder, seeds as numbers.
+///
+/// # Errors
+/// When the path is not there or can't be read, or holds no run.
+pub fn list(path: &Path) -> Result<Vec<RunDir>> {
+    fs::metadata(path).map_err(|e| Error::io(path, "read", &e))?;
+    let mut found = Vec::new();
+    if path.is_file() {
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        collect(parent, 0, &mut found)?;
+    } else {
+        collect(path, MAX_DEPTH, &mut found)?;
+    }
+    if found.is_empty() {
+        return Err(Error::input(format!("no runs in {}", path.display()))
+            .help(format!("a run is a folder with a {RECORD_FILE}")));
+    }
+    found.sort_by_key(RunDir::order);
+    Ok(found)
+}
+
+fn collect(dir: &Path, depth: usize, found: &mut Vec<RunDir>) -> Result<()> {
+    if dir.join(RECORD_FILE).is_file() {
+        found.push(RunDir { path: dir.to_owned() });
+        return Ok(());
+    }
+    if depth == 0 {
+        return Ok(());
+    }
+    let entries = fs::read_dir(dir).map_err(|e| Error::io(dir, "read", &e))?;
+    for entry in entries {
+        let entry = entry.map_err(|e| Error::io(dir, "read", &e))?;
+        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        // Links are not followed: a store has none, and they could lead in circles.
+        if !hidden && entry.file_type().is_ok_and(|t| t.is_dir()) {
+            collect(&entry.path(), depth - 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::cell_hash;
+    use crate::tests::record;
+    use schedlab_base::ErrorKind;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create(&dir.path().join("runs")).unwrap();
+        (dir, store)
+    }
+
+    #[test]
+    fn a_run_comes_back_as_it_went_in() {
+        let (_dir, store) = store();
+        let r = record(3);
+        let cell = cell_hash(&r);
+        let stored = store.put(&cell, 3, &r, &[("experiment.toml", b"x = 1\n")]).unwrap();
+        assert_eq!(stored, Stored::Written(store.get(&cell, 3).unwrap()));
+        assert_eq!(stored.run().record().unwrap(), r);
+        assert_eq!(load(&stored.run().path.join(RECORD_FILE)).unwrap(), r);
+        assert_eq!(fs::read(stored.run().path.join("experiment.toml")).unwrap(), b"x = 1\n");
+        assert_eq!(fs::read_dir(store.root().join(&cell)).unwrap().count(), 1, "no temporary folder stays");
+    }
+
+    #[test]
+    fn the_first_run_is_kept() {
+        let (_dir, store) = store();
+        let (first, mut second) = (record(1), record(1));
+        second.counters.insert("work".into(), 5);
+        store.put("c", 1, &first, &[]).unwrap();
+        assert!(matches!(store.put("c", 1, &second, &[]).unwrap(), Stored::Kept(_)));
+        assert_eq!(store.get("c", 1).unwrap().record().unwrap(), first);
+        assert!(store.get("c", 2).is_none());
+    }
+
+    #[test]
+    fn runs_are_listed_with_seeds_in_order() {
+        let (dir, store) = store();
+        for seed in [10, 9, 2] {
+            store.put("c", seed, &record(seed), &[]).unwrap();
+        }
+        fs::create_dir(store.root().join("c/.77.1.tmp")).unwrap();
+        fs::write(store.root().join("c/.77.1.tmp/record.json"), "half").unwrap();
+        let names = |p: &Path| -> Vec<String> {
+            let runs = list(p).unwrap();
+            runs.iter().map(|r| r.path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(names(dir.path()), ["2", "9", "10"]);
+        assert_eq!(names(&store.root().join("c/9")), ["9"]);
+        assert_eq!(names(&store.root().join("c/9/record.json")), ["9"]);
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(list(empty.path()).unwrap_err().kind(), ErrorKind::Input);
+        assert!(list(&empty.path().join("nowhere")).is_err());
+    }
+
+    #[test]
+    fn what_can_not_be_written_leaves_nothing() {
+        let (dir, store) = store();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(Store::create(&file.join("runs")).unwrap_err().kind(), ErrorKind::Machine);
+        // A file in a folder that isn't there can't be written, whoever asks: stands in for a full disk.
+        assert!(store.put("c", 1, &record(1), &[("no/such/folder", b"")]).is_err());
+        assert_eq!(fs::read_dir(store.root()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_full_disk_is_the_machine_s_limit() {
+        let full = Path::new("/dev/full");
+        if full.exists() {
+            let e = write_synced(full, b"x").unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Machine);
+            assert!(e.message().contains("/dev/full"), "{e}");
+        }
+    }
+
+    #[test]
+    fn damage_is_told_with_its_place() {
+        let (_dir, store) = store();
+        let run = store.put("c", 1, &record(1), &[]).unwrap().run().clone();
+        let file = run.path.join(RECORD_FILE);
+        let whole = fs::read_to_string(&file).unwrap();
+        fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+        let e = run.record().unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Input);
+        assert!(e.to_string().contains("record.json:1:") && e.to_string().contains("EOF"), "{e}");
+        fs::write(&file, whole.replace("schedlab/record/1", "schedlab/record/9")).unwrap();
+        assert!(run.record().unwrap_err().to_string().contains("'schedlab/record/9'"));
+        fs::remove_file(&file).unwrap();
+        assert!(run.record().unwrap_err().to_string().contains("is not a run"));
     }
 }

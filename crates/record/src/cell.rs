@@ -1,0 +1,102 @@
+//! What makes two runs the same cell, and the hash that names the cell's folder.
+//!
+//! The hash is FNV-1a of 128 bits over canonical JSON (keys sorted), so that any process on any machine computes the same
+//! name without asking: job arrays and resumed experiments need no lock. The seed is not part of it.
+
+use crate::{MODEL, Record};
+use schedlab_kernel::{Kernel, Variant};
+use schedlab_machine::Machine;
+use serde::Serialize;
+
+/// All that a cell's runs have in common.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CellKey<'a> {
+    /// "sim", "host" or "vm".
+    pub backend: &'a str,
+    /// The machine, whole.
+    pub machine: &'a Machine,
+    /// The kernel's name.
+    pub kernel: &'a str,
+    /// The simulated kernel; `None` on live ones.
+    pub resolved: Option<&'a Kernel>,
+    /// The variant as the experiment states it.
+    pub variant: &'a Variant,
+    /// The workload as plain data.
+    pub spec: &'a serde_json::Value,
+    /// The load's name.
+    pub load: &'a str,
+}
+
+impl<'a> CellKey<'a> {
+    /// The key of the cell a record belongs to.
+    pub fn of(record: &'a Record) -> CellKey<'a> {
+        CellKey {
+            backend: &record.backend,
+            machine: &record.machine,
+            kernel: &record.kernel,
+            resolved: record.resolved.as_ref(),
+            variant: &record.variant,
+            spec: &record.spec,
+            load: &record.load,
+        }
+    }
+    /// The folder's name: 32 hexadecimal digits. The model's version ([`MODEL`]) is part of what is hashed.
+    pub fn hash(&self) -> String {
+        self.hash_with(MODEL)
+    }
+    fn hash_with(&self, model: u32) -> String {
+        // Objects of serde_json keep their keys sorted; structs are turned into objects first for that reason. All of
+        // the key is plain data with text keys, for which this can't fail.
+        let canonical = serde_json::json!([model, self]).to_string();
+        format!("{:032x}", fnv1a_128(canonical.as_bytes()))
+    }
+}
+
+/// The name of the folder of the record's cell, under the model that made the record.
+pub fn cell_hash(record: &Record) -> String {
+    CellKey::of(record).hash_with(record.model)
+}
+
+/// FNV-1a with the published 128-bit offset and prime.
+fn fnv1a_128(bytes: &[u8]) -> u128 {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    bytes.iter().fold(OFFSET, |hash, b| (hash ^ u128::from(*b)).wrapping_mul(PRIME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::record;
+
+    #[test]
+    fn the_published_test_vector_holds() {
+        assert_eq!(format!("{:032x}", fnv1a_128(b"a")), "d228cb696f1a8caf78912b704e4a8964");
+    }
+
+    #[test]
+    fn a_cell_is_all_but_seed_and_results() {
+        let (mut a, b) = (record(1), record(2));
+        a.counters.insert("migrations".into(), 7);
+        assert_eq!(cell_hash(&a), cell_hash(&b));
+        for change in [
+            |r: &mut Record| r.load = "6x24".into(),
+            |r: &mut Record| r.variant.features.push("SIS_FIRST_IDLE".into()),
+            |r: &mut Record| r.spec = serde_json::json!({"threads": 25}),
+            |r: &mut Record| r.model += 1,
+            |r: &mut Record| r.machine.name = "other".into(),
+        ] {
+            let mut other = record(1);
+            change(&mut other);
+            assert_ne!(cell_hash(&other), cell_hash(&b));
+        }
+    }
+
+    #[test]
+    fn the_order_of_keys_in_the_input_does_not_matter() {
+        let (mut a, mut b) = (record(1), record(1));
+        a.spec = serde_json::from_str(r#"{"x": 1, "a": 2}"#).unwrap();
+        b.spec = serde_json::from_str(r#"{"a": 2, "x": 1}"#).unwrap();
+        assert_eq!(cell_hash(&a), cell_hash(&b));
+    }
+}
