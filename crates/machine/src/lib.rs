@@ -7,7 +7,7 @@ pub mod costs;
 pub mod domains;
 mod file;
 mod presets;
-mod reader;
+pub mod reader;
 pub mod shape;
 mod show;
 pub mod sysfs;

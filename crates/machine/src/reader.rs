@@ -9,17 +9,23 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-type Value<'d> = Spanned<DeValue<'d>>;
+/// A value with its place.
+pub type Value<'d> = Spanned<DeValue<'d>>;
 
 /// The text being read.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'s> {
+pub struct Source<'s> {
+    /// The file, as the user named it.
     pub file: &'s Path,
+    /// Its text.
     pub text: &'s str,
 }
 
 impl<'s> Source<'s> {
     /// Parses the text.
+    ///
+    /// # Errors
+    /// When it is no TOML, with the place.
     pub fn parse(self) -> Result<Spanned<DeTable<'s>>> {
         DeTable::parse(self.text).map_err(|e| {
             let what = Error::input(e.message().to_string());
@@ -36,7 +42,7 @@ impl<'s> Source<'s> {
 }
 
 /// One table of the text.
-pub(crate) struct Table<'t> {
+pub struct Table<'t> {
     source: Source<'t>,
     /// Its name in messages: "[topology]".
     name: String,
@@ -46,6 +52,9 @@ pub(crate) struct Table<'t> {
 
 impl<'t> Table<'t> {
     /// A table with the keys it may have.
+    ///
+    /// # Errors
+    /// A key that is none of them; the nearest is offered. So do all readers below for values of another type.
     pub fn new(
         source: Source<'t>,
         name: &str,
@@ -78,8 +87,11 @@ impl<'t> Table<'t> {
         error.at(self.source.spot(span))
     }
     fn wrong(&self, key: &str, wanted: &str, value: &Value<'_>) -> Error {
-        let found = value.get_ref().type_str();
-        self.error_at(key, format!("{key} in {} is {wanted}, not a value of type {found}", self.name))
+        let what = match value.get_ref().type_str() {
+            "integer" if wanted == WHOLE => format!("{key} in {} is out of range", self.name),
+            found => format!("{key} in {} must be {wanted}; this is of type {found}", self.name),
+        };
+        self.error_at(key, what)
     }
     fn value<T>(
         &self,
@@ -105,7 +117,7 @@ impl<'t> Table<'t> {
     }
     /// A whole number that fits `T`, or nothing.
     pub fn number<T: TryFrom<i64>>(&self, key: &str) -> Result<Option<T>> {
-        self.value(key, "a whole number in range", whole)
+        self.value(key, WHOLE, whole)
     }
     /// A time with its unit, or nothing.
     pub fn time(&self, key: &str) -> Result<Option<Ns>> {
@@ -151,11 +163,22 @@ impl<'t> Table<'t> {
         };
         items.into_iter().flatten().map(table).collect()
     }
+    /// The value of a key as it stands, with its place.
+    pub fn get(&self, key: &str) -> Option<&'t Value<'t>> {
+        self.entries.get(key)
+    }
+    /// An error at a value that was got.
+    pub fn error_on(&self, value: &Value<'_>, error: Error) -> Error {
+        error.at(self.source.spot(value.span()))
+    }
     /// Its keys, in alphabetical order.
     pub fn keys(&self) -> impl Iterator<Item = &'t str> {
         self.entries.keys().map(|k| &**k.get_ref())
     }
 }
+
+/// What [`Table::number`] wants.
+const WHOLE: &str = "a whole number";
 
 fn whole<T: TryFrom<i64>>(value: &DeValue<'_>) -> Option<T> {
     let number = value.as_integer()?;
