@@ -1,4 +1,7 @@
-//! What each step costs on a machine (facts, section 13). One table: name, default, range, source.
+//! What each step costs on a machine, in one table: name, default, range, source.
+//!
+//! Defaults are for a two-socket x86 server of the 2010s; a machine's file overrides them. "estimate" is our own,
+//! from what the step does; none is derived from a result that a study is to predict.
 
 use schedlab_base::Ns;
 use serde::{Deserialize, Serialize};
@@ -51,25 +54,25 @@ costs! {
     /// Entering and leaving a system call.
     syscall_ns = 150 in 50 .. 400, "estimate; a trivial syscall with mitigations";
     /// futex wait beyond the syscall: hash, queue, state.
-    futex_wait_ns = 400 in 200 .. 800, "estimate, facts 13";
+    futex_wait_ns = 400 in 200 .. 800, "estimate";
     /// futex wake that finds a waiter, beyond choosing and queueing: hash, unqueue, task lock.
-    futex_wake_ns = 700 in 400 .. 1200, "facts 13: 1.5-3 us in all with choice and IPI";
+    futex_wake_ns = 700 in 400 .. 1200, "estimate: 1.5-3 us in all, with choice of CPU and IPI";
     /// futex wake that finds nobody.
-    futex_wake_empty_ns = 300 in 200 .. 400, "facts 13";
+    futex_wake_empty_ns = 300 in 200 .. 400, "estimate: hash and lock, no waiter";
     /// Starting a high-resolution timer (nanosleep, futex timeout).
     timer_start_ns = 300 in 100 .. 600, "estimate";
     /// Timer interrupt until the sleeper's wakeup starts.
-    timer_irq_ns = 1500 in 1000 .. 2000, "facts 13: hrtimer interrupt to wakeup";
+    timer_irq_ns = 1500 in 1000 .. 2000, "estimate: hrtimer interrupt to wakeup, 1-2 us";
     /// schedule() and the switch from one task to another.
-    context_switch_ns = 1200 in 1000 .. 2000, "facts 13: thread switch by pipe test";
+    context_switch_ns = 1200 in 1000 .. 2000, "public pipe tests: about 1.1 us a thread switch";
     /// Switch from a task to idle, or from idle to a task (beside the idle exit).
-    idle_switch_ns = 700 in 500 .. 1000, "facts 13";
+    idle_switch_ns = 700 in 500 .. 1000, "estimate";
     /// Sending a reschedule or wake-list IPI.
-    ipi_send_ns = 150 in 100 .. 300, "facts 13: flag write to ICR write";
+    ipi_send_ns = 150 in 100 .. 300, "estimate: from a flag write to an ICR write";
     /// IPI delivery within a package.
-    ipi_near_ns = 700 in 500 .. 1000, "facts 13";
+    ipi_near_ns = 700 in 500 .. 1000, "estimate";
     /// IPI delivery to another package.
-    ipi_far_ns = 1500 in 1000 .. 2000, "facts 13";
+    ipi_far_ns = 1500 in 1000 .. 2000, "estimate";
     /// Handling a reschedule IPI on the target.
     ipi_irq_ns = 300 in 150 .. 600, "estimate";
     /// Local enqueue and preemption test.
@@ -79,25 +82,25 @@ costs! {
     /// Taking a remote runqueue's lock and lines, other package.
     rq_lock_far_ns = 600 in 300 .. 1000, "estimate: three to four dirty lines by snoop";
     /// The tick's handler, balancing excluded.
-    tick_ns = 2000 in 1000 .. 3000, "facts 13";
+    tick_ns = 2000 in 1000 .. 3000, "estimate: CFS, no balancing";
     /// Reading a runqueue's idle state when the line is unchanged since this CPU last read it.
-    probe_hit_ns = 20 in 10 .. 30, "facts 13: 20-80 ns quiet";
+    probe_hit_ns = 20 in 10 .. 30, "estimate: a probe is 20-80 ns on a quiet box";
     /// The same when the line was dirtied by a CPU of the same LLC.
-    probe_miss_near_ns = 70 in 50 .. 120, "facts 6.10, 13: one to two lines";
+    probe_miss_near_ns = 70 in 50 .. 120, "estimate: one to two lines";
     /// The same from another LLC or package.
-    probe_miss_far_ns = 200 in 130 .. 400, "facts 6.10, 13";
+    probe_miss_far_ns = 200 in 130 .. 400, "estimate: one to two lines by snoop";
     /// Statistics of one CPU in a balance pass, lines unchanged.
-    visit_hit_ns = 30 in 20 .. 40, "facts 13: small quiet box";
+    visit_hit_ns = 30 in 20 .. 40, "estimate: a small quiet box";
     /// The same, lines dirtied within the LLC.
-    visit_miss_near_ns = 90 in 65 .. 125, "facts 13: D001 cost check";
+    visit_miss_near_ns = 90 in 65 .. 125, "D001: CPU share of the statistics over CPUs visited";
     /// The same, dirtied in another LLC or package.
     visit_miss_far_ns = 180 in 125 .. 300, "estimate: two lines by snoop";
     /// update_blocked_averages before a newidle or periodic pass.
-    update_blocked_ns = 800 in 500 .. 2000, "facts 13";
+    update_blocked_ns = 800 in 500 .. 2000, "estimate: few cgroups";
     /// Detaching and attaching one task between runqueues.
-    move_task_ns = 1500 in 1000 .. 2000, "facts 13";
+    move_task_ns = 1500 in 1000 .. 2000, "estimate";
     /// Active balance: waking the stopper, its switch and push.
-    active_balance_ns = 10000 in 5000 .. 20000, "facts 13";
+    active_balance_ns = 10000 in 5000 .. 20000, "estimate";
     /// Choosing a task's slow path (fork, exec), per CPU visited, beside the visit.
     fork_visit_ns = 30 in 20 .. 60, "estimate";
     /// Creating a thread, seen from the parent.
@@ -107,9 +110,9 @@ costs! {
     /// Speed of a hardware thread whose sibling is busy, per cent of its speed alone.
     smt_speed_pct = 62 in 50 .. 75, "estimate: two threads yield 1.2-1.3 of one";
     /// Refilling 1 KB of a task's warm set from the shared LLC.
-    refill_near_ns_per_kb = 160 in 60 .. 480, "facts 13: 16 lines of 64 B at 4-30 ns";
+    refill_near_ns_per_kb = 160 in 60 .. 480, "estimate: 16 lines of 64 B at 4-30 ns";
     /// Refilling 1 KB of a task's warm set from another LLC or node.
-    refill_far_ns_per_kb = 1600 in 600 .. 3200, "facts 12.6, 13: 16 lines at 40-200 ns";
+    refill_far_ns_per_kb = 1600 in 600 .. 3200, "estimate: 16 lines of 64 B at 40-200 ns";
     /// Touching 1 KB of new data while running (how fast a set warms up).
     warm_ns_per_kb = 2000 in 500 .. 8000, "estimate";
 }

@@ -187,38 +187,50 @@ mod tests {
         m.toml:5:13: unknown numbering 'intell'
           help: did you mean 'intel'?
         ");
-        insta::assert_snapshot!(error("name = 'm'\nabout = = 2"), @"");
-        insta::assert_snapshot!(error(&with("cores = 'four'", "")), @"");
-        insta::assert_snapshot!(error(&with("cores = -4", "")), @"");
+        insta::assert_snapshot!(error("name = 'm'\nabout = = 2"), @"m.toml:2:9: extra `=`, expected nothing");
+        insta::assert_snapshot!(error(&with("cores = 'four'", "")), @"m.toml:4:9: cores in [topology] must be a whole number; this is of type string");
+        insta::assert_snapshot!(error(&with("cores = -4", "")), @"m.toml:4:9: cores in [topology] is out of range");
     }
 
     #[test]
     fn absurd_machines_are_refused() {
-        insta::assert_snapshot!(error(&with("cores = 1_000_000_000", "")), @"");
-        insta::assert_snapshot!(error(&with("cores = 0", "")), @"");
-        insta::assert_snapshot!(error(&with("cores = 6\npackages = 4", "")), @"");
-        insta::assert_snapshot!(error("name = 'm'\nabout = 'a'"), @"");
+        insta::assert_snapshot!(error(&with("cores = 1_000_000_000", "")), @r"
+        m.toml:4:9: 1000000000 CPUs are too many
+          help: cores times threads_per_core may be 4096 at most
+        ");
+        insta::assert_snapshot!(error(&with("cores = 0", "")), @"m.toml:4:9: cores = 0: a machine has at least one");
+        insta::assert_snapshot!(error(&with("cores = 6\npackages = 4", "")), @r"
+        m.toml:4:9: cores = 6 is no multiple of llcs = 4
+          help: counts are of the whole machine; every unit holds equally many of the next
+        ");
+        insta::assert_snapshot!(error("name = 'm'\nabout = 'a'"), @"m.toml:1:1: a machine file has no [topology]");
     }
 
     #[test]
     fn distances_are_checked_number_by_number() {
         let of = |d: &str| error(&with(&format!("cores = 2\npackages = 2\ndistances = {d}"), ""));
-        insta::assert_snapshot!(of("[[10, 20], [21, 10]]"), @"");
-        insta::assert_snapshot!(of("[[10, 20], [20, 11]]"), @"");
-        insta::assert_snapshot!(of("[[10, 20]]"), @"");
-        insta::assert_snapshot!(of("[[10, 20], [20]]"), @"");
-        insta::assert_snapshot!(of("[[10, 9], [9, 10]]"), @"");
-        insta::assert_snapshot!(of("[[10, 'far'], [20, 10]]"), @"");
+        insta::assert_snapshot!(of("[[10, 20], [21, 10]]"), @"m.toml:6:19: distances are not symmetric: node 0 to 1 is 20, but back it is not");
+        insta::assert_snapshot!(of("[[10, 20], [20, 11]]"), @"m.toml:6:29: node 1 is 11 from itself, not 10");
+        insta::assert_snapshot!(of("[[10, 20]]"), @"m.toml:6:13: distances has 1 rows for 2 nodes");
+        insta::assert_snapshot!(of("[[10, 20], [20]]"), @"m.toml:6:13: row 1 of the distances has 1 entries, not 2");
+        insta::assert_snapshot!(of("[[10, 9], [9, 10]]"), @"m.toml:6:19: node 0 to 1 is 9; distances of two nodes are 11 to 254");
+        insta::assert_snapshot!(of("[[10, 'far'], [20, 10]]"), @"m.toml:6:19: distances holds whole numbers");
     }
 
     #[test]
     fn costs_say_range_and_source() {
         let of = |c: &str| error(&with("cores = 2", &format!("[costs]\n{c}")));
-        insta::assert_snapshot!(of("tick_n = { value = 2000, range = [1, 2], source = 's' }"), @"");
-        insta::assert_snapshot!(of("tick_ns = 2000"), @"");
-        insta::assert_snapshot!(of("tick_ns = { value = 2000, source = 's' }"), @"");
-        insta::assert_snapshot!(of("tick_ns = { value = 2000, range = [1, 2], source = 's' }"), @"");
-        insta::assert_snapshot!(of("smt_speed_pct = { value = 0, range = [0, 2], source = 's' }"), @"");
+        insta::assert_snapshot!(of("tick_n = { value = 2000, range = [1, 2], source = 's' }"), @r"
+        m.toml:6:1: unknown key in [costs] 'tick_n'
+          help: did you mean 'tick_ns'?
+        ");
+        insta::assert_snapshot!(of("tick_ns = 2000"), @"m.toml:6:11: tick_ns in [costs] must be a table; this is of type integer");
+        insta::assert_snapshot!(of("tick_ns = { value = 2000, source = 's' }"), @r"
+        m.toml:6:11: tick_ns has no range
+          help: write range = [lowest, highest]
+        ");
+        insta::assert_snapshot!(of("tick_ns = { value = 2000, range = [1, 2], source = 's' }"), @"m.toml:6:21: tick_ns = 2000 lies outside its range 1 to 2");
+        insta::assert_snapshot!(of("smt_speed_pct = { value = 0, range = [0, 2], source = 's' }"), @"m.toml:6:27: smt_speed_pct = 0 is not 1 to 100 per cent");
     }
 
     #[test]
@@ -226,9 +238,15 @@ mod tests {
         let of = |rest: &str| error(&with("cores = 2", rest));
         let c6 = "[[idle_state]]\nname='C6'\nexit='100us'\nresidency='200us'\nsource='s'\n";
         let c1 = c6.replace("C6", "C1").replace("100us", "1us");
-        insta::assert_snapshot!(of(&format!("{c6}{c1}")), @"");
-        insta::assert_snapshot!(of("[[idle_state]]\nname='C1'\nexit='1 fortnight'"), @"");
-        insta::assert_snapshot!(of("[[background]]\nname='k'\nper_cpu=true\nevery='1ms'\nrun='2ms'"), @"");
+        insta::assert_snapshot!(of(&format!("{c6}{c1}")), @r"
+        m.toml:10:1: idle state C1 is no deeper than the one before
+          help: list idle states shallowest first, exit and residency rising
+        ");
+        insta::assert_snapshot!(of("[[idle_state]]\nname='C1'\nexit='1 fortnight'"), @r"
+        m.toml:7:6: unknown time unit 'fortnight' in '1 fortnight'
+          help: units are ns, us, ms, s, m; as in 30us or 1.5ms
+        ");
+        insta::assert_snapshot!(of("[[background]]\nname='k'\nper_cpu=true\nevery='1ms'\nrun='2ms'"), @"m.toml:9:5: a background task runs shorter than the gap between its arrivals");
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn sized(name: &str) -> Option<Result<Machine>> {
     }
     let threads = if kind == "smt" { 2 } else { 1 };
     Some(number.parse().map_err(|_| Error::input(format!("{name}: too many CPUs"))).and_then(|cpus: u32| {
-        if cpus % threads != 0 {
+        if !cpus.is_multiple_of(threads) {
             return Err(Error::input(format!("{name}: with two threads a core, CPUs come in pairs"))
                 .help(format!("use smt-{} or smp-{cpus}", cpus + 1)));
         }

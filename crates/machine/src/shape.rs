@@ -112,7 +112,7 @@ impl Shape {
             pairs.push((("clusters", self.clusters), ("llcs", self.llcs)));
             pairs.push((("cores", self.cores), ("clusters", self.clusters)));
         }
-        match pairs.iter().find(|((_, many), (_, few))| many % few != 0) {
+        match pairs.iter().find(|((_, many), (_, few))| !many.is_multiple_of(*few)) {
             Some(((many, n), (few, m))) => {
                 Err(Error::input(format!("{many} = {n} is no multiple of {few} = {m}"))
                     .help("counts are of the whole machine; every unit holds equally many of the next"))

@@ -140,12 +140,7 @@ fn domain(page: &mut Page, domains: &Domains, at: usize, d: &Domain) {
         d.cpus.len(),
         sizes.len()
     ));
-    page.wrapped("      ", &format!(
-        "interval {} to {} ms, first {}; busy_factor {}; imbalance_pct {}; cache_nice_tries {}; imb_numa_nr {}; \
-         idx busy {} idle {} newidle {} wake {} forkexec {}",
-        p.min_interval_ms, p.max_interval_ms, p.first_interval_ms, p.busy_factor, p.imbalance_pct,
-        p.cache_nice_tries, d.imb_numa_nr, p.busy_idx, p.idle_idx, p.newidle_idx, p.wake_idx, p.forkexec_idx
-    ));
+    page.wrapped("      ", &parameters(d));
     let flags = [
         (p.balance_newidle, "BALANCE_NEWIDLE"),
         (p.balance_exec, "BALANCE_EXEC"),
@@ -161,6 +156,22 @@ fn domain(page: &mut Page, domains: &Domains, at: usize, d: &Domain) {
     ];
     let on: Vec<&str> = flags.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
     page.wrapped("      ", &on.join(" "));
+}
+
+/// Intervals, thresholds and, where a kernel has them, the `cpu_load[]` indices.
+fn parameters(d: &Domain) -> String {
+    let p = &d.params;
+    let (min, max, first) = (p.min_interval_ms, p.max_interval_ms, p.first_interval_ms);
+    let mut words = format!("interval {min} to {max} ms, first {first}; busy_factor {}", p.busy_factor);
+    let _ = write!(words, "; imbalance_pct {}; cache_nice_tries {}", p.imbalance_pct, p.cache_nice_tries);
+    let _ = write!(words, "; imb_numa_nr {}", d.imb_numa_nr);
+    let idx = [p.busy_idx, p.idle_idx, p.newidle_idx, p.wake_idx, p.forkexec_idx];
+    if idx != [0; 5] {
+        let [busy, idle, newidle, wake, forkexec] = idx;
+        let _ =
+            write!(words, "; idx busy {busy} idle {idle} newidle {newidle} wake {wake} forkexec {forkexec}");
+    }
+    words
 }
 
 fn rings(page: &mut Page, domains: &Domains, cpu: CpuId) {

@@ -15,6 +15,9 @@ pub(super) struct Groups {
     pub all: Vec<Group>,
     /// (level of the domain, level of the child, unit of the child) to index.
     known: BTreeMap<(usize, usize, usize), u32>,
+    /// Per level and CPU, the group the CPU brings into any domain of that level; for levels below NUMA, where it is
+    /// the same whoever looks. Saves most look-ups on machines of thousands of CPUs.
+    plain: Vec<Vec<Option<u32>>>,
     /// Per CPU, the last ring that covered it.
     covered: Vec<u32>,
     ring: u32,
@@ -24,8 +27,9 @@ pub(super) struct Groups {
 const SINGLE: usize = usize::MAX;
 
 impl Groups {
-    pub fn new(nr_cpus: usize) -> Groups {
-        Groups { all: Vec::new(), known: BTreeMap::new(), covered: vec![0; nr_cpus], ring: 0 }
+    pub fn new(levels: usize, nr_cpus: usize) -> Groups {
+        let plain = vec![vec![None; nr_cpus]; levels];
+        Groups { all: Vec::new(), known: BTreeMap::new(), plain, covered: vec![0; nr_cpus], ring: 0 }
     }
 
     /// The ring of `cpu` in its domain of level `at`.
@@ -38,7 +42,10 @@ impl Groups {
             if self.covered[next.index()] == self.ring {
                 continue;
             }
-            let group = self.group(levels, at, cpu, next);
+            let group = match self.plain[at][next.index()] {
+                Some(group) => group,
+                None => self.group(levels, at, cpu, next),
+            };
             for member in &self.all[group as usize].cpus {
                 self.covered[member.index()] = self.ring;
             }
@@ -50,6 +57,7 @@ impl Groups {
     /// The group that `next` brings into `cpu`'s domain of level `at`: its highest child span that stays inside.
     /// (Kernels before 5.13 could let a group reach beyond the domain on meshes of three and more hops.)
     fn group(&mut self, levels: &[Spans], at: usize, cpu: CpuId, next: CpuId) -> u32 {
+        let numa = matches!(levels[at].level, Level::Numa(_));
         let domain = levels[at].span_of(cpu);
         let child = (0..at).rev().find(|l| levels[*l].span_of(next).is_subset(domain));
         let key = match child {
@@ -60,9 +68,13 @@ impl Groups {
             return *index;
         }
         let cpus = child.map_or_else(|| vec![next], |l| levels[l].cpus_of(next).to_vec());
-        let numa = matches!(levels[at].level, Level::Numa(_));
         let index = self.insert(key, numa, Group { span: cpus.iter().copied().collect(), cpus });
         self.known.insert(key, index);
+        if !numa {
+            for member in &self.all[index as usize].cpus {
+                self.plain[at][member.index()] = Some(index);
+            }
+        }
         index
     }
 

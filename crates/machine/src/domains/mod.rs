@@ -127,7 +127,7 @@ impl Domains {
     /// The topology must hold what [`Topology::check`] demands; every machine that [`crate::Machine::load`] gives does.
     pub fn build(topology: &Topology, version: Version) -> Domains {
         let levels = levels::levels(topology, version);
-        let mut groups = Groups::new(topology.nr_cpus());
+        let mut groups = Groups::new(levels.len(), topology.nr_cpus());
         let era = Era { version, reclaim_distance: reclaim_distance(topology, version) };
         let cpus = (0..topology.nr_cpus()).map(CpuId::from);
         let of_cpu: Vec<Vec<Domain>> = cpus.map(|cpu| era.stack(&levels, &mut groups, cpu)).collect();

@@ -28,7 +28,7 @@ impl Page {
     }
     /// Words after a head, wrapped under their own start.
     pub fn hanging(&mut self, head: &str, words: &str) {
-        self.flow(head, &" ".repeat(head.chars().count().min(WIDTH / 2)), words);
+        self.flow(head, &" ".repeat(head.chars().count().min(WIDTH * 2 / 3)), words);
     }
     fn flow(&mut self, first: &str, rest: &str, words: &str) {
         let (mut line, mut empty) = (first.to_string(), true);
