@@ -1,0 +1,321 @@
+//! The one analyser of events: what a slice, a wakeup delay, a migration is, for every backend and importer.
+//!
+//! It consumes tracepoint-shaped events as they come, in causal order, and keeps dense state per task and per CPU; an
+//! event allocates nothing (a histogram that meets a larger value than ever before grows, once). Times are nanoseconds.
+//!
+//! Definitions, which hold for tasks of the workload; the machine's background tasks only add to
+//! `background.cpu_time`, and are named where they stand in the way of a wait:
+//! - a **stay** is the time from the switch to a task until the switch away from it; its length is the `slice`. Being
+//!   picked again is no switch (as the kernel counts: only if prev is not next, 2.6 to today);
+//! - `wakeup_delay` runs from the beginning of the wakeup (sched_waking), of a task that sleeps, to the switch to it;
+//! - `run_delay` is every wait of a runnable task for a CPU: after a wakeup, a fork, or an involuntary switch;
+//! - a switch is voluntary when the task left to sleep or ended, else involuntary (nvcsw, nivcsw);
+//! - a migration is a stay on another CPU than the stay before.
+//!
+//! A thing counts when it ends at or after the start of the measurement; CPU time and idle time are cut at both ends.
+
+mod observe;
+mod state;
+#[cfg(test)]
+mod tests;
+mod worst;
+
+use crate::series::Series;
+use crate::wait::Wait;
+use schedlab_base::{CpuId, Ns, TaskId, Warning};
+use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
+use state::{Cpu, Pending, Phase, Seen, Task};
+use std::collections::BTreeMap;
+use worst::{LongWait, Worst};
+
+/// How many of the longest waits are kept: the whole tail beyond p99 of a hundred thousand wakeups.
+pub const KEPT_WAITS: usize = 1024;
+
+/// A task as the analyser knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskName {
+    /// Its name.
+    pub name: String,
+    /// Whether it belongs to the machine and not to the workload.
+    pub background: bool,
+}
+
+/// What the analyser found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// Distributions by metric name.
+    pub series: BTreeMap<String, Series>,
+    /// Counts and sums (ns) by metric name.
+    pub counters: BTreeMap<String, u64>,
+    /// The longest waits, longest first.
+    pub waits: Vec<Wait>,
+    /// What the reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+/// Turns events into metrics, as they come.
+pub struct Analyser {
+    names: Vec<TaskName>,
+    tasks: Vec<Task>,
+    cpus: Vec<Cpu>,
+    /// Series of the workload's programs, by the index samples carry.
+    recorded: Vec<(String, Series)>,
+    seen: Seen,
+    worst: Worst,
+    measure_from: Ns,
+}
+
+impl Analyser {
+    /// An analyser of a run on CPUs `0..nr_cpus`, all idle until a switch says otherwise.
+    ///
+    /// `tasks` by task id; a task beyond them counts as background. `series` by the index that [`Sink::sample`] is
+    /// given, each with its empty series. What ends before `measure_from` is followed but not counted.
+    pub fn new(
+        nr_cpus: usize,
+        tasks: Vec<TaskName>,
+        series: Vec<(String, Series)>,
+        measure_from: Ns,
+    ) -> Analyser {
+        Analyser {
+            tasks: tasks.iter().map(|t| Task::new(t.background)).collect(),
+            names: tasks,
+            cpus: vec![Cpu::default(); nr_cpus],
+            recorded: series,
+            seen: Seen::new(),
+            worst: Worst::new(KEPT_WAITS),
+            measure_from,
+        }
+    }
+    /// The same, keeping the longest `waits` waits instead of [`KEPT_WAITS`].
+    #[must_use]
+    pub fn keeping(mut self, waits: usize) -> Analyser {
+        self.worst = Worst::new(waits);
+        self
+    }
+
+    fn counts(&self, at: Ns) -> bool {
+        at >= self.measure_from
+    }
+    /// The task's place in the table, which grows for tasks that nobody announced.
+    fn task(&mut self, id: TaskId) -> &mut Task {
+        if id.index() >= self.tasks.len() {
+            self.tasks.resize(id.index() + 1, Task::new(true));
+        }
+        &mut self.tasks[id.index()]
+    }
+    fn cpu(&mut self, id: CpuId) -> &mut Cpu {
+        if id.index() >= self.cpus.len() {
+            self.cpus.resize(id.index() + 1, Cpu::default());
+        }
+        &mut self.cpus[id.index()]
+    }
+
+    fn switch(
+        &mut self,
+        at: Ns,
+        cpu_id: CpuId,
+        prev: Option<TaskId>,
+        next: Option<TaskId>,
+        why: SwitchReason,
+    ) {
+        if prev == next {
+            return;
+        }
+        let cpu = *self.cpu(cpu_id);
+        let next_cpu = Cpu { current: next, since: at, idle_exit_ns: 0, known: true };
+        *self.cpu(cpu_id) = next_cpu;
+        self.spend(prev, cpu.since, at);
+        if cpu.current != prev && cpu.known {
+            self.seen.gaps += 1;
+        }
+        if let Some(lost) = cpu.current.filter(|c| Some(*c) != prev) {
+            // Its switch away was lost: how long it stayed is not known.
+            self.task(lost).phase = Phase::Unknown;
+        }
+        if let Some(prev) = prev {
+            self.leave(at, cpu_id, prev, why);
+        }
+        if let Some(next) = next {
+            self.enter(at, cpu_id, next, prev, why, cpu.idle_exit_ns);
+        }
+    }
+
+    /// Books the time a CPU spent on `who` (`None`: idle) between two instants, as far as it is measured.
+    fn spend(&mut self, who: Option<TaskId>, since: Ns, until: Ns) {
+        let span_ns = until.since(since.max(self.measure_from)).0;
+        match who.map(|w| self.task(w).background) {
+            None => self.seen.idle_ns += span_ns,
+            Some(true) => self.seen.background_ns += span_ns,
+            Some(false) => self.seen.cpu_ns += span_ns,
+        }
+    }
+
+    fn leave(&mut self, at: Ns, cpu: CpuId, id: TaskId, why: SwitchReason) {
+        let counts = self.counts(at);
+        let task = self.task(id);
+        let stay =
+            (task.phase == Phase::Running && task.last_cpu == Some(cpu)).then(|| at.since(task.stay_from));
+        let woken_early = std::mem::take(&mut task.woken_early);
+        task.last_cpu = Some(cpu);
+        task.since = at;
+        task.by_wakeup = false;
+        task.phase = match why {
+            // A wakeup began while it was on its way to sleep; it waits for a CPU from here on.
+            SwitchReason::Blocked if woken_early => {
+                task.by_wakeup = true;
+                Phase::Waking
+            }
+            SwitchReason::Blocked => Phase::Asleep,
+            SwitchReason::Exited => Phase::Gone,
+            _ => Phase::Queued,
+        };
+        if !counts || task.background {
+            return;
+        }
+        match why {
+            SwitchReason::Blocked | SwitchReason::Exited => self.seen.voluntary += 1,
+            _ => self.seen.involuntary += 1,
+        }
+        self.seen.slice_end[why as usize] += 1;
+        if let Some(stay) = stay {
+            self.seen.slice.record(stay.0);
+        }
+    }
+
+    fn enter(
+        &mut self,
+        at: Ns,
+        cpu: CpuId,
+        id: TaskId,
+        prev: Option<TaskId>,
+        why: SwitchReason,
+        idle_exit_ns: u32,
+    ) {
+        let counts = self.counts(at);
+        let task = self.task(id);
+        let before = *task;
+        task.phase = Phase::Running;
+        task.stay_from = at;
+        task.last_cpu = Some(cpu);
+        task.by_wakeup = false;
+        if !counts || before.background {
+            return;
+        }
+        if before.last_cpu.is_some_and(|last| last != cpu) {
+            self.seen.migrations += 1;
+        }
+        if !matches!(before.phase, Phase::Waking | Phase::Queued) {
+            return;
+        }
+        let length_ns = at.since(before.since).0;
+        self.seen.run_delay.record(length_ns);
+        if before.by_wakeup {
+            self.seen.wakeup_delay.record(length_ns);
+            self.worst.offer(length_ns, before.since, id, || LongWait {
+                length_ns,
+                woken_at: before.since,
+                task: id,
+                pending: before.pending,
+                ran_on: cpu,
+                ended_by: prev,
+                ended_why: why,
+                idle_exit_ns,
+            });
+        }
+    }
+
+    fn waking(&mut self, at: Ns, cpu: CpuId, id: TaskId, waker: Option<TaskId>) {
+        let task = self.task(id);
+        match task.phase {
+            Phase::Waking | Phase::Queued => return,
+            // Not asleep yet: either it will be caught on its runqueue, or its switch away is about to come.
+            Phase::Running => task.woken_early = true,
+            Phase::Unknown | Phase::Asleep | Phase::Gone => {
+                task.phase = Phase::Waking;
+                task.by_wakeup = true;
+                task.since = at;
+            }
+        }
+        task.pending = Pending::by(waker, cpu);
+    }
+
+    fn placed(&mut self, at: Ns, id: TaskId, reason: PlaceReason, probes: u16) {
+        let counts = self.counts(at);
+        let task = self.task(id);
+        task.pending.reason = Some(reason);
+        task.pending.probes = probes;
+        let counts = counts && !task.background;
+        self.seen.any_placed = true;
+        if counts {
+            self.seen.placement[reason as usize] += 1;
+            self.seen.probes += u64::from(probes);
+        }
+    }
+
+    fn enqueued(&mut self, at: Ns, cpu_id: CpuId, id: TaskId, nr_running: u16, new: bool) {
+        let cpu = *self.cpu(cpu_id);
+        let occupant_woken_at = cpu.current.and_then(|o| self.task(o).woken_at);
+        let counts = self.counts(at);
+        let task = self.task(id);
+        match task.phase {
+            Phase::Running => task.woken_early = false,
+            Phase::Queued => {}
+            _ => {
+                if task.phase != Phase::Waking {
+                    // The source does not say when the wakeup began.
+                    task.since = at;
+                    task.pending = Pending::by(None, cpu_id);
+                }
+                task.phase = Phase::Queued;
+                task.by_wakeup = !new;
+                task.woken_at = Some(at);
+                task.pending.queue(at, cpu_id, &cpu, occupant_woken_at, nr_running);
+                if counts && !new && !task.background {
+                    self.seen.wakeups += 1;
+                }
+            }
+        }
+    }
+
+    fn migrate(&mut self, at: Ns, id: TaskId, why: MoveReason) {
+        let counts = self.counts(at);
+        let task = self.task(id);
+        if task.phase == Phase::Queued && !matches!(why, MoveReason::Wakeup | MoveReason::Fork) {
+            task.pending.moved = Some(why);
+        }
+        let counts = counts && !task.background;
+        self.seen.any_move = true;
+        if counts {
+            self.seen.moves[why as usize] += 1;
+        }
+    }
+}
+
+impl Sink for Analyser {
+    fn event(&mut self, event: &Event) {
+        let (at, cpu) = (event.at, event.cpu);
+        match event.kind {
+            EventKind::Switch { prev, next, why } => self.switch(at, cpu, prev, next, why),
+            EventKind::Waking { task, waker } => self.waking(at, cpu, task, waker),
+            EventKind::Placed { task, reason, probes, .. } => self.placed(at, task, reason, probes),
+            EventKind::Enqueued { task, nr_running, new } => self.enqueued(at, cpu, task, nr_running, new),
+            EventKind::Migrate { task, why, .. } => self.migrate(at, task, why),
+            EventKind::IdleEnter { .. } => self.cpu(cpu).idle_exit_ns = 0,
+            EventKind::IdleExit { exit_ns } => self.cpu(cpu).idle_exit_ns = exit_ns,
+            EventKind::Balance { trigger, moved, visited, took_ns, .. } => {
+                let counts = self.counts(at);
+                self.seen.balance(trigger, counts, moved, visited, took_ns);
+            }
+            // A task begins with its first enqueue, and ends with the switch that says so.
+            EventKind::Forked { .. } | EventKind::Exited { .. } => {}
+        }
+    }
+
+    fn sample(&mut self, at: Ns, _task: TaskId, series: u16, value: u64) {
+        if self.counts(at)
+            && let Some((_, series)) = self.recorded.get_mut(usize::from(series))
+        {
+            series.record(value);
+        }
+    }
+}

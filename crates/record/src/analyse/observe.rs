@@ -1,0 +1,107 @@
+//! From counters and ids to names: what the analyser hands over at the end.
+
+use super::state::Seen;
+use super::worst::LongWait;
+use super::{Analyser, Observed, TaskName};
+use crate::wait::{Occupant, Wait};
+use schedlab_base::{Ns, TaskId, Warning};
+use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+use std::collections::BTreeMap;
+
+impl Analyser {
+    /// What was seen until `end`: stays and waits that go on are not counted, CPU and idle time are.
+    pub fn finish(mut self, end: Ns) -> Observed {
+        for i in 0..self.cpus.len() {
+            let cpu = self.cpus[i];
+            self.spend(cpu.current, cpu.since, end);
+        }
+        let Analyser { names, recorded, seen, worst, .. } = self;
+        let counters = counters(&seen);
+        let mut warnings = Vec::new();
+        if seen.gaps > 0 {
+            let words = format!(
+                "{} switches contradict what ran before: events were lost, and stays across the gaps are left out",
+                seen.gaps
+            );
+            warnings.push(Warning::new("trace.gaps", words));
+        }
+        let mut series: BTreeMap<_, _> = recorded.into_iter().collect();
+        series.extend([
+            ("wakeup_delay".to_owned(), seen.wakeup_delay),
+            ("run_delay".to_owned(), seen.run_delay),
+            ("slice".to_owned(), seen.slice),
+        ]);
+        let waits = worst.into_sorted().iter().map(|w| wait(&names, w)).collect();
+        Observed { series, counters, waits, warnings }
+    }
+}
+
+/// Counters by metric name. What the source never reports is left out: "not measured" is not 0.
+fn counters(seen: &Seen) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    let mut put = |name: String, n: u64| {
+        all.insert(name, n);
+    };
+    put("switches.voluntary".into(), seen.voluntary);
+    put("switches.involuntary".into(), seen.involuntary);
+    put("migrations".into(), seen.migrations);
+    put("wakeups".into(), seen.wakeups);
+    put("cpu_time".into(), seen.cpu_ns);
+    put("background.cpu_time".into(), seen.background_ns);
+    put("idle_time".into(), seen.idle_ns);
+    for why in SwitchReason::ALL.iter().filter(|w| **w != SwitchReason::FromIdle) {
+        put(format!("slice.end.{}", why.name()), seen.slice_end[*why as usize]);
+    }
+    if seen.any_placed || seen.wakeups == 0 {
+        put("placement.probes".into(), seen.probes);
+        for why in PlaceReason::ALL {
+            put(format!("placement.{}", why.name()), seen.placement[*why as usize]);
+        }
+    }
+    if seen.any_move || seen.migrations == 0 {
+        for why in MoveReason::ALL {
+            put(format!("migrations.{}", why.name()), seen.moves[*why as usize]);
+        }
+    }
+    if seen.any_balance {
+        for trigger in BalanceTrigger::ALL {
+            let row = seen.balance[*trigger as usize];
+            put(format!("balance.{}.passes", trigger.name()), row.passes);
+            put(format!("balance.{}.moved", trigger.name()), row.moved);
+            put(format!("balance.{}.visited", trigger.name()), row.visited);
+            put(format!("balance.{}.time", trigger.name()), row.took_ns);
+        }
+    }
+    all
+}
+
+fn name(names: &[TaskName], id: TaskId) -> String {
+    names.get(id.index()).map_or_else(|| format!("task {}", id.0), |t| t.name.clone())
+}
+
+fn wait(names: &[TaskName], w: &LongWait) -> Wait {
+    let p = &w.pending;
+    let occupant = p.occupant.map(|o| Occupant {
+        task: name(names, o),
+        ran_ns: p.occupant_ran_ns,
+        fresh: p.occupant_fresh,
+    });
+    Wait {
+        task: name(names, w.task),
+        woken_at: w.woken_at,
+        length_ns: w.length_ns,
+        enqueue_ns: p.enqueued_at.since(w.woken_at).0,
+        waker: p.waker.map(|t| name(names, t)),
+        waker_cpu: p.waker_cpu,
+        chosen_cpu: p.chosen,
+        placement: p.reason.map(|r| r.name().to_owned()),
+        probes: p.probes,
+        occupant,
+        nr_running: p.nr_running,
+        ran_on: w.ran_on,
+        moved: p.moved.map(|m| m.name().to_owned()),
+        ended_by: w.ended_by.map(|t| name(names, t)),
+        ended_why: w.ended_why.name().to_owned(),
+        idle_exit_ns: u64::from(w.idle_exit_ns),
+    }
+}

@@ -1,0 +1,184 @@
+//! What the analyser knows of each task and CPU between events, and what it has counted.
+
+use crate::metric::Better;
+use crate::series::Series;
+use crate::wait::FRESH_NS;
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+
+/// What a task does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// Nothing has been seen of it, or its events were lost.
+    Unknown,
+    Asleep,
+    /// Somebody began to wake it; it is not queued yet.
+    Waking,
+    Queued,
+    Running,
+    Gone,
+}
+
+/// A task between events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Task {
+    pub background: bool,
+    pub phase: Phase,
+    /// Whether the wait that goes on began with a wakeup.
+    pub by_wakeup: bool,
+    /// A wakeup began while it ran.
+    pub woken_early: bool,
+    /// When the wait that goes on began.
+    pub since: Ns,
+    /// When its stay began.
+    pub stay_from: Ns,
+    /// The CPU of its last stay.
+    pub last_cpu: Option<CpuId>,
+    /// When it was last queued by a wakeup or fork.
+    pub woken_at: Option<Ns>,
+    pub pending: Pending,
+}
+
+impl Task {
+    pub fn new(background: bool) -> Task {
+        Task {
+            background,
+            phase: Phase::Unknown,
+            by_wakeup: false,
+            woken_early: false,
+            since: Ns::ZERO,
+            stay_from: Ns::ZERO,
+            last_cpu: None,
+            woken_at: None,
+            pending: Pending::by(None, CpuId(0)),
+        }
+    }
+}
+
+/// What is known of a wakeup until the task runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub waker: Option<TaskId>,
+    pub waker_cpu: CpuId,
+    pub reason: Option<PlaceReason>,
+    pub probes: u16,
+    /// The CPU it was queued on, and when.
+    pub chosen: CpuId,
+    pub enqueued_at: Ns,
+    pub nr_running: u16,
+    /// Who was on that CPU, for how long, and whether it had just been woken.
+    pub occupant: Option<TaskId>,
+    pub occupant_ran_ns: u64,
+    pub occupant_fresh: bool,
+    /// Why it was moved since.
+    pub moved: Option<MoveReason>,
+}
+
+impl Pending {
+    pub fn by(waker: Option<TaskId>, waker_cpu: CpuId) -> Pending {
+        Pending {
+            waker,
+            waker_cpu,
+            reason: None,
+            probes: 0,
+            chosen: waker_cpu,
+            enqueued_at: Ns::ZERO,
+            nr_running: 0,
+            occupant: None,
+            occupant_ran_ns: 0,
+            occupant_fresh: false,
+            moved: None,
+        }
+    }
+    pub fn queue(&mut self, at: Ns, id: CpuId, cpu: &Cpu, occupant_woken_at: Option<Ns>, nr_running: u16) {
+        self.chosen = id;
+        self.enqueued_at = at;
+        self.nr_running = nr_running;
+        self.occupant = cpu.current;
+        self.occupant_ran_ns = at.since(cpu.since).0;
+        self.occupant_fresh = occupant_woken_at.is_some_and(|w| at.since(w).0 < FRESH_NS);
+        self.moved = None;
+    }
+}
+
+/// A CPU between events.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cpu {
+    /// Who runs; `None`: idle.
+    pub current: Option<TaskId>,
+    pub since: Ns,
+    /// Time the idle exit that goes on takes; 0 when there is none.
+    pub idle_exit_ns: u32,
+    /// Whether a switch was seen on it yet.
+    pub known: bool,
+}
+
+/// Counters of the balance passes of one trigger.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Passes {
+    pub passes: u64,
+    pub moved: u64,
+    pub visited: u64,
+    pub took_ns: u64,
+}
+
+/// Everything counted; reasons index the arrays.
+pub(super) struct Seen {
+    pub wakeup_delay: Series,
+    pub run_delay: Series,
+    pub slice: Series,
+    pub slice_end: [u64; SwitchReason::ALL.len()],
+    pub placement: [u64; PlaceReason::ALL.len()],
+    pub moves: [u64; MoveReason::ALL.len()],
+    pub balance: [Passes; BalanceTrigger::ALL.len()],
+    pub probes: u64,
+    pub voluntary: u64,
+    pub involuntary: u64,
+    pub migrations: u64,
+    pub wakeups: u64,
+    pub cpu_ns: u64,
+    pub background_ns: u64,
+    pub idle_ns: u64,
+    /// Switches whose prev was not the task known to run.
+    pub gaps: u64,
+    /// Whether the source says why it places and moves, and reports balance passes.
+    pub any_placed: bool,
+    pub any_move: bool,
+    pub any_balance: bool,
+}
+
+impl Seen {
+    pub fn new() -> Seen {
+        Seen {
+            wakeup_delay: Series::new("ns", Better::Lower),
+            run_delay: Series::new("ns", Better::Lower),
+            slice: Series::new("ns", Better::Neither),
+            slice_end: [0; SwitchReason::ALL.len()],
+            placement: [0; PlaceReason::ALL.len()],
+            moves: [0; MoveReason::ALL.len()],
+            balance: [Passes::default(); BalanceTrigger::ALL.len()],
+            probes: 0,
+            voluntary: 0,
+            involuntary: 0,
+            migrations: 0,
+            wakeups: 0,
+            cpu_ns: 0,
+            background_ns: 0,
+            idle_ns: 0,
+            gaps: 0,
+            any_placed: false,
+            any_move: false,
+            any_balance: false,
+        }
+    }
+    pub fn balance(&mut self, trigger: BalanceTrigger, counts: bool, moved: u16, visited: u16, took_ns: u32) {
+        self.any_balance = true;
+        if counts {
+            let row = &mut self.balance[trigger as usize];
+            row.passes += 1;
+            row.moved += u64::from(moved);
+            row.visited += u64::from(visited);
+            row.took_ns += u64::from(took_ns);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Hand-written event sequences, one per definition, and the balance of time over random ones.
+
+use super::*;
+use crate::metric::Better;
+use crate::wait::Occupant;
+use crate::wait::WaitCause;
+use proptest::prelude::*;
+use schedlab_trace::BalanceTrigger;
+
+const A: TaskId = TaskId(0);
+const B: TaskId = TaskId(1);
+/// The background task.
+const K: TaskId = TaskId(2);
+
+fn analyser(measure_from: u64) -> Analyser {
+    let name = |name: &str, background| TaskName { name: name.into(), background };
+    let tasks = vec![name("a", false), name("b", false), name("kworker", true)];
+    let latency = ("x.latency".to_owned(), Series::new("ns", Better::Lower));
+    Analyser::new(2, tasks, vec![latency], Ns(measure_from))
+}
+
+/// Feeds (time, CPU, kind).
+fn feed(an: &mut Analyser, events: &[(u64, u32, EventKind)]) {
+    for (at, cpu, kind) in events {
+        an.event(&Event { at: Ns(*at), cpu: CpuId(*cpu), kind: *kind });
+    }
+}
+
+fn switch(prev: Option<TaskId>, next: Option<TaskId>, why: SwitchReason) -> EventKind {
+    EventKind::Switch { prev, next, why }
+}
+fn waking(task: TaskId, waker: Option<TaskId>) -> EventKind {
+    EventKind::Waking { task, waker }
+}
+fn placed(task: TaskId, target: u32, reason: PlaceReason) -> EventKind {
+    EventKind::Placed { task, target: CpuId(target), reason, probes: 3 }
+}
+fn queued(task: TaskId, nr_running: u16) -> EventKind {
+    EventKind::Enqueued { task, nr_running, new: false }
+}
+fn only(series: &Series) -> Vec<u64> {
+    series.values().flat_map(|(v, n)| std::iter::repeat_n(v, n as usize)).collect()
+}
+
+/// A runs on CPU 0 and is stacked with B, which it had just been woken before; then it is preempted, pulled, and blocks.
+fn story() -> Vec<(u64, u32, EventKind)> {
+    use SwitchReason as S;
+    vec![
+        (100, 1, waking(A, None)),
+        (120, 1, placed(A, 0, PlaceReason::TargetIdle)),
+        (150, 0, queued(A, 1)),
+        (160, 0, EventKind::IdleExit { exit_ns: 30 }),
+        (200, 0, switch(None, Some(A), S::FromIdle)),
+        (300, 0, waking(B, Some(A))),
+        (310, 0, placed(B, 0, PlaceReason::TargetBusy)),
+        (320, 0, queued(B, 2)),
+        (900, 0, switch(Some(A), Some(B), S::TickSlice)),
+        (950, 1, EventKind::Migrate { task: A, from: CpuId(0), why: MoveReason::Newidle }),
+        (1000, 1, switch(None, Some(A), S::FromIdle)),
+        (1500, 1, switch(Some(A), None, S::Blocked)),
+        (1600, 0, switch(Some(B), None, S::Exited)),
+    ]
+}
+
+#[test]
+fn each_definition_on_a_short_story() {
+    let mut an = analyser(0);
+    feed(&mut an, &story());
+    an.sample(Ns(5), A, 0, 42);
+    let seen = an.finish(Ns(2000));
+    assert_eq!(only(&seen.series["wakeup_delay"]), [100, 600], "from waking to the switch in");
+    assert_eq!(only(&seen.series["run_delay"]), [100, 100, 600], "preempted at 900, back at 1000");
+    assert_eq!(only(&seen.series["slice"]), [500, 700, 700]);
+    assert_eq!(only(&seen.series["x.latency"]), [42]);
+    let want = [
+        ("switches.voluntary", 2),
+        ("switches.involuntary", 1),
+        ("migrations", 1),
+        ("migrations.newidle", 1),
+        ("migrations.wakeup", 0),
+        ("placement.target_idle", 1),
+        ("placement.target_busy", 1),
+        ("placement.probes", 6),
+        ("slice.end.slice", 1),
+        ("slice.end.blocked", 1),
+        ("slice.end.exited", 1),
+        ("wakeups", 2),
+        ("cpu_time", 700 + 700 + 500),
+        ("idle_time", 4000 - 1900),
+        ("background.cpu_time", 0),
+    ];
+    for (name, n) in want {
+        assert_eq!(seen.counters.get(name), Some(&n), "{name}");
+    }
+    assert!(!seen.counters.contains_key("balance.newidle.passes"), "no pass was reported: not measured");
+    assert!(!seen.counters.contains_key("slice.end.idle"));
+    assert!(seen.warnings.is_empty());
+}
+
+#[test]
+fn waits_tell_their_story() {
+    let mut an = analyser(0);
+    feed(&mut an, &story());
+    let waits = an.finish(Ns(2000)).waits;
+    assert_eq!(waits.len(), 2);
+    let stacked = &waits[0];
+    assert_eq!((stacked.task.as_str(), stacked.length_ns, stacked.enqueue_ns), ("b", 600, 20));
+    assert_eq!((stacked.waker.as_deref(), stacked.placement.as_deref()), (Some("a"), Some("target_busy")));
+    assert_eq!(stacked.occupant, Some(Occupant { task: "a".into(), ran_ns: 120, fresh: true }));
+    assert_eq!((stacked.ended_by.as_deref(), stacked.ended_why.as_str()), (Some("a"), "slice"));
+    assert_eq!(stacked.cause(), WaitCause::Stacked);
+    let idle = &waits[1];
+    assert_eq!((idle.waker.as_deref(), idle.occupant.as_ref(), idle.idle_exit_ns), (None, None, 30));
+    assert_eq!((idle.waker_cpu, idle.chosen_cpu, idle.cause()), (CpuId(1), CpuId(0), WaitCause::IdleExit));
+}
+
+#[test]
+fn a_wait_ended_by_the_balancer_is_put_down_to_it() {
+    use SwitchReason as S;
+    let mut an = analyser(0);
+    feed(
+        &mut an,
+        &[
+            (0, 0, switch(None, Some(K), S::FromIdle)),
+            (100, 0, waking(A, None)),
+            (110, 0, queued(A, 2)),
+            (500, 1, EventKind::Migrate { task: A, from: CpuId(0), why: MoveReason::Idle }),
+            (600, 1, switch(None, Some(A), S::FromIdle)),
+        ],
+    );
+    let wait = an.finish(Ns(1000)).waits.remove(0);
+    assert_eq!((wait.moved.as_deref(), wait.cause()), (Some("idle"), WaitCause::Pulled));
+    assert_eq!(wait.occupant.map(|o| o.task), Some("kworker".to_owned()));
+}
+
+#[test]
+fn what_ends_before_the_measurement_is_followed_but_not_counted() {
+    let mut an = analyser(950);
+    feed(&mut an, &story());
+    an.sample(Ns(949), A, 0, 1);
+    an.sample(Ns(950), A, 0, 2);
+    let seen = an.finish(Ns(2000));
+    assert_eq!(only(&seen.series["run_delay"]), [100], "A's wait began before, and ended after");
+    assert_eq!(only(&seen.series["slice"]), [500, 700], "B's stay is counted whole");
+    assert_eq!(only(&seen.series["x.latency"]), [2]);
+    assert_eq!(seen.counters["cpu_time"], 500 + 650, "time is cut at the start");
+    assert_eq!(seen.counters["idle_time"], 2 * 1050 - 1150);
+}
+
+#[test]
+fn background_tasks_only_cost_time() {
+    use SwitchReason as S;
+    let mut an = analyser(0);
+    feed(
+        &mut an,
+        &[
+            (10, 0, waking(K, None)),
+            (15, 0, placed(K, 0, PlaceReason::OnlyAllowed)),
+            (20, 0, queued(K, 1)),
+            (30, 0, switch(None, Some(K), S::FromIdle)),
+            (90, 0, switch(Some(K), None, S::Blocked)),
+        ],
+    );
+    let seen = an.finish(Ns(100));
+    assert_eq!(seen.counters["background.cpu_time"], 60);
+    for name in ["wakeups", "switches.voluntary", "placement.only_allowed", "cpu_time"] {
+        assert_eq!(seen.counters[name], 0, "{name}");
+    }
+    assert_eq!((seen.series["slice"].count(), seen.waits.len()), (0, 0));
+}
+
+#[test]
+fn a_wakeup_that_races_with_going_to_sleep() {
+    use SwitchReason as S;
+    let mut an = analyser(0);
+    feed(
+        &mut an,
+        &[
+            (0, 0, switch(None, Some(A), S::FromIdle)),
+            // Caught before it slept: no wait at all.
+            (100, 1, waking(A, Some(B))),
+            (110, 0, queued(A, 1)),
+            (200, 1, waking(A, Some(B))),
+            (250, 0, switch(Some(A), None, S::Blocked)),
+            (270, 0, queued(A, 1)),
+            (300, 0, switch(None, Some(A), S::FromIdle)),
+        ],
+    );
+    let seen = an.finish(Ns(400));
+    assert_eq!(only(&seen.series["wakeup_delay"]), [50], "it can't wait while it runs");
+    assert_eq!(seen.counters["wakeups"], 1);
+    assert_eq!(only(&seen.series["slice"]), [250]);
+}
+
+#[test]
+fn a_new_task_waits_but_is_not_woken() {
+    use SwitchReason as S;
+    let mut an = analyser(0);
+    feed(
+        &mut an,
+        &[
+            (5, 0, EventKind::Forked { task: A, parent: None }),
+            (10, 0, EventKind::Enqueued { task: A, nr_running: 1, new: true }),
+            (30, 0, switch(None, Some(A), S::FromIdle)),
+            (40, 0, switch(Some(A), Some(B), S::Yielded)),
+        ],
+    );
+    let seen = an.finish(Ns(50));
+    assert_eq!(only(&seen.series["run_delay"]), [20]);
+    assert_eq!((seen.series["wakeup_delay"].count(), seen.counters["wakeups"]), (0, 0));
+    assert_eq!(seen.counters["switches.involuntary"], 1, "yielding is involuntary, as the kernel counts");
+}
+
+#[test]
+fn lost_events_drop_stays_and_warn() {
+    use SwitchReason as S;
+    let mut an = analyser(0);
+    feed(
+        &mut an,
+        &[
+            (10, 0, switch(None, Some(A), S::FromIdle)),
+            (500, 0, switch(Some(B), None, S::Blocked)),
+            (600, 1, switch(None, Some(A), S::FromIdle)),
+            (650, 1, switch(Some(A), None, S::Blocked)),
+        ],
+    );
+    let seen = an.finish(Ns(1000));
+    assert_eq!(only(&seen.series["slice"]), [50], "neither A's nor B's stay across the gap is known");
+    assert_eq!(seen.warnings.len(), 1);
+    assert_eq!(seen.warnings[0].code, "trace.gaps");
+}
+
+#[test]
+fn balance_passes_are_counted_by_trigger() {
+    let mut an = analyser(0);
+    let pass = |trigger| EventKind::Balance { level: 0, trigger, moved: 2, visited: 8, took_ns: 700 };
+    feed(&mut an, &[(1, 0, pass(BalanceTrigger::Newidle)), (2, 1, pass(BalanceTrigger::Newidle))]);
+    let counters = an.finish(Ns(10)).counters;
+    assert_eq!((counters["balance.newidle.passes"], counters["balance.newidle.time"]), (2, 1400));
+    assert_eq!((counters["balance.newidle.visited"], counters["balance.busy.passes"]), (16, 0));
+}
+
+#[test]
+fn the_longest_waits_are_kept_whatever_their_order() {
+    let lengths: Vec<u64> = (0..500).map(|i| i * 7919 % 503).collect();
+    let run = |lengths: &[u64]| {
+        let mut an = analyser(0).keeping(10);
+        let mut at = 0;
+        for l in lengths {
+            at += 1000;
+            feed(
+                &mut an,
+                &[
+                    (at, 0, waking(A, None)),
+                    (at, 0, queued(A, 1)),
+                    (at + l, 0, switch(None, Some(A), SwitchReason::FromIdle)),
+                    (at + l + 1, 0, switch(Some(A), None, SwitchReason::Blocked)),
+                ],
+            );
+        }
+        an.finish(Ns(at + 1000)).waits.iter().map(|w| w.length_ns).collect::<Vec<u64>>()
+    };
+    let mut sorted = lengths.clone();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    assert_eq!(run(&lengths), sorted[..10]);
+}
+
+proptest! {
+    /// Random but valid schedules of two CPUs and three tasks: all time is somebody's.
+    #[test]
+    fn stays_and_idle_time_add_up(steps in prop::collection::vec((1u64..1000, 0usize..2, 0usize..4, any::<bool>()), 1..200),
+                                  from in 0u64..5000) {
+        let mut an = analyser(from);
+        let mut at = 0;
+        let mut on: [Option<TaskId>; 2] = [None, None];
+        let mut stays_ns = 0;
+        let mut since = [0u64; 2];
+        for (dt, cpu, who, sleeps) in steps {
+            at += dt;
+            let next = (who < 3).then(|| TaskId::from(who));
+            if next == on[cpu] || (next.is_some() && next == on[1 - cpu]) {
+                continue;
+            }
+            let why = match on[cpu] { None => SwitchReason::FromIdle, Some(_) if sleeps => SwitchReason::Blocked, Some(_) => SwitchReason::TickSlice };
+            feed(&mut an, &[(at, cpu as u32, switch(on[cpu], next, why))]);
+            if on[cpu].is_some_and(|t| t != K) && at >= from {
+                stays_ns += u128::from(at - since[cpu]);
+            }
+            (on[cpu], since[cpu]) = (next, at);
+        }
+        let end = at.max(from) + 100;
+        let seen = an.finish(Ns(end));
+        let c = &seen.counters;
+        prop_assert_eq!(c["cpu_time"] + c["background.cpu_time"] + c["idle_time"], 2 * (end - from));
+        prop_assert_eq!(seen.series["slice"].sum(), stays_ns);
+        prop_assert_eq!(seen.series["slice"].count(), c["switches.voluntary"] + c["switches.involuntary"]);
+        prop_assert!(seen.warnings.is_empty());
+    }
+}
