@@ -5,6 +5,9 @@
 //! Reasons for the cuts: 2.6.23 is the first CFS, whose domains stayed as 2.6.29 has them; 2.6.32 dropped
 //! `SD_WAKE_BALANCE`; 3.5 rewrote NUMA domains; 3.16 unified the tables; 5.3 removed `cpu_load[]` and with it the
 //! indices; 5.10 lowered `busy_factor` and `imbalance_pct`.
+//!
+//! Read in sources: the values of 2.6.12, 2.6.29-30, 2.6.32-3.4, about 4.12 and 6.1. Between those, the releases of
+//! the cuts (3.5, 3.12, 3.16, 5.3, 5.10), and the rows of 3.5 and 5.3, are from memory of the history, not read.
 
 use super::{DomainParams, Level};
 use schedlab_base::Version;
