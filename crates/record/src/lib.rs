@@ -12,7 +12,7 @@ pub mod wait;
 
 pub use analyse::{Analyser, Observed, TaskName};
 pub use cell::{CellKey, cell_hash};
-pub use metric::{Better, METRICS, Metric, Value};
+pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
 pub use series::Series;
 pub use store::{RunDir, Store, Stored};
 pub use wait::{Occupant, Wait, WaitCause};

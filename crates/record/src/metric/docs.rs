@@ -1,0 +1,70 @@
+//! docs/metrics.md, from the table.
+
+use super::{METRICS, Metric};
+use std::fmt::Write;
+
+const HEAD: &str = "# Metrics
+
+Made from the table in `crates/record/src/metric/table.rs`; change that, then run
+`SCHEDLAB_BLESS=1 cargo test -p schedlab-record metrics_page`.
+
+Values are integers of the unit given; times are nanoseconds and are rounded only when printed. `<stat>` is `mean`,
+`min`, `max`, `count`, or a percentile between 0 and 100 with at most three decimals (`p50`, `p99.9`). Mean, min, max and
+count are exact; a percentile is nearest-rank and known to one part in a thousand. A percentile above 50 with fewer than
+10 samples beyond it is missing. What a backend does not measure is missing too, never 0.
+
+\"Better\" is the direction a comparison calls `better`; where it says neither, a change is only `changed`.
+
+Beside `balance.*`, `background.cpu_time` and `idle_time`, metrics speak of the workload's tasks only,
+not of the machine's own (kworkers and the like).
+
+| metric | unit | better | backends | definition |
+| --- | --- | --- | --- | --- |
+";
+
+/// The page, whole.
+pub fn page() -> String {
+    let mut text = HEAD.to_owned();
+    for m in METRICS {
+        let unit = match (m.unit, m.name) {
+            ("", super::PROGRAM_SERIES) => "declared",
+            ("", _) => "count",
+            (unit, _) => unit,
+        };
+        let better = if m.name == super::PROGRAM_SERIES { "declared" } else { m.better.name() };
+        // Writing to a String can't fail.
+        let _ =
+            writeln!(text, "| `{}` | {unit} | {better} | {} | {} |", m.name, m.backends.join(", "), m.about);
+    }
+    METRICS.iter().for_each(|m| choices(m, &mut text));
+    text
+}
+
+/// The names that fill a row's hole; rows that share them are listed with the first.
+fn choices(metric: &Metric, text: &mut String) {
+    let Some(choices) = metric.choices else { return };
+    let words = choices();
+    let same: Vec<&str> =
+        METRICS.iter().filter(|m| m.choices.is_some_and(|c| c() == words)).map(|m| m.name).collect();
+    if same[0] != metric.name {
+        return;
+    }
+    let names: Vec<String> = same.iter().map(|n| format!("`{n}`")).collect();
+    let _ = writeln!(text, "\n## {}\n\n| name | meaning |\n| --- | --- |", names.join(", "));
+    for (word, about) in words {
+        let _ = writeln!(text, "| `{word}` | {about} |");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn metrics_page_is_what_the_table_says() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
+            std::fs::write(&file, super::page()).unwrap();
+        }
+        let stored = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(stored == super::page(), "docs/metrics.md is stale: run this test with SCHEDLAB_BLESS=1");
+    }
+}

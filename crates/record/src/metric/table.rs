@@ -1,0 +1,81 @@
+//! The table of metrics. A row's definition must hold on every backend that gives it.
+
+use super::{Better, Choices, Metric};
+use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+
+const SIM: &[&str] = &["sim"];
+const ALL: &[&str] = &["sim", "host", "vm"];
+
+const fn row(
+    name: &'static str,
+    unit: &'static str,
+    better: Better,
+    backends: &'static [&'static str],
+    about: &'static str,
+) -> Metric {
+    Metric { name, unit, better, about, backends, choices: None }
+}
+
+const fn rows(choices: Choices, of: Metric) -> Metric {
+    Metric { choices: Some(choices), ..of }
+}
+
+fn placements() -> Vec<(&'static str, &'static str)> {
+    PlaceReason::ALL.iter().map(|r| (r.name(), r.about())).collect()
+}
+fn moves() -> Vec<(&'static str, &'static str)> {
+    MoveReason::ALL.iter().map(|r| (r.name(), r.about())).collect()
+}
+fn triggers() -> Vec<(&'static str, &'static str)> {
+    BalanceTrigger::ALL.iter().map(|r| (r.name(), r.about())).collect()
+}
+/// No stay ends because the CPU was idle.
+fn ends() -> Vec<(&'static str, &'static str)> {
+    SwitchReason::ALL
+        .iter()
+        .filter(|r| **r != SwitchReason::FromIdle)
+        .map(|r| (r.name(), r.about()))
+        .collect()
+}
+
+use Better::{Higher, Lower, Neither};
+
+/// Every metric: the single source of names, units, directions, definitions and docs/metrics.md.
+#[rustfmt::skip]
+pub const METRICS: &[Metric] = &[
+    row("schbench.latency.<stat>", "ns", Lower, ALL,
+        "from the start of the wake list a worker is on until it runs, as schbench of 2016 takes it (D000)"),
+    row("<program>.<series>.<stat>", "", Neither, ALL,
+        "what a program records itself, in the unit and with the direction it declares"),
+    row("wakeup_delay.<stat>", "ns", Lower, SIM,
+        "from the beginning of the wakeup of a sleeping task (sched_waking) until it is switched to"),
+    row("run_delay.<stat>", "ns", Lower, SIM,
+        "a runnable task's wait for a CPU: after a wakeup, a fork, or an involuntary switch"),
+    row("slice.<stat>", "ns", Neither, SIM,
+        "a task's stay on a CPU, from the switch to it until the switch away; being picked again is no switch"),
+    rows(ends, row("slice.end.<reason>", "", Neither, SIM, "stays ended for this reason")),
+    row("switches.voluntary", "", Neither, ALL,
+        "switches away from a task that went to sleep or ended (nvcsw)"),
+    row("switches.involuntary", "", Neither, ALL,
+        "switches away from a task that could have run on, sched_yield included (nivcsw)"),
+    row("migrations", "", Lower, ALL, "stays on another CPU than the same task's stay before"),
+    rows(moves, row("migrations.<reason>", "", Neither, SIM,
+        "changes of a task's CPU for this reason, also of tasks that did not run in between")),
+    row("wakeups", "", Neither, SIM, "sleeping tasks that were woken and queued"),
+    rows(placements, row("placement.<reason>", "", Neither, SIM,
+        "CPUs chosen at wakeup, fork or exec for this reason")),
+    row("placement.probes", "", Lower, SIM, "CPUs whose idle state was read to choose one"),
+    row("cpu_time", "ns", Neither, ALL, "time the workload's tasks were on a CPU"),
+    row("background.cpu_time", "ns", Neither, SIM, "time the machine's own tasks were on a CPU"),
+    row("idle_time", "ns", Neither, SIM, "time CPUs had no task, summed over CPUs"),
+    row("work", "ns", Higher, ALL,
+        "work the workload's tasks got done, as time on a CPU at full speed with a warm cache"),
+    row("smt.shared_time", "ns", Lower, SIM,
+        "time the workload's tasks ran on a hardware thread while another thread of the core was busy"),
+    rows(triggers, row("balance.<trigger>.passes", "", Neither, SIM, "balance passes over one domain, started thus")),
+    rows(triggers, row("balance.<trigger>.moved", "", Neither, SIM, "tasks moved by balance passes started thus")),
+    rows(triggers, row("balance.<trigger>.visited", "", Lower, SIM,
+        "CPUs read by balance passes started thus")),
+    rows(triggers, row("balance.<trigger>.time", "ns", Lower, SIM,
+        "time spent in balance passes started thus, summed over CPUs")),
+];
