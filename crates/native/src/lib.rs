@@ -1,11 +1,30 @@
 //! The kernel, live: a re-executed agent that runs programs as threads.
+//!
+//! [`run`] starts this same executable as `schedlab agent`, hands it a [`Job`] and takes back an [`Outcome`]; the agent
+//! starts its threads from a process that has none yet. Nothing here needs root: what a workload asks for and this user
+//! may not have ends in an error that names it. Counters that the kernel does not give are absent, never 0.
 
-use schedlab_base::{Ns, Result, Warning};
+#[cfg(not(target_os = "linux"))]
+compile_error!("the live backend runs on Linux");
+
+mod agent;
+mod arena;
+pub mod engine;
+mod limits;
+mod parent;
+mod recorder;
+mod sys;
+mod task;
+mod witness;
+
+pub use agent::{agent_main, execute};
+pub use parent::{AGENT_VARIABLE, run, run_with};
+
+use schedlab_base::{Ns, Warning};
 use schedlab_record::Series;
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 /// What the agent is told to do: plain data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +38,7 @@ pub struct Job {
 /// What the agent sends back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Measured time.
+    /// Measured time: from the end of the warm-up to the end of the run.
     pub duration: Ns,
     /// Series the programs recorded, by name.
     pub series: BTreeMap<String, Series>,
@@ -31,13 +50,4 @@ pub struct Outcome {
     pub warnings: Vec<Warning>,
     /// Whether `stop` ended it early.
     pub stopped: bool,
-}
-
-/// Runs a job in a re-executed agent and waits for it.
-///
-/// # Errors
-/// When the agent can't start, or the workload asks for what this kernel or user may not do.
-pub fn run(job: &Job, stop: &AtomicBool) -> Result<Outcome> {
-    let _ = (job, stop);
-    Err(schedlab_base::Error::internal("the live runner is being built"))
 }

@@ -1,0 +1,174 @@
+//! The child's side: one job in on standard input, one reply out on standard output, then the end.
+//!
+//! The job is framed by its length, because standard input stays open behind it: when the parent closes it, or is gone,
+//! the run ends early and what was measured until then is the reply. Standard error is for faults only; the parent
+//! quotes it. A process that was started for this has no threads yet, so programs meet nothing but themselves.
+
+use crate::witness::Witness;
+use crate::{Job, Outcome, engine, sys};
+use schedlab_base::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Longer than any job; what claims to be longer is no job.
+const MAX_JOB_BYTES: u64 = 256 << 20;
+
+/// What the agent answers.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reply {
+    /// The run was made.
+    Done(Box<Outcome>),
+    /// It could not be made.
+    Failed {
+        /// Exit code of the error's class.
+        class: u8,
+        /// The error's message.
+        message: String,
+        /// Its remedy.
+        help: Option<String>,
+    },
+}
+
+impl Reply {
+    fn of(result: Result<Outcome>) -> Reply {
+        match result {
+            Ok(outcome) => Reply::Done(Box::new(outcome)),
+            Err(e) => Reply::Failed {
+                class: e.kind().exit_code(),
+                message: e.message().to_owned(),
+                help: e.remedy().map(str::to_owned),
+            },
+        }
+    }
+    /// The outcome, or the agent's error as it was.
+    ///
+    /// # Errors
+    /// The agent's.
+    pub fn into_result(self) -> Result<Outcome> {
+        match self {
+            Reply::Done(outcome) => Ok(*outcome),
+            Reply::Failed { class, message, help } => {
+                let kinds = [ErrorKind::CheckFailed, ErrorKind::Input, ErrorKind::Machine];
+                let kind = kinds.into_iter().find(|k| k.exit_code() == class);
+                let error = Error::new(kind.unwrap_or(ErrorKind::Internal), message);
+                Err(match help {
+                    Some(help) => error.help(help),
+                    None => error,
+                })
+            }
+        }
+    }
+}
+
+/// The hidden subcommand `agent`. To be called before the process has any other thread.
+///
+/// # Errors
+/// When standard input holds no job, or standard output can't be written; a run that fails is a reply, not an error.
+pub fn agent_main() -> Result<()> {
+    sys::die_with_parent();
+    let input = io::stdin();
+    let job = read_job(input.as_fd())?;
+    let reply = Reply::of(execute(&job, Some(input.as_fd())));
+    let text = serde_json::to_vec(&reply).map_err(|e| Error::internal(format!("the agent's reply: {e}")))?;
+    let mut output = io::stdout().lock();
+    output
+        .write_all(&text)
+        .and_then(|()| output.flush())
+        .map_err(|e| Error::machine(format!("the agent can't reply: {e}")))
+}
+
+/// Runs a job in this process, which should have no other busy threads; ends early when `stop` can be read or is
+/// hung up.
+///
+/// # Errors
+/// What the workload has wrong, and what it asks for that this machine or user can't have.
+pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
+    let built = job.workload.build(job.seed)?;
+    let witness = Witness::before();
+    let measured = engine::run_built(built, stop)?;
+    let (environment, seen) = witness.after();
+    let mut warnings = measured.warnings;
+    warnings.extend(seen);
+    Ok(Outcome {
+        duration: measured.duration,
+        series: measured.series,
+        counters: measured.counters,
+        environment,
+        warnings,
+        stopped: measured.stopped,
+    })
+}
+
+/// The framed form of a job: its length in eight bytes, lowest first, then JSON.
+pub fn frame(job: &Job) -> Result<Vec<u8>> {
+    let text = serde_json::to_vec(job).map_err(|e| Error::internal(format!("the agent's job: {e}")))?;
+    let mut framed = (text.len() as u64).to_le_bytes().to_vec();
+    framed.extend(text);
+    Ok(framed)
+}
+
+/// Reads exactly one framed job and not a byte more: what follows is the stop.
+fn read_job(from: BorrowedFd<'_>) -> Result<Job> {
+    let none = |why: String| {
+        Error::input(format!("standard input holds no job: {why}"))
+            .help("'schedlab agent' is started by schedlab itself; use 'schedlab bench' or 'schedlab run'")
+    };
+    let copy = from.try_clone_to_owned().map_err(|e| none(e.to_string()))?;
+    let mut file = File::from(copy);
+    let mut length = [0u8; 8];
+    file.read_exact(&mut length).map_err(|e| none(e.to_string()))?;
+    let length = u64::from_le_bytes(length);
+    if length > MAX_JOB_BYTES {
+        return Err(none("it is not framed".to_owned()));
+    }
+    let mut text = vec![0u8; length as usize];
+    file.read_exact(&mut text).map_err(|e| none(e.to_string()))?;
+    serde_json::from_slice(&text).map_err(|e| none(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_workload::{Params, Spec};
+
+    fn job() -> Job {
+        Job { workload: Spec::bench("schbench", &Params::default()).unwrap(), seed: 7 }
+    }
+
+    #[test]
+    fn a_job_is_read_to_its_last_byte_and_no_further() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(&frame(&job()).unwrap()).unwrap();
+        writer.write_all(b"rest").unwrap();
+        drop(writer);
+        assert_eq!(read_job(reader.as_fd()).unwrap(), job());
+        let mut rest = String::new();
+        File::from(std::os::fd::OwnedFd::from(reader)).read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "rest");
+    }
+
+    #[test]
+    fn what_is_no_job_is_refused() {
+        let text = b"{\"workload\": 1}".to_vec();
+        let mut framed = (text.len() as u64).to_le_bytes().to_vec();
+        framed.extend(text);
+        for bytes in [b"".to_vec(), b"hello world, this is no job".to_vec(), framed] {
+            let (reader, mut writer) = io::pipe().unwrap();
+            writer.write_all(&bytes).unwrap();
+            drop(writer);
+            let e = read_job(reader.as_fd()).unwrap_err();
+            assert!(e.kind() == ErrorKind::Input && e.to_string().contains("holds no job"), "{e}");
+        }
+    }
+
+    #[test]
+    fn an_error_keeps_class_message_and_remedy() {
+        let reply = Reply::of(Err(Error::machine("no CPU 7").help("use 0-1")));
+        let text = serde_json::to_string(&reply).unwrap();
+        let e = serde_json::from_str::<Reply>(&text).unwrap().into_result().unwrap_err();
+        assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::Machine, "no CPU 7\n  help: use 0-1"));
+    }
+}

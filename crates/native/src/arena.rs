@@ -1,0 +1,140 @@
+//! What tasks share: the workload's words and cells, and the few words by which a run is controlled.
+//!
+//! All of it lies in one shared mapping, a cache line each, so that a task's word never slows its neighbour's and
+//! processes could map it as well as threads do. The order of phases is the protocol: the controller alone moves it
+//! on (or any task, to [`Phase::Stop`], when it fails), tasks look at it between two operations.
+
+use crate::sys::{Line, Lines};
+use schedlab_base::{Error, Result};
+use schedlab_workload::{SlotId, WordId};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Where a run stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u32)]
+pub enum Phase {
+    /// Tasks are being made; those that are wait for the start.
+    Gather = 0,
+    /// Running; nothing is measured yet.
+    WarmUp = 1,
+    /// Running; values and counters count.
+    Measure = 2,
+    /// Over: every task leaves at its next operation.
+    Stop = 3,
+}
+
+impl Phase {
+    fn of(number: u32) -> Phase {
+        match number {
+            0 => Phase::Gather,
+            1 => Phase::WarmUp,
+            2 => Phase::Measure,
+            _ => Phase::Stop,
+        }
+    }
+}
+
+const PHASE: usize = 0;
+const START: usize = 1;
+const READY: usize = 2;
+const LIVE: usize = 3;
+const CONTROL_LINES: usize = 4;
+
+/// The shared mapping.
+#[derive(Debug)]
+pub struct Arena {
+    lines: Lines,
+    first_slot: usize,
+    first_task: usize,
+}
+
+impl Arena {
+    /// An arena for so many futex words, cells and tasks, all zero.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn new(words: usize, slots: usize, tasks: usize) -> Result<Arena> {
+        let first_slot = CONTROL_LINES + words;
+        let first_task = first_slot + slots;
+        let lines = Lines::map(first_task + tasks).map_err(|e| {
+            Error::machine(format!("can't map {words} words and {slots} cells for the workload: {e}"))
+                .help("use fewer threads")
+        })?;
+        Ok(Arena { lines, first_slot, first_task })
+    }
+    #[inline]
+    fn line(&self, at: usize) -> &Line {
+        &self.lines.get()[at]
+    }
+    /// A futex word of the workload.
+    #[inline]
+    pub fn word(&self, id: WordId) -> &AtomicU32 {
+        &self.line(CONTROL_LINES + id.index()).word
+    }
+    /// A cell of the workload.
+    #[inline]
+    pub fn slot(&self, id: SlotId) -> &AtomicU64 {
+        &self.line(self.first_slot + id.index()).slot
+    }
+    /// The phase as a futex word: tasks wait on it for the start.
+    pub fn phase_word(&self) -> &AtomicU32 {
+        &self.line(PHASE).word
+    }
+    /// Where the run stands.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        Phase::of(self.phase_word().load(SeqCst))
+    }
+    /// Moves the phase on; never back.
+    pub fn advance(&self, to: Phase) {
+        self.phase_word().fetch_max(to as u32, SeqCst);
+    }
+    /// The monotonic clock at time 0 of the run, ns.
+    pub fn start_ns(&self) -> &AtomicU64 {
+        &self.line(START).slot
+    }
+    /// How many tasks are ready to start.
+    pub fn ready(&self) -> &AtomicU32 {
+        &self.line(READY).word
+    }
+    /// How many tasks are there and have not left.
+    pub fn live(&self) -> &AtomicU32 {
+        &self.line(LIVE).word
+    }
+    /// The thread id of a task; 0 before it is there and after it left.
+    pub fn thread(&self, task: usize) -> &AtomicU32 {
+        &self.line(self.first_task + task).word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_has_a_cache_line_of_its_own() {
+        let a = Arena::new(2, 2, 2).unwrap();
+        let mut at: Vec<usize> = vec![
+            a.phase_word().as_ptr() as usize,
+            a.start_ns().as_ptr() as usize,
+            a.ready().as_ptr() as usize,
+            a.live().as_ptr() as usize,
+        ];
+        at.extend([0, 1].map(|i| a.word(WordId(i)).as_ptr() as usize));
+        at.extend([0, 1].map(|i| a.slot(SlotId(i)).as_ptr() as usize));
+        at.extend([0, 1].map(|i| a.thread(i).as_ptr() as usize));
+        let mut lines: Vec<usize> = at.iter().map(|a| a / 64).collect();
+        lines.dedup();
+        assert_eq!(lines.len(), 10);
+        assert!(lines.is_sorted());
+    }
+
+    #[test]
+    fn the_phase_never_goes_back() {
+        let a = Arena::new(0, 0, 0).unwrap();
+        a.advance(Phase::Stop);
+        a.advance(Phase::Measure);
+        assert_eq!(a.phase(), Phase::Stop);
+    }
+}

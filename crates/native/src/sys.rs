@@ -1,0 +1,455 @@
+//! The system calls of the live backend, each behind a safe function. The only file of this crate with `unsafe`.
+//!
+//! Times are nanoseconds of CLOCK_MONOTONIC (or of a CPU clock where the name says so). Calls that a signal may end
+//! early say so in their result instead of hiding it: the engine ends a run by signal. Mirrors futex(2),
+//! clock_nanosleep(2), sched_setattr(2), getrusage(2), prctl(2) as of Linux 3.14 and later.
+
+use libc::{c_int, c_long, c_void};
+use schedlab_base::{CpuId, CpuSet, cpuset::MAX_CPUS};
+use schedlab_kernel::{Attr, Policy};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec { tv_sec: (ns / SECOND) as libc::time_t, tv_nsec: (ns % SECOND) as c_long }
+}
+
+fn nanoseconds(t: libc::timespec) -> u64 {
+    t.tv_sec as u64 * SECOND + t.tv_nsec as u64
+}
+
+/// `Err` with errno when a call returned -1.
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn errno() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+// ---- clocks and sleeping ----
+
+fn clock(id: libc::clockid_t) -> u64 {
+    let mut t = timespec(0);
+    // SAFETY: `t` is a valid timespec for the kernel to fill; both clock ids exist since 2.6.12.
+    unsafe { libc::clock_gettime(id, &mut t) };
+    nanoseconds(t)
+}
+
+/// CLOCK_MONOTONIC, ns; a vDSO read (about 27 ns) where the clock source allows it.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of the calling thread, ns; always a system call.
+pub fn thread_cpu_ns() -> u64 {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// How a sleep ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slept {
+    /// The time was up.
+    Whole,
+    /// A signal came; so many ns were left (0 for absolute sleeps).
+    Interrupted(u64),
+}
+
+/// clock_nanosleep for a length of time.
+pub fn sleep_for(length_ns: u64) -> Slept {
+    let (wish, mut rest) = (timespec(length_ns), timespec(0));
+    // SAFETY: both pointers are to live timespecs of this frame.
+    let e = unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &wish, &mut rest) };
+    if e == libc::EINTR { Slept::Interrupted(nanoseconds(rest)) } else { Slept::Whole }
+}
+
+/// clock_nanosleep with TIMER_ABSTIME.
+pub fn sleep_until(at_ns: u64) -> Slept {
+    let at = timespec(at_ns);
+    // SAFETY: `at` lives through the call; no remainder is asked for, as absolute sleeps have none.
+    let e =
+        unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &at, ptr::null_mut()) };
+    if e == libc::EINTR { Slept::Interrupted(0) } else { Slept::Whole }
+}
+
+/// sched_yield.
+pub fn yield_now() {
+    // SAFETY: takes no argument and can't fail.
+    unsafe { libc::sched_yield() };
+}
+
+// ---- futexes ----
+
+/// How a futex wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waited {
+    /// Woken (the kernel may also say so spuriously).
+    Woken,
+    /// The absolute time-out passed.
+    TimedOut,
+    /// The word held another value.
+    Mismatch,
+    /// A signal came.
+    Interrupted,
+}
+
+/// FUTEX_WAIT_BITSET: sleeps while `word` holds `value`, until the absolute monotonic time `until_ns` if given.
+pub fn futex_wait(word: &AtomicU32, value: u32, until_ns: Option<u64>) -> Waited {
+    let until = until_ns.map(timespec);
+    let until_ptr = until.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: `word` is a live, aligned 32-bit word; `until_ptr` is null or points to `until`, which outlives the call.
+    let r = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            until_ptr,
+            ptr::null::<u32>(),
+            libc::FUTEX_BITSET_MATCH_ANY,
+        )
+    };
+    if r == 0 {
+        return Waited::Woken;
+    }
+    match errno() {
+        libc::ETIMEDOUT => Waited::TimedOut,
+        libc::EAGAIN => Waited::Mismatch,
+        _ => Waited::Interrupted,
+    }
+}
+
+/// FUTEX_WAKE: wakes up to `count` waiters and tells how many it woke.
+pub fn futex_wake(word: &AtomicU32, count: u32) -> u32 {
+    let count = count.min(i32::MAX as u32);
+    // SAFETY: `word` is a live, aligned 32-bit word; the call reads no other memory.
+    let r = unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count)
+    };
+    u32::try_from(r).unwrap_or(0)
+}
+
+// ---- the calling thread's scheduling ----
+
+fn policy_number(policy: Policy) -> c_int {
+    match policy {
+        Policy::Other => libc::SCHED_OTHER,
+        Policy::Batch => libc::SCHED_BATCH,
+        Policy::Idle => libc::SCHED_IDLE,
+        Policy::Fifo => libc::SCHED_FIFO,
+        Policy::Rr => libc::SCHED_RR,
+    }
+}
+
+/// sched_setattr of the calling thread.
+///
+/// # Errors
+/// As the kernel says: EPERM without CAP_SYS_NICE, EINVAL for a priority the policy has not.
+pub fn set_attr(attr: Attr) -> io::Result<()> {
+    let wish = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: policy_number(attr.policy) as u32,
+        sched_flags: 0,
+        sched_nice: i32::from(attr.nice),
+        sched_priority: u32::from(attr.rt_priority),
+        sched_runtime: 0,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    // SAFETY: `wish` is a whole sched_attr that states its own size; the kernel only reads it.
+    let r = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, ptr::from_ref(&wish), 0) };
+    check(r as c_int).map(drop)
+}
+
+/// Policy number and nice value of the calling thread.
+pub fn attr() -> (c_int, c_int) {
+    // SAFETY: both calls read only their integer arguments; 0 means the caller.
+    unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) }
+}
+
+type Mask = [u64; MAX_CPUS as usize / 64];
+
+/// Restricts the calling thread to `cpus`. The kernel silently drops CPUs that are offline or outside the cpuset.
+///
+/// # Errors
+/// EINVAL when no CPU is left.
+pub fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
+    let mut mask: Mask = [0; MAX_CPUS as usize / 64];
+    cpus.iter().for_each(|c| mask[c.index() / 64] |= 1 << (c.index() % 64));
+    // SAFETY: the kernel reads exactly the `size_of::<Mask>()` bytes that `mask` has; any bitmap is valid.
+    check(unsafe { libc::sched_setaffinity(0, size_of::<Mask>(), mask.as_ptr().cast()) }).map(drop)
+}
+
+/// The CPUs the calling thread may use.
+///
+/// # Errors
+/// EINVAL when the kernel knows more than 4096 CPUs.
+pub fn affinity() -> io::Result<CpuSet> {
+    let mut mask: Mask = [0; MAX_CPUS as usize / 64];
+    // SAFETY: the kernel writes at most `size_of::<Mask>()` bytes into `mask`.
+    check(unsafe { libc::sched_getaffinity(0, size_of::<Mask>(), mask.as_mut_ptr().cast()) })?;
+    Ok((0..MAX_CPUS).filter(|c| mask[*c as usize / 64] >> (c % 64) & 1 == 1).map(CpuId).collect())
+}
+
+/// Names the calling thread; the kernel keeps 15 bytes.
+pub fn set_name(name: &str) {
+    let mut text = [0u8; 16];
+    let kept = name.len().min(15);
+    text[..kept].copy_from_slice(&name.as_bytes()[..kept]);
+    // SAFETY: `text` is 16 bytes with a final NUL.
+    unsafe { libc::prctl(libc::PR_SET_NAME, text.as_ptr()) };
+}
+
+/// Context switches and CPU time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Switches because it slept or yielded its place.
+    pub voluntary: u64,
+    /// Switches because it was preempted.
+    pub involuntary: u64,
+    /// User and system time, ns.
+    pub cpu_ns: u64,
+}
+
+fn usage(who: c_int) -> Usage {
+    let mut r = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `r` is a whole rusage, zeroed, so initialised whatever the call does.
+    let r = unsafe {
+        libc::getrusage(who, r.as_mut_ptr());
+        r.assume_init()
+    };
+    let ns = |t: libc::timeval| t.tv_sec as u64 * SECOND + t.tv_usec as u64 * 1_000;
+    Usage {
+        voluntary: r.ru_nvcsw as u64,
+        involuntary: r.ru_nivcsw as u64,
+        cpu_ns: ns(r.ru_utime) + ns(r.ru_stime),
+    }
+}
+
+/// Usage of the calling thread.
+pub fn thread_usage() -> Usage {
+    usage(libc::RUSAGE_THREAD)
+}
+
+/// CPU time of this process with all its threads, dead ones too, and of children that were waited for, ns.
+pub fn process_cpu_ns() -> u64 {
+    usage(libc::RUSAGE_SELF).cpu_ns + usage(libc::RUSAGE_CHILDREN).cpu_ns
+}
+
+// ---- threads ----
+
+/// Id of the calling thread.
+pub fn thread_id() -> u32 {
+    // SAFETY: takes no argument and can't fail.
+    unsafe { libc::gettid() as u32 }
+}
+
+type Body = Box<dyn FnOnce() + Send>;
+
+extern "C" fn enter(body: *mut c_void) -> *mut c_void {
+    // SAFETY: `body` is the pointer that `spawn_thread` made of a Box<Body>, handed to exactly one thread.
+    let body: Box<Body> = unsafe { Box::from_raw(body.cast()) };
+    body();
+    ptr::null_mut()
+}
+
+/// Starts a detached thread with a stack of `stack` bytes. std's threads map an alternative signal stack each, which
+/// halves how many fit into vm.max_map_count; these do not. A panic of `body` aborts, so it must catch its own.
+///
+/// # Errors
+/// EAGAIN at a limit of threads, mappings or memory.
+pub fn spawn_thread(stack: usize, body: Body) -> io::Result<()> {
+    let body: *mut Body = Box::into_raw(Box::new(body));
+    let mut attr = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
+    // SAFETY: `attr` is initialised before use and destroyed after; `enter` takes over `body` if the thread starts.
+    let error = unsafe {
+        let mut e = libc::pthread_attr_init(attr.as_mut_ptr());
+        if e == 0 {
+            libc::pthread_attr_setstacksize(attr.as_mut_ptr(), stack);
+            libc::pthread_attr_setdetachstate(attr.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
+            e = libc::pthread_create(thread.as_mut_ptr(), attr.as_ptr(), enter, body.cast());
+            libc::pthread_attr_destroy(attr.as_mut_ptr());
+        }
+        e
+    };
+    if error == 0 {
+        return Ok(());
+    }
+    // SAFETY: no thread was started, so the box is still ours alone.
+    drop(unsafe { Box::from_raw(body) });
+    Err(io::Error::from_raw_os_error(error))
+}
+
+// ---- signals ----
+
+/// The signal that gets tasks out of their sleep when a run ends.
+const NUDGE: c_int = libc::SIGUSR1;
+
+extern "C" fn nudged(_: c_int) {}
+
+/// Installs the empty handler of the nudge, without SA_RESTART: calls it meets return EINTR.
+///
+/// # Errors
+/// Never on Linux, short of a seccomp filter.
+pub fn install_nudge() -> io::Result<()> {
+    // SAFETY: an all-zero sigaction is valid; the handler does nothing, so it is async-signal-safe.
+    check(unsafe {
+        let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+        action.sa_sigaction = nudged as extern "C" fn(c_int) as libc::sighandler_t;
+        libc::sigaction(NUDGE, &action, ptr::null_mut())
+    })
+    .map(drop)
+}
+
+/// Nudges a thread of this process. One that has just ended is no error.
+pub fn nudge(thread: u32) {
+    // SAFETY: tgkill checks both ids; the signal has a handler.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, NUDGE) };
+}
+
+/// Asks the kernel to kill this process when the thread that started it ends.
+pub fn die_with_parent() {
+    // SAFETY: takes integers only.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+// ---- descriptors ----
+
+/// A descriptor that tasks write to when the controller should look up (eventfd).
+#[derive(Debug)]
+pub struct Bell(OwnedFd);
+
+impl Bell {
+    /// A new bell.
+    ///
+    /// # Errors
+    /// EMFILE and the like.
+    pub fn new() -> io::Result<Bell> {
+        // SAFETY: a fresh descriptor, owned by nobody else.
+        check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+            .map(|fd| Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+    /// Rings it.
+    pub fn ring(&self) {
+        // SAFETY: writes the eight bytes of a local; a full counter already rings.
+        unsafe { libc::write(self.0.as_raw_fd(), ptr::from_ref(&1u64).cast(), 8) };
+    }
+    /// Silences it.
+    pub fn quiet(&self) {
+        let mut count = 0u64;
+        // SAFETY: reads at most eight bytes into a local.
+        unsafe { libc::read(self.0.as_raw_fd(), ptr::from_mut(&mut count).cast(), 8) };
+    }
+    /// The descriptor, to wait for.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd;
+        self.0.as_fd()
+    }
+}
+
+/// Waits until one of `fds` can be read or was hung up, or `timeout_ns` is over; tells which are ready.
+pub fn wait_readable<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], timeout_ns: u64) -> [bool; N] {
+    // A negative descriptor is skipped by poll(2).
+    let mut set = fds.map(|fd| libc::pollfd {
+        fd: fd.map_or(-1, |fd| fd.as_raw_fd()),
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    let timeout = timespec(timeout_ns);
+    // SAFETY: `set` has N entries; `timeout` lives through the call; no signal mask is given.
+    let ready = unsafe { libc::ppoll(set.as_mut_ptr(), N as libc::nfds_t, &timeout, ptr::null()) };
+    set.map(|p| ready > 0 && p.revents != 0)
+}
+
+/// Makes reads of a descriptor return at once.
+///
+/// # Errors
+/// As fcntl(2).
+pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: fcntl on a descriptor that is open for the time of the borrow.
+    unsafe {
+        let flags = check(libc::fcntl(fd.as_raw_fd(), libc::F_GETFL))?;
+        check(libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK)).map(drop)
+    }
+}
+
+// ---- limits ----
+
+/// Soft limit of processes and threads of this user (RLIMIT_NPROC); `None` for no limit.
+pub fn process_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a whole rlimit for the kernel to fill.
+    let r = unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &mut limit) };
+    (r == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Length of the kernel's accounting tick in /proc/stat, ns (1/USER_HZ).
+pub fn stat_tick_ns() -> u64 {
+    // SAFETY: takes an integer only.
+    let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    SECOND / u64::try_from(hz).unwrap_or(100).max(1)
+}
+
+// ---- memory ----
+
+/// One cache line of the arena, so that words of different tasks never share one. Zero at the start.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Line {
+    /// A futex word.
+    pub word: AtomicU32,
+    /// A cell.
+    pub slot: AtomicU64,
+}
+
+/// Anonymous memory shared with children (MAP_SHARED), populated beforehand: no task meets a page fault in it.
+#[derive(Debug)]
+pub struct Lines {
+    base: NonNull<Line>,
+    count: usize,
+}
+
+// SAFETY: lines hold atomics only, and the mapping lives as long as the value.
+unsafe impl Send for Lines {}
+// SAFETY: as above; every access goes through atomics.
+unsafe impl Sync for Lines {}
+
+impl Lines {
+    /// Maps `count` lines of zeroes.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn map(count: usize) -> io::Result<Lines> {
+        let count = count.max(1);
+        let bytes = count.checked_mul(size_of::<Line>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
+        let at =
+            unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Lines { base, count })
+    }
+    /// The lines.
+    #[inline]
+    pub fn get(&self) -> &[Line] {
+        // SAFETY: the mapping is `count` lines long, page-aligned, and zero bytes are valid atomics.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.count) }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped; no borrow of it can outlive `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.count * size_of::<Line>()) };
+    }
+}

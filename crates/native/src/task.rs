@@ -1,0 +1,273 @@
+//! One task on its thread: asks its program for operations and carries them out with system calls.
+//!
+//! Between two operations it looks at the phase of the run; a program never sees the end. Calls that a signal ended
+//! early are taken up again unless the run is over, so that a nudge is no wakeup.
+
+use crate::arena::Phase;
+use crate::engine::Shared;
+use crate::recorder::{Counters, Recorder};
+use crate::sys::{self, Slept, Waited};
+use schedlab_base::{CpuSet, Error, Ns, Result};
+use schedlab_kernel::{Attr, Policy};
+use schedlab_workload::{Env, Op, Outcome, Program, SeriesId, SlotId, TaskDecl, WordId};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// The longest stretch of computing between two looks at the phase and the CPU clock.
+const RUN_SLICE_NS: u64 = 1_000_000;
+
+/// What a thread inherits from the one that makes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// The maker's attributes, as far as the workload set them.
+    attr: Attr,
+    /// Whether the workload has changed the maker's CPUs.
+    pinned: bool,
+}
+
+/// Whether a task goes on.
+enum Step {
+    Next(Outcome),
+    Leave,
+}
+
+/// A task's body: everything from its first to its last instruction. `origin` is `None` for tasks there from the start.
+pub fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) {
+    let name = decl.name.clone();
+    let mut program = decl.program;
+    let mut task = Task {
+        shared,
+        start_ns: 0,
+        outcome: Outcome::Done,
+        recorder: Recorder::new(shared.columns.len()),
+        counted: None,
+        now: origin.unwrap_or_default(),
+    };
+    let lived = catch_unwind(AssertUnwindSafe(|| {
+        sys::set_name(&name);
+        shared.arena.thread(id).store(sys::thread_id(), SeqCst);
+        let set_up = task.set_up(decl.attr, decl.affinity.as_ref());
+        if origin.is_none() {
+            shared.ready();
+        }
+        set_up?;
+        task.live(program.as_mut(), origin.is_some())
+    }));
+    let error = match lived {
+        Ok(Ok(())) => None,
+        Ok(Err(e)) => Some(e.context(format!("task '{name}'"))),
+        Err(_) => Some(Error::internal(format!("the program of task '{name}' panicked"))),
+    };
+    let counted = task.counted.map(|before| Counters::read().since(before));
+    shared.leave(id, task.recorder, counted, error);
+}
+
+struct Task<'a> {
+    shared: &'a Shared,
+    /// The monotonic clock at time 0 of the run.
+    start_ns: u64,
+    outcome: Outcome,
+    recorder: Recorder,
+    /// The counters when this task began to be measured.
+    counted: Option<Counters>,
+    /// What a task spawned now would inherit.
+    now: Origin,
+}
+
+impl Env for Task<'_> {
+    #[inline]
+    fn now(&mut self) -> Ns {
+        Ns(sys::monotonic_ns() - self.start_ns)
+    }
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+    #[inline]
+    fn word(&self, id: WordId) -> &AtomicU32 {
+        self.shared.arena.word(id)
+    }
+    #[inline]
+    fn slot(&self, id: SlotId) -> &AtomicU64 {
+        self.shared.arena.slot(id)
+    }
+    #[inline]
+    fn record(&mut self, series: SeriesId, value: u64) {
+        self.recorder.record(series.index(), value, &self.shared.columns);
+    }
+}
+
+impl Task<'_> {
+    /// Gives the thread its attributes and CPUs, where they differ from what it inherits.
+    fn set_up(&mut self, attr: Attr, affinity: Option<&CpuSet>) -> Result<()> {
+        match affinity {
+            Some(cpus) => self.pin(cpus)?,
+            None if self.now.pinned => {
+                self.pin(&self.shared.cpus)?;
+                self.now.pinned = false;
+            }
+            None => {}
+        }
+        if attr != self.now.attr {
+            self.set_attr(attr)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the start, then runs the program until it leaves or the run is over.
+    fn live(&mut self, program: &mut dyn Program, spawned: bool) -> Result<()> {
+        let gather = Phase::Gather as u32;
+        while self.shared.arena.phase() == Phase::Gather {
+            sys::futex_wait(self.shared.arena.phase_word(), gather, None);
+        }
+        self.start_ns = self.shared.arena.start_ns().load(SeqCst);
+        let (mut seen, mut first) = (Phase::Gather, true);
+        loop {
+            let phase = self.shared.arena.phase();
+            match phase {
+                Phase::Stop => return Ok(()),
+                Phase::Measure if phase != seen => {
+                    self.counted = Some(if first && spawned { Counters::ZERO } else { Counters::read() });
+                    // Reading the counters took time that must not be in a value: in mid-run, let one pass.
+                    self.recorder.on = first;
+                }
+                Phase::Measure => self.recorder.on = true,
+                _ => {}
+            }
+            (seen, first) = (phase, false);
+            let op = program.next(self);
+            match self.carry_out(op)? {
+                Step::Next(outcome) => self.outcome = outcome,
+                Step::Leave => return Ok(()),
+            }
+        }
+    }
+
+    fn carry_out(&mut self, op: Op) -> Result<Step> {
+        Ok(match op {
+            Op::Run { work } => self.run(work.0),
+            Op::SpinTo { at } => self.spin_to(self.absolute(at)),
+            Op::Sleep { length } => self.sleep(length.0),
+            Op::SleepTo { at } => self.sleep_to(self.absolute(at)),
+            Op::Wait { word, value, until } => self.wait(word, value, until),
+            Op::Wake { word, count } => {
+                let woken = sys::futex_wake(self.shared.arena.word(word), count);
+                Step::Next(Outcome::Count(woken))
+            }
+            Op::Yield => {
+                sys::yield_now();
+                Step::Next(Outcome::Done)
+            }
+            Op::Spawn { task } => {
+                self.shared.spawn(task.index(), Some(self.now))?;
+                Step::Next(Outcome::Done)
+            }
+            Op::SetAttr { attr } => {
+                self.set_attr(attr)?;
+                Step::Next(Outcome::Done)
+            }
+            Op::SetAffinity { mask } => {
+                let masks = &self.shared.masks;
+                let cpus = masks.get(mask as usize).ok_or_else(|| {
+                    Error::internal(format!("CPU mask {mask} was not declared ({} are)", masks.len()))
+                })?;
+                self.pin(cpus)?;
+                Step::Next(Outcome::Done)
+            }
+            Op::Exit => Step::Leave,
+        })
+    }
+
+    fn absolute(&self, at: Ns) -> u64 {
+        self.start_ns.saturating_add(at.0)
+    }
+    fn over(&self) -> bool {
+        self.shared.arena.phase() == Phase::Stop
+    }
+
+    /// Computes until the thread's CPU clock has moved by `work`. CPU time never passes faster than wall time, so
+    /// spinning on the cheap clock for what is left, then asking the dear one, never overshoots.
+    fn run(&self, work: u64) -> Step {
+        let end = sys::thread_cpu_ns().saturating_add(work);
+        loop {
+            let left = end.saturating_sub(sys::thread_cpu_ns());
+            if left == 0 {
+                return Step::Next(Outcome::Done);
+            }
+            let pause = sys::monotonic_ns() + left.min(RUN_SLICE_NS);
+            while sys::monotonic_ns() < pause {
+                std::hint::spin_loop();
+            }
+            if self.over() {
+                return Step::Leave;
+            }
+        }
+    }
+    fn spin_to(&self, at_ns: u64) -> Step {
+        while sys::monotonic_ns() < at_ns {
+            if self.over() {
+                return Step::Leave;
+            }
+            std::hint::spin_loop();
+        }
+        Step::Next(Outcome::Done)
+    }
+    fn sleep(&self, mut length_ns: u64) -> Step {
+        while let Slept::Interrupted(left) = sys::sleep_for(length_ns) {
+            if self.over() {
+                return Step::Leave;
+            }
+            length_ns = left;
+        }
+        Step::Next(Outcome::Done)
+    }
+    fn sleep_to(&self, at_ns: u64) -> Step {
+        while let Slept::Interrupted(_) = sys::sleep_until(at_ns) {
+            if self.over() {
+                return Step::Leave;
+            }
+        }
+        Step::Next(Outcome::Done)
+    }
+    fn wait(&self, word: WordId, value: u32, until: Ns) -> Step {
+        let until = (until != Ns::MAX).then(|| self.absolute(until));
+        loop {
+            match sys::futex_wait(self.shared.arena.word(word), value, until) {
+                Waited::Woken => return Step::Next(Outcome::Done),
+                Waited::TimedOut => return Step::Next(Outcome::TimedOut),
+                Waited::Mismatch => return Step::Next(Outcome::WouldNotWait),
+                Waited::Interrupted if self.over() => return Step::Leave,
+                Waited::Interrupted => {}
+            }
+        }
+    }
+
+    fn set_attr(&mut self, attr: Attr) -> Result<()> {
+        sys::set_attr(attr).map_err(|e| refused(attr, &e))?;
+        self.now.attr = attr;
+        Ok(())
+    }
+    fn pin(&mut self, cpus: &CpuSet) -> Result<()> {
+        sys::set_affinity(cpus).map_err(|e| {
+            Error::machine(format!("can't restrict it to CPUs {cpus}: {e}"))
+                .help(format!("this run may use CPUs {}", self.shared.cpus))
+        })?;
+        self.now.pinned = true;
+        Ok(())
+    }
+}
+
+/// Why the kernel would not give a task its attributes, and what helps.
+fn refused(attr: Attr, error: &std::io::Error) -> Error {
+    let Attr { policy, nice, rt_priority } = attr;
+    if policy.is_fair() {
+        Error::machine(format!("can't set policy {policy:?} with nice {nice}: {error}")).help(
+            "nice 0 to 19 needs no privilege unless it lowers the value; below, CAP_SYS_NICE or RLIMIT_NICE",
+        )
+    } else {
+        let range = if (1..=99).contains(&rt_priority) { "" } else { "; priorities are 1 to 99" };
+        let policy = if policy == Policy::Fifo { "SCHED_FIFO" } else { "SCHED_RR" };
+        Error::machine(format!("can't set {policy} with priority {rt_priority}: {error}{range}"))
+            .help("real-time policies need CAP_SYS_NICE or RLIMIT_RTPRIO (ulimit -r)")
+    }
+}

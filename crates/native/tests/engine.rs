@@ -1,0 +1,350 @@
+//! The engine on the running kernel, with programs written for the purpose.
+
+use schedlab_base::{CpuId, CpuSet, Error, ErrorKind, Ns};
+use schedlab_kernel::{Attr, Policy};
+use schedlab_native::engine::{Measured, run_built};
+use schedlab_workload::{Builder, Env, Op, Outcome, Program, WordId};
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// A program made of a closure.
+struct Steps<F>(F);
+
+impl<F: FnMut(&mut dyn Env) -> Op + Send> Program for Steps<F> {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        (self.0)(env)
+    }
+}
+
+fn steps<F: FnMut(&mut dyn Env) -> Op + Send + 'static>(f: F) -> Box<dyn Program> {
+    Box::new(Steps(f))
+}
+
+/// A program that does the given operations and then leaves, noting each outcome.
+fn list(ops: Vec<Op>, seen: &Arc<Mutex<Vec<Outcome>>>) -> Box<dyn Program> {
+    let (mut at, seen) = (0, seen.clone());
+    steps(move |env| {
+        if at > 0 {
+            seen.lock().unwrap().push(env.outcome());
+        }
+        at += 1;
+        ops.get(at - 1).copied().unwrap_or(Op::Exit)
+    })
+}
+
+fn builder(duration: Ns) -> Builder {
+    let mut b = Builder::new(1);
+    b.lasts(duration, Ns::ZERO);
+    b
+}
+
+fn run(b: Builder) -> Result<Measured, Error> {
+    run_built(b.finish().unwrap(), None)
+}
+
+/// Runs one task with these operations in a workload with `words` words.
+fn outcomes(ops: Vec<Op>, words: usize) -> Vec<Outcome> {
+    let (mut b, seen) = (builder(Ns::secs(20)), Arc::<Mutex<Vec<Outcome>>>::default());
+    for _ in 0..words {
+        b.word();
+    }
+    b.task("list", list(ops, &seen)).unwrap();
+    run(b).unwrap();
+    std::mem::take(&mut seen.lock().unwrap())
+}
+
+#[test]
+fn a_wait_ends_by_time_out_or_does_not_begin() {
+    let word = WordId(0);
+    let wait = |value, until| Op::Wait { word, value, until };
+    let seen = outcomes(vec![wait(0, Ns::ms(5)), wait(1, Ns::MAX), wait(0, Ns::ZERO)], 1);
+    assert_eq!(seen, [Outcome::TimedOut, Outcome::WouldNotWait, Outcome::TimedOut]);
+}
+
+#[test]
+fn a_wake_counts_whom_it_woke() {
+    let (mut b, seen) = (builder(Ns::secs(20)), Arc::default());
+    let word = b.word();
+    for i in 0..4 {
+        let mut calls = 0;
+        let sleeper = steps(move |_| {
+            calls += 1;
+            if calls == 1 { Op::Wait { word, value: 0, until: Ns::MAX } } else { Op::Exit }
+        });
+        b.task(format!("sleeper-{i}"), sleeper).unwrap();
+    }
+    let wake = |count| Op::Wake { word, count };
+    b.task("waker", list(vec![Op::Sleep { length: Ns::ms(100) }, wake(3), wake(9), wake(1)], &seen)).unwrap();
+    let m = run(b).unwrap();
+    let counts = [Outcome::Done, Outcome::Count(3), Outcome::Count(1), Outcome::Count(0)];
+    assert_eq!(*seen.lock().unwrap(), counts);
+    assert!(m.duration < Ns::secs(10) && !m.stopped, "all left early: {}", m.duration);
+}
+
+#[test]
+fn computing_takes_cpu_time_and_sleeping_takes_wall_time() {
+    let (mut b, times) = (builder(Ns::secs(20)), Arc::new(Mutex::new(Vec::new())));
+    let noted = times.clone();
+    let mut at = 0;
+    let ops = [
+        Op::Run { work: Ns::ms(30) },
+        Op::Sleep { length: Ns::ms(20) },
+        Op::SleepTo { at: Ns::ms(1) },
+        Op::SpinTo { at: Ns::ms(90) },
+        Op::Yield,
+        Op::Exit,
+    ];
+    let program = steps(move |env| {
+        noted.lock().unwrap().push(env.now());
+        at += 1;
+        ops[at - 1]
+    });
+    b.task("timed", program).unwrap();
+    let m = run(b).unwrap();
+    let t = times.lock().unwrap().clone();
+    assert!(t[1].since(t[0]) >= Ns::ms(30), "30 ms of computing: {t:?}");
+    assert!(t[2].since(t[1]) >= Ns::ms(20), "20 ms of sleep: {t:?}");
+    assert!(t[4] >= Ns::ms(90), "spun to 90 ms: {t:?}");
+    let cpu = m.counters["cpu_time"];
+    let spun = t[4].since(t[3]).0;
+    assert!(cpu >= 30_000_000 && cpu <= 36_000_000 + spun, "30 ms and at most {spun} ns of spinning: {cpu}");
+    assert!(m.counters["switches.voluntary"] >= 1, "{:?}", m.counters);
+}
+
+/// A field of /proc/thread-self/status or sched.
+fn own(file: &str, key: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/thread-self/{file}")).unwrap();
+    let line = text.lines().find(|l| l.starts_with(key)).unwrap();
+    line.rsplit(':').next().unwrap().trim().to_owned()
+}
+
+#[test]
+fn attributes_names_and_cpus_are_the_kernels() {
+    let (mut b, seen) = (builder(Ns::secs(20)), Arc::new(Mutex::new(Vec::new())));
+    let mask = b.mask(CpuSet::from_iter([CpuId(0)]));
+    let look = |seen: &Arc<Mutex<Vec<String>>>, who: &str| {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let (nice, policy) = (fields[16], fields[38]);
+        let (name, cpus) = (own("status", "Name"), own("status", "Cpus_allowed_list"));
+        seen.lock().unwrap().push(format!("{who} {name} policy {policy} nice {nice} cpus {cpus}"));
+    };
+    let (mut at, noted) = (0, seen.clone());
+    let attr = Attr { policy: Policy::Batch, nice: 5, rt_priority: 0 };
+    let child = schedlab_base::TaskId(1);
+    let parent = b
+        .task(
+            "a-name-of-more-than-15",
+            steps(move |_| {
+                at += 1;
+                match at {
+                    1 => Op::SetAttr { attr },
+                    2 => Op::SetAffinity { mask },
+                    3 => Op::Spawn { task: child },
+                    _ => {
+                        look(&noted, "parent");
+                        Op::Exit
+                    }
+                }
+            }),
+        )
+        .unwrap();
+    let noted = seen.clone();
+    let task = steps(move |_| {
+        look(&noted, "child");
+        Op::Exit
+    });
+    b.task("child", task).unwrap();
+    b.edit(child).spawned_by = Some(parent);
+    b.edit(child).attr = Attr { policy: Policy::Idle, nice: 5, rt_priority: 0 };
+    run(b).unwrap();
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort();
+    let all = own("status", "Cpus_allowed_list");
+    let child = format!("child child policy 5 nice 5 cpus {all}");
+    let parent = "parent a-name-of-more- policy 3 nice 5 cpus 0";
+    assert_eq!(seen, [child.as_str(), parent], "a child has its own attributes and CPUs");
+}
+
+#[test]
+fn cpus_that_are_not_there_are_named() {
+    let mut b = builder(Ns::ms(10));
+    let task = b.task("far", steps(|_| Op::Exit)).unwrap();
+    b.edit(task).affinity = Some(CpuSet::from_iter([CpuId(0), CpuId(4000)]));
+    let e = run(b).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Machine);
+    assert!(e.message().contains("'far'") && e.message().contains("'4000'"), "{e}");
+}
+
+#[test]
+fn a_failing_task_ends_the_run_and_is_named() {
+    let mut b = builder(Ns::secs(20));
+    let attr = Attr { policy: Policy::Fifo, nice: 0, rt_priority: 0 };
+    b.task("sleeper", steps(|_| Op::Sleep { length: Ns::secs(9) })).unwrap();
+    b.task("wrong", steps(move |_| Op::SetAttr { attr })).unwrap();
+    let begun = Instant::now();
+    let e = run(b).unwrap_err();
+    assert!(e.message().contains("task 'wrong'") && e.message().contains("SCHED_FIFO"), "{e}");
+    assert!(begun.elapsed().as_secs() < 5);
+}
+
+#[test]
+fn the_end_reaches_tasks_in_every_kind_of_sleep() {
+    let mut b = builder(Ns::ms(50));
+    let word = b.word();
+    let forever = [
+        Op::Wait { word, value: 0, until: Ns::MAX },
+        Op::Wait { word, value: 0, until: Ns::secs(3000) },
+        Op::Sleep { length: Ns::secs(3000) },
+        Op::SleepTo { at: Ns::secs(3000) },
+        Op::SpinTo { at: Ns::secs(3000) },
+        Op::Run { work: Ns::secs(3000) },
+        Op::Yield,
+    ];
+    let after = Arc::new(AtomicU64::new(0));
+    for op in forever {
+        let (after, mut calls) = (after.clone(), 0);
+        let program = steps(move |_| {
+            calls += 1;
+            if calls > 1 && op != Op::Yield {
+                after.fetch_add(1, SeqCst);
+            }
+            op
+        });
+        b.task("forever", program).unwrap();
+    }
+    let begun = Instant::now();
+    let m = run(b).unwrap();
+    let took = begun.elapsed();
+    assert!(took.as_millis() < 500, "{took:?}");
+    assert!(m.duration >= Ns::ms(50) && m.duration < Ns::ms(300), "{}", m.duration);
+    assert_eq!(after.load(SeqCst), 0, "a nudge must not look like a wakeup");
+}
+
+#[test]
+fn a_stop_ends_a_run_with_what_it_has() {
+    let mut b = builder(Ns::secs(60));
+    let series = b.series("ticks", "ns", "neither");
+    let program = steps(move |env| {
+        let now = env.now();
+        env.record(series, now.0);
+        Op::Sleep { length: Ns::ms(1) }
+    });
+    b.task("ticker", program).unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let begun = Instant::now();
+    let stopper = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        drop(writer);
+    });
+    let m = run_built(b.finish().unwrap(), Some(reader.as_fd())).unwrap();
+    stopper.join().unwrap();
+    assert!(m.stopped && begun.elapsed().as_millis() < 900, "{:?}", begun.elapsed());
+    assert!((10..=250).contains(&m.series["ticks"].count()), "{}", m.series["ticks"].count());
+}
+
+#[test]
+fn nothing_of_the_warm_up_is_measured() {
+    let mut b = builder(Ns::ZERO);
+    b.lasts(Ns::ms(300), Ns::ms(150));
+    let series = b.series("at", "ns", "neither");
+    let program = steps(move |env| {
+        let now = env.now();
+        env.record(series, now.0);
+        Op::SpinTo { at: now.plus(Ns::ms(1)) }
+    });
+    b.task("spinner", program).unwrap();
+    let m = run(b).unwrap();
+    let at = &m.series["at"];
+    assert!(at.min().unwrap() >= Ns::ms(150).0 && at.count() > 20, "{:?} {}", at.min(), at.count());
+    assert!(m.duration >= Ns::ms(100) && m.duration <= Ns::ms(400), "{}", m.duration);
+    assert!(m.counters["cpu_time"] < Ns::ms(200).0, "{:?}", m.counters);
+}
+
+#[test]
+fn a_warm_up_as_long_as_the_run_is_refused() {
+    let mut b = builder(Ns::ZERO);
+    b.lasts(Ns::ms(10), Ns::ms(10));
+    b.task("t", steps(|_| Op::Exit)).unwrap();
+    assert_eq!(run(b).unwrap_err().kind(), ErrorKind::Input);
+}
+
+/// A ring of tasks that pass a token by futexes: one lost wakeup and it stands still.
+fn ring(tasks: u64, rounds: u64) -> Measured {
+    let mut b = builder(Ns::secs(60));
+    let words: Vec<WordId> = (0..tasks).map(|_| b.word()).collect();
+    let hops = b.series("hops", "", "higher");
+    for i in 0..tasks {
+        let (mine, next) = (words[i as usize], words[((i + 1) % tasks) as usize]);
+        let (mut round, mut begun) = (0, i != 0);
+        b.task(
+            format!("ring-{i}"),
+            steps(move |env| {
+                if !begun {
+                    begun = true;
+                    env.word(mine).store(1, SeqCst);
+                }
+                if round == rounds {
+                    return Op::Exit;
+                }
+                if env.word(mine).compare_exchange(1, 0, SeqCst, SeqCst).is_err() {
+                    return Op::Wait { word: mine, value: 0, until: Ns::MAX };
+                }
+                round += 1;
+                env.record(hops, round);
+                env.word(next).store(1, SeqCst);
+                Op::Wake { word: next, count: 1 }
+            }),
+        )
+        .unwrap();
+    }
+    run(b).unwrap()
+}
+
+#[test]
+fn no_wakeup_is_lost_in_rings_small_and_large() {
+    for (tasks, rounds) in [(2, 5_000), (64, 100), (500, 10)] {
+        let m = ring(tasks, rounds);
+        assert_eq!(m.series["hops"].count(), tasks * rounds, "{tasks} tasks");
+        assert!(m.duration < Ns::secs(50), "{tasks} tasks took {}", m.duration);
+    }
+}
+
+#[test]
+fn ten_thousand_tasks_start_and_end() {
+    let mut b = builder(Ns::ms(200));
+    let word = b.word();
+    for i in 0..10_000 {
+        let sleeper = steps(move |_| Op::Wait { word, value: 0, until: Ns::MAX });
+        b.task(format!("sleeper-{i}"), sleeper).unwrap();
+    }
+    let m = match run(b) {
+        Ok(m) => m,
+        // A container may allow fewer threads; then the error must say which limit.
+        Err(e) => return assert!(e.to_string().contains("RLIMIT_NPROC"), "{e}"),
+    };
+    assert!(m.duration < Ns::secs(5), "{}", m.duration);
+    assert!(m.counters["switches.voluntary"] >= 10_000, "{:?}", m.counters);
+}
+
+#[test]
+fn a_panicking_program_is_told_by_its_name() {
+    let mut b = builder(Ns::secs(20));
+    b.task("broken", steps(|_| panic!("on purpose"))).unwrap();
+    let e = run(b).unwrap_err();
+    assert!(e.kind() == ErrorKind::Internal && e.message().contains("'broken'"), "{e}");
+}
+
+#[test]
+fn a_task_can_be_spawned_once() {
+    let mut b = builder(Ns::secs(20));
+    let child = schedlab_base::TaskId(1);
+    let parent = b.task("parent", steps(move |_| Op::Spawn { task: child })).unwrap();
+    b.task("child", steps(|_| Op::Exit)).unwrap();
+    b.edit(child).spawned_by = Some(parent);
+    let e = run(b).unwrap_err();
+    assert!(e.message().contains("started before"), "{e}");
+}
