@@ -5,6 +5,7 @@
 pub mod analyse;
 pub mod cell;
 pub mod environment;
+pub mod explain;
 pub mod metric;
 pub mod series;
 pub mod store;
@@ -12,6 +13,7 @@ pub mod wait;
 
 pub use analyse::{Analyser, Observed, TaskName};
 pub use cell::{CellKey, cell_hash};
+pub use explain::{Explanation, explain, explain_text};
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
 pub use series::Series;
 pub use store::{RunDir, Store, Stored};

@@ -71,6 +71,16 @@ impl Value {
     }
 }
 
+impl Serialize for Value {
+    /// A JSON number, or `{"missing": reason}`.
+    fn serialize<S: serde::Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Value::Number(n) => s.serialize_f64(*n),
+            Value::Missing(reason) => s.collect_map([("missing", reason)]),
+        }
+    }
+}
+
 /// Names that may stand in a hole of a row's name, each with its sentence.
 pub type Choices = fn() -> Vec<(&'static str, &'static str)>;
 

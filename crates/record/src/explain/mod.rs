@@ -1,0 +1,258 @@
+//! Why the longest waits of a run were long: the tail split by cause, and the story of the worst ones.
+//!
+//! The tail is what lies beyond p99 of `wakeup_delay`. Records keep only so many of the longest waits; where the tail is
+//! longer than that, the explanation says so and speaks of those that were kept. Times are nanoseconds.
+
+mod text;
+
+pub use text::explain_text;
+
+use crate::metric::{Stat, Value};
+use crate::wait::{Wait, WaitCause};
+use crate::{Record, evaluate};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The series the waits are from.
+const SERIES: &str = "wakeup_delay";
+
+/// The percentile beyond which waits are the tail.
+const TAIL: &str = "p99";
+
+/// Why the longest waits of a run were long.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Explanation {
+    /// Which run it is.
+    pub run: String,
+    /// How many waits were measured, and how long they were: statistic and value in ns.
+    pub delays: Vec<(String, Value)>,
+    /// Waits longer than the cut, kept or not.
+    pub beyond: u64,
+    /// The tail by cause.
+    pub tail: TailSplit,
+    /// The worst waits, longest first.
+    pub worst: Vec<Explained>,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// A wait with its cause.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Explained {
+    /// The cause's name.
+    pub cause: &'static str,
+    /// What happened.
+    #[serde(flatten)]
+    pub wait: Wait,
+}
+
+/// Waits beyond a cut, by cause.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct TailSplit {
+    /// Waits longer than this are split; `None`: all that were kept.
+    pub cut_ns: Option<u64>,
+    /// How many those are.
+    pub waits: u64,
+    /// Their time, summed.
+    pub time_ns: u64,
+    /// Causes that occurred, the one with most time first.
+    pub causes: Vec<Share>,
+}
+
+/// One cause's share of the tail.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Share {
+    /// The cause's name.
+    pub cause: &'static str,
+    /// The cause in a sentence.
+    pub about: &'static str,
+    /// Waits put down to it.
+    pub waits: u64,
+    /// Their time, summed.
+    pub time_ns: u64,
+    /// What made room in the end: why the task before left (`SwitchReason` name, "idle": nobody was there), and how often.
+    pub ended_why: BTreeMap<String, u64>,
+}
+
+/// Splits the waits longer than `cut_ns` (`None`: all) by cause.
+pub fn split_tail(waits: &[Wait], cut_ns: Option<u64>) -> TailSplit {
+    let mut shares: BTreeMap<WaitCause, Share> = BTreeMap::new();
+    for wait in waits.iter().filter(|w| cut_ns.is_none_or(|cut| w.length_ns > cut)) {
+        let cause = wait.cause();
+        let share = shares.entry(cause).or_insert_with(|| Share {
+            cause: cause.name(),
+            about: cause.about(),
+            waits: 0,
+            time_ns: 0,
+            ended_why: BTreeMap::new(),
+        });
+        share.waits += 1;
+        share.time_ns = share.time_ns.saturating_add(wait.length_ns);
+        *share.ended_why.entry(wait.ended_why.clone()).or_default() += 1;
+    }
+    let mut causes: Vec<Share> = shares.into_values().collect();
+    // Stable: causes with the same time stay in the order of the table.
+    causes.sort_by_key(|s| std::cmp::Reverse(s.time_ns));
+    TailSplit {
+        cut_ns,
+        waits: causes.iter().map(|s| s.waits).sum(),
+        time_ns: causes.iter().fold(0, |sum, s| sum.saturating_add(s.time_ns)),
+        causes,
+    }
+}
+
+/// Explains a run's tail and its `worst` longest waits.
+pub fn explain(record: &Record, worst: usize) -> Explanation {
+    let stat = |name: &str| evaluate(record, &format!("{SERIES}.{name}"));
+    let p99 = stat(TAIL);
+    let cut_ns = p99.number().map(|n| n as u64);
+    let tail = split_tail(&record.waits, cut_ns);
+    let counted = record.series.get(SERIES).map_or(0, |s| match cut_ns {
+        Some(cut) => s.count_above(cut),
+        None => s.count(),
+    });
+    let explained = |w: &Wait| Explained { cause: w.cause().name(), wait: w.clone() };
+    let shown = ["count", "p50", TAIL, "p99.9", "max"];
+    Explanation {
+        run: format!(
+            "{} {} on {}, {}, {}, seed {}",
+            record.workload,
+            record.load,
+            record.machine.name,
+            record.variant.name,
+            record.backend,
+            record.seed
+        ),
+        delays: shown.iter().map(|name| ((*name).to_owned(), stat(name))).collect(),
+        // A wait in the cut's own bucket of the histogram may be kept and not counted.
+        beyond: counted.max(tail.waits),
+        notes: notes(record, &p99, counted, tail.waits),
+        tail,
+        worst: record.waits.iter().take(worst).map(explained).collect(),
+    }
+}
+
+fn notes(record: &Record, p99: &Value, counted: u64, kept: u64) -> Vec<String> {
+    let mut notes = Vec::new();
+    match (p99, record.series.get(SERIES)) {
+        (Value::Missing(why), Some(_)) => {
+            notes.push(format!("there is no {TAIL} ({why}): all waits that were kept are split"));
+        }
+        (Value::Missing(why), None) => notes.push(format!("{SERIES} is missing: {why}")),
+        (Value::Number(_), _) => {}
+    }
+    if kept < counted {
+        notes.push(format!(
+            "the record keeps the {kept} longest of {counted} waits there: the split leaves the shorter ones out"
+        ));
+    }
+    notes.extend(record.warnings.iter().map(|w| w.message.clone()));
+    notes
+}
+
+/// Whether the statistic is a number of things and not a time.
+fn is_count(stat: &str) -> bool {
+    Stat::parse(stat) == Some(Stat::Count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::Occupant;
+    use crate::{Better, Series};
+    use schedlab_base::{CpuId, Ns};
+
+    fn wait(length_ns: u64) -> Wait {
+        Wait {
+            task: "worker-3".into(),
+            woken_at: Ns::ms(1234),
+            length_ns,
+            enqueue_ns: 2_000,
+            waker: Some("message-0".into()),
+            waker_cpu: CpuId(4),
+            chosen_cpu: CpuId(5),
+            placement: Some("target_busy".into()),
+            probes: 12,
+            occupant: Some(Occupant { task: "worker-9".into(), ran_ns: 50_000, fresh: true }),
+            nr_running: 2,
+            ran_on: CpuId(5),
+            moved: None,
+            ended_by: Some("worker-9".into()),
+            ended_why: "slice".into(),
+            idle_exit_ns: 0,
+        }
+    }
+
+    fn idle(length_ns: u64) -> Wait {
+        Wait {
+            waker: None,
+            occupant: None,
+            nr_running: 1,
+            ended_by: None,
+            ended_why: "idle".into(),
+            idle_exit_ns: 50_000,
+            placement: Some("idle_core".into()),
+            ..wait(length_ns)
+        }
+    }
+
+    fn record() -> Record {
+        let mut r = crate::tests::record(1);
+        let mut delays = Series::new("ns", Better::Lower);
+        (0..1980).for_each(|_| delays.record(50_000));
+        r.waits = (0..20).map(|i| wait(10_000_000 - i * 100_000)).collect();
+        r.waits[19] = idle(800_000);
+        r.waits.iter().for_each(|w| delays.record(w.length_ns));
+        r.series.insert(SERIES.into(), delays);
+        r
+    }
+
+    #[test]
+    fn the_tail_is_split_by_cause_and_time() {
+        let e = explain(&record(), 3);
+        assert_eq!((e.beyond, e.tail.waits, e.worst.len()), (20, 20, 3));
+        let got: Vec<(&str, u64)> = e.tail.causes.iter().map(|s| (s.cause, s.waits)).collect();
+        assert_eq!(got, [("stacked", 19), ("idle_exit", 1)]);
+        assert_eq!(e.tail.causes[0].ended_why, BTreeMap::from([("slice".to_owned(), 19)]));
+        assert_eq!(e.tail.time_ns, e.tail.causes.iter().map(|s| s.time_ns).sum::<u64>());
+        assert!(e.notes.is_empty(), "{:?}", e.notes);
+    }
+
+    #[test]
+    fn what_was_not_kept_or_not_measured_is_said() {
+        let mut r = record();
+        r.waits.truncate(5);
+        let e = explain(&r, 10);
+        assert_eq!((e.beyond, e.tail.waits, e.worst.len()), (20, 5, 5));
+        assert!(e.notes[0].contains("5 longest of 20"), "{:?}", e.notes);
+        r.series.clear();
+        r.waits.clear();
+        r.backend = "host".into();
+        assert!(explain(&r, 10).notes[0].contains("host backend does not measure it"));
+    }
+
+    #[test]
+    fn each_cause_has_its_wait() {
+        let moved = Wait { moved: Some("idle".into()), ran_on: CpuId(7), ..wait(9) };
+        let placing = Wait { enqueue_ns: 8, ..wait(9) };
+        let base = || Wait { enqueue_ns: 0, ..wait(9) };
+        let stale = || Some(Occupant { task: "x".into(), ran_ns: 5_000_000, fresh: false });
+        let raced = Wait { occupant: None, nr_running: 2, ..base() };
+        let queue = Wait { occupant: stale(), nr_running: 3, ..base() };
+        let preempted = Wait { occupant: stale(), ended_why: "wakeup".into(), ..base() };
+        let behind = Wait { occupant: stale(), ..base() };
+        let causes = [moved, placing, idle(90_000), raced, queue, preempted, behind].map(|w| w.cause());
+        assert_eq!(causes, WaitCause::ALL);
+    }
+
+    #[test]
+    fn the_text_tells_it_within_78_columns() {
+        let mut r = record();
+        r.waits[1] = Wait { moved: Some("newidle".into()), ran_on: CpuId(47), ..wait(9_900_000) };
+        r.waits[2] = idle(9_800_000);
+        let text = explain_text(&explain(&r, 3));
+        assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
+        let golden = include_str!("golden.txt");
+        assert!(text == golden, "{text}");
+    }
+}

@@ -1,0 +1,145 @@
+//! An explanation as text, at most 78 columns wide, to be pasted into mail.
+
+use super::{Explanation, Share, is_count};
+use crate::metric::Value;
+use crate::wait::Wait;
+use schedlab_base::Ns;
+use schedlab_trace::{MoveReason, PlaceReason, SwitchReason};
+
+const WIDTH: usize = 78;
+/// Where the words of a worst wait begin.
+const STORY: usize = 14;
+
+/// The explanation for people.
+pub fn explain_text(e: &Explanation) -> String {
+    let mut out = Vec::new();
+    wrap(&mut out, "", 2, &e.run);
+    let delays: Vec<String> = e.delays.iter().map(|(name, v)| delay(name, v)).collect();
+    wrap(&mut out, "", 2, &format!("wakeup to running: {}", delays.join(", ")));
+    tail(e, &mut out);
+    if !e.worst.is_empty() {
+        out.push(String::new());
+        out.push(match e.worst.len() {
+            1 => "The longest wait:".to_owned(),
+            n => format!("The {n} longest waits:"),
+        });
+    }
+    for (i, w) in e.worst.iter().enumerate() {
+        out.push(String::new());
+        story(i + 1, w.cause, &w.wait, &mut out);
+    }
+    if !e.notes.is_empty() {
+        out.push(String::new());
+    }
+    e.notes.iter().for_each(|n| wrap(&mut out, "", 6, &format!("note: {n}")));
+    out.push(String::new());
+    out.join("\n")
+}
+
+fn delay(name: &str, value: &Value) -> String {
+    match value {
+        Value::Number(n) if is_count(name) => format!("{n} waits"),
+        Value::Number(n) => format!("{name} {}", Ns(n.round() as u64)),
+        Value::Missing(_) => format!("{name} missing"),
+    }
+}
+
+fn tail(e: &Explanation, out: &mut Vec<String>) {
+    if e.tail.causes.is_empty() {
+        return;
+    }
+    out.push(String::new());
+    let time = Ns(e.tail.time_ns);
+    let head = match e.tail.cut_ns {
+        Some(cut) => format!("{} waits beyond p99 ({}); {time} in all. By cause:", e.beyond, Ns(cut)),
+        None => format!("{} waits; {time} in all. By cause:", e.tail.waits),
+    };
+    wrap(out, "", 2, &head);
+    out.push(String::new());
+    out.push(" waits    time  cause".to_owned());
+    for share in &e.tail.causes {
+        cause(share, e.tail.waits, e.tail.time_ns, out);
+    }
+}
+
+fn cause(share: &Share, waits: u64, time_ns: u64, out: &mut Vec<String>) {
+    let pct = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+    let front = format!("{:>5.1}%  {:>5.1}%  ", pct(share.waits, waits), pct(share.time_ns, time_ns));
+    wrap(out, &front, front.len(), &format!("{}: {}", share.cause, share.about));
+    let ends: Vec<String> = share.ended_why.iter().map(|(why, n)| format!("{n} by {why}")).collect();
+    let pad = " ".repeat(front.len());
+    wrap(out, &pad, front.len() + 2, &format!("ended: {}", ends.join(", ")));
+}
+
+fn story(number: usize, cause: &str, w: &Wait, out: &mut Vec<String>) {
+    let front = format!("{number:>3}. {:>8} ", Ns(w.length_ns).to_string());
+    let waker = w.waker.as_deref().unwrap_or("an interrupt");
+    let at = w.woken_at.0;
+    let at = format!("{}.{:06} s", at / 1_000_000_000, at % 1_000_000_000 / 1_000);
+    wrap(out, &front, STORY, &format!("{}: {cause}", w.task));
+    let mut line = |words: String| wrap(out, &" ".repeat(STORY), STORY + 2, &words);
+    line(format!("woken at {at} by {waker} on {}", w.waker_cpu));
+    line(chosen(w));
+    line(there(w));
+    line(ended(w));
+}
+
+fn chosen(w: &Wait) -> String {
+    let why = match &w.placement {
+        Some(name) => match PlaceReason::ALL.iter().find(|r| r.name() == name) {
+            Some(reason) => format!("{name}: {}", reason.about()),
+            None => name.clone(),
+        },
+        None => "why is not known".to_owned(),
+    };
+    format!("placed on {} ({why}; {} probes), queued {} later", w.chosen_cpu, w.probes, Ns(w.enqueue_ns))
+}
+
+fn there(w: &Wait) -> String {
+    let others = match w.nr_running {
+        0 | 1 => String::new(),
+        n => format!("; {n} runnable there, itself included"),
+    };
+    match &w.occupant {
+        Some(o) => {
+            let fresh = if o.fresh { ", itself just woken" } else { "" };
+            format!("found {} there, running for {}{fresh}{others}", o.task, Ns(o.ran_ns))
+        }
+        None => format!("found the CPU idle{others}"),
+    }
+}
+
+fn ended(w: &Wait) -> String {
+    let moved = w.moved.as_ref().map(|name| {
+        let about = MoveReason::ALL.iter().find(|r| r.name() == name).map_or(name.as_str(), |r| r.about());
+        format!("{about}; ")
+    });
+    let end = match &w.ended_by {
+        Some(who) => {
+            let about = SwitchReason::ALL.iter().find(|r| r.name() == w.ended_why);
+            format!("{who} left: {}", about.map_or(w.ended_why.as_str(), |r| r.about()))
+        }
+        None if w.idle_exit_ns > 0 => format!("the CPU woke up from idle in {}", Ns(w.idle_exit_ns)),
+        None => "the CPU had nothing else to run".to_owned(),
+    };
+    format!("{}ran on {} when {end}", moved.unwrap_or_default(), w.ran_on)
+}
+
+/// Adds words in lines of at most [`WIDTH`] columns: the first after `front`, the others indented. A word longer than a
+/// line (a task's name) is cut.
+fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
+    let (mut line, mut empty) = (front.to_owned(), true);
+    for word in words.split_whitespace() {
+        let word: String = word.chars().take(WIDTH - indent).collect();
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            out.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(&word);
+        empty = false;
+    }
+    out.push(line);
+}
