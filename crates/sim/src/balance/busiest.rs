@@ -1,0 +1,336 @@
+//! Which group to pull from, and whether to pull at all.
+//!
+//! Mirrors `update_sd_pick_busiest` and `find_busiest_group` of 3.4 and 4.5. Groups are handed over in ring order, the
+//! local one first, each when its last CPU has been read. Left out: asymmetric packing (no machine modelled has it),
+//! NUMA balancing's preference of queues, and 3.4's power-saving policies (off by default, gone in 3.5).
+
+use super::capacity::{DomainFacts, SCALE};
+use super::classify::{GroupType, prefer_sibling};
+use super::era::{Balancer, Pass};
+use super::imbalance::{self, Amount};
+use super::stats::GroupStats;
+
+/// What a pass has seen of a domain so far (`struct sd_lb_stats`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DomainStats {
+    local: GroupStats,
+    busiest: Option<(u32, GroupStats)>,
+    total_load: u64,
+    total_capacity: u64,
+    overload: bool,
+}
+
+impl DomainStats {
+    /// Starts with the local group, which is first in every ring.
+    pub fn new(local: GroupStats) -> DomainStats {
+        DomainStats {
+            local,
+            busiest: None,
+            total_load: local.group_load,
+            total_capacity: local.capacity,
+            overload: local.overload,
+        }
+    }
+
+    /// Takes the next group of the ring; `index` is the caller's name for it.
+    pub fn push(&mut self, domain: &DomainFacts, index: u32, mut group: GroupStats) {
+        self.total_load += group.group_load;
+        self.total_capacity += group.capacity;
+        self.overload |= group.overload;
+        prefer_sibling(&mut group, domain, self.local.has_capacity);
+        if self.is_busier(domain.balancer, &group) {
+            self.busiest = Some((index, group));
+        }
+    }
+
+    /// Whether `group` replaces the busiest so far. A tie keeps the earlier one.
+    fn is_busier(&self, balancer: Balancer, group: &GroupStats) -> bool {
+        let (best_type, best_load) =
+            self.busiest.map_or((GroupType::Other, 0), |(_, b)| (b.group_type, b.avg_load));
+        match balancer {
+            Balancer::V3_4 => group.group_type != GroupType::Other && group.avg_load > best_load,
+            Balancer::V4_5 => (group.group_type, group.avg_load) > (best_type, best_load),
+        }
+    }
+
+    /// Whether any CPU of the domain had two runnable tasks: what a pass over the top domain leaves as `rd->overload`.
+    pub fn overload(&self) -> bool {
+        self.overload
+    }
+
+    /// Load of the domain per whole CPU of capacity.
+    pub fn avg_load(&self) -> u64 {
+        SCALE * self.total_load / self.total_capacity
+    }
+
+    /// The decision. `dst_load_per_task`: mean load of a task on the balancing CPU, 0 when it has none.
+    pub fn decide(&self, domain: &DomainFacts, pass: Pass, dst_load_per_task: u64) -> Verdict {
+        let Some((group, busiest)) = self.busiest.filter(|(_, b)| b.nr_running > 0) else {
+            return Verdict::Balanced(Balanced::NoBusiest);
+        };
+        let why = match self.unbalanced(domain, pass, &busiest) {
+            Ok(why) => why,
+            Err(why) => return Verdict::Balanced(why),
+        };
+        let amount = imbalance::calculate(&imbalance::Facts {
+            balancer: domain.balancer,
+            local: self.local,
+            busiest,
+            domain_avg_load: self.avg_load(),
+            dst_load_per_task,
+        });
+        Verdict::Pull { group, amount, why }
+    }
+
+    fn unbalanced(
+        &self,
+        domain: &DomainFacts,
+        pass: Pass,
+        busiest: &GroupStats,
+    ) -> std::result::Result<Pull, Balanced> {
+        let local = &self.local;
+        if busiest.group_type == GroupType::Imbalanced {
+            return Ok(Pull::Imbalanced);
+        }
+        if pass == Pass::Newidle && local.has_capacity && busiest.no_capacity {
+            return Ok(Pull::NewidleRoom);
+        }
+        if local.avg_load >= busiest.avg_load {
+            return Err(Balanced::LocalBusier);
+        }
+        if local.avg_load >= self.avg_load() {
+            return Err(Balanced::LocalAboveAverage);
+        }
+        match pass {
+            Pass::Idle if local.idle_cpus <= busiest.idle_cpus + 1 && !gives(domain, busiest) => {
+                Err(Balanced::EnoughIdle)
+            }
+            Pass::Idle => Ok(Pull::IdleCpus),
+            Pass::Busy | Pass::Newidle
+                if 100 * busiest.avg_load <= u64::from(domain.imbalance_pct) * local.avg_load =>
+            {
+                Err(Balanced::WithinPct)
+            }
+            Pass::Busy | Pass::Newidle => Ok(Pull::AbovePct),
+        }
+    }
+}
+
+/// Whether an idle CPU may take from this group however many idle CPUs it has itself.
+fn gives(domain: &DomainFacts, busiest: &GroupStats) -> bool {
+    match domain.balancer {
+        Balancer::V3_4 => busiest.nr_running > busiest.weight,
+        Balancer::V4_5 => busiest.group_type == GroupType::Overloaded,
+    }
+}
+
+/// What a pass decided about a domain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Nothing to do (counted as `lb_nobusyg`).
+    Balanced(Balanced),
+    /// Pull from group `group`.
+    Pull {
+        /// The caller's name for the group.
+        group: u32,
+        /// How much; may be 0, then a queue is still looked for and nothing is detached.
+        amount: Amount,
+        /// Why.
+        why: Pull,
+    },
+}
+
+/// Why a domain counts as balanced.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Balanced {
+    /// No other group has load (4.5), or none has more than it can do (3.4).
+    NoBusiest,
+    /// The local group is as loaded as the busiest.
+    LocalBusier,
+    /// The local group is at the domain's average or above.
+    LocalAboveAverage,
+    /// An idle CPU: the busiest group is not overloaded and has nearly as many idle CPUs.
+    EnoughIdle,
+    /// The difference is within `imbalance_pct`.
+    WithinPct,
+}
+
+/// Why a pull is attempted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Pull {
+    /// Affinity keeps the busiest group from being balanced inside.
+    Imbalanced,
+    /// A CPU is about to go idle, the local group has room and the busiest has none.
+    NewidleRoom,
+    /// An idle CPU: the busiest group is overloaded or has fewer idle CPUs.
+    IdleCpus,
+    /// The busiest group exceeds the local one by more than `imbalance_pct`.
+    AbovePct,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::capacity::GroupFacts;
+    use super::super::stats::{CpuSample, Tally};
+    use super::*;
+
+    const BOTH: [Balancer; 2] = [Balancer::V3_4, Balancer::V4_5];
+
+    fn domain(balancer: Balancer, prefer_sibling: bool) -> DomainFacts {
+        DomainFacts { balancer, imbalance_pct: 125, share_capacity: false, prefer_sibling }
+    }
+    /// A group of undisturbed CPUs with that many always-running nice-0 tasks on each.
+    fn group(d: &DomainFacts, tasks: &[u32], local: bool) -> GroupStats {
+        let mut t = Tally::default();
+        for &n in tasks {
+            let load = 1024 * u64::from(n);
+            let util = if n > 0 { 1024 } else { 0 };
+            let (nr_running, h_nr_running, idle) = (n, n, n == 0);
+            t.add(&CpuSample {
+                load,
+                weight_sum: load,
+                util,
+                nr_running,
+                h_nr_running,
+                idle,
+                ..Default::default()
+            });
+        }
+        let n = tasks.len();
+        t.close(d, &GroupFacts::of(n as u32, 1024 * n as u64), local)
+    }
+    fn seen(d: &DomainFacts, local: &[u32], others: &[&[u32]]) -> DomainStats {
+        let mut s = DomainStats::new(group(d, local, true));
+        for (i, tasks) in others.iter().enumerate() {
+            s.push(d, i as u32 + 1, group(d, tasks, false));
+        }
+        s
+    }
+    fn decide(d: &DomainFacts, pass: Pass, local: &[u32], others: &[&[u32]]) -> Verdict {
+        seen(d, local, others).decide(d, pass, 0)
+    }
+    fn why(v: Verdict) -> std::result::Result<(u32, Pull), Balanced> {
+        match v {
+            Verdict::Balanced(why) => Err(why),
+            Verdict::Pull { group, why, .. } => Ok((group, why)),
+        }
+    }
+
+    #[test]
+    fn nobody_has_anything() {
+        for b in BOTH {
+            let d = domain(b, true);
+            assert_eq!(why(decide(&d, Pass::Idle, &[0, 0], &[&[0, 0]])), Err(Balanced::NoBusiest));
+        }
+    }
+
+    #[test]
+    fn load_decides_between_equal_types_and_ties_keep_the_first() {
+        for b in BOTH {
+            let d = domain(b, false);
+            let from = |others: &[&[u32]]| why(decide(&d, Pass::Busy, &[1, 1], others)).unwrap().0;
+            assert_eq!(from(&[&[3, 2], &[3, 3]]), 2, "{b:?}");
+            assert_eq!(from(&[&[3, 2], &[3, 2]]), 1, "{b:?}");
+        }
+    }
+
+    #[test]
+    fn type_outranks_load_in_4_5_only() {
+        let pick = |b| {
+            let d = domain(b, false);
+            let mut s = DomainStats::new(group(&d, &[0, 0], true));
+            let mut loaded = group(&d, &[3, 3], false);
+            loaded.group_type = GroupType::Imbalanced;
+            loaded.no_capacity = false;
+            s.push(&d, 1, loaded);
+            s.push(&d, 2, group(&d, &[2, 2], false));
+            s.busiest.map(|(i, _)| i)
+        };
+        assert_eq!(pick(Balancer::V4_5), Some(2), "overloaded beats imbalanced");
+        assert_eq!(pick(Balancer::V3_4), Some(1), "3.4 looks at load alone");
+    }
+
+    #[test]
+    fn a_group_without_excess_is_a_candidate_in_4_5_only() {
+        let alone = |b| why(decide(&domain(b, false), Pass::Idle, &[0, 0], &[&[1, 1]]));
+        assert_eq!(alone(Balancer::V3_4), Err(Balanced::NoBusiest));
+        assert_eq!(alone(Balancer::V4_5), Ok((1, Pull::IdleCpus)));
+    }
+
+    #[test]
+    fn prefer_sibling_spreads_two_tasks_over_two_groups() {
+        for b in BOTH {
+            let pull = |prefer| why(decide(&domain(b, prefer), Pass::Idle, &[0, 0, 0, 0], &[&[1, 1, 0, 0]]));
+            assert_eq!(pull(true), Ok((1, Pull::IdleCpus)), "{b:?}");
+        }
+        let d = domain(Balancer::V3_4, false);
+        assert_eq!(why(decide(&d, Pass::Idle, &[0; 4], &[&[1, 1, 0, 0]])), Err(Balanced::NoBusiest));
+    }
+
+    #[test]
+    fn prefer_sibling_of_3_4_still_asks_for_idle_cpus() {
+        let d = domain(Balancer::V3_4, true);
+        // One idle CPU more than the busiest group is not enough, two are.
+        let idle = |local: &[u32]| why(decide(&d, Pass::Idle, local, &[&[1, 1, 0, 0]]));
+        assert_eq!(idle(&[1, 0, 0, 0]), Err(Balanced::EnoughIdle));
+        assert_eq!(idle(&[0, 0, 0, 0]), Ok((1, Pull::IdleCpus)));
+        let d = domain(Balancer::V4_5, true);
+        assert_eq!(why(decide(&d, Pass::Idle, &[1, 0, 0, 0], &[&[1, 1, 0, 0]])), Ok((1, Pull::IdleCpus)));
+    }
+
+    #[test]
+    fn newidle_forces_only_with_room_here_and_none_there() {
+        for b in BOTH {
+            let d = domain(b, false);
+            // One heavy local task leaves a CPU free; averages are within 125%, so only the force would pull.
+            let mut local = Tally::default();
+            let heavy = CpuSample { load: 7000, nr_running: 1, h_nr_running: 1, ..Default::default() };
+            local.add(&heavy);
+            local.add(&CpuSample { idle: true, ..Default::default() });
+            let mut s = DomainStats::new(local.close(&d, &GroupFacts::of(2, 2048), true));
+            s.push(&d, 1, group(&d, &[4, 4], false));
+            assert_eq!(why(s.decide(&d, Pass::Newidle, 0)), Ok((1, Pull::NewidleRoom)), "{b:?}");
+            assert_eq!(why(s.decide(&d, Pass::Busy, 0)), Err(Balanced::WithinPct), "{b:?}");
+            s.local.has_capacity = false;
+            assert_eq!(why(s.decide(&d, Pass::Newidle, 0)), Err(Balanced::WithinPct), "{b:?}: no room");
+        }
+    }
+
+    #[test]
+    fn never_from_a_lighter_group_or_when_above_average() {
+        for b in BOTH {
+            let d = domain(b, false);
+            assert_eq!(why(decide(&d, Pass::Busy, &[3, 3], &[&[2, 2]])), Err(Balanced::LocalBusier));
+            let above = decide(&d, Pass::Busy, &[2, 2], &[&[4, 4], &[0, 0], &[0, 0]]);
+            assert_eq!(why(above), Err(Balanced::LocalAboveAverage), "{b:?}");
+        }
+    }
+
+    #[test]
+    fn a_busy_cpu_wants_more_than_the_percentage() {
+        for b in BOTH {
+            let d = domain(b, false);
+            let pull = |busiest: &[u32]| why(decide(&d, Pass::Busy, &[4, 4], &[busiest]));
+            assert_eq!(pull(&[5, 5]), Err(Balanced::WithinPct), "{b:?}: exactly 125%");
+            assert_eq!(pull(&[6, 6]), Ok((1, Pull::AbovePct)), "{b:?}");
+        }
+    }
+
+    #[test]
+    fn an_imbalanced_group_is_pulled_from_whatever_the_loads() {
+        let d = domain(Balancer::V4_5, false);
+        let mut s = DomainStats::new(group(&d, &[2, 2], true));
+        let mut stuck = group(&d, &[2, 0], false);
+        stuck.group_type = GroupType::Imbalanced;
+        s.push(&d, 7, stuck);
+        assert_eq!(why(s.decide(&d, Pass::Busy, 1024)), Ok((7, Pull::Imbalanced)));
+    }
+
+    #[test]
+    fn overload_is_of_the_whole_domain() {
+        let d = domain(Balancer::V4_5, false);
+        assert!(seen(&d, &[0, 2], &[&[1, 1]]).overload());
+        assert!(seen(&d, &[0, 0], &[&[1, 1], &[0, 2]]).overload());
+        assert!(!seen(&d, &[1, 1], &[&[1, 1]]).overload());
+    }
+}

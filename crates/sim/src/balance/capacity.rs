@@ -1,0 +1,114 @@
+//! How much a CPU or a group can do: 1024 is one undisturbed CPU.
+//!
+//! Kernels before 5.0 give the threads of a core 15% more than a single thread, shared out evenly (`smt_gain` 1178:
+//! two threads get 589 each); later ones count every thread as a whole CPU. Time taken by real-time tasks is not
+//! modelled, so a CPU's capacity stays what it was; the rules that look at a reduced one still take it as a fact.
+
+use super::era::Balancer;
+use schedlab_base::Version;
+
+/// Capacity of one undisturbed CPU, and the fixed point of every ratio here (`SCHED_CAPACITY_SCALE`).
+pub const SCALE: u64 = 1024;
+
+/// What a core's threads can do together, before 5.0 (`smt_gain`).
+const SMT_GAIN: u64 = 1178;
+
+/// Capacity of a CPU whose core has `threads` threads on line, undisturbed (`arch_scale_cpu_capacity`).
+pub fn cpu_capacity(version: Version, threads: usize) -> u64 {
+    if threads > 1 && version < Version::new(5, 0) { SMT_GAIN / threads as u64 } else { SCALE }
+}
+
+/// Utilisation as the balancer counts it: no more than the CPU's own capacity (`cpu_util`, 4.2 to 5.x).
+///
+/// On an SMT thread of those kernels a fully busy CPU has utilisation 1024 but capacity 589.
+#[inline]
+pub fn capped_util(util: u64, capacity_orig: u64) -> u64 {
+    util.min(capacity_orig)
+}
+
+/// Whether side activity took a noticeable part of a CPU away (`check_cpu_capacity`, 4.2+).
+#[inline]
+pub fn is_reduced(capacity: u64, capacity_orig: u64, imbalance_pct: u32) -> bool {
+    capacity * u64::from(imbalance_pct) < capacity_orig * 100
+}
+
+/// How many tasks a group takes before it counts as full, by 3.4: its capacity in whole CPUs, rounded to the nearest.
+///
+/// A thread of a core with four or more rounds to none; then it takes one, as long as real-time tasks leave it more
+/// than 29/32 of what it had (`fix_small_capacity`, only where `share_capacity`: the SMT domain).
+pub fn slots(capacity: u64, capacity_orig: u64, share_capacity: bool) -> u64 {
+    let whole = (capacity + SCALE / 2) / SCALE;
+    if whole == 0 && share_capacity && capacity * 32 > capacity_orig * 29 { 1 } else { whole }
+}
+
+/// What of a group does not change during a pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupFacts {
+    /// Sum of its CPUs' capacities, as last updated; never 0.
+    pub capacity: u64,
+    /// The same undisturbed.
+    pub capacity_orig: u64,
+    /// CPUs in it (`group_weight`).
+    pub weight: u32,
+    /// Whether a pass one level below could not balance it because of affinity (`sgc->imbalance`; 4.5).
+    pub imbalanced: bool,
+}
+
+impl GroupFacts {
+    /// An undisturbed group of `weight` CPUs that can do `capacity` together.
+    pub fn of(weight: u32, capacity: u64) -> GroupFacts {
+        GroupFacts { capacity, capacity_orig: capacity, weight, imbalanced: false }
+    }
+}
+
+/// What of a domain the statistics and tests depend on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DomainFacts {
+    /// Which rules.
+    pub balancer: Balancer,
+    /// Percent by which one side must exceed the other.
+    pub imbalance_pct: u32,
+    /// SD_SHARE_CPUCAPACITY: its CPUs are threads of one core.
+    pub share_capacity: bool,
+    /// SD_PREFER_SIBLING of the *child* domain: groups should hold one task each before any holds two.
+    pub prefer_sibling: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_share_the_gain_of_smt_before_5_0() {
+        let (old, new) = (Version::new(4, 5), Version::new(6, 5));
+        assert_eq!([1, 2, 4].map(|n| cpu_capacity(old, n)), [1024, 589, 294]);
+        assert_eq!([1, 2, 4].map(|n| cpu_capacity(new, n)), [1024, 1024, 1024]);
+    }
+
+    #[test]
+    fn a_busy_thread_is_full_not_beyond() {
+        assert_eq!(capped_util(1024, 589), 589);
+        assert_eq!(capped_util(300, 589), 300);
+    }
+
+    #[test]
+    fn a_core_of_3_4_has_one_slot_a_node_rounds() {
+        assert_eq!(slots(1178, 1178, false), 1, "two threads, one slot");
+        assert_eq!(slots(12 * 1178, 12 * 1178, false), 14, "twelve cores of two threads");
+        assert_eq!(slots(589, 589, true), 1, "one thread of two");
+    }
+
+    #[test]
+    fn a_quarter_of_a_core_still_takes_a_task_unless_disturbed() {
+        assert_eq!(slots(294, 294, true), 1);
+        assert_eq!(slots(294, 294, false), 0, "only where threads share a core");
+        assert_eq!(slots(260, 294, true), 0, "real-time tasks took more than 3/32 of it");
+    }
+
+    #[test]
+    fn capacity_counts_as_reduced_beyond_the_percentage() {
+        assert!(!is_reduced(1024, 1024, 125));
+        assert!(!is_reduced(820, 1024, 125), "102500 is not below 102400");
+        assert!(is_reduced(819, 1024, 125));
+    }
+}

@@ -1,0 +1,227 @@
+//! Whether a group has room, is full, or is stuck: the type by which the busiest is chosen.
+//!
+//! 3.4 compares the number of tasks with whole CPUs of capacity. 4.5 compares utilisation with capacity and calls a
+//! group overloaded only when it also has more tasks than CPUs. From 5.5 on groups have more types; that rule stands
+//! here too, because fork and exec placement of later kernels needs it.
+
+use super::capacity::{DomainFacts, GroupFacts, slots};
+use super::era::Balancer;
+use super::stats::GroupStats;
+
+/// Types of a group before 5.5, least urgent first (`enum group_type`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum GroupType {
+    /// Nothing special.
+    Other,
+    /// Affinity keeps it from being balanced inside.
+    Imbalanced,
+    /// More work than it can do.
+    Overloaded,
+}
+
+/// Sets `slots`, `has_capacity`, `no_capacity` and `group_type` of a freshly summed group.
+///
+/// `uneven` is 3.4's own sign of affinity trouble; 4.5 reads the flag that the level below left.
+pub fn pre_5_5(stats: &mut GroupStats, domain: &DomainFacts, group: &GroupFacts, uneven: bool) {
+    match domain.balancer {
+        Balancer::V3_4 => {
+            stats.slots = slots(group.capacity, group.capacity_orig, domain.share_capacity);
+            stats.has_capacity = stats.slots > u64::from(stats.nr_running);
+            stats.no_capacity = !stats.has_capacity;
+            // The flag outweighs the count: a forced balance ignores how many tasks there are.
+            stats.group_type = match () {
+                () if uneven => GroupType::Imbalanced,
+                () if u64::from(stats.nr_running) > stats.slots => GroupType::Overloaded,
+                () => GroupType::Other,
+            };
+        }
+        Balancer::V4_5 => {
+            let (can, uses) = (stats.capacity * 100, stats.group_util * u64::from(domain.imbalance_pct));
+            stats.has_capacity = stats.nr_running < stats.weight || can > uses;
+            stats.no_capacity = stats.nr_running > stats.weight && can < uses;
+            stats.group_type = match () {
+                () if stats.no_capacity => GroupType::Overloaded,
+                () if group.imbalanced => GroupType::Imbalanced,
+                () => GroupType::Other,
+            };
+        }
+    }
+}
+
+/// `SD_PREFER_SIBLING`: while the local group has room, another group with more than one task counts as full.
+pub fn prefer_sibling(candidate: &mut GroupStats, domain: &DomainFacts, local_has_capacity: bool) {
+    if !domain.prefer_sibling || !local_has_capacity {
+        return;
+    }
+    match domain.balancer {
+        Balancer::V3_4 => {
+            candidate.slots = candidate.slots.min(1);
+            let beyond = u64::from(candidate.nr_running) > candidate.slots;
+            if beyond && candidate.group_type == GroupType::Other {
+                candidate.group_type = GroupType::Overloaded;
+            }
+        }
+        Balancer::V4_5 => {
+            if candidate.nr_running > 1 {
+                candidate.no_capacity = true;
+                candidate.group_type = GroupType::Overloaded;
+            }
+        }
+    }
+}
+
+/// Types of a group since 5.5 as far as symmetric machines have them, least urgent first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum SpareType {
+    /// Can take more.
+    HasSpare,
+    /// Exactly full.
+    FullyBusy,
+    /// Affinity keeps it from being balanced inside.
+    Imbalanced,
+    /// More work than it can do.
+    Overloaded,
+}
+
+/// What the rule of 5.5 and later looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpareFacts {
+    /// Sum of utilisation.
+    pub util: u64,
+    /// Sum of runnable averages (5.7+).
+    pub runnable: u64,
+    /// Sum of capacities.
+    pub capacity: u64,
+    /// Runnable tasks.
+    pub nr_running: u32,
+    /// CPUs.
+    pub weight: u32,
+    /// The flag the level below left.
+    pub imbalanced: bool,
+    /// The domain's `imbalance_pct`.
+    pub imbalance_pct: u32,
+}
+
+/// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Misfit and asymmetric packing are left out:
+/// all CPUs modelled are alike.
+pub fn since_5_5(f: &SpareFacts) -> SpareType {
+    let pct = u64::from(f.imbalance_pct);
+    let (full_by_util, room_by_util) = (f.capacity * 100 < f.util * pct, f.capacity * 100 > f.util * pct);
+    let full_by_runnable = f.capacity * pct < f.runnable * 100;
+    match () {
+        () if f.nr_running > f.weight && (full_by_util || full_by_runnable) => SpareType::Overloaded,
+        () if f.imbalanced => SpareType::Imbalanced,
+        () if f.nr_running < f.weight || (!full_by_runnable && room_by_util) => SpareType::HasSpare,
+        () => SpareType::FullyBusy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stats::{CpuSample, Tally};
+    use super::*;
+
+    fn domain(balancer: Balancer) -> DomainFacts {
+        DomainFacts { balancer, imbalance_pct: 125, share_capacity: false, prefer_sibling: true }
+    }
+    fn group(balancer: Balancer, facts: &GroupFacts, nr: u32, util: u64) -> GroupStats {
+        let mut t = Tally::default();
+        let load = 1024 * u64::from(nr);
+        t.add(&CpuSample {
+            load,
+            weight_sum: load,
+            util,
+            nr_running: nr,
+            h_nr_running: nr,
+            ..Default::default()
+        });
+        t.close(&domain(balancer), facts, true)
+    }
+
+    #[test]
+    fn tasks_fill_whole_cpus_in_3_4() {
+        let core = GroupFacts::of(2, 1178);
+        let kind = |nr| {
+            let g = group(Balancer::V3_4, &core, nr, 0);
+            (g.has_capacity, g.no_capacity, g.group_type)
+        };
+        assert_eq!(kind(0), (true, false, GroupType::Other));
+        assert_eq!(kind(1), (false, true, GroupType::Other), "one task fills a core of two threads");
+        assert_eq!(kind(2), (false, true, GroupType::Overloaded));
+    }
+
+    #[test]
+    fn utilisation_and_count_must_agree_in_4_5() {
+        let two = GroupFacts::of(2, 2048);
+        let kind = |nr, util| {
+            let g = group(Balancer::V4_5, &two, nr, util);
+            (g.has_capacity, g.no_capacity, g.group_type)
+        };
+        assert_eq!(kind(1, 2048), (true, false, GroupType::Other), "fewer tasks than CPUs: room");
+        assert_eq!(kind(2, 2048), (false, false, GroupType::Other), "just full: neither");
+        assert_eq!(kind(3, 2048), (false, true, GroupType::Overloaded));
+        assert_eq!(kind(9, 1000), (true, false, GroupType::Other), "many sleepy tasks leave room");
+        // 2048 * 100 = 204800; 1638 * 125 = 204750; 1639 * 125 = 204875.
+        assert!(kind(3, 1638).0 && kind(3, 1639).1);
+    }
+
+    #[test]
+    fn overload_comes_before_the_affinity_flag_in_4_5() {
+        let flagged = GroupFacts { imbalanced: true, ..GroupFacts::of(2, 2048) };
+        assert_eq!(group(Balancer::V4_5, &flagged, 1, 0).group_type, GroupType::Imbalanced);
+        assert_eq!(group(Balancer::V4_5, &flagged, 3, 2048).group_type, GroupType::Overloaded);
+        assert_eq!(
+            group(Balancer::V3_4, &flagged, 1, 0).group_type,
+            GroupType::Other,
+            "3.4 has no such flag"
+        );
+    }
+
+    #[test]
+    fn prefer_sibling_makes_a_second_task_one_too_many() {
+        for balancer in [Balancer::V3_4, Balancer::V4_5] {
+            let node = GroupFacts::of(8, 8192);
+            let after = |nr, room, prefer| {
+                let mut g = group(balancer, &node, nr, 0);
+                let domain = DomainFacts { prefer_sibling: prefer, ..domain(balancer) };
+                prefer_sibling(&mut g, &domain, room);
+                g.group_type
+            };
+            assert_eq!(after(2, true, true), GroupType::Overloaded, "{balancer:?}");
+            assert_eq!(after(1, true, true), GroupType::Other, "{balancer:?}: a single task stays");
+            assert_eq!(after(2, false, true), GroupType::Other, "{balancer:?}: the local group has no room");
+            assert_eq!(after(2, true, false), GroupType::Other, "{balancer:?}: not asked for");
+        }
+    }
+
+    #[test]
+    fn newidle_of_3_4_judges_capacity_before_the_cap() {
+        let mut g = group(Balancer::V3_4, &GroupFacts::of(8, 8192), 2, 0);
+        prefer_sibling(&mut g, &domain(Balancer::V3_4), true);
+        assert!(!g.no_capacity, "the cap changes who may be busiest, not who is full");
+        let mut g = group(Balancer::V4_5, &GroupFacts::of(8, 8192), 2, 0);
+        prefer_sibling(&mut g, &domain(Balancer::V4_5), true);
+        assert!(g.no_capacity, "4.5 changes both");
+    }
+
+    #[test]
+    fn types_since_5_5() {
+        let base = SpareFacts {
+            util: 2048,
+            runnable: 2048,
+            capacity: 2048,
+            nr_running: 3,
+            weight: 2,
+            imbalanced: false,
+            imbalance_pct: 117,
+        };
+        assert_eq!(since_5_5(&base), SpareType::Overloaded);
+        assert_eq!(since_5_5(&SpareFacts { nr_running: 2, ..base }), SpareType::FullyBusy);
+        assert_eq!(since_5_5(&SpareFacts { nr_running: 1, ..base }), SpareType::HasSpare);
+        assert_eq!(since_5_5(&SpareFacts { util: 100, ..base }), SpareType::HasSpare, "sleepy tasks");
+        let waiting = SpareFacts { util: 100, runnable: 3000, ..base };
+        assert_eq!(since_5_5(&waiting), SpareType::Overloaded, "little used but much waited for");
+        assert_eq!(since_5_5(&SpareFacts { imbalanced: true, nr_running: 1, ..base }), SpareType::Imbalanced);
+        assert_eq!(since_5_5(&SpareFacts { imbalanced: true, ..base }), SpareType::Overloaded);
+    }
+}

@@ -1,0 +1,90 @@
+//! Which balancer a kernel version has, and what kind of pass is being made.
+//!
+//! The balancers of 3.4 and 4.5 share their outline and differ in many small tests. Each rule of this room takes a
+//! [`Balancer`] and says in its own text where the two part.
+
+use schedlab_base::Version;
+use schedlab_machine::DomainParams;
+use schedlab_trace::BalanceTrigger;
+
+/// The generations of the load balancer that weighs groups by average load.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Balancer {
+    /// Kernel 3.4 (2.6.39 to 3.9 are near it): weights without decay, capacity counted in whole tasks.
+    V3_4,
+    /// Kernel 4.5 (4.2 to 4.6; up to 5.4 near it): group types, capacity compared with utilisation.
+    V4_5,
+}
+
+impl Balancer {
+    /// The balancer that `version` runs with here. Later kernels get the nearest one, 4.5's.
+    ///
+    /// 3.10 to 4.1 lie between the two (group types came in 3.18, utilisation in 4.2).
+    pub fn of(version: Version) -> Balancer {
+        if version < Version::new(4, 2) { Balancer::V3_4 } else { Balancer::V4_5 }
+    }
+}
+
+/// The kind of a pass (`enum cpu_idle_type`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Pass {
+    /// Periodic, for an idle CPU (`CPU_IDLE`); also one balanced on behalf of by another.
+    Idle,
+    /// Periodic, for a busy CPU (`CPU_NOT_IDLE`).
+    Busy,
+    /// For a CPU about to go idle (`CPU_NEWLY_IDLE`).
+    Newidle,
+}
+
+impl From<BalanceTrigger> for Pass {
+    fn from(trigger: BalanceTrigger) -> Pass {
+        match trigger {
+            BalanceTrigger::Newidle => Pass::Newidle,
+            BalanceTrigger::Idle | BalanceTrigger::Nohz => Pass::Idle,
+            BalanceTrigger::Busy => Pass::Busy,
+        }
+    }
+}
+
+impl Pass {
+    /// Which entry of `cpu_load[]` this pass reads in that domain (before 5.x; 0 is the load of this instant).
+    pub fn load_idx(self, domain: &DomainParams) -> u8 {
+        match self {
+            Pass::Idle => domain.idle_idx,
+            Pass::Busy => domain.busy_idx,
+            Pass::Newidle => domain.newidle_idx,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::CpuId;
+    use schedlab_machine::{Domains, shape::Shape};
+
+    #[test]
+    fn versions_map_to_the_era_they_belong_to() {
+        let era = |text: &str| Balancer::of(Version::parse(text).unwrap());
+        assert_eq!(era("v3.4"), Balancer::V3_4);
+        assert_eq!(era("v4.1"), Balancer::V3_4, "4.1 still counts capacity in tasks");
+        assert_eq!(era("v4.5"), Balancer::V4_5);
+        assert_eq!(era("v6.5"), Balancer::V4_5, "until it has its own");
+    }
+
+    #[test]
+    fn balancing_for_a_tickless_cpu_is_an_idle_pass() {
+        assert_eq!(Pass::from(BalanceTrigger::Nohz), Pass::Idle);
+        assert_eq!(Pass::from(BalanceTrigger::Newidle), Pass::Newidle);
+        assert_eq!(Pass::from(BalanceTrigger::Busy), Pass::Busy);
+    }
+
+    #[test]
+    fn each_pass_reads_its_own_load_index() {
+        let topology = Shape { packages: 2, nodes: 2, llcs: 2, ..Shape::flat(8, 1) }.topology().unwrap();
+        let domains = Domains::build(&topology, Version::new(4, 5));
+        let numa = domains.of_cpu[CpuId(0).index()].last().unwrap();
+        let read = [Pass::Busy, Pass::Idle, Pass::Newidle].map(|p| p.load_idx(&numa.params));
+        assert_eq!(read, [3, 2, 0], "NUMA level of 4.5");
+    }
+}

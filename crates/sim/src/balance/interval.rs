@@ -1,0 +1,193 @@
+//! When a domain is due, and which CPU of a group balances it.
+//!
+//! Mirrors `rebalance_domains`, `get_sd_balance_interval` and `should_we_balance` of 3.4 to 4.5; the 6.x difference
+//! (one jiffy less when busy) is a parameter of the kernel version. Times are jiffies (ticks since boot) unless named
+//! otherwise; intervals are stored in ms as the kernel does.
+
+use super::era::{Balancer, Pass};
+use schedlab_base::{CpuId, Version};
+
+/// Milliseconds in whole ticks, rounded up (`msecs_to_jiffies`).
+pub fn ms_to_jiffies(ms: u64, hz: u64) -> u64 {
+    (ms * hz).div_ceil(1000)
+}
+
+/// What the length of an interval depends on beside the domain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Clock {
+    /// Kernel version.
+    pub version: Version,
+    /// Ticks a second.
+    pub hz: u64,
+    /// CPUs on line; bounds the interval.
+    pub nr_cpus: u64,
+}
+
+impl Clock {
+    /// Ticks between two passes over a domain whose interval is `interval_ms`.
+    ///
+    /// `busy`: the CPU is not idle, so the interval is `busy_factor` times as long. At least 1 tick, at most
+    /// `hz * CPUs / 10`.
+    pub fn interval(&self, interval_ms: u32, busy: bool, busy_factor: u32) -> u64 {
+        let factor = if busy { u64::from(busy_factor) } else { 1 };
+        let ticks = ms_to_jiffies(u64::from(interval_ms) * factor, self.hz);
+        // Since 5.10 a busy CPU's interval is a tick short, so that levels of one length drift apart.
+        let short = busy && self.version >= Version::new(5, 10);
+        let longest = (self.hz * self.nr_cpus / 10).max(1);
+        ticks.saturating_sub(u64::from(short)).clamp(1, longest)
+    }
+}
+
+/// Whether a domain last balanced at `last_balance` is due.
+pub fn is_due(now: u64, last_balance: u64, interval: u64) -> bool {
+    now >= last_balance + interval
+}
+
+/// The earliest of the times at which domains are due; the tick raises the softirq from then on.
+///
+/// `base` is the time the walk over the domains began; without any domain the next look is a minute (periodic) or a
+/// second (newidle) away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NextBalance(u64);
+
+impl NextBalance {
+    /// Before any domain was looked at, at `base`.
+    pub fn new(base: u64, pass: Pass, hz: u64) -> NextBalance {
+        NextBalance(base + if pass == Pass::Newidle { hz } else { 60 * hz })
+    }
+    /// Takes a domain's next time into account.
+    pub fn consider(&mut self, last_balance: u64, interval: u64) {
+        self.0 = self.0.min(last_balance + interval);
+    }
+    /// The result.
+    pub fn at(self) -> u64 {
+        self.0
+    }
+    /// What a newidle pass leaves as the CPU's next balance: 4.5 only brings it forward; 3.4 replaces it when nothing
+    /// was pulled or the old time is past, since that may stem from a busy time.
+    pub fn after_newidle(self, balancer: Balancer, old: u64, now: u64, pulled: bool) -> u64 {
+        match balancer {
+            Balancer::V3_4 if !pulled || now > old => self.0,
+            Balancer::V3_4 => old,
+            Balancer::V4_5 => old.min(self.0),
+        }
+    }
+}
+
+/// Looks for the CPU that balances on behalf of its group: the first idle one, else the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Election {
+    first: Option<CpuId>,
+    idle: Option<CpuId>,
+}
+
+impl Election {
+    /// Reads the next CPU of the local group, in ascending order. True when the search is over.
+    #[inline]
+    pub fn probe(&mut self, cpu: CpuId, idle: bool) -> bool {
+        self.first.get_or_insert(cpu);
+        if idle && self.idle.is_none() {
+            self.idle = Some(cpu);
+        }
+        idle
+    }
+    /// The elected CPU; `None` before any was read.
+    pub fn elected(&self) -> Option<CpuId> {
+        self.idle.or(self.first)
+    }
+    /// Whether `cpu` may go on. A newidle pass needs no election: it serves its own CPU.
+    pub fn should_balance(&self, cpu: CpuId, pass: Pass) -> bool {
+        pass == Pass::Newidle || self.elected() == Some(cpu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(minor_of_4: u16, hz: u64, nr_cpus: u64) -> Clock {
+        Clock { version: Version::new(4, minor_of_4), hz, nr_cpus }
+    }
+
+    #[test]
+    fn milliseconds_round_up_to_ticks() {
+        let at_250 = [0, 1, 4, 5, 64].map(|ms| ms_to_jiffies(ms, 250));
+        assert_eq!(at_250, [0, 1, 1, 2, 16]);
+        assert_eq!(ms_to_jiffies(7, 1000), 7);
+    }
+
+    #[test]
+    fn a_busy_cpu_waits_longer() {
+        let c = clock(5, 1000, 96);
+        assert_eq!(c.interval(48, false, 32), 48);
+        assert_eq!(c.interval(48, true, 32), 48 * 32);
+        assert_eq!(c.interval(48, true, 16), 48 * 16);
+        let late = Clock { version: Version::new(6, 5), ..c };
+        assert_eq!(late.interval(48, true, 16), 48 * 16 - 1, "a tick short");
+        assert_eq!(late.interval(48, false, 16), 48);
+    }
+
+    #[test]
+    fn intervals_stay_between_a_tick_and_a_tenth_of_a_second_a_cpu() {
+        assert_eq!(clock(5, 250, 8).interval(0, false, 32), 1);
+        assert_eq!(clock(5, 1000, 2).interval(64, true, 64), 200);
+        assert_eq!(clock(5, 250, 2).interval(64, true, 64), 50);
+        assert_eq!(clock(5, 1000, 4).interval(64, true, 64), 400);
+    }
+
+    #[test]
+    fn due_from_the_tick_on() {
+        assert!(!is_due(109, 100, 10));
+        assert!(is_due(110, 100, 10) && is_due(200, 100, 10));
+    }
+
+    #[test]
+    fn the_next_look_is_the_earliest_domain() {
+        let mut n = NextBalance::new(1000, Pass::Busy, 250);
+        assert_eq!(n.at(), 1000 + 60 * 250);
+        n.consider(990, 30);
+        n.consider(999, 16);
+        n.consider(900, 500);
+        assert_eq!(n.at(), 1015);
+        assert_eq!(NextBalance::new(1000, Pass::Newidle, 250).at(), 1250);
+    }
+
+    #[test]
+    fn newidle_moves_the_next_look() {
+        let mut n = NextBalance::new(1000, Pass::Newidle, 250);
+        n.consider(1000, 8);
+        let after = |b, old, pulled| n.after_newidle(b, old, 1000, pulled);
+        assert_eq!(after(Balancer::V4_5, 1004, false), 1004, "never later");
+        assert_eq!(after(Balancer::V4_5, 2000, true), 1008);
+        assert_eq!(after(Balancer::V3_4, 1004, false), 1008, "going idle: replaced");
+        assert_eq!(after(Balancer::V3_4, 1004, true), 1004, "pulled: kept");
+        assert_eq!(after(Balancer::V3_4, 999, true), 1008, "pulled, but past");
+    }
+
+    #[test]
+    fn the_first_idle_cpu_balances_else_the_first() {
+        let elect = |idle: &[bool]| {
+            let mut e = Election::default();
+            let mut read = 0;
+            for (i, idle) in idle.iter().enumerate() {
+                read += 1;
+                if e.probe(CpuId(4 + i as u32), *idle) {
+                    break;
+                }
+            }
+            (e.elected().map(|c| c.0), read)
+        };
+        assert_eq!(elect(&[false, false, false]), (Some(4), 3));
+        assert_eq!(elect(&[false, true, true]), (Some(5), 2), "stops at the first idle one");
+        assert_eq!(elect(&[]), (None, 0));
+    }
+
+    #[test]
+    fn newidle_is_never_turned_away() {
+        let mut e = Election::default();
+        e.probe(CpuId(0), false);
+        e.probe(CpuId(1), true);
+        assert!(e.should_balance(CpuId(1), Pass::Idle) && !e.should_balance(CpuId(0), Pass::Busy));
+        assert!(e.should_balance(CpuId(0), Pass::Newidle));
+    }
+}

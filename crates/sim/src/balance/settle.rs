@@ -1,0 +1,261 @@
+//! What a pass leaves behind in its domain: interval, failure count, active balance, the flag for the level above.
+//!
+//! Mirrors the end of `load_balance` and `need_active_balance` of 3.4 and 4.5. In these kernels newidle passes double
+//! and reset the interval too; they only do not count as failures.
+
+use super::capacity::is_reduced;
+use super::era::{Balancer, Pass};
+
+/// Interval up to which an all-pinned domain backs off, ms (`MAX_PINNED_INTERVAL`).
+const MAX_PINNED_MS: u32 = 512;
+
+/// The state of one CPU's domain that passes change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DomainState {
+    /// Interval, ms.
+    pub interval_ms: u32,
+    /// Failed passes in a row.
+    pub nr_balance_failed: u32,
+}
+
+/// The parameters that bound it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// Interval after an imbalance, ms.
+    pub min_interval_ms: u32,
+    /// Interval up to which a balanced domain backs off, ms.
+    pub max_interval_ms: u32,
+    /// Failures before hot tasks move.
+    pub cache_nice_tries: u32,
+}
+
+/// How a pass ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Not our turn, no busiest group, no busiest queue, or every queue pinned (`lb_balanced`). `all_pinned`: the last
+    /// queue walked in this pass could give nothing because of affinity.
+    Balanced {
+        /// Back off as far as the pinned limit.
+        all_pinned: bool,
+    },
+    /// Tasks moved.
+    Moved,
+    /// A queue was found and nothing moved (`lb_failed`).
+    Failed(Active),
+}
+
+/// What came of active balance after a failure.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Active {
+    /// It was not due.
+    NotDue,
+    /// The source's running task may not run on the destination.
+    Pinned,
+    /// Another CPU's active balance of that source is under way.
+    UnderWay,
+    /// The stopper was started.
+    Started,
+}
+
+impl DomainState {
+    /// Counts a failure, before [`needs_active`] is asked. Newidle passes are too frequent to count.
+    pub fn count_failure(&mut self, pass: Pass) {
+        if pass != Pass::Newidle {
+            self.nr_balance_failed += 1;
+        }
+    }
+
+    /// Ends the pass.
+    pub fn settle(&mut self, bounds: &Bounds, outcome: Outcome) {
+        let below = |limit: u32| self.interval_ms < limit;
+        let longer = match outcome {
+            Outcome::Balanced { all_pinned } => {
+                self.nr_balance_failed = 0;
+                below(bounds.max_interval_ms) || (all_pinned && below(MAX_PINNED_MS))
+            }
+            Outcome::Failed(Active::Pinned) => below(bounds.max_interval_ms) || below(MAX_PINNED_MS),
+            Outcome::Failed(Active::Started) => {
+                self.nr_balance_failed = bounds.cache_nice_tries + 1;
+                below(bounds.max_interval_ms)
+            }
+            Outcome::Moved | Outcome::Failed(Active::NotDue | Active::UnderWay) => {
+                match outcome {
+                    Outcome::Moved => self.nr_balance_failed = 0,
+                    Outcome::Failed(Active::UnderWay) => self.nr_balance_failed = bounds.cache_nice_tries + 1,
+                    Outcome::Failed(_) | Outcome::Balanced { .. } => {}
+                }
+                self.interval_ms = bounds.min_interval_ms;
+                false
+            }
+        };
+        if longer {
+            self.interval_ms *= 2;
+        }
+    }
+}
+
+/// What active balance depends on, after a pass that moved nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ActiveFacts {
+    /// Which rules.
+    pub balancer: Balancer,
+    /// The kind of pass.
+    pub pass: Pass,
+    /// The domain's failures, this one counted.
+    pub nr_balance_failed: u32,
+    /// The domain's `cache_nice_tries`.
+    pub cache_nice_tries: u32,
+    /// The domain's `imbalance_pct`.
+    pub imbalance_pct: u32,
+    /// Runnable fair tasks on the source.
+    pub src_h_nr_running: u32,
+    /// Capacity of the source.
+    pub src_capacity: u64,
+    /// Capacity of the source, undisturbed.
+    pub src_capacity_orig: u64,
+    /// Capacity of the destination.
+    pub dst_capacity: u64,
+}
+
+/// Why a running task is pushed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ActiveWhy {
+    /// Too many passes failed.
+    Failures,
+    /// The source is disturbed and the idle destination can do clearly more (4.2+).
+    ReducedCapacity,
+}
+
+/// Whether the source's running task should be pushed to the destination (`need_active_balance`). The stopper then
+/// preempts it and moves one task by [`super::detach::can_migrate`], as an idle pass does.
+pub fn needs_active(f: &ActiveFacts) -> Option<ActiveWhy> {
+    match f.balancer {
+        Balancer::V3_4 if f.pass == Pass::Newidle => return None,
+        Balancer::V4_5 if f.pass != Pass::Busy && f.src_h_nr_running == 1 => {
+            let pct = u64::from(f.imbalance_pct);
+            let reduced = is_reduced(f.src_capacity, f.src_capacity_orig, f.imbalance_pct);
+            if reduced && f.src_capacity * pct < f.dst_capacity * 100 {
+                return Some(ActiveWhy::ReducedCapacity);
+            }
+        }
+        Balancer::V3_4 | Balancer::V4_5 => {}
+    }
+    (f.nr_balance_failed > f.cache_nice_tries + 2).then_some(ActiveWhy::Failures)
+}
+
+/// The imbalance flag of the local group one level up (`sgc->imbalance`, 3.9+): `Some` when a pass changes it.
+///
+/// `walked`: after a queue was walked, whether affinity held tasks back and load was still wanted. `balanced`: the pass
+/// ended as balanced, but not because everything was pinned.
+pub fn parent_flag(balancer: Balancer, walked: Option<bool>, balanced: bool) -> Option<bool> {
+    if balancer == Balancer::V3_4 {
+        return None;
+    }
+    match () {
+        () if balanced => Some(false),
+        () if walked == Some(true) => Some(true),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { min_interval_ms: 24, max_interval_ms: 48, cache_nice_tries: 1 };
+
+    fn after(interval_ms: u32, nr_balance_failed: u32, outcome: Outcome) -> (u32, u32) {
+        let mut s = DomainState { interval_ms, nr_balance_failed };
+        s.settle(&BOUNDS, outcome);
+        (s.interval_ms, s.nr_balance_failed)
+    }
+
+    #[test]
+    fn balanced_domains_back_off_to_the_maximum() {
+        let balanced = Outcome::Balanced { all_pinned: false };
+        assert_eq!(after(24, 3, balanced), (48, 0));
+        assert_eq!(after(48, 3, balanced), (48, 0));
+    }
+
+    #[test]
+    fn pinned_domains_back_off_further() {
+        let pinned = Outcome::Balanced { all_pinned: true };
+        assert_eq!(after(48, 0, pinned), (96, 0));
+        assert_eq!(after(400, 0, pinned), (800, 0), "below 512 still doubles");
+        assert_eq!(after(512, 0, pinned), (512, 0));
+        assert_eq!(after(48, 4, Outcome::Failed(Active::Pinned)), (96, 4), "failures stand");
+    }
+
+    #[test]
+    fn an_imbalance_brings_the_domain_back_soon() {
+        assert_eq!(after(48, 3, Outcome::Moved), (24, 0));
+        assert_eq!(after(48, 3, Outcome::Failed(Active::NotDue)), (24, 3));
+    }
+
+    #[test]
+    fn active_balance_leaves_hot_tasks_movable() {
+        assert_eq!(after(24, 4, Outcome::Failed(Active::Started)), (48, 2), "and backs off");
+        assert_eq!(after(48, 4, Outcome::Failed(Active::Started)), (48, 2));
+        assert_eq!(after(48, 4, Outcome::Failed(Active::UnderWay)), (24, 2));
+    }
+
+    #[test]
+    fn newidle_failures_are_not_counted() {
+        let count = |pass| {
+            let mut s = DomainState { interval_ms: 24, nr_balance_failed: 0 };
+            s.count_failure(pass);
+            s.nr_balance_failed
+        };
+        assert_eq!([Pass::Idle, Pass::Busy, Pass::Newidle].map(count), [1, 1, 0]);
+    }
+
+    const ACTIVE: ActiveFacts = ActiveFacts {
+        balancer: Balancer::V4_5,
+        pass: Pass::Idle,
+        nr_balance_failed: 3,
+        cache_nice_tries: 1,
+        imbalance_pct: 125,
+        src_h_nr_running: 1,
+        src_capacity: 1024,
+        src_capacity_orig: 1024,
+        dst_capacity: 1024,
+    };
+
+    #[test]
+    fn failures_beyond_the_tries_push() {
+        for balancer in [Balancer::V3_4, Balancer::V4_5] {
+            let f = ActiveFacts { balancer, ..ACTIVE };
+            assert_eq!(needs_active(&f), None, "three are not more than one and two");
+            assert_eq!(needs_active(&ActiveFacts { nr_balance_failed: 4, ..f }), Some(ActiveWhy::Failures));
+            assert_eq!(needs_active(&ActiveFacts { nr_balance_failed: 4, cache_nice_tries: 2, ..f }), None);
+        }
+    }
+
+    #[test]
+    fn newidle_of_3_4_never_pushes() {
+        let f = ActiveFacts { pass: Pass::Newidle, nr_balance_failed: 9, ..ACTIVE };
+        assert_eq!(needs_active(&f), Some(ActiveWhy::Failures));
+        assert_eq!(needs_active(&ActiveFacts { balancer: Balancer::V3_4, ..f }), None);
+    }
+
+    #[test]
+    fn a_disturbed_cpu_gives_its_only_task_to_an_idle_one() {
+        let f = ActiveFacts { src_capacity: 700, ..ACTIVE };
+        assert_eq!(needs_active(&f), Some(ActiveWhy::ReducedCapacity));
+        assert_eq!(needs_active(&ActiveFacts { pass: Pass::Busy, ..f }), None);
+        assert_eq!(needs_active(&ActiveFacts { src_h_nr_running: 2, ..f }), None);
+        assert_eq!(needs_active(&ActiveFacts { dst_capacity: 800, ..f }), None, "little would be won");
+        assert_eq!(needs_active(&ActiveFacts { src_capacity_orig: 700, ..f }), None, "small, not disturbed");
+        assert_eq!(needs_active(&ActiveFacts { balancer: Balancer::V3_4, ..f }), None);
+    }
+
+    #[test]
+    fn affinity_is_reported_one_level_up() {
+        let b = Balancer::V4_5;
+        assert_eq!(parent_flag(b, Some(true), false), Some(true));
+        assert_eq!(parent_flag(b, Some(false), false), None, "nothing held back: the flag stands");
+        assert_eq!(parent_flag(b, Some(true), true), Some(false), "balanced in the end");
+        assert_eq!(parent_flag(b, None, false), None);
+        assert_eq!(parent_flag(Balancer::V3_4, Some(true), false), None);
+    }
+}
