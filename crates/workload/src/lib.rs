@@ -11,6 +11,11 @@ pub mod param;
 pub mod rtapp;
 pub mod spec;
 
+#[cfg(test)]
+mod doc_tests;
+#[cfg(test)]
+mod rig;
+
 pub use bench::BENCHMARKS;
 pub use build::{Builder, Built, SeriesDecl, TaskDecl};
 pub use op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};

@@ -6,10 +6,10 @@
 //! of it, the futex time-out a jitter drawn once per thread; a latency of zero microseconds is not recorded. `-m`
 //! works (in the posted source it is parsed and dropped; `-m 2` gives that reading). Times are ns, recorded whole.
 
-use crate::build::Builder;
+use crate::build::{Builder, MAX_TASKS};
 use crate::op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
 use crate::param::{Benchmark, Param, ParamKind, Params};
-use schedlab_base::{Ns, Result, Stream, TaskId};
+use schedlab_base::{Error, Ns, Result, Stream, TaskId};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 /// The table row.
@@ -100,6 +100,13 @@ struct Seat {
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let (hubs, workers) = (params.count("message_threads")?, params.count("threads")?);
     let (sleep, think) = (params.time("sleeptime")?, params.time("cputime")?);
+    let tasks = hubs * (workers + 1);
+    if tasks > MAX_TASKS {
+        return Err(Error::input(format!(
+            "message_threads = {hubs} with threads = {workers} each makes {tasks} tasks, more than {MAX_TASKS}"
+        ))
+        .help("lower message_threads (-m) or threads (-t)"));
+    }
     let latency = b.series("schbench.latency", "ns", "lower");
     for h in 0..hubs {
         let hub = Hub { word: b.word(), head: b.slot() };
@@ -293,3 +300,7 @@ impl Message {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "schbench_tests.rs"]
+mod tests;

@@ -1,12 +1,49 @@
-//! Reader of rt-app's JSON workload descriptions.
+//! Reader of rt-app's JSON workload descriptions: what other people's files say, run as our programs.
+//!
+//! The way of a file: `json` (order and places kept) -> `schema` and `event` (names, kinds, ranges; `keys` is the one
+//! table of what exists) -> `check` (what would hang or never end) -> `script` (names become futex words) -> `lower`
+//! (threads are declared) -> `program` and `sync` (what runs). Times are us in the file and ns here.
+//!
+//! Follows rt-app as of 2026, with these differences, all of them on purpose:
+//! - A file must be right: what rt-app skips, guesses or hangs on is an error with its place.
+//! - `run` is work of a CPU at full speed, so no calibration happens.
+//! - Each signal ends exactly one wait, and barriers are proper cyclic ones (see `sync`).
+//! - `sync` takes its mutex itself unless the task holds it.
+//! - A run without `duration` ends with its tasks, at the latest after an hour ([`LONGEST`]).
+//! - At the end tasks stop where they are; rt-app lets critical sections finish.
+//!
+//! An rt-app file has no load parameter, so `knee` does not apply to it.
+
+mod check;
+mod event;
+mod json;
+mod keys;
+mod lower;
+mod program;
+mod read;
+mod schema;
+mod script;
+mod sync;
+
+#[cfg(test)]
+mod json_tests;
+#[cfg(test)]
+mod tests;
+
+pub use keys::{Fate, KEYS, Key, Level};
+pub use lower::LONGEST;
 
 use crate::build::Builder;
-use schedlab_base::{Error, Result};
+use schedlab_base::Result;
 
-/// Builds the tasks an rt-app text describes.
+/// Builds the tasks an rt-app text describes. Series: `rtapp.wakeup_latency`, `rtapp.slack`, `rtapp.lateness`,
+/// `rtapp.run`, `rtapp.period`, all in ns.
 ///
 /// # Errors
-/// Malformed JSON and anything the reader does not know, with line and column.
-pub fn build(file: &str, _text: &str, _b: &mut Builder) -> Result<()> {
-    Err(Error::input(format!("{file}: not read yet")))
+/// Malformed JSON, anything the reader does not know or that can't work, with line and column.
+pub fn build(file: &str, text: &str, b: &mut Builder) -> Result<()> {
+    let source = json::Source::new(file, text);
+    let content = schema::read(source, &json::parse(source)?)?;
+    let modes = check::check(source, &content)?;
+    lower::lower(source, &content, &modes, b)
 }

@@ -1,0 +1,262 @@
+//! A tiny deterministic executor for tests: every task has a CPU of its own, so that what is seen is the program's
+//! logic and no scheduler's. Futex waits and wakes, sleeps, spawns and clock are modelled; costs are constants.
+
+use crate::op::{Env, Op, Outcome, SeriesId, SlotId, WordId};
+use crate::{Built, TaskDecl};
+use schedlab_base::{Ns, TaskId};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What each step costs.
+#[derive(Clone, Copy)]
+pub struct Costs {
+    /// Any operation, to the one who asks for it.
+    pub op: Ns,
+    /// From a wake, an expiry or a spawn to running.
+    pub wakeup: Ns,
+    /// Added to a sleep's length (timer slack).
+    pub slack: Ns,
+}
+
+/// A recorded value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    pub series: SeriesId,
+    pub task: TaskId,
+    pub at: Ns,
+    pub value: u64,
+}
+
+/// An operation, who asked for it and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    pub task: TaskId,
+    pub at: Ns,
+    pub op: Op,
+}
+
+/// What a run showed.
+pub struct Log {
+    pub steps: Vec<Step>,
+    pub samples: Vec<Sample>,
+    /// Outcomes of waits: who, when it was back, how it ended.
+    pub waits: Vec<(TaskId, Ns, Outcome)>,
+    /// Tasks that neither left nor have anything that could wake them.
+    pub stuck: Vec<TaskId>,
+    /// Tasks that left, with the time.
+    pub left: Vec<(TaskId, Ns)>,
+    pub names: Vec<String>,
+    series: Vec<String>,
+}
+
+struct Shared {
+    now: Ns,
+    current: TaskId,
+    outcome: Outcome,
+    words: Vec<AtomicU32>,
+    slots: Vec<AtomicU64>,
+    samples: Vec<Sample>,
+}
+
+impl Env for Shared {
+    fn now(&mut self) -> Ns {
+        self.now
+    }
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+    fn word(&self, id: WordId) -> &AtomicU32 {
+        &self.words[id.index()]
+    }
+    fn slot(&self, id: SlotId) -> &AtomicU64 {
+        &self.slots[id.index()]
+    }
+    fn record(&mut self, series: SeriesId, value: u64) {
+        self.samples.push(Sample { series, task: self.current, at: self.now, value });
+    }
+}
+
+/// Why a task is to run again, and the number of its sleep, so that an old time-out wakes nobody.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Ns,
+    order: u64,
+    task: usize,
+    sleep: u64,
+    timed_out: bool,
+}
+
+struct State {
+    decl: TaskDecl,
+    sleep: u64,
+    waiting_on: Option<WordId>,
+    alive: bool,
+    outcome: Outcome,
+}
+
+/// Operations after which a run is taken to be running away.
+const LIMIT: usize = 2_000_000;
+
+/// Runs a workload for its duration.
+pub fn run(built: Built, costs: Costs) -> Log {
+    Rig::new(built, costs).run()
+}
+
+struct Rig {
+    costs: Costs,
+    shared: Shared,
+    tasks: Vec<State>,
+    queues: Vec<VecDeque<usize>>,
+    due: BinaryHeap<Reverse<Due>>,
+    orders: u64,
+    end: Ns,
+    log: Log,
+}
+
+impl Rig {
+    fn new(built: Built, costs: Costs) -> Rig {
+        let log = Log {
+            steps: Vec::new(),
+            samples: Vec::new(),
+            waits: Vec::new(),
+            stuck: Vec::new(),
+            left: Vec::new(),
+            names: built.tasks.iter().map(|t| t.name.clone()).collect(),
+            series: built.series.iter().map(|s| s.name.clone()).collect(),
+        };
+        let state = |decl| State { decl, sleep: 0, waiting_on: None, alive: false, outcome: Outcome::Done };
+        let shared = Shared {
+            now: Ns::ZERO,
+            current: TaskId(0),
+            outcome: Outcome::Done,
+            words: (0..built.words).map(|_| AtomicU32::new(0)).collect(),
+            slots: (0..built.slots).map(|_| AtomicU64::new(0)).collect(),
+            samples: Vec::new(),
+        };
+        let queues = vec![VecDeque::new(); built.words];
+        let tasks = built.tasks.into_iter().map(state).collect();
+        Rig { costs, shared, tasks, queues, due: BinaryHeap::new(), orders: 0, end: built.duration, log }
+    }
+
+    fn run(mut self) -> Log {
+        for task in 0..self.tasks.len() {
+            if self.tasks[task].decl.spawned_by.is_none() {
+                self.start(task, Ns::ZERO);
+            }
+        }
+        while let Some(Reverse(due)) = self.due.pop() {
+            if due.at >= self.end {
+                self.due.push(Reverse(due));
+                break;
+            }
+            if self.tasks[due.task].sleep == due.sleep && self.tasks[due.task].alive {
+                self.step(due);
+            }
+        }
+        let pending: Vec<usize> = self.due.iter().map(|Reverse(d)| d.task).collect();
+        let stuck = (0..self.tasks.len()).filter(|t| self.tasks[*t].alive && !pending.contains(t));
+        self.log.stuck = stuck.map(TaskId::from).collect();
+        self.log.samples = self.shared.samples;
+        self.log
+    }
+
+    fn start(&mut self, task: usize, at: Ns) {
+        assert!(!self.tasks[task].alive, "{} is started twice", self.log.names[task]);
+        self.tasks[task].alive = true;
+        self.at(at, task, false);
+    }
+
+    /// Lets `task` go on at `at`.
+    fn at(&mut self, at: Ns, task: usize, timed_out: bool) {
+        self.orders += 1;
+        let (order, sleep) = (self.orders, self.tasks[task].sleep);
+        self.due.push(Reverse(Due { at, order, task, sleep, timed_out }));
+    }
+
+    fn step(&mut self, due: Due) {
+        let (task, id) = (due.task, TaskId::from(due.task));
+        if let Some(word) = self.tasks[task].waiting_on.take() {
+            if due.timed_out {
+                self.queues[word.index()].retain(|t| *t != task);
+                self.tasks[task].outcome = Outcome::TimedOut;
+            }
+            self.log.waits.push((id, due.at, self.tasks[task].outcome));
+        }
+        self.tasks[task].sleep += 1;
+        (self.shared.now, self.shared.current) = (due.at, id);
+        self.shared.outcome = std::mem::take(&mut self.tasks[task].outcome);
+        let op = self.tasks[task].decl.program.next(&mut self.shared);
+        self.log.steps.push(Step { task: id, at: due.at, op });
+        assert!(self.log.steps.len() < LIMIT, "{} runs away", self.log.names[task]);
+        self.perform(task, due.at, op);
+    }
+
+    fn perform(&mut self, task: usize, now: Ns, op: Op) {
+        let Costs { op: cost, wakeup, slack } = self.costs;
+        let done = now + cost;
+        match op {
+            Op::Run { work } => self.at(done + work, task, false),
+            Op::SpinTo { at } => self.at(done.max(at), task, false),
+            Op::Sleep { length } => self.at(done + length + slack + wakeup, task, false),
+            Op::SleepTo { at } if at <= now => self.at(done, task, false),
+            Op::SleepTo { at } => self.at(done.max(at + slack + wakeup), task, false),
+            Op::Wait { word, value, until } => self.wait(task, done, word, value, until),
+            Op::Wake { word, count } => {
+                let queue = &mut self.queues[word.index()];
+                let woken: Vec<usize> = queue.drain(..queue.len().min(count as usize)).collect();
+                self.tasks[task].outcome = Outcome::Count(woken.len() as u32);
+                for waiter in woken {
+                    self.at(done + wakeup, waiter, false);
+                }
+                self.at(done, task, false);
+            }
+            Op::Yield | Op::SetAttr { .. } | Op::SetAffinity { .. } => self.at(done, task, false),
+            Op::Spawn { task: child } => {
+                assert_eq!(self.tasks[child.index()].decl.spawned_by, Some(TaskId::from(task)));
+                self.start(child.index(), done + wakeup);
+                self.at(done, task, false);
+            }
+            Op::Exit => {
+                self.tasks[task].alive = false;
+                self.log.left.push((TaskId::from(task), now));
+            }
+        }
+    }
+
+    fn wait(&mut self, task: usize, done: Ns, word: WordId, value: u32, until: Ns) {
+        let found = self.shared.words[word.index()].load(std::sync::atomic::Ordering::SeqCst);
+        if found != value {
+            self.tasks[task].outcome = Outcome::WouldNotWait;
+            return self.at(done, task, false);
+        }
+        self.tasks[task].waiting_on = Some(word);
+        self.queues[word.index()].push_back(task);
+        if until != Ns::MAX {
+            self.at(done.max(until + self.costs.wakeup), task, true);
+        }
+    }
+}
+
+impl Log {
+    /// Values of a series, in the order they were recorded.
+    pub fn values(&self, series: &str) -> Vec<u64> {
+        self.of(series).map(|s| s.value).collect()
+    }
+    /// Samples of a series.
+    pub fn of<'a>(&'a self, series: &'a str) -> impl Iterator<Item = &'a Sample> {
+        self.samples.iter().filter(move |s| self.series[s.series.index()] == series)
+    }
+    /// Operations of the task of that name.
+    pub fn steps_of(&self, name: &str) -> Vec<Step> {
+        self.steps.iter().filter(|s| self.names[s.task.index()] == name).copied().collect()
+    }
+    /// When the task of that name asked for operations that `pick` takes.
+    pub fn times(&self, name: &str, pick: impl Fn(&Op) -> bool) -> Vec<Ns> {
+        self.steps_of(name).iter().filter(|s| pick(&s.op)).map(|s| s.at).collect()
+    }
+    /// When the task of that name left.
+    pub fn end_of(&self, name: &str) -> Option<Ns> {
+        self.left.iter().find(|(t, _)| self.names[t.index()] == name).map(|(_, at)| *at)
+    }
+}

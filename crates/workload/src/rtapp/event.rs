@@ -1,0 +1,156 @@
+//! The events of a phase, as the file states them.
+
+use super::json::{Kind, Member, Source};
+use super::read;
+use schedlab_base::{Error, Ns, Result};
+
+/// An event and where it stands.
+#[derive(Debug)]
+pub struct Event {
+    /// Byte offset of its key.
+    pub at: usize,
+    /// What happens.
+    pub what: What,
+}
+
+/// How a timer that is late finds its next activation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// From now on: a late activation delays the next ones.
+    Relative,
+    /// On the grid it began with: a late task catches up.
+    Absolute,
+}
+
+/// What happens in an event.
+#[derive(Debug)]
+pub enum What {
+    /// Work of a CPU at full speed.
+    Run(Ns),
+    /// Spin for a length of wall time.
+    Runtime(Ns),
+    /// Sleep for a length of time.
+    Sleep(Ns),
+    /// Sleep to the timer's next activation.
+    Timer {
+        /// The timer.
+        name: String,
+        /// Time between activations.
+        period: Ns,
+        /// The mode, if this use names one.
+        mode: Option<Mode>,
+    },
+    /// Take a mutex.
+    Lock(String),
+    /// Release a mutex.
+    Unlock(String),
+    /// Wait on a condition, releasing a held mutex meanwhile.
+    Wait(Condition),
+    /// Signal the condition, then wait on it.
+    Sync(Condition),
+    /// Wake one waiter of a condition.
+    Signal(String),
+    /// Wake all waiters of a condition.
+    Broad(String),
+    /// Wait to be resumed.
+    Suspend(String),
+    /// Resume all that are suspended under the name.
+    Resume(String),
+    /// Wait for all others.
+    Barrier(String),
+    /// sched_yield.
+    Yield,
+    /// Start a thread of the named task.
+    Fork(String),
+}
+
+/// A condition and the mutex it is used with.
+#[derive(Debug)]
+pub struct Condition {
+    /// The condition.
+    pub name: String,
+    /// The mutex.
+    pub mutex: String,
+}
+
+/// Reads an event of the given kind (a key-table name) of the task called `task`.
+///
+/// # Errors
+/// Values of a wrong kind or out of range.
+pub fn read(source: Source<'_>, kind: &str, member: &Member, task: &str) -> Result<Event> {
+    let name = || read::name(source, member);
+    let what = match kind {
+        "run" => What::Run(read::time_us(source, member, 0)?),
+        "runtime" => What::Runtime(read::time_us(source, member, 0)?),
+        "sleep" => What::Sleep(read::time_us(source, member, 0)?),
+        "timer" => timer(source, member)?,
+        "lock" => What::Lock(name()?),
+        "unlock" => What::Unlock(name()?),
+        "wait" => What::Wait(condition(source, member)?),
+        "sync" => What::Sync(condition(source, member)?),
+        "signal" => What::Signal(name()?),
+        "broad" => What::Broad(name()?),
+        "suspend" => What::Suspend(own_or_named(source, member, task)?),
+        "resume" => What::Resume(name()?),
+        "barrier" => What::Barrier(name()?),
+        "yield" => match read::text(source, member) {
+            Err(e) if !matches!(member.value.kind, Kind::Null) => return Err(e),
+            _ => What::Yield,
+        },
+        "fork" => What::Fork(name()?),
+        other => return Err(Error::internal(format!("event '{other}' is in the table but is not read"))),
+    };
+    Ok(Event { at: member.at, what })
+}
+
+fn own_or_named(source: Source<'_>, member: &Member, task: &str) -> Result<String> {
+    let name = read::text(source, member)?;
+    Ok(if name.is_empty() { task.to_owned() } else { name.to_owned() })
+}
+
+/// The members `names` of an event's object, in that order; all others are errors.
+fn fields<'a, const N: usize>(
+    source: Source<'_>,
+    member: &'a Member,
+    names: [&str; N],
+) -> Result<[Option<&'a Member>; N]> {
+    let mut found = [None; N];
+    for field in read::object(source, member)? {
+        let at = names.iter().position(|n| *n == field.key).ok_or_else(|| {
+            Error::unknown(&format!("key in {}", member.key), &field.key, names).at(source.spot(field.at))
+        })?;
+        found[at] = Some(field);
+    }
+    Ok(found)
+}
+
+fn needed<'a>(
+    source: Source<'_>,
+    member: &Member,
+    field: Option<&'a Member>,
+    name: &str,
+) -> Result<&'a Member> {
+    field.ok_or_else(|| source.error(member.value.at, format!("'{}' has no '{name}'", member.key)))
+}
+
+fn timer(source: Source<'_>, member: &Member) -> Result<What> {
+    let [name, period, mode] = fields(source, member, ["ref", "period", "mode"])?;
+    let name = read::name(source, needed(source, member, name, "ref")?)?;
+    let period = read::time_us(source, needed(source, member, period, "period")?, 1)?;
+    let mode = mode.map(|m| match read::text(source, m)? {
+        "relative" => Ok(Mode::Relative),
+        "absolute" => Ok(Mode::Absolute),
+        other => {
+            Err(Error::unknown("timer mode", other, ["relative", "absolute"]).at(source.spot(m.value.at)))
+        }
+    });
+    Ok(What::Timer { name, period, mode: mode.transpose()? })
+}
+
+fn condition(source: Source<'_>, member: &Member) -> Result<Condition> {
+    let [name, mutex] = fields(source, member, ["ref", "mutex"])?;
+    Ok(Condition {
+        name: read::name(source, needed(source, member, name, "ref")?)?,
+        mutex: read::name(source, needed(source, member, mutex, "mutex")?)?,
+    })
+}

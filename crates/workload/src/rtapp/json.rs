@@ -1,0 +1,316 @@
+//! A JSON reader for people's files: keeps the order of members, remembers where every value stands, and tolerates
+//! what json-c, the library rt-app reads with, tolerates by default: `/* */` and `//` comments, a comma after the last
+//! element, and `True`/`FALSE` in any case.
+//!
+//! Order matters because the events of a phase run in the order of the file; places matter because every later error
+//! names line and column. A repeated key is an error: rt-app would silently keep one of the two. Numbers stay text
+//! until somebody asks for one with a range, so that none is rounded on the way. Depth is limited, so that no input
+//! overflows the stack; apart from that the work is linear in the length of the text (times a logarithm for keys).
+
+use schedlab_base::{Error, Result, Spot};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Nesting beyond this is no workload.
+const MAX_DEPTH: usize = 32;
+
+/// A text being read and the file it came from.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl<'a> Source<'a> {
+    /// A text and the file name to show in messages.
+    pub fn new(file: &'a str, text: &'a str) -> Source<'a> {
+        Source { file: Path::new(file), text }
+    }
+    /// An error at byte `at` of the text.
+    pub fn error(&self, at: usize, message: impl Into<String>) -> Error {
+        Error::input(message).at(self.spot(at))
+    }
+    /// The place of byte `at`.
+    pub fn spot(&self, at: usize) -> Spot {
+        Spot::at_offset(self.file, self.text, at)
+    }
+}
+
+/// A value and the byte offset it starts at.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Byte offset of its first character.
+    pub at: usize,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a JSON value is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number, as written.
+    Number(String),
+    /// A string, unescaped.
+    Text(String),
+    /// An array.
+    List(Vec<Value>),
+    /// An object, members in the order of the file.
+    Object(Vec<Member>),
+}
+
+/// A key of an object with its value.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The key.
+    pub key: String,
+    /// Byte offset of the key.
+    pub at: usize,
+    /// The value.
+    pub value: Value,
+}
+
+impl Kind {
+    /// The kind's name with its article, for messages.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Kind::Null => "null",
+            Kind::Bool(_) => "a boolean",
+            Kind::Number(_) => "a number",
+            Kind::Text(_) => "a string",
+            Kind::List(_) => "an array",
+            Kind::Object(_) => "an object",
+        }
+    }
+}
+
+/// Reads one JSON value that fills the text.
+///
+/// # Errors
+/// Malformed text, a repeated key, nesting beyond 32: with line and column.
+pub fn parse(source: Source<'_>) -> Result<Value> {
+    let mut reader = Reader { source, bytes: source.text.as_bytes(), at: 0 };
+    reader.blank()?;
+    let value = reader.value(0)?;
+    reader.blank()?;
+    match reader.peek() {
+        None => Ok(value),
+        Some(_) => Err(reader.unexpected("the end of the file")),
+    }
+}
+
+struct Reader<'a> {
+    source: Source<'a>,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+    /// Whether `c` was next; if so, it is consumed.
+    fn eat(&mut self, c: u8) -> bool {
+        let hit = self.peek() == Some(c);
+        self.at += usize::from(hit);
+        hit
+    }
+    fn unexpected(&self, wanted: &str) -> Error {
+        let found = match self.source.text.get(self.at..).and_then(|rest| rest.chars().next()) {
+            Some(c) if c.is_control() => format!("'{}'", c.escape_default()),
+            Some(c) => format!("'{c}'"),
+            None => "the end of the file".to_owned(),
+        };
+        self.source.error(self.at, format!("expected {wanted}, found {found}"))
+    }
+
+    /// Skips white space and comments.
+    fn blank(&mut self) -> Result<()> {
+        loop {
+            let rest = &self.bytes[self.at..];
+            match rest {
+                [b' ' | b'\t' | b'\r' | b'\n', ..] => self.at += 1,
+                [b'/', b'/', ..] => self.at += rest.iter().position(|c| *c == b'\n').unwrap_or(rest.len()),
+                [b'/', b'*', body @ ..] => match body.windows(2).position(|w| w == b"*/") {
+                    Some(length) => self.at += length + 4,
+                    None => return Err(self.source.error(self.at, "this comment is never closed")),
+                },
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value> {
+        if depth > MAX_DEPTH {
+            return Err(self.source.error(self.at, format!("nested more than {MAX_DEPTH} deep")));
+        }
+        let at = self.at;
+        let kind = match self.peek() {
+            Some(b'{') => self.object(depth)?,
+            Some(b'[') => self.list(depth)?,
+            Some(b'"') => Kind::Text(self.string()?),
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b'a'..=b'z' | b'A'..=b'Z') => self.word()?,
+            _ => return Err(self.unexpected("a value")),
+        };
+        Ok(Value { at, kind })
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Kind> {
+        let mut members: Vec<Member> = Vec::new();
+        let mut seen = BTreeSet::new();
+        self.at += 1;
+        loop {
+            self.blank()?;
+            if self.eat(b'}') {
+                return Ok(Kind::Object(members));
+            }
+            let at = self.at;
+            if self.peek() != Some(b'"') {
+                return Err(self.unexpected("a key in quotes or '}'"));
+            }
+            let key = self.string()?;
+            if !seen.insert(key.clone()) {
+                return Err(self.repeated(at, &key, &members));
+            }
+            self.blank()?;
+            if !self.eat(b':') {
+                return Err(self.unexpected("':'"));
+            }
+            self.blank()?;
+            let value = self.value(depth + 1)?;
+            members.push(Member { key, at, value });
+            self.blank()?;
+            if !self.eat(b',') && self.peek() != Some(b'}') {
+                return Err(self.unexpected("',' or '}'"));
+            }
+        }
+    }
+
+    fn repeated(&self, at: usize, key: &str, members: &[Member]) -> Error {
+        let first = members.iter().find(|m| m.key == key).map_or(at, |m| m.at);
+        let before = self.source.spot(first).line_column.map_or(0, |(line, _)| line);
+        self.source
+            .error(at, format!("key '{key}' is there twice (first on line {before})"))
+            .help(format!("number repeated events: {key}0, {key}1, ..."))
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Kind> {
+        let mut values = Vec::new();
+        self.at += 1;
+        loop {
+            self.blank()?;
+            if self.eat(b']') {
+                return Ok(Kind::List(values));
+            }
+            values.push(self.value(depth + 1)?);
+            self.blank()?;
+            if !self.eat(b',') && self.peek() != Some(b']') {
+                return Err(self.unexpected("',' or ']'"));
+            }
+        }
+    }
+
+    fn word(&mut self) -> Result<Kind> {
+        let rest = &self.bytes[self.at..];
+        let length = rest.iter().position(|c| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        let kind = match rest[..length].to_ascii_lowercase().as_slice() {
+            b"true" => Kind::Bool(true),
+            b"false" => Kind::Bool(false),
+            b"null" => Kind::Null,
+            _ => return Err(self.unexpected("a value (strings need quotes)")),
+        };
+        self.at += length;
+        Ok(kind)
+    }
+
+    fn number(&mut self) -> Result<Kind> {
+        let start = self.at;
+        self.eat(b'-');
+        let leading_zero = self.peek() == Some(b'0');
+        let whole = self.digits()?;
+        if leading_zero && whole > 1 {
+            return Err(self.source.error(start, "a number can't start with 0"));
+        }
+        if self.eat(b'.') {
+            self.digits()?;
+        }
+        if self.eat(b'e') || self.eat(b'E') {
+            let _sign = self.eat(b'+') || self.eat(b'-');
+            self.digits()?;
+        }
+        Ok(Kind::Number(self.source.text[start..self.at].to_owned()))
+    }
+
+    /// Skips digits and tells how many there were: at least one.
+    fn digits(&mut self) -> Result<usize> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at == start { Err(self.unexpected("a digit")) } else { Ok(self.at - start) }
+    }
+
+    fn string(&mut self) -> Result<String> {
+        let open = self.at;
+        self.at += 1;
+        let mut text = String::new();
+        loop {
+            let rest = &self.bytes[self.at..];
+            let plain = rest.iter().position(|c| matches!(c, b'"' | b'\\' | 0..=0x1f)).unwrap_or(rest.len());
+            // Both ends lie at ASCII characters or ends of the text, so the slice is whole characters.
+            text.push_str(&self.source.text[self.at..self.at + plain]);
+            self.at += plain;
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => text.push(self.escape()?),
+                _ => return Err(self.source.error(open, "this string is not closed on its line")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char> {
+        let start = self.at;
+        self.at += 2;
+        let c = match self.bytes.get(start + 1) {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => return self.unicode(start),
+            _ => return Err(self.source.error(start, "unknown escape in a string")),
+        };
+        Ok(c)
+    }
+
+    /// A `\uXXXX` escape, or two that make up a surrogate pair; `start` is its backslash.
+    fn unicode(&mut self, start: usize) -> Result<char> {
+        let bad = |r: &Self| r.source.error(start, "not a valid \\u escape");
+        let high = self.hex().ok_or_else(|| bad(self))?;
+        let code = if (0xd800..0xdc00).contains(&high) {
+            let low = if self.eat(b'\\') && self.eat(b'u') { self.hex() } else { None };
+            let low = low.filter(|l| (0xdc00..0xe000).contains(l)).ok_or_else(|| bad(self))?;
+            0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00)
+        } else {
+            high
+        };
+        char::from_u32(code).ok_or_else(|| bad(self))
+    }
+
+    fn hex(&mut self) -> Option<u32> {
+        let digits = self.bytes.get(self.at..self.at + 4)?;
+        let code = digits.iter().try_fold(0, |n, d| Some(n * 16 + char::from(*d).to_digit(16)?))?;
+        self.at += 4;
+        Some(code)
+    }
+}

@@ -1,0 +1,179 @@
+//! The table of every key an rt-app file may hold, and what becomes of it. The reader and the table in
+//! docs/workloads.md both derive from it, so that what is documented is what is read.
+//!
+//! Mirrors the grammar of rt-app as of 2026 (its tutorial). A key that is not acted on is here with the reason
+//! why that changes nothing, or with the reason why it is refused; all else is unknown.
+
+use super::json::{Kind, Member, Source};
+use schedlab_base::{Error, Result};
+
+/// Which object a key belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// The file's outermost object.
+    Root,
+    /// `global`.
+    Global,
+    /// A task only.
+    Task,
+    /// A phase, or a task.
+    Phase,
+    /// An event in a phase, or in a task that has no `phases`.
+    Event,
+}
+
+/// What becomes of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// The workload does it.
+    Done,
+    /// Accepted; it has no effect on scheduling here.
+    NoEffect,
+    /// Accepted only with the value that switches it off.
+    OnlyOff,
+    /// An error that says why.
+    Refused,
+}
+
+/// A row.
+#[derive(Debug)]
+pub struct Key {
+    /// Where it stands.
+    pub level: Level,
+    /// Its name; events may bear a suffix ("run0").
+    pub name: &'static str,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// What it does, or why it is not done.
+    pub about: &'static str,
+}
+
+const fn row(level: Level, name: &'static str, fate: Fate, about: &'static str) -> Key {
+    Key { level, name, fate, about }
+}
+
+const DEADLINE: &str = "SCHED_DEADLINE and custom slices are not supported";
+const CLAMP: &str = "utilisation clamps are not modelled";
+const MEMORY: &str = "memory and IO loads are not modelled; use run";
+const LOGGING: &str = "rt-app's own logging";
+
+/// Every key.
+#[rustfmt::skip]
+pub const KEYS: &[Key] = {
+    use {Fate::*, Level::*};
+    &[
+        row(Root, "tasks", Done, "the tasks by name"),
+        row(Root, "global", Done, "what holds for the whole file"),
+        row(Root, "resources", NoEffect, "resources come into being where they are used"),
+        row(Global, "duration", Done, "length of the run, seconds; -1 or none: until every task has ended"),
+        row(Global, "default_policy", Done, "policy of tasks that name none (SCHED_OTHER)"),
+        row(Global, "calibration", NoEffect, "a run's microseconds are those of a CPU at full speed, which calibration aims at"),
+        row(Global, "pi_enabled", OnlyOff, "mutexes without priority inheritance"),
+        row(Global, "cumulative_slack", OnlyOff, "each timer's slack is recorded by itself"),
+        row(Global, "lock_pages", NoEffect, "programs touch no memory that could be paged out"),
+        row(Global, "logdir", NoEffect, LOGGING),
+        row(Global, "log_basename", NoEffect, LOGGING),
+        row(Global, "log_size", NoEffect, LOGGING),
+        row(Global, "ftrace", NoEffect, LOGGING),
+        row(Global, "gnuplot", NoEffect, LOGGING),
+        row(Global, "io_device", NoEffect, "only iorun uses it, which is refused"),
+        row(Global, "mem_buffer_size", NoEffect, "only mem and iorun use it, which are refused"),
+        row(Task, "instance", Done, "threads of this kind (1); 0: only by fork"),
+        row(Task, "delay", Done, "start this many us after the run's start"),
+        row(Task, "phases", Done, "phases by name, in the order of the file"),
+        row(Task, "period", Refused, DEADLINE),
+        row(Task, "deadline", Refused, DEADLINE),
+        row(Task, "exec", Refused, "a key of rt-app before 2014; use run"),
+        row(Phase, "loop", Done, "repetitions; -1: for ever. Default: a phase once, a task for ever"),
+        row(Phase, "policy", Done, "SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR; from this phase on"),
+        row(Phase, "priority", Done, "nice value (0), or real-time priority (10); from this phase on"),
+        row(Phase, "cpus", Done, "CPUs of this phase; else the task's; else all"),
+        row(Phase, "dl-runtime", Refused, DEADLINE),
+        row(Phase, "dl-period", Refused, DEADLINE),
+        row(Phase, "dl-deadline", Refused, DEADLINE),
+        row(Phase, "util_min", Refused, CLAMP),
+        row(Phase, "util_max", Refused, CLAMP),
+        row(Phase, "nodes_membind", Refused, "memory placement is not modelled; use cpus"),
+        row(Phase, "membind_nodes", Refused, "memory placement is not modelled; use cpus"),
+        row(Phase, "taskgroup", OnlyOff, "all tasks are in one group"),
+        row(Event, "run", Done, "us of work of a CPU at full speed"),
+        row(Event, "runtime", Done, "spin until so many us of wall time have passed"),
+        row(Event, "sleep", Done, "sleep so many us"),
+        row(Event, "timer", Done, "sleep to the next activation: { ref, period (us), mode: relative or absolute }"),
+        row(Event, "lock", Done, "take a mutex"),
+        row(Event, "unlock", Done, "release a mutex"),
+        row(Event, "wait", Done, "wait on a condition with its mutex held: { ref, mutex }"),
+        row(Event, "signal", Done, "wake one waiter of a condition"),
+        row(Event, "broad", Done, "wake all waiters of a condition"),
+        row(Event, "sync", Done, "signal a condition, then wait on it; takes the mutex unless held: { ref, mutex }"),
+        row(Event, "suspend", Done, "wait for a resume of this name; empty: the task's own name"),
+        row(Event, "resume", Done, "wake all that are suspended under this name; lost if there are none"),
+        row(Event, "barrier", Done, "wait until all threads of all tasks that name it have come"),
+        row(Event, "yield", Done, "sched_yield"),
+        row(Event, "fork", Done, "start one more thread of the named task"),
+        row(Event, "mem", Refused, MEMORY),
+        row(Event, "iorun", Refused, MEMORY),
+    ]
+};
+
+/// The row of a member in an object that may hold keys of `levels`.
+///
+/// # Errors
+/// An unknown key (the nearest is offered), a refused one, one that must be off and is not.
+pub fn find(source: Source<'_>, levels: &[Level], what: &str, member: &Member) -> Result<&'static Key> {
+    let fits = |k: &&Key| levels.contains(&k.level) && names(k, &member.key);
+    let row = KEYS.iter().find(fits).ok_or_else(|| {
+        let known = KEYS.iter().filter(|k| levels.contains(&k.level) && k.fate != Fate::Refused);
+        Error::unknown(&format!("key in {what}"), &member.key, known.map(|k| k.name))
+            .at(source.spot(member.at))
+    })?;
+    let off = match &member.value.kind {
+        Kind::Bool(b) => !b,
+        Kind::Text(t) => t.is_empty(),
+        _ => false,
+    };
+    match row.fate {
+        Fate::Refused => Err(source
+            .error(member.at, format!("{what} has '{}', which is not supported", member.key))
+            .help(row.about)),
+        Fate::OnlyOff if !off => Err(source
+            .error(member.value.at, format!("'{}' is not supported other than off", row.name))
+            .help(format!("remove it ({})", row.about))),
+        _ => Ok(row),
+    }
+}
+
+/// Whether the row is meant: by its name, for events also with a suffix that begins with no small letter, so that
+/// "run0" and "timerA" are events while "runs" is a slip of the pen. (rt-app takes any suffix.)
+fn names(row: &Key, key: &str) -> bool {
+    match key.strip_prefix(row.name) {
+        Some("") => true,
+        Some(suffix) => row.level == Level::Event && !suffix.starts_with(|c: char| c.is_lowercase()),
+        None => false,
+    }
+}
+
+impl Level {
+    /// The heading of the level's rows in the documentation.
+    pub fn title(self) -> &'static str {
+        match self {
+            Level::Root => "file",
+            Level::Global => "global",
+            Level::Task => "task",
+            Level::Phase => "task or phase",
+            Level::Event => "event",
+        }
+    }
+}
+
+impl Fate {
+    /// The word for it in the documentation.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fate::Done => "yes",
+            Fate::NoEffect => "accepted, no effect",
+            Fate::OnlyOff => "only switched off",
+            Fate::Refused => "refused",
+        }
+    }
+}

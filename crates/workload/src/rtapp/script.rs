@@ -1,0 +1,259 @@
+//! Lowers the phases of a task to steps: names become futex words and cells, and the mutexes a task holds are followed
+//! from event to event, so that an `unlock` of nothing or a second `lock` is told before the run.
+
+use super::check::{Modes, is_unique};
+use super::event::{Event, What};
+use super::json::Source;
+use super::program::{Phase, Script, Series, Step, Timer};
+use super::schema::{self, Task};
+use super::sync::{Barrier, Condition, Mutex};
+use crate::build::Builder;
+use crate::op::SlotId;
+use schedlab_base::cpuset::MAX_CPUS;
+use schedlab_base::{CpuSet, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What tasks share, by name; made at first use.
+#[derive(Default)]
+pub struct Shared {
+    mutexes: BTreeMap<String, Mutex>,
+    conditions: BTreeMap<String, Condition>,
+    barriers: BTreeMap<String, Barrier>,
+    timers: BTreeMap<String, SlotId>,
+    /// Masks by their list notation.
+    masks: BTreeMap<String, u32>,
+    /// Threads that use each barrier.
+    users: BTreeMap<String, u64>,
+}
+
+impl Shared {
+    /// What the tasks of a file share.
+    pub fn new(tasks: &[Task]) -> Shared {
+        let mut shared = Shared::default();
+        for task in tasks {
+            for event in task.phases.iter().flat_map(|p| &p.events) {
+                if let What::Barrier(name) = &event.what {
+                    *shared.users.entry(name.clone()).or_default() += task.instances as u64;
+                }
+            }
+        }
+        shared
+    }
+    fn mutex(&mut self, name: &str, b: &mut Builder) -> Mutex {
+        *self.mutexes.entry(name.to_owned()).or_insert_with(|| Mutex(b.word()))
+    }
+    fn condition(&mut self, name: &str, b: &mut Builder) -> Condition {
+        let make = || Condition { word: b.word(), count: b.slot() };
+        *self.conditions.entry(name.to_owned()).or_insert_with(make)
+    }
+    fn barrier(&mut self, name: &str, b: &mut Builder) -> Barrier {
+        let users = self.users.get(name).copied().unwrap_or(0);
+        let make = || Barrier { word: b.word(), arrived: b.slot(), users };
+        *self.barriers.entry(name.to_owned()).or_insert_with(make)
+    }
+    fn timer(&mut self, name: &str, b: &mut Builder) -> SlotId {
+        *self.timers.entry(name.to_owned()).or_insert_with(|| b.slot())
+    }
+    /// The mask of `cpus`, or of all there can be.
+    fn mask(&mut self, cpus: Option<&CpuSet>, b: &mut Builder) -> u32 {
+        let cpus = cpus.cloned().unwrap_or_else(|| CpuSet::first(MAX_CPUS as usize));
+        *self.masks.entry(cpus.to_string()).or_insert_with(|| b.mask(cpus))
+    }
+}
+
+/// Lowers tasks, one at a time.
+pub struct Lowering<'a> {
+    /// The text, for places.
+    pub source: Source<'a>,
+    /// Where words and cells come from.
+    pub b: &'a mut Builder,
+    /// What tasks share.
+    pub shared: Shared,
+    /// Modes of all timers.
+    pub modes: &'a Modes,
+    /// Where values go.
+    pub series: Series,
+}
+
+/// What a task has of its own while it is lowered.
+struct Own<'t> {
+    number: usize,
+    timers: BTreeMap<&'t str, usize>,
+    held: BTreeSet<&'t str>,
+    fork_sites: usize,
+}
+
+impl Lowering<'_> {
+    /// The script of task number `number` of the file.
+    ///
+    /// # Errors
+    /// Mutexes taken twice, released or waited with while not held, or kept over the end of a loop.
+    pub fn script(&mut self, number: usize, task: &Task) -> Result<Script> {
+        let mut own = Own { number, timers: BTreeMap::new(), held: BTreeSet::new(), fork_sites: 0 };
+        let moves = task.phases.iter().any(|p| p.cpus.is_some());
+        let cpus = moves.then(|| self.shared.mask(task.cpus.as_ref(), self.b));
+        let mut phases = Vec::new();
+        for phase in &task.phases {
+            let before = (phase.loops != Some(1)).then(|| own.held.clone());
+            phases.push(self.phase(task, phase, moves, &mut own)?);
+            if let Some(before) = before {
+                self.balanced(phase.at, "a repetition of this phase", &before, &own.held)?;
+            }
+        }
+        self.balanced(task.at, &format!("task '{}'", task.name), &BTreeSet::new(), &own.held)?;
+        let (loops, delay, attr) = (task.loops, task.delay, task.attr);
+        Ok(Script { phases, loops, delay, own_timers: own.timers.len(), cpus, attr, series: self.series })
+    }
+
+    /// The same mutexes must be held before and after.
+    fn balanced(&self, at: usize, what: &str, before: &BTreeSet<&str>, after: &BTreeSet<&str>) -> Result<()> {
+        if let Some(kept) = after.difference(before).next() {
+            return Err(self
+                .source
+                .error(at, format!("{what} ends holding mutex '{kept}'"))
+                .help("unlock it"));
+        }
+        match before.difference(after).next() {
+            Some(lost) => {
+                let error =
+                    self.source.error(at, format!("{what} releases mutex '{lost}' without taking it"));
+                Err(error.help("lock it in the same phase"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn phase<'t>(
+        &mut self,
+        task: &'t Task,
+        phase: &'t schema::Phase,
+        moves: bool,
+        own: &mut Own<'t>,
+    ) -> Result<Phase> {
+        let mut steps = Vec::new();
+        if moves {
+            let cpus = phase.cpus.as_ref().or(task.cpus.as_ref());
+            steps.push(Step::Cpus(self.shared.mask(cpus, self.b)));
+        }
+        steps.extend(phase.attr.map(Step::Attr));
+        for event in &phase.events {
+            self.event(event, own, &mut steps)?;
+        }
+        let runs = steps.iter().any(|s| matches!(s, Step::Run(_) | Step::Spin(_)));
+        Ok(Phase { steps, loops: phase.loops, runs })
+    }
+
+    fn event<'t>(&mut self, event: &'t Event, own: &mut Own<'t>, steps: &mut Vec<Step>) -> Result<()> {
+        match &event.what {
+            What::Run(work) => steps.push(Step::Run(*work)),
+            What::Runtime(length) => steps.push(Step::Spin(*length)),
+            What::Sleep(length) => steps.push(Step::Sleep(*length)),
+            What::Yield => steps.push(Step::Yield),
+            What::Timer { name, period, .. } => {
+                let (timer, key) = self.timer(name, own);
+                let mode = self.modes[&(key, name.clone())];
+                steps.push(Step::Timer { timer, period: *period, mode });
+            }
+            What::Lock(name) => steps.push(self.lock(event.at, name, own)?),
+            What::Unlock(name) => steps.push(self.unlock(event.at, name, own)?),
+            What::Wait(c) => {
+                self.must_hold(event.at, &c.mutex, own)?;
+                steps.push(Step::Wait(
+                    self.shared.condition(&c.name, self.b),
+                    self.shared.mutex(&c.mutex, self.b),
+                ));
+            }
+            What::Sync(c) => {
+                let condition = self.shared.condition(&c.name, self.b);
+                let wait =
+                    [Step::Signal(condition), Step::Wait(condition, self.shared.mutex(&c.mutex, self.b))];
+                self.holding(event.at, &c.mutex, wait, own, steps)?;
+            }
+            What::Suspend(name) => {
+                let wait = Step::Wait(self.shared.condition(name, self.b), self.shared.mutex(name, self.b));
+                self.alone(event.at, name, wait, own, steps)?;
+            }
+            What::Resume(name) => {
+                let wake = Step::Broadcast(self.shared.condition(name, self.b));
+                self.alone(event.at, name, wake, own, steps)?;
+            }
+            What::Signal(name) => steps.push(Step::Signal(self.shared.condition(name, self.b))),
+            What::Broad(name) => steps.push(Step::Broadcast(self.shared.condition(name, self.b))),
+            What::Barrier(name) => steps.push(Step::Barrier(self.shared.barrier(name, self.b))),
+            What::Fork(_) => {
+                steps.push(Step::Fork(own.fork_sites));
+                own.fork_sites += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The timer of that name, and whose it is.
+    fn timer<'t>(&mut self, name: &'t str, own: &mut Own<'t>) -> (Timer, Option<usize>) {
+        if !is_unique(name) {
+            return (Timer::Shared(self.shared.timer(name, self.b)), None);
+        }
+        let next = own.timers.len();
+        (Timer::Own(*own.timers.entry(name).or_insert(next)), Some(own.number))
+    }
+
+    fn lock<'t>(&mut self, at: usize, name: &'t str, own: &mut Own<'t>) -> Result<Step> {
+        if !own.held.insert(name) {
+            let error = self.source.error(at, format!("mutex '{name}' is held here already"));
+            return Err(error.help("the task would wait for itself; unlock it first"));
+        }
+        Ok(Step::Lock(self.shared.mutex(name, self.b)))
+    }
+
+    fn must_hold(&self, at: usize, name: &str, own: &Own<'_>) -> Result<()> {
+        if own.held.contains(name) {
+            return Ok(());
+        }
+        let error = self.source.error(at, format!("mutex '{name}' is not held here"));
+        Err(match schedlab_base::nearest::nearest(name, own.held.iter().copied()) {
+            Some(near) => error.help(format!("did you mean '{near}'?")),
+            None => error.help(format!("put \"lock\": \"{name}\" before it")),
+        })
+    }
+
+    fn unlock(&mut self, at: usize, name: &str, own: &mut Own<'_>) -> Result<Step> {
+        self.must_hold(at, name, own)?;
+        own.held.remove(name);
+        Ok(Step::Unlock(self.shared.mutex(name, self.b)))
+    }
+
+    /// Steps with a mutex held: taken and released around them unless the task holds it anyway.
+    fn holding<'t, const N: usize>(
+        &mut self,
+        at: usize,
+        mutex: &'t str,
+        inner: [Step; N],
+        own: &mut Own<'t>,
+        steps: &mut Vec<Step>,
+    ) -> Result<()> {
+        let held = own.held.contains(mutex);
+        if !held {
+            steps.push(self.lock(at, mutex, own)?);
+        }
+        steps.extend(inner);
+        if !held {
+            steps.push(self.unlock(at, mutex, own)?);
+        }
+        Ok(())
+    }
+
+    /// A step between lock and unlock of a mutex that the task does not hold.
+    fn alone<'t>(
+        &mut self,
+        at: usize,
+        mutex: &'t str,
+        inner: Step,
+        own: &mut Own<'t>,
+        steps: &mut Vec<Step>,
+    ) -> Result<()> {
+        steps.push(self.lock(at, mutex, own)?);
+        steps.push(inner);
+        steps.push(self.unlock(at, mutex, own)?);
+        Ok(())
+    }
+}

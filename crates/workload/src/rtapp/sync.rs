@@ -1,0 +1,208 @@
+//! Mutexes, conditions and barriers as sub-machines that ask for futex waits and wakes only, so that engines need to
+//! know nothing else.
+//!
+//! A sub-machine is polled whenever its task is on a CPU again: it returns the next operation, or `None` once it is
+//! through. The mutex is the three-state futex lock of C libraries (0 free, 1 held, 2 held and perhaps waited for),
+//! so an uncontended lock or unlock asks for nothing. A waker does not hand the mutex over: who runs first gets it.
+//!
+//! rt-app takes every return from a condition wait as a signal, so a spurious return would be one event too many.
+//! Conditions here count waiters and permits: a signal without a waiter is lost, each signal lets one waiter go, and
+//! a waiter that finds no permit sleeps again. Barriers are cyclic, with a generation in the word; rt-app's own lets a
+//! fast thread pass twice before the others have left.
+
+use crate::op::{Env, Op, SlotId, WordId};
+use schedlab_base::Ns;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// "All waiters", as the futex call writes it.
+const ALL: u32 = i32::MAX as u32;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CONTENDED: u32 = 2;
+
+/// A mutex: a futex word.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutex(pub WordId);
+
+impl Mutex {
+    /// Begins to take it.
+    pub fn lock(self) -> Locking {
+        Locking { mutex: self, contended: false }
+    }
+    /// Releases it; the operation, if somebody may be waiting.
+    pub fn unlock(self, env: &mut dyn Env) -> Option<Op> {
+        let waited_for = env.word(self.0).swap(FREE, SeqCst) == CONTENDED;
+        waited_for.then_some(Op::Wake { word: self.0, count: 1 })
+    }
+}
+
+/// A mutex being taken.
+#[derive(Debug)]
+pub struct Locking {
+    mutex: Mutex,
+    contended: bool,
+}
+
+impl Locking {
+    /// The next operation; `None`: the mutex is held.
+    pub fn poll(&mut self, env: &mut dyn Env) -> Option<Op> {
+        let word = env.word(self.mutex.0);
+        if !self.contended && word.compare_exchange(FREE, HELD, SeqCst, SeqCst).is_ok() {
+            return None;
+        }
+        // Whoever had to wait can't know whether others still do: it takes the lock as contended.
+        self.contended = true;
+        let was = word.swap(CONTENDED, SeqCst);
+        (was != FREE).then_some(Op::Wait { word: self.mutex.0, value: CONTENDED, until: Ns::MAX })
+    }
+}
+
+/// A condition.
+#[derive(Clone, Copy, Debug)]
+pub struct Condition {
+    /// Counts signals; what waiters sleep on.
+    pub word: WordId,
+    /// Waiters (high half) and permits not yet taken (low half); there are never more permits than waiters.
+    pub count: SlotId,
+}
+
+const ONE_WAITER: u64 = 1 << 32;
+
+impl Condition {
+    /// Begins to wait; the mutex is held and is released meanwhile.
+    pub fn wait(self, mutex: Mutex) -> Waiting {
+        Waiting { condition: self, mutex, state: WaitState::Enter }
+    }
+    /// Lets one waiter go.
+    pub fn signal(self, env: &mut dyn Env) -> Option<Op> {
+        self.permit(env, 1, 1)
+    }
+    /// Lets all waiters go.
+    pub fn broadcast(self, env: &mut dyn Env) -> Option<Op> {
+        self.permit(env, u64::from(u32::MAX), ALL)
+    }
+    /// Adds up to `more` permits, as many as there are waiters without one; the wake, if there was any.
+    fn permit(self, env: &mut dyn Env, more: u64, count: u32) -> Option<Op> {
+        let add = |c: u64| {
+            let (waiters, permits) = (c >> 32, c & (ONE_WAITER - 1));
+            (waiters > permits).then(|| c + more.min(waiters - permits))
+        };
+        env.slot(self.count).fetch_update(SeqCst, SeqCst, add).ok()?;
+        env.word(self.word).fetch_add(1, SeqCst);
+        Some(Op::Wake { word: self.word, count })
+    }
+    /// Takes a permit and leaves, if there is one.
+    fn leave(self, env: &mut dyn Env) -> bool {
+        let take = |c: u64| (c & (ONE_WAITER - 1) > 0).then(|| c - ONE_WAITER - 1);
+        env.slot(self.count).fetch_update(SeqCst, SeqCst, take).is_ok()
+    }
+}
+
+/// A wait on a condition.
+#[derive(Debug)]
+pub struct Waiting {
+    condition: Condition,
+    mutex: Mutex,
+    state: WaitState,
+}
+
+#[derive(Debug)]
+enum WaitState {
+    /// Holding the mutex, not yet counted.
+    Enter,
+    /// About to sleep while the word holds this.
+    Sleep(u32),
+    /// Back from sleep.
+    Woken,
+    /// Let go: taking the mutex again.
+    Relock(Locking),
+}
+
+impl Waiting {
+    /// The next operation; `None`: signalled, and the mutex is held again.
+    pub fn poll(&mut self, env: &mut dyn Env) -> Option<Op> {
+        loop {
+            match &mut self.state {
+                WaitState::Enter => {
+                    env.slot(self.condition.count).fetch_add(ONE_WAITER, SeqCst);
+                    self.state = WaitState::Sleep(env.word(self.condition.word).load(SeqCst));
+                    if let Some(wake) = self.mutex.unlock(env) {
+                        return Some(wake);
+                    }
+                }
+                WaitState::Sleep(value) => {
+                    let wait = Op::Wait { word: self.condition.word, value: *value, until: Ns::MAX };
+                    self.state = WaitState::Woken;
+                    return Some(wait);
+                }
+                WaitState::Woken => {
+                    // The word first: a permit that comes after this look changes it, so the sleep ends at once.
+                    let value = env.word(self.condition.word).load(SeqCst);
+                    self.state = match self.condition.leave(env) {
+                        true => WaitState::Relock(self.mutex.lock()),
+                        false => WaitState::Sleep(value),
+                    };
+                }
+                WaitState::Relock(locking) => return locking.poll(env),
+            }
+        }
+    }
+}
+
+/// A barrier.
+#[derive(Clone, Copy, Debug)]
+pub struct Barrier {
+    /// Its generation; what early comers sleep on.
+    pub word: WordId,
+    /// How many have come in this generation.
+    pub arrived: SlotId,
+    /// How many must come.
+    pub users: u64,
+}
+
+impl Barrier {
+    /// Comes to the barrier.
+    pub fn arrive(self) -> Arriving {
+        Arriving { barrier: self, state: ArriveState::Coming }
+    }
+}
+
+/// A barrier being passed.
+#[derive(Debug)]
+pub struct Arriving {
+    barrier: Barrier,
+    state: ArriveState,
+}
+
+#[derive(Debug)]
+enum ArriveState {
+    Coming,
+    /// Waiting for this generation to end.
+    Early(u32),
+    Through,
+}
+
+impl Arriving {
+    /// The next operation; `None`: all have come.
+    pub fn poll(&mut self, env: &mut dyn Env) -> Option<Op> {
+        let Barrier { word, arrived, users } = self.barrier;
+        if let ArriveState::Coming = self.state {
+            // The generation first: it can't end before this thread is counted.
+            let generation = env.word(word).load(SeqCst);
+            if env.slot(arrived).fetch_add(1, SeqCst) + 1 == users {
+                env.slot(arrived).store(0, SeqCst);
+                env.word(word).fetch_add(1, SeqCst);
+                self.state = ArriveState::Through;
+                return Some(Op::Wake { word, count: ALL });
+            }
+            self.state = ArriveState::Early(generation);
+        }
+        match self.state {
+            ArriveState::Early(generation) if env.word(word).load(SeqCst) == generation => {
+                Some(Op::Wait { word, value: generation, until: Ns::MAX })
+            }
+            _ => None,
+        }
+    }
+}
