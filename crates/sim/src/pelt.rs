@@ -1,0 +1,224 @@
+//! Per-entity load tracking: geometric averages of what a task or a runqueue wants and gets, in integers.
+//!
+//! Time is cut into periods of 1024 us, where a microsecond is 1024 ns; a period's share decays by y per period with
+//! y^32 = 1/2. A sum is capped at 47742; an average is a sum over what the sum could be at most by now.
+//! `load` is the time runnable times the load weight, `runnable` the time times the number runnable times 1024, `util`
+//! the time running times 1024. Mirrors kernels 4.3 to 6.x with time scaled by nothing (fixed frequency, one capacity).
+
+use schedlab_base::Version;
+
+/// The most that a sum of periods can reach: 1024 (1 + y + y^2 + ...), as the kernel's integers have it.
+pub const LOAD_AVG_MAX: u64 = 47_742;
+
+/// ns of the unit in which time is accounted.
+const UNIT_SHIFT: u32 = 10;
+/// Units of a period.
+const PERIOD: u64 = 1024;
+/// Periods after which a sum is half.
+const HALF_LIFE: u64 = 32;
+
+/// y^k for k = 0 to 31, in units of 2^-32; y^0 is just below one.
+const DECAY: [u32; HALF_LIFE as usize] = decay_table();
+
+const fn decay_table() -> [u32; HALF_LIFE as usize] {
+    const ONE: u128 = 1 << 60;
+    // y is the 32nd root of a half: five square roots.
+    let mut y = ONE / 2;
+    let mut roots = 0;
+    while roots < 5 {
+        y = isqrt(y * ONE);
+        roots += 1;
+    }
+    let mut table = [u32::MAX; HALF_LIFE as usize];
+    let (mut power, mut k) = (y, 1);
+    while k < HALF_LIFE as usize {
+        table[k] = (power >> 28) as u32;
+        power = power * y / ONE;
+        k += 1;
+    }
+    table
+}
+
+const fn isqrt(n: u128) -> u128 {
+    let (mut low, mut high) = (0, 1 << 61);
+    while low + 1 < high {
+        let middle = (low + high) / 2;
+        if middle * middle <= n {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// `value` after `periods` of decay.
+fn decay(value: u64, periods: u64) -> u64 {
+    let halvings = periods / HALF_LIFE;
+    if halvings > 63 {
+        return 0;
+    }
+    let value = value >> halvings;
+    match (periods % HALF_LIFE) as usize {
+        0 => value,
+        k => ((u128::from(value) * u128::from(DECAY[k])) >> 32) as u64,
+    }
+}
+
+/// Averages of one entity, or of a runqueue as the sum of its entities, blocked ones included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pelt {
+    /// When it was last brought up to date, ns, in whole units since.
+    pub last_update_ns: u64,
+    /// Units of the present period gone by, 0 to 1023.
+    pub period_contrib: u64,
+    /// Sum behind `load_avg`, weight included.
+    pub load_sum: u64,
+    /// Load average: the weight, for one that is always runnable.
+    pub load_avg: u64,
+    /// Sum behind `runnable_avg`.
+    pub runnable_sum: u64,
+    /// Average number runnable, times 1024 (5.7+).
+    pub runnable_avg: u64,
+    /// Sum behind `util_avg`.
+    pub util_sum: u64,
+    /// Utilisation: 1024 for one that always runs.
+    pub util_avg: u64,
+}
+
+/// What the first utilisation of a new task is derived from (4.7+).
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Utilisation of the runqueue it starts on.
+    pub cfs_util_avg: u64,
+    /// Load average of that runqueue.
+    pub cfs_load_avg: u64,
+    /// Capacity of that CPU.
+    pub capacity: u64,
+}
+
+impl Pelt {
+    /// Accounts the time since the last update: `load_weight` is the weight if runnable and 0 if not, `runnable` the
+    /// number runnable (0 or 1 for a task). Returns whether a period ended, that is, whether the averages changed.
+    #[inline]
+    pub fn update(&mut self, now_ns: u64, load_weight: u64, runnable: u64, running: bool) -> bool {
+        let units = now_ns.saturating_sub(self.last_update_ns) >> UNIT_SHIFT;
+        if units == 0 {
+            return false;
+        }
+        self.last_update_ns += units << UNIT_SHIFT;
+        let total = self.period_contrib + units;
+        let crossed = total >= PERIOD;
+        let contribution = if crossed { self.cross(total) } else { units };
+        self.period_contrib = total % PERIOD;
+        // A running task is runnable: weight 0 means off the runqueue.
+        self.load_sum += load_weight * contribution;
+        self.runnable_sum += (runnable * contribution) << 10;
+        self.util_sum += if running { contribution << 10 } else { 0 };
+        if crossed {
+            self.refresh();
+        }
+        crossed
+    }
+
+    /// Decays the sums over the periods that ended, and gives what the time adds: the rest of the first period decayed
+    /// to the end, the whole periods between, and the part of the last.
+    fn cross(&mut self, total: u64) -> u64 {
+        let periods = total / PERIOD;
+        self.load_sum = decay(self.load_sum, periods);
+        self.runnable_sum = decay(self.runnable_sum, periods);
+        self.util_sum = decay(self.util_sum, periods);
+        let first = decay(PERIOD - self.period_contrib, periods);
+        let between = LOAD_AVG_MAX - decay(LOAD_AVG_MAX, periods) - PERIOD;
+        first + between + total % PERIOD
+    }
+
+    /// What a sum of weight one is at most by now.
+    fn divider(&self) -> u64 {
+        LOAD_AVG_MAX - PERIOD + self.period_contrib
+    }
+
+    fn refresh(&mut self) {
+        let divider = self.divider();
+        self.load_avg = self.load_sum / divider;
+        self.runnable_avg = self.runnable_sum / divider;
+        self.util_avg = self.util_sum / divider;
+    }
+
+    /// Sums that belong to the averages at this point of the period.
+    fn sums_from_averages(&mut self) {
+        let divider = self.divider();
+        self.load_sum = self.load_avg * divider;
+        self.runnable_sum = self.runnable_avg * divider;
+        self.util_sum = self.util_avg * divider;
+    }
+
+    /// A new task: load as if it had always been runnable. Utilisation is full before 4.7; since then the runqueue's
+    /// own in proportion to the weight, at most half the room left (and that half on an idle one).
+    pub fn settled(version: Version, weight: u64, now_ns: u64, room: Room) -> Pelt {
+        let util = if version < Version::new(4, 7) {
+            1024
+        } else {
+            let cap = room.capacity.saturating_sub(room.cfs_util_avg) / 2;
+            match room.cfs_util_avg {
+                0 => cap,
+                util => (util * weight / (room.cfs_load_avg + 1)).min(cap),
+            }
+        };
+        let mut pelt = Pelt {
+            last_update_ns: now_ns,
+            period_contrib: PERIOD - 1,
+            load_avg: weight,
+            runnable_avg: util,
+            util_avg: util,
+            ..Pelt::default()
+        };
+        pelt.sums_from_averages();
+        pelt
+    }
+
+    /// Puts an entity at the same point of the period as the runqueue it is about to be [added](Pelt::add) to; its
+    /// averages stay.
+    pub fn align_to(&mut self, rq: &Pelt) {
+        self.last_update_ns = rq.last_update_ns;
+        self.period_contrib = rq.period_contrib;
+        self.sums_from_averages();
+    }
+
+    /// The weight changes (6.x reweight): the load follows at once, as if it had always been so.
+    pub fn reweight(&mut self, old: u64, new: u64) {
+        if let Some(unweighted) = self.load_sum.checked_div(old) {
+            self.load_sum = unweighted * new;
+            self.load_avg = self.load_sum / self.divider();
+        }
+    }
+
+    /// An entity is attached to this runqueue.
+    pub fn add(&mut self, entity: &Pelt) {
+        self.load_sum += entity.load_sum;
+        self.load_avg += entity.load_avg;
+        self.runnable_sum += entity.runnable_sum;
+        self.runnable_avg += entity.runnable_avg;
+        self.util_sum += entity.util_sum;
+        self.util_avg += entity.util_avg;
+    }
+
+    /// An entity is detached. Rounding may have left less than it brought: nothing goes below zero, and a sum never
+    /// below what its average stands for at the start of a period, else the average would rise on the next update.
+    pub fn sub(&mut self, entity: &Pelt) {
+        let least = LOAD_AVG_MAX - PERIOD;
+        let pairs = [
+            (&mut self.load_avg, &mut self.load_sum, entity.load_avg, entity.load_sum),
+            (&mut self.runnable_avg, &mut self.runnable_sum, entity.runnable_avg, entity.runnable_sum),
+            (&mut self.util_avg, &mut self.util_sum, entity.util_avg, entity.util_sum),
+        ];
+        for (avg, sum, less_avg, less_sum) in pairs {
+            *avg = avg.saturating_sub(less_avg);
+            *sum = sum.saturating_sub(less_sum).max(*avg * least);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "pelt_tests.rs"]
+mod tests;

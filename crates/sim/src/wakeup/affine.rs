@@ -1,0 +1,246 @@
+//! Waker's CPU or previous CPU: which of the two becomes the target (`wake_affine`).
+//!
+//! Until 4.13 the question is one of load: may the wakee join the waker's CPU without making it much busier than the
+//! previous one? Since 4.14 idleness is asked first (WA_IDLE), then load (WA_WEIGHT, leaning by WA_BIAS). Loads are
+//! weights or load averages, whatever the era's runqueues keep; group adjustments are the caller's, who knows the
+//! hierarchy. Asked only where a domain with SD_WAKE_AFFINE holds both CPUs and [`super::wide`] does not object.
+
+use schedlab_base::Version;
+use schedlab_kernel::{Feature, FeatureSet};
+
+/// The CPU that becomes the target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// The CPU that runs the wakeup.
+    Waker,
+    /// The CPU the task ran on last.
+    Prev,
+}
+
+/// What the choice rests on. "This" CPU is the waker's.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Kernel version.
+    pub version: Version,
+    /// Features: WA_IDLE, WA_WEIGHT, WA_BIAS, which kernels before 4.14 do not ask.
+    pub features: FeatureSet,
+    /// The waker is about to sleep (WF_SYNC).
+    pub sync: bool,
+    /// This CPU is idle: the wakeup comes from an interrupt.
+    pub this_idle: bool,
+    /// The previous CPU is idle.
+    pub prev_idle: bool,
+    /// The two share their last-level cache.
+    pub shares_cache: bool,
+    /// Runnable tasks on this CPU.
+    pub this_nr_running: u32,
+    /// Load of this CPU: up to 4.13 the higher estimate (`target_load` at the domain's `wake_idx`), then its average.
+    pub this_load: u64,
+    /// Load of the previous CPU: up to 4.13 the lower estimate (`source_load` at `wake_idx`), then its average.
+    pub prev_load: u64,
+    /// Higher estimate of the previous CPU's load, for the second test of kernels before 3.18.
+    pub prev_target_load: u64,
+    /// Average load of a runnable task on this CPU, for the same test.
+    pub this_load_per_task: u64,
+    /// Load that leaves this CPU with the waker: its own, without groups.
+    pub current_load: u64,
+    /// Load that the wakee adds to this CPU (`effective_load`, `task_h_load`): its own, without groups.
+    pub wakee_load: u64,
+    /// Up to 4.13: load that the wakee's group gains on the previous CPU by its waking; 0 without groups.
+    pub wakee_group_load: u64,
+    /// Capacity of this CPU.
+    pub this_capacity: u64,
+    /// Capacity of the previous CPU.
+    pub prev_capacity: u64,
+    /// The domain's `imbalance_pct`.
+    pub imbalance_pct: u64,
+}
+
+/// The target of a wakeup, with a sentence that says why.
+pub fn wake_affine(f: &Facts) -> (Choice, &'static str) {
+    if f.version < Version::new(4, 14) {
+        by_loads(f)
+    } else {
+        by_idleness(f)
+            .or_else(|| by_weight(f))
+            .unwrap_or((Choice::Prev, "neither idleness nor load speaks for the waker's CPU"))
+    }
+}
+
+/// Half of what the domain calls an imbalance.
+fn lean(imbalance_pct: u64) -> i128 {
+    100 + (i128::from(imbalance_pct) - 100) / 2
+}
+
+/// 2.6.30 to 4.13: products of loads and of the *other* CPU's capacity; a waker's CPU without load is taken as such.
+fn by_loads(f: &Facts) -> (Choice, &'static str) {
+    let leaving = if f.sync { i128::from(f.current_load) } else { 0 };
+    let this_load = i128::from(f.this_load) - leaving;
+    let prev_load = i128::from(f.prev_load);
+    let mut this_eff = 100 * i128::from(f.prev_capacity);
+    let mut prev_eff = lean(f.imbalance_pct) * i128::from(f.this_capacity);
+    if this_load > 0 {
+        this_eff *= this_load + i128::from(f.wakee_load);
+        prev_eff *= prev_load + i128::from(f.wakee_group_load);
+    }
+    let half_empty = this_load <= prev_load
+        && this_load + i128::from(f.prev_target_load) <= i128::from(f.this_load_per_task);
+    if this_eff <= prev_eff {
+        (Choice::Waker, "the waker's CPU stays about as loaded as the previous one")
+    } else if f.version < Version::new(3, 18) && half_empty {
+        (Choice::Waker, "both CPUs together hold no more than one task's load")
+    } else {
+        (Choice::Prev, "the waker's CPU is more loaded than the previous one")
+    }
+}
+
+/// WA_IDLE, in the kernel's order of tests.
+fn by_idleness(f: &Facts) -> Option<(Choice, &'static str)> {
+    if !f.features.has(Feature::WaIdle) {
+        None
+    } else if f.this_idle && f.shares_cache {
+        Some(if f.prev_idle {
+            (Choice::Prev, "both CPUs are idle and share their cache")
+        } else {
+            (Choice::Waker, "the waker's CPU is idle and shares the previous one's cache")
+        })
+    } else if f.sync && f.this_nr_running == 1 {
+        Some((Choice::Waker, "the waker is alone on its CPU and about to sleep"))
+    } else {
+        f.prev_idle.then_some((Choice::Prev, "the previous CPU is idle"))
+    }
+}
+
+/// WA_WEIGHT: the waker's CPU with the wakee must be strictly less loaded than the previous one without it.
+fn by_weight(f: &Facts) -> Option<(Choice, &'static str)> {
+    if !f.features.has(Feature::WaWeight) {
+        return None;
+    }
+    let mut this = i128::from(f.this_load);
+    if f.sync {
+        if f.current_load > f.this_load {
+            return Some((Choice::Waker, "the waker is all of its CPU's load and about to sleep"));
+        }
+        this -= i128::from(f.current_load);
+    }
+    this += i128::from(f.wakee_load);
+    let mut prev = i128::from(f.prev_load) - i128::from(f.wakee_load);
+    if f.features.has(Feature::WaBias) {
+        this *= 100;
+        prev *= lean(f.imbalance_pct);
+    }
+    this *= i128::from(f.prev_capacity);
+    prev *= i128::from(f.this_capacity);
+    // A tie goes to the waker that is about to sleep.
+    prev += i128::from(f.sync);
+    (this < prev)
+        .then_some((Choice::Waker, "the waker's CPU with the task is less loaded than the previous one"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(version: Version, this_load: u64, prev_load: u64) -> Facts {
+        Facts {
+            version,
+            features: FeatureSet::defaults(version),
+            sync: false,
+            this_idle: false,
+            prev_idle: false,
+            shares_cache: true,
+            this_nr_running: 2,
+            this_load,
+            prev_load,
+            prev_target_load: prev_load,
+            this_load_per_task: 1024,
+            current_load: 1024,
+            wakee_load: 1024,
+            wakee_group_load: 0,
+            this_capacity: 1024,
+            prev_capacity: 1024,
+            imbalance_pct: 117,
+        }
+    }
+
+    fn loads(this_load: u64, prev_load: u64) -> Facts {
+        facts(Version::new(4, 5), this_load, prev_load)
+    }
+
+    fn modern() -> Facts {
+        Facts { wakee_load: 512, ..facts(Version::new(6, 5), 2048, 2048) }
+    }
+
+    fn choice(f: Facts) -> Choice {
+        wake_affine(&f).0
+    }
+
+    #[test]
+    fn up_to_4_13_the_waker_may_exceed_the_previous_cpu_by_half_the_imbalance() {
+        assert_eq!(choice(loads(1024, 2048)), Choice::Waker);
+        // 100 * (load + 1024) against 108 * prev.
+        assert_eq!(choice(loads(1024 + 163, 2048)), Choice::Waker);
+        assert_eq!(choice(loads(1024 + 164, 2048)), Choice::Prev);
+        assert_eq!(choice(loads(1024, 0)), Choice::Prev, "a busy waker and an idle previous CPU");
+    }
+
+    #[test]
+    fn a_waker_cpu_without_load_is_accepted() {
+        assert_eq!(choice(loads(0, 0)), Choice::Waker);
+        let alone = Facts { sync: true, ..loads(1024, 0) };
+        assert_eq!(choice(alone), Choice::Waker, "sync takes the waker's weight away");
+        let weak = Facts { this_capacity: 500, ..loads(0, 4096) };
+        assert_eq!(choice(weak), Choice::Prev, "the products still hold the capacities");
+    }
+
+    #[test]
+    fn before_3_18_two_cpus_with_one_tasks_load_between_them_will_do() {
+        let old = Facts { version: Version::new(3, 4), ..loads(512, 512) };
+        assert_eq!(choice(old), Choice::Waker);
+        assert_eq!(choice(loads(512, 512)), Choice::Prev);
+        assert_eq!(choice(Facts { prev_target_load: 513, ..old }), Choice::Prev);
+    }
+
+    #[test]
+    fn group_adjusted_loads_are_taken_as_given() {
+        let grouped = Facts { wakee_load: 100, wakee_group_load: 100, ..loads(1024, 1024) };
+        assert_eq!(choice(grouped), Choice::Waker);
+    }
+
+    #[test]
+    fn wa_idle_asks_in_the_kernels_order() {
+        let f = modern();
+        assert_eq!(choice(Facts { this_idle: true, ..f }), Choice::Waker);
+        assert_eq!(choice(Facts { this_idle: true, prev_idle: true, ..f }), Choice::Prev);
+        let far = Facts { this_idle: true, shares_cache: false, prev_idle: true, ..f };
+        assert_eq!(choice(far), Choice::Prev);
+        let alone = Facts { sync: true, this_nr_running: 1, prev_idle: true, ..f };
+        assert_eq!(choice(alone), Choice::Waker, "before the previous CPU is looked at");
+        let light = Facts { this_load: 0, prev_idle: true, ..f };
+        assert_eq!(choice(light), Choice::Prev, "idleness before load");
+        let mut no_idle = light;
+        no_idle.features.switch(Feature::WaIdle, false);
+        assert_eq!(choice(no_idle), Choice::Waker);
+    }
+
+    #[test]
+    fn wa_weight_needs_strictly_less_load_and_bias_leans_to_the_waker() {
+        let f = modern();
+        assert_eq!(choice(f), Choice::Prev);
+        let equal = Facts { this_load: 1024, ..f };
+        assert_eq!(choice(equal), Choice::Waker, "1536 each: the bias decides");
+        let mut unbiased = equal;
+        unbiased.features.switch(Feature::WaBias, false);
+        assert_eq!(choice(unbiased), Choice::Prev, "equal is not less");
+        assert_eq!(
+            choice(Facts { sync: true, this_load: 2048, ..unbiased }),
+            Choice::Waker,
+            "sync breaks the tie"
+        );
+        let mut off = equal;
+        off.features.switch(Feature::WaWeight, false);
+        assert_eq!(choice(off), Choice::Prev);
+        let heavy = Facts { sync: true, current_load: 2049, prev_load: 0, ..f };
+        assert_eq!(choice(heavy), Choice::Waker, "the waker's share exceeds a decayed load");
+    }
+}

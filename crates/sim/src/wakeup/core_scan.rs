@@ -1,0 +1,311 @@
+//! The search of 4.9 and later: a core that is idle as a whole, else an idle CPU, else an idle sibling.
+//!
+//! All run over the allowed CPUs of the target's LLC in ascending number from a start, wrapping. A core is read when
+//! the first of its allowed threads comes up, and that thread is the one returned.
+//! Before 5.13 (4.9 fair.c): cores from the target on, if the LLC's flag says there is an idle one; then single CPUs,
+//! if worth it; then the target's siblings. Since 5.13 (6.1 fair.c): with no idle core, the previous CPU's idle
+//! sibling first; then *either* cores, where an idle thread met on the way serves as a fallback and the budget does not
+//! count, *or* single CPUs within the budget; from the CPU after the target on (5.15), so the target comes last.
+//! A search for a core that fails clears the flag. 5.12, between the two, is taken as 5.11.
+
+use super::search::{Step, View};
+use schedlab_base::{CpuId, Version};
+use schedlab_kernel::Feature;
+use schedlab_trace::PlaceReason;
+
+/// What is being searched for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// An idle sibling of the previous CPU (5.13+).
+    PrevSiblings,
+    /// A core that is idle as a whole.
+    Cores,
+    /// Any CPU.
+    Cpus,
+    /// An idle sibling of the target (before 5.13).
+    TargetSiblings,
+    Over,
+}
+
+/// A search under way.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreScan {
+    phase: Phase,
+    /// CPUs of the LLC passed in this phase, in wrapping order.
+    passed: usize,
+    /// Threads of the present core passed.
+    thread: usize,
+    /// No thread of the present core has been found busy.
+    core_idle: bool,
+    /// The first idle allowed thread met while looking for a core (5.13+).
+    spare: Option<CpuId>,
+    /// CPUs that may still be probed one by one.
+    budget: u32,
+    has_idle_cores: bool,
+    core_search_failed: bool,
+    /// The single CPUs were not searched: not worth it, or no budget.
+    skipped: bool,
+    /// The budget ended before the LLC did.
+    spent: bool,
+}
+
+/// Whether the searches for cores and CPUs are one (5.13+).
+fn merged(view: &View<'_>) -> bool {
+    view.version >= Version::new(5, 13)
+}
+
+impl CoreScan {
+    /// A search that has seen nothing. Reads the scalars of the view once, here.
+    pub fn start(view: &View<'_>) -> CoreScan {
+        let has_idle_cores = view.has_idle_cores;
+        let budget = budget(view, has_idle_cores && merged(view));
+        let mut scan = CoreScan {
+            phase: Phase::Cores,
+            passed: 0,
+            thread: 0,
+            core_idle: true,
+            spare: None,
+            budget: budget.unwrap_or(0),
+            has_idle_cores,
+            core_search_failed: false,
+            skipped: budget.is_none(),
+            spent: false,
+        };
+        scan.phase = match (view.llc(view.target).is_some(), merged(view), has_idle_cores) {
+            (false, ..) => Phase::Over,
+            (_, true, false) if view.shares_cache(view.prev, view.target) => Phase::PrevSiblings,
+            (_, true, _) => scan.merged_search(),
+            (_, false, true) => Phase::Cores,
+            (_, false, false) => scan.single_search(),
+        };
+        scan
+    }
+
+    /// Whether the search for an idle core has failed: the LLC's `has_idle_cores` is to be cleared.
+    pub fn clears_idle_cores(&self) -> bool {
+        self.core_search_failed
+    }
+    /// Whether the present probe belongs to a scan whose duration is averaged into `avg_scan_cost` once the search
+    /// ends, unless the budget [ended it](CoreScan::out_of_budget): before 5.13 always, then under SIS_PROP.
+    pub fn timed(&self, view: &View<'_>) -> bool {
+        self.phase == Phase::Cpus && (!merged(view) || view.features.has(Feature::SisProp))
+    }
+    /// Whether the budget ended the scan of single CPUs.
+    pub fn out_of_budget(&self) -> bool {
+        self.spent
+    }
+
+    /// The next step; see [`super::search::Search::step`].
+    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> Step {
+        if let Some(found) = last_probe_idle.and_then(|idle| self.answer(view, idle)) {
+            return found;
+        }
+        loop {
+            let probe = match self.phase {
+                Phase::PrevSiblings => self.next_sibling(view, view.prev),
+                Phase::Cores => match self.next_of_cores(view) {
+                    Some(Step::Probe(cpu)) => Some(cpu),
+                    Some(end) => return end,
+                    None => None,
+                },
+                Phase::Cpus => self.next_cpu(view),
+                Phase::TargetSiblings => self.next_sibling(view, view.target),
+                Phase::Over => return self.nothing(),
+            };
+            if let Some(cpu) = probe {
+                return Step::Probe(cpu);
+            }
+            self.next_phase(view);
+        }
+    }
+
+    /// Takes in the answer to the last probe; the end, if it is one.
+    fn answer(&mut self, view: &View<'_>, idle: bool) -> Option<Step> {
+        match self.phase {
+            Phase::PrevSiblings | Phase::TargetSiblings => {
+                let owner = if self.phase == Phase::PrevSiblings { view.prev } else { view.target };
+                let cpu = view.thread(owner, self.thread)?;
+                self.thread += 1;
+                idle.then_some(Step::Found(cpu, PlaceReason::IdleSibling))
+            }
+            Phase::Cpus => {
+                let cpu = ring(view, self.passed)?;
+                self.passed += 1;
+                idle.then_some(Step::Found(cpu, PlaceReason::IdleCpu))
+            }
+            Phase::Cores => {
+                self.answer_core(view, idle);
+                None
+            }
+            Phase::Over => None,
+        }
+    }
+
+    /// A thread of the present core was read. When its other threads are still read after a busy one: always before
+    /// 5.6; never up to 5.11; since then until a fallback is known.
+    fn answer_core(&mut self, view: &View<'_>, idle: bool) {
+        let thread = ring(view, self.passed).and_then(|core| view.thread(core, self.thread));
+        self.thread += 1;
+        if idle {
+            let spare = thread.filter(|cpu| merged(view) && view.allows(*cpu));
+            self.spare = self.spare.or(spare);
+            return;
+        }
+        self.core_idle = false;
+        let goes_on = view.version < Version::new(5, 6) || merged(view) && self.spare.is_none();
+        if !goes_on {
+            self.leave_core();
+        }
+    }
+
+    fn leave_core(&mut self) {
+        (self.passed, self.thread, self.core_idle) = (self.passed + 1, 0, true);
+    }
+
+    /// The next thread to read in search of a core, or the core found.
+    fn next_of_cores(&mut self, view: &View<'_>) -> Option<Step> {
+        loop {
+            let core = ring(view, self.passed)?;
+            if self.thread == 0 && !(view.allows(core) && first_of_core(view, core)) {
+                self.leave_core();
+                continue;
+            }
+            match view.thread(core, self.thread) {
+                Some(cpu) => return Some(Step::Probe(cpu)),
+                None if self.core_idle => return Some(Step::Found(core, PlaceReason::IdleCore)),
+                None => self.leave_core(),
+            }
+        }
+    }
+
+    /// The next CPU to read one by one. Before 5.6 a forbidden CPU used up budget as well.
+    fn next_cpu(&mut self, view: &View<'_>) -> Option<CpuId> {
+        loop {
+            let cpu = ring(view, self.passed)?;
+            let allowed = view.allows(cpu);
+            if allowed || view.version < Version::new(5, 6) {
+                let Some(left) = self.budget.checked_sub(1) else {
+                    self.spent = true;
+                    return None;
+                };
+                self.budget = left;
+            }
+            if allowed {
+                return Some(cpu);
+            }
+            self.passed += 1;
+        }
+    }
+
+    /// The next thread of the owner's core to read. Without SMT there is none; since 6.1 the owner, just read, is
+    /// passed over.
+    fn next_sibling(&mut self, view: &View<'_>, owner: CpuId) -> Option<CpuId> {
+        let threads = &view.smt(owner)?.cpus;
+        let skip = |cpu: CpuId| !view.allows(cpu) || cpu == owner && view.version >= Version::new(6, 1);
+        while let Some(cpu) = threads.get(self.thread) {
+            if !skip(*cpu) {
+                return Some(*cpu);
+            }
+            self.thread += 1;
+        }
+        None
+    }
+
+    /// The present phase has come to its end.
+    fn next_phase(&mut self, view: &View<'_>) {
+        let next = match self.phase {
+            Phase::PrevSiblings => self.merged_search(),
+            Phase::Cores => {
+                self.core_search_failed = true;
+                if merged(view) { Phase::Over } else { self.single_search() }
+            }
+            Phase::Cpus if !merged(view) => Phase::TargetSiblings,
+            Phase::Cpus | Phase::TargetSiblings | Phase::Over => Phase::Over,
+        };
+        (self.phase, self.passed, self.thread, self.core_idle) = (next, 0, 0, true);
+    }
+
+    /// 5.13+: cores or CPUs; neither when the budget refuses the search, which leaves the flag as it is.
+    fn merged_search(&self) -> Phase {
+        match (self.skipped, self.has_idle_cores) {
+            (true, _) => Phase::Over,
+            (false, true) => Phase::Cores,
+            (false, false) => Phase::Cpus,
+        }
+    }
+
+    /// Before 5.13: single CPUs if worth it, else straight to the siblings.
+    fn single_search(&self) -> Phase {
+        if self.skipped { Phase::TargetSiblings } else { Phase::Cpus }
+    }
+
+    fn nothing(&self) -> Step {
+        match self.spare {
+            Some(cpu) => Step::Found(cpu, PlaceReason::IdleCpu),
+            None if self.skipped => Step::NotFound(PlaceReason::ScanSkipped),
+            None => Step::NotFound(PlaceReason::TargetBusy),
+        }
+    }
+}
+
+/// The CPU from which the scan starts: the target, since 5.15 the number after it.
+fn start_cpu(view: &View<'_>) -> CpuId {
+    CpuId(view.target.0 + u32::from(view.version >= Version::new(5, 15)))
+}
+
+/// The `at`-th CPU of the target's LLC in the scan's order.
+fn ring(view: &View<'_>, at: usize) -> Option<CpuId> {
+    let cpus = &view.llc(view.target)?.cpus;
+    let start = start_cpu(view);
+    let first = cpus.partition_point(|c| *c < start);
+    (at < cpus.len()).then(|| cpus[(first + at) % cpus.len()])
+}
+
+/// Whether no other allowed thread of the CPU's core comes before it in the scan's order: reading a core takes all of
+/// its threads off the list.
+fn first_of_core(view: &View<'_>, cpu: CpuId) -> bool {
+    let start = start_cpu(view);
+    let place = |c: CpuId| (c < start, c);
+    let threads = view.smt(cpu).map_or(&[][..], |smt| &smt.cpus[..]);
+    threads.iter().all(|t| !view.allows(*t) || place(*t) >= place(cpu))
+}
+
+/// How many CPUs may be probed one by one; `None` when the search is not to be made.
+///
+/// SIS_UTIL (6.0+): `nr_idle_scan`, and none at 0, not even for cores. SIS_PROP (4.13 to 6.1): the LLC's size times
+/// average idle over average cost of a scan, at least 4, less one. Before 4.13: no limit, but no search at all when
+/// average idle / 512 is less than a scan's average cost.
+fn budget(view: &View<'_>, cores: bool) -> Option<u32> {
+    let mut probes = u32::MAX;
+    if view.features.has(Feature::SisProp) && !cores {
+        probes = proportional(view) - 1;
+    }
+    if view.features.has(Feature::SisUtil) {
+        probes = (view.nr_idle_scan > 0).then_some(view.nr_idle_scan)?;
+    }
+    let too_dear = view.avg_idle_ns / 512 < view.avg_scan_cost_ns;
+    if view.version < Version::new(4, 13) && too_dear { None } else { Some(probes) }
+}
+
+/// SIS_PROP's count, of which the last is not probed.
+fn proportional(view: &View<'_>) -> u32 {
+    let aged = view.version >= Version::new(5, 14);
+    let idle = if aged { view.wake_avg_idle_ns } else { view.avg_idle_ns / 512 };
+    let weight = view.llc(view.target).map_or(0, |llc| llc.cpus.len() as u64);
+    let cost = view.avg_scan_cost_ns.saturating_add(1);
+    let nr = weight.saturating_mul(idle) / cost;
+    u32::try_from(nr).unwrap_or(u32::MAX).max(4)
+}
+
+/// `avg_scan_cost` after a scan that took `measured_ns`: moves an eighth of the way (4.9 fair.c).
+pub fn average_scan_cost(avg_ns: u64, measured_ns: u64) -> u64 {
+    if measured_ns >= avg_ns {
+        avg_ns + (measured_ns - avg_ns) / 8
+    } else {
+        avg_ns - (avg_ns - measured_ns) / 8
+    }
+}
+
+#[cfg(test)]
+#[path = "core_scan_tests.rs"]
+mod tests;

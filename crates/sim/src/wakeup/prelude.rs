@@ -1,0 +1,140 @@
+//! The tests before the search: the target itself, the previous CPU, the CPU before that.
+//!
+//! Before 3.9 only the target is read, and only where it is the waker's or the previous CPU (which it always is).
+//! Since 3.9 the previous CPU follows, if it shares the target's cache; since 4.16 the task's `recent_used_cpu`, if
+//! it shares it too and is allowed. All reads are of that instant; a CPU found idle is not reserved.
+
+use super::search::{Step, View};
+use schedlab_base::{CpuId, Version};
+use schedlab_trace::PlaceReason;
+
+/// The test being made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Test {
+    Target,
+    Prev,
+    Recent,
+    Over,
+}
+
+/// The tests under way. `NotFound` at the end means: start the search.
+///
+/// When the recent CPU is taken ([`PlaceReason::RecentIdle`]) the driver sets the task's `recent_used_cpu` to the
+/// previous CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Prelude {
+    test: Test,
+}
+
+impl Prelude {
+    /// The tests, none made yet.
+    pub fn start() -> Prelude {
+        Prelude { test: Test::Target }
+    }
+
+    /// The next step; see [`super::search::Search::step`].
+    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> Step {
+        if let Some(idle) = last_probe_idle {
+            let (cpu, reason) = self.choice(view);
+            if idle {
+                return Step::Found(cpu, reason);
+            }
+            self.test = self.following();
+        }
+        while self.test != Test::Over {
+            if self.applies(view) {
+                return Step::Probe(self.choice(view).0);
+            }
+            self.test = self.following();
+        }
+        Step::NotFound(PlaceReason::TargetBusy)
+    }
+
+    fn following(self) -> Test {
+        match self.test {
+            Test::Target => Test::Prev,
+            Test::Prev => Test::Recent,
+            Test::Recent | Test::Over => Test::Over,
+        }
+    }
+
+    fn choice(self, view: &View<'_>) -> (CpuId, PlaceReason) {
+        match self.test {
+            Test::Prev => (view.prev, PlaceReason::PrevIdle),
+            Test::Recent => (view.recent, PlaceReason::RecentIdle),
+            Test::Target | Test::Over => (view.target, PlaceReason::TargetIdle),
+        }
+    }
+
+    /// Whether this kernel makes the present test for these CPUs.
+    fn applies(self, view: &View<'_>) -> bool {
+        let (target, prev, recent) = (view.target, view.prev, view.recent);
+        match self.test {
+            Test::Target => view.version >= Version::new(3, 9) || target == view.waker || target == prev,
+            Test::Prev => {
+                view.version >= Version::new(3, 9) && prev != target && view.shares_cache(prev, target)
+            }
+            Test::Recent => {
+                view.version >= Version::new(4, 16)
+                    && recent != prev
+                    && recent != target
+                    && view.shares_cache(recent, target)
+                    && view.allows(recent)
+            }
+            Test::Over => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wakeup::testing::{domains, run, view};
+    use schedlab_base::CpuSet;
+
+    fn probes(v: &View<'_>) -> Vec<u32> {
+        let mut prelude = Prelude::start();
+        let (step, probes) = run(|a| prelude.step(v, a), |_| false);
+        assert_eq!(step, Step::NotFound(PlaceReason::TargetBusy));
+        probes
+    }
+
+    fn found(v: &View<'_>, idle: u32) -> Step {
+        let mut prelude = Prelude::start();
+        run(|a| prelude.step(v, a), |c| c == idle).0
+    }
+
+    #[test]
+    fn each_era_reads_one_cpu_more() {
+        for (version, want) in
+            [("v3.4", &[2][..]), ("v4.5", &[2, 5]), ("v4.9", &[2, 5]), ("v6.5", &[2, 5, 7])]
+        {
+            let d = domains("fb-2x12-smt", version);
+            let v = View { recent: CpuId(7), ..view(&d, version, 2, 5) };
+            assert_eq!(probes(&v), want, "{version}");
+        }
+    }
+
+    #[test]
+    fn the_reason_says_which_cpu_was_idle() {
+        let d = domains("fb-2x12-smt", "v6.5");
+        let v = View { recent: CpuId(7), ..view(&d, "v6.5", 2, 5) };
+        assert_eq!(found(&v, 2), Step::Found(CpuId(2), PlaceReason::TargetIdle));
+        assert_eq!(found(&v, 5), Step::Found(CpuId(5), PlaceReason::PrevIdle));
+        assert_eq!(found(&v, 7), Step::Found(CpuId(7), PlaceReason::RecentIdle));
+    }
+
+    #[test]
+    fn only_cpus_of_the_targets_cache_count_and_none_is_read_twice() {
+        let d = domains("fb-2x12-smt", "v6.5");
+        let far = View { recent: CpuId(13), ..view(&d, "v6.5", 2, 12) };
+        assert_eq!(probes(&far), [2], "the other socket's CPUs are not read");
+        let same = View { recent: CpuId(2), ..view(&d, "v6.5", 2, 2) };
+        assert_eq!(probes(&same), [2]);
+        let recent_is_prev = View { recent: CpuId(5), ..view(&d, "v6.5", 2, 5) };
+        assert_eq!(probes(&recent_is_prev), [2, 5]);
+        let allowed = CpuSet::parse("2,5").unwrap();
+        let v = View { recent: CpuId(7), allowed: Some(&allowed), ..view(&d, "v6.5", 2, 5) };
+        assert_eq!(probes(&v), [2, 5], "the recent CPU is no longer allowed");
+    }
+}

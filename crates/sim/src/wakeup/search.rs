@@ -1,0 +1,163 @@
+//! The common form of all searches for an idle CPU: a state machine that asks for one probe at a time.
+//!
+//! A probe reads whether one CPU is idle, without a lock, at the instant the driver makes it, and takes time. So a
+//! search holds no earlier answer for true: an idle CPU may have been taken since, a busy one may have gone idle. It
+//! asks for exactly the probes that the kernel would make, in the kernel's order, and allocates nothing.
+//! Mirrors `select_idle_sibling` from 3.4 to 6.5, and the experiments of D000.
+
+use super::core_scan::CoreScan;
+use super::first_idle::FirstIdle;
+use super::group_scan::GroupScan;
+use schedlab_base::{CpuId, CpuSet, Version};
+use schedlab_kernel::{Feature, FeatureSet};
+use schedlab_machine::{Domain, Domains, Level};
+use schedlab_trace::PlaceReason;
+
+/// What a search wants next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Read whether this CPU is idle now, and step again with the answer.
+    Probe(CpuId),
+    /// The task goes to this CPU. It is not reserved: others may choose it as well.
+    Found(CpuId, PlaceReason),
+    /// No idle CPU: the task goes to the target.
+    NotFound(PlaceReason),
+}
+
+/// What a search may look at beside its probes: the machine's domains, and scalars read when it starts.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Domains of the machine under this kernel.
+    pub domains: &'a Domains,
+    /// CPUs the task may run on; `None` means all.
+    pub allowed: Option<&'a CpuSet>,
+    /// The CPU near which to look: the waker's or the previous one.
+    pub target: CpuId,
+    /// The CPU the task ran on last.
+    pub prev: CpuId,
+    /// The CPU that runs the wakeup.
+    pub waker: CpuId,
+    /// The task's `recent_used_cpu` (4.16+).
+    pub recent: CpuId,
+    /// Kernel version, which decides the order of tests.
+    pub version: Version,
+    /// Features that are on.
+    pub features: FeatureSet,
+    /// The target's LLC has (or had, it is a hint) a core with all threads idle.
+    pub has_idle_cores: bool,
+    /// Probes that SIS_UTIL grants in the target's LLC.
+    pub nr_idle_scan: u32,
+    /// Average idle time of the waker's CPU, ns (before 5.14).
+    pub avg_idle_ns: u64,
+    /// The same as SIS_PROP ages it while the CPU stays busy (`wake_avg_idle`, 5.14+), ns.
+    pub wake_avg_idle_ns: u64,
+    /// Average duration of a CPU scan in the waker's LLC, ns (`avg_scan_cost`).
+    pub avg_scan_cost_ns: u64,
+}
+
+impl<'a> View<'a> {
+    /// Whether the task may run there.
+    #[inline]
+    pub fn allows(&self, cpu: CpuId) -> bool {
+        self.allowed.is_none_or(|set| set.contains(cpu))
+    }
+    /// The highest cache-sharing domain of a CPU (`sd_llc`); none for a CPU alone in its cache.
+    #[inline]
+    pub fn llc(&self, cpu: CpuId) -> Option<&'a Domain> {
+        self.domains.llc[cpu.index()].map(|at| &self.domains.of_cpu[cpu.index()][at])
+    }
+    /// Whether two CPUs share their last-level cache (`cpus_share_cache`).
+    #[inline]
+    pub fn shares_cache(&self, a: CpuId, b: CpuId) -> bool {
+        a == b || self.llc(a).is_some_and(|llc| llc.span.contains(b))
+    }
+    /// The `at`-th thread of the CPU's core, by ascending CPU number.
+    #[inline]
+    pub fn thread(&self, cpu: CpuId, at: usize) -> Option<CpuId> {
+        match self.smt(cpu) {
+            Some(smt) => smt.cpus.get(at).copied(),
+            None => (at == 0).then_some(cpu),
+        }
+    }
+    /// The domain of the CPU's core; none without SMT.
+    #[inline]
+    pub fn smt(&self, cpu: CpuId) -> Option<&'a Domain> {
+        self.domains.of_cpu[cpu.index()].first().filter(|d| d.level == Level::Smt)
+    }
+}
+
+/// A search under way.
+#[derive(Clone, Copy, Debug)]
+pub enum Search {
+    /// Group by group for one that is all idle (`SIS_GROUP`).
+    Group(GroupScan),
+    /// The first idle CPU (`SIS_FIRST_IDLE`).
+    FirstIdle(FirstIdle),
+    /// Cores, CPUs, siblings (`SIS_CORE`).
+    Core(CoreScan),
+    /// No search at all: the target it is.
+    None,
+}
+
+impl Search {
+    /// Starts the search that the features choose. Features of searches exclude each other.
+    pub fn start(view: &View<'_>) -> Search {
+        if view.features.has(Feature::SisGroup) {
+            Search::Group(GroupScan::start(view))
+        } else if view.features.has(Feature::SisFirstIdle) {
+            Search::FirstIdle(FirstIdle::start())
+        } else if view.features.has(Feature::SisCore) {
+            Search::Core(CoreScan::start(view))
+        } else {
+            Search::None
+        }
+    }
+    /// The next step. `last_probe_idle` answers the probe asked for by the step before; `None` at the first.
+    #[inline]
+    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> Step {
+        match self {
+            Search::Group(scan) => scan.step(view, last_probe_idle),
+            Search::FirstIdle(scan) => scan.step(view, last_probe_idle),
+            Search::Core(scan) => scan.step(view, last_probe_idle),
+            Search::None => Step::NotFound(PlaceReason::TargetBusy),
+        }
+    }
+    /// Whether a search for an idle core has failed, so that the LLC's flag is to be cleared now.
+    pub fn clears_idle_cores(&self) -> bool {
+        matches!(self, Search::Core(scan) if scan.clears_idle_cores())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wakeup::testing::{domains, run, view};
+
+    #[test]
+    fn the_features_choose_the_search() {
+        let d = domains("fb-2x12-smt", "v4.5");
+        let mut v = view(&d, "v4.5", 3, 3);
+        assert!(matches!(Search::start(&v), Search::Group(_)));
+        v.features.switch(Feature::SisFirstIdle, true);
+        assert!(matches!(Search::start(&v), Search::FirstIdle(_)));
+        v.features.switch(Feature::SisCore, true);
+        assert!(matches!(Search::start(&v), Search::Core(_)));
+        v.features.switch(Feature::SisCore, false);
+        let mut none = Search::start(&v);
+        let (step, probes) = run(|a| none.step(&v, a), |_| true);
+        assert_eq!((step, probes), (Step::NotFound(PlaceReason::TargetBusy), vec![]));
+    }
+
+    #[test]
+    fn cache_sharing_is_that_of_the_llc_and_threads_are_those_of_the_core() {
+        let d = domains("fb-2x12-smt", "v4.5");
+        let v = view(&d, "v4.5", 0, 0);
+        assert!(v.shares_cache(CpuId(0), CpuId(24)) && v.shares_cache(CpuId(0), CpuId(11)));
+        assert!(!v.shares_cache(CpuId(0), CpuId(12)));
+        assert_eq!([0, 1, 2].map(|at| v.thread(CpuId(24), at)), [Some(CpuId(0)), Some(CpuId(24)), None]);
+        let alone = domains("celeron-2", "v6.5");
+        let v = view(&alone, "v6.5", 0, 0);
+        assert!(v.shares_cache(CpuId(0), CpuId(0)) && !v.shares_cache(CpuId(0), CpuId(1)));
+        assert_eq!([v.thread(CpuId(1), 0), v.thread(CpuId(1), 1)], [Some(CpuId(1)), None]);
+    }
+}

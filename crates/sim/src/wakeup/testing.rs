@@ -1,0 +1,50 @@
+//! What the tests of the searches share: machines, a plain view, and a driver that answers probes.
+
+use super::search::{Step, View};
+use schedlab_base::{CpuId, Version};
+use schedlab_kernel::FeatureSet;
+use schedlab_machine::{Domains, Machine};
+
+/// The domains of a preset under a kernel.
+pub fn domains(machine: &str, version: &str) -> Domains {
+    let machine = Machine::load(machine).unwrap();
+    Domains::build(&machine.topology, Version::parse(version).unwrap())
+}
+
+/// A wakeup by the target's CPU with the version's own features and nothing known.
+pub fn view<'a>(domains: &'a Domains, version: &str, target: u32, prev: u32) -> View<'a> {
+    let version = Version::parse(version).unwrap();
+    View {
+        domains,
+        allowed: None,
+        target: CpuId(target),
+        prev: CpuId(prev),
+        waker: CpuId(target),
+        recent: CpuId(prev),
+        version,
+        features: FeatureSet::defaults(version),
+        has_idle_cores: false,
+        nr_idle_scan: u32::MAX,
+        avg_idle_ns: 1_000_000,
+        wake_avg_idle_ns: 500_000,
+        avg_scan_cost_ns: 0,
+    }
+}
+
+/// Runs a search to its end; `idle` answers each probe and may change its mind between them.
+pub fn run(
+    mut step: impl FnMut(Option<bool>) -> Step,
+    mut idle: impl FnMut(u32) -> bool,
+) -> (Step, Vec<u32>) {
+    let (mut answer, mut probes) = (None, Vec::new());
+    loop {
+        match step(answer) {
+            Step::Probe(cpu) => {
+                probes.push(cpu.0);
+                answer = Some(idle(cpu.0));
+            }
+            end => return (end, probes),
+        }
+        assert!(probes.len() < 10_000, "the search does not end");
+    }
+}
