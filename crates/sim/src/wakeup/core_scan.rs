@@ -31,6 +31,8 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub struct CoreScan {
     phase: Phase,
+    /// Where in the LLC's list of CPUs the scan starts.
+    first: usize,
     /// CPUs of the LLC passed in this phase, in wrapping order.
     passed: usize,
     /// Threads of the present core passed.
@@ -61,6 +63,7 @@ impl CoreScan {
         let budget = budget(view, has_idle_cores && merged(view));
         let mut scan = CoreScan {
             phase: Phase::Cores,
+            first: first_place(view),
             passed: 0,
             thread: 0,
             core_idle: true,
@@ -129,7 +132,7 @@ impl CoreScan {
                 idle.then_some(Step::Found(cpu, PlaceReason::IdleSibling))
             }
             Phase::Cpus => {
-                let cpu = ring(view, self.passed)?;
+                let cpu = self.present(view)?;
                 self.passed += 1;
                 idle.then_some(Step::Found(cpu, PlaceReason::IdleCpu))
             }
@@ -144,7 +147,7 @@ impl CoreScan {
     /// A thread of the present core was read. When its other threads are still read after a busy one: always before
     /// 5.6; never up to 5.11; since then until a fallback is known.
     fn answer_core(&mut self, view: &View<'_>, idle: bool) {
-        let thread = ring(view, self.passed).and_then(|core| view.thread(core, self.thread));
+        let thread = self.present(view).and_then(|core| view.thread(core, self.thread));
         self.thread += 1;
         if idle {
             let spare = thread.filter(|cpu| merged(view) && view.allows(*cpu));
@@ -158,6 +161,15 @@ impl CoreScan {
         }
     }
 
+    /// The CPU the scan stands at; none past the end.
+    #[inline]
+    fn present(&self, view: &View<'_>) -> Option<CpuId> {
+        let cpus = &view.llc(view.target)?.cpus;
+        let at = self.first + self.passed;
+        let wrapped = if at < cpus.len() { at } else { at - cpus.len() };
+        (self.passed < cpus.len()).then(|| cpus[wrapped])
+    }
+
     fn leave_core(&mut self) {
         (self.passed, self.thread, self.core_idle) = (self.passed + 1, 0, true);
     }
@@ -165,7 +177,7 @@ impl CoreScan {
     /// The next thread to read in search of a core, or the core found.
     fn next_of_cores(&mut self, view: &View<'_>) -> Option<Step> {
         loop {
-            let core = ring(view, self.passed)?;
+            let core = self.present(view)?;
             if self.thread == 0 && !(view.allows(core) && first_of_core(view, core)) {
                 self.leave_core();
                 continue;
@@ -181,7 +193,7 @@ impl CoreScan {
     /// The next CPU to read one by one. Before 5.6 a forbidden CPU used up budget as well.
     fn next_cpu(&mut self, view: &View<'_>) -> Option<CpuId> {
         loop {
-            let cpu = ring(view, self.passed)?;
+            let cpu = self.present(view)?;
             let allowed = view.allows(cpu);
             if allowed || view.version < Version::new(5, 6) {
                 let Some(left) = self.budget.checked_sub(1) else {
@@ -253,12 +265,12 @@ fn start_cpu(view: &View<'_>) -> CpuId {
     CpuId(view.target.0 + u32::from(view.version >= Version::new(5, 15)))
 }
 
-/// The `at`-th CPU of the target's LLC in the scan's order.
-fn ring(view: &View<'_>, at: usize) -> Option<CpuId> {
-    let cpus = &view.llc(view.target)?.cpus;
+/// The place in the LLC's list from which the scan starts; past the highest number it wraps to 0.
+fn first_place(view: &View<'_>) -> usize {
+    let cpus = view.llc(view.target).map_or(&[][..], |llc| &llc.cpus[..]);
     let start = start_cpu(view);
     let first = cpus.partition_point(|c| *c < start);
-    (at < cpus.len()).then(|| cpus[(first + at) % cpus.len()])
+    if first == cpus.len() { 0 } else { first }
 }
 
 /// Whether no other allowed thread of the CPU's core comes before it in the scan's order: reading a core takes all of

@@ -3,6 +3,8 @@
 //! Before 3.9 only the target is read, and only where it is the waker's or the previous CPU (which it always is).
 //! Since 3.9 the previous CPU follows, if it shares the target's cache; since 4.16 the task's `recent_used_cpu`, if
 //! it shares it too and is allowed. All reads are of that instant; a CPU found idle is not reserved.
+//! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+), and CPUs that
+//! run SCHED_IDLE tasks only counting as idle (5.4+; the driver's answer decides that).
 
 use super::search::{Step, View};
 use schedlab_base::{CpuId, Version};

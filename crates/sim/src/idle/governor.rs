@@ -1,0 +1,139 @@
+//! Which idle state an idle CPU enters: a governor in the manner of the kernel's `menu`.
+//!
+//! It guesses how long the CPU will stay idle: until the next timer, or as long as it usually has of late if the last
+//! eight stays agree with each other. Of the machine's states it takes the deepest whose target residency fits. Not
+//! modelled: `menu`'s correction by past errors of the timer guess, its reluctance while tasks wait for I/O, and latency
+//! limits asked for by drivers. Integers only; ns. Pure but for the ring of past stays.
+
+use schedlab_machine::IdleState;
+
+/// Stays remembered.
+const STAYS: usize = 8;
+/// A spread of up to this, ns, counts as agreement whatever the mean.
+const SMALL_SPREAD_NS: u128 = 20_000;
+/// Stays longer than this, ns, are remembered as this: beyond it every state fits.
+const LONGEST_NS: u64 = 1 << 40;
+
+/// Memory of one CPU's stays in idle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Governor {
+    recent: [u64; STAYS],
+    /// Stays recorded, up to eight; fewer than eight predict nothing.
+    known: u8,
+    next: u8,
+}
+
+impl Governor {
+    /// How long the CPU will stay idle if `next_timer_ns` from now its next timer fires (`u64::MAX` for none).
+    pub fn predict(&self, next_timer_ns: u64) -> u64 {
+        self.typical().map_or(next_timer_ns, |typical| typical.min(next_timer_ns))
+    }
+
+    /// The state to enter: the deepest whose residency is no longer than the stay predicted, else the shallowest.
+    /// 0 also for a machine without states, whose CPUs poll.
+    pub fn choose(&self, states: &[IdleState], predicted_ns: u64) -> usize {
+        states.iter().rposition(|s| s.residency.0 <= predicted_ns).unwrap_or(0)
+    }
+
+    /// The CPU stayed idle that long.
+    pub fn reflect(&mut self, actual_ns: u64) {
+        self.recent[usize::from(self.next)] = actual_ns.min(LONGEST_NS);
+        self.next = (self.next + 1) % STAYS as u8;
+        self.known = (self.known + 1).min(STAYS as u8);
+    }
+
+    /// The mean of the last eight stays, if they agree: their spread is small, or less than a sixth of the mean. The
+    /// longest are left out one level at a time, as long as six remain; those left must be exactly the shorter ones,
+    /// for it is an early wakeup that makes a deep state a mistake.
+    fn typical(&self) -> Option<u64> {
+        if usize::from(self.known) < STAYS {
+            return None;
+        }
+        let mut limit = LONGEST_NS;
+        loop {
+            let kept = || self.recent.iter().copied().filter(|stay| *stay <= limit);
+            let count = kept().count();
+            if count * 4 < STAYS * 3 {
+                return None;
+            }
+            let n = count as u128;
+            let mean = kept().map(u128::from).sum::<u128>() / n;
+            let square = |stay: u64| u128::from(stay).abs_diff(mean).pow(2);
+            let variance = kept().map(square).sum::<u128>() / n;
+            // Compared as squares: no root is taken.
+            if variance <= SMALL_SPREAD_NS.pow(2) || 36 * variance < mean.pow(2) {
+                return u64::try_from(mean).ok();
+            }
+            limit = kept().max()?.checked_sub(1)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Ns;
+
+    fn after(stays: &[u64]) -> Governor {
+        let mut g = Governor::default();
+        stays.iter().for_each(|s| g.reflect(*s));
+        g
+    }
+
+    fn states() -> Vec<IdleState> {
+        let state = |name: &str, exit, residency| IdleState {
+            name: name.into(),
+            exit: Ns::us(exit),
+            residency: Ns::us(residency),
+        };
+        vec![state("C1", 2, 2), state("C1E", 10, 20), state("C6", 133, 400)]
+    }
+
+    #[test]
+    fn without_a_pattern_the_next_timer_is_the_guess() {
+        assert_eq!(Governor::default().predict(500), 500);
+        assert_eq!(after(&[50_000; 7]).predict(9_000_000), 9_000_000, "seven are not enough");
+        let scattered = after(&[1_000, 900_000, 40_000, 3_000_000, 200_000, 7_000_000, 90_000, 500_000]);
+        assert_eq!(scattered.predict(9_000_000), 9_000_000);
+    }
+
+    #[test]
+    fn stays_that_agree_are_expected_again_but_not_beyond_the_next_timer() {
+        let g = after(&[50_000, 52_000, 48_000, 51_000, 49_000, 50_000, 50_500, 49_500]);
+        assert_eq!(g.predict(9_000_000), 50_000);
+        assert_eq!(g.predict(30_000), 30_000);
+        let long = after(&[
+            33_000_000, 31_000_000, 35_000_000, 33_000_000, 34_000_000, 32_000_000, 33_000_000, 33_000_000,
+        ]);
+        assert_eq!(long.predict(u64::MAX), 33_000_000, "a spread of a millisecond is small beside 33");
+    }
+
+    #[test]
+    fn up_to_two_long_stays_are_outliers_and_short_ones_are_not() {
+        let mut stays = [50_000; 8];
+        (stays[2], stays[5]) = (30_000_000, 900_000);
+        assert_eq!(after(&stays).predict(9_000_000), 50_000);
+        stays[6] = 5_000_000;
+        assert_eq!(after(&stays).predict(9_000_000), 9_000_000, "three are too many");
+        let mut stays = [5_000_000; 8];
+        stays[0] = 1_000;
+        assert_eq!(after(&stays).predict(9_000_000), 9_000_000, "a short stay is never left out");
+    }
+
+    #[test]
+    fn the_oldest_stay_is_forgotten() {
+        let mut g = after(&[5_000_000; 8]);
+        (0..8).for_each(|_| g.reflect(60_000));
+        assert_eq!(g.predict(u64::MAX), 60_000);
+        (0..8).for_each(|_| g.reflect(u64::MAX));
+        assert_eq!(g.predict(u64::MAX), LONGEST_NS);
+    }
+
+    #[test]
+    fn the_deepest_state_that_fits_is_chosen() {
+        let (g, s) = (Governor::default(), states());
+        let at = |us: u64| g.choose(&s, us * 1000);
+        assert_eq!([at(1), at(2), at(19), at(20), at(399), at(400), at(1_000_000)], [0, 0, 0, 1, 1, 2, 2]);
+        assert_eq!(g.choose(&[], 5), 0);
+    }
+}
