@@ -44,23 +44,24 @@ impl CpuLoad {
             *average = (*average * ((1 << i) - 1) + new) >> i;
         }
     }
+}
 
-    /// A low estimate of the load, for a CPU that tasks may leave: the lower of the average that `idx` names and the
-    /// load now. `idx` 0, or LB_BIAS off: the load now. Index `idx` reads `load[idx - 1]`.
-    #[inline]
-    pub fn source_load(&self, idx: u8, now_load: u64, lb_bias: bool) -> u64 {
-        self.average(idx, lb_bias).map_or(now_load, |average| average.min(now_load))
-    }
-    /// A high estimate, for a CPU that tasks may join: the higher of the two.
-    #[inline]
-    pub fn target_load(&self, idx: u8, now_load: u64, lb_bias: bool) -> u64 {
-        self.average(idx, lb_bias).map_or(now_load, |average| average.max(now_load))
-    }
+/// A low estimate of a CPU's load, for one that tasks may leave: the lower of the average that `idx` names and the
+/// load now. Index `idx` reads `load[idx - 1]`; at 0, or with LB_BIAS off, it is the load now.
+#[inline]
+pub fn source_load(cpu: &CpuLoad, idx: u8, now_load: u64, lb_bias: bool) -> u64 {
+    average(cpu, idx, lb_bias).map_or(now_load, |average| average.min(now_load))
+}
 
-    fn average(&self, idx: u8, lb_bias: bool) -> Option<u64> {
-        let at = usize::from(idx).checked_sub(1).filter(|_| lb_bias)?;
-        self.load.get(at).copied()
-    }
+/// A high estimate, for a CPU that tasks may join: the higher of the two.
+#[inline]
+pub fn target_load(cpu: &CpuLoad, idx: u8, now_load: u64, lb_bias: bool) -> u64 {
+    average(cpu, idx, lb_bias).map_or(now_load, |average| average.max(now_load))
+}
+
+fn average(cpu: &CpuLoad, idx: u8, lb_bias: bool) -> Option<u64> {
+    let at = usize::from(idx).checked_sub(1).filter(|_| lb_bias)?;
+    cpu.load.get(at).copied()
 }
 
 #[cfg(test)]
@@ -86,7 +87,7 @@ mod tests {
     fn idx_1_is_the_last_tick_idx_2_the_two_tick_mean_idx_3_that_of_four() {
         let c = ticks(&[4096, 0, 1000]);
         // Index 1 halves its distance: 4096/2 = 2048, 1024, (1024 + 1000) / 2.
-        let high = |idx| c.target_load(idx, 0, true);
+        let high = |idx| target_load(&c, idx, 0, true);
         assert_eq!([high(1), high(2)], [1000, 1012]);
         // Index 2 takes a quarter of its own: 1024, 768, (3 * 768 + 1000 + 3) / 4.
         assert_eq!(high(3), 826);
@@ -95,10 +96,10 @@ mod tests {
     #[test]
     fn a_source_reads_low_and_a_target_high_only_with_bias() {
         let c = ticks(&[2048]);
-        assert_eq!((c.source_load(1, 1024, true), c.target_load(1, 1024, true)), (1024, 2048));
-        assert_eq!((c.source_load(1, 4096, true), c.target_load(1, 4096, true)), (2048, 4096));
-        assert_eq!((c.source_load(0, 1024, true), c.target_load(0, 1024, true)), (1024, 1024));
-        assert_eq!((c.source_load(1, 4096, false), c.target_load(1, 1024, false)), (4096, 1024));
+        assert_eq!((source_load(&c, 1, 1024, true), target_load(&c, 1, 1024, true)), (1024, 2048));
+        assert_eq!((source_load(&c, 1, 4096, true), target_load(&c, 1, 4096, true)), (2048, 4096));
+        assert_eq!((source_load(&c, 0, 1024, true), target_load(&c, 0, 1024, true)), (1024, 1024));
+        assert_eq!((source_load(&c, 1, 4096, false), target_load(&c, 1, 1024, false)), (4096, 1024));
     }
 
     #[test]
