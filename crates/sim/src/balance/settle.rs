@@ -67,28 +67,25 @@ impl DomainState {
 
     /// Ends the pass.
     pub fn settle(&mut self, bounds: &Bounds, outcome: Outcome) {
-        let below = |limit: u32| self.interval_ms < limit;
-        let longer = match outcome {
-            Outcome::Balanced { all_pinned } => {
-                self.nr_balance_failed = 0;
-                below(bounds.max_interval_ms) || (all_pinned && below(MAX_PINNED_MS))
-            }
-            Outcome::Failed(Active::Pinned) => below(bounds.max_interval_ms) || below(MAX_PINNED_MS),
-            Outcome::Failed(Active::Started) => {
-                self.nr_balance_failed = bounds.cache_nice_tries + 1;
-                below(bounds.max_interval_ms)
-            }
+        self.nr_balance_failed = match outcome {
+            Outcome::Balanced { .. } | Outcome::Moved => 0,
+            // One below what starts it again, and enough for hot tasks to move.
+            Outcome::Failed(Active::UnderWay | Active::Started) => bounds.cache_nice_tries + 1,
+            Outcome::Failed(Active::NotDue | Active::Pinned) => self.nr_balance_failed,
+        };
+        let limit_ms = match outcome {
             Outcome::Moved | Outcome::Failed(Active::NotDue | Active::UnderWay) => {
-                match outcome {
-                    Outcome::Moved => self.nr_balance_failed = 0,
-                    Outcome::Failed(Active::UnderWay) => self.nr_balance_failed = bounds.cache_nice_tries + 1,
-                    Outcome::Failed(_) | Outcome::Balanced { .. } => {}
-                }
                 self.interval_ms = bounds.min_interval_ms;
-                false
+                return;
+            }
+            Outcome::Balanced { all_pinned: true } | Outcome::Failed(Active::Pinned) => {
+                bounds.max_interval_ms.max(MAX_PINNED_MS)
+            }
+            Outcome::Balanced { all_pinned: false } | Outcome::Failed(Active::Started) => {
+                bounds.max_interval_ms
             }
         };
-        if longer {
+        if self.interval_ms < limit_ms {
             self.interval_ms *= 2;
         }
     }

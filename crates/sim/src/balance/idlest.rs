@@ -1,0 +1,246 @@
+//! Where a forked or exec'd task goes: which domain to start in, which group in it, where to descend.
+//!
+//! Mirrors the slow path of `select_task_rq_fair`: `find_idlest_group` of 3.4 and 4.5 (lowest average load) and of 5.5
+//! and later (group types, then idle CPUs; read in 6.1). The caller reads CPUs in ring order and feeds them in; groups
+//! in which the task may run nowhere are not fed. The CPU within the group is [`super::idlest_cpu`]'s. Left out: misfit
+//! tasks, preferred NUMA nodes, 3.4's SD_PREFER_LOCAL and power-saving detours (off on x86 by default).
+
+use super::capacity::SCALE;
+use super::classify::{SpareFacts, SpareType, since_5_5};
+use super::era::Balancer;
+
+/// One domain of a CPU, as the walk down sees it; lowest first in a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LevelFacts {
+    /// SD_BALANCE_FORK or SD_BALANCE_EXEC, whichever the occasion asks for.
+    pub balances: bool,
+    /// CPUs in its span.
+    pub span_weight: u32,
+}
+
+/// The level to start at: the highest that balances. 4.5 looks no further than the first that doesn't.
+pub fn start_level(balancer: Balancer, levels: &[LevelFacts]) -> Option<usize> {
+    match balancer {
+        Balancer::V3_4 => levels.iter().rposition(|l| l.balances),
+        Balancer::V4_5 => levels.iter().take_while(|l| l.balances).count().checked_sub(1),
+    }
+}
+
+/// The next level of the chosen CPU, whose domains are `levels`: the highest that balances and is narrower than the
+/// one just searched. When the task stays with its CPU, the same list serves and the next level is simply the child.
+pub fn next_level(levels: &[LevelFacts], searched_weight: u32) -> Option<usize> {
+    let narrower = levels.iter().take_while(|l| l.span_weight < searched_weight).count();
+    levels[..narrower].iter().rposition(|l| l.balances)
+}
+
+/// The choice of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupChoice {
+    /// Try this CPU's own group, one level down.
+    Stay(Stay),
+    /// This group, by the caller's name for it.
+    Go(u32),
+}
+
+/// Why the local group is kept.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stay {
+    /// There is no other group to run in.
+    NoOther,
+    /// The best other group is not clearly less loaded.
+    NotClearlyLess,
+    /// The local group is of a better type (5.5+).
+    BetterType,
+    /// The best other group has no more idle CPUs (5.5+).
+    AsManyIdle,
+    /// The difference is one a NUMA domain tolerates (5.10+).
+    NumaTolerated,
+}
+
+/// Compares groups by load, as kernels before 4.12 do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ByLoad {
+    sum: u64,
+    local: u64,
+    best: Option<(u32, u64)>,
+}
+
+impl ByLoad {
+    /// Adds a CPU of the group at hand: `source_load` for the local group, `target_load` for others (index
+    /// `forkexec_idx`): the bias is the balancer's the other way round, so the local group looks lighter.
+    #[inline]
+    pub fn add(&mut self, load: u64) {
+        self.sum += load;
+    }
+    /// Ends a group of that capacity; `local`: it holds the forking CPU.
+    pub fn close(&mut self, group: u32, capacity: u64, local: bool) {
+        let avg = std::mem::take(&mut self.sum) * SCALE / capacity;
+        if local {
+            self.local = avg;
+        } else if self.best.is_none_or(|(_, least)| avg < least) {
+            self.best = Some((group, avg));
+        }
+    }
+    /// The choice. The local group is kept unless it is loaded more than the best by half of `imbalance_pct`'s excess;
+    /// a local group where the task may not run counts as empty.
+    pub fn choose(&self, imbalance_pct: u32) -> GroupChoice {
+        let factor = 100 + u64::from(imbalance_pct.saturating_sub(100)) / 2;
+        match self.best {
+            None => GroupChoice::Stay(Stay::NoOther),
+            Some((_, least)) if 100 * self.local < factor * least => GroupChoice::Stay(Stay::NotClearlyLess),
+            Some((group, _)) => GroupChoice::Go(group),
+        }
+    }
+}
+
+/// One CPU as 5.5 and later read it; all figures without the task itself, if it is running there (exec).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SpareSample {
+    /// Load (`cpu_load`: PELT).
+    pub load: u64,
+    /// Utilisation.
+    pub util: u64,
+    /// Runnable average.
+    pub runnable: u64,
+    /// Runnable tasks.
+    pub nr_running: u32,
+    /// Whether it is idle.
+    pub idle: bool,
+}
+
+/// What of a group does not change during the search.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpareGroup {
+    /// Sum of capacities.
+    pub capacity: u64,
+    /// CPUs.
+    pub weight: u32,
+    /// The flag the level below left.
+    pub imbalanced: bool,
+}
+
+/// What of the domain the choice depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpareDomain {
+    /// Percent by which one side must exceed the other.
+    pub imbalance_pct: u32,
+    /// SD_NUMA.
+    pub numa: bool,
+    /// Tasks on a node up to which a small imbalance is tolerated (5.18+; at most the CPUs the task may run on).
+    pub imb_numa_nr: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct SpareStats {
+    kind: SpareType,
+    avg_load: u64,
+    util: u64,
+    nr_running: u32,
+    idle_cpus: u32,
+}
+
+/// Compares groups by type and idle CPUs, as 5.5 and later do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BySpare {
+    sum: SpareSample,
+    idle_cpus: u32,
+    local: Option<SpareStats>,
+    best: Option<(u32, SpareStats)>,
+}
+
+impl BySpare {
+    /// Adds a CPU of the group at hand.
+    #[inline]
+    pub fn add(&mut self, s: &SpareSample) {
+        self.sum.load += s.load;
+        self.sum.util += s.util;
+        self.sum.runnable += s.runnable;
+        self.sum.nr_running += s.nr_running;
+        self.idle_cpus += u32::from(s.idle && s.nr_running == 0);
+    }
+
+    /// Ends a group; `local`: it holds the forking CPU.
+    pub fn close(&mut self, group: u32, facts: &SpareGroup, domain: &SpareDomain, local: bool) {
+        let sum = std::mem::take(&mut self.sum);
+        let kind = since_5_5(&SpareFacts {
+            util: sum.util,
+            runnable: sum.runnable,
+            capacity: facts.capacity,
+            nr_running: sum.nr_running,
+            weight: facts.weight,
+            imbalanced: facts.imbalanced,
+            imbalance_pct: domain.imbalance_pct,
+        });
+        let stats = SpareStats {
+            kind,
+            avg_load: sum.load * SCALE / facts.capacity,
+            util: sum.util,
+            nr_running: sum.nr_running,
+            idle_cpus: std::mem::take(&mut self.idle_cpus),
+        };
+        if local {
+            self.local = Some(stats);
+        } else if self.is_idler(&stats) {
+            self.best = Some((group, stats));
+        }
+    }
+
+    /// Whether `s` replaces the best so far. The search starts as if an overloaded group of boundless load were known;
+    /// of two imbalanced groups the first stays.
+    fn is_idler(&self, s: &SpareStats) -> bool {
+        let Some((_, best)) = &self.best else { return true };
+        if s.kind != best.kind {
+            return s.kind < best.kind;
+        }
+        match s.kind {
+            SpareType::Overloaded | SpareType::FullyBusy => s.avg_load < best.avg_load,
+            SpareType::Imbalanced => false,
+            SpareType::HasSpare => {
+                s.idle_cpus > best.idle_cpus || (s.idle_cpus == best.idle_cpus && s.util < best.util)
+            }
+        }
+    }
+
+    /// The choice. Where the task may not run in the local group, the best other one is taken at once.
+    pub fn choose(&self, domain: &SpareDomain) -> GroupChoice {
+        let (Some((group, best)), local) = (self.best, self.local) else {
+            return GroupChoice::Stay(Stay::NoOther);
+        };
+        let Some(local) = local else { return GroupChoice::Go(group) };
+        let stay = match () {
+            () if local.kind < best.kind => Some(Stay::BetterType),
+            () if local.kind > best.kind => None,
+            () => match local.kind {
+                SpareType::Overloaded | SpareType::FullyBusy => {
+                    is_close(domain, local.avg_load, best.avg_load)
+                }
+                SpareType::Imbalanced => Some(Stay::NotClearlyLess),
+                SpareType::HasSpare => has_no_more_idle(domain, &local, &best),
+            },
+        };
+        stay.map_or(GroupChoice::Go(group), GroupChoice::Stay)
+    }
+}
+
+/// Both groups are full: the other must be less loaded by `imbalance_pct`, and by that part of a task.
+fn is_close(domain: &SpareDomain, local: u64, best: u64) -> Option<Stay> {
+    let pct = u64::from(domain.imbalance_pct);
+    let margin = SCALE * pct.saturating_sub(100) / 100;
+    let near = best >= local + margin || 100 * local <= pct * best;
+    let other_node = domain.numa && best + margin >= local;
+    (near || other_node).then_some(Stay::NotClearlyLess)
+}
+
+/// Both groups have room: the other must have more idle CPUs, and by more than a node's tolerance.
+fn has_no_more_idle(domain: &SpareDomain, local: &SpareStats, best: &SpareStats) -> Option<Stay> {
+    let tolerated = local.nr_running < domain.imb_numa_nr && local.idle_cpus.abs_diff(best.idle_cpus) <= 2;
+    match () {
+        () if domain.numa && tolerated => Some(Stay::NumaTolerated),
+        () if local.idle_cpus >= best.idle_cpus => Some(Stay::AsManyIdle),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "idlest_tests.rs"]
+mod tests;

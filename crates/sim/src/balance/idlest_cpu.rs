@@ -1,0 +1,247 @@
+//! Which CPU of the chosen group a forked or exec'd task goes to.
+//!
+//! Mirrors `find_idlest_cpu` of 3.4 and 4.5 and `find_idlest_group_cpu` of 6.x. Fed with the group's CPUs on which the
+//! task may run, in ascending order. 3.4 looks at load alone; later kernels take an idle CPU if there is one: the one
+//! that wakes fastest, of those the one that went idle last.
+
+use super::era::Balancer;
+use schedlab_base::{CpuId, Ns, Version};
+use schedlab_trace::PlaceReason;
+
+/// The generations of this choice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Chooser {
+    /// To 3.17: the least load; the asking CPU wins ties.
+    Load,
+    /// 3.18 to 4.x: an idle CPU by its idle state, else the least load.
+    IdleState,
+    /// 5.5 and later: the same, but a CPU that runs only SCHED_IDLE tasks is taken at once and ties go to the first.
+    IdleStateFirst,
+}
+
+impl Chooser {
+    /// The choice of `version`. The exact releases between 4.5 and 5.5 at which the small differences came are not
+    /// modelled.
+    pub fn of(version: Version) -> Chooser {
+        match () {
+            () if version >= Version::new(5, 5) => Chooser::IdleStateFirst,
+            () if version < Version::new(3, 18) => Chooser::Load,
+            () => Chooser::IdleState,
+        }
+    }
+}
+
+impl From<Balancer> for Chooser {
+    fn from(balancer: Balancer) -> Chooser {
+        match balancer {
+            Balancer::V3_4 => Chooser::Load,
+            Balancer::V4_5 => Chooser::IdleState,
+        }
+    }
+}
+
+/// How an idle CPU sleeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sleep {
+    /// Exit latency of the idle state it is in, us; `None` while it polls or is between states.
+    pub exit_latency_us: Option<u32>,
+    /// When it went idle (`idle_stamp`); 0 when not recorded.
+    pub since: Ns,
+}
+
+/// One CPU as the search reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    /// Which one.
+    pub cpu: CpuId,
+    /// Load of this instant (`weighted_cpuload`; PELT `cpu_load` in 5.5+).
+    pub load: u64,
+    /// Set when it is idle.
+    pub sleep: Option<Sleep>,
+    /// It runs, but only SCHED_IDLE tasks.
+    pub sched_idle: bool,
+}
+
+/// Why a CPU was chosen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum How {
+    /// It is idle, and of the idle ones the quickest to wake, or of those the last to have gone idle.
+    Idle,
+    /// It runs only SCHED_IDLE tasks.
+    SchedIdle,
+    /// No CPU is idle: the least loaded.
+    LeastLoaded,
+    /// No CPU was read, or none qualified: the asking CPU.
+    Fallback,
+}
+
+/// The chosen CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choice {
+    /// Which one.
+    pub cpu: CpuId,
+    /// How it was chosen.
+    pub how: How,
+}
+
+impl Choice {
+    /// The reason of a placement that ends here.
+    pub const REASON: PlaceReason = PlaceReason::IdlestFork;
+}
+
+/// The search.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IdlestCpu {
+    chooser: Chooser,
+    this_cpu: CpuId,
+    idle: Option<CpuId>,
+    exit_latency_us: Option<u32>,
+    since: Ns,
+    sched_idle: Option<CpuId>,
+    least: Option<(CpuId, u64)>,
+}
+
+impl IdlestCpu {
+    /// `this_cpu`: the CPU the search is made for, the forking one or the one chosen a level above.
+    pub fn new(chooser: Chooser, this_cpu: CpuId) -> IdlestCpu {
+        let (idle, exit_latency_us, since, sched_idle, least) = (None, None, Ns::ZERO, None, None);
+        IdlestCpu { chooser, this_cpu, idle, exit_latency_us, since, sched_idle, least }
+    }
+
+    /// Reads the next CPU. True when the search is over.
+    pub fn probe(&mut self, c: &Candidate) -> bool {
+        if self.chooser == Chooser::IdleStateFirst && c.sched_idle {
+            self.sched_idle = Some(c.cpu);
+            return true;
+        }
+        match c.sleep.filter(|_| self.chooser != Chooser::Load) {
+            Some(sleep) => self.probe_idle(c.cpu, sleep),
+            None if self.idle.is_none() => self.probe_load(c),
+            None => {}
+        }
+        false
+    }
+
+    fn probe_idle(&mut self, cpu: CpuId, sleep: Sleep) {
+        let quicker =
+            sleep.exit_latency_us.is_some_and(|us| self.exit_latency_us.is_none_or(|best| us < best));
+        // A CPU in no state counts as equal to any, so a fresh enough one displaces a known quick one.
+        let equal = sleep.exit_latency_us.is_none() || sleep.exit_latency_us == self.exit_latency_us;
+        if quicker {
+            self.exit_latency_us = sleep.exit_latency_us;
+        }
+        if quicker || (equal && sleep.since > self.since) {
+            self.since = sleep.since;
+            self.idle = Some(cpu);
+        }
+    }
+
+    fn probe_load(&mut self, c: &Candidate) {
+        let own_tie = self.chooser != Chooser::IdleStateFirst && c.cpu == self.this_cpu;
+        let less = self.least.is_none_or(|(_, least)| c.load < least || (own_tie && c.load == least));
+        if less {
+            self.least = Some((c.cpu, c.load));
+        }
+    }
+
+    /// The choice; in 3.4 `None` when no CPU was read.
+    pub fn result(&self) -> Option<Choice> {
+        let found = [
+            (self.sched_idle, How::SchedIdle),
+            (self.idle, How::Idle),
+            (self.least.map(|(cpu, _)| cpu), How::LeastLoaded),
+            (Some(self.this_cpu).filter(|_| self.chooser != Chooser::Load), How::Fallback),
+        ];
+        found.into_iter().find_map(|(cpu, how)| cpu.map(|cpu| Choice { cpu, how }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Chooser; 3] = [Chooser::Load, Chooser::IdleState, Chooser::IdleStateFirst];
+
+    fn busy(cpu: u32, load: u64) -> Candidate {
+        Candidate { cpu: CpuId(cpu), load, sleep: None, sched_idle: false }
+    }
+    fn idle(cpu: u32, exit_latency_us: impl Into<Option<u32>>, since: u64) -> Candidate {
+        let sleep = Some(Sleep { exit_latency_us: exit_latency_us.into(), since: Ns(since) });
+        Candidate { sleep, ..busy(cpu, 0) }
+    }
+    fn pick(chooser: Chooser, cpus: &[Candidate]) -> Option<(u32, How)> {
+        let mut s = IdlestCpu::new(chooser, CpuId(2));
+        let _ = cpus.iter().any(|c| s.probe(c));
+        s.result().map(|c| (c.cpu.0, c.how))
+    }
+
+    #[test]
+    fn versions_have_their_choice() {
+        let of = |text: &str| Chooser::of(Version::parse(text).unwrap());
+        assert_eq!(["v3.4", "v4.5", "v6.5"].map(of), ALL);
+        assert_eq!([Balancer::V3_4, Balancer::V4_5].map(Chooser::from), [ALL[0], ALL[1]]);
+    }
+
+    #[test]
+    fn the_least_loaded_when_nobody_is_idle() {
+        for c in ALL {
+            assert_eq!(
+                pick(c, &[busy(0, 30), busy(1, 20), busy(3, 20)]),
+                Some((1, How::LeastLoaded)),
+                "{c:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_asking_cpu_wins_ties_in_older_kernels() {
+        let tie = [busy(1, 20), busy(2, 20), busy(3, 20)];
+        assert_eq!(ALL.map(|c| pick(c, &tie).map(|p| p.0)), [Some(2), Some(2), Some(1)]);
+    }
+
+    #[test]
+    fn only_3_4_prefers_load_to_idleness() {
+        let mut loaded = idle(1, 10, 50);
+        loaded.load = 500;
+        let cpus = [busy(0, 20), loaded];
+        assert_eq!(pick(ALL[0], &cpus), Some((0, How::LeastLoaded)));
+        assert_eq!(pick(ALL[1], &cpus), Some((1, How::Idle)));
+        assert_eq!(pick(ALL[2], &cpus), Some((1, How::Idle)));
+    }
+
+    #[test]
+    fn the_quickest_to_wake_then_the_last_to_sleep() {
+        for c in [ALL[1], ALL[2]] {
+            let from = |cpus: &[Candidate]| pick(c, cpus).map(|p| p.0);
+            assert_eq!(from(&[idle(0, 133, 900), idle(1, 2, 100)]), Some(1), "shallower beats later");
+            assert_eq!(from(&[idle(0, 2, 100), idle(1, 133, 900)]), Some(0));
+            assert_eq!(from(&[idle(0, 2, 100), idle(1, 2, 300), idle(3, 2, 200)]), Some(1));
+            assert_eq!(from(&[idle(0, 2, 100), idle(1, None, 300)]), Some(1), "no state, but later");
+            assert_eq!(from(&[idle(0, 2, 100), idle(1, None, 50)]), Some(0));
+            assert_eq!(
+                from(&[idle(0, None, 100), idle(1, 133, 50)]),
+                Some(1),
+                "a state beats none before it"
+            );
+        }
+    }
+
+    #[test]
+    fn an_idle_cpu_without_state_or_stamp_is_overlooked() {
+        assert_eq!(pick(ALL[1], &[idle(0, None, 0), busy(1, 5)]), Some((1, How::LeastLoaded)));
+        assert_eq!(pick(ALL[1], &[idle(0, None, 0)]), Some((2, How::Fallback)));
+    }
+
+    #[test]
+    fn idle_policy_tasks_do_not_count_in_6_5() {
+        let cpus = [Candidate { sched_idle: true, ..busy(1, 3) }, idle(3, 2, 100)];
+        assert_eq!(pick(ALL[2], &cpus), Some((1, How::SchedIdle)));
+        assert_eq!(pick(ALL[1], &cpus), Some((3, How::Idle)));
+    }
+
+    #[test]
+    fn nobody_to_ask() {
+        assert_eq!(ALL.map(|c| pick(c, &[])), [None, Some((2, How::Fallback)), Some((2, How::Fallback))]);
+        assert_eq!(Choice::REASON.name(), "idlest_fork");
+    }
+}

@@ -1,0 +1,157 @@
+//! Tests of the fork and exec placement rules.
+
+use super::*;
+
+const fn level(balances: bool, span_weight: u32) -> LevelFacts {
+    LevelFacts { balances, span_weight }
+}
+
+#[test]
+fn starts_at_the_top_but_for_a_gap() {
+    let start = |levels: &[LevelFacts]| [Balancer::V3_4, Balancer::V4_5].map(|b| start_level(b, levels));
+    assert_eq!(start(&[level(true, 2), level(false, 24), level(true, 48)]), [Some(2), Some(0)]);
+    assert_eq!(start(&[level(true, 2), level(true, 24), level(false, 48)]), [Some(1), Some(1)]);
+    assert_eq!(start(&[]), [None, None]);
+    assert_eq!(start(&[level(false, 2)]), [None, None]);
+}
+
+#[test]
+fn descends_to_narrower_levels_that_balance() {
+    let levels = [level(true, 2), level(true, 24), level(true, 48)];
+    assert_eq!([48, 24, 2, 1000].map(|w| next_level(&levels, w)), [Some(1), Some(0), None, Some(2)]);
+    assert_eq!(next_level(&[level(true, 2), level(false, 24)], 48), Some(0));
+}
+
+fn by_load(groups: &[&[u64]], capacity: u64, imbalance_pct: u32) -> GroupChoice {
+    let mut s = ByLoad::default();
+    for (i, cpus) in groups.iter().enumerate() {
+        cpus.iter().for_each(|load| s.add(*load));
+        s.close(i as u32, capacity, i == 0);
+    }
+    s.choose(imbalance_pct)
+}
+
+#[test]
+fn the_least_loaded_group_wins_by_half_the_percentage() {
+    // 125% leaves 112%: 100 * local against 112 * best.
+    let choice = |local| by_load(&[&[local, 0], &[1000, 0], &[1000, 0]], 2048, 125);
+    assert_eq!(choice(1119), GroupChoice::Stay(Stay::NotClearlyLess));
+    assert_eq!(choice(1120), GroupChoice::Go(1), "and the first of equals");
+    assert_eq!(by_load(&[&[1040, 0], &[1000, 0]], 2048, 100), GroupChoice::Go(1));
+}
+
+#[test]
+fn an_idle_machine_forks_away_from_home() {
+    assert_eq!(by_load(&[&[0], &[0], &[0]], 1024, 125), GroupChoice::Go(1), "0 is not below 0");
+    assert_eq!(by_load(&[&[0]], 1024, 125), GroupChoice::Stay(Stay::NoOther));
+    assert_eq!(by_load(&[&[0], &[1]], 1024, 125), GroupChoice::Stay(Stay::NotClearlyLess));
+}
+
+#[test]
+fn loads_count_per_capacity() {
+    let mut s = ByLoad::default();
+    s.add(2000);
+    s.close(0, 1024, true);
+    s.add(1000);
+    s.close(1, 512, false);
+    s.add(1200);
+    s.close(2, 1024, false);
+    assert_eq!(s.choose(125), GroupChoice::Go(2), "1000 on half a CPU is more than 1200 on one");
+}
+
+const LLC: SpareDomain = SpareDomain { imbalance_pct: 117, numa: false, imb_numa_nr: 0 };
+const NUMA: SpareDomain = SpareDomain { numa: true, imb_numa_nr: 4, ..LLC };
+
+/// Groups of CPUs with that many always-running tasks each; the first is local.
+fn by_spare(domain: &SpareDomain, groups: &[&[u32]]) -> GroupChoice {
+    let mut s = BySpare::default();
+    for (i, cpus) in groups.iter().enumerate() {
+        for &n in *cpus {
+            s.add(&running(n));
+        }
+        let weight = cpus.len() as u32;
+        let facts = SpareGroup { capacity: 1024 * u64::from(weight), weight, imbalanced: false };
+        s.close(i as u32, &facts, domain, i == 0);
+    }
+    s.choose(domain)
+}
+fn running(n: u32) -> SpareSample {
+    let (load, util) = (1024 * u64::from(n), if n > 0 { 1024 } else { 0 });
+    SpareSample { load, util, runnable: load, nr_running: n, idle: n == 0 }
+}
+
+#[test]
+fn most_idle_cpus_win_among_groups_with_room() {
+    assert_eq!(by_spare(&LLC, &[&[1, 1, 0], &[1, 0, 0], &[0, 0, 0]]), GroupChoice::Go(2));
+    assert_eq!(by_spare(&LLC, &[&[1, 0, 0], &[1, 0, 0]]), GroupChoice::Stay(Stay::AsManyIdle));
+    assert_eq!(by_spare(&LLC, &[&[0, 0]]), GroupChoice::Stay(Stay::NoOther));
+}
+
+#[test]
+fn less_used_of_equally_idle_groups() {
+    let mut s = BySpare::default();
+    let group = SpareGroup { capacity: 2048, weight: 2, imbalanced: false };
+    for (i, util) in [0, 300, 200, 200].into_iter().enumerate() {
+        let busy = if i == 0 { 1 } else { 0 };
+        s.add(&SpareSample { nr_running: busy, idle: busy == 0, ..SpareSample::default() });
+        s.add(&SpareSample { util, idle: true, ..SpareSample::default() });
+        s.close(i as u32, &group, &LLC, i == 0);
+    }
+    assert_eq!(s.choose(&LLC), GroupChoice::Go(2));
+}
+
+#[test]
+fn type_comes_before_numbers() {
+    assert_eq!(by_spare(&LLC, &[&[1, 1], &[2, 2]]), GroupChoice::Stay(Stay::BetterType));
+    assert_eq!(by_spare(&LLC, &[&[1, 1], &[1, 0]]), GroupChoice::Go(1), "full, the other has room");
+    assert_eq!(by_spare(&LLC, &[&[2, 2], &[2, 2], &[1, 1]]), GroupChoice::Go(2));
+}
+
+#[test]
+fn full_groups_compare_load_with_a_margin() {
+    let close = GroupChoice::Stay(Stay::NotClearlyLess);
+    assert_eq!(by_spare(&LLC, &[&[8, 8], &[7, 7]]), close, "8 is within 117% of 7");
+    assert_eq!(by_spare(&LLC, &[&[9, 9], &[7, 7]]), GroupChoice::Go(1));
+    assert_eq!(by_spare(&LLC, &[&[7, 7], &[9, 9]]), close);
+    assert_eq!(is_close(&LLC, 2000, 1700), None, "more than 117%");
+    assert_eq!(is_close(&LLC, 1000, 850), None, "within a node the difference need not be a task's part");
+    assert!(is_close(&NUMA, 1000, 850).is_some(), "between nodes it must exceed 17% of a task");
+    assert_eq!(is_close(&NUMA, 1100, 850), None);
+}
+
+#[test]
+fn a_lightly_loaded_node_keeps_its_tasks() {
+    let nodes: [&[u32]; 2] = [&[1, 1, 0, 0], &[0, 0, 0, 0]];
+    assert_eq!(by_spare(&NUMA, &nodes), GroupChoice::Stay(Stay::NumaTolerated));
+    assert_eq!(by_spare(&LLC, &nodes), GroupChoice::Go(1));
+    let full: [&[u32]; 2] = [&[1, 1, 1, 0], &[0, 0, 0, 0]];
+    assert_eq!(by_spare(&NUMA, &full), GroupChoice::Go(1), "three more idle CPUs are too many");
+    let strict = SpareDomain { imb_numa_nr: 2, ..NUMA };
+    assert_eq!(by_spare(&strict, &nodes), GroupChoice::Go(1), "a third task is not tolerated here");
+}
+
+#[test]
+fn a_local_group_out_of_bounds_is_left_at_once() {
+    let mut s = BySpare::default();
+    (0..2).for_each(|_| s.add(&running(3)));
+    s.close(5, &SpareGroup { capacity: 2048, weight: 2, imbalanced: false }, &LLC, false);
+    assert_eq!(s.choose(&LLC), GroupChoice::Go(5));
+}
+
+#[test]
+fn an_imbalanced_group_yields_to_one_with_room_and_to_its_first_kind() {
+    let mut s = BySpare::default();
+    for (i, imbalanced) in [true, true, false].into_iter().enumerate() {
+        s.add(&running(0));
+        s.close(i as u32, &SpareGroup { capacity: 1024, weight: 1, imbalanced }, &LLC, false);
+        let expected = [0, 0, 2][i];
+        assert_eq!(s.choose(&LLC), GroupChoice::Go(expected));
+    }
+}
+
+#[test]
+fn an_idle_cpu_with_a_task_queued_is_not_idle() {
+    let mut s = BySpare::default();
+    s.add(&SpareSample { nr_running: 1, idle: true, ..SpareSample::default() });
+    assert_eq!(s.idle_cpus, 0);
+}
