@@ -1,1 +1,86 @@
+//! docs/workloads.md holds tables made from the code's tables; a stale one fails here.
 
+use crate::param::{Benchmark, ParamKind};
+use crate::rtapp::{KEYS, Level};
+use crate::{BENCHMARKS, Param};
+use schedlab_base::Ns;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workloads.md");
+
+fn options(bench: &Benchmark) -> String {
+    let mut text =
+        String::from("| option | short | unit | default | range | meaning |\n|---|---|---|---|---|---|\n");
+    for Param { name, short, kind, default, range, about } in bench.params {
+        let show = |v: u64| match kind {
+            ParamKind::Time(_) => Ns(v).to_string(),
+            ParamKind::Count => v.to_string(),
+            ParamKind::Flag => (if v == 0 { "off" } else { "on" }).to_owned(),
+        };
+        let unit = match kind {
+            ParamKind::Time(unit) => unit,
+            _ => "",
+        };
+        let short = short.map_or(String::new(), |s| format!("`-{s}`"));
+        let default = default.map_or("computed".to_owned(), show);
+        let (low, high) = (show(range.0), show(range.1));
+        let name = name.replace('_', "-");
+        text += &format!("| `--{name}` | {short} | {unit} | {default} | {low} to {high} | {about} |\n");
+    }
+    text
+}
+
+fn keys() -> String {
+    let mut text = String::from("| in | key | supported | meaning, or why not |\n|---|---|---|---|\n");
+    for level in [Level::Root, Level::Global, Level::Task, Level::Phase, Level::Event] {
+        for key in KEYS.iter().filter(|k| k.level == level) {
+            text +=
+                &format!("| {} | `{}` | {} | {} |\n", level.title(), key.name, key.fate.word(), key.about);
+        }
+    }
+    text
+}
+
+/// `page` with what lies between the markers of `name` replaced.
+fn replaced(page: &str, name: &str, table: &str) -> String {
+    let (begin, end) = (format!("<!-- begin: {name} -->\n"), format!("<!-- end: {name} -->"));
+    let (before, rest) =
+        page.split_once(&begin).unwrap_or_else(|| panic!("docs/workloads.md has no '{begin}'"));
+    let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("docs/workloads.md has no '{end}'"));
+    format!("{before}{begin}{table}{end}{after}")
+}
+
+#[test]
+fn the_tables_of_the_page_are_those_of_the_code() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let mut wanted = replaced(&page, "rtapp", &keys());
+    for bench in BENCHMARKS {
+        wanted = replaced(&wanted, bench.name, &options(bench));
+    }
+    if std::env::var_os("SCHEDLAB_BLESS").is_some() {
+        std::fs::write(PAGE, &wanted).unwrap();
+    } else {
+        assert!(
+            page == wanted,
+            "docs/workloads.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-workload"
+        );
+    }
+}
+
+#[test]
+fn every_series_is_on_the_page() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let spec = crate::Spec::RtApp {
+        file: "t.json".into(),
+        text: r#"{"tasks": {"a": {"loop": 1, "run": 1}}}"#.into(),
+    };
+    let mut specs = vec![spec];
+    specs.extend(BENCHMARKS.iter().map(|b| crate::Spec::bench(b.name, &crate::Params::default()).unwrap()));
+    for spec in specs {
+        for series in spec.build(1).unwrap().series {
+            let row = format!("`{}`", series.name);
+            let line =
+                page.lines().find(|l| l.contains(&row)).unwrap_or_else(|| panic!("{row} is not documented"));
+            assert!(line.contains(&series.better), "{line}");
+        }
+    }
+}

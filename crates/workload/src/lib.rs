@@ -15,6 +15,8 @@ pub mod spec;
 mod doc_tests;
 #[cfg(test)]
 mod rig;
+#[cfg(test)]
+mod spec_tests;
 
 pub use bench::BENCHMARKS;
 pub use build::{Builder, Built, SeriesDecl, TaskDecl};

@@ -123,7 +123,9 @@ pub const KEYS: &[Key] = {
 pub fn find(source: Source<'_>, levels: &[Level], what: &str, member: &Member) -> Result<&'static Key> {
     let fits = |k: &&Key| levels.contains(&k.level) && names(k, &member.key);
     let row = KEYS.iter().find(fits).ok_or_else(|| {
-        let known = KEYS.iter().filter(|k| levels.contains(&k.level) && k.fate != Fate::Refused);
+        let known = KEYS
+            .iter()
+            .filter(|k| levels.contains(&k.level) && matches!(k.fate, Fate::Done | Fate::NoEffect));
         Error::unknown(&format!("key in {what}"), &member.key, known.map(|k| k.name))
             .at(source.spot(member.at))
     })?;

@@ -26,6 +26,8 @@ mod script;
 mod sync;
 
 #[cfg(test)]
+mod error_tests;
+#[cfg(test)]
 mod json_tests;
 #[cfg(test)]
 mod tests;

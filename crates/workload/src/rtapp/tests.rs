@@ -1,1 +1,388 @@
+//! rt-app constructs, run on the test rig: what each event does, and when.
 
+use crate::op::{Op, Outcome};
+use crate::rig::{Costs, Log, run};
+use crate::{Builder, Built, Spec};
+use proptest::prelude::*;
+use schedlab_base::{Ns, TaskId};
+use schedlab_kernel::{Attr, Policy};
+
+/// Operations take no time, wakes are instant: then all times are the file's.
+const FREE: Costs = Costs { op: Ns::ZERO, wakeup: Ns::ZERO, slack: Ns::ZERO };
+const REAL: Costs = Costs { op: Ns(700), wakeup: Ns::us(5), slack: Ns::us(50) };
+
+fn built(text: &str) -> Built {
+    let mut b = Builder::new(1);
+    super::build("t.json", text, &mut b).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    b.finish().unwrap()
+}
+/// Runs a file with these tasks for a second.
+fn tasks(text: &str, costs: Costs) -> Log {
+    run(built(&format!("{{\"global\": {{\"duration\": 1}}, \"tasks\": {{{text}}}}}")), costs)
+}
+fn ms(list: &[u64]) -> Vec<Ns> {
+    list.iter().map(|m| Ns::ms(*m)).collect()
+}
+fn is_run(op: &Op) -> bool {
+    matches!(op, Op::Run { .. })
+}
+fn is_futex_wake(op: &Op) -> bool {
+    matches!(op, Op::Wake { .. })
+}
+
+#[test]
+fn events_run_in_the_order_of_the_file() {
+    let log =
+        tasks(r#""a": {"loop": 1, "sleep": 10, "run1": 20, "runtime": 30, "run0": 40, "yield": ""}"#, FREE);
+    let ops: Vec<Op> = log.steps_of("a-0").iter().map(|s| s.op).collect();
+    let wanted = [
+        Op::Sleep { length: Ns::us(10) },
+        Op::Run { work: Ns::us(20) },
+        Op::SpinTo { at: Ns::us(60) },
+        Op::Run { work: Ns::us(40) },
+        Op::Yield,
+        Op::Exit,
+    ];
+    assert_eq!(ops, wanted);
+}
+
+#[test]
+fn loops_nest_task_over_phases() {
+    let log = tasks(
+        r#""a": {"loop": 2, "phases": {"p": {"loop": 3, "run": 1}, "q": {"run": 5}, "r": {"loop": 2, "run": 7}}}"#,
+        FREE,
+    );
+    let works: Vec<u64> = log
+        .steps_of("a-0")
+        .iter()
+        .filter_map(|s| match s.op {
+            Op::Run { work } => Some(work.0 / 1_000),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(works, [1, 1, 1, 5, 7, 7, 1, 1, 1, 5, 7, 7]);
+    assert_eq!(log.values("rtapp.period").len(), 12);
+    assert_eq!(log.values("rtapp.run").iter().sum::<u64>(), 44_000);
+}
+
+#[test]
+fn a_task_without_a_loop_count_goes_on_to_the_end() {
+    let log =
+        tasks(r#""a": {"run": 1000, "sleep": 1000}, "b": {"loop": -1, "run": 1000, "sleep": 9000}"#, FREE);
+    assert_eq!((log.times("a-0", is_run).len(), log.times("b-1", is_run).len()), (500, 100));
+    assert!(log.left.is_empty() && log.stuck.is_empty());
+}
+
+#[test]
+fn a_timer_keeps_its_period_whatever_the_run_takes() {
+    let log = tasks(
+        r#""a": {"loop": 2, "phases": {
+            "x": {"run": 3000, "timer": {"ref": "unique", "period": 10000}},
+            "y": {"run": 6000, "timer": {"ref": "unique", "period": 10000}}}}"#,
+        FREE,
+    );
+    assert_eq!(log.times("a-0", is_run), ms(&[0, 10, 20, 30]));
+    assert_eq!(log.values("rtapp.slack"), [7_000_000, 4_000_000, 7_000_000, 4_000_000]);
+    assert!(log.values("rtapp.lateness").is_empty());
+    assert_eq!(log.values("rtapp.wakeup_latency"), [0; 4]);
+}
+
+#[test]
+fn wakeup_latency_is_from_expiry_to_running() {
+    let log = tasks(r#""a": {"loop": 3, "run": 1000, "timer": {"ref": "unique", "period": 5000}}"#, REAL);
+    assert_eq!(log.values("rtapp.wakeup_latency"), [55_000; 3]);
+    let log = tasks(r#""a": {"loop": 3, "sleep": 1000, "run": 1}"#, REAL);
+    assert_eq!(log.values("rtapp.wakeup_latency"), [55_700; 3], "a sleep's own call counts, too");
+}
+
+/// One long run (25 ms) among short ones (5 ms), with a period of 10 ms.
+fn late(mode: &str) -> Log {
+    let timer = format!(r#""timer": {{"ref": "unique", "period": 10000 {mode}}}"#);
+    let text = format!(
+        r#""a": {{"loop": 1, "phases": {{
+            "p": {{"run": 5000, {timer}}}, "q": {{"run": 25000, {timer}}}, "r": {{"loop": 3, "run": 5000, {timer}}}}}}}"#
+    );
+    tasks(&text, FREE)
+}
+
+#[test]
+fn a_late_relative_timer_begins_anew() {
+    for mode in ["", r#", "mode": "relative""#] {
+        let log = late(mode);
+        // 10 + 25 = 35 ms: 15 late; the next activations are at 45 and 55 ms.
+        assert_eq!(log.times("a-0", is_run), ms(&[0, 10, 35, 45, 55]));
+        assert_eq!(log.values("rtapp.lateness"), [15_000_000]);
+    }
+}
+
+#[test]
+fn a_late_absolute_timer_catches_up() {
+    let log = late(r#", "mode": "absolute""#);
+    // Activations stay on the grid: it comes at 35 (for 20), 40 (for 30), 45 (for 40) and 50 (for 50).
+    assert_eq!(log.times("a-0", is_run), ms(&[0, 10, 35, 40, 45]));
+    assert_eq!(log.values("rtapp.lateness"), [15_000_000, 10_000_000, 5_000_000, 0]);
+}
+
+#[test]
+fn a_unique_timer_is_each_threads_own_and_a_named_one_is_shared() {
+    let file = |name: &str| {
+        tasks(
+            &format!(
+                r#""a": {{"instance": 2, "loop": 2, "run": 1000, "timer": {{"ref": "{name}", "period": 10000}}}}"#
+            ),
+            FREE,
+        )
+    };
+    let own = file("unique");
+    assert_eq!((own.times("a-0", is_run), own.times("a-1", is_run)), (ms(&[0, 10]), ms(&[0, 10])));
+    let shared = file("tick");
+    // The two take turns: the timer advances at each use.
+    assert_eq!((shared.times("a-0", is_run), shared.times("a-1", is_run)), (ms(&[0, 10]), ms(&[0, 20])));
+    assert_eq!(shared.end_of("a-1"), Some(Ns::ms(40)));
+}
+
+#[test]
+fn a_delay_moves_the_start_and_the_timers() {
+    let log = tasks(
+        r#""a": {"delay": 3000, "loop": 2, "run": 1000, "timer": {"ref": "unique", "period": 10000}}"#,
+        FREE,
+    );
+    assert_eq!(log.times("a-0", is_run), ms(&[3, 13]));
+    assert_eq!(log.values("rtapp.period"), [10_000_000, 10_000_000]);
+}
+
+#[test]
+fn a_mutex_admits_one_at_a_time_and_costs_nothing_when_free() {
+    let text = r#""a": {"instance": 3, "loop": 4, "lock": "m", "run": 2000, "unlock": "m", "sleep": 100}"#;
+    let log = tasks(text, REAL);
+    let mut runs: Vec<Ns> = log.steps.iter().filter(|s| is_run(&s.op)).map(|s| s.at).collect();
+    runs.sort();
+    assert_eq!(runs.len(), 12);
+    assert!(runs.windows(2).all(|w| w[1].since(w[0]) >= Ns::ms(2)), "{runs:?}");
+    assert!(log.stuck.is_empty() && log.left.len() == 3);
+    let alone = tasks(r#""a": {"loop": 3, "lock": "m", "run": 10, "unlock": "m"}"#, REAL);
+    let futexes = alone.steps.iter().filter(|s| matches!(s.op, Op::Wait { .. } | Op::Wake { .. })).count();
+    assert_eq!(futexes, 0);
+}
+
+#[test]
+fn a_wait_releases_its_mutex_and_holds_it_again_afterwards() {
+    let log = tasks(
+        r#""waiter": {"loop": 1, "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "run": 5000, "unlock": "m"},
+           "signaller": {"loop": 1, "sleep": 1000, "lock": "m", "signal": "c", "run": 2000, "unlock": "m"},
+           "third": {"loop": 1, "sleep": 4000, "lock": "m", "run": 1000, "unlock": "m"}"#,
+        FREE,
+    );
+    assert_eq!(log.times("signaller-1", is_run), ms(&[1]), "the mutex was free");
+    assert_eq!(log.times("waiter-0", is_run), ms(&[3]), "signalled at 1 ms, but the mutex comes at 3 ms");
+    assert_eq!(log.times("third-2", is_run), ms(&[8]));
+}
+
+#[test]
+fn each_signal_lets_one_waiter_go_and_broad_all() {
+    let waiters = r#""w": {"instance": 4, "loop": 1, "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "run": 1, "unlock": "m"}"#;
+    let two = tasks(&format!(r#"{waiters}, "s": {{"loop": 2, "sleep": 1000, "signal": "c"}}"#), REAL);
+    assert_eq!((two.left.len(), two.stuck.len()), (3, 2));
+    for event in ["broad", "broad2"] {
+        let all = tasks(&format!(r#"{waiters}, "s": {{"loop": 1, "sleep": 1000, "{event}": "c"}}"#), REAL);
+        assert_eq!((all.left.len(), all.stuck.len()), (5, 0));
+    }
+}
+
+#[test]
+fn a_signal_without_a_waiter_is_lost() {
+    let log = tasks(
+        r#""w": {"loop": 1, "sleep": 5000, "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "unlock": "m"},
+           "s": {"loop": 3, "sleep": 1000, "signal": "c"}"#,
+        FREE,
+    );
+    assert_eq!(log.stuck, [TaskId(0)]);
+    assert!(!log.steps_of("s-1").iter().any(|s| is_futex_wake(&s.op)), "and costs no call");
+}
+
+#[test]
+fn sync_hands_over_in_both_forms() {
+    let ping = |around: bool, name: &str, run: u32, first: &str| {
+        let (lock, unlock) = if around { (r#""lock": "m", "#, r#", "unlock": "m""#) } else { ("", "") };
+        format!(
+            r#""{name}": {{"loop": 5, {first} {lock} "sync": {{"ref": "c", "mutex": "m"}} {unlock}, "run": {run}}}"#
+        )
+    };
+    for around in [true, false] {
+        let text = format!("{}, {}", ping(around, "a", 1000, ""), ping(around, "b", 2000, r#""sleep": 10,"#));
+        let log = tasks(&text, FREE);
+        // a waits, b wakes it and waits, a wakes b after its run, and so on: one in each turn.
+        assert!(log.times("a-0", is_run).len() >= 4 && log.times("b-1", is_run).len() >= 4, "{around}");
+    }
+}
+
+#[test]
+fn suspend_waits_for_resume_and_an_early_resume_is_lost() {
+    let log = tasks(
+        r#""worker": {"loop": 2, "suspend": "", "run": 1000},
+           "boss": {"loop": 3, "sleep": 10000, "resume": "worker"}"#,
+        FREE,
+    );
+    assert_eq!(log.times("worker-0", is_run), ms(&[10, 20]));
+    let named = tasks(
+        r#""a": {"loop": 1, "suspend": "gate", "run": 1}, "b": {"loop": 1, "suspend": "gate", "run": 1},
+           "c": {"loop": 1, "sleep": 2000, "resume": "gate"}"#,
+        FREE,
+    );
+    assert_eq!((named.times("a-0", is_run), named.times("b-1", is_run)), (ms(&[2]), ms(&[2])));
+    let early = tasks(
+        r#""w": {"loop": 1, "run": 5000, "suspend": ""}, "b": {"loop": 1, "sleep": 1000, "resume": "w"}"#,
+        FREE,
+    );
+    assert_eq!(early.stuck, [TaskId(0)]);
+}
+
+#[test]
+fn a_barrier_holds_all_until_the_last_and_works_again() {
+    let log = tasks(
+        r#""quick": {"instance": 2, "loop": 3, "run": 1000, "barrier": "x"},
+           "slow": {"loop": 3, "run": 4000, "barrier": "x"}"#,
+        FREE,
+    );
+    for name in ["quick-0", "quick-1", "slow-2"] {
+        assert_eq!(log.times(name, is_run), ms(&[0, 4, 8]), "{name}");
+        assert_eq!(log.end_of(name), Some(Ns::ms(12)));
+    }
+}
+
+#[test]
+fn a_fork_starts_a_thread_each_time() {
+    let log = tasks(
+        r#""p": {"loop": 2, "phases": {"x": {"loop": 2, "sleep": 1000, "fork": "c"}, "y": {"run": 1}}},
+           "c": {"instance": 0, "loop": 1, "run": 500, "fork": "g"},
+           "g": {"instance": 1, "loop": 1, "run": 7}"#,
+        FREE,
+    );
+    assert_eq!(
+        log.names,
+        [
+            "p-0", "g-1", "c-2-0000", "c-3-0001", "c-4-0002", "c-5-0003", "g-6-0000", "g-7-0000", "g-8-0000",
+            "g-9-0000",
+        ]
+    );
+    let starts: Vec<Ns> = (2..6).map(|i| log.times(&log.names[i], is_run)[0]).collect();
+    assert_eq!(starts, [Ns::ms(1), Ns::ms(2), Ns::us(3_001), Ns::us(4_001)]);
+    assert_eq!((log.left.len(), log.stuck.len()), (10, 0));
+}
+
+#[test]
+fn policy_priority_and_cpus_change_with_the_phases() {
+    let text = r#"{"global": {"duration": 1, "default_policy": "SCHED_FIFO"}, "tasks": {
+        "rt": {"loop": 1, "run": 1},
+        "fair": {"policy": "SCHED_OTHER", "priority": -5, "loop": 2, "cpus": [4, 5], "phases": {
+            "a": {"run": 1},
+            "b": {"cpus": [0], "policy": "SCHED_BATCH", "loop": 2, "run": 1},
+            "c": {"priority": 3, "run": 1}}},
+        "free": {"loop": 1, "policy": "SCHED_RR", "priority": 20, "phases": {"a": {"cpus": [1], "run": 1}, "b": {"run": 1}}}}}"#;
+    let workload = built(text);
+    let fair = |policy, nice| Attr { policy, nice, rt_priority: 0 };
+    let rt = |policy, rt_priority| Attr { policy, nice: 0, rt_priority };
+    let attrs: Vec<Attr> = workload.tasks.iter().map(|t| t.attr).collect();
+    assert_eq!(attrs, [rt(Policy::Fifo, 10), fair(Policy::Other, -5), rt(Policy::Rr, 20)]);
+    let affinity: Vec<_> =
+        workload.tasks.iter().map(|t| t.affinity.as_ref().map(ToString::to_string)).collect();
+    assert_eq!(affinity, [None, Some("4-5".to_owned()), None]);
+    let masks: Vec<String> = workload.masks.iter().map(ToString::to_string).collect();
+    let log = run(workload, FREE);
+    let changes = |name: &str| -> Vec<String> {
+        let shown = log.steps_of(name).into_iter().filter_map(|s| match s.op {
+            Op::SetAttr { attr } => Some(format!("{:?} {}", attr.policy, attr.nice)),
+            Op::SetAffinity { mask } => Some(masks[mask as usize].clone()),
+            _ => None,
+        });
+        shown.collect()
+    };
+    // Attributes stay until the next change, CPUs fall back to the task's; nothing is set twice.
+    assert_eq!(changes("fair-1"), ["0", "Batch 0", "4-5", "Batch 3", "0", "Batch 0", "4-5", "Batch 3"]);
+    assert_eq!(changes("free-2"), ["1", "0-4095"]);
+    assert!(changes("rt-0").is_empty());
+}
+
+#[test]
+fn a_file_without_a_duration_lasts_until_its_tasks_end() {
+    let text = r#"{"tasks": {"a": {"loop": 2, "run": 1000}}}"#;
+    assert_eq!(built(text).duration, super::LONGEST);
+    assert_eq!(run(built(text), FREE).end_of("a-0"), Some(Ns::ms(2)));
+    assert_eq!(built(r#"{"global": {"duration": 7}, "tasks": {"a": {"run": 1}}}"#).duration, Ns::secs(7));
+}
+
+#[test]
+fn the_examples_run_without_getting_stuck() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rtapp");
+    let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect();
+    names.sort();
+    assert_eq!(names.len(), 3);
+    for path in names {
+        let log = run(Spec::rtapp_file(&path).unwrap().build(1).unwrap(), REAL);
+        assert!(log.steps.len() > 100 && !log.values("rtapp.period").is_empty(), "{}", path.display());
+        // What waits at the end of an endless run waits for a task that is itself asleep, so something is due.
+        assert!(log.stuck.len() < log.names.len(), "{}", path.display());
+        for name in log.names.iter().filter(|n| n.starts_with("display")) {
+            assert!(log.times(name, is_run).len() > 100, "{name} is signalled every 16 ms");
+        }
+        if path.ends_with("fork-join.json") {
+            assert_eq!((log.left.len(), log.stuck.len()), (33, 0));
+        }
+    }
+}
+
+/// A random phase: balanced locks of one mutex at a time, so that no run can hang by itself.
+fn any_phase() -> impl Strategy<Value = (u32, Vec<String>, u64)> {
+    let event = prop_oneof![
+        (0u64..500).prop_map(|us| (format!(r#""run%": {us}"#), us)),
+        (0u64..500).prop_map(|us| (format!(r#""runtime%": {us}"#), 0)),
+        (0u64..500).prop_map(|us| (format!(r#""sleep%": {us}"#), 0)),
+        Just((r#""yield%": """#.to_owned(), 0)),
+        (1u64..500, "unique[AB]?|shared", any::<bool>())
+            .prop_map(|(us, name, _)| { (format!(r#""timer%": {{"ref": "{name}", "period": {us}}}"#), 0) }),
+        (0u64..500, "[mn]")
+            .prop_map(|(us, m)| { (format!(r#""lock%": "{m}", "run%x": {us}, "unlock%": "{m}""#), us) }),
+        "[cd]".prop_map(|c| (format!(r#""signal%": "{c}""#), 0)),
+        "[cd]".prop_map(|c| (format!(r#""broad%": "{c}""#), 0)),
+        "[st]".prop_map(|s| (format!(r#""resume%": "{s}""#), 0)),
+    ];
+    (1u32..4, prop::collection::vec(event, 1..6)).prop_map(|(loops, events)| {
+        let work = events.iter().map(|e| e.1).sum::<u64>() * u64::from(loops);
+        (loops, events.into_iter().map(|e| e.0).collect(), work)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn random_files_end_and_do_exactly_their_work(
+        all in prop::collection::vec((1usize..4, 1u32..4, prop::collection::vec(any_phase(), 1..4)), 1..4)
+    ) {
+        let mut text = String::new();
+        let mut wanted = Vec::new();
+        for (t, (instances, loops, phases)) in all.iter().enumerate() {
+            let mut body = Vec::new();
+            for (p, (repeat, events, _)) in phases.iter().enumerate() {
+                let numbered = events.iter().enumerate().map(|(i, e)| e.replace('%', &i.to_string()));
+                let events: Vec<String> = numbered.collect();
+                body.push(format!(r#""p{p}": {{"loop": {repeat}, {}, "sleep_": 1}}"#, events.join(", ")));
+            }
+            let comma = if t == 0 { "" } else { "," };
+            text += &format!(r#"{comma}"t{t}": {{"instance": {instances}, "loop": {loops}, "phases": {{{}}}}}"#, body.join(","));
+            let work = phases.iter().map(|p| p.2).sum::<u64>() * u64::from(*loops);
+            wanted.extend(std::iter::repeat_n(work, *instances));
+        }
+        let log = run(built(&format!(r#"{{"tasks": {{{text}}}}}"#)), REAL);
+        prop_assert_eq!(&log.stuck, &[]);
+        prop_assert_eq!(log.left.len(), wanted.len());
+        let mut done = vec![0u64; wanted.len()];
+        for step in &log.steps {
+            if let Op::Run { work } = step.op {
+                done[step.task.index()] += work.0 / 1_000;
+            }
+        }
+        prop_assert_eq!(done, wanted);
+        prop_assert!(log.waits.iter().all(|w| w.2 != Outcome::TimedOut));
+    }
+}
