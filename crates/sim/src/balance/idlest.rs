@@ -7,7 +7,6 @@
 
 use super::capacity::SCALE;
 use super::classify::{SpareFacts, SpareType, since_5_5};
-use super::era::Balancer;
 
 /// One domain of a CPU, as the walk down sees it; lowest first in a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,11 +17,13 @@ pub struct LevelFacts {
     pub span_weight: u32,
 }
 
-/// The level to start at: the highest that balances. 4.5 looks no further than the first that doesn't.
-pub fn start_level(balancer: Balancer, levels: &[LevelFacts]) -> Option<usize> {
-    match balancer {
-        Balancer::V3_4 => levels.iter().rposition(|l| l.balances),
-        Balancer::V4_5 => levels.iter().take_while(|l| l.balances).count().checked_sub(1),
+/// The level to start at: the highest that balances; with `to_first_gap`, looking no further than the first that
+/// doesn't (4.5 and later; 3.4 looks at all).
+pub fn start_level(levels: &[LevelFacts], to_first_gap: bool) -> Option<usize> {
+    if to_first_gap {
+        levels.iter().take_while(|l| l.balances).count().checked_sub(1)
+    } else {
+        levels.iter().rposition(|l| l.balances)
     }
 }
 

@@ -8,7 +8,7 @@ const fn level(balances: bool, span_weight: u32) -> LevelFacts {
 
 #[test]
 fn starts_at_the_top_but_for_a_gap() {
-    let start = |levels: &[LevelFacts]| [Balancer::V3_4, Balancer::V4_5].map(|b| start_level(b, levels));
+    let start = |levels: &[LevelFacts]| [false, true].map(|gap| start_level(levels, gap));
     assert_eq!(start(&[level(true, 2), level(false, 24), level(true, 48)]), [Some(2), Some(0)]);
     assert_eq!(start(&[level(true, 2), level(true, 24), level(false, 48)]), [Some(1), Some(1)]);
     assert_eq!(start(&[]), [None, None]);
