@@ -15,6 +15,37 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Longer than any job; what claims to be longer is no job.
 const MAX_JOB_BYTES: u64 = 256 << 20;
 
+/// An error as it crosses from one process to another.
+#[derive(Serialize, Deserialize)]
+pub struct Fault {
+    /// Exit code of the error's class.
+    class: u8,
+    message: String,
+    help: Option<String>,
+}
+
+impl From<&Error> for Fault {
+    fn from(e: &Error) -> Fault {
+        Fault {
+            class: e.kind().exit_code(),
+            message: e.message().to_owned(),
+            help: e.remedy().map(str::to_owned),
+        }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        let kinds = [ErrorKind::CheckFailed, ErrorKind::Input, ErrorKind::Machine];
+        let kind = kinds.into_iter().find(|k| k.exit_code() == fault.class);
+        let error = Error::new(kind.unwrap_or(ErrorKind::Internal), fault.message);
+        match fault.help {
+            Some(help) => error.help(help),
+            None => error,
+        }
+    }
+}
+
 /// What the agent answers.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -22,45 +53,7 @@ pub enum Reply {
     /// The run was made.
     Done(Box<Outcome>),
     /// It could not be made.
-    Failed {
-        /// Exit code of the error's class.
-        class: u8,
-        /// The error's message.
-        message: String,
-        /// Its remedy.
-        help: Option<String>,
-    },
-}
-
-impl Reply {
-    fn of(result: Result<Outcome>) -> Reply {
-        match result {
-            Ok(outcome) => Reply::Done(Box::new(outcome)),
-            Err(e) => Reply::Failed {
-                class: e.kind().exit_code(),
-                message: e.message().to_owned(),
-                help: e.remedy().map(str::to_owned),
-            },
-        }
-    }
-    /// The outcome, or the agent's error as it was.
-    ///
-    /// # Errors
-    /// The agent's.
-    pub fn into_result(self) -> Result<Outcome> {
-        match self {
-            Reply::Done(outcome) => Ok(*outcome),
-            Reply::Failed { class, message, help } => {
-                let kinds = [ErrorKind::CheckFailed, ErrorKind::Input, ErrorKind::Machine];
-                let kind = kinds.into_iter().find(|k| k.exit_code() == class);
-                let error = Error::new(kind.unwrap_or(ErrorKind::Internal), message);
-                Err(match help {
-                    Some(help) => error.help(help),
-                    None => error,
-                })
-            }
-        }
-    }
+    Failed(Fault),
 }
 
 /// The hidden subcommand `agent`. To be called before the process has any other thread.
@@ -71,7 +64,10 @@ pub fn agent_main() -> Result<()> {
     sys::die_with_parent();
     let input = io::stdin();
     let job = read_job(input.as_fd())?;
-    let reply = Reply::of(execute(&job, Some(input.as_fd())));
+    let reply = match execute(&job, Some(input.as_fd())) {
+        Ok(outcome) => Reply::Done(Box::new(outcome)),
+        Err(e) => Reply::Failed(Fault::from(&e)),
+    };
     let text = serde_json::to_vec(&reply).map_err(|e| Error::internal(format!("the agent's reply: {e}")))?;
     let mut output = io::stdout().lock();
     output
@@ -166,9 +162,9 @@ mod tests {
 
     #[test]
     fn an_error_keeps_class_message_and_remedy() {
-        let reply = Reply::of(Err(Error::machine("no CPU 7").help("use 0-1")));
-        let text = serde_json::to_string(&reply).unwrap();
-        let e = serde_json::from_str::<Reply>(&text).unwrap().into_result().unwrap_err();
+        let fault = Fault::from(&Error::machine("no CPU 7").help("use 0-1"));
+        let text = serde_json::to_string(&fault).unwrap();
+        let e = Error::from(serde_json::from_str::<Fault>(&text).unwrap());
         assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::Machine, "no CPU 7\n  help: use 0-1"));
     }
 }

@@ -1,7 +1,7 @@
 //! What tasks share: the workload's words and cells, and the few words by which a run is controlled.
 //!
 //! All of it lies in one shared mapping, a cache line each, so that a task's word never slows its neighbour's and
-//! processes could map it as well as threads do. The order of phases is the protocol: the controller alone moves it
+//! processes share it as well as threads do. The order of phases is the protocol: the controller alone moves it
 //! on (or any task, to [`Phase::Stop`], when it fails), tasks look at it between two operations.
 
 use crate::sys::{Line, Lines};
@@ -39,7 +39,8 @@ const PHASE: usize = 0;
 const START: usize = 1;
 const READY: usize = 2;
 const LIVE: usize = 3;
-const CONTROL_LINES: usize = 4;
+const RESULTS: usize = 4;
+const CONTROL_LINES: usize = 5;
 
 /// The shared mapping.
 #[derive(Debug)]
@@ -102,6 +103,10 @@ impl Arena {
     pub fn live(&self) -> &AtomicU32 {
         &self.line(LIVE).word
     }
+    /// How many bytes of results processes have left.
+    pub fn results(&self) -> &AtomicU64 {
+        &self.line(RESULTS).slot
+    }
     /// The thread id of a task; 0 before it is there and after it left.
     pub fn thread(&self, task: usize) -> &AtomicU32 {
         &self.line(self.first_task + task).word
@@ -120,13 +125,14 @@ mod tests {
             a.start_ns().as_ptr() as usize,
             a.ready().as_ptr() as usize,
             a.live().as_ptr() as usize,
+            a.results().as_ptr() as usize,
         ];
         at.extend([0, 1].map(|i| a.word(WordId(i)).as_ptr() as usize));
         at.extend([0, 1].map(|i| a.slot(SlotId(i)).as_ptr() as usize));
         at.extend([0, 1].map(|i| a.thread(i).as_ptr() as usize));
         let mut lines: Vec<usize> = at.iter().map(|a| a / 64).collect();
         lines.dedup();
-        assert_eq!(lines.len(), 10);
+        assert_eq!(lines.len(), 11);
         assert!(lines.is_sorted());
     }
 

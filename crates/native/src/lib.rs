@@ -1,7 +1,7 @@
-//! The kernel, live: a re-executed agent that runs programs as threads.
+//! The kernel, live: a re-executed agent that runs programs as threads or processes.
 //!
 //! [`run`] starts this same executable as `schedlab agent`, hands it a [`Job`] and takes back an [`Outcome`]; the agent
-//! starts its threads from a process that has none yet. Nothing here needs root: what a workload asks for and this user
+//! starts them from a process that has none yet. Nothing here needs root: what a workload asks for and this user
 //! may not have ends in an error that names it. Counters that the kernel does not give are absent, never 0.
 
 #[cfg(not(target_os = "linux"))]
@@ -9,10 +9,12 @@ compile_error!("the live backend runs on Linux");
 
 mod agent;
 mod arena;
+mod control;
 pub mod engine;
 mod limits;
 mod parent;
 mod recorder;
+mod results;
 mod sys;
 mod task;
 mod witness;

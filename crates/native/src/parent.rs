@@ -130,7 +130,10 @@ fn tail(said: &[u8]) -> String {
 /// The agent's reply, or how it died.
 fn conclude(reply: &[u8], said: &str, status: ExitStatus) -> Result<Outcome> {
     if let Ok(reply) = serde_json::from_slice::<Reply>(reply) {
-        let mut outcome = reply.into_result()?;
+        let mut outcome = match reply {
+            Reply::Done(outcome) => *outcome,
+            Reply::Failed(fault) => return Err(fault.into()),
+        };
         if !said.is_empty() {
             outcome.warnings.push(Warning::new("agent.stderr", format!("the agent said: {said}")));
         }
@@ -150,7 +153,8 @@ fn conclude(reply: &[u8], said: &str, status: ExitStatus) -> Result<Outcome> {
     })
 }
 
-fn signal_name(signal: i32) -> &'static str {
+/// A signal's name.
+pub fn signal_name(signal: i32) -> &'static str {
     match signal {
         libc::SIGABRT => "SIGABRT",
         libc::SIGBUS => "SIGBUS",

@@ -6,6 +6,7 @@
 use crate::sys;
 use schedlab_record::{Better, Series};
 use schedlab_workload::SeriesDecl;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Values a buffer takes before it is emptied: about 2 us of work.
@@ -82,7 +83,7 @@ impl Recorder {
 }
 
 /// What the kernel counted of a task. `None`: this kernel does not tell.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Counters {
     cpu_ns: u64,
     voluntary: u64,

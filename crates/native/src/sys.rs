@@ -10,6 +10,9 @@ use schedlab_kernel::{Attr, Policy};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitStatus;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -86,6 +89,21 @@ pub fn yield_now() {
 
 // ---- futexes ----
 
+/// Who can wait on a futex word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Threads of this process: the kernel need not look up the mapping (FUTEX_PRIVATE_FLAG).
+    Threads,
+    /// All processes that map the word.
+    Processes,
+}
+
+impl Scope {
+    fn flag(self) -> c_int {
+        if self == Scope::Threads { libc::FUTEX_PRIVATE_FLAG } else { 0 }
+    }
+}
+
 /// How a futex wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waited {
@@ -100,7 +118,7 @@ pub enum Waited {
 }
 
 /// FUTEX_WAIT_BITSET: sleeps while `word` holds `value`, until the absolute monotonic time `until_ns` if given.
-pub fn futex_wait(word: &AtomicU32, value: u32, until_ns: Option<u64>) -> Waited {
+pub fn futex_wait(word: &AtomicU32, value: u32, until_ns: Option<u64>, scope: Scope) -> Waited {
     let until = until_ns.map(timespec);
     let until_ptr = until.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: `word` is a live, aligned 32-bit word; `until_ptr` is null or points to `until`, which outlives the call.
@@ -108,7 +126,7 @@ pub fn futex_wait(word: &AtomicU32, value: u32, until_ns: Option<u64>) -> Waited
         libc::syscall(
             libc::SYS_futex,
             word.as_ptr(),
-            libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG,
+            libc::FUTEX_WAIT_BITSET | scope.flag(),
             value,
             until_ptr,
             ptr::null::<u32>(),
@@ -126,12 +144,10 @@ pub fn futex_wait(word: &AtomicU32, value: u32, until_ns: Option<u64>) -> Waited
 }
 
 /// FUTEX_WAKE: wakes up to `count` waiters and tells how many it woke.
-pub fn futex_wake(word: &AtomicU32, count: u32) -> u32 {
+pub fn futex_wake(word: &AtomicU32, count: u32, scope: Scope) -> u32 {
     let count = count.min(i32::MAX as u32);
     // SAFETY: `word` is a live, aligned 32-bit word; the call reads no other memory.
-    let r = unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count)
-    };
+    let r = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | scope.flag(), count) };
     u32::try_from(r).unwrap_or(0)
 }
 
@@ -287,6 +303,63 @@ pub fn spawn_thread(stack: usize, body: Body) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(error))
 }
 
+// ---- processes ----
+
+/// Starts a process that runs `body` and exits, as a child of the process that started the caller if `sibling`, else of
+/// the caller. A panic of `body` ends the process with exit code 101.
+///
+/// The bare system call is used because fork(2) of libc can't make siblings.
+///
+/// # Errors
+/// EAGAIN at a limit of processes, ENOMEM.
+pub fn spawn_process(sibling: bool, body: impl FnOnce()) -> io::Result<()> {
+    let flags = libc::SIGCHLD | if sibling { libc::CLONE_PARENT } else { 0 };
+    // SAFETY: without CLONE_VM this is a fork: the child has a copy of everything. The caller is its process's only
+    // thread, so no lock of the allocator or of libc can be held by another that does not exist in the child.
+    let child = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    if child != 0 {
+        return check(child as c_int).map(drop);
+    }
+    let code = if catch_unwind(AssertUnwindSafe(body)).is_ok() { 0 } else { 101 };
+    // SAFETY: ends the process at once; its parent's exit handlers and buffers are not its own to run.
+    unsafe { libc::_exit(code) }
+}
+
+/// What a look for ended children found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reaped {
+    /// This one ended, thus.
+    Child(u32, ExitStatus),
+    /// All children still run.
+    Running,
+    /// There are no children.
+    None,
+}
+
+/// Takes up one child that has ended; waits for one if `wait`.
+pub fn reap(wait: bool) -> Reaped {
+    let mut status = 0;
+    let flags = if wait { 0 } else { libc::WNOHANG };
+    // SAFETY: `status` is a live integer for the kernel to fill.
+    match unsafe { libc::waitpid(-1, &mut status, flags) } {
+        0 => Reaped::Running,
+        child if child > 0 => Reaped::Child(child as u32, ExitStatus::from_raw(status)),
+        _ if errno() == libc::EINTR => Reaped::Running,
+        _ => Reaped::None,
+    }
+}
+
+/// Memory with a descriptor (memfd_create), for processes to leave their results in.
+///
+/// # Errors
+/// EMFILE, ENOMEM.
+pub fn memory_file() -> io::Result<std::fs::File> {
+    // SAFETY: the name is a NUL-terminated literal.
+    let fd = check(unsafe { libc::memfd_create(c"schedlab-results".as_ptr(), libc::MFD_CLOEXEC) })?;
+    // SAFETY: a fresh descriptor, owned by nobody else.
+    Ok(unsafe { std::fs::File::from_raw_fd(fd) })
+}
+
 // ---- signals ----
 
 /// The signal that gets tasks out of their sleep when a run ends.
@@ -308,10 +381,13 @@ pub fn install_nudge() -> io::Result<()> {
     .map(drop)
 }
 
-/// Nudges a thread of this process. One that has just ended is no error.
-pub fn nudge(thread: u32) {
-    // SAFETY: tgkill checks both ids; the signal has a handler.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, NUDGE) };
+/// Nudges a thread of this process, or the only thread of a process. One that has just ended is no error.
+pub fn nudge(thread: u32, scope: Scope) {
+    // SAFETY: getpid takes no argument; tgkill checks both ids; the signal has a handler.
+    unsafe {
+        let process = if scope == Scope::Threads { libc::getpid() } else { thread as c_int };
+        libc::syscall(libc::SYS_tgkill, process, thread, NUDGE)
+    };
 }
 
 /// Asks the kernel to kill this process when the thread that started it ends.
@@ -332,9 +408,10 @@ impl Bell {
     /// # Errors
     /// EMFILE and the like.
     pub fn new() -> io::Result<Bell> {
+        // SAFETY: takes integers only.
+        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: a fresh descriptor, owned by nobody else.
-        check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
-            .map(|fd| Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
     /// Rings it.
     pub fn ring(&self) {

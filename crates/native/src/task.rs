@@ -1,4 +1,4 @@
-//! One task on its thread: asks its program for operations and carries them out with system calls.
+//! One task on its thread or in its process: asks its program for operations and carries them out with system calls.
 //!
 //! Between two operations it looks at the phase of the run; a program never sees the end. Calls that a signal ended
 //! early are taken up again unless the run is over, so that a nudge is no wakeup.
@@ -118,7 +118,7 @@ impl Task<'_> {
     fn live(&mut self, program: &mut dyn Program, spawned: bool) -> Result<()> {
         let gather = Phase::Gather as u32;
         while self.shared.arena.phase() == Phase::Gather {
-            sys::futex_wait(self.shared.arena.phase_word(), gather, None);
+            sys::futex_wait(self.shared.arena.phase_word(), gather, None, self.shared.scope);
         }
         self.start_ns = self.shared.arena.start_ns().load(SeqCst);
         let (mut seen, mut first) = (Phase::Gather, true);
@@ -151,7 +151,7 @@ impl Task<'_> {
             Op::SleepTo { at } => self.sleep_to(self.absolute(at)),
             Op::Wait { word, value, until } => self.wait(word, value, until),
             Op::Wake { word, count } => {
-                let woken = sys::futex_wake(self.shared.arena.word(word), count);
+                let woken = sys::futex_wake(self.shared.arena.word(word), count, self.shared.scope);
                 Step::Next(Outcome::Count(woken))
             }
             Op::Yield => {
@@ -232,7 +232,7 @@ impl Task<'_> {
     fn wait(&self, word: WordId, value: u32, until: Ns) -> Step {
         let until = (until != Ns::MAX).then(|| self.absolute(until));
         loop {
-            match sys::futex_wait(self.shared.arena.word(word), value, until) {
+            match sys::futex_wait(self.shared.arena.word(word), value, until, self.shared.scope) {
                 Waited::Woken => return Step::Next(Outcome::Done),
                 Waited::TimedOut => return Step::Next(Outcome::TimedOut),
                 Waited::Mismatch => return Step::Next(Outcome::WouldNotWait),

@@ -1,17 +1,25 @@
 //! The re-executed agent: this very test is its own agent, as the command line is in earnest.
 
-use schedlab_base::{ErrorKind, Ns};
+use schedlab_base::{ErrorKind, Ns, TaskId};
+use schedlab_native::engine::run_built;
 use schedlab_native::{Job, agent_main, run, run_with};
-use schedlab_workload::{Params, Spec};
+use schedlab_workload::{Builder, Env, Op, Params, Program, Spec};
 use std::os::unix::fs::PermissionsExt;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::time::{Duration, Instant};
 
 const CHECKS: &[(&str, fn())] = &[
+    ("processes_share_words_and_cells_and_nothing_else", processes_share_words_and_cells_and_nothing_else),
+    ("processes_end_when_the_run_does", processes_end_when_the_run_does),
+    ("a_process_that_dies_fails_the_run", a_process_that_dies_fails_the_run),
+    ("a_failing_process_is_named", a_failing_process_is_named),
     ("schbench_has_samples_in_microseconds", schbench_has_samples_in_microseconds),
     ("a_stop_ends_it_with_a_partial_outcome", a_stop_ends_it_with_a_partial_outcome),
     ("an_agents_error_comes_back_as_it_was", an_agents_error_comes_back_as_it_was),
@@ -43,6 +51,106 @@ fn main() -> ExitCode {
         failed += u8::from(!ok);
     }
     ExitCode::from(failed)
+}
+
+/// A program made of a closure.
+struct Steps<F>(F);
+
+impl<F: FnMut(&mut dyn Env) -> Op + Send> Program for Steps<F> {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        (self.0)(env)
+    }
+}
+
+fn steps<F: FnMut(&mut dyn Env) -> Op + Send + 'static>(f: F) -> Box<dyn Program> {
+    Box::new(Steps(f))
+}
+
+/// A workload of processes. This program has one thread here, as an agent has.
+fn processes(duration: Ns) -> Builder {
+    let mut b = Builder::new(1);
+    b.lasts(duration, Ns::ZERO);
+    b.as_processes();
+    b
+}
+
+/// A parent spawns a child and plays ping-pong with it; the child tells its process by a cell.
+fn processes_share_words_and_cells_and_nothing_else() {
+    const ROUNDS: u64 = 1000;
+    let mut b = processes(Ns::secs(30));
+    let (words, who) = ([b.word(), b.word()], [b.slot(), b.slot()]);
+    let rounds = b.series("rounds", "", "higher");
+    let child = TaskId(1);
+    for me in [0, 1] {
+        let (mut round, mut begun) = (0, false);
+        let program = steps(move |env| {
+            if !begun {
+                begun = true;
+                env.slot(who[me]).store(u64::from(std::process::id()), SeqCst);
+                if me == 0 {
+                    env.word(words[0]).store(1, SeqCst);
+                    return Op::Spawn { task: child };
+                }
+            }
+            if round == ROUNDS {
+                let (mine, other) = (env.slot(who[me]).load(SeqCst), env.slot(who[1 - me]).load(SeqCst));
+                assert!(mine != other && other != 0, "two processes: {mine} and {other}");
+                return Op::Exit;
+            }
+            if env.word(words[me]).compare_exchange(1, 0, SeqCst, SeqCst).is_err() {
+                return Op::Wait { word: words[me], value: 0, until: Ns::MAX };
+            }
+            round += 1;
+            env.record(rounds, round);
+            env.word(words[1 - me]).store(1, SeqCst);
+            Op::Wake { word: words[1 - me], count: 1 }
+        });
+        b.task(format!("player-{me}"), program).unwrap();
+    }
+    b.edit(child).spawned_by = Some(TaskId(0));
+    let m = run_built(b.finish().unwrap(), None).unwrap();
+    assert_eq!(m.series["rounds"].count(), 2 * ROUNDS);
+    assert!(m.counters["cpu_time"] > 0 && m.duration < Ns::secs(20), "{:?}", m.counters);
+}
+
+fn processes_end_when_the_run_does() {
+    let mut b = processes(Ns::ms(100));
+    let word = b.word();
+    for i in 0..50 {
+        let (op, series) = match i % 2 {
+            0 => (Op::Wait { word, value: 0, until: Ns::MAX }, None),
+            _ => (Op::Sleep { length: Ns::ms(1) }, Some(b.series("naps", "", "higher"))),
+        };
+        let program = steps(move |env| {
+            series.into_iter().for_each(|s| env.record(s, 1));
+            op
+        });
+        b.task(format!("sleeper-{i}"), program).unwrap();
+    }
+    let begun = Instant::now();
+    let m = run_built(b.finish().unwrap(), None).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(m.series["naps"].count() >= 50, "{}", m.series["naps"].count());
+    let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    assert_eq!(children.trim(), "", "no process is left");
+}
+
+fn a_process_that_dies_fails_the_run() {
+    let mut b = processes(Ns::secs(30));
+    b.task("bystander", steps(|_| Op::Sleep { length: Ns::secs(60) })).unwrap();
+    b.task("victim", steps(|_| std::process::abort())).unwrap();
+    let begun = Instant::now();
+    let e = run_built(b.finish().unwrap(), None).unwrap_err();
+    assert!(e.message().contains("'victim'") && e.message().contains("SIGABRT"), "{e}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+fn a_failing_process_is_named() {
+    let mut b = processes(Ns::secs(30));
+    b.task("bystander", steps(|_| Op::Sleep { length: Ns::secs(60) })).unwrap();
+    b.task("wrong", steps(|_| Op::SetAffinity { mask: 3 })).unwrap();
+    let e = run_built(b.finish().unwrap(), None).unwrap_err();
+    assert!(e.message().contains("task 'wrong'") && e.message().contains("mask 3"), "{e}");
 }
 
 /// 2016 schbench with times in us and a runtime in ms.

@@ -52,6 +52,8 @@ pub struct Built {
     pub duration: Ns,
     /// Values and events before this time are not measured.
     pub warmup: Ns,
+    /// Whether live tasks are processes instead of threads of one. Words and cells are shared either way.
+    pub processes: bool,
 }
 
 /// Collects a workload's parts.
@@ -74,6 +76,7 @@ impl Builder {
             masks: Vec::new(),
             duration: Ns::secs(1),
             warmup: Ns::ZERO,
+            processes: false,
         };
         Builder { built, stream: Stream::new(seed).purpose("workload") }
     }
@@ -139,6 +142,10 @@ impl Builder {
     pub fn lasts(&mut self, duration: Ns, warmup: Ns) {
         self.built.duration = duration;
         self.built.warmup = warmup;
+    }
+    /// Makes live tasks processes instead of threads.
+    pub fn as_processes(&mut self) {
+        self.built.processes = true;
     }
     /// The finished workload.
     ///

@@ -1,0 +1,169 @@
+//! The controller: starts all tasks together, moves the run from phase to phase, and ends it.
+//!
+//! It does nothing while tasks run: it sleeps until the next phase is due, a task rings the bell (all ready, all gone,
+//! or a failure), or the stop descriptor speaks. Tasks end by a flag and a signal that is sent again until they are
+//! gone, because one sent between a task's look at the flag and its sleep would be lost.
+
+use crate::arena::Phase;
+use crate::engine::Shared;
+use crate::parent::signal_name;
+use crate::sys::{self, Reaped, Scope};
+use schedlab_base::{Error, Ns, Result};
+use std::os::fd::BorrowedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// How long tasks get to leave once the run is over, before that is an error.
+const LEAVE_WITHIN: Ns = Ns::secs(10);
+/// First pause between two rounds of nudges; it doubles up to [`NUDGE_PAUSE_MAX`].
+const NUDGE_PAUSE: Ns = Ns::ms(1);
+const NUDGE_PAUSE_MAX: Ns = Ns::ms(16);
+
+/// The longest sleep of the controller of threads.
+const DAY: Ns = Ns::secs(86_400);
+/// How often the controller of processes looks for dead ones.
+const REAP_EVERY: Ns = Ns::ms(500);
+
+/// Why the controller looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Woke {
+    /// The time came.
+    Time,
+    /// What it waited for holds.
+    Done,
+    /// It was told to stop.
+    Stop,
+    /// A task failed.
+    Failed,
+}
+
+/// The controlling thread's view of a run.
+pub struct Controller<'a> {
+    shared: &'a Shared,
+    stop: Option<BorrowedFd<'a>>,
+}
+
+impl<'a> Controller<'a> {
+    /// A controller that ends the run early when `stop` can be read or is hung up.
+    pub fn new(shared: &'a Shared, stop: Option<BorrowedFd<'a>>) -> Controller<'a> {
+        Controller { shared, stop }
+    }
+
+    /// From the first thread to the end of the measured time; tells how long it measured and whether it was stopped.
+    pub fn run(&self, warmup: Ns, duration: Ns) -> (Ns, bool) {
+        let arena = &self.shared.arena;
+        let mut woke = self.gather();
+        if woke != Woke::Done {
+            return (Ns::ZERO, woke == Woke::Stop);
+        }
+        let start = sys::monotonic_ns();
+        let mut from = None;
+        arena.start_ns().store(start, SeqCst);
+        for (phase, until) in [(Phase::WarmUp, warmup), (Phase::Measure, duration)] {
+            if until == Ns::ZERO {
+                continue;
+            }
+            if phase == Phase::Measure {
+                from = Some(sys::monotonic_ns());
+            }
+            arena.advance(phase);
+            sys::futex_wake(arena.phase_word(), u32::MAX, self.shared.scope);
+            woke = self.wait(start.saturating_add(until.0), || arena.live().load(SeqCst) == 0);
+            if woke != Woke::Time {
+                break;
+            }
+        }
+        let measured = from.map_or(0, |from| sys::monotonic_ns() - from);
+        (Ns(measured), woke == Woke::Stop)
+    }
+
+    /// Makes the tasks that are there from the start and waits until each is ready.
+    fn gather(&self) -> Woke {
+        let shared = self.shared;
+        for id in (0..shared.len()).filter(|id| shared.is_waiting_root(*id)) {
+            if let Err(error) = shared.spawn(id, None) {
+                shared.fail(error);
+                return Woke::Failed;
+            }
+            if self.stop_asked() {
+                return Woke::Stop;
+            }
+        }
+        self.wait(u64::MAX, || shared.arena.ready().load(SeqCst) >= shared.roots)
+    }
+
+    fn stop_asked(&self) -> bool {
+        self.stop.is_some() && sys::wait_readable([self.stop], 0)[0]
+    }
+
+    /// Sleeps until `done`, the stop, a failure, or the absolute time `until_ns`.
+    fn wait(&self, until_ns: u64, done: impl Fn() -> bool) -> Woke {
+        loop {
+            self.shared.bell.quiet();
+            let now = sys::monotonic_ns();
+            match () {
+                () if self.shared.arena.phase() == Phase::Stop => return Woke::Failed,
+                () if done() => return Woke::Done,
+                () if now >= until_ns => return Woke::Time,
+                () => {}
+            }
+            let longest = if self.shared.scope == Scope::Threads { DAY } else { REAP_EVERY };
+            let fds = [self.stop, Some(self.shared.bell.fd())];
+            if sys::wait_readable(fds, (until_ns - now).min(longest.0))[0] {
+                return Woke::Stop;
+            }
+            self.reap();
+        }
+    }
+
+    /// Ends every task that is left and waits for it.
+    pub fn end(&self) -> Result<()> {
+        let arena = &self.shared.arena;
+        arena.advance(Phase::Stop);
+        sys::futex_wake(arena.phase_word(), u32::MAX, self.shared.scope);
+        let (from, mut pause) = (sys::monotonic_ns(), NUDGE_PAUSE);
+        while arena.live().load(SeqCst) > 0 {
+            let waited = Ns(sys::monotonic_ns() - from);
+            if waited > LEAVE_WITHIN {
+                let left = arena.live().load(SeqCst);
+                return Err(Error::internal(format!("{left} tasks were still there {waited} after the end")));
+            }
+            self.nudge_all();
+            self.shared.bell.quiet();
+            if arena.live().load(SeqCst) > 0 {
+                sys::wait_readable([Some(self.shared.bell.fd())], pause.0);
+            }
+            self.reap();
+            pause = pause.plus(pause).min(NUDGE_PAUSE_MAX);
+        }
+        self.reap_rest();
+        Ok(())
+    }
+
+    /// Takes up processes that ended; one that ended otherwise than by leaving fails the run.
+    fn reap(&self) {
+        if self.shared.scope == Scope::Threads {
+            return;
+        }
+        while let Reaped::Child(process, status) = sys::reap(false) {
+            if let Some(signal) = status.signal() {
+                self.shared.died(process, &format!("died of signal {signal} ({})", signal_name(signal)));
+            } else if !status.success() {
+                self.shared.died(process, &format!("ended unasked: {status}"));
+            }
+        }
+    }
+
+    /// All have left; waits the moment until the last has ended, so that their CPU time is known.
+    fn reap_rest(&self) {
+        if self.shared.scope == Scope::Processes {
+            while sys::reap(true) != Reaped::None {}
+        }
+    }
+
+    fn nudge_all(&self) {
+        let arena = &self.shared.arena;
+        let threads = (0..self.shared.len()).map(|id| arena.thread(id).load(SeqCst));
+        threads.filter(|t| *t != 0).for_each(|t| sys::nudge(t, self.shared.scope));
+    }
+}

@@ -1,0 +1,107 @@
+//! Where tasks leave what they measured: a lock among threads, a memory file among processes.
+//!
+//! Processes can't reach each other's heaps. Each takes a stretch of the file by moving the arena's cursor, once, when
+//! it leaves, and the controller reads them all when the last is gone. A process that died in between leaves zeroes.
+
+use crate::agent::Fault;
+use crate::arena::Arena;
+use crate::recorder::{Column, Counters, Recorder};
+use crate::sys;
+use schedlab_base::{Error, Result};
+use schedlab_record::Series;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// What all tasks measured together.
+pub struct Totals {
+    /// One series per column.
+    pub series: Vec<Series>,
+    /// Sums over tasks.
+    pub counters: Counters,
+    /// The first error.
+    pub error: Option<Error>,
+}
+
+impl Totals {
+    /// Nothing yet.
+    pub fn new(columns: &[Column]) -> Totals {
+        Totals { series: columns.iter().map(Column::empty).collect(), counters: Counters::ZERO, error: None }
+    }
+    /// Adds one task.
+    pub fn add(&mut self, values: Recorder, counted: Option<Counters>, error: Option<Error>) {
+        values.merge_into(&mut self.series);
+        self.counters = counted.map_or(self.counters, |c| self.counters.plus(c));
+        self.fail(error);
+    }
+    /// Keeps the first error.
+    pub fn fail(&mut self, error: Option<Error>) {
+        self.error = self.error.take().or(error);
+    }
+}
+
+/// One process's results as they lie in the file, behind their length in eight bytes.
+#[derive(Serialize, Deserialize)]
+struct Page {
+    /// Series with values, by column.
+    series: Vec<(usize, Series)>,
+    counters: Counters,
+    fault: Option<Fault>,
+}
+
+/// The memory file.
+pub struct Ledger(File);
+
+impl Ledger {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// When there is no descriptor or memory left.
+    pub fn new() -> Result<Ledger> {
+        let fault = |e| Error::machine(format!("can't make a memory file for results: {e}"));
+        sys::memory_file().map(Ledger).map_err(fault)
+    }
+
+    /// Leaves one process's results.
+    pub fn post(&self, arena: &Arena, mut task: Totals) {
+        let series = task.series.drain(..).enumerate().filter(|(_, s)| s.count() > 0).collect();
+        let fault = task.error.as_ref().map(Fault::from);
+        let page = Page { series, counters: task.counters, fault };
+        let written = serde_json::to_vec(&page).map_err(io::Error::from).and_then(|text| {
+            let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+            bytes.extend(text);
+            let at = arena.results().fetch_add(bytes.len() as u64, SeqCst);
+            self.0.write_all_at(&bytes, at)
+        });
+        if let Err(e) = written {
+            eprintln!("a task's results could not be kept: {e}");
+        }
+    }
+
+    /// Adds all results to `totals`.
+    ///
+    /// # Errors
+    /// When a process died while it wrote.
+    pub fn collect(&self, arena: &Arena, totals: &mut Totals) -> Result<()> {
+        let lost = |e: io::Error| Error::internal(format!("the results of a task are lost: {e}"));
+        let (mut at, end) = (0, arena.results().load(SeqCst));
+        while at < end {
+            let mut length = [0u8; 8];
+            self.0.read_exact_at(&mut length, at).map_err(lost)?;
+            let mut text = vec![0u8; (u64::from_le_bytes(length).min(end - at)) as usize];
+            self.0.read_exact_at(&mut text, at + 8).map_err(lost)?;
+            let page: Page = serde_json::from_slice(&text).map_err(|e| lost(e.into()))?;
+            for (column, series) in &page.series {
+                if let Some(all) = totals.series.get_mut(*column) {
+                    all.merge(series);
+                }
+            }
+            totals.counters = totals.counters.plus(page.counters);
+            totals.fail(page.fault.map(Error::from));
+            at += 8 + text.len() as u64;
+        }
+        Ok(())
+    }
+}
