@@ -46,6 +46,7 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
     put("switches.involuntary".into(), seen.involuntary);
     put("migrations".into(), seen.migrations);
     put("wakeups".into(), seen.wakeups);
+    put("run_delay.total".into(), u64::try_from(seen.run_delay.sum()).unwrap_or(u64::MAX));
     put("cpu_time".into(), seen.cpu_ns);
     put("background.cpu_time".into(), seen.background_ns);
     put("idle_time".into(), seen.idle_ns);

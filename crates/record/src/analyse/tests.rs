@@ -85,6 +85,7 @@ fn each_definition_on_a_short_story() {
         ("slice.end.blocked", 1),
         ("slice.end.exited", 1),
         ("wakeups", 2),
+        ("run_delay.total", 800),
         ("cpu_time", 700 + 700 + 500),
         ("idle_time", 4000 - 1900),
         ("background.cpu_time", 0),

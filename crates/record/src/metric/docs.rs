@@ -15,7 +15,7 @@ count are exact; a percentile is nearest-rank and known to one part in a thousan
 
 \"Better\" is the direction a comparison calls `better`; where it says neither, a change is only `changed`.
 
-Beside `balance.*`, `background.cpu_time` and `idle_time`, metrics speak of the workload's tasks only,
+Unless a definition says otherwise, and beside `balance.*`, `idle.*` and `sim.*`, metrics speak of the workload's tasks only,
 not of the machine's own (kworkers and the like).
 
 | metric | unit | better | backends | definition |

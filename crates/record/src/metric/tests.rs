@@ -1,0 +1,109 @@
+//! Names, the nearest name, values and reasons for missing ones.
+
+use super::*;
+use crate::tests::record;
+
+#[test]
+fn names_resolve_to_unit_direction_and_definition() {
+    let unit = |name: &str| {
+        let m = Metric::find(name).unwrap();
+        (m.unit.clone(), m.better)
+    };
+    assert_eq!(unit("wakeup_delay.p99.9"), ("ns".into(), Better::Lower));
+    assert_eq!(unit("wakeup_delay.count"), (String::new(), Better::Neither));
+    assert_eq!(unit("schbench.latency.p99.5"), ("ns".into(), Better::Lower));
+    assert_eq!(unit("work"), ("ns".into(), Better::Higher));
+    assert_eq!(unit("balance.newidle.time"), ("ns".into(), Better::Lower));
+    let m = Metric::find("placement.idle_core").unwrap();
+    assert!(m.about.ends_with("a core with all threads idle was found"), "{}", m.about);
+}
+
+#[test]
+fn wrong_names_get_the_nearest() {
+    for (name, near) in [
+        ("wakup_delay.p99", "wakeup_delay.p99"),
+        ("placement.idle_cor", "placement.idle_core"),
+        ("switches.volontary", "switches.voluntary"),
+        ("slice.end.idle", "slice.end."),
+    ] {
+        let text = Metric::find(name).unwrap_err().to_string();
+        assert!(text.contains(&format!("did you mean '{near}")), "{text}");
+    }
+    let text = Metric::find("utterly unlike anything there is at all").unwrap_err().to_string();
+    assert!(text.contains("<program>.<series>.<stat>"), "{text}");
+    for name in ["", ".", "p99", "placement.x.p99", "a..p99", ".a.p99"] {
+        assert!(Metric::find(name).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_statistic_that_is_none_is_named() {
+    for name in ["schbench.latency.p101", "wakeup_delay.p100", "wakeup_delay.p0", "x.y.median"] {
+        let e = Metric::find(name).unwrap_err();
+        assert!(e.message().contains("is not a statistic"), "{e}");
+    }
+}
+
+#[test]
+fn programs_series_are_looked_up_among_those_declared() {
+    let declared = [("pipe.rate", "1/s", Better::Higher)];
+    let m = Metric::find_with("pipe.rate.mean", declared).unwrap();
+    assert_eq!((m.unit.as_str(), m.better), ("1/s", Better::Higher));
+    let e = Metric::find_with("pipe.rat.mean", declared).unwrap_err();
+    assert!(e.to_string().contains("did you mean 'pipe.rate'"), "{e}");
+    assert!(Metric::find_with("wakeup_delay.p50", declared).is_ok());
+}
+
+#[test]
+fn what_was_not_measured_says_why() {
+    let mut r = record(1);
+    r.counters.insert("migrations".into(), 0);
+    assert_eq!(evaluate(&r, "migrations"), Value::Number(0.0));
+    assert_eq!(evaluate(&r, "schbench.latency.count"), Value::Number(5000.0));
+    assert_eq!(evaluate(&r, "schbench.latency.min"), Value::Number(0.0));
+    let why = |v: Value| match v {
+        Value::Missing(reason) => reason,
+        Value::Number(n) => panic!("{n} was measured"),
+    };
+    assert_eq!(why(evaluate(&r, "wakeups")), "not measured in this run");
+    assert!(why(evaluate(&r, "schbench.latency.p99.9")).contains("10 are needed"));
+    assert!(why(evaluate(&r, "other.latency.p50")).contains("unknown series"));
+    r.backend = "host".into();
+    assert_eq!(why(evaluate(&r, "placement.idle_core")), "the host backend does not measure it");
+}
+
+#[test]
+fn every_name_of_the_table_finds_its_own_row() {
+    let mut all = Vec::new();
+    for row in METRICS.iter().filter(|r| r.name != PROGRAM_SERIES) {
+        for name in row.names() {
+            let found = Metric::find(&name).unwrap();
+            assert_eq!(found.row.name, row.name, "{name}");
+            all.push(name);
+        }
+    }
+    let total = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), total, "no name stands in two rows");
+}
+
+#[test]
+fn what_the_analyser_counts_is_in_the_table() {
+    use schedlab_base::{CpuId, Ns, TaskId};
+    use schedlab_trace::{BalanceTrigger, Event, EventKind, Sink};
+    let mut an = crate::Analyser::new(1, Vec::new(), Vec::new(), Ns::ZERO);
+    let kind =
+        EventKind::Balance { level: 0, trigger: BalanceTrigger::Idle, moved: 0, visited: 1, took_ns: 1 };
+    an.event(&Event { at: Ns(1), cpu: CpuId(0), kind });
+    an.sample(Ns(1), TaskId(0), 0, 1);
+    let seen = an.finish(Ns(10));
+    for name in seen.counters.keys() {
+        assert!(Metric::find(name).is_ok(), "{name}");
+    }
+    assert!(seen.counters.len() > 40);
+    for name in seen.series.keys() {
+        let m = Metric::find(&format!("{name}.p50")).unwrap();
+        assert_eq!((m.unit.as_str(), m.better), (seen.series[name].unit(), seen.series[name].better()));
+    }
+}
