@@ -30,6 +30,8 @@ mod error_tests;
 #[cfg(test)]
 mod json_tests;
 #[cfg(test)]
+mod sync_tests;
+#[cfg(test)]
 mod tests;
 
 pub use keys::{Fate, KEYS, Key, Level};
