@@ -193,29 +193,31 @@ impl Analyser {
     ) {
         let counts = self.counts(at);
         let task = self.task(id);
-        let before = *task;
+        let (phase, last_cpu) = (task.phase, task.last_cpu);
+        let by_wakeup = std::mem::take(&mut task.by_wakeup);
         task.phase = Phase::Running;
         task.stay_from = at;
         task.last_cpu = Some(cpu);
-        task.by_wakeup = false;
-        if !counts || before.background {
+        if !counts || task.background {
             return;
         }
-        if before.last_cpu.is_some_and(|last| last != cpu) {
+        if last_cpu.is_some_and(|last| last != cpu) {
             self.seen.migrations += 1;
         }
-        if !matches!(before.phase, Phase::Waking | Phase::Queued) {
+        if !matches!(phase, Phase::Waking | Phase::Queued) {
             return;
         }
-        let length_ns = at.since(before.since).0;
+        // Borrowed by field, so that the story is copied only when it is kept.
+        let task = &self.tasks[id.index()];
+        let length_ns = at.since(task.since).0;
         self.seen.run_delay.record(length_ns);
-        if before.by_wakeup {
+        if by_wakeup {
             self.seen.wakeup_delay.record(length_ns);
-            self.worst.offer(length_ns, before.since, id, || LongWait {
+            self.worst.offer(length_ns, task.since, id, || LongWait {
                 length_ns,
-                woken_at: before.since,
+                woken_at: task.since,
                 task: id,
-                pending: before.pending,
+                pending: task.pending,
                 ran_on: cpu,
                 ended_by: prev,
                 ended_why: why,

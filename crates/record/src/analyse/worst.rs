@@ -61,10 +61,11 @@ impl Worst {
     pub fn offer(&mut self, length_ns: u64, woken_at: Ns, task: TaskId, wait: impl FnOnce() -> LongWait) {
         if self.heap.len() < self.limit {
             self.heap.push(Reverse(wait()));
-        } else if let Some(mut shortest) = self.heap.peek_mut()
-            && (length_ns, Reverse(woken_at), Reverse(task)) > shortest.0.rank()
+        } else if let Some(Reverse(shortest)) = self.heap.peek()
+            && (length_ns, Reverse(woken_at), Reverse(task)) > shortest.rank()
+            && let Some(mut top) = self.heap.peek_mut()
         {
-            *shortest = Reverse(wait());
+            *top = Reverse(wait());
         }
     }
     /// Longest first.
