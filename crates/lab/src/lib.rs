@@ -1,3 +1,17 @@
 //! Experiments: reading them, planning their runs, running them, and saying what the runs show.
+//!
+//! `experiment.toml -> plan -> executor -> records -> comparison`; nothing downstream reaches back, and nothing here
+//! prints. The knee search is the one other thing that is done with an executor.
 
+pub mod compare;
+pub mod exec;
+pub mod experiment;
+pub mod knee;
+pub mod metrics;
+pub mod plan;
 pub mod stats;
+
+pub use compare::{Comparison, Question, compare, compare_paths};
+pub use exec::{Done, Executor, Finished, Host, Progress, Session, Silent, Sim};
+pub use experiment::{Experiment, Published};
+pub use plan::{Backend, Cell, Options, Plan, plan};

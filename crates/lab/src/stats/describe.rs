@@ -108,7 +108,9 @@ mod tests {
     #[test]
     fn correlation_of_a_line_is_one() {
         let line = |b: &[f64]| correlation(&[1.0, 2.0, 3.0], b).unwrap();
-        assert!((line(&[10.0, 20.0, 30.0]) - 1.0).abs() < 1e-12 && (line(&[3.0, 2.0, 1.0]) + 1.0).abs() < 1e-12);
+        assert!(
+            (line(&[10.0, 20.0, 30.0]) - 1.0).abs() < 1e-12 && (line(&[3.0, 2.0, 1.0]) + 1.0).abs() < 1e-12
+        );
         assert_eq!(correlation(&[1.0, 1.0, 1.0], &[3.0, 2.0, 1.0]), None);
         // Anscombe (1973), first data set: r = 0.816.
         let x = [10.0, 8.0, 13.0, 9.0, 11.0, 14.0, 6.0, 4.0, 12.0, 7.0, 5.0];

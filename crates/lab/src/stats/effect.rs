@@ -110,7 +110,8 @@ pub fn change(base: &[RunValue], variant: &[RunValue]) -> Change {
         (b.iter().map(|v| scale.to(*v)).collect(), v.iter().map(|v| scale.to(*v)).collect());
     let mut c = if paired { of_pairs(&x, &y) } else { of_groups(&x, &y) };
     let m = mean(&b);
-    c.mean_change_pct = if m != 0.0 { Some(100.0 * (mean(&v) - m) / m.abs()) } else { Scale::Plain.pct(mean(&v)) };
+    c.mean_change_pct =
+        if m != 0.0 { Some(100.0 * (mean(&v) - m) / m.abs()) } else { Scale::Plain.pct(mean(&v)) };
     let in_pct = |s: Shift| -> Option<Shift> {
         let interval = [scale.pct(s.interval[0])?, scale.pct(s.interval[1])?];
         Some(Shift { estimate: scale.pct(s.estimate)?, interval })

@@ -96,7 +96,8 @@ fn one_sample(values: &[f64], g: usize) -> Option<TEstimate> {
 fn two_sample(base: &[f64], variant: &[f64], gb: usize, gv: usize) -> Option<TEstimate> {
     let ((mb, eb, hb), (mv, ev, hv)) = (trimmed(base, gb)?, trimmed(variant, gv)?);
     let all = eb + ev;
-    let df = if all > 0.0 { all * all / (eb * eb / (hb - 1.0) + ev * ev / (hv - 1.0)) } else { hb + hv - 2.0 };
+    let df =
+        if all > 0.0 { all * all / (eb * eb / (hb - 1.0) + ev * ev / (hv - 1.0)) } else { hb + hv - 2.0 };
     Some(TEstimate { estimate: mv - mb, error: root(all), df })
 }
 

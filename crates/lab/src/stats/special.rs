@@ -123,7 +123,9 @@ mod tests {
     #[test]
     fn t_matches_the_printed_tables() {
         // Student's t, upper 2.5 % points: Fisher & Yates, Statistical Tables, table III.
-        for (df, want) in [(1.0, 12.706), (2.0, 4.303), (4.0, 2.776), (9.0, 2.262), (30.0, 2.042), (120.0, 1.980)] {
+        for (df, want) in
+            [(1.0, 12.706), (2.0, 4.303), (4.0, 2.776), (9.0, 2.262), (30.0, 2.042), (120.0, 1.980)]
+        {
             near(t_quantile(0.975, df), want, 5e-4);
         }
         // Closed forms: df = 1 is Cauchy, df = 2 is 1/2 + t / (2 sqrt(2 + t^2)).

@@ -1,0 +1,80 @@
+//! Groups of cells: which runs belong together, and what a variant is called beside others.
+
+use schedlab_record::Record;
+
+/// The runs of a cell, by ascending seed.
+pub struct CellRuns<'a> {
+    /// The variant's name; with the kernel's behind it where the name alone would not tell cells apart.
+    pub label: String,
+    /// The runs, at least one.
+    pub runs: Vec<&'a Record>,
+}
+
+impl CellRuns<'_> {
+    /// Whether this is the variant a baseline's name means: its label, or its plain name.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.label == name || self.runs[0].variant.name == name || self.runs[0].kernel == name
+    }
+}
+
+/// What all variants of a load have in common.
+fn group_key(r: &Record) -> (&str, &str, &str, &str, String) {
+    (&r.backend, &r.machine.name, &r.workload, &r.load, r.spec.to_string())
+}
+
+fn same_cell(a: &Record, b: &Record) -> bool {
+    a.kernel == b.kernel && a.variant == b.variant && a.machine == b.machine && a.resolved == b.resolved
+}
+
+/// The order stored runs are shown in; plain kernels before changed ones.
+pub fn natural_order(r: &Record) -> impl Ord + '_ {
+    (
+        &r.workload,
+        &r.load,
+        &r.machine.name,
+        &r.backend,
+        !r.variant.is_plain(),
+        &r.kernel,
+        &r.variant.name,
+        r.seed,
+    )
+}
+
+/// The cells, group by group, both in the order of their first run.
+pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
+    let mut groups: Vec<(_, Vec<CellRuns<'_>>)> = Vec::new();
+    for r in records {
+        let key = group_key(r);
+        let at = groups.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
+            groups.push((key, Vec::new()));
+            groups.len() - 1
+        });
+        let cells = &mut groups[at].1;
+        match cells.iter_mut().find(|c| same_cell(c.runs[0], r)) {
+            // The same run twice (a store and a folder in it were named) counts once.
+            Some(c) if c.runs.iter().any(|o| o.seed == r.seed) => {}
+            Some(c) => c.runs.push(r),
+            None => cells.push(CellRuns { label: r.variant.name.clone(), runs: vec![r] }),
+        }
+    }
+    let mut groups: Vec<Vec<CellRuns<'_>>> = groups.into_iter().map(|(_, cells)| cells).collect();
+    for cells in &mut groups {
+        cells.iter_mut().for_each(|c| c.runs.sort_by_key(|r| r.seed));
+        tell_apart(cells);
+    }
+    groups
+}
+
+/// Gives cells of the same variant name their kernel's name, and a number where that is the same too.
+fn tell_apart(cells: &mut [CellRuns<'_>]) {
+    let twice =
+        |cells: &[CellRuns<'_>], i: usize| cells.iter().filter(|c| c.label == cells[i].label).count() > 1;
+    let clashes: Vec<usize> = (0..cells.len()).filter(|i| twice(cells, *i)).collect();
+    for i in clashes {
+        cells[i].label = format!("{} {}", cells[i].label, cells[i].runs[0].kernel);
+    }
+    let clashes: Vec<usize> = (0..cells.len()).filter(|i| twice(cells, *i)).collect();
+    for (n, i) in clashes.into_iter().enumerate() {
+        cells[i].label = format!("{} #{}", cells[i].label, n + 1);
+    }
+}

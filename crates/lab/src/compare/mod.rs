@@ -1,0 +1,416 @@
+//! Records in, comparison out: cells with their means, and every variant against the baseline, metric by metric.
+//!
+//! The types here are the JSON of `schedlab/comparison/1` (docs/formats.md); reports know nothing else. Runs are
+//! grouped into cells by backend, machine, workload, load, variant and kernel; within a group (all but the last two)
+//! each variant is compared with the baseline. All rows of a comparison are one family for Holm's correction.
+
+mod group;
+
+use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Published};
+use crate::metrics;
+use crate::stats::{self, Change, Direction, RunValue, Verdict};
+use group::{CellRuns, group};
+use schedlab_base::{Error, Result, Warning};
+use schedlab_record::{Better, MODEL, Record, Value, store};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The schema of comparisons.
+pub const COMPARISON_SCHEMA: &str = "schedlab/comparison/1";
+
+/// A comparison, as its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// [`COMPARISON_SCHEMA`].
+    pub schema: String,
+    /// The experiment's name; "" for stored runs put side by side.
+    pub experiment: String,
+    /// The simulator's model.
+    pub model: u32,
+    /// Metrics in the order of the tables.
+    pub metrics: Vec<String>,
+    /// Smallest change that counts, percent.
+    pub min_effect_pct: f64,
+    /// The cells, loads first, variants within.
+    pub cells: Vec<Cell>,
+    /// The rows.
+    pub comparisons: Vec<Row>,
+    /// Published figures to set beside ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
+    /// What the reader must know.
+    pub warnings: Vec<Counted>,
+}
+
+/// A warning with the number of runs that gave it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// The warning.
+    #[serde(flatten)]
+    pub warning: Warning,
+    /// How many runs gave it; 0: it is about the comparison as a whole.
+    pub runs: u64,
+}
+
+/// The runs of one workload, load and variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// "sim", "host" or "vm".
+    pub backend: String,
+    /// The machine's name.
+    pub machine: String,
+    /// The kernel's name.
+    pub kernel: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// Parameters of the workload; times in ns.
+    pub params: serde_json::Value,
+    /// The variant's name.
+    pub variant: String,
+    /// Number of runs.
+    pub runs: usize,
+    /// Their seeds, ascending; `values` of metrics are in this order, less the runs a metric is missing in.
+    pub seeds: Vec<u64>,
+    /// Metrics by name.
+    pub metrics: BTreeMap<String, Stat>,
+}
+
+impl Cell {
+    /// Whether two cells differ in nothing but variant and kernel.
+    pub fn same_group(&self, o: &Cell) -> bool {
+        (&self.backend, &self.machine, &self.workload, &self.load, &self.params)
+            == (&o.backend, &o.machine, &o.workload, &o.load, &o.params)
+    }
+}
+
+/// A metric over the runs of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Stat {
+    /// It was measured, in some runs at least.
+    Measured(Measured),
+    /// It was not.
+    Missing {
+        /// Why.
+        missing: String,
+    },
+}
+
+/// A measured metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Unit; "" for counts.
+    pub unit: String,
+    /// "lower", "higher" or "neither".
+    pub better: Better,
+    /// Mean over the runs.
+    pub mean: f64,
+    /// Sample standard deviation in percent of the mean; `null` for a single run.
+    pub std_pct: Option<f64>,
+    /// The runs' values.
+    pub values: Vec<f64>,
+    /// Runs it is missing in.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing_runs: usize,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+impl Stat {
+    /// The measured value, when there is one.
+    pub fn measured(&self) -> Option<&Measured> {
+        match self {
+            Stat::Measured(m) => Some(m),
+            Stat::Missing { .. } => None,
+        }
+    }
+}
+
+/// One variant against the baseline in one metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// "sim", "host" or "vm".
+    pub backend: String,
+    /// The machine's name.
+    pub machine: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// The metric.
+    pub metric: String,
+    /// The baseline's name.
+    pub baseline: String,
+    /// The variant's name.
+    pub variant: String,
+    /// Typical change in percent (trimmed mean of log ratios); `null` when the baseline is 0.
+    pub change_pct: Option<f64>,
+    /// Its 95 % interval; `null` for single runs.
+    pub ci95_pct: Option<[f64; 2]>,
+    /// p-value, corrected for all rows of the comparison.
+    pub p: f64,
+    /// What can be said.
+    pub verdict: Verdict,
+    /// Ratio of the means printed in the cells, minus 1, in percent.
+    pub mean_change_pct: Option<f64>,
+    /// Hodges-Lehmann estimate with its interval from ranks alone, in percent: low, estimate, high.
+    pub rank_pct: Option<[f64; 3]>,
+    /// Number of pairs of equal seed; 0: not paired.
+    pub pairs: usize,
+    /// Correlation of the pairs.
+    pub correlation: Option<f64>,
+    /// Smallest change in percent that this data shows in four of five repeats.
+    pub detectable_pct: Option<f64>,
+    /// For `unclear`: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// What is asked of the records.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Name of the experiment, "" for none.
+    pub experiment: String,
+    /// Metrics in the order of the tables; empty: the workloads' own first ones.
+    pub metrics: Vec<String>,
+    /// The baseline's name; `None`: the first variant of each group.
+    pub baseline: Option<String>,
+    /// Smallest change that counts, percent.
+    pub min_effect_pct: f64,
+    /// Published figures.
+    pub published: Vec<Published>,
+}
+
+impl Default for Question {
+    fn default() -> Question {
+        Question {
+            experiment: String::new(),
+            metrics: Vec::new(),
+            baseline: None,
+            min_effect_pct: DEFAULT_MIN_EFFECT_PCT,
+            published: Vec::new(),
+        }
+    }
+}
+
+impl Question {
+    /// What an experiment asks.
+    pub fn of(experiment: &Experiment) -> Question {
+        Question {
+            experiment: experiment.name.clone(),
+            metrics: experiment.metrics.clone(),
+            baseline: Some(experiment.baseline.clone()),
+            min_effect_pct: experiment.min_effect_pct,
+            published: experiment.published.clone(),
+        }
+    }
+}
+
+/// Compares stored runs: run folders, stores, or folders above.
+///
+/// # Errors
+/// A path without runs, an unreadable record, an unknown metric or baseline.
+pub fn compare_paths(paths: &[PathBuf], question: &Question) -> Result<Comparison> {
+    let mut records = Vec::new();
+    for path in paths {
+        for run in store::list(path)? {
+            records.push(run.record()?);
+        }
+    }
+    // Folders are named by hashes: put what belongs together in an order that people expect.
+    records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
+    compare(&records, question, &[])
+}
+
+/// Compares records; `warnings` are about the whole.
+///
+/// # Errors
+/// No records, an unknown metric, or a baseline that is among none of them.
+pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) -> Result<Comparison> {
+    if records.is_empty() {
+        return Err(Error::input("there are no runs to compare"));
+    }
+    let metrics = if question.metrics.is_empty() { headline(records) } else { question.metrics.clone() };
+    let groups = group(records);
+    check_baseline(&groups, question.baseline.as_deref())?;
+    check_metrics(records, &metrics)?;
+    let mut warnings: Vec<Counted> =
+        warnings.iter().map(|w| Counted { warning: w.clone(), runs: 0 }).collect();
+    merge(&mut warnings, records);
+    let mut cells = Vec::new();
+    let mut open: Vec<(Row, Change, Direction)> = Vec::new();
+    for runs in &groups {
+        let first = cells.len();
+        cells.extend(runs.iter().map(|c| summary(c, &metrics)));
+        let base = match &question.baseline {
+            None => Some(0),
+            Some(name) => runs.iter().position(|c| c.is_named(name)),
+        };
+        if let Some(base) = base {
+            open.extend(rows(runs, base, &cells[first..], &metrics));
+        } else if let Some(c) = cells.get(first) {
+            let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
+            warnings.push(Counted { warning: Warning::new("compare.no_baseline", text), runs: 0 });
+        }
+    }
+    let comparisons = judge(open, question.min_effect_pct);
+    Ok(Comparison {
+        schema: COMPARISON_SCHEMA.to_owned(),
+        experiment: question.experiment.clone(),
+        model: records.iter().map(|r| r.model).max().unwrap_or(MODEL),
+        metrics,
+        min_effect_pct: question.min_effect_pct,
+        cells,
+        comparisons,
+        published: question.published.clone(),
+        warnings,
+    })
+}
+
+/// The metrics that the workloads of the records show first.
+fn headline(records: &[Record]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for r in records {
+        let own = schedlab_workload::spec::find(&r.workload).map_or(crate::metrics::HEADLINE, |b| b.headline);
+        let fresh: Vec<String> = own.iter().map(|m| (*m).to_owned()).filter(|m| !all.contains(m)).collect();
+        all.extend(fresh);
+    }
+    all
+}
+
+fn check_baseline(groups: &[Vec<CellRuns<'_>>], baseline: Option<&str>) -> Result<()> {
+    let Some(name) = baseline else { return Ok(()) };
+    let mut names: Vec<&str> = groups.iter().flatten().map(|c| c.label.as_str()).collect();
+    if groups.iter().flatten().any(|c| c.is_named(name)) {
+        return Ok(());
+    }
+    names.dedup();
+    Err(Error::unknown("variant", name, names).context("baseline"))
+}
+
+fn check_metrics(records: &[Record], metrics: &[String]) -> Result<()> {
+    let mut series: Vec<metrics::Declared> = Vec::new();
+    for (name, s) in records.iter().flat_map(|r| &r.series) {
+        if !series.iter().any(|(known, ..)| known == name) {
+            series.push((name.clone(), s.unit().to_owned(), s.better()));
+        }
+    }
+    metrics.iter().try_for_each(|m| metrics::check(m, &series))
+}
+
+/// Adds the records' warnings, equal ones once with their number, in the order they came.
+fn merge(all: &mut Vec<Counted>, records: &[Record]) {
+    for w in records.iter().flat_map(|r| &r.warnings) {
+        match all.iter_mut().find(|c| c.warning == *w && c.runs > 0) {
+            Some(c) => c.runs += 1,
+            None => all.push(Counted { warning: w.clone(), runs: 1 }),
+        }
+    }
+}
+
+fn summary(c: &CellRuns<'_>, metrics: &[String]) -> Cell {
+    let r = c.runs[0];
+    let params = r.spec.get("params").cloned().unwrap_or_else(|| serde_json::json!({}));
+    Cell {
+        backend: r.backend.clone(),
+        machine: r.machine.name.clone(),
+        kernel: r.kernel.clone(),
+        workload: r.workload.clone(),
+        load: r.load.clone(),
+        params,
+        variant: c.label.clone(),
+        runs: c.runs.len(),
+        seeds: c.runs.iter().map(|r| r.seed).collect(),
+        metrics: metrics.iter().map(|m| (m.clone(), stat(&c.runs, m))).collect(),
+    }
+}
+
+fn stat(runs: &[&Record], metric: &str) -> Stat {
+    let all: Vec<metrics::Evaluated> = runs.iter().map(|r| metrics::evaluate(r, metric)).collect();
+    let values: Vec<f64> = all.iter().filter_map(|e| e.value.number()).collect();
+    let measured = all.iter().find(|e| e.value.number().is_some());
+    match (stats::Summary::of(&values), measured) {
+        (Some(s), Some(e)) => Stat::Measured(Measured {
+            unit: e.unit.clone(),
+            better: e.better,
+            mean: s.mean,
+            std_pct: s.std_pct(),
+            missing_runs: all.len() - values.len(),
+            values,
+        }),
+        _ => {
+            let why = all.into_iter().find_map(|e| match e.value {
+                Value::Missing(why) => Some(why),
+                Value::Number(_) => None,
+            });
+            Stat::Missing { missing: why.unwrap_or_else(|| "not measured".to_owned()) }
+        }
+    }
+}
+
+/// The rows of a group, not yet judged: that needs all p-values.
+fn rows(
+    runs: &[CellRuns<'_>],
+    base: usize,
+    cells: &[Cell],
+    metrics: &[String],
+) -> Vec<(Row, Change, Direction)> {
+    let mut all = Vec::new();
+    for (i, cell) in cells.iter().enumerate().filter(|(i, _)| *i != base) {
+        for metric in metrics {
+            let Some(m) = cells[base].metrics[metric].measured() else { continue };
+            if cell.metrics[metric].measured().is_none() {
+                continue;
+            }
+            let change = stats::change(&values(&runs[base].runs, metric), &values(&runs[i].runs, metric));
+            let direction = match m.better {
+                Better::Lower => Direction::Lower,
+                Better::Higher => Direction::Higher,
+                Better::Neither => Direction::Neither,
+            };
+            let row = Row {
+                backend: cell.backend.clone(),
+                machine: cell.machine.clone(),
+                workload: cell.workload.clone(),
+                load: cell.load.clone(),
+                metric: metric.clone(),
+                baseline: cells[base].variant.clone(),
+                variant: cell.variant.clone(),
+                change_pct: change.change_pct,
+                ci95_pct: change.ci95_pct,
+                p: change.p,
+                verdict: Verdict::Unclear,
+                mean_change_pct: change.mean_change_pct,
+                rank_pct: change.rank_pct.map(|s| [s.interval[0], s.estimate, s.interval[1]]),
+                pairs: change.pairs,
+                correlation: change.correlation,
+                detectable_pct: change.detectable_pct,
+                why: None,
+            };
+            all.push((row, change, direction));
+        }
+    }
+    all
+}
+
+fn values(runs: &[&Record], metric: &str) -> Vec<RunValue> {
+    let of = |r: &&Record| {
+        metrics::evaluate(r, metric).value.number().map(|value| RunValue { seed: r.seed, value })
+    };
+    runs.iter().filter_map(of).collect()
+}
+
+fn judge(open: Vec<(Row, Change, Direction)>, min_effect_pct: f64) -> Vec<Row> {
+    let corrected = stats::holm(&open.iter().map(|(_, c, _)| c.p).collect::<Vec<_>>());
+    let one = |((mut row, change, direction), p): ((Row, Change, Direction), f64)| {
+        row.p = p;
+        (row.verdict, row.why) = stats::verdict(&change, p, direction, min_effect_pct);
+        row
+    };
+    open.into_iter().zip(corrected).map(one).collect()
+}

@@ -1,0 +1,153 @@
+//! Executors: from a cell and a seed to a record; and the loop that works off a plan.
+//!
+//! A run that is in the store already is not made again (cell and seed say all that a simulated run depends on). Runs
+//! are stored as they end, so that an interruption loses only those under way. Records come back in the plan's order,
+//! whatever the number of threads.
+
+mod host;
+mod sim;
+
+pub use host::Host;
+pub use sim::Sim;
+
+use crate::plan::{Cell, Plan, Run};
+use rayon::prelude::*;
+use schedlab_base::{Error, Result, Warning};
+use schedlab_record::{Record, Store};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Makes runs.
+pub trait Executor: Sync {
+    /// One run; `None` when `stop` ended it before its time.
+    ///
+    /// # Errors
+    /// What the backend finds wrong with the workload or with this machine.
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>>;
+    /// Whether runs may be made side by side. On a live machine they would disturb each other.
+    fn parallel(&self) -> bool;
+}
+
+/// How a run ended.
+pub enum Done<'a> {
+    /// It was made.
+    Made(&'a Record),
+    /// It was found in the store.
+    Found(&'a Record),
+    /// It failed.
+    Failed(&'a Error),
+}
+
+/// Told of runs as they end, from any thread. Libraries print nothing.
+pub trait Progress: Sync {
+    /// So many runs are to be made.
+    fn start(&self, runs: usize);
+    /// A run ended.
+    fn done(&self, cell: &Cell, seed: u64, how: Done<'_>);
+}
+
+/// No progress shown.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn start(&self, _: usize) {}
+    fn done(&self, _: &Cell, _: u64, _: Done<'_>) {}
+}
+
+/// How a plan is worked off.
+pub struct Session<'a> {
+    /// Makes the runs.
+    pub executor: &'a dyn Executor,
+    /// Where runs are kept; `None`: nowhere.
+    pub store: Option<&'a Store>,
+    /// Files kept beside every record: name and content.
+    pub attach: &'a [(&'a str, &'a [u8])],
+    /// Runs made side by side, where the executor allows it.
+    pub jobs: usize,
+    /// Told of progress.
+    pub progress: &'a dyn Progress,
+    /// Ends the work when it becomes true.
+    pub stop: &'a AtomicBool,
+}
+
+/// What came of a plan.
+#[derive(Debug)]
+pub struct Finished {
+    /// Records in the plan's order; fewer than planned after an interruption.
+    pub records: Vec<Record>,
+    /// How many of them were found in the store.
+    pub found: usize,
+    /// Whether runs are missing because of `stop`.
+    pub interrupted: bool,
+    /// What the reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Session<'_> {
+    /// Works off a plan.
+    ///
+    /// # Errors
+    /// The first error in the plan's order; what was stored before stays.
+    pub fn work(&self, plan: &Plan) -> Result<Finished> {
+        self.progress.start(plan.runs.len());
+        let hashes: Vec<String> = plan.cells.iter().map(Cell::hash).collect::<Result<_>>()?;
+        let failed = AtomicBool::new(false);
+        let one = |run: &Run| self.one(&plan.cells[run.cell], &hashes[run.cell], run.seed, &failed);
+        let results: Vec<Result<Option<(Record, bool)>>> = if self.executor.parallel() && self.jobs != 1 {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(self.jobs)
+                .build()
+                .map_err(|e| Error::machine(format!("can't start {} threads: {e}", self.jobs)))?;
+            pool.install(|| plan.runs.par_iter().map(one).collect())
+        } else {
+            plan.runs.iter().map(one).collect()
+        };
+        self.finish(plan, results)
+    }
+
+    fn one(&self, cell: &Cell, hash: &str, seed: u64, failed: &AtomicBool) -> Result<Option<(Record, bool)>> {
+        if self.stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let outcome = self.found_or_made(cell, hash, seed);
+        match &outcome {
+            Ok(Some((record, true))) => self.progress.done(cell, seed, Done::Found(record)),
+            Ok(Some((record, false))) => self.progress.done(cell, seed, Done::Made(record)),
+            Ok(None) => {}
+            Err(e) => {
+                failed.store(true, Ordering::Relaxed);
+                self.progress.done(cell, seed, Done::Failed(e));
+            }
+        }
+        outcome
+    }
+
+    fn found_or_made(&self, cell: &Cell, hash: &str, seed: u64) -> Result<Option<(Record, bool)>> {
+        if let Some(run) = self.store.and_then(|s| s.get(hash, seed)) {
+            return Ok(Some((run.record()?, true)));
+        }
+        let made = self.executor.run(cell, seed, self.stop);
+        let made = made.map_err(|e| e.context(format!("{}, seed {seed}", cell.title())))?;
+        if let (Some(record), Some(store)) = (&made, self.store) {
+            store.put(hash, seed, record, self.attach)?;
+        }
+        Ok(made.map(|record| (record, false)))
+    }
+
+    fn finish(&self, plan: &Plan, results: Vec<Result<Option<(Record, bool)>>>) -> Result<Finished> {
+        let runs: Vec<(Record, bool)> =
+            results.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+        let found = runs.iter().filter(|(_, found)| *found).count();
+        let mut warnings = plan.warnings.clone();
+        if found > 0 {
+            let text = format!("{found} of {} runs were made before and taken from the store", runs.len());
+            warnings.push(Warning::new("run.reused", text));
+        }
+        let interrupted = runs.len() < plan.runs.len();
+        if interrupted {
+            let text = format!("interrupted: {} of {} runs were finished", runs.len(), plan.runs.len());
+            warnings.push(Warning::new("run.interrupted", text));
+        }
+        let records = runs.into_iter().map(|(r, _)| r).collect();
+        Ok(Finished { records, found, interrupted, warnings })
+    }
+}

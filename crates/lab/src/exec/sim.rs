@@ -1,0 +1,83 @@
+//! Runs in the simulator: builds the workload, lets the analyser watch, and puts both their findings into a record.
+
+use super::Executor;
+use crate::plan::Cell;
+use schedlab_base::{Error, Result};
+use schedlab_machine::Machine;
+use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
+use schedlab_sim::{Setup, simulate};
+use schedlab_workload::Built;
+use std::sync::atomic::AtomicBool;
+
+/// The simulating executor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sim {
+    /// Whether the expensive invariants are walked.
+    pub check: bool,
+}
+
+impl Executor for Sim {
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
+        let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
+        let workload = cell.spec.build(seed)?;
+        let warmup = workload.warmup;
+        let mut analyser = analyser(&cell.machine, &workload)?;
+        let setup = Setup {
+            machine: &cell.machine,
+            kernel,
+            workload,
+            seed,
+            background: !cell.machine.background.is_empty(),
+            check: self.check,
+            stop: Some(stop),
+        };
+        let report = simulate(setup, &mut analyser)?;
+        if report.stopped {
+            return Ok(None);
+        }
+        let seen = analyser.finish(report.end);
+        let mut counters = seen.counters;
+        counters.extend(report.counters);
+        counters.insert("sim.events".into(), report.events);
+        counters.insert("sim.wakeups".into(), report.wakeups);
+        Ok(Some(Record {
+            schema: RECORD_SCHEMA.to_owned(),
+            model: MODEL,
+            backend: cell.backend.name().to_owned(),
+            machine: (*cell.machine).clone(),
+            kernel: cell.kernel.clone(),
+            resolved: Some(kernel),
+            variant: cell.variant.clone(),
+            workload: cell.spec.name().to_owned(),
+            spec: cell.spec_json()?,
+            load: cell.load.clone(),
+            seed,
+            duration: report.end.since(warmup),
+            series: seen.series,
+            counters,
+            waits: seen.waits,
+            environment: environment::simulated(),
+            warnings: seen.warnings.into_iter().chain(report.warnings).collect(),
+        }))
+    }
+    fn parallel(&self) -> bool {
+        true
+    }
+}
+
+/// An analyser that knows the workload's tasks and series, and the machine's own tasks behind them.
+fn analyser(machine: &Machine, built: &Built) -> Result<Analyser> {
+    let mut tasks: Vec<TaskName> =
+        built.tasks.iter().map(|t| TaskName { name: t.name.clone(), background: false }).collect();
+    let cpus = machine.topology.nr_cpus();
+    for source in &machine.background {
+        let copies = if source.per_cpu { cpus } else { 1 };
+        tasks.extend((0..copies).map(|_| TaskName { name: source.name.clone(), background: true }));
+    }
+    let series = built
+        .series
+        .iter()
+        .map(|s| Ok((s.name.clone(), Series::new(&s.unit, Better::parse(&s.better)?))))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Analyser::new(cpus, tasks, series, built.warmup))
+}

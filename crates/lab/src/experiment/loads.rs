@@ -1,0 +1,163 @@
+//! Workloads and loads of an experiment: parameters with their sweeps, resolved for a number of CPUs.
+
+use super::expand::{combinations, expand, range};
+use schedlab_base::{Error, Result};
+use schedlab_machine::reader::{Table, Value};
+use schedlab_workload::{Benchmark, Params, Spec, spec};
+use std::path::Path;
+
+/// Keys of a load that are no parameters.
+pub const LOAD_KEYS: &[&str] = &["name", "machine", "workload"];
+/// Keys of a workload that are no parameters.
+pub const WORKLOAD_KEYS: &[&str] = &["name", "rtapp"];
+
+/// One parameter with the values it takes (more than one: a sweep), as text.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    name: &'static str,
+    values: Vec<String>,
+}
+
+/// What a `[workload]` says.
+pub enum Workload {
+    /// A benchmark and the parameters that all loads share.
+    Bench(&'static Benchmark, Vec<Setting>),
+    /// An rt-app description, which has no parameters.
+    RtApp(Spec),
+}
+
+impl Workload {
+    /// Reads a `[workload]`; files are relative to `folder`.
+    pub fn read(table: &Table<'_>, folder: &Path) -> Result<Workload> {
+        match (table.string("name")?, table.string("rtapp")?) {
+            (Some(name), None) => {
+                let bench = spec::find(name).map_err(|e| table.place("name", e))?;
+                Ok(Workload::Bench(bench, settings(table, bench)?))
+            }
+            (None, Some(file)) => {
+                if let Some(key) = table.keys().find(|k| *k != "rtapp") {
+                    return Err(table.error_at(key, format!("an rt-app workload has no parameter '{key}'")));
+                }
+                let path = folder.join(file);
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|e| table.place("rtapp", Error::io(&path, "read", &e)))?;
+                let spec = Spec::RtApp { file: path.display().to_string(), text };
+                spec.build(0)?;
+                Ok(Workload::RtApp(spec))
+            }
+            _ => Err(table.error("[workload] has either a name (of a benchmark) or rtapp (a file)")),
+        }
+    }
+    /// The name loads refer to it by.
+    pub fn name(&self) -> &str {
+        match self {
+            Workload::Bench(bench, _) => bench.name,
+            Workload::RtApp(spec) => spec.name(),
+        }
+    }
+    /// Keys that its loads may have beside [`LOAD_KEYS`].
+    pub fn param_names(&self) -> Vec<&'static str> {
+        match self {
+            Workload::Bench(bench, _) => bench.params.iter().map(|p| p.name).collect(),
+            Workload::RtApp(_) => Vec::new(),
+        }
+    }
+    /// Metrics its tables show when the experiment names none.
+    pub fn headline(&self) -> &'static [&'static str] {
+        match self {
+            Workload::Bench(bench, _) => bench.headline,
+            Workload::RtApp(_) => &["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_delay.p99.9"],
+        }
+    }
+    /// The loads that `table` stands for (one for each combination of swept values) on a machine with `cpus` CPUs:
+    /// name and resolved workload. Without a table: the workload as it is.
+    pub fn loads(&self, table: Option<&Table<'_>>, cpus: u64) -> Result<Vec<(String, Spec)>> {
+        let name = table.map_or(Ok(None), |t| t.string("name"))?.unwrap_or("default");
+        let (bench, shared) = match self {
+            Workload::RtApp(spec) => return Ok(vec![(name.to_owned(), spec.clone())]),
+            Workload::Bench(bench, shared) => (bench, shared),
+        };
+        let own = table.map_or(Ok(Vec::new()), |t| settings(t, bench))?;
+        let mut all: Vec<&Setting> = shared.iter().collect();
+        for s in &own {
+            all.retain(|old| old.name != s.name);
+            all.push(s);
+        }
+        let lists: Vec<Vec<String>> = all.iter().map(|s| s.values.clone()).collect();
+        let swept: Vec<usize> = (0..all.len()).filter(|i| all[*i].values.len() > 1).collect();
+        let load = |values: Vec<String>| -> Result<(String, Spec)> {
+            let mut params = Params::default();
+            for (setting, text) in all.iter().zip(&values) {
+                let text = expand(text, cpus)?;
+                params.0.insert(setting.name.to_owned(), bench.param(setting.name)?.parse(&text)?);
+            }
+            let mut full = expand(name, cpus)?;
+            for i in &swept {
+                full = format!("{full},{}={}", all[*i].name, values[*i]);
+            }
+            let spec = Spec::bench(bench.name, &params)?;
+            spec.build(0)?;
+            Ok((full, spec))
+        };
+        // A value is checked where it stands; what only their combination shows is put at the load.
+        let placed = |e: Error| match table {
+            Some(t) => match all.iter().rev().find(|s| e.message().contains(s.name)) {
+                Some(s) if t.get(s.name).is_some() => t.place(s.name, e),
+                _ => t.place("name", e),
+            },
+            None => e,
+        };
+        combinations(&lists).into_iter().map(load).collect::<Result<_>>().map_err(placed)
+    }
+}
+
+/// The parameters of a benchmark that a table sets.
+fn settings(table: &Table<'_>, bench: &Benchmark) -> Result<Vec<Setting>> {
+    let own = |p: &'static str| table.get(p).map(|v| (p, v));
+    bench
+        .params
+        .iter()
+        .filter_map(|p| own(p.name))
+        .map(|(name, value)| Ok(Setting { name, values: values(table, name, value)? }))
+        .collect()
+}
+
+/// The values a key takes: one, or those of a sweep.
+fn values(table: &Table<'_>, name: &str, value: &Value<'_>) -> Result<Vec<String>> {
+    if let Some(text) = scalar(value) {
+        return Ok(vec![text]);
+    }
+    let wrong = || {
+        let e =
+            Error::input(format!("{name} takes a number, a string with a unit, true or false, or a sweep"))
+                .help("sweeps are { sweep = [1, 2, 4] } and { range = [1, 8], step = 1 }");
+        table.error_on(value, e)
+    };
+    let inner = value.get_ref().as_table().ok_or_else(wrong)?;
+    let get = |key: &str| inner.get(key).map(|v| v.get_ref());
+    let keys: Vec<&str> = inner.keys().map(|k| &**k.get_ref()).collect();
+    match keys.as_slice() {
+        ["sweep"] => {
+            let items =
+                get("sweep").and_then(|v| v.as_array()).filter(|a| !a.is_empty()).ok_or_else(wrong)?;
+            items.iter().map(|v| scalar(v).ok_or_else(wrong)).collect()
+        }
+        ["range"] | ["range", "step"] => {
+            let ends = get("range").and_then(|v| v.as_array()).filter(|a| a.len() == 2).ok_or_else(wrong)?;
+            let number = |v: &Value<'_>| scalar(v).and_then(|t| t.parse::<u64>().ok()).ok_or_else(wrong);
+            let step = inner.get("step").map_or(Ok(1), number)?;
+            let all =
+                range(number(&ends[0])?, number(&ends[1])?, step).map_err(|e| table.error_on(value, e))?;
+            Ok(all.iter().map(u64::to_string).collect())
+        }
+        _ => Err(wrong()),
+    }
+}
+
+fn scalar(value: &Value<'_>) -> Option<String> {
+    let v = value.get_ref();
+    v.as_str()
+        .map(str::to_owned)
+        .or_else(|| v.as_bool().map(|b| b.to_string()))
+        .or_else(|| v.as_integer().filter(|i| i.radix() == 10).map(|i| i.as_str().to_owned()))
+}

@@ -1,0 +1,97 @@
+//! Experiments: TOML files that name machines, workloads, loads, variants and metrics.
+//!
+//! Everything is checked while it is read, before any run: keys, names, parameters, sizes, files referred to. An
+//! [`Experiment`] that exists can be planned on any backend without further surprises from its file.
+
+mod expand;
+mod loads;
+mod read;
+
+pub use read::{MAX_RUNS, parse};
+
+use schedlab_base::{Error, Result};
+use schedlab_kernel::Variant;
+use schedlab_machine::Machine;
+use schedlab_workload::Spec;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Runs a cell gets when neither the experiment nor the command line says (DESIGN.md, rule 3).
+pub const DEFAULT_RUNS: u64 = 10;
+/// Smallest change in percent that counts, when the experiment does not say.
+pub const DEFAULT_MIN_EFFECT_PCT: f64 = 2.0;
+
+/// One load on one machine, resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Name in tables ("2x24").
+    pub name: String,
+    /// Index into [`Experiment::machines`], or the live machine in [`Experiment::host_loads`].
+    pub machine: usize,
+    /// The workload with its parameters.
+    pub spec: Spec,
+}
+
+/// A published figure shown beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// The variant it was published for.
+    pub variant: String,
+    /// The metric.
+    pub metric: String,
+    /// The load; `None`: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<String>,
+    /// The figure, in `unit`.
+    pub value: f64,
+    /// Unit: "ns" for times.
+    pub unit: String,
+    /// Where it was published.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+}
+
+/// An experiment, read and checked.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Its name.
+    pub name: String,
+    /// What it asks, for people.
+    pub about: String,
+    /// The file it was read from.
+    pub file: PathBuf,
+    /// The file's text, kept with every run.
+    pub text: String,
+    /// Runs of each cell.
+    pub runs: u64,
+    /// Run i has seed `seed + i`.
+    pub seed: u64,
+    /// Simulated machines.
+    pub machines: Vec<Machine>,
+    /// The loads on the simulated machines, in the file's order.
+    pub loads: Vec<Load>,
+    /// The loads on the live kernel: the `[host]` part, or else the same as above, scaled to this host's CPUs.
+    pub host_loads: Vec<Load>,
+    /// Variants in the file's order.
+    pub variants: Vec<Variant>,
+    /// Name of the variant all others are compared with.
+    pub baseline: String,
+    /// Metrics in the order of the tables.
+    pub metrics: Vec<String>,
+    /// Smallest change that counts, percent.
+    pub min_effect_pct: f64,
+    /// Whether the machine's background tasks run in the simulator.
+    pub background: bool,
+    /// Published figures.
+    pub published: Vec<Published>,
+}
+
+/// Reads an experiment from its file.
+///
+/// # Errors
+/// An unreadable file, and whatever is wrong in it, with file, line and column.
+pub fn load(file: &Path) -> Result<Experiment> {
+    let text = std::fs::read_to_string(file).map_err(|e| Error::io(file, "read", &e))?;
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    parse(file, &text, cpus)
+}

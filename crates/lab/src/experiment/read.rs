@@ -1,0 +1,343 @@
+//! The reader of experiment files: one function for each part, each error with its place.
+
+use super::loads::{LOAD_KEYS, WORKLOAD_KEYS, Workload};
+use super::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS, Experiment, Load, Published};
+use crate::metrics;
+use schedlab_base::{Error, Ns, Result};
+use schedlab_kernel::{Variant, variant::RUNNING};
+use schedlab_machine::Machine;
+use schedlab_machine::reader::{Source, Table, Value};
+use schedlab_record::Better;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// More runs than this in one experiment are a slip of the pen.
+pub const MAX_RUNS: u64 = 1_000_000;
+
+const KEYS: &[&str] = &[
+    "name",
+    "about",
+    "runs",
+    "seed",
+    "machines",
+    "baseline",
+    "metrics",
+    "min_effect_pct",
+    "background",
+    "workload",
+    "load",
+    "variant",
+    "host",
+    "published",
+];
+const HOST_KEYS: &[&str] = &["load"];
+const VARIANT_KEYS: &[&str] = &["name", "kernel", "features", "tunables"];
+const PUBLISHED_KEYS: &[&str] = &["variant", "metric", "load", "value", "unit", "source"];
+
+/// Reads an experiment's text; `host_cpus` is what `{cpus}` means in its loads on the live kernel.
+///
+/// # Errors
+/// Whatever is wrong in it, with file, line and column.
+pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
+    let source = Source { file, text };
+    let document = source.parse()?;
+    let top = Table::new(source, "the experiment", document.span(), document.get_ref(), KEYS)?;
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let name = top.required("name", top.string("name")?)?.to_owned();
+    let runs = bounded(&top, "runs", DEFAULT_RUNS, 1, MAX_RUNS)?;
+    let seed = bounded(&top, "seed", 1, 0, u64::MAX >> 1)?;
+    let workloads = workloads(&top, folder)?;
+    let variants = variants(&top)?;
+    let (machines, loads) = simulated_loads(&top, &workloads, folder)?;
+    let host_loads = host_loads(&top, &workloads, host_cpus)?;
+    let runs_in_all = (loads.len().max(host_loads.len()) * variants.len()) as u64 * runs;
+    if runs_in_all > MAX_RUNS {
+        return Err(top
+            .error(format!("{runs_in_all} runs: more than {MAX_RUNS}"))
+            .help("fewer loads, variants or runs"));
+    }
+    let metrics = metric_names(&top, &workloads, &loads, &host_loads)?;
+    Ok(Experiment {
+        baseline: baseline(&top, &variants)?,
+        min_effect_pct: min_effect(&top)?,
+        background: top.boolean("background")?.unwrap_or(true),
+        published: published(&top, &variants, &metrics)?,
+        about: top.string("about")?.unwrap_or_default().to_owned(),
+        file: file.to_owned(),
+        text: text.to_owned(),
+        name,
+        runs,
+        seed,
+        machines,
+        loads,
+        host_loads,
+        variants,
+        metrics,
+    })
+}
+
+fn bounded(t: &Table<'_>, key: &str, default: u64, lo: u64, hi: u64) -> Result<u64> {
+    let value = t.number::<u64>(key)?.unwrap_or(default);
+    if (lo..=hi).contains(&value) {
+        Ok(value)
+    } else {
+        Err(t.error_at(key, format!("{key} is {lo} to {hi}")))
+    }
+}
+
+fn number(value: &Value<'_>) -> Option<f64> {
+    let v = value.get_ref();
+    let whole = v.as_integer().filter(|i| i.radix() == 10).and_then(|i| i.as_str().parse().ok());
+    whole.or_else(|| v.as_float().and_then(|f| f.as_str().parse().ok())).filter(|n: &f64| n.is_finite())
+}
+
+fn min_effect(t: &Table<'_>) -> Result<f64> {
+    let Some(value) = t.get("min_effect_pct") else { return Ok(DEFAULT_MIN_EFFECT_PCT) };
+    number(value)
+        .filter(|n| (0.0..=100.0).contains(n))
+        .ok_or_else(|| t.error_at("min_effect_pct", "min_effect_pct is a number from 0 to 100"))
+}
+
+/// A list of strings, each with its place; empty when the key is absent.
+fn strings<'t>(t: &Table<'t>, key: &str) -> Result<Vec<(&'t str, &'t Value<'t>)>> {
+    let Some(value) = t.get(key) else { return Ok(Vec::new()) };
+    let wrong = || t.error_at(key, format!("{key} is a list of strings"));
+    let items = value.get_ref().as_array().ok_or_else(wrong)?;
+    items.iter().map(|v| v.get_ref().as_str().map(|s| (s, v)).ok_or_else(wrong)).collect()
+}
+
+/// `[workload]` or several `[[workload]]`. Which keys are known depends on the benchmark, so it is looked up first.
+fn workloads(top: &Table<'_>, folder: &Path) -> Result<Vec<Workload>> {
+    let value = top.get("workload").ok_or_else(|| {
+        top.error("the experiment has no [workload]")
+            .help("[workload] with name = \"schbench\" or rtapp = \"FILE\"")
+    })?;
+    let many = value.get_ref().is_array();
+    let tables = |known: &[&str]| -> Result<Vec<Table<'_>>> {
+        if many {
+            top.tables("workload", known)
+        } else {
+            Ok(top.table("workload", known)?.into_iter().collect())
+        }
+    };
+    let all_params: Vec<&str> =
+        schedlab_workload::BENCHMARKS.iter().flat_map(|b| b.params).map(|p| p.name).collect();
+    let any = [WORKLOAD_KEYS, &all_params].concat();
+    let read: Vec<Workload> =
+        tables(&any)?.iter().map(|t| Workload::read(t, folder)).collect::<Result<_>>()?;
+    for (i, workload) in read.iter().enumerate() {
+        // Once more with the keys of this very benchmark.
+        let known = [WORKLOAD_KEYS, &workload.param_names()].concat();
+        let table = tables(&any)?.swap_remove(i);
+        if let Some(key) = table.keys().find(|k| !known.contains(k)) {
+            let what = format!("{} parameter", workload.name());
+            return Err(table.place(key, Error::unknown(&what, key, workload.param_names())));
+        }
+    }
+    if read.is_empty() { Err(top.error("the experiment has no [workload]")) } else { Ok(read) }
+}
+
+/// The workload a load belongs to: the one it names, or the only one.
+fn workload_of<'w>(load: &Table<'_>, workloads: &'w [Workload]) -> Result<&'w Workload> {
+    let names = || workloads.iter().map(Workload::name);
+    match (load.string("workload")?, workloads) {
+        (None, [only]) => Ok(only),
+        (None, _) => {
+            let names: Vec<&str> = names().collect();
+            Err(load
+                .error("the load does not say of which workload")
+                .help(format!("workload = {}", names.join(" or "))))
+        }
+        (Some(name), _) => workloads
+            .iter()
+            .find(|w| w.name() == name)
+            .ok_or_else(|| load.place("workload", Error::unknown("workload", name, names()))),
+    }
+}
+
+/// The `[[load]]` tables of `within`, each with its workload and only the keys it may have.
+fn load_tables<'t, 'w>(
+    within: &Table<'t>,
+    workloads: &'w [Workload],
+) -> Result<Vec<(Table<'t>, &'w Workload)>> {
+    let params: Vec<&str> = workloads.iter().flat_map(Workload::param_names).collect();
+    let tables = within.tables("load", &[LOAD_KEYS, &params].concat())?;
+    let mut all = Vec::new();
+    for table in tables {
+        table.required("name", table.string("name")?)?;
+        let workload = workload_of(&table, workloads)?;
+        let own = workload.param_names();
+        if let Some(key) = table.keys().find(|k| !LOAD_KEYS.contains(k) && !own.contains(k)) {
+            return Err(table.error_at(key, format!("{} has no parameter '{key}'", workload.name())));
+        }
+        all.push((table, workload));
+    }
+    Ok(all)
+}
+
+fn simulated_loads(
+    top: &Table<'_>,
+    workloads: &[Workload],
+    folder: &Path,
+) -> Result<(Vec<Machine>, Vec<Load>)> {
+    let mut machines: Vec<(String, Machine)> = Vec::new();
+    let mut machine = |name: &str| -> Result<usize> {
+        if let Some(at) = machines.iter().position(|(n, _)| n == name) {
+            return Ok(at);
+        }
+        let path = folder.join(name);
+        let is_file = name.contains('/') || name.ends_with(".toml");
+        let loaded = Machine::load(if is_file { path.to_str().unwrap_or(name) } else { name })?;
+        machines.push((name.to_owned(), loaded));
+        Ok(machines.len() - 1)
+    };
+    let mut shared = Vec::new();
+    for (name, value) in strings(top, "machines")? {
+        shared.push(machine(name).map_err(|e| top.error_on(value, e))?);
+    }
+    let tables = load_tables(top, workloads)?;
+    let mut wanted: Vec<(Option<&Table<'_>>, &Workload, Vec<usize>)> = Vec::new();
+    for (table, workload) in &tables {
+        let own = table.string("machine")?;
+        let on = match own {
+            Some(name) => vec![machine(name).map_err(|e| table.place("machine", e))?],
+            None => shared.clone(),
+        };
+        wanted.push((Some(table), workload, on));
+    }
+    if tables.is_empty() {
+        wanted.extend(workloads.iter().map(|w| (None, w, shared.clone())));
+    }
+    let machines: Vec<Machine> = machines.into_iter().map(|(_, m)| m).collect();
+    let mut loads = Vec::new();
+    for (table, workload, on) in wanted {
+        for at in on {
+            let cpus = machines[at].topology.nr_cpus() as u64;
+            let made = workload.loads(table, cpus)?;
+            loads.extend(made.into_iter().map(|(name, spec)| Load { name, machine: at, spec }));
+        }
+    }
+    unique(top, &loads)?;
+    Ok((machines, loads))
+}
+
+fn host_loads(top: &Table<'_>, workloads: &[Workload], cpus: u64) -> Result<Vec<Load>> {
+    let host = top.table("host", HOST_KEYS)?;
+    let tables = load_tables(host.as_ref().unwrap_or(top), workloads)?;
+    let made: Vec<(String, schedlab_workload::Spec)> = if tables.is_empty() {
+        workloads.iter().map(|w| w.loads(None, cpus)).collect::<Result<Vec<_>>>()?.concat()
+    } else {
+        tables.iter().map(|(t, w)| w.loads(Some(t), cpus)).collect::<Result<Vec<_>>>()?.concat()
+    };
+    let mut loads: Vec<Load> = Vec::new();
+    for (name, spec) in made {
+        // The same load on several machines is one load here.
+        if !loads.iter().any(|l| l.name == name && l.spec == spec) {
+            loads.push(Load { name, machine: 0, spec });
+        }
+    }
+    unique(top, &loads)?;
+    Ok(loads)
+}
+
+/// Two loads that a table could not tell apart are an error.
+fn unique(top: &Table<'_>, loads: &[Load]) -> Result<()> {
+    let same =
+        |a: &Load, b: &Load| a.name == b.name && a.machine == b.machine && a.spec.name() == b.spec.name();
+    let twice = loads.iter().enumerate().find(|(i, a)| loads[..*i].iter().any(|b| same(a, b)));
+    twice.map_or(Ok(()), |(_, l)| Err(top.error_at("load", format!("two loads have the name '{}'", l.name))))
+}
+
+fn variants(top: &Table<'_>) -> Result<Vec<Variant>> {
+    let mut all: Vec<Variant> = Vec::new();
+    for t in top.tables("variant", VARIANT_KEYS)? {
+        let kernel = t.required("kernel", t.string("kernel")?)?.to_owned();
+        let mut tunables = BTreeMap::new();
+        let names: Vec<&str> = schedlab_kernel::tunable::TUNABLES.iter().map(|r| r.name).collect();
+        if let Some(inner) = t.table("tunables", &names)? {
+            for key in inner.keys() {
+                let value = inner.required(key, inner.number::<u64>(key)?)?;
+                tunables.insert(key.to_owned(), value);
+            }
+        }
+        let features = strings(&t, "features")?;
+        for (text, value) in &features {
+            schedlab_kernel::Toggle::parse(text).map_err(|e| t.error_on(value, e))?;
+        }
+        let features = features.into_iter().map(|(f, _)| f.to_owned()).collect();
+        let name = t.string("name")?.unwrap_or(&kernel).to_owned();
+        if all.iter().any(|v| v.name == name) {
+            return Err(t.error_at("name", format!("two variants have the name '{name}'")));
+        }
+        let variant = Variant { name, kernel, features, tunables };
+        if variant.kernel != RUNNING {
+            variant.resolve().map_err(|e| t.place("kernel", e))?;
+        }
+        all.push(variant);
+    }
+    if all.is_empty() {
+        return Err(top
+            .error("the experiment has no [[variant]]")
+            .help("[[variant]] with kernel = \"v4.5\""));
+    }
+    Ok(all)
+}
+
+fn baseline(top: &Table<'_>, variants: &[Variant]) -> Result<String> {
+    let Some(name) = top.string("baseline")? else { return Ok(variants[0].name.clone()) };
+    if variants.iter().any(|v| v.name == name) {
+        return Ok(name.to_owned());
+    }
+    Err(top.place("baseline", Error::unknown("variant", name, variants.iter().map(|v| v.name.as_str()))))
+}
+
+fn metric_names(
+    top: &Table<'_>,
+    workloads: &[Workload],
+    loads: &[Load],
+    host_loads: &[Load],
+) -> Result<Vec<String>> {
+    let mut series: Vec<metrics::Declared> = Vec::new();
+    for load in loads.iter().chain(host_loads) {
+        for s in load.spec.build(0)?.series {
+            if !series.iter().any(|(name, ..)| *name == s.name) {
+                series.push((s.name, s.unit, Better::parse(&s.better)?));
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for (name, value) in strings(top, "metrics")? {
+        metrics::check(name, &series).map_err(|e| top.error_on(value, e))?;
+        all.push(name.to_owned());
+    }
+    if all.is_empty() {
+        all = workloads.iter().flat_map(|w| w.headline()).map(|m| (*m).to_owned()).collect();
+    }
+    Ok(all)
+}
+
+fn published(top: &Table<'_>, variants: &[Variant], metrics: &[String]) -> Result<Vec<Published>> {
+    let one = |t: &Table<'_>| -> Result<Published> {
+        let text = |key: &str| -> Result<String> { Ok(t.required(key, t.string(key)?)?.to_owned()) };
+        let (variant, metric) = (text("variant")?, text("metric")?);
+        if !variants.iter().any(|v| v.name == variant) {
+            let known = variants.iter().map(|v| v.name.as_str());
+            return Err(t.place("variant", Error::unknown("variant", &variant, known)));
+        }
+        if !metrics.contains(&metric) {
+            let known = metrics.iter().map(String::as_str);
+            return Err(t.place("metric", Error::unknown("metric of this experiment", &metric, known)));
+        }
+        let value = t.required("value", t.get("value"))?;
+        let unit = t.string("unit")?;
+        let (value, unit) = match (value.get_ref().as_str(), number(value)) {
+            (Some(text), _) => (Ns::parse(text, "").map_err(|e| t.place("value", e))?.0 as f64, "ns"),
+            (None, Some(n)) => (n, unit.unwrap_or("")),
+            _ => return Err(t.error_at("value", "value is a number, or a time such as \"4.68ms\"")),
+        };
+        let load = t.string("load")?.map(str::to_owned);
+        let source = t.string("source")?.unwrap_or_default().to_owned();
+        Ok(Published { variant, metric, load, value, unit: unit.to_owned(), source })
+    };
+    top.tables("published", PUBLISHED_KEYS)?.iter().map(one).collect()
+}

@@ -1,0 +1,322 @@
+//! The knee: the largest load of a workload that keeps a metric under a limit, per variant, with its interval.
+//!
+//! For each seed the benchmark's load parameter is doubled from its start until the limit is broken (or the cap is
+//! reached), then halved in on between the last load that held and the first that did not. The search is
+//! deterministic: the same seeds give the same loads to try. Seeds are the unit of replication; each gives one knee.
+//!
+//! Where latency does not rise steadily with load, there are several crossings; this finds one above a load that held
+//! and below one that did not, the first of those that doubling met. A knee at the cap says so: it may lie above.
+//! A metric that is missing (too few samples for the percentile) counts as not held: nothing is claimed for it.
+
+use crate::exec::Executor;
+use crate::metrics;
+use crate::plan::Cell;
+use crate::stats::describe::{mean, std};
+use crate::stats::special::t_quantile;
+use schedlab_base::{Error, Ns, Result};
+use schedlab_record::{Metric, Value};
+use schedlab_workload::{Benchmark, Spec, spec};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A limit on a metric, such as "p99 < 2ms".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The metric; without a dot it is a statistic of the workload's own first series.
+    pub metric: String,
+    /// Whether values below the limit hold (else: values above).
+    pub below: bool,
+    /// The limit, in the metric's unit (times in ns).
+    pub value: f64,
+}
+
+impl Limit {
+    /// Reads "p99 < 2ms", "schbench.latency.p99 < 2ms", "work > 1000".
+    ///
+    /// # Errors
+    /// When it has another form.
+    pub fn parse(text: &str) -> Result<Limit> {
+        let wrong = || {
+            Error::input(format!("'{text}' is not a limit"))
+                .help("write it as \"p99 < 2ms\" or \"schbench.latency.p99 < 2ms\"")
+        };
+        let at = text.find(['<', '>']).ok_or_else(wrong)?;
+        let (metric, value) = (text[..at].trim(), text[at + 1..].trim_start_matches('=').trim());
+        if metric.is_empty() || value.is_empty() {
+            return Err(wrong());
+        }
+        let plain = value.parse::<f64>().ok().filter(|v| v.is_finite());
+        let value = match plain {
+            Some(v) => v,
+            None => Ns::parse(value, "").map_err(|e| e.context(format!("limit '{text}'")))?.0 as f64,
+        };
+        Ok(Limit { metric: metric.to_owned(), below: &text[at..=at] == "<", value })
+    }
+    /// The same limit with a full metric name for a workload: "p99" becomes "schbench.latency.p99".
+    ///
+    /// # Errors
+    /// When the workload has no such metric.
+    pub fn for_workload(&self, bench: &Benchmark) -> Result<Limit> {
+        let full = match bench.headline.first().and_then(|h| h.split('.').nth(1).map(|_| *h)) {
+            Some(first) if Metric::find(&self.metric).is_err() => {
+                // The first headline metric is SERIES.STATISTIC; a statistic may have a dot itself (p99.9).
+                let series = first.split(".p").next().unwrap_or(first);
+                format!("{series}.{}", self.metric)
+            }
+            _ => self.metric.clone(),
+        };
+        Metric::find(&full)?;
+        Ok(Limit { metric: full, ..self.clone() })
+    }
+    fn holds(&self, value: &Value) -> bool {
+        value.number().is_some_and(|v| if self.below { v < self.value } else { v > self.value })
+    }
+}
+
+/// What is searched.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// One cell per variant; its workload's load parameter is replaced.
+    pub cells: Vec<Cell>,
+    /// The limit, with a full metric name.
+    pub limit: Limit,
+    /// One knee each.
+    pub seeds: Vec<u64>,
+    /// The first load tried.
+    pub start: u64,
+    /// The largest load tried.
+    pub cap: u64,
+}
+
+/// The knee of one variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// The variant.
+    pub variant: String,
+    /// The largest load that held, by seed; 0: not even one did.
+    pub knees: Vec<u64>,
+    /// Mean over the seeds.
+    pub mean: f64,
+    /// 95 % interval of the mean over the seeds (t); `None` for one seed.
+    pub ci95: Option<[f64; 2]>,
+    /// Seeds whose knee is the cap: the true one may lie above.
+    pub at_cap: usize,
+}
+
+/// The result of a search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knees {
+    /// "schedlab/knee/1".
+    pub schema: String,
+    /// The workload.
+    pub workload: String,
+    /// The parameter that was raised.
+    pub parameter: String,
+    /// "sim" or "host".
+    pub backend: String,
+    /// The machine's name.
+    pub machine: String,
+    /// The limit.
+    pub limit: Limit,
+    /// The largest load tried.
+    pub cap: u64,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Per variant.
+    pub variants: Vec<Knee>,
+    /// Whether it was ended early; seeds not finished are left out.
+    pub interrupted: bool,
+}
+
+/// The schema of knees.
+pub const KNEE_SCHEMA: &str = "schedlab/knee/1";
+
+/// Told of every load tried: variant, seed, load, value of the metric.
+pub type Tried<'a> = &'a (dyn Fn(&str, u64, u64, &Value) + Sync);
+
+/// Searches the knees of all variants.
+///
+/// # Errors
+/// A workload without a load parameter, bounds outside its range, and what the executor finds.
+pub fn search(
+    search: &Search,
+    executor: &dyn Executor,
+    tried: Tried<'_>,
+    stop: &AtomicBool,
+) -> Result<Knees> {
+    let first = search.cells.first().ok_or_else(|| Error::input("no variant to search a knee for"))?;
+    let bench = match &first.spec {
+        Spec::Bench { name, .. } => spec::find(name)?,
+        Spec::RtApp { file, .. } => {
+            return Err(Error::input(format!("{file}: an rt-app workload has no load parameter to raise")));
+        }
+    };
+    let param = bench.param(bench.load_param)?;
+    param.check(search.start)?;
+    param.check(search.cap)?;
+    let mut variants = Vec::new();
+    let mut interrupted = false;
+    for cell in &search.cells {
+        let mut found = Vec::new();
+        for seed in &search.seeds {
+            let at = |load: u64| at_load(cell, bench, load, *seed, search, executor, tried, stop);
+            match one(search.start, search.cap, param.range.0, at)? {
+                Some(knee) => found.push(knee),
+                None => interrupted = true,
+            }
+            if stop.load(Ordering::Relaxed) {
+                interrupted |= found.len() < search.seeds.len();
+                break;
+            }
+        }
+        variants.push(knee(&cell.variant.name, found, search.cap));
+    }
+    Ok(Knees {
+        schema: KNEE_SCHEMA.to_owned(),
+        workload: bench.name.to_owned(),
+        parameter: bench.load_param.to_owned(),
+        backend: first.backend.name().to_owned(),
+        machine: first.machine.name.clone(),
+        limit: search.limit.clone(),
+        cap: search.cap,
+        seeds: search.seeds.clone(),
+        variants,
+        interrupted,
+    })
+}
+
+/// Whether the limit holds at a load; `None` when stopped.
+#[allow(clippy::too_many_arguments)] // one call site; a struct of the same eight would say no more
+fn at_load(
+    cell: &Cell,
+    bench: &Benchmark,
+    load: u64,
+    seed: u64,
+    search: &Search,
+    executor: &dyn Executor,
+    tried: Tried<'_>,
+    stop: &AtomicBool,
+) -> Result<Option<bool>> {
+    let Spec::Bench { name, params } = &cell.spec else {
+        return Err(Error::internal("a knee without a benchmark"));
+    };
+    let mut params = params.clone();
+    params.0.insert(bench.load_param.to_owned(), load);
+    let mut cell = cell.clone();
+    cell.spec = Spec::bench(name, &params)?;
+    cell.load = format!("{}={load}", bench.load_param);
+    let Some(record) = executor.run(&cell, seed, stop)? else { return Ok(None) };
+    let value = metrics::evaluate(&record, &search.limit.metric).value;
+    tried(&cell.variant.name, seed, load, &value);
+    Ok(Some(search.limit.holds(&value)))
+}
+
+/// One seed's knee: doubling, then bisection. `None` when a probe was stopped.
+fn one(
+    start: u64,
+    cap: u64,
+    lowest: u64,
+    probe: impl Fn(u64) -> Result<Option<bool>>,
+) -> Result<Option<u64>> {
+    let (mut held, mut load) = (0, start.min(cap));
+    let mut broken = loop {
+        match probe(load)? {
+            None => return Ok(None),
+            Some(false) => break load,
+            Some(true) if load == cap => return Ok(Some(cap)),
+            Some(true) => held = load,
+        }
+        load = load.saturating_mul(2).min(cap);
+    };
+    // Below the start nothing was tried yet: the lowest loads of the parameter's range may still hold.
+    let mut good = held.max(lowest.saturating_sub(1));
+    while broken - good > 1 {
+        let middle = good + (broken - good) / 2;
+        match probe(middle)? {
+            None => return Ok(None),
+            Some(true) => (good, held) = (middle, middle),
+            Some(false) => broken = middle,
+        }
+    }
+    Ok(Some(held))
+}
+
+fn knee(variant: &str, knees: Vec<u64>, cap: u64) -> Knee {
+    let values: Vec<f64> = knees.iter().map(|k| *k as f64).collect();
+    let ci95 = std(&values).map(|s| {
+        let n = values.len() as f64;
+        let half = t_quantile(0.975, n - 1.0) * s / libm::sqrt(n);
+        [(mean(&values) - half).max(0.0), mean(&values) + half]
+    });
+    Knee {
+        variant: variant.to_owned(),
+        mean: mean(&values),
+        ci95,
+        at_cap: knees.iter().filter(|k| **k == cap).count(),
+        knees,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    fn found(start: u64, cap: u64, holds: impl Fn(u64) -> bool) -> (u64, Vec<u64>) {
+        let seen = RefCell::new(Vec::new());
+        let probe = |load| {
+            seen.borrow_mut().push(load);
+            Ok(Some(holds(load)))
+        };
+        let knee = one(start, cap, 1, probe).unwrap().unwrap();
+        (knee, seen.into_inner())
+    }
+
+    #[test]
+    fn doubles_then_halves_in() {
+        let (knee, tried) = found(1, 1000, |l| l <= 37);
+        assert_eq!((knee, tried), (37, vec![1, 2, 4, 8, 16, 32, 64, 48, 40, 36, 38, 37]));
+        assert_eq!(found(16, 1000, |l| l <= 3).0, 3, "below the start too");
+        assert_eq!(found(16, 1000, |_| false).0, 0);
+        assert_eq!(found(1, 1000, |_| true).0, 1000);
+        assert_eq!(found(8, 4, |_| true).0, 4, "never above the cap");
+        assert_eq!(one(1, 9, 1, |_| Ok(None)).unwrap(), None, "a stopped probe is no knee");
+    }
+
+    #[test]
+    fn of_several_crossings_the_first_that_doubling_meets_is_found() {
+        assert_eq!(found(1, 64, |l| l <= 10 || (20..=30).contains(&l)).0, 10);
+    }
+
+    #[test]
+    fn limits_are_read() {
+        let l = Limit::parse("p99 < 2ms").unwrap();
+        assert_eq!((l.metric.as_str(), l.below, l.value), ("p99", true, 2e6));
+        assert_eq!(Limit::parse("schbench.latency.p99.9<=50us").unwrap().value, 50_000.0);
+        assert!(!Limit::parse("rps > 100").unwrap().below);
+        for wrong in ["p99", "< 2ms", "p99 <", "p99 < fast"] {
+            assert!(Limit::parse(wrong).is_err(), "{wrong}");
+        }
+        let bench = spec::find("schbench").unwrap();
+        assert_eq!(l.for_workload(bench).unwrap().metric, "schbench.latency.p99");
+        assert_eq!(
+            Limit::parse("p99.9 < 2ms").unwrap().for_workload(bench).unwrap().metric,
+            "schbench.latency.p99.9"
+        );
+        assert_eq!(
+            Limit::parse("run_delay.p50 < 2ms").unwrap().for_workload(bench).unwrap().metric,
+            "run_delay.p50"
+        );
+        assert!(Limit::parse("p99x < 2ms").unwrap().for_workload(bench).is_err());
+    }
+
+    #[test]
+    fn the_interval_is_over_seeds() {
+        let k = knee("v", vec![10, 12, 14], 14);
+        assert_eq!((k.mean, k.at_cap), (12.0, 1));
+        let [lo, hi] = k.ci95.unwrap();
+        // t(0.975, 2) = 4.303; 4.303 * 2 / sqrt(3) = 4.968.
+        assert!((lo - 7.032).abs() < 1e-3 && (hi - 16.968).abs() < 1e-3);
+        assert_eq!(knee("v", vec![3], 9).ci95, None);
+    }
+}

@@ -1,0 +1,44 @@
+//! Metrics by name: whether a name can exist, and its value in a record.
+//!
+//! What a metric is, is said by the `record` crate's table; here is only the way from a dotted name in an experiment
+//! to a number of a run.
+
+use schedlab_base::Result;
+use schedlab_record::{Better, Metric, Record, Value};
+
+/// Metrics shown first for a workload that names none of its own.
+pub const HEADLINE: &[&str] = &["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_delay.p99.9"];
+
+/// A series that a workload declares or a record holds: name, unit, direction.
+pub type Declared = (String, String, Better);
+
+/// A metric's value in one run, with what the reader must know of the metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluated {
+    /// Unit: "ns", "1/s", "" for counts.
+    pub unit: String,
+    /// Which direction is good.
+    pub better: Better,
+    /// The value.
+    pub value: Value,
+}
+
+/// Whether there can be a metric of that name, among these series of the workload's own.
+///
+/// # Errors
+/// When there is none; the nearest name is offered.
+pub fn check(name: &str, series: &[Declared]) -> Result<()> {
+    Metric::find_with(name, series.iter().map(|(n, u, b)| (n.as_str(), u.as_str(), *b))).map(|_| ())
+}
+
+/// The value of a metric in a record; a name that it can't have is missing, with the reason.
+pub fn evaluate(record: &Record, name: &str) -> Evaluated {
+    match Metric::find_with(name, record.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()))) {
+        Ok(m) => Evaluated { value: m.evaluate(record), unit: m.unit, better: m.better },
+        Err(e) => Evaluated {
+            unit: String::new(),
+            better: Better::Neither,
+            value: Value::Missing(e.message().to_owned()),
+        },
+    }
+}

@@ -1,0 +1,260 @@
+//! The plan of an experiment: its cells, and the order of its runs.
+//!
+//! Run i of every variant has seed `seed + i`, so that variants are paired. All cells get run i before any gets run
+//! i + 1, and every second round goes backwards (A B B A): what drifts on a live machine then falls on all variants
+//! alike, and an interrupted experiment leaves whole pairs. The simulator's results do not depend on the order.
+
+use crate::experiment::{Experiment, Load, MAX_RUNS};
+use schedlab_base::{Error, Result, Warning};
+use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
+use schedlab_machine::Machine;
+use schedlab_record::CellKey;
+use schedlab_workload::Spec;
+use std::sync::Arc;
+
+/// Where runs are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backend {
+    /// The simulator.
+    Sim,
+    /// The running kernel.
+    Host,
+}
+
+impl Backend {
+    /// Reads "sim" or "host".
+    ///
+    /// # Errors
+    /// Another word.
+    pub fn parse(text: &str) -> Result<Backend> {
+        match text {
+            "sim" => Ok(Backend::Sim),
+            "host" => Ok(Backend::Host),
+            "vm" => Err(Error::machine("the vm backend is not part of this version").help("use sim or host")),
+            other => Err(Error::unknown("backend", other, ["sim", "host"])),
+        }
+    }
+    /// Its name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Sim => "sim",
+            Backend::Host => "host",
+        }
+    }
+}
+
+/// All that the runs of a cell have in common.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Where it is run.
+    pub backend: Backend,
+    /// The machine; without background tasks when the experiment switches them off.
+    pub machine: Arc<Machine>,
+    /// The kernel's name: profile or release.
+    pub kernel: String,
+    /// What is simulated; `None` on the live kernel.
+    pub resolved: Option<Kernel>,
+    /// The variant.
+    pub variant: Variant,
+    /// The workload.
+    pub spec: Spec,
+    /// The load's name.
+    pub load: String,
+}
+
+impl Cell {
+    /// The name of the cell's folder in a store.
+    ///
+    /// # Errors
+    /// When the workload can't be written as JSON (a fault of schedlab).
+    pub fn hash(&self) -> Result<String> {
+        let spec = self.spec_json()?;
+        let key = CellKey {
+            backend: self.backend.name(),
+            machine: &self.machine,
+            kernel: &self.kernel,
+            resolved: self.resolved.as_ref(),
+            variant: &self.variant,
+            spec: &spec,
+            load: &self.load,
+        };
+        Ok(key.hash())
+    }
+    /// The workload as plain data.
+    ///
+    /// # Errors
+    /// As [`Cell::hash`].
+    pub fn spec_json(&self) -> Result<serde_json::Value> {
+        serde_json::to_value(&self.spec).map_err(|e| Error::internal(format!("workload as JSON: {e}")))
+    }
+    /// A few words that name the cell in progress and messages.
+    pub fn title(&self) -> String {
+        format!("{} {} {} on {}", self.spec.name(), self.load, self.variant.name, self.machine.name)
+    }
+}
+
+/// One run of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Index into [`Plan::cells`].
+    pub cell: usize,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// Cells and runs.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The cells: loads in the experiment's order, variants within.
+    pub cells: Vec<Cell>,
+    /// The runs in the order they are made.
+    pub runs: Vec<Run>,
+    /// What the reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+/// What the command line says over the experiment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Runs of each cell.
+    pub runs: Option<u64>,
+    /// Seed of the first run.
+    pub seed: Option<u64>,
+}
+
+/// The plan of an experiment on a backend.
+///
+/// # Errors
+/// When nothing of the experiment can run there, the live kernel would have to be changed, or it is too large.
+pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Result<Plan> {
+    let (cells, warnings) = match backend {
+        Backend::Sim => (simulated(experiment)?, Vec::new()),
+        Backend::Host => live(experiment)?,
+    };
+    let runs = options.runs.unwrap_or(experiment.runs);
+    let seed = options.seed.unwrap_or(experiment.seed);
+    Ok(Plan { runs: order(cells.len(), runs, seed)?, cells, warnings })
+}
+
+/// All cells once per round, forwards and backwards in turn.
+///
+/// # Errors
+/// No runs at all, or more than [`MAX_RUNS`].
+pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
+    let all = (cells as u64).checked_mul(runs).filter(|n| (1..=MAX_RUNS).contains(n));
+    if all.is_none() {
+        return Err(Error::input(format!(
+            "{cells} cells with {runs} runs each: the plan holds 1 to {MAX_RUNS} runs"
+        )));
+    }
+    if seed.checked_add(runs).is_none() {
+        return Err(Error::input(format!("seed {seed} leaves no room for {runs} runs")));
+    }
+    let round = |i: u64| {
+        (0..cells).map(move |c| Run { cell: if i % 2 == 0 { c } else { cells - 1 - c }, seed: seed + i })
+    };
+    Ok((0..runs).flat_map(round).collect())
+}
+
+fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
+    if experiment.loads.is_empty() {
+        return Err(Error::input(format!("{}: no machine to simulate", experiment.name))
+            .help("machines = [\"smp-8\"], or machine = \"...\" in each [[load]]"));
+    }
+    let machines: Vec<Arc<Machine>> = experiment
+        .machines
+        .iter()
+        .map(|m| {
+            let mut m = m.clone();
+            if !experiment.background {
+                m.background.clear();
+            }
+            Arc::new(m)
+        })
+        .collect();
+    let mut cells = Vec::new();
+    for load in &experiment.loads {
+        for variant in experiment.variants.iter().filter(|v| v.kernel != RUNNING) {
+            let kernel = variant.resolve()?;
+            cells.push(Cell {
+                backend: Backend::Sim,
+                machine: machines[load.machine].clone(),
+                kernel: kernel.version.to_string(),
+                resolved: Some(kernel),
+                variant: variant.clone(),
+                spec: load.spec.clone(),
+                load: load.name.clone(),
+            });
+        }
+    }
+    if cells.is_empty() {
+        return Err(Error::input(format!("{}: all variants are of the running kernel", experiment.name))
+            .help("use --backend host, or name a kernel to simulate"));
+    }
+    Ok(cells)
+}
+
+/// The name of the running kernel's release.
+fn release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_or_else(|_| RUNNING.to_owned(), |t| t.trim().to_owned())
+}
+
+fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
+    let mut warnings = Vec::new();
+    let mut variants: Vec<Variant> =
+        experiment.variants.iter().filter(|v| v.kernel == RUNNING).cloned().collect();
+    if variants.is_empty() {
+        variants.push(Variant::plain(RUNNING));
+        let text =
+            "all variants of this experiment are simulated kernels: the running one is measured as it is";
+        warnings.push(Warning::new("host.variants", text));
+    }
+    if let Some(changed) = variants.iter().find(|v| !v.is_plain()) {
+        return Err(Error::machine(format!(
+            "variant '{}' changes the running kernel, which needs the settings journal: not in this version",
+            changed.name
+        ))
+        .help("variants without features and tunables run on the host; all run in the simulator"));
+    }
+    let machine = Arc::new(Machine::load("host")?);
+    let cells =
+        experiment.host_loads.iter().flat_map(|load| variants.iter().map(|v| live_cell(&machine, load, v)));
+    Ok((cells.collect(), warnings))
+}
+
+fn live_cell(machine: &Arc<Machine>, load: &Load, variant: &Variant) -> Cell {
+    Cell {
+        backend: Backend::Host,
+        machine: machine.clone(),
+        kernel: release(),
+        resolved: None,
+        variant: variant.clone(),
+        spec: load.spec.clone(),
+        load: load.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_alternate_and_seeds_pair() {
+        let runs: Vec<(usize, u64)> = order(2, 3, 7).unwrap().iter().map(|r| (r.cell, r.seed)).collect();
+        assert_eq!(runs, [(0, 7), (1, 7), (1, 8), (0, 8), (0, 9), (1, 9)]);
+    }
+
+    #[test]
+    fn absurd_plans_are_refused() {
+        assert!(order(3, 0, 0).is_err() && order(2, MAX_RUNS, 0).is_err() && order(1, 5, u64::MAX).is_err());
+        assert!(order(usize::MAX, u64::MAX, 0).is_err());
+    }
+
+    #[test]
+    fn backends_have_names() {
+        assert_eq!(Backend::parse("sim").unwrap().name(), "sim");
+        assert!(Backend::parse("hots").unwrap_err().to_string().contains("'host'"));
+        assert_eq!(Backend::parse("vm").unwrap_err().kind().exit_code(), 3);
+    }
+}

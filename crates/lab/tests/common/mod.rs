@@ -1,0 +1,99 @@
+//! A backend that makes its records up: what the lab does with runs is tested without a simulator.
+
+#![allow(dead_code)] // each test file uses its part
+
+use schedlab_base::{Error, Ns, Result, Stream};
+use schedlab_lab::experiment::{Experiment, parse};
+use schedlab_lab::{Cell, Executor};
+use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Makes latencies up: keyed by seed, ten times lower for variants named "fast", failing for those named "broken".
+#[derive(Default)]
+pub struct Mock {
+    /// Runs made.
+    pub made: AtomicUsize,
+    /// Sets `stop` when so many runs were made; 0: never.
+    pub stop_after: usize,
+}
+
+impl Executor for Mock {
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
+        if cell.variant.name == "broken" {
+            return Err(Error::machine("it broke"));
+        }
+        let made = self.made.fetch_add(1, Ordering::SeqCst) + 1;
+        if made == self.stop_after {
+            stop.store(true, Ordering::SeqCst);
+        }
+        Ok(Some(record(cell, seed)?))
+    }
+    fn parallel(&self) -> bool {
+        true
+    }
+}
+
+/// A record of 2000 latencies around a level that grows with the number of threads.
+pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
+    let spec = cell.spec_json()?;
+    let threads = spec["params"]["threads"].as_u64().unwrap_or(1);
+    let level = if cell.variant.name == "fast" { 1_000 } else { 10_000 } * threads;
+    let noise = Stream::new(seed).purpose("mock");
+    let shared = 900 + noise.below(0, 200);
+    let own = 980 + noise.purpose("own").number(cell.variant.name.len() as u64).below(0, 40);
+    let mut latency = Series::new("ns", Better::Lower);
+    for i in 0..2_000 {
+        latency.record(level * shared / 1_000 * own / 1_000 + i);
+    }
+    Ok(Record {
+        schema: RECORD_SCHEMA.into(),
+        model: MODEL,
+        backend: cell.backend.name().into(),
+        machine: (*cell.machine).clone(),
+        kernel: cell.kernel.clone(),
+        resolved: cell.resolved,
+        variant: cell.variant.clone(),
+        workload: cell.spec.name().into(),
+        spec,
+        load: cell.load.clone(),
+        seed,
+        duration: Ns::secs(1),
+        series: [("schbench.latency".to_owned(), latency)].into(),
+        counters: [("migrations".to_owned(), 0)].into(),
+        waits: Vec::new(),
+        environment: environment::simulated(),
+        warnings: vec![schedlab_base::Warning::new("mock.made_up", "these figures are made up")],
+    })
+}
+
+/// An experiment read from text.
+pub fn experiment(text: &str) -> Experiment {
+    parse(Path::new("test.toml"), text, 4).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Two loads, a baseline and a variant.
+pub const SMALL: &str = r#"
+name = "small"
+runs = 10
+machines = ["smp-4"]
+metrics = ["schbench.latency.p50", "schbench.latency.p99", "schbench.latency.p99.9", "migrations"]
+[workload]
+name = "schbench"
+runtime = "1s"
+[[load]]
+name = "1x2"
+message_threads = 1
+threads = 2
+[[load]]
+name = "1x4"
+message_threads = 1
+threads = 4
+[[variant]]
+name = "slow"
+kernel = "v4.5"
+[[variant]]
+name = "fast"
+kernel = "v4.5"
+features = ["SIS_FIRST_IDLE"]
+"#;

@@ -1,0 +1,130 @@
+//! Experiments: what is read, and how clear the errors are.
+
+mod common;
+
+use common::{SMALL, experiment};
+use schedlab_lab::experiment::parse;
+use schedlab_workload::Spec;
+use std::path::Path;
+
+fn error(text: &str) -> String {
+    parse(Path::new("e.toml"), text, 4)
+        .err()
+        .map_or_else(|| panic!("no error in:\n{text}"), |e| e.to_string())
+}
+
+fn param(spec: &Spec, name: &str) -> u64 {
+    match spec {
+        Spec::Bench { params, .. } => params.get(name).unwrap(),
+        Spec::RtApp { .. } => panic!("no benchmark"),
+    }
+}
+
+#[test]
+fn parameters_times_and_defaults() {
+    let e = experiment(SMALL);
+    assert_eq!((e.runs, e.seed, e.baseline.as_str(), e.min_effect_pct), (10, 1, "slow", 2.0));
+    assert_eq!((e.loads.len(), e.loads[1].name.as_str()), (2, "1x4"));
+    assert_eq!(param(&e.loads[1].spec, "threads"), 4);
+    assert_eq!(param(&e.loads[1].spec, "runtime"), 1_000_000_000);
+    assert_eq!(param(&e.loads[1].spec, "sleeptime"), 30_000_000, "the benchmark's default");
+}
+
+#[test]
+fn integers_take_the_unit_of_the_original_tool() {
+    let e = experiment(&SMALL.replace("runtime = \"1s\"", "runtime = 2\ncputime = 1000"));
+    assert_eq!(param(&e.loads[0].spec, "runtime"), 2_000_000_000);
+    assert_eq!(param(&e.loads[0].spec, "cputime"), 1_000_000);
+}
+
+#[test]
+fn a_load_per_machine_and_machines_per_load() {
+    let e = experiment(
+        &SMALL
+            .replace("[\"smp-4\"]", "[\"smp-4\", \"smt-8\"]")
+            .replace("\"1x4\"", "\"1x4\"\nmachine = \"smp-2\""),
+    );
+    let names: Vec<(&str, &str)> =
+        e.loads.iter().map(|l| (l.name.as_str(), e.machines[l.machine].name.as_str())).collect();
+    assert_eq!(names, [("1x2", "smp-4"), ("1x2", "smt-8"), ("1x4", "smp-2")]);
+    assert_eq!(e.host_loads.len(), 2, "on the live kernel a load is one load");
+}
+
+#[test]
+fn host_loads_scale_with_the_cpus() {
+    let host = "[[host.load]]\nname = \"2x{cpus*2}\"\nmessage_threads = 2\nthreads = \"{cpus*2}\"\n";
+    let e = experiment(&format!("{SMALL}{host}"));
+    assert_eq!((e.host_loads.len(), e.host_loads[0].name.as_str()), (1, "2x8"));
+    assert_eq!(param(&e.host_loads[0].spec, "threads"), 8);
+}
+
+#[test]
+fn sweeps_become_loads() {
+    let text = SMALL.replace(
+        "threads = 4",
+        "threads = { range = [2, 6], step = 2 }\ncputime = { sweep = [\"1ms\", \"2ms\"] }",
+    );
+    // message_threads = 1 stays as it is.
+    let e = experiment(&text);
+    let names: Vec<&str> = e.loads[1..].iter().map(|l| l.name.as_str()).collect();
+    assert_eq!(names.len(), 6);
+    assert_eq!((names[0], names[5]), ("1x4,threads=2,cputime=1ms", "1x4,threads=6,cputime=2ms"));
+    assert_eq!(param(&e.loads[6].spec, "cputime"), 2_000_000);
+}
+
+#[test]
+fn published_figures_are_kept_in_the_metrics_unit() {
+    let text = "[[published]]\nvariant = \"slow\"\nmetric = \"schbench.latency.p99\"\nvalue = \"4680us\"\nsource = \"D000\"\n";
+    let e = experiment(&format!("{SMALL}{text}"));
+    assert_eq!((e.published[0].value, e.published[0].unit.as_str()), (4_680_000.0, "ns"));
+    let wrong = error(&format!("{SMALL}{}", text.replace("p99\"", "p98\"")));
+    assert!(wrong.contains("did you mean 'schbench.latency.p99'"), "{wrong}");
+}
+
+#[test]
+fn errors_name_file_line_column_and_the_nearest_name() {
+    for (from, to, place, says) in [
+        ("runs = 10", "rnus = 10", "e.toml:3:1", "did you mean 'runs'"),
+        ("runs = 10", "runs = 0", "e.toml:3:8", "1 to 1000000"),
+        ("runs = 10", "runs = \"x\"", "e.toml:3:8", "whole number"),
+        ("runs = 10", "runs = 10\nbaseline = \"slwo\"", "e.toml:4:12", "did you mean 'slow'"),
+        ("name = \"small\"", "nam = \"small\"", "e.toml:2:1", "did you mean 'name'"),
+        ("smp-4", "smp-x", "e.toml:4:13", "smp-x"),
+        ("p99\"", "p9x\"", "e.toml:5:36", "p9x"),
+        ("\"schbench\"", "\"schbenhc\"", "e.toml:7:8", "did you mean 'schbench'"),
+        ("runtime = \"1s\"", "runtim = \"1s\"", "e.toml:8:1", "did you mean 'runtime'"),
+        ("runtime = \"1s\"", "runtime = \"1 parsec\"", "e.toml", "parsec"),
+        ("threads = 2", "thread = 2", "e.toml:12:1", "did you mean 'threads'"),
+        ("threads = 2\n[[load]]", "threads = 1000000000\n[[load]]", "e.toml:12:11", "out of range"),
+        ("threads = 2\n[[load]]", "threads = -2\n[[load]]", "e.toml:12:11", "whole number"),
+        ("\"1x4\"", "\"1x2\"", "e.toml", "two loads"),
+        ("SIS_FIRST_IDLE", "SIS_FRIST_IDLE", "e.toml:23:13", "did you mean 'SIS_FIRST_IDLE'"),
+        ("\"v4.5\"\nfeatures", "\"v4.6\"\nfeatures", "e.toml:22:10", "v4.5"),
+        ("name = \"fast\"", "name = \"slow\"", "e.toml:21:8", "two variants"),
+        ("features = [", "tunables = { hzz = 1 }\nfeatures = [", "e.toml:23:14", "did you mean 'hz'"),
+        ("features = [", "tunables = { hz = 0 }\nfeatures = [", "e.toml", "out of range"),
+        ("[workload]", "[[workload]", "e.toml:6", ""),
+    ] {
+        assert!(SMALL.contains(from), "{from}");
+        let text = error(&SMALL.replacen(from, to, 1));
+        assert!(text.starts_with(place) && text.contains(says), "{to}: {text}");
+    }
+}
+
+#[test]
+fn absurd_sizes_are_refused_before_any_run() {
+    let text = error(&SMALL.replace("runs = 10", "runs = 900000"));
+    assert!(text.contains("3600000 runs"), "{text}");
+    let text =
+        error(&SMALL.replace("message_threads = 1\nthreads = 2", "message_threads = 10000\nthreads = 10000"));
+    assert!(text.contains("tasks") || text.contains("range"), "{text}");
+}
+
+#[test]
+fn a_missing_rtapp_file_is_named_where_it_is_asked_for() {
+    let text = SMALL.replace("name = \"schbench\"\nruntime = \"1s\"", "rtapp = \"nowhere.json\"");
+    let text = error(
+        &text.replace("message_threads = 1\n", "").replace("threads = 2\n", "").replace("threads = 4\n", ""),
+    );
+    assert!(text.starts_with("e.toml:7:9") && text.contains("nowhere.json"), "{text}");
+}

@@ -1,0 +1,180 @@
+//! Plans worked off with a made-up backend: order, resuming, interruption, errors, comparison.
+
+mod common;
+
+use common::{Mock, SMALL, experiment, record};
+use schedlab_lab::stats::Verdict;
+use schedlab_lab::{Backend, Options, Plan, Question, Session, Silent, compare, compare_paths, plan};
+use schedlab_record::{Record, Store};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn work(
+    plan: &Plan,
+    mock: &Mock,
+    store: Option<&Store>,
+    jobs: usize,
+) -> schedlab_base::Result<schedlab_lab::Finished> {
+    let stop = AtomicBool::new(false);
+    Session {
+        executor: mock,
+        store,
+        attach: &[("experiment.toml", b"x")],
+        jobs,
+        progress: &Silent,
+        stop: &stop,
+    }
+    .work(plan)
+}
+
+fn records(runs: u64) -> Vec<Record> {
+    let p = plan(&experiment(SMALL), Backend::Sim, Options { runs: Some(runs), seed: None }).unwrap();
+    work(&p, &Mock::default(), None, 1).unwrap().records
+}
+
+#[test]
+fn jobs_do_not_change_the_result() {
+    let p = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap();
+    assert_eq!((p.cells.len(), p.runs.len()), (4, 40));
+    let one = work(&p, &Mock::default(), None, 1).unwrap().records;
+    let two = work(&p, &Mock::default(), None, 2).unwrap().records;
+    assert_eq!(one, two);
+    assert_eq!(one[0].seed, 1);
+    assert_eq!((one[4].seed, one[4].variant.name.as_str()), (2, "fast"), "the second round goes backwards");
+}
+
+#[test]
+fn finished_runs_are_kept_and_not_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::create(dir.path()).unwrap();
+    let p = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap();
+    let cut = Mock { stop_after: 7, ..Mock::default() };
+    let first = work(&p, &cut, Some(&store), 1).unwrap();
+    assert!(first.interrupted && first.records.len() == 7);
+    assert!(first.warnings.iter().any(|w| w.code == "run.interrupted" && w.message.contains("7 of 40")));
+    let rest = Mock::default();
+    let second = work(&p, &rest, Some(&store), 2).unwrap();
+    assert_eq!((second.found, rest.made.load(Ordering::SeqCst), second.interrupted), (7, 33, false));
+    assert!(second.warnings.iter().any(|w| w.code == "run.reused"));
+    assert_eq!(second.records, work(&p, &Mock::default(), None, 1).unwrap().records);
+    let again = compare_paths(
+        &[dir.path().to_owned()],
+        &Question { baseline: Some("slow".into()), ..Question::default() },
+    );
+    assert_eq!(again.unwrap().cells.len(), 4);
+}
+
+#[test]
+fn an_error_names_the_run() {
+    let text = SMALL.replace("\"fast\"", "\"broken\"");
+    let p = plan(&experiment(&text), Backend::Sim, Options::default()).unwrap();
+    let e = work(&p, &Mock::default(), None, 2).unwrap_err();
+    assert!(e.to_string().contains("schbench 1x2 broken on smp-4, seed 1: it broke"), "{e}");
+    assert_eq!(e.kind().exit_code(), 3);
+}
+
+#[test]
+fn background_is_part_of_what_a_cell_is() {
+    let hash = |text: &str| {
+        plan(&experiment(text), Backend::Sim, Options::default()).unwrap().cells[0].hash().unwrap()
+    };
+    assert_ne!(hash(SMALL), hash(&SMALL.replace("runs = 10", "background = false")));
+    assert_eq!(hash(SMALL), hash(&SMALL.replace("runs = 10", "runs = 20")), "more runs are the same cells");
+}
+
+#[test]
+fn the_live_kernel_is_never_changed_unawares() {
+    let p = plan(&experiment(SMALL), Backend::Host, Options::default()).unwrap();
+    assert_eq!((p.cells.len(), p.cells[0].variant.name.as_str()), (2, "running"));
+    assert_eq!(p.warnings[0].code, "host.variants");
+    let text = SMALL.replace("kernel = \"v4.5\"\nfeatures", "kernel = \"running\"\nfeatures");
+    let e = plan(&experiment(&text), Backend::Host, Options::default()).unwrap_err();
+    assert_eq!(e.kind().exit_code(), 3);
+    assert!(e.to_string().contains("settings journal"), "{e}");
+}
+
+#[test]
+fn a_comparison_says_what_the_runs_show() {
+    let q = Question::of(&experiment(SMALL));
+    let c = compare(&records(10), &q, &[]).unwrap();
+    assert_eq!((c.schema.as_str(), c.cells.len(), c.comparisons.len()), ("schedlab/comparison/1", 4, 6));
+    let row = |load: &str, metric: &str| {
+        c.comparisons.iter().find(|r| r.load == load && r.metric == metric).cloned().unwrap()
+    };
+    let p99 = row("1x4", "schbench.latency.p99");
+    assert_eq!((p99.verdict, p99.pairs, p99.baseline.as_str()), (Verdict::Better, 10, "slow"));
+    assert!((-90.0..-80.0).contains(&p99.change_pct.unwrap()), "{p99:?}");
+    assert!(p99.correlation.unwrap() > 0.5, "common random numbers pair the runs");
+    let same = row("1x2", "migrations");
+    assert_eq!((same.verdict, same.change_pct, same.ci95_pct), (Verdict::Same, Some(0.0), Some([0.0, 0.0])));
+    let missing = serde_json::to_value(&c.cells[0].metrics["schbench.latency.p99.9"]).unwrap();
+    assert!(missing["missing"].as_str().unwrap().contains("2000 samples"), "{missing}");
+    assert_eq!((c.warnings.len(), c.warnings[0].runs), (1, 40), "equal warnings are merged and counted");
+}
+
+#[test]
+fn three_runs_are_unclear() {
+    let c = compare(&records(3), &Question::of(&experiment(SMALL)), &[]).unwrap();
+    let row = &c.comparisons[0];
+    assert_eq!(row.verdict, Verdict::Unclear);
+    assert!(row.why.as_ref().unwrap().contains("fewer than 6"), "{row:?}");
+}
+
+#[test]
+fn the_json_is_the_documented_one_and_reads_back() {
+    let c = compare(&records(6), &Question::of(&experiment(SMALL)), &[]).unwrap();
+    let json = serde_json::to_value(&c).unwrap();
+    let cell = &json["cells"][0];
+    for key in ["backend", "machine", "kernel", "workload", "load", "params", "variant", "runs", "metrics"] {
+        assert!(!cell[key].is_null(), "{key}");
+    }
+    assert_eq!(cell["params"]["threads"], 2);
+    let metric = &cell["metrics"]["schbench.latency.p99"];
+    assert_eq!((metric["unit"].as_str(), metric["better"].as_str()), (Some("ns"), Some("lower")));
+    assert!(metric["mean"].is_number() && metric["std_pct"].is_number());
+    assert_eq!(metric["values"].as_array().unwrap().len(), 6);
+    let row = &json["comparisons"][0];
+    for key in ["workload", "load", "metric", "baseline", "variant", "change_pct", "ci95_pct", "p", "verdict"]
+    {
+        assert!(!row[key].is_null(), "{key}");
+    }
+    let back: schedlab_lab::Comparison = serde_json::from_value(json).unwrap();
+    assert_eq!(back, c);
+}
+
+#[test]
+fn runs_of_two_kernels_with_one_variant_name_are_told_apart() {
+    let mut all = records(6);
+    all.retain(|r| r.variant.name == "slow" && r.load == "1x2");
+    let mut other = all.clone();
+    other.iter_mut().for_each(|r| r.kernel = "6.99".into());
+    all.extend(other);
+    let c = compare(&all, &Question { baseline: Some("6.99".into()), ..Question::default() }, &[]).unwrap();
+    let names: Vec<&str> = c.cells.iter().map(|c| c.variant.as_str()).collect();
+    assert_eq!(names, ["slow v4.5", "slow 6.99"]);
+    assert_eq!(c.comparisons[0].variant, "slow v4.5");
+    let e =
+        compare(&all, &Question { baseline: Some("slwo".into()), ..Question::default() }, &[]).unwrap_err();
+    assert_eq!(e.kind().exit_code(), 2);
+}
+
+#[test]
+fn knees_are_found_per_variant_and_seed() {
+    use schedlab_lab::knee::{Limit, Search, search};
+    let cells = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap().cells;
+    let limit = Limit { metric: "schbench.latency.p50".into(), below: true, value: 100_000.0 };
+    let s = Search { cells: cells[..2].to_vec(), limit, seeds: vec![1, 2, 3], start: 1, cap: 64 };
+    let k = search(&s, &Mock::default(), &|_, _, _, _| {}, &AtomicBool::new(false)).unwrap();
+    assert_eq!((k.parameter.as_str(), k.variants.len(), k.interrupted), ("threads", 2, false));
+    // The slow one adds 10 us a thread and 1 us of ramp: 100 us at about 9 or 10 threads.
+    assert!(k.variants[0].knees.iter().all(|n| (8..=11).contains(n)), "{k:?}");
+    assert_eq!((k.variants[1].at_cap, k.variants[1].mean), (3, 64.0), "the fast one is not done at the cap");
+    for (seed, knee) in s.seeds.iter().zip(&k.variants[0].knees) {
+        let at = |threads: u64| {
+            let mut cell = cells[0].clone();
+            let schedlab_workload::Spec::Bench { params, .. } = &mut cell.spec else { panic!() };
+            params.0.insert("threads".into(), threads);
+            record(&cell, *seed).unwrap().series["schbench.latency"].percentile(50.0).number().unwrap()
+        };
+        assert!(at(*knee) < 100_000.0 && at(*knee + 1) >= 100_000.0);
+    }
+}
