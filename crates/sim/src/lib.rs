@@ -1,5 +1,28 @@
 //! The kernel, simulated: the fair class by version, on any machine, deterministic.
 
+mod background;
+pub mod balance;
+pub mod costs;
+mod cpu;
+pub mod engine;
+pub mod fair;
+mod fork;
+mod frame;
+pub mod idle;
+mod interrupt;
+mod invariants;
+pub mod loads;
+mod observe;
+pub mod pelt;
+mod run;
+mod schedule;
+mod syscall;
+mod system;
+mod task;
+mod timer;
+mod user;
+pub mod wakeup;
+
 use schedlab_base::{Ns, Result, Warning};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
@@ -62,6 +85,5 @@ pub struct SimReport {
 /// # Errors
 /// When the workload asks for something the simulator can't do (a real-time policy, a CPU the machine lacks).
 pub fn simulate<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimReport> {
-    let _ = (setup, sink);
-    Err(schedlab_base::Error::internal("the simulator is being built"))
+    run::run(setup, sink)
 }

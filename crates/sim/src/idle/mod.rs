@@ -1,5 +1,4 @@
-//! Idle CPUs: which idle state they enter, how long they stay, and what their idle time is worth to the scheduler.
+//! Idle CPUs: which idle state they enter, how they leave it, and what their idle time is worth to the scheduler.
 
-pub mod avg;
 pub mod governor;
-pub mod idle_loop;
+mod idle_loop;

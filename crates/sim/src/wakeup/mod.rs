@@ -7,13 +7,16 @@
 
 pub mod affine;
 pub mod core_scan;
-pub mod drive;
+mod drive;
 pub mod first_idle;
 pub mod group_scan;
 pub mod llc;
 pub mod prelude;
 pub mod search;
 pub mod wide;
+
+pub use drive::Waking;
+pub use llc::LlcShared;
 
 #[cfg(test)]
 mod testing;

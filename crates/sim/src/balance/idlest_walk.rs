@@ -1,0 +1,138 @@
+//! The slow path of fork driven through time: idlest group, idlest CPU in it, one level down, until no level is left.
+//!
+//! Each CPU read costs a visit. Mirrors `select_task_rq_fair`'s descent in 3.4, 4.5 and 6.5.
+
+use super::idlest::{
+    ByLoad, BySpare, GroupChoice, LevelFacts, SpareDomain, SpareGroup, SpareSample, next_level, start_level,
+};
+use super::idlest_cpu::{Candidate, Chooser, IdlestCpu, Sleep};
+use crate::costs::visit_ns;
+use crate::frame::Step;
+use crate::system::System;
+use schedlab_base::{CpuId, Ns, TaskId, Version};
+use schedlab_machine::Domains;
+
+/// A descent in progress: the CPU reached so far, and the level to search next.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walk {
+    at: CpuId,
+    level: Option<usize>,
+}
+
+impl Walk {
+    /// Starts at the highest domain of `cpu` that balances at fork, looking up to the first that does not (4.5 and later).
+    pub fn begin(domains: &Domains, cpu: CpuId, to_first_gap: bool) -> Walk {
+        Walk { at: cpu, level: start_level(&levels(domains, cpu), to_first_gap) }
+    }
+}
+
+fn levels(domains: &Domains, cpu: CpuId) -> Vec<LevelFacts> {
+    let facts = |d: &schedlab_machine::Domain| LevelFacts {
+        balances: d.params.balance_fork,
+        span_weight: d.cpus.len() as u32,
+    };
+    domains.of_cpu[cpu.index()].iter().map(facts).collect()
+}
+
+impl System<'_> {
+    /// Searches one level. `Err(time)`: the descent goes on then; `Ok`: the CPU is chosen.
+    pub fn walk_on(&mut self, by: CpuId, task: TaskId, walk: &mut Walk) -> Result<CpuId, u64> {
+        let Some(level) = walk.level else { return Ok(self.nearest_allowed(task, walk.at)) };
+        let mut cost = 0;
+        let weight = self.fixed.domains.of_cpu[walk.at.index()][level].cpus.len() as u32;
+        let group = match self.idlest_group(by, task, walk.at, level, &mut cost) {
+            GroupChoice::Stay(_) => {
+                walk.level = next_level(&levels(&self.fixed.domains, walk.at), weight);
+                return Err(self.now + cost);
+            }
+            GroupChoice::Go(group) => group,
+        };
+        if let Some(cpu) = self.idlest_cpu(by, task, walk.at, group, &mut cost) {
+            walk.at = cpu;
+        }
+        walk.level = next_level(&levels(&self.fixed.domains, walk.at), weight);
+        Err(self.now + cost)
+    }
+
+    /// The CPU itself if the task may run there, else the lowest that it may.
+    fn nearest_allowed(&self, task: TaskId, cpu: CpuId) -> CpuId {
+        let t = &self.tasks[task.index()];
+        if t.may_run_on(cpu) { cpu } else { t.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(cpu) }
+    }
+
+    fn visit(&mut self, by: CpuId, cpu: CpuId) -> u64 {
+        let costs = &self.fixed.machine.costs;
+        costs.fork_visit_ns + visit_ns(costs, self.lines.read(by, cpu))
+    }
+
+    fn idlest_group(&mut self, by: CpuId, task: TaskId, at: CpuId, level: usize, cost: &mut u64) -> GroupChoice {
+        let by_spare = self.version() >= Version::new(5, 5);
+        let params = self.fixed.domains.of_cpu[at.index()][level].params;
+        let imb_numa_nr = self.fixed.domains.of_cpu[at.index()][level].imb_numa_nr;
+        let domain = SpareDomain { imbalance_pct: params.imbalance_pct, numa: params.numa, imb_numa_nr };
+        let (mut loads, mut spares) = (ByLoad::default(), BySpare::default());
+        for g in 0..self.fixed.domains.of_cpu[at.index()][level].groups.len() {
+            let index = self.fixed.domains.of_cpu[at.index()][level].groups[g];
+            let (nr, local) = (self.fixed.domains.groups[index as usize].cpus.len(), g == 0);
+            let cpus = &self.fixed.domains.groups[index as usize].cpus;
+            if !cpus.iter().any(|c| self.tasks[task.index()].may_run_on(*c)) {
+                continue;
+            }
+            let capacity = cpus.iter().map(|c| self.capacity_of(*c)).sum();
+            for i in 0..nr {
+                let cpu = self.fixed.domains.groups[index as usize].cpus[i];
+                *cost += self.visit(by, cpu);
+                let idx = params.forkexec_idx;
+                loads.add(if local { self.source_load(cpu, idx) } else { self.target_load(cpu, idx) });
+                spares.add(&self.spare_sample(cpu));
+            }
+            loads.close(index, capacity, local);
+            let group = SpareGroup { capacity, weight: nr as u32, imbalanced: self.group_flags[index as usize] };
+            spares.close(index, &group, &domain, local);
+        }
+        if by_spare { spares.choose(&domain) } else { loads.choose(params.imbalance_pct) }
+    }
+
+    fn spare_sample(&self, cpu: CpuId) -> SpareSample {
+        let avg = &self.queues[cpu.index()].avg;
+        SpareSample {
+            load: avg.load_avg,
+            util: avg.util_avg,
+            runnable: avg.runnable_avg,
+            nr_running: self.nr_running[cpu.index()],
+            idle: self.idle[cpu.index()],
+        }
+    }
+
+    fn idlest_cpu(&mut self, by: CpuId, task: TaskId, at: CpuId, group: u32, cost: &mut u64) -> Option<CpuId> {
+        let mut search = IdlestCpu::new(Chooser::of(self.version()), at);
+        for i in 0..self.fixed.domains.groups[group as usize].cpus.len() {
+            let cpu = self.fixed.domains.groups[group as usize].cpus[i];
+            if !self.tasks[task.index()].may_run_on(cpu) {
+                continue;
+            }
+            *cost += self.visit(by, cpu);
+            let candidate = Candidate {
+                cpu,
+                load: self.load_now(cpu),
+                sleep: self.idle[cpu.index()].then(|| self.sleep_of(cpu)),
+                sched_idle: false,
+            };
+            if search.probe(&candidate) {
+                break;
+            }
+        }
+        search.result().map(|c| c.cpu)
+    }
+
+    fn sleep_of(&self, cpu: CpuId) -> Sleep {
+        let c = &self.cpus[cpu.index()];
+        let exit_latency_us = match c.task.step {
+            Step::Halted { state } => {
+                self.fixed.machine.idle_states.get(usize::from(state)).map(|s| (s.exit.0 / 1000) as u32)
+            }
+            _ => None,
+        };
+        Sleep { exit_latency_us, since: Ns(c.idle_stamp) }
+    }
+}

@@ -1,0 +1,34 @@
+//! Loads of CPUs as the balancer and `wake_affine` read them.
+
+use crate::loads::{source_load, target_load};
+use crate::system::System;
+use schedlab_base::{CpuId, Version};
+use schedlab_kernel::Feature;
+
+impl System<'_> {
+    /// Load of this instant (`weighted_cpuload`): weights before 3.8, runnable load average to 5.0, then load average.
+    pub fn load_now(&self, cpu: CpuId) -> u64 {
+        let q = &self.queues[cpu.index()];
+        match self.version() {
+            v if v < Version::new(3, 8) => q.load_weight,
+            v if v < Version::new(5, 0) => q.runnable.load_avg,
+            _ => q.avg.load_avg,
+        }
+    }
+    /// Low estimate of a CPU's load, for a source.
+    pub fn source_load(&self, cpu: CpuId, idx: u8) -> u64 {
+        source_load(&self.cpus[cpu.index()].load, idx, self.load_now(cpu), self.has(Feature::LbBias))
+    }
+    /// High estimate of a CPU's load, for a target.
+    pub fn target_load(&self, cpu: CpuId, idx: u8) -> u64 {
+        target_load(&self.cpus[cpu.index()].load, idx, self.load_now(cpu), self.has(Feature::LbBias))
+    }
+    /// The tick brings `cpu_load[]` up to date.
+    pub fn update_cpu_load(&mut self, cpu: CpuId) {
+        if !self.has(Feature::LbBias) {
+            return;
+        }
+        let (now, tick) = (self.load_now(cpu), self.now / self.fixed.tick_ns);
+        self.cpus[cpu.index()].load.tick(tick, now);
+    }
+}

@@ -1,0 +1,88 @@
+//! Load balancing as 3.4 and 4.5 do it (`load_balance` and what calls it).
+//!
+//! The rules are pure functions, one noun a file; `pass` drives one domain's pass through time, `newidle` and
+//! `periodic` decide when and how far up, `idlest_walk` is the slow path of fork. Loads are weights (1024 at nice 0)
+//! or their averages; ticks are jiffies. 6.5 runs 4.5's rules with its own gates until its balancer is built.
+
+pub mod busiest;
+pub mod capacity;
+pub mod classify;
+pub mod detach;
+pub mod era;
+pub mod idlest;
+pub mod idlest_cpu;
+pub mod idlest_walk;
+pub mod imbalance;
+pub mod interval;
+mod loads;
+pub mod newidle;
+pub mod newidle_gate;
+pub mod nohz;
+pub mod pass;
+pub mod periodic;
+pub mod queue;
+pub mod settle;
+pub mod stats;
+
+use newidle_gate::DomainCost;
+use schedlab_base::CpuId;
+use schedlab_machine::Domain;
+use settle::{Bounds, DomainState};
+
+/// What passes change about one CPU's domain.
+#[derive(Clone, Copy, Debug)]
+pub struct LevelState {
+    /// Interval and failures.
+    pub state: DomainState,
+    /// What bounds them.
+    pub bounds: Bounds,
+    /// What newidle passes cost.
+    pub cost: DomainCost,
+    /// When it last balanced, in ticks.
+    pub last_balance: u64,
+}
+
+impl LevelState {
+    /// A fresh domain.
+    pub fn new(domain: &Domain) -> LevelState {
+        let p = &domain.params;
+        LevelState {
+            state: DomainState { interval_ms: p.first_interval_ms, nr_balance_failed: 0 },
+            bounds: Bounds {
+                min_interval_ms: p.min_interval_ms,
+                max_interval_ms: p.max_interval_ms,
+                cache_nice_tries: p.cache_nice_tries,
+            },
+            cost: DomainCost::default(),
+            last_balance: 0,
+        }
+    }
+}
+
+/// Balancing for CPUs whose tick is stopped (`struct nohz`).
+#[derive(Clone, Debug)]
+pub struct NohzState {
+    /// CPUs whose tick is stopped.
+    pub tickless: Vec<bool>,
+    /// How many they are.
+    pub nr_tickless: u32,
+    /// When idle balance is due next, in ticks.
+    pub next_balance: u64,
+    /// The CPU that has been asked to balance for all.
+    pub balancer: Option<CpuId>,
+    /// The CPU that holds the lock of SD_SERIALIZE domains.
+    pub serial: Option<CpuId>,
+}
+
+impl NohzState {
+    /// All CPUs idle.
+    pub fn new(nr_cpus: usize) -> NohzState {
+        NohzState {
+            tickless: vec![true; nr_cpus],
+            nr_tickless: nr_cpus as u32,
+            next_balance: 0,
+            balancer: None,
+            serial: None,
+        }
+    }
+}

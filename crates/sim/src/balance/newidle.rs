@@ -1,0 +1,117 @@
+//! Newidle balance: a CPU about to go idle looks for work, domain by domain, interrupts off (`idle_balance`).
+//!
+//! The departing task is still current, so the CPU itself does not count as idle. Gates decide whether and how far up;
+//! each domain's cost is remembered. Mirrors 3.4 and 4.5; 6.5 has its own gates.
+
+use super::newidle_gate::{Arrived, EnterFacts, Gates, climb, enter, has_work};
+use super::pass::{Pass, Progress};
+use crate::frame::Step;
+use crate::system::System;
+use schedlab_base::CpuId;
+use schedlab_trace::BalanceTrigger;
+
+/// Newidle balance in progress.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Newidle {
+    pass: Pass,
+    level: usize,
+    spent_ns: u64,
+    level_began_ns: u64,
+    began_ns: u64,
+    pulled: bool,
+}
+
+impl System<'_> {
+    /// The last task of `cpu` has been dequeued: balance if the gates are open, then switch.
+    pub fn begin_newidle(&mut self, cpu: CpuId) {
+        let gates = Gates::of(self.version());
+        let now = self.now;
+        let c = &mut self.cpus[cpu.index()];
+        c.idle_stamp = now.max(1);
+        let facts = EnterFacts {
+            avg_idle_ns: c.avg_idle_ns,
+            migration_cost_ns: self.fixed.kernel.tunables.migration_cost_ns,
+            overload: self.overload,
+            lowest_cost_ns: c.levels.first().map_or(0, |l| l.cost.max_ns),
+        };
+        if c.levels.is_empty() || enter(gates, &facts).is_err() {
+            return self.pick_and_switch(cpu, 0);
+        }
+        c.newidle = Newidle { began_ns: now, level_began_ns: now, ..Newidle::default() };
+        let root = self.root(cpu);
+        self.update_queue_load(root);
+        self.begin(cpu, Step::Newidle, self.fixed.machine.costs.update_blocked_ns);
+    }
+
+    /// Goes on with the pass, or up to the next domain, or on to the switch.
+    pub fn newidle_step(&mut self, cpu: CpuId) {
+        let mut n = self.cpus[cpu.index()].newidle;
+        let progress = if n.pass.running() {
+            self.pass_step(cpu, &mut n.pass)
+        } else if self.next_level(cpu, &mut n) {
+            self.pass_step(cpu, &mut n.pass)
+        } else {
+            return self.end_newidle(cpu, &n);
+        };
+        let at = match progress {
+            Progress::Until(at) => at,
+            Progress::Over(at) => {
+                self.level_over(cpu, &mut n, at);
+                at
+            }
+        };
+        let c = &mut self.cpus[cpu.index()];
+        c.newidle = n;
+        c.task.ends = at;
+    }
+
+    /// Starts the pass over the next domain that takes part; false when there is none worth it, or work has come.
+    fn next_level(&mut self, cpu: CpuId, n: &mut Newidle) -> bool {
+        let gates = Gates::of(self.version());
+        let c = &self.cpus[cpu.index()];
+        let arrived = Arrived {
+            pulled: n.pulled,
+            nr_running: self.nr_running[cpu.index()],
+            wakeup_pending: !c.wake_list.is_empty(),
+        };
+        if n.level > 0 && has_work(gates, &arrived) {
+            return false;
+        }
+        while let Some(level) = c.levels.get(n.level) {
+            if !climb(gates, c.avg_idle_ns, n.spent_ns, level.cost.max_ns) {
+                return false;
+            }
+            if self.fixed.domains.of_cpu[cpu.index()][n.level].params.balance_newidle {
+                n.pass = Pass::begin(cpu, n.level, BalanceTrigger::Newidle, self.now);
+                return true;
+            }
+            n.level += 1;
+        }
+        false
+    }
+
+    /// A domain's pass is over: its cost is remembered, time goes on at `at`.
+    fn level_over(&mut self, cpu: CpuId, n: &mut Newidle, at: u64) {
+        let (gates, tick) = (Gates::of(self.version()), self.now / self.fixed.tick_ns);
+        let hz = self.fixed.kernel.tunables.hz;
+        // 5.16+ counts update_blocked_averages in the first domain's cost; earlier kernels do not.
+        let before = if gates == Gates::Cost { n.level_began_ns } else { n.pass.began_ns() };
+        let cost = at - before;
+        self.cpus[cpu.index()].levels[n.level].cost.passed(gates, cost, tick, hz);
+        n.spent_ns += cost;
+        n.level_began_ns = at;
+        n.pulled |= n.pass.moved() > 0;
+        n.level += 1;
+        self.stats.newidle_passes += 1;
+    }
+
+    fn end_newidle(&mut self, cpu: CpuId, n: &Newidle) {
+        self.stats.newidle_ns += self.now - n.began_ns;
+        let c = &mut self.cpus[cpu.index()];
+        c.max_idle_balance_cost_ns = c.max_idle_balance_cost_ns.max(n.spent_ns);
+        if n.pulled {
+            c.idle_stamp = 0;
+        }
+        self.pick_and_switch(cpu, 0);
+    }
+}

@@ -1,0 +1,430 @@
+//! One balance pass over one domain (`load_balance`), as steps in time.
+//!
+//! Statistics are gathered CPU by CPU in ring order and each visit takes its time, so what a pass sees is no snapshot:
+//! a queue seen long may be short when it is looked for again. A pass re-reads the world after each group (tunable
+//! `probe_batch`; 1 after each CPU). It runs in task context (newidle, interrupts off) or in softirq context.
+//! Mirrors 3.4 and 4.5. Not modelled: looking for another queue after one whose tasks were all pinned.
+
+use super::busiest::{DomainStats, Verdict};
+use super::capacity::{DomainFacts, GroupFacts, capped_util, cpu_capacity};
+use super::detach::{Detach, Offer, Rules, Step as Walk, TaskFacts};
+use super::era::{Balancer, Pass as Kind};
+use super::interval::Election;
+use super::queue::{BusiestQueue, QueueSample};
+use super::settle::{Active, ActiveFacts, Bounds, Outcome, needs_active, parent_flag};
+use super::stats::{CpuSample, Tally};
+use crate::costs::{rq_lock_ns, visit_ns};
+use crate::fair::Enqueue;
+use crate::system::System;
+use crate::task::State;
+use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_kernel::{Feature, Policy};
+use schedlab_trace::{BalanceTrigger, EventKind, MoveReason, SwitchReason};
+
+/// Where a pass stands.
+#[derive(Clone, Copy, Debug, Default)]
+enum Stage {
+    /// No pass.
+    #[default]
+    Idle,
+    /// Is it this CPU's turn? Reading the local group.
+    Elect { at: usize, election: Election },
+    /// Reading groups.
+    Stats { group: usize, at: usize, tally: Tally, stats: Option<DomainStats> },
+    /// Looking for the busiest queue of the busiest group.
+    Queue { group: u32, at: usize, queue: BusiestQueue, imbalance: u64 },
+    /// Locks are taken; at the end of the step tasks move.
+    Move { src: CpuId, imbalance: u64 },
+}
+
+/// A pass over one domain.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    stage: Stage,
+    /// The CPU tasks would come to.
+    pub dst: CpuId,
+    /// Its domain.
+    pub level: usize,
+    /// What started the pass.
+    pub trigger: BalanceTrigger,
+    began_ns: u64,
+    visited: u16,
+    moved: u16,
+    /// It was not this CPU's turn: higher domains are not tried.
+    pub not_our_turn: bool,
+}
+
+/// How a pass stands after a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// It goes on at this time.
+    Until(u64),
+    /// It is over at this time.
+    Over(u64),
+}
+
+impl Default for Pass {
+    fn default() -> Pass {
+        Pass {
+            stage: Stage::Idle,
+            dst: CpuId(0),
+            level: 0,
+            trigger: BalanceTrigger::Busy,
+            began_ns: 0,
+            visited: 0,
+            moved: 0,
+            not_our_turn: false,
+        }
+    }
+}
+
+impl Pass {
+    /// Starts a pass.
+    pub fn begin(dst: CpuId, level: usize, trigger: BalanceTrigger, now: u64) -> Pass {
+        let stage = match trigger {
+            BalanceTrigger::Newidle => Stage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None },
+            _ => Stage::Elect { at: 0, election: Election::default() },
+        };
+        Pass { stage, dst, level, trigger, began_ns: now, ..Pass::default() }
+    }
+    /// Whether a pass is in progress.
+    pub fn running(&self) -> bool {
+        !matches!(self.stage, Stage::Idle)
+    }
+    /// When it began, ns.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+    /// Tasks that came.
+    pub fn moved(&self) -> u16 {
+        self.moved
+    }
+}
+
+impl System<'_> {
+    /// Goes on with a pass that `by` makes; the pass's time has come.
+    pub fn pass_step(&mut self, by: CpuId, p: &mut Pass) -> Progress {
+        let mut at = self.now;
+        loop {
+            match p.stage {
+                Stage::Idle => return Progress::Over(at),
+                Stage::Elect { .. } => self.elect(by, p, &mut at),
+                Stage::Stats { .. } => self.read_groups(by, p, &mut at),
+                Stage::Queue { .. } => self.read_queues(by, p, &mut at),
+                Stage::Move { src, imbalance } => self.move_tasks(by, p, src, imbalance),
+            }
+            if !p.running() {
+                return Progress::Over(at);
+            }
+            if at >= self.horizon || matches!(p.stage, Stage::Move { .. }) {
+                return Progress::Until(at);
+            }
+        }
+    }
+
+    /// Reads the local group for the CPU that should balance.
+    fn elect(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
+        let Stage::Elect { at: mut i, mut election } = p.stage else { return };
+        let domain = &self.fixed.domains.of_cpu[p.dst.index()][p.level];
+        let local = &self.fixed.domains.groups[domain.groups[0] as usize];
+        let costs = &self.fixed.machine.costs;
+        while let Some(cpu) = local.cpus.get(i).copied() {
+            *at += visit_ns(costs, self.lines.read(by, cpu));
+            i += 1;
+            if election.probe(cpu, self.idle[cpu.index()]) {
+                break;
+            }
+        }
+        if election.should_balance(p.dst, Kind::from(p.trigger)) {
+            p.stage = Stage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None };
+        } else {
+            p.not_our_turn = true;
+            self.end_pass(p, *at, Outcome::Balanced { all_pinned: false });
+        }
+    }
+
+    /// What of the domain the rules need.
+    fn domain_facts(&self, p: &Pass) -> DomainFacts {
+        let levels = &self.fixed.domains.of_cpu[p.dst.index()];
+        let params = &levels[p.level].params;
+        DomainFacts {
+            balancer: Balancer::of(self.version()),
+            imbalance_pct: params.imbalance_pct,
+            share_capacity: params.share_capacity,
+            prefer_sibling: p.level > 0 && levels[p.level - 1].params.prefer_sibling,
+        }
+    }
+
+    /// Capacity of a CPU.
+    pub fn capacity_of(&self, cpu: CpuId) -> u64 {
+        cpu_capacity(self.version(), self.fixed.siblings[cpu.index()].len() + 1)
+    }
+
+    /// Reads groups until time must pass; decides after the last.
+    fn read_groups(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
+        let Stage::Stats { mut group, at: mut i, mut tally, mut stats } = p.stage else { return };
+        let facts = self.domain_facts(p);
+        let batch = self.fixed.kernel.tunables.probe_batch as usize;
+        let domain = &self.fixed.domains.of_cpu[p.dst.index()][p.level];
+        let load_idx = Kind::from(p.trigger).load_idx(&domain.params);
+        let (nr_groups, mut since) = (domain.groups.len(), 0);
+        while group < nr_groups {
+            let index = self.fixed.domains.of_cpu[p.dst.index()][p.level].groups[group];
+            let nr = self.fixed.domains.groups[index as usize].cpus.len();
+            while i < nr {
+                let cpu = self.fixed.domains.groups[index as usize].cpus[i];
+                let cost = visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+                *at += cost;
+                self.stats.stats_ns += cost;
+                p.visited = p.visited.saturating_add(1);
+                tally.add(&self.sample(cpu, group == 0, load_idx));
+                i += 1;
+                since += 1;
+                if batch != 0 && since >= batch && *at >= self.horizon {
+                    p.stage = Stage::Stats { group, at: i, tally, stats };
+                    return;
+                }
+            }
+            let of_group = self.group_facts(index);
+            let summed = tally.close(&facts, &of_group, group == 0);
+            match &mut stats {
+                None => stats = Some(DomainStats::new(summed)),
+                Some(s) => s.push(&facts, index, summed),
+            }
+            (group, i, tally) = (group + 1, 0, Tally::default());
+            if *at >= self.horizon && group < nr_groups {
+                p.stage = Stage::Stats { group, at: i, tally, stats };
+                return;
+            }
+        }
+        match stats {
+            Some(stats) => self.decide(p, &facts, &stats, *at),
+            None => self.end_pass(p, *at, Outcome::Balanced { all_pinned: false }),
+        }
+    }
+
+    fn sample(&self, cpu: CpuId, local: bool, load_idx: u8) -> CpuSample {
+        let nr = self.nr_running[cpu.index()];
+        let util = self.queues[cpu.index()].avg.util_avg;
+        CpuSample {
+            cpu,
+            load: if local { self.target_load(cpu, load_idx) } else { self.source_load(cpu, load_idx) },
+            weight_sum: self.load_now(cpu),
+            util: capped_util(util, self.capacity_of(cpu)),
+            nr_running: nr,
+            h_nr_running: nr,
+            idle: self.idle[cpu.index()],
+        }
+    }
+
+    fn group_facts(&self, index: u32) -> GroupFacts {
+        let group = &self.fixed.domains.groups[index as usize];
+        let capacity = group.cpus.iter().map(|c| self.capacity_of(*c)).sum();
+        let imbalanced = self.group_flags[index as usize];
+        GroupFacts { imbalanced, ..GroupFacts::of(group.cpus.len() as u32, capacity) }
+    }
+
+    /// All groups are read: is there anything to pull?
+    fn decide(&mut self, p: &mut Pass, facts: &DomainFacts, stats: &DomainStats, at: u64) {
+        let top = p.level + 1 == self.fixed.domains.of_cpu[p.dst.index()].len();
+        if top && self.version() >= Version::new(3, 19) {
+            self.overload = stats.overload();
+        }
+        let own = self.load_now(p.dst).checked_div(u64::from(self.nr_running[p.dst.index()])).unwrap_or(0);
+        match stats.decide(facts, Kind::from(p.trigger), own) {
+            Verdict::Balanced(_) => self.end_pass(p, at, Outcome::Balanced { all_pinned: false }),
+            Verdict::Pull { group, amount, .. } => {
+                let queue =
+                    BusiestQueue::new(facts.balancer, amount.load, facts.imbalance_pct, facts.share_capacity);
+                p.stage = Stage::Queue { group, at: 0, queue, imbalance: amount.load };
+            }
+        }
+    }
+
+    /// Reads the busiest group again, for its busiest queue.
+    fn read_queues(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
+        let Stage::Queue { group, at: mut i, mut queue, imbalance } = p.stage else { return };
+        let nr = self.fixed.domains.groups[group as usize].cpus.len();
+        while i < nr {
+            let cpu = self.fixed.domains.groups[group as usize].cpus[i];
+            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            let capacity = self.capacity_of(cpu);
+            queue.add(&QueueSample {
+                cpu,
+                load: self.load_now(cpu),
+                nr_running: self.nr_running[cpu.index()],
+                capacity,
+                capacity_orig: capacity,
+            });
+            i += 1;
+        }
+        match queue.result() {
+            Some(src) if src != p.dst => {
+                let costs = &self.fixed.machine.costs;
+                *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
+                p.stage = Stage::Move { src, imbalance };
+            }
+            _ => self.end_pass(p, *at, Outcome::Balanced { all_pinned: false }),
+        }
+    }
+
+    fn rules(&self, p: &Pass) -> Rules {
+        let level = &self.cpus[p.dst.index()].levels[p.level];
+        Rules {
+            balancer: Balancer::of(self.version()),
+            pass: Kind::from(p.trigger),
+            preemptible: false,
+            migration_cost_ns: self.fixed.kernel.tunables.migration_cost_ns,
+            cache_hot_buddy: self.has(Feature::CacheHotBuddy),
+            dst_has_tasks: self.nr_running[p.dst.index()] > 0,
+            nr_balance_failed: level.state.nr_balance_failed,
+            cache_nice_tries: level.bounds.cache_nice_tries,
+        }
+    }
+
+    /// What the detaching rules see of a task. Newest tasks are offered first, as 3.4 and 4.5 walk the list.
+    pub fn task_facts(&self, task: TaskId, dst: CpuId, level: usize) -> TaskFacts {
+        let t = &self.tasks[task.index()];
+        let e = &self.entities[t.entity.index()];
+        let q = &self.queues[e.cfs_rq.index()];
+        let domain = &self.fixed.domains.of_cpu[dst.index()][level];
+        let local = &self.fixed.domains.groups[domain.groups[0] as usize];
+        TaskFacts {
+            allowed: t.may_run_on(dst),
+            allowed_nearby: local.cpus.iter().any(|c| t.may_run_on(*c)),
+            running: t.on_cpu,
+            sched_idle: t.attr.policy == Policy::Idle,
+            buddy: q.next == Some(t.entity) || q.last == Some(t.entity),
+            ran_ago_ns: self.now - e.exec_start,
+            load: if self.tracks_load() { e.avg.load_avg } else { e.weight },
+        }
+    }
+
+    /// The queues are locked and the time is up: tasks that may move do.
+    fn move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, imbalance: u64) {
+        let rules = self.rules(p);
+        let nr = self.nr_running[src.index()];
+        let mut walked = None;
+        if nr > 1 {
+            let mut walk = Detach::new(imbalance, self.fixed.kernel.tunables.nr_migrate, nr);
+            // The list's front is the newest task; those refused are passed over for the rest of the walk.
+            let mut back = self.cpus[src.index()].list.len();
+            loop {
+                match walk.step(&rules, self.nr_running[src.index()], back == 0) {
+                    Walk::Stop(_) => break,
+                    Walk::Pause => continue,
+                    Walk::Offer => {}
+                }
+                back -= 1;
+                let task = self.cpus[src.index()].list[back];
+                if let Offer::Take { then, .. } = walk.offer(&rules, &self.task_facts(task, p.dst, p.level)) {
+                    self.pull(by, task, p.dst, move_reason(p.trigger));
+                    p.moved += 1;
+                    if then.is_some() {
+                        break;
+                    }
+                }
+            }
+            walked = Some(walk);
+        }
+        let pinned = walked.map(|w| (w.all_pinned() && w.moved() == 0, w.some_pinned() && w.left() > 0));
+        if let Some(flag) = parent_flag(rules.balancer, pinned.map(|(_, some)| some), false) {
+            self.flag_parent(p, flag);
+        }
+        if p.moved > 0 {
+            return self.end_pass(p, self.now, Outcome::Moved);
+        }
+        if pinned.is_some_and(|(all, _)| all) {
+            return self.end_pass(p, self.now, Outcome::Balanced { all_pinned: true });
+        }
+        let active = self.try_active(by, p, src);
+        self.end_pass(p, self.now, Outcome::Failed(active));
+    }
+
+    /// The group that holds the destination one level up learns that affinity is in the way below.
+    fn flag_parent(&mut self, p: &Pass, flag: bool) {
+        if let Some(parent) = self.fixed.domains.of_cpu[p.dst.index()].get(p.level + 1) {
+            self.group_flags[parent.groups[0] as usize] = flag;
+        }
+    }
+
+    /// Moves a queued task.
+    fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
+        self.dequeue_task(task, false);
+        self.migrate_task(task, dst);
+        let entity = self.tasks[task.index()].entity;
+        // 3.18+: a task that has just come is not hot for the next balancer.
+        self.entities[entity.index()].exec_start = 0;
+        self.stats.balance_moved += 1;
+        let from = self.tasks[task.index()].recent;
+        self.emit(dst, EventKind::Migrate { task, from, why });
+        self.tasks[task.index()].state = State::Runnable;
+        self.enqueue_task(dst, task, Enqueue::Moved);
+        if self.cpus[dst.index()].curr.is_none() || self.check_preempt_wakeup(dst, task) {
+            self.resched(by, dst, SwitchReason::Arrived);
+        }
+    }
+
+    /// Nothing could be moved: should the source's running task be pushed?
+    fn try_active(&mut self, by: CpuId, p: &Pass, src: CpuId) -> Active {
+        let kind = Kind::from(p.trigger);
+        self.cpus[p.dst.index()].levels[p.level].state.count_failure(kind);
+        let level = &self.cpus[p.dst.index()].levels[p.level];
+        let (src_capacity, dst_capacity) = (self.capacity_of(src), self.capacity_of(p.dst));
+        let facts = ActiveFacts {
+            balancer: Balancer::of(self.version()),
+            pass: kind,
+            nr_balance_failed: level.state.nr_balance_failed,
+            cache_nice_tries: level.bounds.cache_nice_tries,
+            imbalance_pct: self.fixed.domains.of_cpu[p.dst.index()][p.level].params.imbalance_pct,
+            src_h_nr_running: self.nr_running[src.index()],
+            src_capacity,
+            src_capacity_orig: src_capacity,
+            dst_capacity,
+        };
+        if needs_active(&facts).is_none() {
+            return Active::NotDue;
+        }
+        match self.cpus[src.index()].curr {
+            Some(curr) if !self.tasks[curr.index()].may_run_on(p.dst) => Active::Pinned,
+            Some(_) if self.cpus[src.index()].push.is_some() => Active::UnderWay,
+            Some(curr) => {
+                self.cpus[src.index()].push = Some((curr, p.dst, MoveReason::Active));
+                self.resched(by, src, SwitchReason::Moved);
+                Active::Started
+            }
+            None => Active::NotDue,
+        }
+    }
+
+    /// The pass is over: the domain's interval and failure count follow, the event is emitted.
+    fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome) {
+        p.stage = Stage::Idle;
+        if outcome == (Outcome::Balanced { all_pinned: false })
+            && !p.not_our_turn
+            && let Some(flag) = parent_flag(Balancer::of(self.version()), None, true)
+        {
+            self.flag_parent(p, flag);
+        }
+        let level = &mut self.cpus[p.dst.index()].levels[p.level];
+        let bounds: Bounds = level.bounds;
+        level.state.settle(&bounds, outcome);
+        let kind = EventKind::Balance {
+            level: p.level as u8,
+            trigger: p.trigger,
+            moved: p.moved,
+            visited: p.visited,
+            took_ns: (at - p.began_ns).min(u64::from(u32::MAX)) as u32,
+        };
+        self.emit(p.dst, kind);
+    }
+}
+
+fn move_reason(trigger: BalanceTrigger) -> MoveReason {
+    match trigger {
+        BalanceTrigger::Newidle => MoveReason::Newidle,
+        BalanceTrigger::Idle => MoveReason::Idle,
+        BalanceTrigger::Busy => MoveReason::Periodic,
+        BalanceTrigger::Nohz => MoveReason::NohzIdle,
+    }
+}

@@ -1,0 +1,267 @@
+//! Periodic balance in softirq context: a CPU's own domains, then those of tickless idle CPUs (`run_rebalance_domains`).
+//!
+//! Bottom up; a domain is due when its interval has passed; once it was not this CPU's turn, higher domains only have
+//! their next time looked up. SD_SERIALIZE domains are balanced by one CPU at a time, machine-wide; the lock is tried.
+//! Mirrors 3.4 and 4.5.
+
+use super::capacity::cpu_capacity;
+use super::era::{Balancer, Pass as Kind};
+use super::interval::{Clock, NextBalance, is_due};
+use super::newidle_gate::{Gates, longest_pass};
+use super::nohz::{KickFacts, find_ilb, kick_needed, serves};
+use super::pass::{Pass, Progress};
+use crate::frame::{Frame, Step};
+use crate::system::System;
+use schedlab_base::{CpuId, Version};
+use schedlab_trace::BalanceTrigger;
+
+/// Periodic balance in progress on one CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Periodic {
+    pass: Pass,
+    /// The CPU balanced for.
+    on_behalf: CpuId,
+    level: usize,
+    idle: bool,
+    /// Higher domains are still balanced.
+    climbing: bool,
+    next: Option<NextBalance>,
+    began_ns: u64,
+    /// Serving tickless CPUs: the next one to look at.
+    serving: Option<usize>,
+}
+
+impl System<'_> {
+    /// Now, in ticks.
+    #[inline]
+    fn jiffies(&self) -> u64 {
+        self.now / self.fixed.tick_ns
+    }
+
+    fn balance_clock(&self) -> Clock {
+        Clock { version: self.version(), hz: self.fixed.kernel.tunables.hz, nr_cpus: self.nr_cpus() as u64 }
+    }
+
+    /// The tick: raise the softirq when a domain is due; ask a tickless CPU to balance when that is needed.
+    pub fn trigger_load_balance(&mut self, cpu: CpuId) {
+        let now = self.jiffies();
+        let c = &mut self.cpus[cpu.index()];
+        if c.levels.is_empty() {
+            return;
+        }
+        if now >= c.next_balance {
+            c.softirq = true;
+        }
+        if self.nohz.nr_tickless > 0 && kick_needed(&self.kick_facts(cpu, now)).is_ok() {
+            self.nohz.next_balance = now + 1;
+            let lowest = self.nohz.tickless.iter().position(|t| *t).map(CpuId::from);
+            if let Some(ilb) = find_ilb(lowest, |c| self.idle[c.index()])
+                && !self.cpus[ilb.index()].nohz_kick
+            {
+                self.cpus[ilb.index()].nohz_kick = true;
+                self.kick(cpu, ilb);
+            }
+        }
+    }
+
+    fn kick_facts(&self, cpu: CpuId, now: u64) -> KickFacts {
+        let capacity = self.capacity_of(cpu);
+        let levels = &self.fixed.domains.of_cpu[cpu.index()];
+        KickFacts {
+            balancer: Balancer::of(self.version()),
+            idle_at_tick: self.cpus[cpu.index()].curr.is_none(),
+            tickless: self.nohz.nr_tickless,
+            now,
+            next_balance: self.nohz.next_balance,
+            nr_running: self.nr_running[cpu.index()],
+            busy_nearby: self.busy_nearby(cpu),
+            h_nr_running: self.nr_running[cpu.index()],
+            capacity,
+            capacity_orig: cpu_capacity(self.version(), self.fixed.siblings[cpu.index()].len() + 1),
+            imbalance_pct: levels.first().map_or(125, |d| d.params.imbalance_pct),
+        }
+    }
+
+    /// Busy CPUs near by, as the era counts them: of the core in 3.4; of the cache in 4.5, where a domain lies above it.
+    fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
+        if Balancer::of(self.version()) == Balancer::V3_4 {
+            let siblings = self.fixed.siblings[cpu.index()].iter();
+            return Some(1 + siblings.filter(|s| !self.nohz.tickless[s.index()]).count() as u32);
+        }
+        let top = self.fixed.domains.of_cpu[cpu.index()].len();
+        let above = self.fixed.domains.llc[cpu.index()].is_some_and(|llc| llc + 1 < top);
+        above.then(|| self.llc[self.llc_of(cpu)].nr_busy)
+    }
+
+    /// A CPU halts: its tick is stopped.
+    pub fn enter_nohz(&mut self, cpu: CpuId) {
+        if !std::mem::replace(&mut self.nohz.tickless[cpu.index()], true) {
+            self.nohz.nr_tickless += 1;
+            let llc = self.llc_of(cpu);
+            self.llc[llc].nr_busy -= 1;
+        }
+    }
+    /// A CPU runs a task again: its tick is restarted.
+    pub fn leave_nohz(&mut self, cpu: CpuId) {
+        if std::mem::replace(&mut self.nohz.tickless[cpu.index()], false) {
+            self.nohz.nr_tickless -= 1;
+            let llc = self.llc_of(cpu);
+            self.llc[llc].nr_busy += 1;
+        }
+    }
+
+    /// The softirq starts: first the CPU's own domains.
+    pub fn begin_softirq(&mut self, cpu: CpuId) {
+        let idle = self.cpus[cpu.index()].curr.is_none();
+        let began_ns = self.now;
+        let mut p = Periodic { began_ns, ..Periodic::default() };
+        self.rebalance(cpu, idle, &mut p);
+        let cost = self.fixed.machine.costs.update_blocked_ns;
+        let c = &mut self.cpus[cpu.index()];
+        c.periodic = p;
+        c.soft = Frame::until(Step::Rebalance, self.now + cost);
+    }
+
+    /// Starts over the domains of `on_behalf`.
+    fn rebalance(&mut self, on_behalf: CpuId, idle: bool, p: &mut Periodic) {
+        let root = self.root(on_behalf);
+        self.update_queue_load(root);
+        let kind = if idle { Kind::Idle } else { Kind::Busy };
+        let next = NextBalance::new(self.jiffies(), kind, self.fixed.kernel.tunables.hz);
+        *p = Periodic { on_behalf, idle, climbing: true, next: Some(next), level: 0, pass: Pass::default(), ..*p };
+        self.decay_costs(on_behalf);
+    }
+
+    /// Once a second the remembered costs of newidle passes shrink.
+    fn decay_costs(&mut self, cpu: CpuId) {
+        let (gates, now, hz) = (Gates::of(self.version()), self.jiffies(), self.fixed.kernel.tunables.hz);
+        let floor = self.fixed.kernel.tunables.migration_cost_ns;
+        let c = &mut self.cpus[cpu.index()];
+        let mut decayed = false;
+        for level in &mut c.levels {
+            decayed |= level.cost.decay(gates, now, hz);
+        }
+        if decayed {
+            let sum = c.levels.iter().map(|l| l.cost.max_ns).sum();
+            c.max_idle_balance_cost_ns = longest_pass(floor, sum);
+        }
+    }
+
+    /// One step of the softirq.
+    pub fn soft_step(&mut self, cpu: CpuId) {
+        let mut p = self.cpus[cpu.index()].periodic;
+        let at = loop {
+            let progress = if p.pass.running() || self.next_due(cpu, &mut p) {
+                self.pass_step(cpu, &mut p.pass)
+            } else if self.next_served(cpu, &mut p) {
+                continue;
+            } else {
+                self.stats.periodic_ns += self.now - p.began_ns;
+                return self.leave_soft(cpu);
+            };
+            match progress {
+                Progress::Until(at) => break at,
+                Progress::Over(at) => {
+                    self.domain_over(cpu, &mut p);
+                    break at;
+                }
+            }
+        };
+        let c = &mut self.cpus[cpu.index()];
+        c.periodic = p;
+        c.soft.ends = at;
+    }
+
+    /// Finds the next domain that is due and starts its pass; false when the CPU's domains are through.
+    fn next_due(&mut self, cpu: CpuId, p: &mut Periodic) -> bool {
+        let (now, clock) = (self.jiffies(), self.balance_clock());
+        let on = p.on_behalf.index();
+        let Some(next) = p.next.as_mut() else { return false };
+        while let Some(level) = self.cpus[on].levels.get(p.level).copied() {
+            let params = &self.fixed.domains.of_cpu[on][p.level].params;
+            let interval = clock.interval(level.state.interval_ms, !p.idle, params.busy_factor);
+            let locked = params.serialize && self.nohz.serial.is_some_and(|holder| holder != cpu);
+            if p.climbing && !locked && is_due(now, level.last_balance, interval) {
+                if params.serialize {
+                    self.nohz.serial = Some(cpu);
+                }
+                let trigger = match (p.serving, p.idle) {
+                    (Some(_), _) => BalanceTrigger::Nohz,
+                    (None, true) => BalanceTrigger::Idle,
+                    (None, false) => BalanceTrigger::Busy,
+                };
+                p.pass = Pass::begin(p.on_behalf, p.level, trigger, self.now);
+                return true;
+            }
+            next.consider(level.last_balance, interval);
+            p.level += 1;
+        }
+        self.cpus[on].next_balance = next.at();
+        p.next = None;
+        false
+    }
+
+    /// A domain's pass is over.
+    fn domain_over(&mut self, cpu: CpuId, p: &mut Periodic) {
+        let (now, clock) = (self.jiffies(), self.balance_clock());
+        if self.nohz.serial == Some(cpu) {
+            self.nohz.serial = None;
+        }
+        if p.pass.moved() > 0 {
+            // Tasks came, or will: the CPU is treated as busy from here on.
+            p.idle = self.idle[p.on_behalf.index()];
+        }
+        p.climbing &= !p.pass.not_our_turn;
+        let params = &self.fixed.domains.of_cpu[p.on_behalf.index()][p.level].params;
+        let level = &mut self.cpus[p.on_behalf.index()].levels[p.level];
+        level.last_balance = now;
+        let interval = clock.interval(level.state.interval_ms, !p.idle, params.busy_factor);
+        if let Some(next) = p.next.as_mut() {
+            next.consider(now, interval);
+        }
+        self.update_scan_depth(p);
+        p.level += 1;
+    }
+
+    /// SIS_UTIL: a pass over the cache-sized domain sets how far wakeups may scan (6.0+; not newidle passes).
+    fn update_scan_depth(&mut self, p: &Periodic) {
+        if self.version() < Version::new(6, 0) || self.fixed.domains.llc[p.on_behalf.index()] != Some(p.level) {
+            return;
+        }
+        let domain = &self.fixed.domains.of_cpu[p.on_behalf.index()][p.level];
+        let sum_util = domain.cpus.iter().map(|c| self.queues[c.index()].avg.util_avg.min(1024)).sum();
+        let depth = crate::wakeup::llc::nr_idle_scan(
+            domain.cpus.len() as u64,
+            sum_util,
+            u64::from(domain.params.imbalance_pct),
+        );
+        let llc = self.llc_of(p.on_behalf);
+        self.llc[llc].nr_idle_scan = depth;
+    }
+
+    /// The CPU's own domains are through: if it was asked to, it serves the next tickless CPU.
+    fn next_served(&mut self, cpu: CpuId, p: &mut Periodic) -> bool {
+        if self.nohz.balancer != Some(cpu) {
+            return false;
+        }
+        let (now, balancer) = (self.jiffies(), Balancer::of(self.version()));
+        let mut at = p.serving.map_or(0, |s| s + 1);
+        while at < self.nr_cpus() && self.nr_running[cpu.index()] == 0 {
+            let due = self.cpus[at].next_balance;
+            if at != cpu.index() && self.nohz.tickless[at] && serves(balancer, self.idle[at], now, due) {
+                p.serving = Some(at);
+                self.rebalance(CpuId::from(at), true, p);
+                return true;
+            }
+            at += 1;
+        }
+        let earliest = (0..self.nr_cpus())
+            .filter(|c| self.nohz.tickless[*c])
+            .map(|c| self.cpus[c].next_balance)
+            .min()
+            .unwrap_or(now + self.fixed.kernel.tunables.hz);
+        self.nohz.next_balance = earliest.max(now + 1);
+        self.nohz.balancer = None;
+        false
+    }
+}

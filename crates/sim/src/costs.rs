@@ -1,0 +1,122 @@
+//! What remote state costs to read: a hit when the line is unchanged since this CPU last read it, else a miss by
+//! distance. Each CPU's runqueue counts as one line with a version that every change raises.
+
+use schedlab_base::CpuId;
+use schedlab_machine::{Costs, Distance, Topology};
+
+/// Versions of every CPU's line, and the version each reader saw last.
+pub struct Lines {
+    version: Vec<u32>,
+    /// Row per reader.
+    seen: Vec<u32>,
+    distance: Vec<Distance>,
+    n: usize,
+}
+
+/// What reading a line cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Read {
+    /// The line was unchanged, or one's own.
+    Hit,
+    /// It had been dirtied by a CPU of the same cache.
+    MissNear,
+    /// It came from another cache or package.
+    MissFar,
+}
+
+impl Lines {
+    /// Clean lines of a machine.
+    pub fn new(topology: &Topology) -> Lines {
+        let n = topology.nr_cpus();
+        let mut distance = Vec::with_capacity(n * n);
+        for a in 0..n {
+            distance.extend((0..n).map(|b| topology.distance(CpuId::from(a), CpuId::from(b))));
+        }
+        Lines { version: vec![1; n], seen: vec![0; n * n], distance, n }
+    }
+    /// `cpu` changed its line.
+    #[inline]
+    pub fn dirty(&mut self, cpu: CpuId) {
+        let v = &mut self.version[cpu.index()];
+        *v = v.wrapping_add(1);
+    }
+    /// Distance of two CPUs.
+    #[inline]
+    pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
+        self.distance[a.index() * self.n + b.index()]
+    }
+    /// `reader` reads `cpu`'s line.
+    #[inline]
+    pub fn read(&mut self, reader: CpuId, cpu: CpuId) -> Read {
+        let at = reader.index() * self.n + cpu.index();
+        let version = self.version[cpu.index()];
+        if std::mem::replace(&mut self.seen[at], version) == version {
+            return Read::Hit;
+        }
+        match self.distance[at] {
+            Distance::Own => Read::Hit,
+            Distance::Smt | Distance::Llc => Read::MissNear,
+            Distance::Node | Distance::Remote => Read::MissFar,
+        }
+    }
+}
+
+/// Cost of probing a CPU's idle state, ns.
+#[inline]
+pub fn probe_ns(costs: &Costs, read: Read) -> u64 {
+    match read {
+        Read::Hit => costs.probe_hit_ns,
+        Read::MissNear => costs.probe_miss_near_ns,
+        Read::MissFar => costs.probe_miss_far_ns,
+    }
+}
+/// Cost of visiting a CPU in a balance pass, ns.
+#[inline]
+pub fn visit_ns(costs: &Costs, read: Read) -> u64 {
+    match read {
+        Read::Hit => costs.visit_hit_ns,
+        Read::MissNear => costs.visit_miss_near_ns,
+        Read::MissFar => costs.visit_miss_far_ns,
+    }
+}
+/// Cost of taking another CPU's runqueue lock, ns.
+#[inline]
+pub fn rq_lock_ns(costs: &Costs, distance: Distance) -> u64 {
+    match distance {
+        Distance::Own => 0,
+        Distance::Smt | Distance::Llc => costs.rq_lock_near_ns,
+        Distance::Node | Distance::Remote => costs.rq_lock_far_ns,
+    }
+}
+/// Delivery of an IPI, ns.
+#[inline]
+pub fn ipi_ns(costs: &Costs, distance: Distance) -> u64 {
+    match distance {
+        Distance::Remote => costs.ipi_far_ns,
+        _ => costs.ipi_near_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_machine::Cpu;
+
+    fn two_sockets() -> Topology {
+        let cpu = |c: u32| Cpu { package: c / 2, node: c / 2, llc: c / 2, cluster: c, core: c, thread: 0 };
+        Topology { cpus: (0..4).map(cpu).collect(), node_distance: vec![vec![10, 21], vec![21, 10]] }
+    }
+
+    #[test]
+    fn a_line_is_missed_once_per_change_and_reader() {
+        let mut lines = Lines::new(&two_sockets());
+        let (a, b, far) = (CpuId(0), CpuId(1), CpuId(2));
+        assert_eq!(lines.read(a, b), Read::MissNear);
+        assert_eq!(lines.read(a, b), Read::Hit);
+        assert_eq!(lines.read(far, b), Read::MissFar, "another reader has its own copy to lose");
+        lines.dirty(b);
+        assert_eq!(lines.read(a, b), Read::MissNear);
+        lines.dirty(a);
+        assert_eq!(lines.read(a, a), Read::Hit, "one's own line is at hand");
+    }
+}

@@ -1,0 +1,125 @@
+//! A CPU: its frames, pending interrupts, timers, and the parts of `struct rq` that are not the fair class's.
+
+use crate::engine::NEVER;
+use crate::frame::{Frame, Step};
+use crate::idle::governor::Governor;
+use crate::loads::CpuLoad;
+use crate::timer::TimerQueue;
+use crate::wakeup::Waking;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_trace::SwitchReason;
+
+/// One CPU.
+pub struct Cpu {
+    /// Task context: user mode, system calls, `schedule()`, the idle loop.
+    pub task: Frame,
+    /// Softirq context.
+    pub soft: Frame,
+    /// Hardirq context.
+    pub hard: Frame,
+    /// The running task; `None` is the idle task (`rq->curr`).
+    pub curr: Option<TaskId>,
+    /// Why the task that is being switched out leaves.
+    pub leaving: SwitchReason,
+    /// TIF_NEED_RESCHED, and what asked for it.
+    pub need_resched: Option<SwitchReason>,
+    /// Next tick, [`NEVER`] while stopped.
+    pub tick_at: u64,
+    /// Pending sleeps and time-outs.
+    pub timers: TimerQueue,
+    /// Earliest IPI or flag write under way to this CPU.
+    pub ipi_at: u64,
+    /// Tasks queued by remote wakers (`wake_list`).
+    pub wake_list: Vec<TaskId>,
+    /// SCHED_SOFTIRQ raised.
+    pub softirq: bool,
+    /// Wakeups in task context and in hardirq context.
+    pub waking: [Waking; 2],
+    /// Tasks to wake one after another, by context (futex wake list; expired timers).
+    pub to_wake: [Vec<TaskId>; 2],
+    /// Newidle balance in progress.
+    pub newidle: crate::balance::newidle::Newidle,
+    /// Periodic balance in progress.
+    pub periodic: crate::balance::periodic::Periodic,
+    /// Choice of a CPU for a new task in progress.
+    pub walk: crate::balance::idlest_walk::Walk,
+    /// When the current user-mode stretch was last accounted, ns.
+    pub user_since: u64,
+    /// When the current idle period began, ns, for the governor.
+    pub halted_at: u64,
+    /// When the idle period that `avg_idle` samples began (`idle_stamp`); 0 for none.
+    pub idle_stamp: u64,
+    /// Average idle time, ns.
+    pub avg_idle_ns: u64,
+    /// `max_idle_balance_cost`, ns.
+    pub max_idle_balance_cost_ns: u64,
+    /// `cpu_load[]`.
+    pub load: CpuLoad,
+    /// Tasks in the order they were enqueued (`cfs_tasks`), newest last.
+    pub list: Vec<TaskId>,
+    /// Idle state choice.
+    pub governor: Governor,
+    /// A running task that must go elsewhere, with its destination.
+    pub push: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
+    /// The task being carried elsewhere by the switch in progress.
+    pub carried: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
+    /// Balance state per domain.
+    pub levels: Vec<crate::balance::LevelState>,
+    /// Next periodic balance is due, in ticks.
+    pub next_balance: u64,
+    /// Asked to balance for all tickless idle CPUs.
+    pub nohz_kick: bool,
+    /// CPU time accounting: time with a current task, ns, and since when.
+    pub busy_ns: u64,
+    /// When the current task (or idle) got the CPU, ns.
+    pub since: u64,
+}
+
+impl Cpu {
+    /// An idle CPU.
+    pub fn new(levels: Vec<crate::balance::LevelState>, migration_cost_ns: u64) -> Cpu {
+        Cpu {
+            task: Frame::until(Step::Halted { state: 0 }, NEVER),
+            soft: Frame::NONE,
+            hard: Frame::NONE,
+            curr: None,
+            leaving: SwitchReason::FromIdle,
+            need_resched: None,
+            tick_at: NEVER,
+            timers: TimerQueue::default(),
+            ipi_at: NEVER,
+            wake_list: Vec::with_capacity(8),
+            softirq: false,
+            waking: [Waking::default(), Waking::default()],
+            to_wake: [Vec::with_capacity(8), Vec::with_capacity(8)],
+            newidle: Default::default(),
+            periodic: Default::default(),
+            walk: Default::default(),
+            user_since: 0,
+            halted_at: 0,
+            idle_stamp: 0,
+            avg_idle_ns: 2 * migration_cost_ns,
+            max_idle_balance_cost_ns: migration_cost_ns,
+            load: CpuLoad::default(),
+            list: Vec::with_capacity(16),
+            governor: Governor::default(),
+            push: None,
+            carried: None,
+            levels,
+            next_balance: 0,
+            nohz_kick: false,
+            busy_ns: 0,
+            since: 0,
+        }
+    }
+    /// The time of the earliest pending interrupt.
+    #[inline]
+    pub fn irq_due(&self) -> u64 {
+        self.tick_at.min(self.ipi_at).min(self.timers.due())
+    }
+    /// Whether user mode is what the CPU is executing at this instant.
+    #[inline]
+    pub fn in_user(&self) -> bool {
+        self.task.step == Step::User && !self.hard.active() && !self.soft.active()
+    }
+}

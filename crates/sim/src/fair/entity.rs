@@ -1,0 +1,87 @@
+//! A scheduling entity: what a cfs_rq orders, a task or the queue of a group.
+
+use super::runqueue::CfsRqId;
+use crate::pelt::Pelt;
+use schedlab_base::TaskId;
+use schedlab_kernel::policy::NICE_0_WEIGHT;
+
+/// An entity's place in the arena.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct EntityId(pub u32);
+
+impl EntityId {
+    /// As an array index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A scheduling entity (`struct sched_entity`).
+#[derive(Clone, Debug)]
+pub struct Entity {
+    /// Virtual runtime, ns at nice 0.
+    pub vruntime: i64,
+    /// Load weight, 1024 at nice 0.
+    pub weight: u64,
+    /// Whether it is on its cfs_rq (queued or running).
+    pub on_rq: bool,
+    /// When the running time not yet accounted began, ns.
+    pub exec_start: u64,
+    /// CPU time, ns.
+    pub sum_exec: u64,
+    /// `sum_exec` when it was last picked.
+    pub prev_sum_exec: u64,
+    /// The queue it is, or would be, on.
+    pub cfs_rq: CfsRqId,
+    /// The queue it stands for, if it is a group's.
+    pub my_q: Option<CfsRqId>,
+    /// The group's entity one level up.
+    pub parent: Option<EntityId>,
+    /// The task, if it is a task's.
+    pub task: Option<TaskId>,
+    /// Load tracking.
+    pub avg: Pelt,
+}
+
+impl Entity {
+    /// A task's entity on a queue.
+    pub fn of_task(task: TaskId, weight: u64, cfs_rq: CfsRqId) -> Entity {
+        Entity {
+            vruntime: 0,
+            weight,
+            on_rq: false,
+            exec_start: 0,
+            sum_exec: 0,
+            prev_sum_exec: 0,
+            cfs_rq,
+            my_q: None,
+            parent: None,
+            task: Some(task),
+            avg: Pelt::default(),
+        }
+    }
+    /// CPU time since it was last picked, ns (not since it last slept).
+    #[inline]
+    pub fn ran_since_pick(&self) -> u64 {
+        self.sum_exec - self.prev_sum_exec
+    }
+}
+
+/// Real time as this weight's virtual time: `delta * 1024 / weight`.
+#[inline]
+pub fn virtual_time(delta_ns: u64, weight: u64) -> u64 {
+    if weight == NICE_0_WEIGHT { delta_ns } else { (u128::from(delta_ns) * u128::from(NICE_0_WEIGHT) / u128::from(weight)) as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::virtual_time;
+
+    #[test]
+    fn a_heavier_entity_ages_slower() {
+        assert_eq!(virtual_time(1_000_000, 1024), 1_000_000);
+        assert_eq!(virtual_time(1_000_000, 2048), 500_000);
+        assert_eq!(virtual_time(1_000_000, 15), 68_266_666);
+    }
+}

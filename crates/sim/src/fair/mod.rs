@@ -1,0 +1,18 @@
+//! The fair class: CFS from 3.4 to 6.5 (`kernel/sched/fair.c`).
+//!
+//! Tasks, entities and cfs_rqs are separate arenas and every path walks from an entity to its parents, also at depth
+//! one. Times and vruntime are integer ns; vruntime is signed and only differences within one cfs_rq mean anything.
+//! The decisions are pure functions (`placement`, `preempt`, `slice`, `tick`, `pick`); `class` applies them.
+
+mod class;
+pub mod entity;
+pub mod pick;
+pub mod placement;
+pub mod preempt;
+pub mod runqueue;
+pub mod slice;
+pub mod tick;
+
+pub use class::Enqueue;
+pub use entity::{Entity, EntityId};
+pub use runqueue::{CfsRq, CfsRqId};

@@ -1,0 +1,73 @@
+//! pick_next_entity: leftmost, unless a buddy is near enough (kernels 3.4 to 6.5).
+
+use super::entity::EntityId;
+use super::preempt::{Behind, behind};
+
+/// An entity as picking sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// The entity.
+    pub entity: EntityId,
+    /// Its vruntime.
+    pub vruntime: i64,
+    /// Its weight.
+    pub weight: u64,
+}
+
+/// What there is to pick from; absent buddies are `None`.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Leftmost of queue and current entity.
+    pub left: Candidate,
+    /// The one after it, if the leftmost yielded.
+    pub second: Option<Candidate>,
+    /// Who yielded.
+    pub skip: Option<EntityId>,
+    /// Buddies.
+    pub next: Option<Candidate>,
+    /// See `next`.
+    pub last: Option<Candidate>,
+    /// wakeup_granularity, scaled, ns.
+    pub wakeup_granularity_ns: u64,
+}
+
+/// The entity to run: `next` before `last` before leftmost, a buddy only while it is within the wakeup granularity.
+pub fn pick(f: Facts) -> EntityId {
+    let near = |c: &Candidate, left: Candidate| {
+        behind(c.vruntime, left.vruntime, left.weight, f.wakeup_granularity_ns) != Behind::Yes
+    };
+    let mut chosen = f.left;
+    if f.skip == Some(f.left.entity)
+        && let Some(second) = f.second.filter(|s| near(s, f.left))
+    {
+        chosen = second;
+    }
+    f.next.filter(|c| near(c, f.left)).or_else(|| f.last.filter(|c| near(c, f.left))).unwrap_or(chosen).entity
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(e: u32, vruntime: i64) -> Candidate {
+        Candidate { entity: EntityId(e), vruntime, weight: 1024 }
+    }
+
+    fn facts() -> Facts {
+        Facts { left: at(1, 0), second: Some(at(2, 10)), skip: None, next: None, last: None, wakeup_granularity_ns: 100 }
+    }
+
+    #[test]
+    fn buddies_win_while_near() {
+        assert_eq!(pick(facts()), EntityId(1));
+        assert_eq!(pick(Facts { last: Some(at(3, 100)), ..facts() }), EntityId(3));
+        assert_eq!(pick(Facts { last: Some(at(3, 101)), ..facts() }), EntityId(1), "too far to the right");
+        assert_eq!(pick(Facts { last: Some(at(3, 5)), next: Some(at(4, 9)), ..facts() }), EntityId(4));
+    }
+
+    #[test]
+    fn who_yielded_is_passed_over_while_the_second_is_near() {
+        assert_eq!(pick(Facts { skip: Some(EntityId(1)), ..facts() }), EntityId(2));
+        assert_eq!(pick(Facts { skip: Some(EntityId(1)), second: Some(at(2, 101)), ..facts() }), EntityId(1));
+    }
+}

@@ -1,0 +1,196 @@
+//! A cfs_rq: entities in vruntime order, the current one kept outside, min_vruntime, buddies (kernels 3.4 to 6.5).
+//!
+//! The order is a vector sorted by descending (vruntime, arrival), so that the leftmost entity is the last element:
+//! picking pops. Invariants: sorted; `nr_running` and `load_weight` count queued entities and the current one while it
+//! is `on_rq`; `min_vruntime` never falls.
+
+use super::entity::EntityId;
+use crate::pelt::Pelt;
+use schedlab_base::CpuId;
+
+/// A cfs_rq's place in the arena; the root queue of CPU n is number n.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CfsRqId(pub u32);
+
+impl CfsRqId {
+    /// As an array index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One queued entity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Node {
+    vruntime: i64,
+    /// Order of arrival: equal keys go right, first come first served.
+    arrival: u64,
+    entity: EntityId,
+}
+
+/// A runqueue of the fair class at one level on one CPU.
+#[derive(Clone, Debug)]
+pub struct CfsRq {
+    /// Its CPU.
+    pub cpu: CpuId,
+    /// The entity that stands for it one level up; `None` at the root.
+    pub owner: Option<EntityId>,
+    /// The running entity, which is not in the order.
+    pub curr: Option<EntityId>,
+    /// Monotonic floor of virtual time, ns.
+    pub min_vruntime: i64,
+    /// Entities on the queue, the current one included.
+    pub nr_running: u32,
+    /// Tasks on the queue and below.
+    pub h_nr_running: u32,
+    /// Sum of the weights of entities on the queue.
+    pub load_weight: u64,
+    /// Buddy to run next.
+    pub next: Option<EntityId>,
+    /// Buddy that was preempted last.
+    pub last: Option<EntityId>,
+    /// Entity that yielded.
+    pub skip: Option<EntityId>,
+    /// Load tracking of everything attached, sleeping entities included.
+    pub avg: Pelt,
+    /// Sum of the load averages of queued entities only (`runnable_load_avg`, 4.3 to 4.20).
+    pub runnable: Pelt,
+    order: Vec<Node>,
+    arrivals: u64,
+}
+
+impl CfsRq {
+    /// An empty queue of `cpu`.
+    pub fn new(cpu: CpuId, owner: Option<EntityId>) -> CfsRq {
+        CfsRq {
+            cpu,
+            owner,
+            curr: None,
+            min_vruntime: 0,
+            nr_running: 0,
+            h_nr_running: 0,
+            load_weight: 0,
+            next: None,
+            last: None,
+            skip: None,
+            avg: Pelt::default(),
+            runnable: Pelt::default(),
+            order: Vec::with_capacity(16),
+            arrivals: 0,
+        }
+    }
+
+    /// Puts an entity in order.
+    pub fn insert(&mut self, entity: EntityId, vruntime: i64) {
+        let node = Node { vruntime, arrival: self.arrivals, entity };
+        self.arrivals += 1;
+        let at = self.order.partition_point(|n| (n.vruntime, n.arrival) > (node.vruntime, node.arrival));
+        self.order.insert(at, node);
+    }
+
+    /// Takes an entity out of the order. It must be there under this vruntime.
+    pub fn remove(&mut self, entity: EntityId, vruntime: i64) {
+        if self.order.last().is_some_and(|n| n.entity == entity) {
+            self.order.pop();
+            return;
+        }
+        let from = self.order.partition_point(|n| n.vruntime > vruntime);
+        let at = self.order[from..].iter().position(|n| n.entity == entity);
+        let at = at.unwrap_or_else(|| panic!("entity {entity:?} is not queued at vruntime {vruntime}"));
+        self.order.remove(from + at);
+    }
+
+    /// The leftmost queued entity and its vruntime.
+    #[inline]
+    pub fn leftmost(&self) -> Option<(EntityId, i64)> {
+        self.order.last().map(|n| (n.entity, n.vruntime))
+    }
+    /// The one to the right of the leftmost.
+    #[inline]
+    pub fn second(&self) -> Option<(EntityId, i64)> {
+        self.order.len().checked_sub(2).map(|i| (self.order[i].entity, self.order[i].vruntime))
+    }
+    /// Queued entities from left to right.
+    pub fn queued(&self) -> impl Iterator<Item = (EntityId, i64)> + '_ {
+        self.order.iter().rev().map(|n| (n.entity, n.vruntime))
+    }
+
+    /// Raises `min_vruntime` to the lesser of the current entity's vruntime and the leftmost's, never lowering it.
+    /// `curr_vruntime` is `None` when nothing runs or (6.1) when the current entity is leaving the queue.
+    #[inline]
+    pub fn update_min_vruntime(&mut self, curr_vruntime: Option<i64>) {
+        let left = self.leftmost().map(|(_, v)| v);
+        let candidate = match (curr_vruntime, left) {
+            (Some(c), Some(l)) => c.min(l),
+            (Some(v), None) | (None, Some(v)) => v,
+            (None, None) => return,
+        };
+        self.min_vruntime = self.min_vruntime.max(candidate);
+    }
+
+    /// Forgets `entity` as a buddy.
+    #[inline]
+    pub fn clear_buddies(&mut self, entity: EntityId) {
+        for buddy in [&mut self.next, &mut self.last, &mut self.skip] {
+            if *buddy == Some(entity) {
+                *buddy = None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn queue() -> CfsRq {
+        CfsRq::new(CpuId(0), None)
+    }
+
+    #[test]
+    fn equal_keys_are_first_come_first_served() {
+        let mut q = queue();
+        for (e, v) in [(1, 5), (2, 5), (3, 4), (4, 5)] {
+            q.insert(EntityId(e), v);
+        }
+        let order: Vec<u32> = q.queued().map(|(e, _)| e.0).collect();
+        assert_eq!(order, [3, 1, 2, 4]);
+    }
+
+    #[test]
+    fn min_vruntime_never_falls() {
+        let mut q = queue();
+        q.insert(EntityId(1), 100);
+        q.update_min_vruntime(Some(150));
+        assert_eq!(q.min_vruntime, 100);
+        q.insert(EntityId(2), 20);
+        q.update_min_vruntime(Some(150));
+        assert_eq!(q.min_vruntime, 100, "a sleeper placed to the left must not pull it back");
+        q.remove(EntityId(1), 100);
+        q.remove(EntityId(2), 20);
+        q.update_min_vruntime(Some(150));
+        assert_eq!(q.min_vruntime, 150);
+    }
+
+    proptest! {
+        #[test]
+        fn stays_sorted(acts in prop::collection::vec((0u32..20, -50i64..50), 1..100)) {
+            let mut q = queue();
+            let mut held: Vec<Option<i64>> = vec![None; 20];
+            for (e, v) in acts {
+                match held[e as usize].take() {
+                    Some(old) => q.remove(EntityId(e), old),
+                    None => {
+                        q.insert(EntityId(e), v);
+                        held[e as usize] = Some(v);
+                    }
+                }
+                let got: Vec<i64> = q.queued().map(|(_, v)| v).collect();
+                prop_assert!(got.is_sorted());
+                prop_assert_eq!(got.len(), held.iter().flatten().count());
+            }
+        }
+    }
+}

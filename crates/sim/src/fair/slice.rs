@@ -1,0 +1,69 @@
+//! Period and slice (kernels 3.4 to 6.5).
+
+use schedlab_kernel::{Feature, Kernel};
+
+/// The scaled granularities of a kernel on a machine, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granularity {
+    /// sched_latency.
+    pub latency_ns: u64,
+    /// min_granularity.
+    pub min_ns: u64,
+    /// wakeup_granularity.
+    pub wakeup_ns: u64,
+    /// Tasks up to which the period is `latency_ns` (latency / min_granularity, unscaled).
+    pub nr_latency: u64,
+}
+
+impl Granularity {
+    /// Of `kernel` on `nr_cpus` CPUs.
+    pub fn of(kernel: &Kernel, nr_cpus: usize) -> Granularity {
+        let (t, factor) = (&kernel.tunables, kernel.tunables.factor(nr_cpus));
+        Granularity {
+            latency_ns: t.sched_latency_ns * factor,
+            min_ns: t.min_granularity_ns * factor,
+            wakeup_ns: t.wakeup_granularity_ns * factor,
+            nr_latency: t.sched_latency_ns.div_ceil(t.min_granularity_ns),
+        }
+    }
+    /// The period in which `nr` tasks each run once.
+    #[inline]
+    pub fn period_ns(&self, nr: u64) -> u64 {
+        if nr <= self.nr_latency { self.latency_ns } else { nr * self.min_ns }
+    }
+}
+
+/// The share of `whole_ns` that an entity of `weight` gets on a queue of `load`.
+#[inline]
+pub fn share(whole_ns: u64, weight: u64, load: u64) -> u64 {
+    if load == 0 { whole_ns } else { (u128::from(whole_ns) * u128::from(weight) / u128::from(load)) as u64 }
+}
+
+/// BASE_SLICE (5.13 to 6.5): no slice below min_granularity.
+#[inline]
+pub fn floor(slice_ns: u64, g: &Granularity, kernel: &Kernel) -> u64 {
+    if kernel.features.has(Feature::BaseSlice) { slice_ns.max(g.min_ns) } else { slice_ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Version;
+
+    #[test]
+    fn constants_on_eight_cpus_and_more() {
+        let g = Granularity::of(&Kernel::of(Version::new(4, 5)), 48);
+        assert_eq!((g.latency_ns, g.min_ns, g.wakeup_ns, g.nr_latency), (24_000_000, 3_000_000, 4_000_000, 8));
+        assert_eq!(g.period_ns(8), 24_000_000);
+        assert_eq!(g.period_ns(9), 27_000_000);
+        assert_eq!(share(g.period_ns(2), 1024, 2048), 12_000_000, "two tasks: 12 ms each");
+    }
+
+    #[test]
+    fn base_slice_keeps_small_shares_at_min_granularity() {
+        let (old, new) = (Kernel::of(Version::new(4, 5)), Kernel::of(Version::new(6, 5)));
+        let g = Granularity::of(&new, 8);
+        assert_eq!(floor(100_000, &g, &new), 3_000_000);
+        assert_eq!(floor(100_000, &g, &old), 100_000);
+    }
+}

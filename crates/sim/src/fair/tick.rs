@@ -1,0 +1,48 @@
+//! check_preempt_tick (kernels 2.6.32 to 6.5): may the current entity stay at this tick?
+
+use schedlab_trace::SwitchReason;
+
+/// What the tick decides on; asked only when more than one entity is on the queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Real time since the current entity was picked, ns.
+    pub ran_ns: u64,
+    /// Its slice, real ns.
+    pub slice_ns: u64,
+    /// min_granularity, scaled, ns.
+    pub min_granularity_ns: u64,
+    /// Current vruntime minus the leftmost's, virtual ns.
+    pub ahead_ns: i64,
+}
+
+/// The reason to switch, if there is one. Virtual distance is compared with real slice, as the kernel does.
+pub fn check(f: Facts) -> Option<SwitchReason> {
+    if f.ran_ns > f.slice_ns {
+        return Some(SwitchReason::TickSlice);
+    }
+    if f.ran_ns < f.min_granularity_ns {
+        return None;
+    }
+    (f.ahead_ns > f.slice_ns as i64).then_some(SwitchReason::TickBehind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const F: Facts = Facts { ran_ns: 8_000_000, slice_ns: 8_000_000, min_granularity_ns: 3_000_000, ahead_ns: 0 };
+
+    #[test]
+    fn a_slice_must_be_exceeded_not_met() {
+        assert_eq!(check(F), None, "exactly at the tick: one more tick");
+        assert_eq!(check(Facts { ran_ns: 8_000_001, ..F }), Some(SwitchReason::TickSlice));
+    }
+
+    #[test]
+    fn min_granularity_protects_from_the_leftmost() {
+        let behind = Facts { ahead_ns: 8_000_001, ..F };
+        assert_eq!(check(Facts { ran_ns: 2_999_999, ..behind }), None);
+        assert_eq!(check(Facts { ran_ns: 3_000_000, ..behind }), Some(SwitchReason::TickBehind));
+        assert_eq!(check(Facts { ran_ns: 3_000_000, ahead_ns: 8_000_000, ..behind }), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! New tasks: the slow path chooses a CPU by visiting the domain's groups, then the task starts a slice to the right.
+
+use crate::balance::idlest_walk::Walk;
+use crate::fair::Enqueue;
+use crate::system::System;
+use crate::task::State;
+use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
+
+impl System<'_> {
+    /// Starts choosing a CPU for `task`, which `cpu`'s current task has created.
+    pub fn start_fork_search(&mut self, cpu: CpuId, task: TaskId) {
+        self.tasks[task.index()].cpu = cpu;
+        self.cpus[cpu.index()].walk = Walk::begin(&self.fixed.domains, cpu, self.version() >= Version::new(3, 10));
+    }
+
+    /// Visits go on; when they are over the task is placed and enqueued.
+    pub fn fork_step(&mut self, cpu: CpuId, task: TaskId) {
+        let mut walk = self.cpus[cpu.index()].walk;
+        let chosen = self.walk_on(cpu, task, &mut walk);
+        self.cpus[cpu.index()].walk = walk;
+        match chosen {
+            Err(at) => self.cpus[cpu.index()].task.ends = at,
+            Ok(to) => {
+                self.new_task(cpu, task, to);
+                self.return_to_user(cpu);
+            }
+        }
+    }
+
+    /// Puts a new task on `to`; `by` is the CPU that created it.
+    pub fn new_task(&mut self, by: CpuId, task: TaskId, to: CpuId) {
+        let only = self.tasks[task.index()].allowed.as_ref().is_some_and(|a| a.len() == 1);
+        let reason = if only { PlaceReason::OnlyAllowed } else { PlaceReason::IdlestFork };
+        self.emit(by, EventKind::Placed { task, target: to, reason, probes: 0 });
+        let entity = self.tasks[task.index()].entity;
+        self.entities[entity.index()].cfs_rq = self.root(by);
+        self.place_new(task);
+        self.tasks[task.index()].ran_on = to;
+        // A new task's load is on no queue yet.
+        self.tasks[task.index()].detached = self.tracks_load();
+        if to != by {
+            self.tasks[task.index()].cpu = by;
+            self.migrate_task(task, to);
+            self.emit(to, EventKind::Migrate { task, from: by, why: MoveReason::Fork });
+        }
+        self.tasks[task.index()].state = State::Waking;
+        self.activate(by, to, task, Enqueue::New, SwitchReason::Arrived);
+    }
+
+    /// Tasks that are there from the start appear where a fork from CPU 0 would put them, one after another.
+    pub fn start_task(&mut self, task: TaskId) {
+        self.emit(CpuId(0), EventKind::Forked { task, parent: None });
+        self.start_fork_search(CpuId(0), task);
+        let mut walk = self.cpus[0].walk;
+        self.horizon = u64::MAX;
+        let to = loop {
+            if let Ok(to) = self.walk_on(CpuId(0), task, &mut walk) {
+                break to;
+            }
+        };
+        self.new_task(CpuId(0), task, to);
+    }
+}
+

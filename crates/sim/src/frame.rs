@@ -1,0 +1,96 @@
+//! Frames: what each CPU is doing, in task, softirq and hardirq context, as resumable steps.
+//!
+//! A step with a cost ends at an absolute time while its context is the active one; when an interrupt suspends it,
+//! what is left of it is kept. User-mode progress is kept by the task (work left), never as an end time.
+
+use crate::engine::NEVER;
+use schedlab_base::TaskId;
+use schedlab_kernel::Attr;
+
+/// A system call or other kernel work of the running task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sys {
+    /// Start a timer and sleep: soft expiry, slack, ns.
+    Sleep { soft: u64, slack_ns: u64 },
+    /// futex wait.
+    Wait { word: u32, value: u32, until: u64 },
+    /// futex wake.
+    Wake { word: u32, count: u32 },
+    /// sched_yield.
+    Yield,
+    /// Create a task.
+    Spawn { task: TaskId },
+    /// Change attributes.
+    SetAttr { attr: Attr },
+    /// Change allowed CPUs.
+    SetAffinity { mask: u32 },
+    /// Leave.
+    Exit,
+}
+
+/// What a context is in the middle of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Nothing: the context is not active.
+    None,
+    /// Halted in an idle state.
+    Halted { state: u8 },
+    /// Leaving an idle state.
+    IdleExit,
+    /// In the idle loop: look for work or halt.
+    IdleLoop,
+    /// User mode of the current task.
+    User,
+    /// In the kernel for the current task.
+    Syscall(Sys),
+    /// Waking tasks (`try_to_wake_up`); the machine is the context's `Waking`.
+    Wakeup,
+    /// Choosing a CPU for a new task.
+    Fork { task: TaskId },
+    /// Newidle balance inside `schedule()`: interrupts off, the departing task still current.
+    Newidle,
+    /// Switching from `prev` to the current task.
+    Switch { prev: Option<TaskId> },
+    /// Periodic or nohz balance in softirq context.
+    Rebalance,
+    /// Tick handler.
+    Tick,
+    /// Timer interrupt, up to the expiry of timers.
+    Timer,
+    /// Reschedule, wake-list or balance-kick IPI.
+    Ipi,
+}
+
+impl Step {
+    /// Whether interrupts wait until the step is over.
+    #[inline]
+    pub fn irqs_off(self) -> bool {
+        matches!(self, Step::IdleExit | Step::Wakeup | Step::Newidle | Step::Switch { .. } | Step::Fork { .. })
+    }
+}
+
+/// One context of a CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// What it does.
+    pub step: Step,
+    /// When the step ends, ns; [`NEVER`] while suspended or open-ended.
+    pub ends: u64,
+    /// What was left of it when it was suspended, ns.
+    pub left: u64,
+}
+
+impl Frame {
+    /// An inactive context.
+    pub const NONE: Frame = Frame { step: Step::None, ends: NEVER, left: 0 };
+
+    /// A step that ends at `ends`.
+    pub fn until(step: Step, ends: u64) -> Frame {
+        Frame { step, ends, left: 0 }
+    }
+    /// Whether the context is in use.
+    #[inline]
+    pub fn active(&self) -> bool {
+        self.step != Step::None
+    }
+}

@@ -1,0 +1,115 @@
+//! Interrupts: entry, what each does, exit. An idle CPU first leaves its idle state; user mode goes on, or gives way.
+
+use crate::engine::NEVER;
+use crate::fair::Enqueue;
+use crate::frame::{Frame, Step};
+use crate::system::{Context, System};
+use schedlab_base::CpuId;
+use schedlab_trace::SwitchReason;
+
+impl System<'_> {
+    /// An interrupt is due on `cpu`: IPIs first, then timers, then the tick.
+    pub fn interrupt(&mut self, cpu: CpuId) {
+        if let Step::Halted { state } = self.cpus[cpu.index()].task.step {
+            return self.leave_idle_state(cpu, state);
+        }
+        self.account_user(cpu);
+        let costs = self.fixed.machine.costs;
+        let tick_ns = self.fixed.tick_ns;
+        let now = self.now;
+        let c = &mut self.cpus[cpu.index()];
+        let (step, cost) = if c.ipi_at <= now {
+            c.ipi_at = NEVER;
+            (Step::Ipi, costs.ipi_irq_ns)
+        } else if c.timers.due() <= now {
+            (Step::Timer, costs.timer_irq_ns)
+        } else {
+            c.tick_at += tick_ns;
+            (Step::Tick, costs.tick_ns)
+        };
+        let lower = if c.soft.active() { &mut c.soft } else { &mut c.task };
+        lower.left = if lower.ends == NEVER { NEVER } else { lower.ends.saturating_sub(now) };
+        lower.ends = NEVER;
+        c.hard = Frame::until(step, now + cost);
+    }
+
+    /// The hardirq context's step has ended.
+    pub fn hard_step(&mut self, cpu: CpuId) {
+        match self.cpus[cpu.index()].hard.step {
+            Step::Tick => {
+                self.scheduler_tick(cpu);
+                self.leave_hard(cpu);
+            }
+            Step::Timer => {
+                while let Some(timer) = self.cpus[cpu.index()].timers.expire(self.now) {
+                    self.time_out(timer.task);
+                    self.cpus[cpu.index()].to_wake[Context::Hard as usize].push(timer.task);
+                }
+                self.next_wakeup(cpu, Context::Hard);
+            }
+            Step::Wakeup => self.wakeup_step(cpu, Context::Hard),
+            Step::Ipi => {
+                self.flush_wake_list(cpu);
+                if std::mem::take(&mut self.cpus[cpu.index()].nohz_kick) {
+                    self.cpus[cpu.index()].softirq = true;
+                    self.nohz.balancer = Some(cpu);
+                }
+                self.leave_hard(cpu);
+            }
+            step => unreachable!("{cpu} stepped in hardirq context at {step:?}"),
+        }
+    }
+
+    /// The hardirq is over: a raised softirq runs, or what was interrupted goes on.
+    pub fn leave_hard(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu.index()];
+        c.hard = Frame::NONE;
+        if c.soft.active() {
+            c.soft.ends = self.now + c.soft.left;
+        } else if std::mem::take(&mut c.softirq) {
+            self.begin_softirq(cpu);
+        } else {
+            self.resume_task_context(cpu);
+        }
+    }
+
+    /// The softirq is over.
+    pub fn leave_soft(&mut self, cpu: CpuId) {
+        self.cpus[cpu.index()].soft = Frame::NONE;
+        self.resume_task_context(cpu);
+    }
+
+    fn resume_task_context(&mut self, cpu: CpuId) {
+        let now = self.now;
+        let c = &mut self.cpus[cpu.index()];
+        match c.task.step {
+            Step::User => self.return_to_user(cpu),
+            Step::IdleLoop => c.task.ends = now,
+            _ => c.task.ends = now + c.task.left,
+        }
+    }
+
+    /// Tasks that remote wakers queued for this CPU are enqueued; returns how many.
+    pub fn flush_wake_list(&mut self, cpu: CpuId) -> u64 {
+        let mut list = std::mem::take(&mut self.cpus[cpu.index()].wake_list);
+        for task in &list {
+            self.activate(cpu, cpu, *task, Enqueue::Wakeup, SwitchReason::WakeupPreempt);
+        }
+        let n = list.len() as u64;
+        list.clear();
+        self.cpus[cpu.index()].wake_list = list;
+        self.refresh_idle(cpu);
+        n
+    }
+
+    /// The tick: accounting, preemption test, balance trigger (`scheduler_tick`).
+    fn scheduler_tick(&mut self, cpu: CpuId) {
+        self.update_cpu_load(cpu);
+        if let Some(curr) = self.cpus[cpu.index()].curr
+            && let Some(why) = self.task_tick(curr)
+        {
+            self.resched(cpu, cpu, why);
+        }
+        self.trigger_load_balance(cpu);
+    }
+}

@@ -1,0 +1,60 @@
+//! What must hold at every instant. The sums are checked at the end of every run, also in release; the walk over all
+//! queues after every event is for tests.
+
+use crate::system::System;
+use crate::task::State;
+use schedlab_base::{CpuId, Error, Result};
+
+/// CPU time handed out equals elapsed time minus idle: the tasks' sum is what the CPUs were busy.
+///
+/// # Errors
+/// When it does not: the simulator is wrong.
+pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
+    let tasks: u64 = sys.entities.iter().filter(|e| e.task.is_some()).map(|e| e.sum_exec).sum();
+    let busy: u64 = sys.cpus.iter().map(|c| c.busy_ns).sum();
+    if tasks == busy {
+        return Ok(());
+    }
+    Err(Error::internal(format!("tasks were charged {tasks} ns but the CPUs were busy {busy} ns")))
+}
+
+/// Every queue: order, counts, weights; every task on at most one queue; min_vruntime.
+///
+/// # Errors
+/// The first invariant that does not hold, with CPU and time.
+pub fn walk(sys: &mut System<'_>) -> Result<()> {
+    let fail = |cpu: CpuId, now: u64, what: String| Err(Error::internal(format!("{cpu} at {now} ns: {what}")));
+    let mut on_queues = 0u32;
+    for (i, q) in sys.queues.iter().enumerate() {
+        let curr = q.curr.filter(|c| sys.entities[c.index()].on_rq);
+        let queued: Vec<_> = q.queued().collect();
+        if !queued.is_sorted_by_key(|(_, v)| *v) {
+            return fail(q.cpu, sys.now, "the queue is out of order".into());
+        }
+        if let Some((e, v)) = queued.iter().find(|(e, v)| sys.entities[e.index()].vruntime != *v) {
+            return fail(q.cpu, sys.now, format!("{e:?} is queued at {v} but has another vruntime"));
+        }
+        let nr = queued.len() as u32 + u32::from(curr.is_some());
+        let weight: u64 = queued.iter().map(|(e, _)| *e).chain(curr).map(|e| sys.entities[e.index()].weight).sum();
+        if (nr, weight) != (q.nr_running, q.load_weight) {
+            let (n, w) = (q.nr_running, q.load_weight);
+            return fail(q.cpu, sys.now, format!("{nr} entities of weight {weight} are there, {n} of {w} are counted"));
+        }
+        if q.owner.is_none() && q.h_nr_running != sys.nr_running[q.cpu.index()] {
+            return fail(q.cpu, sys.now, "nr_running of runqueue and root cfs_rq differ".into());
+        }
+        on_queues += q.h_nr_running * u32::from(q.owner.is_none());
+        if q.min_vruntime < sys.floors[i] {
+            return fail(q.cpu, sys.now, "min_vruntime fell".into());
+        }
+        sys.floors[i] = q.min_vruntime;
+    }
+    let on_rq = sys.tasks.iter().filter(|t| t.on_rq).count() as u32;
+    let carried = sys.cpus.iter().filter(|c| c.carried.is_some()).count() as u32;
+    let runnable = sys.tasks.iter().filter(|t| t.state == State::Runnable).count() as u32;
+    if on_rq != on_queues || runnable != on_rq + carried {
+        let text = format!("{on_rq} tasks on runqueues, {on_queues} counted, {runnable} runnable, {carried} carried");
+        return fail(CpuId(0), sys.now, text);
+    }
+    Ok(())
+}

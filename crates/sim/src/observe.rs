@@ -1,0 +1,48 @@
+//! Counters that events do not carry: what a run costs and how much work it did.
+
+/// Sums over a run, from the end of the warm-up; times in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Wakeups begun.
+    pub wakeups: u64,
+    /// Idle CPU probes.
+    pub probes: u64,
+    /// Time wakers spent choosing a CPU.
+    pub select_ns: u64,
+    /// Time in newidle balance.
+    pub newidle_ns: u64,
+    /// Time in periodic and nohz balance.
+    pub periodic_ns: u64,
+    /// The part of both spent reading statistics.
+    pub stats_ns: u64,
+    /// Newidle passes over a domain.
+    pub newidle_passes: u64,
+    /// Tasks moved by balancing.
+    pub balance_moved: u64,
+    /// Work a moved task repeated to warm its new cache.
+    pub refill_ns: u64,
+    /// Wakeups that skipped nothing but waited for the task to leave its old CPU.
+    pub on_cpu_waits: u64,
+    /// User time beside a busy sibling.
+    pub smt_shared_ns: u64,
+    /// Time spent leaving idle states.
+    pub idle_exit_ns: u64,
+}
+
+impl Stats {
+    /// Every counter by metric name.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("select.time", self.select_ns),
+            ("balance.newidle_time", self.newidle_ns),
+            ("balance.periodic_time", self.periodic_ns),
+            ("balance.stats_time", self.stats_ns),
+            ("balance.newidle_passes", self.newidle_passes),
+            ("balance.moved", self.balance_moved),
+            ("refill.time", self.refill_ns),
+            ("wakeup.on_cpu_waits", self.on_cpu_waits),
+            ("smt.shared_time", self.smt_shared_ns),
+            ("idle.exit_time", self.idle_exit_ns),
+        ]
+    }
+}

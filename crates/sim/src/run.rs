@@ -1,0 +1,261 @@
+//! A run: tasks set up, the clock driven to the end, accounts drawn up, cheap invariants checked.
+
+use crate::background::Arrivals;
+use crate::engine::{NEVER, WinnerTree};
+use crate::fair::{Entity, EntityId};
+use crate::observe::Stats;
+use crate::pelt::{Pelt, Room};
+use crate::system::System;
+use crate::task::{State, Task, UserOp};
+use crate::wakeup::wide::Flips;
+use crate::{Setup, SimReport, TaskAccount};
+use schedlab_base::{CpuId, CpuSet, Error, Result, Stream, TaskId};
+use schedlab_kernel::Attr;
+use schedlab_machine::Machine;
+use schedlab_workload::{Built, Outcome, Program};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+/// Events between two looks at the stop flag.
+const STOP_EVERY: u64 = 4096;
+
+/// What a task needs to come into being.
+struct NewTask {
+    name: String,
+    background: bool,
+    program: Box<dyn Program>,
+    attr: Attr,
+    allowed: Option<CpuSet>,
+    footprint_kb: u32,
+    cpu: CpuId,
+}
+
+/// Runs a simulation; see [`crate::simulate`].
+pub fn run(setup: Setup<'_>, sink: &mut dyn schedlab_trace::Sink) -> Result<SimReport> {
+    let Setup { machine, kernel, mut workload, seed, background, check, stop } = setup;
+    validate(&mut workload, machine)?;
+    let end = (workload.warmup + workload.duration).0;
+    let mut sys = System::new(machine, kernel, seed, sink);
+    sys.measure_from = workload.warmup.0;
+    let starters = load_workload(&mut sys, workload);
+    if background {
+        load_background(&mut sys, machine);
+    }
+    for task in starters {
+        sys.start_task(task);
+        let cpu = sys.tasks[task.index()].cpu;
+        sys.kick(CpuId(0), cpu);
+    }
+    let clock = drive(&mut sys, seed, end, check, stop)?;
+    report(sys, clock)
+}
+
+/// What the simulator can't do is said before it starts. Masks shrink to the machine's CPUs (rt-app's "all" is larger).
+fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
+    let all = CpuSet::first(machine.topology.nr_cpus());
+    let here = |mask: &CpuSet, who: &str| {
+        let both = mask.and(&all);
+        if both.is_empty() {
+            return Err(Error::input(format!("{who} may run on CPUs {mask} only, but {} has {all}", machine.name)));
+        }
+        Ok(both)
+    };
+    for t in &mut workload.tasks {
+        fair_only(t.attr).map_err(|e| e.context(format!("task '{}'", t.name)))?;
+        t.affinity = t.affinity.as_ref().map(|a| here(a, &format!("task '{}'", t.name))).transpose()?;
+    }
+    for mask in &mut workload.masks {
+        *mask = here(mask, "a task")?;
+    }
+    Ok(())
+}
+
+/// Refuses what the fair class does not run.
+///
+/// # Errors
+/// For real-time policies.
+pub fn fair_only(attr: Attr) -> Result<()> {
+    if attr.policy.is_fair() {
+        return Ok(());
+    }
+    Err(Error::machine(format!("policy {:?} is not simulated: only the fair class is", attr.policy))
+        .help("run it on the live kernel, or use policy other, batch or idle"))
+}
+
+/// Declares the workload's tasks; returns those that start by themselves.
+fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
+    sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
+    sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
+    sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
+    sys.fixed.masks = workload.masks;
+    sys.alive = workload.tasks.len();
+    let mut starters = Vec::new();
+    for t in workload.tasks {
+        let id = TaskId::from(sys.tasks.len());
+        if t.spawned_by.is_none() {
+            starters.push(id);
+        }
+        let (name, program, attr) = (t.name, t.program, t.attr);
+        add(sys, NewTask { name, background: false, program, attr, allowed: t.affinity, footprint_kb: t.footprint_kb, cpu: CpuId(0) });
+    }
+    starters
+}
+
+/// Declares the machine's own tasks, asleep until their first arrival.
+fn load_background(sys: &mut System<'_>, machine: &Machine) {
+    let n = sys.nr_cpus();
+    for (s, source) in machine.background.iter().enumerate() {
+        let stream = sys.fixed.stream.purpose("background").number(s as u64);
+        let homes: Vec<usize> =
+            if source.per_cpu { (0..n).collect() } else { vec![stream.below(0, n as u64) as usize] };
+        for home in homes {
+            let program = Arrivals::new(source, stream.number(home as u64));
+            let (first, cpu) = (program.first(), CpuId::from(home));
+            let name = if source.per_cpu { format!("{}/{home}", source.name) } else { source.name.clone() };
+            let allowed = source.per_cpu.then(|| std::iter::once(cpu).collect());
+            let attr = Attr::nice(source.nice);
+            let id = add(sys, NewTask { name, background: true, program: Box::new(program), attr, allowed, footprint_kb: 4, cpu });
+            let task = &mut sys.tasks[id.index()];
+            task.state = State::Sleeping;
+            task.detached = true;
+            let number = sys.cpus[home].timers.start(id, first, 0);
+            sys.tasks[id.index()].timer = Some((cpu, number));
+        }
+    }
+}
+
+fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
+    let id = TaskId::from(sys.tasks.len());
+    let entity = EntityId(sys.entities.len() as u32);
+    let weight = new.attr.weight();
+    let mut e = Entity::of_task(id, weight, sys.root(new.cpu));
+    e.avg = Pelt::settled(sys.version(), weight, 0, Room { cfs_util_avg: 0, cfs_load_avg: 0, capacity: 1024 });
+    sys.entities.push(e);
+    sys.tasks.push(Task {
+        name: new.name,
+        background: new.background,
+        program: new.program,
+        outcome: Outcome::Done,
+        attr: new.attr,
+        allowed: new.allowed,
+        state: State::Unborn,
+        cpu: new.cpu,
+        on_rq: false,
+        on_cpu: false,
+        entity,
+        relative: false,
+        detached: false,
+        user: UserOp::Ask,
+        waits_on: None,
+        timer: None,
+        flips: Flips::default(),
+        recent: new.cpu,
+        ran_on: new.cpu,
+        warm_kb: 0,
+        footprint_kb: new.footprint_kb,
+        refill_ns: 0,
+        work_ns: 0,
+        before: (0, 0),
+    });
+    id
+}
+
+/// How the clock ran.
+struct Clock {
+    end: u64,
+    events: u64,
+    stopped: bool,
+}
+
+/// Lets CPUs act in the order of their next events until the end.
+fn drive(sys: &mut System<'_>, seed: u64, end: u64, check: bool, stop: Option<&AtomicBool>) -> Result<Clock> {
+    let n = sys.nr_cpus();
+    let mut tree = WinnerTree::new(n + 1, Stream::new(seed).purpose("ties"));
+    (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
+    sys.touched.clear();
+    let mark = n;
+    tree.arm(mark, sys.measure_from);
+    let mut clock = Clock { end, events: 0, stopped: false };
+    while let Some((slot, at)) = tree.first() {
+        if at >= end {
+            break;
+        }
+        if slot == mark {
+            sys.now = at;
+            begin_measuring(sys);
+            tree.arm(mark, NEVER);
+            continue;
+        }
+        clock.events += 1;
+        let cpu = CpuId::from(slot);
+        sys.horizon = tree.horizon(slot).min(end);
+        sys.step(cpu, at);
+        tree.arm(slot, sys.next_event(cpu));
+        while let Some(touched) = sys.touched.pop() {
+            tree.arm(touched.index(), sys.next_event(touched));
+        }
+        if let Some(fault) = sys.fault.take() {
+            return Err(fault);
+        }
+        if check {
+            crate::invariants::walk(sys)?;
+        }
+        if sys.alive == 0 {
+            clock.end = at.max(sys.measure_from);
+            break;
+        }
+        if clock.events % STOP_EVERY == 0 && stop.is_some_and(|s| s.load(Relaxed)) {
+            clock.end = at;
+            clock.stopped = true;
+            break;
+        }
+    }
+    sys.now = clock.end;
+    Ok(clock)
+}
+
+/// The warm-up is over: what was summed so far no longer counts.
+fn begin_measuring(sys: &mut System<'_>) {
+    settle_accounts(sys);
+    for t in 0..sys.tasks.len() {
+        let exec = sys.entities[sys.tasks[t].entity.index()].sum_exec;
+        sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
+    }
+    sys.stats = Stats::default();
+}
+
+/// Brings user work and CPU time of every CPU up to this instant.
+fn settle_accounts(sys: &mut System<'_>) {
+    for c in (0..sys.nr_cpus()).map(CpuId::from) {
+        sys.account_user(c);
+        let root = sys.root(c);
+        sys.update_curr(root);
+        let cpu = &mut sys.cpus[c.index()];
+        let stayed = sys.now - std::mem::replace(&mut cpu.since, sys.now);
+        if cpu.curr.is_some() {
+            cpu.busy_ns += stayed;
+        }
+    }
+}
+
+fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
+    settle_accounts(&mut sys);
+    crate::invariants::accounts_agree(&sys)?;
+    let mut report = SimReport { end: schedlab_base::Ns(clock.end), events: clock.events, stopped: clock.stopped, ..SimReport::default() };
+    let mut work = 0;
+    for t in &sys.tasks {
+        let account = TaskAccount {
+            name: t.name.clone(),
+            background: t.background,
+            cpu_time_ns: sys.entities[t.entity.index()].sum_exec - t.before.1,
+            work_ns: t.work_ns - t.before.0,
+        };
+        work += if t.background { 0 } else { account.work_ns };
+        report.tasks.push(account);
+    }
+    report.wakeups = sys.stats.wakeups;
+    report.counters = sys.stats.named().into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+    report.counters.push(("work".to_owned(), work));
+    Ok(report)
+}

@@ -1,0 +1,141 @@
+//! `schedule()`: the departing task, newidle balance, the pick, the switch; and resched requests between CPUs.
+//!
+//! Two instants matter (and differ): a task leaves `nr_running` when `schedule()` dequeues it, but stays current while
+//! newidle balance runs, and stays `on_cpu` until the switch is over. Interrupts are off from dequeue to switch.
+
+use crate::costs::ipi_ns;
+use crate::fair::Enqueue;
+use crate::frame::Step;
+use crate::system::System;
+use crate::task::State;
+use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_trace::{EventKind, MoveReason, SwitchReason};
+
+impl System<'_> {
+    /// The current task of `cpu` gives way, for the reason given.
+    pub fn schedule(&mut self, cpu: CpuId, why: SwitchReason) {
+        self.account_user(cpu);
+        let c = &mut self.cpus[cpu.index()];
+        c.need_resched = None;
+        c.leaving = why;
+        let push = c.push.take();
+        if let Some(prev) = c.curr {
+            match self.tasks[prev.index()].state {
+                State::Sleeping | State::Dead => self.dequeue_task(prev, true),
+                _ => {
+                    if let Some((task, to, reason)) = push.filter(|(t, ..)| *t == prev) {
+                        self.dequeue_task(task, false);
+                        self.cpus[cpu.index()].carried = Some((task, to, reason));
+                    }
+                }
+            }
+            if self.nr_running[cpu.index()] == 0 {
+                return self.begin_newidle(cpu);
+            }
+        }
+        self.pick_and_switch(cpu, 0);
+    }
+
+    /// Picks who runs next on `cpu` and switches to it; `extra_ns` is work done on the way.
+    pub fn pick_and_switch(&mut self, cpu: CpuId, extra_ns: u64) {
+        let prev = self.cpus[cpu.index()].curr;
+        self.cpus[cpu.index()].need_resched = None;
+        let picked_at = prev.map(|p| self.entities[self.tasks[p.index()].entity.index()].prev_sum_exec);
+        if let Some(p) = prev {
+            self.put_prev(p);
+        }
+        let next = (self.nr_running[cpu.index()] > 0).then(|| self.pick_next(cpu));
+        if prev.is_some() && next == prev {
+            // From 3.15 on, staying is no new pick: the time since the pick goes on counting.
+            if let (Some(p), Some(before)) = (prev, picked_at.filter(|_| self.version() >= Version::new(3, 15))) {
+                let entity = self.tasks[p.index()].entity;
+                self.entities[entity.index()].prev_sum_exec = before;
+            }
+            return self.start_user(cpu);
+        }
+        self.switch_to(cpu, prev, next, extra_ns);
+    }
+
+    fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
+        let costs = &self.fixed.machine.costs;
+        let both = prev.is_some() && next.is_some();
+        let cost = extra_ns + if both { costs.context_switch_ns } else { costs.idle_switch_ns };
+        let tick = self.next_tick();
+        let c = &mut self.cpus[cpu.index()];
+        let stayed = self.now - std::mem::replace(&mut c.since, self.now);
+        c.curr = next;
+        match prev {
+            Some(_) => c.busy_ns += stayed,
+            None => c.tick_at = tick,
+        }
+        let why = if prev.is_some() { c.leaving } else { SwitchReason::FromIdle };
+        if prev.is_none() {
+            self.leave_nohz(cpu);
+        }
+        if let Some(n) = next {
+            self.tasks[n.index()].on_cpu = true;
+        }
+        self.emit(cpu, EventKind::Switch { prev, next, why });
+        self.refresh_idle(cpu);
+        self.begin(cpu, Step::Switch { prev }, cost);
+    }
+
+    /// The switch is over: the previous task is off the CPU, the next one goes on where it was.
+    pub fn switched(&mut self, cpu: CpuId, prev: Option<TaskId>) {
+        if let Some(p) = prev {
+            self.tasks[p.index()].on_cpu = false;
+        }
+        if let Some((task, to, reason)) = self.cpus[cpu.index()].carried.take() {
+            self.arrive(cpu, to, task, reason);
+        }
+        match self.cpus[cpu.index()].curr {
+            Some(curr) => {
+                self.pay_move(cpu, curr);
+                self.return_to_user(cpu);
+            }
+            None => self.begin(cpu, Step::IdleLoop, 0),
+        }
+    }
+
+    /// A runnable task that `by` has just switched out arrives on `to`.
+    fn arrive(&mut self, by: CpuId, to: CpuId, task: TaskId, why: MoveReason) {
+        let from = self.tasks[task.index()].cpu;
+        self.migrate_task(task, to);
+        self.emit(to, EventKind::Migrate { task, from, why });
+        self.activate(by, to, task, Enqueue::Moved, SwitchReason::Arrived);
+    }
+
+    /// Enqueues a task on `to` and asks for a switch if it preempts; `by` is the CPU that does it.
+    pub fn activate(&mut self, by: CpuId, to: CpuId, task: TaskId, how: Enqueue, why: SwitchReason) {
+        self.tasks[task.index()].state = State::Runnable;
+        self.enqueue_task(to, task, how);
+        self.end_idle_sample(to);
+        let nr_running = self.nr_running[to.index()].min(u32::from(u16::MAX)) as u16;
+        self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
+        if self.check_preempt_wakeup(to, task) {
+            self.resched(by, to, why);
+        }
+    }
+
+    /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.
+    pub fn resched(&mut self, by: CpuId, to: CpuId, why: SwitchReason) {
+        let c = &mut self.cpus[to.index()];
+        if c.need_resched.is_some() {
+            return;
+        }
+        c.need_resched = Some(why);
+        if by != to {
+            self.kick(by, to);
+        }
+    }
+
+    /// Gets `to`'s attention: an IPI, or a write to the flag an idle CPU watches.
+    pub fn kick(&mut self, by: CpuId, to: CpuId) {
+        let costs = &self.fixed.machine.costs;
+        let watches = self.cpus[to.index()].curr.is_none();
+        let delay = if watches { costs.ipi_send_ns } else { ipi_ns(costs, self.lines.distance(by, to)) };
+        let c = &mut self.cpus[to.index()];
+        c.ipi_at = c.ipi_at.min(self.now + delay);
+        self.touch(to);
+    }
+}

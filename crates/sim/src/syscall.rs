@@ -1,0 +1,155 @@
+//! System calls of the running task: their effect, once their time has passed.
+
+use crate::fair::entity::EntityId;
+use crate::frame::{Step, Sys};
+use crate::system::{Context, System};
+use crate::task::State;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::Attr;
+use schedlab_trace::{EventKind, MoveReason, SwitchReason};
+use schedlab_workload::Outcome;
+use std::sync::atomic::Ordering::SeqCst;
+
+impl System<'_> {
+    /// The call's time has passed: it has its effect now.
+    pub fn syscall(&mut self, cpu: CpuId, sys: Sys) {
+        let Some(curr) = self.cpus[cpu.index()].curr else { return };
+        match sys {
+            Sys::Sleep { soft, slack_ns } => self.sys_sleep(cpu, curr, soft, slack_ns),
+            Sys::Wait { word, value, until } => self.sys_futex_wait(cpu, curr, word, value, until),
+            Sys::Wake { word, count } => self.sys_futex_wake(cpu, curr, word, count),
+            Sys::Yield => self.sys_yield(cpu, curr),
+            Sys::Spawn { task } => self.begin_fork(cpu, curr, task),
+            Sys::SetAttr { attr } => self.sys_set_attr(cpu, curr, attr),
+            Sys::SetAffinity { mask } => self.sys_set_affinity(cpu, curr, mask),
+            Sys::Exit => self.sys_exit(cpu, curr),
+        }
+    }
+
+    fn sys_sleep(&mut self, cpu: CpuId, curr: TaskId, soft: u64, slack_ns: u64) {
+        if soft <= self.now {
+            return self.return_to_user(cpu);
+        }
+        self.start_timer(cpu, curr, soft, slack_ns);
+        self.block(cpu, curr);
+    }
+
+    fn start_timer(&mut self, cpu: CpuId, task: TaskId, soft: u64, slack_ns: u64) {
+        let number = self.cpus[cpu.index()].timers.start(task, soft, slack_ns);
+        self.tasks[task.index()].timer = Some((cpu, number));
+    }
+
+    /// Takes back a task's pending timer.
+    pub fn cancel_timer(&mut self, task: TaskId) {
+        if let Some((on, number)) = self.tasks[task.index()].timer.take() {
+            self.cpus[on.index()].timers.cancel(number);
+            self.touch(on);
+        }
+    }
+
+    fn sys_futex_wait(&mut self, cpu: CpuId, curr: TaskId, word: u32, value: u32, until: u64) {
+        if self.words[word as usize].load(SeqCst) != value {
+            self.tasks[curr.index()].outcome = Outcome::WouldNotWait;
+            return self.return_to_user(cpu);
+        }
+        if until <= self.now {
+            self.tasks[curr.index()].outcome = Outcome::TimedOut;
+            return self.return_to_user(cpu);
+        }
+        self.waiters[word as usize].push_back(curr);
+        self.tasks[curr.index()].waits_on = Some(word);
+        if until != u64::MAX {
+            let slack_ns = self.fixed.kernel.tunables.timer_slack_ns;
+            self.start_timer(cpu, curr, until, slack_ns);
+        }
+        self.block(cpu, curr);
+    }
+
+    /// Waiters leave the queue together, then are woken one after another (as by a wake queue).
+    fn sys_futex_wake(&mut self, cpu: CpuId, curr: TaskId, word: u32, count: u32) {
+        let mut woken = 0;
+        while woken < count
+            && let Some(waiter) = self.waiters[word as usize].pop_front()
+        {
+            self.tasks[waiter.index()].waits_on = None;
+            self.cancel_timer(waiter);
+            self.cpus[cpu.index()].to_wake[Context::Task as usize].push(waiter);
+            woken += 1;
+        }
+        self.tasks[curr.index()].outcome = Outcome::Count(woken);
+        if woken == 0 {
+            return self.return_to_user(cpu);
+        }
+        self.next_wakeup(cpu, Context::Task);
+    }
+
+    /// The waiter's time is up: it leaves the word's queue with that outcome.
+    pub fn time_out(&mut self, task: TaskId) {
+        self.tasks[task.index()].timer = None;
+        if let Some(word) = self.tasks[task.index()].waits_on.take() {
+            self.waiters[word as usize].retain(|t| *t != task);
+            self.tasks[task.index()].outcome = Outcome::TimedOut;
+        }
+    }
+
+    fn sys_yield(&mut self, cpu: CpuId, curr: TaskId) {
+        self.fair_yield(cpu, curr);
+        self.schedule(cpu, SwitchReason::Yielded);
+    }
+
+    fn sys_set_attr(&mut self, cpu: CpuId, curr: TaskId, attr: Attr) {
+        if let Err(e) = crate::run::fair_only(attr) {
+            self.fault = Some(e.context(format!("task '{}'", self.tasks[curr.index()].name)));
+            return self.return_to_user(cpu);
+        }
+        self.tasks[curr.index()].attr = attr;
+        let entity = self.tasks[curr.index()].entity;
+        self.reweight(entity, attr.weight());
+        self.return_to_user(cpu);
+    }
+
+    fn sys_set_affinity(&mut self, cpu: CpuId, curr: TaskId, mask: u32) {
+        let allowed = self.fixed.masks[mask as usize].clone();
+        let stays = allowed.contains(cpu);
+        let first = allowed.lowest();
+        self.tasks[curr.index()].allowed = Some(allowed);
+        match first {
+            Some(to) if !stays => {
+                self.cpus[cpu.index()].push = Some((curr, to, MoveReason::Affinity));
+                self.schedule(cpu, SwitchReason::Moved);
+            }
+            _ => self.return_to_user(cpu),
+        }
+    }
+
+    fn sys_exit(&mut self, cpu: CpuId, curr: TaskId) {
+        self.tasks[curr.index()].state = State::Dead;
+        self.alive -= usize::from(!self.tasks[curr.index()].background);
+        self.emit(cpu, EventKind::Exited { task: curr });
+        self.schedule(cpu, SwitchReason::Exited);
+    }
+
+    /// Gives an entity another weight where it stands.
+    fn reweight(&mut self, entity: EntityId, weight: u64) {
+        let (on_rq, old, queue) = {
+            let e = &self.entities[entity.index()];
+            (e.on_rq, e.weight, e.cfs_rq)
+        };
+        if on_rq {
+            self.update_curr(queue);
+            let q = &mut self.queues[queue.index()];
+            q.load_weight = q.load_weight - old + weight;
+        }
+        self.entities[entity.index()].weight = weight;
+    }
+
+    /// Begins creating a task: the fork's own time has passed, a CPU must be chosen.
+    fn begin_fork(&mut self, cpu: CpuId, parent: TaskId, task: TaskId) {
+        if self.tasks[task.index()].state != State::Unborn {
+            return self.return_to_user(cpu);
+        }
+        self.emit(cpu, EventKind::Forked { task, parent: Some(parent) });
+        self.start_fork_search(cpu, task);
+        self.begin(cpu, Step::Fork { task }, 0);
+    }
+}

@@ -1,0 +1,273 @@
+//! One simulated kernel on one machine: CPUs, tasks, runqueues, and the dispatch of what happens next on a CPU.
+//!
+//! A [`System`] owns neither clock nor queue: the caller asks `next_event(cpu)` when a CPU acts next, and calls
+//! `step(cpu, now)` then; CPUs whose next event changed are named in `touched`. Time is ns since the run began.
+
+use crate::balance::{LevelState, NohzState};
+use crate::costs::Lines;
+use crate::cpu::Cpu;
+
+use crate::fair::slice::Granularity;
+use crate::fair::{CfsRq, CfsRqId, Entity};
+use crate::frame::{Frame, Step, Sys};
+use crate::observe::Stats;
+use crate::task::Task;
+use crate::wakeup::LlcShared;
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Stream, TaskId, Version};
+use schedlab_kernel::{Feature, Kernel};
+use schedlab_machine::{Domains, Machine};
+use schedlab_trace::{Event, EventKind, Sink};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What never changes during a run.
+pub struct Fixed<'s> {
+    /// The machine.
+    pub machine: &'s Machine,
+    /// Its domains under this kernel.
+    pub domains: Domains,
+    /// Version, features, tunables.
+    pub kernel: Kernel,
+    /// Scaled granularities.
+    pub gran: Granularity,
+    /// Length of a tick, ns.
+    pub tick_ns: u64,
+    /// Hardware threads of the same core, the CPU itself excluded.
+    pub siblings: Vec<Vec<CpuId>>,
+    /// Allowed-CPU masks of the workload.
+    pub masks: Vec<CpuSet>,
+    /// Cost jitter and other draws of the machine, apart from the workload's.
+    pub stream: Stream,
+}
+
+/// A simulated kernel.
+pub struct System<'s> {
+    /// What never changes.
+    pub fixed: Fixed<'s>,
+    /// The instant being simulated, ns.
+    pub now: u64,
+    /// No other CPU acts before this time, ns: a scan may go on inline until then.
+    pub horizon: u64,
+    /// CPUs.
+    pub cpus: Vec<Cpu>,
+    /// Runnable tasks per CPU (`rq->nr_running`), dense because scans read it.
+    pub nr_running: Vec<u32>,
+    /// `idle_cpu()` per CPU: idle task current, nothing runnable, wake list empty.
+    pub idle: Vec<bool>,
+    /// CPUs that are not halted: what slows a sibling down.
+    pub active: Vec<bool>,
+    /// Who read which CPU's line last, at which version.
+    pub lines: Lines,
+    /// Shared state of each cache domain.
+    pub llc: Vec<LlcShared>,
+    /// Tasks.
+    pub tasks: Vec<Task>,
+    /// Entities.
+    pub entities: Vec<Entity>,
+    /// cfs_rqs; number n is CPU n's root queue.
+    pub queues: Vec<CfsRq>,
+    /// Futex words.
+    pub words: Vec<AtomicU32>,
+    /// Shared cells.
+    pub slots: Vec<AtomicU64>,
+    /// Waiters of each word, oldest first.
+    pub waiters: Vec<VecDeque<TaskId>>,
+    /// Some runqueue of the root domain had two runnable tasks (`rd->overload`).
+    pub overload: bool,
+    /// `sgc->imbalance` of every group.
+    pub group_flags: Vec<bool>,
+    /// Tickless-idle balancing.
+    pub nohz: NohzState,
+    /// Counters that events do not carry.
+    pub stats: Stats,
+    /// CPUs whose next event changed in this step, beside the one that stepped.
+    pub touched: Vec<CpuId>,
+    /// Workload tasks that have not left yet.
+    pub alive: usize,
+    /// Values before this time are not recorded, ns.
+    pub measure_from: u64,
+    /// `min_vruntime` of each queue as the invariant walk saw it last.
+    pub floors: Vec<i64>,
+    /// What a task asked for that can't be simulated: ends the run.
+    pub fault: Option<Error>,
+    /// Where events go.
+    pub sink: &'s mut dyn Sink,
+}
+
+impl<'s> System<'s> {
+    /// A system with idle CPUs and no tasks.
+    pub fn new(machine: &'s Machine, kernel: Kernel, seed: u64, sink: &'s mut dyn Sink) -> System<'s> {
+        let topology = &machine.topology;
+        let n = topology.nr_cpus();
+        let domains = Domains::build(topology, kernel.version);
+        let siblings = (0..n)
+            .map(CpuId::from)
+            .map(|c| topology.smt_mask(c).iter().filter(|s| *s != c).collect())
+            .collect();
+        let cpus = (0..n)
+            .map(|c| {
+                let levels = domains.of_cpu[c].iter().map(LevelState::new).collect();
+                Cpu::new(levels, kernel.tunables.migration_cost_ns)
+            })
+            .collect();
+        let nr_llc = topology.cpus.iter().map(|c| c.llc as usize + 1).max().unwrap_or(0);
+        System {
+            now: 0,
+            horizon: 0,
+            cpus,
+            nr_running: vec![0; n],
+            idle: vec![true; n],
+            active: vec![false; n],
+            lines: Lines::new(topology),
+            llc: (0..nr_llc).map(|l| LlcShared::new(topology, l)).collect(),
+            tasks: Vec::new(),
+            entities: Vec::new(),
+            queues: (0..n).map(|c| CfsRq::new(CpuId::from(c), None)).collect(),
+            words: Vec::new(),
+            slots: Vec::new(),
+            waiters: Vec::new(),
+            overload: false,
+            group_flags: vec![false; domains.groups.len()],
+            nohz: NohzState::new(n),
+            stats: Stats::default(),
+            touched: Vec::with_capacity(16),
+            alive: 0,
+            measure_from: 0,
+            floors: vec![i64::MIN; n],
+            fault: None,
+            sink,
+            fixed: Fixed {
+                gran: Granularity::of(&kernel, n),
+                tick_ns: 1_000_000_000 / kernel.tunables.hz,
+                siblings,
+                domains,
+                kernel,
+                machine,
+                masks: Vec::new(),
+                stream: Stream::new(seed).purpose("machine"),
+            },
+        }
+    }
+
+    /// Number of CPUs.
+    #[inline]
+    pub fn nr_cpus(&self) -> usize {
+        self.cpus.len()
+    }
+    /// CPU `n`'s root queue.
+    #[inline]
+    pub fn root(&self, cpu: CpuId) -> CfsRqId {
+        CfsRqId(cpu.0)
+    }
+    /// Whether a feature is on.
+    #[inline]
+    pub fn has(&self, feature: Feature) -> bool {
+        self.fixed.kernel.features.has(feature)
+    }
+    /// The kernel's version.
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.fixed.kernel.version
+    }
+    /// Emits an event at this instant on `cpu`.
+    #[inline]
+    pub fn emit(&mut self, cpu: CpuId, kind: EventKind) {
+        self.sink.event(&Event { at: Ns(self.now), cpu, kind });
+    }
+    /// Notes that `cpu`'s next event may have changed.
+    #[inline]
+    pub fn touch(&mut self, cpu: CpuId) {
+        self.touched.push(cpu);
+    }
+
+    /// When `cpu` acts next; [`NEVER`] if it waits for others.
+    #[inline]
+    pub fn next_event(&self, cpu: CpuId) -> u64 {
+        let c = &self.cpus[cpu.index()];
+        if c.hard.active() {
+            return c.hard.ends;
+        }
+        let base = if c.soft.active() { c.soft.ends } else { c.task.ends };
+        if !c.soft.active() && c.task.step.irqs_off() {
+            return base;
+        }
+        base.min(c.irq_due().max(self.now))
+    }
+
+    /// Lets `cpu` do what is due at `now`.
+    pub fn step(&mut self, cpu: CpuId, now: u64) {
+        debug_assert!(now >= self.now, "time runs forward");
+        self.now = now;
+        let c = &self.cpus[cpu.index()];
+        if c.hard.active() {
+            self.hard_step(cpu);
+        } else if (c.soft.active() || !c.task.step.irqs_off()) && c.irq_due() <= now {
+            self.interrupt(cpu);
+        } else if c.soft.active() {
+            self.soft_step(cpu);
+        } else {
+            self.task_step(cpu);
+        }
+    }
+
+    /// The task context's step has ended.
+    fn task_step(&mut self, cpu: CpuId) {
+        let step = self.cpus[cpu.index()].task.step;
+        match step {
+            Step::User => self.user_done(cpu),
+            Step::Syscall(sys) => self.syscall(cpu, sys),
+            Step::Wakeup => self.wakeup_step(cpu, Context::Task),
+            Step::Fork { task } => self.fork_step(cpu, task),
+            Step::Newidle => self.newidle_step(cpu),
+            Step::Switch { prev } => self.switched(cpu, prev),
+            Step::IdleExit => self.begin(cpu, Step::IdleLoop, 0),
+            Step::IdleLoop => self.idle_loop(cpu),
+            Step::Halted { .. } | Step::None | Step::Rebalance | Step::Tick | Step::Timer | Step::Ipi => {
+                unreachable!("{cpu} stepped in task context at {step:?}")
+            }
+        }
+    }
+
+    /// Starts a step of the task context that takes `cost_ns`.
+    #[inline]
+    pub fn begin(&mut self, cpu: CpuId, step: Step, cost_ns: u64) {
+        self.cpus[cpu.index()].task = Frame::until(step, self.now + cost_ns);
+    }
+    /// Starts a system call of the current task that takes `cost_ns` before it has its effect.
+    #[inline]
+    pub fn begin_syscall(&mut self, cpu: CpuId, sys: Sys, cost_ns: u64) {
+        let entry = self.fixed.machine.costs.syscall_ns;
+        self.begin(cpu, Step::Syscall(sys), entry + cost_ns);
+    }
+    /// The next tick of the one grid all CPUs share, after `now`.
+    #[inline]
+    pub fn next_tick(&self) -> u64 {
+        (self.now / self.fixed.tick_ns + 1) * self.fixed.tick_ns
+    }
+
+    /// Recomputes whether `cpu` reads as idle, after anything that decides it changed; its line is dirty from now on.
+    #[inline]
+    pub fn refresh_idle(&mut self, cpu: CpuId) {
+        let c = &self.cpus[cpu.index()];
+        self.idle[cpu.index()] = c.curr.is_none() && self.nr_running[cpu.index()] == 0 && c.wake_list.is_empty();
+        self.lines.dirty(cpu);
+    }
+}
+
+/// Which of a CPU's two waking contexts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Context {
+    /// A system call of the current task.
+    Task = 0,
+    /// An interrupt.
+    Hard = 1,
+}
+
+/// The step of `context` on a CPU.
+pub fn frame_of(cpu: &mut Cpu, context: Context) -> &mut Frame {
+    match context {
+        Context::Task => &mut cpu.task,
+        Context::Hard => &mut cpu.hard,
+    }
+}
+

@@ -1,0 +1,92 @@
+//! Tasks: program, scheduling attributes, where they are, what they are doing in user mode.
+
+use crate::fair::EntityId;
+use schedlab_base::{CpuId, CpuSet};
+use schedlab_kernel::Attr;
+use schedlab_workload::{Outcome, Program};
+
+/// Whether a task may run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Declared, not started.
+    Unborn,
+    /// Runnable or running.
+    Runnable,
+    /// Asleep.
+    Sleeping,
+    /// Being woken: chosen by a waker, not yet on a runqueue.
+    Waking,
+    /// Gone.
+    Dead,
+}
+
+/// What a task does in user mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UserOp {
+    /// Nothing: its program must be asked.
+    Ask,
+    /// Computing: work left, ns at full speed.
+    Run { left_ns: u64 },
+    /// Spinning until the wall clock reads this, ns.
+    Spin { until: u64 },
+}
+
+/// A task.
+pub struct Task {
+    /// Name.
+    pub name: String,
+    /// Belongs to the machine, not to the workload.
+    pub background: bool,
+    /// What it does.
+    pub program: Box<dyn Program>,
+    /// What became of its last operation.
+    pub outcome: Outcome,
+    /// Scheduling attributes.
+    pub attr: Attr,
+    /// Allowed CPUs; `None` for all.
+    pub allowed: Option<CpuSet>,
+    /// Whether it may run.
+    pub state: State,
+    /// CPU of record (`task_cpu`).
+    pub cpu: CpuId,
+    /// On a runqueue.
+    pub on_rq: bool,
+    /// Physically on a CPU, also while being switched out.
+    pub on_cpu: bool,
+    /// Its entity.
+    pub entity: EntityId,
+    /// `vruntime` is relative to the queue it left and must be made absolute on arrival.
+    pub relative: bool,
+    /// Its load average left the old queue and must be added to the new one.
+    pub detached: bool,
+    /// In user mode.
+    pub user: UserOp,
+    /// Futex word it waits on.
+    pub waits_on: Option<u32>,
+    /// Its timer: CPU whose queue holds it, and the timer's number.
+    pub timer: Option<(CpuId, u64)>,
+    /// Whom it wakes in turn (`wakee_flips`).
+    pub flips: crate::wakeup::wide::Flips,
+    /// The CPU before the last one (`recent_used_cpu`).
+    pub recent: CpuId,
+    /// Where it ran last: what it has warm is in that core's and cache's reach.
+    pub ran_on: CpuId,
+    /// Warm working set, KB.
+    pub warm_kb: u32,
+    /// Its whole working set, KB.
+    pub footprint_kb: u32,
+    /// Refill it still has to pay, ns at full speed.
+    pub refill_ns: u64,
+    /// Work done, ns at full speed.
+    pub work_ns: u64,
+    /// `work_ns` and CPU time when measuring began.
+    pub before: (u64, u64),
+}
+
+impl Task {
+    /// Whether it may run on `cpu`.
+    #[inline]
+    pub fn may_run_on(&self, cpu: CpuId) -> bool {
+        self.allowed.as_ref().is_none_or(|a| a.contains(cpu))
+    }
+}

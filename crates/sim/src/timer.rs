@@ -1,0 +1,73 @@
+//! hrtimers of one CPU: a sleep belongs to the CPU it was started on, as in the kernel.
+//!
+//! Ordered by hard expiry (soft expiry plus slack). An interrupt is programmed for the earliest hard expiry; when it
+//! comes, timers are run from the front until one's soft expiry is still ahead. Times are ns.
+
+use crate::engine::NEVER;
+use schedlab_base::TaskId;
+
+/// A pending timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timer {
+    hard: u64,
+    number: u64,
+    soft: u64,
+    /// Who sleeps on it.
+    pub task: TaskId,
+}
+
+/// The pending timers of a CPU, latest first.
+#[derive(Clone, Debug, Default)]
+pub struct TimerQueue {
+    pending: Vec<Timer>,
+    started: u64,
+}
+
+impl TimerQueue {
+    /// Starts a timer that may fire from `soft` on and must by `soft + slack_ns`; returns its number.
+    pub fn start(&mut self, task: TaskId, soft: u64, slack_ns: u64) -> u64 {
+        self.started += 1;
+        let timer = Timer { hard: soft.saturating_add(slack_ns), number: self.started, soft, task };
+        let at = self.pending.partition_point(|t| (t.hard, t.number) > (timer.hard, timer.number));
+        self.pending.insert(at, timer);
+        timer.number
+    }
+    /// Takes back a timer that has not fired.
+    pub fn cancel(&mut self, number: u64) {
+        self.pending.retain(|t| t.number != number);
+    }
+    /// When the interrupt comes.
+    #[inline]
+    pub fn due(&self) -> u64 {
+        self.pending.last().map_or(NEVER, |t| t.hard)
+    }
+    /// Takes the next timer that may fire at `now`.
+    pub fn expire(&mut self, now: u64) -> Option<Timer> {
+        self.pending.pop_if(|t| t.soft <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slack_lets_neighbours_fire_together() {
+        let mut q = TimerQueue::default();
+        q.start(TaskId(1), 100, 50);
+        q.start(TaskId(2), 140, 50);
+        q.start(TaskId(3), 151, 50);
+        assert_eq!(q.due(), 150, "an alone timer fires at the end of its slack");
+        let fired: Vec<u32> = std::iter::from_fn(|| q.expire(150)).map(|t| t.task.0).collect();
+        assert_eq!(fired, [1, 2], "the second's soft expiry had passed; the third's not");
+        assert_eq!(q.due(), 201);
+    }
+
+    #[test]
+    fn a_cancelled_timer_does_not_fire() {
+        let mut q = TimerQueue::default();
+        let n = q.start(TaskId(1), 100, 0);
+        q.cancel(n);
+        assert_eq!((q.due(), q.expire(200)), (NEVER, None));
+    }
+}

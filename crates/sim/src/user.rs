@@ -1,0 +1,222 @@
+//! User mode: work, spinning, a busy sibling's slow-down, cache refill after a move, and asking programs what next.
+//!
+//! Progress is work left plus when it was last accounted, so that interrupts, siblings and refills may stretch it. A
+//! thread whose sibling is busy runs at `smt_speed_pct` of its speed alone. A moved task first repeats the work of
+//! warming what it had warm (KB touched so far, at most its footprint), at a price by distance.
+
+use crate::frame::{Step, Sys};
+use crate::system::System;
+use crate::task::{State, UserOp};
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_machine::Distance;
+use schedlab_trace::{Sink, SwitchReason};
+use schedlab_workload::{Env, Op, Outcome, SeriesId, SlotId, WordId};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What a program sees.
+struct SimEnv<'a> {
+    now: u64,
+    outcome: Outcome,
+    words: &'a [AtomicU32],
+    slots: &'a [AtomicU64],
+    sink: &'a mut dyn Sink,
+    task: TaskId,
+    recording: bool,
+}
+
+impl Env for SimEnv<'_> {
+    fn now(&mut self) -> Ns {
+        Ns(self.now)
+    }
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+    fn word(&self, id: WordId) -> &AtomicU32 {
+        &self.words[id.index()]
+    }
+    fn slot(&self, id: SlotId) -> &AtomicU64 {
+        &self.slots[id.index()]
+    }
+    fn record(&mut self, series: SeriesId, value: u64) {
+        if self.recording {
+            self.sink.sample(Ns(self.now), self.task, series.0 as u16, value);
+        }
+    }
+}
+
+impl System<'_> {
+    /// Speed of `cpu` in per cent: less while a sibling is not halted.
+    #[inline]
+    fn speed_pct(&self, cpu: CpuId) -> u64 {
+        let beside_busy = self.fixed.siblings[cpu.index()].iter().any(|s| self.active[s.index()]);
+        if beside_busy { self.fixed.machine.costs.smt_speed_pct } else { 100 }
+    }
+
+    /// Accounts the user-mode stretch that is running on `cpu`, if one is.
+    pub fn account_user(&mut self, cpu: CpuId) {
+        if !self.cpus[cpu.index()].in_user() {
+            return;
+        }
+        let speed = self.speed_pct(cpu);
+        let c = &mut self.cpus[cpu.index()];
+        let elapsed = self.now - std::mem::replace(&mut c.user_since, self.now);
+        let Some(curr) = c.curr else { return };
+        if elapsed == 0 {
+            return;
+        }
+        if speed < 100 {
+            self.stats.smt_shared_ns += elapsed;
+        }
+        let done = elapsed * speed / 100;
+        let task = &mut self.tasks[curr.index()];
+        let refill = done.min(task.refill_ns);
+        task.refill_ns -= refill;
+        self.stats.refill_ns += refill;
+        let work = done - refill;
+        match &mut task.user {
+            UserOp::Run { left_ns } => {
+                task.work_ns += work.min(*left_ns);
+                *left_ns -= work.min(*left_ns);
+            }
+            UserOp::Spin { .. } => task.work_ns += work,
+            UserOp::Ask => {}
+        }
+        let warmed = elapsed / self.fixed.machine.costs.warm_ns_per_kb.max(1);
+        task.warm_kb = task.warm_kb.saturating_add(warmed.min(1 << 20) as u32).min(task.footprint_kb);
+    }
+
+    /// (Re)starts user mode on `cpu` at this instant: computes when the current operation ends.
+    pub fn start_user(&mut self, cpu: CpuId) {
+        let speed = self.speed_pct(cpu);
+        let c = &mut self.cpus[cpu.index()];
+        c.user_since = self.now;
+        let Some(curr) = c.curr else { return };
+        let task = &self.tasks[curr.index()];
+        c.task.step = Step::User;
+        c.task.ends = match task.user {
+            UserOp::Run { left_ns } => self.now + ((task.refill_ns + left_ns) * 100).div_ceil(speed),
+            UserOp::Spin { until } => until.max(self.now),
+            UserOp::Ask => self.now,
+        };
+    }
+
+    /// Notes that `cpu` halts or runs; its siblings' speed changes with it.
+    pub fn set_active(&mut self, cpu: CpuId, active: bool) {
+        if self.active[cpu.index()] == active {
+            return;
+        }
+        for i in 0..self.fixed.siblings[cpu.index()].len() {
+            let sibling = self.fixed.siblings[cpu.index()][i];
+            if self.cpus[sibling.index()].in_user() {
+                self.account_user(sibling);
+            }
+        }
+        self.active[cpu.index()] = active;
+        for i in 0..self.fixed.siblings[cpu.index()].len() {
+            let sibling = self.fixed.siblings[cpu.index()][i];
+            if self.cpus[sibling.index()].in_user() {
+                self.start_user(sibling);
+                self.touch(sibling);
+            }
+        }
+    }
+
+    /// The user-mode stretch has ended: account it, then ask the program unless something of it is left.
+    pub fn user_done(&mut self, cpu: CpuId) {
+        self.account_user(cpu);
+        let Some(curr) = self.cpus[cpu.index()].curr else { return };
+        let finished = match self.tasks[curr.index()].user {
+            UserOp::Run { left_ns } => left_ns == 0,
+            UserOp::Spin { until } => until <= self.now,
+            UserOp::Ask => true,
+        };
+        if finished { self.ask(cpu, curr) } else { self.start_user(cpu) }
+    }
+
+    /// Asks the current task's program for its next operation and begins it.
+    fn ask(&mut self, cpu: CpuId, curr: TaskId) {
+        let recording = self.now >= self.measure_from && !self.tasks[curr.index()].background;
+        let task = &mut self.tasks[curr.index()];
+        task.user = UserOp::Ask;
+        let outcome = std::mem::take(&mut task.outcome);
+        let mut env = SimEnv {
+            now: self.now,
+            outcome,
+            words: &self.words,
+            slots: &self.slots,
+            sink: &mut *self.sink,
+            task: curr,
+            recording,
+        };
+        let op = task.program.next(&mut env);
+        self.perform(cpu, curr, op);
+    }
+
+    /// Begins an operation of the current task. Every one takes some time, so that no program can stop the clock.
+    fn perform(&mut self, cpu: CpuId, curr: TaskId, op: Op) {
+        let costs = self.fixed.machine.costs;
+        let slack_ns = self.fixed.kernel.tunables.timer_slack_ns;
+        let sleep = |soft: u64| Sys::Sleep { soft, slack_ns };
+        match op {
+            Op::Run { work } => {
+                self.tasks[curr.index()].user = UserOp::Run { left_ns: work.0.max(1) };
+                self.start_user(cpu);
+            }
+            Op::SpinTo { at } => {
+                self.tasks[curr.index()].user = UserOp::Spin { until: at.0.max(self.now + CLOCK_READ_NS) };
+                self.start_user(cpu);
+            }
+            Op::Sleep { length } => {
+                let soft = self.now.saturating_add(length.0);
+                self.begin_syscall(cpu, sleep(soft), costs.timer_start_ns);
+            }
+            Op::SleepTo { at } => self.begin_syscall(cpu, sleep(at.0), costs.timer_start_ns),
+            Op::Wait { word, value, until } => {
+                let timer = if until == Ns::MAX { 0 } else { costs.timer_start_ns };
+                let sys = Sys::Wait { word: word.0, value, until: until.0 };
+                self.begin_syscall(cpu, sys, costs.futex_wait_ns + timer);
+            }
+            Op::Wake { word, count } => {
+                let found = !self.waiters[word.index()].is_empty();
+                let cost = if found { costs.futex_wake_ns } else { costs.futex_wake_empty_ns };
+                self.begin_syscall(cpu, Sys::Wake { word: word.0, count }, cost);
+            }
+            Op::Yield => self.begin_syscall(cpu, Sys::Yield, 0),
+            Op::Spawn { task } => self.begin_syscall(cpu, Sys::Spawn { task }, costs.fork_ns),
+            Op::SetAttr { attr } => self.begin_syscall(cpu, Sys::SetAttr { attr }, 0),
+            Op::SetAffinity { mask } => self.begin_syscall(cpu, Sys::SetAffinity { mask }, 0),
+            Op::Exit => self.begin_syscall(cpu, Sys::Exit, costs.exit_ns),
+        }
+    }
+
+    /// Back to user mode, by way of the scheduler if it was asked for.
+    pub fn return_to_user(&mut self, cpu: CpuId) {
+        if let Some(why) = self.cpus[cpu.index()].need_resched {
+            self.schedule(cpu, why);
+        } else {
+            self.start_user(cpu);
+        }
+    }
+
+    /// The current task has just been switched to on `cpu`: what it had warm elsewhere must be fetched.
+    pub fn pay_move(&mut self, cpu: CpuId, curr: TaskId) {
+        let costs = &self.fixed.machine.costs;
+        let task = &mut self.tasks[curr.index()];
+        let from = std::mem::replace(&mut task.ran_on, cpu);
+        let per_kb = match self.lines.distance(from, cpu) {
+            Distance::Own | Distance::Smt => return,
+            Distance::Llc => costs.refill_near_ns_per_kb,
+            Distance::Node | Distance::Remote => costs.refill_far_ns_per_kb,
+        };
+        task.refill_ns += u64::from(task.warm_kb) * per_kb;
+    }
+
+    /// Puts the current task of `cpu` to sleep and gives the CPU away.
+    pub fn block(&mut self, cpu: CpuId, curr: TaskId) {
+        self.tasks[curr.index()].state = State::Sleeping;
+        self.schedule(cpu, SwitchReason::Blocked);
+    }
+}
+
+/// Reading the clock by the vDSO.
+const CLOCK_READ_NS: u64 = 30;

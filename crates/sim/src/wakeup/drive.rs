@@ -1,0 +1,299 @@
+//! The wakeup driven through time (`try_to_wake_up`): settle, choose between waker's and previous CPU, probe, enqueue.
+//!
+//! A wakeup runs with interrupts off in task context (futex wake) or hardirq context (timers). Its scan is a resumable
+//! step: it probes inline while no other CPU can act before the probe's answer arrives, else it re-arms itself at that
+//! instant. So idle state is read as it is then, and a choice is no reservation: until the enqueue has taken its time,
+//! others may choose the same CPU or the CPU may find work itself.
+
+use super::affine;
+use super::prelude::Prelude;
+use super::search::{Search, Step as Next, View};
+use super::wide;
+use crate::costs::{probe_ns, rq_lock_ns};
+use crate::fair::Enqueue;
+use crate::frame::{Frame, Step};
+use crate::system::{Context, System, frame_of};
+use crate::task::State;
+use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_kernel::Feature;
+use schedlab_machine::Distance;
+use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
+
+/// Where a wakeup stands.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// The task may still be on its old CPU.
+    Settle,
+    /// Early tests.
+    Prelude(Prelude),
+    /// Searching.
+    Search(Search),
+    /// CPU chosen: taking its lock, or queueing on its wake list.
+    Enqueue { remote_list: bool },
+}
+
+/// One wakeup in progress in one context of one CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Waking {
+    task: TaskId,
+    stage: Stage,
+    target: CpuId,
+    prev: CpuId,
+    probes: u16,
+    /// A probe whose answer arrives when the step ends.
+    asked: Option<CpuId>,
+    began_ns: u64,
+    search_began_ns: u64,
+    chosen: CpuId,
+}
+
+impl Default for Waking {
+    fn default() -> Waking {
+        let none = CpuId(0);
+        Waking {
+            task: TaskId(0),
+            stage: Stage::Settle,
+            target: none,
+            prev: none,
+            probes: 0,
+            asked: None,
+            began_ns: 0,
+            search_began_ns: 0,
+            chosen: none,
+        }
+    }
+}
+
+/// How often a waker looks whether the task has left its old CPU, ns.
+const ON_CPU_POLL_NS: u64 = 100;
+
+impl System<'_> {
+    /// Begins the next pending wakeup of a context, or leaves the context's waking when there is none.
+    pub fn next_wakeup(&mut self, cpu: CpuId, context: Context) {
+        let c = &mut self.cpus[cpu.index()];
+        let pending = &mut c.to_wake[context as usize];
+        if pending.is_empty() {
+            return match context {
+                Context::Task => self.return_to_user(cpu),
+                Context::Hard => self.leave_hard(cpu),
+            };
+        }
+        let task = pending.remove(0);
+        c.waking[context as usize] = Waking { task, began_ns: self.now, ..Waking::default() };
+        *frame_of(c, context) = Frame::until(Step::Wakeup, self.now);
+        let waker = c.curr.filter(|_| context == Context::Task);
+        self.stats.wakeups += 1;
+        self.emit(cpu, EventKind::Waking { task, waker });
+        if let Some(waker) = waker {
+            let now = self.now;
+            wide::record_wakee(&mut self.tasks[waker.index()].flips, task, now);
+        }
+    }
+
+    /// One step of a wakeup.
+    pub fn wakeup_step(&mut self, cpu: CpuId, context: Context) {
+        let mut w = self.cpus[cpu.index()].waking[context as usize];
+        let at = match w.stage {
+            Stage::Settle => self.settle(cpu, context, &mut w),
+            Stage::Prelude(_) | Stage::Search(_) => Some(self.probe_on(cpu, &mut w)),
+            Stage::Enqueue { remote_list } => {
+                self.wakeup_enqueue(cpu, &w, remote_list);
+                None
+            }
+        };
+        let c = &mut self.cpus[cpu.index()];
+        c.waking[context as usize] = w;
+        match at {
+            Some(at) => *frame_of(c, context) = Frame::until(Step::Wakeup, at),
+            None => self.next_wakeup(cpu, context),
+        }
+    }
+
+    /// Waits until the task is off its old CPU, then chooses the target. `None`: nothing to wake.
+    fn settle(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
+        let task = &mut self.tasks[w.task.index()];
+        match task.state {
+            State::Sleeping if task.on_cpu => {
+                self.stats.on_cpu_waits += 1;
+                return Some(self.now + ON_CPU_POLL_NS);
+            }
+            State::Sleeping => task.state = State::Waking,
+            _ => return None,
+        }
+        w.prev = task.cpu;
+        if task.allowed.as_ref().is_some_and(|a| a.len() == 1 && a.contains(w.prev)) {
+            return Some(self.placed(cpu, w, w.prev, PlaceReason::OnlyAllowed));
+        }
+        if !task.may_run_on(w.prev) {
+            w.prev = task.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(w.prev);
+        }
+        w.target = self.choose_target(cpu, context, w);
+        w.stage = Stage::Prelude(Prelude::start());
+        Some(self.now)
+    }
+
+    /// The waker's CPU or the previous one.
+    fn choose_target(&self, cpu: CpuId, context: Context, w: &Waking) -> CpuId {
+        let task = &self.tasks[w.task.index()];
+        let waker = self.cpus[cpu.index()].curr.filter(|_| context == Context::Task);
+        if cpu == w.prev || !task.may_run_on(cpu) {
+            return w.prev;
+        }
+        let factor = self.llc[self.llc_of(cpu)].weight;
+        let waker_flips = waker.map_or(0, |t| self.tasks[t.index()].flips.count);
+        if wide::wake_wide(waker_flips, task.flips.count, factor, self.version()) {
+            return w.prev;
+        }
+        let domains = &self.fixed.domains.of_cpu[cpu.index()];
+        let Some(domain) = domains.iter().find(|d| d.params.wake_affine && d.span.contains(w.prev)) else {
+            return w.prev;
+        };
+        let facts = self.affine_facts(cpu, w, domain.params.imbalance_pct, domain.params.wake_idx);
+        match affine::wake_affine(&facts).0 {
+            affine::Choice::Waker => cpu,
+            affine::Choice::Prev => w.prev,
+        }
+    }
+
+    /// What `wake_affine` rests on. futex and timer wakeups are never sync.
+    fn affine_facts(&self, cpu: CpuId, w: &Waking, imbalance_pct: u32, wake_idx: u8) -> affine::Facts {
+        let entity = &self.entities[self.tasks[w.task.index()].entity.index()];
+        let averages = self.version() >= Version::new(4, 14);
+        let (this_now, prev_now) = (self.load_now(cpu), self.load_now(w.prev));
+        let nr_running = self.nr_running[cpu.index()];
+        affine::Facts {
+            version: self.version(),
+            features: self.fixed.kernel.features,
+            sync: false,
+            this_idle: self.idle[cpu.index()],
+            prev_idle: self.idle[w.prev.index()],
+            shares_cache: self.shares_cache(cpu, w.prev),
+            this_nr_running: nr_running,
+            this_load: if averages { this_now } else { self.target_load(cpu, wake_idx) },
+            prev_load: if averages { prev_now } else { self.source_load(w.prev, wake_idx) },
+            prev_target_load: self.target_load(w.prev, wake_idx),
+            this_load_per_task: this_now.checked_div(u64::from(nr_running)).unwrap_or(0),
+            current_load: 0,
+            wakee_load: if self.tracks_load() { entity.avg.load_avg } else { entity.weight },
+            wakee_group_load: 0,
+            this_capacity: self.capacity_of(cpu),
+            prev_capacity: self.capacity_of(w.prev),
+            imbalance_pct: u64::from(imbalance_pct),
+        }
+    }
+
+    /// Whether two CPUs share their last-level cache.
+    #[inline]
+    pub fn shares_cache(&self, a: CpuId, b: CpuId) -> bool {
+        matches!(self.lines.distance(a, b), Distance::Own | Distance::Smt | Distance::Llc)
+    }
+
+    /// Goes on probing; returns when the step ends.
+    fn probe_on(&mut self, cpu: CpuId, w: &mut Waking) -> u64 {
+        let costs = &self.fixed.machine.costs;
+        let llc = &self.llc[self.fixed.machine.topology.cpu(w.target).llc as usize];
+        let task = &self.tasks[w.task.index()];
+        let view = View {
+            domains: &self.fixed.domains,
+            allowed: task.allowed.as_ref(),
+            target: w.target,
+            prev: w.prev,
+            waker: cpu,
+            recent: task.recent,
+            version: self.fixed.kernel.version,
+            features: self.fixed.kernel.features,
+            has_idle_cores: llc.has_idle_cores,
+            nr_idle_scan: llc.nr_idle_scan,
+            avg_idle_ns: self.cpus[cpu.index()].avg_idle_ns,
+            wake_avg_idle_ns: self.cpus[cpu.index()].avg_idle_ns,
+            avg_scan_cost_ns: llc.avg_scan_cost_ns,
+        };
+        let mut at = self.now;
+        let mut answer = w.asked.take().map(|c| self.idle[c.index()]);
+        loop {
+            let next = match &mut w.stage {
+                Stage::Prelude(p) => p.step(&view, answer),
+                Stage::Search(s) => s.step(&view, answer),
+                Stage::Settle | Stage::Enqueue { .. } => unreachable!("not probing"),
+            };
+            match next {
+                Next::Probe(c) => {
+                    w.probes = w.probes.saturating_add(1);
+                    at += probe_ns(costs, self.lines.read(cpu, c));
+                    if at >= self.horizon {
+                        w.asked = Some(c);
+                        return at;
+                    }
+                    answer = Some(self.idle[c.index()]);
+                }
+                Next::NotFound(_) if matches!(w.stage, Stage::Prelude(_)) => {
+                    answer = None;
+                    w.search_began_ns = at;
+                    w.stage = Stage::Search(Search::start(&view));
+                }
+                Next::Found(to, reason) => return self.chose(cpu, w, at, to, reason),
+                Next::NotFound(reason) => return self.chose(cpu, w, at, w.target, reason),
+            }
+        }
+    }
+
+    /// The search is over at time `at`: note what it taught, go on to the enqueue.
+    fn chose(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
+        let llc = self.llc_of(w.target);
+        if let Stage::Search(search) = &w.stage {
+            if search.clears_idle_cores() {
+                self.llc[llc].has_idle_cores = false;
+            }
+            if self.fixed.kernel.features.has(Feature::SisCore) && self.fixed.kernel.version < Version::new(6, 0) {
+                let took = at.saturating_sub(w.search_began_ns);
+                let avg = &mut self.llc[llc].avg_scan_cost_ns;
+                *avg = super::core_scan::average_scan_cost(*avg, took);
+            }
+        }
+        if reason == PlaceReason::RecentIdle {
+            self.tasks[w.task.index()].recent = w.prev;
+        }
+        let spent = at - self.now;
+        self.placed(cpu, w, to, reason) + spent
+    }
+
+    /// Records the choice and starts the enqueue; returns when that is done.
+    fn placed(&mut self, cpu: CpuId, w: &mut Waking, to: CpuId, reason: PlaceReason) -> u64 {
+        self.stats.select_ns += self.now - w.began_ns;
+        self.stats.probes += u64::from(w.probes);
+        self.emit(cpu, EventKind::Placed { task: w.task, target: to, reason, probes: w.probes });
+        w.chosen = to;
+        let remote_list = self.queues_remotely(cpu, to);
+        w.stage = Stage::Enqueue { remote_list };
+        let costs = &self.fixed.machine.costs;
+        let kick = if cpu == to { 0 } else { costs.ipi_send_ns };
+        let enqueue = rq_lock_ns(costs, self.lines.distance(cpu, to)) + costs.enqueue_ns;
+        self.now + kick + if remote_list { 0 } else { enqueue }
+    }
+
+    /// TTWU_QUEUE: across caches the target enqueues the task itself; from 5.8 on also an idle CPU of the same cache.
+    fn queues_remotely(&self, cpu: CpuId, to: CpuId) -> bool {
+        self.has(Feature::TtwuQueue)
+            && cpu != to
+            && (!self.shares_cache(cpu, to)
+                || (self.version() >= Version::new(5, 8) && self.nr_running[to.index()] == 0))
+    }
+
+    fn wakeup_enqueue(&mut self, cpu: CpuId, w: &Waking, remote_list: bool) {
+        let to = w.chosen;
+        let from = self.tasks[w.task.index()].cpu;
+        if from != to {
+            self.migrate_task(w.task, to);
+            self.emit(to, EventKind::Migrate { task: w.task, from, why: MoveReason::Wakeup });
+        }
+        if !remote_list {
+            return self.activate(cpu, to, w.task, Enqueue::Wakeup, SwitchReason::WakeupPreempt);
+        }
+        let first = self.cpus[to.index()].wake_list.is_empty();
+        self.cpus[to.index()].wake_list.push(w.task);
+        self.refresh_idle(to);
+        if first {
+            self.kick(cpu, to);
+        }
+    }
+}

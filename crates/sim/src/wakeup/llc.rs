@@ -1,0 +1,66 @@
+//! What the CPUs of a cache domain share (`sd_llc_shared`): hints for the idle CPU search.
+
+use crate::system::System;
+use schedlab_base::{CpuId, Version};
+use schedlab_machine::Topology;
+
+/// Shared state of one last-level cache.
+#[derive(Clone, Debug)]
+pub struct LlcShared {
+    /// CPUs of the cache.
+    pub weight: u32,
+    /// A core with all threads idle was seen (a hint, stale both ways).
+    pub has_idle_cores: bool,
+    /// Probes that SIS_UTIL grants.
+    pub nr_idle_scan: u32,
+    /// CPUs that are not tickless idle.
+    pub nr_busy: u32,
+    /// Average time of an idle CPU search, ns (`avg_scan_cost`).
+    pub avg_scan_cost_ns: u64,
+}
+
+impl LlcShared {
+    /// Of cache number `llc`.
+    pub fn new(topology: &Topology, llc: usize) -> LlcShared {
+        let weight = topology.cpus.iter().filter(|c| c.llc as usize == llc).count() as u32;
+        LlcShared { weight, has_idle_cores: true, nr_idle_scan: weight, nr_busy: 0, avg_scan_cost_ns: 0 }
+    }
+}
+
+/// Probes that SIS_UTIL grants at a utilisation (6.0+): `weight * (1 - (x * pct)^2)`, x being the mean utilisation of
+/// the cache's CPUs; none from 85 % on at `pct` 117. `sum_util` is in 1/1024 of a CPU.
+pub fn nr_idle_scan(weight: u64, sum_util: u64, imbalance_pct: u64) -> u32 {
+    let x = sum_util / weight.max(1);
+    let square = x * x * imbalance_pct * imbalance_pct / (10_000 * 1024);
+    (weight * (1024 - square.min(1024)) / 1024) as u32
+}
+
+impl System<'_> {
+    /// The cache domain of a CPU.
+    #[inline]
+    pub fn llc_of(&self, cpu: CpuId) -> usize {
+        self.fixed.machine.topology.cpu(cpu).llc as usize
+    }
+    /// A CPU went idle: if its siblings are idle too, its cache has an idle core (`update_idle_core`, 4.9+).
+    pub fn note_idle_core(&mut self, cpu: CpuId) {
+        if self.version() < Version::new(4, 9) {
+            return;
+        }
+        let siblings = &self.fixed.siblings[cpu.index()];
+        if siblings.iter().all(|s| self.idle[s.index()]) {
+            let llc = self.llc_of(cpu);
+            self.llc[llc].has_idle_cores = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nr_idle_scan;
+
+    #[test]
+    fn the_scan_depth_falls_with_the_square_of_utilisation() {
+        let at = |pct: u64| nr_idle_scan(112, 112 * 1024 * pct / 100, 117);
+        assert_eq!([at(0), at(50), at(70), at(80), at(86)], [112, 73, 37, 14, 0]);
+    }
+}
