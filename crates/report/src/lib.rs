@@ -1,1 +1,109 @@
-//! (being built)
+//! What people look at: one file per form of a comparison, and the text layouts of other tools.
+//!
+//! An exporter gets a [`Comparison`] and a place to write to; it computes nothing but what its form needs (a ratio, a
+//! rounding). A new form is a file and a row of [`EXPORTERS`].
+
+pub mod csv;
+pub mod gobench;
+pub mod json;
+pub mod knee;
+pub mod lkml;
+pub mod markdown;
+pub mod number;
+pub mod schbench;
+pub mod schbench2016;
+pub mod table;
+mod text;
+mod usec;
+
+use schedlab_base::{Error, Result};
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{Cell, Row};
+use std::io::{self, Write};
+
+/// A form a comparison can be written in.
+pub trait Exporter: Sync {
+    /// Writes the comparison.
+    ///
+    /// # Errors
+    /// What the writer says.
+    fn export(&self, comparison: &Comparison, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// A row of the table of exporters.
+pub struct Form {
+    /// The name it is asked for by.
+    pub name: &'static str,
+    /// The usual end of its files' names.
+    pub extension: &'static str,
+    /// One line.
+    pub about: &'static str,
+    /// The exporter.
+    pub exporter: &'static dyn Exporter,
+}
+
+/// Every form, the first is the default.
+pub const EXPORTERS: &[Form] = &[
+    Form {
+        name: "table",
+        extension: "txt",
+        about: "plain text of at most 78 columns",
+        exporter: &table::Table,
+    },
+    Form {
+        name: "lkml",
+        extension: "txt",
+        about: "the table of schedtests, as in mails to LKML",
+        exporter: &lkml::Lkml,
+    },
+    Form { name: "markdown", extension: "md", about: "one Markdown table", exporter: &markdown::Markdown },
+    Form { name: "csv", extension: "csv", about: "one line for each cell and metric", exporter: &csv::Csv },
+    Form { name: "json", extension: "json", about: "schedlab/comparison/1, whole", exporter: &json::Json },
+    Form {
+        name: "gobench",
+        extension: "txt",
+        about: "Go benchmark text, read by benchstat",
+        exporter: &gobench::GoBench,
+    },
+];
+
+/// The form of that name.
+///
+/// # Errors
+/// When there is none; the nearest is offered.
+pub fn form(name: &str) -> Result<&'static Form> {
+    EXPORTERS
+        .iter()
+        .find(|f| f.name == name)
+        .ok_or_else(|| Error::unknown("format", name, EXPORTERS.iter().map(|f| f.name)))
+}
+
+/// The row that compares this cell with its baseline in a metric.
+fn row<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Row> {
+    c.comparisons.iter().find(|r| {
+        (&r.backend, &r.machine, &r.workload, &r.load, &r.variant)
+            == (&cell.backend, &cell.machine, &cell.workload, &cell.load, &cell.variant)
+            && r.metric == metric
+    })
+}
+
+/// The cells, group by group (a workload and load on a machine), in the comparison's order.
+fn groups(c: &Comparison) -> Vec<&[Cell]> {
+    c.cells.chunk_by(Cell::same_group).collect()
+}
+
+/// The metric's name without the workload's in front, which the reader knows already.
+fn short<'a>(metric: &'a str, workload: &str) -> &'a str {
+    metric.strip_prefix(workload).and_then(|m| m.strip_prefix('.')).unwrap_or(metric)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_found_by_name() {
+        assert_eq!(form("lkml").ok().map(|f| f.extension), Some("txt"));
+        assert!(form("lkmll").err().is_some_and(|e| e.to_string().contains("'lkml'")));
+    }
+}

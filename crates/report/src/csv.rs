@@ -1,0 +1,108 @@
+//! CSV (RFC 4180): a line for each cell and metric, with the comparison beside it. Numbers in full, times in ns.
+
+use crate::{Exporter, groups, row};
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{Cell, Stat};
+use std::io::{self, Write};
+
+/// The exporter.
+pub struct Csv;
+
+const COLUMNS: &[&str] = &[
+    "experiment",
+    "backend",
+    "machine",
+    "kernel",
+    "workload",
+    "load",
+    "variant",
+    "runs",
+    "metric",
+    "unit",
+    "better",
+    "mean",
+    "std_pct",
+    "missing",
+    "baseline",
+    "change_pct",
+    "ci95_low_pct",
+    "ci95_high_pct",
+    "p",
+    "verdict",
+];
+
+impl Exporter for Csv {
+    fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        write!(out, "{}\r\n", COLUMNS.join(","))?;
+        for cell in groups(c).into_iter().flatten() {
+            for metric in &c.metrics {
+                write!(
+                    out,
+                    "{}\r\n",
+                    line(c, cell, metric).iter().map(|f| quoted(f)).collect::<Vec<_>>().join(",")
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn line(c: &Comparison, cell: &Cell, metric: &str) -> Vec<String> {
+    let text = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
+    let mut f = vec![
+        c.experiment.clone(),
+        cell.backend.clone(),
+        cell.machine.clone(),
+        cell.kernel.clone(),
+        cell.workload.clone(),
+        cell.load.clone(),
+        cell.variant.clone(),
+        cell.runs.to_string(),
+        metric.to_owned(),
+    ];
+    match cell.metrics.get(metric) {
+        Some(Stat::Measured(m)) => f.extend([
+            m.unit.clone(),
+            m.better.name().to_owned(),
+            m.mean.to_string(),
+            text(m.std_pct),
+            String::new(),
+        ]),
+        Some(Stat::Missing { missing }) => {
+            f.extend([String::new(), String::new(), String::new(), String::new(), missing.clone()]);
+        }
+        None => f.extend(std::iter::repeat_n(String::new(), 5)),
+    }
+    match row(c, cell, metric) {
+        Some(r) => f.extend([
+            r.baseline.clone(),
+            text(r.change_pct),
+            text(r.ci95_pct.map(|i| i[0])),
+            text(r.ci95_pct.map(|i| i[1])),
+            r.p.to_string(),
+            r.verdict.word().to_owned(),
+        ]),
+        None => f.extend(std::iter::repeat_n(String::new(), 6)),
+    }
+    f
+}
+
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn fields_with_commas_and_quotes_are_quoted() {
+        assert_eq!(quoted("a"), "a");
+        assert_eq!(quoted("1x2,threads=3"), "\"1x2,threads=3\"");
+        assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
+    }
+}

@@ -1,0 +1,78 @@
+//! Go benchmark text (Go proposal 14313), which benchstat reads: `key: value` lines, `Unit` lines with the direction,
+//! and a result line for each run, so that benchstat has the samples. Units are "METRIC-ns" and the like; benchstat
+//! scales those that end in -ns by itself.
+
+use crate::{Exporter, groups};
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::Cell;
+use schedlab_record::Better;
+use std::io::{self, Write};
+
+/// The exporter.
+pub struct GoBench;
+
+impl Exporter for GoBench {
+    fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        if !c.experiment.is_empty() {
+            writeln!(out, "experiment: {}", c.experiment)?;
+        }
+        units(c, out)?;
+        for group in groups(c) {
+            let Some(first) = group.first() else { continue };
+            // benchstat makes a table of its own for each set of these: kernels are left to the variants' names.
+            writeln!(out, "backend: {}\nmachine: {}", first.backend, first.machine)?;
+            group.iter().try_for_each(|cell| results(c, cell, out))?;
+        }
+        Ok(())
+    }
+}
+
+fn units(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    for metric in &c.metrics {
+        let Some(m) = c.cells.iter().find_map(|cell| cell.metrics.get(metric)?.measured()) else { continue };
+        if m.better != Better::Neither {
+            writeln!(out, "Unit {} better={}", unit(metric, &m.unit), m.better.name())?;
+        }
+    }
+    Ok(())
+}
+
+fn results(c: &Comparison, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
+    let name = name(cell);
+    for run in 0..cell.runs {
+        let mut line = String::new();
+        for metric in &c.metrics {
+            let Some(m) = cell.metrics.get(metric).and_then(|s| s.measured()) else { continue };
+            if let Some(v) = m.values.get(run) {
+                line.push_str(&format!(" {v} {}", unit(metric, &m.unit)));
+            }
+        }
+        if !line.is_empty() {
+            writeln!(out, "{name} 1{line}")?;
+        }
+    }
+    Ok(())
+}
+
+/// A unit has no spaces; a plain count is in the metric's own name.
+fn unit(metric: &str, unit: &str) -> String {
+    let unit = unit.replace(char::is_whitespace, "_");
+    if unit.is_empty() { metric.to_owned() } else { format!("{metric}-{unit}") }
+}
+
+/// `BenchmarkSchbench/load=2x24/variant=v4.5`. The format wants an upper-case letter after the word, no spaces, and
+/// takes "-8" at the end for a number of CPUs.
+fn name(cell: &Cell) -> String {
+    let clean = |s: &str| s.replace(|c: char| c.is_whitespace() || c == '/', "_");
+    let mut workload = clean(&cell.workload);
+    if let Some(first) = workload.get_mut(0..1) {
+        first.make_ascii_uppercase();
+    }
+    let name = format!("Benchmark{workload}/load={}/variant={}", clean(&cell.load), clean(&cell.variant));
+    match name.rsplit_once('-') {
+        Some((head, tail)) if !tail.is_empty() && tail.bytes().all(|b| b.is_ascii_digit()) => {
+            format!("{head}_{tail}")
+        }
+        _ => name,
+    }
+}

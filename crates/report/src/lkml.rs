@@ -1,0 +1,83 @@
+//! The table of schedtests, as letters to LKML carry it: case, load, normalised baseline with its spread, change with
+//! the variant's spread. Column widths are 16 and 8, then tab-separated cells. A table for each variant and machine.
+//!
+//! The change is of the means, and its sign always means "better"; marks are ours and explained below the table,
+//! because one character has had three meanings on that list.
+
+use crate::text::{warnings, wrap};
+use crate::{Exporter, groups, row, short};
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{Cell, Measured, Row};
+use schedlab_record::Better;
+use std::io::{self, Write};
+
+/// The exporter.
+pub struct Lkml;
+
+/// What a table is about: machine and backend, variant and baseline.
+type Title = (String, String);
+
+impl Exporter for Lkml {
+    fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        let mut tables: Vec<(Title, Vec<String>)> = Vec::new();
+        for group in groups(c) {
+            for (cell, metric) in group.iter().flat_map(|cell| c.metrics.iter().map(move |m| (cell, m))) {
+                let Some(row) = row(c, cell, metric) else { continue };
+                let base = group.iter().find(|b| b.variant == row.baseline);
+                let Some(line) = base.and_then(|b| line(b, cell, row)) else { continue };
+                let title = title(cell, row);
+                match tables.iter_mut().find(|(t, _)| *t == title) {
+                    Some((_, lines)) => lines.push(line),
+                    None => tables.push((title, vec![line])),
+                }
+            }
+        }
+        for ((place, what), lines) in &tables {
+            writeln!(out, "{what}\n{place}\n")?;
+            writeln!(out, "{:<16}\t{:<8}\tbaseline(std%)\tcompare%( std%)", "case", "load")?;
+            lines.iter().try_for_each(|l| writeln!(out, "{l}"))?;
+            writeln!(out)?;
+        }
+        warnings(c, out)?;
+        write!(out, "{}", wrap("", &legend(c)))
+    }
+}
+
+fn title(cell: &Cell, row: &Row) -> Title {
+    let how = if cell.backend == "sim" { "simulated" } else { "measured" };
+    let place = format!("{}, {how}, {} runs each", cell.machine, cell.runs);
+    (place, format!("{} against {}", cell.variant, row.baseline))
+}
+
+fn line(base: &Cell, cell: &Cell, row: &Row) -> Option<String> {
+    let (b, v) = (base.metrics.get(&row.metric)?.measured()?, cell.metrics.get(&row.metric)?.measured()?);
+    let case = short(&row.metric, &cell.workload);
+    let mark = row.verdict.mark();
+    let spread = |m: &Measured| m.std_pct.map_or_else(|| "     -".to_owned(), |s| format!("{s:6.2}"));
+    let change = gain(b, v).map_or_else(|| "     -".to_owned(), |g| format!("{g:+6.2}"));
+    let neither = if b.better == Better::Neither { "^" } else { "" };
+    Some(format!(
+        "{case:<16}\t{:<8}\t 1.00 ({})\t{change} ({}) {mark}{neither}",
+        cell.load,
+        spread(b),
+        spread(v)
+    ))
+}
+
+/// The change of the means in percent, positive when it is for the better; `None` when the baseline is 0.
+fn gain(base: &Measured, variant: &Measured) -> Option<f64> {
+    if base.mean == 0.0 {
+        return (variant.mean == 0.0).then_some(0.0);
+    }
+    let up = 100.0 * (variant.mean / base.mean - 1.0);
+    Some(if base.better == Better::Lower { 0.0 - up } else { up })
+}
+
+fn legend(c: &Comparison) -> String {
+    format!(
+        "compare%: change of the mean over runs, positive is better (^: no direction is good, plain change). std%: sample \
+         standard deviation. *: p < 0.05 after Holm over all rows, and at least {min}%; =: same, the 95% interval lies \
+         within {min}%; ~: cannot tell.",
+        min = c.min_effect_pct
+    )
+}

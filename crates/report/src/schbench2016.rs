@@ -1,0 +1,30 @@
+//! The text that schbench printed in 2016 (D000): percentiles of wakeup latency in whole microseconds.
+//!
+//! The original starts its minimum at zero and only lowers it, so that it always prints `min=0`; so does this, because
+//! parsers of the time meet nothing else. `Over` counts samples above 50 ms.
+
+use crate::usec::Usec;
+use schedlab_base::Result;
+use schedlab_record::Record;
+
+/// Samples above this are counted as over, us.
+const OVER_US: u64 = 50_000;
+/// Percentiles in thousandths of a percent; the starred one is the headline.
+const PERCENTILES: &[u64] = &[50_000, 75_000, 90_000, 95_000, 99_000, 99_500, 99_900];
+const HEADLINE: u64 = 99_000;
+
+/// A run in the layout of 2016.
+///
+/// # Errors
+/// When the run was no schbench.
+pub fn text(record: &Record) -> Result<String> {
+    let u = Usec::of(record)?;
+    let mut out = "Latency percentiles (usec)\n".to_owned();
+    for milli in PERCENTILES {
+        let star = if *milli == HEADLINE { "*" } else { "" };
+        let (whole, part) = (milli / 1000, milli % 1000);
+        out.push_str(&format!("\t{star}{whole}.{part:03}0th: {}\n", u.percentile(*milli).0));
+    }
+    out.push_str(&format!("\tOver={}, min=0, max={}\n", u.above(OVER_US), u.max));
+    Ok(out)
+}

@@ -1,0 +1,166 @@
+//! The default: plain text of at most 78 columns that pastes into mail. A block for each load, a paragraph for each
+//! metric, a line for each variant.
+
+use crate::number::{percent, signed, value};
+use crate::text::{warnings, wrap};
+use crate::{Exporter, groups, row};
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{Cell, Row, Stat};
+use schedlab_lab::experiment::Published;
+use schedlab_lab::stats::Verdict;
+use schedlab_record::Better;
+use std::io::{self, Write};
+
+/// The exporter.
+pub struct Table;
+
+impl Exporter for Table {
+    fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        let mut notes = Vec::new();
+        for group in groups(c) {
+            head(c, group, out)?;
+            for metric in &c.metrics {
+                paragraph(c, group, metric, &mut notes, out)?;
+            }
+            writeln!(out)?;
+        }
+        for note in &notes {
+            write!(out, "{}", wrap("-  ", note))?;
+        }
+        warnings(c, out)?;
+        legend(c, out)
+    }
+}
+
+fn head(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
+    let Some(cell) = group.first() else { return Ok(()) };
+    let title = if c.experiment.is_empty() { String::new() } else { format!("{}: ", c.experiment) };
+    write!(out, "{}", wrap("", &format!("{title}{} {} on {}", cell.workload, cell.load, cell.machine)))?;
+    let mut kernels: Vec<&str> = group.iter().map(|c| c.kernel.as_str()).collect();
+    kernels.dedup();
+    let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
+    let runs = if fewest == most { format!("{most}") } else { format!("{fewest} to {most}") };
+    let how =
+        if cell.backend == "sim" { "simulated".to_owned() } else { format!("measured ({})", cell.backend) };
+    let text = format!("{how}, kernel {}, {runs} runs each", kernels.join(", "));
+    write!(out, "{}", wrap("  ", &text))?;
+    if let Some(params) = cell.params.as_object().filter(|p| !p.is_empty()) {
+        let list: Vec<String> =
+            params.iter().map(|(k, v)| format!("{k}={}", parameter(&cell.workload, k, v))).collect();
+        write!(out, "{}", wrap("  ", &list.join(" ")))?;
+    }
+    Ok(())
+}
+
+/// A parameter's value, times with their unit.
+fn parameter(workload: &str, name: &str, v: &serde_json::Value) -> String {
+    use schedlab_workload::param::ParamKind;
+    let kind = schedlab_workload::spec::find(workload).and_then(|b| b.param(name)).map(|p| p.kind);
+    match (kind, v.as_u64()) {
+        (Ok(ParamKind::Time(_)), Some(ns)) => schedlab_base::Ns(ns).to_string(),
+        _ => v.to_string(),
+    }
+}
+
+fn paragraph(
+    c: &Comparison,
+    group: &[Cell],
+    metric: &str,
+    notes: &mut Vec<String>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let better = group.iter().find_map(|cell| cell.metrics.get(metric)?.measured()).map(|m| m.better);
+    let direction = match better {
+        Some(Better::Lower) => " (lower is better)",
+        Some(Better::Higher) => " (higher is better)",
+        Some(Better::Neither) | None => "",
+    };
+    let published: Vec<Option<&Published>> = group.iter().map(|cell| published(c, cell, metric)).collect();
+    let heading = format!("{metric}{direction}");
+    let columns = if published.iter().any(Option::is_some) { "  published" } else { "" };
+    writeln!(out, "{}", format!("{heading:<33}{columns}").trim_end())?;
+    for (cell, published) in group.iter().zip(&published) {
+        let Some(stat) = cell.metrics.get(metric) else { continue };
+        let line = line(c, cell, metric, stat, *published, !columns.is_empty(), notes);
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Columns: variant 18, mean 9, spread 8, published 9 (when there is any), change 9, interval 16, verdict 9.
+fn line(
+    c: &Comparison,
+    cell: &Cell,
+    metric: &str,
+    stat: &Stat,
+    published: Option<&Published>,
+    with_published: bool,
+    notes: &mut Vec<String>,
+) -> String {
+    let (mean, std) = match stat {
+        Stat::Measured(m) => {
+            (value(m.mean, &m.unit), m.std_pct.map_or_else(String::new, |s| format!("{s:.1}%")))
+        }
+        Stat::Missing { missing } => {
+            let note = format!("{metric}: {missing}");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+            ("-".to_owned(), String::new())
+        }
+    };
+    let name = if cell.variant.chars().count() > 16 {
+        format!("  {}\n{:18}", cell.variant, "")
+    } else {
+        format!("  {:<16}", cell.variant)
+    };
+    let mut text = format!("{name}{mean:>9}{std:>8}");
+    if with_published {
+        text.push_str(&format!("{:>9}", published.map_or_else(String::new, |p| value(p.value, &p.unit))));
+    }
+    if let Some(row) = row(c, cell, metric) {
+        text.push_str(&change(row));
+    }
+    text
+}
+
+fn change(row: &Row) -> String {
+    let pct = row.change_pct.map_or_else(|| "new".to_owned(), percent);
+    let interval = row.ci95_pct.map_or_else(String::new, |[a, b]| format!("[{}, {}]", signed(a), signed(b)));
+    format!("{pct:>9} {interval:<16} {}", verdict(row))
+}
+
+fn verdict(row: &Row) -> String {
+    match row.verdict {
+        Verdict::Unclear => {
+            row.detectable_pct.filter(|d| *d < 1000.0).map_or("~".to_owned(), |d| format!("~({d:.0}%)"))
+        }
+        Verdict::Same => "=".to_owned(),
+        decided => format!("*{}", decided.word()),
+    }
+}
+
+fn published<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Published> {
+    c.published.iter().find(|p| {
+        p.variant == cell.variant && p.metric == metric && p.load.as_ref().is_none_or(|l| *l == cell.load)
+    })
+}
+
+fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let min = c.min_effect_pct;
+    let text = format!(
+        "Mean and std% over runs; change against {} with its 95% interval. *better, *worse, *changed: p < 0.05 after Holm \
+         over all rows and at least {min}%; = same within {min}%; ~(N%) cannot tell, a change of N% would have shown; \
+         - not measured.",
+        c.comparisons.first().map_or("the baseline", |r| r.baseline.as_str()),
+    );
+    write!(out, "{}", wrap("", &text))?;
+    let mut sources: Vec<&str> =
+        c.published.iter().map(|p| p.source.as_str()).filter(|s| !s.is_empty()).collect();
+    sources.dedup();
+    if sources.is_empty() {
+        Ok(())
+    } else {
+        write!(out, "{}", wrap("", &format!("Published: {}.", sources.join("; "))))
+    }
+}

@@ -1,0 +1,194 @@
+//! Every form of one small comparison against a golden file. To write them anew after a wanted change:
+//! `UPDATE_GOLDEN=1 cargo test -p schedlab-report`.
+
+use schedlab_base::{Ns, Warning};
+use schedlab_kernel::{Kernel, Variant};
+use schedlab_lab::{Comparison, Published, Question, compare};
+use schedlab_machine::Machine;
+use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
+use schedlab_report::{EXPORTERS, form, schbench, schbench2016};
+use schedlab_workload::{Params, Spec};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A run whose latencies rise in a line from `low` to `high` ns, a little differently for each seed.
+fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, high: u64) -> Record {
+    let mut latency = Series::new("ns", Better::Lower);
+    let samples = 3_000;
+    for i in 0..samples {
+        latency.record((low + (high - low) * i / samples) * (1000 + seed * 7 % 10) / 1000);
+    }
+    let given = Params([("message_threads".to_owned(), load.0), ("threads".to_owned(), load.1)].into());
+    let spec = Spec::bench("schbench", &given).unwrap();
+    Record {
+        schema: RECORD_SCHEMA.into(),
+        model: MODEL,
+        backend: "sim".into(),
+        machine: Machine::load("smp-4").unwrap(),
+        kernel: kernel.into(),
+        resolved: Some(Kernel::profile(kernel).unwrap()),
+        variant: Variant { name: variant.into(), ..Variant::plain(kernel) },
+        workload: "schbench".into(),
+        spec: serde_json::to_value(&spec).unwrap(),
+        load: format!("{}x{}", load.0, load.1),
+        seed,
+        duration: Ns::secs(30),
+        series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),
+        counters: BTreeMap::from([("migrations".to_owned(), 100 + seed * 13 % 7)]),
+        waits: Vec::new(),
+        environment: environment::simulated(),
+        warnings: if seed == 3 {
+            vec![Warning::new("test.odd", "the third run was odd, as third runs are")]
+        } else {
+            vec![]
+        },
+    }
+}
+
+fn comparison() -> Comparison {
+    let mut records = Vec::new();
+    for load in [(1, 2), (2, 4)] {
+        for seed in 1..=10 {
+            records.push(record("v4.5", "v4.5", load, seed, 40_000, 5_000_000));
+            records.push(record("first-idle", "v4.5", load, seed, 40_000, 90_000 + seed * 3 % 5 * 100));
+            records.push(record(
+                "today, with a long name",
+                "v6.5",
+                load,
+                seed,
+                40_000,
+                4_000_000 + seed * 37 % 11 * 400_000,
+            ));
+        }
+    }
+    let question = Question {
+        experiment: "golden".into(),
+        metrics: ["p50", "p99", "p99.9"]
+            .map(|p| format!("schbench.latency.{p}"))
+            .into_iter()
+            .chain(["migrations".into()])
+            .collect(),
+        baseline: Some("v4.5".into()),
+        published: vec![Published {
+            variant: "v4.5".into(),
+            metric: "schbench.latency.p99".into(),
+            load: None,
+            value: 4_680_000.0,
+            unit: "ns".into(),
+            source: "D000, Chris Mason, 5 Apr 2016".into(),
+        }],
+        ..Question::default()
+    };
+    compare(&records, &question, &[]).unwrap()
+}
+
+fn written(name: &str, c: &Comparison) -> String {
+    let mut out = Vec::new();
+    form(name).unwrap_or_else(|e| panic!("{e}")).exporter.export(c, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn golden(file: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, wanted, "{file} differs");
+}
+
+#[test]
+fn every_form_is_as_its_golden_file() {
+    let c = comparison();
+    for f in EXPORTERS {
+        golden(&format!("{}.{}", f.name, f.extension), &written(f.name, &c));
+    }
+}
+
+#[test]
+fn tables_for_mail_are_78_columns_wide_at_most_and_ascii() {
+    let c = comparison();
+    for line in written("table", &c).lines() {
+        assert!(line.len() <= 78 && line.is_ascii(), "{} columns: {line}", line.len());
+    }
+}
+
+#[test]
+fn a_table_shows_verdicts_published_figures_and_what_is_missing() {
+    let text = written("table", &comparison());
+    for part in ["*better", "=", "4.68ms", "10 are needed", "(2 runs)", "(6 runs)", "D000", "not measured"] {
+        assert_eq!(text.contains(part), part != "(2 runs)", "{part} in:\n{text}");
+    }
+}
+
+#[test]
+fn go_benchmark_text_is_well_formed() {
+    let text = written("gobench", &comparison());
+    let mut results = 0;
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("Benchmark") {
+            // Proposal 14313: a name, an iteration count, then pairs of value and unit.
+            assert!(rest.starts_with(|c: char| c.is_ascii_uppercase()));
+            let fields: Vec<&str> = rest.split(' ').collect();
+            assert!(fields.len() % 2 == 0 && fields.len() >= 4 && fields[1].parse::<u64>().is_ok(), "{line}");
+            assert!(fields[2..].chunks(2).all(|p| p[0].parse::<f64>().is_ok() && !p[1].is_empty()), "{line}");
+            results += 1;
+        } else if !line.starts_with("Unit ") {
+            let (key, _) = line.split_once(": ").unwrap();
+            assert!(key.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{line}");
+        }
+    }
+    assert_eq!(results, 60, "a line for each run");
+}
+
+#[test]
+fn lkml_signs_mean_better() {
+    let text = written("lkml", &comparison());
+    let line = text.lines().find(|l| l.starts_with("latency.p99 ")).unwrap();
+    assert!(line.contains("\t 1.00 (") && line.contains("\t+98.") && line.ends_with('*'), "{line}");
+}
+
+#[test]
+fn csv_has_a_line_for_each_cell_and_metric() {
+    let text = written("csv", &comparison());
+    assert_eq!(text.lines().count(), 1 + 6 * 4);
+    assert!(text.contains("\"today, with a long name\""));
+    assert!(text.lines().nth(3).unwrap().contains("3000 samples leave 3 above p99.9"));
+}
+
+#[test]
+fn schbench_layouts_are_as_their_golden_files() {
+    let mut r = record("v4.5", "v4.5", (2, 24), 1, 40_000, 5_000_000);
+    r.series.get_mut("schbench.latency").unwrap().record(60_000_000);
+    golden("schbench-2016.out", &schbench2016::text(&r).unwrap());
+    golden("schbench.out", &schbench::text(&r).unwrap());
+    r.series.clear();
+    assert_eq!(schbench::text(&r).unwrap_err().kind().exit_code(), 2);
+}
+
+#[test]
+fn knees_are_tabled() {
+    use schedlab_lab::knee::{KNEE_SCHEMA, Knee, Knees, Limit};
+    let knee = |variant: &str, knees: Vec<u64>, at_cap| Knee {
+        variant: variant.into(),
+        mean: 24.0,
+        ci95: Some([22.5, 25.5]),
+        at_cap,
+        knees,
+    };
+    let knees = Knees {
+        schema: KNEE_SCHEMA.into(),
+        workload: "schbench".into(),
+        parameter: "threads".into(),
+        backend: "sim".into(),
+        machine: "smp-4".into(),
+        limit: Limit { metric: "schbench.latency.p99".into(), below: true, value: 2e6 },
+        cap: 25,
+        seeds: vec![1, 2, 3],
+        variants: vec![knee("v4.5", vec![23, 24, 25], 1)],
+        interrupted: true,
+    };
+    let mut out = Vec::new();
+    schedlab_report::knee::export(&knees, &mut out).unwrap();
+    golden("knee.txt", &String::from_utf8(out).unwrap());
+}
