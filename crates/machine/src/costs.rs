@@ -123,8 +123,10 @@ costs! {
 pub struct IdleState {
     /// "C1", "C6", ...
     pub name: String,
-    /// Time to wake up from it.
+    /// Time to wake up from it at worst, as the driver's table has it: what governors and the fork path compare.
     pub exit: Ns,
+    /// Time that waking up from it typically takes: what a wakeup pays.
+    pub typical: Ns,
     /// Shortest stay for which a governor chooses it.
     pub residency: Ns,
 }

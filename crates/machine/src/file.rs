@@ -24,7 +24,7 @@ const TOPOLOGY: &[&str] = &[
     "reclaim_distance",
 ];
 const COST: &[&str] = &["value", "range", "source"];
-const IDLE: &[&str] = &["name", "exit", "residency", "source"];
+const IDLE: &[&str] = &["name", "exit", "typical", "residency", "source"];
 const BACKGROUND: &[&str] = &["name", "per_cpu", "every", "run", "nice", "source"];
 
 /// Reads a machine from `text`; `file` is named in errors.
@@ -129,6 +129,7 @@ fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<Id
     for table in top.tables("idle_state", IDLE)? {
         let name = table.required("name", table.string("name")?)?;
         let exit = table.required("exit", table.time("exit")?)?;
+        let typical = table.time("typical")?.unwrap_or(exit);
         let residency = table.required("residency", table.time("residency")?)?;
         let source = table.required("source", table.string("source")?)?;
         if states.last().is_some_and(|s| s.exit > exit || s.residency > residency) {
@@ -136,8 +137,11 @@ fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<Id
                 .error(format!("idle state {name} is no deeper than the one before"))
                 .help("list idle states shallowest first, exit and residency rising"));
         }
+        if typical > exit {
+            return Err(table.error(format!("idle state {name} typically takes longer than its worst case")));
+        }
         provenance.push(CostNote { name: format!("idle.{name}"), range: None, source: source.into() });
-        states.push(IdleState { name: name.into(), exit, residency });
+        states.push(IdleState { name: name.into(), exit, typical, residency });
     }
     Ok(states)
 }

@@ -196,12 +196,12 @@ fn costs(page: &mut Page, machine: &Machine) {
 }
 
 fn idle_and_background(page: &mut Page, machine: &Machine) {
-    page.heading("idle states (exit, target residency, source)");
+    page.heading("idle states (exit at worst, typical exit, target residency, source)");
     if machine.idle_states.is_empty() {
         page.line("  none: an idle CPU polls");
     }
     for s in &machine.idle_states {
-        let head = format!("  {:<16} {:>7} {:>7}  ", s.name, s.exit, s.residency);
+        let head = format!("  {:<10} {:>6} {:>6} {:>6}  ", s.name, s.exit, s.typical, s.residency);
         page.hanging(&head, &machine.note(&format!("idle.{}", s.name)).source);
     }
     page.heading("background (mean gap, mean run, source)");

@@ -191,9 +191,11 @@ fn idle_states(dir: &Path) -> Result<Vec<IdleState>> {
             text(&path)?.map_or(Ok(0), |t| number(&path, &t))
         };
         if name != "POLL" && us("disable")? == 0 {
+            let exit = Ns::us(us("latency")?);
             states.push(IdleState {
                 name,
-                exit: Ns::us(us("latency")?),
+                exit,
+                typical: exit,
                 residency: Ns::us(us("residency")?),
             });
         }

@@ -85,7 +85,7 @@ fn costs_idle_states_and_background_name_their_sources() {
         assert!(costs.contains(row.name), "{}", row.name);
     }
     assert!(costs.contains("visit_miss_near_ns         90  65..125      D001:"), "{costs}");
-    assert!(costs.contains("C1E                  2us     4us  intel_idle"), "{costs}");
+    assert!(costs.contains("C1E           2us    2us    4us  intel_idle"), "{costs}");
     assert!(costs.contains("kworker      per CPU      1s    15us  estimate"), "{costs}");
 }
 

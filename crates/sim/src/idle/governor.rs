@@ -84,6 +84,7 @@ mod tests {
         let state = |name: &str, exit, residency| IdleState {
             name: name.into(),
             exit: Ns::us(exit),
+            typical: Ns::us(exit),
             residency: Ns::us(residency),
         };
         vec![state("C1", 2, 2), state("C1E", 10, 20), state("C6", 133, 400)]

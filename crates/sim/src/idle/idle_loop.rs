@@ -1,7 +1,8 @@
 //! The idle loop: look for work, else halt in the state a governor would choose; and the way out.
 //!
-//! A tickless idle CPU has no tick; its timers still fire on it. Leaving a state costs its exit latency before
-//! anything else can happen on the CPU.
+//! A tickless idle CPU has no tick; its timers still fire on it. Leaving a state costs its typical exit time before
+//! anything else can happen on the CPU. A core is only ever in the shallowest state that its threads ask for (processor
+//! manuals, thread coordination of core C-states), so a thread whose sibling runs wakes up as from the first state.
 
 use crate::balance::newidle_gate::{Gates, avg_idle};
 use crate::engine::NEVER;
@@ -46,7 +47,8 @@ impl System<'_> {
 
     /// A flag write, an IPI or a timer wakes the CPU out of its idle state.
     pub fn leave_idle_state(&mut self, cpu: CpuId, state: u8) {
-        let exit_ns = self.fixed.machine.idle_states.get(usize::from(state)).map_or(0, |s| s.exit.0);
+        let reached = self.core_state(cpu, state);
+        let exit_ns = self.fixed.machine.idle_states.get(usize::from(reached)).map_or(0, |s| s.typical.0);
         let now = self.now;
         let c = &mut self.cpus[cpu.index()];
         c.governor.reflect(now - c.halted_at);
@@ -57,6 +59,15 @@ impl System<'_> {
         self.set_active(cpu, true);
         self.emit(cpu, EventKind::IdleExit { exit_ns: exit_ns.min(u64::from(u32::MAX)) as u32 });
         self.begin(cpu, Step::IdleExit, exit_ns);
+    }
+
+    /// The state the CPU's core is in, given its own request: the shallowest of its threads' requests.
+    fn core_state(&self, cpu: CpuId, own: u8) -> u8 {
+        let siblings = self.fixed.siblings[cpu.index()].iter();
+        siblings.fold(own, |least, s| match self.cpus[s.index()].task.step {
+            Step::Halted { state } => least.min(state),
+            _ => 0,
+        })
     }
 
     /// `avg_idle` takes the idle period that a task's arrival ends.
