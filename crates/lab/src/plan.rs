@@ -151,7 +151,8 @@ pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
         return Err(Error::input(format!("seed {seed} leaves no room for {runs} runs")));
     }
     let round = |i: u64| {
-        (0..cells).map(move |c| Run { cell: if i % 2 == 0 { c } else { cells - 1 - c }, seed: seed + i })
+        (0..cells)
+            .map(move |c| Run { cell: if i.is_multiple_of(2) { c } else { cells - 1 - c }, seed: seed + i })
     };
     Ok((0..runs).flat_map(round).collect())
 }

@@ -130,7 +130,10 @@ fn go_benchmark_text_is_well_formed() {
             // Proposal 14313: a name, an iteration count, then pairs of value and unit.
             assert!(rest.starts_with(|c: char| c.is_ascii_uppercase()));
             let fields: Vec<&str> = rest.split(' ').collect();
-            assert!(fields.len() % 2 == 0 && fields.len() >= 4 && fields[1].parse::<u64>().is_ok(), "{line}");
+            assert!(
+                fields.len().is_multiple_of(2) && fields.len() >= 4 && fields[1].parse::<u64>().is_ok(),
+                "{line}"
+            );
             assert!(fields[2..].chunks(2).all(|p| p[0].parse::<f64>().is_ok() && !p[1].is_empty()), "{line}");
             results += 1;
         } else if !line.starts_with("Unit ") {

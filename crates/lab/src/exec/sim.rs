@@ -71,8 +71,13 @@ fn analyser(machine: &Machine, built: &Built) -> Result<Analyser> {
         built.tasks.iter().map(|t| TaskName { name: t.name.clone(), background: false }).collect();
     let cpus = machine.topology.nr_cpus();
     for source in &machine.background {
-        let copies = if source.per_cpu { cpus } else { 1 };
-        tasks.extend((0..copies).map(|_| TaskName { name: source.name.clone(), background: true }));
+        // The simulator's order: source by source, those bound to CPUs by CPU number.
+        let own = |name: String| TaskName { name, background: true };
+        if source.per_cpu {
+            tasks.extend((0..cpus).map(|cpu| own(format!("{}/{cpu}", source.name))));
+        } else {
+            tasks.push(own(source.name.clone()));
+        }
     }
     let series = built
         .series

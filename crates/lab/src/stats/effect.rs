@@ -212,10 +212,8 @@ pub fn verdict(c: &Change, p: f64, direction: Direction, min_effect_pct: f64) ->
     let Some(shift) = c.shift else {
         return (Verdict::Unclear, Some("one run has no spread: make at least two".into()));
     };
-    if let Some([low, high]) = c.ci95_pct {
-        if low >= -min_effect_pct && high <= min_effect_pct {
-            return (Verdict::Same, None);
-        }
+    if c.ci95_pct.is_some_and(|[low, high]| low >= -min_effect_pct && high <= min_effect_pct) {
+        return (Verdict::Same, None);
     }
     let excludes_zero = shift.interval[0] > 0.0 || shift.interval[1] < 0.0;
     let large = c.change_pct.is_none_or(|v| v.abs() >= min_effect_pct);

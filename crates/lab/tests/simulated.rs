@@ -1,0 +1,60 @@
+//! The whole way with the real simulator: an experiment, its runs, the same bytes whatever the number of threads.
+
+mod common;
+
+use common::experiment;
+use schedlab_lab::{Backend, Options, Question, Session, Silent, Sim, compare, plan};
+use schedlab_record::Record;
+use std::sync::atomic::AtomicBool;
+
+const TINY: &str = r#"
+name = "tiny"
+runs = 2
+machines = ["smt-4"]
+[workload]
+name = "schbench"
+runtime = "200ms"
+sleeptime = "1ms"
+cputime = "1ms"
+[[load]]
+name = "1x3"
+message_threads = 1
+threads = 3
+[[variant]]
+kernel = "v4.5"
+[[variant]]
+name = "first-idle"
+kernel = "v4.5"
+features = ["SIS_FIRST_IDLE"]
+"#;
+
+fn records(jobs: usize) -> Vec<Record> {
+    let p = plan(&experiment(TINY), Backend::Sim, Options::default()).unwrap();
+    let (sim, stop) = (Sim { check: true }, AtomicBool::new(false));
+    let session = Session { executor: &sim, store: None, attach: &[], jobs, progress: &Silent, stop: &stop };
+    session.work(&p).unwrap_or_else(|e| panic!("{e}")).records
+}
+
+#[test]
+fn the_same_bytes_whatever_the_number_of_threads() {
+    let bytes = |r: &[Record]| r.iter().map(|r| serde_json::to_string(r).unwrap()).collect::<Vec<_>>();
+    let (one, two) = (records(1), records(2));
+    assert_eq!(bytes(&one), bytes(&two));
+    assert_eq!(one.len(), 4);
+    for r in &one {
+        assert!(r.series["schbench.latency"].count() > 100, "{:?}", r.series.keys());
+        assert!(r.counters["sim.events"] > 1_000 && r.duration.0 > 0);
+    }
+    assert_ne!(bytes(&one)[0], bytes(&one)[3], "another seed is another run");
+    let c = compare(&one, &Question::of(&experiment(TINY)), &[]).unwrap();
+    assert_eq!(c.cells.len(), 2);
+    assert!(c.cells[0].metrics["schbench.latency.p50"].measured().is_some());
+}
+
+#[test]
+fn a_stopped_run_is_no_run() {
+    use schedlab_lab::Executor;
+    let p = plan(&experiment(TINY), Backend::Sim, Options::default()).unwrap();
+    let stopped = Sim::default().run(&p.cells[0], 1, &AtomicBool::new(true)).unwrap();
+    assert!(stopped.is_none());
+}
