@@ -128,3 +128,18 @@ fn a_missing_rtapp_file_is_named_where_it_is_asked_for() {
     );
     assert!(text.starts_with("e.toml:7:9") && text.contains("nowhere.json"), "{text}");
 }
+
+#[test]
+fn an_rtapp_workload_is_named_as_the_experiment_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let json =
+        r#"{ "tasks": { "one": { "loop": 3, "run": 1000, "sleep": 1000 } }, "global": { "duration": 1 } }"#;
+    std::fs::write(dir.path().join("w.json"), json).unwrap();
+    let text = "name = \"x\"\nmachines = [\"smp-2\"]\n[workload]\nrtapp = \"w.json\"\n[[variant]]\nkernel = \"v4.5\"\n";
+    let e = parse(&dir.path().join("e.toml"), text, 2).unwrap_or_else(|e| panic!("{e}"));
+    assert!(matches!(&e.loads[0].spec, Spec::RtApp { file, .. } if file == "w.json"));
+    assert_eq!((e.loads.len(), e.loads[0].name.as_str(), e.metrics.len()), (1, "default", 3));
+    std::fs::write(dir.path().join("w.json"), json.replace("\"sleep\"", "\"sleeep\"")).unwrap();
+    let text = parse(&dir.path().join("e.toml"), text, 2).unwrap_err().to_string();
+    assert!(text.contains(dir.path().to_str().unwrap()) && text.contains("sleeep"), "{text}");
+}

@@ -41,8 +41,10 @@ impl Workload {
                 let path = folder.join(file);
                 let text = std::fs::read_to_string(&path)
                     .map_err(|e| table.place("rtapp", Error::io(&path, "read", &e)))?;
-                let spec = Spec::RtApp { file: path.display().to_string(), text };
-                spec.build(0)?;
+                // Checked under the full path, for errors; kept under the name in the experiment, because the cell's
+                // hash holds it and must not depend on the folder the experiment lies in.
+                Spec::RtApp { file: path.display().to_string(), text: text.clone() }.build(0)?;
+                let spec = Spec::RtApp { file: file.to_owned(), text };
                 Ok(Workload::RtApp(spec))
             }
             _ => Err(table.error("[workload] has either a name (of a benchmark) or rtapp (a file)")),
