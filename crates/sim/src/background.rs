@@ -31,7 +31,9 @@ impl Program for Arrivals {
     fn next(&mut self, _: &mut dyn Env) -> Op {
         self.running = !self.running;
         if self.running {
-            return Op::Run { work: Ns(self.stream.purpose("run").exponential(self.arrival, self.run.0).max(1)) };
+            return Op::Run {
+                work: Ns(self.stream.purpose("run").exponential(self.arrival, self.run.0).max(1)),
+            };
         }
         self.arrival += 1;
         self.due += self.stream.purpose("gap").exponential(self.arrival, self.every.0).max(1);

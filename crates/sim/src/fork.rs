@@ -11,7 +11,8 @@ impl System<'_> {
     /// Starts choosing a CPU for `task`, which `cpu`'s current task has created.
     pub fn start_fork_search(&mut self, cpu: CpuId, task: TaskId) {
         self.tasks[task.index()].cpu = cpu;
-        self.cpus[cpu.index()].walk = Walk::begin(&self.fixed.domains, cpu, self.version() >= Version::new(3, 10));
+        self.cpus[cpu.index()].walk =
+            Walk::begin(&self.fixed.domains, cpu, self.version() >= Version::new(3, 10));
     }
 
     /// Visits go on; when they are over the task is placed and enqueued.
@@ -62,4 +63,3 @@ impl System<'_> {
         self.new_task(CpuId(0), task, to);
     }
 }
-

@@ -65,7 +65,10 @@ impl Step {
     /// Whether interrupts wait until the step is over.
     #[inline]
     pub fn irqs_off(self) -> bool {
-        matches!(self, Step::IdleExit | Step::Wakeup | Step::Newidle | Step::Switch { .. } | Step::Fork { .. })
+        matches!(
+            self,
+            Step::IdleExit | Step::Wakeup | Step::Newidle | Step::Switch { .. } | Step::Fork { .. }
+        )
     }
 }
 

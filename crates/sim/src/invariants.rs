@@ -23,7 +23,8 @@ pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
 /// # Errors
 /// The first invariant that does not hold, with CPU and time.
 pub fn walk(sys: &mut System<'_>) -> Result<()> {
-    let fail = |cpu: CpuId, now: u64, what: String| Err(Error::internal(format!("{cpu} at {now} ns: {what}")));
+    let fail =
+        |cpu: CpuId, now: u64, what: String| Err(Error::internal(format!("{cpu} at {now} ns: {what}")));
     let mut on_queues = 0u32;
     for (i, q) in sys.queues.iter().enumerate() {
         let curr = q.curr.filter(|c| sys.entities[c.index()].on_rq);
@@ -35,10 +36,15 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
             return fail(q.cpu, sys.now, format!("{e:?} is queued at {v} but has another vruntime"));
         }
         let nr = queued.len() as u32 + u32::from(curr.is_some());
-        let weight: u64 = queued.iter().map(|(e, _)| *e).chain(curr).map(|e| sys.entities[e.index()].weight).sum();
+        let weight: u64 =
+            queued.iter().map(|(e, _)| *e).chain(curr).map(|e| sys.entities[e.index()].weight).sum();
         if (nr, weight) != (q.nr_running, q.load_weight) {
             let (n, w) = (q.nr_running, q.load_weight);
-            return fail(q.cpu, sys.now, format!("{nr} entities of weight {weight} are there, {n} of {w} are counted"));
+            return fail(
+                q.cpu,
+                sys.now,
+                format!("{nr} entities of weight {weight} are there, {n} of {w} are counted"),
+            );
         }
         if q.owner.is_none() && q.h_nr_running != sys.nr_running[q.cpu.index()] {
             return fail(q.cpu, sys.now, "nr_running of runqueue and root cfs_rq differ".into());
@@ -53,7 +59,9 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     let carried = sys.cpus.iter().filter(|c| c.carried.is_some()).count() as u32;
     let runnable = sys.tasks.iter().filter(|t| t.state == State::Runnable).count() as u32;
     if on_rq != on_queues || runnable != on_rq + carried {
-        let text = format!("{on_rq} tasks on runqueues, {on_queues} counted, {runnable} runnable, {carried} carried");
+        let text = format!(
+            "{on_rq} tasks on runqueues, {on_queues} counted, {runnable} runnable, {carried} carried"
+        );
         return fail(CpuId(0), sys.now, text);
     }
     Ok(())

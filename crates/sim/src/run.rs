@@ -57,7 +57,10 @@ fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
     let here = |mask: &CpuSet, who: &str| {
         let both = mask.and(&all);
         if both.is_empty() {
-            return Err(Error::input(format!("{who} may run on CPUs {mask} only, but {} has {all}", machine.name)));
+            return Err(Error::input(format!(
+                "{who} may run on CPUs {mask} only, but {} has {all}",
+                machine.name
+            )));
         }
         Ok(both)
     };
@@ -97,7 +100,18 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
             starters.push(id);
         }
         let (name, program, attr) = (t.name, t.program, t.attr);
-        add(sys, NewTask { name, background: false, program, attr, allowed: t.affinity, footprint_kb: t.footprint_kb, cpu: CpuId(0) });
+        add(
+            sys,
+            NewTask {
+                name,
+                background: false,
+                program,
+                attr,
+                allowed: t.affinity,
+                footprint_kb: t.footprint_kb,
+                cpu: CpuId(0),
+            },
+        );
     }
     starters
 }
@@ -115,7 +129,18 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
             let name = if source.per_cpu { format!("{}/{home}", source.name) } else { source.name.clone() };
             let allowed = source.per_cpu.then(|| std::iter::once(cpu).collect());
             let attr = Attr::nice(source.nice);
-            let id = add(sys, NewTask { name, background: true, program: Box::new(program), attr, allowed, footprint_kb: 4, cpu });
+            let id = add(
+                sys,
+                NewTask {
+                    name,
+                    background: true,
+                    program: Box::new(program),
+                    attr,
+                    allowed,
+                    footprint_kb: 4,
+                    cpu,
+                },
+            );
             let task = &mut sys.tasks[id.index()];
             task.state = State::Sleeping;
             task.detached = true;
@@ -130,7 +155,8 @@ fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     let entity = EntityId(sys.entities.len() as u32);
     let weight = new.attr.weight();
     let mut e = Entity::of_task(id, weight, sys.root(new.cpu));
-    e.avg = Pelt::settled(sys.version(), weight, 0, Room { cfs_util_avg: 0, cfs_load_avg: 0, capacity: 1024 });
+    e.avg =
+        Pelt::settled(sys.version(), weight, 0, Room { cfs_util_avg: 0, cfs_load_avg: 0, capacity: 1024 });
     sys.entities.push(e);
     sys.tasks.push(Task {
         name: new.name,
@@ -205,7 +231,7 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, check: bool, stop: Option<&A
             clock.end = at.max(sys.measure_from);
             break;
         }
-        if clock.events % STOP_EVERY == 0 && stop.is_some_and(|s| s.load(Relaxed)) {
+        if clock.events.is_multiple_of(STOP_EVERY) && stop.is_some_and(|s| s.load(Relaxed)) {
             clock.end = at;
             clock.stopped = true;
             break;
@@ -242,7 +268,12 @@ fn settle_accounts(sys: &mut System<'_>) {
 fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     settle_accounts(&mut sys);
     crate::invariants::accounts_agree(&sys)?;
-    let mut report = SimReport { end: schedlab_base::Ns(clock.end), events: clock.events, stopped: clock.stopped, ..SimReport::default() };
+    let mut report = SimReport {
+        end: schedlab_base::Ns(clock.end),
+        events: clock.events,
+        stopped: clock.stopped,
+        ..SimReport::default()
+    };
     let mut work = 0;
     for t in &sys.tasks {
         let account = TaskAccount {

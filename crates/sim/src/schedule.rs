@@ -47,7 +47,9 @@ impl System<'_> {
         let next = (self.nr_running[cpu.index()] > 0).then(|| self.pick_next(cpu));
         if prev.is_some() && next == prev {
             // From 3.15 on, staying is no new pick: the time since the pick goes on counting.
-            if let (Some(p), Some(before)) = (prev, picked_at.filter(|_| self.version() >= Version::new(3, 15))) {
+            if let (Some(p), Some(before)) =
+                (prev, picked_at.filter(|_| self.version() >= Version::new(3, 15)))
+            {
                 let entity = self.tasks[p.index()].entity;
                 self.entities[entity.index()].prev_sum_exec = before;
             }

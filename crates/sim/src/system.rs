@@ -249,7 +249,8 @@ impl<'s> System<'s> {
     #[inline]
     pub fn refresh_idle(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu.index()];
-        self.idle[cpu.index()] = c.curr.is_none() && self.nr_running[cpu.index()] == 0 && c.wake_list.is_empty();
+        self.idle[cpu.index()] =
+            c.curr.is_none() && self.nr_running[cpu.index()] == 0 && c.wake_list.is_empty();
         self.lines.dirty(cpu);
     }
 }
@@ -270,4 +271,3 @@ pub fn frame_of(cpu: &mut Cpu, context: Context) -> &mut Frame {
         Context::Hard => &mut cpu.hard,
     }
 }
-

@@ -65,7 +65,14 @@ impl System<'_> {
         costs.fork_visit_ns + visit_ns(costs, self.lines.read(by, cpu))
     }
 
-    fn idlest_group(&mut self, by: CpuId, task: TaskId, at: CpuId, level: usize, cost: &mut u64) -> GroupChoice {
+    fn idlest_group(
+        &mut self,
+        by: CpuId,
+        task: TaskId,
+        at: CpuId,
+        level: usize,
+        cost: &mut u64,
+    ) -> GroupChoice {
         let by_spare = self.version() >= Version::new(5, 5);
         let params = self.fixed.domains.of_cpu[at.index()][level].params;
         let imb_numa_nr = self.fixed.domains.of_cpu[at.index()][level].imb_numa_nr;
@@ -87,7 +94,8 @@ impl System<'_> {
                 spares.add(&self.spare_sample(cpu));
             }
             loads.close(index, capacity, local);
-            let group = SpareGroup { capacity, weight: nr as u32, imbalanced: self.group_flags[index as usize] };
+            let group =
+                SpareGroup { capacity, weight: nr as u32, imbalanced: self.group_flags[index as usize] };
             spares.close(index, &group, &domain, local);
         }
         if by_spare { spares.choose(&domain) } else { loads.choose(params.imbalance_pct) }
@@ -104,7 +112,14 @@ impl System<'_> {
         }
     }
 
-    fn idlest_cpu(&mut self, by: CpuId, task: TaskId, at: CpuId, group: u32, cost: &mut u64) -> Option<CpuId> {
+    fn idlest_cpu(
+        &mut self,
+        by: CpuId,
+        task: TaskId,
+        at: CpuId,
+        group: u32,
+        cost: &mut u64,
+    ) -> Option<CpuId> {
         let mut search = IdlestCpu::new(Chooser::of(self.version()), at);
         for i in 0..self.fixed.domains.groups[group as usize].cpus.len() {
             let cpu = self.fixed.domains.groups[group as usize].cpus[i];

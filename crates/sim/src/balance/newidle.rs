@@ -46,14 +46,10 @@ impl System<'_> {
     /// Goes on with the pass, or up to the next domain, or on to the switch.
     pub fn newidle_step(&mut self, cpu: CpuId) {
         let mut n = self.cpus[cpu.index()].newidle;
-        let progress = if n.pass.running() {
-            self.pass_step(cpu, &mut n.pass)
-        } else if self.next_level(cpu, &mut n) {
-            self.pass_step(cpu, &mut n.pass)
-        } else {
+        if !n.pass.running() && !self.next_level(cpu, &mut n) {
             return self.end_newidle(cpu, &n);
-        };
-        let at = match progress {
+        }
+        let at = match self.pass_step(cpu, &mut n.pass) {
             Progress::Until(at) => at,
             Progress::Over(at) => {
                 self.level_over(cpu, &mut n, at);

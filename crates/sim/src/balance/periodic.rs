@@ -12,7 +12,8 @@ use super::nohz::{KickFacts, find_ilb, kick_needed, serves};
 use super::pass::{Pass, Progress};
 use crate::frame::{Frame, Step};
 use crate::system::System;
-use schedlab_base::{CpuId, Version};
+use schedlab_base::CpuId;
+use schedlab_kernel::Feature;
 use schedlab_trace::BalanceTrigger;
 
 /// Periodic balance in progress on one CPU.
@@ -128,7 +129,15 @@ impl System<'_> {
         self.update_queue_load(root);
         let kind = if idle { Kind::Idle } else { Kind::Busy };
         let next = NextBalance::new(self.jiffies(), kind, self.fixed.kernel.tunables.hz);
-        *p = Periodic { on_behalf, idle, climbing: true, next: Some(next), level: 0, pass: Pass::default(), ..*p };
+        *p = Periodic {
+            on_behalf,
+            idle,
+            climbing: true,
+            next: Some(next),
+            level: 0,
+            pass: Pass::default(),
+            ..*p
+        };
         self.decay_costs(on_behalf);
     }
 
@@ -225,7 +234,7 @@ impl System<'_> {
 
     /// SIS_UTIL: a pass over the cache-sized domain sets how far wakeups may scan (6.0+; not newidle passes).
     fn update_scan_depth(&mut self, p: &Periodic) {
-        if self.version() < Version::new(6, 0) || self.fixed.domains.llc[p.on_behalf.index()] != Some(p.level) {
+        if !self.has(Feature::SisUtil) || self.fixed.domains.llc[p.on_behalf.index()] != Some(p.level) {
             return;
         }
         let domain = &self.fixed.domains.of_cpu[p.on_behalf.index()][p.level];

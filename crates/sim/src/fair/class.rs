@@ -124,7 +124,8 @@ impl System<'_> {
                 own_vruntime: e.vruntime,
                 latency_ns: self.fixed.gran.latency_ns,
                 gentle: self.has(Feature::GentleFairSleepers),
-                idle_threshold_ns: (idle && self.version() >= Version::new(5, 4)).then_some(self.fixed.gran.min_ns),
+                idle_threshold_ns: (idle && self.version() >= Version::new(5, 4))
+                    .then_some(self.fixed.gran.min_ns),
             };
             self.entities[entity.index()].vruntime = placement::wakeup(facts);
         }
@@ -235,7 +236,11 @@ impl System<'_> {
     pub fn slice_ns(&self, entity: EntityId) -> u64 {
         let e = &self.entities[entity.index()];
         let own = &self.queues[e.cfs_rq.index()];
-        let nr = if self.has(Feature::AltPeriod) { self.queues[self.root(own.cpu).index()].h_nr_running } else { own.nr_running };
+        let nr = if self.has(Feature::AltPeriod) {
+            self.queues[self.root(own.cpu).index()].h_nr_running
+        } else {
+            own.nr_running
+        };
         let joins = !e.on_rq;
         let mut part = self.fixed.gran.period_ns(u64::from(nr) + u64::from(joins));
         let mut level = Some(entity);
@@ -264,7 +269,8 @@ impl System<'_> {
             idle_threshold_ns: None,
         };
         let vslice = virtual_time(self.slice_ns(entity), self.entities[entity.index()].weight);
-        self.entities[entity.index()].vruntime = placement::initial(facts, vslice, self.has(Feature::StartDebit));
+        self.entities[entity.index()].vruntime =
+            placement::initial(facts, vslice, self.has(Feature::StartDebit));
     }
 
     /// The running task's entities leave the CPU; those still on a queue go back in order.
@@ -413,9 +419,8 @@ impl System<'_> {
     /// Walks both entities up to the level where they share a queue.
     fn matching_level(&self, a: EntityId, b: EntityId) -> Option<(EntityId, EntityId)> {
         let chain = |mut e: EntityId| {
-            std::iter::once(e).chain(std::iter::from_fn(move || {
-                self.entities[e.index()].parent.inspect(|p| e = *p)
-            }))
+            std::iter::once(e)
+                .chain(std::iter::from_fn(move || self.entities[e.index()].parent.inspect(|p| e = *p)))
         };
         chain(a).find_map(|x| {
             let queue = self.entities[x.index()].cfs_rq;

@@ -71,7 +71,11 @@ impl Entity {
 /// Real time as this weight's virtual time: `delta * 1024 / weight`.
 #[inline]
 pub fn virtual_time(delta_ns: u64, weight: u64) -> u64 {
-    if weight == NICE_0_WEIGHT { delta_ns } else { (u128::from(delta_ns) * u128::from(NICE_0_WEIGHT) / u128::from(weight)) as u64 }
+    if weight == NICE_0_WEIGHT {
+        delta_ns
+    } else {
+        (u128::from(delta_ns) * u128::from(NICE_0_WEIGHT) / u128::from(weight)) as u64
+    }
 }
 
 #[cfg(test)]

@@ -54,7 +54,14 @@ mod tests {
     }
 
     fn facts() -> Facts {
-        Facts { left: at(1, 0), second: Some(at(2, 10)), skip: None, next: None, last: None, wakeup_granularity_ns: 100 }
+        Facts {
+            left: at(1, 0),
+            second: Some(at(2, 10)),
+            skip: None,
+            next: None,
+            last: None,
+            wakeup_granularity_ns: 100,
+        }
     }
 
     #[test]

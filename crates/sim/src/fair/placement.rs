@@ -35,8 +35,13 @@ mod tests {
     use super::*;
 
     const MS: i64 = 1_000_000;
-    const F: Facts =
-        Facts { min_vruntime: 100 * MS, own_vruntime: 0, latency_ns: 24_000_000, gentle: true, idle_threshold_ns: None };
+    const F: Facts = Facts {
+        min_vruntime: 100 * MS,
+        own_vruntime: 0,
+        latency_ns: 24_000_000,
+        gentle: true,
+        idle_threshold_ns: None,
+    };
 
     #[test]
     fn a_long_sleeper_gets_half_a_period() {
@@ -46,7 +51,11 @@ mod tests {
 
     #[test]
     fn a_short_sleeper_keeps_its_own_vruntime() {
-        assert_eq!(wakeup(Facts { own_vruntime: 95 * MS, ..F }), 95 * MS, "not pulled forward to min_vruntime");
+        assert_eq!(
+            wakeup(Facts { own_vruntime: 95 * MS, ..F }),
+            95 * MS,
+            "not pulled forward to min_vruntime"
+        );
         assert_eq!(wakeup(Facts { own_vruntime: 130 * MS, ..F }), 130 * MS, "credit never pulls back");
     }
 

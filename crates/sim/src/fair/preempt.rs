@@ -19,7 +19,12 @@ pub enum Behind {
 
 /// Compares `curr` with `wakee`: yes iff `curr - wakee` exceeds the granularity in the wakee's virtual time.
 #[inline]
-pub fn behind(curr_vruntime: i64, wakee_vruntime: i64, wakee_weight: u64, wakeup_granularity_ns: u64) -> Behind {
+pub fn behind(
+    curr_vruntime: i64,
+    wakee_vruntime: i64,
+    wakee_weight: u64,
+    wakeup_granularity_ns: u64,
+) -> Behind {
     let vdiff = curr_vruntime - wakee_vruntime;
     if vdiff <= 0 {
         Behind::No

@@ -53,7 +53,10 @@ mod tests {
     #[test]
     fn constants_on_eight_cpus_and_more() {
         let g = Granularity::of(&Kernel::of(Version::new(4, 5)), 48);
-        assert_eq!((g.latency_ns, g.min_ns, g.wakeup_ns, g.nr_latency), (24_000_000, 3_000_000, 4_000_000, 8));
+        assert_eq!(
+            (g.latency_ns, g.min_ns, g.wakeup_ns, g.nr_latency),
+            (24_000_000, 3_000_000, 4_000_000, 8)
+        );
         assert_eq!(g.period_ns(8), 24_000_000);
         assert_eq!(g.period_ns(9), 27_000_000);
         assert_eq!(share(g.period_ns(2), 1024, 2048), 12_000_000, "two tasks: 12 ms each");

@@ -30,7 +30,8 @@ pub fn check(f: Facts) -> Option<SwitchReason> {
 mod tests {
     use super::*;
 
-    const F: Facts = Facts { ran_ns: 8_000_000, slice_ns: 8_000_000, min_granularity_ns: 3_000_000, ahead_ns: 0 };
+    const F: Facts =
+        Facts { ran_ns: 8_000_000, slice_ns: 8_000_000, min_granularity_ns: 3_000_000, ahead_ns: 0 };
 
     #[test]
     fn a_slice_must_be_exceeded_not_met() {

@@ -43,7 +43,8 @@ pub struct Waking {
     /// A probe whose answer arrives when the step ends.
     asked: Option<CpuId>,
     began_ns: u64,
-    search_began_ns: u64,
+    /// When the scan whose cost is averaged began, ns.
+    timed_from_ns: Option<u64>,
     chosen: CpuId,
 }
 
@@ -58,7 +59,7 @@ impl Default for Waking {
             probes: 0,
             asked: None,
             began_ns: 0,
-            search_began_ns: 0,
+            timed_from_ns: None,
             chosen: none,
         }
     }
@@ -200,7 +201,7 @@ impl System<'_> {
             prev: w.prev,
             waker: cpu,
             recent: task.recent,
-            version: self.fixed.kernel.version,
+            version: self.search_version(),
             features: self.fixed.kernel.features,
             has_idle_cores: llc.has_idle_cores,
             nr_idle_scan: llc.nr_idle_scan,
@@ -213,7 +214,13 @@ impl System<'_> {
         loop {
             let next = match &mut w.stage {
                 Stage::Prelude(p) => p.step(&view, answer),
-                Stage::Search(s) => s.step(&view, answer),
+                Stage::Search(s) => {
+                    let next = s.step(&view, answer);
+                    if w.timed_from_ns.is_none() && s.is_timed(&view) {
+                        w.timed_from_ns = Some(at);
+                    }
+                    next
+                }
                 Stage::Settle | Stage::Enqueue { .. } => unreachable!("not probing"),
             };
             match next {
@@ -228,7 +235,6 @@ impl System<'_> {
                 }
                 Next::NotFound(_) if matches!(w.stage, Stage::Prelude(_)) => {
                     answer = None;
-                    w.search_began_ns = at;
                     w.stage = Stage::Search(Search::start(&view));
                 }
                 Next::Found(to, reason) => return self.chose(cpu, w, at, to, reason),
@@ -244,10 +250,9 @@ impl System<'_> {
             if search.clears_idle_cores() {
                 self.llc[llc].has_idle_cores = false;
             }
-            if self.fixed.kernel.features.has(Feature::SisCore) && self.fixed.kernel.version < Version::new(6, 0) {
-                let took = at.saturating_sub(w.search_began_ns);
+            if let Some(from) = w.timed_from_ns.filter(|_| !search.out_of_budget()) {
                 let avg = &mut self.llc[llc].avg_scan_cost_ns;
-                *avg = super::core_scan::average_scan_cost(*avg, took);
+                *avg = super::core_scan::average_scan_cost(*avg, at - from);
             }
         }
         if reason == PlaceReason::RecentIdle {

@@ -2,6 +2,7 @@
 
 use crate::system::System;
 use schedlab_base::{CpuId, Version};
+use schedlab_kernel::Feature;
 use schedlab_machine::Topology;
 
 /// Shared state of one last-level cache.
@@ -41,9 +42,14 @@ impl System<'_> {
     pub fn llc_of(&self, cpu: CpuId) -> usize {
         self.fixed.machine.topology.cpu(cpu).llc as usize
     }
+    /// The version whose search runs: SIS_CORE in a kernel older than it (4.9) means the search of 6.5.
+    pub fn search_version(&self) -> Version {
+        let older = self.version() < Version::new(4, 9);
+        if older && self.has(Feature::SisCore) { Version::new(6, 5) } else { self.version() }
+    }
     /// A CPU went idle: if its siblings are idle too, its cache has an idle core (`update_idle_core`, 4.9+).
     pub fn note_idle_core(&mut self, cpu: CpuId) {
-        if self.version() < Version::new(4, 9) {
+        if !self.has(Feature::SisCore) {
             return;
         }
         let siblings = &self.fixed.siblings[cpu.index()];

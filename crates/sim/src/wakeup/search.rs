@@ -122,6 +122,14 @@ impl Search {
             Search::None => Step::NotFound(PlaceReason::TargetBusy),
         }
     }
+    /// Whether the search is in the part whose duration is averaged ([`CoreScan::timed`]).
+    pub fn is_timed(&self, view: &View<'_>) -> bool {
+        matches!(self, Search::Core(scan) if scan.timed(view))
+    }
+    /// Whether the search ended for want of budget.
+    pub fn out_of_budget(&self) -> bool {
+        matches!(self, Search::Core(scan) if scan.out_of_budget())
+    }
     /// Whether a search for an idle core has failed, so that the LLC's flag is to be cleared now.
     pub fn clears_idle_cores(&self) -> bool {
         matches!(self, Search::Core(scan) if scan.clears_idle_cores())
