@@ -93,7 +93,7 @@ impl System<'_> {
     }
 
     fn sys_yield(&mut self, cpu: CpuId, curr: TaskId) {
-        self.fair_yield(cpu, curr);
+        self.fair_yield(curr);
         self.schedule(cpu, SwitchReason::Yielded);
     }
 

@@ -23,6 +23,7 @@ pub mod periodic;
 pub mod queue;
 pub mod settle;
 pub mod stats;
+mod take;
 
 use newidle_gate::DomainCost;
 use schedlab_base::CpuId;

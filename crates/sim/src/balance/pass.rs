@@ -7,19 +7,15 @@
 
 use super::busiest::{DomainStats, Verdict};
 use super::capacity::{DomainFacts, GroupFacts, capped_util, cpu_capacity};
-use super::detach::{Detach, Offer, Rules, Step as Walk, TaskFacts};
 use super::era::{Balancer, Pass as Kind};
 use super::interval::Election;
 use super::queue::{BusiestQueue, QueueSample};
-use super::settle::{Active, ActiveFacts, Bounds, Outcome, needs_active, parent_flag};
+use super::settle::{Bounds, Outcome, parent_flag};
 use super::stats::{CpuSample, Tally};
 use crate::costs::{rq_lock_ns, visit_ns};
-use crate::fair::Enqueue;
 use crate::system::System;
-use crate::task::State;
-use schedlab_base::{CpuId, TaskId, Version};
-use schedlab_kernel::{Feature, Policy};
-use schedlab_trace::{BalanceTrigger, EventKind, MoveReason, SwitchReason};
+use schedlab_base::{CpuId, Version};
+use schedlab_trace::{BalanceTrigger, EventKind};
 
 /// Where a pass stands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,7 +45,7 @@ pub struct Pass {
     pub trigger: BalanceTrigger,
     began_ns: u64,
     visited: u16,
-    moved: u16,
+    pub(super) moved: u16,
     /// It was not this CPU's turn: higher domains are not tried.
     pub not_our_turn: bool,
 }
@@ -268,137 +264,8 @@ impl System<'_> {
         }
     }
 
-    fn rules(&self, p: &Pass) -> Rules {
-        let level = &self.cpus[p.dst.index()].levels[p.level];
-        Rules {
-            balancer: Balancer::of(self.version()),
-            pass: Kind::from(p.trigger),
-            preemptible: false,
-            migration_cost_ns: self.fixed.kernel.tunables.migration_cost_ns,
-            cache_hot_buddy: self.has(Feature::CacheHotBuddy),
-            dst_has_tasks: self.nr_running[p.dst.index()] > 0,
-            nr_balance_failed: level.state.nr_balance_failed,
-            cache_nice_tries: level.bounds.cache_nice_tries,
-        }
-    }
-
-    /// What the detaching rules see of a task. Newest tasks are offered first, as 3.4 and 4.5 walk the list.
-    pub fn task_facts(&self, task: TaskId, dst: CpuId, level: usize) -> TaskFacts {
-        let t = &self.tasks[task.index()];
-        let e = &self.entities[t.entity.index()];
-        let q = &self.queues[e.cfs_rq.index()];
-        let domain = &self.fixed.domains.of_cpu[dst.index()][level];
-        let local = &self.fixed.domains.groups[domain.groups[0] as usize];
-        TaskFacts {
-            allowed: t.may_run_on(dst),
-            allowed_nearby: local.cpus.iter().any(|c| t.may_run_on(*c)),
-            running: t.on_cpu,
-            sched_idle: t.attr.policy == Policy::Idle,
-            buddy: q.next == Some(t.entity) || q.last == Some(t.entity),
-            ran_ago_ns: self.now - e.exec_start,
-            load: if self.tracks_load() { e.avg.load_avg } else { e.weight },
-        }
-    }
-
-    /// The queues are locked and the time is up: tasks that may move do.
-    fn move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, imbalance: u64) {
-        let rules = self.rules(p);
-        let nr = self.nr_running[src.index()];
-        let mut walked = None;
-        if nr > 1 {
-            let mut walk = Detach::new(imbalance, self.fixed.kernel.tunables.nr_migrate, nr);
-            // The list's front is the newest task; those refused are passed over for the rest of the walk.
-            let mut back = self.cpus[src.index()].list.len();
-            loop {
-                match walk.step(&rules, self.nr_running[src.index()], back == 0) {
-                    Walk::Stop(_) => break,
-                    Walk::Pause => continue,
-                    Walk::Offer => {}
-                }
-                back -= 1;
-                let task = self.cpus[src.index()].list[back];
-                if let Offer::Take { then, .. } = walk.offer(&rules, &self.task_facts(task, p.dst, p.level)) {
-                    self.pull(by, task, p.dst, move_reason(p.trigger));
-                    p.moved += 1;
-                    if then.is_some() {
-                        break;
-                    }
-                }
-            }
-            walked = Some(walk);
-        }
-        let pinned = walked.map(|w| (w.all_pinned() && w.moved() == 0, w.some_pinned() && w.left() > 0));
-        if let Some(flag) = parent_flag(rules.balancer, pinned.map(|(_, some)| some), false) {
-            self.flag_parent(p, flag);
-        }
-        if p.moved > 0 {
-            return self.end_pass(p, self.now, Outcome::Moved);
-        }
-        if pinned.is_some_and(|(all, _)| all) {
-            return self.end_pass(p, self.now, Outcome::Balanced { all_pinned: true });
-        }
-        let active = self.try_active(by, p, src);
-        self.end_pass(p, self.now, Outcome::Failed(active));
-    }
-
-    /// The group that holds the destination one level up learns that affinity is in the way below.
-    fn flag_parent(&mut self, p: &Pass, flag: bool) {
-        if let Some(parent) = self.fixed.domains.of_cpu[p.dst.index()].get(p.level + 1) {
-            self.group_flags[parent.groups[0] as usize] = flag;
-        }
-    }
-
-    /// Moves a queued task.
-    fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
-        self.dequeue_task(task, false);
-        self.migrate_task(task, dst);
-        let entity = self.tasks[task.index()].entity;
-        // 3.18+: a task that has just come is not hot for the next balancer.
-        self.entities[entity.index()].exec_start = 0;
-        self.stats.balance_moved += 1;
-        let from = self.tasks[task.index()].recent;
-        self.emit(dst, EventKind::Migrate { task, from, why });
-        self.tasks[task.index()].state = State::Runnable;
-        self.enqueue_task(dst, task, Enqueue::Moved);
-        if self.cpus[dst.index()].curr.is_none() || self.check_preempt_wakeup(dst, task) {
-            self.resched(by, dst, SwitchReason::Arrived);
-        }
-    }
-
-    /// Nothing could be moved: should the source's running task be pushed?
-    fn try_active(&mut self, by: CpuId, p: &Pass, src: CpuId) -> Active {
-        let kind = Kind::from(p.trigger);
-        self.cpus[p.dst.index()].levels[p.level].state.count_failure(kind);
-        let level = &self.cpus[p.dst.index()].levels[p.level];
-        let (src_capacity, dst_capacity) = (self.capacity_of(src), self.capacity_of(p.dst));
-        let facts = ActiveFacts {
-            balancer: Balancer::of(self.version()),
-            pass: kind,
-            nr_balance_failed: level.state.nr_balance_failed,
-            cache_nice_tries: level.bounds.cache_nice_tries,
-            imbalance_pct: self.fixed.domains.of_cpu[p.dst.index()][p.level].params.imbalance_pct,
-            src_h_nr_running: self.nr_running[src.index()],
-            src_capacity,
-            src_capacity_orig: src_capacity,
-            dst_capacity,
-        };
-        if needs_active(&facts).is_none() {
-            return Active::NotDue;
-        }
-        match self.cpus[src.index()].curr {
-            Some(curr) if !self.tasks[curr.index()].may_run_on(p.dst) => Active::Pinned,
-            Some(_) if self.cpus[src.index()].push.is_some() => Active::UnderWay,
-            Some(curr) => {
-                self.cpus[src.index()].push = Some((curr, p.dst, MoveReason::Active));
-                self.resched(by, src, SwitchReason::Moved);
-                Active::Started
-            }
-            None => Active::NotDue,
-        }
-    }
-
     /// The pass is over: the domain's interval and failure count follow, the event is emitted.
-    fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome) {
+    pub(super) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome) {
         p.stage = Stage::Idle;
         if outcome == (Outcome::Balanced { all_pinned: false })
             && !p.not_our_turn
@@ -417,14 +284,5 @@ impl System<'_> {
             took_ns: (at - p.began_ns).min(u64::from(u32::MAX)) as u32,
         };
         self.emit(p.dst, kind);
-    }
-}
-
-fn move_reason(trigger: BalanceTrigger) -> MoveReason {
-    match trigger {
-        BalanceTrigger::Newidle => MoveReason::Newidle,
-        BalanceTrigger::Idle => MoveReason::Idle,
-        BalanceTrigger::Busy => MoveReason::Periodic,
-        BalanceTrigger::Nohz => MoveReason::NohzIdle,
     }
 }

@@ -2,17 +2,18 @@
 //!
 //! Tasks, entities and cfs_rqs are separate arenas and every path walks from an entity to its parents, also at depth
 //! one. Times and vruntime are integer ns; vruntime is signed and only differences within one cfs_rq mean anything.
-//! The decisions are pure functions (`placement`, `preempt`, `slice`, `tick`, `pick`); `class` applies them.
+//! The decisions are pure functions (`placement`, `preempt`, `slice`, `tick`, `pick`); `class` and `queueing` apply them.
 
 mod class;
 pub mod entity;
 pub mod pick;
 pub mod placement;
 pub mod preempt;
+mod queueing;
 pub mod runqueue;
 pub mod slice;
 pub mod tick;
 
-pub use class::Enqueue;
 pub use entity::{Entity, EntityId};
+pub use queueing::Enqueue;
 pub use runqueue::{CfsRq, CfsRqId};

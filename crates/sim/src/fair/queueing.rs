@@ -1,0 +1,236 @@
+//! Onto queues and off them: accounting, enqueue, dequeue, migration (`fair.c`, kernels 3.4 to 6.5).
+//!
+//! Invariant: an entity that is on a queue and not current is in its order under its present vruntime; one that leaves
+//! for another CPU carries a vruntime relative to the old queue's `min_vruntime`, and its load average with it.
+
+use super::entity::{EntityId, virtual_time};
+use super::placement;
+use super::runqueue::CfsRqId;
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_kernel::{Feature, Policy};
+
+/// Why a task is put on a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Enqueue {
+    /// It woke up.
+    Wakeup,
+    /// It is new.
+    New,
+    /// It was moved while runnable.
+    Moved,
+}
+
+impl System<'_> {
+    /// Whether this kernel tracks load per entity (PELT; before 3.8 a load is a sum of weights).
+    #[inline]
+    pub fn tracks_load(&self) -> bool {
+        self.version() >= Version::new(3, 8)
+    }
+    /// Whether runnable entities' load averages are summed apart from sleeping ones' (4.3 to 4.20).
+    #[inline]
+    fn sums_runnable(&self) -> bool {
+        (Version::new(4, 3)..Version::new(5, 0)).contains(&self.version())
+    }
+
+    /// Charges the running entity of `queue` up to this instant.
+    pub fn update_curr(&mut self, queue: CfsRqId) {
+        let q = &mut self.queues[queue.index()];
+        let Some(curr) = q.curr else { return };
+        let e = &mut self.entities[curr.index()];
+        let delta = self.now - e.exec_start;
+        if delta == 0 {
+            return;
+        }
+        e.exec_start = self.now;
+        e.sum_exec += delta;
+        e.vruntime += virtual_time(delta, e.weight) as i64;
+        // 6.1 leaves the current entity out once it is dequeued; earlier kernels count it still.
+        let counts = e.on_rq || self.fixed.kernel.version < Version::new(4, 9);
+        q.update_min_vruntime(counts.then_some(e.vruntime));
+    }
+
+    /// Brings the load averages of an entity and its queue up to this instant.
+    pub(super) fn update_load(&mut self, entity: EntityId) {
+        if !self.tracks_load() {
+            return;
+        }
+        let e = &mut self.entities[entity.index()];
+        let q = &mut self.queues[e.cfs_rq.index()];
+        let running = q.curr == Some(entity);
+        let weight = if e.on_rq { e.weight } else { 0 };
+        e.avg.update(self.now, weight, u64::from(e.on_rq), running);
+        q.avg.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+        if (Version::new(4, 3)..Version::new(5, 0)).contains(&self.fixed.kernel.version) {
+            q.runnable.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+        }
+    }
+
+    /// Brings a queue's averages up to this instant (`update_blocked_averages` for one queue).
+    pub fn update_queue_load(&mut self, queue: CfsRqId) {
+        if !self.tracks_load() {
+            return;
+        }
+        let sums = self.sums_runnable();
+        let q = &mut self.queues[queue.index()];
+        q.avg.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+        if sums {
+            q.runnable.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+        }
+    }
+
+    /// Puts `task` on `cpu`'s queues.
+    pub fn enqueue_task(&mut self, cpu: CpuId, task: TaskId, why: Enqueue) {
+        let mut level = Some(self.tasks[task.index()].entity);
+        let mut why = why;
+        while let Some(entity) = level {
+            if self.entities[entity.index()].on_rq {
+                self.update_load(entity);
+            } else {
+                self.enqueue_entity(entity, why);
+                why = Enqueue::Wakeup;
+            }
+            let queue = self.entities[entity.index()].cfs_rq;
+            self.queues[queue.index()].h_nr_running += 1;
+            level = self.entities[entity.index()].parent;
+        }
+        let t = &mut self.tasks[task.index()];
+        t.on_rq = true;
+        t.cpu = cpu;
+        self.cpus[cpu.index()].list.push(task);
+        let nr = &mut self.nr_running[cpu.index()];
+        *nr += 1;
+        if *nr == 2 {
+            self.overload = true;
+        }
+        self.refresh_idle(cpu);
+    }
+
+    fn enqueue_entity(&mut self, entity: EntityId, why: Enqueue) {
+        let queue = self.entities[entity.index()].cfs_rq;
+        self.update_curr(queue);
+        let min = self.queues[queue.index()].min_vruntime;
+        let task = self.entities[entity.index()].task;
+        if let Some(t) = task.map(|t| &mut self.tasks[t.index()])
+            && std::mem::take(&mut t.relative)
+        {
+            self.entities[entity.index()].vruntime += min;
+        }
+        self.update_load(entity);
+        self.attach_load(entity);
+        let e = &self.entities[entity.index()];
+        if why == Enqueue::Wakeup {
+            let idle = task.is_some_and(|t| self.tasks[t.index()].attr.policy == Policy::Idle);
+            let facts = placement::Facts {
+                min_vruntime: min,
+                own_vruntime: e.vruntime,
+                latency_ns: self.fixed.gran.latency_ns,
+                gentle: self.has(Feature::GentleFairSleepers),
+                idle_threshold_ns: (idle && self.version() >= Version::new(5, 4))
+                    .then_some(self.fixed.gran.min_ns),
+            };
+            self.entities[entity.index()].vruntime = placement::wakeup(facts);
+        }
+        let sums = self.sums_runnable();
+        let e = &mut self.entities[entity.index()];
+        e.on_rq = true;
+        let q = &mut self.queues[queue.index()];
+        q.load_weight += e.weight;
+        q.nr_running += 1;
+        if sums {
+            q.runnable.add(&e.avg);
+        }
+        if q.curr != Some(entity) {
+            q.insert(entity, e.vruntime);
+        }
+    }
+
+    /// A moved entity's load joins its new queue.
+    fn attach_load(&mut self, entity: EntityId) {
+        let e = &self.entities[entity.index()];
+        if let Some(t) = e.task.map(|t| &mut self.tasks[t.index()])
+            && std::mem::take(&mut t.detached)
+        {
+            let entity = &mut self.entities[entity.index()];
+            let avg = &mut self.queues[entity.cfs_rq.index()].avg;
+            entity.avg.align_to(avg);
+            avg.add(&entity.avg);
+        }
+    }
+
+    /// Takes `task` off its CPU's queues; `sleeps`: it keeps its vruntime absolute, else it is about to move.
+    pub fn dequeue_task(&mut self, task: TaskId, sleeps: bool) {
+        let cpu = self.tasks[task.index()].cpu;
+        let mut level = Some(self.tasks[task.index()].entity);
+        let mut leaves = true;
+        while let Some(entity) = level {
+            let queue = self.entities[entity.index()].cfs_rq;
+            if leaves {
+                self.dequeue_entity(entity, sleeps);
+                leaves = self.queues[queue.index()].load_weight == 0;
+            } else {
+                self.update_load(entity);
+            }
+            self.queues[queue.index()].h_nr_running -= 1;
+            level = self.entities[entity.index()].parent;
+        }
+        self.tasks[task.index()].on_rq = false;
+        let list = &mut self.cpus[cpu.index()].list;
+        if let Some(at) = list.iter().rposition(|t| *t == task) {
+            list.remove(at);
+        }
+        self.nr_running[cpu.index()] -= 1;
+        self.refresh_idle(cpu);
+    }
+
+    fn dequeue_entity(&mut self, entity: EntityId, sleeps: bool) {
+        let queue = self.entities[entity.index()].cfs_rq;
+        self.update_curr(queue);
+        self.update_load(entity);
+        let sums = self.sums_runnable();
+        let e = &mut self.entities[entity.index()];
+        let q = &mut self.queues[queue.index()];
+        if sums {
+            q.runnable.sub(&e.avg);
+        }
+        q.clear_buddies(entity);
+        if q.curr != Some(entity) {
+            q.remove(entity, e.vruntime);
+        }
+        e.on_rq = false;
+        q.load_weight -= e.weight;
+        q.nr_running -= 1;
+        let curr = q.curr.map(|c| (self.entities[c.index()].on_rq, self.entities[c.index()].vruntime));
+        let counted = curr.filter(|(on_rq, _)| *on_rq || self.fixed.kernel.version < Version::new(4, 9));
+        q.update_min_vruntime(counted.map(|(_, v)| v));
+        if !sleeps {
+            let min = q.min_vruntime;
+            self.make_relative(entity, min);
+        }
+    }
+
+    fn make_relative(&mut self, entity: EntityId, min_vruntime: i64) {
+        let e = &mut self.entities[entity.index()];
+        if let Some(t) = e.task.map(|t| &mut self.tasks[t.index()])
+            && !std::mem::replace(&mut t.relative, true)
+        {
+            e.vruntime -= min_vruntime;
+        }
+    }
+
+    /// Gives a task that is on no queue to `to`: its vruntime becomes relative, its load leaves the old queue.
+    pub fn migrate_task(&mut self, task: TaskId, to: CpuId) {
+        let entity = self.tasks[task.index()].entity;
+        let old = self.entities[entity.index()].cfs_rq;
+        let min = self.queues[old.index()].min_vruntime;
+        self.make_relative(entity, min);
+        self.update_load(entity);
+        if self.tracks_load() && !std::mem::replace(&mut self.tasks[task.index()].detached, true) {
+            self.queues[old.index()].avg.sub(&self.entities[entity.index()].avg);
+        }
+        self.entities[entity.index()].cfs_rq = self.root(to);
+        let t = &mut self.tasks[task.index()];
+        t.recent = t.cpu;
+        t.cpu = to;
+    }
+}
