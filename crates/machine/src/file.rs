@@ -10,7 +10,7 @@ use crate::{Background, CostNote, Costs, IdleState, Machine};
 use schedlab_base::{Error, Ns, Result};
 use std::path::Path;
 
-const TOP: &[&str] = &["name", "about", "source", "topology", "costs", "idle_state", "background"];
+const TOP: &[&str] = &["name", "about", "source", "like", "topology", "costs", "idle_state", "background"];
 const TOPOLOGY: &[&str] = &[
     "packages",
     "nodes",
@@ -32,25 +32,52 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     let source = Source { file, text };
     let document = source.parse()?;
     let top = Table::new(source, "a machine file", document.span(), document.get_ref(), TOP)?;
-    let table = top.required("[topology]", top.table("topology", TOPOLOGY)?)?;
-    let topology = topology(source, &table)?;
+    let like = like(&top)?;
+    let topology = match (top.table("topology", TOPOLOGY)?, &like) {
+        (Some(table), _) => topology(source, &table)?,
+        (None, Some(like)) => like.topology.clone(),
+        (None, None) => return top.required("[topology]", None),
+    };
     let mut provenance = Vec::new();
     if let Some(note) = top.string("source")? {
         provenance.push(CostNote { name: "topology".into(), range: None, source: note.into() });
     }
-    let costs = costs(&top, &mut provenance)?;
-    let idle_states = idle_states(&top, &mut provenance)?;
-    let background = top.tables("background", BACKGROUND)?.iter().map(background).collect::<Result<_>>()?;
+    let (mut costs_before, mut states_before, mut all) = (Costs::default(), Vec::new(), Vec::new());
+    let mut inherited = Vec::new();
+    if let Some(like) = like {
+        (costs_before, states_before, all) = (like.costs, like.idle_states, like.background);
+        inherited = like.provenance;
+    }
+    let costs = costs(&top, costs_before, &mut provenance)?;
+    let mut idle_states = idle_states(&top, &mut provenance)?;
+    if idle_states.is_empty() {
+        idle_states = states_before;
+    }
+    for table in top.tables("background", BACKGROUND)? {
+        all.push(background(&table)?);
+    }
+    // Notes of its own come first, so that they are found first.
+    provenance.append(&mut inherited);
     Ok(Machine {
         name: top.required("name", top.string("name")?)?.into(),
         about: top.required("about", top.string("about")?)?.into(),
         topology,
         costs,
         idle_states,
-        background,
+        background: all,
         provenance,
         os_cpu: Vec::new(),
     })
+}
+
+/// The preset that the file's machine is like: what the file does not say, it has from there; background adds up.
+fn like(top: &Table<'_>) -> Result<Option<Machine>> {
+    let Some(name) = top.string("like")? else { return Ok(None) };
+    if name.contains('/') || name.ends_with(".toml") || name == "host" {
+        let what = format!("like = \"{name}\": only a preset, smp-N or smt-N can be built upon");
+        return Err(top.error_at("like", what));
+    }
+    Machine::load(name).map(Some).map_err(|e| top.place("like", e))
 }
 
 fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology> {
@@ -94,9 +121,8 @@ fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology> {
     Ok(topology)
 }
 
-fn costs(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Costs> {
+fn costs(top: &Table<'_>, mut costs: Costs, provenance: &mut Vec<CostNote>) -> Result<Costs> {
     let names: Vec<&str> = Costs::TABLE.iter().map(|row| row.name).collect();
-    let mut costs = Costs::default();
     let Some(table) = top.table("costs", &names)? else { return Ok(costs) };
     for name in table.keys() {
         let Some(row) = table.table(name, COST)? else { continue };
@@ -194,6 +220,23 @@ mod tests {
         insta::assert_snapshot!(error("name = 'm'\nabout = = 2"), @"m.toml:2:9: extra `=`, expected nothing");
         insta::assert_snapshot!(error(&with("cores = 'four'", "")), @"m.toml:4:9: cores in [topology] must be a whole number; this is of type string");
         insta::assert_snapshot!(error(&with("cores = -4", "")), @"m.toml:4:9: cores in [topology] is out of range");
+    }
+
+    #[test]
+    fn a_machine_may_be_like_a_preset_but_for_what_it_says() {
+        let text = "name = 'm'\nabout = 'a'\nlike = 'fb-2x12-smt'\n[costs]\n\
+                    tick_ns = { value = 1234, range = [1000, 3000], source = 'mine' }\n\
+                    [[background]]\nname = 'd'\nper_cpu = true\nevery = '1ms'\nrun = '1us'\nsource = 's'";
+        let (mine, base) = (parse(Path::new("m.toml"), text).unwrap(), Machine::load("fb-2x12-smt").unwrap());
+        assert_eq!((&mine.topology, &mine.idle_states), (&base.topology, &base.idle_states));
+        assert_eq!((mine.costs.tick_ns, mine.costs.syscall_ns), (1234, base.costs.syscall_ns));
+        assert_eq!(mine.background.len(), base.background.len() + 1);
+        assert_eq!(mine.note("tick_ns").source, "mine");
+        insta::assert_snapshot!(error("name = 'm'\nabout = 'a'\nlike = 'fb-2x12-smy'"), @r"
+        m.toml:3:8: unknown machine 'fb-2x12-smy'
+          help: did you mean 'fb-2x12-smt'?
+        ");
+        insta::assert_snapshot!(error("name = 'm'\nabout = 'a'\nlike = './m.toml'"), @r#"m.toml:3:8: like = "./m.toml": only a preset, smp-N or smt-N can be built upon"#);
     }
 
     #[test]
