@@ -63,6 +63,21 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// A cell of the simulator.
+    ///
+    /// # Errors
+    /// What the kernel's tables do not have.
+    pub fn simulated(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Result<Cell> {
+        let kernel = variant.resolve()?;
+        let (machine, backend) = (machine.clone(), Backend::Sim);
+        let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
+        Ok(Cell { backend, machine, kernel, resolved, variant, spec, load })
+    }
+    /// A cell of the running kernel, which is taken as it is; `machine` is this host.
+    pub fn live(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Cell {
+        let (machine, backend) = (machine.clone(), Backend::Host);
+        Cell { backend, machine, kernel: release(), resolved: None, variant, spec, load }
+    }
     /// The name of the cell's folder in a store.
     ///
     /// # Errors
@@ -176,16 +191,8 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
     for load in &experiment.loads {
         for variant in experiment.variants.iter().filter(|v| v.kernel != RUNNING) {
-            let kernel = variant.resolve()?;
-            cells.push(Cell {
-                backend: Backend::Sim,
-                machine: machines[load.machine].clone(),
-                kernel: kernel.version.to_string(),
-                resolved: Some(kernel),
-                variant: variant.clone(),
-                spec: load.spec.clone(),
-                load: load.name.clone(),
-            });
+            let machine = &machines[load.machine];
+            cells.push(Cell::simulated(machine, variant.clone(), load.spec.clone(), load.name.clone())?);
         }
     }
     if cells.is_empty() {
@@ -225,15 +232,7 @@ fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
 }
 
 fn live_cell(machine: &Arc<Machine>, load: &Load, variant: &Variant) -> Cell {
-    Cell {
-        backend: Backend::Host,
-        machine: machine.clone(),
-        kernel: release(),
-        resolved: None,
-        variant: variant.clone(),
-        spec: load.spec.clone(),
-        load: load.name.clone(),
-    }
+    Cell::live(machine, variant.clone(), load.spec.clone(), load.name.clone())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod knee;
 pub mod lkml;
 pub mod markdown;
 pub mod number;
+pub mod run;
 pub mod schbench;
 pub mod schbench2016;
 pub mod table;

@@ -1,5 +1,7 @@
 //! Numbers for people: three significant digits, a unit that fits, signs on changes.
 
+use schedlab_workload::param::ParamKind;
+
 /// A value with its unit, about three significant digits: "4.68ms", "50.0us", "12345", "425/s".
 pub fn value(v: f64, unit: &str) -> String {
     match unit {
@@ -46,6 +48,15 @@ pub fn percent(v: f64) -> String {
 /// A change without the percent sign, for intervals.
 pub fn signed(v: f64) -> String {
     if v.abs() >= 99.95 { format!("{v:+.0}") } else { format!("{:+.1}", v + 0.0) }
+}
+
+/// A workload parameter's value, times with their unit.
+pub fn parameter(workload: &str, name: &str, v: &serde_json::Value) -> String {
+    let kind = schedlab_workload::spec::find(workload).and_then(|b| b.param(name)).map(|p| p.kind);
+    match (kind, v.as_u64()) {
+        (Ok(ParamKind::Time(_)), Some(ns)) => schedlab_base::Ns(ns).to_string(),
+        _ => v.to_string(),
+    }
 }
 
 /// Three significant digits of a number below 1000.

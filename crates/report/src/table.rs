@@ -1,7 +1,7 @@
 //! The default: plain text of at most 78 columns that pastes into mail. A block for each load, a paragraph for each
 //! metric, a line for each variant.
 
-use crate::number::{percent, signed, value};
+use crate::number::{parameter, percent, signed, value};
 use crate::text::{warnings, wrap};
 use crate::{Exporter, groups, row};
 use schedlab_lab::Comparison;
@@ -50,16 +50,6 @@ fn head(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap("  ", &list.join(" ")))?;
     }
     Ok(())
-}
-
-/// A parameter's value, times with their unit.
-fn parameter(workload: &str, name: &str, v: &serde_json::Value) -> String {
-    use schedlab_workload::param::ParamKind;
-    let kind = schedlab_workload::spec::find(workload).and_then(|b| b.param(name)).map(|p| p.kind);
-    match (kind, v.as_u64()) {
-        (Ok(ParamKind::Time(_)), Some(ns)) => schedlab_base::Ns(ns).to_string(),
-        _ => v.to_string(),
-    }
 }
 
 fn paragraph(

@@ -1,1 +1,27 @@
-fn main() {}
+//! The command line of schedlab: parse, call, print. Nothing is computed here.
+//!
+//! Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 1 a check did not hold or
+//! the work was interrupted, 2 bad input, 3 this machine can't do that, 4 a fault of schedlab.
+
+mod cli;
+mod commands;
+mod common;
+mod experiments;
+mod interrupt;
+mod output;
+mod progress;
+mod studies;
+mod timing;
+mod variants;
+mod workloads;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // The agent measures: before it starts its tasks it must have met no thread, handler or parser of ours.
+    if std::env::args_os().nth(1).is_some_and(|word| word == "agent") {
+        return output::conclude(schedlab_native::agent_main());
+    }
+    output::tell_panics_in_one_line();
+    std::panic::catch_unwind(cli::run).unwrap_or_else(|_| ExitCode::from(output::FAULT))
+}

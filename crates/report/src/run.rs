@@ -1,0 +1,162 @@
+//! One run by itself: what was measured in it, as text for people and as JSON.
+//!
+//! The text shows the series of the workload's own first, then what the analyser saw, then the counters that say what
+//! was paid; the JSON has every metric of the record. Times are nanoseconds in JSON.
+
+use crate::number;
+use crate::text::wrap;
+use schedlab_base::Warning;
+use schedlab_record::{Better, Record, Stat, Value, evaluate};
+use schedlab_workload::spec;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// The schema of a run's JSON.
+pub const RUN_SCHEMA: &str = "schedlab/run/1";
+
+/// Statistics shown of a series.
+const SHOWN: &[&str] = &["p50", "p75", "p90", "p95", "p99", "p99.5", "p99.9", "max"];
+/// Series of the analyser's that are shown; of others only where the workload has none of its own.
+const SEEN: &[&str] = &["wakeup_delay"];
+/// Counters that are shown, those that were not measured left out.
+const COUNTERS: &[&str] =
+    &["work", "cpu_time", "run_delay.total", "switches.voluntary", "switches.involuntary", "migrations"];
+
+/// A metric of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Unit; "" for counts.
+    pub unit: String,
+    /// Which direction is good.
+    pub better: Better,
+    /// The value, or why there is none.
+    pub value: Value,
+}
+
+/// A run, as its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// [`RUN_SCHEMA`].
+    pub schema: &'static str,
+    /// The simulator's model.
+    pub model: u32,
+    /// "sim" or "host".
+    pub backend: String,
+    /// The machine's name.
+    pub machine: String,
+    /// The kernel's name.
+    pub kernel: String,
+    /// The variant's name.
+    pub variant: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// Parameters of the workload; times in ns.
+    pub params: serde_json::Value,
+    /// Seed.
+    pub seed: u64,
+    /// Measured time.
+    pub duration_ns: u64,
+    /// Metrics by name.
+    pub metrics: BTreeMap<String, Measured>,
+    /// What the reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Run {
+    /// What a record shows.
+    pub fn of(record: &Record) -> Run {
+        let series =
+            record.series.keys().flat_map(|s| Stat::USUAL.iter().map(move |stat| format!("{s}.{stat}")));
+        let names = series.chain(record.counters.keys().cloned());
+        let metrics = names.filter_map(|name| Some((name.clone(), measured(record, &name)?))).collect();
+        Run {
+            schema: RUN_SCHEMA,
+            model: record.model,
+            backend: record.backend.clone(),
+            machine: record.machine.name.clone(),
+            kernel: record.kernel.clone(),
+            variant: record.variant.name.clone(),
+            workload: record.workload.clone(),
+            load: record.load.clone(),
+            params: record.spec.get("params").cloned().unwrap_or_else(|| serde_json::json!({})),
+            seed: record.seed,
+            duration_ns: record.duration.0,
+            metrics,
+            warnings: record.warnings.clone(),
+        }
+    }
+
+    /// Writes the run as text of at most 78 columns.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn export(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.head(out)?;
+        for series in self.series() {
+            self.percentiles(&series, out)?;
+        }
+        writeln!(out)?;
+        for name in COUNTERS {
+            if let Some(Measured { unit, value: Value::Number(n), .. }) = self.metrics.get(*name) {
+                writeln!(out, "{name:<21} {:>9}", number::value(*n, unit))?;
+            }
+        }
+        if !self.warnings.is_empty() {
+            writeln!(out)?;
+        }
+        self.warnings.iter().try_for_each(|w| write!(out, "{}", wrap("warning: ", &w.message)))
+    }
+
+    fn head(&self, out: &mut dyn Write) -> io::Result<()> {
+        let how = if self.backend == "sim" { "simulated" } else { "measured live" };
+        let kernel =
+            if self.kernel == self.variant || self.backend != "sim" { &self.kernel } else { &self.variant };
+        let time = number::duration(self.duration_ns as f64);
+        let text = format!(
+            "{} on {}, kernel {kernel}, {how} for {time}, seed {}",
+            self.workload, self.machine, self.seed
+        );
+        write!(out, "{}", wrap("", &text))?;
+        let params = self.params.as_object().into_iter().flatten();
+        let list: Vec<String> =
+            params.map(|(k, v)| format!("{k}={}", number::parameter(&self.workload, k, v))).collect();
+        if list.is_empty() { Ok(()) } else { write!(out, "{}", wrap("  ", &list.join(" "))) }
+    }
+
+    /// The series that are shown: the workload's own, and those the analyser saw.
+    fn series(&self) -> Vec<String> {
+        let bases = self.metrics.keys().filter_map(|name| name.strip_suffix(".p50"));
+        let program = spec::find(&self.workload).map_or("rtapp", |b| b.name);
+        let own = bases.filter(|s| s.split('.').next() == Some(program)).map(str::to_owned);
+        let seen = SEEN.iter().filter(|s| self.metrics.contains_key(&format!("{s}.p50")));
+        own.chain(seen.map(|s| (*s).to_owned())).collect()
+    }
+
+    fn percentiles(&self, series: &str, out: &mut dyn Write) -> io::Result<()> {
+        let get = |stat: &str| self.metrics.get(&format!("{series}.{stat}"));
+        let samples = get("count").and_then(|m| m.value.number()).unwrap_or(0.0);
+        writeln!(out, "\n{series}, {} samples", number::count(samples))?;
+        for stat in SHOWN {
+            match get(stat) {
+                Some(Measured { unit, value: Value::Number(n), .. }) => {
+                    writeln!(out, "  {stat:<6} {:>9}", number::value(*n, unit))?;
+                }
+                Some(Measured { value: Value::Missing(why), .. }) => {
+                    write!(out, "{}", wrap(&format!("  {stat:<6} {:>9}  ", "-"), &format!("({why})")))?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A metric of a record; nothing for a counter that is no metric.
+fn measured(record: &Record, name: &str) -> Option<Measured> {
+    let series = record.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()));
+    let metric = schedlab_record::Metric::find_with(name, series).ok()?;
+    Some(Measured { unit: metric.unit.clone(), better: metric.better, value: evaluate(record, name) })
+}

@@ -1,0 +1,62 @@
+//! The commands, and the way from the words of the command line to one of them.
+
+use crate::{commands, output};
+use clap::{ArgMatches, Command};
+use schedlab_base::Result;
+use std::process::ExitCode;
+
+/// A command: how it is parsed, and what it does. One row each; help, completions and man page derive from the table.
+pub struct Entry {
+    /// Name, options, help.
+    pub command: fn() -> Command,
+    /// Calls and prints.
+    pub run: fn(&ArgMatches) -> Result<()>,
+}
+
+const COMMANDS: &[Entry] = &[
+    commands::study::ENTRY,
+    commands::run::ENTRY,
+    commands::bench::ENTRY,
+    commands::knee::ENTRY,
+    commands::explain::ENTRY,
+    commands::compare::ENTRY,
+    commands::machine::ENTRY,
+    commands::completions::ENTRY,
+    commands::man::ENTRY,
+];
+
+/// The whole command line. The agent is not part of it: it is dispatched before.
+pub fn command() -> Command {
+    Command::new("schedlab")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A laboratory for the Linux CPU scheduler")
+        .after_help(
+            "Exit codes: 0 done, 1 a check failed or interrupted, 2 bad input, 3 this machine can't do that, 4 a \
+             fault of schedlab.",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .max_term_width(100)
+        .subcommands(COMMANDS.iter().map(|c| (c.command)()))
+}
+
+/// Parses the command line and runs the command.
+pub fn run() -> ExitCode {
+    let matches = match command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(e) => return output::usage(&e),
+    };
+    let chosen = matches.subcommand().and_then(|(name, own)| {
+        COMMANDS.iter().find(|c| (c.command)().get_name() == name).map(|entry| (entry, own))
+    });
+    // Without a command clap has already ended in help.
+    output::conclude(chosen.map_or(Ok(()), |(entry, own)| (entry.run)(own)))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn options_do_not_clash() {
+        super::command().debug_assert();
+    }
+}

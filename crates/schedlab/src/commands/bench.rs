@@ -1,0 +1,149 @@
+//! `schedlab bench`: one workload, once; with the options of the original tool, and its output where asked for.
+
+use super::knee;
+use crate::cli::Entry;
+use crate::progress::Bar;
+use crate::timing::Timed;
+use crate::workloads::{self, Place};
+use crate::{common, interrupt, output};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, ErrorKind, Ns, Result};
+use schedlab_lab::plan::Cell;
+use schedlab_lab::{Backend, Executor};
+use schedlab_record::{Record, Store, Stored};
+use schedlab_report::{run as one_run, schbench, schbench2016};
+use schedlab_workload::{Benchmark, Spec};
+use std::path::PathBuf;
+
+pub const ENTRY: Entry = Entry { command, run };
+
+const AUTO: &str = "auto";
+const FILE: &str = "file";
+const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "json"];
+
+#[derive(Args)]
+struct Own {
+    #[command(flatten)]
+    place: Place,
+    /// Seed of the run [default: 1 in the simulator, live the next one not in DIR]
+    #[arg(long, global = true, value_name = "S")]
+    seed: Option<u64>,
+    /// Where the run is stored
+    #[arg(long, global = true, value_name = "DIR", default_value = "runs")]
+    out: PathBuf,
+    /// Form of the result: table, schbench-2016, schbench or json
+    #[arg(long, global = true, value_name = "FORM", default_value = "table")]
+    format: String,
+    /// The result as JSON, the same as --format json
+    #[arg(long, global = true)]
+    json: bool,
+    /// Say on standard error how fast the simulator was
+    #[arg(long, global = true)]
+    timing: bool,
+    /// No progress and no notes on standard error
+    #[arg(long, short, global = true)]
+    quiet: bool,
+}
+
+fn command() -> Command {
+    let file = Arg::new(FILE).value_name("FILE").help("An rt-app file (.json), instead of a workload");
+    let about = "Run one workload once, on this kernel or simulated";
+    let command =
+        Own::augment_args(Command::new("bench")).about(about).arg(file).arg_required_else_help(true);
+    workloads::with_benchmarks(command, |b| vec![auto(b)])
+}
+
+/// `-a`, as schbench has it, for every benchmark.
+fn auto(bench: &Benchmark) -> Arg {
+    let help = format!("raise --{} until p99 reaches 2 ms", bench.load_param.replace('_', "-"));
+    let arg =
+        Arg::new(AUTO).long(AUTO).help_heading(workloads::HEADING).action(ArgAction::SetTrue).help(help);
+    if bench.params.iter().any(|p| p.short == Some('a')) { arg } else { arg.short('a') }
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let chosen = workloads::chosen(matches)?;
+    // Options that all workloads have may stand before or after the workload's name.
+    let own = Own::from_arg_matches(chosen.map_or(matches, |(_, sub)| sub));
+    let own = own.map_err(|e| Error::internal(e.to_string()))?;
+    let form = if own.json { "json" } else { &own.format };
+    if !FORMS.contains(&form) {
+        return Err(Error::unknown("format", form, FORMS.iter().copied()));
+    }
+    let spec = match (chosen, matches.get_one::<String>(FILE)) {
+        (Some((bench, sub)), _) => workloads::described(bench, sub)?,
+        (None, Some(file)) => workloads::in_file(file)?,
+        (None, None) => return Err(Error::input("no workload").help("schedlab bench --help lists them")),
+    };
+    if let Some((bench, _)) = chosen.filter(|(_, sub)| sub.get_flag(AUTO)) {
+        let search =
+            knee::Wanted { bench, spec, json: form == "json", quiet: own.quiet, ..knee::Wanted::auto(bench) };
+        return knee::search_and_print(&own.place, vec![own.place.variant()?], search, own.seed.unwrap_or(1));
+    }
+    once(&own, spec, form)
+}
+
+fn once(own: &Own, spec: Spec, form: &str) -> Result<()> {
+    let cell = own.place.cell(spec, own.place.variant()?)?;
+    let store = Store::create(&own.out)?;
+    let seed = seed(own.seed, &cell, &store)?;
+    let record = make(own, &cell, seed)?;
+    let stored = store.put(&cell.hash()?, seed, &record, &[])?;
+    print(&record, form)?;
+    match stored {
+        Stored::Kept(run) if cell.backend == Backend::Host => {
+            let text = format!("a run with seed {seed} was in {} before and is kept", run.path.display());
+            output::note(&format!("warning: {text}; this one is not stored"));
+        }
+        stored if !own.quiet => output::note(&format!("the run is kept in {}", stored.run().path.display())),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Live runs of a cell are all different, so each gets a seed of its own; a simulated one would only be the same again.
+fn seed(given: Option<u64>, cell: &Cell, store: &Store) -> Result<u64> {
+    match (given, cell.backend) {
+        (Some(seed), _) => Ok(seed),
+        (None, Backend::Sim) => Ok(1),
+        (None, Backend::Host) => {
+            let hash = cell.hash()?;
+            let free = (1..).find(|s| store.get(&hash, *s).is_none());
+            free.ok_or_else(|| Error::machine("the store is full of runs of this cell"))
+        }
+    }
+}
+
+fn make(own: &Own, cell: &Cell, seed: u64) -> Result<Record> {
+    let stop = interrupt::stop_flag()?;
+    let executor = Timed::new(own.place.executor()?);
+    let built = cell.spec.build(seed)?;
+    let bar = match cell.backend {
+        Backend::Host => Bar::countdown(own.quiet, Ns(built.warmup.0.saturating_add(built.duration.0))),
+        Backend::Sim => Bar::steps(own.quiet),
+    };
+    bar.say(cell.title());
+    let made = executor.run(cell, seed, stop)?;
+    drop(bar);
+    if own.timing {
+        executor.table().lines().for_each(output::note);
+    }
+    made.ok_or_else(|| Error::new(ErrorKind::CheckFailed, "interrupted: nothing of this run is kept"))
+}
+
+fn print(record: &Record, form: &str) -> Result<()> {
+    let text = match form {
+        "json" => return output::json(&one_run::Run::of(record)),
+        "schbench-2016" => schbench2016::text(record)?,
+        "schbench" => {
+            output::note(&format!(
+                "left out, not measured by schbench of 2016: {}",
+                schbench::LEFT_OUT.join(", ")
+            ));
+            schbench::text(record)?
+        }
+        _ => return output::result(|out| one_run::Run::of(record).export(out)),
+    };
+    common::warn(&record.warnings);
+    output::result(|out| out.write_all(text.as_bytes()))
+}

@@ -1,0 +1,47 @@
+//! `schedlab compare`: stored runs side by side.
+
+use crate::cli::Entry;
+use crate::common::{self, FormOptions};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, Result};
+use schedlab_lab::{Question, compare_paths};
+use std::path::PathBuf;
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    /// Run folders, stores, or folders above them
+    #[arg(value_name = "RUNS", required = true)]
+    paths: Vec<PathBuf>,
+    /// The variant all others are compared with [default: the first of each load]
+    #[arg(long, value_name = "VARIANT")]
+    baseline: Option<String>,
+    /// A metric to compare; may be given more than once [default: the workload's own first ones]
+    #[arg(long, value_name = "NAME")]
+    metric: Vec<String>,
+    /// Smallest change that counts, percent
+    #[arg(long, value_name = "PERCENT", default_value_t = Question::default().min_effect_pct)]
+    min_effect: f64,
+    #[command(flatten)]
+    form: FormOptions,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("compare")).about("Compare stored runs, variant against variant")
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let form = own.form.form()?;
+    if !(0.0..=100.0).contains(&own.min_effect) {
+        return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", own.min_effect)));
+    }
+    let question = Question {
+        baseline: own.baseline,
+        metrics: own.metric,
+        min_effect_pct: own.min_effect,
+        ..Question::default()
+    };
+    common::print(&compare_paths(&own.paths, &question)?, form)
+}

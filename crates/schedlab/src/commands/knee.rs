@@ -1,0 +1,139 @@
+//! `schedlab knee`: the largest load of a workload that keeps a metric under a limit, per variant.
+
+use crate::cli::Entry;
+use crate::progress::Bar;
+use crate::workloads::{self, Place};
+use crate::{interrupt, output, variants};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_kernel::Variant;
+use schedlab_lab::knee::{Limit, Search, search};
+use schedlab_report::number;
+use schedlab_workload::{Benchmark, Params, Spec};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// What `-a` of schbench looks for.
+const USUAL_LIMIT: &str = "p99 < 2ms";
+const DEFAULT_RUNS: u64 = 3;
+
+#[derive(Args)]
+struct Own {
+    #[command(flatten)]
+    place: Place,
+    /// What must hold, e.g. "p99 < 2ms" or "run_delay.p50 < 100us"
+    #[arg(long, global = true, value_name = "LIMIT", default_value = USUAL_LIMIT)]
+    limit: String,
+    /// A variant to search, [NAME=]KERNEL[:FEATURE,TUNABLE=N...]; may be given more than once
+    #[arg(long, global = true, value_name = "VARIANT", conflicts_with_all = ["kernel", "feature", "tunable"])]
+    variant: Vec<String>,
+    /// Seeds; each gives a knee
+    #[arg(long, global = true, value_name = "N", default_value_t = DEFAULT_RUNS, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    runs: u64,
+    /// The first seed
+    #[arg(long, global = true, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// The largest load tried [default: the largest the workload takes]
+    #[arg(long, global = true, value_name = "N")]
+    max_load: Option<u64>,
+    /// The result as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    /// No progress on standard error
+    #[arg(long, short, global = true)]
+    quiet: bool,
+}
+
+/// What is searched for, and how it is told.
+pub struct Wanted {
+    /// The workload.
+    pub bench: &'static Benchmark,
+    /// Its parameters; the one that is raised is replaced.
+    pub spec: Spec,
+    /// The limit as written.
+    pub limit: String,
+    /// Seeds.
+    pub runs: u64,
+    /// The largest load tried.
+    pub max_load: Option<u64>,
+    /// Whether the result is JSON.
+    pub json: bool,
+    /// Whether progress is kept quiet.
+    pub quiet: bool,
+}
+
+impl Wanted {
+    /// What `-a` asks of a benchmark: one seed, p99 under 2 ms.
+    pub fn auto(bench: &'static Benchmark) -> Wanted {
+        let spec = Spec::Bench { name: bench.name.to_owned(), params: Params::default() };
+        Wanted {
+            bench,
+            spec,
+            limit: USUAL_LIMIT.to_owned(),
+            runs: 1,
+            max_load: None,
+            json: false,
+            quiet: false,
+        }
+    }
+}
+
+fn command() -> Command {
+    let about = "Find the largest load that keeps a percentile under a limit";
+    let command = Own::augment_args(Command::new("knee")).about(about).subcommand_required(true);
+    workloads::with_benchmarks(command, |_| Vec::new())
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let Some((bench, sub)) = workloads::chosen(matches)? else {
+        return Err(Error::input("no workload").help("schedlab knee --help lists them"));
+    };
+    let own = Own::from_arg_matches(sub).map_err(|e| Error::internal(e.to_string()))?;
+    let variants = match own.variant.as_slice() {
+        [] => vec![own.place.variant()?],
+        named => named.iter().map(|text| variants::parse(text)).collect::<Result<_>>()?,
+    };
+    let wanted = Wanted {
+        spec: workloads::described(bench, sub)?,
+        limit: own.limit,
+        runs: own.runs,
+        max_load: own.max_load,
+        json: own.json,
+        quiet: own.quiet,
+        bench,
+    };
+    search_and_print(&own.place, variants, wanted, own.seed)
+}
+
+/// Searches and prints.
+///
+/// # Errors
+/// A limit that is none, what a place can't do, what the runs find, and an interruption.
+pub fn search_and_print(place: &Place, variants: Vec<Variant>, wanted: Wanted, seed: u64) -> Result<()> {
+    let limit = Limit::parse(&wanted.limit)?.for_workload(wanted.bench)?;
+    let (lo, hi) = wanted.bench.param(wanted.bench.load_param)?.range;
+    let last =
+        seed.checked_add(wanted.runs).ok_or_else(|| Error::input(format!("seed {seed} leaves no room")))?;
+    let cells =
+        variants.into_iter().map(|v| place.cell(wanted.spec.clone(), v)).collect::<Result<Vec<_>>>()?;
+    let unit = schedlab_record::Metric::find(&limit.metric)?.unit;
+    let what =
+        Search { cells, limit, seeds: (seed..last).collect(), start: lo, cap: wanted.max_load.unwrap_or(hi) };
+    let bar = Bar::steps(wanted.quiet);
+    let tried = |variant: &str, seed: u64, load: u64, value: &schedlab_record::Value| {
+        let value = value.number().map_or_else(|| "missing".to_owned(), |v| number::value(v, &unit));
+        bar.say(format!("{variant}, seed {seed}: {}={load} gave {value}", wanted.bench.load_param));
+    };
+    let found = search(&what, place.executor()?, &tried, interrupt::stop_flag()?);
+    drop(bar);
+    let found = found?;
+    if wanted.json {
+        output::json(&found)?;
+    } else {
+        output::result(|out| schedlab_report::knee::export(&found, out))?;
+    }
+    if found.interrupted {
+        return Err(Error::new(ErrorKind::CheckFailed, "interrupted: the search is not finished"));
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! `schedlab machine`: the presets, or one machine with its topology, domains, groups and costs.
+
+use crate::cli::Entry;
+use crate::output;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{CpuId, Error, Result, Version};
+use schedlab_kernel::PROFILES;
+use schedlab_machine::{Machine, Shown, show};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    /// A preset, smp-N, smt-N, host or a file; without one they are listed
+    #[arg(value_name = "NAME|FILE")]
+    name: Option<String>,
+    /// Kernel whose domains are shown [default: for host the running one, else the latest that is modelled]
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<String>,
+    /// CPU whose groups are shown
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    cpu: u32,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn command() -> Command {
+    let about = "Show a machine: topology, domains, groups, costs";
+    Own::augment_args(Command::new("machine")).about(about)
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let Some(name) = &own.name else { return list(own.json) };
+    let machine = Machine::load(name)?;
+    let kernel = match &own.kernel {
+        Some(text) => Version::parse(text)?,
+        None => usual_kernel(name)?,
+    };
+    let cpus = machine.topology.nr_cpus();
+    if own.cpu as usize >= cpus {
+        let e = Error::input(format!("{} has no CPU {}", machine.name, own.cpu));
+        return Err(e.help(format!("its CPUs are 0 to {}", cpus - 1)));
+    }
+    if own.json {
+        return output::json(&Shown::new(&machine, kernel));
+    }
+    output::result(|out| out.write_all(show(&machine, kernel, Some(CpuId(own.cpu))).as_bytes()))
+}
+
+fn usual_kernel(machine: &str) -> Result<Version> {
+    let running = || {
+        let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+        Version::parse(&text).ok()
+    };
+    let latest = PROFILES.last().map(|p| p.version);
+    let found = if machine == "host" { running().or(latest) } else { latest };
+    found.ok_or_else(|| Error::internal("no kernel is modelled"))
+}
+
+fn list(json: bool) -> Result<()> {
+    if json {
+        let rows: Vec<_> = Machine::presets()
+            .map(|(name, about)| serde_json::json!({ "name": name, "about": about }))
+            .collect();
+        return output::json(&rows);
+    }
+    output::result(|out| Machine::presets().try_for_each(|(name, about)| writeln!(out, "{name:<16} {about}")))
+}

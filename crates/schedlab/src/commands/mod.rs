@@ -1,0 +1,11 @@
+//! The commands: a file each, an entry each.
+
+pub mod bench;
+pub mod compare;
+pub mod completions;
+pub mod explain;
+pub mod knee;
+pub mod machine;
+pub mod man;
+pub mod run;
+pub mod study;

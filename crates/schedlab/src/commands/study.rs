@@ -1,0 +1,63 @@
+//! `schedlab study`: the experiments that ship with schedlab, listed or run.
+
+use crate::cli::Entry;
+use crate::experiments::{self, RunOptions};
+use crate::{output, studies};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, Result};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    /// The study to run; without one they are listed
+    name: Option<String>,
+    /// Run every study
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
+    #[command(flatten)]
+    options: RunOptions,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("study")).about("List the studies that ship with schedlab, or run one")
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    own.options.check()?;
+    match &own.name {
+        Some(name) => experiments::conduct(studies::find(name)?, &own.options),
+        None if own.all => studies::STUDIES
+            .iter()
+            .try_for_each(|(name, _)| experiments::conduct(studies::find(name)?, &own.options)),
+        None => list(matches.get_flag("json")),
+    }
+}
+
+fn list(json: bool) -> Result<()> {
+    let all = studies::STUDIES.iter().map(|(name, _)| studies::find(name)).collect::<Result<Vec<_>>>()?;
+    if json {
+        let rows: Vec<_> =
+            all.iter().map(|s| serde_json::json!({ "name": s.name, "about": s.about })).collect();
+        return output::json(&rows);
+    }
+    output::result(|out| {
+        all.iter().try_for_each(|s| writeln!(out, "{:<16} {}", s.name, first_sentence(&s.about)))
+    })
+}
+
+/// A list has room for one sentence of what a study is about.
+fn first_sentence(about: &str) -> String {
+    let flat = about.split_whitespace().collect::<Vec<_>>().join(" ");
+    flat.split_once(". ").map_or(flat.clone(), |(first, _)| format!("{first}."))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_list_shows_the_first_sentence() {
+        assert_eq!(super::first_sentence("One\n  thing. Another."), "One thing.");
+        assert_eq!(super::first_sentence("v4.5 against v6.5"), "v4.5 against v6.5");
+    }
+}

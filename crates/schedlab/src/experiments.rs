@@ -1,0 +1,154 @@
+//! An experiment, from its options to the printed comparison: what `study` and `run` share.
+
+use crate::common::{self, FormOptions};
+use crate::progress::Bar;
+use crate::timing::Timed;
+use crate::{interrupt, output};
+use clap::Args;
+use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_kernel::Variant;
+use schedlab_lab::experiment::Load;
+use schedlab_lab::{Backend, Experiment, Finished, Options, Plan, Question, Session, compare, plan};
+use schedlab_record::Store;
+use std::path::PathBuf;
+
+/// Options of experiments.
+#[derive(Args)]
+pub struct RunOptions {
+    /// Where runs are made: sim (the simulator) or host (the running kernel)
+    #[arg(long, value_name = "BACKEND", default_value = "sim")]
+    backend: String,
+    /// Runs of each cell, over what the experiment says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    runs: Option<u64>,
+    /// Seed of the first run, over what the experiment says; run i has seed S + i
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Simulations side by side; all CPUs by default. Live runs are made one at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    jobs: Option<u64>,
+    /// Where runs are stored; those that are there already are not made again
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    out: PathBuf,
+    /// Only this load; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    load: Vec<String>,
+    /// Only this variant; may be given more than once. The first left is the baseline if the experiment's is not
+    #[arg(long, value_name = "NAME")]
+    variant: Vec<String>,
+    #[command(flatten)]
+    form: FormOptions,
+    /// Say on standard error how fast the simulator was
+    #[arg(long)]
+    timing: bool,
+    /// No progress and no notes on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl RunOptions {
+    /// The form of the result, checked before any work is done.
+    ///
+    /// # Errors
+    /// An unknown form.
+    pub fn check(&self) -> Result<()> {
+        Backend::parse(&self.backend)?;
+        self.form.form().map(|_| ())
+    }
+}
+
+/// Runs an experiment and prints its comparison.
+///
+/// # Errors
+/// Whatever is wrong with options or experiment, what the runs find, and an interruption.
+pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
+    let backend = Backend::parse(&options.backend)?;
+    let form = options.form.form()?;
+    narrow(&mut experiment, backend, options)?;
+    let plan = plan(&experiment, backend, Options { runs: options.runs, seed: options.seed })?;
+    let store = Store::create(&options.out)?;
+    let finished = work(&plan, &experiment, backend, &store, options)?;
+    if finished.interrupted {
+        return Err(interrupted(&finished, &plan, &store));
+    }
+    let comparison = compare(&finished.records, &question(&experiment, &plan), &finished.warnings)?;
+    common::print(&comparison, form)?;
+    if !options.quiet {
+        let made = finished.records.len() - finished.found;
+        let text = format!("{made} runs made, {} found; kept in {}", finished.found, store.root().display());
+        output::note(&text);
+    }
+    Ok(())
+}
+
+fn work(
+    plan: &Plan,
+    experiment: &Experiment,
+    backend: Backend,
+    store: &Store,
+    options: &RunOptions,
+) -> Result<Finished> {
+    let executor = Timed::new(common::executor(backend));
+    let bar = Bar::runs(options.quiet);
+    let session = Session {
+        executor: &executor,
+        store: Some(store),
+        attach: &[("experiment.toml", experiment.text.as_bytes())],
+        jobs: options.jobs.unwrap_or_else(common::cpus) as usize,
+        progress: &bar,
+        stop: interrupt::stop_flag()?,
+    };
+    let finished = session.work(plan);
+    drop(bar);
+    if options.timing {
+        eprint(&executor.table());
+    }
+    finished
+}
+
+fn eprint(table: &str) {
+    table.lines().for_each(output::note);
+}
+
+fn interrupted(finished: &Finished, plan: &Plan, store: &Store) -> Error {
+    let (done, all, dir) = (finished.records.len(), plan.runs.len(), store.root().display());
+    let words = format!("interrupted: {done} of {all} runs finished, kept in {dir}");
+    Error::new(ErrorKind::CheckFailed, words).help("the same command goes on from there")
+}
+
+/// Leaves only the loads and variants that were asked for.
+fn narrow(experiment: &mut Experiment, backend: Backend, options: &RunOptions) -> Result<()> {
+    let name = |l: &Load| l.name.clone();
+    let loads = match backend {
+        Backend::Sim => &mut experiment.loads,
+        Backend::Host => &mut experiment.host_loads,
+    };
+    keep("load", &options.load, loads, name)?;
+    keep("variant", &options.variant, &mut experiment.variants, |v: &Variant| v.name.clone())?;
+    let left = &experiment.variants;
+    if let Some(first) = left.first().filter(|_| !left.iter().any(|v| v.name == experiment.baseline)) {
+        experiment.baseline.clone_from(&first.name);
+    }
+    Ok(())
+}
+
+fn keep<T>(what: &str, wanted: &[String], all: &mut Vec<T>, name: impl Fn(&T) -> String) -> Result<()> {
+    let known: Vec<String> = all.iter().map(&name).collect();
+    if let Some(strange) = wanted.iter().find(|w| !known.contains(w)) {
+        return Err(Error::unknown(what, strange, known.iter().map(String::as_str)));
+    }
+    if !wanted.is_empty() {
+        all.retain(|item| wanted.contains(&name(item)));
+    }
+    Ok(())
+}
+
+/// What is asked of the records: on the live kernel the experiment's variants, and figures published for them, may not
+/// have been run.
+fn question(experiment: &Experiment, plan: &Plan) -> Question {
+    let was_run = |variant: &str| plan.cells.iter().any(|c| c.variant.name == variant);
+    let mut question = Question::of(experiment);
+    question.baseline = question.baseline.filter(|b| was_run(b));
+    question.published.retain(|p| was_run(&p.variant));
+    question
+}

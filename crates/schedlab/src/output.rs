@@ -1,0 +1,81 @@
+//! Where text goes: results to standard output, everything else to standard error, and the exit code.
+//!
+//! A result is made whole in memory and written at once. A reader that has gone (`| head`) is no error; a full disk is
+//! one. Standard error that can't be written is silently lost: there is nowhere left to say so.
+
+use schedlab_base::{Error, Result};
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The exit code of a fault of schedlab itself.
+pub const FAULT: u8 = 4;
+
+/// Makes a result and writes it to standard output.
+///
+/// # Errors
+/// When standard output can't be written, unless its reader has gone.
+pub fn result(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut text = Vec::new();
+    make(&mut text).map_err(|e| Error::internal(format!("the result can't be written as text: {e}")))?;
+    let mut out = io::stdout().lock();
+    match out.write_all(&text).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(unwritable(&e)),
+        _ => Ok(()),
+    }
+}
+
+fn unwritable(e: &io::Error) -> Error {
+    Error::machine(format!("can't write to standard output: {e}"))
+}
+
+/// Writes a value as indented JSON to standard output.
+///
+/// # Errors
+/// As [`result`].
+pub fn json(value: &impl serde::Serialize) -> Result<()> {
+    result(|out| {
+        serde_json::to_writer_pretty(&mut *out, value)?;
+        writeln!(out)
+    })
+}
+
+/// Says something beside the result.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "schedlab: {text}");
+}
+
+/// Tells of an error, once, and gives the exit code.
+pub fn conclude(outcome: Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            let _ = writeln!(io::stderr(), "schedlab: error: {e}");
+            ExitCode::from(e.kind().exit_code())
+        }
+    }
+}
+
+/// What clap found: help and version that were asked for, or a wrong command line.
+pub fn usage(e: &clap::Error) -> ExitCode {
+    match e.print() {
+        Err(io) if e.exit_code() == 0 && io.kind() != ErrorKind::BrokenPipe => conclude(Err(unwritable(&io))),
+        _ => ExitCode::from(if e.exit_code() == 0 { 0 } else { 2 }),
+    }
+}
+
+/// A panic is a fault of ours: one line with its place, whatever thread it is in. Later ones are its consequences.
+pub fn tell_panics_in_one_line() {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    std::panic::set_hook(Box::new(|panic| {
+        if TOLD.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let words = panic.payload();
+        let words = words.downcast_ref::<&str>().copied().map(str::to_owned);
+        let words = words.or_else(|| panic.payload().downcast_ref::<String>().cloned());
+        let words = words.unwrap_or_else(|| "no words".to_owned()).replace('\n', " ");
+        let place = panic.location().map_or_else(String::new, |l| format!(" at {}:{}", l.file(), l.line()));
+        let _ = writeln!(io::stderr(), "schedlab: error: a fault of schedlab{place}: {words}");
+    }));
+}

@@ -1,0 +1,66 @@
+//! Progress on standard error: a bar with an estimate of the time left, hidden where there is no terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use schedlab_base::Ns;
+use schedlab_lab::{Cell, Done, Progress};
+use std::fmt::Write;
+use std::time::Duration;
+
+const REDRAW: Duration = Duration::from_millis(200);
+
+/// A bar that goes away when it is dropped.
+pub struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(quiet: bool, style: ProgressStyle) -> Bar {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(None, target).with_style(style);
+        bar.enable_steady_tick(REDRAW);
+        Bar(bar)
+    }
+    /// Counts runs.
+    pub fn runs(quiet: bool) -> Bar {
+        Bar::new(quiet, style("{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} left  {wide_msg}"))
+    }
+    /// Counts down a run whose length in real time is known.
+    pub fn countdown(quiet: bool, length: Ns) -> Bar {
+        let left = move |state: &ProgressState, out: &mut dyn Write| {
+            let left = length.as_secs_f64() - state.elapsed().as_secs_f64();
+            let _ = write!(out, "{:.0}s", left.max(0.0).ceil());
+        };
+        Bar::new(quiet, style("{spinner} {elapsed} so far, {left} left  {wide_msg}").with_key("left", left))
+    }
+    /// Work of unknown length.
+    pub fn steps(quiet: bool) -> Bar {
+        Bar::new(quiet, style("{spinner} {elapsed} so far  {wide_msg}"))
+    }
+    /// What is being done.
+    pub fn say(&self, words: String) {
+        self.0.set_message(words);
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Progress for Bar {
+    fn start(&self, runs: usize) {
+        self.0.set_length(runs as u64);
+        // What was found in the store takes no time and must not make the estimate rosy.
+        self.0.reset_eta();
+    }
+    fn done(&self, cell: &Cell, seed: u64, how: Done<'_>) {
+        if matches!(how, Done::Found(_)) {
+            self.0.reset_eta();
+        }
+        self.0.inc(1);
+        self.0.set_message(format!("{}, seed {seed}", cell.title()));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
