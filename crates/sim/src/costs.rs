@@ -100,11 +100,12 @@ pub fn ipi_ns(costs: &Costs, distance: Distance) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_machine::Cpu;
+    use schedlab_machine::{Cpu, topology::RECLAIM_DISTANCE};
 
     fn two_sockets() -> Topology {
         let cpu = |c: u32| Cpu { package: c / 2, node: c / 2, llc: c / 2, cluster: c, core: c, thread: 0 };
-        Topology { cpus: (0..4).map(cpu).collect(), node_distance: vec![vec![10, 21], vec![21, 10]] }
+        let node_distance = vec![vec![10, 21], vec![21, 10]];
+        Topology { cpus: (0..4).map(cpu).collect(), node_distance, reclaim_distance: RECLAIM_DISTANCE }
     }
 
     #[test]

@@ -237,7 +237,12 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, check: bool, stop: Option<&A
             break;
         }
     }
+    let measured = sys.now >= sys.measure_from;
     sys.now = clock.end;
+    if !measured {
+        // Everybody left, or the run was stopped, during the warm-up: nothing of it counts.
+        begin_measuring(sys);
+    }
     Ok(clock)
 }
 
