@@ -1,0 +1,142 @@
+//! Newidle and periodic balance, and their gates.
+
+use super::support::{Load, Run, cpus, forever, hog, machine, once, run, run_us, sleep_us};
+use schedlab_base::{Ns, TaskId};
+use schedlab_kernel::Attr;
+use schedlab_trace::{BalanceTrigger, EventKind, MoveReason};
+use schedlab_workload::Op;
+
+const MS: u64 = 1_000_000;
+
+/// Adds a task that starts on `home` and after `ms` of running there may go anywhere.
+fn released(load: &mut Load, home: &str, ms: u64, everywhere: &str) -> TaskId {
+    let mask = load.builder.mask(cpus(everywhere));
+    let ops = vec![run_us(ms * 1_000), Op::SetAffinity { mask }, Op::Run { work: Ns::secs(100) }];
+    load.task("released", Some(home), once(ops))
+}
+
+fn moves(run: &Run, task: TaskId) -> Vec<(u64, u32, MoveReason)> {
+    run.events(|e| match e.kind {
+        EventKind::Migrate { task: t, why, .. } if t == task => Some((e.at.0, e.cpu.0, why)),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_cpu_about_to_go_idle_pulls_a_waiting_task() {
+    for kernel_text in ["v3.4", "v4.5"] {
+        let mut load = Load::lasting_ms(120);
+        let hogs = [released(&mut load, "0", 2, "0-1"), released(&mut load, "0", 2, "0-1")];
+        // Not a multiple of a tick: it leaves in the middle of a hog's slice. Too heavy for CPU 1 to want more before.
+        let leaver = load.task("leaver", Some("1"), once(vec![run_us(50_500)]));
+        load.attr(leaver, Attr::nice(-15));
+        let seen = run(&machine("smp-2"), kernel_text, load);
+        let all: Vec<_> = hogs.iter().flat_map(|h| moves(&seen, *h)).filter(|m| m.0 > 10 * MS).collect();
+        assert_eq!(all.len(), 1, "{kernel_text}: {all:?}");
+        let (at, to, why) = all[0];
+        assert_eq!((to, why), (1, MoveReason::Newidle), "{kernel_text}");
+        assert!((50 * MS..51 * MS).contains(&at), "{kernel_text}: the moment CPU 1 ran dry, not {at}");
+        // Both are alone from then on.
+        assert!(hogs.iter().map(|h| seen.cpu_ns(*h)).sum::<u64>() > 185 * MS, "{kernel_text}");
+    }
+}
+
+/// Newidle passes that CPU 1 made in a second while it idled some 100 us at a time, beside an overloaded CPU 0.
+fn short_idle_passes(kernel_text: &str) -> usize {
+    let mut load = Load::lasting_ms(1_000);
+    for _ in 0..2 {
+        load.task("hog", Some("0"), hog());
+    }
+    load.task("short", Some("1"), forever(vec![run_us(100), sleep_us(50)]));
+    let seen = run(&machine("smp-2"), kernel_text, load);
+    let idles = seen.events(|e| match e.kind {
+        EventKind::Switch { next: None, .. } if e.cpu.0 == 1 => Some(()),
+        _ => None,
+    });
+    assert!(idles.len() > 3_000, "{} idle periods", idles.len());
+    let newidle = |e: &schedlab_trace::Event| match e.kind {
+        EventKind::Balance { trigger: BalanceTrigger::Newidle, .. } if e.cpu.0 == 1 => Some(()),
+        _ => None,
+    };
+    seen.events(newidle).len()
+}
+
+#[test]
+fn short_idle_periods_do_not_balance_until_5_16_dropped_the_gate() {
+    for old in ["v3.4", "v4.5"] {
+        let passes = short_idle_passes(old);
+        assert!(passes < 30, "{old}: only until avg_idle has fallen below 500 us: {passes}");
+    }
+    let passes = short_idle_passes("v6.5");
+    assert!(passes > 1_000, "6.5 asks only what a pass costs: {passes}");
+}
+
+#[test]
+fn a_heap_on_one_cpu_is_evened_out() {
+    for kernel_text in ["v3.4", "v4.5", "v6.5"] {
+        for name in ["smp-4", "x5570-2x4-smt", "fb-2x12-smt"] {
+            let m = machine(name);
+            let n = m.topology.nr_cpus();
+            let mut load = Load::lasting_ms(3_000);
+            let all = format!("0-{}", n - 1);
+            let hogs: Vec<TaskId> = (0..2 * n).map(|_| released(&mut load, "0", 1, &all)).collect();
+            let seen = run(&m, kernel_text, load);
+            // Where each was in the last moment: the CPU of its last switch in or move.
+            let mut on = vec![0u32; n];
+            for hog in &hogs {
+                let last = seen.seen.events.iter().rev().find_map(|e| match e.kind {
+                    EventKind::Switch { next, .. } if next == Some(*hog) => Some(e.cpu),
+                    EventKind::Migrate { task, .. } if task == *hog => Some(e.cpu),
+                    _ => None,
+                });
+                on[last.map_or(0, |c| c.index())] += 1;
+            }
+            let (least, most) = (on.iter().min(), on.iter().max());
+            assert!(least >= Some(&1) && most <= Some(&3), "{kernel_text} on {name}: {on:?}");
+        }
+    }
+}
+
+#[test]
+fn a_waiting_task_is_fetched_for_a_sleeping_cpu() {
+    // CPU 1 has been idle all along, so only a busy CPU's tick can bring it to balance.
+    for kernel_text in ["v3.4", "v4.5", "v6.5"] {
+        let mut load = Load::lasting_ms(500);
+        let hogs = [released(&mut load, "0", 20, "0-1"), released(&mut load, "0", 20, "0-1")];
+        let seen = run(&machine("smp-2"), kernel_text, load);
+        let all: Vec<_> = hogs.iter().flat_map(|h| moves(&seen, *h)).filter(|m| m.0 > 10 * MS).collect();
+        let (at, to, why) = *all.first().unwrap_or_else(|| panic!("{kernel_text}: nobody moved"));
+        assert!(at < 150 * MS && to == 1, "{kernel_text}: {all:?}");
+        assert!([MoveReason::Idle, MoveReason::NohzIdle].contains(&why), "{kernel_text}: {why:?}");
+    }
+}
+
+#[test]
+fn two_that_run_on_one_core_are_parted_by_active_balance() {
+    // x5570-2x4-smt: cores {n, n + 8}. Both tasks run, nobody waits: only pushing a running task helps.
+    for kernel_text in ["v3.4", "v4.5", "v6.5"] {
+        let mut load = Load::lasting_ms(2_000);
+        let pair = [released(&mut load, "0", 5, "0-15"), released(&mut load, "8", 5, "0-15")];
+        let seen = run(&machine("x5570-2x4-smt"), kernel_text, load);
+        let all: Vec<_> = pair.iter().flat_map(|h| moves(&seen, *h)).filter(|m| m.0 > 5 * MS).collect();
+        assert!(!all.is_empty(), "{kernel_text}");
+        assert!(
+            all[0].2 == MoveReason::Active && all[0].1 % 8 != 0,
+            "{kernel_text}: to another core: {all:?}"
+        );
+        let shared = seen.counter("smt.shared_time") / 2;
+        assert!(shared < 1_000 * MS, "{kernel_text}: they shared the core for {shared} ns");
+    }
+}
+
+#[test]
+fn pinned_tasks_stay_however_crowded_their_cpu() {
+    for kernel_text in ["v3.4", "v4.5", "v6.5"] {
+        let mut load = Load::lasting_ms(500);
+        let pinned: Vec<TaskId> = (0..5).map(|_| load.task("pinned", Some("2"), hog())).collect();
+        let seen = run(&machine("smp-4"), kernel_text, load);
+        assert!(pinned.iter().all(|t| moves(&seen, *t).iter().all(|m| m.2 == MoveReason::Fork)));
+        let times: Vec<u64> = pinned.iter().map(|t| seen.cpu_ns(*t)).collect();
+        assert!(times.iter().all(|t| t.abs_diff(100 * MS) < 20 * MS), "{kernel_text}: {times:?}");
+    }
+}

@@ -1,0 +1,234 @@
+//! A sink that follows every task through a run and notices what can't be.
+//!
+//! It knows nothing of the simulator's insides: only events. Rules: time never runs backward; a task is forked once,
+//! queued before it is switched to, on one CPU at a time, where its queue is, and only where it may run; who leaves a
+//! CPU is who was on it; a halted CPU does not sit on queued tasks; CPU time from switches is what the report says.
+
+use schedlab_base::{CpuId, CpuSet, Ns, TaskId};
+use schedlab_machine::Machine;
+use schedlab_sim::SimReport;
+use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
+
+/// Where a task is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Unborn,
+    Asleep,
+    Queued(CpuId),
+    /// Switched out to be moved; its arrival follows.
+    Carried,
+    Running(CpuId),
+    Dead,
+}
+
+struct Task {
+    place: Place,
+    /// When it got to its place, ns.
+    since: u64,
+    allowed: Option<CpuSet>,
+    cpu_ns: u64,
+}
+
+/// The idle exit, an interrupt and a nohz pass may come first; longer than this, ns, a halted CPU has forgotten a task.
+const FORGOTTEN_NS: u64 = 3_000_000;
+
+/// Follows a run.
+pub struct Checker {
+    tasks: Vec<Task>,
+    running: Vec<Option<TaskId>>,
+    idle_since: Vec<u64>,
+    now: u64,
+    measure_from: u64,
+    /// A runnable task that waits longer than this while a CPU it may use is idle throughout breaks work conservation.
+    pub longest_wait_ns: u64,
+    events: u64,
+    error: Option<String>,
+}
+
+impl Checker {
+    /// For a run on this machine.
+    pub fn new(machine: &Machine) -> Checker {
+        let n = machine.topology.nr_cpus();
+        Checker {
+            tasks: Vec::new(),
+            running: vec![None; n],
+            idle_since: vec![0; n],
+            now: 0,
+            measure_from: 0,
+            longest_wait_ns: u64::MAX,
+            events: 0,
+            error: None,
+        }
+    }
+    /// CPU time counts from there.
+    pub fn measure_from(mut self, at: Ns) -> Checker {
+        self.measure_from = at.0;
+        self
+    }
+    /// The task may run there only.
+    pub fn restrict(&mut self, task: TaskId, allowed: CpuSet) {
+        self.task(task).allowed = Some(allowed);
+    }
+
+    fn task(&mut self, id: TaskId) -> &mut Task {
+        while self.tasks.len() <= id.index() {
+            self.tasks.push(Task { place: Place::Unborn, since: 0, allowed: None, cpu_ns: 0 });
+        }
+        &mut self.tasks[id.index()]
+    }
+    fn fail(&mut self, what: String) {
+        let at = self.now;
+        self.error.get_or_insert(format!("at {at} ns, event {}: {what}", self.events));
+    }
+    fn put(&mut self, id: TaskId, place: Place) {
+        let now = self.now;
+        let task = self.task(id);
+        (task.place, task.since) = (place, now);
+    }
+
+    fn leaves(&mut self, cpu: CpuId, prev: Option<TaskId>, why: SwitchReason) {
+        if self.running[cpu.index()] != prev {
+            self.fail(format!("{prev:?} leaves {cpu}, where {:?} was", self.running[cpu.index()]));
+        }
+        let Some(prev) = prev else { return };
+        let from = self.tasks[prev.index()].since.max(self.measure_from);
+        self.tasks[prev.index()].cpu_ns += self.now.saturating_sub(from);
+        let to = match why {
+            SwitchReason::Blocked => Place::Asleep,
+            SwitchReason::Exited => Place::Dead,
+            SwitchReason::Moved => Place::Carried,
+            _ => Place::Queued(cpu),
+        };
+        self.put(prev, to);
+    }
+
+    fn comes(&mut self, cpu: CpuId, next: TaskId) {
+        let (now, idle_since) = (self.now, self.idle_since[cpu.index()]);
+        let task = self.task(next);
+        let (place, waited) = (task.place, now - task.since);
+        let forbidden = task.allowed.as_ref().is_some_and(|a| !a.contains(cpu));
+        // Who was to be moved stays where it was if it had lost the CPU before.
+        if place != Place::Queued(cpu) && place != Place::Carried {
+            self.fail(format!("{cpu} switches to {next:?}, which is {place:?}"));
+        }
+        if forbidden {
+            self.fail(format!("{cpu} runs {next:?}, which may not run there"));
+        }
+        if self.running[cpu.index()].is_none() && waited.min(now - idle_since) > FORGOTTEN_NS {
+            self.fail(format!("{cpu} was idle while {next:?} waited on it for {waited} ns"));
+        }
+        self.put(next, Place::Running(cpu));
+    }
+
+    /// Whether somebody waited too long although a CPU was free all the time.
+    fn check_conservation(&mut self) {
+        if self.longest_wait_ns == u64::MAX {
+            return;
+        }
+        let waits: Vec<String> = self
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, t)| matches!(t.place, Place::Queued(_)) && self.now - t.since > self.longest_wait_ns)
+            .filter_map(|(id, t)| {
+                let free = (0..self.running.len()).find(|c| {
+                    self.running[*c].is_none()
+                        && self.now - self.idle_since[*c] > self.longest_wait_ns
+                        && t.allowed.as_ref().is_none_or(|a| a.contains(CpuId::from(*c)))
+                })?;
+                Some(format!("task {id} is {:?} since {} ns, cpu{free} is idle", t.place, t.since))
+            })
+            .collect();
+        waits.into_iter().for_each(|w| self.fail(w));
+    }
+
+    /// What was wrong, if anything was, now that the run is over.
+    pub fn verdict(mut self, report: &SimReport) -> Result<(), String> {
+        self.now = report.end.0;
+        self.check_conservation();
+        for c in 0..self.running.len() {
+            let cpu = CpuId::from(c);
+            if let Some(t) = self.running[c] {
+                let from = self.tasks[t.index()].since.max(self.measure_from);
+                self.tasks[t.index()].cpu_ns += self.now.saturating_sub(from);
+            } else if let Some(at) = self.tasks.iter().position(|t| {
+                t.place == Place::Queued(cpu) && self.now - t.since.max(self.idle_since[c]) > FORGOTTEN_NS
+            }) {
+                self.fail(format!("{cpu} is idle at the end although task {at} is queued there"));
+            }
+        }
+        for (at, account) in report.tasks.iter().enumerate() {
+            let seen = self.tasks.get(at).map_or(0, |t| t.cpu_ns);
+            if seen != account.cpu_time_ns || account.work_ns > account.cpu_time_ns {
+                self.fail(format!("task {at} ran for {seen} ns by its switches, but {account:?}"));
+            }
+        }
+        self.error.map_or(Ok(()), Err)
+    }
+}
+
+impl Sink for Checker {
+    fn event(&mut self, e: &Event) {
+        self.events += 1;
+        if e.at.0 < self.now {
+            self.fail(format!("time runs backward to {}: {:?}", e.at.0, e.kind));
+        }
+        self.now = self.now.max(e.at.0);
+        match e.kind {
+            EventKind::Forked { task, .. } => {
+                if self.task(task).place != Place::Unborn {
+                    self.fail(format!("{task:?} is forked twice"));
+                }
+                self.put(task, Place::Asleep);
+            }
+            EventKind::Enqueued { task, nr_running, .. } => {
+                // The machine's own tasks are there without being forked.
+                let place = self.task(task).place;
+                if !matches!(place, Place::Asleep | Place::Unborn | Place::Carried) {
+                    self.fail(format!("{task:?} is enqueued while {place:?}"));
+                }
+                self.put(task, Place::Queued(e.cpu));
+                let here = [Place::Queued(e.cpu), Place::Running(e.cpu)];
+                let most = self.tasks.iter().filter(|t| here.contains(&t.place)).count();
+                // One that goes to sleep is no longer counted while its CPU looks for other work.
+                if usize::from(nr_running) > most || usize::from(nr_running) + 1 < most {
+                    self.fail(format!("{nr_running} are runnable on {}, but {most} were seen", e.cpu));
+                }
+            }
+            EventKind::Migrate { task, from, .. } => {
+                if from == e.cpu {
+                    self.fail(format!("{task:?} moves from {from} to itself"));
+                }
+                match self.task(task).place {
+                    Place::Queued(on) if on == from => self.put(task, Place::Queued(e.cpu)),
+                    Place::Asleep | Place::Unborn | Place::Carried => {}
+                    place => self.fail(format!("{task:?} moves from {from} while {place:?}")),
+                }
+            }
+            EventKind::Switch { prev, next, why } => {
+                self.leaves(e.cpu, prev, why);
+                match next {
+                    Some(next) => self.comes(e.cpu, next),
+                    None => self.idle_since[e.cpu.index()] = e.at.0,
+                }
+                self.running[e.cpu.index()] = next;
+                self.check_conservation();
+            }
+            EventKind::IdleEnter { .. } => {
+                if let Some(t) = self.running[e.cpu.index()] {
+                    self.fail(format!("{} halts under {t:?}", e.cpu));
+                }
+            }
+            EventKind::Exited { task } => {
+                if self.running[e.cpu.index()] != Some(task) {
+                    self.fail(format!("{task:?} ends on {}, where it does not run", e.cpu));
+                }
+            }
+            EventKind::Waking { .. }
+            | EventKind::Placed { .. }
+            | EventKind::IdleExit { .. }
+            | EventKind::Balance { .. } => {}
+        }
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
+}

@@ -1,0 +1,215 @@
+//! What the simulator's tests share: scripted programs, small machines, and a checker of event streams.
+//!
+//! Each test binary uses a part of it.
+#![allow(dead_code)]
+
+pub mod checker;
+
+use schedlab_base::{CpuSet, Ns, Result, TaskId};
+use schedlab_kernel::{Attr, Kernel, variant::Toggle};
+use schedlab_machine::Machine;
+use schedlab_sim::{Setup, SimReport, simulate};
+use schedlab_trace::{Event, EventKind, Keep, PlaceReason, Sink};
+use schedlab_workload::{Builder, Built, Env, Op, Program};
+
+/// A program that is a closure.
+struct Closure<F>(F);
+
+impl<F: FnMut(&mut dyn Env) -> Op + Send> Program for Closure<F> {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        (self.0)(env)
+    }
+}
+
+/// A program that is a closure.
+pub fn program(next: impl FnMut(&mut dyn Env) -> Op + Send + 'static) -> Box<dyn Program> {
+    Box::new(Closure(next))
+}
+
+/// Does the operations in turn, then leaves.
+pub fn once(ops: Vec<Op>) -> Box<dyn Program> {
+    let mut rest = ops.into_iter();
+    program(move |_| rest.next().unwrap_or(Op::Exit))
+}
+
+/// Does the operations in turn, for ever.
+pub fn forever(ops: Vec<Op>) -> Box<dyn Program> {
+    let mut at = 0;
+    program(move |_| {
+        at += 1;
+        ops[(at - 1) % ops.len()]
+    })
+}
+
+/// Computes for ever.
+pub fn hog() -> Box<dyn Program> {
+    forever(vec![Op::Run { work: Ns::secs(3600) }])
+}
+
+/// A computation.
+pub fn run_us(us: u64) -> Op {
+    Op::Run { work: Ns::us(us) }
+}
+/// A sleep.
+pub fn sleep_us(us: u64) -> Op {
+    Op::Sleep { length: Ns::us(us) }
+}
+
+/// CPUs in the kernel's list notation.
+pub fn cpus(list: &str) -> CpuSet {
+    CpuSet::parse(list).expect("a CPU list")
+}
+
+/// A workload under construction.
+pub struct Load {
+    /// The builder, for words and series.
+    pub builder: Builder,
+}
+
+impl Load {
+    /// An empty workload that lasts `ms` milliseconds.
+    pub fn lasting_ms(ms: u64) -> Load {
+        let mut builder = Builder::new(1);
+        builder.lasts(Ns::ms(ms), Ns::ZERO);
+        Load { builder }
+    }
+    /// Adds a task; `on` in list notation pins it.
+    pub fn task(&mut self, name: &str, on: Option<&str>, program: Box<dyn Program>) -> TaskId {
+        let id = self.builder.task(name, program).expect("few tasks");
+        self.builder.edit(id).affinity = on.map(cpus);
+        id
+    }
+    /// Sets a task's attributes.
+    pub fn attr(&mut self, task: TaskId, attr: Attr) -> TaskId {
+        self.builder.edit(task).attr = attr;
+        task
+    }
+    /// The finished workload.
+    pub fn built(self) -> Built {
+        self.builder.finish().expect("a task starts by itself")
+    }
+}
+
+/// A machine of that name.
+pub fn machine(name: &str) -> Machine {
+    Machine::load(name).expect("a machine")
+}
+
+/// A profile with toggles ("v4.5 NO_GENTLE_FAIR_SLEEPERS").
+pub fn kernel(text: &str) -> Kernel {
+    let mut words = text.split_whitespace();
+    let mut kernel = Kernel::profile(words.next().unwrap_or_default()).expect("a profile");
+    for toggle in words.map(|w| Toggle::parse(w).expect("a feature")) {
+        kernel.features.switch(toggle.feature, toggle.on);
+    }
+    kernel
+}
+
+/// Runs a workload without background tasks, with every invariant checked.
+pub fn simulated<S: Sink>(
+    machine: &Machine,
+    kernel: Kernel,
+    seed: u64,
+    load: Built,
+    sink: &mut S,
+) -> Result<SimReport> {
+    simulate(
+        Setup { machine, kernel, workload: load, seed, background: false, check: true, stop: None },
+        sink,
+    )
+}
+
+/// A finished run and all that was seen of it.
+pub struct Run {
+    /// What the simulator reported.
+    pub report: SimReport,
+    /// Events and samples.
+    pub seen: Keep,
+}
+
+/// Runs a workload and keeps what was seen; the stream is checked on the way.
+pub fn run_seeded(machine: &Machine, kernel: Kernel, seed: u64, load: Load) -> Run {
+    let built = load.built();
+    let mut checker = checker::Checker::new(machine).measure_from(built.warmup);
+    // Who may change its CPUs later is not restricted to the first ones.
+    for (id, task) in built.tasks.iter().enumerate().filter(|_| built.masks.is_empty()) {
+        task.affinity.iter().for_each(|allowed| checker.restrict(TaskId::from(id), allowed.clone()));
+    }
+    let mut sink = (checker, Keep::default());
+    let report = simulated(machine, kernel, seed, built, &mut Both(&mut sink)).expect("the run ends well");
+    sink.0.verdict(&report).expect("the events make sense");
+    Run { report, seen: sink.1 }
+}
+
+/// As [`run_seeded`] with seed 1 and a kernel by its text.
+pub fn run(machine: &Machine, kernel_text: &str, load: Load) -> Run {
+    run_seeded(machine, kernel(kernel_text), 1, load)
+}
+
+struct Both<'a>(&'a mut (checker::Checker, Keep));
+
+impl Sink for Both<'_> {
+    fn event(&mut self, event: &Event) {
+        self.0.0.event(event);
+        self.0.1.event(event);
+    }
+    fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
+        self.0.1.sample(at, task, series, value);
+    }
+}
+
+impl Run {
+    /// CPU time of a task, ns.
+    pub fn cpu_ns(&self, task: TaskId) -> u64 {
+        self.report.tasks[task.index()].cpu_time_ns
+    }
+    /// A counter of the report.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.report.counters.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no counter {name}")).1
+    }
+    /// Values recorded for a series, in order.
+    pub fn values(&self, series: u16) -> Vec<u64> {
+        self.seen.samples.iter().filter(|s| s.2 == series).map(|s| s.3).collect()
+    }
+    /// What `of` makes of the events, in order.
+    pub fn events<T>(&self, of: impl FnMut(&Event) -> Option<T>) -> Vec<T> {
+        self.seen.events.iter().filter_map(of).collect()
+    }
+    /// Stays on a CPU of a task: from, to (ns). A stay that the run's end cuts off is left out.
+    pub fn stays(&self, task: TaskId) -> Vec<(u64, u64)> {
+        let (mut since, mut stays) = (None, Vec::new());
+        for e in &self.seen.events {
+            let EventKind::Switch { prev, next, .. } = e.kind else { continue };
+            if prev == Some(task) {
+                stays.extend(since.take().map(|from| (from, e.at.0)));
+            }
+            if next == Some(task) {
+                since = Some(e.at.0);
+            }
+        }
+        stays
+    }
+    /// Placements of a task: when, where, why.
+    pub fn placements(&self, task: TaskId) -> Vec<(u64, u32, PlaceReason)> {
+        self.events(|e| match e.kind {
+            EventKind::Placed { task: t, target, reason, .. } if t == task => {
+                Some((e.at.0, target.0, reason))
+            }
+            _ => None,
+        })
+    }
+    /// From enqueue at wakeup to running, ns, per wakeup of a task.
+    pub fn wakeup_delays(&self, task: TaskId) -> Vec<u64> {
+        let (mut queued, mut delays) = (None, Vec::new());
+        for e in &self.seen.events {
+            match e.kind {
+                EventKind::Enqueued { task: t, .. } if t == task => queued = Some(e.at.0),
+                EventKind::Switch { next: Some(t), .. } if t == task => {
+                    delays.extend(queued.take().map(|from| e.at.0 - from));
+                }
+                _ => {}
+            }
+        }
+        delays
+    }
+}
