@@ -5,10 +5,16 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let wanted = name.to_lowercase();
     known
         .into_iter()
-        .map(|k| (distance(&wanted, &k.to_lowercase()), k))
+        .map(|k| (score(&wanted, &k.to_lowercase()), k))
         .filter(|(d, k)| *d <= 1 + wanted.len().max(k.len()) / 3)
         .min_by_key(|(d, _)| *d)
         .map(|(_, k)| k)
+}
+
+/// Edits to the candidate, or to as much of its beginning as was typed: `SIS_FRIST` is near `SIS_FIRST_IDLE`.
+fn score(wanted: &str, known: &str) -> usize {
+    let start: String = known.chars().take(wanted.chars().count()).collect();
+    distance(wanted, known).min(if wanted.len() >= 4 { 1 + distance(wanted, &start) } else { usize::MAX })
 }
 
 /// Edits (insert, delete, replace, swap of neighbours) between two words.
@@ -40,5 +46,7 @@ mod tests {
         assert_eq!(nearest("ilb_fsat", known), Some("ILB_FAST"));
         assert_eq!(nearest("SIS_UTL", known), Some("SIS_UTIL"));
         assert_eq!(nearest("bananas", known), None);
+        assert_eq!(nearest("SIS_FRIST", ["SIS_GROUP", "SIS_FIRST_IDLE"]), Some("SIS_FIRST_IDLE"));
+        assert_eq!(nearest("m", known), None);
     }
 }

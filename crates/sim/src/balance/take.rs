@@ -96,9 +96,6 @@ impl System<'_> {
     fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
         self.dequeue_task(task, false);
         self.migrate_task(task, dst);
-        let entity = self.tasks[task.index()].entity;
-        // 3.18+: a task that has just come is not hot for the next balancer.
-        self.entities[entity.index()].exec_start = 0;
         self.stats.balance_moved += 1;
         let from = self.tasks[task.index()].recent;
         self.emit(dst, EventKind::Migrate { task, from, why });

@@ -228,7 +228,13 @@ impl System<'_> {
         if self.tracks_load() && !std::mem::replace(&mut self.tasks[task.index()].detached, true) {
             self.queues[old.index()].avg.sub(&self.entities[entity.index()].avg);
         }
-        self.entities[entity.index()].cfs_rq = self.root(to);
+        let to_root = self.root(to);
+        let e = &mut self.entities[entity.index()];
+        e.cfs_rq = to_root;
+        if self.fixed.kernel.version >= Version::new(3, 18) {
+            // A task that has just come is not cache hot for a balancer.
+            e.exec_start = 0;
+        }
         let t = &mut self.tasks[task.index()];
         t.recent = t.cpu;
         t.cpu = to;
