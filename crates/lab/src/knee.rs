@@ -6,7 +6,9 @@
 //!
 //! Where latency does not rise steadily with load, there are several crossings; this finds one above a load that held
 //! and below one that did not, the first of those that doubling met. A knee at the cap says so: it may lie above.
-//! A metric that is missing (too few samples for the percentile) counts as not held: nothing is claimed for it.
+//! A metric that is missing (a small load gives too few samples for the percentile) neither holds nor breaks the limit:
+//! the search goes on upwards, where there are more, and claims nothing for that load. A seed in which no load could be
+//! judged to hold while some could not be judged at all has no knee: that is "cannot tell", not 0.
 
 use crate::exec::Executor;
 use crate::metrics;
@@ -68,9 +70,31 @@ impl Limit {
         Metric::find(&full)?;
         Ok(Limit { metric: full, ..self.clone() })
     }
-    fn holds(&self, value: &Value) -> bool {
-        value.number().is_some_and(|v| if self.below { v < self.value } else { v > self.value })
+    fn judge(&self, value: &Value) -> Judged {
+        match value.number() {
+            None => Judged::Unknown,
+            Some(v) if (self.below && v < self.value) || (!self.below && v > self.value) => Judged::Holds,
+            Some(_) => Judged::Breaks,
+        }
     }
+}
+
+/// What a load's run says of the limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Judged {
+    Holds,
+    Breaks,
+    /// The metric is missing.
+    Unknown,
+}
+
+/// How a seed's search ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Found {
+    Knee(u64),
+    /// No load held, and some could not be judged.
+    Unknown,
+    Stopped,
 }
 
 /// What is searched.
@@ -101,6 +125,9 @@ pub struct Knee {
     pub ci95: Option<[f64; 2]>,
     /// Seeds whose knee is the cap: the true one may lie above.
     pub at_cap: usize,
+    /// Seeds that can't tell, because the metric was missing where it mattered; they have no knee.
+    #[serde(default)]
+    pub unknown: usize,
 }
 
 /// The result of a search.
@@ -151,25 +178,27 @@ pub fn search(
             return Err(Error::input(format!("{file}: an rt-app workload has no load parameter to raise")));
         }
     };
+    measured(&search.limit.metric, first)?;
     let param = bench.param(bench.load_param)?;
     param.check(search.start)?;
     param.check(search.cap)?;
     let mut variants = Vec::new();
     let mut interrupted = false;
     for cell in &search.cells {
-        let mut found = Vec::new();
+        let (mut found, mut unknown) = (Vec::new(), 0);
         for seed in &search.seeds {
             let at = |load: u64| at_load(cell, bench, load, *seed, search, executor, tried, stop);
             match one(search.start, search.cap, param.range.0, at)? {
-                Some(knee) => found.push(knee),
-                None => interrupted = true,
+                Found::Knee(knee) => found.push(knee),
+                Found::Unknown => unknown += 1,
+                Found::Stopped => interrupted = true,
             }
             if stop.load(Ordering::Relaxed) {
-                interrupted |= found.len() < search.seeds.len();
+                interrupted |= found.len() + unknown < search.seeds.len();
                 break;
             }
         }
-        variants.push(knee(&cell.variant.name, found, search.cap));
+        variants.push(knee(&cell.variant.name, found, unknown, search.cap));
     }
     Ok(Knees {
         schema: KNEE_SCHEMA.to_owned(),
@@ -185,6 +214,15 @@ pub fn search(
     })
 }
 
+/// Refuses a metric that the backend never gives: the search would raise the load for nothing.
+fn measured(metric: &str, cell: &Cell) -> Result<()> {
+    let (row, backend) = (Metric::find(metric)?.row, cell.backend.name());
+    if row.backends.contains(&backend) {
+        return Ok(());
+    }
+    Err(Error::machine(format!("the {backend} backend does not measure {metric}")))
+}
+
 /// Whether the limit holds at a load; `None` when stopped.
 #[allow(clippy::too_many_arguments)] // one call site; a struct of the same eight would say no more
 fn at_load(
@@ -196,7 +234,7 @@ fn at_load(
     executor: &dyn Executor,
     tried: Tried<'_>,
     stop: &AtomicBool,
-) -> Result<Option<bool>> {
+) -> Result<Option<Judged>> {
     let Spec::Bench { name, params } = &cell.spec else {
         return Err(Error::internal("a knee without a benchmark"));
     };
@@ -208,40 +246,41 @@ fn at_load(
     let Some(record) = executor.run(&cell, seed, stop)? else { return Ok(None) };
     let value = metrics::evaluate(&record, &search.limit.metric).value;
     tried(&cell.variant.name, seed, load, &value);
-    Ok(Some(search.limit.holds(&value)))
+    Ok(Some(search.limit.judge(&value)))
 }
 
-/// One seed's knee: doubling, then bisection. `None` when a probe was stopped.
-fn one(
-    start: u64,
-    cap: u64,
-    lowest: u64,
-    probe: impl Fn(u64) -> Result<Option<bool>>,
-) -> Result<Option<u64>> {
-    let (mut held, mut load) = (0, start.min(cap));
+/// One seed's knee: doubling, then bisection.
+fn one(start: u64, cap: u64, lowest: u64, probe: impl Fn(u64) -> Result<Option<Judged>>) -> Result<Found> {
+    let (mut held, mut blind, mut load) = (0, false, start.min(cap));
+    let mut good = 0;
     let mut broken = loop {
         match probe(load)? {
-            None => return Ok(None),
-            Some(false) => break load,
-            Some(true) if load == cap => return Ok(Some(cap)),
-            Some(true) => held = load,
+            None => return Ok(Found::Stopped),
+            Some(Judged::Breaks) => break load,
+            Some(Judged::Holds) => held = load,
+            Some(Judged::Unknown) => blind = true,
+        }
+        good = load;
+        if load == cap {
+            break cap + 1;
         }
         load = load.saturating_mul(2).min(cap);
     };
     // Below the start nothing was tried yet: the lowest loads of the parameter's range may still hold.
-    let mut good = held.max(lowest.saturating_sub(1));
+    good = good.max(lowest.saturating_sub(1));
     while broken - good > 1 {
         let middle = good + (broken - good) / 2;
         match probe(middle)? {
-            None => return Ok(None),
-            Some(true) => (good, held) = (middle, middle),
-            Some(false) => broken = middle,
+            None => return Ok(Found::Stopped),
+            Some(Judged::Breaks) => broken = middle,
+            Some(Judged::Holds) => (good, held) = (middle, middle),
+            Some(Judged::Unknown) => (good, blind) = (middle, true),
         }
     }
-    Ok(Some(held))
+    Ok(if held == 0 && blind { Found::Unknown } else { Found::Knee(held) })
 }
 
-fn knee(variant: &str, knees: Vec<u64>, cap: u64) -> Knee {
+fn knee(variant: &str, knees: Vec<u64>, unknown: usize, cap: u64) -> Knee {
     let values: Vec<f64> = knees.iter().map(|k| *k as f64).collect();
     let ci95 = std(&values).map(|s| {
         let n = values.len() as f64;
@@ -253,6 +292,7 @@ fn knee(variant: &str, knees: Vec<u64>, cap: u64) -> Knee {
         mean: mean(&values),
         ci95,
         at_cap: knees.iter().filter(|k| **k == cap).count(),
+        unknown,
         knees,
     }
 }
@@ -266,10 +306,31 @@ mod tests {
         let seen = RefCell::new(Vec::new());
         let probe = |load| {
             seen.borrow_mut().push(load);
-            Ok(Some(holds(load)))
+            Ok(Some(if holds(load) { Judged::Holds } else { Judged::Breaks }))
         };
-        let knee = one(start, cap, 1, probe).unwrap().unwrap();
+        let Found::Knee(knee) = one(start, cap, 1, probe).unwrap() else { panic!("all loads were judged") };
         (knee, seen.into_inner())
+    }
+
+    #[test]
+    fn a_missing_metric_is_neither_a_knee_nor_a_broken_limit() {
+        let few = |least: u64, knee: u64| {
+            move |load: u64| {
+                Ok(Some(match load {
+                    l if l < least => Judged::Unknown,
+                    l if l <= knee => Judged::Holds,
+                    _ => Judged::Breaks,
+                }))
+            }
+        };
+        assert_eq!(one(1, 100, 1, few(3, 20)).unwrap(), Found::Knee(20), "small loads have too few samples");
+        assert_eq!(
+            one(1, 100, 1, few(9, 3)).unwrap(),
+            Found::Unknown,
+            "it broke as soon as it could be seen"
+        );
+        assert_eq!(one(1, 100, 1, few(1000, 2000)).unwrap(), Found::Unknown);
+        assert_eq!(one(1, 100, 1, few(64, 2000)).unwrap(), Found::Knee(100));
     }
 
     #[test]
@@ -280,7 +341,7 @@ mod tests {
         assert_eq!(found(16, 1000, |_| false).0, 0);
         assert_eq!(found(1, 1000, |_| true).0, 1000);
         assert_eq!(found(8, 4, |_| true).0, 4, "never above the cap");
-        assert_eq!(one(1, 9, 1, |_| Ok(None)).unwrap(), None, "a stopped probe is no knee");
+        assert_eq!(one(1, 9, 1, |_| Ok(None)).unwrap(), Found::Stopped, "a stopped probe is no knee");
     }
 
     #[test]
@@ -312,11 +373,11 @@ mod tests {
 
     #[test]
     fn the_interval_is_over_seeds() {
-        let k = knee("v", vec![10, 12, 14], 14);
+        let k = knee("v", vec![10, 12, 14], 0, 14);
         assert_eq!((k.mean, k.at_cap), (12.0, 1));
         let [lo, hi] = k.ci95.unwrap();
         // t(0.975, 2) = 4.303; 4.303 * 2 / sqrt(3) = 4.968.
         assert!((lo - 7.032).abs() < 1e-3 && (hi - 16.968).abs() < 1e-3);
-        assert_eq!(knee("v", vec![3], 9).ci95, None);
+        assert_eq!(knee("v", vec![3], 0, 9).ci95, None);
     }
 }

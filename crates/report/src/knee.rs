@@ -25,6 +25,13 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
         let mean = if v.knees.is_empty() { "-".to_owned() } else { format!("{:.1}", v.mean) };
         let first = format!("{:<24}{mean:>10}  {interval:<20}", v.variant);
         write!(out, "{}", wrap(&first, &knees.join(" ")))?;
+        if v.unknown > 0 {
+            let text = format!(
+                "{} seeds can't tell: {} is missing at loads that matter, for lack of samples; run longer",
+                v.unknown, k.limit.metric
+            );
+            write!(out, "{}", wrap("  ", &text))?;
+        }
         if v.at_cap > 0 {
             let text = format!(
                 "{} of {} seeds reached the cap of {}: the knee may lie above",

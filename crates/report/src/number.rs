@@ -50,17 +50,39 @@ pub fn signed(v: f64) -> String {
     if v.abs() >= 99.95 { format!("{v:+.0}") } else { format!("{:+.1}", v + 0.0) }
 }
 
-/// A workload parameter's value, times with their unit.
-pub fn parameter(workload: &str, name: &str, v: &serde_json::Value) -> String {
-    let kind = schedlab_workload::spec::find(workload).and_then(|b| b.param(name)).map(|p| p.kind);
-    match (kind, v.as_u64()) {
-        (Ok(ParamKind::Time(_)), Some(ns)) => schedlab_base::Ns(ns).to_string(),
-        _ => v.to_string(),
+/// From this change on the factor is easier to read than the percentage.
+pub const FACTOR_FROM_PCT: f64 = 900.0;
+
+/// A change in at most six characters: "+0.4%", "-37%", "-99.6%", "x23.8"; "0.0%" has no sign.
+pub fn change(pct: f64) -> String {
+    match pct {
+        p if p.abs() < 0.05 => "0.0%".to_owned(),
+        p if p.abs() < 9.95 || p <= -99.0 => format!("{p:+.1}%"),
+        p if p < FACTOR_FROM_PCT => format!("{p:+.0}%"),
+        p => format!("x{}", three(1.0 + p / 100.0)),
     }
 }
 
+/// A spread in percent, two digits: "0.3%", "12%", "170%".
+pub fn spread(pct: f64) -> String {
+    if pct < 9.95 { format!("{pct:.1}%") } else { format!("{pct:.0}%") }
+}
+
+/// A workload's parameters as "name=value", in the order of the benchmark's table, times with their unit.
+pub fn parameters(workload: &str, params: &serde_json::Value) -> Vec<String> {
+    let table = schedlab_workload::spec::find(workload).map_or(&[][..], |b| b.params);
+    let row = |name: &str| table.iter().position(|p| p.name == name);
+    let mut all: Vec<(&String, &serde_json::Value)> = params.as_object().into_iter().flatten().collect();
+    all.sort_by_key(|(name, _)| row(name));
+    let text = |name: &str, v: &serde_json::Value| match (row(name).map(|at| table[at].kind), v.as_u64()) {
+        (Some(ParamKind::Time(_)), Some(ns)) => schedlab_base::Ns(ns).to_string(),
+        _ => v.to_string(),
+    };
+    all.iter().map(|(name, v)| format!("{name}={}", text(name, v))).collect()
+}
+
 /// Three significant digits of a number below 1000.
-fn three(v: f64) -> String {
+pub fn three(v: f64) -> String {
     match v.abs() {
         s if s >= 99.95 => format!("{v:.0}"),
         s if s >= 9.995 => format!("{v:.1}"),
@@ -119,5 +141,21 @@ mod tests {
         {
             assert_eq!(percent(v), text);
         }
+    }
+
+    #[test]
+    fn changes_in_a_matrix_are_short() {
+        for (v, text) in [
+            (-0.04, "0.0%"),
+            (0.36, "+0.4%"),
+            (9.96, "+10%"),
+            (-98.2, "-98%"),
+            (-99.62, "-99.6%"),
+            (899.0, "+899%"),
+            (2282.0, "x23.8"),
+        ] {
+            assert_eq!(change(v), text);
+        }
+        assert_eq!((spread(0.0), spread(0.34), spread(169.7)), ("0.0%".into(), "0.3%".into(), "170%".into()));
     }
 }

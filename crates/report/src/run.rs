@@ -120,9 +120,7 @@ impl Run {
             self.workload, self.machine, self.seed
         );
         write!(out, "{}", wrap("", &text))?;
-        let params = self.params.as_object().into_iter().flatten();
-        let list: Vec<String> =
-            params.map(|(k, v)| format!("{k}={}", number::parameter(&self.workload, k, v))).collect();
+        let list = number::parameters(&self.workload, &self.params);
         if list.is_empty() { Ok(()) } else { write!(out, "{}", wrap("  ", &list.join(" "))) }
     }
 

@@ -1,0 +1,345 @@
+//! Each command from end to end: what it prints, in every form, and what it leaves behind.
+
+mod common;
+
+use common::{Lab, files};
+
+/// The lines of a plain table must paste into mail.
+fn narrow(text: &str) {
+    assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
+}
+
+#[test]
+fn studies_are_listed() {
+    let lab = Lab::new();
+    let text = lab.ok(&["study"]);
+    assert!(text.lines().any(|l| l.starts_with("idle-sibling ")), "{text}");
+    let json = lab.json(&["study", "--json"]);
+    assert_eq!(json.as_array().unwrap().len(), text.lines().count());
+    assert!(json[0]["about"].as_str().unwrap().len() > 10);
+}
+
+#[test]
+fn a_study_is_narrowed_to_its_own_loads_and_variants() {
+    let lab = Lab::new();
+    assert!(lab.run(&["study", "idle-sibling", "--load", "2x23"], 2).1.contains("unknown load '2x23'"));
+    let (_, err) = lab.run(&["study", "idle-sibling", "--variant", "frist-idle"], 2);
+    assert!(err.contains("did you mean 'first-idle'?"), "{err}");
+    assert!(!lab.path().join("runs").exists());
+}
+
+#[test]
+fn an_experiment_gives_a_table_and_run_folders() {
+    let lab = Lab::new();
+    let (text, err) = lab.run(&["run", "small.toml", "--timing"], 0);
+    narrow(&text);
+    for part in ["small", "1x2", "1x6", "smp-4", "first-idle", "v4.5", "work", "migrations"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(err.contains("12 runs made, 0 found; kept in runs"), "{err}");
+    assert!(err.contains("events/wakeup") && err.contains("schbench 1x6 first-idle on smp-4"), "{err}");
+    let stored = files(&lab.path().join("runs"));
+    let experiments =
+        stored.iter().filter(|(n, b)| n.ends_with("experiment.toml") && b == common::SMALL.as_bytes());
+    assert_eq!((stored.len(), experiments.count()), (24, 12));
+    // Again: nothing is made, and the table says where it comes from.
+    let (again, err) = lab.run(&["run", "small.toml"], 0);
+    assert!(again.contains("12 of 12 runs were made before"), "{again}");
+    assert!(err.contains("0 runs made, 12 found"), "{err}");
+}
+
+#[test]
+fn every_form_of_a_comparison_can_be_asked_for() {
+    let lab = Lab::new();
+    let form = |name: &str| lab.ok(&["run", "small.toml", "--runs", "2", "-q", "--format", name]);
+    assert!(form("lkml").contains("case            \tload"));
+    assert!(form("markdown").starts_with("| machine | load |"));
+    assert!(form("csv").starts_with("experiment,backend,machine"));
+    assert!(form("go").contains("\nBenchmarkSchbench/load=1x2/variant=first-idle 1 "));
+    let json = lab.json(&["run", "small.toml", "--runs", "2", "-q", "--json"]);
+    assert_eq!(
+        (json["schema"].as_str(), json["cells"].as_array().unwrap().len()),
+        (Some("schedlab/comparison/1"), 4)
+    );
+    assert_eq!(form("json"), lab.ok(&["run", "small.toml", "--runs", "2", "--json"]));
+}
+
+#[test]
+fn loads_variants_runs_and_seed_can_be_chosen() {
+    let lab = Lab::new();
+    let words = [
+        "run",
+        "small.toml",
+        "--load",
+        "1x6",
+        "--variant",
+        "first-idle",
+        "--runs",
+        "2",
+        "--seed",
+        "40",
+        "--json",
+    ];
+    let json = lab.json(&words);
+    let cells = json["cells"].as_array().unwrap();
+    assert_eq!((cells.len(), cells[0]["load"].as_str()), (1, Some("1x6")));
+    assert_eq!(cells[0]["seeds"], serde_json::json!([40, 41]));
+}
+
+#[test]
+fn an_experiment_runs_on_the_live_kernel_too() {
+    let lab = Lab::new();
+    let json =
+        lab.json(&["run", "small.toml", "--backend", "host", "--load", "1x2", "--runs", "1", "--json"]);
+    assert_eq!(json["cells"][0]["variant"], "running");
+    assert!(json["cells"][0]["metrics"]["schbench.latency.p50"]["mean"].as_f64().unwrap() > 0.0);
+    assert!(json["cells"][0]["metrics"]["work"]["missing"].as_str().unwrap().contains("host"));
+    assert_eq!(json["published"], serde_json::Value::Null);
+}
+
+#[test]
+fn same_seed_same_bytes_whatever_the_number_of_jobs() {
+    let lab = Lab::new();
+    let one = lab.ok(&["run", "small.toml", "--jobs", "1", "--out", "one", "--json"]);
+    let two = lab.ok(&["run", "small.toml", "--jobs", "2", "--out", "two", "--json", "--timing"]);
+    assert!(one == two, "the JSON differs");
+    let (one, two) = (files(&lab.path().join("one")), files(&lab.path().join("two")));
+    assert_eq!(one.len(), 24);
+    assert!(one == two, "the records differ");
+    let other = lab.ok(&["run", "small.toml", "--seed", "2", "--out", "three", "--json"]);
+    assert!(!other.is_empty() && files(&lab.path().join("three")) != one, "another seed is another run");
+}
+
+#[test]
+fn a_live_bench_prints_percentiles_and_is_stored_anew_each_time() {
+    let lab = Lab::new();
+    let words = ["bench", "schbench", "-m", "1", "-t", "2", "-r", "1", "-c", "1000", "-s", "1000"];
+    let (text, err) = lab.run(&words, 0);
+    narrow(&text);
+    for part in ["schbench on host", "message_threads=1 threads=2 runtime=1s", "  p50 ", "switches.voluntary"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(err.contains("the run is kept in runs/") && err.contains("/1\n"), "{err}");
+    let json = lab.json(&[&words[..], &["--json"]].concat());
+    assert_eq!((json["schema"].as_str(), json["seed"].as_u64()), (Some("schedlab/run/1"), Some(2)));
+    let samples = json["metrics"]["schbench.latency.count"]["value"].as_f64().unwrap();
+    assert!(samples > 300.0, "{samples} samples in a second");
+    // The second run is of the same cell; beside it stands the first.
+    let compared = lab.json(&["compare", "runs", "--json"]);
+    assert_eq!(compared["cells"][0]["runs"], 2);
+}
+
+#[test]
+fn the_layouts_of_schbench_can_be_asked_for() {
+    let lab = Lab::new();
+    let sim = [
+        "bench",
+        "schbench",
+        "--backend",
+        "sim",
+        "--machine",
+        "smp-4",
+        "-r",
+        "0.3",
+        "-c",
+        "1000",
+        "-s",
+        "1000",
+    ];
+    let form = |name: &str| lab.run(&[&sim[..], &["--format", name]].concat(), 0);
+    let (old, _) = form("schbench-2016");
+    assert!(old.starts_with("Latency percentiles (usec)\n\t50.0000th: ") && old.contains("\tOver="), "{old}");
+    let (new, err) = form("schbench");
+    assert!(new.starts_with("Wakeup Latencies percentiles (usec) runtime 0 (s) ("), "{new}");
+    assert!(err.contains("left out") && err.contains("RPS"), "{err}");
+}
+
+#[test]
+fn a_simulated_bench_takes_machine_kernel_and_features() {
+    let lab = Lab::new();
+    let base = [
+        "bench",
+        "schbench",
+        "--backend",
+        "sim",
+        "--machine",
+        "smp-4",
+        "-r",
+        "0.2",
+        "-s",
+        "1000",
+        "-c",
+        "1000",
+    ];
+    let with = |more: &[&str]| lab.json(&[&base[..], more, &["--json"]].concat());
+    let plain = with(&["--kernel", "v4.5"]);
+    let first = with(&["--kernel", "v4.5", "--feature", "SIS_FIRST_IDLE", "--tunable", "hz=1000"]);
+    assert_eq!(first["variant"], "v4.5:SIS_FIRST_IDLE,hz=1000");
+    assert_eq!((plain["kernel"].as_str(), plain["machine"].as_str()), (Some("v4.5"), Some("smp-4")));
+    assert_ne!(plain["metrics"], first["metrics"]);
+    assert_eq!(plain, with(&["--kernel", "v4.5"]), "the same again");
+    // Options may stand before the workload, too.
+    let before =
+        lab.json(&["bench", "--backend", "sim", "--machine", "smp-4", "--json", "schbench", "-r", "0.2"]);
+    assert_eq!(before["backend"], "sim");
+}
+
+#[test]
+fn an_rtapp_file_is_a_workload() {
+    let lab = Lab::new();
+    lab.write(
+        "two.json",
+        r#"{ "global": { "duration": 1 }, "tasks": { "t": { "loop": -1, "run": 1000, "timer": { "ref": "u", "period": 5000 } } } }"#,
+    );
+    let text = lab.ok(&["bench", "two.json", "--backend", "sim", "--machine", "smp-2"]);
+    narrow(&text);
+    assert!(text.contains("two.json on smp-2") && text.contains("rtapp.period, "), "{text}");
+    let (_, err) = lab.run(&["knee", "two.json"], 2);
+    assert!(err.contains("two.json"), "{err}");
+}
+
+#[test]
+fn a_knee_is_found_per_variant_and_auto_is_one() {
+    let lab = Lab::new();
+    let place = [
+        "schbench",
+        "--backend",
+        "sim",
+        "--machine",
+        "smp-2",
+        "-m",
+        "1",
+        "-r",
+        "0.5",
+        "-s",
+        "1000",
+        "-c",
+        "1000",
+    ];
+    let more = [
+        "--limit",
+        "p50 < 100us",
+        "--runs",
+        "2",
+        "--variant",
+        "old=v3.4",
+        "--variant",
+        "v6.5",
+        "--max-load",
+        "64",
+    ];
+    let words = [&["knee"][..], &place, &more].concat();
+    let text = lab.ok(&words);
+    narrow(&text);
+    let json = lab.json(&[&words[..], &["--json"]].concat());
+    assert_eq!(
+        (json["schema"].as_str(), json["limit"]["metric"].as_str()),
+        (Some("schedlab/knee/1"), Some("schbench.latency.p50"))
+    );
+    assert_eq!(
+        (json["variants"][0]["variant"].as_str(), json["variants"][1]["variant"].as_str()),
+        (Some("old"), Some("v6.5"))
+    );
+    let knee = json["variants"][1]["mean"].as_f64().unwrap();
+    assert!((1.0..64.0).contains(&knee), "two CPUs are full at some load: {json}");
+    assert!(text.contains("old ") && text.contains("v6.5 "), "{text}");
+    let auto = lab.ok(&[&["bench"][..], &place, &["-a"]].concat());
+    assert!(auto.starts_with("largest threads of schbench with schbench.latency.p99 < 2.00ms"), "{auto}");
+}
+
+#[test]
+fn a_metric_the_backend_does_not_give_has_no_knee() {
+    let lab = Lab::new();
+    let (_, err) = lab.run(&["knee", "schbench", "--limit", "wakeup_delay.p99 < 1ms"], 3);
+    assert!(err.contains("host backend does not measure wakeup_delay.p99"), "{err}");
+}
+
+#[test]
+fn the_longest_waits_of_a_run_are_explained() {
+    let lab = Lab::new();
+    let words = [
+        "bench",
+        "schbench",
+        "--backend",
+        "sim",
+        "--machine",
+        "smp-2",
+        "-r",
+        "0.3",
+        "-s",
+        "1000",
+        "-c",
+        "1000",
+    ];
+    let (_, err) = lab.run(&words, 0);
+    let folder = err.trim().rsplit(' ').next().unwrap();
+    let text = lab.ok(&["explain", folder, "--worst", "2"]);
+    narrow(&text);
+    assert!(text.contains("By cause:") && text.contains("The 2 longest waits:"), "{text}");
+    let json = lab.json(&["explain", &format!("{folder}/record.json"), "--worst", "3", "--json"]);
+    assert_eq!(json["worst"].as_array().unwrap().len(), 3);
+    assert!(lab.run(&["explain", "runs"], 2).1.contains("is not a run"));
+}
+
+#[test]
+fn stored_runs_are_compared_with_any_baseline() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q"]);
+    let json = lab.json(&["compare", "runs", "--baseline", "first-idle", "--metric", "work", "--json"]);
+    let rows = json["comparisons"].as_array().unwrap();
+    assert_eq!(
+        (rows.len(), rows[0]["variant"].as_str(), rows[0]["metric"].as_str()),
+        (2, Some("v4.5"), Some("work"))
+    );
+    narrow(&lab.ok(&["compare", "runs"]));
+    assert!(lab.run(&["compare", "runs", "--baseline", "frist-idle"], 2).1.contains("'first-idle'"));
+}
+
+#[test]
+fn a_machine_is_shown() {
+    let lab = Lab::new();
+    let text = lab.ok(&["machine", "spr-2x56"]);
+    narrow(&text);
+    let lines: Vec<&str> = text.lines().filter(|l| l.contains("CPUs, ") || l.contains("domain")).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+      224 CPUs, 112 cores
+    domains under v6.5
+      all CPUs alike; LLC is domain1
+      domain0 SMT     2 CPUs, 2 groups of 1 CPU
+      domain1 MC    112 CPUs, 56 groups of 2 CPUs
+      domain2 NUMA  224 CPUs, 2 groups of 112 CPUs, distance to 21
+      domain0 SMT
+      domain1 MC
+      domain2 NUMA
+    ");
+    let json = lab.json(&["machine", "spr-2x56", "--json", "--kernel", "v4.5"]);
+    assert_eq!(
+        (json["kernel"].as_str(), json["machine"]["topology"]["cpus"].as_array().unwrap().len()),
+        (Some("v4.5"), 224)
+    );
+    assert_ne!(lab.ok(&["machine", "spr-2x56", "--cpu", "5"]), text);
+    assert!(lab.ok(&["machine", "host"]).starts_with("host: "));
+    let list = lab.ok(&["machine"]);
+    for name in ["spr-2x56 ", "fb-2x12-smt ", "smp-N ", "host "] {
+        assert!(list.lines().any(|l| l.starts_with(name)), "{name}: {list}");
+    }
+    assert_eq!(lab.json(&["machine", "--json"]).as_array().unwrap().len(), list.lines().count());
+}
+
+#[test]
+fn help_is_made_from_the_tables() {
+    let lab = Lab::new();
+    let help = lab.command(&["bench", "schbench", "--help"]).env("COLUMNS", "100").output().unwrap();
+    let (text, _) = common::texts(&help);
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/bench-schbench.txt");
+    if std::env::var_os("SCHEDLAB_BLESS").is_some() {
+        std::fs::write(golden, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(golden).unwrap());
+    let all = lab.ok(&["--help"]);
+    assert!(all.contains("  bench ") && !all.contains("agent") && !all.contains("completions"), "{all}");
+    assert!(lab.ok(&["completions", "bash"]).contains("_schedlab()"));
+    assert!(lab.ok(&["man"]).contains(".TH schedlab"));
+    assert!(lab.ok(&["man", "knee"]).contains("max\\-load"));
+}

@@ -1,0 +1,98 @@
+//! A schedlab in a folder of its own, and an experiment that takes milliseconds.
+
+#![allow(dead_code)] // each test file uses its part
+
+use assert_cmd::Command;
+use std::path::Path;
+use std::process::Output;
+use tempfile::TempDir;
+
+/// Two loads, two variants, three runs each.
+pub const SMALL: &str = r#"
+name = "small"
+about = "does the first idle CPU help where there is one?"
+runs = 3
+machines = ["smp-4"]
+metrics = ["schbench.latency.p50", "work", "migrations"]
+[workload]
+name = "schbench"
+runtime = "200ms"
+sleeptime = "1ms"
+cputime = "1ms"
+[[load]]
+name = "1x2"
+message_threads = 1
+threads = 2
+[[load]]
+name = "1x6"
+message_threads = 1
+threads = 6
+[[variant]]
+kernel = "v4.5"
+[[variant]]
+name = "first-idle"
+kernel = "v4.5"
+features = ["SIS_FIRST_IDLE"]
+"#;
+
+/// A folder to work in.
+pub struct Lab(pub TempDir);
+
+impl Lab {
+    pub fn new() -> Lab {
+        let lab = Lab(tempfile::tempdir().unwrap());
+        lab.write("small.toml", SMALL);
+        lab
+    }
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path().join(name), text).unwrap();
+    }
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::cargo_bin("schedlab").unwrap();
+        command.current_dir(self.path()).args(words);
+        command
+    }
+    /// Runs it and expects an exit code.
+    pub fn run(&self, words: &[&str], code: i32) -> (String, String) {
+        let output = self.command(words).output().unwrap();
+        let (out, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(code), "schedlab {words:?}\n{out}\n{err}");
+        (out, err)
+    }
+    /// Runs it well and gives its standard output.
+    pub fn ok(&self, words: &[&str]) -> String {
+        self.run(words, 0).0
+    }
+    /// As [`Lab::ok`], read as JSON.
+    pub fn json(&self, words: &[&str]) -> serde_json::Value {
+        let text = self.ok(words);
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{words:?}: {e}\n{text}"))
+    }
+}
+
+pub fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// Every file below a folder with its content, by path.
+pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(&dir).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().display().to_string();
+                all.push((name, std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    all.sort();
+    all
+}
