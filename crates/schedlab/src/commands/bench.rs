@@ -48,8 +48,11 @@ struct Own {
 fn command() -> Command {
     let file = Arg::new(FILE).value_name("FILE").help("An rt-app file (.json), instead of a workload");
     let about = "Run one workload once, on this kernel or simulated";
-    let command =
-        Own::augment_args(Command::new("bench")).about(about).arg(file).arg_required_else_help(true);
+    let command = Own::augment_args(Command::new("bench"))
+        .about(about)
+        .arg(file)
+        .override_usage("schedlab bench [OPTIONS] <WORKLOAD|FILE>")
+        .arg_required_else_help(true);
     workloads::with_benchmarks(command, |b| vec![auto(b)])
 }
 
