@@ -1,0 +1,143 @@
+//! Speed: the parts that every event passes through, and whole simulations.
+//!
+//! `cargo bench -p schedlab-sim`. Whole simulations report events a second (throughput); their times are per run.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use schedlab_base::{CpuId, Ns, Stream};
+use schedlab_kernel::Kernel;
+use schedlab_machine::Machine;
+use schedlab_sim::engine::WinnerTree;
+use schedlab_sim::fair::{CfsRq, EntityId};
+use schedlab_sim::pelt::Pelt;
+use schedlab_sim::{Setup, simulate};
+use schedlab_trace::Discard;
+use schedlab_workload::{Builder, Built, Env, Op, Params, Program, Spec};
+use std::hint::black_box;
+
+/// The earliest slot acts and is armed anew; `remote`: so is another one, as after an IPI.
+fn tree(c: &mut Criterion) {
+    let mut group = c.benchmark_group("winner_tree");
+    let draws = Stream::new(7);
+    for slots in [48usize, 224, 1024] {
+        for (name, remote) in [("arm", false), ("arm_and_remote", true)] {
+            let mut tree = WinnerTree::new(slots, Stream::new(1));
+            (0..slots).for_each(|s| tree.arm(s, draws.below(s as u64, 100_000)));
+            let mut i = slots as u64;
+            group.bench_function(format!("{name}/{slots}"), |b| {
+                b.iter(|| {
+                    i += 1;
+                    let (slot, at) = tree.first().unwrap_or_default();
+                    tree.arm(slot, at + 1 + draws.below(i, 100_000));
+                    if remote {
+                        let other = draws.below(i ^ 1 << 40, slots as u64) as usize;
+                        tree.arm(other, at + 1 + draws.below(i ^ 1 << 41, 100_000));
+                    }
+                    black_box(tree.horizon(slot))
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+/// The leftmost entity runs a while and goes back.
+fn runqueue(c: &mut Criterion) {
+    let mut group = c.benchmark_group("cfs_rq");
+    let draws = Stream::new(3);
+    for tasks in [3u32, 50, 200] {
+        let mut queue = CfsRq::new(CpuId(0), None);
+        (0..tasks).for_each(|t| queue.insert(EntityId(t), draws.below(u64::from(t), 24_000_000) as i64));
+        let mut i = 0;
+        group.bench_function(format!("pick_and_reinsert/{tasks}"), |b| {
+            b.iter(|| {
+                i += 1;
+                if let Some((entity, vruntime)) = queue.leftmost() {
+                    queue.remove(entity, vruntime);
+                    queue.update_min_vruntime(Some(vruntime));
+                    queue.insert(entity, vruntime + draws.below(i, 24_000_000) as i64);
+                }
+                black_box(queue.min_vruntime)
+            });
+        });
+    }
+    group.finish();
+}
+
+/// One update within a period, across one, across many.
+fn pelt(c: &mut Criterion) {
+    let mut group = c.benchmark_group("pelt_update");
+    for (name, step_ns) in [("10us", 10_000), ("1ms", 1_000_000), ("30ms", 30_000_000)] {
+        let (mut avg, mut now) = (Pelt::default(), 0);
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                now += step_ns;
+                black_box(avg.update(now, 1024, 1, true))
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Sleeps a microsecond, computes a little, again: what a storm of nanosleep does to a kernel.
+struct Nap(bool);
+
+impl Program for Nap {
+    fn next(&mut self, _: &mut dyn Env) -> Op {
+        self.0 = !self.0;
+        if self.0 { Op::Sleep { length: Ns::us(1) } } else { Op::Run { work: Ns(500) } }
+    }
+}
+
+/// One such task for each CPU.
+fn naps(machine: &Machine, length: Ns) -> Built {
+    let mut b = Builder::new(1);
+    b.lasts(length, Ns::ZERO);
+    for _ in 0..machine.topology.nr_cpus() {
+        b.task("nap", Box::new(Nap(false))).expect("few tasks");
+    }
+    b.finish().expect("tasks start by themselves")
+}
+
+fn schbench(length: Ns) -> Built {
+    let given = [("message_threads", 6), ("threads", 24), ("runtime", length.0)];
+    let params = Params(given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+    Spec::bench("schbench", &params).and_then(|s| s.build(1)).expect("schbench")
+}
+
+/// Simulates, and says how many events and wakeups that took.
+fn run(machine: &Machine, kernel: Kernel, workload: Built) -> (u64, u64) {
+    let setup = Setup { machine, kernel, workload, seed: 1, background: true, check: false, stop: None };
+    let report = simulate(setup, &mut Discard).expect("the run ends well");
+    (report.events, report.wakeups)
+}
+
+fn simulations(c: &mut Criterion) {
+    let mut group = c.benchmark_group("simulate");
+    group.sample_size(10);
+    type Load = fn(&Machine, Ns) -> Built;
+    let schbench: Load = |_, length| schbench(length);
+    let cases: [(&str, &str, &str, Load, Ns); 5] = [
+        ("schbench-6x24", "fb-2x24-smt", "v4.5", schbench, Ns::ms(100)),
+        ("schbench-6x24", "fb-2x24-smt", "v6.5", schbench, Ns::ms(100)),
+        ("schbench-6x24", "fb-2x12-smt", "v4.5", schbench, Ns::ms(100)),
+        ("nanosleep-storm", "spr-2x56", "v4.5", naps, Ns::ms(10)),
+        ("nanosleep-storm", "spr-2x56", "v6.5", naps, Ns::ms(10)),
+    ];
+    for (name, machine_name, profile, load, length) in cases {
+        let machine = Machine::load(machine_name).expect("a preset");
+        let kernel = Kernel::profile(profile).expect("a profile");
+        let (events, wakeups) = run(&machine, kernel, load(&machine, length));
+        let per_wakeup = events as f64 / wakeups.max(1) as f64;
+        eprintln!(
+            "{name} {machine_name} {profile}, {length}: {events} events, {wakeups} wakeups, {per_wakeup:.1} each"
+        );
+        group.throughput(Throughput::Elements(events));
+        group.bench_function(format!("{name}/{machine_name}/{profile}/{length}"), |b| {
+            b.iter_batched(|| load(&machine, length), |w| run(&machine, kernel, w), BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, tree, runqueue, pelt, simulations);
+criterion_main!(benches);
