@@ -25,7 +25,10 @@ impl System<'_> {
                 _ => {
                     if let Some((task, to, reason)) = push.filter(|(t, ..)| *t == prev) {
                         self.dequeue_task(task, false);
-                        self.cpus[cpu.index()].carried = Some((task, to, reason));
+                        let c = &mut self.cpus[cpu.index()];
+                        c.carried = Some((task, to, reason));
+                        // Whatever asked for the switch first: the task leaves to be moved.
+                        c.leaving = SwitchReason::Moved;
                     }
                 }
             }

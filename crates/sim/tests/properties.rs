@@ -430,7 +430,7 @@ fn busy_case() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(config(25))]
+    #![proptest_config(config(200))]
 
     /// No task waits for two seconds while a CPU that it may use is idle all the time.
     #[test]
