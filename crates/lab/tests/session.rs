@@ -4,7 +4,9 @@ mod common;
 
 use common::{Mock, SMALL, experiment, record};
 use schedlab_lab::stats::Verdict;
-use schedlab_lab::{Backend, Options, Plan, Question, Session, Silent, compare, compare_paths, plan};
+use schedlab_lab::{
+    Backend, Options, Plan, Published, Question, Session, Silent, compare, compare_paths, plan,
+};
 use schedlab_record::{Record, Store};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -109,6 +111,33 @@ fn a_comparison_says_what_the_runs_show() {
     let missing = serde_json::to_value(&c.cells[0].metrics["schbench.latency.p99.9"]).unwrap();
     assert!(missing["missing"].as_str().unwrap().contains("2000 samples"), "{missing}");
     assert_eq!((c.warnings.len(), c.warnings[0].runs), (1, 40), "equal warnings are merged and counted");
+}
+
+#[test]
+fn the_baseline_is_held_against_its_published_figures_load_by_load() {
+    let published = |variant: &str, metric: &str, value: f64| Published {
+        variant: variant.into(),
+        metric: metric.into(),
+        load: None,
+        value,
+        unit: "ns".into(),
+        source: String::new(),
+    };
+    let mut q = Question::of(&experiment(SMALL));
+    q.published = vec![
+        published("slow", "schbench.latency.p99", 20_000.0),
+        published("slow", "schbench.latency.p99.9", 25_000.0),
+        published("fast", "schbench.latency.p99", 1.0),
+    ];
+    let c = compare(&records(10), &q, &[]).unwrap();
+    let fits: Vec<_> = c.fits.iter().map(|f| (f.load.as_str(), f.metrics, f.missing)).collect();
+    assert_eq!(fits, [("1x2", 1, 1), ("1x4", 1, 1)], "p99.9 has too few samples; fast is a prediction");
+    let ours = c.cells[0].metrics["schbench.latency.p99"].measured().unwrap().mean;
+    assert!((c.fits[0].factor - ours / 20_000.0).abs() < 1e-9, "{:?}", c.fits);
+    assert_eq!(c.best_fit().map(|f| f.load.as_str()), Some("1x2"));
+    assert_eq!(c.fit(&c.cells[3]).map(|f| f.load.as_str()), Some("1x4"));
+    q.published.remove(0);
+    assert!(compare(&records(10), &q, &[]).unwrap().fits.is_empty(), "nothing published was measured");
 }
 
 #[test]

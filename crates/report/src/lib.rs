@@ -4,6 +4,7 @@
 //! rounding). A new form is a file and a row of [`EXPORTERS`].
 
 pub mod csv;
+pub mod detail;
 pub mod gobench;
 pub mod json;
 pub mod knee;
@@ -18,8 +19,8 @@ mod text;
 mod usec;
 
 use schedlab_base::{Error, Result};
-use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Row};
+use schedlab_lab::{Comparison, Published};
 use std::io::{self, Write};
 
 /// A form a comparison can be written in.
@@ -48,8 +49,14 @@ pub const EXPORTERS: &[Form] = &[
     Form {
         name: "table",
         extension: "txt",
-        about: "plain text of at most 78 columns",
+        about: "a matrix for each load: metrics by variants, at most 78 columns",
         exporter: &table::Table,
+    },
+    Form {
+        name: "detail",
+        extension: "txt",
+        about: "every figure with its spread, interval and power, at most 78 columns",
+        exporter: &detail::Detail,
     },
     Form {
         name: "lkml",
@@ -86,6 +93,11 @@ fn row<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Row> {
             == (&cell.backend, &cell.machine, &cell.workload, &cell.load, &cell.variant)
             && r.metric == metric
     })
+}
+
+/// The figure published for this cell and metric.
+fn published<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Published> {
+    c.published.iter().find(|p| p.is_for(cell, metric))
 }
 
 /// The cells, group by group (a workload and load on a machine), in the comparison's order.

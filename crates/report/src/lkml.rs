@@ -76,8 +76,8 @@ fn gain(base: &Measured, variant: &Measured) -> Option<f64> {
 fn legend(c: &Comparison) -> String {
     format!(
         "compare%: change of the mean over runs, positive is better (^: no direction is good, plain change). std%: sample \
-         standard deviation. *: p < 0.05 after Holm over all rows, and at least {min}%; =: same, the 95% interval lies \
-         within {min}%; ~: cannot tell.",
+         standard deviation. *: better, !: worse, #: changed (p < 0.05 after Holm over all rows, and at least {min}%); \
+         =: same, the 95% interval lies within {min}%; ~: cannot tell.",
         min = c.min_effect_pct
     )
 }

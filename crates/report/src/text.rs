@@ -42,6 +42,20 @@ pub fn warnings(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+/// Where the published figures are from.
+pub fn sources(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let mut sources: Vec<&str> = Vec::new();
+    for p in c.published.iter().filter(|p| !p.source.is_empty()) {
+        if !sources.contains(&p.source.as_str()) {
+            sources.push(&p.source);
+        }
+    }
+    if sources.is_empty() {
+        return Ok(());
+    }
+    write!(out, "{}", wrap("", &format!("Published: {}.", sources.join("; "))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

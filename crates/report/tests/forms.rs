@@ -107,18 +107,85 @@ fn every_form_is_as_its_golden_file() {
 
 #[test]
 fn tables_for_mail_are_78_columns_wide_at_most_and_ascii() {
-    let c = comparison();
-    for line in written("table", &c).lines() {
-        assert!(line.len() <= 78 && line.is_ascii(), "{} columns: {line}", line.len());
+    let (c, wide) = (comparison(), variants(7, "wake_affine_with_idle_core"));
+    for text in ["table", "detail"].iter().flat_map(|form| [written(form, &c), written(form, &wide)]) {
+        for line in text.lines() {
+            assert!(line.len() <= 78 && line.is_ascii(), "{} columns: {line}", line.len());
+        }
     }
 }
 
 #[test]
-fn a_table_shows_verdicts_published_figures_and_what_is_missing() {
-    let text = written("table", &comparison());
-    for part in ["*better", "=", "4.68ms", "10 are needed", "(2 runs)", "(6 runs)", "D000", "not measured"] {
-        assert_eq!(text.contains(part), part != "(2 runs)", "{part} in:\n{text}");
+fn tables_show_verdicts_published_figures_and_what_is_missing() {
+    let words = |form| written(form, &comparison()).split_whitespace().collect::<Vec<_>>().join(" ");
+    let (table, detail) = (words("table"), words("detail"));
+    for part in ["4.68ms", "10 are needed", "(2 runs)", "(6 runs)", "D000"] {
+        for text in [&table, &detail] {
+            assert_eq!(text.contains(part), part != "(2 runs)", "{part} in:\n{text}");
+        }
     }
+    assert!(table.contains("-98% *") && detail.contains("*better"), "{table}{detail}");
+}
+
+/// One load with a plain baseline and `n` others.
+fn variants(n: u64, name: &str) -> Comparison {
+    let runs = |v: u64| (1..=10).map(move |seed| (v, seed));
+    let name = |v: u64| if v == 0 { "v4.5".to_owned() } else { format!("{name}_{v}") };
+    let records: Vec<Record> = (0..=n)
+        .flat_map(runs)
+        .map(|(v, seed)| record(&name(v), "v4.5", (1, 2), seed, 40_000, 5_000_000 << (4 * (v % 3))))
+        .collect();
+    let metrics = vec!["schbench.latency.p99".into(), "migrations".into()];
+    compare(&records, &Question { metrics, ..Question::default() }, &[]).unwrap()
+}
+
+#[test]
+fn variants_that_do_not_fit_go_on_in_another_matrix_behind_the_baseline() {
+    let five = written("table", &variants(5, "hint"));
+    assert_eq!(five.matches("v4.5 (std)").count(), 2, "{five}");
+    for v in 1..=5 {
+        assert_eq!(five.matches(&format!("hint_{v}")).count(), 1, "{five}");
+    }
+    let values: Vec<&str> = five.lines().filter(|l| l.starts_with("latency.p99")).collect();
+    assert_eq!(values.len(), 2, "{five}");
+    let first = |l: &str| l.split_whitespace().nth(1).map(str::to_owned);
+    assert_eq!(first(values[0]), first(values[1]), "the baseline again");
+    assert!(five.contains("x256 !") && five.contains("x20: 20 times as much"), "{five}");
+}
+
+#[test]
+fn a_value_that_its_change_does_not_explain_is_flagged() {
+    let wild = |seed: u64| if seed == 7 { 400_000_000 } else { 5_000_000 };
+    let records: Vec<Record> = (1..=10)
+        .flat_map(|seed| {
+            [("plain", 5_000_000), ("wild", wild(seed))]
+                .map(|(name, high)| record(name, "v4.5", (1, 2), seed, 40_000, high))
+        })
+        .collect();
+    let c = |records: &[Record]| compare(records, &Question::default(), &[]).unwrap();
+    let text = written("table", &c(&records));
+    assert!(text.contains("44.4ms' 0.0% ="), "{text}");
+    let calm: Vec<Record> = records.into_iter().filter(|r| r.seed != 7).collect();
+    assert!(!written("table", &c(&calm)).contains('\''));
+}
+
+#[test]
+fn the_load_that_fits_the_published_figures_is_named() {
+    let mut c = comparison();
+    let line = |c: &Comparison, start: &str| {
+        written("table", c).lines().filter(|l| l.starts_with(start)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    c.fits[0].factor = 2.5;
+    assert_eq!(
+        line(&c, "fit of"),
+        [
+            "fit of v4.5 to its published figures: off by a factor 2.50",
+            "fit of v4.5 to its published figures: off by a factor 1.06 (best of 2 loads)"
+        ]
+    );
+    assert!(line(&c, "best fit")[0].starts_with("best fit of v4.5: schbench 2x4 on smp-4 (factor 1.06)"));
+    c.fits.truncate(1);
+    assert!(line(&c, "best fit").is_empty(), "one load is no choice");
 }
 
 #[test]
@@ -177,6 +244,7 @@ fn knees_are_tabled() {
         mean: 24.0,
         ci95: Some([22.5, 25.5]),
         at_cap,
+        unknown: 0,
         knees,
     };
     let knees = Knees {

@@ -1,10 +1,13 @@
 //! Records in, comparison out: cells with their means, and every variant against the baseline, metric by metric.
 //!
-//! The types here are the JSON of `schedlab/comparison/1` (docs/formats.md); reports know nothing else. Runs are
-//! grouped into cells by backend, machine, workload, load, variant and kernel; within a group (all but the last two)
-//! each variant is compared with the baseline. All rows of a comparison are one family for Holm's correction.
+//! Runs are grouped into cells by backend, machine, workload, load, variant and kernel; within a group (all but the last
+//! two) each variant is compared with the baseline. All rows of a comparison are one family for Holm's correction.
 
+mod fit;
 mod group;
+mod model;
+
+pub use model::{COMPARISON_SCHEMA, Cell, Comparison, Counted, Fit, Measured, Row, Stat};
 
 use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Published};
 use crate::metrics;
@@ -12,164 +15,7 @@ use crate::stats::{self, Change, Direction, RunValue, Verdict};
 use group::{CellRuns, group};
 use schedlab_base::{Error, Result, Warning};
 use schedlab_record::{Better, MODEL, Record, Value, store};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-/// The schema of comparisons.
-pub const COMPARISON_SCHEMA: &str = "schedlab/comparison/1";
-
-/// A comparison, as its JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
-    /// [`COMPARISON_SCHEMA`].
-    pub schema: String,
-    /// The experiment's name; "" for stored runs put side by side.
-    pub experiment: String,
-    /// The simulator's model.
-    pub model: u32,
-    /// Metrics in the order of the tables.
-    pub metrics: Vec<String>,
-    /// Smallest change that counts, percent.
-    pub min_effect_pct: f64,
-    /// The cells, loads first, variants within.
-    pub cells: Vec<Cell>,
-    /// The rows.
-    pub comparisons: Vec<Row>,
-    /// Published figures to set beside ours.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub published: Vec<Published>,
-    /// What the reader must know.
-    pub warnings: Vec<Counted>,
-}
-
-/// A warning with the number of runs that gave it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Counted {
-    /// The warning.
-    #[serde(flatten)]
-    pub warning: Warning,
-    /// How many runs gave it; 0: it is about the comparison as a whole.
-    pub runs: u64,
-}
-
-/// The runs of one workload, load and variant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
-    /// "sim", "host" or "vm".
-    pub backend: String,
-    /// The machine's name.
-    pub machine: String,
-    /// The kernel's name.
-    pub kernel: String,
-    /// The workload's name.
-    pub workload: String,
-    /// The load's name.
-    pub load: String,
-    /// Parameters of the workload; times in ns.
-    pub params: serde_json::Value,
-    /// The variant's name.
-    pub variant: String,
-    /// Number of runs.
-    pub runs: usize,
-    /// Their seeds, ascending; `values` of metrics are in this order, less the runs a metric is missing in.
-    pub seeds: Vec<u64>,
-    /// Metrics by name.
-    pub metrics: BTreeMap<String, Stat>,
-}
-
-impl Cell {
-    /// Whether two cells differ in nothing but variant and kernel.
-    pub fn same_group(&self, o: &Cell) -> bool {
-        (&self.backend, &self.machine, &self.workload, &self.load, &self.params)
-            == (&o.backend, &o.machine, &o.workload, &o.load, &o.params)
-    }
-}
-
-/// A metric over the runs of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Stat {
-    /// It was measured, in some runs at least.
-    Measured(Measured),
-    /// It was not.
-    Missing {
-        /// Why.
-        missing: String,
-    },
-}
-
-/// A measured metric.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    /// Unit; "" for counts.
-    pub unit: String,
-    /// "lower", "higher" or "neither".
-    pub better: Better,
-    /// Mean over the runs.
-    pub mean: f64,
-    /// Sample standard deviation in percent of the mean; `null` for a single run.
-    pub std_pct: Option<f64>,
-    /// The runs' values.
-    pub values: Vec<f64>,
-    /// Runs it is missing in.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub missing_runs: usize,
-}
-
-fn is_zero(n: &usize) -> bool {
-    *n == 0
-}
-
-impl Stat {
-    /// The measured value, when there is one.
-    pub fn measured(&self) -> Option<&Measured> {
-        match self {
-            Stat::Measured(m) => Some(m),
-            Stat::Missing { .. } => None,
-        }
-    }
-}
-
-/// One variant against the baseline in one metric.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// "sim", "host" or "vm".
-    pub backend: String,
-    /// The machine's name.
-    pub machine: String,
-    /// The workload's name.
-    pub workload: String,
-    /// The load's name.
-    pub load: String,
-    /// The metric.
-    pub metric: String,
-    /// The baseline's name.
-    pub baseline: String,
-    /// The variant's name.
-    pub variant: String,
-    /// Typical change in percent (trimmed mean of log ratios); `null` when the baseline is 0.
-    pub change_pct: Option<f64>,
-    /// Its 95 % interval; `null` for single runs.
-    pub ci95_pct: Option<[f64; 2]>,
-    /// p-value, corrected for all rows of the comparison.
-    pub p: f64,
-    /// What can be said.
-    pub verdict: Verdict,
-    /// Ratio of the means printed in the cells, minus 1, in percent.
-    pub mean_change_pct: Option<f64>,
-    /// Hodges-Lehmann estimate with its interval from ranks alone, in percent: low, estimate, high.
-    pub rank_pct: Option<[f64; 3]>,
-    /// Number of pairs of equal seed; 0: not paired.
-    pub pairs: usize,
-    /// Correlation of the pairs.
-    pub correlation: Option<f64>,
-    /// Smallest change in percent that this data shows in four of five repeats.
-    pub detectable_pct: Option<f64>,
-    /// For `unclear`: why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-}
 
 /// What is asked of the records.
 #[derive(Clone, Debug)]
@@ -242,7 +88,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let mut warnings: Vec<Counted> =
         warnings.iter().map(|w| Counted { warning: w.clone(), runs: 0 }).collect();
     merge(&mut warnings, records);
-    let mut cells = Vec::new();
+    let (mut cells, mut fits) = (Vec::new(), Vec::new());
     let mut open: Vec<(Row, Change, Direction)> = Vec::new();
     for runs in &groups {
         let first = cells.len();
@@ -253,6 +99,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         };
         if let Some(base) = base {
             open.extend(rows(runs, base, &cells[first..], &metrics));
+            fits.extend(fit::fit(&cells[first + base], &question.published));
         } else if let Some(c) = cells.get(first) {
             let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
             warnings.push(Counted { warning: Warning::new("compare.no_baseline", text), runs: 0 });
@@ -268,6 +115,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         cells,
         comparisons,
         published: question.published.clone(),
+        fits,
         warnings,
     })
 }

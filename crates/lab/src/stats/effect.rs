@@ -176,10 +176,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The mark in tables.
+    /// The mark in tables: one character, one meaning.
     pub fn mark(self) -> &'static str {
         match self {
-            Verdict::Better | Verdict::Worse | Verdict::Changed => "*",
+            Verdict::Better => "*",
+            Verdict::Worse => "!",
+            Verdict::Changed => "#",
             Verdict::Same => "=",
             Verdict::Unclear => "~",
         }

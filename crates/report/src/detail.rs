@@ -1,9 +1,9 @@
-//! The default: plain text of at most 78 columns that pastes into mail. A block for each load, a paragraph for each
-//! metric, a line for each variant.
+//! Everything in plain text of at most 78 columns: a block for each load, a paragraph for each metric, a line for each
+//! variant with its spread, its interval, and what the data could have shown. The short form is `table`.
 
-use crate::number::{parameter, percent, signed, value};
-use crate::text::{warnings, wrap};
-use crate::{Exporter, groups, row};
+use crate::number::{parameters, percent, signed, value};
+use crate::text::{sources, warnings, wrap};
+use crate::{Exporter, groups, published, row};
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Row, Stat};
 use schedlab_lab::experiment::Published;
@@ -12,9 +12,9 @@ use schedlab_record::Better;
 use std::io::{self, Write};
 
 /// The exporter.
-pub struct Table;
+pub struct Detail;
 
-impl Exporter for Table {
+impl Exporter for Detail {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let mut notes = Vec::new();
         for group in groups(c) {
@@ -44,12 +44,8 @@ fn head(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
         if cell.backend == "sim" { "simulated".to_owned() } else { format!("measured ({})", cell.backend) };
     let text = format!("{how}, kernel {}, {runs} runs each", kernels.join(", "));
     write!(out, "{}", wrap("  ", &text))?;
-    if let Some(params) = cell.params.as_object().filter(|p| !p.is_empty()) {
-        let list: Vec<String> =
-            params.iter().map(|(k, v)| format!("{k}={}", parameter(&cell.workload, k, v))).collect();
-        write!(out, "{}", wrap("  ", &list.join(" ")))?;
-    }
-    Ok(())
+    let params = parameters(&cell.workload, &cell.params);
+    if params.is_empty() { Ok(()) } else { write!(out, "{}", wrap("  ", &params.join(" "))) }
 }
 
 fn paragraph(
@@ -126,31 +122,18 @@ fn verdict(row: &Row) -> String {
             row.detectable_pct.filter(|d| *d < 1000.0).map_or("~".to_owned(), |d| format!("~({d:.0}%)"))
         }
         Verdict::Same => "=".to_owned(),
-        decided => format!("*{}", decided.word()),
+        decided => format!("{}{}", decided.mark(), decided.word()),
     }
-}
-
-fn published<'a>(c: &'a Comparison, cell: &Cell, metric: &str) -> Option<&'a Published> {
-    c.published.iter().find(|p| {
-        p.variant == cell.variant && p.metric == metric && p.load.as_ref().is_none_or(|l| *l == cell.load)
-    })
 }
 
 fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let min = c.min_effect_pct;
     let text = format!(
-        "Mean and std% over runs; change against {} with its 95% interval. *better, *worse, *changed: p < 0.05 after Holm \
+        "Mean and std% over runs; change against {} with its 95% interval. *better, !worse, #changed: p < 0.05 after Holm \
          over all rows and at least {min}%; = same within {min}%; ~(N%) cannot tell, a change of N% would have shown; \
          - not measured.",
         c.comparisons.first().map_or("the baseline", |r| r.baseline.as_str()),
     );
     write!(out, "{}", wrap("", &text))?;
-    let mut sources: Vec<&str> =
-        c.published.iter().map(|p| p.source.as_str()).filter(|s| !s.is_empty()).collect();
-    sources.dedup();
-    if sources.is_empty() {
-        Ok(())
-    } else {
-        write!(out, "{}", wrap("", &format!("Published: {}.", sources.join("; "))))
-    }
+    sources(c, out)
 }

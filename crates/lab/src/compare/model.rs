@@ -1,0 +1,188 @@
+//! The JSON of `schedlab/comparison/1` (docs/formats.md); reports know nothing else.
+
+use crate::experiment::Published;
+use crate::stats::Verdict;
+use schedlab_base::Warning;
+use schedlab_record::Better;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The schema of comparisons.
+pub const COMPARISON_SCHEMA: &str = "schedlab/comparison/1";
+
+/// A comparison, as its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// [`COMPARISON_SCHEMA`].
+    pub schema: String,
+    /// The experiment's name; "" for stored runs put side by side.
+    pub experiment: String,
+    /// The simulator's model.
+    pub model: u32,
+    /// Metrics in the order of the tables.
+    pub metrics: Vec<String>,
+    /// Smallest change that counts, percent.
+    pub min_effect_pct: f64,
+    /// The cells, loads first, variants within.
+    pub cells: Vec<Cell>,
+    /// The rows.
+    pub comparisons: Vec<Row>,
+    /// Published figures to set beside ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
+    /// How near the baseline of each load comes to the figures published for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fits: Vec<Fit>,
+    /// What the reader must know.
+    pub warnings: Vec<Counted>,
+}
+
+/// A warning with the number of runs that gave it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// The warning.
+    #[serde(flatten)]
+    pub warning: Warning,
+    /// How many runs gave it; 0: it is about the comparison as a whole.
+    pub runs: u64,
+}
+
+/// The runs of one workload, load and variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// "sim", "host" or "vm".
+    pub backend: String,
+    /// The machine's name.
+    pub machine: String,
+    /// The kernel's name.
+    pub kernel: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// Parameters of the workload; times in ns.
+    pub params: serde_json::Value,
+    /// The variant's name.
+    pub variant: String,
+    /// Number of runs.
+    pub runs: usize,
+    /// Their seeds, ascending; `values` of metrics are in this order, less the runs a metric is missing in.
+    pub seeds: Vec<u64>,
+    /// Metrics by name.
+    pub metrics: BTreeMap<String, Stat>,
+}
+
+impl Cell {
+    /// Whether two cells differ in nothing but variant and kernel.
+    pub fn same_group(&self, o: &Cell) -> bool {
+        (&self.backend, &self.machine, &self.workload, &self.load, &self.params)
+            == (&o.backend, &o.machine, &o.workload, &o.load, &o.params)
+    }
+}
+
+/// A metric over the runs of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Stat {
+    /// It was measured, in some runs at least.
+    Measured(Measured),
+    /// It was not.
+    Missing {
+        /// Why.
+        missing: String,
+    },
+}
+
+/// A measured metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Unit; "" for counts.
+    pub unit: String,
+    /// "lower", "higher" or "neither".
+    pub better: Better,
+    /// Mean over the runs.
+    pub mean: f64,
+    /// Sample standard deviation in percent of the mean; `null` for a single run.
+    pub std_pct: Option<f64>,
+    /// The runs' values.
+    pub values: Vec<f64>,
+    /// Runs it is missing in.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing_runs: usize,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+impl Stat {
+    /// The measured value, when there is one.
+    pub fn measured(&self) -> Option<&Measured> {
+        match self {
+            Stat::Measured(m) => Some(m),
+            Stat::Missing { .. } => None,
+        }
+    }
+}
+
+/// How near a load's baseline comes to the published figures. Loads of an experiment can be readings of what was
+/// published; the baseline's figures choose among them, so those of the other variants stay predictions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
+    /// "sim", "host" or "vm".
+    pub backend: String,
+    /// The machine's name.
+    pub machine: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// The baseline's name.
+    pub variant: String,
+    /// The factor by which ours are off, on average over the metrics: exp(mean |ln(ours / published)|); 1 is perfect.
+    pub factor: f64,
+    /// Published metrics that went into it.
+    pub metrics: usize,
+    /// Published metrics that did not, because they were not measured or have no logarithm.
+    pub missing: usize,
+}
+
+/// One variant against the baseline in one metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// "sim", "host" or "vm".
+    pub backend: String,
+    /// The machine's name.
+    pub machine: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// The metric.
+    pub metric: String,
+    /// The baseline's name.
+    pub baseline: String,
+    /// The variant's name.
+    pub variant: String,
+    /// Typical change in percent (trimmed mean of log ratios); `null` when the baseline is 0.
+    pub change_pct: Option<f64>,
+    /// Its 95 % interval; `null` for single runs.
+    pub ci95_pct: Option<[f64; 2]>,
+    /// p-value, corrected for all rows of the comparison.
+    pub p: f64,
+    /// What can be said.
+    pub verdict: Verdict,
+    /// Ratio of the means printed in the cells, minus 1, in percent.
+    pub mean_change_pct: Option<f64>,
+    /// Hodges-Lehmann estimate with its interval from ranks alone, in percent: low, estimate, high.
+    pub rank_pct: Option<[f64; 3]>,
+    /// Number of pairs of equal seed; 0: not paired.
+    pub pairs: usize,
+    /// Correlation of the pairs.
+    pub correlation: Option<f64>,
+    /// Smallest change in percent that this data shows in four of five repeats.
+    pub detectable_pct: Option<f64>,
+    /// For `unclear`: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}

@@ -1,0 +1,270 @@
+//! A matrix: metrics down, variants across, the baseline first. All matrices of a comparison have the same columns, so
+//! that the eye can go down from load to load; where the variants don't fit beside each other they go on in another
+//! matrix, behind the baseline again.
+
+use crate::number::{change, spread, value};
+use crate::text::WIDTH;
+use crate::{groups, published, row, short};
+use schedlab_lab::compare::{Cell, Row, Stat};
+use schedlab_lab::{Comparison, Published};
+use std::io::{self, Write};
+
+/// The row below a metric with the published figures.
+const PUBLISHED: &str = "  published";
+/// Metrics with longer names have a line for the name alone.
+const LONGEST_LABEL: usize = 28;
+/// Least width of changes, that of "+0.4%": so that none touches a flag before it.
+const CHANGE: usize = 5;
+/// Fewest and most columns between columns.
+const GAP: (usize, usize) = (2, 4);
+
+/// Widths that all matrices of a comparison have in common, in characters.
+pub struct Layout {
+    label: usize,
+    value: usize,
+    spread: usize,
+    change: usize,
+    /// Of a variant's column: its cells, or its name where there is room for all names.
+    column: usize,
+    gap: usize,
+    /// Variants that fit beside the baseline.
+    beside: usize,
+}
+
+/// What a cell of a matrix says.
+struct Shown {
+    value: String,
+    spread: String,
+    change: String,
+    mark: &'static str,
+    /// Between value and change: [`ASTRAY`] or nothing.
+    flag: &'static str,
+}
+
+/// Flags a value whose mean tells another story than its change.
+pub const ASTRAY: &str = "'";
+
+/// Whether the ratio of the means lies outside the interval of the typical change, so that the two columns a reader sees
+/// don't follow from each other: a few wild runs move one of the means.
+pub fn astray(c: &Comparison, row: &Row) -> bool {
+    let (Some(means), Some(change), Some([low, high])) = (row.mean_change_pct, row.change_pct, row.ci95_pct)
+    else {
+        return false;
+    };
+    !(low..=high).contains(&means) && (means - change).abs() >= c.min_effect_pct
+}
+
+fn shown(c: &Comparison, cell: &Cell, metric: &str) -> Shown {
+    let measured = cell.metrics.get(metric).and_then(Stat::measured);
+    let row = row(c, cell, metric);
+    Shown {
+        value: measured.map_or_else(|| "-".to_owned(), |m| value(m.mean, &m.unit)),
+        spread: measured.and_then(|m| m.std_pct).map_or_else(String::new, |s| format!("({})", spread(s))),
+        change: row.map_or_else(String::new, |r| r.change_pct.map_or_else(|| "new".to_owned(), change)),
+        mark: row.map_or("", |r| r.verdict.mark()),
+        flag: if row.is_some_and(|r| astray(c, r)) { ASTRAY } else { "" },
+    }
+}
+
+/// Where the baseline stands in a group: the variant that the others' rows name, else the first.
+fn baseline(c: &Comparison, group: &[Cell]) -> usize {
+    let named = group.iter().find_map(|cell| c.metrics.iter().find_map(|m| row(c, cell, m)));
+    named.and_then(|r| group.iter().position(|cell| cell.variant == r.baseline)).unwrap_or(0)
+}
+
+/// The metrics of a group: all but those that are another workload's own.
+fn metrics<'a>(c: &'a Comparison, cell: &'a Cell) -> impl Iterator<Item = &'a str> {
+    let foreign = |m: &str| c.cells.iter().any(|o| o.workload != cell.workload && short(m, &o.workload) != m);
+    c.metrics.iter().map(String::as_str).filter(move |m| !foreign(m))
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+impl Layout {
+    /// The widths that a comparison needs.
+    pub fn of(c: &Comparison) -> Layout {
+        let mut l =
+            Layout { label: 0, value: 1, spread: 0, change: CHANGE, column: 0, gap: GAP.0, beside: 1 };
+        let (mut names, mut most) = (0, 1);
+        for group in groups(c) {
+            let base = baseline(c, group);
+            most = most.max(group.len() - 1);
+            for (i, cell) in group.iter().enumerate() {
+                metrics(c, cell).for_each(|m| l.make_room(c, group, (i, base), m));
+                names = if i == base { names } else { names.max(width(&cell.variant)) };
+            }
+        }
+        let cells = l.value + l.change + 3;
+        let room = WIDTH.saturating_sub(l.label + GAP.0 + l.first());
+        let fits = |column: usize| (room / (column + GAP.0)).max(1);
+        l.column = if fits(names) >= most { cells.max(names) } else { cells };
+        l.beside = fits(l.column).min(most);
+        l.gap = (room / l.beside).saturating_sub(l.column).clamp(GAP.0, GAP.1);
+        l
+    }
+
+    /// Widens the columns for cell `at` of a group with the baseline `base`.
+    fn make_room(&mut self, c: &Comparison, group: &[Cell], (at, base): (usize, usize), metric: &str) {
+        let cell = &group[at];
+        let label = width(short(metric, &cell.workload));
+        self.label = self.label.max(if label > LONGEST_LABEL { 0 } else { label });
+        let s = shown(c, cell, metric);
+        self.value = self.value.max(width(&s.value));
+        self.change = self.change.max(width(&s.change));
+        if at == base {
+            self.spread = self.spread.max(width(&s.spread));
+        }
+        if let Some(p) = published(c, cell, metric) {
+            self.label = self.label.max(PUBLISHED.len());
+            self.value = self.value.max(width(&value(p.value, &p.unit)));
+            let first = group.get(base).and_then(|b| published(c, b, metric));
+            self.change = self.change.max(first.map_or(0, |b| width(&published_change((b, p)))));
+        }
+    }
+
+    /// Width of the baseline's column.
+    fn first(&self) -> usize {
+        self.value + 1 + self.spread
+    }
+
+    /// Writes a group's matrix, or several.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write(&self, c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
+        let at = baseline(c, group);
+        let Some(base) = group.get(at) else { return Ok(()) };
+        let others: Vec<&Cell> =
+            group.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, cell)| cell).collect();
+        if others.is_empty() {
+            return self.matrix(c, base, &[], out);
+        }
+        for (n, some) in others.chunks(self.beside).enumerate() {
+            if n > 0 {
+                writeln!(out)?;
+            }
+            self.matrix(c, base, some, out)?;
+        }
+        Ok(())
+    }
+
+    fn matrix(&self, c: &Comparison, base: &Cell, others: &[&Cell], out: &mut dyn Write) -> io::Result<()> {
+        self.names(base, others, out)?;
+        for metric in metrics(c, base) {
+            let mut label = short(metric, &base.workload);
+            if width(label) > self.label {
+                writeln!(out, "{label}")?;
+                label = "";
+            }
+            let b = shown(c, base, metric);
+            let first = format!("{:>v$} {:<s$}", b.value, b.spread, v = self.value, s = self.spread);
+            let cells = others.iter().map(|cell| {
+                let s = shown(c, cell, metric);
+                self.cell(&s.value, s.flag, &s.change, s.mark)
+            });
+            self.line(label, &first, cells, out)?;
+            self.published(c, base, others, metric, out)?;
+        }
+        Ok(())
+    }
+
+    /// The names of the columns, in several lines where one is longer than its column.
+    fn names(&self, base: &Cell, others: &[&Cell], out: &mut dyn Write) -> io::Result<()> {
+        let first = stack(&format!("{} (std)", base.variant), self.first());
+        let stacks: Vec<Vec<String>> = others.iter().map(|o| stack(&o.variant, self.column)).collect();
+        let height = stacks.iter().map(Vec::len).fold(first.len(), usize::max);
+        let at = |s: &[String], line: usize| {
+            (line + s.len()).checked_sub(height).map_or_else(String::new, |i| s[i].clone())
+        };
+        for line in 0..height {
+            self.line("", &at(&first, line), stacks.iter().map(|s| at(s, line)), out)?;
+        }
+        Ok(())
+    }
+
+    fn cell(&self, value: &str, flag: &str, change: &str, mark: &str) -> String {
+        format!("{value:>v$}{flag:1}{change:>w$} {mark:1}", v = self.value, w = self.change)
+    }
+
+    /// The published figures, each below its value, with their change from the baseline's.
+    fn published(
+        &self,
+        c: &Comparison,
+        base: &Cell,
+        others: &[&Cell],
+        metric: &str,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let figure = |p: Option<&Published>| p.map_or_else(String::new, |p| value(p.value, &p.unit));
+        let first = published(c, base, metric);
+        let theirs: Vec<Option<&Published>> = others.iter().map(|o| published(c, o, metric)).collect();
+        if first.is_none() && theirs.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let cells = theirs.into_iter().map(|p| {
+            let change = first.zip(p).map_or_else(String::new, published_change);
+            self.cell(&figure(p), "", &change, "")
+        });
+        let first = format!("{:>v$}{:s$}", figure(first), "", v = self.value, s = 1 + self.spread);
+        self.line(PUBLISHED, &first, cells, out)
+    }
+
+    fn line(
+        &self,
+        label: &str,
+        first: &str,
+        others: impl Iterator<Item = String>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let mut text =
+            format!("{label:<l$}{:g$}{first:>w$}", "", l = self.label, g = GAP.0, w = self.first());
+        for cell in others {
+            text.push_str(&format!("{:g$}{cell:>w$}", "", g = self.gap, w = self.column));
+        }
+        writeln!(out, "{}", text.trim_end())
+    }
+}
+
+fn published_change((base, other): (&Published, &Published)) -> String {
+    if base.value > 0.0 { change(100.0 * (other.value / base.value - 1.0)) } else { String::new() }
+}
+
+/// A name in lines of at most `width` characters, broken behind its separators where it can be.
+fn stack(name: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for piece in name.split_inclusive(['-', '_', ' ', ',', '+', '=', '/']) {
+        let last = lines.last().map_or(0, |l| width(l));
+        if last > 0 && last + width(piece.trim_end()) > most {
+            lines.push(String::new());
+        }
+        for ch in piece.chars() {
+            if lines.last().is_some_and(|l| width(l) >= most) && ch != ' ' {
+                lines.push(String::new());
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push(ch);
+            }
+        }
+    }
+    lines.iter().map(|l| l.trim().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stack;
+
+    #[test]
+    fn long_names_are_stacked_and_lose_nothing() {
+        assert_eq!(stack("first-idle", 14), ["first-idle"]);
+        assert_eq!(stack("no-target-test", 11), ["no-target-", "test"]);
+        assert_eq!(stack("today, with a long name", 12), ["today, with", "a long name"]);
+        assert_eq!(stack("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        for most in 1..30 {
+            let lines = stack("wake_affine+sis_util and more", most);
+            assert!(lines.iter().all(|l| l.chars().count() <= most), "{most}: {lines:?}");
+            assert_eq!(lines.concat().replace(' ', ""), "wake_affine+sis_utilandmore");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The default: plain text of at most 78 columns that pastes into mail, a matrix for each load with a row for each metric
+//! and a column for each variant.
+//!
+//! A cell says what a reader decides by: the value, the change, and whether to believe it. Spread, interval and power of
+//! each are in the form `detail`; the legend says so.
+
+mod matrix;
+mod notes;
+
+use crate::number::{parameters, three};
+use crate::text::{WIDTH, sources, warnings, wrap};
+use crate::{Exporter, groups};
+use matrix::Layout;
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{Cell, Fit};
+use serde_json::{Map, Value};
+use std::io::{self, Write};
+
+/// The exporter.
+pub struct Table;
+
+impl Exporter for Table {
+    fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        let layout = Layout::of(c);
+        top(c, out)?;
+        for group in groups(c) {
+            let Some(first) = group.first() else { continue };
+            heading(c, group, first, out)?;
+            layout.write(c, group, out)?;
+            if let Some(fit) = c.fit(first) {
+                write!(out, "{}", wrap("", &nearness(c, fit)))?;
+            }
+            writeln!(out)?;
+        }
+        best(c, out)?;
+        notes::legend(c, out)?;
+        sources(c, out)?;
+        notes::missing(c, out)?;
+        warnings(c, out)
+    }
+}
+
+/// The experiment's name, and for each workload what is the same in all its loads.
+fn top(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let mut lines = Vec::new();
+    if !c.experiment.is_empty() {
+        lines.push(format!("{}\n", c.experiment));
+    }
+    let mut workloads: Vec<&str> = Vec::new();
+    for cell in &c.cells {
+        if !workloads.contains(&cell.workload.as_str()) {
+            workloads.push(&cell.workload);
+            let params = parameters(&cell.workload, &split(c, cell, true));
+            if !params.is_empty() {
+                lines.push(wrap(&format!("{}: ", cell.workload), &params.join(" ")));
+            }
+        }
+    }
+    lines.iter().try_for_each(|l| write!(out, "{l}"))?;
+    if lines.is_empty() { Ok(()) } else { writeln!(out) }
+}
+
+/// A cell's parameters, those that all cells of its workload share or those that they don't.
+fn split(c: &Comparison, cell: &Cell, shared: bool) -> Value {
+    let everywhere = |name: &String, v: &Value| {
+        c.cells.iter().filter(|o| o.workload == cell.workload).all(|o| o.params.get(name) == Some(v))
+    };
+    let all = cell.params.as_object().into_iter().flatten();
+    let some: Map<String, Value> =
+        all.filter(|(n, v)| everywhere(n, v) == shared).map(|(n, v)| (n.clone(), v.clone())).collect();
+    Value::Object(some)
+}
+
+/// "schbench 2x24 on fb-2x12-smt, simulated v4.5, 10 runs, message_threads=2", in two lines where one is too short.
+fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
+    let mut kernels: Vec<&str> = Vec::new();
+    for cell in group {
+        if !kernels.contains(&cell.kernel.as_str()) {
+            kernels.push(&cell.kernel);
+        }
+    }
+    let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
+    let runs = match (fewest, most) {
+        (1, 1) => "1 run".to_owned(),
+        (a, b) if a == b => format!("{a} runs"),
+        (a, b) => format!("{a} to {b} runs"),
+    };
+    let how = match cell.backend.as_str() {
+        "sim" => "simulated".to_owned(),
+        "host" => "measured".to_owned(),
+        other => format!("measured ({other})"),
+    };
+    let what = format!("{} {} on {}", cell.workload, cell.load, cell.machine);
+    let text = format!("{what}, {how} {}, {runs}", kernels.join(", "));
+    let own = parameters(&cell.workload, &split(c, cell, false)).join(" ");
+    match text.len() + 2 + own.len() {
+        _ if own.is_empty() => write!(out, "{}", wrap("", &text)),
+        ..=WIDTH => writeln!(out, "{text}, {own}"),
+        _ => write!(out, "{}{}", wrap("", &text), wrap("  ", &own)),
+    }
+}
+
+/// How near the baseline comes to what was published for it.
+fn nearness(c: &Comparison, fit: &Fit) -> String {
+    let missing = match fit.missing {
+        0 => String::new(),
+        n => format!(", {n} of {} figures missing", n + fit.metrics),
+    };
+    let best = match c.fits.len() {
+        2.. if c.best_fit() == Some(fit) => format!(" (best of {} loads)", c.fits.len()),
+        _ => String::new(),
+    };
+    format!(
+        "fit of {} to its published figures: off by a factor {}{missing}{best}",
+        fit.variant,
+        three(fit.factor)
+    )
+}
+
+/// The load that fits best, where there is a choice, and how far the next one is behind.
+fn best(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let mut fits: Vec<&Fit> = c.fits.iter().collect();
+    fits.sort_by(|a, b| a.order(b));
+    let [best, next, ..] = fits[..] else { return Ok(()) };
+    let text = format!(
+        "best fit of {}: {} {} on {} (factor {}); its other columns are predictions. Next: {} {} on {} (factor {}).",
+        best.variant,
+        best.workload,
+        best.load,
+        best.machine,
+        three(best.factor),
+        next.workload,
+        next.load,
+        next.machine,
+        three(next.factor)
+    );
+    writeln!(out, "{}", wrap("", &text))
+}

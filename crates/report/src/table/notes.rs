@@ -1,0 +1,63 @@
+//! What is said below the matrices: why something is missing, and what the marks mean.
+
+use super::matrix::{ASTRAY, astray};
+use crate::number::FACTOR_FROM_PCT;
+use crate::text::wrap;
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::Stat;
+use std::io::{self, Write};
+
+/// A note for each metric that is missing somewhere: in whole cells, or in some runs of a cell.
+pub fn missing(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    for metric in &c.metrics {
+        let stats = || c.cells.iter().filter_map(|cell| cell.metrics.get(metric));
+        let why: Vec<&str> = stats()
+            .filter_map(|s| match s {
+                Stat::Missing { missing } => Some(missing.as_str()),
+                Stat::Measured(_) => None,
+            })
+            .collect();
+        if let Some(first) = why.first() {
+            let like = if why.iter().all(|w| w == first) { "" } else { "such as " };
+            let text = format!("{metric}, {}: {like}{first}", cells(why.len()));
+            write!(out, "{}", wrap("-  ", &text))?;
+        }
+        let partly: Vec<usize> =
+            stats().filter_map(Stat::measured).map(|m| m.missing_runs).filter(|n| *n > 0).collect();
+        if !partly.is_empty() {
+            let (runs, cells) = (partly.iter().sum::<usize>(), cells(partly.len()));
+            let text =
+                format!("{metric} is missing in {runs} runs of {cells}; they count without those runs");
+            write!(out, "{}", wrap("note: ", &text))?;
+        }
+    }
+    Ok(())
+}
+
+fn cells(n: usize) -> String {
+    if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") }
+}
+
+/// What the columns and marks mean.
+pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let min = c.min_effect_pct;
+    let Some(row) = c.comparisons.first() else {
+        return write!(out, "{}", wrap("", "Mean over runs (std in percent of it)."));
+    };
+    let large = c.comparisons.iter().any(|r| r.change_pct.is_some_and(|p| p >= FACTOR_FROM_PCT));
+    let factor = if large { ", x20: 20 times as much" } else { "" };
+    let flag = if c.comparisons.iter().any(|r| astray(c, r)) {
+        format!(
+            " {ASTRAY} the ratio of the means lies outside the interval of the change: few wild runs move a mean."
+        )
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "Mean over runs (std in percent of it) and typical change against {}: trimmed, over runs{factor}.{flag} \
+         * better, ! worse, # changed: p < 0.05 after Holm over all rows, and at least {min}%; = same within {min}%; \
+         ~ cannot tell. --format detail has the spread and interval of every cell, and which change would have shown.",
+        row.baseline
+    );
+    write!(out, "{}", wrap("", &text))
+}
