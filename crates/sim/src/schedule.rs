@@ -21,7 +21,11 @@ impl System<'_> {
         let push = c.push.take();
         if let Some(prev) = c.curr {
             match self.tasks[prev.index()].state {
-                State::Sleeping | State::Dead => self.dequeue_task(prev, true),
+                State::Sleeping => self.dequeue_task(prev, true),
+                State::Dead => {
+                    self.dequeue_task(prev, true);
+                    self.forget_load(prev);
+                }
                 _ => {
                     if let Some((task, to, reason)) = push.filter(|(t, ..)| *t == prev) {
                         self.dequeue_task(task, false);

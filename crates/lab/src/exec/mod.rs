@@ -14,7 +14,7 @@ use crate::plan::{Cell, Plan, Run};
 use rayon::prelude::*;
 use schedlab_base::{Error, Result, Warning};
 use schedlab_record::{Record, Store};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Makes runs.
 pub trait Executor: Sync {
@@ -90,33 +90,37 @@ impl Session<'_> {
     pub fn work(&self, plan: &Plan) -> Result<Finished> {
         self.progress.start(plan.runs.len());
         let hashes: Vec<String> = plan.cells.iter().map(Cell::hash).collect::<Result<_>>()?;
-        let failed = AtomicBool::new(false);
-        let one = |run: &Run| self.one(&plan.cells[run.cell], &hashes[run.cell], run.seed, &failed);
+        // Place of the first run that failed: those before it are still made, so that the error does not depend on jobs.
+        let failed = AtomicUsize::new(usize::MAX);
+        let one = |(at, run): (usize, &Run)| {
+            if self.stop.load(Ordering::Relaxed) || at > failed.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let outcome = self.one(&plan.cells[run.cell], &hashes[run.cell], run.seed);
+            if outcome.is_err() {
+                failed.fetch_min(at, Ordering::Relaxed);
+            }
+            outcome
+        };
         let results: Vec<Result<Option<(Record, bool)>>> = if self.executor.parallel() && self.jobs != 1 {
             let pool = rayon::ThreadPoolBuilder::new()
                 .num_threads(self.jobs)
                 .build()
                 .map_err(|e| Error::machine(format!("can't start {} threads: {e}", self.jobs)))?;
-            pool.install(|| plan.runs.par_iter().map(one).collect())
+            pool.install(|| plan.runs.par_iter().enumerate().map(one).collect())
         } else {
-            plan.runs.iter().map(one).collect()
+            plan.runs.iter().enumerate().map(one).collect()
         };
         self.finish(plan, results)
     }
 
-    fn one(&self, cell: &Cell, hash: &str, seed: u64, failed: &AtomicBool) -> Result<Option<(Record, bool)>> {
-        if self.stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
+    fn one(&self, cell: &Cell, hash: &str, seed: u64) -> Result<Option<(Record, bool)>> {
         let outcome = self.found_or_made(cell, hash, seed);
         match &outcome {
             Ok(Some((record, true))) => self.progress.done(cell, seed, Done::Found(record)),
             Ok(Some((record, false))) => self.progress.done(cell, seed, Done::Made(record)),
             Ok(None) => {}
-            Err(e) => {
-                failed.store(true, Ordering::Relaxed);
-                self.progress.done(cell, seed, Done::Failed(e));
-            }
+            Err(e) => self.progress.done(cell, seed, Done::Failed(e)),
         }
         outcome
     }

@@ -12,7 +12,7 @@ use super::nohz::{KickFacts, find_ilb, kick_needed, serves};
 use super::pass::{Pass, Progress};
 use crate::frame::{Frame, Step};
 use crate::system::System;
-use schedlab_base::CpuId;
+use schedlab_base::{CpuId, Version};
 use schedlab_kernel::Feature;
 use schedlab_trace::BalanceTrigger;
 
@@ -83,7 +83,8 @@ impl System<'_> {
         }
     }
 
-    /// Busy CPUs near by, as the era counts them: of the core in 3.4; of the cache in 4.5, where a domain lies above it.
+    /// Busy CPUs near by, as the era counts them: of the core in 3.4; of the cache since, up to 4.8 only where a domain
+    /// lies above it.
     fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
         if Balancer::of(self.version()) == Balancer::V3_4 {
             let siblings = self.fixed.siblings[cpu.index()].iter();
@@ -91,7 +92,8 @@ impl System<'_> {
         }
         let top = self.fixed.domains.of_cpu[cpu.index()].len();
         let above = self.fixed.domains.llc[cpu.index()].is_some_and(|llc| llc + 1 < top);
-        above.then(|| self.llc[self.llc_of(cpu)].nr_busy)
+        let counted = above || self.version() >= Version::new(4, 9);
+        counted.then(|| self.llc[self.llc_of(cpu)].nr_busy)
     }
 
     /// A CPU halts: its tick is stopped.

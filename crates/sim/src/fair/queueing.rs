@@ -209,6 +209,14 @@ impl System<'_> {
         }
     }
 
+    /// A task that ended takes its load with it (`task_dead_fair`, 4.3+).
+    pub fn forget_load(&mut self, task: TaskId) {
+        let e = &self.entities[self.tasks[task.index()].entity.index()];
+        if self.tracks_load() {
+            self.queues[e.cfs_rq.index()].avg.sub(&e.avg);
+        }
+    }
+
     fn make_relative(&mut self, entity: EntityId, min_vruntime: i64) {
         let e = &mut self.entities[entity.index()];
         if let Some(t) = e.task.map(|t| &mut self.tasks[t.index()])
