@@ -136,6 +136,9 @@ impl Run {
     fn percentiles(&self, series: &str, out: &mut dyn Write) -> io::Result<()> {
         let get = |stat: &str| self.metrics.get(&format!("{series}.{stat}"));
         let samples = get("count").and_then(|m| m.value.number()).unwrap_or(0.0);
+        if samples == 0.0 {
+            return writeln!(out, "\n{series}: no samples");
+        }
         writeln!(out, "\n{series}, {} samples", number::count(samples))?;
         for stat in SHOWN {
             match get(stat) {
