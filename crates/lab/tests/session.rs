@@ -187,6 +187,20 @@ fn runs_of_two_kernels_with_one_variant_name_are_told_apart() {
 }
 
 #[test]
+fn loads_of_one_name_are_told_apart_when_the_workloads_differ() {
+    let mut all = records(10);
+    all.iter_mut().for_each(|r| r.load = "same".to_owned());
+    let c = compare(&all, &Question { baseline: Some("v4.5".into()), ..Question::default() }, &[]).unwrap();
+    let mut loads: Vec<&str> = c.cells.iter().map(|c| c.load.as_str()).collect();
+    loads.dedup();
+    assert_eq!(loads, ["same #1", "same #2"]);
+    for row in &c.comparisons {
+        let has = |v: &str| c.cells.iter().filter(|c| c.load == row.load && c.variant == v).count();
+        assert_eq!((has(&row.baseline), has(&row.variant)), (1, 1), "a row is about one cell: {row:?}");
+    }
+}
+
+#[test]
 fn knees_are_found_per_variant_and_seed() {
     use schedlab_lab::knee::{Limit, Search, search};
     let cells = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap().cells;

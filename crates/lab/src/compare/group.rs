@@ -6,6 +6,8 @@ use schedlab_record::Record;
 pub struct CellRuns<'a> {
     /// The variant's name; with the kernel's behind it where the name alone would not tell cells apart.
     pub label: String,
+    /// The load's name; with a number behind it where another load of the comparison has the same.
+    pub load: String,
     /// The runs, at least one.
     pub runs: Vec<&'a Record>,
 }
@@ -54,7 +56,10 @@ pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
             // The same run twice (a store and a folder in it were named) counts once.
             Some(c) if c.runs.iter().any(|o| o.seed == r.seed) => {}
             Some(c) => c.runs.push(r),
-            None => cells.push(CellRuns { label: r.variant.name.clone(), runs: vec![r] }),
+            None => {
+                let (label, load) = (r.variant.name.clone(), r.load.clone());
+                cells.push(CellRuns { label, load, runs: vec![r] });
+            }
         }
     }
     let mut groups: Vec<Vec<CellRuns<'_>>> = groups.into_iter().map(|(_, cells)| cells).collect();
@@ -62,7 +67,24 @@ pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
         cells.iter_mut().for_each(|c| c.runs.sort_by_key(|r| r.seed));
         tell_apart(cells);
     }
+    number_loads(&mut groups);
     groups
+}
+
+/// Numbers the loads that have one name though their workloads differ (one file name, or parameters that no name tells):
+/// rows, published figures and tables find their cells by the load's name.
+fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
+    let name = |cells: &[CellRuns<'_>]| {
+        let r = cells[0].runs[0];
+        (r.backend.clone(), r.machine.name.clone(), r.workload.clone(), r.load.clone())
+    };
+    let names: Vec<_> = groups.iter().map(|cells| name(cells)).collect();
+    for (i, cells) in groups.iter_mut().enumerate() {
+        if names.iter().filter(|n| **n == names[i]).count() > 1 {
+            let number = names[..=i].iter().filter(|n| **n == names[i]).count();
+            cells.iter_mut().for_each(|c| c.load = format!("{} #{number}", c.load));
+        }
+    }
 }
 
 /// Gives cells of the same variant name their kernel's name, and a number where that is the same too.

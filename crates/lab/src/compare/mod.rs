@@ -169,7 +169,7 @@ fn summary(c: &CellRuns<'_>, metrics: &[String]) -> Cell {
         machine: r.machine.name.clone(),
         kernel: r.kernel.clone(),
         workload: r.workload.clone(),
-        load: r.load.clone(),
+        load: c.load.clone(),
         params,
         variant: c.label.clone(),
         runs: c.runs.len(),
