@@ -1,13 +1,14 @@
 //! Winner tree over slots, each with one armed time in ns.
 //!
-//! A key is `time << 12 | rank`, rank being the slot's place in a seeded permutation: ties between CPUs are broken by
+//! A key is `time << 13 | rank`, rank being the slot's place in a seeded permutation: ties between CPUs are broken by
 //! an explicit, seed-dependent and otherwise arbitrary order. Invariant: each inner node holds the lesser of its two
-//! children. Times fit 52 bits of ns (52 days of simulated time).
+//! children. Times fit 51 bits of ns (26 days of simulated time). There is
+//! room for 4096 CPUs, the most a machine has, and the slot of what is outside them.
 
 use super::NEVER;
 use schedlab_base::Stream;
 
-const RANK_BITS: u32 = 12;
+const RANK_BITS: u32 = 13;
 const IDLE_KEY: u64 = u64::MAX;
 
 /// The earliest of many armed times.
@@ -21,7 +22,7 @@ pub struct WinnerTree {
 }
 
 impl WinnerTree {
-    /// A tree of `slots` slots (at most 4096), none armed; `seed` decides how ties fall.
+    /// A tree of `slots` slots (at most 8192), none armed; `seed` decides how ties fall.
     pub fn new(slots: usize, seed: Stream) -> WinnerTree {
         assert!(slots <= 1 << RANK_BITS, "{slots} slots do not fit the key");
         let leaves = slots.next_power_of_two();
@@ -98,6 +99,14 @@ mod tests {
                 prop_assert_eq!(tree.horizon(slot), others.unwrap_or(NEVER));
             }
         }
+    }
+
+    #[test]
+    fn the_largest_machine_has_room() {
+        let slots = schedlab_base::cpuset::MAX_CPUS as usize + 1;
+        let mut tree = WinnerTree::new(slots, Stream::new(1));
+        tree.arm(slots - 1, 7);
+        assert_eq!(tree.first(), Some((slots - 1, 7)));
     }
 
     #[test]
