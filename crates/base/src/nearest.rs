@@ -1,20 +1,25 @@
 //! The nearest valid name to one that is unknown, by edit distance.
 
-/// The candidate nearest to `name`, if one is near enough to be worth offering (a third of its length).
+/// The candidate nearest to `name`, if one is near enough to be worth offering (a third of the letters compared, and
+/// never all that was typed).
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     known
         .into_iter()
-        .map(|k| (score(&wanted, &k.to_lowercase()), k))
-        .filter(|(d, k)| *d <= 1 + wanted.len().max(k.len()) / 3)
+        .filter_map(|k| Some((score(&wanted, &k.to_lowercase())?, k)))
         .min_by_key(|(d, _)| *d)
         .map(|(_, k)| k)
 }
 
-/// Edits to the candidate, or to as much of its beginning as was typed: `SIS_FRIST` is near `SIS_FIRST_IDLE`.
-fn score(wanted: &str, known: &str) -> usize {
-    let start: String = known.chars().take(wanted.chars().count()).collect();
-    distance(wanted, known).min(if wanted.len() >= 4 { 1 + distance(wanted, &start) } else { usize::MAX })
+/// Edits to the candidate, or to as much of its beginning as was typed: `SIS_FRIST` is near `SIS_FIRST_IDLE`. `None`
+/// when neither is near: a long candidate must not make a short beginning look near to it.
+fn score(wanted: &str, known: &str) -> Option<usize> {
+    let (typed, letters) = (wanted.chars().count(), known.chars().count());
+    let near = |edits: usize, of: usize| (edits <= 1 + of / 3 && edits < typed).then_some(edits);
+    let start: String = known.chars().take(typed).collect();
+    let whole = near(distance(wanted, known), typed.max(letters));
+    let beginning = if typed >= 4 { near(1 + distance(wanted, &start), typed) } else { None };
+    whole.into_iter().chain(beginning).min()
 }
 
 /// Edits (insert, delete, replace, swap of neighbours) between two words.
@@ -48,5 +53,8 @@ mod tests {
         assert_eq!(nearest("bananas", known), None);
         assert_eq!(nearest("SIS_FRIST", ["SIS_GROUP", "SIS_FIRST_IDLE"]), Some("SIS_FIRST_IDLE"));
         assert_eq!(nearest("m", known), None);
+        assert_eq!(nearest("b", ["a"]), None);
+        assert_eq!(nearest("nope", ["gobench", "wakeup_delay.p50"]), None);
+        assert_eq!(nearest("é̀💥", ["fb-2x24-smt"]), None);
     }
 }
