@@ -67,7 +67,7 @@ pub struct Cpu {
     pub levels: Vec<crate::balance::LevelState>,
     /// Next periodic balance is due, in ticks.
     pub next_balance: u64,
-    /// Asked to balance for all tickless idle CPUs.
+    /// Asked to balance for all tickless idle CPUs, and not done yet (`NOHZ_BALANCE_KICK`).
     pub nohz_kick: bool,
     /// CPU time accounting: time with a current task, ns, and since when.
     pub busy_ns: u64,

@@ -50,10 +50,11 @@ impl System<'_> {
             Step::Wakeup => self.wakeup_step(cpu, Context::Hard),
             Step::Ipi => {
                 self.flush_wake_list(cpu);
-                if std::mem::take(&mut self.cpus[cpu.index()].nohz_kick) {
-                    self.cpus[cpu.index()].softirq = true;
-                    self.nohz.balancer = Some(cpu);
-                }
+                // A CPU that has found work meanwhile does not balance for others.
+                let still_idle = self.idle[cpu.index()];
+                let c = &mut self.cpus[cpu.index()];
+                c.nohz_kick &= still_idle;
+                c.softirq |= c.nohz_kick;
                 self.leave_hard(cpu);
             }
             step => unreachable!("{cpu} stepped in hardirq context at {step:?}"),

@@ -78,9 +78,6 @@ impl System<'_> {
             None => c.tick_at = tick,
         }
         let why = if prev.is_some() { c.leaving } else { SwitchReason::FromIdle };
-        if prev.is_none() {
-            self.leave_nohz(cpu);
-        }
         if let Some(n) = next {
             self.tasks[n.index()].on_cpu = true;
         }

@@ -47,7 +47,7 @@ pub fn is_due(now: u64, last_balance: u64, interval: u64) -> bool {
 ///
 /// `base` is the time the walk over the domains began; without any domain the next look is a minute (periodic) or a
 /// second (newidle) away.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NextBalance(u64);
 
 impl NextBalance {
@@ -63,11 +63,11 @@ impl NextBalance {
     pub fn at(self) -> u64 {
         self.0
     }
-    /// What a newidle pass leaves as the CPU's next balance: 4.5 only brings it forward; 3.4 replaces it when nothing
-    /// was pulled or the old time is past, since that may stem from a busy time.
+    /// What newidle balance leaves as the CPU's next balance: 4.5 only brings it forward; 3.4 replaces it when
+    /// something was pulled or the old time, which may stem from a busy time, is past.
     pub fn after_newidle(self, balancer: Balancer, old: u64, now: u64, pulled: bool) -> u64 {
         match balancer {
-            Balancer::V3_4 if !pulled || now > old => self.0,
+            Balancer::V3_4 if pulled || now > old => self.0,
             Balancer::V3_4 => old,
             Balancer::V4_5 => old.min(self.0),
         }
@@ -159,9 +159,9 @@ mod tests {
         let after = |b, old, pulled| n.after_newidle(b, old, 1000, pulled);
         assert_eq!(after(Balancer::V4_5, 1004, false), 1004, "never later");
         assert_eq!(after(Balancer::V4_5, 2000, true), 1008);
-        assert_eq!(after(Balancer::V3_4, 1004, false), 1008, "going idle: replaced");
-        assert_eq!(after(Balancer::V3_4, 1004, true), 1004, "pulled: kept");
-        assert_eq!(after(Balancer::V3_4, 999, true), 1008, "pulled, but past");
+        assert_eq!(after(Balancer::V3_4, 1004, true), 1008, "pulled: replaced");
+        assert_eq!(after(Balancer::V3_4, 2000, false), 2000, "going idle with nothing: kept");
+        assert_eq!(after(Balancer::V3_4, 999, false), 1008, "but not when it is past");
     }
 
     #[test]

@@ -31,4 +31,10 @@ impl System<'_> {
         let (now, tick) = (self.load_now(cpu), self.now / self.fixed.tick_ns);
         self.cpus[cpu.index()].load.tick(tick, now);
     }
+    /// Who balances on behalf of a tickless CPU first counts the ticks it missed (`update_idle_cpu_load`).
+    pub(super) fn age_idle_load(&mut self, cpu: CpuId) {
+        if self.has(Feature::LbBias) && self.load_now(cpu) == 0 {
+            self.cpus[cpu.index()].load.catch_up(self.now / self.fixed.tick_ns);
+        }
+    }
 }

@@ -63,14 +63,12 @@ impl LevelState {
 /// Balancing for CPUs whose tick is stopped (`struct nohz`).
 #[derive(Clone, Debug)]
 pub struct NohzState {
-    /// CPUs whose tick is stopped.
+    /// CPUs whose tick is stopped, or was until their next busy tick (`idle_cpus_mask`).
     pub tickless: Vec<bool>,
     /// How many they are.
     pub nr_tickless: u32,
     /// When idle balance is due next, in ticks.
     pub next_balance: u64,
-    /// The CPU that has been asked to balance for all.
-    pub balancer: Option<CpuId>,
     /// The CPU that holds the lock of SD_SERIALIZE domains.
     pub serial: Option<CpuId>,
 }
@@ -82,7 +80,6 @@ impl NohzState {
             tickless: vec![true; nr_cpus],
             nr_tickless: nr_cpus as u32,
             next_balance: 0,
-            balancer: None,
             serial: None,
         }
     }

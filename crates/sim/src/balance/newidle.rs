@@ -1,8 +1,11 @@
 //! Newidle balance: a CPU about to go idle looks for work, domain by domain, interrupts off (`idle_balance`).
 //!
 //! The departing task is still current, so the CPU itself does not count as idle. Gates decide whether and how far up;
-//! each domain's cost is remembered. Mirrors 3.4 and 4.5; 6.5 has its own gates.
+//! each domain's cost is remembered, and the CPU's next periodic balance brought forward, for intervals of an idle CPU are
+//! shorter. Mirrors 3.4 and 4.5; 6.5 has its own gates.
 
+use super::era::{Balancer, Pass as Kind};
+use super::interval::NextBalance;
 use super::newidle_gate::{Arrived, EnterFacts, Gates, climb, enter, has_work};
 use super::pass::{Pass, Progress};
 use crate::frame::Step;
@@ -19,6 +22,8 @@ pub struct Newidle {
     level_began_ns: u64,
     began_ns: u64,
     pulled: bool,
+    /// When the domains looked at are due, the CPU being idle.
+    next: NextBalance,
 }
 
 impl System<'_> {
@@ -34,10 +39,20 @@ impl System<'_> {
             overload: self.overload,
             lowest_cost_ns: c.levels.first().map_or(0, |l| l.cost.max_ns),
         };
-        if c.levels.is_empty() || enter(gates, &facts).is_err() {
+        if c.levels.is_empty() {
             return self.pick_and_switch(cpu, 0);
         }
-        c.newidle = Newidle { began_ns: now, level_began_ns: now, ..Newidle::default() };
+        let next = NextBalance::new(self.jiffies(), Kind::Newidle, self.fixed.kernel.tunables.hz);
+        let mut n = Newidle { began_ns: now, level_began_ns: now, next, ..Newidle::default() };
+        if enter(gates, &facts).is_err() {
+            // 3.4 leaves everything as it is.
+            if gates != Gates::Fixed {
+                self.note_next(cpu, &mut n);
+                self.bring_forward(cpu, &n);
+            }
+            return self.pick_and_switch(cpu, 0);
+        }
+        self.cpus[cpu.index()].newidle = n;
         let root = self.root(cpu);
         self.update_queue_load(root);
         self.begin(cpu, Step::Newidle, self.fixed.machine.costs.update_blocked_ns);
@@ -73,17 +88,33 @@ impl System<'_> {
         if n.level > 0 && has_work(gates, &arrived) {
             return false;
         }
-        while let Some(level) = c.levels.get(n.level) {
-            if !climb(gates, c.avg_idle_ns, n.spent_ns, level.cost.max_ns) {
+        let avg_idle_ns = c.avg_idle_ns;
+        while let Some(level) = self.cpus[cpu.index()].levels.get(n.level) {
+            if !climb(gates, avg_idle_ns, n.spent_ns, level.cost.max_ns) {
+                self.note_next(cpu, n);
                 return false;
             }
             if self.fixed.domains.of_cpu[cpu.index()][n.level].params.balance_newidle {
                 n.pass = Pass::begin(cpu, n.level, BalanceTrigger::Newidle, self.now);
                 return true;
             }
+            self.note_next(cpu, n);
             n.level += 1;
         }
         false
+    }
+
+    /// Takes into account when the present domain is due again, now that the CPU is idle.
+    fn note_next(&self, cpu: CpuId, n: &mut Newidle) {
+        let level = &self.cpus[cpu.index()].levels[n.level];
+        n.next.consider(level.last_balance, self.balance_clock().interval(level.state.interval_ms, false, 1));
+    }
+
+    /// The CPU's next balance was set while it was busy: an idle one is due earlier.
+    fn bring_forward(&mut self, cpu: CpuId, n: &Newidle) {
+        let (balancer, now) = (Balancer::of(self.version()), self.jiffies());
+        let c = &mut self.cpus[cpu.index()];
+        c.next_balance = n.next.after_newidle(balancer, c.next_balance, now, n.pulled);
     }
 
     /// A domain's pass is over: its cost is remembered, time goes on at `at`.
@@ -97,15 +128,18 @@ impl System<'_> {
         n.spent_ns += cost;
         n.level_began_ns = at;
         n.pulled |= n.pass.moved() > 0;
+        self.note_next(cpu, n);
         n.level += 1;
         self.stats.newidle_passes += 1;
     }
 
     fn end_newidle(&mut self, cpu: CpuId, n: &Newidle) {
         self.stats.newidle_ns += self.now - n.began_ns;
+        self.bring_forward(cpu, n);
+        let has_tasks = self.nr_running[cpu.index()] > 0;
         let c = &mut self.cpus[cpu.index()];
         c.max_idle_balance_cost_ns = c.max_idle_balance_cost_ns.max(n.spent_ns);
-        if n.pulled {
+        if n.pulled || has_tasks {
             c.idle_stamp = 0;
         }
         self.pick_and_switch(cpu, 0);

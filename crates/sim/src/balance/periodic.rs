@@ -1,7 +1,8 @@
 //! Periodic balance in softirq context: a CPU's own domains, then those of tickless idle CPUs (`run_rebalance_domains`).
 //!
-//! Bottom up; a domain is due when its interval has passed; once it was not this CPU's turn, higher domains only have
-//! their next time looked up. SD_SERIALIZE domains are balanced by one CPU at a time, machine-wide; the lock is tried.
+//! Bottom up; a domain is due when its interval has passed; once it was not this CPU's turn, higher domains are not
+//! looked at, nor their times. Since 4.2 the tickless CPUs come first, so that what the balancing CPU pulls for itself
+//! does not end their service. SD_SERIALIZE domains are balanced by one CPU at a time, machine-wide; the lock is tried.
 //! Mirrors 3.4 and 4.5.
 
 use super::capacity::cpu_capacity;
@@ -28,18 +29,22 @@ pub struct Periodic {
     climbing: bool,
     next: Option<NextBalance>,
     began_ns: u64,
-    /// Serving tickless CPUs: the next one to look at.
-    serving: Option<usize>,
+    /// The CPU whose domains are balanced is a tickless one, not the balancing CPU.
+    serving: bool,
+    /// Tickless CPUs from this number on are still to be served; `None`: nobody asked, or all are.
+    tickless_from: Option<usize>,
+    /// Whether the CPU itself was idle when it began, while its own domains are still to come.
+    own: Option<bool>,
 }
 
 impl System<'_> {
     /// Now, in ticks.
     #[inline]
-    fn jiffies(&self) -> u64 {
+    pub(super) fn jiffies(&self) -> u64 {
         self.now / self.fixed.tick_ns
     }
 
-    fn balance_clock(&self) -> Clock {
+    pub(super) fn balance_clock(&self) -> Clock {
         Clock { version: self.version(), hz: self.fixed.kernel.tunables.hz, nr_cpus: self.nr_cpus() as u64 }
     }
 
@@ -53,15 +58,25 @@ impl System<'_> {
         if now >= c.next_balance {
             c.softirq = true;
         }
+        if c.curr.is_some() {
+            self.leave_nohz(cpu);
+        }
         if self.nohz.nr_tickless > 0 && kick_needed(&self.kick_facts(cpu, now)).is_ok() {
             self.nohz.next_balance = now + 1;
-            let lowest = self.nohz.tickless.iter().position(|t| *t).map(CpuId::from);
-            if let Some(ilb) = find_ilb(lowest, |c| self.idle[c.index()])
-                && !self.cpus[ilb.index()].nohz_kick
-            {
-                self.cpus[ilb.index()].nohz_kick = true;
-                self.kick(cpu, ilb);
-            }
+            self.kick_balancer(cpu);
+        }
+    }
+
+    /// Asks a tickless CPU to balance, unless it has been asked and is still at it.
+    fn kick_balancer(&mut self, by: CpuId) {
+        // A CPU stays in the mask up to its first busy tick. Up to 5.2 the lowest is asked or nobody.
+        let skips_busy = self.version() >= Version::new(5, 3);
+        let candidate = |c: &usize| self.nohz.tickless[*c] && (!skips_busy || self.idle[*c]);
+        let lowest = (0..self.nr_cpus()).find(candidate).map(CpuId::from);
+        if let Some(ilb) = find_ilb(lowest, |c| self.idle[c.index()])
+            && !std::mem::replace(&mut self.cpus[ilb.index()].nohz_kick, true)
+        {
+            self.kick(by, ilb);
         }
     }
 
@@ -104,8 +119,8 @@ impl System<'_> {
             self.llc[llc].nr_busy -= 1;
         }
     }
-    /// A CPU runs a task again: its tick is restarted.
-    pub fn leave_nohz(&mut self, cpu: CpuId) {
+    /// The first tick that finds the CPU busy: it is no longer one of the tickless.
+    fn leave_nohz(&mut self, cpu: CpuId) {
         if std::mem::replace(&mut self.nohz.tickless[cpu.index()], false) {
             self.nohz.nr_tickless -= 1;
             let llc = self.llc_of(cpu);
@@ -113,12 +128,13 @@ impl System<'_> {
         }
     }
 
-    /// The softirq starts: first the CPU's own domains.
+    /// The softirq starts: the CPU's own domains, and those of tickless CPUs if it was asked to and is idle still.
     pub fn begin_softirq(&mut self, cpu: CpuId) {
-        let idle = self.cpus[cpu.index()].curr.is_none();
-        let began_ns = self.now;
-        let mut p = Periodic { began_ns, ..Periodic::default() };
-        self.rebalance(cpu, idle, &mut p);
+        let c = &self.cpus[cpu.index()];
+        let idle = c.curr.is_none();
+        let tickless_from = (idle && c.nohz_kick).then_some(0);
+        let mut p = Periodic { began_ns: self.now, tickless_from, own: Some(idle), ..Periodic::default() };
+        self.next_cpu(cpu, &mut p);
         let cost = self.fixed.machine.costs.update_blocked_ns;
         let c = &mut self.cpus[cpu.index()];
         c.periodic = p;
@@ -161,20 +177,20 @@ impl System<'_> {
     /// One step of the softirq.
     pub fn soft_step(&mut self, cpu: CpuId) {
         let mut p = self.cpus[cpu.index()].periodic;
-        let at = loop {
+        let at = 'step: {
             let progress = if p.pass.running() || self.next_due(cpu, &mut p) {
                 self.pass_step(cpu, &mut p.pass)
-            } else if self.next_served(cpu, &mut p) {
-                continue;
+            } else if self.next_cpu(cpu, &mut p) {
+                break 'step self.now + self.fixed.machine.costs.update_blocked_ns;
             } else {
                 self.stats.periodic_ns += self.now - p.began_ns;
                 return self.leave_soft(cpu);
             };
             match progress {
-                Progress::Until(at) => break at,
+                Progress::Until(at) => at,
                 Progress::Over(at) => {
                     self.domain_over(cpu, &mut p);
-                    break at;
+                    at
                 }
             }
         };
@@ -189,17 +205,20 @@ impl System<'_> {
         let on = p.on_behalf.index();
         let Some(next) = p.next.as_mut() else { return false };
         while let Some(level) = self.cpus[on].levels.get(p.level).copied() {
+            if !p.climbing {
+                break;
+            }
             let params = &self.fixed.domains.of_cpu[on][p.level].params;
             let interval = clock.interval(level.state.interval_ms, !p.idle, params.busy_factor);
             let locked = params.serialize && self.nohz.serial.is_some_and(|holder| holder != cpu);
-            if p.climbing && !locked && is_due(now, level.last_balance, interval) {
+            if !locked && is_due(now, level.last_balance, interval) {
                 if params.serialize {
                     self.nohz.serial = Some(cpu);
                 }
                 let trigger = match (p.serving, p.idle) {
-                    (Some(_), _) => BalanceTrigger::Nohz,
-                    (None, true) => BalanceTrigger::Idle,
-                    (None, false) => BalanceTrigger::Busy,
+                    (true, _) => BalanceTrigger::Nohz,
+                    (false, true) => BalanceTrigger::Idle,
+                    (false, false) => BalanceTrigger::Busy,
                 };
                 p.pass = Pass::begin(p.on_behalf, p.level, trigger, self.now);
                 return true;
@@ -219,7 +238,7 @@ impl System<'_> {
             self.nohz.serial = None;
         }
         if p.pass.moved() > 0 {
-            // Tasks came, or will: the CPU is treated as busy from here on.
+            // Tasks came: the CPU is busy from here on, unless they have left again.
             p.idle = self.idle[p.on_behalf.index()];
         }
         p.climbing &= !p.pass.not_our_turn;
@@ -250,29 +269,50 @@ impl System<'_> {
         self.llc[llc].nr_idle_scan = depth;
     }
 
-    /// The CPU's own domains are through: if it was asked to, it serves the next tickless CPU.
-    fn next_served(&mut self, cpu: CpuId, p: &mut Periodic) -> bool {
-        if self.nohz.balancer != Some(cpu) {
-            return false;
+    /// Starts over the next CPU's domains; false when there is none left.
+    fn next_cpu(&mut self, cpu: CpuId, p: &mut Periodic) -> bool {
+        let own_first = Balancer::of(self.version()) == Balancer::V3_4;
+        if own_first && let Some(idle) = p.own.take() {
+            self.rebalance(cpu, idle, p);
+            return true;
         }
-        let (now, balancer) = (self.jiffies(), Balancer::of(self.version()));
-        let mut at = p.serving.map_or(0, |s| s + 1);
-        while at < self.nr_cpus() && self.nr_running[cpu.index()] == 0 {
-            let due = self.cpus[at].next_balance;
-            if at != cpu.index() && self.nohz.tickless[at] && serves(balancer, self.idle[at], now, due) {
-                p.serving = Some(at);
+        if let Some(from) = p.tickless_from {
+            if let Some(at) = self.next_tickless(cpu, from) {
+                (p.tickless_from, p.serving) = (Some(at + 1), true);
+                self.age_idle_load(CpuId::from(at));
                 self.rebalance(CpuId::from(at), true, p);
                 return true;
             }
-            at += 1;
+            self.all_served(cpu);
+            (p.tickless_from, p.serving) = (None, false);
         }
+        let Some(idle) = p.own.take() else { return false };
+        self.rebalance(cpu, idle, p);
+        true
+    }
+
+    /// The next tickless CPU to serve, from `from` on; none once the balancing CPU has work of its own.
+    fn next_tickless(&self, cpu: CpuId, from: usize) -> Option<usize> {
+        if self.nr_running[cpu.index()] > 0 {
+            return None;
+        }
+        let (now, balancer) = (self.jiffies(), Balancer::of(self.version()));
+        (from..self.nr_cpus()).find(|at| {
+            *at != cpu.index()
+                && self.nohz.tickless[*at]
+                && serves(balancer, self.idle[*at], now, self.cpus[*at].next_balance)
+        })
+    }
+
+    /// All that were due are served: when is the next one?
+    fn all_served(&mut self, cpu: CpuId) {
+        let now = self.jiffies();
         let earliest = (0..self.nr_cpus())
             .filter(|c| self.nohz.tickless[*c])
             .map(|c| self.cpus[c].next_balance)
             .min()
             .unwrap_or(now + self.fixed.kernel.tunables.hz);
         self.nohz.next_balance = earliest.max(now + 1);
-        self.nohz.balancer = None;
-        false
+        self.cpus[cpu.index()].nohz_kick = false;
     }
 }

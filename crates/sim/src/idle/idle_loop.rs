@@ -16,13 +16,13 @@ impl System<'_> {
     pub fn idle_loop(&mut self, cpu: CpuId) {
         let queued = self.flush_wake_list(cpu);
         if self.nr_running[cpu.index()] > 0 {
+            self.cpus[cpu.index()].nohz_kick = false;
             let cost = queued * self.fixed.machine.costs.enqueue_ns;
             return self.pick_and_switch(cpu, cost);
         }
         self.cpus[cpu.index()].need_resched = None;
-        if std::mem::take(&mut self.cpus[cpu.index()].nohz_kick) {
+        if self.cpus[cpu.index()].nohz_kick {
             self.cpus[cpu.index()].task.left = 0;
-            self.nohz.balancer = Some(cpu);
             return self.begin_softirq(cpu);
         }
         self.halt(cpu);

@@ -140,3 +140,48 @@ fn pinned_tasks_stay_however_crowded_their_cpu() {
         assert!(times.iter().all(|t| t.abs_diff(100 * MS) < 20 * MS), "{kernel_text}: {times:?}");
     }
 }
+
+/// Balance passes made on behalf of `cpu` with one of these triggers: when.
+fn passes(run: &Run, cpu: u32, triggers: &[BalanceTrigger]) -> Vec<u64> {
+    run.events(|e| match e.kind {
+        EventKind::Balance { trigger, .. } if e.cpu.0 == cpu && triggers.contains(&trigger) => Some(e.at.0),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_cpu_that_went_idle_is_due_by_the_intervals_of_an_idle_one() {
+    // CPU 1's lowest domain has an interval of 2 to 4 ms, 32 times that while it is busy. Two busy CPUs of a cache
+    // keep the sleepers balancing.
+    for left_ms in [600, 630, 660, 690] {
+        let mut load = Load::lasting_ms(1_000);
+        for cpu in ["2", "3"] {
+            load.task("pinned", Some(cpu), hog());
+        }
+        load.task("leaver", Some("1"), once(vec![run_us(left_ms * 1_000 + 500)]));
+        let seen = run(&machine("x5570-2x4-smt"), "v4.5", load);
+        let idle = passes(&seen, 1, &[BalanceTrigger::Nohz, BalanceTrigger::Idle]);
+        let first = idle.iter().find(|at| **at > left_ms * MS).expect("it is balanced for");
+        assert!(*first < (left_ms + 15) * MS, "not when it would have been busy: {first}, left {left_ms} ms");
+    }
+}
+
+#[test]
+fn since_4_2_the_balancer_serves_sleepers_before_itself() {
+    // The lowest tickless CPU is asked. What it pulls for itself ends its service of others, so the order matters.
+    for (kernel_text, own_first) in [("v3.4", true), ("v4.5", false), ("v6.5", false)] {
+        let mut load = Load::lasting_ms(100);
+        for _ in 0..4 {
+            released(&mut load, "0", 20, "0-3");
+        }
+        let seen = run(&machine("smp-4"), kernel_text, load);
+        let first = seen.events(|e| match e.kind {
+            EventKind::Balance { trigger: t @ (BalanceTrigger::Nohz | BalanceTrigger::Idle), .. } => {
+                Some((e.cpu.0, t))
+            }
+            _ => None,
+        });
+        let expected = if own_first { (1, BalanceTrigger::Idle) } else { (2, BalanceTrigger::Nohz) };
+        assert_eq!(first[0], expected, "{kernel_text}");
+    }
+}
