@@ -88,6 +88,8 @@ fn errors_name_file_line_column_and_the_nearest_name() {
         ("runs = 10", "runs = 0", "e.toml:3:8", "1 to 1000000"),
         ("runs = 10", "runs = \"x\"", "e.toml:3:8", "whole number"),
         ("runs = 10", "runs = 10\nbaseline = \"slwo\"", "e.toml:4:12", "did you mean 'slow'"),
+        ("name = \"small\"", "name = \" \"", "e.toml:2:8", "name is empty"),
+        ("name = \"slow\"", "name = \"a\\nb\"", "e.toml:18:8", "control characters"),
         ("name = \"small\"", "nam = \"small\"", "e.toml:2:1", "did you mean 'name'"),
         ("smp-4", "smp-x", "e.toml:4:13", "smp-x"),
         ("p99\"", "p9x\"", "e.toml:5:36", "p9x"),

@@ -23,6 +23,8 @@ const TOPOLOGY: &[&str] = &[
     "distances",
     "reclaim_distance",
 ];
+/// No step of a kernel, idle state or arrival of a daemon takes longer: sums of such times stay far from overflow.
+const LONGEST: Ns = Ns::secs(60);
 const COST: &[&str] = &["value", "range", "source"];
 const IDLE: &[&str] = &["name", "exit", "typical", "residency", "source"];
 const BACKGROUND: &[&str] = &["name", "per_cpu", "every", "run", "nice", "source"];
@@ -59,7 +61,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     // Notes of its own come first, so that they are found first.
     provenance.append(&mut inherited);
     Ok(Machine {
-        name: top.required("name", top.string("name")?)?.into(),
+        name: top.required("name", top.label("name")?)?.into(),
         about: top.required("about", top.string("about")?)?.into(),
         topology,
         costs,
@@ -141,6 +143,10 @@ fn costs(top: &Table<'_>, mut costs: Costs, provenance: &mut Vec<CostNote>) -> R
             let what = format!("{name} = {value} lies outside its range {} to {}", range.0, range.1);
             return Err(row.error_at("value", what));
         }
+        if value > LONGEST.0 {
+            let what = format!("{name} = {value} is out of range: at most {}", LONGEST.0);
+            return Err(row.error_at("value", what));
+        }
         if name.ends_with("_pct") && !(1..=100).contains(&value) {
             return Err(row.error_at("value", format!("{name} = {value} is not 1 to 100 per cent")));
         }
@@ -154,9 +160,9 @@ fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<Id
     let mut states: Vec<IdleState> = Vec::new();
     for table in top.tables("idle_state", IDLE)? {
         let name = table.required("name", table.string("name")?)?;
-        let exit = table.required("exit", table.time("exit")?)?;
+        let exit = table.required("exit", short_time(&table, "exit")?)?;
         let typical = table.time("typical")?.unwrap_or(exit);
-        let residency = table.required("residency", table.time("residency")?)?;
+        let residency = table.required("residency", short_time(&table, "residency")?)?;
         let source = table.required("source", table.string("source")?)?;
         if states.last().is_some_and(|s| s.exit > exit || s.residency > residency) {
             return Err(table
@@ -170,6 +176,16 @@ fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<Id
         states.push(IdleState { name: name.into(), exit, typical, residency });
     }
     Ok(states)
+}
+
+/// A time that is no longer than [`LONGEST`].
+fn short_time(table: &Table<'_>, key: &str) -> Result<Option<Ns>> {
+    match table.time(key)? {
+        Some(time) if time > LONGEST => {
+            Err(table.error_at(key, format!("{key} = {time} is out of range: at most {LONGEST}")))
+        }
+        time => Ok(time),
+    }
 }
 
 fn background(table: &Table<'_>) -> Result<Background> {
@@ -220,6 +236,19 @@ mod tests {
         insta::assert_snapshot!(error("name = 'm'\nabout = = 2"), @"m.toml:2:9: extra `=`, expected nothing");
         insta::assert_snapshot!(error(&with("cores = 'four'", "")), @"m.toml:4:9: cores in [topology] must be a whole number; this is of type string");
         insta::assert_snapshot!(error(&with("cores = -4", "")), @"m.toml:4:9: cores in [topology] is out of range");
+    }
+
+    #[test]
+    fn absurd_times_and_invisible_names_are_refused() {
+        let huge = "[costs]\ntick_ns = { value = 9223372036854775807, range = [0, 9223372036854775807], source = 's' }";
+        assert!(error(&with("cores = 4", huge)).contains("tick_ns = 9223372036854775807 is out of range"));
+        let deep =
+            "[[idle_state]]\nname = 'C1'\nexit = '9223372036s'\nresidency = '9223372036s'\nsource = 's'";
+        let deep = error(&with("cores = 4", deep));
+        assert!(deep.starts_with("m.toml:7:8:") && deep.contains("out of range"), "{deep}");
+        let named = |name: &str| error(&format!("name = {name}\nabout = 'a'\nlike = 'smp-2'"));
+        assert!(named("\"a\\u001b[31m\"").contains("m.toml:1:8: name has control characters"));
+        assert!(named("''").contains("m.toml:1:8: name is empty"));
     }
 
     #[test]

@@ -111,6 +111,16 @@ impl<'t> Table<'t> {
     pub fn string(&self, key: &str) -> Result<Option<&'t str>> {
         self.value(key, "a string", DeValue::as_str)
     }
+    /// A name that results carry, or nothing: visible and on one line, since tables, exports and terminals meet it.
+    pub fn label(&self, key: &str) -> Result<Option<&'t str>> {
+        match self.string(key)? {
+            Some(name) if name.trim().is_empty() => Err(self.error_at(key, format!("{key} is empty"))),
+            Some(name) if name.chars().any(char::is_control) => {
+                Err(self.error_at(key, format!("{key} has control characters or more than one line")))
+            }
+            name => Ok(name),
+        }
+    }
     /// A boolean, or nothing.
     pub fn boolean(&self, key: &str) -> Result<Option<bool>> {
         self.value(key, "true or false", DeValue::as_bool)

@@ -43,7 +43,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let document = source.parse()?;
     let top = Table::new(source, "the experiment", document.span(), document.get_ref(), KEYS)?;
     let folder = file.parent().unwrap_or(Path::new("."));
-    let name = top.required("name", top.string("name")?)?.to_owned();
+    let name = top.required("name", top.label("name")?)?.to_owned();
     let runs = bounded(&top, "runs", DEFAULT_RUNS, 1, MAX_RUNS)?;
     let seed = bounded(&top, "seed", 1, 0, u64::MAX >> 1)?;
     let workloads = workloads(&top, folder)?;
@@ -164,7 +164,7 @@ fn load_tables<'t, 'w>(
     let tables = within.tables("load", &[LOAD_KEYS, &params].concat())?;
     let mut all = Vec::new();
     for table in tables {
-        table.required("name", table.string("name")?)?;
+        table.required("name", table.label("name")?)?;
         let workload = workload_of(&table, workloads)?;
         let own = workload.param_names();
         if let Some(key) = table.keys().find(|k| !LOAD_KEYS.contains(k) && !own.contains(k)) {
@@ -265,7 +265,7 @@ fn variants(top: &Table<'_>) -> Result<Vec<Variant>> {
             schedlab_kernel::Toggle::parse(text).map_err(|e| t.error_on(value, e))?;
         }
         let features = features.into_iter().map(|(f, _)| f.to_owned()).collect();
-        let name = t.string("name")?.unwrap_or(&kernel).to_owned();
+        let name = t.label("name")?.unwrap_or(&kernel).to_owned();
         if all.iter().any(|v| v.name == name) {
             return Err(t.error_at("name", format!("two variants have the name '{name}'")));
         }
