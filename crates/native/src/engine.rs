@@ -203,7 +203,9 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
     let shared = Shared::new(built)?;
     let controller = Controller::new(&shared, stop);
     let (measured, stopped) = controller.run(warmup, duration);
+    let ended = sys::monotonic_ns();
     controller.end()?;
+    let ending = Ns(sys::monotonic_ns() - ended);
     let mut totals = lock(&shared.totals);
     if totals.error.is_none()
         && let Some(ledger) = &shared.ledger
@@ -218,6 +220,10 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
         let text = format!("the workload ended within its warm-up of {warmup}: nothing was measured");
         warnings.push(Warning::new("run.in_warmup", text));
     }
+    if !stopped {
+        warnings.extend(overrun(measured, duration.since(warmup)));
+        warnings.extend(slow_end(measured, ending));
+    }
     let names = shared.columns.iter().map(|c| c.name.clone());
     Ok(Measured {
         duration: measured,
@@ -225,6 +231,30 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
         counters: totals.counters.named(),
         warnings,
         stopped,
+    })
+}
+
+/// Whether a time is more than a twentieth, and more than a busy machine's wakeup takes.
+fn much(time: Ns, of: Ns) -> bool {
+    time > Ns(of.0 / 20).plus(Ns::ms(20))
+}
+
+/// A run that was measured for longer than it was to be: its process was stopped, or could not run.
+fn overrun(measured: Ns, wanted: Ns) -> Option<Warning> {
+    much(measured.since(wanted), wanted).then(|| {
+        let text = format!("measured for {measured} instead of {wanted}: the run was stopped or starved");
+        Warning::new("run.overran", text)
+    })
+}
+
+/// Tasks that took long to leave: each reads its counters as it does, so that these hold more than the measured time.
+fn slow_end(measured: Ns, ending: Ns) -> Option<Warning> {
+    much(ending, measured).then(|| {
+        let text = format!(
+            "the tasks took {ending} to end after the measured {measured}, which their CPU time, switches and waits \
+             include: use fewer tasks or a longer run"
+        );
+        Warning::new("run.slow_end", text)
     })
 }
 
@@ -248,4 +278,17 @@ fn check_cpus(built: &Built) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_are_off_are_told() {
+        let second = Ns::secs(1);
+        assert_eq!((overrun(Ns::ms(1_015), second), slow_end(second, Ns::ms(60))), (None, None));
+        assert!(overrun(Ns::ms(1_100), second).is_some_and(|w| w.message.contains("instead of 1s")));
+        assert!(slow_end(second, Ns::ms(300)).is_some_and(|w| w.message.contains("fewer tasks")));
+    }
 }
