@@ -1,7 +1,9 @@
 //! New tasks: the slow path chooses a CPU by visiting the domain's groups, then the task starts a slice to the right.
 
+use crate::balance::capacity::SCALE;
 use crate::balance::idlest_walk::Walk;
 use crate::fair::Enqueue;
+use crate::pelt::{Pelt, Room};
 use crate::system::System;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId, Version};
@@ -38,8 +40,8 @@ impl System<'_> {
         self.entities[entity.index()].cfs_rq = self.root(by);
         self.place_new(task);
         self.tasks[task.index()].ran_on = to;
-        // A new task's load is on no queue yet.
-        self.tasks[task.index()].detached = self.tracks_load();
+        self.tasks[task.index()].recent = by;
+        self.settle_load(task, to);
         if to != by {
             self.tasks[task.index()].cpu = by;
             self.migrate_task(task, to);
@@ -47,6 +49,16 @@ impl System<'_> {
         }
         self.tasks[task.index()].state = State::Waking;
         self.activate(by, to, task, Enqueue::New, SwitchReason::Arrived);
+    }
+
+    /// Load averages begin at birth, on no queue yet (`init_entity_runnable_average`, `post_init_entity_util_avg`).
+    fn settle_load(&mut self, task: TaskId, to: CpuId) {
+        let queue = &self.queues[self.root(to).index()].avg;
+        let room = Room { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity: SCALE };
+        let (version, now) = (self.version(), self.now);
+        let entity = &mut self.entities[self.tasks[task.index()].entity.index()];
+        entity.avg = Pelt::settled(version, entity.weight, now, room);
+        self.tasks[task.index()].detached = self.tracks_load();
     }
 
     /// Tasks that are there from the start appear where a fork from CPU 0 would put them, one after another.

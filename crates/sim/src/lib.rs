@@ -23,6 +23,9 @@ mod timer;
 mod user;
 pub mod wakeup;
 
+#[cfg(test)]
+mod upkeep_tests;
+
 use schedlab_base::{Ns, Result, Warning};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;

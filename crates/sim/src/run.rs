@@ -4,7 +4,6 @@ use crate::background::Arrivals;
 use crate::engine::{NEVER, WinnerTree};
 use crate::fair::{Entity, EntityId};
 use crate::observe::Stats;
-use crate::pelt::{Pelt, Room};
 use crate::system::System;
 use crate::task::{State, Task, UserOp};
 use crate::wakeup::wide::Flips;
@@ -21,14 +20,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 const STOP_EVERY: u64 = 4096;
 
 /// What a task needs to come into being.
-struct NewTask {
-    name: String,
-    background: bool,
-    program: Box<dyn Program>,
-    attr: Attr,
-    allowed: Option<CpuSet>,
-    footprint_kb: u32,
-    cpu: CpuId,
+pub(crate) struct NewTask {
+    pub(crate) name: String,
+    pub(crate) background: bool,
+    pub(crate) program: Box<dyn Program>,
+    pub(crate) attr: Attr,
+    pub(crate) allowed: Option<CpuSet>,
+    pub(crate) footprint_kb: u32,
+    pub(crate) cpu: CpuId,
 }
 
 /// Runs a simulation; see [`crate::simulate`].
@@ -150,13 +149,11 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
     }
 }
 
-fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
+/// Declares a task.
+pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     let id = TaskId::from(sys.tasks.len());
     let entity = EntityId(sys.entities.len() as u32);
-    let weight = new.attr.weight();
-    let mut e = Entity::of_task(id, weight, sys.root(new.cpu));
-    e.avg =
-        Pelt::settled(sys.version(), weight, 0, Room { cfs_util_avg: 0, cfs_load_avg: 0, capacity: 1024 });
+    let e = Entity::of_task(id, new.attr.weight(), sys.root(new.cpu));
     sys.entities.push(e);
     sys.tasks.push(Task {
         name: new.name,

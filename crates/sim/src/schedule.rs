@@ -115,7 +115,9 @@ impl System<'_> {
     pub fn activate(&mut self, by: CpuId, to: CpuId, task: TaskId, how: Enqueue, why: SwitchReason) {
         self.tasks[task.index()].state = State::Runnable;
         self.enqueue_task(to, task, how);
-        self.end_idle_sample(to);
+        if how == Enqueue::Wakeup {
+            self.end_idle_sample(to);
+        }
         let nr_running = self.nr_running[to.index()].min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
         if self.check_preempt_wakeup(to, task) {

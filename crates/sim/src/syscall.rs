@@ -1,6 +1,5 @@
 //! System calls of the running task: their effect, once their time has passed.
 
-use crate::fair::entity::EntityId;
 use crate::frame::{Step, Sys};
 use crate::system::{Context, System};
 use crate::task::State;
@@ -127,20 +126,6 @@ impl System<'_> {
         self.alive -= usize::from(!self.tasks[curr.index()].background);
         self.emit(cpu, EventKind::Exited { task: curr });
         self.schedule(cpu, SwitchReason::Exited);
-    }
-
-    /// Gives an entity another weight where it stands.
-    fn reweight(&mut self, entity: EntityId, weight: u64) {
-        let (on_rq, old, queue) = {
-            let e = &self.entities[entity.index()];
-            (e.on_rq, e.weight, e.cfs_rq)
-        };
-        if on_rq {
-            self.update_curr(queue);
-            let q = &mut self.queues[queue.index()];
-            q.load_weight = q.load_weight - old + weight;
-        }
-        self.entities[entity.index()].weight = weight;
     }
 
     /// Begins creating a task: the fork's own time has passed, a CPU must be chosen.

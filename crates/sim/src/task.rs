@@ -67,7 +67,8 @@ pub struct Task {
     pub timer: Option<(CpuId, u64)>,
     /// Whom it wakes in turn (`wakee_flips`).
     pub flips: crate::wakeup::wide::Flips,
-    /// The CPU before the last one (`recent_used_cpu`).
+    /// The CPU it left at the last wakeup that found neither target nor previous CPU idle (`recent_used_cpu`; read since
+    /// 4.16).
     pub recent: CpuId,
     /// Where it ran last: what it has warm is in that core's and cache's reach.
     pub ran_on: CpuId,

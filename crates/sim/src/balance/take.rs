@@ -94,10 +94,10 @@ impl System<'_> {
 
     /// Moves a queued task.
     fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
+        let from = self.tasks[task.index()].cpu;
         self.dequeue_task(task, false);
         self.migrate_task(task, dst);
         self.stats.balance_moved += 1;
-        let from = self.tasks[task.index()].recent;
         self.emit(dst, EventKind::Migrate { task, from, why });
         self.tasks[task.index()].state = State::Runnable;
         self.enqueue_task(dst, task, Enqueue::Moved);

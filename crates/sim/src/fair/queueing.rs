@@ -27,10 +27,10 @@ impl System<'_> {
     pub fn tracks_load(&self) -> bool {
         self.version() >= Version::new(3, 8)
     }
-    /// Whether runnable entities' load averages are summed apart from sleeping ones' (4.3 to 4.20).
+    /// Whether runnable entities' load averages are summed apart from sleeping ones' (3.8 to 4.20).
     #[inline]
     fn sums_runnable(&self) -> bool {
-        (Version::new(4, 3)..Version::new(5, 0)).contains(&self.version())
+        (Version::new(3, 8)..Version::new(5, 0)).contains(&self.version())
     }
 
     /// Charges the running entity of `queue` up to this instant.
@@ -56,14 +56,11 @@ impl System<'_> {
             return;
         }
         let e = &mut self.entities[entity.index()];
-        let q = &mut self.queues[e.cfs_rq.index()];
-        let running = q.curr == Some(entity);
+        let queue = e.cfs_rq;
+        let running = self.queues[queue.index()].curr == Some(entity);
         let weight = if e.on_rq { e.weight } else { 0 };
         e.avg.update(self.now, weight, u64::from(e.on_rq), running);
-        q.avg.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
-        if (Version::new(4, 3)..Version::new(5, 0)).contains(&self.fixed.kernel.version) {
-            q.runnable.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
-        }
+        self.update_queue_load(queue);
     }
 
     /// Brings a queue's averages up to this instant (`update_blocked_averages` for one queue).
@@ -217,6 +214,36 @@ impl System<'_> {
         }
     }
 
+    /// Gives an entity another weight where it stands (`reweight_entity`). Since 4.15 its load follows at once; before,
+    /// only with time.
+    pub fn reweight(&mut self, entity: EntityId, weight: u64) {
+        let (on_rq, old, queue) = {
+            let e = &self.entities[entity.index()];
+            (e.on_rq, e.weight, e.cfs_rq)
+        };
+        let at_once = self.version() >= Version::new(4, 15);
+        let sums = self.sums_runnable();
+        if on_rq {
+            self.update_curr(queue);
+            self.update_load(entity);
+        }
+        let (e, q) = (&mut self.entities[entity.index()], &mut self.queues[queue.index()]);
+        let before = e.avg;
+        if at_once {
+            e.avg.reweight(old, weight);
+        }
+        e.weight = weight;
+        if on_rq {
+            q.load_weight = q.load_weight - old + weight;
+            for sum in
+                [Some(&mut q.avg), sums.then_some(&mut q.runnable)].into_iter().flatten().filter(|_| at_once)
+            {
+                sum.sub(&before);
+                sum.add(&e.avg);
+            }
+        }
+    }
+
     fn make_relative(&mut self, entity: EntityId, min_vruntime: i64) {
         let e = &mut self.entities[entity.index()];
         if let Some(t) = e.task.map(|t| &mut self.tasks[t.index()])
@@ -243,8 +270,6 @@ impl System<'_> {
             // A task that has just come is not cache hot for a balancer.
             e.exec_start = 0;
         }
-        let t = &mut self.tasks[task.index()];
-        t.recent = t.cpu;
-        t.cpu = to;
+        self.tasks[task.index()].cpu = to;
     }
 }

@@ -70,7 +70,7 @@ impl System<'_> {
         })
     }
 
-    /// `avg_idle` takes the idle period that a task's arrival ends.
+    /// `avg_idle` takes the idle period that a wakeup ends (`ttwu_do_wakeup`; no other arrival does).
     pub fn end_idle_sample(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu.index()];
         let began = std::mem::take(&mut c.idle_stamp);

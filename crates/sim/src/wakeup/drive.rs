@@ -39,6 +39,8 @@ pub struct Waking {
     stage: Stage,
     target: CpuId,
     prev: CpuId,
+    /// The task's `recent_used_cpu` when the wakeup began.
+    recent: CpuId,
     probes: u16,
     /// A probe whose answer arrives when the step ends.
     asked: Option<CpuId>,
@@ -56,6 +58,7 @@ impl Default for Waking {
             stage: Stage::Settle,
             target: none,
             prev: none,
+            recent: none,
             probes: 0,
             asked: None,
             began_ns: 0,
@@ -121,7 +124,7 @@ impl System<'_> {
             State::Sleeping => task.state = State::Waking,
             _ => return None,
         }
-        w.prev = task.cpu;
+        (w.prev, w.recent) = (task.cpu, task.recent);
         if task.allowed.as_ref().is_some_and(|a| a.len() == 1 && a.contains(w.prev)) {
             return Some(self.placed(cpu, w, w.prev, PlaceReason::OnlyAllowed));
         }
@@ -200,7 +203,7 @@ impl System<'_> {
             target: w.target,
             prev: w.prev,
             waker: cpu,
-            recent: task.recent,
+            recent: w.recent,
             version: self.search_version(),
             features: self.fixed.kernel.features,
             has_idle_cores: llc.has_idle_cores,
@@ -255,7 +258,7 @@ impl System<'_> {
                 *avg = super::core_scan::average_scan_cost(*avg, at - from);
             }
         }
-        if reason == PlaceReason::RecentIdle {
+        if !matches!(reason, PlaceReason::TargetIdle | PlaceReason::PrevIdle) {
             self.tasks[w.task.index()].recent = w.prev;
         }
         let spent = at - self.now;

@@ -21,8 +21,9 @@ enum Test {
 
 /// The tests under way. `NotFound` at the end means: start the search.
 ///
-/// When the recent CPU is taken ([`PlaceReason::RecentIdle`]) the driver sets the task's `recent_used_cpu` to the
-/// previous CPU.
+/// Wherever the task goes once neither target nor previous CPU were idle, the driver then sets its `recent_used_cpu` to
+/// the previous CPU, as 6.1 does. (4.16 and its successors do so only when the recent CPU is taken, and otherwise note
+/// the *waker's* CPU in the waker.)
 #[derive(Clone, Copy, Debug)]
 pub struct Prelude {
     test: Test,

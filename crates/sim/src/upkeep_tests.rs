@@ -1,0 +1,115 @@
+//! What a system keeps up on the side: load averages at birth and by era, weights, walks over lists of tasks.
+
+use crate::run::{NewTask, add};
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_kernel::{Attr, Kernel};
+use schedlab_machine::Machine;
+use schedlab_trace::Discard;
+use schedlab_workload::{Env, Op, Program};
+
+const MS: u64 = 1_000_000;
+
+struct Hog;
+
+impl Program for Hog {
+    fn next(&mut self, _: &mut dyn Env) -> Op {
+        Op::Exit
+    }
+}
+
+/// Hands a system without tasks to a test.
+fn with_system(version: &str, test: impl FnOnce(&mut System<'_>)) {
+    let machine = Machine::load("smp-2").expect("a machine");
+    let mut kernel = Kernel::profile("v4.5").expect("a profile");
+    kernel.version = Version::parse(version).expect("a version");
+    let mut sink = Discard;
+    test(&mut System::new(&machine, kernel, 1, &mut sink));
+}
+
+/// A task that is born now and put on `cpu`.
+fn born(sys: &mut System<'_>, cpu: CpuId) -> TaskId {
+    let new = NewTask {
+        name: "hog".into(),
+        background: false,
+        program: Box::new(Hog),
+        attr: Attr::default(),
+        allowed: None,
+        footprint_kb: 0,
+        cpu: CpuId(0),
+    };
+    let task = add(sys, new);
+    sys.new_task(CpuId(0), task, cpu);
+    task
+}
+
+#[test]
+fn a_task_born_late_has_its_full_load() {
+    for cpu in [CpuId(0), CpuId(1)] {
+        with_system("v4.5", |sys| {
+            sys.now = 500 * MS;
+            let task = born(sys, cpu);
+            let avg = sys.entities[sys.tasks[task.index()].entity.index()].avg;
+            assert_eq!((avg.load_avg, avg.util_avg), (1024, 1024));
+            assert_eq!(sys.load_now(cpu), 1024);
+        });
+    }
+}
+
+#[test]
+fn since_4_7_a_busy_queue_leaves_a_new_task_less_utilisation() {
+    with_system("v6.5", |sys| {
+        let util = |sys: &System<'_>, task: TaskId| {
+            sys.entities[sys.tasks[task.index()].entity.index()].avg.util_avg
+        };
+        let first = born(sys, CpuId(1));
+        let second = born(sys, CpuId(1));
+        assert_eq!(util(sys, first), 512, "half of an idle CPU");
+        assert_eq!(util(sys, second), 256, "half of what is left");
+    });
+}
+
+#[test]
+fn a_runnable_task_is_a_load_in_every_era() {
+    for version in ["v3.4", "v3.10", "v3.19", "v4.2", "v4.5", "v4.20", "v5.0", "v6.5"] {
+        with_system(version, |sys| {
+            born(sys, CpuId(1));
+            assert_eq!(sys.load_now(CpuId(1)), 1024, "{version}");
+        });
+    }
+}
+
+#[test]
+fn a_new_weight_is_a_new_load_at_once_since_4_15() {
+    for (version, after) in [("v4.5", 1024), ("v6.5", 335)] {
+        with_system(version, |sys| {
+            let task = born(sys, CpuId(1));
+            let entity = sys.tasks[task.index()].entity;
+            sys.reweight(entity, 335);
+            assert_eq!((sys.load_now(CpuId(1)), sys.queues[1].load_weight), (after, 335), "{version}");
+        });
+    }
+}
+
+#[test]
+fn only_a_wakeup_ends_the_sample_of_an_idle_period() {
+    with_system("v4.5", |sys| {
+        sys.cpus[1].idle_stamp = 1;
+        let before = sys.cpus[1].avg_idle_ns;
+        sys.now = 100_000;
+        born(sys, CpuId(1));
+        assert_eq!((sys.cpus[1].avg_idle_ns, sys.cpus[1].idle_stamp), (before, 1));
+        sys.end_idle_sample(CpuId(1));
+        assert!(sys.cpus[1].avg_idle_ns < before && sys.cpus[1].idle_stamp == 0);
+    });
+}
+
+#[test]
+fn moving_a_task_is_no_use_of_its_cpu() {
+    with_system("v6.5", |sys| {
+        let task = born(sys, CpuId(1));
+        sys.dequeue_task(task, false);
+        sys.migrate_task(task, CpuId(0));
+        assert_eq!(sys.tasks[task.index()].recent, CpuId(0), "its parent's, as at birth");
+    });
+}
