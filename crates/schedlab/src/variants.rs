@@ -13,6 +13,10 @@ use schedlab_lab::Backend;
 pub fn parse(text: &str) -> Result<Variant> {
     let (front, changes) = text.split_once(':').unwrap_or((text, ""));
     let (name, kernel) = front.split_once('=').unwrap_or((text, front));
+    if name.trim().is_empty() || name.chars().any(char::is_control) {
+        return Err(Error::input(format!("variant {text:?}: its name is empty or has control characters"))
+            .help("write [NAME=]KERNEL[:CHANGE,...]"));
+    }
     let mut variant = Variant { name: name.to_owned(), ..Variant::plain(kernel) };
     for change in changes.split(',').filter(|c| !c.is_empty()) {
         match change.split_once('=') {
@@ -21,6 +25,24 @@ pub fn parse(text: &str) -> Result<Variant> {
         }
     }
     checked(variant)
+}
+
+/// Reads several, each with a name of its own.
+///
+/// # Errors
+/// As [`parse`], and two of one name.
+pub fn all(texts: &[String]) -> Result<Vec<Variant>> {
+    let mut all: Vec<Variant> = Vec::new();
+    for text in texts {
+        let variant = parse(text)?;
+        if all.iter().any(|v| v.name == variant.name) {
+            let name = &variant.name;
+            return Err(Error::input(format!("two variants have the name '{name}'"))
+                .help("name one: --variant NAME=KERNEL[:CHANGE,...]"));
+        }
+        all.push(variant);
+    }
+    Ok(all)
 }
 
 /// A kernel with features and tunables named one by one; its name tells them.
@@ -85,5 +107,8 @@ mod tests {
         assert!(error("v9.9").contains("v4.5"));
         assert!(error("v4.5:hz=x").contains("hz=1000"));
         assert!(error("v4.5:hzz=1").contains("'hz'"));
+        assert!(error("=v4.5").contains("name is empty"));
+        let twice = all(&["v4.5".into(), "v4.5".into()]).unwrap_err().to_string();
+        assert!(twice.contains("two variants have the name 'v4.5'"));
     }
 }

@@ -91,7 +91,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(sub).map_err(|e| Error::internal(e.to_string()))?;
     let variants = match own.variant.as_slice() {
         [] => vec![own.place.variant()?],
-        named => named.iter().map(|text| variants::parse(text)).collect::<Result<_>>()?,
+        named => variants::all(named)?,
     };
     let wanted = Wanted {
         spec: workloads::described(bench, sub)?,

@@ -66,5 +66,5 @@ fn list(json: bool) -> Result<()> {
             .collect();
         return output::json(&rows);
     }
-    output::result(|out| Machine::presets().try_for_each(|(name, about)| writeln!(out, "{name:<16} {about}")))
+    output::result(|out| Machine::presets().try_for_each(|(name, about)| writeln!(out, "{name:<18} {about}")))
 }
