@@ -55,7 +55,7 @@ pub struct Cpu {
     pub max_idle_balance_cost_ns: u64,
     /// `cpu_load[]`.
     pub load: CpuLoad,
-    /// Tasks in the order they were enqueued (`cfs_tasks`), newest last.
+    /// Tasks in the order they were enqueued (`cfs_tasks`), newest last; those a balancer refused are first.
     pub list: Vec<TaskId>,
     /// Idle state choice.
     pub governor: Governor,

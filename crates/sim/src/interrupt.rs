@@ -20,7 +20,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu.index()];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
-            (Step::Ipi, costs.ipi_irq_ns)
+            (Step::Ipi, costs.ipi_irq_ns + c.wake_list.len() as u64 * costs.enqueue_ns)
         } else if c.timers.due() <= now {
             (Step::Timer, costs.timer_irq_ns)
         } else {
@@ -92,6 +92,9 @@ impl System<'_> {
 
     /// Tasks that remote wakers queued for this CPU are enqueued; returns how many.
     pub fn flush_wake_list(&mut self, cpu: CpuId) -> u64 {
+        if self.cpus[cpu.index()].wake_list.is_empty() {
+            return 0;
+        }
         let mut list = std::mem::take(&mut self.cpus[cpu.index()].wake_list);
         for task in &list {
             self.activate(cpu, cpu, *task, Enqueue::Wakeup, SwitchReason::WakeupPreempt);

@@ -111,8 +111,9 @@ impl System<'_> {
         self.activate(by, to, task, Enqueue::Moved, SwitchReason::Arrived);
     }
 
-    /// Enqueues a task on `to` and asks for a switch if it preempts; `by` is the CPU that does it.
-    pub fn activate(&mut self, by: CpuId, to: CpuId, task: TaskId, how: Enqueue, why: SwitchReason) {
+    /// Enqueues a task on `to` and asks for a switch if it preempts; `by` is the CPU that does it. Whether it had to
+    /// signal another CPU.
+    pub fn activate(&mut self, by: CpuId, to: CpuId, task: TaskId, how: Enqueue, why: SwitchReason) -> bool {
         self.tasks[task.index()].state = State::Runnable;
         self.enqueue_task(to, task, how);
         if how == Enqueue::Wakeup {
@@ -120,21 +121,21 @@ impl System<'_> {
         }
         let nr_running = self.nr_running[to.index()].min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
-        if self.check_preempt_wakeup(to, task) {
-            self.resched(by, to, why);
-        }
+        self.check_preempt_wakeup(to, task) && self.resched(by, to, why)
     }
 
     /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.
-    pub fn resched(&mut self, by: CpuId, to: CpuId, why: SwitchReason) {
+    /// Whether a signal was sent.
+    pub fn resched(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
         let c = &mut self.cpus[to.index()];
         if c.need_resched.is_some() {
-            return;
+            return false;
         }
         c.need_resched = Some(why);
         if by != to {
             self.kick(by, to);
         }
+        by != to
     }
 
     /// Gets `to`'s attention: an IPI, or a write to the flag an idle CPU watches.

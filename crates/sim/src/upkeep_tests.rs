@@ -19,7 +19,7 @@ impl Program for Hog {
 }
 
 /// Hands a system without tasks to a test.
-fn with_system(version: &str, test: impl FnOnce(&mut System<'_>)) {
+pub fn with_system(version: &str, test: impl FnOnce(&mut System<'_>)) {
     let machine = Machine::load("smp-2").expect("a machine");
     let mut kernel = Kernel::profile("v4.5").expect("a profile");
     kernel.version = Version::parse(version).expect("a version");
@@ -28,7 +28,7 @@ fn with_system(version: &str, test: impl FnOnce(&mut System<'_>)) {
 }
 
 /// A task that is born now and put on `cpu`.
-fn born(sys: &mut System<'_>, cpu: CpuId) -> TaskId {
+pub fn born(sys: &mut System<'_>, cpu: CpuId) -> TaskId {
     let new = NewTask {
         name: "hog".into(),
         background: false,

@@ -94,7 +94,10 @@ impl System<'_> {
         let task = &self.tasks[curr.index()];
         c.task.step = Step::User;
         c.task.ends = match task.user {
-            UserOp::Run { left_ns } => self.now + ((task.refill_ns + left_ns) * 100).div_ceil(speed),
+            UserOp::Run { left_ns } => {
+                let wanted = task.refill_ns.saturating_add(left_ns).saturating_mul(100);
+                self.now.saturating_add(wanted.div_ceil(speed))
+            }
             UserOp::Spin { until } => until.max(self.now),
             UserOp::Ask => self.now,
         };
@@ -208,7 +211,8 @@ impl System<'_> {
             Distance::Llc => costs.refill_near_ns_per_kb,
             Distance::Node | Distance::Remote => costs.refill_far_ns_per_kb,
         };
-        task.refill_ns += u64::from(task.warm_kb) * per_kb;
+        // What it had not fetched by now was not warm there: it is paid for once.
+        task.refill_ns = task.refill_ns.max(u64::from(task.warm_kb) * per_kb);
     }
 
     /// Puts the current task of `cpu` to sleep and gives the CPU away.

@@ -107,7 +107,7 @@ impl System<'_> {
                 Stage::Elect { .. } => self.elect(by, p, &mut at),
                 Stage::Stats { .. } => self.read_groups(by, p, &mut at),
                 Stage::Queue { .. } => self.read_queues(by, p, &mut at),
-                Stage::Move { src, imbalance } => self.move_tasks(by, p, src, imbalance),
+                Stage::Move { src, imbalance } => self.move_tasks(by, p, src, imbalance, &mut at),
             }
             if !p.running() {
                 return Progress::Over(at);

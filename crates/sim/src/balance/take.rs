@@ -45,28 +45,31 @@ impl System<'_> {
     }
 
     /// The queues are locked and the time is up: tasks that may move do.
-    pub(super) fn move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, imbalance: u64) {
+    /// The first one's time is in the step that ends here; each further one takes its own.
+    pub(super) fn move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, imbalance: u64, at: &mut u64) {
         let rules = self.rules(p);
         let nr = self.nr_running[src.index()];
         let mut walked = None;
         if nr > 1 {
             let mut walk = Detach::new(imbalance, self.fixed.kernel.tunables.nr_migrate, nr);
-            // The list's front is the newest task; those refused are passed over for the rest of the walk.
-            let mut back = self.cpus[src.index()].list.len();
             loop {
-                match walk.step(&rules, self.nr_running[src.index()], back == 0) {
+                let newest = self.cpus[src.index()].list.last().copied();
+                match walk.step(&rules, self.nr_running[src.index()], newest.is_none()) {
                     Walk::Stop(_) => break,
                     Walk::Pause => continue,
                     Walk::Offer => {}
                 }
-                back -= 1;
-                let task = self.cpus[src.index()].list[back];
-                if let Offer::Take { then, .. } = walk.offer(&rules, &self.task_facts(task, p.dst, p.level)) {
-                    self.pull(by, task, p.dst, move_reason(p.trigger));
-                    p.moved += 1;
-                    if then.is_some() {
-                        break;
+                let Some(task) = newest else { break };
+                match walk.offer(&rules, &self.task_facts(task, p.dst, p.level)) {
+                    Offer::Take { then, .. } => {
+                        self.pull(by, task, p.dst, move_reason(p.trigger));
+                        p.moved += 1;
+                        if then.is_some() {
+                            break;
+                        }
                     }
+                    // It goes to the back of the list, and stays there.
+                    Offer::Refuse(_) => self.cpus[src.index()].list.rotate_right(1),
                 }
             }
             walked = Some(walk);
@@ -76,13 +79,14 @@ impl System<'_> {
             self.flag_parent(p, flag);
         }
         if p.moved > 0 {
-            return self.end_pass(p, self.now, Outcome::Moved);
+            *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
+            return self.end_pass(p, *at, Outcome::Moved);
         }
         if pinned.is_some_and(|(all, _)| all) {
-            return self.end_pass(p, self.now, Outcome::Balanced { all_pinned: true });
+            return self.end_pass(p, *at, Outcome::Balanced { all_pinned: true });
         }
         let active = self.try_active(by, p, src);
-        self.end_pass(p, self.now, Outcome::Failed(active));
+        self.end_pass(p, *at, Outcome::Failed(active));
     }
 
     /// The group that holds the destination one level up learns that affinity is in the way below.
@@ -145,5 +149,28 @@ fn move_reason(trigger: BalanceTrigger) -> MoveReason {
         BalanceTrigger::Idle => MoveReason::Idle,
         BalanceTrigger::Busy => MoveReason::Periodic,
         BalanceTrigger::Nohz => MoveReason::NohzIdle,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep_tests::{born, with_system};
+
+    #[test]
+    fn a_refused_task_goes_to_the_back_and_each_task_taken_costs_its_time() {
+        with_system("v4.5", |sys| {
+            sys.now = 1_000_000_000;
+            let src = CpuId(0);
+            let [a, b, c, d] = [(); 4].map(|()| born(sys, src));
+            let hot = sys.tasks[d.index()].entity;
+            sys.entities[hot.index()].exec_start = sys.now;
+            let mut p = Pass::begin(CpuId(1), 0, BalanceTrigger::Idle, sys.now);
+            let mut at = sys.now;
+            sys.move_tasks(CpuId(1), &mut p, src, 2 * 1024, &mut at);
+            assert_eq!(p.moved, 2, "{b:?} and {c:?}");
+            assert_eq!(sys.cpus[0].list, [d, a], "the newest was looked at first, and is now last");
+            assert_eq!(at - sys.now, sys.fixed.machine.costs.move_task_ns);
+        });
     }
 }

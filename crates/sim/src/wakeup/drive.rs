@@ -9,7 +9,7 @@ use super::affine;
 use super::prelude::Prelude;
 use super::search::{Search, Step as Next, View};
 use super::wide;
-use crate::costs::{probe_ns, rq_lock_ns};
+use crate::costs::{Read, probe_ns, rq_lock_ns};
 use crate::fair::Enqueue;
 use crate::frame::{Frame, Step};
 use crate::system::{Context, System, frame_of};
@@ -30,6 +30,8 @@ enum Stage {
     Search(Search),
     /// CPU chosen: taking its lock, or queueing on its wake list.
     Enqueue { remote_list: bool },
+    /// Enqueued: signalling the CPU.
+    Signal,
 }
 
 /// One wakeup in progress in one context of one CPU.
@@ -100,10 +102,11 @@ impl System<'_> {
         let at = match w.stage {
             Stage::Settle => self.settle(cpu, context, &mut w),
             Stage::Prelude(_) | Stage::Search(_) => Some(self.probe_on(cpu, &mut w)),
-            Stage::Enqueue { remote_list } => {
-                self.wakeup_enqueue(cpu, &w, remote_list);
-                None
-            }
+            Stage::Enqueue { remote_list } => self.wakeup_enqueue(cpu, &w, remote_list).then(|| {
+                w.stage = Stage::Signal;
+                self.now + self.fixed.machine.costs.ipi_send_ns
+            }),
+            Stage::Signal => None,
         };
         let c = &mut self.cpus[cpu.index()];
         c.waking[context as usize] = w;
@@ -126,7 +129,7 @@ impl System<'_> {
         }
         (w.prev, w.recent) = (task.cpu, task.recent);
         if task.allowed.as_ref().is_some_and(|a| a.len() == 1 && a.contains(w.prev)) {
-            return Some(self.placed(cpu, w, w.prev, PlaceReason::OnlyAllowed));
+            return Some(self.placed(cpu, w, self.now, w.prev, PlaceReason::OnlyAllowed));
         }
         if !task.may_run_on(w.prev) {
             w.prev = task.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(w.prev);
@@ -224,7 +227,7 @@ impl System<'_> {
                     }
                     next
                 }
-                Stage::Settle | Stage::Enqueue { .. } => unreachable!("not probing"),
+                Stage::Settle | Stage::Enqueue { .. } | Stage::Signal => unreachable!("not probing"),
             };
             match next {
                 Next::Probe(c) => {
@@ -261,22 +264,24 @@ impl System<'_> {
         if !matches!(reason, PlaceReason::TargetIdle | PlaceReason::PrevIdle) {
             self.tasks[w.task.index()].recent = w.prev;
         }
-        let spent = at - self.now;
-        self.placed(cpu, w, to, reason) + spent
+        self.placed(cpu, w, at, to, reason)
     }
 
-    /// Records the choice and starts the enqueue; returns when that is done.
-    fn placed(&mut self, cpu: CpuId, w: &mut Waking, to: CpuId, reason: PlaceReason) -> u64 {
-        self.stats.select_ns += self.now - w.began_ns;
+    /// Records the choice, made at time `at`, and starts the enqueue; returns when that is done.
+    fn placed(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
+        self.stats.select_ns += at - w.began_ns;
         self.stats.probes += u64::from(w.probes);
         self.emit(cpu, EventKind::Placed { task: w.task, target: to, reason, probes: w.probes });
         w.chosen = to;
         let remote_list = self.queues_remotely(cpu, to);
         w.stage = Stage::Enqueue { remote_list };
         let costs = &self.fixed.machine.costs;
-        let kick = if cpu == to { 0 } else { costs.ipi_send_ns };
-        let enqueue = rq_lock_ns(costs, self.lines.distance(cpu, to)) + costs.enqueue_ns;
-        self.now + kick + if remote_list { 0 } else { enqueue }
+        at + match (remote_list, self.shares_cache(cpu, to)) {
+            (false, _) => rq_lock_ns(costs, self.lines.distance(cpu, to)) + costs.enqueue_ns,
+            // Nothing but the head of the list is written.
+            (true, true) => probe_ns(costs, Read::MissNear),
+            (true, false) => probe_ns(costs, Read::MissFar),
+        }
     }
 
     /// TTWU_QUEUE: across caches the target enqueues the task itself; from 5.8 on also an idle CPU of the same cache.
@@ -287,7 +292,8 @@ impl System<'_> {
                 || (self.version() >= Version::new(5, 8) && self.nr_running[to.index()] == 0))
     }
 
-    fn wakeup_enqueue(&mut self, cpu: CpuId, w: &Waking, remote_list: bool) {
+    /// The task is enqueued, or queued for the target to do so. Whether the target is to be signalled.
+    fn wakeup_enqueue(&mut self, cpu: CpuId, w: &Waking, remote_list: bool) -> bool {
         let to = w.chosen;
         let from = self.tasks[w.task.index()].cpu;
         if from != to {
@@ -303,5 +309,6 @@ impl System<'_> {
         if first {
             self.kick(cpu, to);
         }
+        first
     }
 }

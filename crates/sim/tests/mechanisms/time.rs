@@ -2,6 +2,7 @@
 
 use super::support::{Load, forever, hog, kernel, machine, once, program, run, run_seeded, run_us, sleep_us};
 use schedlab_base::{Ns, TaskId};
+use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::Machine;
 use schedlab_trace::{EventKind, SwitchReason};
 use schedlab_workload::Op;
@@ -152,4 +153,77 @@ fn all_cpus_tick_on_one_grid() {
         // The handler's own time, and balancing in the softirq behind it.
         assert!(off.iter().all(|o| o.1 < 20 * US), "HZ={hz}: {off:?}");
     }
+}
+
+#[test]
+fn what_was_not_fetched_before_the_next_move_is_paid_for_once() {
+    let m = machine("fb-2x12-smt");
+    let mut load = Load::lasting_ms(20);
+    let [over, beyond] = ["12", "13"].map(|to| load.builder.mask(super::support::cpus(to)));
+    let moves = [over, beyond].map(|mask| Op::SetAffinity { mask });
+    let t = load.task("t", Some("0"), once(vec![run_us(1_000), moves[0], moves[1], run_us(1_000)]));
+    load.builder.edit(t).footprint_kb = 64;
+    let seen = run(&m, "v4.5", load);
+    assert_eq!(seen.counter("refill.time"), 64 * m.costs.refill_far_ns_per_kb);
+}
+
+/// From the waking of a batch task that sleeps on CPU `home` to its enqueue, and what the wake took its waker on CPU 0.
+fn wake_times(m: &Machine, home: &str, busy: bool) -> (u64, u64) {
+    let mut load = Load::lasting_ms(100);
+    let series = load.builder.series("took", "ns", "lower");
+    let word = load.builder.word();
+    if busy {
+        load.task("hog", Some(home), super::support::hog());
+    }
+    let wait = Op::Wait { word, value: 0, until: Ns::MAX };
+    let wakee = load.task("wakee", Some(home), once(vec![wait]));
+    load.attr(wakee, Attr { policy: Policy::Batch, ..Attr::default() });
+    let mut step = 0;
+    let mut began = Ns::ZERO;
+    let waker = program(move |env| {
+        step += 1;
+        match step {
+            1 => Op::SpinTo { at: Ns::ms(50) },
+            2 => {
+                began = env.now();
+                Op::Wake { word, count: 1 }
+            }
+            3 => {
+                let now = env.now();
+                env.record(series, now.0 - began.0);
+                run_us(10)
+            }
+            _ => Op::Exit,
+        }
+    });
+    load.task("waker", Some("0"), waker);
+    let seen = run(m, "v4.5", load);
+    let waking =
+        seen.events(|e| matches!(e.kind, EventKind::Waking { task, .. } if task == wakee).then_some(e.at.0));
+    let queued = seen.events(|e| match e.kind {
+        EventKind::Enqueued { task, new: false, .. } if task == wakee => Some(e.at.0),
+        _ => None,
+    });
+    assert!(seen.counter("select.time") < 10 * US);
+    (queued[0] - waking[0], seen.values(0)[0])
+}
+
+#[test]
+fn a_waker_pays_for_a_signal_only_if_it_sends_one_and_after_the_enqueue() {
+    let mut m = polling("fb-2x12-smt");
+    m.costs.ipi_send_ns = MS;
+    let (queued, took) = wake_times(&m, "1", true);
+    assert!(queued < 20 * US && took < 20 * US, "a batch task preempts nobody: {queued} {took}");
+    let (queued, took) = wake_times(&m, "1", false);
+    assert!(queued < 20 * US && took > MS, "an idle CPU is signalled: {queued} {took}");
+}
+
+#[test]
+fn who_enqueues_what_others_queued_for_it_takes_time_for_it() {
+    let mut m = polling("fb-2x12-smt");
+    m.costs.enqueue_ns = MS;
+    let (queued, took) = wake_times(&m, "12", true);
+    assert!(queued > MS && took < 20 * US, "on the other socket the target does it: {queued} {took}");
+    let (queued, took) = wake_times(&m, "1", true);
+    assert!(queued > MS && took > MS, "within a cache the waker: {queued} {took}");
 }

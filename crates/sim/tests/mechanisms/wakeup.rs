@@ -267,3 +267,23 @@ fn wakeups_never_leave_the_allowed_cpus() {
         );
     }
 }
+
+#[test]
+fn the_time_of_a_search_is_counted_also_when_nobody_acts_meanwhile() {
+    let m = machine("fb-2x12-smt");
+    let mut load = Load::lasting_ms(150);
+    let word = load.builder.word();
+    hogs(&mut load, "0-11,29");
+    wakee(&mut load, 5, "0-11,24-35", word);
+    waker(&mut load, 24, 100_000, word);
+    let seen = run(&m, "v4.5", load);
+    let probes: u64 = seen
+        .events(|e| match e.kind {
+            EventKind::Placed { probes, .. } => Some(u64::from(probes)),
+            _ => None,
+        })
+        .iter()
+        .sum();
+    assert!(probes > 10);
+    assert!(seen.counter("select.time") >= probes * m.costs.probe_hit_ns, "{probes} probes");
+}
