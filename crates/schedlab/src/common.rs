@@ -22,7 +22,7 @@ pub fn executor(backend: Backend) -> &'static dyn Executor {
 /// In which form a comparison is printed.
 #[derive(Args)]
 pub struct FormOptions {
-    /// Form of the result: table, lkml, markdown, csv, json or go
+    /// Form of the result: table, detail, lkml, markdown, csv, json or go
     #[arg(long, value_name = "FORM", default_value = "table", conflicts_with = "json")]
     format: String,
     /// The result as JSON, the same as --format json

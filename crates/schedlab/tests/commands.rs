@@ -121,6 +121,8 @@ fn a_live_bench_prints_percentiles_and_is_stored_anew_each_time() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(err.contains("the run is kept in runs/") && err.contains("/1\n"), "{err}");
+    let folder = err.trim().rsplit(' ').next().unwrap();
+    assert!(lab.run(&["explain", folder], 3).1.contains("only the simulator knows the reasons"));
     let json = lab.json(&[&words[..], &["--json"]].concat());
     assert_eq!((json["schema"].as_str(), json["seed"].as_u64()), (Some("schedlab/run/1"), Some(2)));
     let samples = json["metrics"]["schbench.latency.count"]["value"].as_f64().unwrap();

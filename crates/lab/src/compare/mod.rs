@@ -88,6 +88,14 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let mut warnings: Vec<Counted> =
         warnings.iter().map(|w| Counted { warning: w.clone(), runs: 0 }).collect();
     merge(&mut warnings, records);
+    if let Some(other) = records.iter().find(|r| r.model != MODEL) {
+        let text = format!(
+            "some runs were made by model {}, this is model {MODEL}: simulated figures of different models do not compare",
+            other.model
+        );
+        let runs = records.iter().filter(|r| r.model == other.model).count();
+        warnings.push(Counted { warning: Warning::new("compare.model", text), runs });
+    }
     let (mut cells, mut fits) = (Vec::new(), Vec::new());
     let mut open: Vec<(Row, Change, Direction)> = Vec::new();
     for runs in &groups {

@@ -142,10 +142,6 @@ impl Session<'_> {
             results.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         let found = runs.iter().filter(|(_, found)| *found).count();
         let mut warnings = plan.warnings.clone();
-        if found > 0 {
-            let text = format!("{found} of {} runs were made before and taken from the store", runs.len());
-            warnings.push(Warning::new("run.reused", text));
-        }
         let interrupted = runs.len() < plan.runs.len();
         if interrupted {
             let text = format!("interrupted: {} of {} runs were finished", runs.len(), plan.runs.len());
