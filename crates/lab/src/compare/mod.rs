@@ -93,7 +93,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             "some runs were made by model {}, this is model {MODEL}: simulated figures of different models do not compare",
             other.model
         );
-        let runs = records.iter().filter(|r| r.model == other.model).count();
+        let runs = records.iter().filter(|r| r.model == other.model).count() as u64;
         warnings.push(Counted { warning: Warning::new("compare.model", text), runs });
     }
     let (mut cells, mut fits) = (Vec::new(), Vec::new());

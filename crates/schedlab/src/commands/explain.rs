@@ -30,8 +30,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let record = store::load(&own.path)?;
     if record.backend != "sim" {
-        return Err(Error::machine(format!("a {} run does not tell why its waits were long", record.backend))
-            .help("run the workload with --backend sim: only the simulator knows the reasons"));
+        return Err(Error::machine(format!(
+            "a {} run does not tell why its waits were long",
+            record.backend
+        ))
+        .help("run the workload with --backend sim: only the simulator knows the reasons"));
     }
     let explanation = explain(&record, own.worst);
     if own.json {
