@@ -120,6 +120,6 @@ impl Cpu {
     /// Whether user mode is what the CPU is executing at this instant.
     #[inline]
     pub fn in_user(&self) -> bool {
-        self.task.step == Step::User && !self.hard.active() && !self.soft.active()
+        matches!(self.task.step, Step::User) && !self.hard.active() && !self.soft.active()
     }
 }

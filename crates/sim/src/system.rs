@@ -3,10 +3,10 @@
 //! A [`System`] owns neither clock nor queue: the caller asks `next_event(cpu)` when a CPU acts next, and calls
 //! `step(cpu, now)` then; CPUs whose next event changed are named in `touched`. Time is ns since the run began.
 
+use crate::balance::capacity::cpu_capacity;
 use crate::balance::{LevelState, NohzState};
 use crate::costs::Lines;
 use crate::cpu::Cpu;
-
 use crate::fair::slice::Granularity;
 use crate::fair::{CfsRq, CfsRqId, Entity};
 use crate::frame::{Frame, Step, Sys};
@@ -15,7 +15,7 @@ use crate::task::Task;
 use crate::wakeup::LlcShared;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Stream, TaskId, Version};
 use schedlab_kernel::{Feature, Kernel};
-use schedlab_machine::{Domains, Machine};
+use schedlab_machine::{Domains, Group, Machine};
 use schedlab_trace::{Event, EventKind, Sink};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -34,6 +34,10 @@ pub struct Fixed<'s> {
     pub tick_ns: u64,
     /// Hardware threads of the same core, the CPU itself excluded.
     pub siblings: Vec<Vec<CpuId>>,
+    /// Capacity of each CPU.
+    pub cpu_capacity: Vec<u64>,
+    /// Capacity of each group of the domains: the sum of its CPUs'.
+    pub group_capacity: Vec<u64>,
     /// Allowed-CPU masks of the workload.
     pub masks: Vec<CpuSet>,
     /// Cost jitter and other draws of the machine, apart from the workload's.
@@ -100,10 +104,14 @@ impl<'s> System<'s> {
         let topology = &machine.topology;
         let n = topology.nr_cpus();
         let domains = Domains::build(topology, kernel.version);
-        let siblings = (0..n)
+        let siblings: Vec<Vec<CpuId>> = (0..n)
             .map(CpuId::from)
             .map(|c| topology.smt_mask(c).iter().filter(|s| *s != c).collect())
             .collect();
+        let cpu_capacity: Vec<u64> =
+            siblings.iter().map(|others| cpu_capacity(kernel.version, others.len() + 1)).collect();
+        let of_group = |g: &Group| g.cpus.iter().map(|c| cpu_capacity[c.index()]).sum();
+        let group_capacity = domains.groups.iter().map(of_group).collect();
         let cpus = (0..n)
             .map(|c| {
                 let levels = domains.of_cpu[c].iter().map(LevelState::new).collect();
@@ -140,6 +148,8 @@ impl<'s> System<'s> {
                 gran: Granularity::of(&kernel, n),
                 tick_ns: 1_000_000_000 / kernel.tunables.hz,
                 siblings,
+                cpu_capacity,
+                group_capacity,
                 domains,
                 kernel,
                 machine,

@@ -85,18 +85,24 @@ impl System<'_> {
             if !cpus.iter().any(|c| self.tasks[task.index()].may_run_on(*c)) {
                 continue;
             }
-            let capacity = cpus.iter().map(|c| self.capacity_of(*c)).sum();
+            let capacity = self.fixed.group_capacity[index as usize];
             for i in 0..nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
                 *cost += self.visit(by, cpu);
                 let idx = params.forkexec_idx;
-                loads.add(if local { self.source_load(cpu, idx) } else { self.target_load(cpu, idx) });
-                spares.add(&self.spare_sample(cpu));
+                match by_spare {
+                    true => spares.add(&self.spare_sample(cpu)),
+                    false if local => loads.add(self.source_load(cpu, idx)),
+                    false => loads.add(self.target_load(cpu, idx)),
+                }
             }
-            loads.close(index, capacity, local);
-            let group =
-                SpareGroup { capacity, weight: nr as u32, imbalanced: self.group_flags[index as usize] };
-            spares.close(index, &group, &domain, local);
+            if by_spare {
+                let imbalanced = self.group_flags[index as usize];
+                let group = SpareGroup { capacity, weight: nr as u32, imbalanced };
+                spares.close(index, &group, &domain, local);
+            } else {
+                loads.close(index, capacity, local);
+            }
         }
         if by_spare { spares.choose(&domain) } else { loads.choose(params.imbalance_pct) }
     }

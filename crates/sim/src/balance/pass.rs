@@ -6,7 +6,7 @@
 //! Mirrors 3.4 and 4.5. Not modelled: looking for another queue after one whose tasks were all pinned.
 
 use super::busiest::{DomainStats, Verdict};
-use super::capacity::{DomainFacts, GroupFacts, capped_util, cpu_capacity};
+use super::capacity::{DomainFacts, GroupFacts, capped_util};
 use super::era::{Balancer, Pass as Kind};
 use super::interval::Election;
 use super::queue::{BusiestQueue, QueueSample};
@@ -152,8 +152,9 @@ impl System<'_> {
     }
 
     /// Capacity of a CPU.
+    #[inline]
     pub fn capacity_of(&self, cpu: CpuId) -> u64 {
-        cpu_capacity(self.version(), self.fixed.siblings[cpu.index()].len() + 1)
+        self.fixed.cpu_capacity[cpu.index()]
     }
 
     /// Reads groups until time must pass; decides after the last.
@@ -214,10 +215,10 @@ impl System<'_> {
     }
 
     fn group_facts(&self, index: u32) -> GroupFacts {
-        let group = &self.fixed.domains.groups[index as usize];
-        let capacity = group.cpus.iter().map(|c| self.capacity_of(*c)).sum();
-        let imbalanced = self.group_flags[index as usize];
-        GroupFacts { imbalanced, ..GroupFacts::of(group.cpus.len() as u32, capacity) }
+        let at = index as usize;
+        let weight = self.fixed.domains.groups[at].cpus.len() as u32;
+        let imbalanced = self.group_flags[at];
+        GroupFacts { imbalanced, ..GroupFacts::of(weight, self.fixed.group_capacity[at]) }
     }
 
     /// All groups are read: is there anything to pull?

@@ -5,7 +5,6 @@
 //! does not end their service. SD_SERIALIZE domains are balanced by one CPU at a time, machine-wide; the lock is tried.
 //! Mirrors 3.4 and 4.5.
 
-use super::capacity::cpu_capacity;
 use super::era::{Balancer, Pass as Kind};
 use super::interval::{Clock, NextBalance, is_due};
 use super::newidle_gate::{Gates, longest_pass};
@@ -93,7 +92,7 @@ impl System<'_> {
             busy_nearby: self.busy_nearby(cpu),
             h_nr_running: self.nr_running[cpu.index()],
             capacity,
-            capacity_orig: cpu_capacity(self.version(), self.fixed.siblings[cpu.index()].len() + 1),
+            capacity_orig: capacity,
             imbalance_pct: levels.first().map_or(125, |d| d.params.imbalance_pct),
         }
     }
