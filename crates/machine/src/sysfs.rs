@@ -192,12 +192,7 @@ fn idle_states(dir: &Path) -> Result<Vec<IdleState>> {
         };
         if name != "POLL" && us("disable")? == 0 {
             let exit = Ns::us(us("latency")?);
-            states.push(IdleState {
-                name,
-                exit,
-                typical: exit,
-                residency: Ns::us(us("residency")?),
-            });
+            states.push(IdleState { name, exit, typical: exit, residency: Ns::us(us("residency")?) });
         }
     }
     Ok(states)
