@@ -30,7 +30,7 @@ features = ["SIS_FIRST_IDLE"]
 
 fn records(jobs: usize) -> Vec<Record> {
     let p = plan(&experiment(TINY), Backend::Sim, Options::default()).unwrap();
-    let (sim, stop) = (Sim { check: true }, AtomicBool::new(false));
+    let (sim, stop) = (Sim { check: true, clock: None }, AtomicBool::new(false));
     let session = Session { executor: &sim, store: None, attach: &[], jobs, progress: &Silent, stop: &stop };
     session.work(&p).unwrap_or_else(|e| panic!("{e}")).records
 }

@@ -5,16 +5,22 @@ use clap::Args;
 use schedlab_base::{Result, Warning};
 use schedlab_lab::{Backend, Comparison, Executor, Host, Sim};
 use schedlab_report::Form;
+use std::sync::atomic::AtomicU64;
 
 /// CPUs this process may use.
 pub fn cpus() -> u64 {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
 }
 
+/// How far the simulation under way is, simulated ns; of use where one run is made at a time.
+pub static SIMULATED: AtomicU64 = AtomicU64::new(0);
+
+static SIM: Sim = Sim { check: false, clock: Some(&SIMULATED) };
+
 /// The executor of a backend.
 pub fn executor(backend: Backend) -> &'static dyn Executor {
     match backend {
-        Backend::Sim => &Sim { check: false },
+        Backend::Sim => &SIM,
         Backend::Host => &Host,
     }
 }

@@ -4,6 +4,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use schedlab_base::Ns;
 use schedlab_lab::{Cell, Done, Progress};
 use std::fmt::Write;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 const REDRAW: Duration = Duration::from_millis(200);
@@ -27,6 +29,17 @@ impl Bar {
         let left = move |state: &ProgressState, out: &mut dyn Write| {
             let left = length.as_secs_f64() - state.elapsed().as_secs_f64();
             let _ = write!(out, "{:.0}s", left.max(0.0).ceil());
+        };
+        Bar::new(quiet, style("{spinner} {elapsed} so far, {left} left  {wide_msg}").with_key("left", left))
+    }
+    /// One simulated run of that length, whose clock tells how far it is.
+    pub fn simulated(quiet: bool, length: Ns, clock: &'static AtomicU64) -> Bar {
+        let left = move |state: &ProgressState, out: &mut dyn Write| {
+            let done = Ns(clock.load(Relaxed)).as_secs_f64();
+            let _ = match state.elapsed().as_secs_f64() * (length.as_secs_f64() - done) / done {
+                left if left.is_finite() => write!(out, "{:.0}s", left.max(0.0).ceil()),
+                _ => write!(out, "?"),
+            };
         };
         Bar::new(quiet, style("{spinner} {elapsed} so far, {left} left  {wide_msg}").with_key("left", left))
     }

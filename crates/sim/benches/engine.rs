@@ -106,7 +106,8 @@ fn schbench(length: Ns) -> Built {
 
 /// Simulates, and says how many events and wakeups that took.
 fn run(machine: &Machine, kernel: Kernel, workload: Built) -> (u64, u64) {
-    let setup = Setup { machine, kernel, workload, seed: 1, background: true, check: false, stop: None };
+    let setup =
+        Setup { machine, kernel, workload, seed: 1, background: true, check: false, stop: None, clock: None };
     let report = simulate(setup, &mut Discard).expect("the run ends well");
     (report.events, report.wakeups)
 }

@@ -31,7 +31,7 @@ use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
 use schedlab_trace::Sink;
 use schedlab_workload::Built;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Everything a simulation is a function of.
 pub struct Setup<'a> {
@@ -49,6 +49,8 @@ pub struct Setup<'a> {
     pub check: bool,
     /// Ends the run early when it becomes true.
     pub stop: Option<&'a AtomicBool>,
+    /// Where the run says from time to time how far it is, simulated ns.
+    pub clock: Option<&'a AtomicU64>,
 }
 
 /// CPU time and work of one task.

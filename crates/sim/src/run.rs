@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-/// Events between two looks at the stop flag.
+/// Events between two looks at the stop flag and words to the watcher.
 const STOP_EVERY: u64 = 4096;
 
 /// What a task needs to come into being.
@@ -32,7 +32,7 @@ pub(crate) struct NewTask {
 
 /// Runs a simulation; see [`crate::simulate`].
 pub fn run(setup: Setup<'_>, sink: &mut dyn schedlab_trace::Sink) -> Result<SimReport> {
-    let Setup { machine, kernel, mut workload, seed, background, check, stop } = setup;
+    let Setup { machine, kernel, mut workload, seed, background, check, stop, clock: watched } = setup;
     validate(&mut workload, machine)?;
     let end = (workload.warmup + workload.duration).0;
     let mut sys = System::new(machine, kernel, seed, sink);
@@ -46,7 +46,8 @@ pub fn run(setup: Setup<'_>, sink: &mut dyn schedlab_trace::Sink) -> Result<SimR
         let cpu = sys.tasks[task.index()].cpu;
         sys.kick(CpuId(0), cpu);
     }
-    let clock = drive(&mut sys, seed, end, check, stop)?;
+    let watch = Watch { stop, clock: watched };
+    let clock = drive(&mut sys, seed, end, check, &watch)?;
     report(sys, clock)
 }
 
@@ -184,6 +185,22 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     id
 }
 
+/// Who watches a run from outside.
+struct Watch<'a> {
+    stop: Option<&'a AtomicBool>,
+    clock: Option<&'a AtomicU64>,
+}
+
+impl Watch<'_> {
+    /// Says how far the run is, and asks whether it is to end.
+    fn wants_an_end(&self, now: u64) -> bool {
+        if let Some(clock) = self.clock {
+            clock.store(now, Relaxed);
+        }
+        self.stop.is_some_and(|s| s.load(Relaxed))
+    }
+}
+
 /// How the clock ran.
 struct Clock {
     end: u64,
@@ -192,7 +209,7 @@ struct Clock {
 }
 
 /// Lets CPUs act in the order of their next events until the end.
-fn drive(sys: &mut System<'_>, seed: u64, end: u64, check: bool, stop: Option<&AtomicBool>) -> Result<Clock> {
+fn drive(sys: &mut System<'_>, seed: u64, end: u64, check: bool, watch: &Watch<'_>) -> Result<Clock> {
     let n = sys.nr_cpus();
     let mut tree = WinnerTree::new(n + 1, Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
@@ -228,7 +245,7 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, check: bool, stop: Option<&A
             clock.end = at.max(sys.measure_from);
             break;
         }
-        if clock.events.is_multiple_of(STOP_EVERY) && stop.is_some_and(|s| s.load(Relaxed)) {
+        if clock.events.is_multiple_of(STOP_EVERY) && watch.wants_an_end(at) {
             clock.end = at;
             clock.stopped = true;
             break;

@@ -8,6 +8,7 @@ use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Event, Sink};
 use schedlab_workload::{Params, Spec};
 use std::fmt::Write;
+use std::sync::atomic::AtomicU64;
 use support::{Load, forever, kernel, machine, run_us, simulated, sleep_us};
 
 /// Folds everything seen into one number.
@@ -48,10 +49,21 @@ fn schbench(kernel: Kernel, seed: u64) -> (u64, u64, SimReport) {
     let workload = Spec::bench("schbench", &params).and_then(|s| s.build(seed)).expect("schbench");
     let machine = machine("fb-2x12-smt");
     let mut digest = Digest::new();
-    let setup =
-        Setup { machine: &machine, kernel, workload, seed, background: true, check: false, stop: None };
+    let watched = AtomicU64::new(0);
+    let setup = Setup {
+        machine: &machine,
+        kernel,
+        workload,
+        seed,
+        background: true,
+        check: false,
+        stop: None,
+        clock: Some(&watched),
+    };
     let report = simulate(setup, &mut digest).expect("the run ends well");
     assert!(digest.events > 3_000, "{} events are no test", digest.events);
+    let seen = watched.into_inner();
+    assert!((1..150_000_000).contains(&seen), "the watcher was last told {seen} ns");
     (digest.hash, digest.events, report)
 }
 

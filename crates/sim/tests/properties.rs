@@ -331,6 +331,7 @@ fn watched<S: Sink>(case: &Case, sink: &mut S, check: bool) -> Result<SimReport,
         background,
         check,
         stop: Some(&stop),
+        clock: None,
     };
     let report = std::thread::scope(|s| {
         let stop = &stop;

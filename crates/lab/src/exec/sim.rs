@@ -7,13 +7,15 @@ use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate};
 use schedlab_workload::Built;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The simulating executor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sim {
     /// Whether the expensive invariants are walked.
     pub check: bool,
+    /// Where a run says how far it is, simulated ns; of use while one run is made at a time.
+    pub clock: Option<&'static AtomicU64>,
 }
 
 impl Executor for Sim {
@@ -30,6 +32,7 @@ impl Executor for Sim {
             background: !cell.machine.background.is_empty(),
             check: self.check,
             stop: Some(stop),
+            clock: self.clock,
         };
         let report = simulate(setup, &mut analyser)?;
         if report.stopped {

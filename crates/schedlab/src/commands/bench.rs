@@ -121,9 +121,10 @@ fn make(own: &Own, cell: &Cell, seed: u64) -> Result<Record> {
     let stop = interrupt::stop_flag()?;
     let executor = Timed::new(own.place.executor()?);
     let built = cell.spec.build(seed)?;
+    let length = Ns(built.warmup.0.saturating_add(built.duration.0));
     let bar = match cell.backend {
-        Backend::Host => Bar::countdown(own.quiet, Ns(built.warmup.0.saturating_add(built.duration.0))),
-        Backend::Sim => Bar::steps(own.quiet),
+        Backend::Host => Bar::countdown(own.quiet, length),
+        Backend::Sim => Bar::simulated(own.quiet, length, &common::SIMULATED),
     };
     bar.say(cell.title());
     let made = executor.run(cell, seed, stop)?;

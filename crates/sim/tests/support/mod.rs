@@ -114,7 +114,16 @@ pub fn simulated<S: Sink>(
     sink: &mut S,
 ) -> Result<SimReport> {
     simulate(
-        Setup { machine, kernel, workload: load, seed, background: false, check: true, stop: None },
+        Setup {
+            machine,
+            kernel,
+            workload: load,
+            seed,
+            background: false,
+            check: true,
+            stop: None,
+            clock: None,
+        },
         sink,
     )
 }
