@@ -40,6 +40,20 @@ pub fn json(value: &impl serde::Serialize) -> Result<()> {
     })
 }
 
+/// Prints a result as JSON under its schema's name (docs/formats.md).
+///
+/// # Errors
+/// As [`result`].
+pub fn json_as(schema: &'static str, value: &impl serde::Serialize) -> Result<()> {
+    #[derive(serde::Serialize)]
+    struct Tagged<'a, T> {
+        schema: &'static str,
+        #[serde(flatten)]
+        value: &'a T,
+    }
+    json(&Tagged { schema, value })
+}
+
 /// Says something beside the result.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "schedlab: {text}");

@@ -15,8 +15,9 @@ fn studies_are_listed() {
     let text = lab.ok(&["study"]);
     assert!(text.lines().any(|l| l.starts_with("idle-sibling ")), "{text}");
     let json = lab.json(&["study", "--json"]);
-    assert_eq!(json.as_array().unwrap().len(), text.lines().count());
-    assert!(json[0]["about"].as_str().unwrap().len() > 10);
+    assert_eq!(json["schema"], "schedlab/studies/1");
+    assert_eq!(json["studies"].as_array().unwrap().len(), text.lines().count());
+    assert!(json["studies"][0]["about"].as_str().unwrap().len() > 10);
 }
 
 #[test]
@@ -280,6 +281,7 @@ fn the_longest_waits_of_a_run_are_explained() {
     narrow(&text);
     assert!(text.contains("By cause:") && text.contains("The 2 longest waits:"), "{text}");
     let json = lab.json(&["explain", &format!("{folder}/record.json"), "--worst", "3", "--json"]);
+    assert_eq!(json["schema"], "schedlab/explanation/1");
     assert_eq!(json["worst"].as_array().unwrap().len(), 3);
     assert!(lab.run(&["explain", "runs"], 2).1.contains("is not a run"));
 }
@@ -317,8 +319,8 @@ fn a_machine_is_shown() {
     ");
     let json = lab.json(&["machine", "spr-2x56", "--json", "--kernel", "v4.5"]);
     assert_eq!(
-        (json["kernel"].as_str(), json["machine"]["topology"]["cpus"].as_array().unwrap().len()),
-        (Some("v4.5"), 224)
+        (json["schema"].as_str(), json["machine"]["topology"]["cpus"].as_array().unwrap().len()),
+        (Some("schedlab/machine/1"), 224)
     );
     assert_ne!(lab.ok(&["machine", "spr-2x56", "--cpu", "5"]), text);
     assert!(lab.ok(&["machine", "host"]).starts_with("host: "));
@@ -326,7 +328,9 @@ fn a_machine_is_shown() {
     for name in ["spr-2x56 ", "fb-2x12-smt ", "smp-N ", "host "] {
         assert!(list.lines().any(|l| l.starts_with(name)), "{name}: {list}");
     }
-    assert_eq!(lab.json(&["machine", "--json"]).as_array().unwrap().len(), list.lines().count());
+    let listed = lab.json(&["machine", "--json"]);
+    assert_eq!(listed["schema"], "schedlab/machines/1");
+    assert_eq!(listed["machines"].as_array().unwrap().len(), list.lines().count());
 }
 
 #[test]

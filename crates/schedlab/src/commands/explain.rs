@@ -38,7 +38,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let explanation = explain(&record, own.worst);
     if own.json {
-        return output::json(&explanation);
+        return output::json_as("schedlab/explanation/1", &explanation);
     }
     output::result(|out| out.write_all(explain_text(&explanation).as_bytes()))
 }

@@ -44,7 +44,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return Err(e.help(format!("its CPUs are 0 to {}", cpus - 1)));
     }
     if own.json {
-        return output::json(&Shown::new(&machine, kernel));
+        return output::json_as("schedlab/machine/1", &Shown::new(&machine, kernel));
     }
     output::result(|out| out.write_all(show(&machine, kernel, Some(CpuId(own.cpu))).as_bytes()))
 }
@@ -64,7 +64,7 @@ fn list(json: bool) -> Result<()> {
         let rows: Vec<_> = Machine::presets()
             .map(|(name, about)| serde_json::json!({ "name": name, "about": about }))
             .collect();
-        return output::json(&rows);
+        return output::json_as("schedlab/machines/1", &serde_json::json!({ "machines": rows }));
     }
     output::result(|out| Machine::presets().try_for_each(|(name, about)| writeln!(out, "{name:<18} {about}")))
 }

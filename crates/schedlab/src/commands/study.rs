@@ -40,7 +40,7 @@ fn list(json: bool) -> Result<()> {
     if json {
         let rows: Vec<_> =
             all.iter().map(|s| serde_json::json!({ "name": s.name, "about": s.about })).collect();
-        return output::json(&rows);
+        return output::json_as("schedlab/studies/1", &serde_json::json!({ "studies": rows }));
     }
     output::result(|out| {
         all.iter().try_for_each(|s| writeln!(out, "{:<16} {}", s.name, first_sentence(&s.about)))
