@@ -135,14 +135,6 @@ impl FeatureSet {
     pub fn iter(self) -> impl Iterator<Item = Feature> {
         FEATURES.iter().map(|r| r.feature).filter(move |f| self.has(*f))
     }
-    /// Features that differ, with their state in `other`.
-    pub fn changes_to(self, other: FeatureSet) -> impl Iterator<Item = (Feature, bool)> {
-        FEATURES
-            .iter()
-            .map(|r| r.feature)
-            .filter(move |f| self.has(*f) != other.has(*f))
-            .map(move |f| (f, other.has(f)))
-    }
 }
 
 #[cfg(test)]

@@ -78,10 +78,6 @@ impl Topology {
     pub fn llc_mask(&self, cpu: CpuId) -> CpuSet {
         self.alike(cpu, |a, b| a.llc == b.llc)
     }
-    /// CPUs of a NUMA node.
-    pub fn node_mask(&self, node: u32) -> CpuSet {
-        (0..self.nr_cpus()).map(CpuId::from).filter(|c| self.cpu(*c).node == node).collect()
-    }
 
     /// Checks what every user of a topology relies on: 1 to 4096 CPUs; units that nest (core in cluster in LLC in
     /// node and package); a square, symmetric distance table, 10 on the diagonal and more elsewhere.

@@ -5,8 +5,6 @@
 pub struct Stats {
     /// Wakeups begun.
     pub wakeups: u64,
-    /// Idle CPU probes.
-    pub probes: u64,
     /// Time wakers spent choosing a CPU.
     pub select_ns: u64,
     /// Time in newidle balance.
@@ -15,13 +13,9 @@ pub struct Stats {
     pub periodic_ns: u64,
     /// The part of both spent reading statistics.
     pub stats_ns: u64,
-    /// Newidle passes over a domain.
-    pub newidle_passes: u64,
-    /// Tasks moved by balancing.
-    pub balance_moved: u64,
     /// Work a moved task repeated to warm its new cache.
     pub refill_ns: u64,
-    /// Wakeups that skipped nothing but waited for the task to leave its old CPU.
+    /// Times that a waker looked whether the task had left its old CPU, in vain.
     pub on_cpu_waits: u64,
     /// User time beside a busy sibling.
     pub smt_shared_ns: u64,
@@ -37,8 +31,6 @@ impl Stats {
             ("balance.newidle_time", self.newidle_ns),
             ("balance.periodic_time", self.periodic_ns),
             ("balance.stats_time", self.stats_ns),
-            ("balance.newidle_passes", self.newidle_passes),
-            ("balance.moved", self.balance_moved),
             ("refill.time", self.refill_ns),
             ("wakeup.on_cpu_waits", self.on_cpu_waits),
             ("smt.shared_time", self.smt_shared_ns),

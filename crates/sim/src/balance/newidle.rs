@@ -130,7 +130,6 @@ impl System<'_> {
         n.pulled |= n.pass.moved() > 0;
         self.note_next(cpu, n);
         n.level += 1;
-        self.stats.newidle_passes += 1;
     }
 
     fn end_newidle(&mut self, cpu: CpuId, n: &Newidle) {

@@ -101,7 +101,6 @@ impl System<'_> {
         let from = self.tasks[task.index()].cpu;
         self.dequeue_task(task, false);
         self.migrate_task(task, dst);
-        self.stats.balance_moved += 1;
         self.emit(dst, EventKind::Migrate { task, from, why });
         self.tasks[task.index()].state = State::Runnable;
         self.enqueue_task(dst, task, Enqueue::Moved);

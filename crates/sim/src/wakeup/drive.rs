@@ -270,7 +270,6 @@ impl System<'_> {
     /// Records the choice, made at time `at`, and starts the enqueue; returns when that is done.
     fn placed(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
         self.stats.select_ns += at - w.began_ns;
-        self.stats.probes += u64::from(w.probes);
         self.emit(cpu, EventKind::Placed { task: w.task, target: to, reason, probes: w.probes });
         w.chosen = to;
         let remote_list = self.queues_remotely(cpu, to);
