@@ -78,6 +78,21 @@ features! {
         "the group search passes over the target's own group (the 'i == target' test)";
     SisProp, "SIS_PROP", between((4, 13), (6, 0)), "", false, "limit the idle CPU search by average idle and scan time";
     SisUtil, "SIS_UTIL", since(6, 0), "", false, "limit the idle CPU search by the cache domain's utilisation";
+    SdSharedAll, "SD_SHARED_ALL", OFF, "", true,
+        "shared state on every domain below NUMA, not only those of one cache (D001, 1/7)";
+    SdNrGroups, "SD_NR_GROUPS", OFF, "", true, "domains know how many groups they have (D001, 2/7)";
+    IlbSnapshot, "ILB_SNAPSHOT", OFF, "", false,
+        "periodic passes leave the domain's load and capacity for newidle passes (D001, 3/7)";
+    IlbUtil, "ILB_UTIL", OFF, "", false,
+        "newidle passes read fewer groups the busier the domain is (D001, 4/7 and 5/7)";
+    IlbFast, "ILB_FAST", OFF, "", false, "newidle passes stop at the first group that has something to give (D001, 6/7)";
+    LbSgScan, "LB_SG_SCAN", OFF, "", true, "schedstat counts the groups that passes read (D001, 7/7)";
+    IlbUtilQuad, "ILB_UTIL_QUAD", OFF, "", true,
+        "ILB_UTIL's depth follows the square law that SIS_UTIL computes, not a straight line";
+    IlbShare, "ILB_SHARE", OFF, "", true,
+        "a newidle pass takes group statistics that another CPU has just gathered";
+    SdSharedNuma, "SD_SHARED_NUMA", OFF, "", true,
+        "shared state on NUMA domains too, as in the first version of D001";
 }
 
 impl Feature {

@@ -113,6 +113,26 @@ costs! {
     refill_near_ns_per_kb = 160 in 60 .. 480, "estimate: 16 lines of 64 B at 4-30 ns";
     /// Refilling 1 KB of a task's warm set from another LLC or node.
     refill_far_ns_per_kb = 1600 in 600 .. 3200, "estimate: 16 lines of 64 B at 40-200 ns";
+    /// Switching to another process's address space, beside the switch.
+    mm_switch_ns = 500 in 200 .. 1300, "estimate: public pipe tests show 1.1 us a thread and up to 2.4 us a process switch";
+    /// Reading from or writing to a pipe, beyond the syscall: lock, buffer, wake test.
+    pipe_io_ns = 270 in 150 .. 500, "measured on a small EPYC guest: 418 ns a call in all";
+    /// Writing to a UNIX stream socket, beyond the syscall: buffer, queue, readiness callback.
+    unix_send_ns = 900 in 500 .. 1500, "estimate";
+    /// Reading from a UNIX stream socket, beyond the syscall.
+    unix_recv_ns = 600 in 300 .. 1000, "estimate";
+    /// Sending on a TCP connection over loopback: both halves of the stack, which the sender runs.
+    tcp_send_ns = 4500 in 2500 .. 8000, "estimate: loopback request/response takes 10-20 us a round trip";
+    /// Reading what came by TCP.
+    tcp_recv_ns = 900 in 500 .. 2000, "estimate";
+    /// Sending a datagram over loopback.
+    udp_send_ns = 3000 in 1500 .. 5000, "estimate: shorter path than TCP";
+    /// Reading a datagram.
+    udp_recv_ns = 800 in 400 .. 1500, "estimate";
+    /// Copying 1 KB between user memory and a kernel buffer.
+    copy_ns_per_kb = 80 in 40 .. 200, "estimate: 5-25 GB/s";
+    /// Reading and changing 1 KB of warm memory.
+    touch_ns_per_kb = 60 in 20 .. 150, "estimate: 16 lines at 1-10 ns";
     /// Touching 1 KB of new data while running (how fast a set warms up).
     warm_ns_per_kb = 2000 in 500 .. 8000, "estimate";
 }

@@ -87,6 +87,13 @@ pub fn yield_now() {
     unsafe { libc::sched_yield() };
 }
 
+/// The CPU the calling thread is on; 0 where the kernel does not tell.
+pub fn current_cpu() -> CpuId {
+    // SAFETY: takes no argument.
+    let cpu = unsafe { libc::sched_getcpu() };
+    CpuId(u32::try_from(cpu).unwrap_or(0))
+}
+
 // ---- futexes ----
 
 /// Who can wait on a futex word.

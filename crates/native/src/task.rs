@@ -83,6 +83,9 @@ impl Env for Task<'_> {
     fn outcome(&self) -> Outcome {
         self.outcome
     }
+    fn cpu(&mut self) -> schedlab_base::CpuId {
+        sys::current_cpu()
+    }
     #[inline]
     fn word(&self, id: WordId) -> &AtomicU32 {
         self.shared.arena.word(id)
@@ -153,6 +156,9 @@ impl Task<'_> {
             Op::Wake { word, count } => {
                 let woken = sys::futex_wake(self.shared.arena.word(word), count, self.shared.scope);
                 Step::Next(Outcome::Count(woken))
+            }
+            Op::Send { .. } | Op::Recv { .. } | Op::Touch { .. } => {
+                return Err(Error::machine("channels are not there yet"));
             }
             Op::Yield => {
                 sys::yield_now();

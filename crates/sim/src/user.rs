@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// What a program sees.
 struct SimEnv<'a> {
     now: u64,
+    cpu: CpuId,
     outcome: Outcome,
     words: &'a [AtomicU32],
     slots: &'a [AtomicU64],
@@ -30,6 +31,9 @@ impl Env for SimEnv<'_> {
     }
     fn outcome(&self) -> Outcome {
         self.outcome
+    }
+    fn cpu(&mut self) -> CpuId {
+        self.cpu
     }
     fn word(&self, id: WordId) -> &AtomicU32 {
         &self.words[id.index()]
@@ -144,6 +148,7 @@ impl System<'_> {
         let outcome = std::mem::take(&mut task.outcome);
         let mut env = SimEnv {
             now: self.now,
+            cpu,
             outcome,
             words: &self.words,
             slots: &self.slots,
@@ -183,6 +188,9 @@ impl System<'_> {
                 let found = !self.waiters[word.index()].is_empty();
                 let cost = if found { costs.futex_wake_ns } else { costs.futex_wake_empty_ns };
                 self.begin_syscall(cpu, Sys::Wake { word: word.0, count }, cost);
+            }
+            Op::Send { .. } | Op::Recv { .. } | Op::Touch { .. } => {
+                self.fault = Some(schedlab_base::Error::machine("channels are not simulated yet"));
             }
             Op::Yield => self.begin_syscall(cpu, Sys::Yield, 0),
             Op::Spawn { task } => self.begin_syscall(cpu, Sys::Spawn { task }, costs.fork_ns),

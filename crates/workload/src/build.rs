@@ -1,7 +1,7 @@
 //! The builder: hands out ids for tasks, words, cells, series and CPU masks. Building is pure: same spec and seed, same
 //! result, in the simulator and in the live agent.
 
-use crate::op::{Program, SeriesId, SlotId, WordId};
+use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
 use schedlab_base::{CpuSet, Error, Ns, Result, Stream, TaskId};
 use schedlab_kernel::Attr;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,21 @@ pub struct TaskDecl {
     pub spawned_by: Option<TaskId>,
     /// Its warm working set, KB: what a move to another cache must refill.
     pub footprint_kb: u32,
+    /// Its timer slack (prctl PR_SET_TIMERSLACK); `None` for the kernel's default.
+    pub timer_slack: Option<Ns>,
+}
+
+/// What a channel is made of. Buffers have the kernel's default sizes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ChannelKind {
+    /// pipe(2): one direction, from its second end to its first.
+    Pipe,
+    /// socketpair(2), AF_UNIX SOCK_STREAM.
+    Unix,
+    /// Two TCP sockets connected over loopback, without delay (TCP_NODELAY).
+    Tcp,
+    /// Two UDP sockets connected over loopback.
+    Udp,
 }
 
 /// A workload, ready to run.
@@ -46,6 +61,8 @@ pub struct Built {
     pub slots: usize,
     /// Series by id.
     pub series: Vec<SeriesDecl>,
+    /// Channels by number; end 2n and 2n + 1 belong to channel n.
+    pub channels: Vec<ChannelKind>,
     /// CPU masks that `Op::SetAffinity` names.
     pub masks: Vec<CpuSet>,
     /// How long the run lasts.
@@ -73,6 +90,7 @@ impl Builder {
             words: 0,
             slots: 0,
             series: Vec::new(),
+            channels: Vec::new(),
             masks: Vec::new(),
             duration: Ns::secs(1),
             warmup: Ns::ZERO,
@@ -95,6 +113,7 @@ impl Builder {
             affinity: None,
             spawned_by: None,
             footprint_kb: DEFAULT_FOOTPRINT_KB,
+            timer_slack: None,
         });
         Ok(TaskId::from(self.built.tasks.len() - 1))
     }
@@ -115,6 +134,12 @@ impl Builder {
     pub fn slot(&mut self) -> SlotId {
         self.built.slots += 1;
         SlotId(self.built.slots as u32 - 1)
+    }
+    /// A channel: its two ends. Of a pipe the first is read and the second written; sockets go both ways.
+    pub fn channel(&mut self, kind: ChannelKind) -> (PortId, PortId) {
+        let first = 2 * self.built.channels.len() as u32;
+        self.built.channels.push(kind);
+        (PortId(first), PortId(first + 1))
     }
     /// A series of values; the same name gives the same series.
     pub fn series(&mut self, name: &str, unit: &str, better: &str) -> SeriesId {

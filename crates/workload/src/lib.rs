@@ -19,7 +19,7 @@ mod rig;
 mod spec_tests;
 
 pub use bench::BENCHMARKS;
-pub use build::{Builder, Built, SeriesDecl, TaskDecl};
-pub use op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
+pub use build::{Builder, Built, ChannelKind, SeriesDecl, TaskDecl};
+pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, WordId};
 pub use param::{Benchmark, Param, ParamKind, Params};
 pub use spec::Spec;

@@ -4,7 +4,7 @@
 //! next operation when its task is on a CPU again, never at the moment of wakeup, so that what it reads (clock, words)
 //! is what a real thread would read there.
 
-use schedlab_base::{Ns, TaskId};
+use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::Attr;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -32,6 +32,22 @@ small_id!(
     /// A series of values that a workload records.
     SeriesId
 );
+small_id!(
+    /// One end of a channel: a pipe's read or write end, or one of two connected sockets. Ends 2n and 2n + 1 belong to
+    /// channel n.
+    PortId
+);
+
+impl PortId {
+    /// The channel's number.
+    pub const fn channel(self) -> usize {
+        self.0 as usize / 2
+    }
+    /// The other end.
+    pub const fn peer(self) -> PortId {
+        PortId(self.0 ^ 1)
+    }
+}
 
 /// One operation. Small and `Copy`; ids refer to what the builder handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +87,28 @@ pub enum Op {
         word: WordId,
         /// At most so many.
         count: u32,
+    },
+    /// Write `bytes` into the channel and return when all of them are in: sleeps while its buffer is full. On UDP one
+    /// datagram.
+    Send {
+        /// The end written to.
+        port: PortId,
+        /// How many.
+        bytes: u32,
+    },
+    /// Read until `bytes` have come: sleeps while there are none. On UDP one datagram.
+    Recv {
+        /// The end read from.
+        port: PortId,
+        /// How many.
+        bytes: u32,
+    },
+    /// Go over `kb` KB of the task's own memory, reading and changing each line, `rounds` times.
+    Touch {
+        /// How much; at most the task's footprint.
+        kb: u32,
+        /// How often.
+        rounds: u32,
     },
     /// sched_yield.
     Yield,
@@ -115,6 +153,8 @@ pub trait Env {
     fn now(&mut self) -> Ns;
     /// What became of the last operation.
     fn outcome(&self) -> Outcome;
+    /// The CPU the task is on (getcpu); it may be another one by the time the answer is used.
+    fn cpu(&mut self) -> CpuId;
     /// A shared futex word.
     fn word(&self, id: WordId) -> &AtomicU32;
     /// A shared cell.

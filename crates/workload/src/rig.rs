@@ -66,6 +66,9 @@ impl Env for Shared {
     fn outcome(&self) -> Outcome {
         self.outcome
     }
+    fn cpu(&mut self) -> schedlab_base::CpuId {
+        schedlab_base::CpuId(0)
+    }
     fn word(&self, id: WordId) -> &AtomicU32 {
         &self.words[id.index()]
     }
@@ -211,7 +214,12 @@ impl Rig {
                 }
                 self.at(done, task, false);
             }
-            Op::Yield | Op::SetAttr { .. } | Op::SetAffinity { .. } => self.at(done, task, false),
+            Op::Send { .. }
+            | Op::Recv { .. }
+            | Op::Touch { .. }
+            | Op::Yield
+            | Op::SetAttr { .. }
+            | Op::SetAffinity { .. } => self.at(done, task, false),
             Op::Spawn { task: child } => {
                 assert_eq!(self.tasks[child.index()].decl.spawned_by, Some(TaskId::from(task)));
                 self.start(child.index(), done + wakeup);

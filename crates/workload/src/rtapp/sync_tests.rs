@@ -27,6 +27,9 @@ impl Env for View<'_> {
     fn outcome(&self) -> Outcome {
         Outcome::Done
     }
+    fn cpu(&mut self) -> schedlab_base::CpuId {
+        schedlab_base::CpuId(0)
+    }
     fn word(&self, id: WordId) -> &AtomicU32 {
         &self.0.words[id.index()]
     }
