@@ -1,0 +1,188 @@
+//! The scheduler's own statistics, /proc/schedstat: data, reader, printer, differences, derived figures.
+//!
+//! The simulator keeps the same counters at the places where the kernel bumps them, so that one type serves a live file,
+//! a saved one and a simulated run. Mirrors `kernel/sched/stats.c` of kernels 6.1 (layout 15), 6.12 (16), 7.3 (17) and
+//! D001's `lb_sg_scan`. Counts have no unit, times are nanoseconds, the time stamp is in jiffies.
+
+mod counters;
+
+pub use counters::{BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DOMAIN_ROWS, DomainCounters, Row, Since};
+
+use schedlab_base::{CpuId, CpuSet};
+use std::ops::{Deref, DerefMut};
+
+/// What the balancing CPU was doing: the index into [`DomainStat::lb`]. The order is this crate's own; files order the
+/// types by version.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(usize)]
+pub enum IdleType {
+    /// Idle, balancing from the tick or on behalf of the nohz kick (`CPU_IDLE`).
+    Idle = 0,
+    /// Running tasks, balancing from the tick (`CPU_NOT_IDLE`).
+    Busy = 1,
+    /// About to go idle (`CPU_NEWLY_IDLE`).
+    Newidle = 2,
+}
+
+impl IdleType {
+    /// All, in the order of [`DomainStat::lb`].
+    pub const ALL: [IdleType; 3] = [IdleType::Idle, IdleType::Busy, IdleType::Newidle];
+
+    /// The word in metrics and options.
+    pub const fn name(self) -> &'static str {
+        match self {
+            IdleType::Idle => "idle",
+            IdleType::Busy => "busy",
+            IdleType::Newidle => "newidle",
+        }
+    }
+    /// The kernel's name.
+    pub const fn kernel_name(self) -> &'static str {
+        match self {
+            IdleType::Idle => "CPU_IDLE",
+            IdleType::Busy => "CPU_NOT_IDLE",
+            IdleType::Newidle => "CPU_NEWLY_IDLE",
+        }
+    }
+}
+
+/// What columns a file has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// 15, 16 or 17.
+    pub version: u32,
+    /// Whether `lb_sg_scan` is appended to each idle type (D001).
+    pub sg_scan: bool,
+}
+
+impl Layout {
+    /// Whether a row has a column in this layout.
+    pub fn has(self, since: Since) -> bool {
+        match since {
+            Since::Always => true,
+            Since::Mixed => self.version < 17,
+            Since::Split => self.version >= 17,
+            Since::SgScan => self.sg_scan,
+        }
+    }
+}
+
+/// One domain of one CPU. Counters of the domain itself are fields by deref: `domain.ttwu_wake_remote`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DomainStat {
+    /// Balancing, by [`IdleType`].
+    pub lb: [Balance; 3],
+    /// All else.
+    pub counters: DomainCounters,
+    /// The level's name ("MC"); empty where the file gives none (15 and 16).
+    pub name: String,
+    /// CPUs it spans.
+    pub span: CpuSet,
+}
+
+/// One CPU. Counters of its runqueue are fields by deref: `cpu.ttwu_count`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CpuStat {
+    /// Its number; CPUs that are offline are not in the file.
+    pub id: CpuId,
+    /// The `cpu` line.
+    pub counters: CpuCounters,
+    /// Its domains, bottom up: `domain0`, `domain1`, ...
+    pub domains: Vec<DomainStat>,
+}
+
+/// All counters at one instant, or their differences between two.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schedstat {
+    /// What the counters can tell. The simulator's has every column: 17 with `lb_sg_scan`.
+    pub layout: Layout,
+    /// Jiffies: the instant, or how many passed.
+    pub timestamp: u64,
+    /// CPUs by rising number.
+    pub cpus: Vec<CpuStat>,
+}
+
+impl Schedstat {
+    /// Counters of 0 that have every column, for CPUs 0, 1, ... with these domains (name and span), bottom up.
+    pub fn new(domains_of_cpu: impl IntoIterator<Item = Vec<(String, CpuSet)>>) -> Schedstat {
+        let domain = |(name, span)| DomainStat { name, span, ..DomainStat::default() };
+        let cpu = |(id, domains): (usize, Vec<_>)| CpuStat {
+            id: CpuId::from(id),
+            counters: CpuCounters::default(),
+            domains: domains.into_iter().map(domain).collect(),
+        };
+        Schedstat {
+            layout: Layout { version: 17, sg_scan: true },
+            timestamp: 0,
+            cpus: domains_of_cpu.into_iter().enumerate().map(cpu).collect(),
+        }
+    }
+    /// Sets every counter to 0, as at the end of a warm-up.
+    pub fn clear(&mut self) {
+        for cpu in &mut self.cpus {
+            cpu.counters = CpuCounters::default();
+            for domain in &mut cpu.domains {
+                domain.lb = Default::default();
+                domain.counters = DomainCounters::default();
+            }
+        }
+    }
+}
+
+impl Deref for CpuStat {
+    type Target = CpuCounters;
+    #[inline]
+    fn deref(&self) -> &CpuCounters {
+        &self.counters
+    }
+}
+impl DerefMut for CpuStat {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut CpuCounters {
+        &mut self.counters
+    }
+}
+impl Deref for DomainStat {
+    type Target = DomainCounters;
+    #[inline]
+    fn deref(&self) -> &DomainCounters {
+        &self.counters
+    }
+}
+impl DerefMut for DomainStat {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut DomainCounters {
+        &mut self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_plain_fields() {
+        let span = CpuSet::first(2);
+        let mut stat = Schedstat::new(vec![vec![("SMT".to_owned(), span)]; 2]);
+        stat.cpus[1].ttwu_count += 1;
+        stat.cpus[1].domains[0].ttwu_wake_remote += 1;
+        stat.cpus[1].domains[0].lb[IdleType::Newidle as usize].lb_count += 2;
+        assert_eq!((stat.cpus[1].id, stat.cpus[1].counters.ttwu_count), (CpuId(1), 1));
+        assert_eq!(stat.cpus[1].domains[0].lb[2].lb_count, 2);
+        assert_eq!(stat.cpus[0], Schedstat::new(vec![vec![("SMT".to_owned(), CpuSet::first(2))]]).cpus[0]);
+        stat.clear();
+        assert_eq!(stat, Schedstat::new(vec![vec![("SMT".to_owned(), CpuSet::first(2))]; 2]));
+    }
+
+    #[test]
+    fn a_row_s_field_is_what_it_gets() {
+        let mut balance = Balance::default();
+        for (i, row) in BALANCE_ROWS.iter().enumerate() {
+            *(row.field)(&mut balance) = 1 << i;
+        }
+        for (i, row) in BALANCE_ROWS.iter().enumerate() {
+            let kinds = if row.since == Since::Mixed { 0b1_1111 << i } else { 1 << i };
+            assert_eq!((row.get)(&balance), kinds, "{}", row.name);
+        }
+    }
+}
