@@ -4,6 +4,7 @@
 //! newidle balance runs, and stays `on_cpu` until the switch is over. Interrupts are off from dequeue to switch.
 
 use crate::costs::ipi_ns;
+use crate::engine::NEVER;
 use crate::fair::Enqueue;
 use crate::frame::Step;
 use crate::system::System;
@@ -69,13 +70,15 @@ impl System<'_> {
         let costs = &self.fixed.machine.costs;
         let both = prev.is_some() && next.is_some();
         let cost = extra_ns + if both { costs.context_switch_ns } else { costs.idle_switch_ns };
-        let tick = self.next_tick();
+        let (tick, keeps_no_tick) = (self.next_tick(), self.version() < Version::new(4, 17));
         let c = &mut self.cpus[cpu.index()];
         let stayed = self.now - std::mem::replace(&mut c.since, self.now);
         c.curr = next;
         match prev {
             Some(_) => c.busy_ns += stayed,
-            None => c.tick_at = tick,
+            // Since 4.17 a short nap has kept the tick, which may be pending by now.
+            None if c.tick_at == NEVER || keeps_no_tick => c.tick_at = tick,
+            None => {}
         }
         let why = if prev.is_some() { c.leaving } else { SwitchReason::FromIdle };
         if let Some(n) = next {

@@ -8,8 +8,19 @@ use crate::balance::newidle_gate::{Gates, avg_idle};
 use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::system::System;
-use schedlab_base::CpuId;
+use schedlab_base::{CpuId, Version};
 use schedlab_trace::EventKind;
+
+/// Whether an idle CPU keeps its tick: since 4.17, when it is expected to be back within one.
+fn keeps_tick(version: Version, predicted_ns: u64, tick_ns: u64) -> bool {
+    version >= Version::new(4, 17) && predicted_ns < tick_ns
+}
+
+/// The stay that the governor remembers. A CPU whom only the tick woke would have slept on, nobody knows for how long:
+/// it counts as a stay of several ticks, so that one who kept the tick in error stops it the next time.
+fn stayed(stay_ns: u64, by_tick: bool, tick_ns: u64) -> u64 {
+    if by_tick { stay_ns.max(4 * tick_ns) } else { stay_ns }
+}
 
 impl System<'_> {
     /// In the idle loop: run what is there, or halt.
@@ -35,11 +46,18 @@ impl System<'_> {
         let next_timer = if timer == NEVER { NEVER } else { timer.saturating_sub(now) };
         let predicted = c.governor.predict(next_timer);
         let state = c.governor.choose(&self.fixed.machine.idle_states, predicted) as u8;
-        c.tick_at = NEVER;
+        // A tick that is stopped stays so until a task runs again.
+        let stops =
+            c.tick_at == NEVER || !keeps_tick(self.fixed.kernel.version, predicted, self.fixed.tick_ns);
+        if stops {
+            c.tick_at = NEVER;
+        }
         c.halted_at = now;
         self.begin(cpu, Step::Halted { state }, 0);
         self.cpus[cpu.index()].task.ends = NEVER;
-        self.enter_nohz(cpu);
+        if stops {
+            self.enter_nohz(cpu);
+        }
         self.note_idle_core(cpu);
         self.set_active(cpu, false);
         self.emit(cpu, EventKind::IdleEnter { state });
@@ -49,9 +67,10 @@ impl System<'_> {
     pub fn leave_idle_state(&mut self, cpu: CpuId, state: u8) {
         let reached = self.core_state(cpu, state);
         let exit_ns = self.fixed.machine.idle_states.get(usize::from(reached)).map_or(0, |s| s.typical.0);
-        let now = self.now;
+        let (now, tick_ns) = (self.now, self.fixed.tick_ns);
         let c = &mut self.cpus[cpu.index()];
-        c.governor.reflect(now - c.halted_at);
+        let by_tick = c.tick_at <= now && c.ipi_at > now && c.timers.due() > now;
+        c.governor.reflect(stayed(now - c.halted_at, by_tick, tick_ns));
         if c.ipi_at <= now {
             c.ipi_at = NEVER;
         }
@@ -82,5 +101,23 @@ impl System<'_> {
             };
             c.avg_idle_ns = avg_idle(gates, c.avg_idle_ns, self.now - began, longest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_naps_keep_the_tick_since_4_17() {
+        let keeps = |v: &str, us: u64| keeps_tick(Version::parse(v).unwrap(), us * 1000, 4_000_000);
+        assert_eq!([keeps("v4.16", 50), keeps("v4.17", 50), keeps("v6.5", 3_999)], [false, true, true]);
+        assert!(!keeps("v6.5", 4_000));
+    }
+
+    #[test]
+    fn a_stay_that_only_the_tick_ended_counts_as_long() {
+        assert_eq!(stayed(2_000_000, true, 4_000_000), 16_000_000);
+        assert_eq!(stayed(2_000_000, false, 4_000_000), 2_000_000);
     }
 }
