@@ -5,16 +5,17 @@
 //! controller is told of every end.
 
 use crate::arena::{Arena, Phase};
+use crate::channel::Channels;
 use crate::control::Controller;
 use crate::limits;
 use crate::recorder::{Column, Counters, Recorder};
 use crate::results::{Ledger, Totals};
 use crate::sys::{self, Bell, Scope};
 use crate::task::{self, Origin};
-use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Warning};
+use schedlab_base::{CpuSet, Error, Ns, Result, Warning};
 use schedlab_record::Series;
 use schedlab_workload::{Built, TaskDecl};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::SeqCst;
@@ -42,12 +43,16 @@ pub struct Measured {
 pub(crate) struct Shared {
     /// Words, cells, control.
     pub arena: Arena,
+    /// Pipes and sockets.
+    pub channels: Channels,
     /// Series by id.
     pub columns: Vec<Column>,
     /// CPU masks by number.
     pub masks: Vec<CpuSet>,
     /// The CPUs a task may use that names none.
     pub cpus: CpuSet,
+    /// The timer slack of a task that names none, ns.
+    pub slack_ns: u64,
     /// Who waits on the futex words.
     pub scope: Scope,
     /// Rung when the controller should look up.
@@ -73,6 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shared {
     fn new(built: Built) -> Result<Arc<Shared>> {
         let arena = Arena::new(built.words, built.slots, built.tasks.len())?;
+        let channels = Channels::open(&built.channels)?;
         let bell = Bell::new().map_err(|e| Error::machine(format!("can't make an eventfd: {e}")))?;
         let cpus = sys::affinity().map_err(|e| Error::machine(format!("can't read the CPU mask: {e}")))?;
         let columns = built.series.iter().map(Column::of).collect::<Result<Vec<_>>>()?;
@@ -81,9 +87,11 @@ impl Shared {
         let roots = built.tasks.iter().filter(|t| t.spawned_by.is_none()).count() as u32;
         Ok(Arc::new_cyclic(|me| Shared {
             arena,
+            channels,
             columns,
             masks: built.masks,
             cpus,
+            slack_ns: sys::timer_slack(),
             scope: if built.processes { Scope::Processes } else { Scope::Threads },
             bell,
             roots,
@@ -129,6 +137,11 @@ impl Shared {
     /// Whether a task is there from the start and not started yet.
     pub fn is_waiting_root(&self, id: usize) -> bool {
         lock(&self.tasks[id]).as_ref().is_some_and(|t| t.spawned_by.is_none())
+    }
+    /// Whether every task is to leave.
+    #[inline]
+    pub fn over(&self) -> bool {
+        self.arena.phase() == Phase::Stop
     }
     /// How many tasks were declared.
     pub fn len(&self) -> usize {
@@ -189,7 +202,7 @@ impl Shared {
 /// A workload of processes must be run from a process with one thread and no other children.
 ///
 /// # Errors
-/// What the workload asks for and this machine or user can't have: threads, CPUs, policies.
+/// What the workload asks for and this machine or user can't have: threads, CPUs, policies, channels.
 pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured> {
     if built.warmup >= built.duration {
         return Err(Error::input(format!(
@@ -197,8 +210,9 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
             built.warmup, built.duration
         )));
     }
-    check_cpus(&built)?;
+    limits::check_cpus(&built)?;
     sys::install_nudge().map_err(|e| Error::machine(format!("can't install a signal handler: {e}")))?;
+    sys::ignore_broken_pipes();
     let (warmup, duration) = (built.warmup, built.duration);
     let shared = Shared::new(built)?;
     let controller = Controller::new(&shared, stop);
@@ -215,7 +229,7 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
     if let Some(error) = totals.error.take() {
         return Err(error);
     }
-    let mut warnings = Vec::new();
+    let mut warnings = shared.channels.settle()?;
     if measured == Ns::ZERO && !stopped {
         let text = format!("the workload ended within its warm-up of {warmup}: nothing was measured");
         warnings.push(Warning::new("run.in_warmup", text));
@@ -256,28 +270,6 @@ fn slow_end(measured: Ns, ending: Ns) -> Option<Warning> {
         );
         Warning::new("run.slow_end", text)
     })
-}
-
-/// Tries every CPU mask of the workload on the calling thread: the kernel drops CPUs silently that are not there.
-fn check_cpus(built: &Built) -> Result<()> {
-    let fault = |e| Error::machine(format!("can't read or set the CPU mask: {e}"));
-    let own = sys::affinity().map_err(fault)?;
-    let mut tried = HashSet::new();
-    let named = built.tasks.iter().filter_map(|t| Some((t.name.as_str(), t.affinity.as_ref()?)));
-    let all = named.chain(built.masks.iter().map(|m| ("a change of CPUs in the run", m)));
-    for (who, wanted) in all.filter(|(_, m)| tried.insert((*m).clone())) {
-        let set = sys::set_affinity(wanted);
-        let got = if set.is_ok() { sys::affinity().map_err(fault)? } else { CpuSet::new() };
-        sys::set_affinity(&own).map_err(fault)?;
-        if got != *wanted || wanted.is_empty() {
-            let missing: CpuSet = wanted.iter().filter(|c: &CpuId| !got.contains(*c)).collect();
-            return Err(Error::machine(format!(
-                "'{who}' wants CPUs '{wanted}', of which '{missing}' can't be used here"
-            ))
-            .help(format!("this run may use CPUs {own}")));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

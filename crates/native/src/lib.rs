@@ -9,8 +9,10 @@ compile_error!("the live backend runs on Linux");
 
 mod agent;
 mod arena;
+mod channel;
 mod control;
 pub mod engine;
+mod footprint;
 mod limits;
 mod parent;
 mod recorder;

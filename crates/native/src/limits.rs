@@ -1,7 +1,10 @@
-//! The limits that a workload of many threads meets, by name and value, for an error one can act on.
+//! What a workload asks for and this machine or user may not have, by name and value, for an error one can act on:
+//! threads, open files, CPUs.
 
 use crate::sys;
-use schedlab_base::Error;
+use schedlab_base::{CpuId, CpuSet, Error, Result};
+use schedlab_workload::Built;
+use std::collections::HashSet;
 use std::io;
 
 /// The files that hold a limit of threads, and what each is called.
@@ -31,6 +34,64 @@ pub fn too_many(name: &str, alive: u32, asked: usize, error: &io::Error) -> Erro
         .help(format!("the workload has {asked} tasks; use fewer, or raise what is in the way\n  {text}"))
 }
 
+/// Descriptors left for everything that is no channel: the tasks' looks into /proc, the bell, the results.
+const SPARE_FILES: u64 = 64;
+
+/// Sees that two descriptors for each of so many channels may be open; raises the soft limit if it must.
+///
+/// # Errors
+/// When the hard limit is lower.
+pub fn room_for_channels(channels: usize) -> Result<()> {
+    if channels == 0 {
+        return Ok(());
+    }
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |d| d.count() as u64);
+    let (needed, (soft, hard)) = (2 * channels as u64 + open + SPARE_FILES, sys::file_limit());
+    if needed <= soft || (needed <= hard && sys::set_file_limit(hard).is_ok()) {
+        return Ok(());
+    }
+    let text = format!("{channels} channels need {needed} open files, which this process may not have");
+    Err(Error::machine(text).help(of_files()))
+}
+
+/// What limits open files here, and how to raise it.
+pub fn of_files() -> String {
+    let (soft, hard) = sys::file_limit();
+    let value =
+        |file: &str| std::fs::read_to_string(file).map_or("unknown".to_owned(), |v| v.trim().to_owned());
+    format!(
+        "use fewer channels, or raise what is in the way (ulimit -Hn as root, LimitNOFILE=)\n  limits here: \
+         RLIMIT_NOFILE soft {soft} hard {hard}, fs.nr_open {}, fs.file-max {}",
+        value("/proc/sys/fs/nr_open"),
+        value("/proc/sys/fs/file-max")
+    )
+}
+
+/// Tries every CPU mask of the workload on the calling thread: the kernel drops CPUs silently that are not there.
+///
+/// # Errors
+/// When a mask names CPUs that this run may not use.
+pub fn check_cpus(built: &Built) -> Result<()> {
+    let fault = |e| Error::machine(format!("can't read or set the CPU mask: {e}"));
+    let own = sys::affinity().map_err(fault)?;
+    let mut tried = HashSet::new();
+    let named = built.tasks.iter().filter_map(|t| Some((t.name.as_str(), t.affinity.as_ref()?)));
+    let all = named.chain(built.masks.iter().map(|m| ("a change of CPUs in the run", m)));
+    for (who, wanted) in all.filter(|(_, m)| tried.insert((*m).clone())) {
+        let set = sys::set_affinity(wanted);
+        let got = if set.is_ok() { sys::affinity().map_err(fault)? } else { CpuSet::new() };
+        sys::set_affinity(&own).map_err(fault)?;
+        if got != *wanted || wanted.is_empty() {
+            let missing: CpuSet = wanted.iter().filter(|c: &CpuId| !got.contains(*c)).collect();
+            return Err(Error::machine(format!(
+                "'{who}' wants CPUs '{wanted}', of which '{missing}' can't be used here"
+            ))
+            .help(format!("this run may use CPUs {own}")));
+        }
+    }
+    Ok(())
+}
+
 /// The cgroup v2 path of a /proc/self/cgroup text, without a final slash.
 pub fn cgroup2(text: &str) -> Option<&str> {
     text.lines().find_map(|l| l.strip_prefix("0::")).map(|p| p.trim_end_matches('/'))
@@ -44,6 +105,15 @@ mod tests {
     fn a_refused_thread_names_how_many_and_which_limits() {
         let e = too_many("worker-7", 41, 100, &io::Error::from_raw_os_error(libc::EAGAIN)).to_string();
         for part in ["worker-7", "41 others", "100 tasks", "RLIMIT_NPROC", "kernel.threads-max"] {
+            assert!(e.contains(part), "{part}: {e}");
+        }
+    }
+
+    #[test]
+    fn more_channels_than_files_are_refused_with_limit_and_remedy() {
+        assert!(room_for_channels(2).is_ok());
+        let e = room_for_channels(1 << 40).unwrap_err().to_string();
+        for part in ["1099511627776 channels", "RLIMIT_NOFILE soft", "ulimit -Hn", "fs.nr_open"] {
             assert!(e.contains(part), "{part}: {e}");
         }
     }

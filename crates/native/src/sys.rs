@@ -1,8 +1,8 @@
-//! The system calls of the live backend, each behind a safe function. The only file of this crate with `unsafe`.
+//! The system calls of the live backend, each behind a safe function. `unsafe` is here and in [`memory`] only.
 //!
 //! Times are nanoseconds of CLOCK_MONOTONIC (or of a CPU clock where the name says so). Calls that a signal may end
 //! early say so in their result instead of hiding it: the engine ends a run by signal. Mirrors futex(2),
-//! clock_nanosleep(2), sched_setattr(2), getrusage(2), prctl(2) as of Linux 3.14 and later.
+//! clock_nanosleep(2), sched_setattr(2), getrusage(2), getrlimit(2), prctl(2) as of Linux 3.14 and later.
 
 use libc::{c_int, c_long, c_void};
 use schedlab_base::{CpuId, CpuSet, cpuset::MAX_CPUS};
@@ -13,8 +13,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitStatus;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::ptr;
+use std::sync::atomic::AtomicU32;
+
+mod memory;
+pub use memory::{Line, Lines};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -229,6 +232,21 @@ pub fn set_name(name: &str) {
     unsafe { libc::prctl(libc::PR_SET_NAME, text.as_ptr()) };
 }
 
+/// How much later than asked the calling thread's sleeps may end, ns (PR_GET_TIMERSLACK). 0 under a real-time policy.
+pub fn timer_slack() -> u64 {
+    // SAFETY: takes integers only.
+    let ns = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+    u64::try_from(ns).unwrap_or(0)
+}
+
+/// Sets the calling thread's timer slack, ns (PR_SET_TIMERSLACK). Real-time policies have none, whatever is set.
+///
+/// The kernel takes 0 for "as the thread that made this one", so that 0 is asked for as 1.
+pub fn set_timer_slack(ns: u64) {
+    // SAFETY: takes integers only; can't fail.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns.max(1) as libc::c_ulong) };
+}
+
 /// Context switches and CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
@@ -388,6 +406,12 @@ pub fn install_nudge() -> io::Result<()> {
     .map(drop)
 }
 
+/// Makes writes to a pipe or socket without readers return EPIPE instead of ending the process.
+pub fn ignore_broken_pipes() {
+    // SAFETY: SIG_IGN is a valid disposition of SIGPIPE.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 /// Nudges a thread of this process, or the only thread of a process. One that has just ended is no error.
 pub fn nudge(thread: u32, scope: Scope) {
     // SAFETY: getpid takes no argument; tgkill checks both ids; the signal has a handler.
@@ -464,6 +488,12 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
+/// How many bytes a pipe holds (F_GETPIPE_SZ); `None` for what is no pipe.
+pub fn pipe_size(fd: BorrowedFd<'_>) -> Option<u32> {
+    // SAFETY: fcntl on a descriptor that is open for the time of the borrow.
+    u32::try_from(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) }).ok()
+}
+
 // ---- limits ----
 
 /// Soft limit of processes and threads of this user (RLIMIT_NPROC); `None` for no limit.
@@ -474,66 +504,27 @@ pub fn process_limit() -> Option<u64> {
     (r == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
+/// How many descriptors this process may have open, and up to what it may raise that itself (RLIMIT_NOFILE).
+pub fn file_limit() -> (u64, u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a whole rlimit for the kernel to fill.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    (limit.rlim_cur, limit.rlim_max)
+}
+
+/// Sets the soft limit of open descriptors.
+///
+/// # Errors
+/// EINVAL above the hard limit.
+pub fn set_file_limit(soft: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: file_limit().1 };
+    // SAFETY: `limit` is a whole rlimit that the kernel only reads.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }).map(drop)
+}
+
 /// Length of the kernel's accounting tick in /proc/stat, ns (1/USER_HZ).
 pub fn stat_tick_ns() -> u64 {
     // SAFETY: takes an integer only.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     SECOND / u64::try_from(hz).unwrap_or(100).max(1)
-}
-
-// ---- memory ----
-
-/// One cache line of the arena, so that words of different tasks never share one. Zero at the start.
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub struct Line {
-    /// A futex word.
-    pub word: AtomicU32,
-    /// A cell.
-    pub slot: AtomicU64,
-}
-
-/// Anonymous memory shared with children (MAP_SHARED), populated beforehand: no task meets a page fault in it.
-#[derive(Debug)]
-pub struct Lines {
-    base: NonNull<Line>,
-    count: usize,
-}
-
-// SAFETY: lines hold atomics only, and the mapping lives as long as the value.
-unsafe impl Send for Lines {}
-// SAFETY: as above; every access goes through atomics.
-unsafe impl Sync for Lines {}
-
-impl Lines {
-    /// Maps `count` lines of zeroes.
-    ///
-    /// # Errors
-    /// ENOMEM.
-    pub fn map(count: usize) -> io::Result<Lines> {
-        let count = count.max(1);
-        let bytes = count.checked_mul(size_of::<Line>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
-        let at =
-            unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Lines { base, count })
-    }
-    /// The lines.
-    #[inline]
-    pub fn get(&self) -> &[Line] {
-        // SAFETY: the mapping is `count` lines long, page-aligned, and zero bytes are valid atomics.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.count) }
-    }
-}
-
-impl Drop for Lines {
-    fn drop(&mut self) {
-        // SAFETY: exactly what was mapped; no borrow of it can outlive `self`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.count * size_of::<Line>()) };
-    }
 }

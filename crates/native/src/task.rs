@@ -4,7 +4,9 @@
 //! early are taken up again unless the run is over, so that a nudge is no wakeup.
 
 use crate::arena::Phase;
+use crate::channel::{Buffer, Moved};
 use crate::engine::Shared;
+use crate::footprint::Footprint;
 use crate::recorder::{Counters, Recorder};
 use crate::sys::{self, Slept, Waited};
 use schedlab_base::{CpuSet, Error, Ns, Result};
@@ -24,6 +26,8 @@ pub struct Origin {
     attr: Attr,
     /// Whether the workload has changed the maker's CPUs.
     pinned: bool,
+    /// Whether it has set the maker's timer slack.
+    slack: bool,
 }
 
 /// Whether a task goes on.
@@ -42,12 +46,14 @@ pub fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) 
         outcome: Outcome::Done,
         recorder: Recorder::new(shared.columns.len()),
         counted: None,
+        buffer: Buffer::default(),
+        footprint: Footprint::of(decl.footprint_kb),
         now: origin.unwrap_or_default(),
     };
     let lived = catch_unwind(AssertUnwindSafe(|| {
         sys::set_name(&name);
         shared.arena.thread(id).store(sys::thread_id(), SeqCst);
-        let set_up = task.set_up(decl.attr, decl.affinity.as_ref());
+        let set_up = task.set_up(decl.attr, decl.affinity.as_ref(), decl.timer_slack);
         if origin.is_none() {
             shared.ready();
         }
@@ -71,6 +77,9 @@ struct Task<'a> {
     recorder: Recorder,
     /// The counters when this task began to be measured.
     counted: Option<Counters>,
+    /// What it sends from and receives into.
+    buffer: Buffer,
+    footprint: Footprint,
     /// What a task spawned now would inherit.
     now: Origin,
 }
@@ -101,8 +110,14 @@ impl Env for Task<'_> {
 }
 
 impl Task<'_> {
-    /// Gives the thread its attributes and CPUs, where they differ from what it inherits.
-    fn set_up(&mut self, attr: Attr, affinity: Option<&CpuSet>) -> Result<()> {
+    /// Gives the thread its attributes, CPUs and timer slack, where they differ from what it inherits.
+    fn set_up(&mut self, attr: Attr, affinity: Option<&CpuSet>, slack: Option<Ns>) -> Result<()> {
+        match slack {
+            Some(slack) => sys::set_timer_slack(slack.0),
+            None if self.now.slack => sys::set_timer_slack(self.shared.slack_ns),
+            None => {}
+        }
+        self.now.slack = slack.is_some();
         match affinity {
             Some(cpus) => self.pin(cpus)?,
             None if self.now.pinned => {
@@ -157,8 +172,18 @@ impl Task<'_> {
                 let woken = sys::futex_wake(self.shared.arena.word(word), count, self.shared.scope);
                 Step::Next(Outcome::Count(woken))
             }
-            Op::Send { .. } | Op::Recv { .. } | Op::Touch { .. } => {
-                return Err(Error::machine("channels are not there yet"));
+            Op::Send { port, bytes } => {
+                let shared = self.shared;
+                moved(shared.channels.send(port, bytes, &mut self.buffer, || shared.over())?)
+            }
+            Op::Recv { port, bytes } => {
+                let shared = self.shared;
+                moved(shared.channels.receive(port, bytes, &mut self.buffer, || shared.over())?)
+            }
+            Op::Touch { kb, rounds } => {
+                let shared = self.shared;
+                let whole = self.footprint.touch(kb, rounds, || shared.over())?;
+                if whole { Step::Next(Outcome::Done) } else { Step::Leave }
             }
             Op::Yield => {
                 sys::yield_now();
@@ -188,7 +213,7 @@ impl Task<'_> {
         self.start_ns.saturating_add(at.0)
     }
     fn over(&self) -> bool {
-        self.shared.arena.phase() == Phase::Stop
+        self.shared.over()
     }
 
     /// Computes until the thread's CPU clock has moved by `work`. CPU time never passes faster than wall time, so
@@ -260,6 +285,13 @@ impl Task<'_> {
         })?;
         self.now.pinned = true;
         Ok(())
+    }
+}
+
+fn moved(how: Moved) -> Step {
+    match how {
+        Moved::All => Step::Next(Outcome::Done),
+        Moved::Over => Step::Leave,
     }
 }
 

@@ -1,0 +1,92 @@
+//! A task's own memory, for programs that go over it: what a move to another cache must refill.
+//!
+//! Made and touched at the first use, so that the thousands of tasks that never use theirs own none.
+
+use schedlab_base::{Error, Result};
+use std::hint::black_box;
+
+/// A cache line.
+#[repr(C, align(64))]
+#[derive(Clone)]
+struct Line([u64; 8]);
+
+const LINES_PER_KB: usize = 1024 / size_of::<Line>();
+/// How much is gone over between two looks at the phase: a few microseconds.
+const STRETCH: usize = 64 * LINES_PER_KB;
+
+/// A task's memory.
+pub struct Footprint {
+    kb: u32,
+    lines: Vec<Line>,
+}
+
+impl Footprint {
+    /// Memory of so many KB, not made yet.
+    pub fn of(kb: u32) -> Footprint {
+        Footprint { kb, lines: Vec::new() }
+    }
+
+    /// Reads and changes each line of the first `kb` KB, `rounds` times; false when it ended because the run is `over`.
+    ///
+    /// # Errors
+    /// When the task has not so much, or the machine hasn't.
+    pub fn touch(&mut self, kb: u32, rounds: u32, over: impl Fn() -> bool) -> Result<bool> {
+        if kb > self.kb {
+            let text = format!("the program goes over {kb} KB of a footprint of {} KB", self.kb);
+            return Err(Error::internal(text));
+        }
+        if self.lines.is_empty() && kb > 0 {
+            self.make()?;
+        }
+        let lines = &mut self.lines[..kb as usize * LINES_PER_KB];
+        for _ in 0..rounds {
+            for stretch in lines.chunks_mut(STRETCH) {
+                // The compiler must not run several rounds at once.
+                for line in black_box(stretch) {
+                    line.0[0] = line.0[0].wrapping_add(1);
+                }
+                if over() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn make(&mut self) -> Result<()> {
+        let lines = self.kb as usize * LINES_PER_KB;
+        self.lines.try_reserve_exact(lines).map_err(|e| {
+            Error::machine(format!("no memory for a footprint of {} KB: {e}", self.kb))
+                .help("use a smaller footprint or fewer tasks")
+        })?;
+        // Written, not only reserved: no page fault is left for the rounds.
+        self.lines.resize(lines, Line([0; 8]));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_changed_once_a_round() {
+        let mut f = Footprint::of(200);
+        assert!(f.touch(130, 3, || false).unwrap());
+        assert_eq!(f.lines.len() * size_of::<Line>(), 200 * 1024);
+        let changed: Vec<u64> = f.lines.iter().map(|l| l.0[0]).collect();
+        let (touched, rest) = changed.split_at(130 * 16);
+        assert!(touched.iter().all(|n| *n == 3) && rest.iter().all(|n| *n == 0));
+    }
+
+    #[test]
+    fn it_ends_with_the_run_and_not_beyond_the_footprint() {
+        let mut f = Footprint::of(256);
+        assert!(!f.touch(256, u32::MAX, || true).unwrap());
+        assert_eq!(f.lines.iter().map(|l| l.0[0]).sum::<u64>(), STRETCH as u64);
+        let e = f.touch(257, 1, || false).unwrap_err();
+        assert!(e.to_string().contains("257 KB of a footprint of 256 KB"), "{e}");
+        assert!(Footprint::of(0).touch(0, 5, || false).unwrap());
+    }
+}

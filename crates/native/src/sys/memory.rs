@@ -1,0 +1,62 @@
+//! Memory that a run's threads or processes share: an anonymous mapping of cache lines, made before any of them.
+//!
+//! Mirrors mmap(2) with MAP_SHARED and MAP_POPULATE as of Linux 3.14 and later.
+
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// One cache line of the arena, so that words of different tasks never share one. Zero at the start.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Line {
+    /// A futex word.
+    pub word: AtomicU32,
+    /// A cell.
+    pub slot: AtomicU64,
+}
+
+/// Anonymous memory shared with children (MAP_SHARED), populated beforehand: no task meets a page fault in it.
+#[derive(Debug)]
+pub struct Lines {
+    base: NonNull<Line>,
+    count: usize,
+}
+
+// SAFETY: lines hold atomics only, and the mapping lives as long as the value.
+unsafe impl Send for Lines {}
+// SAFETY: as above; every access goes through atomics.
+unsafe impl Sync for Lines {}
+
+impl Lines {
+    /// Maps `count` lines of zeroes.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn map(count: usize) -> io::Result<Lines> {
+        let count = count.max(1);
+        let bytes = count.checked_mul(size_of::<Line>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
+        let at =
+            unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Lines { base, count })
+    }
+    /// The lines.
+    #[inline]
+    pub fn get(&self) -> &[Line] {
+        // SAFETY: the mapping is `count` lines long, page-aligned, and zero bytes are valid atomics.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.count) }
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped; no borrow of it can outlive `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.count * size_of::<Line>()) };
+    }
+}
