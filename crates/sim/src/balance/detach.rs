@@ -8,7 +8,7 @@
 use super::era::{Balancer, Pass};
 
 /// Tasks looked at between two releases of the queue's lock (`sched_nr_migrate_break`).
-const BREAK: u32 = 32;
+pub(super) const BREAK: u32 = 32;
 
 /// What one pass applies to every task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +125,8 @@ pub enum Stop {
     LastTask,
     /// The list is empty.
     NoTasks,
+    /// Others have emptied the source before its lock was taken (5.5+).
+    Emptied,
 }
 
 /// The answer to an offered task.

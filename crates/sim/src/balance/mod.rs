@@ -22,6 +22,7 @@ pub mod pass;
 pub mod periodic;
 pub mod queue;
 pub mod settle;
+pub mod spare;
 pub mod stats;
 mod take;
 

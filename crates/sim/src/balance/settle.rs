@@ -7,7 +7,7 @@ use super::capacity::is_reduced;
 use super::era::{Balancer, Pass};
 
 /// Interval up to which an all-pinned domain backs off, ms (`MAX_PINNED_INTERVAL`).
-const MAX_PINNED_MS: u32 = 512;
+pub(super) const MAX_PINNED_MS: u32 = 512;
 
 /// The state of one CPU's domain that passes change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,212 @@
+//! Which group to pull from, and whether to pull at all.
+//!
+//! Mirrors `update_sd_lb_stats`, `update_sd_pick_busiest` and `find_busiest_group` of 6.5. The local group is first in
+//! every ring. Each further group is handed over twice when its last CPU has been read: [`DomainStats::push`] picks,
+//! [`DomainStats::accumulate`] adds to the domain's totals; the shortcuts of D001 leave the loop between the two.
+
+use super::super::capacity::SCALE;
+use super::super::classify::SpareType;
+use super::super::era::Pass;
+use super::DomainFacts;
+use super::imbalance::{self, Amount, How};
+use super::stats::GroupStats;
+
+/// What a pass has seen of a domain so far (`struct sd_lb_stats`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DomainStats {
+    /// The balancing CPU's group.
+    pub local: GroupStats,
+    /// The busiest other group, by the caller's name for it.
+    pub busiest: Option<(u32, GroupStats)>,
+    /// Sum of the groups' loads.
+    pub total_load: u64,
+    /// Sum of the groups' capacities.
+    pub total_capacity: u64,
+    /// Whether any CPU read had two runnable tasks: what a pass over the top domain leaves as `rd->overload`.
+    pub overload: bool,
+    /// Sum of the groups' utilisation: what scan depths are computed from.
+    pub sum_util: u64,
+}
+
+impl DomainStats {
+    /// Starts with the local group, its load and capacity added.
+    pub fn new(local: GroupStats) -> DomainStats {
+        let mut stats = DomainStats {
+            local,
+            busiest: None,
+            total_load: 0,
+            total_capacity: 0,
+            overload: local.overload,
+            sum_util: 0,
+        };
+        stats.accumulate(&local);
+        stats
+    }
+
+    /// Considers the next group of the ring; `index` is the caller's name for it. Whether it became the busiest.
+    pub fn push(&mut self, domain: &DomainFacts, index: u32, group: GroupStats) -> bool {
+        self.overload |= group.overload;
+        let busier = self.is_busier(domain, &group);
+        if busier {
+            self.busiest = Some((index, group));
+        }
+        busier
+    }
+
+    /// Adds the group just pushed to the domain's totals.
+    pub fn accumulate(&mut self, group: &GroupStats) {
+        self.total_load += group.group_load;
+        self.total_capacity += group.capacity;
+        self.sum_util += group.group_util;
+    }
+
+    /// Whether `group` replaces the busiest so far. For the first one a fair task is enough.
+    fn is_busier(&self, domain: &DomainFacts, group: &GroupStats) -> bool {
+        if group.sum_h_nr_running == 0 {
+            return false;
+        }
+        let Some((_, best)) = &self.busiest else { return true };
+        if group.group_type != best.group_type {
+            return group.group_type > best.group_type;
+        }
+        match group.group_type {
+            SpareType::Overloaded => group.avg_load > best.avg_load,
+            SpareType::Imbalanced => false,
+            // No averages here, so the last one stays, except that a core's threads, which hamper each other, come
+            // first (6.5; before, always the first).
+            SpareType::FullyBusy => !domain.groups_are_cores,
+            SpareType::HasSpare => {
+                group.idle_cpus < best.idle_cpus
+                    || (group.idle_cpus == best.idle_cpus && group.sum_nr_running > best.sum_nr_running)
+            }
+        }
+    }
+
+    /// Load of the domain per whole CPU of capacity.
+    pub fn avg_load(&self) -> u64 {
+        SCALE * self.total_load / self.total_capacity
+    }
+
+    /// The decision.
+    pub fn decide(&self, domain: &DomainFacts, pass: Pass) -> Verdict {
+        let Some((group, busiest)) = self.busiest else {
+            return Verdict::Balanced(Balanced::NoBusiest);
+        };
+        let why = match self.unbalanced(domain, pass, &busiest) {
+            Ok(why) => why,
+            Err(why) => return Verdict::Balanced(why),
+        };
+        let amount = imbalance::calculate(&imbalance::Facts {
+            domain: *domain,
+            pass,
+            local: self.local,
+            busiest,
+            domain_avg_load: self.avg_load(),
+        });
+        if amount.amount == 0 {
+            return Verdict::Balanced(Balanced::NothingToMove(amount.how));
+        }
+        Verdict::Pull { group, amount, why }
+    }
+
+    fn unbalanced(
+        &self,
+        domain: &DomainFacts,
+        pass: Pass,
+        busiest: &GroupStats,
+    ) -> std::result::Result<Pull, Balanced> {
+        let local = &self.local;
+        if busiest.group_type == SpareType::Imbalanced {
+            return Ok(Pull::Imbalanced);
+        }
+        if local.group_type > busiest.group_type {
+            return Err(Balanced::LocalFuller);
+        }
+        if local.group_type == SpareType::Overloaded {
+            self.both_overloaded(domain, busiest)?;
+            return Ok(Pull::Overloaded);
+        }
+        if domain.prefer_sibling
+            && local.group_type == SpareType::HasSpare
+            && busiest.sum_nr_running > local.sum_nr_running + 1
+        {
+            return Ok(Pull::PreferSibling);
+        }
+        match () {
+            () if busiest.group_type == SpareType::Overloaded => Ok(Pull::Overloaded),
+            () if pass == Pass::Busy => Err(Balanced::BusyCpu),
+            () if busiest.weight > 1 && local.idle_cpus <= busiest.idle_cpus + 1 => Err(Balanced::EnoughIdle),
+            () if busiest.sum_h_nr_running == 1 => Err(Balanced::SingleTask),
+            () => Ok(Pull::IdleCpus),
+        }
+    }
+
+    /// Two overloaded groups are compared by load.
+    fn both_overloaded(
+        &self,
+        domain: &DomainFacts,
+        busiest: &GroupStats,
+    ) -> std::result::Result<(), Balanced> {
+        let local = self.local.avg_load;
+        match () {
+            () if local >= busiest.avg_load => Err(Balanced::LocalBusier),
+            () if local >= self.avg_load() => Err(Balanced::LocalAboveAverage),
+            () if 100 * busiest.avg_load <= u64::from(domain.imbalance_pct) * local => {
+                Err(Balanced::WithinPct)
+            }
+            () => Ok(()),
+        }
+    }
+}
+
+/// What a pass decided about a domain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Nothing to do (counted as `lb_nobusyg`).
+    Balanced(Balanced),
+    /// Pull from group `group`.
+    Pull {
+        /// The caller's name for the group.
+        group: u32,
+        /// How much of what; never 0.
+        amount: Amount,
+        /// Why.
+        why: Pull,
+    },
+}
+
+/// Why a domain counts as balanced.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Balanced {
+    /// No other group has a fair task.
+    NoBusiest,
+    /// The local group is of a fuller type.
+    LocalFuller,
+    /// Both are overloaded, and the local group has as much load for its capacity.
+    LocalBusier,
+    /// Both are overloaded, and the local group is at the domain's average or above.
+    LocalAboveAverage,
+    /// Both are overloaded, and the difference is within `imbalance_pct`.
+    WithinPct,
+    /// The busiest group is not overloaded and this CPU is busy: an idle one may help.
+    BusyCpu,
+    /// The busiest group is not overloaded and has nearly as many idle CPUs.
+    EnoughIdle,
+    /// The busiest group is not overloaded and has one task: none waits.
+    SingleTask,
+    /// There is an imbalance, but this rule for the amount says nothing should move.
+    NothingToMove(How),
+}
+
+/// Why a pull is attempted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Pull {
+    /// Affinity keeps the busiest group from being balanced inside.
+    Imbalanced,
+    /// The busiest group is overloaded, and the local one is not or has clearly less load.
+    Overloaded,
+    /// The local group has room, groups should be evenly filled, and the busiest has at least two tasks more.
+    PreferSibling,
+    /// An idle CPU: the busiest group has fewer idle CPUs, by two at least.
+    IdleCpus,
+}

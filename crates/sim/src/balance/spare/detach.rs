@@ -1,0 +1,174 @@
+//! Which tasks of the chosen queue move, and when to stop.
+//!
+//! Mirrors `can_migrate_task`, `task_hot` and `detach_tasks` of 6.5. The caller walks the source queue's list of tasks
+//! from its *end*: the task that has waited longest since it was enqueued or last picked (a pick brings a task to the
+//! front). A refused task goes to the front. What earlier kernels do alike is [the common rules](super::super::detach).
+
+use super::super::detach::{self as common, BREAK, Movable, Offer, Refusal, Step, Stop, TaskFacts};
+use super::super::era::Pass;
+use super::imbalance::{Amount, MigrationType};
+
+/// What one pass applies to every task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// What earlier kernels apply, too.
+    pub common: common::Rules,
+    /// SD_SHARE_CPUCAPACITY of the domain: source and destination are threads of one core and share its caches.
+    pub share_capacity: bool,
+    /// Active balance, by the stopper: heat does not count.
+    pub active: bool,
+}
+
+/// One task of the source queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Task {
+    /// What earlier kernels look at; `load` is its share of the queue's load (`task_h_load`).
+    pub facts: TaskFacts,
+    /// Its utilisation or the estimate of it, whichever is more (`task_util_est`).
+    pub util: u64,
+}
+
+/// Whether a task may move, but for its size. Active balance asks this alone.
+///
+/// # Errors
+/// With the reason why it may not.
+pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movable, Refusal> {
+    if rules.active || rules.share_capacity {
+        // Nothing is hot: what is left of the common rules is affinity and running.
+        let cold = TaskFacts { buddy: false, ran_ago_ns: u64::MAX, ..*task };
+        return common::can_migrate(&rules.common, &cold);
+    }
+    common::can_migrate(&rules.common, task)
+}
+
+/// The walk over one source queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Detach {
+    migration: MigrationType,
+    left: i64,
+    looked_at: u32,
+    next_break: u32,
+    max: u32,
+    moved: u32,
+    /// The lock was just taken: the source may have changed.
+    entering: bool,
+    all_pinned: bool,
+    some_pinned: bool,
+    nearby: bool,
+}
+
+impl Detach {
+    /// A walk for `wanted` over a queue of `src_nr_running` (at least 2: shorter ones are not walked).
+    pub fn new(wanted: Amount, nr_migrate: u64, src_nr_running: u32) -> Detach {
+        Detach {
+            migration: wanted.migration,
+            left: i64::try_from(wanted.amount).unwrap_or(i64::MAX),
+            looked_at: 0,
+            next_break: BREAK,
+            max: u32::try_from(nr_migrate).map_or(src_nr_running, |n| n.min(src_nr_running)),
+            moved: 0,
+            entering: true,
+            all_pinned: true,
+            some_pinned: false,
+            nearby: false,
+        }
+    }
+
+    /// What to do next; `src_nr_running` is the source's length now.
+    pub fn step(&mut self, rules: &Rules, src_nr_running: u32, list_empty: bool) -> Step {
+        if std::mem::take(&mut self.entering) && src_nr_running <= 1 {
+            // Others were faster. No task was tested, so none counts as pinned.
+            self.all_pinned = false;
+            return Step::Stop(Stop::Emptied);
+        }
+        if self.left <= 0 {
+            return Step::Stop(if self.moved == 0 { Stop::NothingWanted } else { Stop::Enough });
+        }
+        if list_empty {
+            return Step::Stop(Stop::NoTasks);
+        }
+        if rules.common.pass != Pass::Busy && src_nr_running <= 1 {
+            return Step::Stop(Stop::LastTask);
+        }
+        self.looked_at += 1;
+        // While all tasks seen are pinned the walk goes on (6.1 to 6.10), up to the queue's length and a break.
+        if self.looked_at > self.max && !self.all_pinned {
+            return Step::Stop(Stop::LoopMax);
+        }
+        if self.looked_at > self.next_break {
+            self.next_break += BREAK;
+            if self.looked_at >= src_nr_running {
+                return Step::Stop(Stop::LoopMax);
+            }
+            self.entering = true;
+            return Step::Pause;
+        }
+        Step::Offer
+    }
+
+    /// Judges the task at the end of the list.
+    pub fn offer(&mut self, rules: &Rules, task: &Task) -> Offer {
+        let verdict = can_migrate(rules, &task.facts);
+        if verdict == Err(Refusal::NotAllowed) {
+            self.some_pinned = true;
+            self.nearby |= rules.common.pass != Pass::Newidle && task.facts.allowed_nearby;
+        } else {
+            self.all_pinned = false;
+        }
+        let hot = match verdict {
+            Err(why) => return Offer::Refuse(why),
+            Ok(Movable { hot }) => hot,
+        };
+        let (size, judged) = self.size(rules, task);
+        if i64::try_from(judged).is_ok_and(|judged| judged > self.left) {
+            return Offer::Refuse(Refusal::TooHeavy { hot });
+        }
+        self.moved += 1;
+        self.left = self.left.saturating_sub(i64::try_from(size).unwrap_or(i64::MAX));
+        let then = match () {
+            () if rules.common.preemptible && rules.common.pass == Pass::Newidle => Some(Stop::OneForNewidle),
+            () if self.left <= 0 => Some(Stop::Enough),
+            () => None,
+        };
+        Offer::Take { hot, then }
+    }
+
+    /// What the task takes off the amount left, and what of it must not exceed that amount. Load is judged the more
+    /// mildly the more passes have failed.
+    fn size(&self, rules: &Rules, task: &Task) -> (u64, u64) {
+        match self.migration {
+            MigrationType::Load => {
+                let load = task.facts.load.max(1);
+                (load, load >> rules.common.nr_balance_failed.min(63))
+            }
+            MigrationType::Util => (task.util, task.util),
+            MigrationType::Task => (1, 0),
+        }
+    }
+
+    /// Starts over for another destination of the same group, when [`Detach::nearby`] holds.
+    pub fn redirect(&mut self) {
+        (self.looked_at, self.next_break, self.nearby, self.entering) = (0, BREAK, false, true);
+    }
+
+    /// Amount still wanted; 0 or less when enough moved.
+    pub fn left(&self) -> i64 {
+        self.left
+    }
+    /// Tasks moved so far.
+    pub fn moved(&self) -> u32 {
+        self.moved
+    }
+    /// No task seen could run on the destination.
+    pub fn all_pinned(&self) -> bool {
+        self.all_pinned
+    }
+    /// Some task could not run on the destination.
+    pub fn some_pinned(&self) -> bool {
+        self.some_pinned
+    }
+    /// Some task could run on another CPU of the destination's group, and more is still wanted (not newidle).
+    pub fn nearby(&self) -> bool {
+        self.nearby && self.left > 0
+    }
+}

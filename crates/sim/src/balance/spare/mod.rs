@@ -1,0 +1,39 @@
+//! The rules of the balancer that looks at spare capacity (5.5 and later), as 6.5 has them; pure.
+//!
+//! Groups are typed by how full they are; between groups with room the number of tasks and of idle CPUs decides, load
+//! only between overloaded ones. What is to move is an amount of load, of utilisation or of tasks. On top stand the
+//! newidle shortcuts of D001 (Chen Yu, 27 Jul 2023), as [`newidle_scan`]. Loads are PELT averages (1024: one nice-0 task
+//! that always runs), utilisation and capacity in 1/1024 CPU.
+//!
+//! Left out, since all CPUs modelled are alike and undisturbed: misfit tasks, asymmetric packing, energy-aware
+//! placement; and NUMA balancing's grading of queues. Kernels from 5.5 get 6.5's rules, though some came later:
+//! runnable averages in the type (5.7), small NUMA imbalances by `imb_numa_nr` (5.18; other limits before), active
+//! balance for counted tasks only (5.12) and blind to cache heat (5.13), a walk that goes on while all is pinned (6.1),
+//! `prefer_sibling` of the busiest group, the tie of fully busy groups and runnable boosting (6.5).
+
+pub mod active;
+pub mod busiest;
+pub mod detach;
+pub mod imbalance;
+pub mod newidle_scan;
+pub mod nohz;
+pub mod queue;
+pub mod stats;
+pub mod turn;
+
+/// What of a domain the rules depend on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DomainFacts {
+    /// Percent by which one side must exceed the other.
+    pub imbalance_pct: u32,
+    /// SD_PREFER_SIBLING of the *child* domain, which its groups carry as a flag; false at the lowest level.
+    pub prefer_sibling: bool,
+    /// SD_SHARE_CPUCAPACITY of the *child* domain: each group is a core's threads.
+    pub groups_are_cores: bool,
+    /// SD_SHARE_PKG_RESOURCES of the domain itself: its CPUs share a cache.
+    pub share_llc: bool,
+    /// SD_NUMA of the domain itself.
+    pub numa: bool,
+    /// Tasks on the local node up to which a small imbalance between nodes is tolerated; read where `numa`.
+    pub imb_numa_nr: u32,
+}

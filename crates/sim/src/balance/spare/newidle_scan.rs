@@ -1,0 +1,184 @@
+//! D001's shortcuts for newidle passes (Chen Yu, 27 Jul 2023): hints that other passes leave, and when the loop over
+//! groups ends early because of them.
+//!
+//! Periodic passes store the domain's totals (ILB_SNAPSHOT) and how many groups a newidle pass should read (ILB_UTIL) in
+//! what the CPUs of the domain share. A newidle pass that ends early takes the totals from there. Only domains with
+//! shared state take part: on D001's machine SMT and MC, not NUMA. The first stored total opens the way for all three:
+//! with ILB_SNAPSHOT off since boot neither ILB_UTIL nor ILB_FAST acts; switched off later, the last totals stay in use.
+
+use super::super::capacity::SCALE;
+use super::super::classify::SpareType;
+use super::super::era::Pass;
+use super::busiest::DomainStats;
+use super::stats::GroupStats;
+use crate::wakeup::llc::nr_idle_scan;
+use schedlab_kernel::{Feature, FeatureSet};
+
+/// Which shortcuts are on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Shortcuts {
+    /// ILB_SNAPSHOT: totals are stored.
+    pub snapshot: bool,
+    /// ILB_UTIL: how many groups to read is stored, and obeyed.
+    pub util: bool,
+    /// ILB_FAST: a loop ends at the first group that has something to give.
+    pub fast: bool,
+    /// ILB_UTIL_QUAD: ILB_UTIL's number follows the square law.
+    pub quad: bool,
+}
+
+impl Shortcuts {
+    /// Those of a set of features.
+    pub fn of(features: FeatureSet) -> Shortcuts {
+        Shortcuts {
+            snapshot: features.has(Feature::IlbSnapshot),
+            util: features.has(Feature::IlbUtil),
+            fast: features.has(Feature::IlbFast),
+            quad: features.has(Feature::IlbUtilQuad),
+        }
+    }
+}
+
+/// What of a domain the number of groups to read depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Groups of the domain, the local one included (`sd->nr_groups`).
+    pub nr_groups: u32,
+    /// CPUs of the domain.
+    pub weight: u32,
+    /// The domain's `imbalance_pct`; read by the square law.
+    pub imbalance_pct: u32,
+}
+
+/// Groups to read by ILB_UTIL: all at no utilisation, none at full, in a straight line; rounded up. `sum_util` is the
+/// domain's, the local group included.
+pub fn nr_sg_scan(nr_groups: u32, sum_util: u64, span_weight: u32) -> u32 {
+    let used = u64::from(nr_groups) * sum_util / (u64::from(span_weight) * SCALE);
+    nr_groups.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
+}
+
+/// Groups to read by the law that SIS_UTIL uses for CPUs: the same part of the groups as it grants of the CPUs, rounded
+/// down. Above the straight line at low utilisation, none from 85 % on (at `imbalance_pct` 117). Not of D001.
+pub fn nr_sg_scan_square(span: &Span, sum_util: u64) -> u32 {
+    let weight = u64::from(span.weight);
+    let cpus = u64::from(nr_idle_scan(weight, sum_util, u64::from(span.imbalance_pct)));
+    (u64::from(span.nr_groups) * cpus / weight.max(1)) as u32
+}
+
+/// What the CPUs of a domain share for newidle passes (`struct sched_domain_shared`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SharedHints {
+    /// The domain's load when last stored.
+    pub total_load: u64,
+    /// The domain's capacity when last stored; 0 before.
+    pub total_capacity: u64,
+    /// Groups a newidle pass should read, the local one not counted.
+    pub nr_sg_scan: u32,
+}
+
+impl SharedHints {
+    /// Stores what a complete pass of `pass`'s kind has seen, as far as the shortcuts ask for it; a newidle pass stores
+    /// nothing. Whether anything changed: only then the shared cache line is written.
+    pub fn store(&mut self, on: Shortcuts, pass: Pass, span: &Span, seen: &DomainStats) -> bool {
+        let before = *self;
+        if pass != Pass::Newidle && on.util {
+            self.nr_sg_scan = if on.quad {
+                nr_sg_scan_square(span, seen.sum_util)
+            } else {
+                nr_sg_scan(span.nr_groups, seen.sum_util, span.weight)
+            };
+        }
+        if pass != Pass::Newidle && on.snapshot {
+            (self.total_load, self.total_capacity) = (seen.total_load, seen.total_capacity);
+        }
+        *self != before
+    }
+}
+
+/// Whether the newly busiest group has something that the local one could take, as ILB_FAST guesses it: there is room
+/// here, and fewer idle CPUs there, or as many and more tasks. [`DomainStats::decide`] may still find nothing to move.
+pub fn can_pull_busiest(local: &GroupStats, busiest: &GroupStats) -> bool {
+    local.group_type == SpareType::HasSpare
+        && (busiest.idle_cpus < local.idle_cpus
+            || (busiest.idle_cpus == local.idle_cpus && busiest.sum_nr_running > local.sum_nr_running))
+}
+
+/// Why a loop over groups ends before its last group was added up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Leave {
+    /// ILB_FAST: there is something to pull.
+    CanPull,
+    /// ILB_UTIL: enough groups were read.
+    ScanDepth,
+}
+
+/// The loop over the groups of one pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupLoop {
+    util: bool,
+    fast: bool,
+    /// Totals to fall back on; without, the loop is complete. Only a newidle pass over a domain with shared state, in
+    /// which totals have been stored, has them.
+    snapshot: Option<(u64, u64)>,
+    /// Groups ILB_UTIL still lets through.
+    left: u32,
+    ended: Option<Leave>,
+}
+
+impl GroupLoop {
+    /// Before the first group. `hints`: what the domain shares, if anything.
+    pub fn new(on: Shortcuts, pass: Pass, hints: Option<&SharedHints>) -> GroupLoop {
+        let usable = hints.filter(|h| pass == Pass::Newidle && h.total_capacity != 0);
+        GroupLoop {
+            util: on.util,
+            fast: on.fast,
+            snapshot: usable.map(|h| (h.total_load, h.total_capacity)),
+            left: usable.map_or(0, |h| h.nr_sg_scan),
+            ended: None,
+        }
+    }
+
+    /// Takes a group other than the local one, whose statistics are complete: picks, then leaves or adds it up. `true`
+    /// when the loop goes on.
+    ///
+    /// Counting it in `lb_sg_scan` comes before, whatever the answer. A group at which the loop ends is not added up.
+    pub fn take(
+        &mut self,
+        seen: &mut DomainStats,
+        domain: &super::DomainFacts,
+        index: u32,
+        group: GroupStats,
+    ) -> bool {
+        let became_busiest = seen.push(domain, index, group);
+        self.ended = self.leaves(became_busiest, &seen.local, &group);
+        if self.ended.is_none() {
+            seen.accumulate(&group);
+        }
+        self.ended.is_none()
+    }
+
+    fn leaves(&mut self, became_busiest: bool, local: &GroupStats, group: &GroupStats) -> Option<Leave> {
+        self.snapshot?;
+        if self.fast && became_busiest && can_pull_busiest(local, group) {
+            return Some(Leave::CanPull);
+        }
+        if self.util {
+            self.left = self.left.saturating_sub(1);
+            return (self.left == 0).then_some(Leave::ScanDepth);
+        }
+        None
+    }
+
+    /// Why it ended early, if it did.
+    pub fn ended(&self) -> Option<Leave> {
+        self.ended
+    }
+
+    /// Ends the loop: after an early end, load and capacity are the stored ones; utilisation and the overload flag stay
+    /// those of the groups read.
+    pub fn finish(&self, seen: &mut DomainStats) {
+        if let (Some(_), Some((load, capacity))) = (self.ended, self.snapshot) {
+            (seen.total_load, seen.total_capacity) = (load, capacity);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Balancing on behalf of CPUs whose tick is stopped: when a busy CPU asks for it, who does it, in what order.
+//!
+//! Mirrors `nohz_balancer_kick`, `find_new_ilb` and `_nohz_idle_balance` of 6.5. Besides balancing, a kick may ask only
+//! for the averages of idle CPUs to be brought up to date (4.17+). Left out: the separate request to recompute
+//! `nohz.next_balance` (NOHZ_NEXT_KICK). Times are jiffies.
+
+use super::super::capacity::is_reduced;
+use schedlab_base::CpuId;
+
+pub use super::super::nohz::NoKick;
+
+/// What a CPU knows at its tick.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KickFacts {
+    /// Whether the tick hit the idle task.
+    pub idle_at_tick: bool,
+    /// CPUs whose tick is stopped.
+    pub tickless: u32,
+    /// Now.
+    pub now: u64,
+    /// When idle balance is due next, machine-wide (`nohz.next_balance`).
+    pub next_balance: u64,
+    /// When averages of idle CPUs should next be brought up to date; `None`: none of them has any load left to decay.
+    /// (`nohz.next_blocked`: 32 ms after the last time, while `nohz.has_blocked`.)
+    pub next_blocked: Option<u64>,
+    /// Runnable tasks here, of all classes.
+    pub nr_running: u32,
+    /// Runnable fair tasks here.
+    pub h_nr_running: u32,
+    /// Busy CPUs of the last-level cache, this one included; `None` without a domain inside the cache.
+    pub busy_nearby: Option<u32>,
+    /// Capacity of this CPU.
+    pub capacity: u64,
+    /// Capacity of this CPU, undisturbed.
+    pub capacity_orig: u64,
+    /// `imbalance_pct` of its lowest domain.
+    pub imbalance_pct: u32,
+}
+
+/// What a tickless CPU is asked to do, and why. All but the last balance, and bring averages up to date.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kick {
+    /// This CPU has a task to give.
+    TwoTasks,
+    /// This CPU is disturbed and has a task.
+    ReducedCapacity,
+    /// More than one CPU of the cache is busy while others sleep.
+    BusyCache,
+    /// Only bring the averages of idle CPUs up to date: `nohz.next_balance` stays.
+    AveragesOnly,
+}
+
+impl Kick {
+    /// Whether domains are balanced, too; only then `nohz.next_balance` moves on to the next tick.
+    pub fn balances(self) -> bool {
+        self != Kick::AveragesOnly
+    }
+}
+
+/// Whether a tick asks a tickless CPU for help.
+///
+/// # Errors
+/// With the reason why not.
+pub fn kick(f: &KickFacts) -> std::result::Result<Kick, NoKick> {
+    if f.idle_at_tick {
+        return Err(NoKick::Idle);
+    }
+    if f.tickless == 0 {
+        return Err(NoKick::NobodyTickless);
+    }
+    let averages = f.next_blocked.is_some_and(|at| f.now > at);
+    let otherwise = |why| if averages { Ok(Kick::AveragesOnly) } else { Err(why) };
+    match () {
+        () if f.now < f.next_balance => otherwise(NoKick::TooEarly),
+        () if f.nr_running >= 2 => Ok(Kick::TwoTasks),
+        () if f.h_nr_running >= 1 && is_reduced(f.capacity, f.capacity_orig, f.imbalance_pct) => {
+            Ok(Kick::ReducedCapacity)
+        }
+        () if f.busy_nearby.is_some_and(|n| n > 1) => Ok(Kick::BusyCache),
+        () => otherwise(NoKick::NothingToGive),
+    }
+}
+
+/// The CPU that helps: the lowest tickless one that is idle still, the asking CPU apart. `tickless` is ascending. One
+/// that has been asked and has not begun gets no second IPI.
+pub fn find_ilb(
+    mut tickless: impl Iterator<Item = CpuId>,
+    asking: CpuId,
+    is_idle: impl Fn(CpuId) -> bool,
+) -> Option<CpuId> {
+    tickless.find(|cpu| *cpu != asking && is_idle(*cpu))
+}
+
+/// The CPU number served in place `at` (0 to `nr_cpus - 2`): from the one after the helper on, wrapping, never the helper
+/// itself. Those that are not tickless, or not idle any more, are passed over.
+pub fn served_at(helper: CpuId, at: usize, nr_cpus: usize) -> CpuId {
+    CpuId::from((helper.index() + 1 + at) % nr_cpus)
+}

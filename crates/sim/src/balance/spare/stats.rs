@@ -1,0 +1,118 @@
+//! What a pass sums over a group's CPUs, and the group it makes of them.
+//!
+//! Mirrors `update_sg_lb_stats` of 6.5: `sgs` sums, then type and, for an overloaded group only, the average load. No
+//! bias: every CPU counts as it is at the instant it is read.
+
+use super::super::capacity::{GroupFacts, SCALE};
+use super::super::classify::{SpareFacts, SpareType, since_5_5};
+use schedlab_base::CpuId;
+
+/// One CPU as a pass reads it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CpuSample {
+    /// Which one.
+    pub cpu: CpuId,
+    /// Load average of its runqueue (`cpu_load`).
+    pub load: u64,
+    /// Utilisation, the estimates of runnable tasks included, at most the CPU's capacity (`cpu_util_cfs`).
+    pub util: u64,
+    /// Runnable average (`cpu_runnable`).
+    pub runnable: u64,
+    /// Runnable tasks of all classes.
+    pub nr_running: u32,
+    /// Runnable fair tasks, groups counted through.
+    pub h_nr_running: u32,
+    /// Whether it runs its idle task, has nothing queued and no wakeup pending (`idle_cpu`). The CPU that balances
+    /// because it is about to go idle is not: its departing task is still current.
+    pub idle: bool,
+}
+
+/// Sums over the CPUs of one group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    load: u64,
+    util: u64,
+    runnable: u64,
+    nr_running: u32,
+    h_nr_running: u32,
+    idle_cpus: u32,
+    overload: bool,
+}
+
+impl Tally {
+    /// Adds a CPU.
+    #[inline]
+    pub fn add(&mut self, s: &CpuSample) {
+        self.load += s.load;
+        self.util += s.util;
+        self.runnable += s.runnable;
+        self.nr_running += s.nr_running;
+        self.h_nr_running += s.h_nr_running;
+        self.overload |= s.nr_running > 1;
+        self.idle_cpus += u32::from(s.nr_running == 0 && s.idle);
+    }
+
+    /// The group's statistics, once all its CPUs are added.
+    pub fn close(&self, group: &GroupFacts, imbalance_pct: u32) -> GroupStats {
+        let group_type = since_5_5(&SpareFacts {
+            util: self.util,
+            runnable: self.runnable,
+            capacity: group.capacity,
+            nr_running: self.nr_running,
+            weight: group.weight,
+            imbalanced: group.imbalanced,
+            imbalance_pct,
+        });
+        let mut stats = GroupStats {
+            group_load: self.load,
+            group_util: self.util,
+            group_runnable: self.runnable,
+            capacity: group.capacity,
+            avg_load: 0,
+            sum_nr_running: self.nr_running,
+            sum_h_nr_running: self.h_nr_running,
+            idle_cpus: self.idle_cpus,
+            weight: group.weight,
+            group_type,
+            overload: self.overload,
+        };
+        if group_type == SpareType::Overloaded {
+            stats.avg_load = stats.load_per_capacity();
+        }
+        stats
+    }
+}
+
+/// A group as the rules see it (`struct sg_lb_stats`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupStats {
+    /// Sum of load averages.
+    pub group_load: u64,
+    /// Sum of utilisation.
+    pub group_util: u64,
+    /// Sum of runnable averages.
+    pub group_runnable: u64,
+    /// Sum of capacities; never 0.
+    pub capacity: u64,
+    /// Load per whole CPU of capacity; 0 unless the group is overloaded.
+    pub avg_load: u64,
+    /// Runnable tasks of all classes.
+    pub sum_nr_running: u32,
+    /// Runnable fair tasks.
+    pub sum_h_nr_running: u32,
+    /// CPUs that are idle and have no task.
+    pub idle_cpus: u32,
+    /// CPUs.
+    pub weight: u32,
+    /// Its type.
+    pub group_type: SpareType,
+    /// Whether some CPU had two runnable tasks. A pass over the top domain stores it as `rd->overload`.
+    pub overload: bool,
+}
+
+impl GroupStats {
+    /// Load per whole CPU of capacity, whatever the type.
+    pub fn load_per_capacity(&self) -> u64 {
+        self.group_load * SCALE / self.capacity
+    }
+}
