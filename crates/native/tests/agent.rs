@@ -1,11 +1,13 @@
 //! The re-executed agent: this very test is its own agent, as the command line is in earnest.
 
+mod single;
+
 use schedlab_base::{ErrorKind, Ns, TaskId};
 use schedlab_native::engine::run_built;
 use schedlab_native::{Job, agent_main, run, run_with};
-use schedlab_workload::{Builder, Env, Op, Params, Program, Spec};
+use schedlab_workload::{Builder, Op, Params, Spec};
+use single::steps;
 use std::os::unix::fs::PermissionsExt;
-use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
-const CHECKS: &[(&str, fn())] = &[
+const CHECKS: &[single::Check] = &[
     ("processes_share_words_and_cells_and_nothing_else", processes_share_words_and_cells_and_nothing_else),
     ("processes_end_when_the_run_does", processes_end_when_the_run_does),
     ("a_process_that_dies_fails_the_run", a_process_that_dies_fails_the_run),
@@ -39,31 +41,7 @@ fn main() -> ExitCode {
             }
         };
     }
-    let wanted = |name: &str| args.iter().filter(|a| !a.starts_with('-')).all(|a| name.contains(a.as_str()));
-    if args.iter().any(|a| a == "--list") {
-        CHECKS.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    let mut failed = 0;
-    for (name, check) in CHECKS.iter().filter(|(name, _)| wanted(name)) {
-        let ok = catch_unwind(check).is_ok();
-        println!("test {name} ... {}", if ok { "ok" } else { "FAILED" });
-        failed += u8::from(!ok);
-    }
-    ExitCode::from(failed)
-}
-
-/// A program made of a closure.
-struct Steps<F>(F);
-
-impl<F: FnMut(&mut dyn Env) -> Op + Send> Program for Steps<F> {
-    fn next(&mut self, env: &mut dyn Env) -> Op {
-        (self.0)(env)
-    }
-}
-
-fn steps<F: FnMut(&mut dyn Env) -> Op + Send + 'static>(f: F) -> Box<dyn Program> {
-    Box::new(Steps(f))
+    single::run_all(CHECKS, &args)
 }
 
 /// A workload of processes. This program has one thread here, as an agent has.

@@ -1,0 +1,298 @@
+//! Channels, memory and timer slack on the running kernel, with tasks as threads and as processes.
+
+mod single;
+
+use schedlab_base::{Ns, TaskId};
+use schedlab_native::engine::{Measured, run_built};
+use schedlab_workload::ChannelKind::{Pipe, Tcp, Udp, Unix};
+use schedlab_workload::{Builder, ChannelKind, Env, Op, PortId};
+use single::steps;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+const CHECKS: &[single::Check] = &[
+    ("requests_and_answers_arrive_whole", requests_and_answers_arrive_whole),
+    ("many_senders_share_one_channel", many_senders_share_one_channel),
+    ("a_full_channel_blocks_until_it_is_read", a_full_channel_blocks_until_it_is_read),
+    ("the_end_reaches_who_waits_for_a_channel", the_end_reaches_who_waits_for_a_channel),
+    ("a_lost_datagram_is_told_and_hangs_nobody", a_lost_datagram_is_told_and_hangs_nobody),
+    ("the_soft_limit_of_files_is_raised", the_soft_limit_of_files_is_raised),
+    ("the_hard_limit_of_files_is_named", the_hard_limit_of_files_is_named),
+    ("touching_takes_cpu_time", touching_takes_cpu_time),
+    ("timer_slack_is_set_and_not_inherited", timer_slack_is_set_and_not_inherited),
+];
+
+/// Says what became of a run with many channels, for the checks of limits.
+const MANY_CHANNELS: &str = "many-channels";
+
+const KINDS: [ChannelKind; 4] = [Pipe, Unix, Tcp, Udp];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|a| a == MANY_CHANNELS) {
+        many_channels();
+        return ExitCode::SUCCESS;
+    }
+    single::run_all(CHECKS, &args)
+}
+
+fn run(duration: Ns, processes: bool, declare: impl FnOnce(&mut Builder)) -> Measured {
+    let mut b = Builder::new(1);
+    b.lasts(duration, Ns::ZERO);
+    if processes {
+        b.as_processes();
+    }
+    declare(&mut b);
+    run_built(b.finish().unwrap(), None).unwrap()
+}
+
+/// Both ways of running tasks.
+const MODES: [bool; 2] = [false, true];
+
+/// Two ends each way: of a pair of pipes, or of one socket pair. (to read, to write) of each side.
+fn duplex(b: &mut Builder, kind: ChannelKind) -> [(PortId, PortId); 2] {
+    let (a, z) = b.channel(kind);
+    if kind != Pipe {
+        return [(a, a), (z, z)];
+    }
+    let (back, forth) = b.channel(kind);
+    [(a, forth), (back, z)]
+}
+
+/// A client and a server; each records every round it has done.
+fn ping_pong(b: &mut Builder, kind: ChannelKind, rounds: u64, request: u32, answer: u32) {
+    let [client, server] = duplex(b, kind);
+    let done = b.series("rounds", "", "higher");
+    for (first, (read, write)) in [(true, client), (false, server)] {
+        let send = Op::Send { port: write, bytes: if first { request } else { answer } };
+        let recv = Op::Recv { port: read, bytes: if first { answer } else { request } };
+        let turn = if first { [send, recv] } else { [recv, send] };
+        let mut at = 0;
+        let program = move |env: &mut dyn Env| {
+            if at > 0 && at % 2 == 0 {
+                env.record(done, 1);
+            }
+            at += 1;
+            if at > 2 * rounds { Op::Exit } else { turn[(at as usize - 1) % 2] }
+        };
+        b.task(if first { "client" } else { "server" }, steps(program)).unwrap();
+    }
+}
+
+fn requests_and_answers_arrive_whole() {
+    for processes in MODES {
+        for kind in KINDS {
+            let m = run(Ns::secs(30), processes, |b| ping_pong(b, kind, 500, 100, 20_000));
+            assert_eq!(m.series["rounds"].count(), 1000, "{kind:?}");
+            assert!(m.duration < Ns::secs(20) && m.warnings.is_empty(), "{kind:?}: {:?}", m.warnings);
+        }
+    }
+}
+
+fn many_senders_share_one_channel() {
+    const SENDERS: u64 = 8;
+    const MESSAGES: u64 = 200;
+    for processes in MODES {
+        for kind in [Pipe, Unix] {
+            let m = run(Ns::secs(30), processes, |b| {
+                let (read, write) = b.channel(kind);
+                let got = b.series("got", "", "higher");
+                for i in 0..SENDERS {
+                    let mut left = MESSAGES;
+                    let program = move |_: &mut dyn Env| {
+                        left = left.wrapping_sub(1);
+                        if left == u64::MAX { Op::Exit } else { Op::Send { port: write, bytes: 100 } }
+                    };
+                    b.task(format!("sender-{i}"), steps(program)).unwrap();
+                }
+                let mut calls = 0;
+                let program = move |env: &mut dyn Env| {
+                    calls += 1;
+                    if calls > 1 {
+                        env.record(got, 1);
+                    }
+                    if calls > SENDERS * MESSAGES { Op::Exit } else { Op::Recv { port: read, bytes: 100 } }
+                };
+                b.task("receiver", steps(program)).unwrap();
+            });
+            assert_eq!(m.series["got"].count(), SENDERS * MESSAGES, "{kind:?}");
+            assert!(m.duration < Ns::secs(20));
+        }
+    }
+}
+
+fn a_full_channel_blocks_until_it_is_read() {
+    // A pipe holds 16 pages; the 17th write of a page must wait.
+    for processes in MODES {
+        let m = run(Ns::secs(30), processes, |b| {
+            let (read, write) = b.channel(Pipe);
+            let at = b.series("at", "ns", "neither");
+            let mut pages = 0;
+            let writer = move |env: &mut dyn Env| {
+                if pages == 16 || pages == 17 {
+                    let now = env.now();
+                    env.record(at, now.0);
+                }
+                pages += 1;
+                if pages > 17 { Op::Exit } else { Op::Send { port: write, bytes: 4096 } }
+            };
+            b.task("writer", steps(writer)).unwrap();
+            let mut ops =
+                [Op::Sleep { length: Ns::ms(300) }, Op::Recv { port: read, bytes: 17 * 4096 }].into_iter();
+            b.task("reader", steps(move |_| ops.next().unwrap_or(Op::Exit))).unwrap();
+        });
+        let at = &m.series["at"];
+        let (sixteen, seventeen) = (at.min().unwrap(), at.max().unwrap());
+        assert!(sixteen < Ns::ms(250).0 && seventeen >= Ns::ms(290).0, "{sixteen} {seventeen}");
+    }
+}
+
+fn the_end_reaches_who_waits_for_a_channel() {
+    for processes in MODES {
+        let begun = Instant::now();
+        let m = run(Ns::ms(100), processes, |b| {
+            let after = b.series("after", "", "neither");
+            let once = |op: Op| {
+                let mut calls = 0;
+                steps(move |env| {
+                    calls += 1;
+                    if calls > 1 {
+                        env.record(after, 1);
+                    }
+                    op
+                })
+            };
+            for kind in KINDS {
+                let (read, _) = b.channel(kind);
+                b.task("empty", once(Op::Recv { port: read, bytes: 100 })).unwrap();
+                if kind != Udp {
+                    // More than any buffer here holds; a half that has come is no whole.
+                    let (_, write) = b.channel(kind);
+                    b.task("full", once(Op::Send { port: write, bytes: 64 << 20 })).unwrap();
+                    let (read, write) = b.channel(kind);
+                    b.task("half", once(Op::Recv { port: read, bytes: 100 })).unwrap();
+                    let mut ops = [Op::Send { port: write, bytes: 50 }].into_iter();
+                    b.task("stingy", steps(move |_| ops.next().unwrap_or(Op::Exit))).unwrap();
+                }
+            }
+            let touch = b.task("touch", once(Op::Touch { kb: 2048, rounds: u32::MAX })).unwrap();
+            b.edit(touch).footprint_kb = 2048;
+        });
+        let took = begun.elapsed();
+        assert!(took < Duration::from_millis(900), "{took:?}");
+        assert!(m.duration >= Ns::ms(100) && m.duration < Ns::ms(600), "{}", m.duration);
+        assert_eq!(m.series["after"].count(), 0, "no program saw the end");
+        assert!(m.warnings.is_empty(), "{:?}", m.warnings);
+    }
+}
+
+fn a_lost_datagram_is_told_and_hangs_nobody() {
+    for processes in MODES {
+        let begun = Instant::now();
+        let m = run(Ns::ms(200), processes, |b| {
+            let (here, there) = b.channel(Udp);
+            // Too many for the receive buffer while nobody receives.
+            let mut left = 3000;
+            let flood = move |_: &mut dyn Env| {
+                left -= 1;
+                if left < 0 { Op::Exit } else { Op::Send { port: there, bytes: 1000 } }
+            };
+            b.task("flood", steps(flood)).unwrap();
+            let mut first = true;
+            let late = move |_: &mut dyn Env| {
+                let op = if first {
+                    Op::Sleep { length: Ns::ms(120) }
+                } else {
+                    Op::Recv { port: here, bytes: 1000 }
+                };
+                first = false;
+                op
+            };
+            b.task("late", steps(late)).unwrap();
+        });
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        let codes: Vec<&str> = m.warnings.iter().map(|w| w.code.as_str()).collect();
+        assert_eq!(codes, ["channel.lost"], "{:?}", m.warnings);
+        assert!(m.warnings[0].message.contains("of 3000 datagrams"), "{:?}", m.warnings);
+    }
+}
+
+/// A run with 200 channels, in a process of its own: whether it could be made.
+fn many_channels() {
+    let mut b = Builder::new(1);
+    for _ in 0..200 {
+        b.channel(Unix);
+    }
+    b.task("idle", steps(|_| Op::Exit)).unwrap();
+    match run_built(b.finish().unwrap(), None) {
+        Ok(_) => println!("made"),
+        Err(e) => println!("{e}"),
+    }
+}
+
+/// What it says under a limit set by the shell's ulimit with `flags`.
+fn limited(flags: &str) -> String {
+    let me = std::env::current_exe().unwrap();
+    let text = format!("ulimit {flags}; exec \"$0\" {MANY_CHANNELS}");
+    let out = Command::new("sh").arg("-c").arg(text).arg(me).output().unwrap();
+    String::from_utf8(out.stdout).unwrap()
+}
+
+fn the_soft_limit_of_files_is_raised() {
+    assert_eq!(limited("-S -n 100"), "made\n");
+}
+
+fn the_hard_limit_of_files_is_named() {
+    let said = limited("-n 100");
+    for part in ["200 channels need", "RLIMIT_NOFILE soft 100 hard 100", "ulimit -Hn", "use fewer channels"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+fn touching_takes_cpu_time() {
+    let cpu = |rounds| {
+        run(Ns::secs(30), false, |b| {
+            let mut ops = [Op::Touch { kb: 1024, rounds }].into_iter();
+            let task = b.task("touch", steps(move |_| ops.next().unwrap_or(Op::Exit))).unwrap();
+            b.edit(task).footprint_kb = 1024;
+        })
+        .counters["cpu_time"]
+    };
+    // 16384 lines at 0.3 ns or more each; rounds that the compiler ran as one would take no more than ten.
+    let (few, many) = (cpu(10), cpu(2000));
+    assert!(many > few + Ns::ms(5).0, "{few} and {many} ns");
+}
+
+fn timer_slack_is_set_and_not_inherited() {
+    const SLACK: Ns = Ns(1_234_567);
+    let own = || {
+        let me = std::fs::read_link("/proc/thread-self").unwrap();
+        let file = format!("/proc/{}/timerslack_ns", me.file_name().unwrap().to_str().unwrap());
+        std::fs::read_to_string(file).unwrap().trim().parse::<u64>().unwrap()
+    };
+    let usual = own();
+    for processes in MODES {
+        let m = run(Ns::secs(30), processes, |b| {
+            let (parents, childs) = (b.series("parent", "ns", "neither"), b.series("child", "ns", "neither"));
+            let mut calls = 0;
+            let parent = move |env: &mut dyn Env| {
+                calls += 1;
+                if calls > 1 {
+                    return Op::Exit;
+                }
+                env.record(parents, own());
+                Op::Spawn { task: TaskId(1) }
+            };
+            let parent = b.task("parent", steps(parent)).unwrap();
+            b.edit(parent).timer_slack = Some(SLACK);
+            let child = move |env: &mut dyn Env| {
+                env.record(childs, own());
+                Op::Exit
+            };
+            let child = b.task("child", steps(child)).unwrap();
+            b.edit(child).spawned_by = Some(parent);
+        });
+        let of = |name: &str| (m.series[name].min(), m.series[name].max());
+        assert_eq!((of("parent"), of("child")), ((Some(SLACK.0), Some(SLACK.0)), (Some(usual), Some(usual))));
+    }
+}
