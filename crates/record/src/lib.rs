@@ -63,6 +63,9 @@ pub struct Record {
     pub series: BTreeMap<String, Series>,
     /// Counts and sums by dotted name ("migrations", "placement.idle_core", "work" in ns).
     pub counters: BTreeMap<String, u64>,
+    /// The scheduler's own counters, where they are kept: over the measured time, live over the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedstat: Option<Schedstat>,
     /// The longest waits, longest first, with what is known of each.
     pub waits: Vec<Wait>,
     /// Where and how the run was made: sorted key and value.
@@ -98,6 +101,7 @@ mod tests {
             duration: Ns::secs(1),
             series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),
             counters: BTreeMap::new(),
+            schedstat: None,
             waits: Vec::new(),
             environment: environment::simulated(),
             warnings: Vec::new(),

@@ -2,9 +2,9 @@
 
 use super::Executor;
 use crate::plan::Cell;
-use schedlab_base::Result;
+use schedlab_base::{Result, Warning};
 use schedlab_native::Job;
-use schedlab_record::{MODEL, RECORD_SCHEMA, Record, environment};
+use schedlab_record::{MODEL, RECORD_SCHEMA, Record, Schedstat, environment, schedstat};
 use std::sync::atomic::AtomicBool;
 
 /// The live executor.
@@ -12,7 +12,9 @@ pub struct Host;
 
 impl Executor for Host {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
-        let outcome = schedlab_native::run(&Job { workload: cell.spec.clone(), seed }, stop)?;
+        let before = schedstat::read_live().ok();
+        let mut outcome = schedlab_native::run(&Job { workload: cell.spec.clone(), seed }, stop)?;
+        let counted = before.and_then(|before| counted_since(&before, &mut outcome.warnings));
         if outcome.stopped {
             return Ok(None);
         }
@@ -33,6 +35,7 @@ impl Executor for Host {
             duration: outcome.duration,
             series: outcome.series,
             counters: outcome.counters,
+            schedstat: counted,
             waits: Vec::new(),
             environment,
             warnings: outcome.warnings,
@@ -40,5 +43,20 @@ impl Executor for Host {
     }
     fn parallel(&self) -> bool {
         false
+    }
+}
+
+/// What the kernel's schedstat counted since then, all of the machine, warm-up included. A kernel that stopped counting
+/// in the middle leaves none, with a warning.
+fn counted_since(before: &Schedstat, warnings: &mut Vec<Warning>) -> Option<Schedstat> {
+    match schedstat::read_live().and_then(|after| schedstat::delta(before, &after)) {
+        Ok((counted, wrapped)) => {
+            warnings.extend(wrapped);
+            Some(counted)
+        }
+        Err(e) => {
+            warnings.push(Warning::new("schedstat.lost", format!("schedstat is not kept: {}", e.message())));
+            None
+        }
     }
 }

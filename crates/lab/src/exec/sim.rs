@@ -58,6 +58,7 @@ impl Executor for Sim {
             duration: report.end.since(warmup),
             series: seen.series,
             counters,
+            schedstat: report.schedstat,
             waits: seen.waits,
             environment: environment::simulated(),
             warnings: seen.warnings.into_iter().chain(report.warnings).collect(),

@@ -28,7 +28,7 @@ pub struct Row<S: 'static> {
     pub unit: &'static str,
     /// Meaning.
     pub about: &'static str,
-    /// Its value. Of `lb_imbalance` the sum over all kinds.
+    /// Its value. Of `lb_imbalance` the sum over all kinds, which is also what its field holds where they are mixed.
     pub get: fn(&S) -> u64,
     /// Its field.
     pub field: fn(&mut S) -> &mut u64,
@@ -84,8 +84,8 @@ counters! {
     lb_failed "lb_failed" 32 Always "" "attempts that found a queue and moved nothing";
     lb_imbalance_mixed "lb_imbalance" 32 Mixed ""
         "imbalances found, summed over attempts that found a queue; units (load, utilisation, tasks) are mixed"
-        = |s| s.lb_imbalance_mixed + s.lb_imbalance_load + s.lb_imbalance_util + s.lb_imbalance_task
-            + s.lb_imbalance_misfit;
+        = |s| [s.lb_imbalance_load, s.lb_imbalance_util, s.lb_imbalance_task, s.lb_imbalance_misfit]
+            .iter().fold(s.lb_imbalance_mixed, |sum, n| sum.saturating_add(*n));
     lb_imbalance_load "lb_imbalance_load" 32 Split "" "imbalances that were to be moved as load";
     lb_imbalance_util "lb_imbalance_util" 32 Split "" "imbalances that were to be moved as utilisation";
     lb_imbalance_task "lb_imbalance_task" 32 Split "" "imbalances that were to be moved as a number of tasks";

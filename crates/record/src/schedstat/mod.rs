@@ -4,11 +4,31 @@
 //! a saved one and a simulated run. Mirrors `kernel/sched/stats.c` of kernels 6.1 (layout 15), 6.12 (16), 7.3 (17) and
 //! D001's `lb_sg_scan`. Counts have no unit, times are nanoseconds, the time stamp is in jiffies.
 
+mod check;
 mod counters;
+mod delta;
+mod derived;
+mod identities;
+mod live;
+mod print;
+mod query;
+mod read;
+mod stored;
+#[cfg(test)]
+mod tests;
+mod totals;
 
 pub use counters::{BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DOMAIN_ROWS, DomainCounters, Row, Since};
+pub use delta::delta;
+pub use derived::{DERIVED, Derived};
+pub use identities::{identities, identities_within};
+pub use live::{PROC_FILE, load, read_live};
+pub use query::Query;
+pub use read::{VERSIONS, parse};
+pub use totals::{DomainTotal, Totals};
 
-use schedlab_base::{CpuId, CpuSet};
+use schedlab_base::{CpuId, CpuSet, Error, Result};
+use serde::{Deserialize, Serialize};
 use std::ops::{Deref, DerefMut};
 
 /// What the balancing CPU was doing: the index into [`DomainStat::lb`]. The order is this crate's own; files order the
@@ -35,6 +55,14 @@ impl IdleType {
             IdleType::Busy => "busy",
             IdleType::Newidle => "newidle",
         }
+    }
+    /// The type of that word.
+    ///
+    /// # Errors
+    /// Another word; the nearest is offered.
+    pub fn parse(word: &str) -> Result<IdleType> {
+        let found = IdleType::ALL.into_iter().find(|t| t.name() == word || t.kernel_name() == word);
+        found.ok_or_else(|| Error::unknown("idle type", word, IdleType::ALL.map(IdleType::name)))
     }
     /// The kernel's name.
     pub const fn kernel_name(self) -> &'static str {
@@ -92,7 +120,8 @@ pub struct CpuStat {
 }
 
 /// All counters at one instant, or their differences between two.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(into = "stored::Stored", try_from = "stored::Stored")]
 pub struct Schedstat {
     /// What the counters can tell. The simulator's has every column: 17 with `lb_sg_scan`.
     pub layout: Layout,
@@ -153,36 +182,5 @@ impl DerefMut for DomainStat {
     #[inline]
     fn deref_mut(&mut self) -> &mut DomainCounters {
         &mut self.counters
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_are_plain_fields() {
-        let span = CpuSet::first(2);
-        let mut stat = Schedstat::new(vec![vec![("SMT".to_owned(), span)]; 2]);
-        stat.cpus[1].ttwu_count += 1;
-        stat.cpus[1].domains[0].ttwu_wake_remote += 1;
-        stat.cpus[1].domains[0].lb[IdleType::Newidle as usize].lb_count += 2;
-        assert_eq!((stat.cpus[1].id, stat.cpus[1].counters.ttwu_count), (CpuId(1), 1));
-        assert_eq!(stat.cpus[1].domains[0].lb[2].lb_count, 2);
-        assert_eq!(stat.cpus[0], Schedstat::new(vec![vec![("SMT".to_owned(), CpuSet::first(2))]]).cpus[0]);
-        stat.clear();
-        assert_eq!(stat, Schedstat::new(vec![vec![("SMT".to_owned(), CpuSet::first(2))]; 2]));
-    }
-
-    #[test]
-    fn a_row_s_field_is_what_it_gets() {
-        let mut balance = Balance::default();
-        for (i, row) in BALANCE_ROWS.iter().enumerate() {
-            *(row.field)(&mut balance) = 1 << i;
-        }
-        for (i, row) in BALANCE_ROWS.iter().enumerate() {
-            let kinds = if row.since == Since::Mixed { 0b1_1111 << i } else { 1 << i };
-            assert_eq!((row.get)(&balance), kinds, "{}", row.name);
-        }
     }
 }

@@ -1,0 +1,103 @@
+//! What must hold among the counters themselves, of one CPU and over any interval, whatever the workload did.
+//!
+//! Derived from the exits of `load_balance()` in kernel 6.1. An attempt ends balanced (four ways, two of which have a
+//! counter), failed, or with tasks moved. Attempts that moved something have no counter: they are what is left of lb_count.
+//! Not checked, because counters alone can't tell: the split of what is left of lb_balanced (not our turn, all pinned),
+//! and lb_hot_gained, which these kernels count before they know that the task will move.
+
+use super::{Balance, CpuStat, DomainStat, IdleType, Layout, Schedstat};
+
+/// Violations of the identities, each a sentence with its place; none when all hold. The counters must be of whole
+/// attempts: a pass that is under way at either end breaks them, for which there is [`identities_within`].
+pub fn identities(stat: &Schedstat) -> Vec<String> {
+    identities_within(stat, 0)
+}
+
+/// As [`identities`], where each sum may be off by `slack`: a live file is read while CPUs count, 1 at each end.
+pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
+    let mut found = Found { slack, place: String::new(), all: Vec::new() };
+    let every = stat.cpus.iter().map(|c| c.id).collect();
+    for cpu in &stat.cpus {
+        let sees_all = cpu.domains.last().is_some_and(|d| d.span == every);
+        found.place = cpu.id.to_string();
+        wakeups(cpu, sees_all, &mut found);
+        for (level, domain) in cpu.domains.iter().enumerate() {
+            found.place = format!("{}.domain{level}", cpu.id);
+            active(domain, &mut found);
+            for idle in IdleType::ALL {
+                found.place = format!("{}.domain{level}.{}", cpu.id, idle.kernel_name());
+                // Active balance counts what it moves as gained by an idle CPU, whatever the CPU was.
+                let pushed = if idle == IdleType::Idle { domain.alb_pushed } else { 0 };
+                attempts(&domain.lb[idle as usize], pushed, stat.layout, &mut found);
+            }
+        }
+    }
+    found.all
+}
+
+struct Found {
+    slack: u64,
+    place: String,
+    all: Vec<String>,
+}
+
+impl Found {
+    fn at_most(&mut self, what: &str, small: u64, large: u64) {
+        if small > large.saturating_add(self.slack) {
+            self.all.push(format!("{}: {what}, but {small} > {large}", self.place));
+        }
+    }
+    fn equal(&mut self, what: &str, a: u64, b: u64) {
+        if a.abs_diff(b) > self.slack {
+            self.all.push(format!("{}: {what}, but {a} is not {b}", self.place));
+        }
+    }
+}
+
+fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
+    let ended = b.lb_balanced.saturating_add(b.lb_failed);
+    found.at_most("lb_balanced + lb_failed <= lb_count", ended, b.lb_count);
+    let named = b.lb_nobusyg.saturating_add(b.lb_nobusyq);
+    found.at_most("lb_nobusyg + lb_nobusyq <= lb_balanced", named, b.lb_balanced);
+    let moved = b.lb_count.saturating_sub(ended);
+    let gained = b.lb_gained.saturating_sub(pushed);
+    found.at_most("alb_pushed <= lb_gained of CPU_IDLE", pushed, b.lb_gained);
+    found.at_most("each attempt that neither balanced nor failed gained a task", moved, gained);
+    if moved == 0 {
+        found.equal("no attempt moved anything, so none gained", gained, 0);
+    }
+    // Beside these two, all attempts leave before any statistics are read, or find a queue.
+    let unnamed = b.lb_balanced.saturating_sub(named);
+    let searched = b.lb_count.saturating_sub(unnamed);
+    if layout.sg_scan {
+        found.at_most("each search reads one group or more", searched, b.lb_sg_scan);
+        if b.lb_count == 0 {
+            found.equal("no attempt, no group read", b.lb_sg_scan, 0);
+        }
+    }
+    if b.lb_count <= named {
+        let row = super::BALANCE_ROWS.iter().find(|r| r.name == "lb_imbalance");
+        found.equal("no attempt found a queue, so no imbalance was added", row.map_or(0, |r| (r.get)(b)), 0);
+    }
+}
+
+fn active(d: &DomainStat, found: &mut Found) {
+    let ended = d.alb_failed.saturating_add(d.alb_pushed);
+    found.equal("alb_count = alb_failed + alb_pushed", d.alb_count, ended);
+}
+
+fn wakeups(cpu: &CpuStat, sees_all: bool, found: &mut Found) {
+    let sum = |field: fn(&DomainStat) -> u64| cpu.domains.iter().map(field).fold(0, u64::saturating_add);
+    let placed = cpu.ttwu_local.saturating_add(sum(|d| d.ttwu_wake_remote));
+    if sees_all {
+        found.equal("ttwu_count = ttwu_local + ttwu_wake_remote of all domains", cpu.ttwu_count, placed);
+    } else {
+        found.at_most("ttwu_local + ttwu_wake_remote of all domains <= ttwu_count", placed, cpu.ttwu_count);
+    }
+    found.at_most(
+        "ttwu_move_affine of all domains <= ttwu_count",
+        sum(|d| d.ttwu_move_affine),
+        cpu.ttwu_count,
+    );
+    found.at_most("sched_goidle <= sched_count", cpu.sched_goidle, cpu.sched_count);
+}
