@@ -12,9 +12,8 @@ use crate::limits;
 use crate::sys::{self, Lines};
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_workload::{ChannelKind, PortId};
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 mod make;
@@ -43,14 +42,18 @@ impl Buffer {
     #[inline]
     fn of(&mut self, bytes: usize) -> &mut [u8] {
         if self.0.len() < bytes {
-            self.0.resize(bytes, 0);
+            self.grow(bytes);
         }
         &mut self.0[..bytes]
+    }
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        self.0.resize(bytes, 0);
     }
 }
 
 struct End {
-    file: File,
+    fd: OwnedFd,
     kind: ChannelKind,
 }
 
@@ -72,7 +75,7 @@ impl Channels {
         let mut ends = Vec::with_capacity(2 * kinds.len());
         for (number, kind) in kinds.iter().enumerate() {
             let pair = make::pair(*kind, &mut listener).map_err(|e| make::not_made(number, *kind, &e))?;
-            ends.extend(pair.map(|fd| End { file: File::from(fd), kind: *kind }));
+            ends.extend(pair.map(|fd| End { fd, kind: *kind }));
         }
         let lines = || {
             Lines::map(2 * ends.len())
@@ -104,20 +107,18 @@ impl Channels {
     ) -> Result<Moved> {
         let end = self.end(port)?;
         let mut left = bytes as usize;
-        let data = buffer.of(left.min(PIECE_BYTES));
         loop {
-            match (&end.file).write(&data[..left.min(PIECE_BYTES)]) {
+            match sys::write(end.fd.as_fd(), buffer.of(left.min(PIECE_BYTES))) {
                 Ok(n) if n == left => break,
-                Ok(n) => left -= n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) if over() => {}
-                Err(e) => return Err(refused("write to", port, end.kind, &e)),
+                done => left -= rest(done, &over, |e| refused("write to", port, end.kind, e))?,
             }
             if over() {
                 return Ok(Moved::Over);
             }
         }
-        self.count(end.kind, 2 * port.index());
+        if end.kind == ChannelKind::Udp {
+            self.count(2 * port.index());
+        }
         Ok(Moved::All)
     }
 
@@ -138,15 +139,11 @@ impl Channels {
             return self.receive_datagram(end, port, bytes as usize, buffer, over);
         }
         let mut left = bytes as usize;
-        let data = buffer.of(left.min(PIECE_BYTES));
         loop {
-            match (&end.file).read(&mut data[..left.min(PIECE_BYTES)]) {
+            match sys::read(end.fd.as_fd(), buffer.of(left.min(PIECE_BYTES))) {
                 Ok(n) if n == left => return Ok(Moved::All),
                 Ok(0) if !over() => return Err(closed(port, end.kind)),
-                Ok(n) => left -= n,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) if over() => {}
-                Err(e) => return Err(refused("read from", port, end.kind, &e)),
+                done => left -= rest(done, &over, |e| refused("read from", port, end.kind, e))?,
             }
             if over() {
                 return Ok(Moved::Over);
@@ -166,7 +163,7 @@ impl Channels {
     ) -> Result<Moved> {
         let data = buffer.of(bytes + 1);
         loop {
-            match (&end.file).read(data) {
+            match sys::read(end.fd.as_fd(), data) {
                 Ok(n) if n == bytes => break,
                 Ok(n) => {
                     let (at_least, number) = (if n > bytes { "at least " } else { "" }, port.channel());
@@ -179,15 +176,12 @@ impl Channels {
                 Err(e) => return Err(refused("read from", port, end.kind, &e)),
             }
         }
-        self.count(end.kind, 2 * port.index() + 1);
+        self.count(2 * port.index() + 1);
         Ok(Moved::All)
     }
 
-    #[inline]
-    fn count(&self, kind: ChannelKind, line: usize) {
-        if kind == ChannelKind::Udp
-            && let Some(lines) = &self.datagrams
-        {
+    fn count(&self, line: usize) {
+        if let Some(lines) = &self.datagrams {
             lines.get()[line].slot.fetch_add(1, Relaxed);
         }
     }
@@ -228,10 +222,10 @@ impl Channels {
 
     /// Takes out what nobody received at an end, and counts it.
     fn left_at(&self, at: usize) -> u64 {
-        let file = &self.ends[at].file;
+        let fd = self.ends[at].fd.as_fd();
         let mut left = 0;
         // An end that reads as ready and gives an error has nothing more.
-        while sys::wait_readable([Some(file.as_fd())], 0)[0] && (&*file).read(&mut [0]).is_ok() {
+        while sys::wait_readable([Some(fd)], 0)[0] && sys::read(fd, &mut [0]).is_ok() {
             left += 1;
         }
         left
@@ -239,7 +233,7 @@ impl Channels {
 
     fn small_pipes(&self) -> Option<Warning> {
         let pipes = self.ends.iter().filter(|e| e.kind == ChannelKind::Pipe).step_by(2);
-        let sizes: Vec<u32> = pipes.filter_map(|e| sys::pipe_size(e.file.as_fd())).collect();
+        let sizes: Vec<u32> = pipes.filter_map(|e| sys::pipe_size(e.fd.as_fd())).collect();
         let small = sizes.iter().filter(|s| **s < PIPE_BYTES).count();
         let least = sizes.iter().min().filter(|_| small > 0)?;
         let text = format!(
@@ -248,6 +242,20 @@ impl Channels {
             sizes.len()
         );
         Some(Warning::new("channel.small_pipes", text))
+    }
+}
+
+/// How many bytes a call moved that did not move all: none when a signal came, or when the run is `over`.
+#[cold]
+fn rest(
+    done: io::Result<usize>,
+    over: &impl Fn() -> bool,
+    refused: impl FnOnce(&io::Error) -> Error,
+) -> Result<usize> {
+    match done {
+        Ok(n) => Ok(n),
+        Err(e) if e.kind() == ErrorKind::Interrupted || over() => Ok(0),
+        Err(e) => Err(refused(&e)),
     }
 }
 

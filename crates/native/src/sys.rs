@@ -1,4 +1,4 @@
-//! The system calls of the live backend, each behind a safe function. `unsafe` is here and in [`memory`] only.
+//! The system calls of the live backend, each behind a safe function. `unsafe` is here and in the files below only.
 //!
 //! Times are nanoseconds of CLOCK_MONOTONIC (or of a CPU clock where the name says so). Calls that a signal may end
 //! early say so in their result instead of hiding it: the engine ends a run by signal. Mirrors futex(2),
@@ -17,7 +17,9 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 
 mod memory;
+mod transfer;
 pub use memory::{Line, Lines};
+pub use transfer::{read, write};
 
 const SECOND: u64 = 1_000_000_000;
 

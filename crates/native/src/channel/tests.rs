@@ -2,7 +2,6 @@
 
 use super::*;
 use std::net::UdpSocket;
-use std::os::fd::OwnedFd;
 
 const KINDS: [ChannelKind; 4] = [ChannelKind::Pipe, ChannelKind::Unix, ChannelKind::Tcp, ChannelKind::Udp];
 
@@ -18,7 +17,7 @@ fn what_goes_in_comes_out_and_only_that() {
             assert_eq!(c.send(writer, bytes, &mut buffer, || false).unwrap(), Moved::All, "{kind:?}");
             assert_eq!(c.receive(reader, bytes, &mut buffer, || false).unwrap(), Moved::All, "{kind:?}");
         }
-        assert_eq!(sys::wait_readable([Some(c.ends[0].file.as_fd())], 0), [false], "{kind:?}");
+        assert_eq!(sys::wait_readable([Some(c.ends[0].fd.as_fd())], 0), [false], "{kind:?}");
         assert_eq!(c.settle().unwrap(), [], "{kind:?}");
     }
 }
@@ -39,8 +38,8 @@ fn a_long_transfer_goes_in_pieces() {
 fn a_closed_channel_is_an_error_unless_the_run_is_over() {
     for kind in [ChannelKind::Unix, ChannelKind::Tcp] {
         let (mut c, here, _) = one(kind);
-        let (null, mut buffer) = (File::open("/dev/null").unwrap(), Buffer::default());
-        c.ends[1].file = null;
+        let (null, mut buffer) = (std::fs::File::open("/dev/null").unwrap(), Buffer::default());
+        c.ends[1].fd = null.into();
         sys::ignore_broken_pipes();
         let e = c.receive(here, 1, &mut buffer, || false).unwrap_err().to_string();
         assert!(e.contains("channel 0") && e.contains("closed"), "{e}");
@@ -94,7 +93,7 @@ fn lost_datagrams_are_counted_and_those_left_over_are_not_lost() {
 fn nothing_that_arrives_is_an_error() {
     let (mut c, here, there) = one(ChannelKind::Udp);
     c.send(there, 10, &mut Buffer::default(), || false).unwrap();
-    c.ends[here.index()].file = File::from(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap()));
+    c.ends[here.index()].fd = UdpSocket::bind("127.0.0.1:0").unwrap().into();
     let e = c.settle().unwrap_err();
     assert!(e.to_string().contains("none of 1 datagrams"), "{e}");
 }
