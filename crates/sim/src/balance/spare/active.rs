@@ -70,3 +70,85 @@ pub fn settle(state: &mut DomainState, bounds: &Bounds, pass: Pass, outcome: Out
         state.interval_ms *= 2;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACTS: ActiveFacts = ActiveFacts {
+        pass: Pass::Idle,
+        migration: MigrationType::Task,
+        nr_balance_failed: 3,
+        cache_nice_tries: 1,
+        imbalance_pct: 117,
+        src_h_nr_running: 1,
+        src_capacity: 1024,
+        src_capacity_orig: 1024,
+        dst_capacity: 1024,
+    };
+    const BOUNDS: Bounds = Bounds { min_interval_ms: 112, max_interval_ms: 224, cache_nice_tries: 1 };
+
+    fn after(pass: Pass, interval_ms: u32, outcome: Outcome, untested: bool) -> (u32, u32) {
+        let mut s = DomainState { interval_ms, nr_balance_failed: 7 };
+        settle(&mut s, &BOUNDS, pass, outcome, untested);
+        (s.interval_ms, s.nr_balance_failed)
+    }
+
+    #[test]
+    fn failures_push_only_when_tasks_were_to_move() {
+        let failed = |nr_balance_failed| ActiveFacts { nr_balance_failed, ..FACTS };
+        assert_eq!(needs_active(&failed(3)), None, "two above cache_nice_tries are not enough");
+        assert_eq!(needs_active(&failed(4)), Some(ActiveWhy::Failures));
+        assert_eq!(needs_active(&ActiveFacts { cache_nice_tries: 2, ..failed(4) }), None);
+        for migration in [MigrationType::Load, MigrationType::Util] {
+            assert_eq!(needs_active(&ActiveFacts { migration, ..failed(99) }), None);
+        }
+        assert_eq!(
+            needs_active(&ActiveFacts { pass: Pass::Newidle, ..failed(4) }),
+            Some(ActiveWhy::Failures),
+            "a newidle pass counts no failure but may act on those of others"
+        );
+    }
+
+    #[test]
+    fn a_disturbed_cpu_gives_its_only_task_to_an_idle_one() {
+        let f = ActiveFacts { src_capacity: 875, migration: MigrationType::Load, ..FACTS };
+        assert_eq!(needs_active(&f), Some(ActiveWhy::ReducedCapacity));
+        assert_eq!(needs_active(&ActiveFacts { src_capacity: 876, ..f }), None, "876 * 117 is 102492");
+        assert_eq!(needs_active(&ActiveFacts { pass: Pass::Busy, ..f }), None);
+        assert_eq!(needs_active(&ActiveFacts { src_h_nr_running: 2, ..f }), None);
+        assert_eq!(needs_active(&ActiveFacts { dst_capacity: 1023, ..f }), None, "little would be won");
+        assert_eq!(needs_active(&ActiveFacts { src_capacity_orig: 875, ..f }), None, "small, not disturbed");
+    }
+
+    #[test]
+    fn balanced_domains_back_off_except_by_newidle() {
+        let balanced = Outcome::Balanced { all_pinned: false };
+        assert_eq!(after(Pass::Idle, 112, balanced, false), (224, 0));
+        assert_eq!(after(Pass::Busy, 224, balanced, false), (224, 0));
+        assert_eq!(after(Pass::Newidle, 112, balanced, false), (112, 0), "but the count is cleared");
+        let pinned = Outcome::Balanced { all_pinned: true };
+        assert_eq!(after(Pass::Idle, 500, pinned, false), (1000, 0));
+        assert_eq!(after(Pass::Idle, 512, pinned, false), (512, 0));
+        assert_eq!(after(Pass::Newidle, 112, pinned, false), (112, 0));
+    }
+
+    #[test]
+    fn an_imbalance_brings_the_domain_back_soon_and_failures_stand() {
+        for pass in [Pass::Idle, Pass::Newidle] {
+            assert_eq!(after(pass, 224, Outcome::Moved, false), (112, 0));
+            for active in [Active::NotDue, Active::UnderWay, Active::Started] {
+                assert_eq!(after(pass, 224, Outcome::Failed(active), false), (112, 7), "{active:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_running_task_that_may_not_come_backs_off_further_when_it_is_the_only_one() {
+        let pinned = Outcome::Failed(Active::Pinned);
+        assert_eq!(after(Pass::Idle, 224, pinned, true), (448, 7));
+        assert_eq!(after(Pass::Idle, 224, pinned, false), (224, 7));
+        assert_eq!(after(Pass::Idle, 112, pinned, false), (224, 7));
+        assert_eq!(after(Pass::Newidle, 112, pinned, true), (112, 7));
+    }
+}

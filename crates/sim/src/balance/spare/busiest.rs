@@ -210,3 +210,7 @@ pub enum Pull {
     /// An idle CPU: the busiest group has fewer idle CPUs, by two at least.
     IdleCpus,
 }
+
+#[cfg(test)]
+#[path = "busiest_tests.rs"]
+mod tests;

@@ -172,3 +172,7 @@ impl Detach {
         self.nearby && self.left > 0
     }
 }
+
+#[cfg(test)]
+#[path = "detach_tests.rs"]
+mod tests;

@@ -182,3 +182,7 @@ impl GroupLoop {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "newidle_scan_tests.rs"]
+mod tests;

@@ -96,3 +96,73 @@ pub fn find_ilb(
 pub fn served_at(helper: CpuId, at: usize, nr_cpus: usize) -> CpuId {
     CpuId::from((helper.index() + 1 + at) % nr_cpus)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: KickFacts = KickFacts {
+        idle_at_tick: false,
+        tickless: 3,
+        now: 100,
+        next_balance: 100,
+        next_blocked: None,
+        nr_running: 1,
+        h_nr_running: 1,
+        busy_nearby: Some(1),
+        capacity: 1024,
+        capacity_orig: 1024,
+        imbalance_pct: 110,
+    };
+
+    #[test]
+    fn two_tasks_a_disturbed_cpu_or_a_busy_cache_kick() {
+        assert_eq!(kick(&QUIET), Err(NoKick::NothingToGive));
+        assert_eq!(kick(&KickFacts { nr_running: 2, ..QUIET }), Ok(Kick::TwoTasks));
+        assert_eq!(kick(&KickFacts { busy_nearby: Some(2), ..QUIET }), Ok(Kick::BusyCache));
+        assert_eq!(kick(&KickFacts { busy_nearby: None, ..QUIET }), Err(NoKick::NothingToGive));
+        let disturbed = KickFacts { capacity: 930, busy_nearby: Some(9), ..QUIET };
+        assert_eq!(kick(&disturbed), Ok(Kick::ReducedCapacity), "asked before the cache");
+        assert_eq!(
+            kick(&KickFacts { capacity: 931, ..disturbed }),
+            Ok(Kick::BusyCache),
+            "931 * 110 is 102410"
+        );
+        assert_eq!(kick(&KickFacts { h_nr_running: 0, ..disturbed }), Ok(Kick::BusyCache), "not a fair task");
+    }
+
+    #[test]
+    fn nobody_is_kicked_early_or_without_need() {
+        let busy = KickFacts { nr_running: 2, next_blocked: Some(1), ..QUIET };
+        assert_eq!(kick(&KickFacts { idle_at_tick: true, ..busy }), Err(NoKick::Idle));
+        assert_eq!(kick(&KickFacts { tickless: 0, ..busy }), Err(NoKick::NobodyTickless));
+        assert_eq!(kick(&KickFacts { now: 99, next_blocked: None, ..busy }), Err(NoKick::TooEarly));
+    }
+
+    #[test]
+    fn averages_are_kept_up_even_when_nothing_is_balanced() {
+        let stale = |at| KickFacts { next_blocked: Some(at), ..QUIET };
+        assert_eq!(kick(&stale(99)), Ok(Kick::AveragesOnly));
+        assert_eq!(kick(&stale(100)), Err(NoKick::NothingToGive), "due after, not at, that tick");
+        let early = KickFacts { now: 99, nr_running: 2, ..stale(98) };
+        assert_eq!(kick(&early), Ok(Kick::AveragesOnly), "also before balance is due");
+        assert!(Kick::TwoTasks.balances() && !Kick::AveragesOnly.balances());
+    }
+
+    #[test]
+    fn the_lowest_tickless_cpu_that_is_idle_helps() {
+        let from = |idle: &[u32]| {
+            let tickless = [2, 4, 6].map(CpuId);
+            find_ilb(tickless.into_iter(), CpuId(4), |c| idle.contains(&c.0))
+        };
+        assert_eq!(from(&[2, 4, 6]), Some(CpuId(2)));
+        assert_eq!(from(&[4, 6]), Some(CpuId(6)), "the asking CPU does not help itself");
+        assert_eq!(from(&[4]), None);
+    }
+
+    #[test]
+    fn service_begins_after_the_helper_and_wraps() {
+        let order: Vec<u32> = (0..3).map(|at| served_at(CpuId(2), at, 4).0).collect();
+        assert_eq!(order, [3, 0, 1]);
+    }
+}

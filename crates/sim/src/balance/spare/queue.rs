@@ -81,3 +81,63 @@ impl BusiestQueue {
         self.best
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::imbalance::How;
+    use super::*;
+
+    fn q(cpu: u32, load: u64, h_nr_running: u32) -> QueueSample {
+        let (util, runnable) = (load / 2, 0);
+        let cpu = CpuId(cpu);
+        QueueSample { cpu, load, util, runnable, h_nr_running, capacity: 1024, capacity_orig: 1024 }
+    }
+    fn pick(migration: MigrationType, amount: u64, queues: &[QueueSample]) -> Option<u32> {
+        let mut s = BusiestQueue::new(Amount { migration, amount, how: How::ToAverage }, 117);
+        queues.iter().for_each(|q| s.add(q));
+        s.result().map(|c| c.0)
+    }
+    use MigrationType::{Load, Task, Util};
+
+    #[test]
+    fn each_type_looks_at_its_own_figure_and_ties_keep_the_first() {
+        let light_many = QueueSample { util: 100, ..q(0, 500, 5) };
+        let heavy_few = QueueSample { util: 50, ..q(1, 3000, 2) };
+        let used = QueueSample { util: 900, ..q(2, 400, 3) };
+        let all = [light_many, heavy_few, used];
+        assert_eq!([Task, Load, Util].map(|t| pick(t, 1, &all)), [Some(0), Some(1), Some(2)]);
+        let twin = |cpu| q(cpu, 2048, 2);
+        assert_eq!([Task, Load, Util].map(|t| pick(t, 1, &[twin(4), twin(5)])), [Some(4); 3]);
+    }
+
+    #[test]
+    fn a_queue_without_fair_tasks_is_none() {
+        assert_eq!([Task, Load, Util].map(|t| pick(t, 9999, &[q(0, 2048, 0)])), [None; 3]);
+    }
+
+    #[test]
+    fn a_running_task_alone_may_be_chosen_by_count_only() {
+        assert_eq!([Task, Load, Util].map(|t| pick(t, 1, &[q(0, 1024, 1)])), [Some(0), None, None]);
+        assert_eq!(pick(Load, 1023, &[q(0, 1024, 1)]), None);
+        assert_eq!(pick(Load, 1024, &[q(0, 1024, 1)]), Some(0), "not heavier than what should move");
+        assert_eq!(pick(Load, 1, &[q(0, 1024, 2)]), Some(0), "two tasks");
+        let disturbed = |capacity| QueueSample { capacity, ..q(0, 1024, 1) };
+        assert_eq!(pick(Load, 1, &[disturbed(875)]), Some(0), "875 * 117 is below 102400");
+        assert_eq!(pick(Load, 1, &[disturbed(876)]), None);
+    }
+
+    #[test]
+    fn load_counts_per_capacity() {
+        let weak = QueueSample { capacity: 512, ..q(1, 1100, 2) };
+        assert_eq!(pick(Load, 1, &[q(0, 2048, 2), weak]), Some(1));
+        assert_eq!(pick(Load, 1, &[q(0, 2048, 2), QueueSample { load: 1024, ..weak }]), Some(0), "a tie");
+    }
+
+    #[test]
+    fn a_cpu_much_waited_for_counts_as_used_up_to_its_capacity() {
+        let waited = QueueSample { util: 10, runnable: 600, ..q(1, 0, 2) };
+        assert_eq!(pick(Util, 1, &[QueueSample { util: 599, ..q(0, 0, 2) }, waited]), Some(1));
+        let swamped = QueueSample { runnable: 5000, ..waited };
+        assert_eq!(pick(Util, 1, &[QueueSample { util: 1024, ..q(0, 0, 2) }, swamped]), Some(0));
+    }
+}

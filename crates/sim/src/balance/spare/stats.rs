@@ -116,3 +116,78 @@ impl GroupStats {
         self.group_load * SCALE / self.capacity
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpu(load: u64, nr: u32) -> CpuSample {
+        CpuSample {
+            cpu: CpuId(0),
+            load,
+            util: load.min(1024),
+            runnable: 1024 * u64::from(nr),
+            nr_running: nr,
+            h_nr_running: nr,
+            idle: nr == 0,
+        }
+    }
+    fn close(cpus: &[CpuSample], capacity: u64) -> GroupStats {
+        let mut t = Tally::default();
+        cpus.iter().for_each(|c| t.add(c));
+        t.close(&GroupFacts::of(cpus.len() as u32, capacity), 117)
+    }
+
+    #[test]
+    fn sums_are_of_all_cpus() {
+        let mut realtime = cpu(10, 1);
+        realtime.h_nr_running = 0;
+        let s = close(&[cpu(3000, 3), realtime, cpu(0, 0)], 3072);
+        assert_eq!((s.group_load, s.group_util, s.group_runnable), (3010, 1034, 4096));
+        assert_eq!((s.sum_nr_running, s.sum_h_nr_running), (4, 3));
+        assert_eq!((s.idle_cpus, s.weight, s.capacity), (1, 3, 3072));
+    }
+
+    #[test]
+    fn an_idle_cpu_has_no_task_and_runs_the_idle_task() {
+        let leaving = CpuSample { idle: false, ..cpu(0, 0) };
+        let waking = CpuSample { idle: true, ..cpu(0, 1) };
+        assert_eq!(close(&[leaving, waking, cpu(0, 0)], 3072).idle_cpus, 1);
+    }
+
+    #[test]
+    fn average_load_is_for_overloaded_groups() {
+        let full = close(&[cpu(2048, 2), cpu(2048, 2)], 2000);
+        assert_eq!((full.group_type, full.avg_load), (SpareType::Overloaded, 4096 * 1024 / 2000));
+        let busy = close(&[cpu(2048, 1), cpu(2048, 1)], 2000);
+        assert_eq!((busy.group_type, busy.avg_load), (SpareType::FullyBusy, 0));
+        assert_eq!(busy.load_per_capacity(), 4096 * 1024 / 2000);
+    }
+
+    #[test]
+    fn two_tasks_on_one_cpu_are_overload_of_the_flag_not_of_the_type() {
+        let s = close(&[cpu(2048, 2), cpu(0, 0), cpu(0, 0)], 3072);
+        assert!(s.overload && s.group_type == SpareType::HasSpare);
+        assert!(!close(&[cpu(1024, 1), cpu(1024, 1)], 2048).overload);
+    }
+
+    #[test]
+    fn all_classes_and_the_percentage_count_for_the_type() {
+        let mut realtime = cpu(1024, 2);
+        realtime.h_nr_running = 1;
+        assert_eq!(close(&[realtime], 1024).group_type, SpareType::Overloaded);
+        // 876 * 117 = 102492 is above 102400, 875 * 117 is not; runnable 1198 * 100 is not above 1024 * 117, 1199 is.
+        let at = |util, runnable| {
+            close(&[CpuSample { util, runnable, ..cpu(1024, 2) }], 1024).group_type == SpareType::Overloaded
+        };
+        assert_eq!([at(875, 1198), at(876, 1198), at(875, 1199)], [false, true, true]);
+    }
+
+    #[test]
+    fn the_flag_of_the_level_below_makes_a_type() {
+        let mut t = Tally::default();
+        t.add(&cpu(1024, 1));
+        let flagged = GroupFacts { imbalanced: true, ..GroupFacts::of(1, 1024) };
+        assert_eq!(t.close(&flagged, 117).group_type, SpareType::Imbalanced);
+    }
+}

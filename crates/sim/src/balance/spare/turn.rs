@@ -25,3 +25,15 @@ pub fn newidle_may_begin(nr_running: u32, wakeup_pending: bool) -> std::result::
         () => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_has_come_ends_newidle_balance() {
+        assert_eq!(newidle_may_begin(0, false), Ok(()));
+        assert_eq!(newidle_may_begin(1, false), Err(Arrived::Task));
+        assert_eq!(newidle_may_begin(0, true), Err(Arrived::Wakeup));
+    }
+}

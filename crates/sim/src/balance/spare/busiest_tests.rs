@@ -1,0 +1,195 @@
+//! Tests of the choice: each fact of a group, a domain or a pass changes some verdict.
+
+use super::super::imbalance::MigrationType;
+use super::*;
+use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded};
+
+const MC: DomainFacts = DomainFacts {
+    imbalance_pct: 117,
+    prefer_sibling: true,
+    groups_are_cores: true,
+    share_llc: true,
+    numa: false,
+    imb_numa_nr: 0,
+};
+const PLAIN: DomainFacts = DomainFacts { prefer_sibling: false, groups_are_cores: false, ..MC };
+
+/// A group of `weight` CPUs with `nr` tasks of weight 1024, one a CPU as far as they go.
+fn group(kind: SpareType, weight: u32, nr: u32) -> GroupStats {
+    let load = 1024 * u64::from(nr);
+    let capacity = 1024 * u64::from(weight);
+    GroupStats {
+        group_load: load,
+        group_util: load.min(capacity),
+        group_runnable: load,
+        capacity,
+        avg_load: if kind == Overloaded { load * SCALE / capacity } else { 0 },
+        sum_nr_running: nr,
+        sum_h_nr_running: nr,
+        idle_cpus: weight.saturating_sub(nr),
+        weight,
+        group_type: kind,
+        overload: nr > weight,
+    }
+}
+fn seen(domain: &DomainFacts, local: GroupStats, others: &[GroupStats]) -> DomainStats {
+    let mut s = DomainStats::new(local);
+    for (i, g) in others.iter().enumerate() {
+        s.push(domain, i as u32 + 1, *g);
+        s.accumulate(g);
+    }
+    s
+}
+fn busiest(domain: &DomainFacts, others: &[GroupStats]) -> Option<u32> {
+    seen(domain, group(HasSpare, 2, 0), others).busiest.map(|(i, _)| i)
+}
+fn why(
+    domain: &DomainFacts,
+    pass: Pass,
+    local: GroupStats,
+    other: GroupStats,
+) -> std::result::Result<Pull, Balanced> {
+    match seen(domain, local, &[other]).decide(domain, pass) {
+        Verdict::Balanced(why) => Err(why),
+        Verdict::Pull { why, amount, .. } => {
+            assert_ne!(amount.amount, 0);
+            Ok(why)
+        }
+    }
+}
+
+#[test]
+fn totals_are_of_the_groups_added_overload_of_the_groups_seen() {
+    let mut s = DomainStats::new(group(HasSpare, 2, 1));
+    assert_eq!((s.total_load, s.total_capacity, s.sum_util, s.overload), (1024, 2048, 1024, false));
+    let full = group(Overloaded, 2, 5);
+    assert!(s.push(&MC, 4, full));
+    assert_eq!((s.total_load, s.overload), (1024, true), "not added up yet");
+    s.accumulate(&full);
+    assert_eq!((s.total_load, s.total_capacity, s.sum_util), (6144, 4096, 3072));
+    assert_eq!(s.avg_load(), 1536);
+    assert!(DomainStats::new(full).overload);
+}
+
+#[test]
+fn a_group_without_fair_tasks_is_no_candidate() {
+    let realtime = GroupStats { sum_h_nr_running: 0, ..group(Overloaded, 2, 5) };
+    assert_eq!(busiest(&MC, &[realtime]), None);
+    assert_eq!(busiest(&MC, &[realtime, group(HasSpare, 2, 1)]), Some(2), "the first with a task");
+}
+
+#[test]
+fn type_comes_first() {
+    let [spare, full] = [group(HasSpare, 2, 1), group(FullyBusy, 2, 2)];
+    let [stuck, over] = [group(Imbalanced, 2, 2), group(Overloaded, 2, 3)];
+    assert_eq!(busiest(&MC, &[spare, full, stuck, over]), Some(4));
+    assert_eq!(busiest(&MC, &[over, stuck, full, spare]), Some(1));
+    assert_eq!(busiest(&MC, &[spare, full, stuck, full]), Some(3));
+}
+
+#[test]
+fn ties_of_each_type() {
+    let over = |nr| group(Overloaded, 2, nr);
+    assert_eq!(busiest(&MC, &[over(4), over(5), over(5)]), Some(2), "strictly more load");
+    assert_eq!(busiest(&MC, &[group(Imbalanced, 2, 2), group(Imbalanced, 2, 9)]), Some(1), "the first");
+    let full = [group(FullyBusy, 2, 2); 3];
+    assert_eq!(busiest(&MC, &full), Some(1), "of cores the first");
+    assert_eq!(busiest(&PLAIN, &full), Some(3), "of others the last");
+    let spare = |idle_cpus, nr| GroupStats { idle_cpus, ..group(HasSpare, 8, nr) };
+    assert_eq!(busiest(&MC, &[spare(3, 9), spare(2, 1), spare(4, 9)]), Some(2), "fewest idle CPUs");
+    assert_eq!(busiest(&MC, &[spare(2, 5), spare(2, 6), spare(2, 6)]), Some(2), "then more tasks");
+}
+
+#[test]
+fn push_says_whether_the_busiest_changed() {
+    let mut s = DomainStats::new(group(HasSpare, 2, 0));
+    let pushed = [(0, false), (1, true), (1, false), (2, true), (1, false)]
+        .map(|(nr, became)| s.push(&MC, nr, group(HasSpare, 2, nr)) == became);
+    assert_eq!(pushed, [true; 5]);
+}
+
+#[test]
+fn nothing_to_find_and_nothing_better() {
+    let empty = group(HasSpare, 2, 0);
+    assert_eq!(why(&MC, Pass::Idle, empty, empty), Err(Balanced::NoBusiest));
+    let fuller = why(&MC, Pass::Idle, group(FullyBusy, 2, 2), group(HasSpare, 2, 9));
+    assert_eq!(fuller, Err(Balanced::LocalFuller));
+}
+
+#[test]
+fn an_imbalanced_group_is_pulled_from_even_by_a_fuller_one() {
+    let stuck = group(Imbalanced, 2, 1);
+    assert_eq!(why(&MC, Pass::Busy, group(Overloaded, 2, 9), stuck), Ok(Pull::Imbalanced));
+}
+
+#[test]
+fn overloaded_groups_are_compared_by_load() {
+    let full = |load| GroupStats { group_load: load, avg_load: load / 2, ..group(Overloaded, 2, 5) };
+    let compare = |local, other| why(&MC, Pass::Busy, full(local), full(other));
+    assert_eq!(compare(6000, 6000), Err(Balanced::LocalBusier));
+    assert_eq!(compare(6000, 7000), Err(Balanced::WithinPct));
+    assert_eq!(compare(6000, 7020), Err(Balanced::WithinPct), "exactly 117%");
+    assert_eq!(compare(6000, 7022), Ok(Pull::Overloaded));
+    // A third group without load, so that the local one is above the average.
+    let domain = seen(&MC, full(6000), &[full(9000), group(HasSpare, 8, 0)]);
+    assert_eq!(domain.decide(&MC, Pass::Busy), Verdict::Balanced(Balanced::LocalAboveAverage));
+    let mut at = domain;
+    at.total_load = at.total_capacity * 3000 / SCALE;
+    assert_eq!(at.decide(&MC, Pass::Busy), Verdict::Balanced(Balanced::LocalAboveAverage), "at it is enough");
+    at.total_load = at.total_capacity * 3001 / SCALE;
+    assert!(matches!(at.decide(&MC, Pass::Busy), Verdict::Pull { .. }));
+}
+
+#[test]
+fn preferred_siblings_share_two_tasks_even_with_a_busy_cpu() {
+    let pull =
+        |domain, here, there| why(domain, Pass::Busy, group(HasSpare, 4, here), group(HasSpare, 4, there));
+    assert_eq!(pull(&MC, 0, 2), Ok(Pull::PreferSibling));
+    assert_eq!(pull(&MC, 1, 3), Ok(Pull::PreferSibling));
+    assert_eq!(pull(&MC, 1, 2), Err(Balanced::BusyCpu), "one more is not enough");
+    assert_eq!(pull(&PLAIN, 0, 2), Err(Balanced::BusyCpu));
+    let full = why(&MC, Pass::Idle, group(FullyBusy, 2, 2), group(FullyBusy, 2, 9));
+    assert_eq!(full, Err(Balanced::EnoughIdle), "no room here");
+}
+
+#[test]
+fn an_idle_cpu_needs_two_idle_ones_more_and_a_waiting_task() {
+    let pull = |pass, idle_here, idle_there, nr| {
+        let local = GroupStats { idle_cpus: idle_here, ..group(HasSpare, 8, 0) };
+        let other = GroupStats { idle_cpus: idle_there, ..group(HasSpare, 8, nr) };
+        why(&PLAIN, pass, local, other)
+    };
+    for pass in [Pass::Idle, Pass::Newidle] {
+        assert_eq!(pull(pass, 5, 4, 4), Err(Balanced::EnoughIdle));
+        assert_eq!(pull(pass, 6, 4, 4), Ok(Pull::IdleCpus));
+        assert_eq!(pull(pass, 6, 4, 1), Err(Balanced::SingleTask));
+    }
+    assert_eq!(pull(Pass::Busy, 6, 4, 4), Err(Balanced::BusyCpu));
+    let single = why(&PLAIN, Pass::Idle, group(HasSpare, 1, 0), group(FullyBusy, 1, 2));
+    assert_eq!(single, Ok(Pull::IdleCpus), "idle CPUs are not counted in groups of one");
+}
+
+#[test]
+fn an_overloaded_group_gives_to_busy_cpus_too() {
+    let over = group(Overloaded, 4, 9);
+    for pass in [Pass::Busy, Pass::Idle] {
+        assert_eq!(why(&PLAIN, pass, group(HasSpare, 8, 1), over), Ok(Pull::Overloaded));
+    }
+}
+
+#[test]
+fn an_amount_of_nothing_is_balanced() {
+    // D001's machine: a newly idle thread, its sibling idle, against a pair with one task.
+    let local = GroupStats { idle_cpus: 1, ..group(HasSpare, 2, 0) };
+    assert_eq!(why(&MC, Pass::Newidle, local, group(HasSpare, 2, 1)), Err(Balanced::EnoughIdle));
+    // And against one with two running: one task is to move.
+    let s = seen(&MC, local, &[group(FullyBusy, 2, 2)]);
+    let Verdict::Pull { group: 1, amount, why: Pull::PreferSibling } = s.decide(&MC, Pass::Newidle) else {
+        panic!("{:?}", s.decide(&MC, Pass::Newidle));
+    };
+    assert_eq!((amount.migration, amount.amount), (MigrationType::Task, 1));
+    // Nodes: within what they tolerate.
+    let numa = DomainFacts { numa: true, share_llc: false, imb_numa_nr: 14, ..PLAIN };
+    let nodes = why(&numa, Pass::Newidle, group(HasSpare, 112, 3), group(HasSpare, 112, 5));
+    assert_eq!(nodes, Err(Balanced::NothingToMove(How::NumaTolerated)));
+}

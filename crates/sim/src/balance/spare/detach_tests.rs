@@ -1,0 +1,192 @@
+//! Tests of the detach rules of 6.5, where they are not those of 4.5.
+
+use super::super::super::era::Balancer;
+use super::super::imbalance::How;
+use super::*;
+use MigrationType::{Load, Task as Tasks, Util};
+
+const RULES: Rules = Rules {
+    common: common::Rules {
+        balancer: Balancer::V4_5,
+        pass: Pass::Busy,
+        preemptible: false,
+        migration_cost_ns: 500_000,
+        cache_hot_buddy: true,
+        dst_has_tasks: true,
+        nr_balance_failed: 0,
+        cache_nice_tries: 1,
+    },
+    share_capacity: false,
+    active: false,
+};
+const COLD: Task = Task {
+    facts: TaskFacts {
+        allowed: true,
+        allowed_nearby: false,
+        running: false,
+        sched_idle: false,
+        buddy: false,
+        ran_ago_ns: 500_000,
+        load: 1024,
+    },
+    util: 300,
+};
+const PINNED: Task = Task { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD };
+
+fn with(change: impl FnOnce(&mut common::Rules)) -> Rules {
+    let mut rules = RULES;
+    change(&mut rules.common);
+    rules
+}
+fn walk(migration: MigrationType, amount: u64, nr: u32) -> Detach {
+    Detach::new(Amount { migration, amount, how: How::ToAverage }, 32, nr)
+}
+fn too_heavy() -> Offer {
+    Offer::Refuse(Refusal::TooHeavy { hot: false })
+}
+
+#[test]
+fn nothing_is_hot_between_the_threads_of_a_core() {
+    let just_ran = TaskFacts { ran_ago_ns: 0, buddy: true, ..COLD.facts };
+    assert_eq!(can_migrate(&RULES, &just_ran), Err(Refusal::Hot));
+    let siblings = Rules { share_capacity: true, ..RULES };
+    assert_eq!(can_migrate(&siblings, &just_ran), Ok(Movable { hot: false }));
+    let running = TaskFacts { running: true, ..just_ran };
+    assert_eq!(can_migrate(&siblings, &running), Err(Refusal::Running));
+}
+
+#[test]
+fn hot_tasks_move_after_enough_failures_or_by_the_stopper() {
+    let just_ran = TaskFacts { ran_ago_ns: 499_999, ..COLD.facts };
+    assert_eq!(can_migrate(&with(|r| r.nr_balance_failed = 1), &just_ran), Err(Refusal::Hot));
+    assert_eq!(can_migrate(&with(|r| r.nr_balance_failed = 2), &just_ran), Ok(Movable { hot: true }));
+    let stopper = Rules { active: true, ..RULES };
+    assert_eq!(can_migrate(&stopper, &just_ran), Ok(Movable { hot: false }));
+    assert_eq!(can_migrate(&stopper, &PINNED.facts), Err(Refusal::NotAllowed));
+    let idle = TaskFacts { sched_idle: true, ..just_ran };
+    assert_eq!(can_migrate(&RULES, &idle), Ok(Movable { hot: false }));
+}
+
+#[test]
+fn load_must_fit_whole_and_less_after_each_failure() {
+    let offer = |failed, wanted| walk(Load, wanted, 4).offer(&with(|r| r.nr_balance_failed = failed), &COLD);
+    assert_eq!(offer(0, 1023), too_heavy());
+    assert_eq!(offer(0, 1024), Offer::Take { hot: false, then: Some(Stop::Enough) });
+    assert_eq!(offer(1, 511), too_heavy());
+    assert_eq!(offer(1, 512), Offer::Take { hot: false, then: Some(Stop::Enough) });
+    assert!(matches!(offer(99, 1), Offer::Take { .. }), "a shift by more than 63 is one by 63");
+    let mut d = walk(Load, 512, 4);
+    d.offer(&with(|r| r.nr_balance_failed = 1), &COLD);
+    assert_eq!(d.left(), -512, "but all of it is taken off");
+    let weightless = Task { facts: TaskFacts { load: 0, ..COLD.facts }, ..COLD };
+    let mut d = walk(Load, 2, 4);
+    d.offer(&RULES, &weightless);
+    assert_eq!(d.left(), 1, "a task counts at least one");
+}
+
+#[test]
+fn utilisation_must_fit_whatever_the_failures() {
+    let offer = |wanted| walk(Util, wanted, 4).offer(&with(|r| r.nr_balance_failed = 9), &COLD);
+    assert_eq!(offer(299), too_heavy());
+    assert_eq!(offer(300), Offer::Take { hot: false, then: Some(Stop::Enough) });
+    assert_eq!(offer(301), Offer::Take { hot: false, then: None });
+}
+
+#[test]
+fn tasks_are_counted_whatever_their_size() {
+    let heavy = Task { facts: TaskFacts { load: 99_999, ..COLD.facts }, util: 1024 };
+    let mut d = walk(Tasks, 2, 4);
+    assert_eq!(d.offer(&RULES, &heavy), Offer::Take { hot: false, then: None });
+    assert_eq!(d.offer(&RULES, &heavy), Offer::Take { hot: false, then: Some(Stop::Enough) });
+    assert_eq!((d.left(), d.moved()), (0, 2));
+}
+
+#[test]
+fn a_hot_task_too_heavy_was_counted_as_hot() {
+    let heavy = Task { facts: TaskFacts { ran_ago_ns: 0, ..COLD.facts }, ..COLD };
+    let got = walk(Load, 1, 4).offer(&with(|r| r.nr_balance_failed = 2), &heavy);
+    assert_eq!(got, Offer::Refuse(Refusal::TooHeavy { hot: true }));
+}
+
+#[test]
+fn newidle_takes_one_on_preemptible_kernels() {
+    let newidle = with(|r| (r.pass, r.preemptible) = (Pass::Newidle, true));
+    let taken = |rules| walk(Tasks, 9, 9).offer(&rules, &COLD);
+    assert_eq!(taken(newidle), Offer::Take { hot: false, then: Some(Stop::OneForNewidle) });
+    assert_eq!(taken(with(|r| r.pass = Pass::Newidle)), Offer::Take { hot: false, then: None });
+    assert_eq!(taken(with(|r| r.preemptible = true)), Offer::Take { hot: false, then: None });
+}
+
+#[test]
+fn an_idle_cpu_leaves_the_last_task_and_nobody_enters_an_emptied_queue() {
+    for pass in [Pass::Idle, Pass::Newidle, Pass::Busy] {
+        let rules = with(|r| r.pass = pass);
+        let mut d = walk(Tasks, 5, 3);
+        assert_eq!(d.step(&rules, 1, false), Step::Stop(Stop::Emptied), "{pass:?}");
+        assert!(!d.all_pinned(), "no task was tested");
+        let mut d = walk(Tasks, 5, 3);
+        assert_eq!(d.step(&rules, 3, false), Step::Offer);
+        d.offer(&rules, &COLD);
+        let then = if pass == Pass::Busy { Step::Offer } else { Step::Stop(Stop::LastTask) };
+        assert_eq!(d.step(&rules, 1, false), then, "{pass:?}");
+        assert_eq!(d.step(&rules, 2, true), Step::Stop(Stop::NoTasks));
+    }
+}
+
+#[test]
+fn stops_after_nr_migrate_tasks_once_one_could_come() {
+    let mut d = walk(Load, 1, 100);
+    for _ in 0..32 {
+        assert_eq!(d.step(&RULES, 100, false), Step::Offer);
+        d.offer(&RULES, &COLD);
+    }
+    assert_eq!(d.step(&RULES, 100, false), Step::Stop(Stop::LoopMax));
+}
+
+#[test]
+fn goes_on_while_all_are_pinned_with_a_break_every_32() {
+    let looks = |nr: u32| {
+        let mut d = walk(Tasks, 1, nr);
+        let mut seen = (0, 0);
+        loop {
+            match d.step(&RULES, nr, false) {
+                Step::Offer => {
+                    d.offer(&RULES, &PINNED);
+                    seen.0 += 1;
+                }
+                Step::Pause => seen.1 += 1,
+                Step::Stop(why) => return (seen, why, d.all_pinned()),
+            }
+        }
+    };
+    assert_eq!(looks(33), ((32, 0), Stop::LoopMax, true), "the 33rd look would be a break");
+    assert_eq!(looks(34), ((63, 1), Stop::LoopMax, true), "after a break the list is walked on, and over");
+}
+
+#[test]
+fn a_break_lets_others_empty_the_queue() {
+    let mut d = walk(Tasks, 1, 100);
+    while d.step(&RULES, 100, false) == Step::Offer {
+        d.offer(&RULES, &PINNED);
+    }
+    assert_eq!(d.step(&RULES, 1, false), Step::Stop(Stop::Emptied));
+}
+
+#[test]
+fn pinned_tasks_are_remembered_and_may_go_next_door() {
+    let next_door = Task { facts: TaskFacts { allowed_nearby: true, ..PINNED.facts }, ..COLD };
+    let after = |rules: Rules, task: Task| {
+        let mut d = walk(Tasks, 1, 3);
+        d.offer(&rules, &task);
+        (d.some_pinned(), d.nearby())
+    };
+    assert_eq!(after(RULES, next_door), (true, true));
+    assert_eq!(after(RULES, PINNED), (true, false));
+    assert_eq!(after(RULES, COLD), (false, false));
+    assert_eq!(after(with(|r| r.pass = Pass::Newidle), next_door), (true, false));
+    let mut d = walk(Tasks, 1, 3);
+    d.offer(&RULES, &next_door);
+    d.redirect();
+    assert!(!d.nearby() && d.some_pinned() && d.all_pinned());
+    assert_eq!(d.step(&RULES, 1, false), Step::Stop(Stop::Emptied), "the lock is taken anew");
+}
