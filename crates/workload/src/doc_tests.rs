@@ -3,7 +3,6 @@
 use crate::param::{Benchmark, ParamKind};
 use crate::rtapp::{KEYS, Level};
 use crate::{BENCHMARKS, Param};
-use schedlab_base::Ns;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workloads.md");
 
@@ -11,22 +10,28 @@ fn options(bench: &Benchmark) -> String {
     let mut text =
         String::from("| option | short | unit | default | range | meaning |\n|---|---|---|---|---|---|\n");
     for Param { name, short, kind, default, range, about } in bench.params {
-        let show = |v: u64| match kind {
-            ParamKind::Time(_) => Ns(v).to_string(),
-            ParamKind::Count => v.to_string(),
-            ParamKind::Flag => (if v == 0 { "off" } else { "on" }).to_owned(),
-        };
+        let show = |v: u64| kind.show(v);
         let unit = match kind {
             ParamKind::Time(unit) => unit,
             _ => "",
         };
-        let short = short.map_or(String::new(), |s| format!("`-{s}`"));
+        let short = short.map_or_else(|| switches(*kind), |s| format!("`-{s}`"));
         let default = default.map_or("computed".to_owned(), show);
-        let (low, high) = (show(range.0), show(range.1));
+        let range = match kind {
+            ParamKind::Choice(words) => words.iter().map(|w| w.name).collect::<Vec<_>>().join(" or "),
+            _ => format!("{} to {}", show(range.0), show(range.1)),
+        };
         let name = name.replace('_', "-");
-        text += &format!("| `--{name}` | {short} | {unit} | {default} | {low} to {high} | {about} |\n");
+        text += &format!("| `--{name}` | {short} | {unit} | {default} | {range} | {about} |\n");
     }
     text
+}
+
+/// The original's switches for the words of a choice.
+fn switches(kind: ParamKind) -> String {
+    let ParamKind::Choice(words) = kind else { return String::new() };
+    let all = words.iter().filter_map(|w| w.switch.map(|(_, letter)| format!("`-{letter}`: {}", w.name)));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 fn keys() -> String {

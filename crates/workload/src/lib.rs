@@ -21,5 +21,5 @@ mod spec_tests;
 pub use bench::BENCHMARKS;
 pub use build::{Builder, Built, ChannelKind, SeriesDecl, TaskDecl};
 pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, WordId};
-pub use param::{Benchmark, Param, ParamKind, Params};
+pub use param::{Benchmark, Choice, Param, ParamKind, Params};
 pub use spec::Spec;

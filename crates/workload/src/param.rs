@@ -14,6 +14,42 @@ pub enum ParamKind {
     Time(&'static str),
     /// Off (0) or on (1).
     Flag,
+    /// One of a few words; the value is the word's place.
+    Choice(&'static [Choice]),
+}
+
+/// A word that a parameter may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choice {
+    /// The word.
+    pub name: &'static str,
+    /// The switch of the original tool that means it: long option and letter.
+    pub switch: Option<(&'static str, char)>,
+}
+
+impl Choice {
+    /// A word without a switch of its own.
+    pub const fn word(name: &'static str) -> Choice {
+        Choice { name, switch: None }
+    }
+    /// A word with its switch.
+    pub const fn switch(name: &'static str, long: &'static str, short: char) -> Choice {
+        Choice { name, switch: Some((long, short)) }
+    }
+}
+
+impl ParamKind {
+    /// A value as people write it: times with their unit, a choice by its word.
+    pub fn show(self, value: u64) -> String {
+        match self {
+            ParamKind::Count => value.to_string(),
+            ParamKind::Time(_) => Ns(value).to_string(),
+            ParamKind::Flag => (if value == 0 { "off" } else { "on" }).to_owned(),
+            ParamKind::Choice(words) => {
+                words.get(value as usize).map_or_else(|| value.to_string(), |c| c.name.to_owned())
+            }
+        }
+    }
 }
 
 /// A parameter's row.
@@ -45,6 +81,8 @@ pub struct Benchmark {
     pub headline: &'static [&'static str],
     /// The parameter that `knee` raises.
     pub load_param: &'static str,
+    /// The benchmark that is also run as this one by a switch of its own: its name and the switch.
+    pub form_of: Option<(&'static str, &'static str)>,
     /// Declares its tasks.
     pub build: fn(&Params, &mut Builder) -> Result<()>,
 }
@@ -53,6 +91,39 @@ pub struct Benchmark {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Params(pub BTreeMap<String, u64>);
+
+impl Param {
+    /// A row for a plain number.
+    pub const fn count(
+        name: &'static str,
+        short: Option<char>,
+        default: u64,
+        range: (u64, u64),
+        about: &'static str,
+    ) -> Param {
+        Param { name, short, kind: ParamKind::Count, default: Some(default), range, about }
+    }
+    /// A row for a time; default and range in ns.
+    pub const fn time(
+        name: &'static str,
+        short: Option<char>,
+        unit: &'static str,
+        default: u64,
+        range: (u64, u64),
+        about: &'static str,
+    ) -> Param {
+        Param { name, short, kind: ParamKind::Time(unit), default: Some(default), range, about }
+    }
+    /// A row for one of several words, of which the first is the default.
+    pub const fn choice(name: &'static str, words: &'static [Choice], about: &'static str) -> Param {
+        let range = (0, words.len() as u64 - 1);
+        Param { name, short: None, kind: ParamKind::Choice(words), default: Some(0), range, about }
+    }
+    /// A row for a switch that is off by default.
+    pub const fn flag(name: &'static str, short: Option<char>, about: &'static str) -> Param {
+        Param { name, short, kind: ParamKind::Flag, default: Some(0), range: (0, 1), about }
+    }
+}
 
 impl Params {
     /// The value of a parameter that the benchmark's table gives a default, or that was set.
@@ -95,6 +166,11 @@ impl Param {
                 "false" | "0" | "no" | "off" => 0,
                 _ => return Err(Error::input(format!("{} takes true or false, not '{text}'", self.name))),
             },
+            ParamKind::Choice(words) => words
+                .iter()
+                .position(|c| c.name == text)
+                .ok_or_else(|| Error::unknown(self.name, text, words.iter().map(|c| c.name)))?
+                as u64,
         };
         self.check(value)
     }
@@ -108,8 +184,8 @@ impl Param {
             return Ok(value);
         }
         let show = |v: u64| match self.kind {
-            ParamKind::Time(_) => Ns(v).to_string(),
-            _ => v.to_string(),
+            ParamKind::Flag => v.to_string(),
+            kind => kind.show(v),
         };
         Err(Error::input(format!("{} = {} is out of range", self.name, show(value))).help(format!(
             "it takes {} to {}",

@@ -1,9 +1,13 @@
 //! A tiny deterministic executor for tests: every task has a CPU of its own, so that what is seen is the program's
-//! logic and no scheduler's. Futex waits and wakes, sleeps, spawns and clock are modelled; costs are constants.
+//! logic and no scheduler's. Futex waits and wakes, sleeps, spawns, channels and clock are modelled; costs are
+//! constants, a KB touched once costs a nanosecond.
+
+mod channel;
 
 use crate::op::{Env, Op, Outcome, SeriesId, SlotId, WordId};
 use crate::{Built, TaskDecl};
-use schedlab_base::{Ns, TaskId};
+use channel::Channels;
+use schedlab_base::{CpuId, Ns, TaskId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -57,7 +61,12 @@ struct Shared {
     words: Vec<AtomicU32>,
     slots: Vec<AtomicU64>,
     samples: Vec<Sample>,
+    cpu_of: CpuOf,
+    cpu_reads: u64,
 }
+
+/// The CPU that a task is told it is on, by the number of times that any task has asked.
+pub type CpuOf = fn(TaskId, u64) -> CpuId;
 
 impl Env for Shared {
     fn now(&mut self) -> Ns {
@@ -66,8 +75,9 @@ impl Env for Shared {
     fn outcome(&self) -> Outcome {
         self.outcome
     }
-    fn cpu(&mut self) -> schedlab_base::CpuId {
-        schedlab_base::CpuId(0)
+    fn cpu(&mut self) -> CpuId {
+        self.cpu_reads += 1;
+        (self.cpu_of)(self.current, self.cpu_reads)
     }
     fn word(&self, id: WordId) -> &AtomicU32 {
         &self.words[id.index()]
@@ -103,7 +113,12 @@ const LIMIT: usize = 2_000_000;
 
 /// Runs a workload for its duration.
 pub fn run(built: Built, costs: Costs) -> Log {
-    Rig::new(built, costs).run()
+    run_on(built, costs, |task, _| CpuId(task.0))
+}
+
+/// As [`run`], with tasks told that they are on other CPUs than their own.
+pub fn run_on(built: Built, costs: Costs, cpu_of: CpuOf) -> Log {
+    Rig::new(built, costs, cpu_of).run()
 }
 
 struct Rig {
@@ -111,6 +126,7 @@ struct Rig {
     shared: Shared,
     tasks: Vec<State>,
     queues: Vec<VecDeque<usize>>,
+    channels: Channels,
     due: BinaryHeap<Reverse<Due>>,
     orders: u64,
     end: Ns,
@@ -118,7 +134,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(built: Built, costs: Costs) -> Rig {
+    fn new(built: Built, costs: Costs, cpu_of: CpuOf) -> Rig {
         let log = Log {
             steps: Vec::new(),
             samples: Vec::new(),
@@ -136,10 +152,14 @@ impl Rig {
             words: (0..built.words).map(|_| AtomicU32::new(0)).collect(),
             slots: (0..built.slots).map(|_| AtomicU64::new(0)).collect(),
             samples: Vec::new(),
+            cpu_of,
+            cpu_reads: 0,
         };
+        let channels = Channels::new(&built.channels);
         let queues = vec![VecDeque::new(); built.words];
         let tasks = built.tasks.into_iter().map(state).collect();
-        Rig { costs, shared, tasks, queues, due: BinaryHeap::new(), orders: 0, end: built.duration, log }
+        let (due, end) = (BinaryHeap::new(), built.duration);
+        Rig { costs, shared, tasks, queues, channels, due, orders: 0, end, log }
     }
 
     fn run(mut self) -> Log {
@@ -214,12 +234,19 @@ impl Rig {
                 }
                 self.at(done, task, false);
             }
-            Op::Send { .. }
-            | Op::Recv { .. }
-            | Op::Touch { .. }
-            | Op::Yield
-            | Op::SetAttr { .. }
-            | Op::SetAffinity { .. } => self.at(done, task, false),
+            Op::Send { port, bytes } => {
+                let through = self.channels.send(task, port, bytes);
+                self.moved(task, done, through);
+            }
+            Op::Recv { port, bytes } => {
+                let through = self.channels.recv(task, port, bytes);
+                self.moved(task, done, through);
+            }
+            Op::Touch { kb, rounds } => {
+                assert!(kb <= self.tasks[task].decl.footprint_kb, "{kb} KB are more than the footprint");
+                self.at(done + Ns(u64::from(kb) * u64::from(rounds)), task, false);
+            }
+            Op::Yield | Op::SetAttr { .. } | Op::SetAffinity { .. } => self.at(done, task, false),
             Op::Spawn { task: child } => {
                 assert_eq!(self.tasks[child.index()].decl.spawned_by, Some(TaskId::from(task)));
                 self.start(child.index(), done + wakeup);
@@ -229,6 +256,14 @@ impl Rig {
                 self.tasks[task].alive = false;
                 self.log.left.push((TaskId::from(task), now));
             }
+        }
+    }
+
+    /// `through` are the tasks whose reading or writing is done by what `task` read or wrote.
+    fn moved(&mut self, task: usize, done: Ns, through: Vec<usize>) {
+        for other in through {
+            let wakeup = if other == task { Ns::ZERO } else { self.costs.wakeup };
+            self.at(done + wakeup, other, false);
         }
     }
 
@@ -267,4 +302,23 @@ impl Log {
     pub fn end_of(&self, name: &str) -> Option<Ns> {
         self.left.iter().find(|(t, _)| self.names[t.index()] == name).map(|(_, at)| *at)
     }
+}
+
+/// Runs a benchmark with these parameters beside its defaults; for tests.
+pub fn bench(name: &str, given: &[(&str, u64)], seed: u64, costs: Costs) -> Log {
+    run(spec(name, given).build(seed).unwrap(), costs)
+}
+
+/// A benchmark with these parameters beside its defaults.
+pub fn spec(name: &str, given: &[(&str, u64)]) -> crate::Spec {
+    crate::Spec::bench(name, &params(given)).unwrap()
+}
+
+/// Why these parameters are refused.
+pub fn refused(name: &str, given: &[(&str, u64)]) -> String {
+    crate::Spec::bench(name, &params(given)).expect_err("refused").to_string()
+}
+
+fn params(given: &[(&str, u64)]) -> crate::Params {
+    crate::Params(given.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
 }

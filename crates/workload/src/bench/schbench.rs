@@ -6,11 +6,11 @@
 //! of it, the futex time-out a jitter drawn once per thread; a latency of zero microseconds is not recorded. `-m`
 //! works (in the posted source it is parsed and dropped; `-m 2` gives that reading). Times are ns, recorded whole.
 
+use super::wake_list::{BLOCKED, Hub, NOBODY, Seat, post};
 use crate::build::{Builder, MAX_TASKS};
-use crate::op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
+use crate::op::{Env, Op, Outcome, Program, SeriesId};
 use crate::param::{Benchmark, Param, ParamKind, Params};
 use schedlab_base::{Error, Ns, Result, Stream, TaskId};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 /// The table row.
 pub const SCHBENCH: Benchmark = Benchmark {
@@ -19,6 +19,7 @@ pub const SCHBENCH: Benchmark = Benchmark {
     params: PARAMS,
     headline: &["schbench.latency.p50", "schbench.latency.p99", "schbench.latency.p99.9"],
     load_param: "threads",
+    form_of: None,
     build,
 };
 
@@ -73,30 +74,6 @@ const PARAMS: &[Param] = &[
     },
 ];
 
-/// The state a futex word holds: a thread that may sleep, or one that was posted.
-const BLOCKED: u32 = 0;
-const POSTED: u32 = 1;
-/// The empty list; otherwise a cell holds a worker's number plus one.
-const NOBODY: u64 = 0;
-
-/// What a message thread shares with its workers.
-#[derive(Clone)]
-struct Hub {
-    word: WordId,
-    /// Head of the list of waiting workers, last poster first.
-    head: SlotId,
-}
-
-/// What a worker shares with its message thread.
-#[derive(Clone)]
-struct Seat {
-    word: WordId,
-    /// The worker below on the list.
-    next: SlotId,
-    /// When the wake list that holds this worker was begun, ns.
-    wake_time: SlotId,
-}
-
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let (hubs, workers) = (params.count("message_threads")?, params.count("threads")?);
     let (sleep, think) = (params.time("sleeptime")?, params.time("cputime")?);
@@ -109,9 +86,8 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     }
     let latency = b.series("schbench.latency", "ns", "lower");
     for h in 0..hubs {
-        let hub = Hub { word: b.word(), head: b.slot() };
-        let seats: Vec<Seat> =
-            (0..workers).map(|_| Seat { word: b.word(), next: b.slot(), wake_time: b.slot() }).collect();
+        let hub = Hub::new(b);
+        let seats: Vec<Seat> = (0..workers).map(|_| Seat::new(b)).collect();
         let jitter = b.stream("schbench.jitter", h as u64);
         let first_worker = TaskId(b.next_task().0 + 1);
         let message = b.task(
@@ -157,23 +133,10 @@ struct Worker {
 }
 
 impl Worker {
-    /// Pushes itself on the message thread's list (last in, first out).
-    fn enlist(&self, env: &mut dyn Env) {
-        env.word(self.seat.word).store(BLOCKED, SeqCst);
-        let head = env.slot(self.hub.head);
-        let mut top = head.load(Acquire);
-        loop {
-            env.slot(self.seat.next).store(top, Relaxed);
-            match head.compare_exchange(top, self.number + 1, SeqCst, Acquire) {
-                Ok(_) => return,
-                Err(seen) => top = seen,
-            }
-        }
-    }
     /// Records how long the wake took, once it came.
     fn woken(&self, env: &mut dyn Env) {
-        let wake_time = env.slot(self.seat.wake_time).load(SeqCst);
-        let latency = env.now().since(Ns(wake_time));
+        let now = env.now();
+        let latency = self.seat.waited(now, env);
         if latency.0 >= 1_000 {
             env.record(self.latency, latency.0);
         }
@@ -189,18 +152,17 @@ impl Program for Worker {
                     return Op::SpinTo { at: env.now().plus(self.think) };
                 }
                 WorkerState::Post => {
-                    self.enlist(env);
+                    self.seat.enlist(&self.hub, self.number, env);
                     self.state = WorkerState::Wait;
-                    // The post: only who finds the message thread blocked need wake it.
-                    if env.word(self.hub.word).swap(POSTED, SeqCst) == BLOCKED {
-                        return Op::Wake { word: self.hub.word, count: 1 };
+                    if let Some(wake) = post(self.hub.word, env) {
+                        return wake;
                     }
                 }
                 WorkerState::Wait => {
                     self.state = WorkerState::Waiting;
                     return Op::Wait { word: self.seat.word, value: BLOCKED, until: Ns::MAX };
                 }
-                WorkerState::Waiting if env.word(self.seat.word).load(SeqCst) == BLOCKED => {
+                WorkerState::Waiting if self.seat.blocked(env) => {
                     self.state = WorkerState::Wait; // woken by a signal or spuriously
                 }
                 WorkerState::Waiting => {
@@ -256,18 +218,14 @@ impl Program for Message {
                 }
                 MessageState::Start(_) => self.state = MessageState::Splice,
                 MessageState::Splice => {
-                    env.word(self.hub.word).store(BLOCKED, SeqCst);
-                    let list = env.slot(self.hub.head).swap(NOBODY, SeqCst);
-                    self.stamp(list, env);
-                    self.state = MessageState::Walk(list);
+                    self.state = MessageState::Walk(self.hub.splice(&self.seats, env));
                 }
                 MessageState::Walk(NOBODY) => self.state = MessageState::Rest,
                 MessageState::Walk(cell) => {
                     let seat = &self.seats[cell as usize - 1];
-                    // Read the link first: once posted, the worker may enlist again and reuse it.
-                    self.state = MessageState::Walk(env.slot(seat.next).load(SeqCst));
-                    if env.word(seat.word).swap(POSTED, SeqCst) == BLOCKED {
-                        return Op::Wake { word: seat.word, count: 1 };
+                    self.state = MessageState::Walk(seat.below(env));
+                    if let Some(wake) = post(seat.word, env) {
+                        return wake;
                     }
                 }
                 MessageState::Rest => {
@@ -282,21 +240,6 @@ impl Program for Message {
                     return Op::Sleep { length: self.sleep.plus(self.jitter(self.draws)) };
                 }
             }
-        }
-    }
-}
-
-impl Message {
-    /// One time stamp for the whole list, stored to every worker on it.
-    fn stamp(&self, mut cell: u64, env: &mut dyn Env) {
-        if cell == NOBODY {
-            return;
-        }
-        let now = env.now();
-        while cell != NOBODY {
-            let seat = &self.seats[cell as usize - 1];
-            env.slot(seat.wake_time).store(now.0, SeqCst);
-            cell = env.slot(seat.next).load(SeqCst);
         }
     }
 }

@@ -1,0 +1,141 @@
+//! Clients of an embedded database: short transactions, a lock in common, frequent short waits for the disk.
+//!
+//! The role of the sqlite test in D001, whose CPUs entered idle so often that newidle balance took 7% of their time; our
+//! own program, not that one. A transaction prepares its statement, changes pages under the database's lock, and then
+//! waits for the disk `fsyncs` times (journal, then database), with the lock free again, as a database does that writes
+//! ahead. Work and waits have draws of their own for each client: half to one and a half times what is asked for. Waits
+//! are sleeps with the least timer slack, since a disk's interrupt has none. The tasks are processes.
+
+use super::mutex::Mutex;
+use super::{SECOND, runtime, warmup};
+use crate::build::Builder;
+use crate::op::{Env, Op, Program, SeriesId};
+use crate::param::{Benchmark, Param, Params};
+use schedlab_base::{Ns, Result, Stream};
+
+/// The table row.
+pub const EMBEDDED_DB: Benchmark = Benchmark {
+    name: "embedded-db",
+    about: "short transactions around a common lock, with frequent short waits for the disk",
+    params: PARAMS,
+    headline: &["embedded-db.rate", "embedded-db.latency.p50", "embedded-db.latency.p99"],
+    load_param: "clients",
+    form_of: None,
+    build,
+};
+
+const PARAMS: &[Param] = &[
+    Param::count("clients", None, 1, (1, 100_000), "clients of the one database"),
+    Param::time("work", None, "us", 20_000, (0, SECOND), "mean CPU time of a transaction outside the lock"),
+    Param::time("locked", None, "us", 3_000, (0, SECOND), "CPU time under the lock"),
+    Param::count("fsyncs", None, 2, (0, 1_000), "waits for the disk in a transaction"),
+    Param::time("fsync", None, "us", 60_000, (1_000, 10 * SECOND), "mean length of such a wait"),
+    runtime(Some('r'), 10 * SECOND),
+    warmup(None),
+];
+
+fn build(params: &Params, b: &mut Builder) -> Result<()> {
+    let latency = b.series("embedded-db.latency", "ns", "lower");
+    let lock = b.word();
+    for c in 0..params.count("clients")? {
+        let client = Client {
+            lock: Mutex::new(lock),
+            work: Draws::new(params.time("work")?, b.stream("embedded-db.work", c as u64)),
+            locked: params.time("locked")?,
+            fsyncs: params.get("fsyncs")?,
+            fsync: Draws::new(params.time("fsync")?, b.stream("embedded-db.fsync", c as u64)),
+            latency,
+            begun: Ns::ZERO,
+            state: State::First,
+        };
+        let task = b.task(format!("client-{c}"), Box::new(client))?;
+        b.edit(task).timer_slack = Some(Ns(1));
+    }
+    b.as_processes();
+    b.lasts(params.time("runtime")?, params.time("warmup")?);
+    Ok(())
+}
+
+/// Lengths drawn evenly between half and one and a half times their mean.
+struct Draws {
+    mean: Ns,
+    stream: Stream,
+    drawn: u64,
+}
+
+impl Draws {
+    fn new(mean: Ns, stream: Stream) -> Draws {
+        Draws { mean, stream, drawn: 0 }
+    }
+    fn next(&mut self) -> Ns {
+        self.drawn += 1;
+        Ns(self.mean.0 / 2 + self.stream.below(self.drawn, self.mean.0))
+    }
+}
+
+enum State {
+    /// Nothing was done yet.
+    First,
+    /// Prepared: take the lock.
+    Lock,
+    /// Pages are changed: release it.
+    Unlock,
+    /// So many waits for the disk are left.
+    Commit(u64),
+}
+
+struct Client {
+    lock: Mutex,
+    work: Draws,
+    locked: Ns,
+    fsyncs: u64,
+    fsync: Draws,
+    latency: SeriesId,
+    /// When the transaction began.
+    begun: Ns,
+    state: State,
+}
+
+impl Client {
+    fn begin(&mut self, now: Ns) -> Op {
+        self.begun = now;
+        self.state = State::Lock;
+        Op::Run { work: self.work.next() }
+    }
+}
+
+impl Program for Client {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        loop {
+            match self.state {
+                State::First => return self.begin(env.now()),
+                State::Lock => {
+                    if let Some(wait) = self.lock.take(env) {
+                        return wait;
+                    }
+                    self.state = State::Unlock;
+                    return Op::Run { work: self.locked };
+                }
+                State::Unlock => {
+                    self.state = State::Commit(self.fsyncs);
+                    if let Some(wake) = self.lock.release(env) {
+                        return wake;
+                    }
+                }
+                State::Commit(0) => {
+                    let now = env.now();
+                    env.record(self.latency, now.since(self.begun).0);
+                    return self.begin(now);
+                }
+                State::Commit(left) => {
+                    self.state = State::Commit(left - 1);
+                    return Op::Sleep { length: self.fsync.next() };
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "embedded_db_tests.rs"]
+mod tests;

@@ -1,0 +1,62 @@
+//! The database's transactions: order of phases, the lock, the draws.
+
+use crate::op::Op;
+use crate::rig::{Costs, Log, bench, spec};
+use schedlab_base::Ns;
+
+const COSTS: Costs = Costs { op: Ns(300), wakeup: Ns::us(2), slack: Ns::ZERO };
+
+fn db(given: &[(&str, u64)], seed: u64) -> Log {
+    bench("embedded-db", given, seed, COSTS)
+}
+fn sleeps(log: &Log, name: &str) -> Vec<u64> {
+    let ops = log.steps_of(name);
+    ops.iter().filter_map(|s| if let Op::Sleep { length } = s.op { Some(length.0) } else { None }).collect()
+}
+
+#[test]
+fn a_transaction_works_changes_pages_and_waits_for_the_disk() {
+    let log = db(&[("runtime", 50_000_000)], 1);
+    for transaction in log.steps_of("client-0").chunks_exact(4) {
+        let [prepare, locked, first, second] = transaction else { panic!("four steps") };
+        let Op::Run { work } = prepare.op else { panic!("{prepare:?}") };
+        assert!((10_000..30_000).contains(&work.0), "{work}");
+        assert_eq!(locked.op, Op::Run { work: Ns::us(3) });
+        for wait in [first, second] {
+            let Op::Sleep { length } = wait.op else { panic!("{wait:?}") };
+            assert!((30_000..90_000).contains(&length.0), "{length}");
+        }
+    }
+    let latencies = log.values("embedded-db.latency");
+    assert!(latencies.len() > 250 && latencies.iter().all(|l| (75_000..220_000).contains(l)));
+}
+
+#[test]
+fn clients_draw_for_themselves_and_by_seed() {
+    let given = [("clients", 3), ("runtime", 20_000_000)];
+    let log = db(&given, 1);
+    assert_ne!(sleeps(&log, "client-0")[..20], sleeps(&log, "client-1")[..20]);
+    assert_eq!(log.steps, db(&given, 1).steps);
+    assert_ne!(log.steps, db(&given, 2).steps);
+    // A client's draws are its own: more clients change none of them.
+    let alone = db(&[("clients", 1), ("runtime", 20_000_000)], 1);
+    assert_eq!(sleeps(&alone, "client-0")[..20], sleeps(&log, "client-0")[..20]);
+}
+
+#[test]
+fn many_clients_meet_at_the_lock_and_all_go_on() {
+    let log = db(&[("clients", 60), ("runtime", 50_000_000)], 1);
+    assert!(log.steps.iter().any(|s| matches!(s.op, Op::Wait { .. })), "3 us x 60 of 150 us");
+    for c in 0..60 {
+        let steps = log.steps_of(&format!("client-{c}"));
+        assert!(steps.last().is_some_and(|s| s.at > Ns::us(49_500)), "client {c} goes on to the end");
+    }
+}
+
+#[test]
+fn a_wait_for_the_disk_has_no_slack_and_may_be_left_out() {
+    let built = spec("embedded-db", &[("clients", 2)]).build(1).unwrap();
+    assert!(built.processes && built.tasks.iter().all(|t| t.timer_slack == Some(Ns(1))));
+    let log = db(&[("fsyncs", 0), ("work", 0), ("runtime", 1_000_000)], 1);
+    assert!(log.values("embedded-db.latency").len() > 200 && sleeps(&log, "client-0").is_empty());
+}

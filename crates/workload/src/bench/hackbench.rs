@@ -1,0 +1,110 @@
+//! hackbench: groups of senders and receivers that all talk to each other; how long until every message has come.
+//!
+//! Kept from the original (rt-tests): a group has `fds` senders and `fds` receivers and a channel for each receiver;
+//! each sender writes one message to each receiver in turn, `loops` times over, and ends; each receiver reads messages
+//! of `datasize` bytes until all of its group's have come, and ends. All tasks are there before the first message.
+//! Defaults, letters and what they mean are the original's, where sockets and processes are the default too.
+//! Differs: the signal to start is given by the last task to get ready, not by a parent, and the clock is stopped by the
+//! last task to finish, not by a parent that has seen it exit. A run cut off by `runtime` has no result.
+
+use super::gate::{Gate, Pass};
+use super::{SECOND, THREADS, at_most, mode};
+use crate::build::{Builder, ChannelKind, MAX_TASKS};
+use crate::op::{Env, Op, PortId, Program, SeriesId};
+use crate::param::{Benchmark, Choice, Param, Params};
+use schedlab_base::{Error, Ns, Result};
+use std::sync::Arc;
+
+/// The table row.
+pub const HACKBENCH: Benchmark = Benchmark {
+    name: "hackbench",
+    about: "groups of senders and receivers, all talking to each other; time until all messages have come",
+    params: PARAMS,
+    headline: &["hackbench.elapsed.mean"],
+    load_param: "groups",
+    form_of: None,
+    build,
+};
+
+const PARAMS: &[Param] = &[
+    Param::count("groups", Some('g'), 10, (1, 10_000), "groups"),
+    Param::count("fds", Some('f'), 20, (1, 1_000), "senders of a group, and as many receivers"),
+    Param::count("loops", Some('l'), 100, (1, 1_000_000_000), "messages from each sender to each receiver"),
+    Param::count("datasize", Some('s'), 100, (1, 1 << 20), "bytes of a message"),
+    Param::choice(
+        "transport",
+        &[Choice::word("socket"), Choice::switch("pipe", "pipe", 'p')],
+        "what messages go through: AF_UNIX stream sockets, or pipes",
+    ),
+    mode(&[Choice::switch("process", "process", 'P'), Choice::switch("thread", "threads", 'T')]),
+    at_most(600 * SECOND),
+];
+
+fn build(params: &Params, b: &mut Builder) -> Result<()> {
+    let (groups, fds) = (params.count("groups")?, params.count("fds")?);
+    let (loops, bytes) = (params.get("loops")?, params.get("datasize")? as u32);
+    let kind = if params.get("transport")? == 0 { ChannelKind::Unix } else { ChannelKind::Pipe };
+    let tasks = groups * fds * 2;
+    if tasks > MAX_TASKS {
+        return Err(Error::input(format!(
+            "groups = {groups} with fds = {fds} senders and receivers each makes {tasks} tasks, more than {MAX_TASKS}"
+        ))
+        .help("lower groups (-g) or fds (-f)"));
+    }
+    let elapsed = b.series("hackbench.elapsed", "ns", "lower");
+    let gate = Gate::new(tasks, b);
+    for g in 0..groups {
+        let ends: Vec<(PortId, PortId)> = (0..fds).map(|_| b.channel(kind)).collect();
+        let messages = loops * fds as u64;
+        let talk = |ports, sends| {
+            Box::new(Talker { ports, sends, bytes, left: messages, pass: gate.pass(), elapsed })
+        };
+        for (r, (read, _)) in ends.iter().enumerate() {
+            b.task(format!("receiver-{g}-{r}"), talk(Arc::new([*read]), false))?;
+        }
+        let outs: Arc<[PortId]> = ends.iter().map(|(_, write)| *write).collect();
+        for s in 0..fds {
+            b.task(format!("sender-{g}-{s}"), talk(outs.clone(), true))?;
+        }
+    }
+    if params.get("mode")? != THREADS {
+        b.as_processes();
+    }
+    b.lasts(params.time("runtime")?, Ns::ZERO);
+    Ok(())
+}
+
+/// A sender, or a receiver.
+struct Talker {
+    /// The ends it writes to in turn, or reads from.
+    ports: Arc<[PortId]>,
+    sends: bool,
+    bytes: u32,
+    /// Messages yet to be sent, or read.
+    left: u64,
+    pass: Pass,
+    elapsed: SeriesId,
+}
+
+impl Program for Talker {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        if let Some(op) = self.pass.enter(env) {
+            return op;
+        }
+        if self.left == 0 {
+            if let Some(elapsed) = self.pass.leave(env) {
+                env.record(self.elapsed, elapsed.0);
+            }
+            return Op::Exit;
+        }
+        // The messages are a multiple of the ports, so counting down from the last port's end goes round in order.
+        let turn = (self.ports.len() as u64 - 1 - (self.left - 1) % self.ports.len() as u64) as usize;
+        let (port, bytes) = (self.ports[turn], self.bytes);
+        self.left -= 1;
+        if self.sends { Op::Send { port, bytes } } else { Op::Recv { port, bytes } }
+    }
+}
+
+#[cfg(test)]
+#[path = "hackbench_tests.rs"]
+mod tests;

@@ -1,0 +1,91 @@
+//! The nanosleep storm of D001: tasks that do nothing but sleep for a microsecond, again and again.
+//!
+//! The original is a C file of a few lines, an endless loop around nanosleep(2), started once per CPU by hand; it prints
+//! nothing. Kept: processes, the default timer slack (a microsecond's sleep lasts some 55), no work between two sleeps
+//! unless `run` asks for it. Added: a result, the overrun, from the end that was asked for until the call is back; that
+//! takes one reading of the clock before each sleep and one after it, and nothing else.
+
+use super::{SECOND, THREADS, mode, runtime, warmup};
+use crate::build::Builder;
+use crate::op::{Env, Op, Program, SeriesId};
+use crate::param::{Benchmark, Choice, Param, ParamKind, Params};
+use schedlab_base::{Ns, Result};
+
+/// The table row.
+pub const NANOSLEEP: Benchmark = Benchmark {
+    name: "nanosleep",
+    about: "tasks that sleep for a microsecond, again and again; how much longer it took",
+    params: PARAMS,
+    headline: &["nanosleep.overrun.p50", "nanosleep.overrun.p99", "nanosleep.overrun.p99.9"],
+    load_param: "tasks",
+    form_of: None,
+    build,
+};
+
+const PARAMS: &[Param] = &[
+    Param::count("tasks", None, 1, (1, 100_000), "tasks that sleep; the storm has one per CPU"),
+    Param::time("sleep", None, "ns", 1_000, (1, 60 * SECOND), "length of each sleep"),
+    Param {
+        name: "slack",
+        short: None,
+        kind: ParamKind::Time("ns"),
+        default: None,
+        range: (1, 60 * SECOND),
+        about: "timer slack (prctl); without it the kernel's default, 50us",
+    },
+    Param::time("run", None, "ns", 0, (0, 60 * SECOND), "work of a CPU between two sleeps"),
+    runtime(Some('r'), 5 * SECOND),
+    warmup(None),
+    mode(&[Choice::word("process"), Choice::word("thread")]),
+];
+
+fn build(params: &Params, b: &mut Builder) -> Result<()> {
+    let overrun = b.series("nanosleep.overrun", "ns", "lower");
+    let (sleep, work) = (params.time("sleep")?, params.time("run")?);
+    for n in 0..params.count("tasks")? {
+        let program = Sleeper { sleep, work, overrun, wanted: Ns::ZERO, state: State::Sleep };
+        let task = b.task(format!("sleeper-{n}"), Box::new(program))?;
+        b.edit(task).timer_slack = params.0.get("slack").map(|ns| Ns(*ns));
+    }
+    if params.get("mode")? != THREADS {
+        b.as_processes();
+    }
+    b.lasts(params.time("runtime")?, params.time("warmup")?);
+    Ok(())
+}
+
+enum State {
+    /// About to sleep.
+    Sleep,
+    /// Back from it.
+    Slept,
+}
+
+struct Sleeper {
+    sleep: Ns,
+    work: Ns,
+    overrun: SeriesId,
+    /// When the sleep was to end.
+    wanted: Ns,
+    state: State,
+}
+
+impl Program for Sleeper {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        if let State::Slept = self.state {
+            let overrun = env.now().since(self.wanted);
+            env.record(self.overrun, overrun.0);
+            if self.work > Ns::ZERO {
+                self.state = State::Sleep;
+                return Op::Run { work: self.work };
+            }
+        }
+        self.state = State::Slept;
+        self.wanted = env.now().plus(self.sleep);
+        Op::Sleep { length: self.sleep }
+    }
+}
+
+#[cfg(test)]
+#[path = "nanosleep_tests.rs"]
+mod tests;

@@ -1,0 +1,118 @@
+//! Request and response over loopback, in pairs of client and server: the role of netperf's TCP_RR and UDP_RR.
+//!
+//! Kept from the original: each client sends a request of a byte, waits for the response of a byte, and sends the next;
+//! one transaction at a time in each pair, no delay (TCP_NODELAY), a connection of its own for each, processes. Differs:
+//! every transaction's latency is recorded, at the price of one reading of the clock each (the end of one is the begin
+//! of the next), and the rate is that of all pairs together. There is no control connection and no CPU accounting.
+
+use super::{SECOND, runtime, warmup};
+use crate::build::{Builder, ChannelKind};
+use crate::op::{Env, Op, PortId, Program, SeriesId};
+use crate::param::{Benchmark, Choice, Param, Params};
+use schedlab_base::{Error, Ns, Result};
+
+/// The table row.
+pub const RR: Benchmark = Benchmark {
+    name: "rr",
+    about: "clients and servers, a small request and its response over loopback (netperf TCP_RR, UDP_RR)",
+    params: PARAMS,
+    headline: &["rr.rate", "rr.latency.p50", "rr.latency.p99"],
+    load_param: "pairs",
+    form_of: None,
+    build,
+};
+
+/// The most that fits one datagram.
+const MAX_DATAGRAM: u64 = 65_507;
+
+const PARAMS: &[Param] = &[
+    Param::count("pairs", None, 1, (1, 50_000), "clients, each with a server of its own"),
+    Param::choice("protocol", &[Choice::word("tcp"), Choice::word("udp")], "what it goes over"),
+    Param::count("request", None, 1, (1, 1 << 20), "bytes of a request; over udp at most 65507"),
+    Param::count("response", None, 1, (1, 1 << 20), "bytes of a response; over udp at most 65507"),
+    runtime(Some('l'), 10 * SECOND),
+    warmup(None),
+];
+
+fn build(params: &Params, b: &mut Builder) -> Result<()> {
+    let udp = params.get("protocol")? == 1;
+    for name in ["request", "response"] {
+        let size = params.get(name)?;
+        if udp && size > MAX_DATAGRAM {
+            return Err(Error::input(format!("{name} = {size} does not fit a datagram"))
+                .help(format!("over udp it takes 1 to {MAX_DATAGRAM}")));
+        }
+    }
+    let (request, response) = (params.get("request")? as u32, params.get("response")? as u32);
+    let latency = b.series("rr.latency", "ns", "lower");
+    for p in 0..params.count("pairs")? {
+        let (near, far) = b.channel(if udp { ChannelKind::Udp } else { ChannelKind::Tcp });
+        let client = Client { port: near, request, response, latency, begun: Ns::ZERO, state: State::Begin };
+        b.task(format!("client-{p}"), Box::new(client))?;
+        b.task(format!("server-{p}"), Box::new(Server { port: far, request, response, asked: false }))?;
+    }
+    b.as_processes();
+    b.lasts(params.time("runtime")?, params.time("warmup")?);
+    Ok(())
+}
+
+enum State {
+    /// Nothing was sent yet.
+    Begin,
+    /// The request is out.
+    Asked,
+    /// The response has come.
+    Answered,
+}
+
+struct Client {
+    port: PortId,
+    request: u32,
+    response: u32,
+    latency: SeriesId,
+    /// When the transaction began.
+    begun: Ns,
+    state: State,
+}
+
+impl Program for Client {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        match self.state {
+            State::Asked => {
+                self.state = State::Answered;
+                return Op::Recv { port: self.port, bytes: self.response };
+            }
+            State::Begin => self.begun = env.now(),
+            State::Answered => {
+                let now = env.now();
+                env.record(self.latency, now.since(self.begun).0);
+                self.begun = now;
+            }
+        }
+        self.state = State::Asked;
+        Op::Send { port: self.port, bytes: self.request }
+    }
+}
+
+struct Server {
+    port: PortId,
+    request: u32,
+    response: u32,
+    /// Whether a request has come that is to be answered.
+    asked: bool,
+}
+
+impl Program for Server {
+    fn next(&mut self, _: &mut dyn Env) -> Op {
+        self.asked = !self.asked;
+        if self.asked {
+            Op::Recv { port: self.port, bytes: self.request }
+        } else {
+            Op::Send { port: self.port, bytes: self.response }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "rr_tests.rs"]
+mod tests;

@@ -1,0 +1,62 @@
+//! One spin lock per CPU, taken by who computes there.
+//!
+//! As in the original a worker keeps trying the lock of the CPU it was on when it began, and starts over when it is on
+//! another one by the time it has it. It spins a microsecond between two tries, so that a simulated wait is not a
+//! thousand events; a waiter therefore sees the release at most that much later.
+
+use crate::build::Builder;
+use crate::op::{Env, Op, WordId};
+use schedlab_base::{Ns, cpuset::MAX_CPUS};
+use std::sync::atomic::Ordering::SeqCst;
+
+/// How long a worker spins before it tries again.
+pub const SPIN: Ns = Ns::us(1);
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+
+/// The locks of all CPUs, and one task's way to the one it needs.
+#[derive(Clone)]
+pub struct CpuLocks {
+    /// The lock of CPU 0; the others follow.
+    first: WordId,
+    /// The lock it tries to take, or holds.
+    wanted: Option<WordId>,
+}
+
+impl CpuLocks {
+    /// Locks for as many CPUs as a machine can have.
+    pub fn new(b: &mut Builder) -> CpuLocks {
+        let first = b.word();
+        (1..MAX_CPUS).for_each(|_| {
+            b.word();
+        });
+        CpuLocks { first, wanted: None }
+    }
+    fn here(&self, env: &mut dyn Env) -> WordId {
+        WordId(self.first.0 + env.cpu().0 % MAX_CPUS)
+    }
+    /// Tries to take the lock of this CPU: nothing when the task holds it, else the spin after which to call again.
+    pub fn take(&mut self, env: &mut dyn Env) -> Option<Op> {
+        loop {
+            let wanted = match self.wanted {
+                Some(wanted) => wanted,
+                None => self.here(env),
+            };
+            self.wanted = Some(wanted);
+            if env.word(wanted).compare_exchange(FREE, HELD, SeqCst, SeqCst).is_err() {
+                return Some(Op::SpinTo { at: env.now().plus(SPIN) });
+            }
+            if self.here(env) == wanted {
+                return None;
+            }
+            self.release(env);
+        }
+    }
+    /// Releases the lock it holds.
+    pub fn release(&mut self, env: &mut dyn Env) {
+        if let Some(held) = self.wanted.take() {
+            env.word(held).store(FREE, SeqCst);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Workers: get a request, sleep, compute under the CPU's lock, answer.
+
+use super::lock::CpuLocks;
+use super::{Pace, Request};
+use crate::bench::wake_list::{BLOCKED, Hub, Seat, post};
+use crate::build::Builder;
+use crate::op::{Env, Op, Program, SeriesId, SlotId, WordId};
+use schedlab_base::Ns;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// What asking for a request comes to.
+enum Got {
+    /// Do this, then ask again.
+    Do(Op),
+    /// A request, whose latency counts from this time.
+    Request(Ns),
+}
+
+/// Where a worker gets its requests from.
+pub enum Source {
+    /// It asks its message thread for each.
+    Listed(Listed),
+    /// They come by the clock.
+    Queued(Queued),
+}
+
+impl Source {
+    fn next(&mut self, env: &mut dyn Env) -> Got {
+        match self {
+            Source::Listed(s) => s.next(env),
+            Source::Queued(s) => s.next(env),
+        }
+    }
+}
+
+enum Asking {
+    /// Get on the list and post the message thread.
+    Post,
+    /// Posted: wait for the wake.
+    Wait,
+    /// In the wait, or back from it.
+    Waiting,
+}
+
+/// A worker that puts itself on its message thread's list.
+pub struct Listed {
+    hub: Hub,
+    seat: Seat,
+    number: u64,
+    wakeup: SeriesId,
+    state: Asking,
+}
+
+impl Listed {
+    pub fn new(hub: Hub, seat: Seat, number: u64, wakeup: SeriesId) -> Listed {
+        Listed { hub, seat, number, wakeup, state: Asking::Post }
+    }
+    fn next(&mut self, env: &mut dyn Env) -> Got {
+        loop {
+            match self.state {
+                Asking::Post => {
+                    self.seat.enlist(&self.hub, self.number, env);
+                    self.state = Asking::Wait;
+                    if let Some(wake) = post(self.hub.word, env) {
+                        return Got::Do(wake);
+                    }
+                }
+                Asking::Wait => {
+                    self.state = Asking::Waiting;
+                    return Got::Do(Op::Wait { word: self.seat.word, value: BLOCKED, until: Ns::MAX });
+                }
+                Asking::Waiting if self.seat.blocked(env) => self.state = Asking::Wait,
+                Asking::Waiting => {
+                    let now = env.now();
+                    let waited = self.seat.waited(now, env);
+                    env.record(self.wakeup, waited.0);
+                    self.state = Asking::Post;
+                    return Got::Request(now);
+                }
+            }
+        }
+    }
+}
+
+/// What a message thread that sends by the clock shares with a worker. The requests themselves need no memory: which
+/// they are and when they were due follows from their number.
+#[derive(Clone)]
+pub struct Inbox {
+    /// How many requests were put into it, modulo 2^32; the worker waits on it.
+    put: WordId,
+    /// 1 while the worker sleeps or is about to. Who takes it back to 0 decides: the message thread then owes a wake,
+    /// the worker none.
+    sleeps: SlotId,
+    /// When the message thread began to wake it, ns.
+    wake_time: SlotId,
+}
+
+impl Inbox {
+    pub fn new(b: &mut Builder) -> Inbox {
+        Inbox { put: b.word(), sleeps: b.slot(), wake_time: b.slot() }
+    }
+    /// One more request, at `now`; the wake, if the worker sleeps.
+    pub fn put(&self, now: Ns, env: &mut dyn Env) -> Option<Op> {
+        // First the request, then the look: the worker does it the other way round, so that one of both sees the other.
+        env.word(self.put).fetch_add(1, SeqCst);
+        if env.slot(self.sleeps).load(SeqCst) == 0 {
+            return None;
+        }
+        env.slot(self.wake_time).store(now.0, SeqCst);
+        let owed = env.slot(self.sleeps).swap(0, SeqCst) == 1;
+        owed.then_some(Op::Wake { word: self.put, count: 1 })
+    }
+}
+
+/// A worker whose requests come by the clock.
+pub struct Queued {
+    inbox: Inbox,
+    pace: Pace,
+    /// Number of its first request among its message thread's, and from one to the next.
+    number: u64,
+    step: u64,
+    wakeup: SeriesId,
+    /// Requests taken.
+    taken: u32,
+    /// Whether it said that it sleeps.
+    asleep: bool,
+}
+
+impl Queued {
+    pub fn new(inbox: Inbox, pace: Pace, number: u64, step: u64, wakeup: SeriesId) -> Queued {
+        Queued { inbox, pace, number, step, wakeup, taken: 0, asleep: false }
+    }
+    fn next(&mut self, env: &mut dyn Env) -> Got {
+        let woken = self.asleep && env.slot(self.inbox.sleeps).swap(0, SeqCst) == 0;
+        self.asleep = false;
+        if env.word(self.inbox.put).load(SeqCst) == self.taken {
+            self.asleep = true;
+            env.slot(self.inbox.sleeps).store(1, SeqCst);
+            return Got::Do(Op::Wait { word: self.inbox.put, value: self.taken, until: Ns::MAX });
+        }
+        if woken {
+            let begun = Ns(env.slot(self.inbox.wake_time).load(SeqCst));
+            let waited = env.now().since(begun);
+            env.record(self.wakeup, waited.0);
+        }
+        let due = self.pace.due(self.number);
+        self.taken = self.taken.wrapping_add(1);
+        self.number += self.step;
+        Got::Request(due)
+    }
+}
+
+enum State {
+    /// Without a request.
+    Free,
+    /// Slept: take the CPU's lock.
+    Lock,
+    /// So many operations are left.
+    Compute(u64),
+}
+
+/// A worker.
+pub struct Worker {
+    source: Source,
+    request: Request,
+    locks: Option<CpuLocks>,
+    /// Counts its requests.
+    answered: SlotId,
+    latency: SeriesId,
+    /// From when the request's latency counts.
+    begun: Ns,
+    state: State,
+}
+
+impl Worker {
+    pub(super) fn new(
+        source: Source,
+        request: Request,
+        locks: Option<CpuLocks>,
+        answered: SlotId,
+        latency: SeriesId,
+    ) -> Worker {
+        Worker { source, request, locks, answered, latency, begun: Ns::ZERO, state: State::Free }
+    }
+    fn answer(&mut self, env: &mut dyn Env) {
+        if let Some(locks) = &mut self.locks {
+            locks.release(env);
+        }
+        let latency = env.now().since(self.begun);
+        env.record(self.latency, latency.0);
+        env.slot(self.answered).fetch_add(1, Relaxed);
+        self.state = State::Free;
+    }
+}
+
+impl Program for Worker {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        loop {
+            match self.state {
+                State::Free => match self.source.next(env) {
+                    Got::Do(op) => return op,
+                    Got::Request(begun) => {
+                        self.begun = begun;
+                        self.state = State::Lock;
+                        if self.request.sleep > Ns::ZERO {
+                            return Op::Sleep { length: self.request.sleep };
+                        }
+                    }
+                },
+                State::Lock => {
+                    if let Some(spin) = self.locks.as_mut().and_then(|l| l.take(env)) {
+                        return spin;
+                    }
+                    self.state = State::Compute(self.request.operations);
+                }
+                State::Compute(0) => self.answer(env),
+                State::Compute(left) => {
+                    self.state = State::Compute(left - 1);
+                    return Op::Touch { kb: self.request.footprint_kb, rounds: self.request.rounds };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Clients of a file server, each over its own TCP connection: the role of tbench.
+//!
+//! Kept from the original: a server process for each client; clients play a script of a file server's calls, one at a
+//! time, small ones about names and attributes mixed with reads and writes of 4 to 64 KB, and do no work themselves; the
+//! throughput counts the bytes of files read and written, not the calls. Differs: the script is our own table below, not
+//! a recorded one; each client begins at a place of its own in it, drawn by seed; the server's work is a stretch of CPU
+//! time that stands for its look-ups and copies, since nothing is stored; there is no clean-up between two passes.
+
+use super::{SECOND, runtime, warmup};
+use crate::build::{Builder, ChannelKind};
+use crate::op::{Env, Op, PortId, Program, SeriesId};
+use crate::param::{Benchmark, Param, Params};
+use schedlab_base::{Ns, Result};
+
+/// The table row.
+pub const STREAM_RR: Benchmark = Benchmark {
+    name: "stream-rr",
+    about: "clients of a file server over TCP, small calls mixed with reads and writes (tbench)",
+    params: PARAMS,
+    headline: &["stream-rr.throughput", "stream-rr.latency.p50", "stream-rr.latency.p99"],
+    load_param: "clients",
+    form_of: None,
+    build,
+};
+
+const PARAMS: &[Param] = &[
+    Param::count("clients", None, 1, (1, 50_000), "clients, each with a server of its own"),
+    runtime(Some('t'), 10 * SECOND),
+    warmup(None),
+];
+
+/// A call: bytes there, bytes back, the server's work, and how many of the bytes are a file's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Call {
+    request: u32,
+    response: u32,
+    work: Ns,
+    data: u32,
+}
+
+const KB: u32 = 1024;
+/// Bytes of a call beside a file's data.
+const HEADER: u32 = 64;
+
+/// A call about names or attributes.
+const fn meta(request: u32, response: u32, work_ns: u64) -> Call {
+    Call { request, response, work: Ns(work_ns), data: 0 }
+}
+const fn read(bytes: u32, work_ns: u64) -> Call {
+    Call { request: HEADER, response: HEADER + bytes, work: Ns(work_ns), data: bytes }
+}
+const fn write(bytes: u32, work_ns: u64) -> Call {
+    Call { request: HEADER + bytes, response: HEADER, work: Ns(work_ns), data: bytes }
+}
+
+const LOOKUP: Call = meta(96, 112, 1_500);
+const OPEN: Call = meta(128, 140, 3_000);
+const ATTRIBUTES: Call = meta(76, 116, 1_000);
+const LIST: Call = meta(92, 2_100, 5_000);
+const FLUSH: Call = meta(48, 40, 2_000);
+const RENAME: Call = meta(180, 40, 4_000);
+const REMOVE: Call = meta(104, 40, 3_500);
+const CLOSE: Call = meta(48, 40, 800);
+
+/// What a client does: documents saved, a folder looked through, files copied.
+const SCRIPT: &[Call] = &[
+    LOOKUP,
+    OPEN,
+    ATTRIBUTES,
+    write(4 * KB, 1_500),
+    write(16 * KB, 3_000),
+    write(64 * KB, 9_000),
+    FLUSH,
+    ATTRIBUTES,
+    CLOSE,
+    RENAME,
+    LIST,
+    LOOKUP,
+    ATTRIBUTES,
+    LOOKUP,
+    OPEN,
+    ATTRIBUTES,
+    read(4 * KB, 1_500),
+    read(32 * KB, 5_000),
+    read(64 * KB, 9_000),
+    read(64 * KB, 9_000),
+    CLOSE,
+    LOOKUP,
+    OPEN,
+    write(32 * KB, 5_000),
+    CLOSE,
+    ATTRIBUTES,
+    LOOKUP,
+    REMOVE,
+];
+
+fn build(params: &Params, b: &mut Builder) -> Result<()> {
+    let latency = b.series("stream-rr.latency", "ns", "lower");
+    let data = b.series("stream-rr.data", "B", "neither");
+    for c in 0..params.count("clients")? {
+        let (near, far) = b.channel(ChannelKind::Tcp);
+        let at = b.stream("stream-rr.start", c as u64).below(0, SCRIPT.len() as u64) as usize;
+        let client = Client { port: near, at, latency, data, begun: Ns::ZERO, state: State::Begin };
+        b.task(format!("client-{c}"), Box::new(client))?;
+        b.task(format!("server-{c}"), Box::new(Server { port: far, at, doing: Doing::Listen }))?;
+    }
+    b.as_processes();
+    b.lasts(params.time("runtime")?, params.time("warmup")?);
+    Ok(())
+}
+
+enum State {
+    /// Nothing was sent yet.
+    Begin,
+    /// The request is out.
+    Asked,
+    /// The response has come.
+    Answered,
+}
+
+struct Client {
+    port: PortId,
+    /// Place in the script.
+    at: usize,
+    latency: SeriesId,
+    data: SeriesId,
+    /// When the call began.
+    begun: Ns,
+    state: State,
+}
+
+impl Program for Client {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        let call = SCRIPT[self.at];
+        match self.state {
+            State::Asked => {
+                self.state = State::Answered;
+                return Op::Recv { port: self.port, bytes: call.response };
+            }
+            State::Begin => self.begun = env.now(),
+            State::Answered => {
+                let now = env.now();
+                env.record(self.latency, now.since(self.begun).0);
+                if call.data > 0 {
+                    env.record(self.data, u64::from(call.data));
+                }
+                self.begun = now;
+                self.at = (self.at + 1) % SCRIPT.len();
+            }
+        }
+        self.state = State::Asked;
+        Op::Send { port: self.port, bytes: SCRIPT[self.at].request }
+    }
+}
+
+enum Doing {
+    Listen,
+    Work,
+    Answer,
+}
+
+/// Plays the client's script from the same place, so that the messages need say nothing.
+struct Server {
+    port: PortId,
+    at: usize,
+    doing: Doing,
+}
+
+impl Program for Server {
+    fn next(&mut self, _: &mut dyn Env) -> Op {
+        let call = SCRIPT[self.at];
+        match self.doing {
+            Doing::Listen => {
+                self.doing = Doing::Work;
+                Op::Recv { port: self.port, bytes: call.request }
+            }
+            Doing::Work => {
+                self.doing = Doing::Answer;
+                Op::Run { work: call.work }
+            }
+            Doing::Answer => {
+                self.doing = Doing::Listen;
+                self.at = (self.at + 1) % SCRIPT.len();
+                Op::Send { port: self.port, bytes: call.response }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_rr_tests.rs"]
+mod tests;

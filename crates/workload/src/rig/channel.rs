@@ -1,0 +1,143 @@
+//! Channels of the rig: one bounded buffer for each direction, with those who wait at its two sides, first come first
+//! served. Bytes; on UDP also where a datagram begins, so that one read takes one datagram.
+
+use crate::{ChannelKind, PortId};
+use std::collections::VecDeque;
+
+/// What a buffer holds: a pipe 16 pages, sockets the kernel's default send buffer.
+const fn capacity(kind: ChannelKind) -> u32 {
+    match kind {
+        ChannelKind::Pipe => 65_536,
+        ChannelKind::Unix | ChannelKind::Tcp | ChannelKind::Udp => 212_992,
+    }
+}
+
+/// A task and the bytes it has yet to move.
+type Party = (usize, u32);
+
+/// One direction of a channel.
+struct Way {
+    kind: ChannelKind,
+    used: u32,
+    /// Sizes of the datagrams in the buffer.
+    datagrams: VecDeque<u32>,
+    writers: VecDeque<Party>,
+    readers: VecDeque<Party>,
+}
+
+impl Way {
+    fn new(kind: ChannelKind) -> Way {
+        let (writers, readers) = (VecDeque::new(), VecDeque::new());
+        Way { kind, used: 0, datagrams: VecDeque::new(), writers, readers }
+    }
+
+    /// Moves what can be moved; the tasks whose call is done by it.
+    fn pump(&mut self) -> Vec<usize> {
+        let mut done = Vec::new();
+        while self.fill(&mut done) | self.drain(&mut done) {}
+        done
+    }
+    /// The first writer puts in what fits. Whether it did.
+    fn fill(&mut self, done: &mut Vec<usize>) -> bool {
+        let room = capacity(self.kind) - self.used;
+        let Some((task, left)) = self.writers.front_mut() else { return false };
+        let moved = if self.kind == ChannelKind::Udp && *left > room { 0 } else { room.min(*left) };
+        if moved == 0 {
+            return false;
+        }
+        self.used += moved;
+        *left -= moved;
+        if self.kind == ChannelKind::Udp {
+            self.datagrams.push_back(moved);
+        }
+        if *left == 0 {
+            done.push(*task);
+            self.writers.pop_front();
+        }
+        true
+    }
+    /// The first reader takes what there is. Whether it did.
+    fn drain(&mut self, done: &mut Vec<usize>) -> bool {
+        let Some((task, left)) = self.readers.front_mut() else { return false };
+        let moved = match self.kind {
+            ChannelKind::Udp => self.datagrams.pop_front().unwrap_or(0),
+            _ => self.used.min(*left),
+        };
+        if moved == 0 {
+            return false;
+        }
+        assert!(moved <= *left, "a datagram of {moved} bytes is cut to {left}");
+        self.used -= moved;
+        *left = if self.kind == ChannelKind::Udp { 0 } else { *left - moved };
+        if *left == 0 {
+            done.push(*task);
+            self.readers.pop_front();
+        }
+        true
+    }
+}
+
+/// All channels of a workload.
+pub struct Channels(Vec<[Way; 2]>);
+
+impl Channels {
+    pub fn new(kinds: &[ChannelKind]) -> Channels {
+        Channels(kinds.iter().map(|k| [Way::new(*k), Way::new(*k)]).collect())
+    }
+    /// What flows towards an end.
+    fn towards(&mut self, end: PortId) -> &mut Way {
+        &mut self.0[end.channel()][end.index() % 2]
+    }
+    /// `task` writes; the tasks whose call is done by it, itself perhaps among them.
+    pub fn send(&mut self, task: usize, port: PortId, bytes: u32) -> Vec<usize> {
+        let way = self.towards(port.peer());
+        assert!(
+            way.kind != ChannelKind::Pipe || !port.index().is_multiple_of(2),
+            "a pipe's first end is read"
+        );
+        assert!(bytes > 0, "nothing is written");
+        way.writers.push_back((task, bytes));
+        way.pump()
+    }
+    /// `task` reads; as [`Channels::send`].
+    pub fn recv(&mut self, task: usize, port: PortId, bytes: u32) -> Vec<usize> {
+        let way = self.towards(port);
+        assert!(
+            way.kind != ChannelKind::Pipe || port.index().is_multiple_of(2),
+            "a pipe's second end is written"
+        );
+        assert!(bytes > 0, "nothing is read");
+        way.readers.push_back((task, bytes));
+        way.pump()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    const READ: PortId = PortId(0);
+    const WRITE: PortId = PortId(1);
+
+    #[test]
+    fn a_writer_waits_for_room_and_a_reader_for_all_its_bytes() {
+        let mut c = Channels::new(&[ChannelKind::Pipe]);
+        assert_eq!(c.send(7, WRITE, 65_536), [7], "exactly full");
+        assert_eq!(c.send(8, WRITE, 10), [] as [usize; 0]);
+        assert_eq!(c.recv(9, READ, 5), [9], "five bytes of room are not enough for ten");
+        assert_eq!(c.recv(9, READ, 5), [9, 8]);
+        assert_eq!(c.recv(9, READ, 65_537), [] as [usize; 0]);
+        assert_eq!(c.send(7, WRITE, 1), [7, 9]);
+    }
+
+    #[test]
+    fn a_datagram_is_taken_whole_and_sockets_go_both_ways() {
+        let mut c = Channels::new(&[ChannelKind::Pipe, ChannelKind::Udp]);
+        let (a, b) = (PortId(2), PortId(3));
+        assert_eq!(c.send(1, a, 100), [1]);
+        assert_eq!(c.send(1, a, 200), [1]);
+        assert_eq!(c.recv(2, b, 500), [2]);
+        assert_eq!(c.recv(2, b, 200), [2], "the second is there by itself");
+        assert_eq!(c.recv(2, b, 1), [] as [usize; 0]);
+        assert_eq!(c.send(2, b, 1), [2], "and the other way is another buffer");
+    }
+}
