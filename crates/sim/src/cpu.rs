@@ -37,6 +37,8 @@ pub struct Cpu {
     pub waking: [Waking; 2],
     /// Tasks to wake one after another, by context (futex wake list; expired timers).
     pub to_wake: [Vec<TaskId>; 2],
+    /// The wakeups in task context come from a waker that is about to sleep (WF_SYNC).
+    pub sync_wakes: bool,
     /// Newidle balance in progress.
     pub newidle: crate::balance::newidle::Newidle,
     /// Periodic balance in progress.
@@ -63,6 +65,8 @@ pub struct Cpu {
     pub push: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
     /// The task being carried elsewhere by the switch in progress.
     pub carried: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
+    /// The address space loaded; one that the idle task and the kernel's own tasks leave as it is (lazy TLB).
+    pub mm: u32,
     /// Balance state per domain.
     pub levels: Vec<crate::balance::LevelState>,
     /// Next periodic balance is due, in ticks.
@@ -92,6 +96,7 @@ impl Cpu {
             softirq: false,
             waking: [Waking::default(), Waking::default()],
             to_wake: [Vec::with_capacity(8), Vec::with_capacity(8)],
+            sync_wakes: false,
             newidle: Default::default(),
             periodic: Default::default(),
             walk: Default::default(),
@@ -105,6 +110,7 @@ impl Cpu {
             governor: Governor::default(),
             push: None,
             carried: None,
+            mm: 0,
             levels,
             next_balance: 0,
             nohz_kick: false,

@@ -1,9 +1,10 @@
 //! What must hold at every instant. The sums are checked at the end of every run, also in release; the walk over all
 //! queues after every event is for tests.
 
+use crate::frame::Step;
 use crate::system::System;
-use crate::task::State;
-use schedlab_base::{CpuId, Error, Result};
+use crate::task::{State, UserOp};
+use schedlab_base::{CpuId, Error, Result, TaskId};
 
 /// CPU time handed out equals elapsed time minus idle: the tasks' sum is what the CPUs were busy.
 ///
@@ -64,5 +65,44 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
         );
         return fail(CpuId(0), sys.now, text);
     }
-    Ok(())
+    channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))
+}
+
+/// Every channel: bytes neither come from nowhere nor vanish; whoever sleeps in a call waits at its end, and nobody
+/// sleeps beside what it wants to read unless somebody is awake who will take it or pass the word on.
+fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
+    if sys.channels.buffers.is_empty() {
+        return Ok(());
+    }
+    let called = called_up(sys);
+    let asleep = |id: TaskId| sys.tasks[id.index()].state == State::Sleeping && !called.contains(&id);
+    for (port, buffer) in sys.channels.buffers.iter().enumerate() {
+        buffer.check().map_err(|what| format!("end {port}: {what}"))?;
+        let reads = |id: &TaskId| match sys.tasks[id.index()].user {
+            UserOp::Transfer(t) => !t.sends && t.port.index() == port,
+            _ => false,
+        };
+        let readers: Vec<TaskId> = (0..sys.tasks.len()).map(TaskId::from).filter(reads).collect();
+        if !buffer.is_empty() && !readers.is_empty() && readers.iter().all(|id| asleep(*id)) {
+            return Err(format!("{readers:?} sleep at end {port} beside what they want to read"));
+        }
+    }
+    let mut queued: Vec<TaskId> = sys.channels.sleepers.iter().flatten().copied().collect();
+    queued.sort_unstable();
+    let sleeps = |id: &TaskId| asleep(*id) && matches!(sys.tasks[id.index()].user, UserOp::Transfer(_));
+    let sleeping: Vec<TaskId> = (0..sys.tasks.len()).map(TaskId::from).filter(sleeps).collect();
+    if queued == sleeping {
+        return Ok(());
+    }
+    Err(format!("{sleeping:?} sleep in calls on channels, {queued:?} wait at their ends"))
+}
+
+/// Tasks that somebody is about to wake.
+fn called_up(sys: &System<'_>) -> Vec<TaskId> {
+    let listed = sys.cpus.iter().flat_map(|c| c.to_wake.iter().flatten().copied());
+    let begun = sys.cpus.iter().flat_map(|c| {
+        let frames = [c.task.step, c.hard.step].into_iter().zip(&c.waking);
+        frames.filter(|(step, _)| *step == Step::Wakeup).map(|(_, w)| w.task())
+    });
+    listed.chain(begun).collect()
 }

@@ -2,6 +2,7 @@
 
 mod background;
 pub mod balance;
+pub mod channel;
 pub mod costs;
 mod cpu;
 pub mod engine;
@@ -20,6 +21,7 @@ mod syscall;
 mod system;
 mod task;
 mod timer;
+mod transfer;
 mod user;
 pub mod wakeup;
 

@@ -17,6 +17,8 @@ pub struct Stats {
     pub refill_ns: u64,
     /// Times that a waker looked whether the task had left its old CPU, in vain.
     pub on_cpu_waits: u64,
+    /// Datagrams that found no room.
+    pub datagrams_lost: u64,
     /// User time beside a busy sibling.
     pub smt_shared_ns: u64,
     /// Time spent leaving idle states.

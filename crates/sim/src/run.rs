@@ -6,6 +6,7 @@ use crate::fair::{Entity, EntityId};
 use crate::observe::Stats;
 use crate::system::System;
 use crate::task::{State, Task, UserOp};
+use crate::transfer::Channels;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, Result, Stream, TaskId};
@@ -27,6 +28,10 @@ pub(crate) struct NewTask {
     pub(crate) attr: Attr,
     pub(crate) allowed: Option<CpuSet>,
     pub(crate) footprint_kb: u32,
+    /// Timer slack, ns; `None` for the kernel's default.
+    pub(crate) slack_ns: Option<u64>,
+    /// Address space; `None` for the kernel's own tasks.
+    pub(crate) mm: Option<u32>,
     pub(crate) cpu: CpuId,
 }
 
@@ -91,6 +96,7 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
     sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
     sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
     sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
+    sys.channels = Channels::new(workload.channels, workload.tasks.len());
     sys.fixed.masks = workload.masks;
     sys.alive = workload.tasks.len();
     let mut starters = Vec::new();
@@ -109,6 +115,9 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
                 attr,
                 allowed: t.affinity,
                 footprint_kb: t.footprint_kb,
+                slack_ns: t.timer_slack.map(|s| s.0),
+                // Threads share what they were started from; a process has its own.
+                mm: Some(if workload.processes { id.0 + 1 } else { 0 }),
                 cpu: CpuId(0),
             },
         );
@@ -138,6 +147,8 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
                     attr,
                     allowed,
                     footprint_kb: 4,
+                    slack_ns: None,
+                    mm: None,
                     cpu,
                 },
             );
@@ -173,6 +184,8 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         user: UserOp::Ask,
         waits_on: None,
         timer: None,
+        slack_ns: new.slack_ns.unwrap_or(sys.fixed.kernel.tunables.timer_slack_ns),
+        mm: new.mm,
         flips: Flips::default(),
         recent: new.cpu,
         ran_on: new.cpu,
@@ -307,5 +320,8 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     report.wakeups = sys.stats.wakeups;
     report.counters = sys.stats.named().into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
     report.counters.push(("work".to_owned(), work));
+    if sys.channels.may_lose() {
+        report.counters.push(("udp.lost".to_owned(), sys.stats.datagrams_lost));
+    }
     Ok(report)
 }

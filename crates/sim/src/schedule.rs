@@ -67,6 +67,7 @@ impl System<'_> {
     }
 
     fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
+        let extra_ns = extra_ns + self.load_mm(cpu, next);
         let costs = &self.fixed.machine.costs;
         let both = prev.is_some() && next.is_some();
         let cost = extra_ns + if both { costs.context_switch_ns } else { costs.idle_switch_ns };
@@ -87,6 +88,14 @@ impl System<'_> {
         self.emit(cpu, EventKind::Switch { prev, next, why });
         self.refresh_idle(cpu);
         self.begin(cpu, Step::Switch { prev }, cost);
+    }
+
+    /// Loads the next task's address space if it is another than the last one's; what that takes, ns. The idle task and
+    /// the kernel's own have none and keep what is there (`context_switch`, lazy TLB).
+    fn load_mm(&mut self, cpu: CpuId, next: Option<TaskId>) -> u64 {
+        let Some(mm) = next.and_then(|n| self.tasks[n.index()].mm) else { return 0 };
+        let loaded = std::mem::replace(&mut self.cpus[cpu.index()].mm, mm);
+        if loaded == mm { 0 } else { self.fixed.machine.costs.mm_switch_ns }
     }
 
     /// The switch is over: the previous task is off the CPU, the next one goes on where it was.

@@ -17,6 +17,7 @@ impl System<'_> {
             Sys::Sleep { soft, slack_ns } => self.sys_sleep(cpu, curr, soft, slack_ns),
             Sys::Wait { word, value, until } => self.sys_futex_wait(cpu, curr, word, value, until),
             Sys::Wake { word, count } => self.sys_futex_wake(cpu, curr, word, count),
+            Sys::Transfer => self.copied(cpu, curr),
             Sys::Yield => self.sys_yield(cpu, curr),
             Sys::Spawn { task } => self.begin_fork(cpu, curr, task),
             Sys::SetAttr { attr } => self.sys_set_attr(cpu, curr, attr),
@@ -58,7 +59,7 @@ impl System<'_> {
         self.waiters[word as usize].push_back(curr);
         self.tasks[curr.index()].waits_on = Some(word);
         if until != u64::MAX {
-            let slack_ns = self.fixed.kernel.tunables.timer_slack_ns;
+            let slack_ns = self.tasks[curr.index()].slack_ns;
             self.start_timer(cpu, curr, until, slack_ns);
         }
         self.block(cpu, curr);

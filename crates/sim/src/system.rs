@@ -12,6 +12,7 @@ use crate::fair::{CfsRq, CfsRqId, Entity};
 use crate::frame::{Frame, Step, Sys};
 use crate::observe::Stats;
 use crate::task::Task;
+use crate::transfer::Channels;
 use crate::wakeup::LlcShared;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Stream, TaskId, Version};
 use schedlab_kernel::{Feature, Kernel};
@@ -76,6 +77,8 @@ pub struct System<'s> {
     pub slots: Vec<AtomicU64>,
     /// Waiters of each word, oldest first.
     pub waiters: Vec<VecDeque<TaskId>>,
+    /// Pipes and sockets.
+    pub channels: Channels,
     /// Some runqueue of the root domain had two runnable tasks (`rd->overload`).
     pub overload: bool,
     /// `sgc->imbalance` of every group.
@@ -134,6 +137,7 @@ impl<'s> System<'s> {
             words: Vec::new(),
             slots: Vec::new(),
             waiters: Vec::new(),
+            channels: Channels::default(),
             overload: false,
             group_flags: vec![false; domains.groups.len()],
             nohz: NohzState::new(n),

@@ -1,6 +1,7 @@
 //! Tasks: program, scheduling attributes, where they are, what they are doing in user mode.
 
 use crate::fair::EntityId;
+use crate::transfer::Transfer;
 use schedlab_base::{CpuId, CpuSet};
 use schedlab_kernel::Attr;
 use schedlab_workload::{Outcome, Program};
@@ -29,6 +30,8 @@ pub enum UserOp {
     Run { left_ns: u64 },
     /// Spinning until the wall clock reads this, ns.
     Spin { until: u64 },
+    /// An operation on a channel is not over; in user mode only for the instant before it goes on.
+    Transfer(Transfer),
 }
 
 /// A task.
@@ -65,6 +68,10 @@ pub struct Task {
     pub waits_on: Option<u32>,
     /// Its timer: CPU whose queue holds it, and the timer's number.
     pub timer: Option<(CpuId, u64)>,
+    /// How much later than asked its timers may fire, ns.
+    pub slack_ns: u64,
+    /// Its address space; `None` for the kernel's own tasks.
+    pub mm: Option<u32>,
     /// Whom it wakes in turn (`wakee_flips`).
     pub flips: crate::wakeup::wide::Flips,
     /// The CPU it left at the last wakeup that found neither target nor previous CPU idle (`recent_used_cpu`; read since

@@ -36,6 +36,8 @@ pub fn born(sys: &mut System<'_>, cpu: CpuId) -> TaskId {
         attr: Attr::default(),
         allowed: None,
         footprint_kb: 0,
+        slack_ns: None,
+        mm: None,
         cpu: CpuId(0),
     };
     let task = add(sys, new);

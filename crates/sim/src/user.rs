@@ -83,7 +83,7 @@ impl System<'_> {
                 *left_ns -= work.min(*left_ns);
             }
             UserOp::Spin { .. } => task.work_ns += work,
-            UserOp::Ask => {}
+            UserOp::Ask | UserOp::Transfer(_) => {}
         }
         let warmed = elapsed / self.fixed.machine.costs.warm_ns_per_kb.max(1);
         task.warm_kb = task.warm_kb.saturating_add(warmed.min(1 << 20) as u32).min(task.footprint_kb);
@@ -103,7 +103,7 @@ impl System<'_> {
                 self.now.saturating_add(wanted.div_ceil(speed))
             }
             UserOp::Spin { until } => until.max(self.now),
-            UserOp::Ask => self.now,
+            UserOp::Ask | UserOp::Transfer(_) => self.now,
         };
     }
 
@@ -136,6 +136,7 @@ impl System<'_> {
             UserOp::Run { left_ns } => left_ns == 0,
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
+            UserOp::Transfer(t) => return self.transfer_on(cpu, curr, t),
         };
         if finished { self.ask(cpu, curr) } else { self.start_user(cpu) }
     }
@@ -163,7 +164,7 @@ impl System<'_> {
     /// Begins an operation of the current task. Every one takes some time, so that no program can stop the clock.
     fn perform(&mut self, cpu: CpuId, curr: TaskId, op: Op) {
         let costs = self.fixed.machine.costs;
-        let slack_ns = self.fixed.kernel.tunables.timer_slack_ns;
+        let slack_ns = self.tasks[curr.index()].slack_ns;
         let sleep = |soft: u64| Sys::Sleep { soft, slack_ns };
         match op {
             Op::Run { work } => {
@@ -189,8 +190,16 @@ impl System<'_> {
                 let cost = if found { costs.futex_wake_ns } else { costs.futex_wake_empty_ns };
                 self.begin_syscall(cpu, Sys::Wake { word: word.0, count }, cost);
             }
-            Op::Send { .. } | Op::Recv { .. } | Op::Touch { .. } => {
-                self.fault = Some(schedlab_base::Error::machine("channels are not simulated yet"));
+            Op::Send { port, bytes } => self.begin_transfer(cpu, curr, port, true, bytes),
+            Op::Recv { port, bytes } => self.begin_transfer(cpu, curr, port, false, bytes),
+            Op::Touch { kb, rounds } => {
+                let task = &mut self.tasks[curr.index()];
+                let kb = kb.min(task.footprint_kb);
+                let passes_ns = u64::from(kb) * costs.touch_ns_per_kb;
+                task.user = UserOp::Run { left_ns: passes_ns.saturating_mul(rounds.into()).max(1) };
+                // What it goes over is warm from now on; what a move left behind is fetched first, as by any work.
+                task.warm_kb = task.warm_kb.max(kb);
+                self.start_user(cpu);
             }
             Op::Yield => self.begin_syscall(cpu, Sys::Yield, 0),
             Op::Spawn { task } => self.begin_syscall(cpu, Sys::Spawn { task }, costs.fork_ns),

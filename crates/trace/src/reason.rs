@@ -41,7 +41,7 @@ reasons! {
         TargetBusy = "target_busy", "no idle CPU was seen: the task stays on the busy target";
         ScanSkipped = "scan_skipped", "the scan was not worth its cost or had no budget: the task stays on the target";
         IdlestFork = "idlest_fork", "the idlest CPU of the idlest group, chosen at fork or exec";
-        StillQueued = "still_queued", "the task had not left its runqueue yet";
+        StillQueued = "still_queued", "the task had not left its CPU yet and was queued there";
     }
 }
 

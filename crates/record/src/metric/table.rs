@@ -77,6 +77,7 @@ pub const METRICS: &[Metric] = &[
         "work the workload's tasks got done, as time on a CPU at full speed with a warm cache"),
     row("smt.shared_time", "ns", Lower, SIM,
         "time tasks, the machine's own included, ran on a hardware thread while another of the core was busy"),
+    row("udp.lost", "", Lower, SIM, "datagrams that found the receiver's buffer full"),
     row("refill.time", "ns", Lower, SIM, "work repeated because a moved task found its new cache cold"),
     row("idle.exit_time", "ns", Lower, SIM, "time CPUs spent leaving idle states, summed over CPUs"),
     rows(triggers, row("balance.<trigger>.passes", "", Neither, SIM, "balance passes over one domain, started thus")),

@@ -52,6 +52,13 @@ pub struct Waking {
     chosen: CpuId,
 }
 
+impl Waking {
+    /// Who is woken.
+    pub fn task(&self) -> TaskId {
+        self.task
+    }
+}
+
 impl Default for Waking {
     fn default() -> Waking {
         let none = CpuId(0);
@@ -73,6 +80,11 @@ impl Default for Waking {
 /// How often a waker looks whether the task has left its old CPU, ns.
 const ON_CPU_POLL_NS: u64 = 100;
 
+/// Since then a wakeup may be queued on the CPU that the task is just leaving (`WF_ON_CPU` in `ttwu_queue_cond`).
+const LEAVING_QUEUES: Version = Version::new(5, 8);
+/// Since then a wakeup is queued on any CPU without runnable tasks (`ttwu_queue_cond`).
+const ANY_IDLE_QUEUES: Version = Version::new(6, 0);
+
 impl System<'_> {
     /// Begins the next pending wakeup of a context, or leaves the context's waking when there is none.
     pub fn next_wakeup(&mut self, cpu: CpuId, context: Context) {
@@ -80,7 +92,7 @@ impl System<'_> {
         let pending = &mut c.to_wake[context as usize];
         if pending.is_empty() {
             return match context {
-                Context::Task => self.return_to_user(cpu),
+                Context::Task => self.after_wakeups(cpu),
                 Context::Hard => self.leave_hard(cpu),
             };
         }
@@ -121,6 +133,10 @@ impl System<'_> {
         let task = &mut self.tasks[w.task.index()];
         match task.state {
             State::Sleeping if task.on_cpu => {
+                let on = task.cpu;
+                if self.queues_while_leaving(cpu, on) {
+                    return Some(self.queued_while_leaving(cpu, w, on));
+                }
                 self.stats.on_cpu_waits += 1;
                 return Some(self.now + ON_CPU_POLL_NS);
             }
@@ -155,23 +171,35 @@ impl System<'_> {
         let Some(domain) = domains.iter().find(|d| d.params.wake_affine && d.span.contains(w.prev)) else {
             return w.prev;
         };
-        let facts = self.affine_facts(cpu, w, domain.params.imbalance_pct, domain.params.wake_idx);
+        let sync = waker.filter(|_| self.cpus[cpu.index()].sync_wakes);
+        let facts = self.affine_facts(cpu, w, sync, domain.params.imbalance_pct, domain.params.wake_idx);
         match affine::wake_affine(&facts).0 {
             affine::Choice::Waker => cpu,
             affine::Choice::Prev => w.prev,
         }
     }
 
-    /// What `wake_affine` rests on. futex and timer wakeups are never sync.
-    fn affine_facts(&self, cpu: CpuId, w: &Waking, imbalance_pct: u32, wake_idx: u8) -> affine::Facts {
-        let entity = &self.entities[self.tasks[w.task.index()].entity.index()];
+    /// What `wake_affine` rests on. `sync`: the waker, if it says that it is about to sleep; those of futexes and timers
+    /// never do.
+    fn affine_facts(
+        &self,
+        cpu: CpuId,
+        w: &Waking,
+        sync: Option<TaskId>,
+        imbalance_pct: u32,
+        wake_idx: u8,
+    ) -> affine::Facts {
+        let load = |task: TaskId| {
+            let entity = &self.entities[self.tasks[task.index()].entity.index()];
+            if self.tracks_load() { entity.avg.load_avg } else { entity.weight }
+        };
         let averages = self.version() >= Version::new(4, 14);
         let (this_now, prev_now) = (self.load_now(cpu), self.load_now(w.prev));
         let nr_running = self.nr_running[cpu.index()];
         affine::Facts {
             version: self.version(),
             features: self.fixed.kernel.features,
-            sync: false,
+            sync: sync.is_some(),
             this_idle: self.idle[cpu.index()],
             prev_idle: self.idle[w.prev.index()],
             shares_cache: self.shares_cache(cpu, w.prev),
@@ -180,8 +208,8 @@ impl System<'_> {
             prev_load: if averages { prev_now } else { self.source_load(w.prev, wake_idx) },
             prev_target_load: self.target_load(w.prev, wake_idx),
             this_load_per_task: this_now.checked_div(u64::from(nr_running)).unwrap_or(0),
-            current_load: 0,
-            wakee_load: if self.tracks_load() { entity.avg.load_avg } else { entity.weight },
+            current_load: sync.map_or(0, load),
+            wakee_load: load(w.task),
             wakee_group_load: 0,
             this_capacity: self.capacity_of(cpu),
             prev_capacity: self.capacity_of(w.prev),
@@ -275,20 +303,47 @@ impl System<'_> {
         let remote_list = self.queues_remotely(cpu, to);
         w.stage = Stage::Enqueue { remote_list };
         let costs = &self.fixed.machine.costs;
-        at + match (remote_list, self.shares_cache(cpu, to)) {
-            (false, _) => rq_lock_ns(costs, self.lines.distance(cpu, to)) + costs.enqueue_ns,
-            // Nothing but the head of the list is written.
-            (true, true) => probe_ns(costs, Read::MissNear),
-            (true, false) => probe_ns(costs, Read::MissFar),
+        at + match remote_list {
+            false => rq_lock_ns(costs, self.lines.distance(cpu, to)) + costs.enqueue_ns,
+            true => self.wake_list_ns(cpu, to),
         }
     }
 
-    /// TTWU_QUEUE: across caches the target enqueues the task itself; from 5.8 on also an idle CPU of the same cache.
+    /// TTWU_QUEUE: across caches the target enqueues the task itself; from 6.0 on also an idle CPU of the same cache.
     fn queues_remotely(&self, cpu: CpuId, to: CpuId) -> bool {
         self.has(Feature::TtwuQueue)
             && cpu != to
             && (!self.shares_cache(cpu, to)
-                || (self.version() >= Version::new(5, 8) && self.nr_running[to.index()] == 0))
+                || (self.version() >= ANY_IDLE_QUEUES && self.nr_running[to.index()] == 0))
+    }
+
+    /// Whether a task that is still being switched out on `on` is queued there, instead of waiting until it is off that
+    /// CPU (5.8+): across caches, or if that CPU has nothing else to do; before 6.0 also with one task left.
+    fn queues_while_leaving(&self, cpu: CpuId, on: CpuId) -> bool {
+        let most = u32::from(self.version() < ANY_IDLE_QUEUES);
+        self.version() >= LEAVING_QUEUES
+            && self.has(Feature::TtwuQueue)
+            && cpu != on
+            && (!self.shares_cache(cpu, on) || self.nr_running[on.index()] <= most)
+    }
+
+    /// The task will be enqueued by the CPU that it is leaving, when it has left: nobody chooses. Returns when the waker
+    /// is done with the list.
+    fn queued_while_leaving(&mut self, cpu: CpuId, w: &mut Waking, on: CpuId) -> u64 {
+        self.tasks[w.task.index()].state = State::Waking;
+        self.emit(
+            cpu,
+            EventKind::Placed { task: w.task, target: on, reason: PlaceReason::StillQueued, probes: 0 },
+        );
+        w.chosen = on;
+        w.stage = Stage::Enqueue { remote_list: true };
+        self.now + self.wake_list_ns(cpu, on)
+    }
+
+    /// Writing the head of a CPU's wake list: nothing else of its runqueue is touched.
+    fn wake_list_ns(&self, cpu: CpuId, to: CpuId) -> u64 {
+        let read = if self.shares_cache(cpu, to) { Read::MissNear } else { Read::MissFar };
+        probe_ns(&self.fixed.machine.costs, read)
     }
 
     /// The task is enqueued, or queued for the target to do so. Whether the target is to be signalled.

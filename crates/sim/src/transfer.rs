@@ -1,0 +1,221 @@
+//! Reading from and writing to channels, taken through time: calls, copies, sleeping, and waking the other side.
+//!
+//! A call takes its entry and the kind's own price, then the copy of what there is or what fits; at the end of that the
+//! bytes change hands, those who are to know are woken by the calling task, and only then does the call go on, sleep or
+//! return. A writer stays in one call until all is in; a reader's call returns with what there was, and what is still
+//! missing is a further call. Nobody waits for a channel's lock. All these wakeups tell the scheduler that the waker is
+//! about to sleep (WF_SYNC), but for TCP's to its writers.
+
+use crate::channel::{self, Buffer};
+use crate::frame::{Step, Sys};
+use crate::system::{Context, System};
+use crate::task::UserOp;
+use schedlab_base::{CpuId, Error, TaskId};
+use schedlab_workload::{ChannelKind, PortId};
+use std::collections::VecDeque;
+
+/// The largest datagram, bytes: what an IP packet holds beside its headers.
+const LARGEST_DATAGRAM: u32 = 65_507;
+
+/// The channels of a workload.
+#[derive(Default)]
+pub struct Channels {
+    kinds: Vec<ChannelKind>,
+    /// By the end that reads them. Of a pipe the second is never used.
+    pub buffers: Vec<Buffer>,
+    /// Who sleeps at which end, oldest first. Where readers and writers share a queue it is the first end's.
+    pub sleepers: Vec<VecDeque<TaskId>>,
+}
+
+impl Channels {
+    /// Empty channels; no more than `tasks` sleep at any.
+    pub fn new(kinds: Vec<ChannelKind>, tasks: usize) -> Channels {
+        let ends = || kinds.iter().flat_map(|kind| [*kind; 2]);
+        Channels {
+            buffers: ends().map(Buffer::new).collect(),
+            sleepers: ends().map(|_| VecDeque::with_capacity(tasks.min(8))).collect(),
+            kinds,
+        }
+    }
+    /// What the channel of an end is made of.
+    pub fn kind(&self, port: PortId) -> ChannelKind {
+        self.kinds[port.channel()]
+    }
+    /// Whether any channel may lose what is sent.
+    pub fn may_lose(&self) -> bool {
+        self.kinds.contains(&ChannelKind::Udp)
+    }
+}
+
+/// An operation on a channel that is not over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    /// The task's end.
+    pub port: PortId,
+    /// It writes.
+    pub sends: bool,
+    /// Bytes still to go.
+    left: u32,
+    /// Bytes that the copy in progress carries.
+    part: u32,
+    /// Nothing of this call has been copied.
+    opens: bool,
+    /// The call has returned, another one must be made.
+    returned: bool,
+    /// It slept in this call.
+    slept: bool,
+}
+
+impl System<'_> {
+    /// The current task writes to or reads from `port`.
+    pub fn begin_transfer(&mut self, cpu: CpuId, curr: TaskId, port: PortId, sends: bool, bytes: u32) {
+        let wrong = match self.channels.kind(port) {
+            ChannelKind::Pipe if sends != (port.0 % 2 == 1) => {
+                Some("uses the wrong end of a pipe: the first is read, the second written".to_owned())
+            }
+            ChannelKind::Udp if sends && bytes > LARGEST_DATAGRAM => {
+                Some(format!("sends a datagram of {bytes} bytes: at most {LARGEST_DATAGRAM} fit"))
+            }
+            _ => None,
+        };
+        if let Some(what) = wrong {
+            self.fault = Some(Error::input(format!("task '{}' {what}", self.tasks[curr.index()].name)));
+            return;
+        }
+        let (part, opens, returned, slept) = (0, true, false, false);
+        self.call(cpu, curr, Transfer { port, sends, left: bytes, part, opens, returned, slept });
+    }
+
+    /// A system call for what is left.
+    fn call(&mut self, cpu: CpuId, curr: TaskId, t: Transfer) {
+        let costs = &self.fixed.machine.costs;
+        let own_ns = match (self.channels.kind(t.port), t.sends) {
+            (ChannelKind::Pipe, _) => costs.pipe_io_ns,
+            (ChannelKind::Unix, true) => costs.unix_send_ns,
+            (ChannelKind::Unix, false) => costs.unix_recv_ns,
+            (ChannelKind::Tcp, true) => costs.tcp_send_ns,
+            (ChannelKind::Tcp, false) => costs.tcp_recv_ns,
+            (ChannelKind::Udp, true) => costs.udp_send_ns,
+            (ChannelKind::Udp, false) => costs.udp_recv_ns,
+        };
+        let entry_ns = costs.syscall_ns + own_ns;
+        self.copy(cpu, curr, Transfer { opens: true, returned: false, slept: false, ..t }, entry_ns);
+    }
+
+    /// Copies what there is or what fits, after `entry_ns`.
+    fn copy(&mut self, cpu: CpuId, curr: TaskId, mut t: Transfer, entry_ns: u64) {
+        t.part = match t.sends {
+            true => self.channels.buffers[t.port.peer().index()].room(t.left, t.opens),
+            false => self.channels.buffers[t.port.index()].ready(t.left),
+        };
+        self.tasks[curr.index()].user = UserOp::Transfer(t);
+        let copy_ns = u64::from(t.part) * self.fixed.machine.costs.copy_ns_per_kb / 1024;
+        self.begin(cpu, Step::Syscall(Sys::Transfer), entry_ns + copy_ns);
+    }
+
+    /// The copy is over: the bytes change hands, and those who waited for that are woken.
+    pub fn copied(&mut self, cpu: CpuId, curr: TaskId) {
+        let UserOp::Transfer(mut t) = self.tasks[curr.index()].user else { return };
+        let done = if t.sends { self.put(cpu, &mut t) } else { self.get(cpu, &mut t) };
+        self.tasks[curr.index()].user = if done { UserOp::Ask } else { UserOp::Transfer(t) };
+        self.next_wakeup(cpu, Context::Task);
+    }
+
+    /// What was copied is in the channel, as far as there still is room. Whether all of it is.
+    fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
+        let (version, kind, to) = (self.version(), self.channels.kind(t.port), t.port.peer());
+        let buffer = &mut self.channels.buffers[to.index()];
+        let was_empty = buffer.is_empty();
+        let written = buffer.write(t.part, t.opens);
+        let datagram = kind == ChannelKind::Udp;
+        t.left -= written.bytes;
+        t.opens &= written.bytes == 0;
+        let done = t.left == 0 || datagram;
+        self.stats.datagrams_lost += u64::from(written.lost);
+        let news = !written.lost && (written.bytes > 0 || datagram);
+        let full = buffer.pages_full();
+        if news && buffer.wakes_reader(was_empty, version) {
+            self.wake_sleepers(cpu, to, true);
+        }
+        if done && t.slept && kind == ChannelKind::Pipe && channel::exclusive(kind, version) && !full {
+            self.wake_sleepers(cpu, t.port, true);
+        }
+        done
+    }
+
+    /// What was copied is out of the channel, as far as nobody else took it. Whether all that was wanted has come.
+    fn get(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
+        let (version, kind, from) = (self.version(), self.channels.kind(t.port), t.port);
+        let datagram = kind == ChannelKind::Udp;
+        let buffer = &mut self.channels.buffers[from.index()];
+        if t.part == 0 && buffer.ready(t.left) > 0 {
+            // It came too late for this copy.
+            return false;
+        }
+        let was_full = buffer.pages_full();
+        let taken = buffer.take(if datagram { t.left } else { t.part });
+        t.left -= taken.bytes;
+        t.returned = taken.bytes > 0 || taken.freed;
+        let empty = buffer.is_empty();
+        if t.returned && buffer.wakes_writer(was_full, taken.freed, version) {
+            self.wake_sleepers(cpu, from.peer(), kind != ChannelKind::Tcp);
+        }
+        if t.returned && t.slept && kind == ChannelKind::Pipe && channel::exclusive(kind, version) && !empty {
+            self.wake_sleepers(cpu, from, true);
+        }
+        if datagram { t.returned } else { t.left == 0 }
+    }
+
+    /// The queue that those who call on `port` sleep in.
+    fn queue_of(&self, port: PortId) -> usize {
+        match channel::one_queue(self.channels.kind(port), self.version()) {
+            true => port.index() & !1,
+            false => port.index(),
+        }
+    }
+
+    /// Those who sleep at `port` are to be woken by the current task of `cpu`: all, or the one who came first.
+    fn wake_sleepers(&mut self, cpu: CpuId, port: PortId, sync: bool) {
+        let one = channel::exclusive(self.channels.kind(port), self.version());
+        let queue = self.queue_of(port);
+        let sleepers = &mut self.channels.sleepers[queue];
+        let c = &mut self.cpus[cpu.index()];
+        let list = &mut c.to_wake[Context::Task as usize];
+        if one {
+            list.extend(sleepers.pop_front());
+        } else {
+            list.extend(sleepers.drain(..).rev());
+        }
+        c.sync_wakes = sync;
+    }
+
+    /// The wakeups of the current task's call are over: the call goes on or returns.
+    pub fn after_wakeups(&mut self, cpu: CpuId) {
+        self.cpus[cpu.index()].sync_wakes = false;
+        if let Some(curr) = self.cpus[cpu.index()].curr
+            && let UserOp::Transfer(t) = self.tasks[curr.index()].user
+            && !t.returned
+        {
+            return self.transfer_on(cpu, curr, t);
+        }
+        self.return_to_user(cpu);
+    }
+
+    /// An operation that is not over goes on: by a further call, a further copy, or by sleeping until there is something.
+    pub fn transfer_on(&mut self, cpu: CpuId, curr: TaskId, t: Transfer) {
+        if t.returned {
+            return self.call(cpu, curr, t);
+        }
+        let may = match t.sends {
+            true => self.channels.buffers[t.port.peer().index()].room(t.left, t.opens) > 0,
+            false => !self.channels.buffers[t.port.index()].is_empty(),
+        };
+        if may {
+            return self.copy(cpu, curr, t, 0);
+        }
+        self.tasks[curr.index()].user = UserOp::Transfer(Transfer { slept: true, ..t });
+        let queue = self.queue_of(t.port);
+        self.channels.sleepers[queue].push_back(curr);
+        self.block(cpu, curr);
+    }
+}
