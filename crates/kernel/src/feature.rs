@@ -93,6 +93,8 @@ features! {
         "a newidle pass takes group statistics that another CPU has just gathered";
     SdSharedNuma, "SD_SHARED_NUMA", OFF, "", true,
         "shared state on NUMA domains too, as in the first version of D001";
+    UtilEst, "UTIL_EST", since(4, 17), "", false,
+        "utilisation counts what runnable tasks used when they last slept";
 }
 
 impl Feature {
@@ -171,6 +173,7 @@ mod tests {
         assert!(on(v34, Feature::SisGroup) && !on(v34, Feature::SisSkipTarget));
         assert!(on(v45, Feature::SisGroup) && on(v45, Feature::SisSkipTarget) && !on(v45, Feature::WaIdle));
         assert!(on(v65, Feature::SisCore) && on(v65, Feature::SisUtil) && !on(v65, Feature::SisProp));
+        assert!(on(v65, Feature::UtilEst) && !on(Version::new(4, 16), Feature::UtilEst));
         assert!(on(v65, Feature::BaseSlice) && !on(v45, Feature::BaseSlice) && on(v45, Feature::LastBuddy));
     }
 

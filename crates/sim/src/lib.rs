@@ -23,6 +23,7 @@ mod task;
 mod timer;
 mod transfer;
 mod user;
+pub mod util_est;
 pub mod wakeup;
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! What a system keeps up on the side: load averages at birth and by era, weights, walks over lists of tasks.
 
+use crate::fair::Enqueue;
 use crate::run::{NewTask, add};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId, Version};
-use schedlab_kernel::{Attr, Kernel};
+use schedlab_kernel::{Attr, Feature, Kernel};
 use schedlab_machine::Machine;
 use schedlab_trace::Discard;
 use schedlab_workload::{Env, Op, Program};
@@ -69,6 +70,32 @@ fn since_4_7_a_busy_queue_leaves_a_new_task_less_utilisation() {
         assert_eq!(util(sys, first), 512, "half of an idle CPU");
         assert_eq!(util(sys, second), 256, "half of what is left");
     });
+}
+
+#[test]
+fn with_util_est_a_waking_task_counts_as_what_it_used_when_it_slept() {
+    for counts in [true, false] {
+        with_system("v6.5", |sys| {
+            sys.fixed.kernel.features.switch(Feature::UtilEst, counts);
+            let task = born(sys, CpuId(1));
+            let entity = sys.tasks[task.index()].entity;
+            assert_eq!(sys.queues[1].util_est, 0, "nothing is known of a new task");
+            let used = sys.entities[entity.index()].avg.util_avg;
+            sys.dequeue_task(task, true);
+            assert_eq!(sys.queues[1].util_est, 0);
+            sys.now += 1000 * MS;
+            sys.enqueue_task(CpuId(1), task, Enqueue::Wakeup);
+            let faded = sys.queues[1].avg.util_avg;
+            assert!(faded < used / 2, "PELT has forgotten most of it");
+            assert!(!sys.entities[entity.index()].est.unchanged, "and knows something new");
+            assert_eq!(sys.cfs_util(CpuId(1)), if counts { used } else { faded });
+            sys.dequeue_task(task, false);
+            sys.migrate_task(task, CpuId(0));
+            sys.enqueue_task(CpuId(0), task, Enqueue::Moved);
+            let sums = [0, 1].map(|c: usize| sys.queues[c].util_est);
+            assert_eq!(sums, if counts { [used, 0] } else { [0, 0] }, "it takes the estimate along");
+        });
+    }
 }
 
 #[test]

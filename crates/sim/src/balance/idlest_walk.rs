@@ -111,7 +111,7 @@ impl System<'_> {
         let avg = &self.queues[cpu.index()].avg;
         SpareSample {
             load: avg.load_avg,
-            util: avg.util_avg,
+            util: self.cfs_util(cpu),
             runnable: avg.runnable_avg,
             nr_running: self.nr_running[cpu.index()],
             idle: self.idle[cpu.index()],

@@ -2,6 +2,7 @@
 
 use super::runqueue::CfsRqId;
 use crate::pelt::Pelt;
+use crate::util_est::UtilEst;
 use schedlab_base::TaskId;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 
@@ -42,6 +43,8 @@ pub struct Entity {
     pub task: Option<TaskId>,
     /// Load tracking.
     pub avg: Pelt,
+    /// What it used when it last slept, for a task (4.17+).
+    pub est: UtilEst,
 }
 
 impl Entity {
@@ -59,6 +62,7 @@ impl Entity {
             parent: None,
             task: Some(task),
             avg: Pelt::default(),
+            est: UtilEst::default(),
         }
     }
     /// CPU time since it was last picked, ns (not since it last slept).

@@ -7,6 +7,7 @@ use super::entity::{EntityId, virtual_time};
 use super::placement;
 use super::runqueue::CfsRqId;
 use crate::system::System;
+use crate::util_est::cpu_util;
 use schedlab_base::{CpuId, TaskId, Version};
 use schedlab_kernel::{Feature, Policy};
 
@@ -59,7 +60,9 @@ impl System<'_> {
         let queue = e.cfs_rq;
         let running = self.queues[queue.index()].curr == Some(entity);
         let weight = if e.on_rq { e.weight } else { 0 };
-        e.avg.update(self.now, weight, u64::from(e.on_rq), running);
+        if e.avg.update(self.now, weight, u64::from(e.on_rq), running) {
+            e.est.unchanged = false;
+        }
         self.update_queue_load(queue);
     }
 
@@ -78,6 +81,11 @@ impl System<'_> {
 
     /// Puts `task` on `cpu`'s queues.
     pub fn enqueue_task(&mut self, cpu: CpuId, task: TaskId, why: Enqueue) {
+        if self.has(Feature::UtilEst) {
+            let estimate = self.entities[self.tasks[task.index()].entity.index()].est.estimate();
+            let root = self.root(cpu);
+            self.queues[root.index()].util_est += estimate;
+        }
         let mut level = Some(self.tasks[task.index()].entity);
         let mut why = why;
         while let Some(entity) = level {
@@ -177,7 +185,28 @@ impl System<'_> {
             list.remove(at);
         }
         self.nr_running[cpu.index()] -= 1;
+        if self.has(Feature::UtilEst) {
+            self.count_out_estimate(cpu, task, sleeps);
+        }
         self.refresh_idle(cpu);
+    }
+
+    /// A task leaves: its queue forgets what it was thought to use; if it sleeps, that is thought over.
+    fn count_out_estimate(&mut self, cpu: CpuId, task: TaskId, sleeps: bool) {
+        let (root, capacity) = (self.root(cpu), self.fixed.cpu_capacity[cpu.index()]);
+        let e = &mut self.entities[self.tasks[task.index()].entity.index()];
+        self.queues[root.index()].util_est -= e.est.estimate();
+        if sleeps {
+            e.est.sleep(e.avg.util_avg, capacity);
+        }
+    }
+
+    /// Utilisation of a CPU by fair tasks: PELT's or what its runnable tasks are thought to use, whichever is more, at
+    /// most the CPU's capacity (`cpu_util_cfs`; before 4.17, or without UTIL_EST, PELT's alone).
+    #[inline]
+    pub fn cfs_util(&self, cpu: CpuId) -> u64 {
+        let q = &self.queues[self.root(cpu).index()];
+        cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu.index()])
     }
 
     fn dequeue_entity(&mut self, entity: EntityId, sleeps: bool) {

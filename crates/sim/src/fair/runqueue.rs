@@ -56,6 +56,8 @@ pub struct CfsRq {
     pub avg: Pelt,
     /// Sum of the load averages of queued entities only (`runnable_load_avg`, 4.3 to 4.20).
     pub runnable: Pelt,
+    /// Sum of the utilisation estimates of the CPU's runnable tasks, kept in its root queue (4.17+).
+    pub util_est: u64,
     order: Vec<Node>,
     arrivals: u64,
 }
@@ -76,6 +78,7 @@ impl CfsRq {
             skip: None,
             avg: Pelt::default(),
             runnable: Pelt::default(),
+            util_est: 0,
             order: Vec::with_capacity(16),
             arrivals: 0,
         }
