@@ -28,6 +28,8 @@ pub enum UserOp {
     Ask,
     /// Computing: work left, ns at full speed.
     Run { left_ns: u64 },
+    /// Going over memory that counts as warm since it began: work left, ns at full speed.
+    Touch { left_ns: u64 },
     /// Spinning until the wall clock reads this, ns.
     Spin { until: u64 },
     /// An operation on a channel is not over; in user mode only for the instant before it goes on.

@@ -78,12 +78,15 @@ impl System<'_> {
         self.stats.refill_ns += refill;
         let work = done - refill;
         match &mut task.user {
-            UserOp::Run { left_ns } => {
+            UserOp::Run { left_ns } | UserOp::Touch { left_ns } => {
                 task.work_ns += work.min(*left_ns);
                 *left_ns -= work.min(*left_ns);
             }
             UserOp::Spin { .. } => task.work_ns += work,
             UserOp::Ask | UserOp::Transfer(_) => {}
+        }
+        if matches!(task.user, UserOp::Touch { .. }) {
+            return;
         }
         let warmed = elapsed / self.fixed.machine.costs.warm_ns_per_kb.max(1);
         task.warm_kb = task.warm_kb.saturating_add(warmed.min(1 << 20) as u32).min(task.footprint_kb);
@@ -98,7 +101,7 @@ impl System<'_> {
         let task = &self.tasks[curr.index()];
         c.task.step = Step::User;
         c.task.ends = match task.user {
-            UserOp::Run { left_ns } => {
+            UserOp::Run { left_ns } | UserOp::Touch { left_ns } => {
                 let wanted = task.refill_ns.saturating_add(left_ns).saturating_mul(100);
                 self.now.saturating_add(wanted.div_ceil(speed))
             }
@@ -133,7 +136,7 @@ impl System<'_> {
         self.account_user(cpu);
         let Some(curr) = self.cpus[cpu.index()].curr else { return };
         let finished = match self.tasks[curr.index()].user {
-            UserOp::Run { left_ns } => left_ns == 0,
+            UserOp::Run { left_ns } | UserOp::Touch { left_ns } => left_ns == 0,
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
             UserOp::Transfer(t) => return self.transfer_on(cpu, curr, t),
@@ -196,7 +199,7 @@ impl System<'_> {
                 let task = &mut self.tasks[curr.index()];
                 let kb = kb.min(task.footprint_kb);
                 let passes_ns = u64::from(kb) * costs.touch_ns_per_kb;
-                task.user = UserOp::Run { left_ns: passes_ns.saturating_mul(rounds.into()).max(1) };
+                task.user = UserOp::Touch { left_ns: passes_ns.saturating_mul(rounds.into()).max(1) };
                 // What it goes over is warm from now on; what a move left behind is fetched first, as by any work.
                 task.warm_kb = task.warm_kb.max(kb);
                 self.start_user(cpu);

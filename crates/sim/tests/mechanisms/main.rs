@@ -8,6 +8,7 @@
 mod support;
 
 mod balance;
+mod channels;
 mod fair;
 mod time;
 mod wakeup;
