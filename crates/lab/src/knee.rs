@@ -59,12 +59,9 @@ impl Limit {
     /// # Errors
     /// When the workload has no such metric.
     pub fn for_workload(&self, bench: &Benchmark) -> Result<Limit> {
-        let full = match bench.headline.first().and_then(|h| h.split('.').nth(1).map(|_| *h)) {
-            Some(first) if Metric::find(&self.metric).is_err() => {
-                // The first headline metric is SERIES.STATISTIC; a statistic may have a dot itself (p99.9).
-                let series = first.split(".p").next().unwrap_or(first);
-                format!("{series}.{}", self.metric)
-            }
+        let first = bench.headline.iter().find_map(|h| Metric::find(h).ok()?.series().map(str::to_owned));
+        let full = match first {
+            Some(series) if Metric::find(&self.metric).is_err() => format!("{series}.{}", self.metric),
             _ => self.metric.clone(),
         };
         Metric::find(&full)?;
@@ -300,6 +297,7 @@ fn knee(variant: &str, knees: Vec<u64>, unknown: usize, cap: u64) -> Knee {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_record::Better;
     use std::cell::RefCell;
 
     fn found(start: u64, cap: u64, holds: impl Fn(u64) -> bool) -> (u64, Vec<u64>) {
@@ -331,6 +329,36 @@ mod tests {
         );
         assert_eq!(one(1, 100, 1, few(1000, 2000)).unwrap(), Found::Unknown);
         assert_eq!(one(1, 100, 1, few(64, 2000)).unwrap(), Found::Knee(100));
+    }
+
+    #[test]
+    fn a_bare_statistic_is_of_the_first_series_a_workload_shows() {
+        let full = |name: &str, limit: &str| {
+            let bench = spec::find(name).unwrap();
+            Limit::parse(limit).unwrap().for_workload(bench).unwrap().metric
+        };
+        assert_eq!(full("schbench", "p99 < 2ms"), "schbench.latency.p99");
+        assert_eq!(full("rr", "p99.9 < 2ms"), "rr.latency.p99.9", "the rate before it is of that series");
+        assert_eq!(full("rr", "rr.rate > 1000"), "rr.rate");
+        assert_eq!(full("hackbench", "mean < 1s"), "hackbench.elapsed.mean");
+    }
+
+    #[test]
+    fn every_headline_is_a_metric_of_its_workload() {
+        for bench in schedlab_workload::BENCHMARKS {
+            let built =
+                Spec::bench(bench.name, &schedlab_workload::Params::default()).unwrap().build(1).unwrap();
+            let known = || {
+                built
+                    .series
+                    .iter()
+                    .map(|s| (s.name.as_str(), s.unit.as_str(), Better::parse(&s.better).unwrap()))
+            };
+            for name in bench.headline {
+                let metric = Metric::find_with(name, known()).unwrap();
+                assert_ne!(metric.better, Better::Neither, "{name}");
+            }
+        }
     }
 
     #[test]

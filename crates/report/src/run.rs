@@ -6,7 +6,7 @@
 use crate::number;
 use crate::text::wrap;
 use schedlab_base::Warning;
-use schedlab_record::{Better, Record, Stat, Value, evaluate};
+use schedlab_record::{Better, METRICS, Record, Stat, Value, evaluate};
 use schedlab_workload::spec;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -70,7 +70,8 @@ impl Run {
     pub fn of(record: &Record) -> Run {
         let series =
             record.series.keys().flat_map(|s| Stat::USUAL.iter().map(move |stat| format!("{s}.{stat}")));
-        let names = series.chain(record.counters.keys().cloned());
+        let rates = METRICS.iter().filter(|m| m.rate.is_some()).map(|m| m.name.to_owned());
+        let names = series.chain(rates).chain(record.counters.keys().cloned());
         let metrics = names.filter_map(|name| Some((name.clone(), measured(record, &name)?))).collect();
         Run {
             schema: RUN_SCHEMA,
@@ -99,7 +100,8 @@ impl Run {
             self.percentiles(&series, out)?;
         }
         writeln!(out)?;
-        for name in COUNTERS {
+        let rates = METRICS.iter().filter(|m| m.rate.is_some()).map(|m| &m.name);
+        for name in rates.chain(COUNTERS) {
             if let Some(Measured { unit, value: Value::Number(n), .. }) = self.metrics.get(*name) {
                 writeln!(out, "{name:<21} {:>9}", number::value(*n, unit))?;
             }
@@ -138,6 +140,11 @@ impl Run {
         let samples = get("count").and_then(|m| m.value.number()).unwrap_or(0.0);
         if samples == 0.0 {
             return writeln!(out, "\n{series}: no samples");
+        }
+        if samples == 1.0
+            && let Some(Measured { unit, value: Value::Number(n), .. }) = get("max")
+        {
+            return writeln!(out, "\n{series}: {}", number::value(*n, unit));
         }
         writeln!(out, "\n{series}, {} samples", number::count(samples))?;
         for stat in SHOWN {

@@ -3,13 +3,13 @@
 
 use crate::{common, variants};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Result};
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::plan::Cell;
 use schedlab_lab::{Backend, Executor};
 use schedlab_machine::Machine;
-use schedlab_workload::{BENCHMARKS, Benchmark, Param, ParamKind, Params, Spec, spec};
+use schedlab_workload::{BENCHMARKS, Benchmark, Choice, Param, ParamKind, Params, Spec, spec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -101,12 +101,25 @@ fn load_name(workload: &Spec) -> Result<String> {
 
 /// Adds a subcommand for each benchmark to a command.
 pub fn with_benchmarks(command: Command, more: impl Fn(&Benchmark) -> Vec<Arg>) -> Command {
-    let one = |b: &&'static Benchmark| {
-        Command::new(b.name)
+    let plain = |name: &'static str, b: &'static Benchmark| {
+        Command::new(name)
             .about(b.about)
-            .args(b.params.iter().map(option))
+            .args(b.params.iter().flat_map(options))
             .args(more(b))
             .after_help("Times take ns, us, ms, s or m.")
+    };
+    let one = |b: &&'static Benchmark| {
+        let forms = BENCHMARKS.iter().filter_map(|f| f.form_of.filter(|(of, _)| *of == b.name).zip(Some(f)));
+        forms.fold(plain(b.name, b), |command, ((_, switch), form)| {
+            // Its options are another table's, so the switch comes first, like a subcommand.
+            let form = plain(form.name, form).long_flag(switch);
+            command
+                .subcommand(form)
+                .subcommand_value_name("FORM")
+                .subcommand_help_heading("Forms")
+                .disable_help_subcommand(true)
+                .args_conflicts_with_subcommands(true)
+        })
     };
     command
         .subcommand_value_name("WORKLOAD")
@@ -115,30 +128,50 @@ pub fn with_benchmarks(command: Command, more: impl Fn(&Benchmark) -> Vec<Arg>) 
         .subcommands(BENCHMARKS.iter().map(one))
 }
 
-/// The option a row of a benchmark's table stands for. Values are read by the row itself, so that command line and TOML
-/// agree in all they accept.
-fn option(p: &Param) -> Arg {
-    let value = |v: u64| match p.kind {
-        ParamKind::Time(_) => Ns(v).to_string(),
-        ParamKind::Count | ParamKind::Flag => v.to_string(),
+/// The options a row of a benchmark's table stands for: one, and for words of a choice the original's switches. Values
+/// are read by the row itself, so that command line and TOML agree in all they accept.
+fn options(p: &Param) -> Vec<Arg> {
+    let (unit, value_name) = match p.kind {
+        ParamKind::Time(unit) => (format!("; a bare number is {unit}"), "TIME"),
+        ParamKind::Choice(words) => {
+            let words: Vec<&str> = words.iter().map(|w| w.name).collect();
+            (format!("; one of {}", words.join(", ")), "WORD")
+        }
+        ParamKind::Count | ParamKind::Flag => (String::new(), "N"),
     };
-    let unit = match p.kind {
-        ParamKind::Time(unit) => format!("; a bare number is {unit}"),
-        ParamKind::Count | ParamKind::Flag => String::new(),
-    };
-    let default = p.default.map_or_else(String::new, |d| format!(" [default: {}]", value(d)));
+    let default = p.default.map_or_else(String::new, |d| format!(" [default: {}]", p.kind.show(d)));
     let arg = Arg::new(p.name).long(p.name.replace('_', "-")).help_heading(HEADING);
     let arg = match p.short {
         Some(short) => arg.short(short),
         None => arg,
     };
     match p.kind {
-        ParamKind::Flag => arg.action(ArgAction::SetTrue).help(p.about),
-        kind => arg
-            .value_name(if kind == ParamKind::Count { "N" } else { "TIME" })
-            .allow_negative_numbers(true)
-            .help(format!("{}{unit}{default}", p.about)),
+        ParamKind::Flag => vec![arg.action(ArgAction::SetTrue).help(p.about)],
+        kind => {
+            let arg = arg.value_name(value_name).allow_negative_numbers(true);
+            let mut all = vec![arg.help(format!("{}{unit}{default}", p.about))];
+            all.extend(switches(p.name, kind));
+            all
+        }
     }
+}
+
+/// The original's switches for the words of a choice, of which one may be given, or the option itself.
+fn switches(option: &'static str, kind: ParamKind) -> Vec<Arg> {
+    let ParamKind::Choice(words) = kind else { return Vec::new() };
+    let all = words.iter().filter_map(|w| w.switch.map(|(long, short)| (w.name, long, short)));
+    let one = |(word, long, short): (&str, &'static str, char)| {
+        let others = words.iter().filter_map(|w| w.switch.map(|s| s.0)).filter(|s| *s != long);
+        Arg::new(long)
+            .long(long)
+            .short(short)
+            .action(ArgAction::SetTrue)
+            .help_heading(HEADING)
+            .conflicts_with(option)
+            .conflicts_with_all(others)
+            .help(format!("the same as --{} {word}", option.replace('_', "-")))
+    };
+    all.map(one).collect()
 }
 
 /// The benchmark that was chosen and the arguments of its subcommand; `None` when none was.
@@ -146,7 +179,11 @@ fn option(p: &Param) -> Arg {
 /// # Errors
 /// A benchmark that is none (clap lets none through).
 pub fn chosen(matches: &ArgMatches) -> Result<Option<(&'static Benchmark, &ArgMatches)>> {
-    matches.subcommand().map(|(name, own)| Ok((spec::find(name)?, own))).transpose()
+    let innermost = |(name, own)| match ArgMatches::subcommand(own) {
+        Some((form, own)) => (form, own),
+        None => (name, own),
+    };
+    matches.subcommand().map(innermost).map(|(name, own)| Ok((spec::find(name)?, own))).transpose()
 }
 
 /// The workload that a benchmark's options describe.
@@ -158,6 +195,11 @@ pub fn described(bench: &Benchmark, matches: &ArgMatches) -> Result<Spec> {
     for p in bench.params {
         let text = match p.kind {
             ParamKind::Flag => matches.get_flag(p.name).then(|| "true".to_owned()),
+            ParamKind::Choice(words) => {
+                let switched = |w: &&Choice| w.switch.is_some_and(|(long, _)| matches.get_flag(long));
+                let switched = words.iter().find(switched).map(|w| w.name.to_owned());
+                switched.or_else(|| matches.get_one::<String>(p.name).cloned())
+            }
             ParamKind::Count | ParamKind::Time(_) => matches.get_one::<String>(p.name).cloned(),
         };
         if let Some(text) = text {
@@ -202,5 +244,36 @@ mod tests {
         assert_eq!((params.0["message_threads"], params.0["cputime"]), (1, 500_000), "-c takes us");
         let e = parse(&["bench", "schbench", "--threads", "0"]).unwrap_err();
         assert!(e.to_string().starts_with("--threads: threads = 0 is out of range"), "{e}");
+    }
+
+    fn parsed(words: &[&str]) -> std::result::Result<Spec, String> {
+        let command = with_benchmarks(Command::new("bench"), |_| Vec::new());
+        command.clone().debug_assert();
+        let m = command.try_get_matches_from(words).map_err(|e| e.to_string())?;
+        let (bench, own) = chosen(&m).unwrap().unwrap();
+        described(bench, own).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn words_of_a_choice_have_the_originals_switches() {
+        let given = |words: &[&str]| {
+            let Spec::Bench { params, .. } = parsed(words).unwrap() else { panic!("a benchmark") };
+            (params.0["transport"], params.0["mode"])
+        };
+        assert_eq!(given(&["bench", "hackbench"]), (0, 0), "sockets and processes, as the original");
+        assert_eq!(given(&["bench", "hackbench", "-p", "-T"]), (1, 1));
+        assert_eq!(given(&["bench", "hackbench", "--transport", "pipe", "--mode", "thread"]), (1, 1));
+        assert!(parsed(&["bench", "hackbench", "-P", "-T"]).unwrap_err().contains("cannot be used with"));
+        let e = parsed(&["bench", "hackbench", "--transport", "pip"]).unwrap_err();
+        assert!(e.contains("--transport: unknown transport 'pip'") && e.contains("'pipe'"), "{e}");
+    }
+
+    #[test]
+    fn todays_schbench_is_a_form_of_schbench() {
+        let modern = parsed(&["bench", "schbench", "--modern", "-m", "2", "-s", "50"]).unwrap();
+        assert_eq!(modern, parsed(&["bench", "schbench-modern", "-m", "2", "-s", "50"]).unwrap());
+        let Spec::Bench { name, params } = modern else { panic!("a benchmark") };
+        assert_eq!((name.as_str(), params.0["sleep_usec"]), ("schbench-modern", 50_000));
+        assert!(parsed(&["bench", "schbench", "-m", "2", "--modern"]).is_err(), "its options are others");
     }
 }

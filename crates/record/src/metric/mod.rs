@@ -15,9 +15,8 @@ pub use table::METRICS;
 
 use crate::Record;
 use crate::series::Series;
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Which direction of a metric is good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -102,6 +101,37 @@ pub struct Metric {
     pub backends: &'static [&'static str],
     /// What the hole in the name may hold.
     pub choices: Option<Choices>,
+    /// The series it is a rate of.
+    pub rate: Option<Rate>,
+}
+
+/// What a rate counts of a series that a program records, per second of measured time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rate {
+    /// Its values.
+    Count(&'static str),
+    /// Their sum.
+    Sum(&'static str),
+}
+
+impl Rate {
+    /// The series' name.
+    pub const fn series(self) -> &'static str {
+        match self {
+            Rate::Count(name) | Rate::Sum(name) => name,
+        }
+    }
+    /// The rate over a measured time.
+    fn of(self, series: &Series, measured: Ns) -> Value {
+        let amount = match self {
+            Rate::Count(_) => u128::from(series.count()),
+            Rate::Sum(_) => series.sum(),
+        };
+        match measured {
+            Ns::ZERO => Value::Missing("no time was measured".to_owned()),
+            Ns(ns) => Value::Number(amount as f64 * 1e9 / ns as f64),
+        }
+    }
 }
 
 /// A metric that was asked for by name.
@@ -124,6 +154,7 @@ pub struct Resolved {
 #[derive(Clone, Debug)]
 enum From {
     Counter,
+    Rate(Rate),
     Series { name: String, stat: Stat },
 }
 
@@ -159,16 +190,16 @@ impl Metric {
         series: impl IntoIterator<Item = (&'a str, &'a str, Better)>,
     ) -> Result<Resolved> {
         let mut found = Metric::find(name)?;
-        let From::Series { name: base, stat } = &found.from else { return Ok(found) };
+        let Some(base) = found.series() else { return Ok(found) };
         if !is_program_series(base) {
             return Ok(found);
         }
         let known: Vec<(&str, &str, Better)> = series.into_iter().collect();
-        let Some((_, unit, better)) = known.iter().find(|(n, _, _)| n == base) else {
+        let Some((_, unit, better)) = known.iter().find(|(n, _, _)| *n == base) else {
             return Err(Error::unknown("series", base, known.iter().map(|(n, _, _)| *n))
                 .context(format!("metric '{name}'")));
         };
-        if *stat != Stat::Count {
+        if matches!(&found.from, From::Series { stat, .. } if *stat != Stat::Count) {
             (found.unit, found.better) = ((*unit).to_owned(), *better);
         }
         Ok(found)
@@ -188,7 +219,8 @@ impl Metric {
             _ => (self.name == name).then(|| self.about.to_owned())?,
         };
         let (name, unit) = (name.to_owned(), self.unit.to_owned());
-        Some(Resolved { name, unit, better: self.better, about, row: self, from: From::Counter })
+        let from = self.rate.map_or(From::Counter, From::Rate);
+        Some(Resolved { name, unit, better: self.better, about, row: self, from })
     }
     fn with_stat(&'static self, name: &str, base: &str, stat: Stat) -> Resolved {
         let count = stat == Stat::Count;
@@ -232,7 +264,7 @@ fn is_program_series(base: &str) -> bool {
 impl Metric {
     /// Whether a workload's program records it.
     fn is_program(&self) -> bool {
-        self.name == PROGRAM_SERIES || self.series().is_some_and(|s| s.contains('.'))
+        self.name == PROGRAM_SERIES || self.rate.is_some() || self.series().is_some_and(|s| s.contains('.'))
     }
 }
 
@@ -249,20 +281,22 @@ fn unknown(name: &str) -> Error {
 }
 
 impl Resolved {
+    /// The series it is a statistic or a rate of.
+    pub fn series(&self) -> Option<&str> {
+        match &self.from {
+            From::Counter => None,
+            From::Rate(rate) => Some(rate.series()),
+            From::Series { name, .. } => Some(name),
+        }
+    }
     /// The metric's value in a record.
     pub fn evaluate(&self, record: &Record) -> Value {
-        self.evaluate_in(&record.backend, &record.series, &record.counters)
-    }
-    fn evaluate_in(
-        &self,
-        backend: &str,
-        series: &BTreeMap<String, Series>,
-        counters: &BTreeMap<String, u64>,
-    ) -> Value {
         let value = match &self.from {
-            From::Counter => counters.get(&self.name).map(|n| Value::Number(*n as f64)),
-            From::Series { name, stat } => series.get(name).map(|s| stat.of(s)),
+            From::Counter => record.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
+            From::Rate(rate) => record.series.get(rate.series()).map(|s| rate.of(s, record.duration)),
+            From::Series { name, stat } => record.series.get(name).map(|s| stat.of(s)),
         };
+        let backend = record.backend.as_str();
         value.unwrap_or_else(|| {
             Value::Missing(if self.row.backends.contains(&backend) {
                 "not measured in this run".to_owned()

@@ -1,6 +1,6 @@
 //! The table of metrics. A row's definition must hold on every backend that gives it.
 
-use super::{Better, Choices, Metric};
+use super::{Better, Choices, Metric, Rate};
 use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
 const SIM: &[&str] = &["sim"];
@@ -13,11 +13,16 @@ const fn row(
     backends: &'static [&'static str],
     about: &'static str,
 ) -> Metric {
-    Metric { name, unit, better, about, backends, choices: None }
+    Metric { name, unit, better, about, backends, choices: None, rate: None }
 }
 
 const fn rows(choices: Choices, of: Metric) -> Metric {
     Metric { choices: Some(choices), ..of }
+}
+
+/// A rate of what a program records.
+const fn rate(name: &'static str, unit: &'static str, of: Rate, about: &'static str) -> Metric {
+    Metric { rate: Some(of), ..row(name, unit, Higher, ALL, about) }
 }
 
 fn placements() -> Vec<(&'static str, &'static str)> {
@@ -47,6 +52,13 @@ pub const METRICS: &[Metric] = &[
         "from the start of the wake list a worker is on until it runs, as schbench of 2016 takes it (D000)"),
     row("<program>.<series>.<stat>", "", Neither, ALL,
         "what a program records itself, in the unit and with the direction it declares"),
+    rate("rr.rate", "1/s", Rate::Count("rr.latency"), "transactions per second, of all pairs together"),
+    rate("stream-rr.throughput", "B/s", Rate::Sum("stream-rr.data"),
+        "bytes of files read and written per second, of all clients together"),
+    rate("embedded-db.rate", "1/s", Rate::Count("embedded-db.latency"),
+        "transactions per second, of all clients together"),
+    rate("schbench-modern.average_rps", "1/s", Rate::Count("schbench-modern.request_latency"),
+        "requests answered per second, of all workers together"),
     row("wakeup_delay.<stat>", "ns", Lower, SIM,
         "from the beginning of the wakeup of a sleeping task (sched_waking) until it is switched to"),
     row("run_delay.<stat>", "ns", Lower, SIM,

@@ -55,6 +55,32 @@ fn programs_series_are_looked_up_among_those_declared() {
 }
 
 #[test]
+fn a_rate_is_of_what_a_program_records_over_the_measured_time() {
+    let mut r = record(1);
+    r.duration = Ns::ms(500);
+    let series = |unit: &str, values: &[u64]| {
+        let mut s = Series::new(unit, Better::Neither);
+        values.iter().for_each(|v| s.record(*v));
+        s
+    };
+    r.series.insert("rr.latency".into(), series("ns", &[9_000, 9_000, 14_000]));
+    r.series.insert("stream-rr.data".into(), series("B", &[4096, 65_536]));
+    assert_eq!(evaluate(&r, "rr.rate"), Value::Number(6.0));
+    assert_eq!(evaluate(&r, "stream-rr.throughput"), Value::Number(139_264.0));
+    assert_eq!(Metric::find("rr.rate").unwrap().series(), Some("rr.latency"));
+    let Value::Missing(why) = evaluate(&r, "embedded-db.rate") else { panic!("it is of another program") };
+    assert!(why.contains("unknown series 'embedded-db.latency'"), "{why}");
+    r.duration = Ns::ZERO;
+    assert_eq!(evaluate(&r, "rr.rate"), Value::Missing("no time was measured".into()));
+    // What a program records beside it is found as before, in its own unit.
+    let declared = [("rr.latency", "ns", Better::Lower)];
+    let m = Metric::find_with("rr.latency.p50", declared).unwrap();
+    assert_eq!((m.unit.as_str(), m.better), ("ns", Better::Lower));
+    let m = Metric::find_with("rr.rate", declared).unwrap();
+    assert_eq!((m.unit.as_str(), m.better), ("1/s", Better::Higher));
+}
+
+#[test]
 fn what_was_not_measured_says_why() {
     let mut r = record(1);
     r.counters.insert("migrations".into(), 0);
