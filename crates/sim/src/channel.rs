@@ -327,7 +327,11 @@ mod tests {
         assert_eq!(fill(ChannelKind::Pipe, 100), (640, 64_000), "forty to a page");
         assert_eq!(fill(ChannelKind::Pipe, 2049).0, 16, "no two fit into a page");
         // 5000 are a page and 904 bytes, which join the 904 of the one before, if those came last.
-        assert_eq!(fill(ChannelKind::Pipe, 5000), (10, 54_096), "two in three pages, and a page of the eleventh");
+        assert_eq!(
+            fill(ChannelKind::Pipe, 5000),
+            (10, 54_096),
+            "two in three pages, and a page of the eleventh"
+        );
     }
 
     #[test]

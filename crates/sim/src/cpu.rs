@@ -73,6 +73,8 @@ pub struct Cpu {
     pub next_balance: u64,
     /// Asked to balance for all tickless idle CPUs, and not done yet (`NOHZ_BALANCE_KICK`).
     pub nohz_kick: bool,
+    /// The kick asks only for averages of idle CPUs (`NOHZ_STATS_KICK` alone).
+    pub averages_only: bool,
     /// CPU time accounting: time with a current task, ns, and since when.
     pub busy_ns: u64,
     /// When the current task (or idle) got the CPU, ns.
@@ -114,6 +116,7 @@ impl Cpu {
             levels,
             next_balance: 0,
             nohz_kick: false,
+            averages_only: false,
             busy_ns: 0,
             since: 0,
         }

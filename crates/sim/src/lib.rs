@@ -16,6 +16,7 @@ pub mod loads;
 mod observe;
 pub mod pelt;
 mod run;
+mod schedstat;
 mod schedule;
 mod syscall;
 mod system;
@@ -32,6 +33,7 @@ mod upkeep_tests;
 use schedlab_base::{Ns, Result, Warning};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
+use schedlab_record::Schedstat;
 use schedlab_trace::Sink;
 use schedlab_workload::Built;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -76,6 +78,8 @@ pub struct SimReport {
     pub end: Ns,
     /// Counters that events do not carry, by dotted metric name ("work", "smt.shared_time", "balance.newidle_time").
     pub counters: Vec<(String, u64)>,
+    /// The counters of /proc/schedstat since the warm-up ended.
+    pub schedstat: Option<Schedstat>,
     /// Tasks by id: workload tasks first.
     pub tasks: Vec<TaskAccount>,
     /// Events processed.

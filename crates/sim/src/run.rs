@@ -177,6 +177,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         state: State::Unborn,
         cpu: new.cpu,
         on_rq: false,
+        queued_at: 0,
         on_cpu: false,
         entity,
         relative: false,
@@ -281,6 +282,8 @@ fn begin_measuring(sys: &mut System<'_>) {
         sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
     }
     sys.stats = Stats::default();
+    sys.schedstat.clear();
+    sys.counted_from = sys.now;
 }
 
 /// Brings user work and CPU time of every CPU up to this instant.
@@ -317,6 +320,9 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
         work += if t.background { 0 } else { account.work_ns };
         report.tasks.push(account);
     }
+    let mut schedstat = sys.schedstat;
+    schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
+    report.schedstat = Some(schedstat);
     report.wakeups = sys.stats.wakeups;
     report.counters = sys.stats.named().into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
     report.counters.push(("work".to_owned(), work));

@@ -16,10 +16,18 @@ impl System<'_> {
     /// The current task of `cpu` gives way, for the reason given.
     pub fn schedule(&mut self, cpu: CpuId, why: SwitchReason) {
         self.account_user(cpu);
+        self.count_schedule(cpu);
         let c = &mut self.cpus[cpu.index()];
         c.need_resched = None;
         c.leaving = why;
         let push = c.push.take();
+        if let Some((task, to, MoveReason::Active)) = push {
+            // What the stopper finds running still may move, if it is still the one and neither sleeps nor has gone.
+            let moves = self.cpus[cpu.index()].curr == Some(task)
+                && self.tasks[task.index()].state == State::Runnable;
+            self.count_active(cpu, to, moves);
+        }
+        let c = &mut self.cpus[cpu.index()];
         if let Some(prev) = c.curr {
             match self.tasks[prev.index()].state {
                 State::Sleeping => self.dequeue_task(prev, true),
@@ -85,6 +93,7 @@ impl System<'_> {
         if let Some(n) = next {
             self.tasks[n.index()].on_cpu = true;
         }
+        self.count_switch(cpu, prev, next, stayed);
         self.emit(cpu, EventKind::Switch { prev, next, why });
         self.refresh_idle(cpu);
         self.begin(cpu, Step::Switch { prev }, cost);

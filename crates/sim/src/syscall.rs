@@ -93,6 +93,7 @@ impl System<'_> {
     }
 
     fn sys_yield(&mut self, cpu: CpuId, curr: TaskId) {
+        self.schedstat.cpus[cpu.index()].counters.yld_count += 1;
         self.fair_yield(curr);
         self.schedule(cpu, SwitchReason::Yielded);
     }

@@ -4,6 +4,7 @@
 //! `step(cpu, now)` then; CPUs whose next event changed are named in `touched`. Time is ns since the run began.
 
 use crate::balance::capacity::cpu_capacity;
+use crate::balance::shared::{DomainShared, Gathered};
 use crate::balance::{LevelState, NohzState};
 use crate::costs::Lines;
 use crate::cpu::Cpu;
@@ -17,6 +18,7 @@ use crate::wakeup::LlcShared;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Stream, TaskId, Version};
 use schedlab_kernel::{Feature, Kernel};
 use schedlab_machine::{Domains, Group, Machine};
+use schedlab_record::schedstat::Schedstat;
 use schedlab_trace::{Event, EventKind, Sink};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -39,6 +41,8 @@ pub struct Fixed<'s> {
     pub cpu_capacity: Vec<u64>,
     /// Capacity of each group of the domains: the sum of its CPUs'.
     pub group_capacity: Vec<u64>,
+    /// Which shared state a CPU's domains have, by level.
+    pub shared_of: Vec<Vec<Option<u32>>>,
     /// Allowed-CPU masks of the workload.
     pub masks: Vec<CpuSet>,
     /// Cost jitter and other draws of the machine, apart from the workload's.
@@ -83,10 +87,18 @@ pub struct System<'s> {
     pub overload: bool,
     /// `sgc->imbalance` of every group.
     pub group_flags: Vec<bool>,
+    /// Shared state of domains.
+    pub shared: Vec<DomainShared>,
+    /// Statistics of groups that somebody gathered, for others to take (ILB_SHARE); empty without the feature.
+    pub gathered: Vec<Option<Gathered>>,
     /// Tickless-idle balancing.
     pub nohz: NohzState,
     /// Counters that events do not carry.
     pub stats: Stats,
+    /// The counters of /proc/schedstat.
+    pub schedstat: Schedstat,
+    /// Waits that began earlier count from here, ns: the end of the warm-up once it is over.
+    pub counted_from: u64,
     /// CPUs whose next event changed in this step, beside the one that stepped.
     pub touched: Vec<CpuId>,
     /// Workload tasks that have not left yet.
@@ -121,6 +133,8 @@ impl<'s> System<'s> {
                 Cpu::new(levels, kernel.tunables.migration_cost_ns)
             })
             .collect();
+        let (shared, shared_of) = crate::balance::shared::build(&domains, kernel.features);
+        let sharable = if kernel.features.has(Feature::IlbShare) { domains.groups.len() } else { 0 };
         let nr_llc = topology.cpus.iter().map(|c| c.llc as usize + 1).max().unwrap_or(0);
         System {
             now: 0,
@@ -140,8 +154,12 @@ impl<'s> System<'s> {
             channels: Channels::default(),
             overload: false,
             group_flags: vec![false; domains.groups.len()],
+            shared,
+            gathered: vec![None; sharable],
             nohz: NohzState::new(n),
             stats: Stats::default(),
+            schedstat: crate::schedstat::zero(&domains),
+            counted_from: 0,
             touched: Vec::with_capacity(16),
             alive: 0,
             measure_from: 0,
@@ -154,6 +172,7 @@ impl<'s> System<'s> {
                 siblings,
                 cpu_capacity,
                 group_capacity,
+                shared_of,
                 domains,
                 kernel,
                 machine,

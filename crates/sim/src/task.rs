@@ -56,6 +56,8 @@ pub struct Task {
     pub cpu: CpuId,
     /// On a runqueue.
     pub on_rq: bool,
+    /// Since when it waits for a CPU, ns; 0 while it does not (`sched_info.last_queued`).
+    pub queued_at: u64,
     /// Physically on a CPU, also while being switched out.
     pub on_cpu: bool,
     /// Its entity.

@@ -9,6 +9,7 @@ pub mod capacity;
 pub mod classify;
 pub mod detach;
 pub mod era;
+mod groups;
 pub mod idlest;
 pub mod idlest_cpu;
 pub mod idlest_walk;
@@ -22,9 +23,11 @@ pub mod pass;
 pub mod periodic;
 pub mod queue;
 pub mod settle;
+pub mod shared;
 pub mod spare;
 pub mod stats;
 mod take;
+mod take_spare;
 
 use newidle_gate::DomainCost;
 use schedlab_base::CpuId;
@@ -42,6 +45,8 @@ pub struct LevelState {
     pub cost: DomainCost,
     /// When it last balanced, in ticks.
     pub last_balance: u64,
+    /// Version of the domain's shared state that this CPU read last.
+    pub hints_seen: u32,
 }
 
 impl LevelState {
@@ -57,6 +62,7 @@ impl LevelState {
             },
             cost: DomainCost::default(),
             last_balance: 0,
+            hints_seen: 0,
         }
     }
 }
@@ -70,6 +76,10 @@ pub struct NohzState {
     pub nr_tickless: u32,
     /// When idle balance is due next, in ticks.
     pub next_balance: u64,
+    /// When averages of tickless CPUs are to be brought up to date next, in ticks (`next_blocked`, 4.17+).
+    pub next_blocked: u64,
+    /// Some tickless CPU may have load left to decay (`has_blocked`).
+    pub has_blocked: bool,
     /// The CPU that holds the lock of SD_SERIALIZE domains.
     pub serial: Option<CpuId>,
 }
@@ -81,6 +91,8 @@ impl NohzState {
             tickless: vec![true; nr_cpus],
             nr_tickless: nr_cpus as u32,
             next_balance: 0,
+            next_blocked: 0,
+            has_blocked: false,
             serial: None,
         }
     }

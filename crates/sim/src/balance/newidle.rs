@@ -32,6 +32,10 @@ impl System<'_> {
         let gates = Gates::of(self.version());
         let now = self.now;
         let c = &mut self.cpus[cpu.index()];
+        if gates == Gates::Cost && !c.wake_list.is_empty() {
+            // A wakeup is on its way here: nothing to look for, and no idle period begins.
+            return self.pick_and_switch(cpu, 0);
+        }
         c.idle_stamp = now.max(1);
         let facts = EnterFacts {
             avg_idle_ns: c.avg_idle_ns,
@@ -95,7 +99,7 @@ impl System<'_> {
                 return false;
             }
             if self.fixed.domains.of_cpu[cpu.index()][n.level].params.balance_newidle {
-                n.pass = Pass::begin(cpu, n.level, BalanceTrigger::Newidle, self.now);
+                n.pass = self.begin_pass(cpu, n.level, BalanceTrigger::Newidle);
                 return true;
             }
             self.note_next(cpu, n);

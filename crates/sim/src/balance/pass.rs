@@ -8,9 +8,12 @@
 use super::busiest::{DomainStats, Verdict};
 use super::capacity::{DomainFacts, GroupFacts, capped_util};
 use super::era::{Balancer, Pass as Kind};
+use super::groups::{Groups, Queues};
 use super::interval::Election;
 use super::queue::{BusiestQueue, QueueSample};
 use super::settle::{Bounds, Outcome, parent_flag};
+use super::spare::active;
+use super::spare::imbalance::Amount;
 use super::stats::{CpuSample, Tally};
 use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
@@ -19,7 +22,7 @@ use schedlab_trace::{BalanceTrigger, EventKind};
 
 /// Where a pass stands.
 #[derive(Clone, Copy, Debug, Default)]
-enum Stage {
+pub(super) enum Stage {
     /// No pass.
     #[default]
     Idle,
@@ -31,12 +34,18 @@ enum Stage {
     Queue { group: u32, at: usize, queue: BusiestQueue, imbalance: u64 },
     /// Locks are taken; at the end of the step tasks move.
     Move { src: CpuId, imbalance: u64 },
+    /// 5.5 and later: reading groups.
+    Groups(Groups),
+    /// 5.5 and later: looking for the busiest queue of the busiest group.
+    Queues(Queues),
+    /// 5.5 and later: locks are taken.
+    Take { src: CpuId, amount: Amount },
 }
 
 /// A pass over one domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    stage: Stage,
+    pub(super) stage: Stage,
     /// The CPU tasks would come to.
     pub dst: CpuId,
     /// Its domain.
@@ -44,8 +53,10 @@ pub struct Pass {
     /// What started the pass.
     pub trigger: BalanceTrigger,
     began_ns: u64,
-    visited: u16,
+    pub(super) visited: u16,
     pub(super) moved: u16,
+    /// Tasks of the source were looked at.
+    pub(super) walked: bool,
     /// It was not this CPU's turn: higher domains are not tried.
     pub not_our_turn: bool,
 }
@@ -69,18 +80,16 @@ impl Default for Pass {
             began_ns: 0,
             visited: 0,
             moved: 0,
+            walked: false,
             not_our_turn: false,
         }
     }
 }
 
 impl Pass {
-    /// Starts a pass.
+    /// A pass that begins with the question whose turn it is.
     pub fn begin(dst: CpuId, level: usize, trigger: BalanceTrigger, now: u64) -> Pass {
-        let stage = match trigger {
-            BalanceTrigger::Newidle => Stage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None },
-            _ => Stage::Elect { at: 0, election: Election::default() },
-        };
+        let stage = Stage::Elect { at: 0, election: Election::default() };
         Pass { stage, dst, level, trigger, began_ns: now, ..Pass::default() }
     }
     /// Whether a pass is in progress.
@@ -98,6 +107,30 @@ impl Pass {
 }
 
 impl System<'_> {
+    /// Whether this kernel's balancer looks at spare capacity (5.5+) rather than at average load.
+    #[inline]
+    pub fn looks_at_spare(&self) -> bool {
+        self.version() >= Version::new(5, 5)
+    }
+
+    /// Starts a pass.
+    pub(super) fn begin_pass(&mut self, dst: CpuId, level: usize, trigger: BalanceTrigger) -> Pass {
+        let mut p = Pass::begin(dst, level, trigger, self.now);
+        self.lb(&p).lb_count += 1;
+        if trigger == BalanceTrigger::Newidle && !self.looks_at_spare() {
+            p.stage = self.first_group();
+        }
+        p
+    }
+
+    /// The stage in which groups are read.
+    fn first_group(&self) -> Stage {
+        if self.looks_at_spare() {
+            return Stage::Groups(Groups::new());
+        }
+        Stage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None }
+    }
+
     /// Goes on with a pass that `by` makes; the pass's time has come.
     pub fn pass_step(&mut self, by: CpuId, p: &mut Pass) -> Progress {
         let mut at = self.now;
@@ -108,11 +141,14 @@ impl System<'_> {
                 Stage::Stats { .. } => self.read_groups(by, p, &mut at),
                 Stage::Queue { .. } => self.read_queues(by, p, &mut at),
                 Stage::Move { src, imbalance } => self.move_tasks(by, p, src, imbalance, &mut at),
+                Stage::Groups(groups) => self.read_spare_groups(by, p, groups, &mut at),
+                Stage::Queues(queues) => self.read_spare_queues(by, p, queues, &mut at),
+                Stage::Take { src, amount } => self.take_tasks(by, p, src, amount, &mut at),
             }
             if !p.running() {
                 return Progress::Over(at);
             }
-            if at >= self.horizon || matches!(p.stage, Stage::Move { .. }) {
+            if at >= self.horizon || matches!(p.stage, Stage::Move { .. } | Stage::Take { .. }) {
                 return Progress::Until(at);
             }
         }
@@ -121,6 +157,13 @@ impl System<'_> {
     /// Reads the local group for the CPU that should balance.
     fn elect(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
         let Stage::Elect { at: mut i, mut election } = p.stage else { return };
+        if p.trigger == BalanceTrigger::Newidle {
+            // A newidle pass serves its own CPU; since 6.0 (here 5.5) it gives up where work has come.
+            if self.newidle_turn(p, *at) {
+                p.stage = self.first_group();
+            }
+            return;
+        }
         let domain = &self.fixed.domains.of_cpu[p.dst.index()][p.level];
         let local = &self.fixed.domains.groups[domain.groups[0] as usize];
         let costs = &self.fixed.machine.costs;
@@ -132,7 +175,7 @@ impl System<'_> {
             }
         }
         if election.should_balance(p.dst, Kind::from(p.trigger)) {
-            p.stage = Stage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None };
+            p.stage = self.first_group();
         } else {
             p.not_our_turn = true;
             self.end_pass(p, *at, Outcome::Balanced { all_pinned: false });
@@ -229,7 +272,10 @@ impl System<'_> {
         }
         let own = self.load_now(p.dst).checked_div(u64::from(self.nr_running[p.dst.index()])).unwrap_or(0);
         match stats.decide(facts, Kind::from(p.trigger), own) {
-            Verdict::Balanced(_) => self.end_pass(p, at, Outcome::Balanced { all_pinned: false }),
+            Verdict::Balanced(_) => {
+                self.lb(p).lb_nobusyg += 1;
+                self.end_pass(p, at, Outcome::Balanced { all_pinned: false });
+            }
             Verdict::Pull { group, amount, .. } => {
                 let queue =
                     BusiestQueue::new(facts.balancer, amount.load, facts.imbalance_pct, facts.share_capacity);
@@ -257,26 +303,36 @@ impl System<'_> {
         }
         match queue.result() {
             Some(src) if src != p.dst => {
+                self.lb(p).lb_imbalance_mixed += imbalance;
                 let costs = &self.fixed.machine.costs;
                 *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
                 p.stage = Stage::Move { src, imbalance };
             }
-            _ => self.end_pass(p, *at, Outcome::Balanced { all_pinned: false }),
+            _ => {
+                self.lb(p).lb_nobusyq += 1;
+                self.end_pass(p, *at, Outcome::Balanced { all_pinned: false });
+            }
         }
     }
 
     /// The pass is over: the domain's interval and failure count follow, the event is emitted.
     pub(super) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome) {
         p.stage = Stage::Idle;
+        self.lb(p).lb_balanced += u64::from(matches!(outcome, Outcome::Balanced { .. }));
         if outcome == (Outcome::Balanced { all_pinned: false })
             && !p.not_our_turn
             && let Some(flag) = parent_flag(Balancer::of(self.version()), None, true)
         {
             self.flag_parent(p, flag);
         }
+        let spare = self.looks_at_spare();
         let level = &mut self.cpus[p.dst.index()].levels[p.level];
         let bounds: Bounds = level.bounds;
-        level.state.settle(&bounds, outcome);
+        if spare {
+            active::settle(&mut level.state, &bounds, Kind::from(p.trigger), outcome, !p.walked);
+        } else {
+            level.state.settle(&bounds, outcome);
+        }
         let kind = EventKind::Balance {
             level: p.level as u8,
             trigger: p.trigger,

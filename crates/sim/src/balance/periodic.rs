@@ -6,10 +6,11 @@
 //! Mirrors 3.4 and 4.5.
 
 use super::era::{Balancer, Pass as Kind};
-use super::interval::{Clock, NextBalance, is_due};
+use super::interval::{Clock, NextBalance, is_due, ms_to_jiffies};
 use super::newidle_gate::{Gates, longest_pass};
 use super::nohz::{KickFacts, find_ilb, kick_needed, serves};
 use super::pass::{Pass, Progress};
+use super::spare::nohz as spare_nohz;
 use crate::frame::{Frame, Step};
 use crate::system::System;
 use schedlab_base::{CpuId, Version};
@@ -60,6 +61,9 @@ impl System<'_> {
         if c.curr.is_some() {
             self.leave_nohz(cpu);
         }
+        if self.looks_at_spare() {
+            return self.kick_for_spare(cpu, now);
+        }
         if self.nohz.nr_tickless > 0 && kick_needed(&self.kick_facts(cpu, now)).is_ok() {
             self.nohz.next_balance = now + 1;
             self.kick_balancer(cpu);
@@ -76,6 +80,36 @@ impl System<'_> {
             && !std::mem::replace(&mut self.cpus[ilb.index()].nohz_kick, true)
         {
             self.kick(by, ilb);
+        }
+    }
+
+    /// The same since 5.5: also for averages alone.
+    fn kick_for_spare(&mut self, cpu: CpuId, now: u64) {
+        let old = self.kick_facts(cpu, now);
+        let facts = spare_nohz::KickFacts {
+            idle_at_tick: old.idle_at_tick,
+            tickless: old.tickless,
+            now,
+            next_balance: old.next_balance,
+            next_blocked: self.nohz.has_blocked.then_some(self.nohz.next_blocked),
+            nr_running: old.nr_running,
+            h_nr_running: old.h_nr_running,
+            busy_nearby: old.busy_nearby,
+            capacity: old.capacity,
+            capacity_orig: old.capacity_orig,
+            imbalance_pct: old.imbalance_pct,
+        };
+        let Ok(kick) = spare_nohz::kick(&facts) else { return };
+        if kick.balances() {
+            self.nohz.next_balance = now + 1;
+        }
+        let tickless = (0..self.nr_cpus()).filter(|c| self.nohz.tickless[*c]).map(CpuId::from);
+        let Some(ilb) = spare_nohz::find_ilb(tickless, cpu, |c| self.idle[c.index()]) else { return };
+        let c = &mut self.cpus[ilb.index()];
+        let asked = std::mem::replace(&mut c.nohz_kick, true);
+        c.averages_only = !kick.balances() && (!asked || c.averages_only);
+        if !asked {
+            self.kick(cpu, ilb);
         }
     }
 
@@ -114,6 +148,7 @@ impl System<'_> {
     pub fn enter_nohz(&mut self, cpu: CpuId) {
         if !std::mem::replace(&mut self.nohz.tickless[cpu.index()], true) {
             self.nohz.nr_tickless += 1;
+            self.nohz.has_blocked = true;
             let llc = self.llc_of(cpu);
             self.llc[llc].nr_busy -= 1;
         }
@@ -132,7 +167,14 @@ impl System<'_> {
         let c = &self.cpus[cpu.index()];
         let idle = c.curr.is_none();
         let tickless_from = (idle && c.nohz_kick).then_some(0);
-        let mut p = Periodic { began_ns: self.now, tickless_from, own: Some(idle), ..Periodic::default() };
+        if tickless_from.is_some() && self.looks_at_spare() {
+            self.nohz.has_blocked = false;
+            self.nohz.next_blocked =
+                self.jiffies() + ms_to_jiffies(BLOCKED_EVERY_MS, self.fixed.kernel.tunables.hz);
+        }
+        // Who was asked for averages only leaves its own domains alone, too.
+        let own = (tickless_from.is_none() || !c.averages_only).then_some(idle);
+        let mut p = Periodic { began_ns: self.now, tickless_from, own, ..Periodic::default() };
         self.next_cpu(cpu, &mut p);
         let cost = self.fixed.machine.costs.update_blocked_ns;
         let c = &mut self.cpus[cpu.index()];
@@ -219,7 +261,7 @@ impl System<'_> {
                     (false, true) => BalanceTrigger::Idle,
                     (false, false) => BalanceTrigger::Busy,
                 };
-                p.pass = Pass::begin(p.on_behalf, p.level, trigger, self.now);
+                p.pass = self.begin_pass(p.on_behalf, p.level, trigger);
                 return true;
             }
             next.consider(level.last_balance, interval);
@@ -252,9 +294,13 @@ impl System<'_> {
         p.level += 1;
     }
 
-    /// SIS_UTIL: a pass over the cache-sized domain sets how far wakeups may scan (6.0+; not newidle passes).
+    /// SIS_UTIL on a kernel older than it: a pass over the cache-sized domain sets how far wakeups may scan. Since 5.5 a
+    /// pass does it where its statistics are complete.
     fn update_scan_depth(&mut self, p: &Periodic) {
-        if !self.has(Feature::SisUtil) || self.fixed.domains.llc[p.on_behalf.index()] != Some(p.level) {
+        if self.looks_at_spare()
+            || !self.has(Feature::SisUtil)
+            || self.fixed.domains.llc[p.on_behalf.index()] != Some(p.level)
+        {
             return;
         }
         let domain = &self.fixed.domains.of_cpu[p.on_behalf.index()][p.level];
@@ -276,7 +322,11 @@ impl System<'_> {
             return true;
         }
         if let Some(from) = p.tickless_from {
-            if let Some(at) = self.next_tickless(cpu, from) {
+            if self.looks_at_spare() {
+                if self.serve_next(cpu, from, p) {
+                    return true;
+                }
+            } else if let Some(at) = self.next_tickless(cpu, from) {
                 (p.tickless_from, p.serving) = (Some(at + 1), true);
                 self.age_idle_load(CpuId::from(at));
                 self.rebalance(CpuId::from(at), true, p);
@@ -287,6 +337,32 @@ impl System<'_> {
         }
         let Some(idle) = p.own.take() else { return false };
         self.rebalance(cpu, idle, p);
+        true
+    }
+
+    /// Since 5.5: the next tickless CPU in the ring that starts after the helper. Its averages are brought up to date; its
+    /// domains are balanced if that is due and was asked for.
+    fn serve_next(&mut self, cpu: CpuId, from: usize, p: &mut Periodic) -> bool {
+        if self.nr_running[cpu.index()] > 0 || self.cpus[cpu.index()].need_resched.is_some() {
+            // What is left undone is done at the next kick.
+            self.nohz.has_blocked = true;
+            return false;
+        }
+        let n = self.nr_cpus();
+        let of = |at: usize| spare_nohz::served_at(cpu, at, n);
+        let serves = |at: &usize| self.nohz.tickless[of(*at).index()] && self.idle[of(*at).index()];
+        let Some(at) = (from..n - 1).find(serves) else { return false };
+        let served = of(at);
+        (p.tickless_from, p.serving) = (Some(at + 1), true);
+        let due = self.jiffies() >= self.cpus[served.index()].next_balance;
+        if due && !self.cpus[cpu.index()].averages_only {
+            self.rebalance(served, true, p);
+        } else {
+            p.next = None;
+        }
+        let root = self.root(served);
+        self.update_queue_load(root);
+        self.nohz.has_blocked |= self.queues[root.index()].avg.load_sum > 0;
         true
     }
 
@@ -313,5 +389,9 @@ impl System<'_> {
             .unwrap_or(now + self.fixed.kernel.tunables.hz);
         self.nohz.next_balance = earliest.max(now + 1);
         self.cpus[cpu.index()].nohz_kick = false;
+        self.cpus[cpu.index()].averages_only = false;
     }
 }
+
+/// How often averages of tickless CPUs are brought up to date, ms (`LOAD_AVG_PERIOD`).
+const BLOCKED_EVERY_MS: u64 = 32;

@@ -1,6 +1,6 @@
 //! Taking tasks: the end of a pass that found a busiest queue (`detach_tasks`, `need_active_balance`; 3.4 and 4.5).
 
-use super::detach::{Detach, Offer, Rules, Step as Walk, TaskFacts};
+use super::detach::{Detach, Offer, Refusal, Rules, Step as Walk, TaskFacts};
 use super::era::{Balancer, Pass as Kind};
 use super::pass::Pass;
 use super::settle::{Active, ActiveFacts, Outcome, needs_active, parent_flag};
@@ -12,7 +12,7 @@ use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::{BalanceTrigger, EventKind, MoveReason, SwitchReason};
 
 impl System<'_> {
-    fn rules(&self, p: &Pass) -> Rules {
+    pub(super) fn rules(&self, p: &Pass) -> Rules {
         let level = &self.cpus[p.dst.index()].levels[p.level];
         Rules {
             balancer: Balancer::of(self.version()),
@@ -61,15 +61,23 @@ impl System<'_> {
                 }
                 let Some(task) = newest else { break };
                 match walk.offer(&rules, &self.task_facts(task, p.dst, p.level)) {
-                    Offer::Take { then, .. } => {
+                    Offer::Take { hot, then } => {
                         self.pull(by, task, p.dst, move_reason(p.trigger));
                         p.moved += 1;
+                        let lb = self.lb(p);
+                        lb.lb_gained += 1;
+                        lb.lb_hot_gained += u64::from(hot);
                         if then.is_some() {
                             break;
                         }
                     }
                     // It goes to the back of the list, and stays there.
-                    Offer::Refuse(_) => self.cpus[src.index()].list.rotate_right(1),
+                    Offer::Refuse(why) => {
+                        if why == (Refusal::TooHeavy { hot: true }) && rules.balancer == Balancer::V4_5 {
+                            self.lb(p).lb_hot_gained += 1;
+                        }
+                        self.cpus[src.index()].list.rotate_right(1);
+                    }
                 }
             }
             walked = Some(walk);
@@ -85,6 +93,7 @@ impl System<'_> {
         if pinned.is_some_and(|(all, _)| all) {
             return self.end_pass(p, *at, Outcome::Balanced { all_pinned: true });
         }
+        self.lb(p).lb_failed += 1;
         let active = self.try_active(by, p, src);
         self.end_pass(p, *at, Outcome::Failed(active));
     }
@@ -97,7 +106,7 @@ impl System<'_> {
     }
 
     /// Moves a queued task.
-    fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
+    pub(super) fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
         let from = self.tasks[task.index()].cpu;
         self.dequeue_task(task, false);
         self.migrate_task(task, dst);
@@ -142,7 +151,7 @@ impl System<'_> {
     }
 }
 
-fn move_reason(trigger: BalanceTrigger) -> MoveReason {
+pub(super) fn move_reason(trigger: BalanceTrigger) -> MoveReason {
     match trigger {
         BalanceTrigger::Newidle => MoveReason::Newidle,
         BalanceTrigger::Idle => MoveReason::Idle,

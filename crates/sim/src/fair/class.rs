@@ -5,7 +5,7 @@ use super::entity::{EntityId, virtual_time};
 use super::runqueue::CfsRqId;
 use super::{pick, placement, preempt, slice, tick};
 use crate::system::System;
-use schedlab_base::{CpuId, TaskId};
+use schedlab_base::{CpuId, TaskId, Version};
 use schedlab_kernel::Feature;
 use schedlab_trace::SwitchReason;
 
@@ -76,9 +76,24 @@ impl System<'_> {
             let e = &self.entities[entity.index()];
             match (e.my_q, e.task) {
                 (Some(below), _) => queue = below,
-                (None, Some(task)) => return task,
+                (None, Some(task)) => {
+                    self.note_picked(cpu, task);
+                    return task;
+                }
                 (None, None) => unreachable!("entity {entity:?} is neither a group's nor a task's"),
             }
+        }
+    }
+
+    /// The balancer of 5.5 and later takes tasks that have waited longest first: a pick makes a task the newest. (Kernels
+    /// from 4.16 on keep the list so.)
+    fn note_picked(&mut self, cpu: CpuId, task: TaskId) {
+        let list = &mut self.cpus[cpu.index()].list;
+        if list.last() != Some(&task)
+            && self.fixed.kernel.version >= Version::new(4, 16)
+            && let Some(at) = list.iter().rposition(|t| *t == task)
+        {
+            list[at..].rotate_left(1);
         }
     }
 

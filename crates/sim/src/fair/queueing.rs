@@ -102,6 +102,7 @@ impl System<'_> {
         let t = &mut self.tasks[task.index()];
         t.on_rq = true;
         t.cpu = cpu;
+        self.count_queued(task);
         self.cpus[cpu.index()].list.push(task);
         let nr = &mut self.nr_running[cpu.index()];
         *nr += 1;
@@ -180,6 +181,7 @@ impl System<'_> {
             level = self.entities[entity.index()].parent;
         }
         self.tasks[task.index()].on_rq = false;
+        self.count_dequeued(task);
         let list = &mut self.cpus[cpu.index()].list;
         if let Some(at) = list.iter().rposition(|t| *t == task) {
             list.remove(at);

@@ -349,6 +349,7 @@ impl System<'_> {
     /// The task is enqueued, or queued for the target to do so. Whether the target is to be signalled.
     fn wakeup_enqueue(&mut self, cpu: CpuId, w: &Waking, remote_list: bool) -> bool {
         let to = w.chosen;
+        self.count_wakeup(cpu, to);
         let from = self.tasks[w.task.index()].cpu;
         if from != to {
             self.migrate_task(w.task, to);

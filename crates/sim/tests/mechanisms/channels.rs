@@ -2,7 +2,8 @@
 //! of address spaces, slack and memory.
 
 use super::support::{
-    Load, Run, cpus, forever, hog, kernel, machine, once, program, run, run_seeded, run_us, simulated, sleep_us,
+    Load, Run, cpus, forever, hog, kernel, machine, once, program, run, run_seeded, run_us, simulated,
+    sleep_us,
 };
 use proptest::prelude::*;
 use schedlab_base::{Ns, TaskId};
@@ -83,7 +84,8 @@ fn a_round_trip_costs_its_calls_copies_wakeups_and_switches() {
         (ChannelKind::Tcp, c.tcp_send_ns, c.tcp_recv_ns),
         (ChannelKind::Udp, c.udp_send_ns, c.udp_recv_ns),
     ];
-    for kernel_text in ["v3.4 NO_WAKEUP_PREEMPTION", "v4.5 NO_WAKEUP_PREEMPTION", "v6.5 NO_WAKEUP_PREEMPTION"] {
+    for kernel_text in ["v3.4 NO_WAKEUP_PREEMPTION", "v4.5 NO_WAKEUP_PREEMPTION", "v6.5 NO_WAKEUP_PREEMPTION"]
+    {
         for (kind, send_ns, recv_ns) in by_kind {
             for bytes in [1, 100, 4000] {
                 let took = usual(round_trips(kernel_text, kind, bytes, false));
@@ -271,7 +273,8 @@ fn while_leaving(kernel_text: &str) -> (Vec<PlaceReason>, u64) {
     let wake = Op::Wake { word, count: 1 };
     load.task("waker", Some("0"), once(vec![Op::SpinTo { at: Ns::us(10_005) }, wake, run_us(1_000)]));
     let seen = run(&m, kernel_text, load);
-    let ended = seen.events(|e| matches!(e.kind, EventKind::Exited { task } if task == sleeper).then_some(()));
+    let ended =
+        seen.events(|e| matches!(e.kind, EventKind::Exited { task } if task == sleeper).then_some(()));
     assert_eq!(ended.len(), 1, "{kernel_text}: it was woken");
     let reasons = seen.placements(sleeper).iter().map(|p| p.2).collect();
     (reasons, seen.counter("wakeup.on_cpu_waits"))

@@ -1,0 +1,268 @@
+//! A pass of the balancer that looks at spare capacity (5.5 and later), driven through time: from the first group's
+//! statistics to the queue that tasks are taken from. `pass` holds what all eras share, `spare` the rules.
+//!
+//! Every CPU visited costs time, and what a group holds is what its CPUs held when each was read. D001's shortcuts end
+//! the loop over groups early; the totals are then what a periodic pass stored.
+
+use super::capacity::GroupFacts;
+use super::era::Pass as Kind;
+use super::pass::{Pass, Stage};
+use super::settle::Outcome;
+use super::spare::busiest::{DomainStats, Verdict};
+use super::spare::imbalance::{Amount, MigrationType};
+use super::spare::newidle_scan::{GroupLoop, Shortcuts};
+use super::spare::queue::{BusiestQueue, QueueSample};
+use super::spare::stats::{CpuSample, GroupStats, Tally};
+use super::spare::{DomainFacts, turn};
+use crate::costs::{rq_lock_ns, visit_ns};
+use crate::system::System;
+use schedlab_base::CpuId;
+use schedlab_kernel::Feature;
+use schedlab_trace::BalanceTrigger;
+
+/// Where the loop over groups stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Groups {
+    /// Place in the ring.
+    group: usize,
+    /// CPUs of it read.
+    read: usize,
+    tally: Tally,
+    /// `None` until the local group is complete.
+    seen: Option<(DomainStats, GroupLoop)>,
+}
+
+impl Groups {
+    /// Before the local group.
+    pub fn new() -> Groups {
+        Groups { group: 0, read: 0, tally: Tally::default(), seen: None }
+    }
+}
+
+/// Where the look for the busiest queue stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Queues {
+    group: u32,
+    read: usize,
+    queue: BusiestQueue,
+    amount: Amount,
+}
+
+impl System<'_> {
+    /// A newidle pass gives up at once when work has come.
+    pub(super) fn newidle_turn(&mut self, p: &mut Pass, at: u64) -> bool {
+        if p.trigger != BalanceTrigger::Newidle {
+            return true;
+        }
+        let pending = !self.cpus[p.dst.index()].wake_list.is_empty();
+        let turn = turn::newidle_may_begin(self.nr_running[p.dst.index()], pending);
+        if turn.is_err() {
+            p.not_our_turn = true;
+            self.end_pass(p, at, Outcome::Balanced { all_pinned: false });
+        }
+        turn.is_ok()
+    }
+
+    fn spare_facts(&self, p: &Pass) -> DomainFacts {
+        let levels = &self.fixed.domains.of_cpu[p.dst.index()];
+        let domain = &levels[p.level];
+        let child = p.level.checked_sub(1).map(|below| &levels[below].params);
+        DomainFacts {
+            imbalance_pct: domain.params.imbalance_pct,
+            prefer_sibling: child.is_some_and(|c| c.prefer_sibling),
+            groups_are_cores: child.is_some_and(|c| c.share_capacity),
+            share_llc: domain.params.share_llc,
+            numa: domain.params.numa,
+            imb_numa_nr: domain.imb_numa_nr,
+        }
+    }
+
+    fn sample_spare(&self, cpu: CpuId) -> CpuSample {
+        let nr = self.nr_running[cpu.index()];
+        let avg = &self.queues[cpu.index()].avg;
+        CpuSample {
+            cpu,
+            load: avg.load_avg,
+            util: self.cfs_util(cpu),
+            runnable: avg.runnable_avg,
+            nr_running: nr,
+            h_nr_running: nr,
+            idle: self.idle[cpu.index()],
+        }
+    }
+
+    /// Reads groups until time must pass; decides after the last one that is read.
+    pub(super) fn read_spare_groups(&mut self, by: CpuId, p: &mut Pass, mut g: Groups, at: &mut u64) {
+        let facts = self.spare_facts(p);
+        let nr_groups = self.fixed.domains.of_cpu[p.dst.index()][p.level].groups.len();
+        while g.group < nr_groups {
+            let index = self.fixed.domains.of_cpu[p.dst.index()][p.level].groups[g.group];
+            let Some(stats) = self.read_group(by, p, &mut g, index, facts.imbalance_pct, at) else {
+                p.stage = Stage::Groups(g);
+                return;
+            };
+            (g.group, g.read, g.tally) = (g.group + 1, 0, Tally::default());
+            let goes_on = match &mut g.seen {
+                None => {
+                    let (hints, cost) = self.read_hints(by, p);
+                    *at += cost;
+                    let on = Shortcuts::of(self.fixed.kernel.features);
+                    let scan = GroupLoop::new(on, Kind::from(p.trigger), hints.as_ref());
+                    g.seen = Some((DomainStats::new(stats), scan));
+                    true
+                }
+                Some((seen, scan)) => {
+                    let goes_on = scan.take(seen, &facts, index, stats);
+                    if self.has(Feature::LbSgScan) {
+                        self.lb(p).lb_sg_scan += 1;
+                    }
+                    goes_on
+                }
+            };
+            if !goes_on {
+                break;
+            }
+            if *at >= self.horizon && g.group < nr_groups {
+                p.stage = Stage::Groups(g);
+                return;
+            }
+        }
+        match g.seen {
+            Some((mut seen, scan)) => {
+                scan.finish(&mut seen);
+                self.leave_hints(by, p, &seen, at);
+                self.decide_spare(p, &facts, &seen, *at);
+            }
+            None => self.end_pass(p, *at, Outcome::Balanced { all_pinned: false }),
+        }
+    }
+
+    /// Statistics of the group the loop is at; `None` when time must pass first.
+    fn read_group(
+        &mut self,
+        by: CpuId,
+        p: &mut Pass,
+        g: &mut Groups,
+        index: u32,
+        imbalance_pct: u32,
+        at: &mut u64,
+    ) -> Option<GroupStats> {
+        let shares = self.has(Feature::IlbShare) && p.trigger == BalanceTrigger::Newidle && g.group > 0;
+        if shares
+            && g.read == 0
+            && let Some((stats, cost)) = self.gathered(by, p, index, *at)
+        {
+            self.spend_on_stats(cost, at);
+            return Some(stats);
+        }
+        let batch = self.fixed.kernel.tunables.probe_batch as usize;
+        let nr = self.fixed.domains.groups[index as usize].cpus.len();
+        let mut since = 0;
+        while g.read < nr {
+            let cpu = self.fixed.domains.groups[index as usize].cpus[g.read];
+            let cost = visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            self.spend_on_stats(cost, at);
+            p.visited = p.visited.saturating_add(1);
+            g.tally.add(&self.sample_spare(cpu));
+            g.read += 1;
+            since += 1;
+            if batch != 0 && since >= batch && *at >= self.horizon {
+                return None;
+            }
+        }
+        let of_group = GroupFacts {
+            imbalanced: self.group_flags[index as usize],
+            ..GroupFacts::of(nr as u32, self.fixed.group_capacity[index as usize])
+        };
+        let stats = g.tally.close(&of_group, imbalance_pct);
+        if self.has(Feature::IlbShare) && g.group > 0 {
+            let cost = self.leave_gathered(by, index, *at, stats);
+            self.spend_on_stats(cost, at);
+        }
+        Some(stats)
+    }
+
+    #[inline]
+    fn spend_on_stats(&mut self, cost_ns: u64, at: &mut u64) {
+        *at += cost_ns;
+        self.stats.stats_ns += cost_ns;
+    }
+
+    /// What a pass leaves for others: the overload flag at the top, scan depths and totals in the shared state.
+    fn leave_hints(&mut self, by: CpuId, p: &Pass, seen: &DomainStats, at: &mut u64) {
+        if p.level + 1 == self.fixed.domains.of_cpu[p.dst.index()].len() {
+            self.overload = seen.overload;
+        }
+        let kind = Kind::from(p.trigger);
+        if kind == Kind::Newidle {
+            return;
+        }
+        self.set_scan_depth(p, seen.sum_util);
+        let on = Shortcuts::of(self.fixed.kernel.features);
+        *at += self.write_hints(by, p, |hints, span| hints.store(on, kind, span, seen));
+    }
+
+    /// SIS_UTIL: a periodic pass over the cache-sized domain sets how far wakeups may scan (6.0+).
+    fn set_scan_depth(&mut self, p: &Pass, sum_util: u64) {
+        if !self.has(Feature::SisUtil) || self.fixed.domains.llc[p.dst.index()] != Some(p.level) {
+            return;
+        }
+        let domain = &self.fixed.domains.of_cpu[p.dst.index()][p.level];
+        let (weight, pct) = (domain.cpus.len() as u64, u64::from(domain.params.imbalance_pct));
+        let llc = self.llc_of(p.dst);
+        self.llc[llc].nr_idle_scan = crate::wakeup::llc::nr_idle_scan(weight, sum_util, pct);
+    }
+
+    fn decide_spare(&mut self, p: &mut Pass, facts: &DomainFacts, seen: &DomainStats, at: u64) {
+        match seen.decide(facts, Kind::from(p.trigger)) {
+            Verdict::Balanced(_) => {
+                self.lb(p).lb_nobusyg += 1;
+                self.end_pass(p, at, Outcome::Balanced { all_pinned: false });
+            }
+            Verdict::Pull { group, amount, .. } => {
+                let queue = BusiestQueue::new(amount, facts.imbalance_pct);
+                p.stage = Stage::Queues(Queues { group, read: 0, queue, amount });
+            }
+        }
+    }
+
+    /// Reads the busiest group again, for its busiest queue.
+    pub(super) fn read_spare_queues(&mut self, by: CpuId, p: &mut Pass, mut q: Queues, at: &mut u64) {
+        let nr = self.fixed.domains.groups[q.group as usize].cpus.len();
+        while q.read < nr {
+            let cpu = self.fixed.domains.groups[q.group as usize].cpus[q.read];
+            *at += visit_ns(&self.fixed.machine.costs, self.lines.read(by, cpu));
+            let capacity = self.capacity_of(cpu);
+            q.queue.add(&QueueSample {
+                cpu,
+                load: self.load_now(cpu),
+                util: self.cfs_util(cpu),
+                runnable: self.queues[cpu.index()].avg.runnable_avg,
+                h_nr_running: self.nr_running[cpu.index()],
+                capacity,
+                capacity_orig: capacity,
+            });
+            q.read += 1;
+            if q.read < nr && *at >= self.horizon {
+                p.stage = Stage::Queues(q);
+                return;
+            }
+        }
+        let Some(src) = q.queue.result() else {
+            self.lb(p).lb_nobusyq += 1;
+            return self.end_pass(p, *at, Outcome::Balanced { all_pinned: false });
+        };
+        let lb = self.lb(p);
+        *match q.amount.migration {
+            MigrationType::Load => &mut lb.lb_imbalance_load,
+            MigrationType::Util => &mut lb.lb_imbalance_util,
+            MigrationType::Task => &mut lb.lb_imbalance_task,
+        } += q.amount.amount;
+        let costs = &self.fixed.machine.costs;
+        // A queue that has become short is not even locked; the source's length is read where it was just fetched.
+        if self.nr_running[src.index()] > 1 {
+            *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
+        }
+        p.stage = Stage::Take { src, amount: q.amount };
+    }
+}

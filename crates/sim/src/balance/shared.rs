@@ -1,0 +1,175 @@
+//! What the CPUs of one domain share for balancing (`struct sched_domain_shared`), and what reading it costs.
+//!
+//! Before D001 only domains inside one cache have it; its first patch (SD_SHARED_ALL) gives it to every domain below
+//! NUMA, SD_SHARED_NUMA to those as well. It is one cache line: a reader pays a hit if nobody wrote since it last read,
+//! else a miss by its distance from the writer. ILB_SHARE adds, for each group, the statistics that some CPU gathered
+//! last. Times in ns.
+
+use super::pass::Pass;
+use super::spare::newidle_scan::{SharedHints, Span};
+use super::spare::stats::GroupStats;
+use crate::costs::{Read, probe_ns};
+use crate::system::System;
+use schedlab_base::CpuId;
+use schedlab_kernel::{Feature, FeatureSet};
+use schedlab_machine::{Distance, Domain, Domains};
+
+/// Shared state of one domain.
+#[derive(Clone, Debug)]
+pub struct DomainShared {
+    /// What of the domain scan depths depend on.
+    pub span: Span,
+    /// What periodic passes left.
+    pub hints: SharedHints,
+    /// Raised by every write.
+    version: u32,
+    /// Who wrote last.
+    writer: CpuId,
+}
+
+/// Statistics of a group that somebody has gathered.
+#[derive(Clone, Copy, Debug)]
+pub struct Gathered {
+    at_ns: u64,
+    by: CpuId,
+    stats: GroupStats,
+}
+
+/// Which domains have shared state.
+fn has_shared(domain: &Domain, features: FeatureSet) -> bool {
+    match () {
+        () if domain.params.numa => features.has(Feature::SdSharedNuma),
+        () => domain.params.share_llc || features.has(Feature::SdSharedAll),
+    }
+}
+
+/// The shared states of a machine, and for each CPU and level which one is its own.
+pub fn build(domains: &Domains, features: FeatureSet) -> (Vec<DomainShared>, Vec<Vec<Option<u32>>>) {
+    let mut all: Vec<DomainShared> = Vec::new();
+    let mut firsts: Vec<(usize, &Domain)> = Vec::new();
+    let mut own = Vec::with_capacity(domains.of_cpu.len());
+    for levels in &domains.of_cpu {
+        let mut mine = Vec::with_capacity(levels.len());
+        for (level, domain) in levels.iter().enumerate() {
+            if !has_shared(domain, features) {
+                mine.push(None);
+                continue;
+            }
+            let same = |(l, d): &(usize, &Domain)| *l == level && d.span == domain.span;
+            let at = firsts.iter().rposition(same).unwrap_or_else(|| {
+                firsts.push((level, domain));
+                all.push(DomainShared::new(domain, features));
+                all.len() - 1
+            });
+            mine.push(Some(at as u32));
+        }
+        own.push(mine);
+    }
+    (all, own)
+}
+
+impl DomainShared {
+    fn new(domain: &Domain, features: FeatureSet) -> DomainShared {
+        // Without SD_NR_GROUPS nobody knows how many groups there are: ILB_UTIL then lets one group through.
+        let nr_groups = if features.has(Feature::SdNrGroups) { domain.groups.len() as u32 } else { 0 };
+        let (weight, imbalance_pct) = (domain.cpus.len() as u32, domain.params.imbalance_pct);
+        DomainShared {
+            span: Span { nr_groups, weight, imbalance_pct },
+            hints: SharedHints::default(),
+            version: 1,
+            writer: domain.cpus.first().copied().unwrap_or(CpuId(0)),
+        }
+    }
+}
+
+impl System<'_> {
+    /// Cost of fetching a line that `writer` wrote.
+    fn fetch_ns(&self, by: CpuId, writer: CpuId) -> u64 {
+        let read = match self.lines.distance(by, writer) {
+            Distance::Own => Read::Hit,
+            Distance::Smt | Distance::Llc => Read::MissNear,
+            Distance::Node | Distance::Remote => Read::MissFar,
+        };
+        probe_ns(&self.fixed.machine.costs, read)
+    }
+
+    /// The hints of a pass's domain, if it has any, and what reading them costs.
+    pub fn read_hints(&mut self, by: CpuId, p: &Pass) -> (Option<SharedHints>, u64) {
+        let Some(at) = self.fixed.shared_of[p.dst.index()][p.level] else { return (None, 0) };
+        let (version, writer, hints) = {
+            let s = &self.shared[at as usize];
+            (s.version, s.writer, s.hints)
+        };
+        // The CPU that reads has its own copy of the line to lose; its view of the level remembers which one.
+        let level = &mut self.cpus[p.dst.index()].levels[p.level];
+        let unchanged = std::mem::replace(&mut level.hints_seen, version) == version;
+        let cost = if unchanged { self.fixed.machine.costs.probe_hit_ns } else { self.fetch_ns(by, writer) };
+        (Some(hints), cost)
+    }
+
+    /// Changes the shared state of a pass's domain; what that costs, nothing if `change` changes nothing.
+    pub fn write_hints(
+        &mut self,
+        by: CpuId,
+        p: &Pass,
+        change: impl FnOnce(&mut SharedHints, &Span) -> bool,
+    ) -> u64 {
+        let Some(at) = self.fixed.shared_of[p.dst.index()][p.level] else { return 0 };
+        let s = &mut self.shared[at as usize];
+        let span = s.span;
+        if !change(&mut s.hints, &span) {
+            return 0;
+        }
+        s.version = s.version.wrapping_add(1);
+        let before = std::mem::replace(&mut s.writer, by);
+        self.fetch_ns(by, before)
+    }
+
+    /// ILB_SHARE: statistics of a group that are no older than the dearest pass this CPU has made over the domain, and
+    /// what reading them costs.
+    pub fn gathered(&self, by: CpuId, p: &Pass, group: u32, at: u64) -> Option<(GroupStats, u64)> {
+        let window_ns = self.cpus[p.dst.index()].levels[p.level].cost.max_ns;
+        let g = self.gathered.get(group as usize)?.as_ref()?;
+        (g.by != by && at.saturating_sub(g.at_ns) <= window_ns).then(|| (g.stats, self.fetch_ns(by, g.by)))
+    }
+
+    /// ILB_SHARE: leaves a group's statistics for others; what that costs.
+    pub fn leave_gathered(&mut self, by: CpuId, group: u32, at_ns: u64, stats: GroupStats) -> u64 {
+        let Some(place) = self.gathered.get_mut(group as usize) else { return 0 };
+        let before = place.replace(Gathered { at_ns, by, stats });
+        before.map_or(self.fixed.machine.costs.probe_hit_ns, |b| self.fetch_ns(by, b.by))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Version;
+    use schedlab_machine::shape::Shape;
+
+    fn features(on: &[Feature]) -> FeatureSet {
+        let mut set = FeatureSet::default();
+        on.iter().for_each(|f| set.switch(*f, true));
+        set
+    }
+
+    #[test]
+    fn which_domains_share_state_is_a_matter_of_features() {
+        // Two nodes of two caches each: SMT and MC inside a cache, DIE across caches, NUMA on top.
+        let shape = Shape { packages: 2, nodes: 2, llcs: 4, ..Shape::flat(8, 2) };
+        let domains = Domains::build(&shape.topology().unwrap(), Version::new(6, 5));
+        let of = |on: &[Feature]| {
+            let (all, own) = build(&domains, features(on));
+            (all.len(), own[0].iter().map(Option::is_some).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[]), (8 + 4, vec![true, true, false, false]));
+        assert_eq!(of(&[Feature::SdSharedAll]), (8 + 4 + 2, vec![true, true, true, false]));
+        let both = [Feature::SdSharedAll, Feature::SdSharedNuma];
+        assert_eq!(of(&both), (8 + 4 + 2 + 1, vec![true; 4]));
+        let (all, own) = build(&domains, features(&[Feature::SdNrGroups]));
+        assert_eq!(all[own[5][1].unwrap() as usize].span.nr_groups, 2);
+        assert_eq!(own[4][1], own[5][1]);
+        let (all, own) = build(&domains, features(&[]));
+        assert_eq!(all[own[5][1].unwrap() as usize].span.nr_groups, 0, "nobody counts them");
+    }
+}

@@ -1,0 +1,129 @@
+//! Taking tasks as 5.5 and later do: the end of a pass that found a busiest queue (`detach_tasks`, active balance).
+
+use super::detach::{Offer, Refusal, Step as Walk};
+use super::era::{Balancer, Pass as Kind};
+use super::pass::Pass;
+use super::settle::{Active, Outcome, parent_flag};
+use super::spare::active::{ActiveFacts, needs_active};
+use super::spare::detach::{Detach, Rules, Task};
+use super::spare::imbalance::{Amount, MigrationType};
+use super::take::move_reason;
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_trace::{MoveReason, SwitchReason};
+
+impl System<'_> {
+    fn spare_rules(&self, p: &Pass) -> Rules {
+        let share_capacity = self.fixed.domains.of_cpu[p.dst.index()][p.level].params.share_capacity;
+        Rules { common: self.rules(p), share_capacity, active: false }
+    }
+
+    /// A task as the rules see it.
+    fn spare_task(&self, task: TaskId, p: &Pass) -> Task {
+        let entity = &self.entities[self.tasks[task.index()].entity.index()];
+        Task { facts: self.task_facts(task, p.dst, p.level), util: entity.est.task_util(entity.avg.util_avg) }
+    }
+
+    /// The queue is locked and the time is up: tasks that may move do, longest waiting first.
+    pub(super) fn take_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, amount: Amount, at: &mut u64) {
+        let rules = self.spare_rules(p);
+        let nr = self.nr_running[src.index()];
+        let walked = (nr > 1).then(|| self.walk_source(by, p, src, amount, &rules));
+        let pinned = walked.map(|w| (w.all_pinned() && w.moved() == 0, w.some_pinned() && w.left() > 0));
+        if let Some(flag) = parent_flag(Balancer::V4_5, pinned.map(|(_, some)| some), false) {
+            self.flag_parent(p, flag);
+        }
+        if p.moved > 0 {
+            *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
+            return self.end_pass(p, *at, Outcome::Moved);
+        }
+        if pinned.is_some_and(|(all, _)| all) {
+            return self.end_pass(p, *at, Outcome::Balanced { all_pinned: true });
+        }
+        self.lb(p).lb_failed += 1;
+        p.walked = walked.is_some();
+        let active = self.push_running(by, p, src, amount.migration);
+        self.end_pass(p, *at, Outcome::Failed(active));
+    }
+
+    /// Walks the source's tasks.
+    fn walk_source(&mut self, by: CpuId, p: &mut Pass, src: CpuId, amount: Amount, rules: &Rules) -> Detach {
+        let nr = self.nr_running[src.index()];
+        let mut walk = Detach::new(amount, self.fixed.kernel.tunables.nr_migrate, nr);
+        loop {
+            let oldest = self.cpus[src.index()].list.first().copied();
+            match walk.step(rules, self.nr_running[src.index()], oldest.is_none()) {
+                Walk::Stop(_) => break,
+                Walk::Pause => continue,
+                Walk::Offer => {}
+            }
+            let Some(task) = oldest else { break };
+            match walk.offer(rules, &self.spare_task(task, p)) {
+                Offer::Take { hot, then } => {
+                    self.pull(by, task, p.dst, move_reason(p.trigger));
+                    p.moved += 1;
+                    let lb = self.lb(p);
+                    lb.lb_gained += 1;
+                    lb.lb_hot_gained += u64::from(hot);
+                    if then.is_some() {
+                        break;
+                    }
+                }
+                Offer::Refuse(why) => {
+                    if let Refusal::TooHeavy { hot: true } = why {
+                        self.lb(p).lb_hot_gained += 1;
+                    }
+                    // It is looked at last from now on.
+                    self.cpus[src.index()].list.rotate_left(1);
+                }
+            }
+        }
+        walk
+    }
+
+    /// Nothing could be moved: should the source's running task be pushed?
+    fn push_running(&mut self, by: CpuId, p: &Pass, src: CpuId, migration: MigrationType) -> Active {
+        let kind = Kind::from(p.trigger);
+        self.cpus[p.dst.index()].levels[p.level].state.count_failure(kind);
+        let level = &self.cpus[p.dst.index()].levels[p.level];
+        let (src_capacity, dst_capacity) = (self.capacity_of(src), self.capacity_of(p.dst));
+        let facts = ActiveFacts {
+            pass: kind,
+            migration,
+            nr_balance_failed: level.state.nr_balance_failed,
+            cache_nice_tries: level.bounds.cache_nice_tries,
+            imbalance_pct: self.fixed.domains.of_cpu[p.dst.index()][p.level].params.imbalance_pct,
+            src_h_nr_running: self.nr_running[src.index()],
+            src_capacity,
+            src_capacity_orig: src_capacity,
+            dst_capacity,
+        };
+        if needs_active(&facts).is_none() {
+            return Active::NotDue;
+        }
+        match self.cpus[src.index()].curr {
+            Some(curr) if !self.tasks[curr.index()].may_run_on(p.dst) => Active::Pinned,
+            Some(_) if self.cpus[src.index()].push.is_some() => Active::UnderWay,
+            Some(curr) => {
+                self.cpus[src.index()].push = Some((curr, p.dst, MoveReason::Active));
+                self.resched(by, src, SwitchReason::Moved);
+                Active::Started
+            }
+            None => Active::NotDue,
+        }
+    }
+
+    /// The stopper runs on `src` to push `task` to `to`: counted in the lowest domain of `to` that spans both. A task
+    /// that may move does, and the domain's failures are forgotten (5.5+).
+    pub fn count_active(&mut self, src: CpuId, to: CpuId, moves: bool) {
+        let spans = |d: &schedlab_machine::Domain| d.span.contains(src);
+        let Some(level) = self.fixed.domains.of_cpu[to.index()].iter().position(spans) else { return };
+        let counters = &mut self.schedstat.cpus[to.index()].domains[level].counters;
+        counters.alb_count += 1;
+        counters.alb_pushed += u64::from(moves);
+        counters.alb_failed += u64::from(!moves);
+        if moves && self.looks_at_spare() {
+            self.cpus[to.index()].levels[level].state.nr_balance_failed = 0;
+        }
+    }
+}

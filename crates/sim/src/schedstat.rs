@@ -1,0 +1,99 @@
+//! The counters of /proc/schedstat, bumped at the places where the kernel bumps them (`stats.h`, kernels 3.4 to 6.5).
+//!
+//! A wakeup is counted on the CPU that does it, whichever CPU the task goes to; of a timer that is the CPU it fires on.
+//! `run_delay` is the time from being queued to arriving on the CPU (`sched_info`), `rq_cpu_time` that from arriving to
+//! departing: the instants at which `schedule()` decides, so that the switch's own time belongs to the one who comes.
+
+use crate::balance::pass::Pass;
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_machine::Domains;
+use schedlab_record::schedstat::{Balance, DomainStat, IdleType, Schedstat};
+use schedlab_trace::BalanceTrigger;
+
+/// Counters of 0 for a machine's domains.
+pub fn zero(domains: &Domains) -> Schedstat {
+    let names = |cpu: &Vec<schedlab_machine::Domain>| {
+        cpu.iter().map(|d| (d.name.to_owned(), d.span.clone())).collect::<Vec<_>>()
+    };
+    Schedstat::new(domains.of_cpu.iter().map(names))
+}
+
+/// The idle type under which a pass is counted.
+fn idle_type(trigger: BalanceTrigger) -> IdleType {
+    match trigger {
+        BalanceTrigger::Newidle => IdleType::Newidle,
+        BalanceTrigger::Idle | BalanceTrigger::Nohz => IdleType::Idle,
+        BalanceTrigger::Busy => IdleType::Busy,
+    }
+}
+
+impl System<'_> {
+    /// `schedule()` is called on `cpu`.
+    #[inline]
+    pub fn count_schedule(&mut self, cpu: CpuId) {
+        self.schedstat.cpus[cpu.index()].counters.sched_count += 1;
+    }
+
+    /// A task is queued: it waits from now on, unless it does already (`sched_info_enqueue`).
+    #[inline]
+    pub fn count_queued(&mut self, task: TaskId) {
+        let t = &mut self.tasks[task.index()];
+        if t.queued_at == 0 {
+            t.queued_at = self.now.max(1);
+        }
+    }
+
+    /// A task leaves its queue; what it waited counts there (`sched_info_dequeue`).
+    #[inline]
+    pub fn count_dequeued(&mut self, task: TaskId) {
+        let t = &mut self.tasks[task.index()];
+        let queued_at = std::mem::take(&mut t.queued_at);
+        if queued_at != 0 {
+            let cpu = t.cpu.index();
+            self.schedstat.cpus[cpu].counters.run_delay +=
+                self.now.saturating_sub(queued_at.max(self.counted_from));
+        }
+    }
+
+    /// `prev` departs from `cpu` and `next` arrives; `stayed_ns` is how long `prev` had the CPU.
+    #[inline]
+    pub fn count_switch(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, stayed_ns: u64) {
+        if let Some(p) = prev {
+            self.schedstat.cpus[cpu.index()].counters.rq_cpu_time += stayed_ns;
+            if self.tasks[p.index()].on_rq {
+                self.count_queued(p);
+            }
+        }
+        let Some(n) = next else {
+            self.schedstat.cpus[cpu.index()].counters.sched_goidle += 1;
+            return;
+        };
+        self.count_dequeued(n);
+        self.schedstat.cpus[cpu.index()].counters.pcount += 1;
+    }
+
+    /// A wakeup by `by` has chosen `to` (`ttwu_stat`).
+    #[inline]
+    pub fn count_wakeup(&mut self, by: CpuId, to: CpuId) {
+        let cpu = &mut self.schedstat.cpus[by.index()];
+        cpu.counters.ttwu_count += 1;
+        if by == to {
+            cpu.counters.ttwu_local += 1;
+        } else if let Some(domain) = cpu.domains.iter_mut().find(|d| d.span.contains(to)) {
+            domain.counters.ttwu_wake_remote += 1;
+        }
+    }
+
+    /// The counters of the domain that a pass is over.
+    #[inline]
+    pub fn lb_domain(&mut self, p: &Pass) -> &mut DomainStat {
+        &mut self.schedstat.cpus[p.dst.index()].domains[p.level]
+    }
+    /// The balance counters of a pass: those of the CPU it is for, of its domain and its kind.
+    #[inline]
+    pub fn lb(&mut self, p: &Pass) -> &mut Balance {
+        let kind = idle_type(p.trigger) as usize;
+        &mut self.lb_domain(p).lb[kind]
+    }
+}
