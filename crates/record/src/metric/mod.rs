@@ -14,6 +14,7 @@ pub use stat::Stat;
 pub use table::METRICS;
 
 use crate::Record;
+use crate::schedstat::{IdleType, Query};
 use crate::series::Series;
 use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
@@ -89,7 +90,7 @@ pub type Choices = fn() -> Vec<(&'static str, &'static str)>;
 #[derive(Debug)]
 pub struct Metric {
     /// Dotted name. `<stat>` stands for a [`Stat`], `<program>.<series>` for what a program records, any other word in
-    /// brackets for one of `choices`.
+    /// brackets for one of `choices`; what is asked of a schedstat is read by [`Query`].
     pub name: &'static str,
     /// Unit; "" for counts. Of programs' series it is what they declare.
     pub unit: &'static str,
@@ -99,7 +100,7 @@ pub struct Metric {
     pub about: &'static str,
     /// Backends that can give it.
     pub backends: &'static [&'static str],
-    /// What the hole in the name may hold.
+    /// What the hole in the name may hold; the last one, where there are several.
     pub choices: Option<Choices>,
     /// The series it is a rate of.
     pub rate: Option<Rate>,
@@ -134,6 +135,13 @@ impl Rate {
     }
 }
 
+impl Metric {
+    /// Whether the row is asked of the run's schedstat.
+    fn is_schedstat(&self) -> bool {
+        self.name.ends_with("<counter>")
+    }
+}
+
 /// A metric that was asked for by name.
 #[derive(Clone, Debug)]
 pub struct Resolved {
@@ -155,6 +163,7 @@ pub struct Resolved {
 enum From {
     Counter,
     Rate(Rate),
+    Schedstat(Query),
     Series { name: String, stat: Stat },
 }
 
@@ -167,6 +176,16 @@ impl Metric {
     /// # Errors
     /// When no row of [`METRICS`] fits, or the statistic is none (`p101`); the nearest name is offered.
     pub fn find(name: &str) -> Result<Resolved> {
+        if let Some(query) = Query::parse(name) {
+            let query = query.map_err(|e| e.context(format!("metric '{name}'")))?;
+            return METRICS
+                .iter()
+                .find(|r| r.name == query.pattern())
+                .map(|r| r.asking(name, query))
+                .ok_or_else(|| {
+                    Error::internal(format!("the table of metrics has no row {}", query.pattern()))
+                });
+        }
         if let Some(found) = METRICS.iter().find_map(|row| row.counter(name)) {
             return Ok(found);
         }
@@ -207,7 +226,7 @@ impl Metric {
 
     /// The metric as a counter of that name, when it is one.
     fn counter(&'static self, name: &str) -> Option<Resolved> {
-        if self.series().is_some() || self.name == PROGRAM_SERIES {
+        if self.is_schedstat() || self.series().is_some() || self.name == PROGRAM_SERIES {
             return None;
         }
         let about = match (self.choices, self.hole()) {
@@ -221,6 +240,16 @@ impl Metric {
         let (name, unit) = (name.to_owned(), self.unit.to_owned());
         let from = self.rate.map_or(From::Counter, From::Rate);
         Some(Resolved { name, unit, better: self.better, about, row: self, from })
+    }
+    fn asking(&'static self, name: &str, query: Query) -> Resolved {
+        Resolved {
+            name: name.to_owned(),
+            unit: query.unit().to_owned(),
+            better: if query.lower_is_better() { Better::Lower } else { Better::Neither },
+            about: format!("{}: {}", self.about, query.about()),
+            row: self,
+            from: From::Schedstat(query),
+        }
     }
     fn with_stat(&'static self, name: &str, base: &str, stat: Stat) -> Resolved {
         let count = stat == Stat::Count;
@@ -242,8 +271,11 @@ impl Metric {
         let (before, rest) = self.name.split_once('<')?;
         Some((before, rest.split_once('>')?.1))
     }
-    /// Every name the row stands for; of statistics those that are usually asked for.
+    /// Every name the row stands for; of statistics those that are usually asked for, of CPUs and domains the first.
     pub fn names(&self) -> Vec<String> {
+        if self.is_schedstat() {
+            return self.schedstat_names();
+        }
         match (self.series(), self.choices, self.hole()) {
             (Some(series), _, _) => Stat::USUAL.iter().map(|s| format!("{series}.{s}")).collect(),
             (_, Some(choices), Some((before, after))) => {
@@ -251,6 +283,19 @@ impl Metric {
             }
             _ => vec![self.name.to_owned()],
         }
+    }
+}
+
+impl Metric {
+    fn schedstat_names(&self) -> Vec<String> {
+        let place = self.name.replace("<k>", "0").replace("<n>", "0");
+        let counters = self.choices.map_or_else(Vec::new, |c| c());
+        let types = if place.contains("<type>") { &IdleType::ALL[..] } else { &IdleType::ALL[..1] };
+        let of_type = |t: &IdleType| place.replace("<type>", t.name());
+        types
+            .iter()
+            .flat_map(|t| counters.iter().map(move |(word, _)| of_type(t).replace("<counter>", word)))
+            .collect()
     }
 }
 
@@ -284,7 +329,7 @@ impl Resolved {
     /// The series it is a statistic or a rate of.
     pub fn series(&self) -> Option<&str> {
         match &self.from {
-            From::Counter => None,
+            From::Counter | From::Schedstat(_) => None,
             From::Rate(rate) => Some(rate.series()),
             From::Series { name, .. } => Some(name),
         }
@@ -294,14 +339,18 @@ impl Resolved {
         let value = match &self.from {
             From::Counter => record.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
             From::Rate(rate) => record.series.get(rate.series()).map(|s| rate.of(s, record.duration)),
+            From::Schedstat(query) => record
+                .schedstat
+                .as_ref()
+                .map(|stat| query.value(stat).map_or_else(Value::Missing, Value::Number)),
             From::Series { name, stat } => record.series.get(name).map(|s| stat.of(s)),
         };
         let backend = record.backend.as_str();
         value.unwrap_or_else(|| {
-            Value::Missing(if self.row.backends.contains(&backend) {
-                "not measured in this run".to_owned()
-            } else {
-                format!("the {backend} backend does not measure it")
+            Value::Missing(match &self.from {
+                From::Schedstat(_) => "the run has no schedstat".to_owned(),
+                _ if self.row.backends.contains(&backend) => "not measured in this run".to_owned(),
+                _ => format!("the {backend} backend does not measure it"),
             })
         })
     }

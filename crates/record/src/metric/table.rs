@@ -1,6 +1,7 @@
 //! The table of metrics. A row's definition must hold on every backend that gives it.
 
 use super::{Better, Choices, Metric, Rate};
+use crate::schedstat::{BALANCE_ROWS, CPU_ROWS, DERIVED, DOMAIN_ROWS};
 use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
 const SIM: &[&str] = &["sim"];
@@ -41,6 +42,18 @@ fn ends() -> Vec<(&'static str, &'static str)> {
         .filter(|r| **r != SwitchReason::FromIdle)
         .map(|r| (r.name(), r.about()))
         .collect()
+}
+
+fn cpu_counters() -> Vec<(&'static str, &'static str)> {
+    CPU_ROWS.iter().map(|r| (r.name, r.about)).collect()
+}
+fn domain_counters() -> Vec<(&'static str, &'static str)> {
+    DOMAIN_ROWS.iter().map(|r| (r.name, r.about)).collect()
+}
+/// Counters of balancing, then what is derived from them.
+fn balance_counters() -> Vec<(&'static str, &'static str)> {
+    let derived = DERIVED.iter().map(|d| (d.name, d.about));
+    BALANCE_ROWS.iter().map(|r| (r.name, r.about)).chain(derived).collect()
 }
 
 use Better::{Higher, Lower, Neither};
@@ -101,6 +114,16 @@ pub const METRICS: &[Metric] = &[
     row("balance.newidle_time", "ns", Lower, SIM, "time spent balancing by CPUs about to go idle"),
     row("balance.periodic_time", "ns", Lower, SIM, "time spent balancing from the tick, nohz included"),
     row("balance.stats_time", "ns", Lower, SIM, "the part of balancing's time spent reading statistics of CPUs"),
+    rows(cpu_counters, row("sched.<counter>", "", Neither, ALL,
+        "schedstat, summed over CPUs")),
+    rows(cpu_counters, row("cpu<k>.<counter>", "", Neither, ALL, "schedstat of one CPU (`cpu8.ttwu_count`)")),
+    rows(domain_counters, row("domain<n>.<counter>", "", Neither, ALL,
+        "schedstat of a level of domains, summed over CPUs (`domain1.ttwu_wake_remote`)")),
+    rows(domain_counters, row("cpu<k>.domain<n>.<counter>", "", Neither, ALL, "schedstat of one CPU's domain")),
+    rows(balance_counters, row("domain<n>.<type>.<counter>", "", Neither, ALL,
+        "schedstat: balancing at a level of domains, by CPUs that were `idle`, `busy` or `newidle`, summed over CPUs")),
+    rows(balance_counters, row("cpu<k>.domain<n>.<type>.<counter>", "", Neither, ALL,
+        "schedstat: balancing of one CPU at one level, by what it was doing (`cpu8.domain1.newidle.lb_count`)")),
     row("sim.events", "", Neither, SIM, "events the simulator processed, warm-up included"),
     row("sim.wakeups", "", Neither, SIM, "wakeups begun, of whatever task"),
 ];

@@ -133,3 +133,50 @@ fn what_the_analyser_counts_is_in_the_table() {
         assert_eq!((m.unit.as_str(), m.better), (seen.series[name].unit(), seen.series[name].better()));
     }
 }
+
+#[test]
+fn counters_of_schedstat_are_metrics() {
+    let mut r = record(1);
+    let number = |r: &crate::Record, name: &str| evaluate(r, name).number();
+    assert_eq!(number(&r, "sched.ttwu_count"), None, "a run without schedstat counted nothing, not 0");
+    r.schedstat = Some(crate::schedstat::tests::sample(1));
+    for (name, value) in [
+        ("sched.ttwu_count", 4.0 * 89_392.0),
+        ("cpu3.pcount", 89_393.0),
+        ("domain1.ttwu_wake_remote", 4.0 * 626.0),
+        ("cpu2.domain1.ttwu_wake_remote", 626.0),
+        ("domain1.newidle.lb_count", 4.0 * 822.0),
+        ("cpu2.domain1.newidle.lb_sg_scan", 45_231.0),
+        ("cpu2.domain1.busy.lb_imbalance", 2_048.0),
+        ("cpu2.domain0.newidle.lb_nobusyq", 235.0),
+        ("domain0.busy.past_balanced", 10.0),
+        ("cpu0.domain1.newidle.groups_per_balance", 45_211.0 / 822.0),
+    ] {
+        assert_eq!(number(&r, name), Some(value), "{name}");
+    }
+    for (name, why) in [
+        ("domain2.newidle.lb_count", "there is no domain2"),
+        ("cpu9.pcount", "there is no cpu9"),
+        ("domain1.newidle.lb_imbalance_task", "does not tell kinds"),
+    ] {
+        assert!(matches!(evaluate(&r, name), Value::Missing(w) if w.contains(why)), "{name}");
+    }
+    let m = Metric::find("domain1.newidle.groups_per_balance").unwrap();
+    assert_eq!((m.unit.as_str(), m.better), ("", Better::Lower));
+    assert_eq!(Metric::find("cpu0.run_delay").unwrap().unit, "ns");
+}
+
+#[test]
+fn wrong_names_of_schedstat_get_the_nearest() {
+    for (name, near) in [
+        ("sched.ttwu_cuont", "'ttwu_count'"),
+        ("domain1.newidle.lb_cuont", "'lb_count'"),
+        ("domain1.newidle.past_balance", "'past_balanced'"),
+        ("domain1.newidel.lb_count", "'newidle'"),
+        ("domain1.lb_count", "newidle.lb_count"),
+        ("cpu1.domain0.ttwu_wake_remot", "'ttwu_wake_remote'"),
+    ] {
+        let text = Metric::find(name).unwrap_err().to_string();
+        assert!(text.contains(near) && text.contains(name), "{text}");
+    }
+}

@@ -15,7 +15,7 @@ mod query;
 mod read;
 mod stored;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod totals;
 
 pub use counters::{BALANCE_ROWS, Balance, CPU_ROWS, CpuCounters, DOMAIN_ROWS, DomainCounters, Row, Since};

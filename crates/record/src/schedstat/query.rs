@@ -22,6 +22,12 @@ enum At {
     Derived(usize, IdleType, &'static Derived),
 }
 
+impl std::fmt::Debug for Query {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.pattern(), self.about())
+    }
+}
+
 impl Query {
     /// What a metric's name asks for; `None` when it is no name of this family.
     ///
