@@ -14,6 +14,7 @@ pub mod number;
 pub mod run;
 pub mod schbench;
 pub mod schbench2016;
+pub mod schedstat;
 pub mod table;
 mod text;
 mod usec;

@@ -21,6 +21,7 @@ const COMMANDS: &[Entry] = &[
     commands::explain::ENTRY,
     commands::compare::ENTRY,
     commands::machine::ENTRY,
+    commands::schedstat::ENTRY,
     commands::completions::ENTRY,
     commands::man::ENTRY,
 ];

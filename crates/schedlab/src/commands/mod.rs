@@ -8,4 +8,5 @@ pub mod knee;
 pub mod machine;
 pub mod man;
 pub mod run;
+pub mod schedstat;
 pub mod study;

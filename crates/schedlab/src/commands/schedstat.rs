@@ -1,0 +1,185 @@
+//! `schedlab schedstat`: the scheduler's own counters, live over an interval, saved, or of a simulated run.
+
+use crate::cli::Entry;
+use crate::{common, interrupt, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{CpuSet, Error, Ns, Result, Spot, Warning};
+use schedlab_record::schedstat::{self, IdleType, Layout, Schedstat};
+use schedlab_record::store;
+use schedlab_report::schedstat as show;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// How often Ctrl-C is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How many violated identities are told.
+const TOLD: usize = 5;
+
+#[derive(Args)]
+struct Own {
+    /// Saved /proc/schedstat files, earlier and later, or one run's folder [default: the running kernel]
+    #[arg(value_name = "FILE|RUN", num_args = 0..=2)]
+    paths: Vec<PathBuf>,
+    /// How long the running kernel is watched [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME", conflicts_with = "paths")]
+    interval: Option<String>,
+    /// CPUs that are counted, e.g. 8,10-12 [default: all]
+    #[arg(long, value_name = "LIST")]
+    cpu: Option<String>,
+    /// Every CPU apart, not their sum
+    #[arg(long)]
+    per_cpu: bool,
+    /// A level of domains to show; may be given more than once [default: all]
+    #[arg(long, value_name = "N")]
+    domain: Vec<usize>,
+    /// What balancing CPUs were doing, idle, busy or newidle; may be given more than once [default: all]
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// Counters of 0 too
+    #[arg(long)]
+    all: bool,
+    /// A line for each counter, as .domain1.CPU_NEWLY_IDLE.lb_count 822
+    #[arg(long)]
+    lines: bool,
+    /// The result as JSON
+    #[arg(long, conflicts_with = "lines")]
+    json: bool,
+    /// The counters as a kernel's file of that version, 15, 16 or 17
+    #[arg(long, value_name = "N", conflicts_with_all = ["json", "lines", "domain", "types", "all", "per_cpu"])]
+    print_version: Option<u32>,
+    /// With --print-version: append lb_sg_scan to each idle type, as D001 does
+    #[arg(long, requires = "print_version")]
+    sg_scan: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("schedstat"))
+        .about("Show the scheduler's own counters: live, saved, or of a simulated run")
+}
+
+/// Counters, where they are from, and how far they may be off because CPUs counted while they were read.
+struct Counted {
+    stat: Schedstat,
+    source: String,
+    slack: u64,
+    warnings: Vec<Warning>,
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let view = view(&own)?;
+    let cpus = own.cpu.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpu"))?;
+    let mut counted = counted(&own)?;
+    if let Some(cpus) = cpus.filter(|c| !c.is_empty()) {
+        counted.stat = counted.stat.of_cpus(&cpus).map_err(|e| e.context("--cpu"))?;
+    }
+    check_levels(&counted.stat, &view.domains)?;
+    let Counted { stat, source, slack, warnings } = counted;
+    if let Some(version) = own.print_version {
+        let text = stat.print(Layout { version, sg_scan: own.sg_scan })?;
+        return output::result(|out| out.write_all(text.as_bytes()));
+    }
+    let violations = schedstat::identities_within(&stat, slack);
+    if own.json {
+        let value = show::to_json(&stat, &view, &source, &violations, &warnings);
+        return output::json_as("schedlab/schedstat/1", &value);
+    }
+    common::warn(&warnings);
+    tell(&violations);
+    let text = if own.lines { show::lines(&stat, &view) } else { show::table(&stat, &view) };
+    output::result(|out| out.write_all(text.as_bytes()))
+}
+
+fn view(own: &Own) -> Result<show::View> {
+    let types = own.types.iter().map(|t| IdleType::parse(t)).collect::<Result<Vec<_>>>()?;
+    Ok(show::View { domains: own.domain.clone(), types, all: own.all, per_cpu: own.per_cpu })
+}
+
+fn check_levels(stat: &Schedstat, wanted: &[usize]) -> Result<()> {
+    let levels = stat.cpus.iter().map(|c| c.domains.len()).max().unwrap_or(0);
+    match wanted.iter().find(|level| **level >= levels) {
+        Some(level) if levels == 0 => {
+            Err(Error::input(format!("there is no domain{level}: these CPUs have no domains")))
+        }
+        Some(level) => Err(Error::input(format!("there is no domain{level}"))
+            .help(format!("the levels are 0 to {}", levels - 1))),
+        None => Ok(()),
+    }
+}
+
+fn tell(violations: &[String]) {
+    for v in violations.iter().take(TOLD) {
+        output::note(&format!("the counters contradict each other: {v}"));
+    }
+    if violations.len() > TOLD {
+        output::note(&format!("and {} more such contradictions (--json lists all)", violations.len() - TOLD));
+    }
+}
+
+fn counted(own: &Own) -> Result<Counted> {
+    let shown = |path: &Path| path.display().to_string();
+    match own.paths.as_slice() {
+        [] => live(own.interval.as_deref()),
+        [path] if is_run(path) => of_run(path),
+        [path] => {
+            let stat = schedstat::load(path)?;
+            Ok(Counted { stat, source: shown(path), slack: 1, warnings: Vec::new() })
+        }
+        [before, after, ..] => {
+            if let Some(run) = [before, after].into_iter().find(|p| is_run(p)) {
+                return Err(Error::input(format!("{} is a run", run.display()))
+                    .help("a run's counters are differences already: name it alone"));
+            }
+            let (first, second) = (schedstat::load(before)?, schedstat::load(after)?);
+            let (stat, warnings) = schedstat::delta(&first, &second).map_err(|e| e.at(Spot::file(after)))?;
+            Ok(Counted { stat, source: format!("{} to {}", shown(before), shown(after)), slack: 1, warnings })
+        }
+    }
+}
+
+/// A folder, or a file that begins as JSON does.
+fn is_run(path: &Path) -> bool {
+    let mut first = [0];
+    path.is_dir()
+        || File::open(path).and_then(|mut f| f.read_exact(&mut first)).is_ok_and(|()| first == *b"{")
+}
+
+fn of_run(path: &Path) -> Result<Counted> {
+    let record = store::load(path)?;
+    let Some(stat) = record.schedstat else {
+        let help = match record.backend.as_str() {
+            "sim" => "it is of an older version; run it again",
+            _ => {
+                "the kernel it ran on did not count: it needs CONFIG_SCHEDSTATS, and kernel.sched_schedstats=1"
+            }
+        };
+        return Err(Error::input(format!("the run in {} has no schedstat", path.display())).help(help));
+    };
+    let slack = u64::from(record.backend != "sim");
+    Ok(Counted { stat, source: path.display().to_string(), slack, warnings: Vec::new() })
+}
+
+fn live(interval: Option<&str>) -> Result<Counted> {
+    let parse = |t: &str| Ns::parse(t, "s").map_err(|e| e.context("--interval"));
+    let interval = interval.map(parse).transpose()?;
+    let before = schedstat::read_live()?;
+    let stop = interrupt::stop_flag()?;
+    if interval.is_none() {
+        output::note("counting; Ctrl-C ends it and shows the result");
+    }
+    let (began, wanted) = (Instant::now(), interval.map(|t| Duration::from_nanos(t.0)));
+    while !stop.load(Ordering::SeqCst) {
+        let left = wanted.map_or(LOOK_EVERY, |w| w.saturating_sub(began.elapsed()));
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(LOOK_EVERY));
+    }
+    let (stat, warnings) = schedstat::delta(&before, &schedstat::read_live()?)?;
+    Ok(Counted { stat, source: schedstat::PROC_FILE.to_owned(), slack: 1, warnings })
+}
