@@ -11,7 +11,7 @@ use schedlab_machine::shape::{Numbering, Shape};
 use schedlab_machine::{Costs, Machine};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Event, Sink};
-use schedlab_workload::{Builder, Built, Env, Op, Outcome, Program, WordId};
+use schedlab_workload::{Builder, Built, ChannelKind, Env, Op, Outcome, PortId, Program, WordId};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
@@ -21,6 +21,8 @@ use support::machine;
 
 /// Words that the tasks of a case share; the last ones are barriers.
 const WORDS: u32 = 4;
+/// The channels of a case: everybody writes to the second ends and reads from the first.
+const CHANNELS: [ChannelKind; 4] = [ChannelKind::Pipe, ChannelKind::Unix, ChannelKind::Tcp, ChannelKind::Udp];
 /// CPU masks that tasks of a case may take.
 const MASKS: usize = 3;
 
@@ -37,11 +39,23 @@ enum Act {
     Set { word: u32, value: u32 },
     Wake { word: u32, count: u32 },
     Barrier { word: u32 },
+    Send { channel: u32, bytes: u32 },
+    Recv { channel: u32, bytes: u32 },
+    Touch { kb: u32, rounds: u32 },
     Yield,
     Nice(i8),
     Policy(Policy),
     Affinity(u32),
     Exit,
+}
+
+/// One of [`CHANNELS`].
+fn channel() -> impl Strategy<Value = u32> {
+    0..CHANNELS.len() as u32
+}
+
+fn bytes() -> impl Strategy<Value = u32> {
+    prop_oneof![1 => Just(0u32), 6 => 1u32..500, 2 => 500u32..60_000]
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -60,6 +74,9 @@ fn act() -> impl Strategy<Value = Act> {
         3 => (word.clone(), prop_oneof![Just(1u32), Just(2), Just(u32::MAX)])
             .prop_map(|(word, count)| Act::Wake { word, count }),
         2 => word.prop_map(|word| Act::Barrier { word }),
+        2 => (channel(), bytes()).prop_map(|(channel, bytes)| Act::Send { channel, bytes }),
+        2 => (channel(), bytes()).prop_map(|(channel, bytes)| Act::Recv { channel, bytes }),
+        1 => (0u32..2_000, 0u32..20).prop_map(|(kb, rounds)| Act::Touch { kb, rounds }),
         1 => Just(Act::Yield),
         1 => (-20i8..20).prop_map(Act::Nice),
         1 => policy.prop_map(Act::Policy),
@@ -79,6 +96,7 @@ struct TaskPlan {
     /// Started by an earlier task, not from the start.
     parent: Option<Index>,
     footprint_kb: u32,
+    slack_us: Option<u64>,
 }
 
 fn task() -> impl Strategy<Value = TaskPlan> {
@@ -86,14 +104,16 @@ fn task() -> impl Strategy<Value = TaskPlan> {
     let parent = prop::option::weighted(0.3, any::<Index>());
     let mask = prop::option::weighted(0.2, 0..MASKS as u32);
     let acts = prop::collection::vec(act(), 1..8);
-    (acts, prop::bool::weighted(0.8), nice, mask, parent, 0u32..2_000).prop_map(
-        |(acts, again, nice, mask, parent, footprint_kb)| TaskPlan {
+    let slack = prop::option::weighted(0.2, 0u64..500);
+    (acts, prop::bool::weighted(0.8), nice, mask, parent, 0u32..2_000, slack).prop_map(
+        |(acts, again, nice, mask, parent, footprint_kb, slack_us)| TaskPlan {
             acts,
             again,
             nice,
             mask,
             parent,
             footprint_kb,
+            slack_us,
         },
     )
 }
@@ -115,6 +135,7 @@ struct Case {
     seed: u64,
     duration_us: u64,
     warmup: bool,
+    processes: bool,
     masks: Vec<u32>,
     tasks: Vec<TaskPlan>,
 }
@@ -154,12 +175,17 @@ fn case() -> impl Strategy<Value = Case> {
         (shape(), any::<Index>(), 0usize..6, prop::bool::ANY, prop::option::weighted(0.3, any::<u64>()));
     let toggles = prop::collection::vec((any::<Index>(), prop::bool::ANY), 0..6);
     let kernel = (any::<Index>(), toggles, prop::collection::vec(tunable(), 0..5));
-    let run =
-        (any::<u64>(), 500u64..20_000, prop::bool::weighted(0.2), prop::collection::vec(any::<u32>(), MASKS));
+    let run = (
+        any::<u64>(),
+        500u64..20_000,
+        prop::bool::weighted(0.2),
+        prop::collection::vec(any::<u32>(), MASKS),
+        any::<bool>(),
+    );
     (machine, kernel, run, prop::collection::vec(task(), 1..14)).prop_map(|(machine, kernel, run, tasks)| {
         let (shape, donor, idle_states, background, costs) = machine;
         let (profile, toggles, tunables) = kernel;
-        let (seed, duration_us, warmup, masks) = run;
+        let (seed, duration_us, warmup, masks, processes) = run;
         Case {
             shape,
             donor,
@@ -172,6 +198,7 @@ fn case() -> impl Strategy<Value = Case> {
             seed,
             duration_us,
             warmup,
+            processes,
             masks,
             tasks,
         }
@@ -218,6 +245,12 @@ impl Case {
         for _ in 0..WORDS {
             b.word();
         }
+        for kind in CHANNELS {
+            b.channel(kind);
+        }
+        if self.processes {
+            b.as_processes();
+        }
         for m in 0..MASKS as u32 {
             b.mask(self.mask(m));
         }
@@ -233,6 +266,7 @@ impl Case {
             task.affinity = t.mask.map(|m| self.mask(m));
             task.spawned_by = parent_of(i).map(TaskId::from);
             task.footprint_kb = t.footprint_kb;
+            task.timer_slack = t.slack_us.map(Ns::us);
         }
         b.finish().expect("the first task starts by itself")
     }
@@ -305,6 +339,9 @@ impl Script {
                     Op::Wait { word: id, value: arrived, until: env.now() + Ns::ms(5) }
                 }
             }
+            Act::Send { channel, bytes } => Op::Send { port: PortId(2 * channel + 1), bytes },
+            Act::Recv { channel, bytes } => Op::Recv { port: PortId(2 * channel), bytes },
+            Act::Touch { kb, rounds } => Op::Touch { kb, rounds },
             Act::Yield => Op::Yield,
             Act::Nice(n) => Op::SetAttr { attr: Attr::nice(n) },
             Act::Policy(policy) => Op::SetAttr { attr: Attr { policy, ..Attr::default() } },
@@ -418,6 +455,7 @@ fn busy_case() -> impl Strategy<Value = Case> {
         mask,
         parent: None,
         footprint_kb: 64,
+        slack_us: None,
     });
     (case(), prop::collection::vec(task, 1..24)).prop_map(|(case, tasks)| Case {
         tasks,
