@@ -2,23 +2,29 @@
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fmt;
 
 /// A kernel release, as far as it decides mechanisms: v2.6.30, v4.5, v6.12.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Version {
-    /// First number.
-    pub major: u16,
-    /// Second number.
-    pub minor: u16,
     /// Third number; 0 when absent. Only 2.6.x kernels differ by it.
     pub patch: u16,
+    /// Second number.
+    pub minor: u16,
+    /// First number.
+    pub major: u16,
 }
 
 impl Version {
     /// `v(major.minor)`.
     pub const fn new(major: u16, minor: u16) -> Version {
         Version { major, minor, patch: 0 }
+    }
+    /// All three numbers as one: the simulator asks for the era several times an event.
+    #[inline]
+    const fn rank(self) -> u64 {
+        (self.major as u64) << 32 | (self.minor as u64) << 16 | self.patch as u64
     }
     /// `v2.6.patch`.
     pub const fn v2_6(patch: u16) -> Version {
@@ -41,6 +47,28 @@ impl Version {
                     .help("write it as v4.5 or v2.6.30"))
             }
         }
+    }
+}
+
+impl PartialOrd for Version {
+    #[inline]
+    fn partial_cmp(&self, other: &Version) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+    #[inline]
+    fn lt(&self, other: &Version) -> bool {
+        self.rank() < other.rank()
+    }
+    #[inline]
+    fn ge(&self, other: &Version) -> bool {
+        self.rank() >= other.rank()
+    }
+}
+
+impl Ord for Version {
+    #[inline]
+    fn cmp(&self, other: &Version) -> Ordering {
+        self.rank().cmp(&other.rank())
     }
 }
 

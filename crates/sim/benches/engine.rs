@@ -27,12 +27,13 @@ fn tree(c: &mut Criterion) {
                 b.iter(|| {
                     i += 1;
                     let (slot, at) = tree.first().unwrap_or_default();
-                    tree.arm(slot, at + 1 + draws.below(i, 100_000));
+                    let rival = tree.take(slot);
                     if remote {
                         let other = draws.below(i ^ 1 << 40, slots as u64) as usize;
                         tree.arm(other, at + 1 + draws.below(i ^ 1 << 41, 100_000));
                     }
-                    black_box(tree.horizon(slot))
+                    tree.put(slot, at + 1 + draws.below(i, 100_000));
+                    black_box(rival)
                 });
             });
         }

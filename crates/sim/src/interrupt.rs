@@ -85,7 +85,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu.index()];
         match c.task.step {
             Step::User => self.return_to_user(cpu),
-            Step::IdleLoop => c.task.ends = now,
+            Step::IdleLoop => self.begin_idle_loop(cpu),
             _ => c.task.ends = now + c.task.left,
         }
     }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-/// Events between two looks at the stop flag and words to the watcher.
+/// Steps between two looks at the stop flag and words to the watcher.
 const STOP_EVERY: u64 = 4096;
 
 /// What a task needs to come into being.
@@ -35,8 +35,8 @@ pub(crate) struct NewTask {
     pub(crate) cpu: CpuId,
 }
 
-/// Runs a simulation; see [`crate::simulate`].
-pub fn run(setup: Setup<'_>, sink: &mut dyn schedlab_trace::Sink) -> Result<SimReport> {
+/// Runs a simulation; see [`crate::simulate`] and, for `merge`, [`crate::simulate_unmerged`].
+pub fn run(setup: Setup<'_>, merge: bool, sink: &mut dyn schedlab_trace::Sink) -> Result<SimReport> {
     let Setup { machine, kernel, mut workload, seed, background, check, stop, clock: watched } = setup;
     validate(&mut workload, machine)?;
     let end = (workload.warmup + workload.duration).0;
@@ -51,8 +51,9 @@ pub fn run(setup: Setup<'_>, sink: &mut dyn schedlab_trace::Sink) -> Result<SimR
         let cpu = sys.tasks[task.index()].cpu;
         sys.kick(CpuId(0), cpu);
     }
-    let watch = Watch { stop, clock: watched };
-    let clock = drive(&mut sys, seed, end, check, &watch)?;
+    sys.merge = merge && !check;
+    let how = How { check, stop, clock: watched };
+    let clock = drive(&mut sys, seed, end, &how)?;
     report(sys, clock)
 }
 
@@ -199,13 +200,15 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     id
 }
 
-/// Who watches a run from outside.
-struct Watch<'a> {
+/// How the clock is driven, and who watches from outside.
+struct How<'a> {
+    /// The expensive invariants are walked after every step.
+    check: bool,
     stop: Option<&'a AtomicBool>,
     clock: Option<&'a AtomicU64>,
 }
 
-impl Watch<'_> {
+impl How<'_> {
     /// Says how far the run is, and asks whether it is to end.
     fn wants_an_end(&self, now: u64) -> bool {
         if let Some(clock) = self.clock {
@@ -218,19 +221,20 @@ impl Watch<'_> {
 /// How the clock ran.
 struct Clock {
     end: u64,
-    events: u64,
+    /// The number of steps at which to look up next.
+    look_at: u64,
     stopped: bool,
 }
 
 /// Lets CPUs act in the order of their next events until the end.
-fn drive(sys: &mut System<'_>, seed: u64, end: u64, check: bool, watch: &Watch<'_>) -> Result<Clock> {
+fn drive(sys: &mut System<'_>, seed: u64, end: u64, how: &How<'_>) -> Result<Clock> {
     let n = sys.nr_cpus();
     let mut tree = WinnerTree::new(n + 1, Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
     sys.touched.clear();
     let mark = n;
     tree.arm(mark, sys.measure_from);
-    let mut clock = Clock { end, events: 0, stopped: false };
+    let mut clock = Clock { end, look_at: STOP_EVERY, stopped: false };
     while let Some((slot, at)) = tree.first() {
         if at >= end {
             break;
@@ -241,27 +245,7 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, check: bool, watch: &Watch<'
             tree.arm(mark, NEVER);
             continue;
         }
-        clock.events += 1;
-        let cpu = CpuId::from(slot);
-        sys.horizon = tree.horizon(slot).min(end);
-        sys.step(cpu, at);
-        tree.arm(slot, sys.next_event(cpu));
-        while let Some(touched) = sys.touched.pop() {
-            tree.arm(touched.index(), sys.next_event(touched));
-        }
-        if let Some(fault) = sys.fault.take() {
-            return Err(fault);
-        }
-        if check {
-            crate::invariants::walk(sys)?;
-        }
-        if sys.alive == 0 {
-            clock.end = at.max(sys.measure_from);
-            break;
-        }
-        if clock.events.is_multiple_of(STOP_EVERY) && watch.wants_an_end(at) {
-            clock.end = at;
-            clock.stopped = true;
+        if turn(sys, &mut tree, &mut clock, slot, at, how)? {
             break;
         }
     }
@@ -272,6 +256,65 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, check: bool, watch: &Watch<'
         begin_measuring(sys);
     }
     Ok(clock)
+}
+
+/// The CPU of `slot` acts at `at`, and again as long as its next step comes before any other's, ties included: the order
+/// of steps is the one of the tree, and so is every step's horizon. Whether the run is over.
+#[inline]
+fn turn(
+    sys: &mut System<'_>,
+    tree: &mut WinnerTree,
+    clock: &mut Clock,
+    slot: usize,
+    mut at: u64,
+    how: &How<'_>,
+) -> Result<bool> {
+    let cpu = CpuId::from(slot);
+    let mut rival = tree.take(slot);
+    loop {
+        sys.steps += 1;
+        sys.horizon = WinnerTree::time(rival).min(clock.end);
+        sys.step(cpu, at);
+        if !sys.touched.is_empty() {
+            while let Some(touched) = sys.touched.pop() {
+                if touched != cpu {
+                    tree.arm(touched.index(), sys.next_event(touched));
+                }
+            }
+            rival = tree.least();
+        }
+        let looks_up = sys.alive == 0 || sys.steps >= clock.look_at;
+        if (looks_up || how.check || sys.fault.is_some()) && over(sys, clock, at, how)? {
+            return Ok(true);
+        }
+        let next = sys.next_event(cpu);
+        if !sys.merge || next >= clock.end || tree.key(slot, next) > rival {
+            tree.put(slot, next);
+            return Ok(false);
+        }
+        at = next;
+    }
+}
+
+/// Whether a run ends after a step at `at`: a fault, everybody gone, told to stop.
+#[cold]
+fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'_>) -> Result<bool> {
+    if let Some(fault) = sys.fault.take() {
+        return Err(fault);
+    }
+    if how.check {
+        crate::invariants::walk(sys)?;
+    }
+    if sys.alive == 0 {
+        clock.end = at.max(sys.measure_from);
+        return Ok(true);
+    }
+    if sys.steps >= clock.look_at {
+        clock.look_at = sys.steps + STOP_EVERY;
+        clock.stopped = how.wants_an_end(at);
+        clock.end = if clock.stopped { at } else { clock.end };
+    }
+    Ok(clock.stopped)
 }
 
 /// The warm-up is over: what was summed so far no longer counts.
@@ -305,7 +348,7 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     crate::invariants::accounts_agree(&sys)?;
     let mut report = SimReport {
         end: schedlab_base::Ns(clock.end),
-        events: clock.events,
+        events: sys.steps,
         stopped: clock.stopped,
         ..SimReport::default()
     };

@@ -120,7 +120,7 @@ impl System<'_> {
                 self.pay_move(cpu, curr);
                 self.return_to_user(cpu);
             }
-            None => self.begin(cpu, Step::IdleLoop, 0),
+            None => self.begin_idle_loop(cpu),
         }
     }
 

@@ -101,6 +101,10 @@ pub struct System<'s> {
     pub counted_from: u64,
     /// CPUs whose next event changed in this step, beside the one that stepped.
     pub touched: Vec<CpuId>,
+    /// A CPU may go on at once with what follows at the same instant; see [`System::at_once`].
+    pub merge: bool,
+    /// Steps made so far.
+    pub steps: u64,
     /// Workload tasks that have not left yet.
     pub alive: usize,
     /// Values before this time are not recorded, ns.
@@ -161,6 +165,8 @@ impl<'s> System<'s> {
             schedstat: crate::schedstat::zero(&domains),
             counted_from: 0,
             touched: Vec::with_capacity(16),
+            merge: false,
+            steps: 0,
             alive: 0,
             measure_from: 0,
             floors: vec![i64::MIN; n],
@@ -253,7 +259,7 @@ impl<'s> System<'s> {
             Step::Fork { task } => self.fork_step(cpu, task),
             Step::Newidle => self.newidle_step(cpu),
             Step::Switch { prev } => self.switched(cpu, prev),
-            Step::IdleExit => self.begin(cpu, Step::IdleLoop, 0),
+            Step::IdleExit => self.begin_idle_loop(cpu),
             Step::IdleLoop => self.idle_loop(cpu),
             Step::Halted { .. } | Step::None | Step::Rebalance | Step::Tick | Step::Timer | Step::Ipi => {
                 unreachable!("{cpu} stepped in task context at {step:?}")
@@ -271,6 +277,14 @@ impl<'s> System<'s> {
     pub fn begin_syscall(&mut self, cpu: CpuId, sys: Sys, cost_ns: u64) {
         let entry = self.fixed.machine.costs.syscall_ns;
         self.begin(cpu, Step::Syscall(sys), entry + cost_ns);
+    }
+    /// Whether the CPU that acts may go on with a step that follows at this very instant, as if it had been armed for it
+    /// and found first again: it would be, unless a CPU it has touched could come before it.
+    #[inline]
+    pub fn at_once(&mut self) -> bool {
+        let goes_on = self.merge && self.touched.is_empty();
+        self.steps += u64::from(goes_on);
+        goes_on
     }
     /// The next tick of the one grid all CPUs share, after `now`.
     #[inline]

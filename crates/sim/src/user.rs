@@ -215,9 +215,12 @@ impl System<'_> {
     /// Back to user mode, by way of the scheduler if it was asked for.
     pub fn return_to_user(&mut self, cpu: CpuId) {
         if let Some(why) = self.cpus[cpu.index()].need_resched {
-            self.schedule(cpu, why);
-        } else {
-            self.start_user(cpu);
+            return self.schedule(cpu, why);
+        }
+        self.start_user(cpu);
+        let c = &self.cpus[cpu.index()];
+        if c.task.ends == self.now && c.irq_due() > self.now && self.at_once() {
+            self.user_done(cpu);
         }
     }
 

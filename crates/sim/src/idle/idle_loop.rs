@@ -23,6 +23,18 @@ fn stayed(stay_ns: u64, by_tick: bool, tick_ns: u64) -> u64 {
 }
 
 impl System<'_> {
+    /// Enters the idle loop, or comes back to it: what waits with interrupts on comes first.
+    pub fn begin_idle_loop(&mut self, cpu: CpuId) {
+        self.begin(cpu, Step::IdleLoop, 0);
+        if self.at_once() {
+            if self.cpus[cpu.index()].irq_due() <= self.now {
+                self.interrupt(cpu)
+            } else {
+                self.idle_loop(cpu)
+            }
+        }
+    }
+
     /// In the idle loop: run what is there, or halt.
     pub fn idle_loop(&mut self, cpu: CpuId) {
         let queued = self.flush_wake_list(cpu);

@@ -88,13 +88,21 @@ const ANY_IDLE_QUEUES: Version = Version::new(6, 0);
 impl System<'_> {
     /// Begins the next pending wakeup of a context, or leaves the context's waking when there is none.
     pub fn next_wakeup(&mut self, cpu: CpuId, context: Context) {
+        if self.begin_wakeup(cpu, context) && self.at_once() {
+            self.wakeup_step(cpu, context);
+        }
+    }
+
+    /// The same, up to the wakeup's first step; false when there was none to begin.
+    fn begin_wakeup(&mut self, cpu: CpuId, context: Context) -> bool {
         let c = &mut self.cpus[cpu.index()];
         let pending = &mut c.to_wake[context as usize];
         if pending.is_empty() {
-            return match context {
+            match context {
                 Context::Task => self.after_wakeups(cpu),
                 Context::Hard => self.leave_hard(cpu),
-            };
+            }
+            return false;
         }
         let task = pending.remove(0);
         c.waking[context as usize] = Waking { task, began_ns: self.now, ..Waking::default() };
@@ -106,25 +114,39 @@ impl System<'_> {
             let now = self.now;
             wide::record_wakee(&mut self.tasks[waker.index()].flips, task, now);
         }
+        true
     }
 
-    /// One step of a wakeup.
+    /// One step of a wakeup, and those that follow at the same instant.
     pub fn wakeup_step(&mut self, cpu: CpuId, context: Context) {
         let mut w = self.cpus[cpu.index()].waking[context as usize];
-        let at = match w.stage {
-            Stage::Settle => self.settle(cpu, context, &mut w),
-            Stage::Prelude(_) | Stage::Search(_) => Some(self.probe_on(cpu, &mut w)),
-            Stage::Enqueue { remote_list } => self.wakeup_enqueue(cpu, &w, remote_list).then(|| {
+        loop {
+            let Some(at) = self.wakeup_stage(cpu, context, &mut w) else {
+                if !self.begin_wakeup(cpu, context) || !self.at_once() {
+                    return;
+                }
+                w = self.cpus[cpu.index()].waking[context as usize];
+                continue;
+            };
+            if at > self.now || !self.at_once() {
+                let c = &mut self.cpus[cpu.index()];
+                c.waking[context as usize] = w;
+                *frame_of(c, context) = Frame::until(Step::Wakeup, at);
+                return;
+            }
+        }
+    }
+
+    /// What the wakeup's stage does; returns when the next one is over. `None`: the wakeup is done.
+    fn wakeup_stage(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
+        match w.stage {
+            Stage::Settle => self.settle(cpu, context, w),
+            Stage::Prelude(_) | Stage::Search(_) => Some(self.probe_on(cpu, w)),
+            Stage::Enqueue { remote_list } => self.wakeup_enqueue(cpu, w, remote_list).then(|| {
                 w.stage = Stage::Signal;
                 self.now + self.fixed.machine.costs.ipi_send_ns
             }),
             Stage::Signal => None,
-        };
-        let c = &mut self.cpus[cpu.index()];
-        c.waking[context as usize] = w;
-        match at {
-            Some(at) => *frame_of(c, context) = Frame::until(Step::Wakeup, at),
-            None => self.next_wakeup(cpu, context),
         }
     }
 
