@@ -174,6 +174,10 @@ pub fn search(
         Spec::RtApp { file, .. } => {
             return Err(Error::input(format!("{file}: an rt-app workload has no load parameter to raise")));
         }
+        Spec::Command(command) => {
+            let text = format!("{}: a command's load is not raised by itself", command.name);
+            return Err(Error::input(text).help("sweep it: [[load]] load = { sweep = [1, 2, 4] }"));
+        }
     };
     measured(&search.limit.metric, first)?;
     let param = bench.param(bench.load_param)?;

@@ -16,7 +16,7 @@ fn error(text: &str) -> String {
 fn param(spec: &Spec, name: &str) -> u64 {
     match spec {
         Spec::Bench { params, .. } => params.get(name).unwrap(),
-        Spec::RtApp { .. } => panic!("no benchmark"),
+        _ => panic!("no benchmark"),
     }
 }
 

@@ -5,8 +5,9 @@
 //! quotes it. A process that was started for this has no threads yet, so programs meet nothing but themselves.
 
 use crate::witness::Witness;
-use crate::{Job, Outcome, engine, sys};
+use crate::{Job, Outcome, command, engine, sys};
 use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -82,6 +83,9 @@ pub fn agent_main() -> Result<()> {
 /// # Errors
 /// What the workload has wrong, and what it asks for that this machine or user can't have.
 pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
+    if let Spec::Command(command) = &job.workload {
+        return command::execute(command, job.seed, stop);
+    }
     let built = job.workload.build(job.seed)?;
     let witness = Witness::before();
     let measured = engine::run_built(built, stop)?;
@@ -95,6 +99,7 @@ pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
         environment,
         warnings,
         stopped: measured.stopped,
+        said: None,
     })
 }
 
@@ -128,7 +133,7 @@ fn read_job(from: BorrowedFd<'_>) -> Result<Job> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_workload::{Params, Spec};
+    use schedlab_workload::Params;
 
     fn job() -> Job {
         Job { workload: Spec::bench("schbench", &Params::default()).unwrap(), seed: 7 }

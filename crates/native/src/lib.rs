@@ -10,10 +10,12 @@ compile_error!("the live backend runs on Linux");
 mod agent;
 mod arena;
 mod channel;
+mod command;
 mod control;
 pub mod engine;
 mod footprint;
 mod limits;
+mod offspring;
 mod parent;
 mod recorder;
 mod results;
@@ -54,4 +56,24 @@ pub struct Outcome {
     pub warnings: Vec<Warning>,
     /// Whether `stop` ended it early.
     pub stopped: bool,
+    /// What a command said; `None` of programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Said>,
+}
+
+/// The outputs of a command, whole; bytes that are no UTF-8 replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Said {
+    /// The last lines, for messages: of standard error where it says anything, else of standard output.
+    pub fn last_lines(&self) -> String {
+        let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
+        parent::tail(text.as_bytes())
+    }
 }

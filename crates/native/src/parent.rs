@@ -112,7 +112,7 @@ impl Talk {
 }
 
 /// Appends what can be read now; tells whether more may come.
-fn drain(from: &mut impl Read, to: &mut Vec<u8>) -> std::io::Result<bool> {
+pub fn drain(from: &mut impl Read, to: &mut Vec<u8>) -> std::io::Result<bool> {
     match from.read_to_end(to) {
         Ok(_) => Ok(false),
         Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(true),
@@ -120,8 +120,8 @@ fn drain(from: &mut impl Read, to: &mut Vec<u8>) -> std::io::Result<bool> {
     }
 }
 
-/// The last lines of the agent's standard error.
-fn tail(said: &[u8]) -> String {
+/// The last lines of a process's output.
+pub fn tail(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
     lines[lines.len().saturating_sub(8)..].join("\n  ")

@@ -32,6 +32,17 @@ pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
 pub const MODEL: u32 = 1;
 
+/// A figure that a command said of itself: one number for the whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The number, in `unit`; finite.
+    pub value: f64,
+    /// Unit: "ns" for times, "1/s" for rates, "" for counts.
+    pub unit: String,
+    /// Which direction is good.
+    pub better: Better,
+}
+
 /// All that was seen in one run. Maps are ordered, so that the same run gives the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -66,6 +77,9 @@ pub struct Record {
     /// The scheduler's own counters, where they are kept: over the measured time, live over the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedstat: Option<Schedstat>,
+    /// What a command said of itself, by dotted name ("hackbench.time"); only commands have figures.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, Figure>,
     /// The longest waits, longest first, with what is known of each.
     pub waits: Vec<Wait>,
     /// Where and how the run was made: sorted key and value.
@@ -102,6 +116,7 @@ mod tests {
             series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),
             counters: BTreeMap::new(),
             schedstat: None,
+            figures: BTreeMap::new(),
             waits: Vec::new(),
             environment: environment::simulated(),
             warnings: Vec::new(),
@@ -110,7 +125,10 @@ mod tests {
 
     #[test]
     fn a_record_reads_back_as_it_was() {
-        let r = record(1);
+        let mut r = record(1);
+        // A number whose shortest text only an exact reader takes back.
+        let figure = Figure { value: 1.0 / 3.0 * 1e9, unit: "ns".into(), better: Better::Lower };
+        r.figures.insert("hackbench.time".into(), figure);
         let text = serde_json::to_string(&r).unwrap();
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), r);
         assert_ne!(serde_json::from_str::<Record>(&text.replace("\"seed\":1", "\"seed\":2")).unwrap(), r);

@@ -36,6 +36,7 @@ fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, hi
         series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),
         counters: BTreeMap::from([("migrations".to_owned(), 100 + seed * 13 % 7)]),
         schedstat: None,
+        figures: BTreeMap::new(),
         waits: Vec::new(),
         environment: environment::simulated(),
         warnings: if seed == 3 {

@@ -4,6 +4,7 @@
 use schedlab_base::{Ns, Result};
 use schedlab_lab::{Cell, Executor};
 use schedlab_record::Record;
+use schedlab_workload::Spec;
 use std::fmt::Write;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -33,7 +34,10 @@ impl<'a> Timed<'a> {
     }
     fn add(&self, cell: &Cell, record: &Record, wall_s: f64) -> Result<()> {
         let title = cell.title();
-        let warmup = cell.spec.build(0)?.warmup;
+        let warmup = match cell.spec {
+            Spec::Command(_) => Ns::ZERO,
+            _ => cell.spec.build(0)?.warmup,
+        };
         let mut sums = self.sums.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let at = sums.iter().position(|s| s.title == title).unwrap_or_else(|| {
             sums.push(Sum { title, ..Sum::default() });

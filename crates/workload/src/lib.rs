@@ -6,6 +6,7 @@
 
 pub mod bench;
 pub mod build;
+pub mod command;
 pub mod op;
 pub mod param;
 pub mod rtapp;
@@ -20,6 +21,7 @@ mod spec_tests;
 
 pub use bench::BENCHMARKS;
 pub use build::{Builder, Built, ChannelKind, SeriesDecl, TaskDecl};
+pub use command::CommandSpec;
 pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, WordId};
 pub use param::{Benchmark, Choice, Param, ParamKind, Params};
 pub use spec::Spec;

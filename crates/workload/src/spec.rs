@@ -1,6 +1,7 @@
 //! A workload as plain data: what an experiment states, a record embeds and the live agent receives.
 
 use crate::build::{Builder, Built};
+use crate::command::CommandSpec;
 use crate::param::{Benchmark, Params};
 use crate::{BENCHMARKS, rtapp};
 use schedlab_base::{Error, Result, Spot};
@@ -29,6 +30,8 @@ pub enum Spec {
         /// Its text.
         text: String,
     },
+    /// A command, which only live backends can run.
+    Command(CommandSpec),
 }
 
 impl Spec {
@@ -67,17 +70,21 @@ impl Spec {
         match self {
             Spec::Bench { name, .. } => name,
             Spec::RtApp { file, .. } => file.rsplit('/').next().unwrap_or(file),
+            Spec::Command(command) => &command.name,
         }
     }
     /// Builds the tasks; the same everywhere for the same seed.
     ///
     /// # Errors
-    /// What the benchmark or the rt-app reader finds wrong.
+    /// What the benchmark or the rt-app reader finds wrong; a command, which has no programs.
     pub fn build(&self, seed: u64) -> Result<Built> {
         let mut builder = Builder::new(seed);
         match self {
             Spec::Bench { name, params } => (find(name)?.build)(params, &mut builder)?,
             Spec::RtApp { file, text } => rtapp::build(file, text, &mut builder)?,
+            Spec::Command(_) => {
+                return Err(Error::machine("a command can only be run live").help("use --backend host"));
+            }
         }
         builder.finish()
     }

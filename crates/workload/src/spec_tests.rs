@@ -168,3 +168,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_command_is_data_that_reads_back_and_has_no_programs() {
+    let mut command =
+        crate::CommandSpec::new("hackbench", vec!["hackbench".into(), "-g".into(), "a b".into()]);
+    command.metrics.push(crate::command::Extract {
+        name: "hackbench.time".into(),
+        place: crate::command::Place::Regex("Time: (.*)".into()),
+        source: crate::command::Source::Stdout,
+        take: crate::command::Take::Only,
+        unit: "s".into(),
+        better: "lower".into(),
+    });
+    let spec = Spec::Command(command);
+    let json = serde_json::to_value(&spec).unwrap();
+    assert_eq!((&json["kind"], &json["params"]["run"]), (&"command".into(), &"hackbench -g 'a b'".into()));
+    assert_eq!(serde_json::from_value::<Spec>(json).unwrap(), spec);
+    let e = spec.build(1).err().unwrap();
+    assert_eq!((e.kind().exit_code(), e.message()), (3, "a command can only be run live"));
+}

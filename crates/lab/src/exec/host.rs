@@ -5,6 +5,7 @@ use crate::plan::Cell;
 use schedlab_base::{Result, Warning};
 use schedlab_native::Job;
 use schedlab_record::{MODEL, RECORD_SCHEMA, Record, Schedstat, environment, schedstat};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 /// The live executor.
@@ -36,6 +37,7 @@ impl Executor for Host {
             series: outcome.series,
             counters: outcome.counters,
             schedstat: counted,
+            figures: BTreeMap::new(),
             waits: Vec::new(),
             environment,
             warnings: outcome.warnings,

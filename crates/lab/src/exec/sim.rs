@@ -7,6 +7,7 @@ use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate};
 use schedlab_workload::Built;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The simulating executor.
@@ -59,6 +60,7 @@ impl Executor for Sim {
             series: seen.series,
             counters,
             schedstat: report.schedstat,
+            figures: BTreeMap::new(),
             waits: seen.waits,
             environment: environment::simulated(),
             warnings: seen.warnings.into_iter().chain(report.warnings).collect(),

@@ -62,6 +62,7 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
         series: [("schbench.latency".to_owned(), latency)].into(),
         counters: [("migrations".to_owned(), 0)].into(),
         schedstat: None,
+        figures: [].into(),
         waits: Vec::new(),
         environment: environment::simulated(),
         warnings: vec![schedlab_base::Warning::new("mock.made_up", "these figures are made up")],

@@ -358,6 +358,9 @@ impl Resolved {
 
 /// The value of the metric of that name in a record; an unknown name or series is missing too, with the error's words.
 pub fn evaluate(record: &Record, name: &str) -> Value {
+    if let Some(figure) = record.figures.get(name) {
+        return Value::Number(figure.value);
+    }
     let series = record.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()));
     match Metric::find_with(name, series) {
         Ok(metric) => metric.evaluate(record),

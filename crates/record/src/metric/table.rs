@@ -5,6 +5,7 @@ use crate::schedstat::{BALANCE_ROWS, CPU_ROWS, DERIVED, DOMAIN_ROWS};
 use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
 const SIM: &[&str] = &["sim"];
+const LIVE: &[&str] = &["host", "vm"];
 const ALL: &[&str] = &["sim", "host", "vm"];
 
 const fn row(
@@ -124,6 +125,12 @@ pub const METRICS: &[Metric] = &[
         "schedstat: balancing at a level of domains, by CPUs that were `idle`, `busy` or `newidle`, summed over CPUs")),
     rows(balance_counters, row("cpu<k>.domain<n>.<type>.<counter>", "", Neither, ALL,
         "schedstat: balancing of one CPU at one level, by what it was doing (`cpu8.domain1.newidle.lb_count`)")),
+    row("command.elapsed", "ns", Lower, LIVE, "from the start of a command until its process had ended"),
+    row("command.user_time", "ns", Neither, LIVE, "CPU time of a command and its children in user mode"),
+    row("command.system_time", "ns", Neither, LIVE, "CPU time of a command and its children in the kernel"),
+    row("command.max_rss", "KiB", Lower, LIVE,
+        "most memory that one process of a command had resident (ru_maxrss)"),
+    row("command.exit_status", "", Neither, LIVE, "a command's exit code; others than those expected fail the run"),
     row("sim.events", "", Neither, SIM, "events the simulator processed, warm-up included"),
     row("sim.wakeups", "", Neither, SIM, "wakeups begun, of whatever task"),
 ];

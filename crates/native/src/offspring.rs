@@ -1,0 +1,163 @@
+//! System calls about children that are foreign programs: their process group, their end, and what they leave behind.
+//!
+//! A command is started as the leader of a process group, by a process that adopts orphans (PR_SET_CHILD_SUBREAPER, Linux
+//! 3.4): whatever the command starts, in whatever session, comes back here when its own parent ends, so that nothing
+//! outlives a run.
+
+use schedlab_base::Ns;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+
+/// What ended children used: themselves, and those of their own children they waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Used {
+    /// CPU time in user mode.
+    pub user: Ns,
+    /// CPU time in the kernel.
+    pub system: Ns,
+    /// Switches because a task slept.
+    pub voluntary: u64,
+    /// Switches because a task was preempted.
+    pub involuntary: u64,
+    /// Most memory one process had resident, KiB.
+    pub max_rss_kib: u64,
+}
+
+impl Used {
+    /// Both together.
+    pub fn plus(self, o: Used) -> Used {
+        Used {
+            user: Ns(self.user.0 + o.user.0),
+            system: Ns(self.system.0 + o.system.0),
+            voluntary: self.voluntary + o.voluntary,
+            involuntary: self.involuntary + o.involuntary,
+            max_rss_kib: self.max_rss_kib.max(o.max_rss_kib),
+        }
+    }
+    fn of(r: &libc::rusage) -> Used {
+        let ns = |t: libc::timeval| Ns(t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000);
+        Used {
+            user: ns(r.ru_utime),
+            system: ns(r.ru_stime),
+            voluntary: r.ru_nvcsw as u64,
+            involuntary: r.ru_nivcsw as u64,
+            max_rss_kib: r.ru_maxrss as u64,
+        }
+    }
+}
+
+/// Makes this process the parent of all that its children leave behind, and lets it live on when its own parent ends, so
+/// that it can still end them.
+pub fn adopt_orphans() {
+    // SAFETY: both take integers only.
+    unsafe {
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+        libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+    }
+}
+
+/// Has the command lead a process group of its own, and be killed should this process die first.
+pub fn lead_group(command: &mut Command) {
+    command.process_group(0);
+    let bind = || {
+        // SAFETY: takes integers only.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        Ok(())
+    };
+    // SAFETY: between fork and exec only a system call is made.
+    unsafe { command.pre_exec(bind) };
+}
+
+/// A descriptor that can be read once the process has ended (pidfd_open, Linux 5.3); `None` where there is none.
+pub fn end_of(process: u32) -> Option<OwnedFd> {
+    // SAFETY: takes integers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+    // SAFETY: a fresh descriptor, owned by nobody else.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// What a look for ended children found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// This one, thus, having used that much.
+    Child(u32, ExitStatus, Used),
+    /// All run on.
+    None,
+    /// There are no children.
+    NoChildren,
+}
+
+/// Takes up one child that has ended.
+pub fn take_ended() -> Ended {
+    let mut status = 0;
+    let mut used = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: both are live places for the kernel to fill; all zeroes are a valid rusage.
+    let (child, used) = unsafe {
+        let child = libc::wait4(-1, &mut status, libc::WNOHANG, used.as_mut_ptr());
+        (child, used.assume_init())
+    };
+    match child {
+        0 => Ended::None,
+        child if child > 0 => Ended::Child(child as u32, ExitStatus::from_raw(status), Used::of(&used)),
+        _ if io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => Ended::None,
+        _ => Ended::NoChildren,
+    }
+}
+
+/// Whether a child has ended; it is not taken up.
+pub fn has_ended(process: u32) -> bool {
+    parent_and_state(process).is_none_or(|(_, ended)| ended)
+}
+
+/// Sends a signal to all of a process group. One without members is no error. Call it only while its leader has not been
+/// taken up: the number may be another's after that.
+pub fn signal_group(leader: u32, signal: i32) {
+    // SAFETY: takes integers only.
+    unsafe { libc::kill(-(leader as i32), signal) };
+}
+
+/// Kills every child this process has now and tells which.
+pub fn kill_children() -> Vec<u32> {
+    let own = std::process::id();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|f| f.file_name().to_str()?.parse::<u32>().ok());
+    let children: Vec<u32> = pids.filter(|pid| parent_and_state(*pid) == Some((own, false))).collect();
+    for pid in &children {
+        // SAFETY: takes integers only; a child that has not been taken up keeps its number.
+        unsafe { libc::kill(*pid as i32, libc::SIGKILL) };
+    }
+    children
+}
+
+/// A process's parent, and whether it has ended already (a zombie).
+fn parent_and_state(pid: u32) -> Option<(u32, bool)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in brackets may hold anything, brackets too.
+    let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = rest.next()?;
+    Some((rest.next()?.parse().ok()?, state == "Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_adds_up_but_memory_is_a_maximum() {
+        let a = Used { user: Ns(1), system: Ns(2), voluntary: 3, involuntary: 4, max_rss_kib: 50 };
+        let b = Used { user: Ns(10), system: Ns(20), voluntary: 30, involuntary: 40, max_rss_kib: 5 };
+        let want = Used { user: Ns(11), system: Ns(22), voluntary: 33, involuntary: 44, max_rss_kib: 50 };
+        assert_eq!(a.plus(b), want);
+    }
+
+    #[test]
+    fn a_process_knows_its_parent() {
+        // SAFETY: takes no argument and can't fail.
+        let parent = unsafe { libc::getppid() } as u32;
+        assert_eq!(parent_and_state(std::process::id()), Some((parent, false)));
+        assert_eq!(parent_and_state(u32::MAX), None);
+    }
+}

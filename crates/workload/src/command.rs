@@ -1,0 +1,205 @@
+//! A command as a workload: what is started, with what around it, and which figures are taken from what it says.
+//!
+//! Plain data, as every [`crate::Spec`]: nothing is looked up or compiled here. Only live backends can run it; the live
+//! agent starts it, the lab reads its output. All times are ns.
+
+use schedlab_base::Ns;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A command that takes longer is ended, unless its description says otherwise.
+pub const DEFAULT_TIMEOUT: Ns = Ns::secs(600);
+/// The longest time a command may be given: a week.
+pub const MAX_TIMEOUT: Ns = Ns::secs(7 * 86_400);
+/// The variable that tells a command the seed of its run.
+pub const SEED_VARIABLE: &str = "SCHEDLAB_SEED";
+
+/// A command, resolved: no placeholder is left in it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CommandSpec {
+    /// Name of the workload, in front of its figures' names.
+    pub name: String,
+    /// The known tool whose output this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// What tables show of it: `run`, the command in one line.
+    pub params: BTreeMap<String, String>,
+    /// The command and its arguments; at least one word.
+    pub argv: Vec<String>,
+    /// Variables set for it, for `setup` and for `cleanup`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// The folder it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// A command run before, outside the measured time; empty: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<String>,
+    /// A command run after, whatever became of the run; empty: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cleanup: Vec<String>,
+    /// Each of the three is ended after this time.
+    pub timeout: Ns,
+    /// Exit codes that are no failure.
+    pub exit_codes: Vec<u8>,
+    /// Figures taken from its output, beside those of the tool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Extract>,
+}
+
+impl CommandSpec {
+    /// A command by itself, with everything else as it is when nothing is said.
+    pub fn new(name: &str, argv: Vec<String>) -> CommandSpec {
+        let params = BTreeMap::from([("run".to_owned(), one_line(&argv))]);
+        CommandSpec {
+            name: name.to_owned(),
+            tool: None,
+            params,
+            argv,
+            env: BTreeMap::new(),
+            cwd: None,
+            setup: Vec::new(),
+            cleanup: Vec::new(),
+            timeout: DEFAULT_TIMEOUT,
+            exit_codes: vec![0],
+            metrics: Vec::new(),
+        }
+    }
+}
+
+/// How one figure is taken from what a command says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Extract {
+    /// Full dotted name, the workload's in front.
+    pub name: String,
+    /// Where in the output it stands.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Which output is read.
+    pub source: Source,
+    /// Which of several is taken.
+    pub take: Take,
+    /// Unit as the command prints it ("s", "usec", "MB/s"; "" for counts).
+    pub unit: String,
+    /// "lower", "higher" or "neither".
+    pub better: String,
+}
+
+/// Where in a text a figure stands.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// What the only capture group of a regular expression matches.
+    Regex(String),
+    /// A JSON pointer (RFC 6901) into the text as JSON.
+    JsonPointer(String),
+}
+
+/// One of a command's outputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Which of the places that a figure is found at counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Take {
+    /// There is one only; several are an error.
+    Only,
+    /// The first.
+    First,
+    /// The last.
+    Last,
+    /// All, as a series: it is asked by statistic, and its values are whole numbers or times.
+    All,
+}
+
+/// Words as one line that [`split`] would take apart again into the same words.
+pub fn one_line(words: &[String]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%{}".contains(c);
+    let quoted = |w: &String| match w {
+        w if !w.is_empty() && w.chars().all(plain) => w.clone(),
+        w => format!("'{}'", w.replace('\'', "'\\''")),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// Splits a line into words as a shell does: blanks separate; single quotes keep all, double quotes all but `\"` and
+/// `\\`, a backslash keeps the next character. Nothing else is special: no variables, no patterns, no pipes.
+///
+/// # Errors
+/// The words that say what is wrong: a quote that is not closed, a backslash at the end.
+pub fn split(line: &str) -> std::result::Result<Vec<String>, &'static str> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            c if c.is_whitespace() => words.extend(word.take()),
+            '\'' => word.get_or_insert_default().push_str(&quoted(&mut rest, '\'')?),
+            '"' => word.get_or_insert_default().push_str(&quoted(&mut rest, '"')?),
+            '\\' => {
+                let next = rest.next().ok_or("nothing follows the backslash at its end")?;
+                word.get_or_insert_default().push(next);
+            }
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// The text up to the closing quote.
+fn quoted(rest: &mut std::str::Chars<'_>, close: char) -> std::result::Result<String, &'static str> {
+    let mut text = String::new();
+    while let Some(c) = rest.next() {
+        match c {
+            c if c == close => return Ok(text),
+            '\\' if close == '"' => match rest.next() {
+                Some(c @ ('"' | '\\')) => text.push(c),
+                Some(c) => text.extend(['\\', c]),
+                None => break,
+            },
+            c => text.push(c),
+        }
+    }
+    Err(if close == '"' { "a double quote is not closed" } else { "a single quote is not closed" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_are_split_as_a_shell_does() {
+        for (line, want) in [
+            ("hackbench  -g 2\t-l 1000 ", &["hackbench", "-g", "2", "-l", "1000"][..]),
+            (r#"a 'b c' "d \" e" f\ g"#, &["a", "b c", "d \" e", "f g"]),
+            (r#"x"y"'z' '' "\n""#, &["xyz", "", r"\n"]),
+            ("$HOME | *", &["$HOME", "|", "*"]),
+            ("  ", &[]),
+        ] {
+            assert_eq!(split(line).unwrap(), want, "{line}");
+        }
+        for (line, why) in [("a 'b", "single"), ("a \"b\\", "double"), ("a\\", "backslash")] {
+            assert!(split(line).unwrap_err().contains(why), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_put_on_one_line_comes_apart_again(words in proptest::collection::vec(".{0,8}", 0..5)) {
+            prop_assert_eq!(split(&one_line(&words)).unwrap(), words);
+        }
+        #[test]
+        fn any_line_is_split_or_refused(line in ".{0,60}") {
+            let _ = split(&line);
+        }
+    }
+}
