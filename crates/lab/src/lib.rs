@@ -3,6 +3,7 @@
 //! `experiment.toml -> plan -> executor -> records -> comparison`; nothing downstream reaches back, and nothing here
 //! prints. The knee search is the one other thing that is done with an executor.
 
+pub mod command;
 pub mod compare;
 pub mod exec;
 pub mod experiment;
@@ -11,7 +12,7 @@ pub mod metrics;
 pub mod plan;
 pub mod stats;
 
-pub use compare::{Comparison, Question, compare, compare_paths};
+pub use compare::{Comparison, Question, compare, compare_paths, compare_sources};
 pub use exec::{Done, Executor, Finished, Host, Progress, Session, Silent, Sim};
 pub use experiment::{Experiment, Published};
 pub use plan::{Backend, Cell, Options, Plan, plan};

@@ -3,7 +3,8 @@
 //! What a metric is, is said by the `record` crate's table; here is only the way from a dotted name in an experiment
 //! to a number of a run.
 
-use schedlab_base::Result;
+use crate::command;
+use schedlab_base::{Error, Result};
 use schedlab_record::{Better, Metric, Record, Value};
 
 /// Metrics shown first for a workload that names none of its own.
@@ -23,16 +24,29 @@ pub struct Evaluated {
     pub value: Value,
 }
 
-/// Whether there can be a metric of that name, among these series of the workload's own.
+/// Whether there can be a metric of that name, among these series of the workload's own and these figures of commands.
 ///
 /// # Errors
 /// When there is none; the nearest name is offered.
-pub fn check(name: &str, series: &[Declared]) -> Result<()> {
+pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> {
+    if command::is_declared(figures, name) {
+        return Ok(());
+    }
+    // What begins as figures do is meant as one: their names help more than those of the table.
+    let first = name.split('.').next().unwrap_or(name);
+    let own = || figures.iter().filter(|f| f.split('.').next() == Some(first)).map(String::as_str);
+    if own().next().is_some() && !series.iter().any(|(s, ..)| name.starts_with(&format!("{s}."))) {
+        return Err(Error::unknown("figure", name, own()));
+    }
     Metric::find_with(name, series.iter().map(|(n, u, b)| (n.as_str(), u.as_str(), *b))).map(|_| ())
 }
 
 /// The value of a metric in a record; a name that it can't have is missing, with the reason.
 pub fn evaluate(record: &Record, name: &str) -> Evaluated {
+    if let Some(figure) = record.figures.get(name) {
+        let (unit, better) = (figure.unit.clone(), figure.better);
+        return Evaluated { unit, better, value: Value::Number(figure.value) };
+    }
     match Metric::find_with(name, record.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()))) {
         Ok(m) => Evaluated { value: m.evaluate(record), unit: m.unit, better: m.better },
         Err(e) => Evaluated {

@@ -4,12 +4,14 @@
 //! i + 1, and every second round goes backwards (A B B A): what drifts on a live machine then falls on all variants
 //! alike, and an interrupted experiment leaves whole pairs. The simulator's results do not depend on the order.
 
+use crate::command;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use schedlab_base::{Error, Result, Warning};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_record::CellKey;
 use schedlab_workload::Spec;
+use schedlab_workload::command::only_live;
 use std::sync::Arc;
 
 /// Where runs are made.
@@ -68,6 +70,9 @@ impl Cell {
     /// # Errors
     /// What the kernel's tables do not have.
     pub fn simulated(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Result<Cell> {
+        if let Spec::Command(_) = spec {
+            return Err(only_live());
+        }
         let kernel = variant.resolve()?;
         let (machine, backend) = (machine.clone(), Backend::Sim);
         let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
@@ -173,6 +178,11 @@ pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
 }
 
 fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
+    let commands = experiment.loads.iter().chain(&experiment.host_loads);
+    if let Some(load) = commands.into_iter().find(|l| matches!(l.spec, Spec::Command(_))) {
+        let name = load.spec.name();
+        return Err(only_live().context(name));
+    }
     if experiment.loads.is_empty() {
         return Err(Error::input(format!("{}: no machine to simulate", experiment.name))
             .help("machines = [\"smp-8\"], or machine = \"...\" in each [[load]]"));
@@ -224,6 +234,11 @@ fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
             changed.name
         ))
         .help("variants without features and tunables run on the host; all run in the simulator"));
+    }
+    for load in &experiment.host_loads {
+        if let Spec::Command(command) = &load.spec {
+            command::check_installed(command)?;
+        }
     }
     let machine = Arc::new(Machine::load("host")?);
     let cells =

@@ -27,6 +27,8 @@ const GONE_WITHIN: Ns = Ns::secs(2);
 const LOOK_EVERY: Ns = Ns::ms(2);
 /// More output than this is no result but a trace or a loop.
 const MAX_OUTPUT: usize = 16 << 20;
+/// How long a server gets to be ready, and to fail at once.
+const SERVE_AFTER: Ns = Ns::ms(300);
 /// Time for cleaning up after a stop: the parent waits for two seconds.
 const CLEAN_UP_WITHIN: Ns = Ns::ms(800);
 
@@ -37,7 +39,7 @@ const CLEAN_UP_WITHIN: Ns = Ns::ms(800);
 /// is not expected.
 pub fn execute(spec: &CommandSpec, seed: u64, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     offspring::adopt_orphans();
-    let call = |argv: &[String], stop, timeout| Call { spec, argv, seed, stop, timeout }.run();
+    let call = |argv: &[String], stop, timeout| Call { spec, argv, seed, stop, timeout, server: None }.run();
     if !spec.setup.is_empty() {
         match call(&spec.setup, stop, spec.timeout).and_then(|r| r.map(|r| r.succeeded(&[0])).transpose()) {
             Ok(Some(_)) => {}
@@ -46,7 +48,8 @@ pub fn execute(spec: &CommandSpec, seed: u64, stop: Option<BorrowedFd<'_>>) -> R
         }
     }
     let witness = Witness::before();
-    let ran = call(&spec.argv, stop, spec.timeout);
+    let ran = serve(spec, seed)
+        .and_then(|server| Call { spec, argv: &spec.argv, seed, stop, timeout: spec.timeout, server }.run());
     let (environment, mut warnings) = witness.after();
     if !spec.cleanup.is_empty() {
         let was_stopped = matches!(ran, Ok(None));
@@ -60,6 +63,21 @@ pub fn execute(spec: &CommandSpec, seed: u64, stop: Option<BorrowedFd<'_>>) -> R
     let ran = ran.succeeded(&spec.exit_codes)?;
     warnings.extend(ran.warning());
     Ok(ran.outcome(environment, warnings))
+}
+
+/// Starts the server, when there is one, and gives it time to be ready. It ends with the call that follows.
+fn serve(spec: &CommandSpec, seed: u64) -> Result<Option<u32>> {
+    let Some(program) = spec.server.first() else { return Ok(None) };
+    let call = Call { spec, argv: &spec.server, seed, stop: None, timeout: spec.timeout, server: None };
+    let mut command = call.command()?;
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().map_err(|e| call.unstartable(program, &e))?;
+    sys::sleep_for(SERVE_AFTER.0);
+    if offspring::has_ended(child.id()) {
+        let text = format!("the server '{}' ended at once", one_line(&spec.server));
+        return Err(Error::input(text).help("start it by hand to see why; another may hold its port"));
+    }
+    Ok(Some(child.id()))
 }
 
 fn stopped() -> Outcome {
@@ -81,6 +99,8 @@ struct Call<'a> {
     seed: u64,
     stop: Option<BorrowedFd<'a>>,
     timeout: Ns,
+    /// A process that is to end with it.
+    server: Option<u32>,
 }
 
 /// One that ended by itself.
@@ -107,7 +127,7 @@ impl Call<'_> {
         let mut watch = self.start()?;
         let cut = watch.listen(self.stop, start.saturating_add(self.timeout.0))?;
         let ended_at = watch.ended_at;
-        let (status, used, left_behind) = watch.sweep()?;
+        let (status, used, left_behind) = watch.sweep(self.server)?;
         let line = one_line(self.argv);
         let last = tail(if watch.stderr.text.is_empty() { &watch.stdout.text } else { &watch.stderr.text });
         let last = quote(&last);
@@ -130,7 +150,7 @@ impl Call<'_> {
         }
     }
 
-    fn start(&self) -> Result<Watch> {
+    fn command(&self) -> Result<Command> {
         let no_words = || Error::input("a command without words");
         let (program, arguments) = self.argv.split_first().ok_or_else(no_words)?;
         let mut command = Command::new(program);
@@ -138,8 +158,15 @@ impl Call<'_> {
         if let Some(folder) = &self.spec.cwd {
             command.current_dir(folder);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::null());
         offspring::lead_group(&mut command);
+        Ok(command)
+    }
+
+    fn start(&self) -> Result<Watch> {
+        let mut command = self.command()?;
+        let program = &self.argv[0];
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|e| self.unstartable(program, &e))?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(Error::internal("a command was started without pipes"));
@@ -299,9 +326,12 @@ impl Watch {
     }
 
     /// Takes up the command and all it left behind; ends what has not ended. How the command ended, what all used, and
-    /// how many had to be ended.
-    fn sweep(&self) -> Result<(ExitStatus, Used, usize)> {
+    /// how many had to be ended beside the server, whose end is expected.
+    fn sweep(&self, server: Option<u32>) -> Result<(ExitStatus, Used, usize)> {
         let from = sys::monotonic_ns();
+        if let Some(server) = server {
+            offspring::signal_group(server, libc::SIGKILL);
+        }
         let (mut status, mut used) = (ExitStatus::default(), Used::default());
         let mut killed = BTreeSet::new();
         loop {

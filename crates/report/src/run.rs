@@ -72,6 +72,7 @@ impl Run {
             record.series.keys().flat_map(|s| Stat::USUAL.iter().map(move |stat| format!("{s}.{stat}")));
         let rates = METRICS.iter().filter(|m| m.rate.is_some()).map(|m| m.name.to_owned());
         let names = series.chain(rates).chain(record.counters.keys().cloned());
+        let names = names.chain(record.figures.keys().cloned());
         let metrics = names.filter_map(|name| Some((name.clone(), measured(record, &name)?))).collect();
         Run {
             schema: RUN_SCHEMA,
@@ -100,6 +101,7 @@ impl Run {
             self.percentiles(&series, out)?;
         }
         writeln!(out)?;
+        self.figures(out)?;
         let rates = METRICS.iter().filter(|m| m.rate.is_some()).map(|m| &m.name);
         for name in rates.chain(COUNTERS) {
             if let Some(Measured { unit, value: Value::Number(n), .. }) = self.metrics.get(*name) {
@@ -130,9 +132,30 @@ impl Run {
     fn series(&self) -> Vec<String> {
         let bases = self.metrics.keys().filter_map(|name| name.strip_suffix(".p50"));
         let program = spec::find(&self.workload).map_or("rtapp", |b| b.name);
-        let own = bases.filter(|s| s.split('.').next() == Some(program)).map(str::to_owned);
+        let named = |s: &str| s.strip_prefix(&self.workload).is_some_and(|s| s.starts_with('.'));
+        let own = bases.filter(|s| s.split('.').next() == Some(program) || named(s));
+        // A percentile that a command itself gave is a figure, not a series.
+        let own = own.filter(|s| self.metrics.contains_key(&format!("{s}.count"))).map(str::to_owned);
         let seen = SEEN.iter().filter(|s| self.metrics.contains_key(&format!("{s}.p50")));
         own.chain(seen.map(|s| (*s).to_owned())).collect()
+    }
+
+    /// What a command said of itself, and what was seen of it.
+    fn figures(&self, out: &mut dyn Write) -> io::Result<()> {
+        let series = self.series();
+        let of_series =
+            |n: &str| series.iter().any(|s| n.strip_prefix(s).is_some_and(|n| n.starts_with('.')));
+        let named = |n: &str| n.strip_prefix(&self.workload).is_some_and(|n| n.starts_with('.'));
+        let shown = self.metrics.iter().filter(|(n, _)| {
+            let rate = METRICS.iter().any(|m| m.name == n.as_str() && m.rate.is_some());
+            (named(n) && !of_series(n) && !rate) || (n.starts_with("command.") && *n != "command.exit_status")
+        });
+        for (name, m) in shown {
+            if let Value::Number(n) = m.value {
+                writeln!(out, "{name:<28} {:>9}", number::value(n, &m.unit))?;
+            }
+        }
+        Ok(())
     }
 
     fn percentiles(&self, series: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -164,6 +187,9 @@ impl Run {
 
 /// A metric of a record; nothing for a counter that is no metric.
 fn measured(record: &Record, name: &str) -> Option<Measured> {
+    if let Some(f) = record.figures.get(name) {
+        return Some(Measured { unit: f.unit.clone(), better: f.better, value: Value::Number(f.value) });
+    }
     let series = record.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()));
     let metric = schedlab_record::Metric::find_with(name, series).ok()?;
     Some(Measured { unit: metric.unit.clone(), better: metric.better, value: evaluate(record, name) })

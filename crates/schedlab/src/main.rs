@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod common;
 mod experiments;
+mod external;
 mod interrupt;
 mod output;
 mod progress;

@@ -3,7 +3,7 @@
 //! Plain data, as every [`crate::Spec`]: nothing is looked up or compiled here. Only live backends can run it; the live
 //! agent starts it, the lab reads its output. All times are ns.
 
-use schedlab_base::Ns;
+use schedlab_base::{Error, Ns};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct CommandSpec {
     pub params: BTreeMap<String, String>,
     /// The command and its arguments; at least one word.
     pub argv: Vec<String>,
-    /// Variables set for it, for `setup` and for `cleanup`.
+    /// Variables set for it and for `setup`, `server` and `cleanup`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The folder it runs in.
@@ -35,10 +35,13 @@ pub struct CommandSpec {
     /// A command run before, outside the measured time; empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<String>,
+    /// A command that runs beside it, started before and killed after; empty: none. Its CPU time is the workload's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server: Vec<String>,
     /// A command run after, whatever became of the run; empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cleanup: Vec<String>,
-    /// Each of the three is ended after this time.
+    /// It, `setup` and `cleanup` are each ended after this time.
     pub timeout: Ns,
     /// Exit codes that are no failure.
     pub exit_codes: Vec<u8>,
@@ -59,12 +62,18 @@ impl CommandSpec {
             env: BTreeMap::new(),
             cwd: None,
             setup: Vec::new(),
+            server: Vec::new(),
             cleanup: Vec::new(),
             timeout: DEFAULT_TIMEOUT,
             exit_codes: vec![0],
             metrics: Vec::new(),
         }
     }
+}
+
+/// What those say that have no live kernel to run a command on.
+pub fn only_live() -> Error {
+    Error::machine("a command can only be run live").help("use --backend host")
 }
 
 /// How one figure is taken from what a command says.

@@ -1,7 +1,7 @@
 //! A workload as plain data: what an experiment states, a record embeds and the live agent receives.
 
 use crate::build::{Builder, Built};
-use crate::command::CommandSpec;
+use crate::command::{CommandSpec, only_live};
 use crate::param::{Benchmark, Params};
 use crate::{BENCHMARKS, rtapp};
 use schedlab_base::{Error, Result, Spot};
@@ -82,9 +82,7 @@ impl Spec {
         match self {
             Spec::Bench { name, params } => (find(name)?.build)(params, &mut builder)?,
             Spec::RtApp { file, text } => rtapp::build(file, text, &mut builder)?,
-            Spec::Command(_) => {
-                return Err(Error::machine("a command can only be run live").help("use --backend host"));
-            }
+            Spec::Command(_) => return Err(only_live()),
         }
         builder.finish()
     }

@@ -10,8 +10,8 @@ mod model;
 pub use model::{COMPARISON_SCHEMA, Cell, Comparison, Counted, Fit, Measured, Row, Stat};
 
 use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Published};
-use crate::metrics;
 use crate::stats::{self, Change, Direction, RunValue, Verdict};
+use crate::{command, metrics};
 use group::{CellRuns, group};
 use schedlab_base::{Error, Result, Warning};
 use schedlab_record::{Better, MODEL, Record, Value, store};
@@ -70,6 +70,22 @@ pub fn compare_paths(paths: &[PathBuf], question: &Question) -> Result<Compariso
     }
     // Folders are named by hashes: put what belongs together in an order that people expect.
     records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
+    compare(&records, question, &[])
+}
+
+/// Compares what the command line names: stored runs, and saved outputs of tools (all of one, when `tool` is given).
+/// Saved outputs keep the order they are named in.
+///
+/// # Errors
+/// As [`compare_paths`], and a file of no known tool.
+pub fn compare_sources(
+    sources: &[String],
+    tool: Option<&'static command::Tool>,
+    question: &Question,
+) -> Result<Comparison> {
+    let (mut records, saved) = command::saved::records(sources, tool)?;
+    records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
+    records.extend(saved);
     compare(&records, question, &[])
 }
 
@@ -132,8 +148,10 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
 fn headline(records: &[Record]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for r in records {
-        let own = schedlab_workload::spec::find(&r.workload).map_or(crate::metrics::HEADLINE, |b| b.headline);
-        let fresh: Vec<String> = own.iter().map(|m| (*m).to_owned()).filter(|m| !all.contains(m)).collect();
+        let bench = || schedlab_workload::spec::find(&r.workload).map_or(metrics::HEADLINE, |b| b.headline);
+        let own =
+            command::headline_of(r).unwrap_or_else(|| bench().iter().map(|m| (*m).to_owned()).collect());
+        let fresh: Vec<String> = own.into_iter().filter(|m| !all.contains(m)).collect();
         all.extend(fresh);
     }
     all
@@ -156,7 +174,8 @@ fn check_metrics(records: &[Record], metrics: &[String]) -> Result<()> {
             series.push((name.clone(), s.unit().to_owned(), s.better()));
         }
     }
-    metrics.iter().try_for_each(|m| metrics::check(m, &series))
+    let figures: Vec<String> = records.iter().flat_map(|r| r.figures.keys().cloned()).collect();
+    metrics.iter().try_for_each(|m| metrics::check(m, &series, &figures))
 }
 
 /// Adds the records' warnings, equal ones once with their number, in the order they came.

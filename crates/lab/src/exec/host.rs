@@ -1,10 +1,12 @@
 //! Runs on the running kernel, one at a time.
 
 use super::Executor;
+use crate::command;
 use crate::plan::Cell;
 use schedlab_base::{Result, Warning};
-use schedlab_native::Job;
-use schedlab_record::{MODEL, RECORD_SCHEMA, Record, Schedstat, environment, schedstat};
+use schedlab_native::{Job, Outcome};
+use schedlab_record::{Figure, MODEL, RECORD_SCHEMA, Record, Schedstat, Series, environment, schedstat};
+use schedlab_workload::Spec;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
@@ -19,6 +21,7 @@ impl Executor for Host {
         if outcome.stopped {
             return Ok(None);
         }
+        let (figures, series) = said(cell, &outcome)?;
         let mut environment = environment::capture();
         environment.extend(outcome.environment);
         Ok(Some(Record {
@@ -34,10 +37,10 @@ impl Executor for Host {
             load: cell.load.clone(),
             seed,
             duration: outcome.duration,
-            series: outcome.series,
+            series,
             counters: outcome.counters,
             schedstat: counted,
-            figures: BTreeMap::new(),
+            figures,
             waits: Vec::new(),
             environment,
             warnings: outcome.warnings,
@@ -61,4 +64,14 @@ fn counted_since(before: &Schedstat, warnings: &mut Vec<Warning>) -> Option<Sche
             None
         }
     }
+
+/// What a command said of itself; of programs the series they recorded.
+fn said(cell: &Cell, outcome: &Outcome) -> Result<(BTreeMap<String, Figure>, BTreeMap<String, Series>)> {
+    let mut series = outcome.series.clone();
+    let (Spec::Command(spec), Some(said)) = (&cell.spec, &outcome.said) else {
+        return Ok((BTreeMap::new(), series));
+    };
+    let found = command::findings(spec, said)?;
+    series.extend(found.series);
+    Ok((found.figures, series))
 }

@@ -1,6 +1,8 @@
 //! Workloads and loads of an experiment: parameters with their sweeps, resolved for a number of CPUs.
 
+use super::command;
 use super::expand::{combinations, expand, range};
+use crate::command::{Template, headline};
 use schedlab_base::{Error, Result};
 use schedlab_machine::reader::{Table, Value};
 use schedlab_workload::{Benchmark, Params, Spec, spec};
@@ -9,7 +11,9 @@ use std::path::Path;
 /// Keys of a load that are no parameters.
 pub const LOAD_KEYS: &[&str] = &["name", "machine", "workload"];
 /// Keys of a workload that are no parameters.
-pub const WORKLOAD_KEYS: &[&str] = &["name", "rtapp"];
+pub const WORKLOAD_KEYS: &[&str] = &["name", "rtapp", "command"];
+/// The only parameter of a command: what stands for `{load}`.
+const LOAD: &str = "load";
 
 /// One parameter with the values it takes (more than one: a sweep), as text.
 #[derive(Clone, Debug)]
@@ -24,11 +28,19 @@ pub enum Workload {
     Bench(&'static Benchmark, Vec<Setting>),
     /// An rt-app description, which has no parameters.
     RtApp(Spec),
+    /// A command, whose only parameter is its load.
+    Command(Box<Template>),
 }
 
 impl Workload {
     /// Reads a `[workload]`; files are relative to `folder`.
     pub fn read(table: &Table<'_>, folder: &Path) -> Result<Workload> {
+        if let Some(inner) = table.table("command", command::KEYS)? {
+            if table.get("rtapp").is_some() {
+                return Err(table.error_at("rtapp", "[workload] is a command or an rt-app file, not both"));
+            }
+            return Ok(Workload::Command(Box::new(command::read(&inner, table.label("name")?)?)));
+        }
         match (table.string("name")?, table.string("rtapp")?) {
             (Some(name), None) => {
                 let bench = spec::find(name).map_err(|e| table.place("name", e))?;
@@ -47,7 +59,10 @@ impl Workload {
                 let spec = Spec::RtApp { file: file.to_owned(), text };
                 Ok(Workload::RtApp(spec))
             }
-            _ => Err(table.error("[workload] has either a name (of a benchmark) or rtapp (a file)")),
+            _ => {
+                Err(table
+                    .error("[workload] has a name (of a benchmark), rtapp (a file) or command (a table)"))
+            }
         }
     }
     /// The name loads refer to it by.
@@ -55,6 +70,7 @@ impl Workload {
         match self {
             Workload::Bench(bench, _) => bench.name,
             Workload::RtApp(spec) => spec.name(),
+            Workload::Command(template) => &template.spec.name,
         }
     }
     /// Keys that its loads may have beside [`LOAD_KEYS`].
@@ -62,13 +78,16 @@ impl Workload {
         match self {
             Workload::Bench(bench, _) => bench.params.iter().map(|p| p.name).collect(),
             Workload::RtApp(_) => Vec::new(),
+            Workload::Command(_) => vec![LOAD],
         }
     }
     /// Metrics its tables show when the experiment names none.
-    pub fn headline(&self) -> &'static [&'static str] {
+    pub fn headline(&self) -> Vec<String> {
+        let owned = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
         match self {
-            Workload::Bench(bench, _) => bench.headline,
-            Workload::RtApp(_) => &["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_delay.p99.9"],
+            Workload::Bench(bench, _) => owned(bench.headline),
+            Workload::RtApp(_) => owned(&["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_delay.p99.9"]),
+            Workload::Command(template) => headline(&template.spec),
         }
     }
     /// The loads that `table` stands for (one for each combination of swept values) on a machine with `cpus` CPUs:
@@ -77,6 +96,7 @@ impl Workload {
         let name = table.map_or(Ok(None), |t| t.string("name"))?.unwrap_or("default");
         let (bench, shared) = match self {
             Workload::RtApp(spec) => return Ok(vec![(name.to_owned(), spec.clone())]),
+            Workload::Command(template) => return commands(template, table, name, cpus),
             Workload::Bench(bench, shared) => (bench, shared),
         };
         let own = table.map_or(Ok(Vec::new()), |t| settings(t, bench))?;
@@ -111,6 +131,37 @@ impl Workload {
         };
         combinations(&lists).into_iter().map(load).collect::<Result<_>>().map_err(placed)
     }
+}
+
+/// A command under the loads of a table: those of its key `load`, else its name.
+fn commands(
+    template: &Template,
+    table: Option<&Table<'_>>,
+    name: &str,
+    cpus: u64,
+) -> Result<Vec<(String, Spec)>> {
+    let given = table.and_then(|t| t.get(LOAD).map(|v| (t, v)));
+    let Some((table, value)) = given else {
+        // The name of a tool's load need not be one; what else stands in a command can be any word.
+        let is_load = table.is_some() && template.takes_load();
+        let name = expand(name, cpus)?;
+        let load =
+            Some(&*name).filter(|n| is_load && (template.spec.tool.is_none() || n.parse::<u64>().is_ok()));
+        let spec = template.resolve(load, cpus).map_err(|e| match table {
+            Some(t) => t.place("name", e),
+            None => e,
+        })?;
+        return Ok(vec![(name, Spec::Command(spec))]);
+    };
+    let loads = values(table, LOAD, value)?;
+    let swept = loads.len() > 1;
+    let one = |load: &String| {
+        let load = expand(load, cpus)?;
+        let spec = template.resolve(Some(&load), cpus)?;
+        let name = expand(name, cpus)?;
+        Ok((if swept { format!("{name},{LOAD}={load}") } else { name }, Spec::Command(spec)))
+    };
+    loads.iter().map(one).collect::<Result<_>>().map_err(|e| table.place(LOAD, e))
 }
 
 /// The parameters of a benchmark that a table sets.

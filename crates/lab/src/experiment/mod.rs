@@ -3,7 +3,10 @@
 //! Everything is checked while it is read, before any run: keys, names, parameters, sizes, files referred to. An
 //! [`Experiment`] that exists can be planned on any backend without further surprises from its file.
 
+mod command;
 mod expand;
+
+pub(crate) use expand::expand;
 mod loads;
 mod read;
 

@@ -2,12 +2,13 @@
 
 use super::loads::{LOAD_KEYS, WORKLOAD_KEYS, Workload};
 use super::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS, Experiment, Load, Published};
-use crate::metrics;
+use crate::{command, metrics};
 use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_machine::reader::{Source, Table, Value};
 use schedlab_record::Better;
+use schedlab_workload::Spec;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -110,7 +111,7 @@ fn strings<'t>(t: &Table<'t>, key: &str) -> Result<Vec<(&'t str, &'t Value<'t>)>
 fn workloads(top: &Table<'_>, folder: &Path) -> Result<Vec<Workload>> {
     let value = top.get("workload").ok_or_else(|| {
         top.error("the experiment has no [workload]")
-            .help("[workload] with name = \"schbench\" or rtapp = \"FILE\"")
+            .help("[workload] with name = \"schbench\", rtapp = \"FILE\" or command = { run = \"...\" }")
     })?;
     let many = value.get_ref().is_array();
     let tables = |known: &[&str]| -> Result<Vec<Table<'_>>> {
@@ -224,7 +225,7 @@ fn simulated_loads(
 fn host_loads(top: &Table<'_>, workloads: &[Workload], cpus: u64) -> Result<Vec<Load>> {
     let host = top.table("host", HOST_KEYS)?;
     let tables = load_tables(host.as_ref().unwrap_or(top), workloads)?;
-    let made: Vec<(String, schedlab_workload::Spec)> = if tables.is_empty() {
+    let made: Vec<(String, Spec)> = if tables.is_empty() {
         workloads.iter().map(|w| w.loads(None, cpus)).collect::<Result<Vec<_>>>()?.concat()
     } else {
         tables.iter().map(|(t, w)| w.loads(Some(t), cpus)).collect::<Result<Vec<_>>>()?.concat()
@@ -298,7 +299,13 @@ fn metric_names(
     host_loads: &[Load],
 ) -> Result<Vec<String>> {
     let mut series: Vec<metrics::Declared> = Vec::new();
+    let mut figures = Vec::new();
     for load in loads.iter().chain(host_loads) {
+        if let Spec::Command(command) = &load.spec {
+            figures.extend(command::declared(command)?);
+            series.extend(command::declared_series(command)?);
+            continue;
+        }
         for s in load.spec.build(0)?.series {
             if !series.iter().any(|(name, ..)| *name == s.name) {
                 series.push((s.name, s.unit, Better::parse(&s.better)?));
@@ -307,11 +314,14 @@ fn metric_names(
     }
     let mut all = Vec::new();
     for (name, value) in strings(top, "metrics")? {
-        metrics::check(name, &series).map_err(|e| top.error_on(value, e))?;
+        metrics::check(name, &series, &figures).map_err(|e| top.error_on(value, e))?;
         all.push(name.to_owned());
     }
     if all.is_empty() {
-        all = workloads.iter().flat_map(|w| w.headline()).map(|m| (*m).to_owned()).collect();
+        all = workloads.iter().flat_map(Workload::headline).collect();
+        // Two commands may show the same counters first.
+        let mut seen = std::collections::BTreeSet::new();
+        all.retain(|m| seen.insert(m.clone()));
     }
     Ok(all)
 }

@@ -2,12 +2,14 @@
 
 use super::knee;
 use crate::cli::Entry;
+use crate::external::{self, External};
 use crate::progress::Bar;
 use crate::timing::Timed;
 use crate::workloads::{self, Place};
 use crate::{common, interrupt, output};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
+use schedlab_lab::command::check_installed;
 use schedlab_lab::plan::Cell;
 use schedlab_lab::{Backend, Executor};
 use schedlab_record::{Record, Store, Stored};
@@ -48,10 +50,10 @@ struct Own {
 fn command() -> Command {
     let file = Arg::new(FILE).value_name("FILE").help("An rt-app file (.json), instead of a workload");
     let about = "Run one workload once, on this kernel or simulated";
-    let command = Own::augment_args(Command::new("bench"))
+    let command = External::augment_args(Own::augment_args(Command::new("bench")))
         .about(about)
         .arg(file)
-        .override_usage("schedlab bench [OPTIONS] <WORKLOAD|FILE>")
+        .override_usage("schedlab bench [OPTIONS] <WORKLOAD|FILE|--command LINE|--tool NAME>")
         .arg_required_else_help(true);
     workloads::with_benchmarks(command, |b| vec![auto(b)])
 }
@@ -73,7 +75,16 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if !FORMS.contains(&form) {
         return Err(Error::unknown("format", form, FORMS.iter().copied()));
     }
+    let asked = External::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if asked.tools {
+        return external::list(form == "json");
+    }
+    let wanted = asked.wanted(common::cpus())?;
     let spec = match (chosen, matches.get_one::<String>(FILE)) {
+        (None, None) if wanted.is_some() => return once_a_command(&own, wanted, form),
+        _ if wanted.is_some() => {
+            return Err(Error::input("a command and another workload").help("run one, then the other"));
+        }
         (Some((bench, sub)), _) => workloads::described(bench, sub)?,
         (None, Some(file)) => workloads::in_file(file)?,
         (None, None) => return Err(Error::input("no workload").help("schedlab bench --help lists them")),
@@ -88,9 +99,23 @@ fn run(matches: &ArgMatches) -> Result<()> {
 
 fn once(own: &Own, spec: Spec, form: &str) -> Result<()> {
     let cell = own.place.cell(spec, own.place.variant()?)?;
+    run_cell(own, &cell, form)
+}
+
+fn once_a_command(own: &Own, wanted: Option<external::Wanted>, form: &str) -> Result<()> {
+    let Some(external::Wanted { spec, load }) = wanted else { return Ok(()) };
+    if let (Backend::Host, Spec::Command(command)) = (own.place.backend()?, &spec) {
+        check_installed(command)?;
+    }
+    let mut cell = own.place.cell(spec, own.place.variant()?)?;
+    cell.load = load.unwrap_or(cell.load);
+    run_cell(own, &cell, form)
+}
+
+fn run_cell(own: &Own, cell: &Cell, form: &str) -> Result<()> {
     let store = Store::create(&own.out)?;
-    let seed = seed(own.seed, &cell, &store)?;
-    let record = make(own, &cell, seed)?;
+    let seed = seed(own.seed, cell, &store)?;
+    let record = make(own, cell, seed)?;
     let stored = store.put(&cell.hash()?, seed, &record, &[])?;
     print(&record, form)?;
     match stored {
@@ -120,11 +145,11 @@ fn seed(given: Option<u64>, cell: &Cell, store: &Store) -> Result<u64> {
 fn make(own: &Own, cell: &Cell, seed: u64) -> Result<Record> {
     let stop = interrupt::stop_flag()?;
     let executor = Timed::new(own.place.executor()?);
-    let built = cell.spec.build(seed)?;
-    let length = Ns(built.warmup.0.saturating_add(built.duration.0));
-    let bar = match cell.backend {
-        Backend::Host => Bar::countdown(own.quiet, length),
-        Backend::Sim => Bar::simulated(own.quiet, length, &common::SIMULATED),
+    let length = || cell.spec.build(seed).map(|b| Ns(b.warmup.0.saturating_add(b.duration.0)));
+    let bar = match (cell.backend, &cell.spec) {
+        (_, Spec::Command(_)) => Bar::steps(own.quiet),
+        (Backend::Host, _) => Bar::countdown(own.quiet, length()?),
+        (Backend::Sim, _) => Bar::simulated(own.quiet, length()?, &common::SIMULATED),
     };
     bar.say(cell.title());
     let made = executor.run(cell, seed, stop)?;

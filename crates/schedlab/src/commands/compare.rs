@@ -1,19 +1,22 @@
-//! `schedlab compare`: stored runs side by side.
+//! `schedlab compare`: stored runs side by side, and saved outputs of known tools.
 
 use crate::cli::Entry;
 use crate::common::{self, FormOptions};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::{Question, compare_paths};
-use std::path::PathBuf;
+use schedlab_lab::{Question, command, compare_sources};
 
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct Own {
-    /// Run folders, stores, or folders above them
+    /// Run folders, stores, or folders above them; or saved outputs of known tools: FILE or FOLDER, each a variant, or
+    /// NAME=FILE[,FILE...] with several runs of one
     #[arg(value_name = "RUNS", required = true)]
-    paths: Vec<PathBuf>,
+    sources: Vec<String>,
+    /// The tool that all saved outputs are of [default: what each looks like]
+    #[arg(long, value_name = "TOOL")]
+    from: Option<String>,
     /// The variant all others are compared with [default: the first of each load]
     #[arg(long, value_name = "VARIANT")]
     baseline: Option<String>,
@@ -28,7 +31,8 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("compare")).about("Compare stored runs, variant against variant")
+    Own::augment_args(Command::new("compare"))
+        .about("Compare stored runs, or saved outputs of tools, variant against variant")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
@@ -37,11 +41,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if !(0.0..=100.0).contains(&own.min_effect) {
         return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", own.min_effect)));
     }
+    let tool = own.from.as_deref().map(command::find).transpose()?;
     let question = Question {
         baseline: own.baseline,
         metrics: own.metric,
         min_effect_pct: own.min_effect,
         ..Question::default()
     };
-    common::print(&compare_paths(&own.paths, &question)?, form)
+    common::print(&compare_sources(&own.sources, tool, &question)?, form)
 }

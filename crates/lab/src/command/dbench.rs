@@ -1,0 +1,81 @@
+//! dbench 4 and tbench, which print alike: a table of operations in ms, then the throughput.
+
+use super::text::{after, lines, missing, number, scaled};
+use super::{Reading, Row, Tool, Values};
+use schedlab_base::Result;
+use schedlab_record::Better::{Higher, Lower, Neither};
+
+const FIGURES: &[Row] = &[
+    Row("throughput", "MB/s", Higher, "bytes moved per second, all clients together"),
+    Row("latency.max", "ns", Lower, "longest operation"),
+    Row("op.<operation>.count", "", Neither, "how often an operation was done"),
+    Row("op.<operation>.avg", "ns", Lower, "mean time of an operation"),
+    Row("op.<operation>.max", "ns", Lower, "longest time of an operation"),
+];
+
+/// dbench: a file server's load, on the file system of the folder it runs in.
+pub const DBENCH: Tool = Tool {
+    name: "dbench",
+    about: "a file server's load on a file system (10 s unless told: -t)",
+    program: "dbench",
+    package: "dbench",
+    before: &["-t", "10"],
+    load: &["{load}"],
+    after: &[],
+    load_about: "clients",
+    default_load: "1",
+    server: &[],
+    figures: FIGURES,
+    headline: &["throughput", "latency.max"],
+    knows: |text| lines(text).any(|l| throughput(l).is_some()),
+    read,
+};
+
+/// tbench: the same load over TCP to a server on this machine, which is started with it.
+pub const TBENCH: Tool = Tool {
+    name: "tbench",
+    about: "dbench's load over loopback TCP (10 s unless told: -t); its server is started with it",
+    program: "tbench",
+    after: &["127.0.0.1"],
+    server: &["tbench_srv"],
+    ..DBENCH
+};
+
+/// "Throughput 416.231 MB/sec  2 clients  2 procs  max_latency=21.868 ms"
+fn throughput(line: &str) -> Option<f64> {
+    let rest = line.strip_prefix("Throughput ")?;
+    number(rest).filter(|_| rest.contains(" MB/sec"))
+}
+
+fn read(text: &str) -> Result<Vec<Reading>> {
+    let (mut all, mut values) = (Vec::new(), Values::new());
+    for line in lines(text) {
+        if let Some(rate) = throughput(line) {
+            let mut values = std::mem::take(&mut values);
+            values.insert("throughput".to_owned(), rate);
+            values.extend(after(line, "max_latency=").map(|ms| ("latency.max".to_owned(), scaled(ms, 1e6))));
+            let clients = line.split_once(" MB/sec").and_then(|(_, rest)| number(rest));
+            let load = clients.filter(|_| line.contains(" clients")).map(|n| format!("{n} clients"));
+            all.push(Reading { load, values, repeats: Vec::new() });
+        } else if line.starts_with("dbench version") {
+            values.clear();
+        } else {
+            operation(line, &mut values);
+        }
+    }
+    if all.is_empty() { Err(missing("dbench", "line 'Throughput N MB/sec'")) } else { Ok(all) }
+}
+
+/// " ReadX          35625     0.031    21.866"
+fn operation(line: &str, values: &mut Values) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [name, count, avg, max] = words[..] else { return };
+    let word = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'/');
+    let all = (count.parse::<u64>(), avg.parse::<f64>(), max.parse::<f64>());
+    let (Ok(count), Ok(avg), Ok(max)) = all else { return };
+    if word && avg.is_finite() && max.is_finite() {
+        for (what, value) in [("count", count as f64), ("avg", scaled(avg, 1e6)), ("max", scaled(max, 1e6))] {
+            values.insert(format!("op.{name}.{what}"), value);
+        }
+    }
+}

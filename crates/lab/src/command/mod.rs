@@ -1,0 +1,237 @@
+//! Commands as workloads: the tools whose output is known, figures of any other, and outputs that were saved.
+//!
+//! A [`Tool`] is a file of this folder and a row of [`TOOLS`]: how it is started under a load, which package has it, and a
+//! reader from its text to figures in ns, 1/s and counts. The same readers serve live runs and saved files. Readers are
+//! pure; text of any kind ends in figures or in an error that says what was looked for.
+
+mod cyclictest;
+mod dbench;
+mod extract;
+mod hackbench;
+mod hyperfine;
+mod installed;
+mod perf;
+pub mod saved;
+mod schbench;
+mod stress_ng;
+mod sysbench;
+mod template;
+mod text;
+mod units;
+
+pub use extract::{check, default_better, metric_option};
+pub use installed::check_installed;
+pub use template::{Template, one_word_or_line};
+
+use schedlab_base::{Error, Result};
+use schedlab_native::Said;
+use schedlab_record::{Better, Figure, Record, Series};
+use schedlab_workload::command::Extract;
+use schedlab_workload::{CommandSpec, Spec};
+use std::collections::BTreeMap;
+
+/// A tool whose output is known.
+pub struct Tool {
+    /// The name it is asked for by, and that its workload has unless it is named otherwise.
+    pub name: &'static str,
+    /// One line.
+    pub about: &'static str,
+    /// What is started.
+    pub program: &'static str,
+    /// The package of Debian that has it; "" when none does.
+    pub package: &'static str,
+    /// Words before the user's own arguments.
+    pub before: &'static [&'static str],
+    /// Words that set the load, behind the user's arguments, `{load}` in them; empty: it has no load.
+    pub load: &'static [&'static str],
+    /// Words at the end.
+    pub after: &'static [&'static str],
+    /// What a load counts ("groups").
+    pub load_about: &'static str,
+    /// The load when none is given; "": the tool's own default.
+    pub default_load: &'static str,
+    /// A program that must run beside it; empty: none.
+    pub server: &'static [&'static str],
+    /// The figures it gives.
+    pub figures: &'static [Row],
+    /// Those that tables show when no metric is named.
+    pub headline: &'static [&'static str],
+    /// Whether a text is its output.
+    pub knows: fn(&str) -> bool,
+    /// The results in a text, at least one.
+    pub read: fn(&str) -> Result<Vec<Reading>>,
+}
+
+/// A figure of a tool: name behind the workload's, unit, direction, definition. A word in angle brackets stands for any.
+pub struct Row(pub &'static str, pub &'static str, pub Better, pub &'static str);
+
+/// One result of a tool.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Reading {
+    /// The load as far as the text tells it ("2 groups").
+    pub load: Option<String>,
+    /// Values by the names of [`Tool::figures`], in their units.
+    pub values: Values,
+    /// The same of each repeat by itself, where the tool repeats and tells them apart.
+    pub repeats: Vec<Values>,
+}
+
+/// Values by name.
+pub type Values = BTreeMap<String, f64>;
+
+/// Every tool; what a text is, is asked in this order.
+pub const TOOLS: &[&Tool] = &[
+    &hackbench::TOOL,
+    &perf::MESSAGING,
+    &perf::PIPE,
+    &sysbench::CPU,
+    &sysbench::THREADS,
+    &dbench::DBENCH,
+    &dbench::TBENCH,
+    &schbench::TOOL,
+    &schbench::TOOL_2016,
+    &cyclictest::TOOL,
+    &stress_ng::TOOL,
+    &hyperfine::TOOL,
+];
+
+/// The tool of that name.
+///
+/// # Errors
+/// When there is none; the nearest is offered.
+pub fn find(name: &str) -> Result<&'static Tool> {
+    let known = TOOLS.iter().map(|t| t.name);
+    TOOLS.iter().copied().find(|t| t.name == name).ok_or_else(|| Error::unknown("tool", name, known))
+}
+
+/// The tool whose output a text is.
+pub fn detect(text: &str) -> Option<&'static Tool> {
+    TOOLS.iter().copied().find(|t| (t.knows)(text))
+}
+
+impl Tool {
+    /// The row of a figure.
+    fn row(&self, name: &str) -> Option<&'static Row> {
+        self.figures.iter().find(|row| fits(row.0, name))
+    }
+    /// Values as figures of a workload.
+    fn figures(&self, workload: &str, values: &Values) -> Result<BTreeMap<String, Figure>> {
+        let one = |(name, value): (&String, &f64)| {
+            let row = self.row(name).ok_or_else(|| {
+                Error::internal(format!("{} has no row for its figure '{name}'", self.name))
+            })?;
+            let figure = Figure { value: *value, unit: row.1.to_owned(), better: row.2 };
+            Ok((format!("{workload}.{name}"), figure))
+        };
+        values.iter().map(one).collect()
+    }
+}
+
+/// Whether a name is the pattern's; `<word>` in a pattern stands for any text without blanks.
+fn fits(pattern: &str, name: &str) -> bool {
+    let hole = pattern.find('<').zip(pattern.find('>')).filter(|(open, close)| open < close);
+    let Some((open, close)) = hole else { return pattern == name };
+    let inner = name.strip_prefix(&pattern[..open]).and_then(|n| n.strip_suffix(&pattern[close + 1..]));
+    inner.is_some_and(|n| !n.is_empty() && !n.contains(char::is_whitespace))
+}
+
+/// Names of the figures that a command may give; patterns where a tool's rows are.
+///
+/// # Errors
+/// A tool that is none.
+pub fn declared(spec: &CommandSpec) -> Result<Vec<String>> {
+    let tool = spec.tool.as_deref().map(find).transpose()?;
+    let rows = tool.into_iter().flat_map(|t| t.figures).map(|row| format!("{}.{}", spec.name, row.0));
+    let own = spec.metrics.iter().filter(|m| !extract::is_series(m)).map(|m| m.name.clone());
+    Ok(rows.chain(own).collect())
+}
+
+/// The series that a command's output gives: name, unit, direction.
+///
+/// # Errors
+/// A direction that is none.
+pub fn declared_series(spec: &CommandSpec) -> Result<Vec<crate::metrics::Declared>> {
+    let all = spec.metrics.iter().filter(|m| extract::is_series(m));
+    let one =
+        |m: &Extract| Ok((m.name.clone(), units::canonical(&m.unit).0.to_owned(), Better::parse(&m.better)?));
+    all.map(one).collect()
+}
+
+/// Whether a declared name or pattern is that of a figure.
+pub fn is_declared(declared: &[String], name: &str) -> bool {
+    declared.iter().any(|d| fits(d, name))
+}
+
+/// Metrics that a command's tables show first.
+pub fn headline(spec: &CommandSpec) -> Vec<String> {
+    let tool = spec.tool.as_deref().and_then(|name| find(name).ok());
+    let rows = tool.into_iter().flat_map(|t| t.headline).map(|name| format!("{}.{name}", spec.name));
+    let own = spec.metrics.iter().flat_map(|m| match extract::is_series(m) {
+        true => ["p50", "p99", "max"].iter().map(|stat| format!("{}.{stat}", m.name)).collect(),
+        false => vec![m.name.clone()],
+    });
+    let all: Vec<String> = rows.chain(own).collect();
+    if all.is_empty() { ["command.elapsed", "cpu_time"].map(str::to_owned).to_vec() } else { all }
+}
+
+/// As [`headline`], of the command a record is of; `None` when it is of none.
+pub fn headline_of(record: &Record) -> Option<Vec<String>> {
+    let of = |key: &str| record.spec.get(key).and_then(|v| v.as_str());
+    let all = match (of("kind")?, serde_json::from_value(record.spec.clone())) {
+        (saved::KIND, _) => {
+            let rows = find(of("tool")?).ok()?.headline;
+            rows.iter().map(|name| format!("{}.{name}", record.workload)).collect()
+        }
+        (_, Ok(Spec::Command(spec))) => headline(&spec),
+        _ => return None,
+    };
+    // A tool gives this figure or that, as it was told; at least what it gave is shown.
+    let given = |name: &String| record.figures.contains_key(name) || !is_figure(record, name);
+    let some: Vec<String> = all.into_iter().filter(given).collect();
+    Some(if some.is_empty() { record.figures.keys().take(6).cloned().collect() } else { some })
+}
+
+/// Whether the name can only be a figure of the record's workload: neither a metric of the table nor of a series.
+fn is_figure(record: &Record, name: &str) -> bool {
+    let own = name.strip_prefix(&record.workload).is_some_and(|n| n.starts_with('.'));
+    own && !record.series.keys().any(|series| name.starts_with(&format!("{series}.")))
+}
+
+/// What a command said of itself.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Findings {
+    /// Single figures.
+    pub figures: BTreeMap<String, Figure>,
+    /// Series of figures that are taken all.
+    pub series: BTreeMap<String, Series>,
+}
+
+/// The figures of a run in what the command said.
+///
+/// # Errors
+/// When one that was asked for is not there, or not alone; with the last lines of the output.
+pub fn findings(spec: &CommandSpec, said: &Said) -> Result<Findings> {
+    let mut found = Findings::default();
+    let last = |e: Error| match said.last_lines() {
+        lines if lines.is_empty() => e.help("the command said nothing"),
+        lines => e.help(format!("its last lines:\n  {lines}")),
+    };
+    if let Some(name) = &spec.tool {
+        let tool = find(name)?;
+        // Some tools report on standard error, in some versions.
+        let text = format!("{}\n{}", said.stdout, said.stderr);
+        let readings = (tool.read)(&text).map_err(last)?;
+        let [reading] = &readings[..] else {
+            let text = format!("{} gave {} results; a run is one", tool.name, readings.len());
+            return Err(last(Error::input(text)));
+        };
+        found.figures = tool.figures(&spec.name, &reading.values)?;
+    }
+    for wanted in &spec.metrics {
+        extract::extract(wanted, said, &mut found).map_err(last)?;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! Saved outputs of known tools as records, so that they are compared as runs are.
+//!
+//! A source is a file, several, or a folder of them, with a name: a variant. Each result in a file is a run. Nothing is
+//! known of the machine and the kernel, so that all saved outputs count as made on the same; nothing pairs their runs, so
+//! seeds of different variants differ.
+
+use super::{Reading, TOOLS, Tool, Values, detect};
+use schedlab_base::{Error, Ns, Result, Spot, Warning};
+use schedlab_kernel::Variant;
+use schedlab_machine::Machine;
+use schedlab_record::{MODEL, RECORD_SCHEMA, Record, store};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The backend in records of saved outputs.
+pub const BACKEND: &str = "file";
+/// The kind of workload in records of saved outputs.
+pub const KIND: &str = "saved";
+/// A longer file is no result but a trace.
+const MAX_BYTES: u64 = 64 << 20;
+/// How deep below a folder outputs are looked for.
+const MAX_DEPTH: usize = 4;
+/// What is not known of a saved output.
+const UNKNOWN: &str = "unknown";
+
+/// Records of what the command line names, stored runs and saved outputs apart: run folders and folders above, outputs as
+/// `FILE`, `FOLDER`, `NAME=FILE[,FILE...]`.
+///
+/// # Errors
+/// A path that is not there, without runs and outputs, or a file of no known tool.
+pub fn records(sources: &[String], tool: Option<&'static Tool>) -> Result<(Vec<Record>, Vec<Record>)> {
+    let (mut stored, mut saved) = (Vec::new(), Vec::new());
+    let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
+    for source in sources {
+        match side(source)? {
+            Side::Runs(path) => {
+                for run in store::list(&path)? {
+                    stored.push(run.record()?);
+                }
+            }
+            Side::Outputs(name, files) => match sides.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, more)) => more.extend(files),
+                None => sides.push((name, files)),
+            },
+        }
+    }
+    for (i, (name, files)) in sides.iter().enumerate() {
+        let mut seed = (i as u64 + 1) << 32;
+        for file in files {
+            for (spec, reading) in readings(file, tool)? {
+                saved.extend(runs(name, file, spec, &reading, &mut seed)?);
+            }
+        }
+    }
+    Ok((stored, saved))
+}
+
+enum Side {
+    Runs(PathBuf),
+    Outputs(String, Vec<PathBuf>),
+}
+
+fn side(source: &str) -> Result<Side> {
+    let path = Path::new(source);
+    if !path.exists()
+        && let Some((name, files)) = source.split_once('=').filter(|(name, _)| !name.trim().is_empty())
+    {
+        let mut all = Vec::new();
+        for file in files.split(',') {
+            collect(Path::new(file), MAX_DEPTH, &mut all)?;
+        }
+        return Ok(Side::Outputs(name.to_owned(), all));
+    }
+    let name = |whole: Option<&std::ffi::OsStr>| {
+        whole.map_or(source.to_owned(), |n| n.to_string_lossy().into_owned())
+    };
+    if path.is_dir() {
+        match store::list(path) {
+            Ok(_) => return Ok(Side::Runs(path.to_owned())),
+            Err(none) => {
+                let mut files = Vec::new();
+                collect(path, MAX_DEPTH, &mut files)?;
+                let first = files.first().map(|f| text(f)).transpose()?;
+                return match first.is_some_and(|t| detect(&t).is_some()) {
+                    true => Ok(Side::Outputs(name(path.file_name()), files)),
+                    false => Err(none.help(
+                        "a run is a folder with a record.json; saved outputs of known tools are read too",
+                    )),
+                };
+            }
+        }
+    }
+    match path.file_name().is_some_and(|n| n == store::RECORD_FILE) {
+        true => Ok(Side::Runs(path.to_owned())),
+        false => Ok(Side::Outputs(name(path.file_stem()), vec![path.to_owned()])),
+    }
+}
+
+/// The files of a path: itself, or those below, by name.
+fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
+    if !path.is_dir() {
+        files.push(path.to_owned());
+        return Ok(());
+    }
+    let entries = fs::read_dir(path).map_err(|e| Error::io(path, "read", &e))?;
+    let mut inner: Vec<fs::DirEntry> = entries.flatten().collect();
+    inner.retain(|e| !e.file_name().as_encoded_bytes().starts_with(b"."));
+    inner.sort_by_key(fs::DirEntry::file_name);
+    for entry in inner {
+        let kind = entry.file_type().map_err(|e| Error::io(&entry.path(), "read", &e))?;
+        if kind.is_file() || (kind.is_dir() && depth > 0) {
+            collect(&entry.path(), depth.saturating_sub(1), files)?;
+        }
+    }
+    Ok(())
+}
+
+/// A file's text; bytes that are no UTF-8 are replaced, as a progress line or a host's name may hold any.
+fn text(path: &Path) -> Result<String> {
+    let file = fs::File::open(path).map_err(|e| Error::io(path, "read", &e))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Error::io(path, "read", &e))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let error = Error::input(format!("longer than {} MB", MAX_BYTES >> 20)).at(Spot::file(path));
+        return Err(error.help("saved outputs hold results, not traces"));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn readings(path: &Path, tool: Option<&'static Tool>) -> Result<Vec<(&'static Tool, Reading)>> {
+    let text = text(path)?;
+    let tool = tool.or_else(|| detect(&text)).ok_or_else(|| {
+        let known: Vec<&str> = TOOLS.iter().map(|t| t.name).collect();
+        Error::input("not the output of a tool that is known")
+            .help(format!("known: {}; --from NAME says which it is", known.join(", ")))
+            .at(Spot::file(path))
+    })?;
+    let readings = (tool.read)(&text).map_err(|e| e.at(Spot::file(path)))?;
+    Ok(readings.into_iter().map(|r| (tool, r)).collect())
+}
+
+/// The runs of a result: its repeats, or itself.
+fn runs(variant: &str, file: &Path, tool: &Tool, reading: &Reading, seed: &mut u64) -> Result<Vec<Record>> {
+    let runs: Vec<&Values> =
+        if reading.repeats.is_empty() { vec![&reading.values] } else { reading.repeats.iter().collect() };
+    let several = runs.len() > 1;
+    let mut all = Vec::new();
+    for values in runs {
+        *seed += 1;
+        let mut record = record(variant, file, tool, reading.load.as_deref(), values, *seed)?;
+        if several {
+            let text = format!(
+                "{} made these runs one after the other: what drifted meanwhile is not in their spread",
+                tool.name
+            );
+            record.warnings.push(Warning::new("saved.in_a_row", text));
+        }
+        all.push(record);
+    }
+    Ok(all)
+}
+
+fn record(
+    variant: &str,
+    file: &Path,
+    tool: &Tool,
+    load: Option<&str>,
+    values: &Values,
+    seed: u64,
+) -> Result<Record> {
+    Ok(Record {
+        schema: RECORD_SCHEMA.to_owned(),
+        model: MODEL,
+        backend: BACKEND.to_owned(),
+        machine: no_machine()?,
+        kernel: UNKNOWN.to_owned(),
+        resolved: None,
+        variant: Variant { name: variant.to_owned(), ..Variant::plain(UNKNOWN) },
+        workload: tool.name.to_owned(),
+        spec: serde_json::json!({ "kind": KIND, "tool": tool.name }),
+        load: load.unwrap_or("default").to_owned(),
+        seed,
+        duration: Ns::ZERO,
+        series: BTreeMap::new(),
+        counters: BTreeMap::new(),
+        figures: tool.figures(tool.name, values)?,
+        waits: Vec::new(),
+        environment: [("saved.file".to_owned(), file.display().to_string())].into(),
+        warnings: Vec::new(),
+    })
+}
+
+/// A machine of which nothing is known.
+fn no_machine() -> Result<Machine> {
+    let empty = serde_json::json!({
+        "name": format!("{UNKNOWN} machine"), "about": "", "costs": {}, "idle_states": [], "background": [],
+        "topology": { "cpus": [], "node_distance": [] },
+    });
+    serde_json::from_value(empty)
+        .map_err(|e| Error::internal(format!("a machine of which nothing is known: {e}")))
+}

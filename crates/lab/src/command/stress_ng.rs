@@ -1,0 +1,69 @@
+//! stress-ng with `--metrics-brief`: a line for each kind of stressor, and lines of its own measures below.
+
+use super::text::{lines, missing};
+use super::{Reading, Row, Tool, Values};
+use schedlab_base::Result;
+use schedlab_record::Better::{Higher, Lower, Neither};
+
+/// The row.
+pub const TOOL: Tool = Tool {
+    name: "stress-ng",
+    about: "stressors (--switch unless told: args = \"--nanosleep {load}\"; 10 s unless told: -t)",
+    program: "stress-ng",
+    package: "stress-ng",
+    before: &["--metrics-brief", "-t", "10"],
+    load: &["--switch", "{load}"],
+    after: &[],
+    load_about: "stressors",
+    default_load: "1",
+    server: &[],
+    figures: &[
+        Row("<stressor>.rate", "1/s", Higher, "operations per second of real time"),
+        Row("<stressor>.cpu_rate", "1/s", Higher, "operations per second of CPU time"),
+        Row("<stressor>.ops", "", Neither, "operations"),
+        Row(
+            "<stressor>.per_op",
+            "ns",
+            Lower,
+            "time of one of the stressor's own operations, as it measures itself",
+        ),
+    ],
+    headline: &["switch.rate", "switch.per_op"],
+    knows: |text| lines(text).any(|l| l.starts_with("stress-ng: ") && l.contains("bogo ops/s")),
+    read,
+};
+
+/// The words behind "stress-ng: metrc: [15334]", of "info:" in older versions.
+fn words(line: &str) -> Option<Vec<&str>> {
+    let rest = line.strip_prefix("stress-ng: ")?;
+    let rest = rest.strip_prefix("metrc:").or_else(|| rest.strip_prefix("info:"))?.trim_start();
+    let rest = match rest.strip_prefix('[') {
+        Some(numbered) => numbered.split_once(']')?.1,
+        None => rest,
+    };
+    Some(rest.split_whitespace().collect())
+}
+
+fn read(text: &str) -> Result<Vec<Reading>> {
+    let mut values = Values::new();
+    for words in lines(text).filter_map(words) {
+        let Some((name, rest)) = words.split_first() else { continue };
+        let numbers: Vec<f64> =
+            rest.iter().map_while(|w| w.parse().ok()).filter(|n: &f64| n.is_finite()).collect();
+        match (&numbers[..], rest.get(1), rest.get(2)) {
+            ([ops, _real, _user, _system, rate, cpu_rate, ..], ..) => {
+                let all = [("ops", *ops), ("rate", *rate), ("cpu_rate", *cpu_rate)];
+                values.extend(all.map(|(what, v)| (format!("{name}.{what}"), v)));
+            }
+            // The first of several is the one that the stressor is named after.
+            ([ns], Some(&"nanosecs" | &"nanoseconds"), Some(&"per")) => {
+                values.entry(format!("{name}.per_op")).or_insert(*ns);
+            }
+            _ => {}
+        }
+    }
+    if values.is_empty() {
+        return Err(missing("stress-ng", "line of metrics (--metrics-brief)"));
+    }
+    Ok(vec![Reading { load: None, values, repeats: Vec::new() }])
+}

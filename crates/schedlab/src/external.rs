@@ -1,0 +1,167 @@
+//! Commands as workloads on the command line: `bench --command`, `bench --tool`, and the list of known tools.
+
+use crate::output;
+use clap::Args;
+use schedlab_base::{Error, Ns, Result};
+use schedlab_lab::command::{self, TOOLS, Template, Tool, find, metric_option, one_word_or_line};
+use schedlab_workload::command::{MAX_TIMEOUT, Place};
+use schedlab_workload::{CommandSpec, Spec};
+
+/// Options of `bench` that no benchmark has.
+#[derive(Args)]
+pub struct External {
+    /// Any command as the workload: one line, split into words as a shell would
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["tool", "args"])]
+    command: Option<String>,
+    /// A known tool as the workload (--tools lists them)
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Further arguments of the tool: one line
+    #[arg(long, value_name = "LINE", requires = "tool", allow_hyphen_values = true)]
+    args: Option<String>,
+    /// What {load} stands for; of a tool its groups, threads or clients
+    #[arg(long, value_name = "N")]
+    load: Option<String>,
+    /// A figure in what the command says: NAME[UNIT,lower|higher,first|last|all,stderr]=REGEX with one group
+    #[arg(long, value_name = "METRIC")]
+    metric_regex: Vec<String>,
+    /// The same with a JSON pointer: NAME[UNIT,...]=/a/b
+    #[arg(long, value_name = "METRIC")]
+    metric_json: Vec<String>,
+    /// The command is ended after this time [default: 10m]
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
+    /// List the known tools and the packages that have them
+    #[arg(long)]
+    pub tools: bool,
+}
+
+/// A command that the command line describes.
+pub struct Wanted {
+    /// The workload.
+    pub spec: Spec,
+    /// Its load's name in records.
+    pub load: Option<String>,
+}
+
+impl External {
+    /// The command, when one is asked for.
+    ///
+    /// # Errors
+    /// What is wrong with it, and options of commands without one.
+    pub fn wanted(&self, cpus: u64) -> Result<Option<Wanted>> {
+        let mut template = match (&self.command, &self.tool) {
+            (Some(line), _) => Template::run(one_word_or_line(line)?),
+            (None, Some(name)) => {
+                let args = self.args.as_deref().filter(|a| !a.trim().is_empty()).map(one_word_or_line);
+                Template::tool(find(name)?, args.transpose()?.unwrap_or_default())
+            }
+            (None, None) => return self.nothing_said().map(|()| None),
+        };
+        self.describe(&mut template.spec)?;
+        let spec = Spec::Command(template.resolve(self.load.as_deref(), cpus)?);
+        Ok(Some(Wanted { spec, load: self.load.as_ref().map(|l| format!("load={l}")) }))
+    }
+
+    fn describe(&self, spec: &mut CommandSpec) -> Result<()> {
+        let name = spec.name.clone();
+        for text in &self.metric_regex {
+            spec.metrics.push(metric_option(&name, text, Place::Regex)?);
+        }
+        for text in &self.metric_json {
+            spec.metrics.push(metric_option(&name, text, Place::JsonPointer)?);
+        }
+        if let Some(text) = &self.timeout {
+            let timeout = Ns::parse(text, "s").map_err(|e| e.context("--timeout"))?;
+            if timeout.0 == 0 || timeout > MAX_TIMEOUT {
+                return Err(Error::input(format!("--timeout {text}: more than 0 and at most a week")));
+            }
+            spec.timeout = timeout;
+        }
+        Ok(())
+    }
+
+    fn nothing_said(&self) -> Result<()> {
+        let given = [
+            ("--load", self.load.is_some()),
+            ("--metric-regex", !self.metric_regex.is_empty()),
+            ("--metric-json", !self.metric_json.is_empty()),
+            ("--timeout", self.timeout.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Error::input(format!("{option} is for --command and --tool"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Prints the known tools.
+///
+/// # Errors
+/// When standard output can't be written.
+pub fn list(json: bool) -> Result<()> {
+    #[derive(serde::Serialize)]
+    struct Row {
+        name: &'static str,
+        about: &'static str,
+        program: &'static str,
+        package: Option<&'static str>,
+        load: Option<&'static str>,
+        installed: bool,
+        figures: Vec<Figure>,
+    }
+    #[derive(serde::Serialize)]
+    struct Figure {
+        name: String,
+        unit: &'static str,
+        better: &'static str,
+        about: &'static str,
+    }
+    #[derive(serde::Serialize)]
+    struct Tools {
+        tools: Vec<Row>,
+    }
+    let some = |text: &'static str| Some(text).filter(|t| !t.is_empty());
+    let row = |t: &&'static Tool| Row {
+        name: t.name,
+        about: t.about,
+        program: t.program,
+        package: some(t.package),
+        load: some(t.load_about),
+        installed: installed(t),
+        figures: t
+            .figures
+            .iter()
+            .map(|r| Figure {
+                name: format!("{}.{}", t.name, r.0),
+                unit: r.1,
+                better: r.2.name(),
+                about: r.3,
+            })
+            .collect(),
+    };
+    let tools: Vec<Row> = TOOLS.iter().map(row).collect();
+    if json {
+        return output::json_as("schedlab/tools/1", &Tools { tools });
+    }
+    output::result(|out| {
+        for t in &tools {
+            let place = match (t.installed, t.package) {
+                (true, _) => "installed".to_owned(),
+                (false, Some(package)) => format!("in package {package}"),
+                (false, None) => "not installed".to_owned(),
+            };
+            writeln!(out, "{:<16} {place}", t.name)?;
+            writeln!(out, "    {}", t.about)?;
+            if let Some(load) = t.load {
+                writeln!(out, "    load: {load}")?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn installed(tool: &'static Tool) -> bool {
+    let spec = Template::tool(tool, Vec::new()).resolve(None, 1);
+    spec.is_ok_and(|spec| command::check_installed(&spec).is_ok())
+}
