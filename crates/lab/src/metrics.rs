@@ -52,7 +52,10 @@ pub fn evaluate(record: &Record, name: &str) -> Evaluated {
         Err(e) => Evaluated {
             unit: String::new(),
             better: Better::Neither,
-            value: Value::Missing(e.message().to_owned()),
+            value: Value::Missing(match name.strip_prefix(&record.workload).filter(|n| n.starts_with('.')) {
+                None if name.contains('.') => format!("{} does not give it", record.workload),
+                _ => e.message().to_owned(),
+            }),
         },
     }
 }

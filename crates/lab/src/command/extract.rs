@@ -122,9 +122,8 @@ pub fn extract(wanted: &Extract, said: &Said, found: &mut Findings) -> Result<()
     let value = match wanted.take {
         Take::Only if values.len() > 1 => {
             let text = format!("metric '{name}' is found {} times in {source}", values.len());
-            return Err(Error::input(format!(
-                "{text}; say which counts: take = \"first\", \"last\" or \"all\""
-            )));
+            let help = "say which counts: take = \"first\", \"last\" or \"all\", or NAME[first]=...";
+            return Err(Error::input(text).help(help));
         }
         Take::Only | Take::First => *first,
         Take::Last => *last,

@@ -212,9 +212,16 @@ pub struct Findings {
 /// When one that was asked for is not there, or not alone; with the last lines of the output.
 pub fn findings(spec: &CommandSpec, said: &Said) -> Result<Findings> {
     let mut found = Findings::default();
-    let last = |e: Error| match said.last_lines() {
-        lines if lines.is_empty() => e.help("the command said nothing"),
-        lines => e.help(format!("its last lines:\n  {lines}")),
+    let last = |e: Error| {
+        let lines = match said.last_lines() {
+            none if none.is_empty() => "the command said nothing".to_owned(),
+            lines => format!("its last lines:\n  {lines}"),
+        };
+        let told = Error::new(e.kind(), format!("{}\n  {lines}", e.message()));
+        match e.remedy() {
+            Some(help) => told.help(help),
+            None => told,
+        }
     };
     if let Some(name) = &spec.tool {
         let tool = find(name)?;

@@ -1,2 +1,195 @@
+//! Every tool's reader on samples of its output, and on text that is none.
+
+use super::*;
+use proptest::prelude::*;
+use schedlab_workload::command::{Place, Source, Take};
+use std::path::{Path, PathBuf};
+
+fn sample(name: &str) -> String {
+    std::fs::read_to_string(samples().join(name)).unwrap()
+}
+
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/outputs")
+}
+
+/// What is read of a sample: tool, and for each result load and values.
+fn told(name: &str) -> String {
+    let text = sample(name);
+    let tool = detect(&text).unwrap_or_else(|| panic!("{name} is of no known tool"));
+    let mut all = format!("{}\n", tool.name);
+    for r in (tool.read)(&text).unwrap() {
+        all += &format!("  load {}\n", r.load.as_deref().unwrap_or("-"));
+        for (name, f) in tool.figures("w", &r.values).unwrap() {
+            all += &format!("  {name} {} {} {}\n", f.value, f.unit, f.better.name());
+        }
+        if !r.repeats.is_empty() {
+            all += &format!("  {} repeats\n", r.repeats.len());
+        }
+    }
+    all
+}
+
 #[test]
-fn t() {}
+fn samples_of_every_tool_are_read() {
+    let golden = samples().join("../outputs.golden");
+    let mut names: Vec<String> = std::fs::read_dir(samples())
+        .unwrap()
+        .map(|f| f.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let all: String = names.iter().map(|n| format!("{n}: {}", told(n))).collect();
+    if std::env::var_os("SCHEDLAB_BLESS").is_some() {
+        std::fs::write(&golden, &all).unwrap();
+    }
+    assert_eq!(all, std::fs::read_to_string(&golden).unwrap());
+    for tool in TOOLS.iter().filter(|t| t.name != "tbench") {
+        assert!(all.contains(&format!(": {}\n", tool.name)), "no sample of {}", tool.name);
+    }
+}
+
+#[test]
+fn the_table_is_sound() {
+    for tool in TOOLS {
+        assert!(tool.load.is_empty() == tool.load_about.is_empty(), "{}", tool.name);
+        assert!(tool.load.is_empty() || tool.load.iter().any(|w| w.contains("{load}")), "{}", tool.name);
+        for name in tool.headline {
+            assert!(tool.row(name).is_some(), "{}: no figure {name}", tool.name);
+        }
+        assert_eq!(TOOLS.iter().filter(|t| t.name == tool.name).count(), 1);
+    }
+    assert!(find("hackbnech").err().unwrap().to_string().contains("'hackbench'"));
+}
+
+fn said(stdout: &str) -> Said {
+    Said { stdout: stdout.to_owned(), stderr: String::new() }
+}
+
+fn wanting(place: Place, take: Take, unit: &str) -> CommandSpec {
+    let mut spec = CommandSpec::new("x", vec!["x".into()]);
+    let better = "lower".to_owned();
+    spec.metrics.push(Extract {
+        name: "x.t".into(),
+        place,
+        source: Source::Stdout,
+        take,
+        unit: unit.into(),
+        better,
+    });
+    spec
+}
+
+#[test]
+fn figures_are_taken_by_expression_and_by_pointer() {
+    let regex =
+        |take, text: &str| findings(&wanting(Place::Regex(r"t=([0-9.,]+)".into()), take, "ms"), &said(text));
+    let value = |f: Findings| f.figures["x.t"].value;
+    assert_eq!(value(regex(Take::Only, "t=1.5 ms").unwrap()), 1_500_000.0);
+    assert_eq!(value(regex(Take::First, "t=1,000 t=2").unwrap()), 1e9);
+    assert_eq!(value(regex(Take::Last, "t=1 t=2").unwrap()), 2e6);
+    let series = regex(Take::All, "t=1 t=2 t=3").unwrap().series;
+    assert_eq!((series["x.t"].count(), series["x.t"].max()), (3, Some(3_000_000)));
+    let pointer = |pointer: &str, text: &str| {
+        findings(&wanting(Place::JsonPointer(pointer.into()), Take::Only, ""), &said(text))
+    };
+    assert_eq!(value(pointer("/a/0/b", "warming up\n{\"a\": [{\"b\": \"7\"}]}").unwrap()), 7.0);
+    for (result, words) in [
+        (regex(Take::Only, "t=1 t=2"), "is found 2 times in standard output\n  its last lines:\n  t=1 t=2"),
+        (regex(Take::Only, "nothing here"), "nothing matches 't=([0-9.,]+)'"),
+        (regex(Take::Only, ""), "the command said nothing"),
+        (regex(Take::Only, "t=1.2.3"), "'1.2.3' in standard output is not a number"),
+        (pointer("/a", "{\"b\": 1}"), "nothing is at '/a'"),
+        (pointer("/a", "{\"a\": {}}"), "'{}' in standard output is not a number"),
+        (pointer("/a", "no JSON"), "there is no JSON"),
+    ] {
+        let e = result.unwrap_err();
+        assert!(e.to_string().contains(words) && e.kind().exit_code() == 2, "{words}: {e}");
+    }
+}
+
+#[test]
+fn what_can_never_be_taken_is_refused_before_any_run() {
+    let error = |text: &str| metric_option("x", text, Place::Regex).unwrap_err().to_string();
+    assert!(error("t=([0-9]").contains("not a regular expression"));
+    assert!(error("t=a").contains("0 groups") && error("t=(a)(b)").contains("2 groups"));
+    assert!(error("=(a)").contains("is not a metric") && error("t").contains("is not a metric"));
+    assert!(
+        metric_option("command", "elapsed=(a)", Place::Regex).unwrap_err().to_string().contains("already")
+    );
+    assert!(
+        metric_option("x", "t=a/b", Place::JsonPointer).unwrap_err().to_string().contains("JSON pointer")
+    );
+    let m = metric_option("x", "rate[ops/s,last,stderr]=a=([0-9])", Place::Regex).unwrap();
+    assert_eq!(
+        (m.name.as_str(), m.better.as_str(), m.take, m.source),
+        ("x.rate", "higher", Take::Last, Source::Stderr)
+    );
+    assert_eq!(m.place, Place::Regex("a=([0-9])".into()));
+    let t = metric_option("x", "t[s]=T[a]=([0-9])", Place::Regex).unwrap();
+    assert_eq!((t.better.as_str(), &t.place), ("lower", &Place::Regex("T[a]=([0-9])".into())));
+}
+
+#[test]
+fn a_tool_that_said_nothing_of_use_shows_its_last_lines() {
+    let mut spec = CommandSpec::new("hackbench", vec!["hackbench".into()]);
+    spec.tool = Some("hackbench".into());
+    let e = findings(&spec, &said("creating workers\nout of memory")).unwrap_err().to_string();
+    assert!(e.contains("no line 'Time: SECONDS'") && e.contains("out of memory"), "{e}");
+    let e = findings(&spec, &said("Time: 1\nTime: 2")).unwrap_err().to_string();
+    assert!(e.contains("2 results"), "{e}");
+}
+
+#[test]
+fn a_program_that_is_not_there_names_its_package() {
+    let absent = |tool: &'static Tool| {
+        let mut spec = Template::tool(tool, Vec::new()).resolve(None, 1).unwrap();
+        spec.env.insert("PATH".into(), "/nonexistent".into());
+        check_installed(&spec).unwrap_err()
+    };
+    let e = absent(&hackbench::TOOL);
+    assert_eq!((e.kind().exit_code(), e.remedy()), (3, Some("the package rt-tests has it")));
+    assert!(absent(&schbench::TOOL).to_string().contains("from its source"));
+}
+
+#[test]
+fn saved_outputs_become_runs_of_variants() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    for (name, time) in [("a.txt", "1.0"), ("b1.txt", "2.0"), ("b2.txt", "2.2")] {
+        std::fs::write(path(name), format!("Time: {time}\n")).unwrap();
+    }
+    let both = format!("new={},{}", path("b1.txt"), path("b2.txt"));
+    let (stored, runs) = saved::records(&[path("a.txt"), both], None).unwrap();
+    let seen: Vec<(&str, f64)> =
+        runs.iter().map(|r| (r.variant.name.as_str(), r.figures["hackbench.time"].value)).collect();
+    assert_eq!((stored.len(), seen), (0, vec![("a", 1e9), ("new", 2e9), ("new", 2.2e9)]));
+    assert!(runs[0].seed != runs[1].seed && runs[1].seed != runs[2].seed, "nothing pairs them");
+    let repeats = saved::records(&[samples().join("hyperfine.json").display().to_string()], None).unwrap().1;
+    assert_eq!((repeats.len(), repeats[0].load.as_str()), (3, "sleep 0.02"));
+    std::fs::write(path("other.txt"), "hello").unwrap();
+    let error = |source: String, tool| saved::records(&[source], tool).unwrap_err().to_string();
+    let e = error(path("other.txt"), None);
+    assert!(e.contains("other.txt: not the output") && e.contains("hackbench, perf-messaging"), "{e}");
+    assert!(error(path("other.txt"), Some(&dbench::DBENCH)).contains("Throughput"));
+    assert!(error(path("none.txt"), None).contains("none.txt"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn no_text_makes_a_reader_panic(text in "(\\PC|\n|\r){0,200}", at in 0usize..20, cut in 0usize..600, word in "\\PC{0,12}") {
+        let mut names: Vec<_> = std::fs::read_dir(samples()).unwrap().map(|f| f.unwrap().path()).collect();
+        names.sort();
+        let known = std::fs::read_to_string(&names[at % names.len()]).unwrap();
+        let cut = (0..=cut.min(known.len())).rev().find(|i| known.is_char_boundary(*i)).unwrap();
+        let damaged = format!("{}{word}{}", &known[..cut], &known[cut..]);
+        for text in [text.as_str(), &damaged, &known[..cut]] {
+            for tool in TOOLS {
+                (tool.knows)(text);
+                for reading in (tool.read)(text).unwrap_or_default() {
+                    prop_assert!(reading.values.values().all(|v| v.is_finite()));
+                }
+            }
+        }
+    }
+}

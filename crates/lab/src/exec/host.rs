@@ -64,6 +64,7 @@ fn counted_since(before: &Schedstat, warnings: &mut Vec<Warning>) -> Option<Sche
             None
         }
     }
+}
 
 /// What a command said of itself; of programs the series they recorded.
 fn said(cell: &Cell, outcome: &Outcome) -> Result<(BTreeMap<String, Figure>, BTreeMap<String, Series>)> {
