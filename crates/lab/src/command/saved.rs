@@ -185,6 +185,7 @@ fn record(
         duration: Ns::ZERO,
         series: BTreeMap::new(),
         counters: BTreeMap::new(),
+        schedstat: None,
         figures: tool.figures(tool.name, values)?,
         waits: Vec::new(),
         environment: [("saved.file".to_owned(), file.display().to_string())].into(),
