@@ -76,7 +76,8 @@ fn act() -> impl Strategy<Value = Act> {
         2 => word.prop_map(|word| Act::Barrier { word }),
         2 => (channel(), bytes()).prop_map(|(channel, bytes)| Act::Send { channel, bytes }),
         2 => (channel(), bytes()).prop_map(|(channel, bytes)| Act::Recv { channel, bytes }),
-        1 => (0u32..2_000, 0u32..20).prop_map(|(kb, rounds)| Act::Touch { kb, rounds }),
+        // Not so little that a task which does nothing else makes time crawl.
+        1 => (1u32..2_000, 10u32..30).prop_map(|(kb, rounds)| Act::Touch { kb, rounds }),
         1 => Just(Act::Yield),
         1 => (-20i8..20).prop_map(Act::Nice),
         1 => policy.prop_map(Act::Policy),
@@ -105,7 +106,7 @@ fn task() -> impl Strategy<Value = TaskPlan> {
     let mask = prop::option::weighted(0.2, 0..MASKS as u32);
     let acts = prop::collection::vec(act(), 1..8);
     let slack = prop::option::weighted(0.2, 0u64..500);
-    (acts, prop::bool::weighted(0.8), nice, mask, parent, 0u32..2_000, slack).prop_map(
+    (acts, prop::bool::weighted(0.8), nice, mask, parent, 1u32..2_000, slack).prop_map(
         |(acts, again, nice, mask, parent, footprint_kb, slack_us)| TaskPlan {
             acts,
             again,

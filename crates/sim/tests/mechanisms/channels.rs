@@ -48,7 +48,7 @@ fn round_trips(kernel_text: &str, kind: ChannelKind, bytes: u32, processes: bool
             return recv(back.0, bytes);
         }
         let now = env.now().0;
-        if let Some(before) = std::mem::replace(&mut began, Some(now)) {
+        if let Some(before) = began.replace(now) {
             env.record(series, now - before);
         }
         send(there.1, bytes)
