@@ -3,6 +3,7 @@
 use super::Executor;
 use crate::plan::Cell;
 use schedlab_base::{Error, Result};
+use schedlab_kernel::Feature;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate};
@@ -39,6 +40,11 @@ impl Executor for Sim {
         if report.stopped {
             return Ok(None);
         }
+        let schedstat = report.schedstat.map(|mut stat| {
+            // A kernel without D001's last patch has no such column: what it did not count is missing, not 0.
+            stat.layout.sg_scan = kernel.features.has(Feature::LbSgScan);
+            stat
+        });
         let seen = analyser.finish(report.end);
         let mut counters = seen.counters;
         counters.extend(report.counters);
@@ -59,7 +65,7 @@ impl Executor for Sim {
             duration: report.end.since(warmup),
             series: seen.series,
             counters,
-            schedstat: report.schedstat,
+            schedstat,
             figures: BTreeMap::new(),
             waits: seen.waits,
             environment: environment::simulated(),

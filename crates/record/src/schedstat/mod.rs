@@ -123,7 +123,7 @@ pub struct CpuStat {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(into = "stored::Stored", try_from = "stored::Stored")]
 pub struct Schedstat {
-    /// What the counters can tell. The simulator's has every column: 17 with `lb_sg_scan`.
+    /// What the counters can tell. The simulator's is 17, with `lb_sg_scan` where the feature LB_SG_SCAN is on.
     pub layout: Layout,
     /// Jiffies: the instant, or how many passed.
     pub timestamp: u64,

@@ -23,7 +23,8 @@ impl Schedstat {
             .help("print it in layout 15 or 16"));
         }
         if layout.sg_scan && !self.layout.sg_scan {
-            return Err(Error::input("these counters have no lb_sg_scan"));
+            return Err(Error::input("these counters have no lb_sg_scan")
+                .help("simulated kernels count it with the feature LB_SG_SCAN"));
         }
         let mut out = format!("version {}\ntimestamp {}\n", layout.version, self.timestamp);
         let top = self.cpus.iter().flat_map(|c| c.domains.last()).filter_map(|d| d.span.iter().last()).max();

@@ -122,7 +122,9 @@ impl Query {
             _ => Since::Always,
         };
         match since {
-            Since::SgScan if !layout.has(since) => Err("this kernel does not count lb_sg_scan".to_owned()),
+            Since::SgScan if !layout.has(since) => {
+                Err("this kernel does not count lb_sg_scan (feature LB_SG_SCAN)".to_owned())
+            }
             Since::Split if !layout.has(since) => {
                 Err(format!("schedstat version {} does not tell kinds of imbalance apart", layout.version))
             }

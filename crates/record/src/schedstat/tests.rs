@@ -231,7 +231,8 @@ fn figures_of_the_published_baseline() {
 
 #[test]
 fn each_identity_can_be_broken() {
-    let cases: &[(fn(&mut CpuStat), &str)] = &[
+    type Breaks = fn(&mut CpuStat);
+    let cases: &[(Breaks, &str)] = &[
         (|c| c.ttwu_local += 1, "ttwu_count = ttwu_local"),
         (|c| c.sched_goidle = c.sched_count + 1, "sched_goidle"),
         (|c| c.domains[0].ttwu_move_affine += c.counters.ttwu_count, "ttwu_move_affine"),
