@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 mod make;
 
+/// The least a buffer has: neighbours on the heap belong to other threads, and must not share most of its lines.
+const BUFFER_BYTES: usize = 4096;
 /// The longest single read or write; longer transfers take several.
 const PIECE_BYTES: usize = 1 << 20;
 /// How long a datagram may be on its way when its sender has ended.
@@ -48,7 +50,7 @@ impl Buffer {
     }
     #[cold]
     fn grow(&mut self, bytes: usize) {
-        self.0.resize(bytes, 0);
+        self.0.resize(bytes.max(BUFFER_BYTES), 0);
     }
 }
 

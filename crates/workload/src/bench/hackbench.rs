@@ -74,7 +74,9 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// A sender, or a receiver.
+/// A sender, or a receiver. It changes with every message, so no two threads' may share a cache line (or two that are
+/// fetched together).
+#[repr(align(128))]
 struct Talker {
     /// The ends it writes to in turn, or reads from.
     ports: Arc<[PortId]>,

@@ -64,6 +64,8 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
+/// It changes with every call, so no two threads' may share a cache line (or two that are fetched together).
+#[repr(align(128))]
 struct Player {
     write: PortId,
     read: PortId,
