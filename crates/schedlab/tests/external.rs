@@ -59,8 +59,8 @@ fn an_experiment_sweeps_a_commands_load() {
     let (_, err) = lab.run(&["run", "echo.toml"], 3);
     assert!(err.contains("a command can only be run live") && err.contains("--backend host"), "{err}");
     for (from, to, place) in [
-        ("([0-9.]+)", "([0-9.]+", "echo.toml:13:9: not a regular expression"),
-        ("([0-9.]+)", "[0-9.]+", "echo.toml:13:9: the regular expression has 0 groups"),
+        ("([0-9.]+)", "([0-9.]+", "echo.toml:12:9: not a regular expression"),
+        ("([0-9.]+)", "[0-9.]+", "echo.toml:12:9: the regular expression has 0 groups"),
         ("timeout", "timout", "did you mean 'timeout'?"),
         ("unit = \"s\"", "better = \"les\"", "unknown better 'les'"),
         ("load = { sweep = [1, 2] }", "laod = 1", "echo.toml:"),
