@@ -59,7 +59,7 @@ impl External {
             (None, None) => return self.nothing_said().map(|()| None),
         };
         self.describe(&mut template.spec)?;
-        let spec = Spec::Command(template.resolve(self.load.as_deref(), cpus)?);
+        let spec = Spec::Command(Box::new(template.resolve(self.load.as_deref(), cpus)?));
         Ok(Some(Wanted { spec, load: self.load.as_ref().map(|l| format!("load={l}")) }))
     }
 

@@ -31,7 +31,7 @@ pub enum Spec {
         text: String,
     },
     /// A command, which only live backends can run.
-    Command(CommandSpec),
+    Command(Box<CommandSpec>),
 }
 
 impl Spec {

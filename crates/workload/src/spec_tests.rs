@@ -181,7 +181,7 @@ fn a_command_is_data_that_reads_back_and_has_no_programs() {
         unit: "s".into(),
         better: "lower".into(),
     });
-    let spec = Spec::Command(command);
+    let spec = Spec::Command(Box::new(command));
     let json = serde_json::to_value(&spec).unwrap();
     assert_eq!((&json["kind"], &json["params"]["run"]), (&"command".into(), &"hackbench -g 'a b'".into()));
     assert_eq!(serde_json::from_value::<Spec>(json).unwrap(), spec);

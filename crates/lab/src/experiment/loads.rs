@@ -151,7 +151,7 @@ fn commands(
             Some(t) => t.place("name", e),
             None => e,
         })?;
-        return Ok(vec![(name, Spec::Command(spec))]);
+        return Ok(vec![(name, Spec::Command(Box::new(spec)))]);
     };
     let loads = values(table, LOAD, value)?;
     let swept = loads.len() > 1;
@@ -159,7 +159,7 @@ fn commands(
         let load = expand(load, cpus)?;
         let spec = template.resolve(Some(&load), cpus)?;
         let name = expand(name, cpus)?;
-        Ok((if swept { format!("{name},{LOAD}={load}") } else { name }, Spec::Command(spec)))
+        Ok((if swept { format!("{name},{LOAD}={load}") } else { name }, Spec::Command(Box::new(spec))))
     };
     loads.iter().map(one).collect::<Result<_>>().map_err(|e| table.place(LOAD, e))
 }
