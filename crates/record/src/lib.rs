@@ -10,6 +10,7 @@ pub mod metric;
 pub mod schedstat;
 pub mod series;
 pub mod store;
+mod tally;
 pub mod wait;
 
 pub use analyse::{Analyser, Observed, TaskName};

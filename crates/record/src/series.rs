@@ -60,6 +60,20 @@ impl Series {
             self.hist.saturating_record_n(value, n);
         }
     }
+    /// How many buckets the histogram has so far.
+    pub(crate) fn buckets(&self) -> usize {
+        self.hist.distinct_values()
+    }
+    /// Adds a value to everything but the histogram, which is to be told by [`count_in`](Series::count_in).
+    #[inline]
+    pub(crate) fn note(&mut self, value: u64) {
+        self.range = (self.range.0.min(value), self.range.1.max(value));
+        self.sum += u128::from(value);
+    }
+    /// Tells the histogram of values noted before, by any value of their bucket.
+    pub(crate) fn count_in(&mut self, value: u64, n: u64) {
+        self.hist.saturating_record_n(value, n);
+    }
     /// Adds all values of another series of the same thing.
     pub fn merge(&mut self, other: &Series) {
         if other.count() == 0 {

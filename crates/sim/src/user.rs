@@ -115,13 +115,18 @@ impl System<'_> {
         if self.active[cpu.index()] == active {
             return;
         }
+        let mut in_user = false;
         for i in 0..self.fixed.siblings[cpu.index()].len() {
             let sibling = self.fixed.siblings[cpu.index()][i];
             if self.cpus[sibling.index()].in_user() {
                 self.account_user(sibling);
+                in_user = true;
             }
         }
         self.active[cpu.index()] = active;
+        if !in_user {
+            return;
+        }
         for i in 0..self.fixed.siblings[cpu.index()].len() {
             let sibling = self.fixed.siblings[cpu.index()][i];
             if self.cpus[sibling.index()].in_user() {

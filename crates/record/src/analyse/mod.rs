@@ -21,6 +21,7 @@ mod tests;
 mod worst;
 
 use crate::series::Series;
+use crate::tally::Tally;
 use crate::wait::Wait;
 use schedlab_base::{CpuId, Ns, TaskId, Warning};
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
@@ -59,7 +60,7 @@ pub struct Analyser {
     tasks: Vec<Task>,
     cpus: Vec<Cpu>,
     /// Series of the workload's programs, by the index samples carry.
-    recorded: Vec<(String, Series)>,
+    recorded: Vec<(String, Tally)>,
     seen: Seen,
     worst: Worst,
     measure_from: Ns,
@@ -80,7 +81,7 @@ impl Analyser {
             tasks: tasks.iter().map(|t| Task::new(t.background)).collect(),
             names: tasks,
             cpus: vec![Cpu::default(); nr_cpus],
-            recorded: series,
+            recorded: series.into_iter().map(|(name, s)| (name, Tally::new(s))).collect(),
             seen: Seen::new(),
             worst: Worst::new(KEPT_WAITS),
             measure_from,

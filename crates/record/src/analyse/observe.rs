@@ -25,11 +25,12 @@ impl Analyser {
             );
             warnings.push(Warning::new("trace.gaps", words));
         }
-        let mut series: BTreeMap<_, _> = recorded.into_iter().collect();
+        let mut series: BTreeMap<_, _> =
+            recorded.into_iter().map(|(name, t)| (name, t.into_series())).collect();
         series.extend([
-            ("wakeup_delay".to_owned(), seen.wakeup_delay),
-            ("run_delay".to_owned(), seen.run_delay),
-            ("slice".to_owned(), seen.slice),
+            ("wakeup_delay".to_owned(), seen.wakeup_delay.into_series()),
+            ("run_delay".to_owned(), seen.run_delay.into_series()),
+            ("slice".to_owned(), seen.slice.into_series()),
         ]);
         let waits = worst.into_sorted().iter().map(|w| wait(&names, w)).collect();
         Observed { series, counters, waits, warnings }

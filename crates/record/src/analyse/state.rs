@@ -2,6 +2,7 @@
 
 use crate::metric::Better;
 use crate::series::Series;
+use crate::tally::Tally;
 use crate::wait::FRESH_NS;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
@@ -124,9 +125,9 @@ pub(super) struct Passes {
 
 /// Everything counted; reasons index the arrays.
 pub(super) struct Seen {
-    pub wakeup_delay: Series,
-    pub run_delay: Series,
-    pub slice: Series,
+    pub wakeup_delay: Tally,
+    pub run_delay: Tally,
+    pub slice: Tally,
     pub slice_end: [u64; SwitchReason::ALL.len()],
     pub placement: [u64; PlaceReason::ALL.len()],
     pub moves: [u64; MoveReason::ALL.len()],
@@ -150,9 +151,9 @@ pub(super) struct Seen {
 impl Seen {
     pub fn new() -> Seen {
         Seen {
-            wakeup_delay: Series::new("ns", Better::Lower),
-            run_delay: Series::new("ns", Better::Lower),
-            slice: Series::new("ns", Better::Neither),
+            wakeup_delay: Tally::new(Series::new("ns", Better::Lower)),
+            run_delay: Tally::new(Series::new("ns", Better::Lower)),
+            slice: Tally::new(Series::new("ns", Better::Neither)),
             slice_end: [0; SwitchReason::ALL.len()],
             placement: [0; PlaceReason::ALL.len()],
             moves: [0; MoveReason::ALL.len()],
