@@ -200,7 +200,8 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
         .collect();
     let mut cells = Vec::new();
     for load in &experiment.loads {
-        for variant in experiment.variants.iter().filter(|v| v.kernel != RUNNING) {
+        let runs = |v: &&Variant| v.kernel != RUNNING && load.runs_under(&v.name);
+        for variant in experiment.variants.iter().filter(runs) {
             let machine = &machines[load.machine];
             cells.push(Cell::simulated(machine, variant.clone(), load.spec.clone(), load.name.clone())?);
         }

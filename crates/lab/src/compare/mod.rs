@@ -15,6 +15,7 @@ use crate::{command, metrics};
 use group::{CellRuns, group};
 use schedlab_base::{Error, Result, Warning};
 use schedlab_record::{Better, MODEL, Record, Value, store};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What is asked of the records.
@@ -24,6 +25,8 @@ pub struct Question {
     pub experiment: String,
     /// Metrics in the order of the tables; empty: the workloads' own first ones.
     pub metrics: Vec<String>,
+    /// Metrics of single loads, by workload and load, instead of those.
+    pub of_load: BTreeMap<(String, String), Vec<String>>,
     /// The baseline's name; `None`: the first variant of each group.
     pub baseline: Option<String>,
     /// Smallest change that counts, percent.
@@ -37,6 +40,7 @@ impl Default for Question {
         Question {
             experiment: String::new(),
             metrics: Vec::new(),
+            of_load: BTreeMap::new(),
             baseline: None,
             min_effect_pct: DEFAULT_MIN_EFFECT_PCT,
             published: Vec::new(),
@@ -47,9 +51,13 @@ impl Default for Question {
 impl Question {
     /// What an experiment asks.
     pub fn of(experiment: &Experiment) -> Question {
+        let loads = experiment.loads.iter().chain(&experiment.host_loads);
+        let narrowed = loads.filter(|l| !l.metrics.is_empty());
+        let of_load = narrowed.map(|l| ((l.spec.name().to_owned(), l.name.clone()), l.metrics.clone()));
         Question {
             experiment: experiment.name.clone(),
             metrics: experiment.metrics.clone(),
+            of_load: of_load.collect(),
             baseline: Some(experiment.baseline.clone()),
             min_effect_pct: experiment.min_effect_pct,
             published: experiment.published.clone(),
@@ -97,7 +105,11 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     if records.is_empty() {
         return Err(Error::input("there are no runs to compare"));
     }
-    let metrics = if question.metrics.is_empty() { headline(records) } else { question.metrics.clone() };
+    let mut metrics = if question.metrics.is_empty() { headline(records) } else { question.metrics.clone() };
+    let common = metrics.clone();
+    metrics.extend(question.of_load.values().flatten().cloned());
+    let mut seen = std::collections::BTreeSet::new();
+    metrics.retain(|m| seen.insert(m.clone()));
     let groups = group(records);
     check_baseline(&groups, question.baseline.as_deref())?;
     check_metrics(records, &metrics)?;
@@ -116,13 +128,15 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let mut open: Vec<(Row, Change, Direction)> = Vec::new();
     for runs in &groups {
         let first = cells.len();
-        cells.extend(runs.iter().map(|c| summary(c, &metrics)));
+        let own = runs.first().map(|c| (c.runs[0].workload.clone(), c.load.clone()));
+        let shown = own.and_then(|key| question.of_load.get(&key)).unwrap_or(&common);
+        cells.extend(runs.iter().map(|c| summary(c, shown)));
         let base = match &question.baseline {
             None => Some(0),
             Some(name) => runs.iter().position(|c| c.is_named(name)),
         };
         if let Some(base) = base {
-            open.extend(rows(runs, base, &cells[first..], &metrics));
+            open.extend(rows(runs, base, &cells[first..], shown));
             fits.extend(fit::fit(&cells[first + base], &question.published));
         } else if let Some(c) = cells.get(first) {
             let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);

@@ -9,7 +9,7 @@ use schedlab_workload::{Benchmark, Params, Spec, spec};
 use std::path::Path;
 
 /// Keys of a load that are no parameters.
-pub const LOAD_KEYS: &[&str] = &["name", "machine", "workload"];
+pub const LOAD_KEYS: &[&str] = &["name", "machine", "workload", "variants", "metrics"];
 /// Keys of a workload that are no parameters.
 pub const WORKLOAD_KEYS: &[&str] = &["name", "rtapp", "command"];
 /// The only parameter of a command: what stands for `{load}`.

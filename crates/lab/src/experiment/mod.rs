@@ -33,6 +33,17 @@ pub struct Load {
     pub machine: usize,
     /// The workload with its parameters.
     pub spec: Spec,
+    /// The variants it runs under, the baseline among them; empty: all.
+    pub variants: Vec<String>,
+    /// The metrics its tables show; empty: the experiment's.
+    pub metrics: Vec<String>,
+}
+
+impl Load {
+    /// Whether it runs under that variant.
+    pub fn runs_under(&self, variant: &str) -> bool {
+        self.variants.is_empty() || self.variants.iter().any(|v| v == variant)
+    }
 }
 
 /// A published figure shown beside ours.

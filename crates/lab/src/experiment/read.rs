@@ -58,8 +58,10 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
             .help("fewer loads, variants or runs"));
     }
     let metrics = metric_names(&top, &workloads, &loads, &host_loads)?;
+    let baseline = baseline(&top, &variants)?;
+    check_narrowed(&top, &loads, &variants, &baseline)?;
     Ok(Experiment {
-        baseline: baseline(&top, &variants)?,
+        baseline,
         min_effect_pct: min_effect(&top)?,
         background: top.boolean("background")?.unwrap_or(true),
         published: published(&top, &variants, &metrics)?,
@@ -215,7 +217,14 @@ fn simulated_loads(
         for at in on {
             let cpus = machines[at].topology.nr_cpus() as u64;
             let made = workload.loads(table, cpus)?;
-            loads.extend(made.into_iter().map(|(name, spec)| Load { name, machine: at, spec }));
+            let (variants, metrics) = narrowed(table)?;
+            loads.extend(made.into_iter().map(|(name, spec)| Load {
+                name,
+                machine: at,
+                spec,
+                variants: variants.clone(),
+                metrics: metrics.clone(),
+            }));
         }
     }
     unique(top, &loads)?;
@@ -225,20 +234,51 @@ fn simulated_loads(
 fn host_loads(top: &Table<'_>, workloads: &[Workload], cpus: u64) -> Result<Vec<Load>> {
     let host = top.table("host", HOST_KEYS)?;
     let tables = load_tables(host.as_ref().unwrap_or(top), workloads)?;
-    let made: Vec<(String, Spec)> = if tables.is_empty() {
-        workloads.iter().map(|w| w.loads(None, cpus)).collect::<Result<Vec<_>>>()?.concat()
+    let wanted: Vec<(Option<&Table<'_>>, &Workload)> = if tables.is_empty() {
+        workloads.iter().map(|w| (None, w)).collect()
     } else {
-        tables.iter().map(|(t, w)| w.loads(Some(t), cpus)).collect::<Result<Vec<_>>>()?.concat()
+        tables.iter().map(|(t, w)| (Some(t), *w)).collect()
     };
     let mut loads: Vec<Load> = Vec::new();
-    for (name, spec) in made {
-        // The same load on several machines is one load here.
-        if !loads.iter().any(|l| l.name == name && l.spec == spec) {
-            loads.push(Load { name, machine: 0, spec });
+    for (table, workload) in wanted {
+        let (variants, metrics) = narrowed(table)?;
+        for (name, spec) in workload.loads(table, cpus)? {
+            // The same load on several machines is one load here.
+            if !loads.iter().any(|l| l.name == name && l.spec == spec) {
+                let (variants, metrics) = (variants.clone(), metrics.clone());
+                loads.push(Load { name, machine: 0, spec, variants, metrics });
+            }
         }
     }
     unique(top, &loads)?;
     Ok(loads)
+}
+
+/// The variants and metrics that a load keeps to.
+fn narrowed(table: Option<&Table<'_>>) -> Result<(Vec<String>, Vec<String>)> {
+    let own = |key: &str| -> Result<Vec<String>> {
+        let all = table.map_or(Ok(Vec::new()), |t| strings(t, key))?;
+        Ok(all.into_iter().map(|(s, _)| s.to_owned()).collect())
+    };
+    Ok((own("variants")?, own("metrics")?))
+}
+
+/// The variants that loads keep to are variants of the experiment, and the baseline is among them.
+fn check_narrowed(top: &Table<'_>, loads: &[Load], variants: &[Variant], baseline: &str) -> Result<()> {
+    for load in loads.iter().filter(|l| !l.variants.is_empty()) {
+        let known = || variants.iter().map(|v| v.name.as_str());
+        if let Some(wrong) = load.variants.iter().find(|v| !known().any(|k| k == *v)) {
+            return Err(top.place(
+                "load",
+                Error::unknown("variant", wrong, known()).context(format!("load '{}'", load.name)),
+            ));
+        }
+        if !load.runs_under(baseline) {
+            let text = format!("load '{}' leaves out the baseline '{baseline}'", load.name);
+            return Err(top.error_at("load", text));
+        }
+    }
+    Ok(())
 }
 
 /// Two loads that a table could not tell apart are an error.
@@ -316,6 +356,12 @@ fn metric_names(
     for (name, value) in strings(top, "metrics")? {
         metrics::check(name, &series, &figures).map_err(|e| top.error_on(value, e))?;
         all.push(name.to_owned());
+    }
+    for load in loads.iter().chain(host_loads) {
+        for name in &load.metrics {
+            metrics::check(name, &series, &figures)
+                .map_err(|e| top.place("load", e.context(format!("load '{}'", load.name))))?;
+        }
     }
     if all.is_empty() {
         all = workloads.iter().flat_map(Workload::headline).collect();

@@ -72,10 +72,11 @@ fn baseline(c: &Comparison, group: &[Cell]) -> usize {
     named.and_then(|r| group.iter().position(|cell| cell.variant == r.baseline)).unwrap_or(0)
 }
 
-/// The metrics of a group: all but those that are another workload's own.
+/// The metrics of a group: those asked of its load, but for another workload's own.
 fn metrics<'a>(c: &'a Comparison, cell: &'a Cell) -> impl Iterator<Item = &'a str> {
     let foreign = |m: &str| c.cells.iter().any(|o| o.workload != cell.workload && short(m, &o.workload) != m);
-    c.metrics.iter().map(String::as_str).filter(move |m| !foreign(m))
+    let asked = |m: &str| cell.metrics.contains_key(m);
+    c.metrics.iter().map(String::as_str).filter(move |m| asked(m) && !foreign(m))
 }
 
 fn width(text: &str) -> usize {
