@@ -6,12 +6,12 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use schedlab_base::{CpuId, Ns, Stream};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
+use schedlab_record::{Analyser, Better, Series, TaskName};
 use schedlab_sim::engine::WinnerTree;
 use schedlab_sim::fair::{CfsRq, EntityId};
 use schedlab_sim::pelt::Pelt;
 use schedlab_sim::{Setup, simulate};
-use schedlab_trace::Discard;
-use schedlab_workload::{Builder, Built, Env, Op, Params, Program, Spec};
+use schedlab_workload::{Builder, Built, Env, Op, Params, Program, SeriesId, Spec};
 use std::hint::black_box;
 
 /// The earliest slot acts and is armed anew; `remote`: so is another one, as after an IPI.
@@ -79,13 +79,19 @@ fn pelt(c: &mut Criterion) {
     group.finish();
 }
 
-/// Sleeps a microsecond, computes a little, again: what a storm of nanosleep does to a kernel.
-struct Nap(bool);
+/// Reads the clock, sleeps a microsecond, records how long that took: what a storm of nanosleep does to a kernel.
+struct Nap {
+    since: Option<Ns>,
+    series: SeriesId,
+}
 
 impl Program for Nap {
-    fn next(&mut self, _: &mut dyn Env) -> Op {
-        self.0 = !self.0;
-        if self.0 { Op::Sleep { length: Ns::us(1) } } else { Op::Run { work: Ns(500) } }
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        let now = env.now();
+        if let Some(since) = self.since.replace(now) {
+            env.record(self.series, now.since(since).0);
+        }
+        Op::Sleep { length: Ns::us(1) }
     }
 }
 
@@ -93,8 +99,9 @@ impl Program for Nap {
 fn naps(machine: &Machine, length: Ns) -> Built {
     let mut b = Builder::new(1);
     b.lasts(length, Ns::ZERO);
+    let series = b.series("nap", "ns", "lower");
     for _ in 0..machine.topology.nr_cpus() {
-        b.task("nap", Box::new(Nap(false))).expect("few tasks");
+        b.task("nap", Box::new(Nap { since: None, series })).expect("few tasks");
     }
     b.finish().expect("tasks start by themselves")
 }
@@ -105,11 +112,16 @@ fn schbench(length: Ns) -> Built {
     Spec::bench("schbench", &params).and_then(|s| s.build(1)).expect("schbench")
 }
 
-/// Simulates, and says how many events and wakeups that took.
+/// Simulates as a run does whose record is kept: the analyser watches. Says how many events and wakeups that took.
 fn run(machine: &Machine, kernel: Kernel, workload: Built) -> (u64, u64) {
+    let tasks = workload.tasks.iter().map(|t| TaskName { name: t.name.clone(), background: false }).collect();
+    let series =
+        workload.series.iter().map(|s| (s.name.clone(), Series::new(&s.unit, Better::Lower))).collect();
+    let mut analyser = Analyser::new(machine.topology.nr_cpus(), tasks, series, workload.warmup);
     let setup =
         Setup { machine, kernel, workload, seed: 1, background: true, check: false, stop: None, clock: None };
-    let report = simulate(setup, &mut Discard).expect("the run ends well");
+    let report = simulate(setup, &mut analyser).expect("the run ends well");
+    black_box(analyser.finish(report.end));
     (report.events, report.wakeups)
 }
 
@@ -118,12 +130,16 @@ fn simulations(c: &mut Criterion) {
     group.sample_size(10);
     type Load = fn(&Machine, Ns) -> Built;
     let schbench: Load = |_, length| schbench(length);
-    let cases: [(&str, &str, &str, Load, Ns); 5] = [
+    // The last two: an event is to cost no more than twice as much on 1,024 CPUs as on 64. Setting up and spreading the
+    // tasks is in it, and is what grows with the square of the CPUs.
+    let cases: [(&str, &str, &str, Load, Ns); 7] = [
         ("schbench-6x24", "fb-2x24-smt", "v4.5", schbench, Ns::ms(100)),
         ("schbench-6x24", "fb-2x24-smt", "v6.5", schbench, Ns::ms(100)),
         ("schbench-6x24", "fb-2x12-smt", "v4.5", schbench, Ns::ms(100)),
         ("nanosleep-storm", "spr-2x56", "v4.5", naps, Ns::ms(10)),
-        ("nanosleep-storm", "spr-2x56", "v6.5", naps, Ns::ms(10)),
+        ("nanosleep-storm", "spr-2x56", "v6.5", naps, Ns::ms(50)),
+        ("nanosleep-storm", "smp-64", "v6.5", naps, Ns::ms(100)),
+        ("nanosleep-storm", "smp-1024", "v6.5", naps, Ns::ms(100)),
     ];
     for (name, machine_name, profile, load, length) in cases {
         let machine = Machine::load(machine_name).expect("a preset");

@@ -43,11 +43,14 @@ impl Lines {
     /// Distance of two CPUs.
     #[inline]
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
-        self.distance[a.index() * self.n + b.index()]
+        if a == b { Distance::Own } else { self.distance[a.index() * self.n + b.index()] }
     }
     /// `reader` reads `cpu`'s line.
     #[inline]
     pub fn read(&mut self, reader: CpuId, cpu: CpuId) -> Read {
+        if reader == cpu {
+            return Read::Hit;
+        }
         let at = reader.index() * self.n + cpu.index();
         let version = self.version[cpu.index()];
         if std::mem::replace(&mut self.seen[at], version) == version {

@@ -37,60 +37,63 @@ pub enum UserOp {
 }
 
 /// A task.
+///
+/// The order of the fields is the order in memory: what every wakeup needs comes first.
+#[repr(C, align(64))]
 pub struct Task {
-    /// Name.
-    pub name: String,
-    /// Belongs to the machine, not to the workload.
-    pub background: bool,
-    /// What it does.
-    pub program: Box<dyn Program>,
-    /// What became of its last operation.
-    pub outcome: Outcome,
-    /// Scheduling attributes.
-    pub attr: Attr,
-    /// Allowed CPUs; `None` for all.
-    pub allowed: Option<CpuSet>,
     /// Whether it may run.
     pub state: State,
-    /// CPU of record (`task_cpu`).
-    pub cpu: CpuId,
     /// On a runqueue.
     pub on_rq: bool,
-    /// Since when it waits for a CPU, ns; 0 while it does not (`sched_info.last_queued`).
-    pub queued_at: u64,
     /// Physically on a CPU, also while being switched out.
     pub on_cpu: bool,
-    /// Its entity.
-    pub entity: EntityId,
     /// `vruntime` is relative to the queue it left and must be made absolute on arrival.
     pub relative: bool,
     /// Its load average left the old queue and must be added to the new one.
     pub detached: bool,
-    /// In user mode.
-    pub user: UserOp,
-    /// Futex word it waits on.
-    pub waits_on: Option<u32>,
-    /// Its timer: CPU whose queue holds it, and the timer's number.
-    pub timer: Option<(CpuId, u64)>,
-    /// How much later than asked its timers may fire, ns.
-    pub slack_ns: u64,
-    /// Its address space; `None` for the kernel's own tasks.
-    pub mm: Option<u32>,
-    /// Whom it wakes in turn (`wakee_flips`).
-    pub flips: crate::wakeup::wide::Flips,
+    /// Belongs to the machine, not to the workload.
+    pub background: bool,
+    /// CPU of record (`task_cpu`).
+    pub cpu: CpuId,
+    /// Its entity.
+    pub entity: EntityId,
     /// The CPU it left at the last wakeup that found neither target nor previous CPU idle (`recent_used_cpu`; read since
     /// 4.16).
     pub recent: CpuId,
     /// Where it ran last: what it has warm is in that core's and cache's reach.
     pub ran_on: CpuId,
-    /// Warm working set, KB.
-    pub warm_kb: u32,
-    /// Its whole working set, KB.
-    pub footprint_kb: u32,
+    /// Its address space; `None` for the kernel's own tasks.
+    pub mm: Option<u32>,
+    /// Since when it waits for a CPU, ns; 0 while it does not (`sched_info.last_queued`).
+    pub queued_at: u64,
+    /// In user mode.
+    pub user: UserOp,
+    /// What it does.
+    pub program: Box<dyn Program>,
+    /// What became of its last operation.
+    pub outcome: Outcome,
+    /// Its timer: CPU whose queue holds it, and the timer's number.
+    pub timer: Option<(CpuId, u64)>,
+    /// How much later than asked its timers may fire, ns.
+    pub slack_ns: u64,
+    /// Scheduling attributes.
+    pub attr: Attr,
     /// Refill it still has to pay, ns at full speed.
     pub refill_ns: u64,
     /// Work done, ns at full speed.
     pub work_ns: u64,
+    /// Warm working set, KB.
+    pub warm_kb: u32,
+    /// Its whole working set, KB.
+    pub footprint_kb: u32,
+    /// Futex word it waits on.
+    pub waits_on: Option<u32>,
+    /// Allowed CPUs; `None` for all.
+    pub allowed: Option<CpuSet>,
+    /// Whom it wakes in turn (`wakee_flips`).
+    pub flips: crate::wakeup::wide::Flips,
+    /// Name.
+    pub name: String,
     /// `work_ns` and CPU time when measuring began.
     pub before: (u64, u64),
 }

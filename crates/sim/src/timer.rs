@@ -17,10 +17,18 @@ pub struct Timer {
 }
 
 /// The pending timers of a CPU, latest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TimerQueue {
+    /// When the interrupt comes: kept beside the queue, for it is asked after every step.
+    due: u64,
     pending: Vec<Timer>,
     started: u64,
+}
+
+impl Default for TimerQueue {
+    fn default() -> TimerQueue {
+        TimerQueue { due: NEVER, pending: Vec::new(), started: 0 }
+    }
 }
 
 impl TimerQueue {
@@ -30,20 +38,27 @@ impl TimerQueue {
         let timer = Timer { hard: soft.saturating_add(slack_ns), number: self.started, soft, task };
         let at = self.pending.partition_point(|t| (t.hard, t.number) > (timer.hard, timer.number));
         self.pending.insert(at, timer);
+        self.look();
         timer.number
     }
     /// Takes back a timer that has not fired.
     pub fn cancel(&mut self, number: u64) {
         self.pending.retain(|t| t.number != number);
+        self.look();
     }
     /// When the interrupt comes.
     #[inline]
     pub fn due(&self) -> u64 {
-        self.pending.last().map_or(NEVER, |t| t.hard)
+        self.due
+    }
+    fn look(&mut self) {
+        self.due = self.pending.last().map_or(NEVER, |t| t.hard);
     }
     /// Takes the next timer that may fire at `now`.
     pub fn expire(&mut self, now: u64) -> Option<Timer> {
-        self.pending.pop_if(|t| t.soft <= now)
+        let timer = self.pending.pop_if(|t| t.soft <= now);
+        self.look();
+        timer
     }
 }
 
