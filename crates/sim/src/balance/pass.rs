@@ -18,6 +18,7 @@ use super::stats::{CpuSample, Tally};
 use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
 use schedlab_base::{CpuId, Version};
+use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceTrigger, EventKind};
 
 /// Where a pass stands.
@@ -229,7 +230,12 @@ impl System<'_> {
             let summed = tally.close(&facts, &of_group, group == 0);
             match &mut stats {
                 None => stats = Some(DomainStats::new(summed)),
-                Some(s) => s.push(&facts, index, summed),
+                Some(s) => {
+                    s.push(&facts, index, summed);
+                    if self.has(Feature::LbSgScan) {
+                        self.lb(p).lb_sg_scan += 1;
+                    }
+                }
             }
             (group, i, tally) = (group + 1, 0, Tally::default());
             if *at >= self.horizon && group < nr_groups {
@@ -303,7 +309,7 @@ impl System<'_> {
         }
         match queue.result() {
             Some(src) if src != p.dst => {
-                self.lb(p).lb_imbalance_mixed += imbalance;
+                self.lb(p).lb_imbalance_load += imbalance;
                 let costs = &self.fixed.machine.costs;
                 *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
                 p.stage = Stage::Move { src, imbalance };

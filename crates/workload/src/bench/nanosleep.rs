@@ -2,7 +2,8 @@
 //!
 //! The original is a C file of a few lines, an endless loop around nanosleep(2), started once per CPU by hand; it prints
 //! nothing. Kept: processes, the default timer slack (a microsecond's sleep lasts some 55), no work between two sleeps
-//! unless `run` asks for it. Added: a result, the overrun, from the end that was asked for until the call is back; that
+//! unless `run` asks for it. Processes started by hand have no common phase: each first sleeps once for a time drawn up to
+//! `spread`, else all would wake at the same instant for ever. Added: a result, the overrun, from the end that was asked for until the call is back; that
 //! takes one reading of the clock before each sleep and one after it, and nothing else.
 
 use super::{SECOND, THREADS, mode, runtime, warmup};
@@ -22,6 +23,9 @@ pub const NANOSLEEP: Benchmark = Benchmark {
     build,
 };
 
+/// A millisecond.
+const MS: u64 = 1_000_000;
+
 const PARAMS: &[Param] = &[
     Param::count("tasks", None, 1, (1, 100_000), "tasks that sleep; the storm has one per CPU"),
     Param::time("sleep", None, "ns", 1_000, (1, 60 * SECOND), "length of each sleep"),
@@ -34,6 +38,7 @@ const PARAMS: &[Param] = &[
         about: "timer slack (prctl); without it the kernel's default, 50us",
     },
     Param::time("run", None, "ns", 0, (0, 60 * SECOND), "work of a CPU between two sleeps"),
+    Param::time("spread", None, "us", MS, (0, SECOND), "the tasks begin within this time, at random"),
     runtime(Some('r'), 5 * SECOND),
     warmup(None),
     mode(&[Choice::word("process"), Choice::word("thread")]),
@@ -42,8 +47,11 @@ const PARAMS: &[Param] = &[
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let overrun = b.series("nanosleep.overrun", "ns", "lower");
     let (sleep, work) = (params.time("sleep")?, params.time("run")?);
+    let spread = params.time("spread")?.0;
     for n in 0..params.count("tasks")? {
-        let program = Sleeper { sleep, work, overrun, wanted: Ns::ZERO, state: State::Sleep };
+        let first = Ns(b.stream("nanosleep.start", n).below(0, spread + 1));
+        let state = if first > Ns::ZERO { State::Start { first } } else { State::Sleep };
+        let program = Sleeper { sleep, work, overrun, wanted: Ns::ZERO, state };
         let task = b.task(format!("sleeper-{n}"), Box::new(program))?;
         b.edit(task).timer_slack = params.0.get("slack").map(|ns| Ns(*ns));
     }
@@ -55,6 +63,8 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 }
 
 enum State {
+    /// At the very beginning: sleeps so long first.
+    Start { first: Ns },
     /// About to sleep.
     Sleep,
     /// Back from it.
@@ -72,6 +82,10 @@ struct Sleeper {
 
 impl Program for Sleeper {
     fn next(&mut self, env: &mut dyn Env) -> Op {
+        if let State::Start { first } = self.state {
+            self.state = State::Sleep;
+            return Op::Sleep { length: first };
+        }
         if let State::Slept = self.state {
             let overrun = env.now().since(self.wanted);
             env.record(self.overrun, overrun.0);

@@ -9,7 +9,7 @@ const COSTS: Costs = Costs { op: Ns(400), wakeup: Ns::us(3), slack: Ns::us(50) }
 
 #[test]
 fn every_round_is_one_sleep_and_its_overrun_is_recorded() {
-    let log = bench("nanosleep", &[("tasks", 3), ("runtime", 10_000_000)], 1, COSTS);
+    let log = bench("nanosleep", &[("tasks", 3), ("spread", 0), ("runtime", 10_000_000)], 1, COSTS);
     assert!(log.steps.iter().all(|s| s.op == Op::Sleep { length: Ns::us(1) }));
     // 50 us of slack, 400 ns of call, 3 us to wake: 53.4 us beyond the microsecond, 54.4 us a round.
     let values = log.values("nanosleep.overrun");
@@ -20,12 +20,27 @@ fn every_round_is_one_sleep_and_its_overrun_is_recorded() {
 
 #[test]
 fn work_is_done_between_sleeps_and_is_no_overrun() {
-    let given = [("run", 20_000), ("sleep", 5_000), ("runtime", 1_000_000)];
+    let given = [("run", 20_000), ("sleep", 5_000), ("spread", 0), ("runtime", 1_000_000)];
     let log = bench("nanosleep", &given, 1, COSTS);
     let ops: Vec<Op> = log.steps_of("sleeper-0").iter().map(|s| s.op).take(4).collect();
     let (sleep, run) = (Op::Sleep { length: Ns::us(5) }, Op::Run { work: Ns::us(20) });
     assert_eq!(ops, [sleep, run, sleep, run]);
     assert!(log.values("nanosleep.overrun").iter().all(|v| *v == 53_400));
+}
+
+#[test]
+fn the_tasks_begin_apart() {
+    let log = bench("nanosleep", &[("tasks", 50), ("runtime", 3_000_000)], 1, COSTS);
+    let first = |n: usize| match log.steps_of(&format!("sleeper-{n}"))[0].op {
+        Op::Sleep { length } => length.0,
+        op => panic!("{op:?}"),
+    };
+    let mut begins: Vec<u64> = (0..50).map(first).collect();
+    assert!(begins.iter().all(|b| *b <= 1_000_000), "{begins:?}");
+    begins.sort_unstable();
+    begins.dedup();
+    assert!(begins.len() > 45 && begins[0] < 200_000 && begins[begins.len() - 1] > 800_000, "{begins:?}");
+    assert!(log.values("nanosleep.overrun").iter().all(|v| *v == 53_400), "the first is not recorded");
 }
 
 #[test]
