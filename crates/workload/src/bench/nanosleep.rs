@@ -49,7 +49,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let (sleep, work) = (params.time("sleep")?, params.time("run")?);
     let spread = params.time("spread")?.0;
     for n in 0..params.count("tasks")? {
-        let first = Ns(b.stream("nanosleep.start", n).below(0, spread + 1));
+        let first = Ns(b.stream("nanosleep.start", n as u64).below(0, spread + 1));
         let state = if first > Ns::ZERO { State::Start { first } } else { State::Sleep };
         let program = Sleeper { sleep, work, overrun, wanted: Ns::ZERO, state };
         let task = b.task(format!("sleeper-{n}"), Box::new(program))?;
