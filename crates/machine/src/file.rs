@@ -55,6 +55,10 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     if idle_states.is_empty() {
         idle_states = states_before;
     }
+    if top.get("background").is_some_and(|v| v.get_ref().as_array().is_some_and(|a| a.is_empty())) {
+        // `background = []` says that nothing else runs.
+        all.clear();
+    }
     for table in top.tables("background", BACKGROUND)? {
         all.push(background(&table)?);
     }
@@ -72,7 +76,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     })
 }
 
-/// The preset that the file's machine is like: what the file does not say, it has from there; background adds up.
+/// The preset that the file's machine is like: what the file does not say, it has from there; background adds up, but `background = []` is none.
 fn like(top: &Table<'_>) -> Result<Option<Machine>> {
     let Some(name) = top.string("like")? else { return Ok(None) };
     if name.contains('/') || name.ends_with(".toml") || name == "host" {
@@ -249,6 +253,13 @@ mod tests {
         let named = |name: &str| error(&format!("name = {name}\nabout = 'a'\nlike = 'smp-2'"));
         assert!(named("\"a\\u001b[31m\"").contains("m.toml:1:8: name has control characters"));
         assert!(named("''").contains("m.toml:1:8: name is empty"));
+    }
+
+    #[test]
+    fn an_empty_background_is_none_even_of_a_preset() {
+        let of = |text: &str| parse(Path::new("m.toml"), text).unwrap().background.len();
+        assert!(of("name = 'm'\nabout = 'a'\nlike = 'spr-2x56'") > 0);
+        assert_eq!(of("name = 'm'\nabout = 'a'\nlike = 'spr-2x56'\nbackground = []"), 0);
     }
 
     #[test]

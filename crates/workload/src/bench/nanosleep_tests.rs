@@ -87,7 +87,7 @@ impl Env for Counting {
 
 #[test]
 fn the_clock_is_read_once_before_and_once_after_a_sleep() {
-    let mut program = spec("nanosleep", &[]).build(1).unwrap().tasks.remove(0).program;
+    let mut program = spec("nanosleep", &[("spread", 0)]).build(1).unwrap().tasks.remove(0).program;
     let mut env = Counting::default();
     Program::next(program.as_mut(), &mut env);
     assert_eq!((env.reads, env.records.len()), (1, 0));
