@@ -104,6 +104,29 @@ pub struct Metric {
     pub choices: Option<Choices>,
     /// The series it is a rate of.
     pub rate: Option<Rate>,
+    /// How it follows from other counters of the run; `None` in it: they were not measured.
+    pub formula: Option<Formula>,
+}
+
+/// A figure that follows from several counters of a run.
+pub type Formula = fn(&Record) -> Option<f64>;
+
+/// A counter in per cent of the time in which CPUs were not idle, summed over CPUs.
+pub(crate) fn busy_share(record: &Record, counter: &str) -> Option<f64> {
+    let ns = |name: &str| record.counters.get(name).map(|n| *n as f64);
+    let all = record.duration.0 as f64 * record.machine.topology.nr_cpus() as f64;
+    let busy = all - ns("idle_time")?;
+    (busy > 0.0).then_some(())?;
+    Some(100.0 * ns(counter)? / busy)
+}
+
+/// Newidle passes over the lowest domain in per cent of the times a CPU went idle.
+pub(crate) fn newidle_entries(record: &Record) -> Option<f64> {
+    let stat = record.schedstat.as_ref()?;
+    let entries: u64 = stat.cpus.iter().map(|c| c.sched_goidle).sum();
+    let lowest = stat.cpus.iter().filter_map(|c| c.domains.first());
+    let passes: u64 = lowest.map(|d| d.lb[IdleType::Newidle as usize].lb_count).sum();
+    (entries > 0).then(|| 100.0 * passes as f64 / entries as f64)
 }
 
 /// What a rate counts of a series that a program records, per second of measured time.
@@ -162,6 +185,7 @@ pub struct Resolved {
 #[derive(Clone, Debug)]
 enum From {
     Counter,
+    Formula(Formula),
     Rate(Rate),
     Schedstat(Query),
     Series { name: String, stat: Stat },
@@ -238,7 +262,11 @@ impl Metric {
             _ => (self.name == name).then(|| self.about.to_owned())?,
         };
         let (name, unit) = (name.to_owned(), self.unit.to_owned());
-        let from = self.rate.map_or(From::Counter, From::Rate);
+        let from = match (self.rate, self.formula) {
+            (Some(rate), _) => From::Rate(rate),
+            (None, Some(formula)) => From::Formula(formula),
+            (None, None) => From::Counter,
+        };
         Some(Resolved { name, unit, better: self.better, about, row: self, from })
     }
     fn asking(&'static self, name: &str, query: Query) -> Resolved {
@@ -329,7 +357,7 @@ impl Resolved {
     /// The series it is a statistic or a rate of.
     pub fn series(&self) -> Option<&str> {
         match &self.from {
-            From::Counter | From::Schedstat(_) => None,
+            From::Counter | From::Formula(_) | From::Schedstat(_) => None,
             From::Rate(rate) => Some(rate.series()),
             From::Series { name, .. } => Some(name),
         }
@@ -338,6 +366,7 @@ impl Resolved {
     pub fn evaluate(&self, record: &Record) -> Value {
         let value = match &self.from {
             From::Counter => record.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
+            From::Formula(formula) => formula(record).map(Value::Number),
             From::Rate(rate) => record.series.get(rate.series()).map(|s| rate.of(s, record.duration)),
             From::Schedstat(query) => record
                 .schedstat

@@ -1,6 +1,6 @@
 //! The table of metrics. A row's definition must hold on every backend that gives it.
 
-use super::{Better, Choices, Metric, Rate};
+use super::{Better, Choices, Formula, Metric, Rate, busy_share, newidle_entries};
 use crate::schedstat::{BALANCE_ROWS, CPU_ROWS, DERIVED, DOMAIN_ROWS};
 use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
@@ -15,11 +15,23 @@ const fn row(
     backends: &'static [&'static str],
     about: &'static str,
 ) -> Metric {
-    Metric { name, unit, better, about, backends, choices: None, rate: None }
+    Metric { name, unit, better, about, backends, choices: None, rate: None, formula: None }
 }
 
 const fn rows(choices: Choices, of: Metric) -> Metric {
     Metric { choices: Some(choices), ..of }
+}
+
+/// What follows from other counters.
+const fn formula(
+    name: &'static str,
+    unit: &'static str,
+    better: Better,
+    backends: &'static [&'static str],
+    of: Formula,
+    about: &'static str,
+) -> Metric {
+    Metric { formula: Some(of), ..row(name, unit, better, backends, about) }
 }
 
 /// A rate of what a program records.
@@ -113,6 +125,12 @@ pub const METRICS: &[Metric] = &[
     rows(triggers, row("balance.<trigger>.time", "ns", Lower, SIM,
         "time spent in balance passes started thus, summed over CPUs")),
     row("balance.newidle_time", "ns", Lower, SIM, "time spent balancing by CPUs about to go idle"),
+    formula("balance.newidle_share", "%", Lower, SIM, |r| busy_share(r, "balance.newidle_time"),
+        "balance.newidle_time as a part of the time CPUs were not idle"),
+    formula("balance.stats_share", "%", Lower, SIM, |r| busy_share(r, "balance.stats_time"),
+        "balance.stats_time as a part of the time CPUs were not idle"),
+    formula("balance.newidle_entries", "%", Neither, ALL, newidle_entries,
+        "newidle passes over the lowest domain, as a part of the times a CPU went idle"),
     row("balance.periodic_time", "ns", Lower, SIM, "time spent balancing from the tick, nohz included"),
     row("balance.stats_time", "ns", Lower, SIM, "the part of balancing's time spent reading statistics of CPUs"),
     rows(cpu_counters, row("sched.<counter>", "", Neither, ALL,

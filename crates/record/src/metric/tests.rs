@@ -180,3 +180,28 @@ fn wrong_names_of_schedstat_get_the_nearest() {
         assert!(text.contains(near) && text.contains(name), "{text}");
     }
 }
+
+#[test]
+fn shares_of_busy_time_follow_from_counters() {
+    let mut r = record(1);
+    let cpus = r.machine.topology.nr_cpus() as u64;
+    assert!(evaluate(&r, "balance.newidle_share").number().is_none(), "not measured");
+    r.counters.insert("idle_time".into(), r.duration.0 * cpus - 1_000_000);
+    r.counters.insert("balance.newidle_time".into(), 93_800);
+    assert!((evaluate(&r, "balance.newidle_share").number().unwrap() - 9.38).abs() < 1e-9);
+    r.counters.insert("idle_time".into(), r.duration.0 * cpus);
+    assert!(evaluate(&r, "balance.newidle_share").number().is_none(), "of no time there is no part");
+}
+
+#[test]
+fn newidle_entries_are_counted_from_schedstat() {
+    let mut r = record(1);
+    assert!(evaluate(&r, "balance.newidle_entries").number().is_none());
+    let mut stat = crate::schedstat::tests::sample(1);
+    for cpu in &mut stat.cpus {
+        cpu.sched_goidle = 1_000;
+        cpu.domains[0].lb[2].lb_count = 9;
+    }
+    r.schedstat = Some(stat);
+    assert!((evaluate(&r, "balance.newidle_entries").number().unwrap() - 0.9).abs() < 1e-9);
+}
