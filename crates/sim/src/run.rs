@@ -235,7 +235,8 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, how: &How<'_>) -> Result<Clo
     let mark = n;
     tree.arm(mark, sys.measure_from);
     let mut clock = Clock { end, look_at: STOP_EVERY, stopped: false };
-    while let Some((slot, at)) = tree.first() {
+    let mut first = tree.least();
+    while let Some((slot, at)) = tree.turn_of(first) {
         if at >= end {
             break;
         }
@@ -243,10 +244,12 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, how: &How<'_>) -> Result<Clo
             sys.now = at;
             begin_measuring(sys);
             tree.arm(mark, NEVER);
+            first = tree.least();
             continue;
         }
-        if turn(sys, &mut tree, &mut clock, slot, at, how)? {
-            break;
+        match turn(sys, &mut tree, &mut clock, slot, at, how)? {
+            Some(next) => first = next,
+            None => break,
         }
     }
     let measured = sys.now >= sys.measure_from;
@@ -259,7 +262,11 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, how: &How<'_>) -> Result<Clo
 }
 
 /// The CPU of `slot` acts at `at`, and again as long as its next step comes before any other's, ties included: the order
-/// of steps is the one of the tree, and so is every step's horizon. Whether the run is over.
+/// of steps is the one of the tree, and so is every step's horizon. Gives the key of whose turn is next; `None` when the
+/// run is over.
+///
+/// Who is next was known before the CPU acted: it is told from that, and not from the tree, so that a processor need not
+/// wait for the CPU's new time to go on with the next.
 #[inline]
 fn turn(
     sys: &mut System<'_>,
@@ -268,7 +275,7 @@ fn turn(
     slot: usize,
     mut at: u64,
     how: &How<'_>,
-) -> Result<bool> {
+) -> Result<Option<u64>> {
     let cpu = CpuId::from(slot);
     let mut rival = tree.take(slot);
     loop {
@@ -285,12 +292,16 @@ fn turn(
         }
         let looks_up = sys.alive == 0 || sys.steps >= clock.look_at;
         if (looks_up || how.check || sys.fault.is_some()) && over(sys, clock, at, how)? {
-            return Ok(true);
+            return Ok(None);
         }
         let next = sys.next_event(cpu);
-        if !sys.merge || next >= clock.end || tree.key(slot, next) > rival {
+        if tree.key(slot, next) > rival {
             tree.put(slot, next);
-            return Ok(false);
+            return Ok(Some(rival));
+        }
+        if !sys.merge || next >= clock.end {
+            tree.put(slot, next);
+            return Ok(Some(tree.least()));
         }
         at = next;
     }

@@ -127,11 +127,17 @@ impl WinnerTree {
         self.least
     }
 
+    /// Whose turn a key is, and when; `None` for nobody's.
+    #[inline]
+    pub fn turn_of(&self, key: u64) -> Option<(usize, u64)> {
+        let rank = (key & ((1 << RANK_BITS) - 1)) as usize;
+        (key != IDLE_KEY).then(|| (usize::from(self.slot_of[rank]), key >> RANK_BITS))
+    }
+
     /// The earliest slot and its time, if any is armed.
     #[inline]
     pub fn first(&self) -> Option<(usize, u64)> {
-        let rank = (self.least & ((1 << RANK_BITS) - 1)) as usize;
-        (self.least != IDLE_KEY).then(|| (usize::from(self.slot_of[rank]), self.least >> RANK_BITS))
+        self.turn_of(self.least)
     }
 }
 

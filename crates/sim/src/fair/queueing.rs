@@ -183,7 +183,9 @@ impl System<'_> {
         self.tasks[task.index()].on_rq = false;
         self.count_dequeued(task);
         let list = &mut self.cpus[cpu.index()].list;
-        if let Some(at) = list.iter().rposition(|t| *t == task) {
+        if list.last() == Some(&task) {
+            list.pop();
+        } else if let Some(at) = list.iter().rposition(|t| *t == task) {
             list.remove(at);
         }
         self.nr_running[cpu.index()] -= 1;

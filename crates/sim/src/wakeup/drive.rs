@@ -104,7 +104,8 @@ impl System<'_> {
             }
             return false;
         }
-        let task = pending.remove(0);
+        // One is the rule, and taking it moves nothing.
+        let task = if pending.len() == 1 { pending.swap_remove(0) } else { pending.remove(0) };
         c.waking[context as usize] = Waking { task, began_ns: self.now, ..Waking::default() };
         *frame_of(c, context) = Frame::until(Step::Wakeup, self.now);
         let waker = c.curr.filter(|_| context == Context::Task);
