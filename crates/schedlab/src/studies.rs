@@ -13,7 +13,7 @@ macro_rules! study_files {
     };
 }
 
-study_files! { "idle-sibling" }
+study_files! { "idle-sibling" "newidle" }
 
 /// The study of that name.
 ///
