@@ -59,12 +59,14 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     }
     let metrics = metric_names(&top, &workloads, &loads, &host_loads)?;
     let baseline = baseline(&top, &variants)?;
+    let of_loads = loads.iter().chain(&host_loads).flat_map(|l| &l.metrics);
+    let shown: Vec<String> = metrics.iter().chain(of_loads).cloned().collect();
     check_narrowed(&top, &loads, &variants, &baseline)?;
     Ok(Experiment {
         baseline,
         min_effect_pct: min_effect(&top)?,
         background: top.boolean("background")?.unwrap_or(true),
-        published: published(&top, &variants, &metrics)?,
+        published: published(&top, &variants, &shown)?,
         about: top.string("about")?.unwrap_or_default().to_owned(),
         file: file.to_owned(),
         text: text.to_owned(),

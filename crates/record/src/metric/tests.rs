@@ -185,6 +185,7 @@ fn wrong_names_of_schedstat_get_the_nearest() {
 fn shares_of_busy_time_follow_from_counters() {
     let mut r = record(1);
     r.duration = Ns::ms(10);
+    r.machine = schedlab_machine::Machine::load("smp-2").unwrap();
     let cpus = r.machine.topology.nr_cpus() as u64;
     assert!(evaluate(&r, "balance.newidle_share").number().is_none(), "not measured");
     r.counters.insert("idle_time".into(), r.duration.0 * cpus - 1_000_000);
