@@ -137,7 +137,7 @@ impl<'s> System<'s> {
                 Cpu::new(levels, kernel.tunables.migration_cost_ns)
             })
             .collect();
-        let (shared, shared_of) = crate::balance::shared::build(&domains, kernel.features);
+        let (shared, shared_of) = crate::balance::shared::build(&domains, &cpu_capacity, kernel.features);
         let sharable = if kernel.features.has(Feature::IlbShare) { domains.groups.len() } else { 0 };
         let nr_llc = topology.cpus.iter().map(|c| c.llc as usize + 1).max().unwrap_or(0);
         System {

@@ -9,7 +9,7 @@ mod model;
 
 pub use model::{COMPARISON_SCHEMA, Cell, Comparison, Counted, Fit, Measured, Row, Stat};
 
-use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Published};
+use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Load, Published};
 use crate::stats::{self, Change, Direction, RunValue, Verdict};
 use crate::{command, metrics};
 use group::{CellRuns, group};
@@ -25,8 +25,8 @@ pub struct Question {
     pub experiment: String,
     /// Metrics in the order of the tables; empty: the workloads' own first ones.
     pub metrics: Vec<String>,
-    /// Metrics of single loads, by workload and load, instead of those.
-    pub of_load: BTreeMap<(String, String), Vec<String>>,
+    /// Metrics of single loads, by machine, workload and load, instead of those.
+    pub of_load: BTreeMap<[String; 3], Vec<String>>,
     /// The baseline's name; `None`: the first variant of each group.
     pub baseline: Option<String>,
     /// Smallest change that counts, percent.
@@ -51,9 +51,11 @@ impl Default for Question {
 impl Question {
     /// What an experiment asks.
     pub fn of(experiment: &Experiment) -> Question {
-        let loads = experiment.loads.iter().chain(&experiment.host_loads);
-        let narrowed = loads.filter(|l| !l.metrics.is_empty());
-        let of_load = narrowed.map(|l| ((l.spec.name().to_owned(), l.name.clone()), l.metrics.clone()));
+        let simulated = experiment.loads.iter().map(|l| (experiment.machines[l.machine].name.as_str(), l));
+        let live = experiment.host_loads.iter().map(|l| ("host", l));
+        let narrowed = simulated.chain(live).filter(|(_, l)| !l.metrics.is_empty());
+        let key = |machine: &str, l: &Load| [machine.to_owned(), l.spec.name().to_owned(), l.name.clone()];
+        let of_load = narrowed.map(|(machine, l)| (key(machine, l), l.metrics.clone()));
         Question {
             experiment: experiment.name.clone(),
             metrics: experiment.metrics.clone(),
@@ -128,7 +130,11 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let mut open: Vec<(Row, Change, Direction)> = Vec::new();
     for runs in &groups {
         let first = cells.len();
-        let own = runs.first().map(|c| (c.runs[0].workload.clone(), c.load.clone()));
+        let own = runs.first().map(|c| {
+            let r = c.runs[0];
+            let machine = if r.backend == "sim" { r.machine.name.clone() } else { "host".to_owned() };
+            [machine, r.workload.clone(), c.load.clone()]
+        });
         let shown = own.and_then(|key| question.of_load.get(&key)).unwrap_or(&common);
         cells.extend(runs.iter().map(|c| summary(c, shown)));
         let base = match &question.baseline {

@@ -6,7 +6,7 @@
 //! last. Times in ns.
 
 use super::pass::Pass;
-use super::spare::newidle_scan::{SharedHints, Span};
+use super::spare::newidle_scan::{SharedHints, Shortcuts, Span};
 use super::spare::stats::GroupStats;
 use crate::costs::{Read, probe_ns};
 use crate::system::System;
@@ -44,7 +44,11 @@ fn has_shared(domain: &Domain, features: FeatureSet) -> bool {
 }
 
 /// The shared states of a machine, and for each CPU and level which one is its own.
-pub fn build(domains: &Domains, features: FeatureSet) -> (Vec<DomainShared>, Vec<Vec<Option<u32>>>) {
+pub fn build(
+    domains: &Domains,
+    cpu_capacity: &[u64],
+    features: FeatureSet,
+) -> (Vec<DomainShared>, Vec<Vec<Option<u32>>>) {
     let mut all: Vec<DomainShared> = Vec::new();
     let mut firsts: Vec<(usize, &Domain)> = Vec::new();
     let mut own = Vec::with_capacity(domains.of_cpu.len());
@@ -58,7 +62,8 @@ pub fn build(domains: &Domains, features: FeatureSet) -> (Vec<DomainShared>, Vec
             let same = |(l, d): &(usize, &Domain)| *l == level && d.span == domain.span;
             let at = firsts.iter().rposition(same).unwrap_or_else(|| {
                 firsts.push((level, domain));
-                all.push(DomainShared::new(domain, features));
+                let capacity = domain.cpus.iter().map(|c| cpu_capacity[c.index()]).sum();
+                all.push(DomainShared::new(domain, features, capacity));
                 all.len() - 1
             });
             mine.push(Some(at as u32));
@@ -69,13 +74,20 @@ pub fn build(domains: &Domains, features: FeatureSet) -> (Vec<DomainShared>, Vec
 }
 
 impl DomainShared {
-    fn new(domain: &Domain, features: FeatureSet) -> DomainShared {
+    fn new(domain: &Domain, features: FeatureSet, capacity: u64) -> DomainShared {
         // Without SD_NR_GROUPS nobody knows how many groups there are: ILB_UTIL then lets one group through.
         let nr_groups = if features.has(Feature::SdNrGroups) { domain.groups.len() as u32 } else { 0 };
         let (weight, imbalance_pct) = (domain.cpus.len() as u32, domain.params.imbalance_pct);
+        // A run begins on a machine that has been up and idle: its periodic passes have left what such a machine shows.
+        let on = Shortcuts::of(features);
+        let hints = SharedHints {
+            total_load: 0,
+            total_capacity: if on.snapshot { capacity } else { 0 },
+            nr_sg_scan: if on.util { nr_groups } else { 0 },
+        };
         DomainShared {
             span: Span { nr_groups, weight, imbalance_pct },
-            hints: SharedHints::default(),
+            hints,
             version: 1,
             writer: domain.cpus.first().copied().unwrap_or(CpuId(0)),
         }
@@ -159,17 +171,34 @@ mod tests {
         let shape = Shape { packages: 2, nodes: 2, llcs: 4, ..Shape::flat(8, 2) };
         let domains = Domains::build(&shape.topology().unwrap(), Version::new(6, 5));
         let of = |on: &[Feature]| {
-            let (all, own) = build(&domains, features(on));
+            let (all, own) = build(&domains, &[1024; 16], features(on));
             (all.len(), own[0].iter().map(Option::is_some).collect::<Vec<_>>())
         };
         assert_eq!(of(&[]), (8 + 4, vec![true, true, false, false]));
         assert_eq!(of(&[Feature::SdSharedAll]), (8 + 4 + 2, vec![true, true, true, false]));
         let both = [Feature::SdSharedAll, Feature::SdSharedNuma];
         assert_eq!(of(&both), (8 + 4 + 2 + 1, vec![true; 4]));
-        let (all, own) = build(&domains, features(&[Feature::SdNrGroups]));
+        let (all, own) = build(&domains, &[1024; 16], features(&[Feature::SdNrGroups]));
         assert_eq!(all[own[5][1].unwrap() as usize].span.nr_groups, 2);
         assert_eq!(own[4][1], own[5][1]);
-        let (all, own) = build(&domains, features(&[]));
+        let (all, own) = build(&domains, &[1024; 16], features(&[]));
         assert_eq!(all[own[5][1].unwrap() as usize].span.nr_groups, 0, "nobody counts them");
+    }
+
+    #[test]
+    fn a_run_begins_on_a_machine_that_was_idle() {
+        let shape = Shape { packages: 2, nodes: 2, llcs: 4, ..Shape::flat(8, 2) };
+        let domains = Domains::build(&shape.topology().unwrap(), Version::new(6, 5));
+        let hints = |on: &[Feature]| {
+            let (all, own) = build(&domains, &[1024; 16], features(on));
+            all[own[5][1].unwrap() as usize].hints
+        };
+        assert_eq!(
+            hints(&[Feature::IlbUtil]).total_capacity,
+            0,
+            "without ILB_SNAPSHOT since boot nothing is stored"
+        );
+        let stored = hints(&[Feature::IlbSnapshot, Feature::IlbUtil, Feature::SdNrGroups]);
+        assert_eq!((stored.total_load, stored.total_capacity, stored.nr_sg_scan), (0, 4 * 1024, 2));
     }
 }
