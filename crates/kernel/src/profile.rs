@@ -25,7 +25,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         version: Version::new(6, 5),
-        about: "last CFS: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_UTIL; balancer still 4.5's",
+        about: "last CFS: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_UTIL; balances by spare capacity; D001's features",
     },
 ];
 

@@ -17,7 +17,8 @@ pub enum Balancer {
 }
 
 impl Balancer {
-    /// The balancer that `version` runs with here. Later kernels get the nearest one, 4.5's.
+    /// The balancer that `version` runs with here. Kernels from 5.5 on, whose rules are in [`spare`](super::spare), share
+    /// with 4.5 what did not change: intervals, the flag of the parent's group.
     ///
     /// 3.10 to 4.1 lie between the two (group types came in 3.18, utilisation in 4.2).
     pub fn of(version: Version) -> Balancer {
@@ -69,7 +70,7 @@ mod tests {
         assert_eq!(era("v3.4"), Balancer::V3_4);
         assert_eq!(era("v4.1"), Balancer::V3_4, "4.1 still counts capacity in tasks");
         assert_eq!(era("v4.5"), Balancer::V4_5);
-        assert_eq!(era("v6.5"), Balancer::V4_5, "until it has its own");
+        assert_eq!(era("v6.5"), Balancer::V4_5, "where it did not change");
     }
 
     #[test]

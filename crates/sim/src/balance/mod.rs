@@ -1,8 +1,9 @@
-//! Load balancing as 3.4 and 4.5 do it (`load_balance` and what calls it).
+//! Load balancing as 3.4, 4.5 and 6.5 do it (`load_balance` and what calls it).
 //!
 //! The rules are pure functions, one noun a file; `pass` drives one domain's pass through time, `newidle` and
 //! `periodic` decide when and how far up, `idlest_walk` is the slow path of fork. Loads are weights (1024 at nice 0)
-//! or their averages; ticks are jiffies. 6.5 runs 4.5's rules with its own gates until its balancer is built.
+//! or their averages; ticks are jiffies. Since 5.5 groups are judged by spare capacity instead: rules in [`spare`],
+//! driven by `groups` and `take_spare`; what the CPUs of a domain share, and what reading it costs, is in [`shared`].
 
 pub mod busiest;
 pub mod capacity;
