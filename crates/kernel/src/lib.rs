@@ -2,6 +2,7 @@
 //!
 //! Tables and validation only; behaviour is `sim`'s, and the live backends apply the same words to the real thing.
 
+pub mod effect;
 pub mod feature;
 pub mod policy;
 pub mod profile;

@@ -1,9 +1,9 @@
 //! Variants: a kernel plus what is changed about it.
 
-use crate::{Feature, Kernel};
-use schedlab_base::Result;
+use crate::{Feature, Kernel, effect};
+use schedlab_base::{Result, Warning};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A feature switched on (`NAME`) or off (`NO_NAME`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +77,16 @@ impl Variant {
             Ok(kernel)
         };
         resolve().map_err(|e: schedlab_base::Error| e.context(format!("variant '{}'", self.name)))
+    }
+    /// Warnings about features that it switches on and that do nothing in its kernel.
+    ///
+    /// # Errors
+    /// As [`Variant::resolve`].
+    pub fn without_effect(&self) -> Result<Vec<Warning>> {
+        let kernel = self.resolve()?;
+        let asked: BTreeSet<Feature> =
+            self.features.iter().map(|text| Toggle::parse(text).map(|t| t.feature)).collect::<Result<_>>()?;
+        Ok(effect::warnings(&self.name, asked.into_iter(), &kernel))
     }
 }
 

@@ -58,3 +58,25 @@ fn a_stopped_run_is_no_run() {
     let stopped = Sim::default().run(&p.cells[0], 1, &AtomicBool::new(true)).unwrap();
     assert!(stopped.is_none());
 }
+
+/// Codes of the warnings of one run of an experiment.
+fn codes(text: &str) -> Vec<String> {
+    use schedlab_lab::Executor;
+    let plan = plan(&experiment(text), Backend::Sim, Options::default()).unwrap();
+    let record = Sim::default().run(&plan.cells[0], 1, &AtomicBool::new(false)).unwrap().unwrap();
+    record.warnings.into_iter().map(|w| w.code).collect()
+}
+
+#[test]
+fn what_has_no_result_and_what_does_nothing_is_told() {
+    let hackbench = |runtime: &str, feature: &str| {
+        codes(&format!(
+            "name = \"h\"\nmachines = [\"smp-2\"]\n[workload]\nname = \"hackbench\"\nruntime = \"{runtime}\"\n\
+             [[load]]\nname = \"g\"\ngroups = 1\nfds = 2\nloops = 500\n\
+             [[variant]]\nname = \"v\"\nkernel = \"v4.5\"\nfeatures = [\"{feature}\"]\n"
+        ))
+    };
+    assert_eq!(hackbench("10s", "NO_LAST_BUDDY"), [""; 0]);
+    assert_eq!(hackbench("1ms", "NO_LAST_BUDDY"), ["run.cut_off"]);
+    assert_eq!(hackbench("10s", "ILB_UTIL"), ["feature.idle"]);
+}

@@ -49,7 +49,8 @@ impl<'a> Controller<'a> {
         Controller { shared, stop }
     }
 
-    /// From the first thread to the end of the measured time; tells how long it measured and whether it was stopped.
+    /// From the first thread to the end of `duration`, which is measured and begins after `warmup`; tells how long it
+    /// measured and whether it was stopped.
     pub fn run(&self, warmup: Ns, duration: Ns) -> (Ns, bool) {
         let arena = &self.shared.arena;
         let mut woke = self.gather();
@@ -59,7 +60,7 @@ impl<'a> Controller<'a> {
         let start = sys::monotonic_ns();
         let mut from = None;
         arena.start_ns().store(start, SeqCst);
-        for (phase, until) in [(Phase::WarmUp, warmup), (Phase::Measure, duration)] {
+        for (phase, until) in [(Phase::WarmUp, warmup), (Phase::Measure, warmup.plus(duration))] {
             if until == Ns::ZERO {
                 continue;
             }

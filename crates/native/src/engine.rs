@@ -14,6 +14,7 @@ use crate::sys::{self, Bell, Scope};
 use crate::task::{self, Origin};
 use schedlab_base::{CpuSet, Error, Ns, Result, Warning};
 use schedlab_record::Series;
+use schedlab_workload::build::cut_off;
 use schedlab_workload::{Built, TaskDecl};
 use std::collections::BTreeMap;
 use std::io;
@@ -204,20 +205,15 @@ impl Shared {
 /// # Errors
 /// What the workload asks for and this machine or user can't have: threads, CPUs, policies, channels.
 pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured> {
-    if built.warmup >= built.duration {
-        return Err(Error::input(format!(
-            "the warm-up of {} leaves nothing of a run of {}",
-            built.warmup, built.duration
-        )));
-    }
     limits::check_cpus(&built)?;
     sys::install_nudge().map_err(|e| Error::machine(format!("can't install a signal handler: {e}")))?;
     sys::ignore_broken_pipes();
-    let (warmup, duration) = (built.warmup, built.duration);
+    let (warmup, duration, to_the_end) = (built.warmup, built.duration, built.to_the_end);
     let shared = Shared::new(built)?;
     let controller = Controller::new(&shared, stop);
     let (measured, stopped) = controller.run(warmup, duration);
     let ended = sys::monotonic_ns();
+    let unfinished = shared.arena.live().load(SeqCst) > 0;
     controller.end()?;
     let ending = Ns(sys::monotonic_ns() - ended);
     let mut totals = lock(&shared.totals);
@@ -235,7 +231,8 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
         warnings.push(Warning::new("run.in_warmup", text));
     }
     if !stopped {
-        warnings.extend(overrun(measured, duration.since(warmup)));
+        warnings.extend((to_the_end && unfinished).then(|| cut_off(duration)));
+        warnings.extend(overrun(measured, duration));
         warnings.extend(slow_end(measured, ending));
     }
     let names = shared.columns.iter().map(|c| c.name.clone());

@@ -2,7 +2,7 @@
 //! result, in the simulator and in the live agent.
 
 use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
-use schedlab_base::{CpuSet, Error, Ns, Result, Stream, TaskId};
+use schedlab_base::{CpuSet, Error, Ns, Result, Stream, TaskId, Warning};
 use schedlab_kernel::Attr;
 use serde::{Deserialize, Serialize};
 
@@ -65,12 +65,22 @@ pub struct Built {
     pub channels: Vec<ChannelKind>,
     /// CPU masks that `Op::SetAffinity` names.
     pub masks: Vec<CpuSet>,
-    /// How long the run lasts.
+    /// How long is measured, after the warm-up.
     pub duration: Ns,
-    /// Values and events before this time are not measured.
+    /// How long the workload runs before that; values and events of this time are not measured.
     pub warmup: Ns,
+    /// Whether the tasks end by themselves and the result is how long that took: cut off, the run has none.
+    pub to_the_end: bool,
     /// Whether live tasks are processes instead of threads of one. Words and cells are shared either way.
     pub processes: bool,
+}
+
+/// What is said of a workload that was to run to its end and was cut off after `longest`.
+pub fn cut_off(longest: Ns) -> Warning {
+    let text = format!(
+        "cut off after {longest}, before its tasks were done: it has no result; give it a longer runtime"
+    );
+    Warning::new("run.cut_off", text)
 }
 
 /// Collects a workload's parts.
@@ -94,6 +104,7 @@ impl Builder {
             masks: Vec::new(),
             duration: Ns::secs(1),
             warmup: Ns::ZERO,
+            to_the_end: false,
             processes: false,
         };
         Builder { built, stream: Stream::new(seed).purpose("workload") }
@@ -163,10 +174,15 @@ impl Builder {
     pub fn stream(&self, purpose: &str, ordinal: u64) -> Stream {
         self.stream.purpose(purpose).number(ordinal)
     }
-    /// Sets how long the run lasts and how much of its beginning is not measured.
+    /// Sets how long is measured, and how long the workload runs before that.
     pub fn lasts(&mut self, duration: Ns, warmup: Ns) {
         self.built.duration = duration;
         self.built.warmup = warmup;
+    }
+    /// The tasks end by themselves, which is what is measured; after `longest` the run is cut off, without a result.
+    pub fn ends_within(&mut self, longest: Ns) {
+        self.lasts(longest, Ns::ZERO);
+        self.built.to_the_end = true;
     }
     /// Makes live tasks processes instead of threads.
     pub fn as_processes(&mut self) {

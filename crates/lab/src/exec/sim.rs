@@ -8,6 +8,7 @@ use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate};
 use schedlab_workload::Built;
+use schedlab_workload::build::cut_off;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -24,7 +25,8 @@ impl Executor for Sim {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
         let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
         let workload = cell.spec.build(seed)?;
-        let warmup = workload.warmup;
+        let (warmup, duration) = (workload.warmup, workload.duration);
+        let to_the_end = workload.to_the_end;
         let mut analyser = analyser(&cell.machine, &workload)?;
         let setup = Setup {
             machine: &cell.machine,
@@ -45,6 +47,9 @@ impl Executor for Sim {
             stat.layout.sg_scan = kernel.features.has(Feature::LbSgScan);
             stat
         });
+        let mut warnings = cell.variant.without_effect()?;
+        let cut = to_the_end && report.end >= warmup.plus(duration);
+        warnings.extend(cut.then(|| cut_off(duration)));
         let seen = analyser.finish(report.end);
         let mut counters = seen.counters;
         counters.extend(report.counters);
@@ -69,7 +74,7 @@ impl Executor for Sim {
             figures: BTreeMap::new(),
             waits: seen.waits,
             environment: environment::simulated(),
-            warnings: seen.warnings.into_iter().chain(report.warnings).collect(),
+            warnings: warnings.into_iter().chain(seen.warnings).chain(report.warnings).collect(),
         }))
     }
     fn parallel(&self) -> bool {

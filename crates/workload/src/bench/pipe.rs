@@ -60,7 +60,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     if params.get("mode")? != THREADS {
         b.as_processes();
     }
-    b.lasts(params.time("runtime")?, Ns::ZERO);
+    b.ends_within(params.time("runtime")?);
     Ok(())
 }
 

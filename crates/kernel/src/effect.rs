@@ -1,0 +1,115 @@
+//! Which features act where: every kernel here takes every feature's name, but a mechanism that a kernel's code never
+//! asks for, or that leans on another one that is off, does nothing. Who switches such a one on is told so.
+
+use crate::{Feature, Kernel};
+use schedlab_base::{Version, Warning};
+
+/// What a feature needs to do anything.
+struct Need {
+    feature: Feature,
+    /// Versions whose code asks for it: from, and up to but not including.
+    asked: (Option<Version>, Option<Version>),
+    /// A feature without which it does nothing.
+    other: Option<Feature>,
+}
+
+const fn need(feature: Feature, from: Option<Version>, other: Option<Feature>) -> Need {
+    Need { feature, asked: (from, None), other }
+}
+
+/// The balancer that knows groups with spare capacity, on which D001 builds (5.5).
+const SPARE: Option<Version> = Some(Version::new(5, 5));
+/// wake_affine() in three parts (4.14).
+const AFFINE: Option<Version> = Some(Version::new(4, 14));
+
+const NEEDS: &[Need] = &[
+    Need { feature: Feature::LbBias, asked: (None, SPARE), other: None },
+    need(Feature::WaIdle, AFFINE, None),
+    need(Feature::WaWeight, AFFINE, None),
+    need(Feature::WaBias, AFFINE, Some(Feature::WaWeight)),
+    need(Feature::SisSkipTarget, None, Some(Feature::SisGroup)),
+    need(Feature::SisProp, None, Some(Feature::SisCore)),
+    need(Feature::SisUtil, None, Some(Feature::SisCore)),
+    need(Feature::SdSharedAll, SPARE, None),
+    need(Feature::SdNrGroups, SPARE, None),
+    need(Feature::IlbSnapshot, SPARE, None),
+    // Both act on the stored totals only.
+    need(Feature::IlbUtil, SPARE, Some(Feature::IlbSnapshot)),
+    need(Feature::IlbFast, SPARE, Some(Feature::IlbSnapshot)),
+    need(Feature::IlbUtilQuad, SPARE, Some(Feature::IlbUtil)),
+    need(Feature::IlbShare, SPARE, None),
+    need(Feature::SdSharedNuma, SPARE, None),
+    need(Feature::UtilEst, Some(Version::new(4, 17)), None),
+];
+
+/// Why a feature, though on, does nothing in this kernel; `None` when it may act.
+pub fn idle_because(feature: Feature, kernel: &Kernel) -> Option<String> {
+    let need = NEEDS.iter().find(|n| n.feature == feature)?;
+    match need.asked {
+        (Some(from), _) if kernel.version < from => {
+            return Some(format!("only kernels from {from} on ask for it"));
+        }
+        (_, Some(to)) if kernel.version >= to => {
+            return Some(format!("kernels from {to} on no longer ask for it"));
+        }
+        _ => {}
+    }
+    let other = need.other.filter(|o| !kernel.features.has(*o))?;
+    Some(format!("it leans on {}, which is off", other.name()))
+}
+
+/// Warnings about features that were asked for, are on, and do nothing.
+pub fn warnings(variant: &str, asked: impl Iterator<Item = Feature>, kernel: &Kernel) -> Vec<Warning> {
+    let on = asked.filter(|f| kernel.features.has(*f));
+    let told = on.filter_map(|f| Some((f, idle_because(f, kernel)?)));
+    let text =
+        |(f, why): (Feature, String)| format!("variant '{variant}': {} does nothing here: {why}", f.name());
+    told.map(|t| Warning::new("feature.idle", text(t))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PROFILES, Variant};
+
+    fn told(kernel: &str, features: &[&str]) -> Vec<String> {
+        let mut v = Variant::plain(kernel);
+        v.features = features.iter().map(|f| (*f).to_owned()).collect();
+        v.without_effect().unwrap().into_iter().map(|w| w.message).collect()
+    }
+
+    #[test]
+    fn what_a_kernel_switches_on_itself_is_what_it_asks_for() {
+        for kernel in PROFILES.iter().map(|p| Kernel::of(p.version)) {
+            for f in kernel.features.iter() {
+                assert_eq!(idle_because(f, &kernel), None, "{} on {}", f.name(), kernel.version);
+            }
+        }
+    }
+
+    #[test]
+    fn a_shortcut_of_the_later_balancer_is_idle_in_an_older_kernel() {
+        let text = told("v4.5", &["ILB_UTIL", "ILB_SNAPSHOT", "LB_SG_SCAN"]);
+        assert_eq!(text.len(), 2, "both balancers count groups: {text:?}");
+        assert_eq!(
+            text[1],
+            "variant 'v4.5': ILB_UTIL does nothing here: only kernels from v5.5 on ask for it"
+        );
+        assert_eq!(told("v6.5", &["LB_BIAS"]).len(), 1);
+    }
+
+    #[test]
+    fn a_shortcut_leans_on_the_stored_totals() {
+        let alone = told("v6.5", &["ILB_FAST"]);
+        assert!(alone.len() == 1 && alone[0].contains("leans on ILB_SNAPSHOT"), "{alone:?}");
+        assert_eq!(told("v6.5", &["ILB_FAST", "ILB_SNAPSHOT"]), [""; 0]);
+        assert_eq!(told("v6.5", &["ILB_UTIL_QUAD", "ILB_SNAPSHOT"]).len(), 1);
+    }
+
+    #[test]
+    fn what_is_switched_off_or_asked_for_twice_is_not_told_or_once() {
+        assert_eq!(told("v4.5", &["NO_ILB_UTIL"]), [""; 0]);
+        assert_eq!(told("v4.5", &["ILB_UTIL", "NO_ILB_UTIL"]), [""; 0]);
+        assert_eq!(told("v4.5", &["ILB_UTIL", "ilb_util"]).len(), 1);
+    }
+}
