@@ -12,7 +12,7 @@ use super::{SECOND, THREADS, at_most, mode};
 use crate::build::{Builder, ChannelKind, MAX_TASKS};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Result};
 use std::sync::Arc;
 
 /// The table row.

@@ -10,7 +10,7 @@ use super::{SECOND, THREADS, at_most, mode};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};
-use schedlab_base::{Ns, Result};
+use schedlab_base::Result;
 
 /// The table row.
 pub const PIPE: Benchmark = Benchmark {
