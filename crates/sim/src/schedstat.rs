@@ -5,8 +5,10 @@
 //! departing: the instants at which `schedule()` decides, so that the switch's own time belongs to the one who comes.
 
 use crate::balance::pass::Pass;
+use crate::balance::settle::Outcome;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::Feature;
 use schedlab_machine::Domains;
 use schedlab_record::schedstat::{Balance, DomainStat, IdleType, Schedstat};
 use schedlab_trace::BalanceTrigger;
@@ -29,7 +31,8 @@ fn idle_type(trigger: BalanceTrigger) -> IdleType {
 }
 
 impl System<'_> {
-    /// `schedule()` is called on `cpu`.
+    /// A call of `schedule()` on `cpu` is about to pick: counted here and not where it begins, so that it counts in the
+    /// same window as what it picks.
     #[inline]
     pub fn count_schedule(&mut self, cpu: CpuId) {
         self.schedstat.cpus[cpu.index()].counters.sched_count += 1;
@@ -73,16 +76,31 @@ impl System<'_> {
         self.schedstat.cpus[cpu.index()].counters.pcount += 1;
     }
 
-    /// A wakeup by `by` has chosen `to` (`ttwu_stat`).
+    /// A wakeup by `by` has chosen `to` (`ttwu_stat`). `affine`: the domain of `by` in which `wake_affine` chose the
+    /// waking CPU, counted with the wakeup so that both count in the same window.
     #[inline]
-    pub fn count_wakeup(&mut self, by: CpuId, to: CpuId) {
+    pub fn count_wakeup(&mut self, by: CpuId, to: CpuId, affine: Option<u8>) {
         let cpu = &mut self.schedstat.cpus[by.index()];
         cpu.counters.ttwu_count += 1;
+        if let Some(domain) = affine.and_then(|level| cpu.domains.get_mut(usize::from(level))) {
+            domain.counters.ttwu_move_affine += 1;
+        }
         if by == to {
             cpu.counters.ttwu_local += 1;
         } else if let Some(domain) = cpu.domains.iter_mut().find(|d| d.span.contains(to)) {
             domain.counters.ttwu_wake_remote += 1;
         }
+    }
+
+    /// A pass has ended. All that is counted of it is counted at its end, at one instant, so that what must hold among
+    /// the counters holds at any time: a pass that is under way at the end of the warm-up counts in the window in which
+    /// it ends, one under way at the end of the run does not.
+    pub fn count_pass(&mut self, p: &Pass, outcome: Outcome) {
+        let scans = u64::from(p.groups_read()) * u64::from(self.has(Feature::LbSgScan));
+        let lb = self.lb(p);
+        lb.lb_count += 1;
+        lb.lb_sg_scan += scans;
+        lb.lb_balanced += u64::from(matches!(outcome, Outcome::Balanced { .. }));
     }
 
     /// The counters of the domain that a pass is over.

@@ -16,7 +16,6 @@ impl System<'_> {
     /// The current task of `cpu` gives way, for the reason given.
     pub fn schedule(&mut self, cpu: CpuId, why: SwitchReason) {
         self.account_user(cpu);
-        self.count_schedule(cpu);
         let c = &mut self.cpus[cpu.index()];
         c.need_resched = None;
         c.leaving = why;
@@ -54,6 +53,7 @@ impl System<'_> {
 
     /// Picks who runs next on `cpu` and switches to it; `extra_ns` is work done on the way.
     pub fn pick_and_switch(&mut self, cpu: CpuId, extra_ns: u64) {
+        self.count_schedule(cpu);
         let prev = self.cpus[cpu.index()].curr;
         self.cpus[cpu.index()].need_resched = None;
         let picked_at = prev.map(|p| self.entities[self.tasks[p.index()].entity.index()].prev_sum_exec);
@@ -96,6 +96,9 @@ impl System<'_> {
         self.count_switch(cpu, prev, next, stayed);
         self.emit(cpu, EventKind::Switch { prev, next, why });
         self.refresh_idle(cpu);
+        if next.is_none() {
+            self.note_idle_core(cpu);
+        }
         self.begin(cpu, Step::Switch { prev }, cost);
     }
 

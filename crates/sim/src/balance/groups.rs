@@ -9,7 +9,7 @@ use super::era::Pass as Kind;
 use super::pass::{Pass, Stage};
 use super::settle::Outcome;
 use super::spare::busiest::{DomainStats, Verdict};
-use super::spare::imbalance::{Amount, MigrationType};
+use super::spare::imbalance::Amount;
 use super::spare::newidle_scan::{GroupLoop, Shortcuts};
 use super::spare::queue::{BusiestQueue, QueueSample};
 use super::spare::stats::{CpuSample, GroupStats, Tally};
@@ -105,7 +105,7 @@ impl System<'_> {
             let goes_on = match &mut g.seen {
                 None => {
                     let (hints, cost) = self.read_hints(by, p);
-                    *at += cost;
+                    self.spend_on_stats(cost, at);
                     let on = Shortcuts::of(self.fixed.kernel.features);
                     let scan = GroupLoop::new(on, Kind::from(p.trigger), hints.as_ref());
                     g.seen = Some((DomainStats::new(stats), scan));
@@ -113,9 +113,7 @@ impl System<'_> {
                 }
                 Some((seen, scan)) => {
                     let goes_on = scan.take(seen, &facts, index, stats);
-                    if self.has(Feature::LbSgScan) {
-                        self.lb(p).lb_sg_scan += 1;
-                    }
+                    p.groups_read = p.groups_read.saturating_add(1);
                     goes_on
                 }
             };
@@ -199,7 +197,8 @@ impl System<'_> {
         }
         self.set_scan_depth(p, seen.sum_util);
         let on = Shortcuts::of(self.fixed.kernel.features);
-        *at += self.write_hints(by, p, |hints, span| hints.store(on, kind, span, seen));
+        let cost = self.write_hints(by, p, |hints, span| hints.store(on, kind, span, seen));
+        self.spend_on_stats(cost, at);
     }
 
     /// SIS_UTIL: a periodic pass over the cache-sized domain sets how far wakeups may scan (6.0+).
@@ -252,16 +251,13 @@ impl System<'_> {
             self.lb(p).lb_nobusyq += 1;
             return self.end_pass(p, *at, Outcome::Balanced { all_pinned: false });
         };
-        let lb = self.lb(p);
-        *match q.amount.migration {
-            MigrationType::Load => &mut lb.lb_imbalance_load,
-            MigrationType::Util => &mut lb.lb_imbalance_util,
-            MigrationType::Task => &mut lb.lb_imbalance_task,
-        } += q.amount.amount;
         let costs = &self.fixed.machine.costs;
         // A queue that has become short is not even locked; the source's length is read where it was just fetched.
         if self.nr_running[src.index()] > 1 {
             *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
+            // Taking the lock writes the line that others read.
+            self.lines.dirty(src);
+            self.lines.read(by, src);
         }
         p.stage = Stage::Take { src, amount: q.amount };
     }

@@ -94,15 +94,21 @@ impl System<'_> {
         }
         let avg_idle_ns = c.avg_idle_ns;
         while let Some(level) = self.cpus[cpu.index()].levels.get(n.level) {
-            if !climb(gates, avg_idle_ns, n.spent_ns, level.cost.max_ns) {
+            let worth_it = climb(gates, avg_idle_ns, n.spent_ns, level.cost.max_ns);
+            // Since 5.16 a domain's time is taken before its pass, which may change its interval.
+            if gates == Gates::Cost || !worth_it {
                 self.note_next(cpu, n);
+            }
+            if !worth_it {
                 return false;
             }
             if self.fixed.domains.of_cpu[cpu.index()][n.level].params.balance_newidle {
                 n.pass = self.begin_pass(cpu, n.level, BalanceTrigger::Newidle);
                 return true;
             }
-            self.note_next(cpu, n);
+            if gates != Gates::Cost {
+                self.note_next(cpu, n);
+            }
             n.level += 1;
         }
         false
@@ -132,12 +138,14 @@ impl System<'_> {
         n.spent_ns += cost;
         n.level_began_ns = at;
         n.pulled |= n.pass.moved() > 0;
-        self.note_next(cpu, n);
+        if gates != Gates::Cost {
+            self.note_next(cpu, n);
+        }
         n.level += 1;
     }
 
     fn end_newidle(&mut self, cpu: CpuId, n: &Newidle) {
-        self.stats.newidle_ns += self.now - n.began_ns;
+        self.stats.newidle_ns += self.now - n.began_ns.max(self.counted_from);
         self.bring_forward(cpu, n);
         let has_tasks = self.nr_running[cpu.index()] > 0;
         let c = &mut self.cpus[cpu.index()];

@@ -18,7 +18,6 @@ use super::stats::{CpuSample, Tally};
 use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
 use schedlab_base::{CpuId, Version};
-use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceTrigger, EventKind};
 
 /// Where a pass stands.
@@ -56,6 +55,8 @@ pub struct Pass {
     began_ns: u64,
     pub(super) visited: u16,
     pub(super) moved: u16,
+    /// Groups read, the local one not counted (`lb_sg_scan`).
+    pub(super) groups_read: u16,
     /// Tasks of the source were looked at.
     pub(super) walked: bool,
     /// It was not this CPU's turn: higher domains are not tried.
@@ -81,6 +82,7 @@ impl Default for Pass {
             began_ns: 0,
             visited: 0,
             moved: 0,
+            groups_read: 0,
             walked: false,
             not_our_turn: false,
         }
@@ -101,6 +103,10 @@ impl Pass {
     pub fn began_ns(&self) -> u64 {
         self.began_ns
     }
+    /// Groups read, the local one not counted.
+    pub fn groups_read(&self) -> u16 {
+        self.groups_read
+    }
     /// Tasks that came.
     pub fn moved(&self) -> u16 {
         self.moved
@@ -117,7 +123,6 @@ impl System<'_> {
     /// Starts a pass.
     pub(super) fn begin_pass(&mut self, dst: CpuId, level: usize, trigger: BalanceTrigger) -> Pass {
         let mut p = Pass::begin(dst, level, trigger, self.now);
-        self.lb(&p).lb_count += 1;
         if trigger == BalanceTrigger::Newidle && !self.looks_at_spare() {
             p.stage = self.first_group();
         }
@@ -232,9 +237,7 @@ impl System<'_> {
                 None => stats = Some(DomainStats::new(summed)),
                 Some(s) => {
                     s.push(&facts, index, summed);
-                    if self.has(Feature::LbSgScan) {
-                        self.lb(p).lb_sg_scan += 1;
-                    }
+                    p.groups_read = p.groups_read.saturating_add(1);
                 }
             }
             (group, i, tally) = (group + 1, 0, Tally::default());
@@ -309,7 +312,6 @@ impl System<'_> {
         }
         match queue.result() {
             Some(src) if src != p.dst => {
-                self.lb(p).lb_imbalance_load += imbalance;
                 let costs = &self.fixed.machine.costs;
                 *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
                 p.stage = Stage::Move { src, imbalance };
@@ -324,9 +326,10 @@ impl System<'_> {
     /// The pass is over: the domain's interval and failure count follow, the event is emitted.
     pub(super) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome) {
         p.stage = Stage::Idle;
-        self.lb(p).lb_balanced += u64::from(matches!(outcome, Outcome::Balanced { .. }));
+        self.count_pass(p, outcome);
+        // That it is cleared where it was another CPU's turn, too, is left out before 5.5.
         if outcome == (Outcome::Balanced { all_pinned: false })
-            && !p.not_our_turn
+            && (!p.not_our_turn || self.looks_at_spare())
             && let Some(flag) = parent_flag(Balancer::of(self.version()), None, true)
         {
             self.flag_parent(p, flag);

@@ -58,7 +58,7 @@ impl System<'_> {
         if now >= c.next_balance {
             c.softirq = true;
         }
-        if c.curr.is_some() {
+        if !self.idle_at_tick(cpu) {
             self.leave_nohz(cpu);
         }
         if self.looks_at_spare() {
@@ -68,6 +68,12 @@ impl System<'_> {
             self.nohz.next_balance = now + 1;
             self.kick_balancer(cpu);
         }
+    }
+
+    /// Whether a CPU balances as an idle one (`rq->idle_balance`): not if it is about to run what has just come. The
+    /// latter is left out before 5.5.
+    fn idle_at_tick(&self, cpu: CpuId) -> bool {
+        if self.looks_at_spare() { self.idle[cpu.index()] } else { self.cpus[cpu.index()].curr.is_none() }
     }
 
     /// Asks a tickless CPU to balance, unless it has been asked and is still at it.
@@ -118,7 +124,7 @@ impl System<'_> {
         let levels = &self.fixed.domains.of_cpu[cpu.index()];
         KickFacts {
             balancer: Balancer::of(self.version()),
-            idle_at_tick: self.cpus[cpu.index()].curr.is_none(),
+            idle_at_tick: self.idle_at_tick(cpu),
             tickless: self.nohz.nr_tickless,
             now,
             next_balance: self.nohz.next_balance,
@@ -164,8 +170,8 @@ impl System<'_> {
 
     /// The softirq starts: the CPU's own domains, and those of tickless CPUs if it was asked to and is idle still.
     pub fn begin_softirq(&mut self, cpu: CpuId) {
+        let idle = self.idle_at_tick(cpu);
         let c = &self.cpus[cpu.index()];
-        let idle = c.curr.is_none();
         let tickless_from = (idle && c.nohz_kick).then_some(0);
         if tickless_from.is_some() && self.looks_at_spare() {
             self.nohz.has_blocked = false;
@@ -207,7 +213,9 @@ impl System<'_> {
         let c = &mut self.cpus[cpu.index()];
         let mut decayed = false;
         for level in &mut c.levels {
-            decayed |= level.cost.decay(gates, now, hz);
+            let due = level.cost.decay(gates, now, hz);
+            // Since 5.16 the highest domain decides for all whether the sum is refreshed.
+            decayed = due || (decayed && gates != Gates::Cost);
         }
         if decayed {
             let sum = c.levels.iter().map(|l| l.cost.max_ns).sum();
@@ -224,7 +232,7 @@ impl System<'_> {
             } else if self.next_cpu(cpu, &mut p) {
                 break 'step self.now + self.fixed.machine.costs.update_blocked_ns;
             } else {
-                self.stats.periodic_ns += self.now - p.began_ns;
+                self.stats.periodic_ns += self.now - p.began_ns.max(self.counted_from);
                 return self.leave_soft(cpu);
             };
             match progress {
@@ -242,7 +250,7 @@ impl System<'_> {
 
     /// Finds the next domain that is due and starts its pass; false when the CPU's domains are through.
     fn next_due(&mut self, cpu: CpuId, p: &mut Periodic) -> bool {
-        let (now, clock) = (self.jiffies(), self.balance_clock());
+        let (now, clock, spare) = (self.jiffies(), self.balance_clock(), self.looks_at_spare());
         let on = p.on_behalf.index();
         let Some(next) = p.next.as_mut() else { return false };
         while let Some(level) = self.cpus[on].levels.get(p.level).copied() {
@@ -256,10 +264,11 @@ impl System<'_> {
                 if params.serialize {
                     self.nohz.serial = Some(cpu);
                 }
+                // After a pull the CPU served counts as busy; left out before 5.5.
                 let trigger = match (p.serving, p.idle) {
-                    (true, _) => BalanceTrigger::Nohz,
-                    (false, true) => BalanceTrigger::Idle,
-                    (false, false) => BalanceTrigger::Busy,
+                    (true, idle) if idle || !spare => BalanceTrigger::Nohz,
+                    (_, true) => BalanceTrigger::Idle,
+                    (_, false) => BalanceTrigger::Busy,
                 };
                 p.pass = self.begin_pass(p.on_behalf, p.level, trigger);
                 return true;
@@ -344,8 +353,9 @@ impl System<'_> {
     /// domains are balanced if that is due and was asked for.
     fn serve_next(&mut self, cpu: CpuId, from: usize, p: &mut Periodic) -> bool {
         if self.nr_running[cpu.index()] > 0 || self.cpus[cpu.index()].need_resched.is_some() {
-            // What is left undone is done at the next kick.
+            // What is left undone, the CPU's own domains among it, is done at the next kick.
             self.nohz.has_blocked = true;
+            p.own = None;
             return false;
         }
         let n = self.nr_cpus();

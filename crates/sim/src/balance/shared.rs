@@ -13,6 +13,7 @@ use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::{Distance, Domain, Domains};
+use schedlab_trace::BalanceTrigger;
 
 /// Shared state of one domain.
 #[derive(Clone, Debug)]
@@ -105,8 +106,12 @@ impl System<'_> {
         probe_ns(&self.fixed.machine.costs, read)
     }
 
-    /// The hints of a pass's domain, if it has any, and what reading them costs.
+    /// The hints of a pass's domain, if it has any and makes use of them, and what reading them costs.
     pub fn read_hints(&mut self, by: CpuId, p: &Pass) -> (Option<SharedHints>, u64) {
+        let obeys = self.has(Feature::IlbUtil) || self.has(Feature::IlbFast);
+        if p.trigger != BalanceTrigger::Newidle || !obeys {
+            return (None, 0);
+        }
         let Some(at) = self.fixed.shared_of[p.dst.index()][p.level] else { return (None, 0) };
         let (version, writer, hints) = {
             let s = &self.shared[at as usize];

@@ -49,6 +49,7 @@ impl System<'_> {
     pub(super) fn move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, imbalance: u64, at: &mut u64) {
         let rules = self.rules(p);
         let nr = self.nr_running[src.index()];
+        self.lb(p).lb_imbalance_load += imbalance;
         let mut walked = None;
         if nr > 1 {
             let mut walk = Detach::new(imbalance, self.fixed.kernel.tunables.nr_migrate, nr);

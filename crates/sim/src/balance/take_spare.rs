@@ -9,7 +9,9 @@ use super::spare::detach::{Detach, Rules, Task};
 use super::spare::imbalance::{Amount, MigrationType};
 use super::take::move_reason;
 use crate::system::System;
+use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_record::schedstat::IdleType;
 use schedlab_trace::{MoveReason, SwitchReason};
 
 impl System<'_> {
@@ -28,6 +30,12 @@ impl System<'_> {
     pub(super) fn take_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, amount: Amount, at: &mut u64) {
         let rules = self.spare_rules(p);
         let nr = self.nr_running[src.index()];
+        let lb = self.lb(p);
+        *match amount.migration {
+            MigrationType::Load => &mut lb.lb_imbalance_load,
+            MigrationType::Util => &mut lb.lb_imbalance_util,
+            MigrationType::Task => &mut lb.lb_imbalance_task,
+        } += amount.amount;
         let walked = (nr > 1).then(|| self.walk_source(by, p, src, amount, &rules));
         let pinned = walked.map(|w| (w.all_pinned() && w.moved() == 0, w.some_pinned() && w.left() > 0));
         if let Some(flag) = parent_flag(Balancer::V4_5, pinned.map(|(_, some)| some), false) {
@@ -109,19 +117,27 @@ impl System<'_> {
                 self.resched(by, src, SwitchReason::Moved);
                 Active::Started
             }
-            None => Active::NotDue,
+            // The idle task may run nowhere else.
+            None => Active::Pinned,
         }
     }
 
-    /// The stopper runs on `src` to push `task` to `to`: counted in the lowest domain of `to` that spans both. A task
-    /// that may move does, and the domain's failures are forgotten (5.5+).
+    /// The stopper runs on `src` to push a task to `to`: counted in the lowest domain of `to` that spans both, unless
+    /// it finds no runnable task at all. A task that may move does, as one gained by an idle CPU, and the domain's
+    /// failures are forgotten (5.5+).
     pub fn count_active(&mut self, src: CpuId, to: CpuId, moves: bool) {
+        let leaves = |t: TaskId| self.tasks[t.index()].state != State::Runnable;
+        let leaving = self.cpus[src.index()].curr.is_some_and(leaves);
+        if self.nr_running[src.index()] == u32::from(leaving) {
+            return;
+        }
         let spans = |d: &schedlab_machine::Domain| d.span.contains(src);
         let Some(level) = self.fixed.domains.of_cpu[to.index()].iter().position(spans) else { return };
-        let counters = &mut self.schedstat.cpus[to.index()].domains[level].counters;
-        counters.alb_count += 1;
-        counters.alb_pushed += u64::from(moves);
-        counters.alb_failed += u64::from(!moves);
+        let domain = &mut self.schedstat.cpus[to.index()].domains[level];
+        domain.counters.alb_count += 1;
+        domain.counters.alb_pushed += u64::from(moves);
+        domain.counters.alb_failed += u64::from(!moves);
+        domain.lb[IdleType::Idle as usize].lb_gained += u64::from(moves);
         if moves && self.looks_at_spare() {
             self.cpus[to.index()].levels[level].state.nr_balance_failed = 0;
         }

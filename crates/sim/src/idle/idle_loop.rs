@@ -40,7 +40,6 @@ impl System<'_> {
         let queued = self.flush_wake_list(cpu);
         if self.nr_running[cpu.index()] > 0 {
             self.cpus[cpu.index()].nohz_kick = false;
-            self.count_schedule(cpu);
             let cost = queued * self.fixed.machine.costs.enqueue_ns;
             return self.pick_and_switch(cpu, cost);
         }
@@ -71,7 +70,6 @@ impl System<'_> {
         if stops {
             self.enter_nohz(cpu);
         }
-        self.note_idle_core(cpu);
         self.set_active(cpu, false);
         self.emit(cpu, EventKind::IdleEnter { state });
     }

@@ -50,6 +50,8 @@ pub struct Waking {
     /// When the scan whose cost is averaged began, ns.
     timed_from_ns: Option<u64>,
     chosen: CpuId,
+    /// The waker's domain in which `wake_affine` chose the waker's CPU, if it is to be counted.
+    affine: Option<u8>,
 }
 
 impl Waking {
@@ -73,6 +75,7 @@ impl Default for Waking {
             began_ns: 0,
             timed_from_ns: None,
             chosen: none,
+            affine: None,
         }
     }
 }
@@ -173,33 +176,41 @@ impl System<'_> {
         if !task.may_run_on(w.prev) {
             w.prev = task.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(w.prev);
         }
-        w.target = self.choose_target(cpu, context, w);
+        (w.target, w.affine) = self.choose_target(cpu, context, w);
         w.stage = Stage::Prelude(Prelude::start());
         Some(self.now)
     }
 
-    /// The waker's CPU or the previous one.
-    fn choose_target(&self, cpu: CpuId, context: Context, w: &Waking) -> CpuId {
+    /// The waker's CPU or the previous one; for the former the waker's domain in which that is counted.
+    fn choose_target(&self, cpu: CpuId, context: Context, w: &Waking) -> (CpuId, Option<u8>) {
         let task = &self.tasks[w.task.index()];
         let waker = self.cpus[cpu.index()].curr.filter(|_| context == Context::Task);
         if cpu == w.prev || !task.may_run_on(cpu) {
-            return w.prev;
+            return (w.prev, None);
         }
         let factor = self.llc[self.llc_of(cpu)].weight;
         let waker_flips = waker.map_or(0, |t| self.tasks[t.index()].flips.count);
         if wide::wake_wide(waker_flips, task.flips.count, factor, self.version()) {
-            return w.prev;
+            return (w.prev, None);
         }
         let domains = &self.fixed.domains.of_cpu[cpu.index()];
-        let Some(domain) = domains.iter().find(|d| d.params.wake_affine && d.span.contains(w.prev)) else {
-            return w.prev;
+        let affine = |d: &schedlab_machine::Domain| d.params.wake_affine && d.span.contains(w.prev);
+        let Some(level) = domains.iter().position(affine) else {
+            return (w.prev, None);
         };
+        let domain = &domains[level];
         let sync = waker.filter(|_| self.cpus[cpu.index()].sync_wakes);
         let facts = self.affine_facts(cpu, w, sync, domain.params.imbalance_pct, domain.params.wake_idx);
         match affine::wake_affine(&facts).0 {
-            affine::Choice::Waker => cpu,
-            affine::Choice::Prev => w.prev,
+            affine::Choice::Waker => (cpu, self.counts_affine(facts.sync).then_some(level as u8)),
+            affine::Choice::Prev => (w.prev, None),
         }
+    }
+
+    /// Before 3.18 a waker about to sleep pulls its wakee without that being counted. (What few pulls of it rest on both
+    /// CPUs' being half empty were counted.)
+    fn counts_affine(&self, sync: bool) -> bool {
+        !sync || self.version() >= Version::new(3, 18)
     }
 
     /// What `wake_affine` rests on. `sync`: the waker, if it says that it is about to sleep; those of futexes and timers
@@ -372,7 +383,7 @@ impl System<'_> {
     /// The task is enqueued, or queued for the target to do so. Whether the target is to be signalled.
     fn wakeup_enqueue(&mut self, cpu: CpuId, w: &Waking, remote_list: bool) -> bool {
         let to = w.chosen;
-        self.count_wakeup(cpu, to);
+        self.count_wakeup(cpu, to, w.affine);
         let from = self.tasks[w.task.index()].cpu;
         if from != to {
             self.migrate_task(w.task, to);
