@@ -55,7 +55,7 @@ tunables! {
     migration_cost_ns, 0 ..= 1000000000, "a task that ran less long ago is cache hot; newidle gate";
     nr_migrate, 1 ..= 1024, "tasks moved in one go by the balancer";
     timer_slack_ns, 0 ..= 1000000000, "slack of sleeps and futex time-outs of ordinary tasks";
-    probe_batch, 0 ..= 4096, "CPUs a balance pass reads between re-reads of the world; 0: one group, 1: exact";
+    probe_batch, 0 ..= 4096, "CPUs a balance pass reads between re-reads of the world; 0: one group (since 5.5 at most 16 of it), 1: exact";
 }
 
 impl Tunables {

@@ -162,7 +162,7 @@ impl<'s> System<'s> {
             gathered: vec![None; sharable],
             nohz: NohzState::new(n),
             stats: Stats::default(),
-            schedstat: crate::schedstat::zero(&domains),
+            schedstat: crate::schedstat::zero(&domains, kernel.features),
             counted_from: 0,
             touched: Vec::with_capacity(16),
             merge: false,

@@ -3,7 +3,6 @@
 use super::Executor;
 use crate::plan::Cell;
 use schedlab_base::{Error, Result};
-use schedlab_kernel::Feature;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate};
@@ -42,11 +41,7 @@ impl Executor for Sim {
         if report.stopped {
             return Ok(None);
         }
-        let schedstat = report.schedstat.map(|mut stat| {
-            // A kernel without D001's last patch has no such column: what it did not count is missing, not 0.
-            stat.layout.sg_scan = kernel.features.has(Feature::LbSgScan);
-            stat
-        });
+        let schedstat = report.schedstat;
         let mut warnings = cell.variant.without_effect()?;
         let cut = to_the_end && report.end >= warmup.plus(duration);
         warnings.extend(cut.then(|| cut_off(duration)));

@@ -20,6 +20,11 @@ use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::BalanceTrigger;
 
+/// CPUs read before the world is looked at again, unless the tunable says otherwise. A core is read as one; a node read
+/// at one instant would be seen as it was some 10 us before, and newidle passes, which follow each other by way of the
+/// overload flag, become half as many.
+const AT_ONCE: usize = 16;
+
 /// Where the loop over groups stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Groups {
@@ -153,7 +158,10 @@ impl System<'_> {
             self.spend_on_stats(cost, at);
             return Some(stats);
         }
-        let batch = self.fixed.kernel.tunables.probe_batch as usize;
+        let batch = match self.fixed.kernel.tunables.probe_batch {
+            0 => AT_ONCE,
+            n => n as usize,
+        };
         let nr = self.fixed.domains.groups[index as usize].cpus.len();
         let mut since = 0;
         while g.read < nr {
@@ -164,7 +172,7 @@ impl System<'_> {
             g.tally.add(&self.sample_spare(cpu));
             g.read += 1;
             since += 1;
-            if batch != 0 && since >= batch && *at >= self.horizon {
+            if since >= batch && g.read < nr && *at >= self.horizon {
                 return None;
             }
         }

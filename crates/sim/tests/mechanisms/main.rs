@@ -10,5 +10,6 @@ mod support;
 mod balance;
 mod channels;
 mod fair;
+mod newidle;
 mod time;
 mod wakeup;
