@@ -65,7 +65,18 @@ impl Limit {
             _ => self.metric.clone(),
         };
         Metric::find(&full)?;
+        // What a benchmark shows by its mean has one value a run.
+        let percentile_of = |series: &&str| full.strip_prefix(*series).is_some_and(|s| s.starts_with(".p"));
+        let mut means = bench.headline.iter().filter_map(|h| h.strip_suffix(".mean"));
+        if let Some(series) = means.find(percentile_of) {
+            let text = format!("a run of {} has one value of {series}, and no percentiles", bench.name);
+            return Err(Error::input(text).help("write the limit as \"mean < 2ms\""));
+        }
         Ok(Limit { metric: full, ..self.clone() })
+    }
+    /// The limit that is looked for when none is given: that of schbench's `-a`.
+    pub fn usual(bench: &Benchmark) -> &'static str {
+        if bench.headline.first().is_some_and(|h| h.ends_with(".mean")) { "mean < 2ms" } else { "p99 < 2ms" }
     }
     fn judge(&self, value: &Value) -> Judged {
         match value.number() {
@@ -342,6 +353,9 @@ mod tests {
             Limit::parse(limit).unwrap().for_workload(bench).unwrap().metric
         };
         assert_eq!(full("schbench", "p99 < 2ms"), "schbench.latency.p99");
+        let pipe = spec::find("pipe").unwrap();
+        assert_eq!(full("pipe", Limit::usual(pipe)), "pipe.round_trip.mean");
+        assert!(Limit::parse("p99 < 2ms").unwrap().for_workload(pipe).is_err(), "one value a run");
         assert_eq!(full("rr", "p99.9 < 2ms"), "rr.latency.p99.9", "the rate before it is of that series");
         assert_eq!(full("rr", "rr.rate > 1000"), "rr.rate");
         assert_eq!(full("hackbench", "mean < 1s"), "hackbench.elapsed.mean");

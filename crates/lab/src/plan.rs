@@ -206,6 +206,13 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
             cells.push(Cell::simulated(machine, variant.clone(), load.spec.clone(), load.name.clone())?);
         }
     }
+    let simulated = |v: &Variant| v.kernel != RUNNING;
+    if cells.is_empty() && experiment.variants.iter().any(simulated) {
+        let runs = |l: &Load| format!("load '{}' runs under {}", l.name, l.variants.join(", "));
+        let told: Vec<String> = experiment.loads.iter().map(runs).collect();
+        let text = format!("{}: no load that is left runs under a variant that is left", experiment.name);
+        return Err(Error::input(text).help(told.join("; ")));
+    }
     if cells.is_empty() {
         return Err(Error::input(format!("{}: all variants are of the running kernel", experiment.name))
             .help("use --backend host, or name a kernel to simulate"));

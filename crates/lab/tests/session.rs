@@ -201,6 +201,27 @@ fn loads_of_one_name_are_told_apart_when_the_workloads_differ() {
 }
 
 #[test]
+fn a_workload_shows_its_own_first_metrics_when_none_are_asked_for() {
+    let mut all = records(6);
+    for r in all.iter_mut().filter(|r| r.load == "1x2") {
+        r.workload = "hackbench".into();
+        let series = r.series.remove("schbench.latency").unwrap();
+        r.series.insert("hackbench.elapsed".into(), series);
+    }
+    let c = compare(&all, &Question::default(), &[]).unwrap();
+    for cell in &c.cells {
+        let own = format!("{}.", cell.workload);
+        assert!(
+            cell.metrics.keys().all(|m| m.starts_with(&own)),
+            "{}: {:?}",
+            cell.workload,
+            cell.metrics.keys()
+        );
+    }
+    assert!(c.metrics.contains(&"hackbench.elapsed.mean".to_owned()), "the whole has both: {:?}", c.metrics);
+}
+
+#[test]
 fn knees_are_found_per_variant_and_seed() {
     use schedlab_lab::knee::{Limit, Search, search};
     let cells = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap().cells;

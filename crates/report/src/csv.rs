@@ -35,19 +35,16 @@ impl Exporter for Csv {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}\r\n", COLUMNS.join(","))?;
         for cell in groups(c).into_iter().flatten() {
-            for metric in &c.metrics {
-                write!(
-                    out,
-                    "{}\r\n",
-                    line(c, cell, metric).iter().map(|f| quoted(f)).collect::<Vec<_>>().join(",")
-                )?;
+            for (metric, stat) in c.metrics.iter().filter_map(|m| Some((m, cell.metrics.get(m)?))) {
+                let fields: Vec<String> = line(c, cell, metric, stat).iter().map(|f| quoted(f)).collect();
+                write!(out, "{}\r\n", fields.join(","))?;
             }
         }
         Ok(())
     }
 }
 
-fn line(c: &Comparison, cell: &Cell, metric: &str) -> Vec<String> {
+fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
     let text = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
     let mut f = vec![
         c.experiment.clone(),
@@ -60,18 +57,17 @@ fn line(c: &Comparison, cell: &Cell, metric: &str) -> Vec<String> {
         cell.runs.to_string(),
         metric.to_owned(),
     ];
-    match cell.metrics.get(metric) {
-        Some(Stat::Measured(m)) => f.extend([
+    match stat {
+        Stat::Measured(m) => f.extend([
             m.unit.clone(),
             m.better.name().to_owned(),
             m.mean.to_string(),
             text(m.std_pct),
             String::new(),
         ]),
-        Some(Stat::Missing { missing }) => {
+        Stat::Missing { missing } => {
             f.extend([String::new(), String::new(), String::new(), String::new(), missing.clone()]);
         }
-        None => f.extend(std::iter::repeat_n(String::new(), 5)),
     }
     match row(c, cell, metric) {
         Some(r) => f.extend([

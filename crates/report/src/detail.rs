@@ -19,7 +19,9 @@ impl Exporter for Detail {
         let mut notes = Vec::new();
         for group in groups(c) {
             head(c, group, out)?;
-            for metric in &c.metrics {
+            // A load may have metrics of its own: those of others are not its business.
+            for metric in c.metrics.iter().filter(|m| group.iter().any(|cell| cell.metrics.contains_key(*m)))
+            {
                 paragraph(c, group, metric, &mut notes, out)?;
             }
             writeln!(out)?;

@@ -16,8 +16,10 @@ pub mod schbench;
 pub mod schbench2016;
 pub mod schedstat;
 pub mod table;
-mod text;
+pub mod text;
 mod usec;
+
+pub use usec::none_in as no_schbench;
 
 use schedlab_base::{Error, Result};
 use schedlab_lab::compare::{Cell, Row};

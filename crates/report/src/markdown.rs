@@ -3,7 +3,7 @@
 use crate::number::{percent, signed, value};
 use crate::{Exporter, groups, row, short};
 use schedlab_lab::Comparison;
-use schedlab_lab::compare::{Cell, Stat};
+use schedlab_lab::compare::{Cell, Row, Stat};
 use std::io::{self, Write};
 
 /// The exporter.
@@ -18,7 +18,9 @@ impl Exporter for Markdown {
         writeln!(out, "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- |")?;
         for group in groups(c) {
             for (metric, cell) in c.metrics.iter().flat_map(|m| group.iter().map(move |cell| (m, cell))) {
-                writeln!(out, "{}", line(c, cell, metric))?;
+                if let Some(stat) = cell.metrics.get(metric) {
+                    writeln!(out, "{}", line(c, cell, metric, stat))?;
+                }
             }
         }
         if !c.warnings.is_empty() {
@@ -28,13 +30,12 @@ impl Exporter for Markdown {
     }
 }
 
-fn line(c: &Comparison, cell: &Cell, metric: &str) -> String {
-    let (mean, std) = match cell.metrics.get(metric) {
-        Some(Stat::Measured(m)) => {
+fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> String {
+    let (mean, std) = match stat {
+        Stat::Measured(m) => {
             (value(m.mean, &m.unit), m.std_pct.map_or_else(String::new, |s| format!("{s:.1}%")))
         }
-        Some(Stat::Missing { missing }) => (format!("- ({missing})"), String::new()),
-        None => (String::new(), String::new()),
+        Stat::Missing { missing } => (format!("- ({missing})"), String::new()),
     };
     let r = row(c, cell, metric);
     let fields = [
@@ -47,8 +48,25 @@ fn line(c: &Comparison, cell: &Cell, metric: &str) -> String {
         r.and_then(|r| r.change_pct).map_or_else(String::new, percent),
         r.and_then(|r| r.ci95_pct)
             .map_or_else(String::new, |[a, b]| format!("{} to {}", signed(a), signed(b))),
-        r.map_or_else(|| "baseline".to_owned(), |r| r.verdict.word().to_owned()),
+        match r {
+            Some(r) => r.verdict.word().to_owned(),
+            None if is_baseline(c, cell) => "baseline".to_owned(),
+            None => String::new(),
+        },
     ];
     // A bar would end the field.
     format!("| {} |", fields.map(|f| f.replace('|', "\\|")).join(" | "))
+}
+
+/// Whether the others of its group are compared with this cell, or it has none beside it.
+fn is_baseline(c: &Comparison, cell: &Cell) -> bool {
+    let group = c.cells.iter().filter(|other| other.same_group(cell));
+    let of_group = |r: &&Row| {
+        (&r.backend, &r.machine, &r.workload, &r.load)
+            == (&cell.backend, &cell.machine, &cell.workload, &cell.load)
+    };
+    match c.comparisons.iter().find(of_group) {
+        Some(r) => r.baseline == cell.variant,
+        None => group.count() == 1,
+    }
 }

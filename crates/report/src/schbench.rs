@@ -1,39 +1,121 @@
 //! The text that schbench prints today (2023 and later): blocks of percentiles with the samples behind each.
 //!
-//! Our schbench is the program of 2016, which has wakeup latencies and no requests: the blocks it has no figures for
-//! are left out, and named, so that the caller can say so.
+//! schbench-modern has the original's three blocks and its average. Our schbench is the program of 2016, which has wakeup
+//! latencies and no requests: what a run has no figures for is left out, and named, so that the caller can say so.
 
 use crate::usec::Usec;
 use schedlab_base::Result;
+use schedlab_lab::metrics;
 use schedlab_record::Record;
 
-/// Blocks of the original that a run of ours has no figures for.
-pub const LEFT_OUT: &[&str] = &["Request Latencies", "RPS", "average rps", "sched delay"];
+/// A block of the original's.
+struct Block {
+    title: &'static str,
+    unit: &'static str,
+    /// What is left out without it.
+    name: &'static str,
+    /// The series with its figures, of whichever program.
+    series: &'static [&'static str],
+    /// What one printed unit is in the series' unit: ns in a microsecond, or 1.
+    scale: u64,
+    /// Percentiles in thousandths of a percent; those before `printed_from` are counted and not printed.
+    percentiles: &'static [u64],
+    printed_from: u64,
+    headline: u64,
+}
 
-/// Percentiles in thousandths of a percent: the internal list, of which the first is counted but not printed.
-const PERCENTILES: &[u64] = &[20_000, 50_000, 90_000, 99_000, 99_900];
-const PRINTED_FROM: u64 = 50_000;
-const HEADLINE: u64 = 99_000;
+const LATENCIES: Block = Block {
+    title: "",
+    unit: "usec",
+    name: "",
+    series: &[],
+    scale: 1000,
+    percentiles: &[20_000, 50_000, 90_000, 99_000, 99_900],
+    printed_from: 50_000,
+    headline: 99_000,
+};
+
+const BLOCKS: &[Block] = &[
+    Block {
+        title: "Wakeup Latencies",
+        name: "Wakeup Latencies",
+        series: &["schbench.latency", "schbench-modern.wakeup_latency"],
+        ..LATENCIES
+    },
+    Block {
+        title: "Request Latencies",
+        name: "Request Latencies",
+        series: &["schbench-modern.request_latency"],
+        ..LATENCIES
+    },
+    Block {
+        title: "RPS",
+        unit: "requests",
+        name: "RPS",
+        series: &["schbench-modern.rps"],
+        scale: 1,
+        percentiles: &[20_000, 50_000, 90_000],
+        printed_from: 0,
+        headline: 50_000,
+    },
+];
+
+/// The metric behind "average rps".
+const AVERAGE: &str = "schbench-modern.average_rps";
+
+/// Whether runs of a workload can be printed so.
+pub fn prints(workload: &str) -> bool {
+    ["schbench", "schbench-modern"].contains(&workload)
+}
+
+/// What of the original's text a run has no figures for.
+pub fn left_out(record: &Record) -> Vec<&'static str> {
+    let blocks = BLOCKS.iter().filter(|b| b.of(record).is_none()).map(|b| b.name);
+    let average = average(record).is_none().then_some("average rps");
+    blocks.chain(average).chain(["sched delay"]).collect()
+}
 
 /// A run in today's layout. A percentile's samples are those since the one before it in the original's internal list.
 ///
 /// # Errors
 /// When the run was no schbench.
 pub fn text(record: &Record) -> Result<String> {
-    let u = Usec::of(record)?;
-    let seconds = record.duration.0 / 1_000_000_000;
-    let mut out =
-        format!("Wakeup Latencies percentiles (usec) runtime {seconds} (s) ({} total samples)\n", u.samples);
-    let mut before = 0;
-    for milli in PERCENTILES {
-        let (us, reached) = u.percentile(*milli);
-        if *milli >= PRINTED_FROM {
-            let mark = if *milli == HEADLINE { "* " } else { "  " };
-            let name = format!("{}.{}th", milli / 1000, milli % 1000 / 100);
-            out.push_str(&format!("\t{mark}{name}: {us:<10} ({} samples)\n", reached - before));
-        }
-        before = reached;
+    let blocks: Vec<String> = BLOCKS
+        .iter()
+        .filter_map(|b| Some(b.text(&b.of(record)?, record.duration.0 / 1_000_000_000)))
+        .collect();
+    if blocks.is_empty() {
+        return Err(crate::usec::none_in(&record.workload));
     }
-    out.push_str(&format!("\t  min={}, max={}\n", u.min, u.max));
-    Ok(out)
+    let average = average(record).map_or_else(String::new, |rps| format!("average rps: {rps:.2}\n"));
+    Ok(blocks.concat() + &average)
+}
+
+fn average(record: &Record) -> Option<f64> {
+    metrics::evaluate(record, AVERAGE).value.number()
+}
+
+impl Block {
+    fn of(&self, record: &Record) -> Option<Usec> {
+        let series = self.series.iter().find_map(|name| record.series.get(*name));
+        series.map(|s| Usec::from_series(s, self.scale))
+    }
+
+    fn text(&self, u: &Usec, seconds: u64) -> String {
+        let Block { title, unit, .. } = self;
+        let mut out =
+            format!("{title} percentiles ({unit}) runtime {seconds} (s) ({} total samples)\n", u.samples);
+        let mut before = 0;
+        for milli in self.percentiles {
+            let (value, reached) = u.percentile(*milli);
+            if *milli >= self.printed_from {
+                let mark = if *milli == self.headline { "* " } else { "  " };
+                let name = format!("{}.{}th", milli / 1000, milli % 1000 / 100);
+                out.push_str(&format!("\t{mark}{name}: {value:<10} ({} samples)\n", reached - before));
+            }
+            before = reached;
+        }
+        out.push_str(&format!("\t  min={}, max={}\n", u.min, u.max));
+        out
+    }
 }

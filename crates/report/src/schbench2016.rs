@@ -13,6 +13,11 @@ const OVER_US: u64 = 50_000;
 const PERCENTILES: &[u64] = &[50_000, 75_000, 90_000, 95_000, 99_000, 99_500, 99_900];
 const HEADLINE: u64 = 99_000;
 
+/// Whether runs of a workload can be printed so.
+pub fn prints(workload: &str) -> bool {
+    workload == "schbench"
+}
+
 /// A run in the layout of 2016.
 ///
 /// # Errors

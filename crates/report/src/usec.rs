@@ -22,28 +22,32 @@ pub struct Usec {
     pub max: u64,
 }
 
+/// The error of a run that recorded none: it was no schbench.
+pub fn none_in(workload: &str) -> Error {
+    Error::input(format!("a run of {workload} has no schbench latencies to print"))
+        .help("--format schbench is for schbench and schbench-modern, schbench-2016 for schbench")
+}
+
 impl Usec {
     /// The latencies of a record.
     ///
     /// # Errors
     /// When the run recorded none: it was no schbench.
     pub fn of(record: &Record) -> Result<Usec> {
-        let series = record.series.get(LATENCY).ok_or_else(|| {
-            Error::input(format!("a run of {} has no schbench latencies to print", record.workload))
-                .help("the schbench formats are for the schbench workload")
-        })?;
-        Ok(Usec::from_series(series))
+        let series = record.series.get(LATENCY).ok_or_else(|| none_in(&record.workload))?;
+        Ok(Usec::from_series(series, 1000))
     }
-    fn from_series(series: &Series) -> Usec {
+    /// A series in the histogram's unit, which is `scale` of the series' own.
+    pub fn from_series(series: &Series, scale: u64) -> Usec {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         for (ns, n) in series.values() {
-            let us = bucket(ns / 1000);
+            let us = bucket(ns / scale);
             match buckets.last_mut() {
                 Some((last, count)) if *last == us => *count += n,
                 _ => buckets.push((us, n)),
             }
         }
-        let us = |ns: Option<u64>| ns.unwrap_or(0) / 1000;
+        let us = |ns: Option<u64>| ns.unwrap_or(0) / scale;
         Usec { buckets, samples: series.count(), min: us(series.min()), max: us(series.max()) }
     }
     /// The bucket where the cumulative count first reaches `milli` thousandths of a percent, and that count.
@@ -92,9 +96,9 @@ mod tests {
     fn percentiles_are_first_to_reach() {
         let mut s = Series::new("ns", Better::Lower);
         (1..=100).for_each(|us| s.record(us * 1000 + 500)); // mid-microsecond, clear of the histogram's own rounding
-        let u = Usec::from_series(&s);
+        let u = Usec::from_series(&s, 1000);
         assert_eq!((u.percentile(50_000), u.percentile(99_900)), ((50, 50), (100, 100)));
         assert_eq!((u.min, u.max, u.above(90)), (1, 100, 10));
-        assert_eq!(Usec::from_series(&Series::new("ns", Better::Lower)).percentile(50_000), (0, 0));
+        assert_eq!(Usec::from_series(&Series::new("ns", Better::Lower), 1000).percentile(50_000), (0, 0));
     }
 }

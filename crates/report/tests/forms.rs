@@ -239,6 +239,37 @@ fn schbench_layouts_are_as_their_golden_files() {
 }
 
 #[test]
+fn todays_schbench_prints_requests_too() {
+    let mut r = record("v4.5", "v4.5", (2, 24), 1, 40_000, 5_000_000);
+    let latency = r.series.remove("schbench.latency").unwrap();
+    let mut rps = Series::new("1/s", Better::Higher);
+    (0..30).for_each(|i| rps.record(100 + i));
+    r.workload = "schbench-modern".into();
+    r.series.insert("schbench-modern.wakeup_latency".into(), latency.clone());
+    r.series.insert("schbench-modern.request_latency".into(), latency);
+    r.series.insert("schbench-modern.rps".into(), rps);
+    golden("schbench-modern.out", &schbench::text(&r).unwrap());
+    assert_eq!(schbench::left_out(&r), ["sched delay"]);
+    assert_eq!(schbench2016::text(&r).unwrap_err().kind().exit_code(), 2);
+    // What it prints, the reader of the original's text reads.
+    let text = schbench::text(&r).unwrap();
+    let tool = schedlab_lab::command::detect(&text).unwrap();
+    let values = &(tool.read)(&text).unwrap()[0].values;
+    assert_eq!((tool.name, values["rps.mean"], values["rps.p50"]), ("schbench", 100.0, 114.0));
+}
+
+#[test]
+fn a_load_shows_its_own_metrics_only() {
+    let mut c = comparison();
+    c.cells.iter_mut().filter(|c| c.load == "2x4").for_each(|c| c.metrics.retain(|m, _| m == "migrations"));
+    c.comparisons.retain(|r| r.load == "1x2" || r.metric == "migrations");
+    let lines = |form: &str, part: &str| written(form, &c).lines().filter(|l| l.contains(part)).count();
+    assert_eq!((lines("csv", ",1x2,"), lines("csv", ",2x4,")), (12, 3));
+    assert_eq!((lines("markdown", "schbench 1x2"), lines("markdown", "schbench 2x4")), (12, 3));
+    assert_eq!((lines("detail", "schbench.latency.p99 "), lines("detail", "migrations")), (1, 2));
+}
+
+#[test]
 fn knees_are_tabled() {
     use schedlab_lab::knee::{KNEE_SCHEMA, Knee, Knees, Limit};
     let knee = |variant: &str, knees: Vec<u64>, at_cap| Knee {

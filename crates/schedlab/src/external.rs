@@ -4,6 +4,7 @@ use crate::output;
 use clap::Args;
 use schedlab_base::{Error, Ns, Result};
 use schedlab_lab::command::{self, TOOLS, Template, Tool, find, metric_option, one_word_or_line};
+use schedlab_report::text::wrap;
 use schedlab_workload::command::{MAX_TIMEOUT, Place};
 use schedlab_workload::{CommandSpec, Spec};
 
@@ -152,9 +153,9 @@ pub fn list(json: bool) -> Result<()> {
                 (false, None) => "not installed".to_owned(),
             };
             writeln!(out, "{:<16} {place}", t.name)?;
-            writeln!(out, "    {}", t.about)?;
+            write!(out, "{}", wrap("    ", t.about))?;
             if let Some(load) = t.load {
-                writeln!(out, "    load: {load}")?;
+                write!(out, "{}", wrap("    load: ", load))?;
             }
         }
         Ok(())

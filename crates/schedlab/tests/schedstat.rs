@@ -33,6 +33,14 @@ fn lab() -> Lab {
 }
 
 #[test]
+fn what_can_be_read_only_once_is_read_once() {
+    let lab = lab();
+    let wanted = lab.ok(&["schedstat", "before", "--lines"]);
+    let output = lab.command(&["schedstat", "/dev/stdin", "--lines"]).write_stdin(EARLIER).output().unwrap();
+    assert_eq!(common::texts(&output), (wanted, String::new()));
+}
+
+#[test]
 fn two_saved_files_give_the_document_s_lines() {
     let lab = lab();
     let text = lab.ok(&["schedstat", "before", "after", "--lines"]);

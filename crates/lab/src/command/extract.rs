@@ -72,18 +72,26 @@ pub fn metric_option(workload: &str, text: &str, place: fn(String) -> Place) -> 
     if name.trim().is_empty() {
         return Err(wrong());
     }
-    let (mut unit, mut better, mut take, mut source) = ("", None, Take::Only, Source::Stdout);
+    let (mut unit, mut better, mut take, mut source) = (None, None, None, None);
     for word in words.split(',').map(str::trim).filter(|w| !w.is_empty()) {
-        match word {
-            "lower" | "higher" | "neither" => better = Some(word),
-            "stdout" => source = Source::Stdout,
-            "stderr" => source = Source::Stderr,
-            "first" => take = Take::First,
-            "last" => take = Take::Last,
-            "all" => take = Take::All,
-            other => unit = other,
+        let (what, before) = match word {
+            "lower" | "higher" | "neither" => ("direction", better.replace(word).is_some()),
+            "stdout" => ("source", source.replace(Source::Stdout).is_some()),
+            "stderr" => ("source", source.replace(Source::Stderr).is_some()),
+            "first" => ("take", take.replace(Take::First).is_some()),
+            "last" => ("take", take.replace(Take::Last).is_some()),
+            "all" => ("take", take.replace(Take::All).is_some()),
+            other => ("unit", unit.replace(other).is_some()),
+        };
+        if before {
+            let error = Error::input(format!("'{text}': '{word}' is a second {what}"));
+            return Err(error.help(
+                "words are lower, higher, neither, first, last, all, stdout, stderr; any other is the unit",
+            ));
         }
     }
+    let (unit, take, source) =
+        (unit.unwrap_or(""), take.unwrap_or(Take::Only), source.unwrap_or(Source::Stdout));
     let better = better.unwrap_or(units::better(unit).name()).to_owned();
     let name = format!("{workload}.{}", name.trim());
     let wanted = Extract { name, place: place(rest.to_owned()), source, take, unit: unit.to_owned(), better };

@@ -33,8 +33,19 @@ const UNKNOWN: &str = "unknown";
 pub fn records(sources: &[String], tool: Option<&'static Tool>) -> Result<(Vec<Record>, Vec<Record>)> {
     let (mut stored, mut saved) = (Vec::new(), Vec::new());
     let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
+    // Sources that were given no name, and the one they have from their path.
+    let mut unnamed: Vec<(&str, String)> = Vec::new();
     for source in sources {
-        match side(source)? {
+        let side = side(source)?;
+        if let Side::Outputs(name, _) = &side
+            && !is_named(source)
+        {
+            if let Some((other, _)) = unnamed.iter().find(|(_, known)| known == name) {
+                return Err(two_of_one_name(other, source, name));
+            }
+            unnamed.push((source, name.clone()));
+        }
+        match side {
             Side::Runs(path) => {
                 for run in store::list(&path)? {
                     stored.push(run.record()?);
@@ -57,6 +68,20 @@ pub fn records(sources: &[String], tool: Option<&'static Tool>) -> Result<(Vec<R
     Ok((stored, saved))
 }
 
+/// Whether a source is `NAME=FILE` and not a path with such a name.
+fn is_named(source: &str) -> bool {
+    !Path::new(source).exists() && source.split_once('=').is_some_and(|(name, _)| !name.trim().is_empty())
+}
+
+fn two_of_one_name(one: &str, other: &str, name: &str) -> Error {
+    let help = if one == other {
+        "a file counts once; several runs of one variant: NAME=FILE,FILE".to_owned()
+    } else {
+        format!("two variants: old={one} new={other}; two runs of one: {name}={one},{other}")
+    };
+    Error::input(format!("{one} and {other} are both named '{name}'")).help(help)
+}
+
 enum Side {
     Runs(PathBuf),
     Outputs(String, Vec<PathBuf>),
@@ -64,11 +89,14 @@ enum Side {
 
 fn side(source: &str) -> Result<Side> {
     let path = Path::new(source);
-    if !path.exists()
-        && let Some((name, files)) = source.split_once('=').filter(|(name, _)| !name.trim().is_empty())
+    if is_named(source)
+        && let Some((name, files)) = source.split_once('=')
     {
         let mut all = Vec::new();
         for file in files.split(',') {
+            if file.is_empty() {
+                return Err(Error::input(format!("'{source}' names no file")).help("NAME=FILE[,FILE...]"));
+            }
             collect(Path::new(file), MAX_DEPTH, &mut all)?;
         }
         return Ok(Side::Outputs(name.to_owned(), all));

@@ -110,6 +110,8 @@ fn figures_are_taken_by_expression_and_by_pointer() {
 #[test]
 fn what_can_never_be_taken_is_refused_before_any_run() {
     let error = |text: &str| metric_option("x", text, Place::Regex).unwrap_err().to_string();
+    assert!(error("t[s,frob]=(a)").contains("'frob' is a second unit"), "{}", error("t[s,frob]=(a)"));
+    assert!(error("t[lower,higher]=(a)").contains("'higher' is a second direction"));
     assert!(error("t=([0-9]").contains("not a regular expression"));
     assert!(error("t=a").contains("0 groups") && error("t=(a)(b)").contains("2 groups"));
     assert!(error("=(a)").contains("is not a metric") && error("t").contains("is not a metric"));
@@ -172,6 +174,24 @@ fn saved_outputs_become_runs_of_variants() {
     assert!(e.contains("other.txt: not the output") && e.contains("hackbench, perf-messaging"), "{e}");
     assert!(error(path("other.txt"), Some(&dbench::DBENCH)).contains("Throughput"));
     assert!(error(path("none.txt"), None).contains("none.txt"));
+    assert!(error("old=".to_owned(), None).contains("names no file"));
+}
+
+#[test]
+fn two_files_of_one_name_are_not_pooled_unasked() {
+    let dir = tempfile::tempdir().unwrap();
+    let side = |side: &str| {
+        std::fs::create_dir(dir.path().join(side)).unwrap();
+        let path = dir.path().join(side).join("hackbench.txt");
+        std::fs::write(&path, "Time: 1.0\n").unwrap();
+        path.display().to_string()
+    };
+    let (old, new) = (side("old"), side("new"));
+    let e = saved::records(&[old.clone(), new.clone()], None).unwrap_err().to_string();
+    assert!(e.contains("both named 'hackbench'") && e.contains(&format!("old={old} new={new}")), "{e}");
+    assert!(saved::records(&[old.clone(), old.clone()], None).is_err());
+    let named = [format!("x={old}"), format!("x={new}")];
+    assert_eq!(saved::records(&named, None).unwrap().1.len(), 2, "asked for");
 }
 
 proptest! {

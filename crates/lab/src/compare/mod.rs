@@ -108,7 +108,6 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         return Err(Error::input("there are no runs to compare"));
     }
     let mut metrics = if question.metrics.is_empty() { headline(records) } else { question.metrics.clone() };
-    let common = metrics.clone();
     metrics.extend(question.of_load.values().flatten().cloned());
     let mut seen = std::collections::BTreeSet::new();
     metrics.retain(|m| seen.insert(m.clone()));
@@ -135,7 +134,11 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             let machine = if r.backend == "sim" { r.machine.name.clone() } else { "host".to_owned() };
             [machine, r.workload.clone(), c.load.clone()]
         });
-        let shown = own.and_then(|key| question.of_load.get(&key)).unwrap_or(&common);
+        // Nobody asked for these metrics or those: each workload's own first ones.
+        let firsts =
+            question.metrics.is_empty().then(|| headline(runs.iter().flat_map(|c| c.runs.iter().copied())));
+        let common = firsts.as_ref().unwrap_or(&question.metrics);
+        let shown = own.and_then(|key| question.of_load.get(&key)).unwrap_or(common);
         cells.extend(runs.iter().map(|c| summary(c, shown)));
         let base = match &question.baseline {
             None => Some(0),
@@ -165,7 +168,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
 }
 
 /// The metrics that the workloads of the records show first.
-fn headline(records: &[Record]) -> Vec<String> {
+fn headline<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for r in records {
         let bench = || schedlab_workload::spec::find(&r.workload).map_or(metrics::HEADLINE, |b| b.headline);

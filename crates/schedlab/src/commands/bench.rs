@@ -10,10 +10,11 @@ use crate::{common, interrupt, output};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_lab::command::check_installed;
+use schedlab_lab::knee::Limit;
 use schedlab_lab::plan::Cell;
 use schedlab_lab::{Backend, Executor};
 use schedlab_record::{Record, Store, Stored};
-use schedlab_report::{run as one_run, schbench, schbench2016};
+use schedlab_report::{no_schbench, run as one_run, schbench, schbench2016};
 use schedlab_workload::{Benchmark, Spec};
 use std::path::PathBuf;
 
@@ -60,7 +61,8 @@ fn command() -> Command {
 
 /// `-a`, as schbench has it, for every benchmark.
 fn auto(bench: &Benchmark) -> Arg {
-    let help = format!("raise --{} until p99 reaches 2 ms", bench.load_param.replace('_', "-"));
+    let stat = if Limit::usual(bench).starts_with("mean") { "the mean" } else { "p99" };
+    let help = format!("raise --{} until {stat} reaches 2 ms", bench.load_param.replace('_', "-"));
     let arg =
         Arg::new(AUTO).long(AUTO).help_heading(workloads::HEADING).action(ArgAction::SetTrue).help(help);
     if bench.params.iter().any(|p| p.short == Some('a')) { arg } else { arg.short('a') }
@@ -112,7 +114,18 @@ fn once_a_command(own: &Own, wanted: Option<external::Wanted>, form: &str) -> Re
     run_cell(own, &cell, form)
 }
 
+/// A form that can't show the workload is said before the run, not after it.
+fn check_form(form: &str, workload: &str) -> Result<()> {
+    let fits = match form {
+        "schbench" => schbench::prints(workload),
+        "schbench-2016" => schbench2016::prints(workload),
+        _ => true,
+    };
+    if fits { Ok(()) } else { Err(no_schbench(workload)) }
+}
+
 fn run_cell(own: &Own, cell: &Cell, form: &str) -> Result<()> {
+    check_form(form, cell.spec.name())?;
     let store = Store::create(&own.out)?;
     let seed = seed(own.seed, cell, &store)?;
     let record = make(own, cell, seed)?;
@@ -165,10 +178,7 @@ fn print(record: &Record, form: &str) -> Result<()> {
         "json" => return output::json(&one_run::Run::of(record)),
         "schbench-2016" => schbench2016::text(record)?,
         "schbench" => {
-            output::note(&format!(
-                "left out, not measured by schbench of 2016: {}",
-                schbench::LEFT_OUT.join(", ")
-            ));
+            output::note(&format!("left out, not measured: {}", schbench::left_out(record).join(", ")));
             schbench::text(record)?
         }
         _ => return output::result(|out| one_run::Run::of(record).export(out)),

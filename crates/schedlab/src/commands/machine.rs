@@ -6,6 +6,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, Error, Result, Version};
 use schedlab_kernel::PROFILES;
 use schedlab_machine::{Machine, Shown, show};
+use schedlab_report::text::wrap;
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -66,5 +67,8 @@ fn list(json: bool) -> Result<()> {
             .collect();
         return output::json_as("schedlab/machines/1", &serde_json::json!({ "machines": rows }));
     }
-    output::result(|out| Machine::presets().try_for_each(|(name, about)| writeln!(out, "{name:<18} {about}")))
+    output::result(|out| {
+        Machine::presets()
+            .try_for_each(|(name, about)| write!(out, "{}", wrap(&format!("{name:<18} "), &about)))
+    })
 }

@@ -142,11 +142,12 @@ fn counted(own: &Own) -> Result<Counted> {
     }
 }
 
-/// A folder, or a file that begins as JSON does.
+/// A folder, or a file that begins as JSON does. What can be read but once (a pipe, `<(ssh ...)`) is not looked into.
 fn is_run(path: &Path) -> bool {
     let mut first = [0];
     path.is_dir()
-        || File::open(path).and_then(|mut f| f.read_exact(&mut first)).is_ok_and(|()| first == *b"{")
+        || path.is_file()
+            && File::open(path).and_then(|mut f| f.read_exact(&mut first)).is_ok_and(|()| first == *b"{")
 }
 
 fn of_run(path: &Path) -> Result<Counted> {

@@ -5,6 +5,8 @@ use crate::experiments::{self, RunOptions};
 use crate::{output, studies};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
+use schedlab_lab::Experiment;
+use schedlab_report::text::wrap;
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -43,7 +45,8 @@ fn list(json: bool) -> Result<()> {
         return output::json_as("schedlab/studies/1", &serde_json::json!({ "studies": rows }));
     }
     output::result(|out| {
-        all.iter().try_for_each(|s| writeln!(out, "{:<16} {}", s.name, first_sentence(&s.about)))
+        let line = |s: &Experiment| wrap(&format!("{:<16} ", s.name), &first_sentence(&s.about));
+        all.iter().try_for_each(|s| write!(out, "{}", line(s)))
     })
 }
 

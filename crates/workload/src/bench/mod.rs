@@ -42,7 +42,7 @@ const fn at_most(default: u64) -> Param {
 }
 /// The row for what is left out at the beginning.
 const fn warmup(short: Option<char>) -> Param {
-    Param::time("warmup", short, "s", 0, (0, HOUR), "how long it runs before that, unmeasured")
+    Param::time("warmup", short, "s", 0, (0, HOUR), "how long it runs before it is measured")
 }
 /// The row for what the tasks are when run live.
 const fn mode(words: &'static [Choice]) -> Param {

@@ -70,7 +70,7 @@ const PARAMS: &[Param] = &[
         kind: ParamKind::Time("s"),
         default: Some(0),
         range: (0, 3_600_000_000_000),
-        about: "how long it runs before that, unmeasured",
+        about: "how long it runs before it is measured",
     },
 ];
 
