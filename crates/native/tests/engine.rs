@@ -323,7 +323,8 @@ fn no_wakeup_is_lost_in_rings_small_and_large() {
 
 #[test]
 fn ten_thousand_tasks_start_and_end() {
-    let mut b = builder(Ns::ms(200));
+    // Long enough for the last of them to have slept once, also on a busy machine.
+    let mut b = builder(Ns::secs(2));
     let word = b.word();
     for i in 0..10_000 {
         let sleeper = steps(move |_| Op::Wait { word, value: 0, until: Ns::MAX });
@@ -334,7 +335,7 @@ fn ten_thousand_tasks_start_and_end() {
         // A container may allow fewer threads; then the error must say which limit.
         Err(e) => return assert!(e.to_string().contains("RLIMIT_NPROC"), "{e}"),
     };
-    assert!(m.duration < Ns::secs(5), "{}", m.duration);
+    assert!(m.duration < Ns::secs(8), "{}", m.duration);
     assert!(m.counters["switches.voluntary"] >= 10_000, "{:?}", m.counters);
 }
 
