@@ -22,6 +22,7 @@ pub mod newidle_gate;
 pub mod nohz;
 pub mod pass;
 pub mod periodic;
+mod push;
 pub mod queue;
 pub mod settle;
 pub mod shared;

@@ -11,6 +11,15 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::{BalanceTrigger, EventKind, MoveReason, SwitchReason};
 
+/// What a walk over a source's tasks found of affinity.
+#[derive(Clone, Copy)]
+pub(super) struct Pinned {
+    /// No task may run on the destination, and none moved.
+    pub(super) all: bool,
+    /// Some may not, and more was wanted.
+    pub(super) some: bool,
+}
+
 impl System<'_> {
     pub(super) fn rules(&self, p: &Pass) -> Rules {
         let level = &self.cpus[p.dst.index()].levels[p.level];
@@ -63,11 +72,7 @@ impl System<'_> {
                 let Some(task) = newest else { break };
                 match walk.offer(&rules, &self.task_facts(task, p.dst, p.level)) {
                     Offer::Take { hot, then } => {
-                        self.pull(by, task, p.dst, move_reason(p.trigger));
-                        p.moved += 1;
-                        let lb = self.lb(p);
-                        lb.lb_gained += 1;
-                        lb.lb_hot_gained += u64::from(hot);
+                        self.gain(by, p, task, hot);
                         if then.is_some() {
                             break;
                         }
@@ -83,20 +88,43 @@ impl System<'_> {
             }
             walked = Some(walk);
         }
-        let pinned = walked.map(|w| (w.all_pinned() && w.moved() == 0, w.some_pinned() && w.left() > 0));
-        if let Some(flag) = parent_flag(rules.balancer, pinned.map(|(_, some)| some), false) {
-            self.flag_parent(p, flag);
-        }
-        if p.moved > 0 {
-            *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
-            return self.end_pass(p, *at, Outcome::Moved);
-        }
-        if pinned.is_some_and(|(all, _)| all) {
-            return self.end_pass(p, *at, Outcome::Balanced { all_pinned: true });
+        let pinned = walked.map(|w| Pinned {
+            all: w.all_pinned() && w.moved() == 0,
+            some: w.some_pinned() && w.left() > 0,
+        });
+        if self.walk_over(p, pinned, rules.balancer, at) {
+            return;
         }
         self.lb(p).lb_failed += 1;
         let active = self.try_active(by, p, src);
         self.end_pass(p, *at, Outcome::Failed(active));
+    }
+
+    /// What follows a walk in all eras: the flag for the level above, and the pass's end if tasks moved or all were
+    /// pinned. Whether it ended. `pinned` is `None` when no task was looked at.
+    pub(super) fn walk_over(&mut self, p: &mut Pass, pinned: Option<Pinned>, balancer: Balancer, at: &mut u64) -> bool {
+        if let Some(flag) = parent_flag(balancer, pinned.map(|p| p.some), false) {
+            self.flag_parent(p, flag);
+        }
+        if p.moved > 0 {
+            *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
+            self.end_pass(p, *at, Outcome::Moved);
+            return true;
+        }
+        let all = pinned.is_some_and(|p| p.all);
+        if all {
+            self.end_pass(p, *at, Outcome::Balanced { all_pinned: true });
+        }
+        all
+    }
+
+    /// Takes a task, and counts it.
+    pub(super) fn gain(&mut self, by: CpuId, p: &mut Pass, task: TaskId, hot: bool) {
+        self.pull(by, task, p.dst, move_reason(p.trigger));
+        p.moved += 1;
+        let lb = self.lb(p);
+        lb.lb_gained += 1;
+        lb.lb_hot_gained += u64::from(hot);
     }
 
     /// The group that holds the destination one level up learns that affinity is in the way below.
@@ -107,7 +135,7 @@ impl System<'_> {
     }
 
     /// Moves a queued task.
-    pub(super) fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
+    fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
         let from = self.tasks[task.index()].cpu;
         self.dequeue_task(task, false);
         self.migrate_task(task, dst);
@@ -139,20 +167,11 @@ impl System<'_> {
         if needs_active(&facts).is_none() {
             return Active::NotDue;
         }
-        match self.cpus[src.index()].curr {
-            Some(curr) if !self.tasks[curr.index()].may_run_on(p.dst) => Active::Pinned,
-            Some(_) if self.cpus[src.index()].push.is_some() => Active::UnderWay,
-            Some(curr) => {
-                self.cpus[src.index()].push = Some((curr, p.dst, MoveReason::Active));
-                self.resched(by, src, SwitchReason::Moved);
-                Active::Started
-            }
-            None => Active::NotDue,
-        }
+        self.start_push(by, src, p.dst, Active::NotDue)
     }
 }
 
-pub(super) fn move_reason(trigger: BalanceTrigger) -> MoveReason {
+fn move_reason(trigger: BalanceTrigger) -> MoveReason {
     match trigger {
         BalanceTrigger::Newidle => MoveReason::Newidle,
         BalanceTrigger::Idle => MoveReason::Idle,

@@ -3,16 +3,13 @@
 use super::detach::{Offer, Refusal, Step as Walk};
 use super::era::{Balancer, Pass as Kind};
 use super::pass::Pass;
-use super::settle::{Active, Outcome, parent_flag};
+use super::settle::{Active, Outcome};
 use super::spare::active::{ActiveFacts, needs_active};
 use super::spare::detach::{Detach, Rules, Task};
 use super::spare::imbalance::{Amount, MigrationType};
-use super::take::move_reason;
+use super::take::Pinned;
 use crate::system::System;
-use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_record::schedstat::IdleType;
-use schedlab_trace::{MoveReason, SwitchReason};
 
 impl System<'_> {
     fn spare_rules(&self, p: &Pass) -> Rules {
@@ -37,16 +34,12 @@ impl System<'_> {
             MigrationType::Task => &mut lb.lb_imbalance_task,
         } += amount.amount;
         let walked = (nr > 1).then(|| self.walk_source(by, p, src, amount, &rules));
-        let pinned = walked.map(|w| (w.all_pinned() && w.moved() == 0, w.some_pinned() && w.left() > 0));
-        if let Some(flag) = parent_flag(Balancer::V4_5, pinned.map(|(_, some)| some), false) {
-            self.flag_parent(p, flag);
-        }
-        if p.moved > 0 {
-            *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
-            return self.end_pass(p, *at, Outcome::Moved);
-        }
-        if pinned.is_some_and(|(all, _)| all) {
-            return self.end_pass(p, *at, Outcome::Balanced { all_pinned: true });
+        let pinned = walked.map(|w| Pinned {
+            all: w.all_pinned() && w.moved() == 0,
+            some: w.some_pinned() && w.left() > 0,
+        });
+        if self.walk_over(p, pinned, Balancer::V4_5, at) {
+            return;
         }
         self.lb(p).lb_failed += 1;
         p.walked = walked.is_some();
@@ -68,11 +61,7 @@ impl System<'_> {
             let Some(task) = oldest else { break };
             match walk.offer(rules, &self.spare_task(task, p)) {
                 Offer::Take { hot, then } => {
-                    self.pull(by, task, p.dst, move_reason(p.trigger));
-                    p.moved += 1;
-                    let lb = self.lb(p);
-                    lb.lb_gained += 1;
-                    lb.lb_hot_gained += u64::from(hot);
+                    self.gain(by, p, task, hot);
                     if then.is_some() {
                         break;
                     }
@@ -109,37 +98,7 @@ impl System<'_> {
         if needs_active(&facts).is_none() {
             return Active::NotDue;
         }
-        match self.cpus[src.index()].curr {
-            Some(curr) if !self.tasks[curr.index()].may_run_on(p.dst) => Active::Pinned,
-            Some(_) if self.cpus[src.index()].push.is_some() => Active::UnderWay,
-            Some(curr) => {
-                self.cpus[src.index()].push = Some((curr, p.dst, MoveReason::Active));
-                self.resched(by, src, SwitchReason::Moved);
-                Active::Started
-            }
-            // The idle task may run nowhere else.
-            None => Active::Pinned,
-        }
-    }
-
-    /// The stopper runs on `src` to push a task to `to`: counted in the lowest domain of `to` that spans both, unless
-    /// it finds no runnable task at all. A task that may move does, as one gained by an idle CPU, and the domain's
-    /// failures are forgotten (5.5+).
-    pub fn count_active(&mut self, src: CpuId, to: CpuId, moves: bool) {
-        let leaves = |t: TaskId| self.tasks[t.index()].state != State::Runnable;
-        let leaving = self.cpus[src.index()].curr.is_some_and(leaves);
-        if self.nr_running[src.index()] == u32::from(leaving) {
-            return;
-        }
-        let spans = |d: &schedlab_machine::Domain| d.span.contains(src);
-        let Some(level) = self.fixed.domains.of_cpu[to.index()].iter().position(spans) else { return };
-        let domain = &mut self.schedstat.cpus[to.index()].domains[level];
-        domain.counters.alb_count += 1;
-        domain.counters.alb_pushed += u64::from(moves);
-        domain.counters.alb_failed += u64::from(!moves);
-        domain.lb[IdleType::Idle as usize].lb_gained += u64::from(moves);
-        if moves && self.looks_at_spare() {
-            self.cpus[to.index()].levels[level].state.nr_balance_failed = 0;
-        }
+        // The idle task may run nowhere else.
+        self.start_push(by, src, p.dst, Active::Pinned)
     }
 }

@@ -8,7 +8,7 @@
 //! last task to finish, not by a parent that has seen it exit. A run cut off by `runtime` has no result.
 
 use super::gate::{Gate, Pass};
-use super::{SECOND, THREADS, at_most, mode};
+use super::{SECOND, at_most, in_mode, mode};
 use crate::build::{Builder, ChannelKind, MAX_TASKS};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};
@@ -67,9 +67,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
             b.task(format!("sender-{g}-{s}"), talk(outs.clone(), true))?;
         }
     }
-    if params.get("mode")? != THREADS {
-        b.as_processes();
-    }
+    in_mode(params, b)?;
     b.ends_within(params.time("runtime")?);
     Ok(())
 }

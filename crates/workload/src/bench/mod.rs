@@ -1,8 +1,11 @@
 //! The benchmarks: one file each, one row each.
 
-use crate::param::{Benchmark, Choice, Param};
+use crate::build::Builder;
+use crate::param::{Benchmark, Choice, Param, Params};
+use schedlab_base::Result;
 
 mod embedded_db;
+mod exchange;
 mod gate;
 mod hackbench;
 mod mutex;
@@ -50,3 +53,11 @@ const fn mode(words: &'static [Choice]) -> Param {
 }
 /// The place of "thread" in the words of [`mode`].
 const THREADS: u64 = 1;
+
+/// Makes the tasks what [`mode`] says.
+fn in_mode(params: &Params, b: &mut Builder) -> Result<()> {
+    if params.get("mode")? != THREADS {
+        b.as_processes();
+    }
+    Ok(())
+}

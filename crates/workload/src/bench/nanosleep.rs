@@ -6,7 +6,7 @@
 //! `spread`, else all would wake at the same instant for ever. Added: a result, the overrun, from the end that was asked for until the call is back; that
 //! takes one reading of the clock before each sleep and one after it, and nothing else.
 
-use super::{SECOND, THREADS, mode, runtime, warmup};
+use super::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::Builder;
 use crate::op::{Env, Op, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, ParamKind, Params};
@@ -55,9 +55,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
         let task = b.task(format!("sleeper-{n}"), Box::new(program))?;
         b.edit(task).timer_slack = params.0.get("slack").map(|ns| Ns(*ns));
     }
-    if params.get("mode")? != THREADS {
-        b.as_processes();
-    }
+    in_mode(params, b)?;
     b.lasts(params.time("runtime")?, params.time("warmup")?);
     Ok(())
 }

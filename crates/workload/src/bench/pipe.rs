@@ -6,7 +6,7 @@
 //! once, and then it is over when the last is; `size` may be changed. A run cut off by `runtime` has no result.
 
 use super::gate::{Gate, Pass};
-use super::{SECOND, THREADS, at_most, mode};
+use super::{SECOND, at_most, in_mode, mode};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};
@@ -57,9 +57,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
             b.task(format!("{name}-{p}"), Box::new(player))?;
         }
     }
-    if params.get("mode")? != THREADS {
-        b.as_processes();
-    }
+    in_mode(params, b)?;
     b.ends_within(params.time("runtime")?);
     Ok(())
 }

@@ -5,11 +5,12 @@
 //! every transaction's latency is recorded, at the price of one reading of the clock each (the end of one is the begin
 //! of the next), and the rate is that of all pairs together. There is no control connection and no CPU accounting.
 
+use super::exchange::{Exchange, Turn};
 use super::{SECOND, runtime, warmup};
 use crate::build::{Builder, ChannelKind};
-use crate::op::{Env, Op, PortId, Program, SeriesId};
+use crate::op::{Env, Op, PortId, Program};
 use crate::param::{Benchmark, Choice, Param, Params};
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Result};
 
 /// The table row.
 pub const RR: Benchmark = Benchmark {
@@ -47,7 +48,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let latency = b.series("rr.latency", "ns", "lower");
     for p in 0..params.count("pairs")? {
         let (near, far) = b.channel(if udp { ChannelKind::Udp } else { ChannelKind::Tcp });
-        let client = Client { port: near, request, response, latency, begun: Ns::ZERO, state: State::Begin };
+        let client = Client { port: near, request, response, exchange: Exchange::new(latency) };
         b.task(format!("client-{p}"), Box::new(client))?;
         b.task(format!("server-{p}"), Box::new(Server { port: far, request, response, asked: false }))?;
     }
@@ -56,41 +57,19 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-enum State {
-    /// Nothing was sent yet.
-    Begin,
-    /// The request is out.
-    Asked,
-    /// The response has come.
-    Answered,
-}
-
 struct Client {
     port: PortId,
     request: u32,
     response: u32,
-    latency: SeriesId,
-    /// When the transaction began.
-    begun: Ns,
-    state: State,
+    exchange: Exchange,
 }
 
 impl Program for Client {
     fn next(&mut self, env: &mut dyn Env) -> Op {
-        match self.state {
-            State::Asked => {
-                self.state = State::Answered;
-                return Op::Recv { port: self.port, bytes: self.response };
-            }
-            State::Begin => self.begun = env.now(),
-            State::Answered => {
-                let now = env.now();
-                env.record(self.latency, now.since(self.begun).0);
-                self.begun = now;
-            }
+        match self.exchange.turn(env) {
+            Turn::Ask { .. } => Op::Send { port: self.port, bytes: self.request },
+            Turn::Await => Op::Recv { port: self.port, bytes: self.response },
         }
-        self.state = State::Asked;
-        Op::Send { port: self.port, bytes: self.request }
     }
 }
 

@@ -6,6 +6,7 @@
 //! a recorded one; each client begins at a place of its own in it, drawn by seed; the server's work is a stretch of CPU
 //! time that stands for its look-ups and copies, since nothing is stored; there is no clean-up between two passes.
 
+use super::exchange::{Exchange, Turn};
 use super::{SECOND, runtime, warmup};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
@@ -100,7 +101,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     for c in 0..params.count("clients")? {
         let (near, far) = b.channel(ChannelKind::Tcp);
         let at = b.stream("stream-rr.start", c as u64).below(0, SCRIPT.len() as u64) as usize;
-        let client = Client { port: near, at, latency, data, begun: Ns::ZERO, state: State::Begin };
+        let client = Client { port: near, at, data, exchange: Exchange::new(latency) };
         b.task(format!("client-{c}"), Box::new(client))?;
         b.task(format!("server-{c}"), Box::new(Server { port: far, at, doing: Doing::Listen }))?;
     }
@@ -109,46 +110,26 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-enum State {
-    /// Nothing was sent yet.
-    Begin,
-    /// The request is out.
-    Asked,
-    /// The response has come.
-    Answered,
-}
-
 struct Client {
     port: PortId,
     /// Place in the script.
     at: usize,
-    latency: SeriesId,
     data: SeriesId,
-    /// When the call began.
-    begun: Ns,
-    state: State,
+    exchange: Exchange,
 }
 
 impl Program for Client {
     fn next(&mut self, env: &mut dyn Env) -> Op {
         let call = SCRIPT[self.at];
-        match self.state {
-            State::Asked => {
-                self.state = State::Answered;
-                return Op::Recv { port: self.port, bytes: call.response };
+        let Turn::Ask { answered } = self.exchange.turn(env) else {
+            return Op::Recv { port: self.port, bytes: call.response };
+        };
+        if answered {
+            if call.data > 0 {
+                env.record(self.data, u64::from(call.data));
             }
-            State::Begin => self.begun = env.now(),
-            State::Answered => {
-                let now = env.now();
-                env.record(self.latency, now.since(self.begun).0);
-                if call.data > 0 {
-                    env.record(self.data, u64::from(call.data));
-                }
-                self.begun = now;
-                self.at = (self.at + 1) % SCRIPT.len();
-            }
+            self.at = (self.at + 1) % SCRIPT.len();
         }
-        self.state = State::Asked;
         Op::Send { port: self.port, bytes: SCRIPT[self.at].request }
     }
 }

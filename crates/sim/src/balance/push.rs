@@ -1,0 +1,48 @@
+//! Active balance: a running task is pushed to the CPU that found nothing it could take (`active_load_balance_cpu_stop`).
+//!
+//! Whether it is due is each era's own rule ([`settle`](super::settle), [`spare::active`](super::spare::active)); what
+//! follows is the same. Not modelled: the stopper's own time, and that it may take another task of the queue.
+
+use super::settle::Active;
+use crate::system::System;
+use crate::task::State;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_record::schedstat::IdleType;
+use schedlab_trace::{MoveReason, SwitchReason};
+
+impl System<'_> {
+    /// Sends the stopper to `src` to push its running task to `dst`. `idle`: what it means that none runs there.
+    pub(super) fn start_push(&mut self, by: CpuId, src: CpuId, dst: CpuId, idle: Active) -> Active {
+        match self.cpus[src.index()].curr {
+            Some(curr) if !self.tasks[curr.index()].may_run_on(dst) => Active::Pinned,
+            Some(_) if self.cpus[src.index()].push.is_some() => Active::UnderWay,
+            Some(curr) => {
+                self.cpus[src.index()].push = Some((curr, dst, MoveReason::Active));
+                self.resched(by, src, SwitchReason::Moved);
+                Active::Started
+            }
+            None => idle,
+        }
+    }
+
+    /// The stopper runs on `src` to push a task to `to`: counted in the lowest domain of `to` that spans both, unless
+    /// it finds no runnable task at all. A task that may move does, as one gained by an idle CPU, and the domain's
+    /// failures are forgotten (5.5+).
+    pub fn count_active(&mut self, src: CpuId, to: CpuId, moves: bool) {
+        let leaves = |t: TaskId| self.tasks[t.index()].state != State::Runnable;
+        let leaving = self.cpus[src.index()].curr.is_some_and(leaves);
+        if self.nr_running[src.index()] == u32::from(leaving) {
+            return;
+        }
+        let spans = |d: &schedlab_machine::Domain| d.span.contains(src);
+        let Some(level) = self.fixed.domains.of_cpu[to.index()].iter().position(spans) else { return };
+        let domain = &mut self.schedstat.cpus[to.index()].domains[level];
+        domain.counters.alb_count += 1;
+        domain.counters.alb_pushed += u64::from(moves);
+        domain.counters.alb_failed += u64::from(!moves);
+        domain.lb[IdleType::Idle as usize].lb_gained += u64::from(moves);
+        if moves && self.looks_at_spare() {
+            self.cpus[to.index()].levels[level].state.nr_balance_failed = 0;
+        }
+    }
+}

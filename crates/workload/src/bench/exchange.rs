@@ -1,0 +1,53 @@
+//! The client's side of requests and responses: whose turn it is, and how long each exchange took.
+
+use crate::op::{Env, SeriesId};
+use schedlab_base::Ns;
+
+/// What a client does next.
+pub enum Turn {
+    /// Send a request; `answered`: the one before has been.
+    Ask {
+        /// Whether there was one.
+        answered: bool,
+    },
+    /// Receive the response.
+    Await,
+}
+
+enum State {
+    /// Nothing was sent yet.
+    Begin,
+    /// The request is out.
+    Asked,
+    /// The response has come.
+    Answered,
+}
+
+/// One client's exchanges, one after another without a pause.
+pub struct Exchange {
+    latency: SeriesId,
+    /// When the present one began.
+    begun: Ns,
+    state: State,
+}
+
+impl Exchange {
+    /// Before the first. How long each takes is recorded in `latency`.
+    pub fn new(latency: SeriesId) -> Exchange {
+        Exchange { latency, begun: Ns::ZERO, state: State::Begin }
+    }
+    /// The next turn. The clock is read once an exchange: one ends as the next begins.
+    pub fn turn(&mut self, env: &mut dyn Env) -> Turn {
+        if let State::Asked = self.state {
+            self.state = State::Answered;
+            return Turn::Await;
+        }
+        let answered = matches!(self.state, State::Answered);
+        let now = env.now();
+        if answered {
+            env.record(self.latency, now.since(self.begun).0);
+        }
+        (self.begun, self.state) = (now, State::Asked);
+        Turn::Ask { answered }
+    }
+}
