@@ -48,6 +48,10 @@ const fn between(a: (u16, u16), b: (u16, u16)) -> Option<(Version, Option<Versio
 }
 const ALWAYS: Option<(Version, Option<Version>)> = Some((Version::v2_6(23), None));
 const CFS_ONLY: Option<(Version, Option<Version>)> = Some((Version::v2_6(24), Some(Version::new(6, 6))));
+/// On from `v2.6.from` up to but not including the second version.
+const fn early(from: u16, to: Version) -> Option<(Version, Option<Version>)> {
+    Some((Version::v2_6(from), Some(to)))
+}
 const OFF: Option<(Version, Option<Version>)> = None;
 
 features! {
@@ -95,6 +99,35 @@ features! {
         "shared state on NUMA domains too, as in the first version of D001";
     UtilEst, "UTIL_EST", since(4, 17), "", false,
         "utilisation counts what runnable tasks used when they last slept";
+    NewFairSleepers, "NEW_FAIR_SLEEPERS", early(24, Version::v2_6(39)), "", false,
+        "a sleeper is credited a latency period at wakeup, half of one with GENTLE_FAIR_SLEEPERS (D004)";
+    NormalizedSleeper, "NORMALIZED_SLEEPER", OFF, "", false,
+        "that credit is virtual time of the sleeper's weight, not real time (before 2.6.32)";
+    AdaptiveGran, "ADAPTIVE_GRAN", early(28, Version::v2_6(35)), "", false,
+        "the wakeup granularity shrinks for tasks that wake others soon, and as the running one has run";
+    AsymGran, "ASYM_GRAN", early(26, Version::v2_6(35)), "", false,
+        "the wakeup granularity is scaled by the wakee's weight, not by the running task's";
+    WakeupOverlap, "WAKEUP_OVERLAP", OFF, "", false,
+        "tasks whose run overlaps little with those they wake preempt at once (before 2.6.35)";
+    AffineWakeups, "AFFINE_WAKEUPS", early(24, Version::new(4, 0)), "", false,
+        "a waking task may be pulled to the waker's CPU";
+    Hrtick, "HRTICK", since(7, 0), "", false, "a timer ends slices between ticks";
+    PlaceLag, "PLACE_LAG", since(6, 6), "", false, "a task that is placed gets back the lag it left with";
+    PlaceDeadlineInitial, "PLACE_DEADLINE_INITIAL", since(6, 6), "", false,
+        "a new task's first deadline is half a slice away";
+    PlaceRelDeadline, "PLACE_REL_DEADLINE", since(6, 12), "", false,
+        "a task that is moved while runnable keeps its distance to its deadline";
+    RunToParity, "RUN_TO_PARITY", since(6, 6), "", false,
+        "the running task is left alone until its slice is used up or no longer protected";
+    PreemptShort, "PREEMPT_SHORT", since(6, 12), "", false,
+        "a waking task with a shorter slice may break that protection";
+    PickBuddy, "PICK_BUDDY", since(6, 15), "", false, "an eligible buddy is picked before earlier deadlines";
+    DelayDequeue, "DELAY_DEQUEUE", since(6, 12), "", false,
+        "a task that sleeps with negative lag stays queued until it has worked that off";
+    DelayZero, "DELAY_ZERO", since(6, 12), "", false,
+        "a task that was so delayed keeps no positive lag";
+    PreemptLazy, "PREEMPT_LAZY", since(7, 0), "", true,
+        "the lazy preemption model: fair preemptions wait for the next tick or the return to user mode";
 }
 
 impl Feature {

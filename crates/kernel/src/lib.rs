@@ -10,7 +10,7 @@ pub mod tunable;
 pub mod variant;
 
 pub use feature::{Feature, FeatureSet};
-pub use policy::{Attr, Policy};
-pub use profile::{Kernel, PROFILES, Profile};
+pub use policy::{Attr, AttrChange, Policy};
+pub use profile::{DEFAULT_PROFILE, Kernel, PROFILES, Profile};
 pub use tunable::Tunables;
-pub use variant::{Toggle, Variant};
+pub use variant::{Change, Toggle, Variant};

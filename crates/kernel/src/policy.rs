@@ -1,6 +1,6 @@
 //! Task policies, nice values and weights (the weight table is the same since 2.6.23).
 
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 
 /// Scheduling policy of a task.
@@ -51,7 +51,58 @@ pub struct Attr {
     pub nice: i8,
     /// Real-time priority, 1 to 99, for FIFO and RR; else 0.
     pub rt_priority: u8,
+    /// The slice it asks for (`sched_attr.sched_runtime` of a fair task, 6.12 and later); 0: the kernel's own.
+    #[serde(default, skip_serializing_if = "no_slice")]
+    pub slice: Ns,
 }
+
+fn no_slice(slice: &Ns) -> bool {
+    slice.0 == 0
+}
+
+/// The shortest and the longest slice a task can ask for; kernels clamp to these (6.12).
+pub const SLICES: std::ops::RangeInclusive<Ns> = Ns(100_000)..=Ns(100_000_000);
+
+/// What a variant changes about a task's attributes; what is absent stays as the workload has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct AttrChange {
+    /// Policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    /// Nice value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i8>,
+    /// Slice to ask for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice: Option<Ns>,
+}
+
+impl AttrChange {
+    /// The attributes with the changes made.
+    pub fn over(self, attr: Attr) -> Attr {
+        Attr {
+            policy: self.policy.unwrap_or(attr.policy),
+            nice: self.nice.unwrap_or(attr.nice),
+            slice: self.slice.unwrap_or(attr.slice),
+            ..attr
+        }
+    }
+    /// Whether nothing is changed.
+    pub fn is_empty(self) -> bool {
+        self == AttrChange::default()
+    }
+}
+
+/// The group of a task by its name: what comes before a number at its end (`hog` of `hog/3`, `worker` of `worker12`).
+/// Variants name groups, and accounts are summed over them.
+pub fn group_of(name: &str) -> &str {
+    let bare =
+        name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '/' | '-' | '.' | ':' | '#'));
+    if bare.is_empty() { name } else { bare }
+}
+
+/// The group that stands for every task.
+pub const EVERY_TASK: &str = "*";
 
 /// Load weight of nice 0.
 pub const NICE_0_WEIGHT: u64 = 1024;
@@ -79,6 +130,19 @@ impl Attr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tasks_of_one_kind_are_one_group() {
+        let names = ["hog/3", "worker12", "waker", "hog-a/0", "m0:w11", "7"];
+        assert_eq!(names.map(group_of), ["hog", "worker", "waker", "hog-a", "m0:w", "7"]);
+    }
+
+    #[test]
+    fn a_change_leaves_the_rest_alone() {
+        let batch = AttrChange { policy: Some(Policy::Batch), ..AttrChange::default() };
+        assert_eq!(batch.over(Attr::nice(5)), Attr { policy: Policy::Batch, ..Attr::nice(5) });
+        assert!(!batch.is_empty() && AttrChange::default().is_empty());
+    }
 
     #[test]
     fn weights_step_by_a_quarter() {

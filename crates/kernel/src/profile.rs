@@ -16,6 +16,14 @@ pub struct Profile {
 /// Every profile.
 pub const PROFILES: &[Profile] = &[
     Profile {
+        version: Version::v2_6(27),
+        about: "CFS of SLE11, on which D004's test ran: a `next` buddy only; its wakeup_granularity and buddies are unverified",
+    },
+    Profile {
+        version: Version::v2_6(30),
+        about: "CFS with NEW_FAIR_SLEEPERS, ADAPTIVE_GRAN, `next` and `last` buddies, slices ended by the tick alone",
+    },
+    Profile {
         version: Version::new(3, 4),
         about: "CFS, cpu_load[] balancing, whole-idle-group wakeup search",
     },
@@ -27,7 +35,19 @@ pub const PROFILES: &[Profile] = &[
         version: Version::new(6, 5),
         about: "last CFS: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_UTIL; balances by spare capacity; D001's features",
     },
+    Profile {
+        version: Version::new(6, 12),
+        about: "EEVDF with lag, custom slices, RUN_TO_PARITY to the deadline, DELAY_DEQUEUE, PREEMPT_SHORT; balances as 6.5",
+    },
+    Profile { version: Version::new(6, 18), about: "EEVDF with slice protection as in 7.3, resched at once" },
+    Profile {
+        version: Version::new(7, 3),
+        about: "EEVDF with flat picking, protection by the queue's smallest slice, lazy preemption",
+    },
 ];
+
+/// The profile that is simulated when none is named: the last CFS, on which most of what is modelled was checked.
+pub const DEFAULT_PROFILE: Version = Version::new(6, 5);
 
 /// A kernel with everything resolved: what a run runs under.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -51,7 +51,9 @@ tunables! {
     sched_latency_ns, 100000 ..= 1000000000, "period in which every task of a short queue runs once";
     min_granularity_ns, 10000 ..= 1000000000, "shortest slice a tick enforces";
     wakeup_granularity_ns, 0 ..= 1000000000, "how far a waking task must be behind to preempt";
-    scale_by_cpus, 0 ..= 1, "1: the three above are multiplied by 1 + log2(CPUs), at most 8 CPUs counted";
+    base_slice_ns, 100000 ..= 100000000, "slice of a task that asks for none (6.6 and later)";
+    scale_by_cpus, 0 ..= 2, "1: the four above are multiplied by 1 + log2(CPUs), at most 8 CPUs counted; 2: all CPUs counted (before 2.6.32), latency and min_granularity at most 200 ms; 0: not";
+    compat_yield, 0 ..= 1, "1: sched_yield goes behind every other task (before 2.6.39)";
     migration_cost_ns, 0 ..= 1000000000, "a task that ran less long ago is cache hot; newidle gate";
     nr_migrate, 1 ..= 1024, "tasks moved in one go by the balancer";
     timer_slack_ns, 0 ..= 1000000000, "slack of sleeps and futex time-outs of ordinary tasks";
@@ -59,24 +61,39 @@ tunables! {
 }
 
 impl Tunables {
-    /// The defaults of a CFS kernel from 3.4 to 6.5, whose granularities are the same (kernels 3.x, 4.x and 6.1
-    /// sources). HZ is Kconfig's default, 250; distributions differ, so sweep it where ticks matter.
-    pub fn defaults(_version: Version) -> Tunables {
+    /// The defaults of a kernel. CFS from 3.4 to 6.5 has one set of granularities (kernels 3.x, 4.x and 6.1 sources),
+    /// 2.6.30 another (its source); that 2.6.27's wakeup_granularity was 10 ms is unverified. base_slice is that of
+    /// 6.12.107 and 7.3 (6.12.0 had 0.75 ms, unverified). HZ is Kconfig's default, 250; distributions differ, so sweep
+    /// it where ticks matter.
+    pub fn defaults(version: Version) -> Tunables {
+        let early = version < Version::v2_6(32);
+        let (latency, min, wakeup) = match version {
+            v if v < Version::v2_6(28) => (20_000_000, 4_000_000, 10_000_000),
+            v if v < Version::v2_6(32) => (20_000_000, 4_000_000, 5_000_000),
+            _ => (6_000_000, 750_000, 1_000_000),
+        };
         Tunables {
             hz: 250,
-            sched_latency_ns: 6_000_000,
-            min_granularity_ns: 750_000,
-            wakeup_granularity_ns: 1_000_000,
-            scale_by_cpus: 1,
+            sched_latency_ns: latency,
+            min_granularity_ns: min,
+            wakeup_granularity_ns: wakeup,
+            base_slice_ns: 700_000,
+            scale_by_cpus: if early { 2 } else { 1 },
+            compat_yield: 0,
             migration_cost_ns: 500_000,
             nr_migrate: 32,
             timer_slack_ns: 50_000,
             probe_batch: 0,
         }
     }
-    /// The factor of the three granularities on a machine of `nr_cpus` (3.4 to 6.5: logarithmic, capped at 8 CPUs).
+    /// The factor of the granularities on a machine of `nr_cpus` (logarithmic; from 2.6.32 on capped at 8 CPUs).
     pub fn factor(&self, nr_cpus: usize) -> u64 {
-        if self.scale_by_cpus == 0 { 1 } else { 1 + u64::from(nr_cpus.clamp(1, 8).ilog2()) }
+        let counted = match self.scale_by_cpus {
+            0 => return 1,
+            1 => nr_cpus.clamp(1, 8),
+            _ => nr_cpus.max(1),
+        };
+        1 + u64::from(counted.ilog2())
     }
 }
 
@@ -90,6 +107,16 @@ mod tests {
         let latency: Vec<u64> =
             [1, 2, 4, 8, 224].iter().map(|n| t.sched_latency_ns * t.factor(*n) / 1_000_000).collect();
         assert_eq!(latency, [6, 12, 18, 24, 24]);
+    }
+
+    #[test]
+    fn early_kernels_count_every_cpu() {
+        let t = Tunables::defaults(Version::v2_6(30));
+        let all =
+            |n| [t.sched_latency_ns, t.min_granularity_ns, t.wakeup_granularity_ns].map(|g| g * t.factor(n));
+        assert_eq!(all(2), [40_000_000, 8_000_000, 10_000_000]);
+        assert_eq!(all(16), [100_000_000, 20_000_000, 25_000_000]);
+        assert_eq!(Tunables::defaults(Version::v2_6(27)).wakeup_granularity_ns, 10_000_000);
     }
 
     #[test]

@@ -186,7 +186,8 @@ pub fn set_attr(attr: Attr) -> io::Result<()> {
         sched_flags: 0,
         sched_nice: i32::from(attr.nice),
         sched_priority: u32::from(attr.rt_priority),
-        sched_runtime: 0,
+        // A fair task's own slice; kernels before 6.12 take no notice of it.
+        sched_runtime: if attr.policy.is_fair() { attr.slice.0 } else { 0 },
         sched_deadline: 0,
         sched_period: 0,
     };

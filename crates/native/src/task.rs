@@ -300,7 +300,7 @@ fn moved(how: Moved) -> Step {
 
 /// Why the kernel would not give a task its attributes, and what helps.
 fn refused(attr: Attr, error: &std::io::Error) -> Error {
-    let Attr { policy, nice, rt_priority } = attr;
+    let Attr { policy, nice, rt_priority, .. } = attr;
     if policy.is_fair() {
         Error::machine(format!("can't set policy {policy:?} with nice {nice}: {error}")).help(
             "nice 0 to 19 needs no privilege unless it lowers the value; below, CAP_SYS_NICE or RLIMIT_NICE",

@@ -133,7 +133,7 @@ fn attributes_names_and_cpus_are_the_kernels() {
         seen.lock().unwrap().push(format!("{who} {name} policy {policy} nice {nice} cpus {cpus}"));
     };
     let (mut at, noted) = (0, seen.clone());
-    let attr = Attr { policy: Policy::Batch, nice: 5, rt_priority: 0 };
+    let attr = Attr { policy: Policy::Batch, nice: 5, ..Attr::default() };
     let child = schedlab_base::TaskId(1);
     let parent = b
         .task(
@@ -159,7 +159,7 @@ fn attributes_names_and_cpus_are_the_kernels() {
     });
     b.task("child", task).unwrap();
     b.edit(child).spawned_by = Some(parent);
-    b.edit(child).attr = Attr { policy: Policy::Idle, nice: 5, rt_priority: 0 };
+    b.edit(child).attr = Attr { policy: Policy::Idle, nice: 5, ..Attr::default() };
     run(b).unwrap();
     let mut seen = seen.lock().unwrap().clone();
     seen.sort();
@@ -182,7 +182,7 @@ fn cpus_that_are_not_there_are_named() {
 #[test]
 fn a_failing_task_ends_the_run_and_is_named() {
     let mut b = builder(Ns::secs(20));
-    let attr = Attr { policy: Policy::Fifo, nice: 0, rt_priority: 0 };
+    let attr = Attr { policy: Policy::Fifo, ..Attr::default() };
     b.task("sleeper", steps(|_| Op::Sleep { length: Ns::secs(9) })).unwrap();
     b.task("wrong", steps(move |_| Op::SetAttr { attr })).unwrap();
     let begun = Instant::now();

@@ -2,7 +2,7 @@
 
 use schedlab_base::{Error, Result};
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernel::{PROFILES, Variant};
+use schedlab_kernel::{DEFAULT_PROFILE, Variant};
 use schedlab_lab::Backend;
 
 /// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`, a change being a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`) or a tunable
@@ -79,9 +79,9 @@ fn checked(variant: Variant) -> Result<Variant> {
 
 /// The kernel that is meant when none is named.
 pub fn default_kernel(backend: Backend) -> String {
-    match (backend, PROFILES.last()) {
-        (Backend::Sim, Some(profile)) => profile.version.to_string(),
-        _ => RUNNING.to_owned(),
+    match backend {
+        Backend::Sim => DEFAULT_PROFILE.to_string(),
+        Backend::Host => RUNNING.to_owned(),
     }
 }
 

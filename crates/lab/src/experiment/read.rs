@@ -312,7 +312,7 @@ fn variants(top: &Table<'_>) -> Result<Vec<Variant>> {
         if all.iter().any(|v| v.name == name) {
             return Err(t.error_at("name", format!("two variants have the name '{name}'")));
         }
-        let variant = Variant { name, kernel, features, tunables };
+        let variant = Variant { name, features, tunables, ..Variant::plain(&kernel) };
         if variant.kernel != RUNNING {
             variant.resolve().map_err(|e| t.place("kernel", e))?;
         }

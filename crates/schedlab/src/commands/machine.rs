@@ -4,7 +4,7 @@ use crate::cli::Entry;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, Error, Result, Version};
-use schedlab_kernel::PROFILES;
+use schedlab_kernel::DEFAULT_PROFILE;
 use schedlab_machine::{Machine, Shown, show};
 use schedlab_report::text::wrap;
 
@@ -37,7 +37,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let machine = Machine::load(name)?;
     let kernel = match &own.kernel {
         Some(text) => Version::parse(text)?,
-        None => usual_kernel(name)?,
+        None => usual_kernel(name),
     };
     let cpus = machine.topology.nr_cpus();
     if own.cpu as usize >= cpus {
@@ -50,14 +50,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
     output::result(|out| out.write_all(show(&machine, kernel, Some(CpuId(own.cpu))).as_bytes()))
 }
 
-fn usual_kernel(machine: &str) -> Result<Version> {
+fn usual_kernel(machine: &str) -> Version {
     let running = || {
         let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
         Version::parse(&text).ok()
     };
-    let latest = PROFILES.last().map(|p| p.version);
-    let found = if machine == "host" { running().or(latest) } else { latest };
-    found.ok_or_else(|| Error::internal("no kernel is modelled"))
+    if machine == "host" { running().unwrap_or(DEFAULT_PROFILE) } else { DEFAULT_PROFILE }
 }
 
 fn list(json: bool) -> Result<()> {

@@ -88,10 +88,8 @@ impl System<'_> {
             }
             walked = Some(walk);
         }
-        let pinned = walked.map(|w| Pinned {
-            all: w.all_pinned() && w.moved() == 0,
-            some: w.some_pinned() && w.left() > 0,
-        });
+        let pinned = walked
+            .map(|w| Pinned { all: w.all_pinned() && w.moved() == 0, some: w.some_pinned() && w.left() > 0 });
         if self.walk_over(p, pinned, rules.balancer, at) {
             return;
         }
@@ -102,7 +100,13 @@ impl System<'_> {
 
     /// What follows a walk in all eras: the flag for the level above, and the pass's end if tasks moved or all were
     /// pinned. Whether it ended. `pinned` is `None` when no task was looked at.
-    pub(super) fn walk_over(&mut self, p: &mut Pass, pinned: Option<Pinned>, balancer: Balancer, at: &mut u64) -> bool {
+    pub(super) fn walk_over(
+        &mut self,
+        p: &mut Pass,
+        pinned: Option<Pinned>,
+        balancer: Balancer,
+        at: &mut u64,
+    ) -> bool {
         if let Some(flag) = parent_flag(balancer, pinned.map(|p| p.some), false) {
             self.flag_parent(p, flag);
         }

@@ -34,10 +34,8 @@ impl System<'_> {
             MigrationType::Task => &mut lb.lb_imbalance_task,
         } += amount.amount;
         let walked = (nr > 1).then(|| self.walk_source(by, p, src, amount, &rules));
-        let pinned = walked.map(|w| Pinned {
-            all: w.all_pinned() && w.moved() == 0,
-            some: w.some_pinned() && w.left() > 0,
-        });
+        let pinned = walked
+            .map(|w| Pinned { all: w.all_pinned() && w.moved() == 0, some: w.some_pinned() && w.left() > 0 });
         if self.walk_over(p, pinned, Balancer::V4_5, at) {
             return;
         }

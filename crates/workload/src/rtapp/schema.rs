@@ -160,9 +160,9 @@ impl<'a> Common<'a> {
         let priority = self.priority.map(|m| read::whole(source, m, low, high)).transpose()?;
         Ok(Some(if real_time {
             let rt_priority = priority.map_or(DEFAULT_RT_PRIORITY, |p| p as u8);
-            Attr { policy, nice: 0, rt_priority }
+            Attr { policy, rt_priority, ..Attr::default() }
         } else {
-            Attr { policy, nice: priority.map_or(0, |p| p as i8), rt_priority: 0 }
+            Attr { policy, nice: priority.map_or(0, |p| p as i8), ..Attr::default() }
         }))
     }
 }
@@ -192,7 +192,7 @@ fn read_task(source: Source<'_>, task: &Member, default: Policy) -> Result<Task>
 /// The attributes of a task that says nothing of them.
 fn plain(policy: Policy) -> Attr {
     let rt_priority = if policy.is_fair() { 0 } else { DEFAULT_RT_PRIORITY };
-    Attr { policy, nice: 0, rt_priority }
+    Attr { policy, rt_priority, ..Attr::default() }
 }
 
 /// The phase of a task that lists its events itself.

@@ -280,8 +280,8 @@ fn policy_priority_and_cpus_change_with_the_phases() {
             "c": {"priority": 3, "run": 1}}},
         "free": {"loop": 1, "policy": "SCHED_RR", "priority": 20, "phases": {"a": {"cpus": [1], "run": 1}, "b": {"run": 1}}}}}"#;
     let workload = built(text);
-    let fair = |policy, nice| Attr { policy, nice, rt_priority: 0 };
-    let rt = |policy, rt_priority| Attr { policy, nice: 0, rt_priority };
+    let fair = |policy, nice| Attr { policy, nice, ..Attr::default() };
+    let rt = |policy, rt_priority| Attr { policy, rt_priority, ..Attr::default() };
     let attrs: Vec<Attr> = workload.tasks.iter().map(|t| t.attr).collect();
     assert_eq!(attrs, [rt(Policy::Fifo, 10), fair(Policy::Other, -5), rt(Policy::Rr, 20)]);
     let affinity: Vec<_> =
