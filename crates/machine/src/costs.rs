@@ -107,6 +107,8 @@ costs! {
     fork_ns = 20000 in 10000 .. 60000, "estimate";
     /// Leaving for good.
     exit_ns = 10000 in 5000 .. 30000, "estimate";
+    /// Reading what another task has used: two or three small files of /proc opened, read and closed.
+    usage_read_ns = 20000 in 8000 .. 60000, "estimate: 4-10 us for each file, most of it for making its text";
     /// Speed of a hardware thread whose sibling is busy, per cent of its speed alone.
     smt_speed_pct = 62 in 50 .. 75, "estimate: two threads yield 1.2-1.3 of one";
     /// Refilling 1 KB of a task's warm set from the shared LLC.

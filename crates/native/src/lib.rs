@@ -21,6 +21,7 @@ mod recorder;
 mod results;
 mod sys;
 mod task;
+mod usage;
 mod witness;
 
 pub use agent::{agent_main, execute};

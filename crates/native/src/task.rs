@@ -8,7 +8,8 @@ use crate::channel::{Buffer, Moved};
 use crate::engine::Shared;
 use crate::footprint::Footprint;
 use crate::recorder::{Counters, Recorder};
-use crate::sys::{self, Slept, Waited};
+use crate::sys::{self, Scope, Slept, Waited};
+use crate::usage::Readings;
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_kernel::{Attr, Policy};
 use schedlab_workload::{Env, Op, Outcome, Program, SeriesId, SlotId, TaskDecl, WordId};
@@ -48,6 +49,7 @@ pub fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) 
         counted: None,
         buffer: Buffer::default(),
         footprint: Footprint::of(decl.footprint_kb),
+        readings: Readings::default(),
         now: origin.unwrap_or_default(),
     };
     let lived = catch_unwind(AssertUnwindSafe(|| {
@@ -80,6 +82,8 @@ struct Task<'a> {
     /// What it sends from and receives into.
     buffer: Buffer,
     footprint: Footprint,
+    /// What it has read of others.
+    readings: Readings,
     /// What a task spawned now would inherit.
     now: Origin,
 }
@@ -207,6 +211,14 @@ impl Task<'_> {
                 })?;
                 self.pin(cpus)?;
                 Step::Next(Outcome::Done)
+            }
+            Op::Usage { task } => {
+                let thread = self.shared.arena.thread(task.index()).load(SeqCst);
+                let process = match self.shared.scope {
+                    Scope::Threads => std::process::id(),
+                    Scope::Processes => thread,
+                };
+                Step::Next(Outcome::Used(self.readings.of(task.index(), process, thread)))
             }
             Op::Exit => Step::Leave,
         })

@@ -4,7 +4,7 @@ mod single;
 
 use schedlab_base::{ErrorKind, Ns, TaskId};
 use schedlab_native::engine::run_built;
-use schedlab_native::{Job, agent_main, run, run_with};
+use schedlab_native::{Job, agent_main, execute, run, run_with};
 use schedlab_workload::{Builder, Op, Params, Spec};
 use single::steps;
 use std::os::unix::fs::PermissionsExt;
@@ -27,6 +27,7 @@ const CHECKS: &[single::Check] = &[
     ("an_agents_error_comes_back_as_it_was", an_agents_error_comes_back_as_it_was),
     ("an_agent_that_dies_is_told", an_agent_that_dies_is_told),
     ("an_agent_that_is_not_there_is_told", an_agent_that_is_not_there_is_told),
+    ("the_slice_test_reads_what_processes_use", the_slice_test_reads_what_processes_use),
     ("no_job_is_an_input_error", no_job_is_an_input_error),
 ];
 
@@ -213,4 +214,31 @@ fn no_job_is_an_input_error() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2));
     assert!(said.contains("holds no job") && out.stdout.is_empty(), "{said}");
+}
+
+/// Two processes that spin share this machine with whatever else runs on it; what each used is what the sampler reads.
+fn the_slice_test_reads_what_processes_use() {
+    for mode in [0, 1] {
+        let given = [
+            ("tasks", 2),
+            ("rate", 200),
+            ("interval", 250_000_000),
+            ("runtime", 1_100_000_000),
+            ("mode", mode),
+        ];
+        let given = given.map(|(name, value)| (name.to_owned(), value));
+        let spec = Spec::bench("slice", &Params(given.into_iter().collect())).unwrap();
+        let outcome = execute(&Job { workload: spec, seed: 1 }, None).unwrap();
+        let series = |name: &str| &outcome.series[&format!("slice-test.{name}")];
+        let intervals = series("interval").count();
+        assert!((2..=4).contains(&intervals) && series("interval").min() >= Some(250_000_000), "{intervals}");
+        // What two tasks got in the intervals: not more than two CPUs, nor than the run's own accounts say.
+        let length = series("interval").sum() as u64;
+        let shared = 2 * series("utime").sum() as u64;
+        let exact = series("cpu_rate").mean().unwrap() * length as f64 / 1e9;
+        assert!(exact > 50e6 && exact <= outcome.counters["cpu_time"] as f64 + 50e6, "{exact}");
+        // Hundredths of a second, of two tasks, at both ends of each interval.
+        assert!((shared as f64 - exact).abs() < 20e6 * (intervals as f64 + 1.0), "{shared} of {exact}");
+        assert!(series("printed").count() == intervals && series("exact").count() <= intervals);
+    }
 }

@@ -75,7 +75,9 @@ pub fn parameters(workload: &str, params: &serde_json::Value) -> Vec<String> {
     let mut all: Vec<(&String, &serde_json::Value)> = params.as_object().into_iter().flatten().collect();
     all.sort_by_key(|(name, _)| row(name));
     let text = |name: &str, v: &serde_json::Value| match (row(name).map(|at| table[at].kind), v.as_u64()) {
-        (Some(kind @ (ParamKind::Time(_) | ParamKind::Choice(_))), Some(value)) => kind.show(value),
+        (Some(kind @ (ParamKind::Time(_) | ParamKind::Choice(_) | ParamKind::Nice)), Some(value)) => {
+            kind.show(value)
+        }
         _ => v.to_string(),
     };
     all.iter().map(|(name, v)| format!("{name}={}", text(name, v))).collect()

@@ -137,7 +137,7 @@ fn options(p: &Param) -> Vec<Arg> {
             let words: Vec<&str> = words.iter().map(|w| w.name).collect();
             (format!("; one of {}", words.join(", ")), "WORD")
         }
-        ParamKind::Count | ParamKind::Flag => (String::new(), "N"),
+        ParamKind::Count | ParamKind::Nice | ParamKind::Flag => (String::new(), "N"),
     };
     let default = p.default.map_or_else(String::new, |d| format!(" [default: {}]", p.kind.show(d)));
     let arg = Arg::new(p.name).long(p.name.replace('_', "-")).help_heading(HEADING);
@@ -200,7 +200,9 @@ pub fn described(bench: &Benchmark, matches: &ArgMatches) -> Result<Spec> {
                 let switched = words.iter().find(switched).map(|w| w.name.to_owned());
                 switched.or_else(|| matches.get_one::<String>(p.name).cloned())
             }
-            ParamKind::Count | ParamKind::Time(_) => matches.get_one::<String>(p.name).cloned(),
+            ParamKind::Count | ParamKind::Nice | ParamKind::Time(_) => {
+                matches.get_one::<String>(p.name).cloned()
+            }
         };
         if let Some(text) = text {
             let value = p.parse(&text).map_err(|e| e.context(format!("--{}", p.name.replace('_', "-"))))?;

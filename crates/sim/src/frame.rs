@@ -22,6 +22,8 @@ pub enum Sys {
     Yield,
     /// Create a task.
     Spawn { task: TaskId },
+    /// Read what a task has used.
+    Usage { task: TaskId },
     /// Change attributes.
     SetAttr { attr: Attr },
     /// Change allowed CPUs.

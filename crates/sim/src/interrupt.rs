@@ -109,6 +109,14 @@ impl System<'_> {
     /// The tick: accounting, preemption test, balance trigger (`scheduler_tick`).
     fn scheduler_tick(&mut self, cpu: CpuId) {
         self.update_cpu_load(cpu);
+        let c = &self.cpus[cpu.index()];
+        if let Some(curr) = c.curr
+            && matches!(c.task.step, Step::User)
+            && !c.soft.active()
+        {
+            // account_process_tick: user time is what ticks find in user mode.
+            self.tasks[curr.index()].counted.ticks += 1;
+        }
         if let Some(curr) = self.cpus[cpu.index()].curr
             && let Some(why) = self.task_tick(curr)
         {

@@ -5,7 +5,7 @@ use crate::engine::{NEVER, WinnerTree};
 use crate::fair::{Entity, EntityId};
 use crate::observe::Stats;
 use crate::system::System;
-use crate::task::{State, Task, UserOp};
+use crate::task::{Counted, State, Task, UserOp};
 use crate::transfer::Channels;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
@@ -195,6 +195,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         footprint_kb: new.footprint_kb,
         refill_ns: 0,
         work_ns: 0,
+        counted: Counted::default(),
         before: (0, 0),
     });
     id

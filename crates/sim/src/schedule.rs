@@ -94,6 +94,13 @@ impl System<'_> {
             self.tasks[n.index()].on_cpu = true;
         }
         self.count_switch(cpu, prev, next, stayed);
+        if let Some(p) = prev {
+            let counted = &mut self.tasks[p.index()].counted;
+            match why {
+                SwitchReason::Blocked | SwitchReason::Exited => counted.voluntary += 1,
+                _ => counted.involuntary += 1,
+            }
+        }
         self.emit(cpu, EventKind::Switch { prev, next, why });
         self.refresh_idle(cpu);
         if next.is_none() {

@@ -3,10 +3,10 @@
 use crate::frame::{Step, Sys};
 use crate::system::{Context, System};
 use crate::task::State;
-use schedlab_base::{CpuId, TaskId};
+use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
-use schedlab_workload::Outcome;
+use schedlab_workload::{Outcome, Usage};
 use std::sync::atomic::Ordering::SeqCst;
 
 impl System<'_> {
@@ -20,6 +20,7 @@ impl System<'_> {
             Sys::Transfer => self.copied(cpu, curr),
             Sys::Yield => self.sys_yield(cpu, curr),
             Sys::Spawn { task } => self.begin_fork(cpu, curr, task),
+            Sys::Usage { task } => self.sys_usage(cpu, curr, task),
             Sys::SetAttr { attr } => self.sys_set_attr(cpu, curr, attr),
             Sys::SetAffinity { mask } => self.sys_set_affinity(cpu, curr, mask),
             Sys::Exit => self.sys_exit(cpu, curr),
@@ -96,6 +97,23 @@ impl System<'_> {
         self.schedstat.cpus[cpu.index()].counters.yld_count += 1;
         self.fair_yield(curr);
         self.schedule(cpu, SwitchReason::Yielded);
+    }
+
+    /// What a task has used, the stay that goes on included.
+    fn sys_usage(&mut self, cpu: CpuId, curr: TaskId, of: TaskId) {
+        if let Some(used) = self.tasks.get(of.index()) {
+            let entity = &self.entities[used.entity.index()];
+            let runs = self.cpus[used.cpu.index()].curr == Some(of);
+            let since = if runs { self.now - entity.exec_start } else { 0 };
+            let usage = Usage {
+                cpu: Ns(entity.sum_exec + since),
+                ticked: Ns(u64::from(used.counted.ticks) * self.fixed.tick_ns),
+                voluntary: used.counted.voluntary,
+                involuntary: used.counted.involuntary,
+            };
+            self.tasks[curr.index()].outcome = Outcome::Used(usage);
+        }
+        self.return_to_user(cpu);
     }
 
     fn sys_set_attr(&mut self, cpu: CpuId, curr: TaskId, attr: Attr) {

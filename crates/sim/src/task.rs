@@ -36,6 +36,17 @@ pub enum UserOp {
     Transfer(Transfer),
 }
 
+/// What the kernel counts of a task since it began, warm-up included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counted {
+    /// Ticks that found it in user mode (utime as it is sampled).
+    pub ticks: u32,
+    /// Switches away from it because it slept or ended (`nvcsw`).
+    pub voluntary: u32,
+    /// Switches away from it while it could have run on (`nivcsw`).
+    pub involuntary: u32,
+}
+
 /// A task.
 ///
 /// The order of the fields is the order in memory: what every wakeup needs comes first.
@@ -92,6 +103,8 @@ pub struct Task {
     pub allowed: Option<CpuSet>,
     /// Whom it wakes in turn (`wakee_flips`).
     pub flips: crate::wakeup::wide::Flips,
+    /// What the kernel counts of it.
+    pub counted: Counted,
     /// Name.
     pub name: String,
     /// `work_ns` and CPU time when measuring began.

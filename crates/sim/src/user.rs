@@ -213,6 +213,7 @@ impl System<'_> {
             Op::Spawn { task } => self.begin_syscall(cpu, Sys::Spawn { task }, costs.fork_ns),
             Op::SetAttr { attr } => self.begin_syscall(cpu, Sys::SetAttr { attr }, 0),
             Op::SetAffinity { mask } => self.begin_syscall(cpu, Sys::SetAffinity { mask }, 0),
+            Op::Usage { task } => self.begin_syscall(cpu, Sys::Usage { task }, costs.usage_read_ns),
             Op::Exit => self.begin_syscall(cpu, Sys::Exit, costs.exit_ns),
         }
     }

@@ -22,6 +22,6 @@ mod spec_tests;
 pub use bench::BENCHMARKS;
 pub use build::{Builder, Built, ChannelKind, SeriesDecl, TaskDecl};
 pub use command::CommandSpec;
-pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, WordId};
+pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, Usage, WordId};
 pub use param::{Benchmark, Choice, Param, ParamKind, Params};
 pub use spec::Spec;

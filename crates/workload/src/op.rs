@@ -127,11 +127,31 @@ pub enum Op {
         /// Mask number.
         mask: u32,
     },
+    /// Read what a task has used so far, as /proc tells it. `Outcome::Used` tells; of a task that is gone, what was read
+    /// of it last.
+    Usage {
+        /// The task.
+        task: TaskId,
+    },
     /// Leave for good.
     Exit,
 }
 
 const _: () = assert!(std::mem::size_of::<Op>() <= 24);
+
+/// What a task has used since it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Time on a CPU, exact (`sum_exec_runtime`).
+    pub cpu: Ns,
+    /// User time as ticks see it: a tick's length for every tick that found the task in user mode (utime). Live it is
+    /// what the kernel shows as utime, in hundredths of a second; kernels from 2.6.23 on show it scaled to the exact time.
+    pub ticked: Ns,
+    /// Switches because it slept or ended (nvcsw).
+    pub voluntary: u32,
+    /// Switches while it could have run on (nivcsw).
+    pub involuntary: u32,
+}
 
 /// What became of the last operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -145,6 +165,8 @@ pub enum Outcome {
     TimedOut,
     /// A wait found another value in the word and did not sleep.
     WouldNotWait,
+    /// What a task has used.
+    Used(Usage),
 }
 
 /// What a program may look at while it decides. Implemented by the simulator and by the live agent.
@@ -161,6 +183,11 @@ pub trait Env {
     fn slot(&self, id: SlotId) -> &AtomicU64;
     /// Records one value of a series, in the series' unit.
     fn record(&mut self, series: SeriesId, value: u64);
+    /// Records one value each of several series that all speak of one stretch of time, which began at `start` and lasted
+    /// `length`: as [`Env::record`] does, and besides in the order of time, in which the record keeps them.
+    fn interval(&mut self, _start: Ns, _length: Ns, values: &[(SeriesId, u64)]) {
+        values.iter().for_each(|(series, value)| self.record(*series, *value));
+    }
 }
 
 /// What a task does.

@@ -12,6 +12,8 @@ pub enum ParamKind {
     Count,
     /// A length of time, stored as ns; a bare number on the command line takes this unit, as the original tool does.
     Time(&'static str),
+    /// A nice value, stored as its distance from -20.
+    Nice,
     /// Off (0) or on (1).
     Flag,
     /// One of a few words; the value is the word's place.
@@ -44,6 +46,7 @@ impl ParamKind {
         match self {
             ParamKind::Count => value.to_string(),
             ParamKind::Time(_) => Ns(value).to_string(),
+            ParamKind::Nice => (value as i64 + LEAST_NICE).to_string(),
             ParamKind::Flag => (if value == 0 { "off" } else { "on" }).to_owned(),
             ParamKind::Choice(words) => {
                 words.get(value as usize).map_or_else(|| value.to_string(), |c| c.name.to_owned())
@@ -51,6 +54,9 @@ impl ParamKind {
         }
     }
 }
+
+/// The lowest nice value, which is stored as 0.
+const LEAST_NICE: i64 = -20;
 
 /// A parameter's row.
 #[derive(Debug)]
@@ -119,6 +125,10 @@ impl Param {
         let range = (0, words.len() as u64 - 1);
         Param { name, short: None, kind: ParamKind::Choice(words), default: Some(0), range, about }
     }
+    /// A row for a nice value, by default 0.
+    pub const fn nice(name: &'static str, about: &'static str) -> Param {
+        Param { name, short: None, kind: ParamKind::Nice, default: Some(20), range: (0, 39), about }
+    }
     /// A row for a switch that is off by default.
     pub const fn flag(name: &'static str, short: Option<char>, about: &'static str) -> Param {
         Param { name, short, kind: ParamKind::Flag, default: Some(0), range: (0, 1), about }
@@ -139,6 +149,13 @@ impl Params {
     /// As [`Params::get`].
     pub fn time(&self, name: &str) -> Result<Ns> {
         self.get(name).map(Ns)
+    }
+    /// A nice value.
+    ///
+    /// # Errors
+    /// As [`Params::get`].
+    pub fn nice(&self, name: &str) -> Result<i8> {
+        self.get(name).map(|v| (v as i64 + LEAST_NICE) as i8)
     }
     /// A count.
     ///
@@ -161,6 +178,12 @@ impl Param {
                 .replace('_', "")
                 .parse()
                 .map_err(|_| Error::input(format!("{} takes a whole number, not '{text}'", self.name)))?,
+            ParamKind::Nice => {
+                let nice: Option<i64> = text.parse().ok().filter(|n| (LEAST_NICE..=19).contains(n));
+                let wrong =
+                    || Error::input(format!("{} takes a nice value, -20 to 19, not '{text}'", self.name));
+                (nice.ok_or_else(wrong)? - LEAST_NICE) as u64
+            }
             ParamKind::Flag => match text {
                 "true" | "1" | "yes" | "on" => 1,
                 "false" | "0" | "no" | "off" => 0,

@@ -4,7 +4,7 @@
 
 mod channel;
 
-use crate::op::{Env, Op, Outcome, SeriesId, SlotId, WordId};
+use crate::op::{Env, Op, Outcome, SeriesId, SlotId, Usage, WordId};
 use crate::{Built, TaskDecl};
 use channel::Channels;
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -106,6 +106,7 @@ struct State {
     waiting_on: Option<WordId>,
     alive: bool,
     outcome: Outcome,
+    used: Usage,
 }
 
 /// Operations after which a run is taken to be running away.
@@ -144,7 +145,14 @@ impl Rig {
             names: built.tasks.iter().map(|t| t.name.clone()).collect(),
             series: built.series.iter().map(|s| s.name.clone()).collect(),
         };
-        let state = |decl| State { decl, sleep: 0, waiting_on: None, alive: false, outcome: Outcome::Done };
+        let state = |decl| State {
+            decl,
+            sleep: 0,
+            waiting_on: None,
+            alive: false,
+            outcome: Outcome::Done,
+            used: Usage::default(),
+        };
         let shared = Shared {
             now: Ns::ZERO,
             current: TaskId(0),
@@ -219,7 +227,12 @@ impl Rig {
         let Costs { op: cost, wakeup, slack } = self.costs;
         let done = now + cost;
         match op {
-            Op::Run { work } => self.at(done + work, task, false),
+            Op::Run { work } => {
+                // Counted when it begins; a task has a CPU of its own and is never preempted.
+                let used = &mut self.tasks[task].used;
+                (used.cpu, used.ticked) = (used.cpu + work, used.ticked + work);
+                self.at(done + work, task, false);
+            }
             Op::SpinTo { at } => self.at(done.max(at), task, false),
             Op::Sleep { length } => self.at(done + length + slack + wakeup, task, false),
             Op::SleepTo { at } if at <= now => self.at(done, task, false),
@@ -247,6 +260,10 @@ impl Rig {
                 self.at(done + Ns(u64::from(kb) * u64::from(rounds)), task, false);
             }
             Op::Yield | Op::SetAttr { .. } | Op::SetAffinity { .. } => self.at(done, task, false),
+            Op::Usage { task: of } => {
+                self.tasks[task].outcome = Outcome::Used(self.tasks[of.index()].used);
+                self.at(done, task, false);
+            }
             Op::Spawn { task: child } => {
                 assert_eq!(self.tasks[child.index()].decl.spawned_by, Some(TaskId::from(task)));
                 self.start(child.index(), done + wakeup);

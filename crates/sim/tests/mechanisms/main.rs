@@ -12,4 +12,5 @@ mod channels;
 mod fair;
 mod newidle;
 mod time;
+mod usage;
 mod wakeup;

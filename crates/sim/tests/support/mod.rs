@@ -138,7 +138,11 @@ pub struct Run {
 
 /// Runs a workload and keeps what was seen; the stream is checked on the way.
 pub fn run_seeded(machine: &Machine, kernel: Kernel, seed: u64, load: Load) -> Run {
-    let built = load.built();
+    run_built(machine, kernel, seed, load.built())
+}
+
+/// As [`run_seeded`], a workload that is built.
+pub fn run_built(machine: &Machine, kernel: Kernel, seed: u64, built: Built) -> Run {
     let mut checker = checker::Checker::new(machine).measure_from(built.warmup);
     // Who may change its CPUs later is not restricted to the first ones.
     for (id, task) in built.tasks.iter().enumerate().filter(|_| built.masks.is_empty()) {

@@ -12,8 +12,10 @@ mod mutex;
 mod nanosleep;
 mod pipe;
 mod rr;
+mod sample;
 mod schbench;
 mod schbench_modern;
+mod slice;
 mod stream_rr;
 mod wake_list;
 
@@ -27,6 +29,7 @@ pub const BENCHMARKS: &[&Benchmark] = &[
     &rr::RR,
     &stream_rr::STREAM_RR,
     &embedded_db::EMBEDDED_DB,
+    &slice::SLICE,
 ];
 
 /// The longest a run may be asked to last: an hour.
