@@ -29,6 +29,8 @@ pub struct Cpu {
     pub timers: TimerQueue,
     /// Next tick, [`NEVER`] while stopped.
     pub tick_at: u64,
+    /// When the running task's slice ends by HRTICK, [`NEVER`] if that is not armed.
+    pub hrtick_at: u64,
     /// Earliest IPI or flag write under way to this CPU.
     pub ipi_at: u64,
     /// The address space loaded; one that the idle task and the kernel's own tasks leave as it is (lazy TLB).
@@ -37,6 +39,8 @@ pub struct Cpu {
     pub leaving: SwitchReason,
     /// TIF_NEED_RESCHED, and what asked for it.
     pub need_resched: Option<SwitchReason>,
+    /// The request is lazy (TIF_NEED_RESCHED_LAZY): nobody was signalled for it.
+    pub lazy: bool,
     /// SCHED_SOFTIRQ raised.
     pub softirq: bool,
     /// Asked to balance for all tickless idle CPUs, and not done yet (`NOHZ_BALANCE_KICK`).
@@ -100,7 +104,9 @@ impl Cpu {
             curr: None,
             leaving: SwitchReason::FromIdle,
             need_resched: None,
+            lazy: false,
             tick_at: NEVER,
+            hrtick_at: NEVER,
             timers: TimerQueue::default(),
             ipi_at: NEVER,
             wake_list: Vec::with_capacity(8),
@@ -133,7 +139,12 @@ impl Cpu {
     /// The time of the earliest pending interrupt.
     #[inline]
     pub fn irq_due(&self) -> u64 {
-        self.tick_at.min(self.ipi_at).min(self.timers.due())
+        self.tick_at.min(self.ipi_at).min(self.timers.due()).min(self.hrtick_at)
+    }
+    /// Whether it was asked, and signalled, to call `schedule()`.
+    #[inline]
+    pub fn must_resched(&self) -> bool {
+        self.need_resched.is_some() && !self.lazy
     }
     /// Whether user mode is what the CPU is executing at this instant.
     #[inline]

@@ -21,7 +21,7 @@ impl System<'_> {
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
             (Step::Ipi, costs.ipi_irq_ns + c.wake_list.len() as u64 * costs.enqueue_ns)
-        } else if c.timers.due() <= now {
+        } else if c.timers.due().min(c.hrtick_at) <= now {
             (Step::Timer, costs.timer_irq_ns)
         } else {
             c.tick_at += tick_ns;
@@ -41,6 +41,7 @@ impl System<'_> {
                 self.leave_hard(cpu);
             }
             Step::Timer => {
+                self.hrtick(cpu);
                 while let Some(timer) = self.cpus[cpu.index()].timers.expire(self.now) {
                     self.time_out(timer.task);
                     self.cpus[cpu.index()].to_wake[Context::Hard as usize].push(timer.task);
@@ -117,6 +118,7 @@ impl System<'_> {
             // account_process_tick: user time is what ticks find in user mode.
             self.tasks[curr.index()].counted.ticks += 1;
         }
+        self.cpus[cpu.index()].lazy = false;
         if let Some(curr) = self.cpus[cpu.index()].curr
             && let Some(why) = self.task_tick(curr)
         {

@@ -1,6 +1,8 @@
 //! What must hold at every instant. The sums are checked at the end of every run, also in release; the walk over all
 //! queues after every event is for tests.
 
+use crate::fair::eevdf::timeline::Node;
+use crate::fair::{CfsRq, EntityId};
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::{State, UserOp};
@@ -29,8 +31,14 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     let mut on_queues = 0u32;
     for (i, q) in sys.queues.iter().enumerate() {
         let curr = q.curr.filter(|c| sys.entities[c.index()].on_rq);
-        let queued: Vec<_> = q.queued().collect();
-        if !queued.is_sorted_by_key(|(_, v)| *v) {
+        let queued: Vec<_> = match sys.eevdf() {
+            true => match timeline(sys, q) {
+                Ok(queued) => queued,
+                Err(what) => return fail(q.cpu, sys.now, what),
+            },
+            false => q.queued().collect(),
+        };
+        if !sys.eevdf() && !queued.is_sorted_by_key(|(_, v)| *v) {
             return fail(q.cpu, sys.now, "the queue is out of order".into());
         }
         if let Some((e, v)) = queued.iter().find(|(e, v)| sys.entities[e.index()].vruntime != *v) {
@@ -66,6 +74,33 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
         return fail(CpuId(0), sys.now, text);
     }
     channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))
+}
+
+/// EEVDF: the order, the sums, and lag; who is delayed sleeps. Gives who is queued, with virtual runtimes.
+fn timeline(sys: &System<'_>, q: &CfsRq) -> std::result::Result<Vec<(EntityId, i64)>, String> {
+    let nodes: Vec<_> = q.timeline.queued().collect();
+    if !nodes.is_sorted_by_key(|n| n.deadline) || !q.timeline.sums_agree() {
+        return Err("the timeline is out of order, or its sums are".into());
+    }
+    let running = q.curr.map(|c| &sys.entities[c.index()]).filter(|e| e.on_rq);
+    if let Some(delayed) = running.filter(|e| e.delayed) {
+        return Err(format!("{:?} runs although it is delayed", delayed.task));
+    }
+    for node in &nodes {
+        let e = &sys.entities[node.entity.index()];
+        if **node != Node::of(node.entity, e) {
+            return Err(format!("{:?} is queued as {node:?} but is {e:?}", node.entity));
+        }
+        let awake = e.task.is_some_and(|t| sys.tasks[t.index()].on_rq);
+        if e.task.is_some() && awake == e.delayed {
+            return Err(format!("{:?}: awake {awake}, delayed {}", e.task, e.delayed));
+        }
+    }
+    let delayed = nodes.iter().filter(|n| sys.entities[n.entity.index()].delayed).count() as u32;
+    if q.nr_running - delayed != q.h_nr_running {
+        return Err(format!("{} queued, {delayed} delayed, {} runnable", q.nr_running, q.h_nr_running));
+    }
+    Ok(nodes.iter().map(|n| (n.entity, n.vruntime)).collect())
 }
 
 /// Every channel: bytes neither come from nowhere nor vanish; whoever sleeps in a call waits at its end, and nobody

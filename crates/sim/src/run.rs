@@ -346,7 +346,8 @@ fn settle_accounts(sys: &mut System<'_>) {
     for c in (0..sys.nr_cpus()).map(CpuId::from) {
         sys.account_user(c);
         let root = sys.root(c);
-        sys.update_curr(root);
+        // Nobody's slice may end by being looked at.
+        sys.charge(root);
         let cpu = &mut sys.cpus[c.index()];
         let stayed = sys.now - std::mem::replace(&mut cpu.since, sys.now);
         if cpu.curr.is_some() {

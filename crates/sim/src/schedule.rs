@@ -10,6 +10,7 @@ use crate::frame::Step;
 use crate::system::System;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_kernel::Feature;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
 
 impl System<'_> {
@@ -45,6 +46,11 @@ impl System<'_> {
                 }
             }
             if self.nr_running[cpu.index()] == 0 {
+                if self.eevdf() {
+                    // Whoever is asleep but still queued is taken off on the way to finding nobody.
+                    self.eevdf_pick(cpu);
+                    self.cpus[cpu.index()].need_resched = None;
+                }
                 return self.begin_newidle(cpu);
             }
         }
@@ -56,6 +62,13 @@ impl System<'_> {
         self.count_schedule(cpu);
         let prev = self.cpus[cpu.index()].curr;
         self.cpus[cpu.index()].need_resched = None;
+        if self.eevdf() {
+            let next = self.eevdf_change(cpu, prev);
+            if prev.is_some() && next == prev {
+                return self.start_user(cpu);
+            }
+            return self.switch_to(cpu, prev, next, extra_ns);
+        }
         let picked_at = prev.map(|p| self.entities[self.tasks[p.index()].entity.index()].prev_sum_exec);
         if let Some(p) = prev {
             self.put_prev(p);
@@ -152,21 +165,37 @@ impl System<'_> {
         }
         let nr_running = self.nr_running[to.index()].min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
-        self.check_preempt_wakeup(to, task) && self.resched(by, to, why)
+        self.check_preempt_wakeup(to, task) && self.resched_fair(by, to, why)
     }
 
     /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.
     /// Whether a signal was sent.
     pub fn resched(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
         let c = &mut self.cpus[to.index()];
-        if c.need_resched.is_some() {
+        if c.must_resched() {
             return false;
         }
-        c.need_resched = Some(why);
+        // What asked first, if lazily, is the reason still.
+        c.need_resched.get_or_insert(why);
+        c.lazy = false;
         if by != to {
             self.kick(by, to);
         }
         by != to
+    }
+
+    /// The same for one task of the fair class in favour of another: with PREEMPT_LAZY nobody is signalled, and `to` heeds
+    /// it at its next return to user mode: from a system call, or from any interrupt, the tick's at the latest
+    /// (`resched_curr_lazy`).
+    pub fn resched_fair(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
+        let c = &mut self.cpus[to.index()];
+        if c.curr.is_none() || !self.fixed.kernel.features.has(Feature::PreemptLazy) {
+            return self.resched(by, to, why);
+        }
+        if c.need_resched.is_none() {
+            (c.need_resched, c.lazy) = (Some(why), true);
+        }
+        false
     }
 
     /// Gets `to`'s attention: an IPI, or a write to the flag an idle CPU watches.

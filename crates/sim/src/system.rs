@@ -55,6 +55,8 @@ pub struct System<'s> {
     pub fixed: Fixed<'s>,
     /// The instant being simulated, ns.
     pub now: u64,
+    /// The CPU that acts.
+    pub acting: CpuId,
     /// No other CPU acts before this time, ns: a scan may go on inline until then.
     pub horizon: u64,
     /// CPUs.
@@ -142,6 +144,7 @@ impl<'s> System<'s> {
         let nr_llc = topology.cpus.iter().map(|c| c.llc as usize + 1).max().unwrap_or(0);
         System {
             now: 0,
+            acting: CpuId(0),
             horizon: 0,
             cpus,
             nr_running: vec![0; n],
@@ -237,6 +240,7 @@ impl<'s> System<'s> {
     pub fn step(&mut self, cpu: CpuId, now: u64) {
         debug_assert!(now >= self.now, "time runs forward");
         self.now = now;
+        self.acting = cpu;
         let c = &self.cpus[cpu.index()];
         if c.hard.active() {
             self.hard_step(cpu);

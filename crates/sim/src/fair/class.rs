@@ -36,6 +36,10 @@ impl System<'_> {
         let entity = self.tasks[task.index()].entity;
         let queue = self.entities[entity.index()].cfs_rq;
         self.update_curr(queue);
+        if self.eevdf() {
+            // It has no lag yet, and is placed when it is enqueued.
+            return;
+        }
         let q = &self.queues[queue.index()];
         // The child inherits the parent's vruntime when it starts on the parent's queue.
         let own = q.curr.map_or(q.min_vruntime, |c| self.entities[c.index()].vruntime);
@@ -59,8 +63,12 @@ impl System<'_> {
             self.update_curr(queue);
             if self.entities[entity.index()].on_rq {
                 self.update_load(entity);
-                let vruntime = self.entities[entity.index()].vruntime;
-                self.queues[queue.index()].insert(entity, vruntime);
+                if self.eevdf() {
+                    self.line_up(entity);
+                } else {
+                    let vruntime = self.entities[entity.index()].vruntime;
+                    self.queues[queue.index()].insert(entity, vruntime);
+                }
             }
             self.queues[queue.index()].curr = None;
             level = self.entities[entity.index()].parent;
@@ -87,7 +95,7 @@ impl System<'_> {
 
     /// The balancer of 5.5 and later takes tasks that have waited longest first: a pick makes a task the newest. (Kernels
     /// from 4.16 on keep the list so.)
-    fn note_picked(&mut self, cpu: CpuId, task: TaskId) {
+    pub(super) fn note_picked(&mut self, cpu: CpuId, task: TaskId) {
         let list = &mut self.cpus[cpu.index()].list;
         if list.last() != Some(&task)
             && self.fixed.kernel.version >= Version::new(4, 16)
@@ -132,6 +140,10 @@ impl System<'_> {
 
     /// The tick of the running task: may it stay?
     pub fn task_tick(&mut self, task: TaskId) -> Option<SwitchReason> {
+        if self.eevdf() {
+            self.eevdf_tick(task);
+            return None;
+        }
         let mut level = Some(self.tasks[task.index()].entity);
         let mut why = None;
         while let Some(entity) = level {
@@ -161,6 +173,9 @@ impl System<'_> {
 
     /// sched_yield: the entity is passed over at the next pick.
     pub fn fair_yield(&mut self, task: TaskId) {
+        if self.eevdf() {
+            return self.eevdf_yield(task);
+        }
         let entity = self.tasks[task.index()].entity;
         let queue = self.entities[entity.index()].cfs_rq;
         if self.queues[queue.index()].nr_running == 1 {
@@ -174,6 +189,9 @@ impl System<'_> {
 
     /// Whether `wakee`, just enqueued on `cpu`, preempts the running task; marks buddies as the kernel does.
     pub fn check_preempt_wakeup(&mut self, cpu: CpuId, wakee: TaskId) -> bool {
+        if self.eevdf() {
+            return self.eevdf_check_preempt(cpu, wakee);
+        }
         let Some(curr) = self.cpus[cpu.index()].curr else { return true };
         if curr == wakee {
             return false;
@@ -210,7 +228,7 @@ impl System<'_> {
     }
 
     /// Walks both entities up to the level where they share a queue.
-    fn matching_level(&self, a: EntityId, b: EntityId) -> Option<(EntityId, EntityId)> {
+    pub(super) fn matching_level(&self, a: EntityId, b: EntityId) -> Option<(EntityId, EntityId)> {
         let chain = |mut e: EntityId| {
             std::iter::once(e)
                 .chain(std::iter::from_fn(move || self.entities[e.index()].parent.inspect(|p| e = *p)))

@@ -33,6 +33,18 @@ pub struct Entity {
     pub sum_exec: u64,
     /// `sum_exec` when it was last picked.
     pub prev_sum_exec: u64,
+    /// EEVDF: virtual deadline; while `rel_deadline`, the distance to it. Virtual ns.
+    pub deadline: i64,
+    /// EEVDF: the lag it left its queue with, virtual ns.
+    pub vlag: i64,
+    /// EEVDF: the virtual runtime at which slice protection ends.
+    pub vprot: i64,
+    /// EEVDF: its slice, real ns.
+    pub slice_ns: u64,
+    /// EEVDF: queued although its task sleeps (DELAY_DEQUEUE).
+    pub delayed: bool,
+    /// EEVDF: `deadline` is a distance.
+    pub rel_deadline: bool,
     /// The queue it is, or would be, on.
     pub cfs_rq: CfsRqId,
     /// The queue it stands for, if it is a group's.
@@ -57,6 +69,12 @@ impl Entity {
             exec_start: 0,
             sum_exec: 0,
             prev_sum_exec: 0,
+            deadline: 0,
+            vlag: 0,
+            vprot: 0,
+            slice_ns: 0,
+            delayed: false,
+            rel_deadline: false,
             cfs_rq,
             my_q: None,
             parent: None,

@@ -1,10 +1,12 @@
-//! The fair class: CFS from 3.4 to 6.5 (`kernel/sched/fair.c`).
+//! The fair class: CFS up to 6.5, EEVDF since (`kernel/sched/fair.c`).
 //!
 //! Tasks, entities and cfs_rqs are separate arenas and every path walks from an entity to its parents, also at depth
 //! one. Times and vruntime are integer ns; vruntime is signed and only differences within one cfs_rq mean anything.
-//! The decisions are pure functions (`placement`, `preempt`, `slice`, `tick`, `pick`); `class` and `queueing` apply them.
+//! The decisions are pure functions (`placement`, `preempt`, `slice`, `tick`, `pick`); `class` and `queueing` apply them. `eevdf` has what
+//! replaced them in 6.6; the functions of `class` and `queueing` ask first which it is.
 
 mod class;
+pub mod eevdf;
 pub mod entity;
 pub mod pick;
 pub mod placement;

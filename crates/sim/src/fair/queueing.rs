@@ -3,10 +3,12 @@
 //! Invariant: an entity that is on a queue and not current is in its order under its present vruntime; one that leaves
 //! for another CPU carries a vruntime relative to the old queue's `min_vruntime`, and its load average with it.
 
+use super::eevdf::Leave;
 use super::entity::{EntityId, virtual_time};
 use super::placement;
 use super::runqueue::CfsRqId;
 use crate::system::System;
+use crate::task::State;
 use crate::util_est::cpu_util;
 use schedlab_base::{CpuId, TaskId, Version};
 use schedlab_kernel::{Feature, Policy};
@@ -34,21 +36,32 @@ impl System<'_> {
         (Version::new(3, 8)..Version::new(5, 0)).contains(&self.version())
     }
 
-    /// Charges the running entity of `queue` up to this instant.
+    /// Charges the running entity of `queue` up to this instant; under EEVDF that may end its slice.
     pub fn update_curr(&mut self, queue: CfsRqId) {
+        if self.charge(queue) && self.eevdf() {
+            self.check_slice(queue);
+        }
+    }
+
+    /// The charge alone; whether there was anything to charge.
+    pub fn charge(&mut self, queue: CfsRqId) -> bool {
+        let eevdf = self.eevdf();
         let q = &mut self.queues[queue.index()];
-        let Some(curr) = q.curr else { return };
+        let Some(curr) = q.curr else { return false };
         let e = &mut self.entities[curr.index()];
         let delta = self.now - e.exec_start;
         if delta == 0 {
-            return;
+            return false;
         }
         e.exec_start = self.now;
         e.sum_exec += delta;
         e.vruntime += virtual_time(delta, e.weight) as i64;
         // 6.1 leaves the current entity out once it is dequeued; earlier kernels count it still.
         let counts = e.on_rq || self.fixed.kernel.version < Version::new(4, 9);
-        q.update_min_vruntime(counts.then_some(e.vruntime));
+        if !eevdf {
+            q.update_min_vruntime(counts.then_some(e.vruntime));
+        }
+        true
     }
 
     /// Brings the load averages of an entity and its queue up to this instant.
@@ -60,7 +73,7 @@ impl System<'_> {
         let queue = e.cfs_rq;
         let running = self.queues[queue.index()].curr == Some(entity);
         let weight = if e.on_rq { e.weight } else { 0 };
-        if e.avg.update(self.now, weight, u64::from(e.on_rq), running) {
+        if e.avg.update(self.now, weight, u64::from(e.on_rq && !e.delayed), running) {
             e.est.unchanged = false;
         }
         self.update_queue_load(queue);
@@ -89,7 +102,9 @@ impl System<'_> {
         let mut level = Some(self.tasks[task.index()].entity);
         let mut why = why;
         while let Some(entity) = level {
-            if self.entities[entity.index()].on_rq {
+            if self.entities[entity.index()].delayed {
+                self.requeue_delayed(entity);
+            } else if self.entities[entity.index()].on_rq {
                 self.update_load(entity);
             } else {
                 self.enqueue_entity(entity, why);
@@ -110,9 +125,13 @@ impl System<'_> {
             self.overload = true;
         }
         self.refresh_idle(cpu);
+        self.hrtick_start(cpu);
     }
 
     fn enqueue_entity(&mut self, entity: EntityId, why: Enqueue) {
+        if self.eevdf() {
+            return self.eevdf_enqueue_entity(entity, why);
+        }
         let queue = self.entities[entity.index()].cfs_rq;
         self.update_curr(queue);
         let min = self.queues[queue.index()].min_vruntime;
@@ -152,7 +171,7 @@ impl System<'_> {
     }
 
     /// A moved entity's load joins its new queue.
-    fn attach_load(&mut self, entity: EntityId) {
+    pub(super) fn attach_load(&mut self, entity: EntityId) {
         let e = &self.entities[entity.index()];
         if let Some(t) = e.task.map(|t| &mut self.tasks[t.index()])
             && std::mem::take(&mut t.detached)
@@ -172,8 +191,8 @@ impl System<'_> {
         while let Some(entity) = level {
             let queue = self.entities[entity.index()].cfs_rq;
             if leaves {
-                self.dequeue_entity(entity, sleeps);
-                leaves = self.queues[queue.index()].load_weight == 0;
+                let left = self.dequeue_entity(entity, sleeps);
+                leaves = left && self.queues[queue.index()].load_weight == 0;
             } else {
                 self.update_load(entity);
             }
@@ -193,6 +212,7 @@ impl System<'_> {
             self.count_out_estimate(cpu, task, sleeps);
         }
         self.refresh_idle(cpu);
+        self.hrtick_start(cpu);
     }
 
     /// A task leaves: its queue forgets what it was thought to use; if it sleeps, that is thought over.
@@ -213,7 +233,17 @@ impl System<'_> {
         cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu.index()])
     }
 
-    fn dequeue_entity(&mut self, entity: EntityId, sleeps: bool) {
+    /// Whether it left: under EEVDF one that sleeps may stay queued.
+    fn dequeue_entity(&mut self, entity: EntityId, sleeps: bool) -> bool {
+        if self.eevdf() {
+            let ended = self.entities[entity.index()].task.map(|t| self.tasks[t.index()].state);
+            let how = match (sleeps, ended) {
+                (true, Some(State::Dead)) => Leave::Ends,
+                (true, _) => Leave::Sleeps,
+                (false, _) => Leave::Moves,
+            };
+            return self.eevdf_dequeue_entity(entity, how);
+        }
         let queue = self.entities[entity.index()].cfs_rq;
         self.update_curr(queue);
         self.update_load(entity);
@@ -237,6 +267,7 @@ impl System<'_> {
             let min = q.min_vruntime;
             self.make_relative(entity, min);
         }
+        true
     }
 
     /// A task that ended takes its load with it (`task_dead_fair`, 4.3+).
@@ -260,6 +291,9 @@ impl System<'_> {
             self.update_curr(queue);
             self.update_load(entity);
         }
+        if self.eevdf() {
+            self.before_reweight(entity, weight);
+        }
         let (e, q) = (&mut self.entities[entity.index()], &mut self.queues[queue.index()]);
         let before = e.avg;
         if at_once {
@@ -274,6 +308,9 @@ impl System<'_> {
                 sum.sub(&before);
                 sum.add(&e.avg);
             }
+        }
+        if self.eevdf() {
+            self.after_reweight(entity, on_rq);
         }
     }
 
@@ -291,7 +328,9 @@ impl System<'_> {
         let entity = self.tasks[task.index()].entity;
         let old = self.entities[entity.index()].cfs_rq;
         let min = self.queues[old.index()].min_vruntime;
-        self.make_relative(entity, min);
+        if !self.eevdf() {
+            self.make_relative(entity, min);
+        }
         self.update_load(entity);
         if self.tracks_load() && !std::mem::replace(&mut self.tasks[task.index()].detached, true) {
             self.queues[old.index()].avg.sub(&self.entities[entity.index()].avg);

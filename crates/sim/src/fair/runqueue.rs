@@ -4,6 +4,7 @@
 //! picking pops. Invariants: sorted; `nr_running` and `load_weight` count queued entities and the current one while it
 //! is `on_rq`; `min_vruntime` never falls.
 
+use super::eevdf::timeline::Timeline;
 use super::entity::EntityId;
 use crate::pelt::Pelt;
 use schedlab_base::CpuId;
@@ -38,11 +39,11 @@ pub struct CfsRq {
     pub owner: Option<EntityId>,
     /// The running entity, which is not in the order.
     pub curr: Option<EntityId>,
-    /// Monotonic floor of virtual time, ns.
+    /// Monotonic floor of virtual time, ns (CFS).
     pub min_vruntime: i64,
-    /// Entities on the queue, the current one included.
+    /// Entities on the queue, the current one and delayed ones included (`nr_queued`).
     pub nr_running: u32,
-    /// Tasks on the queue and below.
+    /// Runnable tasks on the queue and below.
     pub h_nr_running: u32,
     /// Sum of the weights of entities on the queue.
     pub load_weight: u64,
@@ -58,6 +59,8 @@ pub struct CfsRq {
     pub runnable: Pelt,
     /// Sum of the utilisation estimates of the CPU's runnable tasks, kept in its root queue (4.17+).
     pub util_est: u64,
+    /// The queued entities' order under EEVDF; CFS has its own.
+    pub timeline: Timeline,
     order: Vec<Node>,
     arrivals: u64,
 }
@@ -79,6 +82,7 @@ impl CfsRq {
             avg: Pelt::default(),
             runnable: Pelt::default(),
             util_est: 0,
+            timeline: Timeline::default(),
             order: Vec::with_capacity(16),
             arrivals: 0,
         }

@@ -11,6 +11,8 @@ pub struct Granularity {
     pub min_ns: u64,
     /// wakeup_granularity.
     pub wakeup_ns: u64,
+    /// base_slice (6.6+).
+    pub base_ns: u64,
     /// Tasks up to which the period is `latency_ns` (latency / min_granularity, unscaled).
     pub nr_latency: u64,
 }
@@ -23,6 +25,7 @@ impl Granularity {
             latency_ns: t.sched_latency_ns * factor,
             min_ns: t.min_granularity_ns * factor,
             wakeup_ns: t.wakeup_granularity_ns * factor,
+            base_ns: t.base_slice_ns * factor,
             nr_latency: t.sched_latency_ns.div_ceil(t.min_granularity_ns),
         }
     }

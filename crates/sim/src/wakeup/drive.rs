@@ -24,6 +24,8 @@ use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
 enum Stage {
     /// The task may still be on its old CPU.
     Settle,
+    /// The task sleeps, but is still queued: taking its CPU's lock.
+    Requeue,
     /// Early tests.
     Prelude(Prelude),
     /// Searching.
@@ -145,6 +147,7 @@ impl System<'_> {
     fn wakeup_stage(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
         match w.stage {
             Stage::Settle => self.settle(cpu, context, w),
+            Stage::Requeue => self.requeue(cpu, w),
             Stage::Prelude(_) | Stage::Search(_) => Some(self.probe_on(cpu, w)),
             Stage::Enqueue { remote_list } => self.wakeup_enqueue(cpu, w, remote_list).then(|| {
                 w.stage = Stage::Signal;
@@ -160,11 +163,20 @@ impl System<'_> {
         match task.state {
             State::Sleeping if task.on_cpu => {
                 let on = task.cpu;
-                if self.queues_while_leaving(cpu, on) {
+                // Who is still queued is waited for, and with it for the lock that `schedule()` holds.
+                if !self.is_delayed(w.task) && self.queues_while_leaving(cpu, on) {
                     return Some(self.queued_while_leaving(cpu, w, on));
                 }
                 self.stats.on_cpu_waits += 1;
                 return Some(self.now + ON_CPU_POLL_NS);
+            }
+            State::Sleeping if self.entities[task.entity.index()].delayed => {
+                w.chosen = task.cpu;
+                w.stage = Stage::Requeue;
+                let costs = &self.fixed.machine.costs;
+                return Some(
+                    self.now + rq_lock_ns(costs, self.lines.distance(cpu, w.chosen)) + costs.enqueue_ns,
+                );
             }
             State::Sleeping => task.state = State::Waking,
             _ => return None,
@@ -179,6 +191,26 @@ impl System<'_> {
         (w.target, w.affine) = self.choose_target(cpu, context, w);
         w.stage = Stage::Prelude(Prelude::start());
         Some(self.now)
+    }
+
+    /// The lock is taken: a task that is queued still goes on there, and nobody chooses (`ttwu_runnable`). If it was taken
+    /// off meanwhile, it is woken like any other. `None`: somebody else has woken it.
+    fn requeue(&mut self, cpu: CpuId, w: &mut Waking) -> Option<u64> {
+        let task = &mut self.tasks[w.task.index()];
+        if task.state != State::Sleeping {
+            return None;
+        }
+        if !self.entities[task.entity.index()].delayed {
+            w.stage = Stage::Settle;
+            return Some(self.now);
+        }
+        task.state = State::Waking;
+        let (task, target, reason) = (w.task, w.chosen, PlaceReason::StillQueued);
+        self.stats.select_ns += self.now - w.began_ns;
+        self.emit(cpu, EventKind::Placed { task, target, reason, probes: 0 });
+        w.stage = Stage::Signal;
+        let signals = self.wakeup_enqueue(cpu, w, false);
+        signals.then(|| self.now + self.fixed.machine.costs.ipi_send_ns)
     }
 
     /// The waker's CPU or the previous one; for the former the waker's domain in which that is counted.
@@ -289,7 +321,9 @@ impl System<'_> {
                     }
                     next
                 }
-                Stage::Settle | Stage::Enqueue { .. } | Stage::Signal => unreachable!("not probing"),
+                Stage::Settle | Stage::Requeue | Stage::Enqueue { .. } | Stage::Signal => {
+                    unreachable!("not probing")
+                }
             };
             match next {
                 Next::Probe(c) => {

@@ -1,0 +1,74 @@
+//! Virtual time V and the eligibility test (`avg_vruntime`, `entity_eligible`).
+//!
+//! V = zero + sum(w * (v - zero)) / sum(w), rounded toward minus infinity. `zero` is any point near V: it keeps the sums
+//! small and decides nothing. v, being an integer, is at most V exactly if w's sum times (v - zero) is at most the sum of
+//! keys: the test needs no division.
+
+/// What V is the quotient of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Average {
+    /// The reference point, virtual ns.
+    pub zero: i64,
+    /// Sum of `(v - zero) * weight`.
+    pub keys: i64,
+    /// Sum of weights.
+    pub weights: u64,
+}
+
+impl Average {
+    /// With one entity more.
+    #[inline]
+    pub fn with(mut self, vruntime: i64, weight: u64) -> Average {
+        self.keys += (vruntime - self.zero) * weight as i64;
+        self.weights += weight;
+        self
+    }
+    /// V, virtual ns; of an empty queue the reference point.
+    #[inline]
+    pub fn time(self) -> i64 {
+        match self.weights {
+            0 => self.zero,
+            w => self.zero + self.keys.div_euclid(w as i64),
+        }
+    }
+    /// Whether an entity at `vruntime` has had no more than its share.
+    #[inline]
+    pub fn eligible(self, vruntime: i64) -> bool {
+        i128::from(self.keys) >= i128::from(vruntime - self.zero) * i128::from(self.weights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn v_is_the_weighted_mean_rounded_down() {
+        let of = |points: &[(i64, u64)]| points.iter().fold(Average::default(), |a, (v, w)| a.with(*v, *w));
+        assert_eq!(of(&[(0, 1024), (10, 1024)]).time(), 5);
+        assert_eq!(of(&[(0, 3072), (10, 1024)]).time(), 2, "2.5 rounded down");
+        assert_eq!(of(&[(0, 3072), (-10, 1024)]).time(), -3, "-2.5 rounded down too");
+        assert_eq!(Average { zero: 77, ..Average::default() }.time(), 77);
+    }
+
+    #[test]
+    fn an_entity_alone_is_eligible() {
+        let alone = Average { zero: -5, ..Average::default() }.with(1_000_003, 15);
+        assert!(alone.eligible(1_000_003) && !alone.eligible(1_000_004));
+    }
+
+    proptest! {
+        #[test]
+        fn the_test_without_division_says_the_same(
+            points in prop::collection::vec((-1_000_000i64..1_000_000, 3u64..90_000), 1..12),
+            zero in -1_000_000i64..1_000_000,
+        ) {
+            let a = points.iter().fold(Average { zero, ..Average::default() }, |a, (v, w)| a.with(*v, *w));
+            for (v, _) in &points {
+                prop_assert_eq!(a.eligible(*v), *v <= a.time());
+            }
+            prop_assert!(points.iter().any(|(v, _)| a.eligible(*v)), "somebody always is");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The class applied to the arenas: pick, put, set, yield, wakeup preemption.
+//!
+//! As in the kernel since 6.12, the next task is picked while the last one is still current, so that it competes with
+//! its protection; one that is picked again is neither put back nor protected anew.
+
+use super::PROTECTS_SHORTEST;
+use super::pick::{self, Current};
+use super::preempt::{self, ByPolicy, Short};
+use super::protect;
+use super::queueing::Leave;
+use crate::fair::entity::{EntityId, virtual_time};
+use crate::fair::runqueue::CfsRqId;
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_kernel::Feature;
+
+/// Since then a buddy counts by a feature of its own, PICK_BUDDY.
+const BUDDY_FEATURE: Version = Version::new(6, 15);
+
+impl System<'_> {
+    /// Chooses who runs next on `cpu` after `prev` and makes it current; `None` if nobody is there.
+    pub(crate) fn eevdf_change(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
+        let next = self.eevdf_pick(cpu);
+        self.cpus[cpu.index()].need_resched = None;
+        if next != prev {
+            if let Some(p) = prev {
+                self.put_prev(p);
+            }
+            if let Some(n) = next {
+                self.eevdf_set_next(cpu, n);
+            }
+        }
+        self.hrtick_start(cpu);
+        next
+    }
+
+    /// The task to run next on `cpu`. Delayed entities whose turn it is are taken off on the way; so all are, if nobody
+    /// else is there.
+    pub(crate) fn eevdf_pick(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let mut queue = self.root(cpu);
+        loop {
+            self.update_curr(queue);
+            let entity = self.pick_eligible(queue, true)?;
+            let e = &self.entities[entity.index()];
+            if e.delayed {
+                self.drop_delayed(entity);
+                queue = self.root(cpu);
+            } else if let Some(below) = e.my_q {
+                queue = below;
+            } else {
+                return e.task;
+            }
+        }
+    }
+
+    /// `pick_eevdf`; `protect`: the current entity's protection counts.
+    fn pick_eligible(&self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
+        let q = &self.queues[queue.index()];
+        // Since 6.17 how long protection lasts depends on the feature, before whether it counts.
+        let protect = protect && (self.has(Feature::RunToParity) || self.version() >= PROTECTS_SHORTEST);
+        let current = q.curr.and_then(|c| {
+            let e = &self.entities[c.index()];
+            let protected = protect && e.vruntime < e.vprot;
+            e.on_rq.then_some(Current { entity: c, vruntime: e.vruntime, deadline: e.deadline, protected })
+        });
+        let counts = match self.version() {
+            v if v >= BUDDY_FEATURE => self.has(Feature::PickBuddy),
+            _ => self.has(Feature::NextBuddy),
+        };
+        let next = q.next.filter(|_| counts).map(|n| (n, self.entities[n.index()].vruntime));
+        pick::pick(&q.timeline, self.average(queue), current, next)
+    }
+
+    fn drop_delayed(&mut self, entity: EntityId) {
+        let mut level = Some(entity);
+        while let Some(at) = level {
+            self.eevdf_dequeue_entity(at, Leave::Delayed);
+            let e = &self.entities[at.index()];
+            level = e.parent.filter(|_| self.queues[e.cfs_rq.index()].nr_running == 0);
+        }
+    }
+
+    /// The entities of `task` become current, at every level.
+    fn eevdf_set_next(&mut self, cpu: CpuId, task: TaskId) {
+        let mut level = Some(self.tasks[task.index()].entity);
+        while let Some(entity) = level {
+            let queue = self.entities[entity.index()].cfs_rq;
+            let e = &self.entities[entity.index()];
+            let q = &mut self.queues[queue.index()];
+            q.clear_buddies(entity);
+            q.timeline.remove(entity, e.deadline);
+            self.update_load(entity);
+            let vprot = protect::until(self.protection(entity));
+            let e = &mut self.entities[entity.index()];
+            e.exec_start = self.now;
+            e.prev_sum_exec = e.sum_exec;
+            e.vprot = vprot;
+            self.queues[queue.index()].curr = Some(entity);
+            level = self.entities[entity.index()].parent;
+        }
+        self.note_picked(cpu, task);
+    }
+
+    /// What an entity's protection depends on, itself off the timeline.
+    fn protection(&self, entity: EntityId) -> protect::Facts {
+        let e = &self.entities[entity.index()];
+        let bound = || match self.has(Feature::RunToParity) {
+            true => self.shortest_slice_ns(e.cfs_rq).unwrap_or(e.slice_ns),
+            false => self.fixed.kernel.tunables.base_slice_ns,
+        };
+        protect::Facts {
+            vruntime: e.vruntime,
+            deadline: e.deadline,
+            weight: e.weight,
+            slice_ns: e.slice_ns,
+            bound_ns: (self.version() >= PROTECTS_SHORTEST).then(bound),
+        }
+    }
+
+    /// The shortest slice on a queue, its current entity included, ns.
+    fn shortest_slice_ns(&self, queue: CfsRqId) -> Option<u64> {
+        let q = &self.queues[queue.index()];
+        let curr = q.curr.map(|c| &self.entities[c.index()]).filter(|e| e.on_rq).map(|e| e.slice_ns);
+        q.timeline.shortest_slice_ns().into_iter().chain(curr).min()
+    }
+
+    /// The tick of the running task: accounting, which asks for a switch by itself.
+    pub(in crate::fair) fn eevdf_tick(&mut self, task: TaskId) {
+        let mut level = Some(self.tasks[task.index()].entity);
+        while let Some(entity) = level {
+            let queue = self.entities[entity.index()].cfs_rq;
+            self.update_curr(queue);
+            self.update_load(entity);
+            let time = self.average(queue).time();
+            self.queues[queue.index()].timeline.rebase(time);
+            level = self.entities[entity.index()].parent;
+        }
+    }
+
+    /// sched_yield: an eligible task gives up what is left of its slice (6.12 as read; 6.6 to 6.11 moved the deadline
+    /// alone, unverified).
+    pub(in crate::fair) fn eevdf_yield(&mut self, task: TaskId) {
+        let entity = self.tasks[task.index()].entity;
+        let queue = self.entities[entity.index()].cfs_rq;
+        if self.queues[queue.index()].nr_running == 1 {
+            return;
+        }
+        self.queues[queue.index()].clear_buddies(entity);
+        self.update_curr(queue);
+        if !self.average(queue).eligible(self.entities[entity.index()].vruntime) {
+            return;
+        }
+        let e = &mut self.entities[entity.index()];
+        e.vruntime = e.deadline;
+        e.deadline += virtual_time(e.slice_ns, e.weight) as i64;
+    }
+
+    /// Whether `wakee`, just enqueued on `cpu`, preempts the running task.
+    pub(in crate::fair) fn eevdf_check_preempt(&mut self, cpu: CpuId, wakee: TaskId) -> bool {
+        let Some(curr) = self.cpus[cpu.index()].curr else { return true };
+        if curr == wakee {
+            return false;
+        }
+        let (ce, we) = (self.tasks[curr.index()].entity, self.tasks[wakee.index()].entity);
+        if self.has(Feature::NextBuddy) {
+            let queue = self.entities[we.index()].cfs_rq;
+            self.queues[queue.index()].next = Some(we);
+        }
+        if self.cpus[cpu.index()].must_resched() {
+            return false;
+        }
+        let Some((c, w)) = self.matching_level(ce, we) else { return false };
+        let (cp, wp) = (self.tasks[curr.index()].attr.policy, self.tasks[wakee.index()].attr.policy);
+        match preempt::by_policy(cp, wp, self.fixed.kernel.features) {
+            ByPolicy::Preempt => {
+                self.end_protection(c);
+                return true;
+            }
+            ByPolicy::Refuse => return false,
+            ByPolicy::Pick => {}
+        }
+        let queue = self.entities[w.index()].cfs_rq;
+        self.update_curr(queue);
+        let short = self.has(Feature::PreemptShort)
+            && self.entities[w.index()].slice_ns < self.entities[c.index()].slice_ns;
+        if self.version() >= PROTECTS_SHORTEST {
+            return self.preempts_protected(queue, c, w, short);
+        }
+        if short && preempt::ends_protection(self.short_wakee(queue, c, w)) {
+            self.end_protection(c);
+        }
+        self.pick_eligible(queue, true) == Some(w)
+    }
+
+    /// 6.17 and later: a wakee with a shorter slice is judged as if there were no protection; if it has to wait, then no
+    /// longer than its slice.
+    fn preempts_protected(&mut self, queue: CfsRqId, c: EntityId, w: EntityId, short: bool) -> bool {
+        let preempts = self.pick_eligible(queue, !short) == Some(w);
+        if preempts && short {
+            self.end_protection(c);
+        }
+        if !preempts && short && self.has(Feature::RunToParity) {
+            let bound = self.shortest_slice_ns(queue).unwrap_or(0);
+            let e = &mut self.entities[c.index()];
+            e.vprot = protect::shortened(e.vprot, e.vruntime, e.weight, bound);
+        }
+        preempts
+    }
+
+    fn short_wakee(&self, queue: CfsRqId, c: EntityId, w: EntityId) -> Short {
+        let (average, c, w) = (self.average(queue), &self.entities[c.index()], &self.entities[w.index()]);
+        Short {
+            wakee_eligible: average.eligible(w.vruntime),
+            earlier: w.deadline < c.deadline,
+            curr_eligible: average.eligible(c.vruntime),
+        }
+    }
+
+    /// `cancel_protect_slice`.
+    fn end_protection(&mut self, entity: EntityId) {
+        let e = &mut self.entities[entity.index()];
+        e.vprot = e.vprot.min(e.vruntime);
+    }
+}

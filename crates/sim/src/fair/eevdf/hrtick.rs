@@ -1,0 +1,83 @@
+//! HRTICK: a timer at the end of the running task's slice, so that it need not wait for a tick.
+//!
+//! Armed while more than one entity is queued, for the end of protection or the deadline, whichever the running task
+//! reaches first at its present weight; armed anew when somebody comes or goes, and at every switch. It fires in the
+//! timer interrupt and always asks for a switch. Not modelled: what programming it costs, and the interrupt that arms
+//! it on another CPU.
+
+use crate::engine::NEVER;
+use crate::fair::entity::Entity;
+use crate::system::System;
+use schedlab_base::CpuId;
+use schedlab_kernel::Feature;
+use schedlab_kernel::policy::NICE_0_WEIGHT;
+use schedlab_trace::SwitchReason;
+
+/// The shortest time it is armed for, ns.
+const SHORTEST_NS: u64 = 10_000;
+
+/// Time until the entity's slice or protection ends, ns.
+fn left_ns(e: &Entity) -> u64 {
+    let end = if e.vruntime < e.vprot { e.vprot.min(e.deadline) } else { e.deadline };
+    let virt = (end - e.vruntime).max(0) as u128;
+    let real = (virt * u128::from(e.weight)).div_ceil(u128::from(NICE_0_WEIGHT)) as u64;
+    real.max(SHORTEST_NS)
+}
+
+impl System<'_> {
+    /// Arms the timer for the running task of `cpu`, or takes it back (`hrtick_start_fair`, `hrtick_update`).
+    pub(in crate::fair) fn hrtick_start(&mut self, cpu: CpuId) {
+        let armed = self.cpus[cpu.index()].hrtick_at;
+        if armed == NEVER && !self.has(Feature::Hrtick) {
+            return;
+        }
+        let at = self.slice_end(cpu).unwrap_or(NEVER);
+        if at != armed {
+            self.cpus[cpu.index()].hrtick_at = at;
+            if cpu != self.acting {
+                self.touch(cpu);
+            }
+        }
+    }
+
+    /// When the running task's slice ends; `None` if nobody is waiting for that.
+    fn slice_end(&self, cpu: CpuId) -> Option<u64> {
+        let curr = self.cpus[cpu.index()].curr.filter(|_| self.has(Feature::Hrtick))?;
+        let e = &self.entities[self.tasks[curr.index()].entity.index()];
+        let q = &self.queues[self.root(cpu).index()];
+        // Its progress was last accounted at `exec_start`.
+        (e.on_rq && q.nr_running > 1).then(|| e.exec_start + left_ns(e))
+    }
+
+    /// The timer has fired on `cpu`, if it was due.
+    pub fn hrtick(&mut self, cpu: CpuId) {
+        if self.cpus[cpu.index()].hrtick_at > self.now {
+            return;
+        }
+        self.cpus[cpu.index()].hrtick_at = NEVER;
+        if let Some(curr) = self.cpus[cpu.index()].curr {
+            self.eevdf_tick(curr);
+            self.resched(cpu, cpu, SwitchReason::TickSlice);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fair::runqueue::CfsRqId;
+    use schedlab_base::TaskId;
+
+    #[test]
+    fn it_ends_with_protection_or_the_slice() {
+        let mut e = Entity::of_task(TaskId(0), 1024, CfsRqId(0));
+        (e.vruntime, e.vprot, e.deadline) = (0, 1_000_000, 2_000_000);
+        assert_eq!(left_ns(&e), 1_000_000);
+        e.vprot = 0;
+        assert_eq!(left_ns(&e), 2_000_000);
+        e.weight = 2049;
+        assert_eq!(left_ns(&e), 4_001_954, "rounded up: the slice must be over by then");
+        e.deadline = 5;
+        assert_eq!(left_ns(&e), SHORTEST_NS);
+    }
+}

@@ -1,0 +1,62 @@
+//! Lag: what an entity takes along when it leaves a queue (`update_entity_lag`).
+
+use crate::fair::entity::virtual_time;
+
+/// What limits an entity's lag.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Its slice, ns.
+    pub slice_ns: u64,
+    /// The longest slice in the queue, ns, where that is what limits (7.0+).
+    pub longest_ns: Option<u64>,
+    /// Length of a tick, ns.
+    pub tick_ns: u64,
+}
+
+impl Limit {
+    /// The largest lag, in virtual time of an entity of `weight`: two slices or a tick, whichever is more; since 7.0 the
+    /// queue's longest slice and a tick.
+    pub fn of_weight(self, weight: u64) -> i64 {
+        let real = match self.longest_ns {
+            Some(longest) => longest + self.tick_ns,
+            None => (2 * self.slice_ns).max(self.tick_ns),
+        };
+        virtual_time(real, weight) as i64
+    }
+}
+
+/// The lag of an entity at `vruntime` when virtual time is `time`.
+pub fn lag(time: i64, vruntime: i64, limit: i64) -> i64 {
+    (time - vruntime).clamp(-limit, limit)
+}
+
+/// The lag a *delayed* entity takes along: with DELAY_ZERO it works debt off, but earns nothing.
+pub fn after_delay(lag: i64, delay_zero: bool) -> i64 {
+    if delay_zero { lag.min(0) } else { lag }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn the_limit_is_the_kernels_own() {
+        let old = Limit { slice_ns: 1_400_000, longest_ns: None, tick_ns: 4 * MS };
+        assert_eq!(old.of_weight(1024), 4_000_000, "a tick is more than two slices");
+        assert_eq!(Limit { tick_ns: MS, ..old }.of_weight(1024), 2_800_000);
+        assert_eq!(old.of_weight(512), 8_000_000, "in the entity's own virtual time");
+        assert_eq!(Limit { longest_ns: Some(3 * MS), ..old }.of_weight(1024), 7_000_000);
+    }
+
+    #[test]
+    fn lag_is_clamped_both_ways() {
+        assert_eq!([lag(10, 4, 5), lag(10, 6, 5), lag(4, 10, 5)], [5, 4, -5]);
+    }
+
+    #[test]
+    fn a_delayed_entity_keeps_debt_but_no_credit() {
+        assert_eq!([after_delay(7, true), after_delay(-7, true), after_delay(7, false)], [0, -7, 7]);
+    }
+}

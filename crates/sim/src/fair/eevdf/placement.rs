@@ -1,0 +1,83 @@
+//! Where an entity starts on a queue, and its first deadline (`place_entity`).
+//!
+//! Adding an entity with lag shifts V, so that the lag it would find is smaller than what it was placed with: the lag is
+//! stretched by (W + w) / W beforehand, where W is the weight already there, and comes out as it was.
+
+use super::average::Average;
+use crate::fair::entity::virtual_time;
+
+/// What placement depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The queue, its current entity included.
+    pub average: Average,
+    /// The entity's weight.
+    pub weight: u64,
+    /// The lag it left with, virtual ns; 0 without PLACE_LAG.
+    pub lag: i64,
+    /// Its slice, ns.
+    pub slice_ns: u64,
+    /// Distance to its deadline that it brought along (PLACE_REL_DEADLINE), virtual ns.
+    pub to_deadline: Option<i64>,
+    /// It is new and PLACE_DEADLINE_INITIAL is on: half a slice will do.
+    pub initial: bool,
+}
+
+/// Virtual runtime and deadline.
+pub fn place(f: Facts) -> (i64, i64) {
+    let time = f.average.time();
+    let lag = match f.average.weights {
+        0 => 0,
+        there => {
+            let stretched = i128::from(f.lag) * i128::from(there + f.weight) / i128::from(there);
+            stretched as i64
+        }
+    };
+    let vruntime = time - lag;
+    let slice = virtual_time(f.slice_ns, f.weight) as i64;
+    let away = f.to_deadline.unwrap_or(if f.initial { slice / 2 } else { slice });
+    (vruntime, vruntime + away)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const F: Facts = Facts {
+        average: Average { zero: 100_000, keys: 0, weights: 2048 },
+        weight: 1024,
+        lag: 0,
+        slice_ns: 3_000,
+        to_deadline: None,
+        initial: false,
+    };
+
+    #[test]
+    fn without_lag_it_starts_at_virtual_time() {
+        assert_eq!(place(F), (100_000, 103_000));
+        assert_eq!(place(Facts { initial: true, ..F }), (100_000, 101_500), "a new one: half a slice");
+        assert_eq!(place(Facts { weight: 512, ..F }), (100_000, 106_000), "light: a later deadline");
+        assert_eq!(place(Facts { to_deadline: Some(700), initial: true, ..F }), (100_000, 100_700));
+    }
+
+    #[test]
+    fn an_empty_queue_forgets_lag() {
+        let empty = Average { zero: 5, ..Average::default() };
+        assert_eq!(place(Facts { average: empty, lag: 9_000, ..F }).0, 5);
+    }
+
+    proptest! {
+        #[test]
+        fn the_lag_it_finds_is_the_lag_it_brought(
+            lag in -5_000_000i64..5_000_000,
+            weight in 15u64..80_000,
+            there in 15u64..500_000,
+        ) {
+            let average = Average { zero: 42, keys: 0, weights: there };
+            let (v, _) = place(Facts { average, weight, lag, ..F });
+            let found = average.with(v, weight).time() - v;
+            prop_assert!((found - lag).abs() <= 2, "{} for {}", found, lag);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What policies say at a wakeup before the pick is asked (`check_preempt_wakeup_fair`).
+
+use schedlab_kernel::{Feature, FeatureSet, Policy};
+
+/// How a wakeup is judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ByPolicy {
+    /// Preempt, and end the running one's protection: only it is SCHED_IDLE.
+    Preempt,
+    /// Never preempt.
+    Refuse,
+    /// Preempt if the wakee would be picked now.
+    Pick,
+}
+
+/// Policies and the WAKEUP_PREEMPTION switch. A wakee of SCHED_BATCH or SCHED_IDLE preempts nobody, but for the former
+/// against a SCHED_IDLE task.
+pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet) -> ByPolicy {
+    if !features.has(Feature::WakeupPreemption) {
+        return ByPolicy::Refuse;
+    }
+    match (curr == Policy::Idle, wakee == Policy::Idle) {
+        (true, false) => ByPolicy::Preempt,
+        (false, false) if wakee == Policy::Other => ByPolicy::Pick,
+        _ => ByPolicy::Refuse,
+    }
+}
+
+/// 6.12's PREEMPT_SHORT: whether a wakee with a shorter slice ends the running one's protection.
+#[derive(Clone, Copy, Debug)]
+pub struct Short {
+    /// The wakee is eligible.
+    pub wakee_eligible: bool,
+    /// Its deadline is earlier than the running one's.
+    pub earlier: bool,
+    /// The running one is eligible.
+    pub curr_eligible: bool,
+}
+
+/// See [`Short`].
+pub fn ends_protection(s: Short) -> bool {
+    s.wakee_eligible && (s.earlier || !s.curr_eligible)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Version;
+
+    #[test]
+    fn only_normal_wakees_compete() {
+        let f = FeatureSet::defaults(Version::new(6, 12));
+        let (other, batch, idle) = (Policy::Other, Policy::Batch, Policy::Idle);
+        assert_eq!(by_policy(other, other, f), ByPolicy::Pick);
+        assert_eq!(by_policy(batch, other, f), ByPolicy::Pick, "a batch hog is no safer");
+        assert_eq!(by_policy(other, batch, f), ByPolicy::Refuse);
+        assert_eq!(by_policy(other, idle, f), ByPolicy::Refuse);
+        assert_eq!(by_policy(idle, idle, f), ByPolicy::Refuse);
+        assert_eq!(by_policy(idle, batch, f), ByPolicy::Preempt);
+        let mut off = f;
+        off.switch(Feature::WakeupPreemption, false);
+        assert_eq!(by_policy(idle, other, off), ByPolicy::Refuse, "since 6.6 the switch comes first");
+    }
+
+    #[test]
+    fn a_short_wakee_needs_more_than_a_short_slice() {
+        let s = Short { wakee_eligible: true, earlier: true, curr_eligible: true };
+        assert!(ends_protection(s) && ends_protection(Short { earlier: false, curr_eligible: false, ..s }));
+        assert!(!ends_protection(Short { earlier: false, ..s }));
+        assert!(!ends_protection(Short { wakee_eligible: false, ..s }));
+    }
+}

@@ -1,0 +1,51 @@
+//! Slice protection: until when the running entity is left alone (`set_protect_slice`, RUN_TO_PARITY).
+//!
+//! 6.6 to 6.16: until its deadline. 6.17 and later: until the end of the shortest slice in the queue, if that comes
+//! before; without RUN_TO_PARITY until the end of an unscaled base slice, so that no stay is shorter.
+
+use crate::fair::entity::virtual_time;
+
+/// What the protected time depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The entity's virtual runtime as it is picked.
+    pub vruntime: i64,
+    /// Its deadline.
+    pub deadline: i64,
+    /// Its weight.
+    pub weight: u64,
+    /// Its slice, ns.
+    pub slice_ns: u64,
+    /// The slice, ns, that bounds protection: the queue's shortest, or the base slice; `None` before 6.17.
+    pub bound_ns: Option<u64>,
+}
+
+/// The virtual runtime at which protection ends.
+pub fn until(f: Facts) -> i64 {
+    match f.bound_ns {
+        Some(bound) if bound < f.slice_ns => shortened(f.deadline, f.vruntime, f.weight, bound),
+        _ => f.deadline,
+    }
+}
+
+/// Protection that would end at `until`, now that a slice of `bound_ns` waits.
+pub fn shortened(until: i64, vruntime: i64, weight: u64, bound_ns: u64) -> i64 {
+    until.min(vruntime + virtual_time(bound_ns, weight) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const F: Facts =
+        Facts { vruntime: 1_000, deadline: 4_000, weight: 1024, slice_ns: 3_000, bound_ns: None };
+
+    #[test]
+    fn to_the_deadline_or_the_shortest_slice() {
+        assert_eq!(until(F), 4_000);
+        assert_eq!(until(Facts { bound_ns: Some(3_000), ..F }), 4_000, "all ask for the same");
+        assert_eq!(until(Facts { bound_ns: Some(500), ..F }), 1_500);
+        assert_eq!(until(Facts { bound_ns: Some(500), weight: 512, ..F }), 2_000);
+        assert_eq!(until(Facts { bound_ns: Some(2_900), deadline: 3_500, ..F }), 3_500, "never later");
+    }
+}

@@ -1,0 +1,223 @@
+//! Onto an EEVDF queue and off it: placement, lag, deadlines, weights, applied to the arenas.
+//!
+//! Invariant: an entity that is on a queue and not current is in its timeline as it is; one that is on no queue carries
+//! its lag, and a distance to its deadline if it left while runnable.
+
+use super::average::Average;
+use super::lag::{self, Limit};
+use super::placement;
+use super::timeline::Node;
+use super::{CUSTOM_SLICES, LIMITS_BY_LONGEST, PROTECTS_SHORTEST};
+use crate::fair::entity::{EntityId, virtual_time};
+use crate::fair::queueing::Enqueue;
+use crate::fair::runqueue::CfsRqId;
+use crate::system::System;
+use schedlab_base::Ns;
+use schedlab_kernel::Feature;
+use schedlab_kernel::policy::SLICES;
+use schedlab_trace::SwitchReason;
+
+/// Why an entity is taken off its queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leave {
+    /// Its task goes to sleep.
+    Sleeps,
+    /// Its task ends.
+    Ends,
+    /// Its task moves while runnable.
+    Moves,
+    /// It was delayed and is at last taken off.
+    Delayed,
+}
+
+impl System<'_> {
+    /// Sums of a queue, its current entity included.
+    #[inline]
+    pub(super) fn average(&self, queue: CfsRqId) -> Average {
+        let q = &self.queues[queue.index()];
+        match q.curr.map(|c| &self.entities[c.index()]).filter(|e| e.on_rq) {
+            Some(e) => q.timeline.average().with(e.vruntime, e.weight),
+            None => q.timeline.average(),
+        }
+    }
+
+    /// The slice an entity is due, ns: what its task asked for, else the scaled base slice.
+    fn slice_request_ns(&self, entity: EntityId) -> u64 {
+        let asked = match self.entities[entity.index()].task {
+            Some(t) if self.version() >= CUSTOM_SLICES => self.tasks[t.index()].attr.slice,
+            _ => Ns::ZERO,
+        };
+        match asked {
+            Ns::ZERO => self.fixed.gran.base_ns,
+            slice => slice.clamp(*SLICES.start(), *SLICES.end()).0,
+        }
+    }
+
+    /// The lag an entity may keep on its queue, virtual ns.
+    pub(crate) fn lag_limit(&self, entity: EntityId) -> i64 {
+        let e = &self.entities[entity.index()];
+        let q = &self.queues[e.cfs_rq.index()];
+        let longest = || {
+            let curr = q.curr.map(|c| &self.entities[c.index()]).filter(|c| c.on_rq).map(|c| c.slice_ns);
+            e.slice_ns.max(q.timeline.longest_slice_ns().unwrap_or(0)).max(curr.unwrap_or(0))
+        };
+        let longest_ns = (self.version() >= LIMITS_BY_LONGEST).then(longest);
+        Limit { slice_ns: e.slice_ns, longest_ns, tick_ns: self.fixed.tick_ns }.of_weight(e.weight)
+    }
+
+    /// An entity's lag on its queue, as it would be kept.
+    pub(super) fn lag_of(&self, entity: EntityId) -> i64 {
+        let e = &self.entities[entity.index()];
+        lag::lag(self.average(e.cfs_rq).time(), e.vruntime, self.lag_limit(entity))
+    }
+
+    /// The running entity of `queue` has just been charged: is its slice used up, or its protection over
+    /// (`update_deadline` and what follows it)?
+    pub(in crate::fair) fn check_slice(&mut self, queue: CfsRqId) {
+        let Some(curr) = self.queues[queue.index()].curr else { return };
+        if !self.entities[curr.index()].on_rq {
+            return;
+        }
+        let slice = self.slice_request_ns(curr);
+        let e = &mut self.entities[curr.index()];
+        let used_up = e.vruntime >= e.deadline;
+        if used_up {
+            e.slice_ns = slice;
+            e.deadline = e.vruntime + virtual_time(slice, e.weight) as i64;
+        }
+        if self.queues[queue.index()].nr_running == 1 {
+            return;
+        }
+        if used_up || self.protection_over(queue, curr) {
+            let cpu = self.queues[queue.index()].cpu;
+            self.resched_fair(self.acting, cpu, SwitchReason::TickSlice);
+            self.queues[queue.index()].clear_buddies(curr);
+        }
+    }
+
+    /// Whether the running entity has to go before its deadline: since 6.17 when its protection ends; before
+    /// (PREEMPT_SHORT) once it has had its share, if it has no protection, be it that a wakee with a shorter slice ended
+    /// that or that it stays for a second slice without having been switched out.
+    fn protection_over(&self, queue: CfsRqId, curr: EntityId) -> bool {
+        let e = &self.entities[curr.index()];
+        e.vruntime >= e.vprot
+            && (self.version() >= PROTECTS_SHORTEST
+                || (self.has(Feature::PreemptShort) && !self.average(queue).eligible(e.vruntime)))
+    }
+
+    /// Gives an entity that is on no queue its place on the one it is about to join.
+    pub(super) fn place(&mut self, entity: EntityId, initial: bool) {
+        let slice_ns = self.slice_request_ns(entity);
+        let average = self.average(self.entities[entity.index()].cfs_rq);
+        let keeps_lag = self.has(Feature::PlaceLag);
+        let relative = self.has(Feature::PlaceRelDeadline);
+        let initial = initial && self.has(Feature::PlaceDeadlineInitial);
+        let e = &mut self.entities[entity.index()];
+        let to_deadline = (std::mem::take(&mut e.rel_deadline) && relative).then_some(e.deadline);
+        let lag = if keeps_lag { e.vlag } else { 0 };
+        let facts = placement::Facts { average, weight: e.weight, lag, slice_ns, to_deadline, initial };
+        (e.vruntime, e.deadline) = placement::place(facts);
+        e.slice_ns = slice_ns;
+    }
+
+    /// Puts an entity into its queue's timeline.
+    pub(in crate::fair) fn line_up(&mut self, entity: EntityId) {
+        let queue = self.entities[entity.index()].cfs_rq;
+        let time = self.average(queue).time();
+        let timeline = &mut self.queues[queue.index()].timeline;
+        timeline.rebase(time);
+        timeline.insert(Node::of(entity, &self.entities[entity.index()]));
+    }
+
+    /// `enqueue_entity`.
+    pub(in crate::fair) fn eevdf_enqueue_entity(&mut self, entity: EntityId, why: Enqueue) {
+        let queue = self.entities[entity.index()].cfs_rq;
+        self.update_curr(queue);
+        self.update_load(entity);
+        self.attach_load(entity);
+        self.place(entity, why == Enqueue::New);
+        let e = &mut self.entities[entity.index()];
+        e.on_rq = true;
+        let q = &mut self.queues[queue.index()];
+        q.load_weight += e.weight;
+        q.nr_running += 1;
+        if q.curr != Some(entity) {
+            self.line_up(entity);
+        }
+    }
+
+    /// `dequeue_entity`; false if it stays queued, delayed.
+    pub(in crate::fair) fn eevdf_dequeue_entity(&mut self, entity: EntityId, how: Leave) -> bool {
+        let queue = self.entities[entity.index()].cfs_rq;
+        self.update_curr(queue);
+        self.queues[queue.index()].clear_buddies(entity);
+        self.update_load(entity);
+        let average = self.average(queue);
+        if how == Leave::Sleeps
+            && self.has(Feature::DelayDequeue)
+            && !average.eligible(self.entities[entity.index()].vruntime)
+        {
+            self.entities[entity.index()].delayed = true;
+            return false;
+        }
+        let mut lag = self.lag_of(entity);
+        if how == Leave::Delayed {
+            lag = lag::after_delay(lag, self.has(Feature::DelayZero));
+        }
+        let relative = how == Leave::Moves && self.has(Feature::PlaceRelDeadline);
+        let (e, q) = (&mut self.entities[entity.index()], &mut self.queues[queue.index()]);
+        if q.curr != Some(entity) {
+            q.timeline.remove(entity, e.deadline);
+        }
+        q.timeline.rebase(average.time());
+        (e.vlag, e.delayed, e.on_rq) = (lag, false, false);
+        if relative {
+            e.deadline -= e.vruntime;
+            e.rel_deadline = true;
+        }
+        q.load_weight -= e.weight;
+        q.nr_running -= 1;
+        true
+    }
+
+    /// Steps out of the timeline for a change of weight, which is about to come: lag, deadline and protection become
+    /// distances in the virtual time of the new weight (`reweight_entity`).
+    pub(in crate::fair) fn before_reweight(&mut self, entity: EntityId, weight: u64) {
+        let (on_rq, queue) = (self.entities[entity.index()].on_rq, self.entities[entity.index()].cfs_rq);
+        if on_rq {
+            let (lag, time) = (self.lag_of(entity), self.average(queue).time());
+            let (e, q) = (&mut self.entities[entity.index()], &mut self.queues[queue.index()]);
+            if q.curr != Some(entity) {
+                q.timeline.remove(entity, e.deadline);
+            }
+            q.timeline.rebase(time);
+            e.vlag = lag;
+            e.deadline -= e.vruntime;
+            (e.rel_deadline, e.on_rq) = (true, false);
+        }
+        let e = &mut self.entities[entity.index()];
+        let scaled = |virt: i64| (i128::from(virt) * i128::from(e.weight) / i128::from(weight)) as i64;
+        let (lag, deadline, left) = (scaled(e.vlag), scaled(e.deadline), scaled(e.vprot - e.vruntime));
+        e.vlag = lag;
+        e.vprot = left;
+        if e.rel_deadline {
+            e.deadline = deadline;
+        }
+    }
+
+    /// Steps back in, where the distances say.
+    pub(in crate::fair) fn after_reweight(&mut self, entity: EntityId, was_on_rq: bool) {
+        if !was_on_rq {
+            return;
+        }
+        self.place(entity, false);
+        let keeps = self.version() >= PROTECTS_SHORTEST;
+        let e = &mut self.entities[entity.index()];
+        e.on_rq = true;
+        e.vprot = if keeps { e.vruntime + e.vprot } else { e.vruntime };
+        let queue = e.cfs_rq;
+        if self.queues[queue.index()].curr != Some(entity) {
+            self.line_up(entity);
+        }
+    }
+}
