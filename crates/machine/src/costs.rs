@@ -135,6 +135,8 @@ costs! {
     copy_ns_per_kb = 80 in 40 .. 200, "estimate: 5-25 GB/s";
     /// Reading and changing 1 KB of warm memory.
     touch_ns_per_kb = 60 in 20 .. 150, "estimate: 16 lines at 1-10 ns";
+    /// Private cache of a core (L1 and L2): what its tasks share in turn, KB.
+    private_cache_kb = 256 in 128 .. 2048, "makers' data: L2 of 256 KB (2008-2016), 512 KB, 1-2 MB (servers since 2017)";
     /// Touching 1 KB of new data while running (how fast a set warms up).
     warm_ns_per_kb = 2000 in 500 .. 8000, "estimate";
 }

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 /// The schema of records on disk.
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
-pub const MODEL: u32 = 2;
+pub const MODEL: u32 = 3;
 
 /// A figure that a command said of itself: one number for the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 mod background;
 pub mod balance;
+mod cache;
 pub mod channel;
 pub mod costs;
 mod cpu;

@@ -13,7 +13,7 @@ pub struct Stats {
     pub periodic_ns: u64,
     /// The part of both spent reading statistics.
     pub stats_ns: u64,
-    /// Work a moved task repeated to warm its new cache.
+    /// Work repeated to warm a new cache after a move, or one's own after others used it.
     pub refill_ns: u64,
     /// Times that a waker looked whether the task had left its old CPU, in vain.
     pub on_cpu_waits: u64,

@@ -1,6 +1,7 @@
 //! A run: tasks set up, the clock driven to the end, accounts drawn up, cheap invariants checked.
 
 use crate::background::Arrivals;
+use crate::cache::Reuse;
 use crate::engine::{NEVER, WinnerTree};
 use crate::fair::{Entity, EntityId};
 use crate::observe::Stats;
@@ -193,6 +194,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         ran_on: new.cpu,
         warm_kb: 0,
         footprint_kb: new.footprint_kb,
+        reuse: Reuse::default(),
         refill_ns: 0,
         work_ns: 0,
         counted: Counted::default(),

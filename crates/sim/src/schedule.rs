@@ -103,6 +103,9 @@ impl System<'_> {
             None => {}
         }
         let why = if prev.is_some() { c.leaving } else { SwitchReason::FromIdle };
+        if let Some(p) = prev {
+            self.leave_cache(cpu, p, stayed);
+        }
         if let Some(n) = next {
             self.tasks[n.index()].on_cpu = true;
         }

@@ -6,6 +6,7 @@
 use crate::balance::capacity::cpu_capacity;
 use crate::balance::shared::{DomainShared, Gathered};
 use crate::balance::{LevelState, NohzState};
+use crate::cache::Caches;
 use crate::costs::Lines;
 use crate::cpu::Cpu;
 use crate::fair::slice::Granularity;
@@ -69,6 +70,8 @@ pub struct System<'s> {
     pub active: Vec<bool>,
     /// Who read which CPU's line last, at which version.
     pub lines: Lines,
+    /// What tasks hold in their cores' private caches.
+    pub caches: Caches,
     /// Shared state of each cache domain.
     pub llc: Vec<LlcShared>,
     /// Tasks.
@@ -151,6 +154,7 @@ impl<'s> System<'s> {
             idle: vec![true; n],
             active: vec![false; n],
             lines: Lines::new(topology),
+            caches: Caches::new(topology, &machine.costs),
             llc: (0..nr_llc).map(|l| LlcShared::new(topology, l)).collect(),
             tasks: Vec::new(),
             entities: Vec::new(),

@@ -1,5 +1,6 @@
 //! Tasks: program, scheduling attributes, where they are, what they are doing in user mode.
 
+use crate::cache::Reuse;
 use crate::fair::EntityId;
 use crate::transfer::Transfer;
 use schedlab_base::{CpuId, CpuSet};
@@ -28,8 +29,8 @@ pub enum UserOp {
     Ask,
     /// Computing: work left, ns at full speed.
     Run { left_ns: u64 },
-    /// Going over memory that counts as warm since it began: work left, ns at full speed.
-    Touch { left_ns: u64 },
+    /// Going over so many KB that count as warm since it began: work left, ns at full speed.
+    Touch { left_ns: u64, kb: u32 },
     /// Spinning until the wall clock reads this, ns.
     Spin { until: u64 },
     /// An operation on a channel is not over; in user mode only for the instant before it goes on.
@@ -97,6 +98,8 @@ pub struct Task {
     pub warm_kb: u32,
     /// Its whole working set, KB.
     pub footprint_kb: u32,
+    /// What it has in its core's private cache.
+    pub reuse: Reuse,
     /// Futex word it waits on.
     pub waits_on: Option<u32>,
     /// Allowed CPUs; `None` for all.

@@ -2,7 +2,8 @@
 //!
 //! Progress is work left plus when it was last accounted, so that interrupts, siblings and refills may stretch it. A
 //! thread whose sibling is busy runs at `smt_speed_pct` of its speed alone. A moved task first repeats the work of
-//! warming what it had warm (KB touched so far, at most its footprint), at a price by distance.
+//! warming what it had warm (KB touched so far, at most its footprint), at a price by distance; one that others ran
+//! before on its own core, what they displaced (`cache.rs`).
 
 use crate::frame::{Step, Sys};
 use crate::system::System;
@@ -78,7 +79,7 @@ impl System<'_> {
         self.stats.refill_ns += refill;
         let work = done - refill;
         match &mut task.user {
-            UserOp::Run { left_ns } | UserOp::Touch { left_ns } => {
+            UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
                 task.work_ns += work.min(*left_ns);
                 *left_ns -= work.min(*left_ns);
             }
@@ -101,7 +102,7 @@ impl System<'_> {
         let task = &self.tasks[curr.index()];
         c.task.step = Step::User;
         c.task.ends = match task.user {
-            UserOp::Run { left_ns } | UserOp::Touch { left_ns } => {
+            UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
                 let wanted = task.refill_ns.saturating_add(left_ns).saturating_mul(100);
                 self.now.saturating_add(wanted.div_ceil(speed))
             }
@@ -141,7 +142,7 @@ impl System<'_> {
         self.account_user(cpu);
         let Some(curr) = self.cpus[cpu.index()].curr else { return };
         let finished = match self.tasks[curr.index()].user {
-            UserOp::Run { left_ns } | UserOp::Touch { left_ns } => left_ns == 0,
+            UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => left_ns == 0,
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
             UserOp::Transfer(t) => return self.transfer_on(cpu, curr, t),
@@ -204,9 +205,11 @@ impl System<'_> {
                 let task = &mut self.tasks[curr.index()];
                 let kb = kb.min(task.footprint_kb);
                 let passes_ns = u64::from(kb) * costs.touch_ns_per_kb;
-                task.user = UserOp::Touch { left_ns: passes_ns.saturating_mul(rounds.into()).max(1) };
-                // What it goes over is warm from now on; what a move left behind is fetched first, as by any work.
+                task.user = UserOp::Touch { left_ns: passes_ns.saturating_mul(rounds.into()).max(1), kb };
+                // What it goes over is warm from now on; what a move left behind, or others displaced, is fetched
+                // first.
                 task.warm_kb = task.warm_kb.max(kb);
+                self.touch_cold(cpu, curr, kb, u64::from(kb) * u64::from(rounds));
                 self.start_user(cpu);
             }
             Op::Yield => self.begin_syscall(cpu, Sys::Yield, 0),
@@ -230,11 +233,14 @@ impl System<'_> {
         }
     }
 
-    /// The current task has just been switched to on `cpu`: what it had warm elsewhere must be fetched.
+    /// The current task has just been switched to on `cpu`: what it had warm elsewhere must be fetched, and what others
+    /// displaced of it here.
     pub fn pay_move(&mut self, cpu: CpuId, curr: TaskId) {
         let costs = &self.fixed.machine.costs;
         let task = &mut self.tasks[curr.index()];
         let from = std::mem::replace(&mut task.ran_on, cpu);
+        self.enter_cache(cpu, curr, from);
+        let task = &mut self.tasks[curr.index()];
         let per_kb = match self.lines.distance(from, cpu) {
             Distance::Own | Distance::Smt => return,
             Distance::Llc => costs.refill_near_ns_per_kb,

@@ -8,6 +8,7 @@
 mod support;
 
 mod balance;
+mod cache;
 mod channels;
 mod fair;
 mod newidle;

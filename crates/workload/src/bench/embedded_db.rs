@@ -6,12 +6,13 @@
 //! ahead. Work and waits have draws of their own for each client: half to one and a half times what is asked for. Waits
 //! are sleeps with the least timer slack, since a disk's interrupt has none. The tasks are processes.
 
+use super::draws::Draws;
 use super::mutex::Mutex;
 use super::{SECOND, runtime, warmup};
 use crate::build::Builder;
 use crate::op::{Env, Op, Program, SeriesId};
 use crate::param::{Benchmark, Param, Params};
-use schedlab_base::{Ns, Result, Stream};
+use schedlab_base::{Ns, Result};
 
 /// The table row.
 pub const EMBEDDED_DB: Benchmark = Benchmark {
@@ -54,23 +55,6 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     b.as_processes();
     b.lasts(params.time("runtime")?, params.time("warmup")?);
     Ok(())
-}
-
-/// Lengths drawn evenly between half and one and a half times their mean.
-struct Draws {
-    mean: Ns,
-    stream: Stream,
-    drawn: u64,
-}
-
-impl Draws {
-    fn new(mean: Ns, stream: Stream) -> Draws {
-        Draws { mean, stream, drawn: 0 }
-    }
-    fn next(&mut self) -> Ns {
-        self.drawn += 1;
-        Ns(self.mean.0 / 2 + self.stream.below(self.drawn, self.mean.0))
-    }
 }
 
 enum State {

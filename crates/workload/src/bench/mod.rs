@@ -4,6 +4,8 @@ use crate::build::Builder;
 use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::Result;
 
+mod batch;
+mod draws;
 mod embedded_db;
 mod exchange;
 mod gate;
@@ -30,6 +32,7 @@ pub const BENCHMARKS: &[&Benchmark] = &[
     &stream_rr::STREAM_RR,
     &embedded_db::EMBEDDED_DB,
     &slice::SLICE,
+    &batch::BATCH,
 ];
 
 /// The longest a run may be asked to last: an hour.

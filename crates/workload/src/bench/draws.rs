@@ -1,0 +1,22 @@
+//! Lengths of time drawn by a task for itself: between half and one and a half times their mean.
+
+use schedlab_base::{Ns, Stream};
+
+/// Lengths drawn evenly around their mean.
+pub struct Draws {
+    mean: Ns,
+    stream: Stream,
+    drawn: u64,
+}
+
+impl Draws {
+    /// Draws keyed by `stream`.
+    pub fn new(mean: Ns, stream: Stream) -> Draws {
+        Draws { mean, stream, drawn: 0 }
+    }
+    /// The next one.
+    pub fn next(&mut self) -> Ns {
+        self.drawn += 1;
+        Ns(self.mean.0 / 2 + self.stream.below(self.drawn, self.mean.0))
+    }
+}
