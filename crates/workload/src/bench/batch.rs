@@ -4,7 +4,8 @@
 //! computes, copies blocks into the kernel and back, and sleeps a moment; then the next job begins. A job that others
 //! interrupt finds its caches cold: how often that happens is the length of the slices. Wakers, if any, are the
 //! interactive load: each works a little at every beat of its rate, and has a latency of its own, so that what a remedy
-//! (SCHED_BATCH, for the one or the other) costs is seen beside what it brings.
+//! (SCHED_BATCH, for the one or the other) costs is seen beside what it brings. A waker that comes late makes up for the
+//! beats that passed: left out, they would be time won for the jobs that no slice had anything to do with.
 //!
 //! The file phase writes a block to a pipe that only this task uses and reads it back: entering the kernel, and a copy
 //! there and back, as files in the page cache have them. It has none of a file system's locks, no disk and no waiting;
@@ -53,8 +54,8 @@ const PARAMS: &[Param] = &[
     Param::time("sleep", None, "us", 5 * MS, (0, 60 * SECOND), "mean sleep after a job"),
     Param::choice("job_policy", POLICIES, "scheduling policy of the jobs"),
     Param::count("wakers", None, 1, (0, 10_000), "interactive tasks beside the jobs"),
-    Param::count("rate", None, 1_000, (1, 1_000_000), "wakeups of each waker a second"),
-    Param::time("burst", None, "us", 50 * US, (0, SECOND), "work of a waker at each wakeup"),
+    Param::count("rate", None, 1_000, (1, 1_000_000), "beats of each waker a second"),
+    Param::time("burst", None, "us", 50 * US, (0, SECOND), "work of a waker at each beat"),
     Param::choice("waker_policy", POLICIES, "scheduling policy of the wakers"),
     runtime(Some('r'), 10 * SECOND),
     warmup(None),
@@ -183,11 +184,11 @@ impl Program for Waker {
             self.asleep = false;
             let now = env.now();
             env.record(self.delay, now.since(self.due).0);
-            // Beats that passed while it waited for a CPU are left out: a late one is one wakeup, not many.
-            let missed = now.since(self.due).0 / self.period.0.max(1);
-            self.due = self.due.plus(Ns(self.period.0 * (missed + 1)));
+            // Late, it makes up for the beats that passed, in one go: its work is the same under every variant.
+            let beats = 1 + now.since(self.due).0 / self.period.0;
+            self.due = self.due.plus(Ns(self.period.0 * beats));
             if self.burst > Ns::ZERO {
-                return Op::Run { work: self.burst };
+                return Op::Run { work: Ns(self.burst.0 * beats) };
             }
         }
         self.asleep = true;
