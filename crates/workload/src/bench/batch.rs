@@ -14,12 +14,12 @@
 //! can be swept with the work unchanged.
 
 use super::draws::Draws;
+use super::slice::{POLICIES, policy};
 use super::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program, SeriesId};
 use crate::param::{Benchmark, Choice, Param, Params};
-use schedlab_base::{Error, Ns, Result};
-use schedlab_kernel::Policy;
+use schedlab_base::{Ns, Result};
 
 /// The table row.
 pub const BATCH: Benchmark = Benchmark {
@@ -34,10 +34,6 @@ pub const BATCH: Benchmark = Benchmark {
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-
-/// The fair policies, in the order of [`FAIR`].
-const POLICIES: &[Choice] = &[Choice::word("other"), Choice::word("batch"), Choice::word("idle")];
-const FAIR: [Policy; 3] = [Policy::Other, Policy::Batch, Policy::Idle];
 
 const PARAMS: &[Param] = &[
     Param::count("jobs", None, 16, (1, 10_000), "tasks that do one job after the other"),
@@ -94,11 +90,6 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     in_mode(params, b)?;
     b.lasts(params.time("runtime")?, params.time("warmup")?);
     Ok(())
-}
-
-fn policy(params: &Params, name: &str) -> Result<Policy> {
-    let place = params.count(name)?;
-    FAIR.get(place).copied().ok_or_else(|| Error::internal(format!("{name} = {place} is no policy")))
 }
 
 /// What a job is made of.

@@ -33,7 +33,8 @@ const STRETCH: Ns = Ns::ms(10);
 /// A loop that spins touches next to no memory.
 const HOG_FOOTPRINT_KB: u32 = 4;
 
-const POLICIES: &[Choice] = &[Choice::word("other"), Choice::word("batch"), Choice::word("idle")];
+/// The fair policies, as words of a parameter.
+pub(super) const POLICIES: &[Choice] = &[Choice::word("other"), Choice::word("batch"), Choice::word("idle")];
 const PLACEMENTS: &[Choice] = &[Choice::word("free"), Choice::word("pinned")];
 const WAKER_CPUS: &[Choice] = &[Choice::word("free"), Choice::word("first"), Choice::word("alternating")];
 const WAKERS: &[Choice] = &[Choice::word("timer"), Choice::word("sleeper")];
@@ -93,7 +94,8 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-fn policy(params: &Params, name: &str) -> Result<Policy> {
+/// The policy that a parameter of such words names.
+pub(super) fn policy(params: &Params, name: &str) -> Result<Policy> {
     Ok([Policy::Other, Policy::Batch, Policy::Idle][params.count(name)?.min(2)])
 }
 
