@@ -2,6 +2,7 @@
 
 use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Scheduling policy of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -78,19 +79,47 @@ pub struct AttrChange {
 }
 
 impl AttrChange {
-    /// The attributes with the changes made.
+    /// The attributes with the changes made. A policy of real time comes with the least priority where there is none.
     pub fn over(self, attr: Attr) -> Attr {
+        let policy = self.policy.unwrap_or(attr.policy);
+        let rt_priority = if policy.is_fair() { 0 } else { attr.rt_priority.max(1) };
         Attr {
-            policy: self.policy.unwrap_or(attr.policy),
+            policy,
             nice: self.nice.unwrap_or(attr.nice),
             slice: self.slice.unwrap_or(attr.slice),
-            ..attr
+            rt_priority,
         }
     }
     /// Whether nothing is changed.
     pub fn is_empty(self) -> bool {
         self == AttrChange::default()
     }
+    /// Checks that a task can have them.
+    ///
+    /// # Errors
+    /// A nice value or slice out of range.
+    pub fn check(self) -> Result<()> {
+        if let Some(nice) = self.nice.filter(|n| !(-20..=19).contains(n)) {
+            return Err(Error::input(format!("nice {nice} is not -20 to 19")));
+        }
+        if let Some(slice) = self.slice.filter(|s| !SLICES.contains(s)) {
+            let (lo, hi) = (SLICES.start(), SLICES.end());
+            return Err(Error::input(format!("a slice of {slice} is out of range"))
+                .help(format!("a task can ask for {lo} to {hi}")));
+        }
+        if let (Some(policy), Some(slice)) = (self.policy.filter(|p| !p.is_fair()), self.slice) {
+            let text = format!("policy {policy:?} has no slice to ask for ({slice})");
+            return Err(Error::input(text).help("slices are of the policies other, batch and idle"));
+        }
+        Ok(())
+    }
+}
+
+/// The attributes of task `name` under changes by group, when it has `own` itself: those for every task, then those for
+/// its group.
+pub fn changed(tasks: &BTreeMap<String, AttrChange>, name: &str, own: Attr) -> Attr {
+    let changes = [EVERY_TASK, group_of(name)].map(|group| tasks.get(group));
+    changes.into_iter().flatten().fold(own, |attr, change| change.over(attr))
 }
 
 /// The group of a task by its name: what comes before a number at its end (`hog` of `hog/3`, `worker` of `worker12`).
@@ -141,7 +170,23 @@ mod tests {
     fn a_change_leaves_the_rest_alone() {
         let batch = AttrChange { policy: Some(Policy::Batch), ..AttrChange::default() };
         assert_eq!(batch.over(Attr::nice(5)), Attr { policy: Policy::Batch, ..Attr::nice(5) });
+        let fifo = AttrChange { policy: Some(Policy::Fifo), ..AttrChange::default() };
+        assert_eq!(
+            (fifo.over(Attr::nice(5)).rt_priority, batch.over(fifo.over(Attr::nice(5))).rt_priority),
+            (1, 0)
+        );
         assert!(!batch.is_empty() && AttrChange::default().is_empty());
+    }
+
+    #[test]
+    fn what_no_task_can_have_is_refused() {
+        let nice = AttrChange { nice: Some(20), ..AttrChange::default() };
+        assert!(nice.check().unwrap_err().to_string().contains("-20 to 19"));
+        let slice = |policy, slice| AttrChange { policy, slice: Some(slice), nice: None }.check();
+        assert!(slice(None, Ns::us(99)).unwrap_err().to_string().contains("100us to 100ms"));
+        assert!(
+            slice(Some(Policy::Fifo), Ns::ms(3)).is_err() && slice(Some(Policy::Batch), Ns::ms(3)).is_ok()
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Variants: a kernel plus what is changed about it.
 
-use crate::policy::{AttrChange, EVERY_TASK, group_of};
-use crate::{Attr, Feature, Kernel, effect};
-use schedlab_base::{Error, Ns, Result, Warning};
+use crate::policy::{self, AttrChange, EVERY_TASK, group_of};
+use crate::{Attr, Feature, Kernel, Tunables, effect};
+use schedlab_base::{Error, Ns, Result, Version, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +66,33 @@ pub struct Change {
     pub tunables: BTreeMap<String, u64>,
 }
 
+/// Features that say what is built when a kernel starts: shared states, counts of groups, columns of counters.
+const BUILT: &[Feature] =
+    &[Feature::SdSharedAll, Feature::SdNrGroups, Feature::SdSharedNuma, Feature::LbSgScan, Feature::IlbShare];
+/// Tunables that are set before a kernel starts, or that a task takes over when it is made.
+const SET_BEFORE: &[&str] = &["hz", "scale_by_cpus", "timer_slack_ns"];
+
 impl Change {
+    /// Checks that it can be made while a kernel runs.
+    ///
+    /// # Errors
+    /// Unknown features and tunables, those that only a kernel's start can change, and a change of nothing.
+    pub fn check(&self) -> Result<()> {
+        let toggles = self.features.iter().map(|f| Toggle::parse(f)).collect::<Result<Vec<_>>>()?;
+        let feature = toggles.iter().map(|t| t.feature).find(|f| BUILT.contains(f)).map(Feature::name);
+        let tunable = self.tunables.keys().map(String::as_str).find(|t| SET_BEFORE.contains(t));
+        if let Some(name) = feature.or(tunable) {
+            let text =
+                format!("{name} can't change in the middle of a run: it shapes what is built at the start");
+            return Err(Error::input(text).help("let two variants differ in it"));
+        }
+        if toggles.is_empty() && self.tunables.is_empty() {
+            return Err(Error::input(format!("nothing changes at {}", self.time))
+                .help("features = [\"NO_NAME\"], or tunables = { name = value }"));
+        }
+        let mut tried = Tunables::defaults(Version::v2_6(23));
+        self.tunables.iter().try_for_each(|(name, value)| tried.set(name, *value))
+    }
     /// Makes the change to a kernel.
     ///
     /// # Errors
@@ -83,6 +109,9 @@ fn apply(kernel: &mut Kernel, features: &[String], tunables: &BTreeMap<String, u
     }
     tunables.iter().try_for_each(|(name, value)| kernel.tunables.set(name, *value))
 }
+
+/// The first kernel whose tasks can ask for a slice of their own.
+const SLICES_SINCE: Version = Version::new(6, 12);
 
 /// The word for the kernel that is running.
 pub const RUNNING: &str = "running";
@@ -106,8 +135,7 @@ impl Variant {
     }
     /// The attributes of a task that the workload gives `own`: those for every task, then those for its group.
     pub fn attr_of(&self, name: &str, own: Attr) -> Attr {
-        let changes = [EVERY_TASK, group_of(name)].map(|group| self.tasks.get(group));
-        changes.into_iter().flatten().fold(own, |attr, change| change.over(attr))
+        policy::changed(&self.tasks, name, own)
     }
     /// Checks that every group the variant names is one of `names`' groups.
     ///
@@ -149,15 +177,29 @@ impl Variant {
             .collect::<Result<_>>()
             .map_err(|e: Error| e.context(format!("variant '{}'", self.name)))
     }
-    /// Warnings about features that it switches on and that do nothing in its kernel.
+    /// Warnings about features that it switches on, from the start or later, and slices that it asks for, which do
+    /// nothing in its kernel.
     ///
     /// # Errors
     /// As [`Variant::resolve`].
     pub fn without_effect(&self) -> Result<Vec<Warning>> {
-        let kernel = self.resolve()?;
-        let asked: BTreeSet<Feature> =
-            self.features.iter().map(|text| Toggle::parse(text).map(|t| t.feature)).collect::<Result<_>>()?;
-        Ok(effect::warnings(&self.name, asked.into_iter(), &kernel))
+        let mut kernel = self.resolve()?;
+        let asked = |features: &[String]| -> Result<BTreeSet<Feature>> {
+            features.iter().map(|text| Toggle::parse(text).map(|t| t.feature)).collect()
+        };
+        let mut all = effect::warnings(&self.name, asked(&self.features)?.into_iter(), &kernel);
+        for change in &self.at {
+            change.apply(&mut kernel)?;
+            all.extend(effect::warnings(&self.name, asked(&change.features)?.into_iter(), &kernel));
+        }
+        if kernel.version < SLICES_SINCE && self.tasks.values().any(|t| t.slice.is_some()) {
+            let text = format!(
+                "variant '{}' has tasks ask for a slice, which kernels before {SLICES_SINCE} take no notice of",
+                self.name
+            );
+            all.push(Warning::new("variant.slice", text));
+        }
+        Ok(all)
     }
 }
 
@@ -193,6 +235,29 @@ mod tests {
         let changes = v.changes().unwrap();
         assert_eq!((changes[0].0, on(&changes[0].1)), (Ns::secs(10), [false, true]));
         assert_eq!((changes[1].0, on(&changes[1].1)), (Ns::secs(20), [false, false]));
+    }
+
+    #[test]
+    fn what_is_built_at_the_start_does_not_change_later() {
+        let change = |feature: &str, tunable: &str, value| Change {
+            time: Ns::secs(1),
+            features: [feature].iter().filter(|f| !f.is_empty()).map(|f| (*f).to_owned()).collect(),
+            tunables: [(tunable.to_owned(), value)].into_iter().filter(|(t, _)| !t.is_empty()).collect(),
+        };
+        let error = |f, t, v| change(f, t, v).check().unwrap_err().to_string();
+        assert!(error("no_sd_shared_all", "", 0).contains("SD_SHARED_ALL can't change in the middle"));
+        assert!(error("", "hz", 1000).contains("hz can't change"));
+        assert!(error("", "", 0).contains("nothing changes at 1s"));
+        assert!(error("", "migration_cost", 1).contains("'migration_cost_ns'"));
+        assert!(error("", "nr_migrate", 0).contains("out of range"));
+        assert!(change("NO_LAST_BUDDY", "min_granularity_ns", 1_000_000).check().is_ok());
+    }
+
+    #[test]
+    fn a_slice_that_no_kernel_heeds_is_told() {
+        let mut v = Variant::plain("v4.5");
+        v.tasks.insert("*".into(), AttrChange { slice: Some(Ns::ms(3)), ..AttrChange::default() });
+        assert!(v.without_effect().unwrap()[0].message.contains("before v6.12"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod command;
 pub mod compare;
 pub mod exec;
 pub mod experiment;
+pub mod fits;
 pub mod knee;
 pub mod metrics;
 pub mod plan;

@@ -7,6 +7,7 @@
 use crate::witness::Witness;
 use crate::{Job, Outcome, command, engine, sys};
 use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_kernel::policy::{EVERY_TASK, changed};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -84,9 +85,13 @@ pub fn agent_main() -> Result<()> {
 /// What the workload has wrong, and what it asks for that this machine or user can't have.
 pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     if let Spec::Command(command) = &job.workload {
-        return command::execute(command, job.seed, stop);
+        let change = job.attrs.get(EVERY_TASK).copied().unwrap_or_default();
+        return command::execute(command, job.seed, change, stop);
     }
-    let built = job.workload.build(job.seed)?;
+    let mut built = job.workload.build(job.seed)?;
+    for task in &mut built.tasks {
+        task.attr = changed(&job.attrs, &task.name, task.attr);
+    }
     let witness = Witness::before();
     let measured = engine::run_built(built, stop)?;
     let (environment, seen) = witness.after();
@@ -136,7 +141,7 @@ mod tests {
     use schedlab_workload::Params;
 
     fn job() -> Job {
-        Job { workload: Spec::bench("schbench", &Params::default()).unwrap(), seed: 7 }
+        Job { workload: Spec::bench("schbench", &Params::default()).unwrap(), seed: 7, attrs: [].into() }
     }
 
     #[test]

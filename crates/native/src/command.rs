@@ -7,8 +7,9 @@
 use crate::offspring::{self, Ended, Used};
 use crate::parent::{drain, signal_name, tail};
 use crate::witness::Witness;
-use crate::{Outcome, Said, sys};
+use crate::{Outcome, Said, attrs, sys};
 use schedlab_base::{Error, Ns, Result, Warning};
+use schedlab_kernel::AttrChange;
 use schedlab_workload::CommandSpec;
 use schedlab_workload::command::{SEED_VARIABLE, one_line};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,9 +38,18 @@ const CLEAN_UP_WITHIN: Ns = Ns::ms(800);
 /// # Errors
 /// When it or one of the others can't be started, runs into its time-out, says too much, or ends with an exit code that
 /// is not expected.
-pub fn execute(spec: &CommandSpec, seed: u64, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
+pub fn execute(
+    spec: &CommandSpec,
+    seed: u64,
+    change: AttrChange,
+    stop: Option<BorrowedFd<'_>>,
+) -> Result<Outcome> {
     offspring::adopt_orphans();
-    let call = |argv: &[String], stop, timeout| Call { spec, argv, seed, stop, timeout, server: None }.run();
+    // What comes before and after is not measured, and stays as it is.
+    let own = AttrChange::default();
+    let call = |argv: &[String], stop, timeout| {
+        Call { spec, argv, seed, change: own, stop, timeout, server: None }.run()
+    };
     if !spec.setup.is_empty() {
         match call(&spec.setup, stop, spec.timeout).and_then(|r| r.map(|r| r.succeeded(&[0])).transpose()) {
             Ok(Some(_)) => {}
@@ -48,8 +58,9 @@ pub fn execute(spec: &CommandSpec, seed: u64, stop: Option<BorrowedFd<'_>>) -> R
         }
     }
     let witness = Witness::before();
-    let ran = serve(spec, seed)
-        .and_then(|server| Call { spec, argv: &spec.argv, seed, stop, timeout: spec.timeout, server }.run());
+    let ran = serve(spec, seed, change).and_then(|server| {
+        Call { spec, argv: &spec.argv, seed, change, stop, timeout: spec.timeout, server }.run()
+    });
     let (environment, mut warnings) = witness.after();
     if !spec.cleanup.is_empty() {
         let was_stopped = matches!(ran, Ok(None));
@@ -66,9 +77,10 @@ pub fn execute(spec: &CommandSpec, seed: u64, stop: Option<BorrowedFd<'_>>) -> R
 }
 
 /// Starts the server, when there is one, and gives it time to be ready. It ends with the call that follows.
-fn serve(spec: &CommandSpec, seed: u64) -> Result<Option<u32>> {
+fn serve(spec: &CommandSpec, seed: u64, change: AttrChange) -> Result<Option<u32>> {
     let Some(program) = spec.server.first() else { return Ok(None) };
-    let call = Call { spec, argv: &spec.server, seed, stop: None, timeout: spec.timeout, server: None };
+    let call =
+        Call { spec, argv: &spec.server, seed, change, stop: None, timeout: spec.timeout, server: None };
     let mut command = call.command()?;
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().map_err(|e| call.unstartable(program, &e))?;
@@ -97,6 +109,8 @@ struct Call<'a> {
     spec: &'a CommandSpec,
     argv: &'a [String],
     seed: u64,
+    /// What is changed about its attributes, and so about its children's.
+    change: AttrChange,
     stop: Option<BorrowedFd<'a>>,
     timeout: Ns,
     /// A process that is to end with it.
@@ -160,6 +174,7 @@ impl Call<'_> {
         }
         command.stdin(Stdio::null());
         offspring::lead_group(&mut command);
+        attrs::at_exec(&mut command, self.change)?;
         Ok(command)
     }
 

@@ -9,6 +9,7 @@ compile_error!("the live backend runs on Linux");
 
 mod agent;
 mod arena;
+pub mod attrs;
 mod channel;
 mod command;
 mod control;
@@ -28,6 +29,7 @@ pub use agent::{agent_main, execute};
 pub use parent::{AGENT_VARIABLE, run, run_with};
 
 use schedlab_base::{Ns, Warning};
+use schedlab_kernel::AttrChange;
 use schedlab_record::Series;
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
@@ -40,6 +42,9 @@ pub struct Job {
     pub workload: Spec,
     /// Seed of the run.
     pub seed: u64,
+    /// What a variant changes about tasks' attributes, by group or for all of them; of a command, the latter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attrs: BTreeMap<String, AttrChange>,
 }
 
 /// What the agent sends back.

@@ -5,7 +5,7 @@
 //! clock_nanosleep(2), sched_setattr(2), getrusage(2), getrlimit(2), prctl(2) as of Linux 3.14 and later.
 
 use libc::{c_int, c_long, c_void};
-use schedlab_base::{CpuId, CpuSet, cpuset::MAX_CPUS};
+use schedlab_base::{CpuId, CpuSet, Ns, cpuset::MAX_CPUS};
 use schedlab_kernel::{Attr, Policy};
 use std::io;
 use std::mem::MaybeUninit;
@@ -192,6 +192,14 @@ fn policy_number(policy: Policy) -> c_int {
 /// # Errors
 /// As the kernel says: EPERM without CAP_SYS_NICE, EINVAL for a priority the policy has not.
 pub fn set_attr(attr: Attr) -> io::Result<()> {
+    set_attr_of(0, attr)
+}
+
+/// The same of another thread.
+///
+/// # Errors
+/// As [`set_attr`], and ESRCH when there is none.
+pub fn set_attr_of(thread: u32, attr: Attr) -> io::Result<()> {
     let wish = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: policy_number(attr.policy) as u32,
@@ -204,8 +212,32 @@ pub fn set_attr(attr: Attr) -> io::Result<()> {
         sched_period: 0,
     };
     // SAFETY: `wish` is a whole sched_attr that states its own size; the kernel only reads it.
-    let r = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, ptr::from_ref(&wish), 0) };
+    let r = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, ptr::from_ref(&wish), 0) };
     check(r as c_int).map(drop)
+}
+
+/// sched_getattr of a thread (0: the caller); its slice is left out, because the kernel does not say whether it was asked
+/// for.
+///
+/// # Errors
+/// ESRCH when there is none; ENOSYS before 3.14; EINVAL for a policy that schedlab does not know.
+pub fn attr_of(thread: u32) -> io::Result<Attr> {
+    const SIZE: usize = size_of::<libc::sched_attr>();
+    let mut seen = MaybeUninit::<libc::sched_attr>::zeroed();
+    // SAFETY: the kernel fills at most the stated size of a live place; all zeroes are a valid sched_attr.
+    let seen = unsafe {
+        let r = libc::syscall(libc::SYS_sched_getattr, thread, seen.as_mut_ptr(), SIZE, 0);
+        check(r as c_int)?;
+        seen.assume_init()
+    };
+    let known = [Policy::Other, Policy::Batch, Policy::Idle, Policy::Fifo, Policy::Rr];
+    let policy = known.into_iter().find(|p| policy_number(*p) as u32 == seen.sched_policy);
+    Ok(Attr {
+        policy: policy.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?,
+        nice: seen.sched_nice.clamp(-20, 19) as i8,
+        rt_priority: seen.sched_priority.min(99) as u8,
+        slice: Ns::ZERO,
+    })
 }
 
 /// Policy number and nice value of the calling thread.

@@ -4,6 +4,7 @@
 //! early are taken up again unless the run is over, so that a nudge is no wakeup.
 
 use crate::arena::Phase;
+use crate::attrs::refused;
 use crate::channel::{Buffer, Moved};
 use crate::engine::Shared;
 use crate::footprint::Footprint;
@@ -11,7 +12,7 @@ use crate::recorder::{Counters, Recorder};
 use crate::sys::{self, Scope, Slept, Waited};
 use crate::usage::Readings;
 use schedlab_base::{CpuSet, Error, Ns, Result};
-use schedlab_kernel::{Attr, Policy};
+use schedlab_kernel::Attr;
 use schedlab_workload::{Env, Op, Outcome, Program, SeriesId, SlotId, TaskDecl, WordId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
@@ -307,20 +308,5 @@ fn moved(how: Moved) -> Step {
     match how {
         Moved::All => Step::Next(Outcome::Done),
         Moved::Over => Step::Leave,
-    }
-}
-
-/// Why the kernel would not give a task its attributes, and what helps.
-fn refused(attr: Attr, error: &std::io::Error) -> Error {
-    let Attr { policy, nice, rt_priority, .. } = attr;
-    if policy.is_fair() {
-        Error::machine(format!("can't set policy {policy:?} with nice {nice}: {error}")).help(
-            "nice 0 to 19 needs no privilege unless it lowers the value; below, CAP_SYS_NICE or RLIMIT_NICE",
-        )
-    } else {
-        let range = if (1..=99).contains(&rt_priority) { "" } else { "; priorities are 1 to 99" };
-        let policy = if policy == Policy::Fifo { "SCHED_FIFO" } else { "SCHED_RR" };
-        Error::machine(format!("can't set {policy} with priority {rt_priority}: {error}{range}"))
-            .help("real-time policies need CAP_SYS_NICE or RLIMIT_RTPRIO (ulimit -r)")
     }
 }

@@ -3,9 +3,10 @@
 mod single;
 
 use schedlab_base::{ErrorKind, Ns, TaskId};
+use schedlab_kernel::{AttrChange, Policy};
 use schedlab_native::engine::run_built;
 use schedlab_native::{Job, agent_main, execute, run, run_with};
-use schedlab_workload::{Builder, Op, Params, Spec};
+use schedlab_workload::{Builder, CommandSpec, Op, Params, Spec};
 use single::steps;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ const CHECKS: &[single::Check] = &[
     ("an_agent_that_is_not_there_is_told", an_agent_that_is_not_there_is_told),
     ("the_slice_test_reads_what_processes_use", the_slice_test_reads_what_processes_use),
     ("no_job_is_an_input_error", no_job_is_an_input_error),
+    ("a_variants_attributes_reach_tasks_and_commands", a_variants_attributes_reach_tasks_and_commands),
 ];
 
 fn main() -> ExitCode {
@@ -142,7 +144,7 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
         ("sleeptime", Ns::us(1000).0),
     ];
     let params = Params(given.map(|(name, value)| (name.to_owned(), value)).into());
-    Job { workload: Spec::bench("schbench", &params).unwrap(), seed: 1 }
+    Job { workload: Spec::bench("schbench", &params).unwrap(), seed: 1, attrs: [].into() }
 }
 
 fn schbench_has_samples_in_microseconds() {
@@ -174,7 +176,7 @@ fn a_stop_ends_it_with_a_partial_outcome() {
 
 fn an_agents_error_comes_back_as_it_was() {
     let workload = Spec::Bench { name: "schbnech".into(), params: Params::default() };
-    let e = run(&Job { workload, seed: 1 }, &AtomicBool::new(false)).unwrap_err();
+    let e = run(&Job { workload, seed: 1, attrs: [].into() }, &AtomicBool::new(false)).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Input);
     assert!(e.to_string().contains("did you mean 'schbench'?"), "{e}");
 }
@@ -228,7 +230,7 @@ fn the_slice_test_reads_what_processes_use() {
         ];
         let given = given.map(|(name, value)| (name.to_owned(), value));
         let spec = Spec::bench("slice", &Params(given.into_iter().collect())).unwrap();
-        let outcome = execute(&Job { workload: spec, seed: 1 }, None).unwrap();
+        let outcome = execute(&Job { workload: spec, seed: 1, attrs: [].into() }, None).unwrap();
         let series = |name: &str| &outcome.series[&format!("slice-test.{name}")];
         let intervals = series("interval").count();
         assert!((2..=4).contains(&intervals) && series("interval").min() >= Some(250_000_000), "{intervals}");
@@ -240,5 +242,26 @@ fn the_slice_test_reads_what_processes_use() {
         // Hundredths of a second, of two tasks, at both ends of each interval.
         assert!((shared as f64 - exact).abs() < 20e6 * (intervals as f64 + 1.0), "{shared} of {exact}");
         assert!(series("printed").count() == intervals && series("exact").count() <= intervals);
+    }
+}
+
+/// A command says its own nice value and policy (fields 19 and 41 of its stat); a nice value that no task can have shows
+/// that the group's change came to the task, and to no other.
+fn a_variants_attributes_reach_tasks_and_commands() {
+    let change = |nice| AttrChange { policy: Some(Policy::Batch), nice: Some(nice), slice: None };
+    let line = ["cut", "-d ", "-f19,41", "/proc/self/stat"].map(str::to_owned);
+    let workload = Spec::Command(Box::new(CommandSpec::new("cut", line.to_vec())));
+    let job = Job { workload, seed: 1, attrs: [("*".to_owned(), change(7))].into() };
+    let said = run(&job, &AtomicBool::new(false)).unwrap().said.unwrap();
+    assert_eq!(said.stdout.trim(), "7 3");
+
+    let fifo = AttrChange { policy: Some(Policy::Fifo), nice: None, slice: None };
+    let mut job = schbench(2, 50);
+    job.attrs = [("worker".to_owned(), change(1)), ("message".to_owned(), change(2))].into();
+    assert!(run(&job, &AtomicBool::new(false)).is_ok());
+    job.attrs = [("worker".to_owned(), fifo)].into();
+    // Whether this user may have a real-time policy or not, only workers are asked for it.
+    if let Err(e) = run(&job, &AtomicBool::new(false)) {
+        assert!(e.to_string().contains("worker") && e.to_string().contains("SCHED_FIFO"), "{e}");
     }
 }

@@ -1,12 +1,17 @@
 //! Kernels and variants in words of the command line.
 
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Ns, Result};
+use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernel::{DEFAULT_PROFILE, Variant};
+use schedlab_kernel::{Change, DEFAULT_PROFILE, Variant};
 use schedlab_lab::Backend;
+use schedlab_lab::experiment::set_attribute;
+use std::collections::BTreeMap;
 
-/// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`, a change being a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`) or a tunable
-/// (`hz=1000`). Without a name the variant is called as it is written.
+/// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`, a change being a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`), a tunable
+/// (`hz=1000`), either of them with a time in the run from which on it holds (`NO_LAST_BUDDY@10s`), or an attribute of
+/// tasks (`policy=batch`, `nice=5`, `slice=3ms`; of one group of them `hog.policy=batch`). Without a name the variant is
+/// called as it is written.
 ///
 /// # Errors
 /// Another form, and what the kernel's tables do not have.
@@ -18,13 +23,51 @@ pub fn parse(text: &str) -> Result<Variant> {
             .help("write [NAME=]KERNEL[:CHANGE,...]"));
     }
     let mut variant = Variant { name: name.to_owned(), ..Variant::plain(kernel) };
-    for change in changes.split(',').filter(|c| !c.is_empty()) {
-        match change.split_once('=') {
-            Some(_) => tunable(&mut variant, change)?,
-            None => variant.features.push(change.to_owned()),
-        }
+    for text in changes.split(',').filter(|c| !c.is_empty()) {
+        change(&mut variant, text)?;
     }
+    variant.at.sort_by_key(|change| change.time);
     checked(variant)
+}
+
+/// Makes one change.
+fn change(variant: &mut Variant, text: &str) -> Result<()> {
+    if let Some((what, time)) = text.split_once('@') {
+        let time = Ns::parse(time, "").map_err(|e| e.context(format!("'{text}'")))?;
+        let at = later(variant, time);
+        match what.split_once('=') {
+            Some(_) => tunable(&mut at.tunables, what)?,
+            None => at.features.push(what.to_owned()),
+        }
+        return Ok(());
+    }
+    let Some((word, value)) = text.split_once('=') else {
+        variant.features.push(text.to_owned());
+        return Ok(());
+    };
+    match word.rsplit_once('.') {
+        Some((group, key)) => attribute(variant, group, key, value),
+        None if ATTRIBUTES.contains(&word) => attribute(variant, EVERY_TASK, word, value),
+        None => tunable(&mut variant.tunables, text),
+    }
+}
+
+/// The variant's change at that time.
+fn later(variant: &mut Variant, time: Ns) -> &mut Change {
+    let found = variant.at.iter().position(|c| c.time == time);
+    let at = found.unwrap_or_else(|| {
+        variant.at.push(Change { time, features: Vec::new(), tunables: [].into() });
+        variant.at.len() - 1
+    });
+    &mut variant.at[at]
+}
+
+/// Words of [`set_attribute`].
+const ATTRIBUTES: [&str; 3] = ["policy", "nice", "slice"];
+
+fn attribute(variant: &mut Variant, group: &str, key: &str, value: &str) -> Result<()> {
+    set_attribute(variant.tasks.entry(group.to_owned()).or_default(), key, value)
+        .map_err(|e| e.context(format!("{key}={value}")))
 }
 
 /// Reads several, each with a name of its own.
@@ -45,34 +88,50 @@ pub fn all(texts: &[String]) -> Result<Vec<Variant>> {
     Ok(all)
 }
 
-/// A kernel with features and tunables named one by one; its name tells them.
+/// What the options of a command say of a kernel and of the tasks under it.
+#[derive(Clone, Copy, Default)]
+pub struct Changes<'a> {
+    /// Features, with their times.
+    pub features: &'a [String],
+    /// Tunables, with their times.
+    pub tunables: &'a [String],
+    /// Values of [`ATTRIBUTES`], in that order.
+    pub attributes: [Option<&'a String>; 3],
+}
+
+/// A kernel with changes named one by one; its name tells them.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn of(kernel: &str, features: &[String], tunables: &[String]) -> Result<Variant> {
-    let mut variant = Variant::plain(kernel);
-    variant.features = features.to_vec();
-    tunables.iter().try_for_each(|t| tunable(&mut variant, t))?;
-    let changes: Vec<&str> = features.iter().chain(tunables).map(String::as_str).collect();
-    if !changes.is_empty() {
-        variant.name = format!("{kernel}:{}", changes.join(","));
+pub fn of(kernel: &str, changes: Changes<'_>) -> Result<Variant> {
+    if let Some(odd) = changes.tunables.iter().find(|t| !t.contains('=')) {
+        return Err(no_tunable(odd));
     }
-    checked(variant)
+    let attributes = ATTRIBUTES.iter().zip(changes.attributes);
+    let attributes = attributes.filter_map(|(word, value)| value.map(|v| format!("{word}={v}")));
+    let all: Vec<String> =
+        changes.features.iter().chain(changes.tunables).cloned().chain(attributes).collect();
+    parse(&if all.is_empty() { kernel.to_owned() } else { format!("{kernel}:{}", all.join(",")) })
 }
 
-fn tunable(variant: &mut Variant, text: &str) -> Result<()> {
+fn tunable(all: &mut BTreeMap<String, u64>, text: &str) -> Result<()> {
     let parts =
         text.split_once('=').and_then(|(name, value)| Some((name, value.replace('_', "").parse().ok()?)));
-    let (name, value) = parts.ok_or_else(|| {
-        Error::input(format!("'{text}' is not a tunable with its value")).help("write it as hz=1000")
-    })?;
-    variant.tunables.insert(name.to_owned(), value);
+    let (name, value) = parts.ok_or_else(|| no_tunable(text))?;
+    all.insert(name.to_owned(), value);
     Ok(())
 }
 
+fn no_tunable(text: &str) -> Error {
+    Error::input(format!("'{text}' is not a tunable with its value")).help("write it as hz=1000")
+}
+
 fn checked(variant: Variant) -> Result<Variant> {
+    let named = |e: Error| e.context(format!("variant '{}'", variant.name));
+    variant.at.iter().try_for_each(Change::check).map_err(named)?;
+    schedlab_lab::fits::attributes(&variant).map_err(named)?;
     if variant.kernel != RUNNING {
-        variant.resolve()?;
+        variant.changes()?;
     }
     Ok(variant)
 }
@@ -88,6 +147,7 @@ pub fn default_kernel(backend: Backend) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_kernel::Policy;
 
     #[test]
     fn variants_have_name_kernel_and_changes() {
@@ -96,8 +156,28 @@ mod tests {
         assert_eq!(v.tunables["hz"], 1000);
         assert_eq!(parse("v4.5:NO_SIS_SKIP_TARGET").unwrap().name, "v4.5:NO_SIS_SKIP_TARGET");
         assert!(parse("v4.5").unwrap().is_plain());
-        let same = of("v4.5", &["NO_SIS_SKIP_TARGET".into()], &[]).unwrap();
+        let features = &["NO_SIS_SKIP_TARGET".to_owned()];
+        let same = of("v4.5", Changes { features, ..Changes::default() }).unwrap();
         assert_eq!(same, parse("v4.5:NO_SIS_SKIP_TARGET").unwrap());
+    }
+
+    #[test]
+    fn tasks_and_times_have_words() {
+        let v = parse(
+            "b=v4.5:policy=batch,nice=-5,hog.slice=3ms,NO_LAST_BUDDY@10s,nr_migrate=8@10s,LAST_BUDDY@5s",
+        );
+        let v = v.unwrap();
+        let all = v.tasks["*"];
+        assert_eq!(
+            (all.policy, all.nice, v.tasks["hog"].slice),
+            (Some(Policy::Batch), Some(-5), Some(Ns::ms(3)))
+        );
+        let times: Vec<u64> = v.at.iter().map(|c| c.time.0 / 1_000_000_000).collect();
+        assert_eq!((times, v.at[1].tunables["nr_migrate"]), (vec![5, 10], 8));
+        let (batch, slice) = ("batch".to_owned(), "3ms".to_owned());
+        let changes = Changes { attributes: [Some(&batch), None, Some(&slice)], ..Changes::default() };
+        let v = of(RUNNING, changes).unwrap();
+        assert_eq!((v.name.as_str(), v.is_plain()), ("running:policy=batch,slice=3ms", true));
     }
 
     #[test]
@@ -107,6 +187,13 @@ mod tests {
         assert!(error("v9.9").contains("v4.5"));
         assert!(error("v4.5:hz=x").contains("hz=1000"));
         assert!(error("v4.5:hzz=1").contains("'hz'"));
+        assert!(error("v4.5:hog.polcy=batch").contains("'policy'"));
+        assert!(error("v4.5:policy=btach").contains("'batch'"));
+        assert!(error("v4.5:policy=fifo").contains("not simulated"));
+        assert!(error("v4.5:nice=20").contains("-20 to 19"));
+        assert!(error("v4.5:slice=1us").contains("100us to 100ms"));
+        assert!(error("v4.5:hz=1000@1s").contains("hz can't change"));
+        assert!(error("v4.5:NO_LAST_BUDDY@soon").contains("soon"));
         assert!(error("=v4.5").contains("name is empty"));
         let twice = all(&["v4.5".into(), "v4.5".into()]).unwrap_err().to_string();
         assert!(twice.contains("two variants have the name 'v4.5'"));

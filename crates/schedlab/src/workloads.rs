@@ -1,13 +1,14 @@
 //! Workloads on the command line: a subcommand for each benchmark, its options made from the benchmark's own table; and
 //! the options that say where it is run. `bench` and `knee` share them.
 
-use crate::{common, variants};
+use crate::common;
+use crate::variants::{self, Changes};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use schedlab_base::{Error, Result};
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::plan::Cell;
-use schedlab_lab::{Backend, Executor};
+use schedlab_lab::{Backend, Executor, fits};
 use schedlab_machine::Machine;
 use schedlab_workload::{BENCHMARKS, Benchmark, Choice, Param, ParamKind, Params, Spec, spec};
 use std::path::Path;
@@ -28,12 +29,21 @@ pub struct Place {
     /// Kernel to simulate [default: the latest that is modelled]
     #[arg(long, global = true, value_name = "VERSION")]
     kernel: Option<String>,
-    /// Feature switched on (NAME) or off (NO_NAME); may be given more than once
-    #[arg(long, global = true, value_name = "NAME")]
+    /// Feature switched on (NAME) or off (NO_NAME), with @TIME from then on; may be given more than once
+    #[arg(long, global = true, value_name = "NAME[@TIME]")]
     feature: Vec<String>,
-    /// Tunable set to a value; may be given more than once
-    #[arg(long, global = true, value_name = "NAME=N")]
+    /// Tunable set to a value, with @TIME from then on; may be given more than once
+    #[arg(long, global = true, value_name = "NAME=N[@TIME]")]
     tunable: Vec<String>,
+    /// Scheduling policy of all tasks of the workload: other, batch or idle; live also fifo and rr
+    #[arg(long, global = true, value_name = "POLICY")]
+    policy: Option<String>,
+    /// Nice value of all tasks of the workload
+    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true)]
+    nice: Option<String>,
+    /// Slice that all tasks of the workload ask for (kernels from 6.12 on)
+    #[arg(long, global = true, value_name = "TIME")]
+    slice: Option<String>,
 }
 
 impl Place {
@@ -58,7 +68,8 @@ impl Place {
     pub fn variant(&self) -> Result<Variant> {
         let backend = self.backend()?;
         let kernel = self.kernel.clone().unwrap_or_else(|| variants::default_kernel(backend));
-        variants::of(&kernel, &self.feature, &self.tunable)
+        let attributes = [&self.policy, &self.nice, &self.slice].map(Option::as_ref);
+        variants::of(&kernel, Changes { features: &self.feature, tunables: &self.tunable, attributes })
     }
     /// The cell of a workload under a variant.
     ///
@@ -66,6 +77,7 @@ impl Place {
     /// An unknown machine; a machine, kernel or change that the running kernel does not have.
     pub fn cell(&self, spec: Spec, variant: Variant) -> Result<Cell> {
         let load = load_name(&spec)?;
+        fits::check(&variant, &spec)?;
         match self.backend()? {
             Backend::Sim => {
                 let machine = Machine::load(self.machine.as_deref().unwrap_or("host"))?;

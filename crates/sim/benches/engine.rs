@@ -118,8 +118,17 @@ fn run(machine: &Machine, kernel: Kernel, workload: Built) -> (u64, u64) {
     let series =
         workload.series.iter().map(|s| (s.name.clone(), Series::new(&s.unit, Better::Lower))).collect();
     let mut analyser = Analyser::new(machine.topology.nr_cpus(), tasks, series, workload.warmup);
-    let setup =
-        Setup { machine, kernel, workload, seed: 1, background: true, check: false, stop: None, clock: None };
+    let setup = Setup {
+        machine,
+        kernel,
+        changes: Vec::new(),
+        workload,
+        seed: 1,
+        background: true,
+        check: false,
+        stop: None,
+        clock: None,
+    };
     let report = simulate(setup, &mut analyser).expect("the run ends well");
     black_box(analyser.finish(report.end));
     (report.events, report.wakeups)

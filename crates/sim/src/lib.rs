@@ -45,6 +45,9 @@ pub struct Setup<'a> {
     pub machine: &'a Machine,
     /// The kernel.
     pub kernel: Kernel,
+    /// Other features and tunables of the same kernel, each from its time on, ns since the run began, in order of time.
+    /// HZ, and what is built at the start, stay as they are.
+    pub changes: Vec<(Ns, Kernel)>,
     /// The workload, built with the same seed.
     pub workload: Built,
     /// Seed of the run.

@@ -10,8 +10,8 @@ use crate::task::{Counted, State, Task, UserOp};
 use crate::transfer::Channels;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
-use schedlab_base::{CpuId, CpuSet, Error, Result, Stream, TaskId};
-use schedlab_kernel::Attr;
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
+use schedlab_kernel::{Attr, Kernel};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Outcome, Program};
 use std::collections::VecDeque;
@@ -38,7 +38,8 @@ pub(crate) struct NewTask {
 
 /// Runs a simulation; see [`crate::simulate`] and, for `merge`, [`crate::simulate_unmerged`].
 pub fn run(setup: Setup<'_>, merge: bool, sink: &mut dyn schedlab_trace::Sink) -> Result<SimReport> {
-    let Setup { machine, kernel, mut workload, seed, background, check, stop, clock: watched } = setup;
+    let Setup { machine, kernel, changes, mut workload, seed, background, check, stop, clock: watched } =
+        setup;
     validate(&mut workload, machine)?;
     let end = (workload.warmup + workload.duration).0;
     let mut sys = System::new(machine, kernel, seed, sink);
@@ -53,7 +54,7 @@ pub fn run(setup: Setup<'_>, merge: bool, sink: &mut dyn schedlab_trace::Sink) -
         sys.kick(CpuId(0), cpu);
     }
     sys.merge = merge && !check;
-    let how = How { check, stop, clock: watched };
+    let how = How { check, stop, clock: watched, changes };
     let clock = drive(&mut sys, seed, end, &how)?;
     report(sys, clock)
 }
@@ -209,6 +210,8 @@ struct How<'a> {
     check: bool,
     stop: Option<&'a AtomicBool>,
     clock: Option<&'a AtomicU64>,
+    /// When the kernel's switches change, and to what.
+    changes: Vec<(Ns, Kernel)>,
 }
 
 impl How<'_> {
@@ -235,18 +238,19 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, how: &How<'_>) -> Result<Clo
     let mut tree = WinnerTree::new(n + 1, Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
     sys.touched.clear();
-    let mark = n;
-    tree.arm(mark, sys.measure_from);
+    // What comes from outside has one slot, whatever there is of it, so that ties between CPUs fall as they do without.
+    let mut outside = Outside::new(sys, &how.changes);
+    tree.arm(n, outside.next());
     let mut clock = Clock { end, look_at: STOP_EVERY, stopped: false };
     let mut first = tree.least();
     while let Some((slot, at)) = tree.turn_of(first) {
         if at >= end {
             break;
         }
-        if slot == mark {
+        if slot == n {
             sys.now = at;
-            begin_measuring(sys);
-            tree.arm(mark, NEVER);
+            outside.act(sys);
+            tree.arm(n, outside.next());
             first = tree.least();
             continue;
         }
@@ -262,6 +266,35 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, how: &How<'_>) -> Result<Clo
         begin_measuring(sys);
     }
     Ok(clock)
+}
+
+/// What acts on a run from outside its CPUs: the end of the warm-up, and changes of the kernel's switches after it.
+struct Outside<'a> {
+    measure_from: u64,
+    changes: &'a [(Ns, Kernel)],
+}
+
+impl<'a> Outside<'a> {
+    fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
+        Outside { measure_from: sys.measure_from, changes }
+    }
+    /// When it acts next.
+    fn next(&self) -> u64 {
+        self.measure_from.min(self.changes.first().map_or(NEVER, |(at, _)| at.0))
+    }
+    /// Does what is due.
+    fn act(&mut self, sys: &mut System<'_>) {
+        if self.measure_from <= sys.now {
+            begin_measuring(sys);
+            self.measure_from = NEVER;
+        }
+        while let Some(((_, kernel), rest)) =
+            self.changes.split_first().filter(|((at, _), _)| at.0 <= sys.now)
+        {
+            sys.switch_kernel(*kernel);
+            self.changes = rest;
+        }
+    }
 }
 
 /// The CPU of `slot` acts at `at`, and again as long as its next step comes before any other's, ties included: the order
@@ -361,12 +394,8 @@ fn settle_accounts(sys: &mut System<'_>) {
 fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     settle_accounts(&mut sys);
     crate::invariants::accounts_agree(&sys)?;
-    let mut report = SimReport {
-        end: schedlab_base::Ns(clock.end),
-        events: sys.steps,
-        stopped: clock.stopped,
-        ..SimReport::default()
-    };
+    let mut report =
+        SimReport { end: Ns(clock.end), events: sys.steps, stopped: clock.stopped, ..SimReport::default() };
     let mut work = 0;
     for t in &sys.tasks {
         let account = TaskAccount {

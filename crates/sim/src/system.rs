@@ -24,7 +24,7 @@ use schedlab_trace::{Event, EventKind, Sink};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What never changes during a run.
+/// What does not change during a run, but for the kernel's switches; see [`System::switch_kernel`].
 pub struct Fixed<'s> {
     /// The machine.
     pub machine: &'s Machine,
@@ -214,6 +214,12 @@ impl<'s> System<'s> {
     #[inline]
     pub fn version(&self) -> Version {
         self.fixed.kernel.version
+    }
+    /// From this instant on, features and tunables are those of `kernel`, as a write to `sched/features` has it: what is
+    /// under way goes on, and asks the new ones from its next step on.
+    pub fn switch_kernel(&mut self, kernel: Kernel) {
+        self.fixed.gran = Granularity::of(&kernel, self.nr_cpus());
+        self.fixed.kernel = kernel;
     }
     /// Emits an event at this instant on `cpu`.
     #[inline]

@@ -53,6 +53,7 @@ fn schbench(kernel: Kernel, seed: u64) -> (u64, u64, SimReport) {
     let setup = Setup {
         machine: &machine,
         kernel,
+        changes: Vec::new(),
         workload,
         seed,
         background: true,

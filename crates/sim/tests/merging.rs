@@ -71,6 +71,7 @@ fn equal(machine_name: &str, profile: &str, seed: u64, load: impl Fn(&Machine) -
     let setup = || Setup {
         machine: &machine,
         kernel: kernel(profile),
+        changes: Vec::new(),
         workload: load(&machine),
         seed,
         background: true,

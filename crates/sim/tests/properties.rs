@@ -364,6 +364,7 @@ fn watched<S: Sink>(case: &Case, sink: &mut S, check: bool) -> Result<SimReport,
     let setup = Setup {
         machine: &machine,
         kernel,
+        changes: Vec::new(),
         workload: case.workload(),
         seed,
         background,

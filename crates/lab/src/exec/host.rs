@@ -16,7 +16,8 @@ pub struct Host;
 impl Executor for Host {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
         let before = schedstat::read_live().ok();
-        let mut outcome = schedlab_native::run(&Job { workload: cell.spec.clone(), seed }, stop)?;
+        let job = Job { workload: cell.spec.clone(), seed, attrs: cell.variant.tasks.clone() };
+        let mut outcome = schedlab_native::run(&job, stop)?;
         let counted = before.and_then(|before| counted_since(&before, &mut outcome.warnings));
         if outcome.stopped {
             return Ok(None);

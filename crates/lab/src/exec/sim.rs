@@ -2,7 +2,8 @@
 
 use super::Executor;
 use crate::plan::Cell;
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Ns, Result};
+use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate};
@@ -23,13 +24,17 @@ pub struct Sim {
 impl Executor for Sim {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
         let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
-        let workload = cell.spec.build(seed)?;
+        let mut workload = cell.spec.build(seed)?;
+        for task in &mut workload.tasks {
+            task.attr = cell.variant.attr_of(&task.name, task.attr);
+        }
         let (warmup, duration) = (workload.warmup, workload.duration);
         let to_the_end = workload.to_the_end;
         let mut analyser = analyser(&cell.machine, &workload)?;
         let setup = Setup {
             machine: &cell.machine,
             kernel,
+            changes: changes(cell, warmup)?,
             workload,
             seed,
             background: !cell.machine.background.is_empty(),
@@ -75,6 +80,12 @@ impl Executor for Sim {
     fn parallel(&self) -> bool {
         true
     }
+}
+
+/// The kernel's changes in the middle of the run, counted from its beginning.
+fn changes(cell: &Cell, warmup: Ns) -> Result<Vec<(Ns, Kernel)>> {
+    let changes = cell.variant.changes()?;
+    Ok(changes.into_iter().map(|(at, kernel)| (warmup.plus(at), kernel)).collect())
 }
 
 /// An analyser that knows the workload's tasks and series, and the machine's own tasks behind them.

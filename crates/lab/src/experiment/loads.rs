@@ -1,10 +1,11 @@
 //! Workloads and loads of an experiment: parameters with their sweeps, resolved for a number of CPUs.
 
 use super::command;
-use super::expand::{combinations, expand, range};
+use super::expand::{combinations, expand};
+use super::sweep::texts;
 use crate::command::{Template, headline};
 use schedlab_base::{Error, Result};
-use schedlab_machine::reader::{Table, Value};
+use schedlab_machine::reader::Table;
 use schedlab_workload::{Benchmark, Params, Spec, spec};
 use std::path::Path;
 
@@ -129,7 +130,8 @@ impl Workload {
             },
             None => e,
         };
-        combinations(&lists).into_iter().map(load).collect::<Result<_>>().map_err(placed)
+        let all = combinations(&lists).and_then(|all| all.into_iter().map(load).collect::<Result<_>>());
+        all.map_err(placed)
     }
 }
 
@@ -153,7 +155,7 @@ fn commands(
         })?;
         return Ok(vec![(name, Spec::Command(Box::new(spec)))]);
     };
-    let loads = values(table, LOAD, value)?;
+    let loads = texts(table, LOAD, value)?;
     let swept = loads.len() > 1;
     let one = |load: &String| {
         let load = expand(load, cpus)?;
@@ -171,46 +173,6 @@ fn settings(table: &Table<'_>, bench: &Benchmark) -> Result<Vec<Setting>> {
         .params
         .iter()
         .filter_map(|p| own(p.name))
-        .map(|(name, value)| Ok(Setting { name, values: values(table, name, value)? }))
+        .map(|(name, value)| Ok(Setting { name, values: texts(table, name, value)? }))
         .collect()
-}
-
-/// The values a key takes: one, or those of a sweep.
-fn values(table: &Table<'_>, name: &str, value: &Value<'_>) -> Result<Vec<String>> {
-    if let Some(text) = scalar(value) {
-        return Ok(vec![text]);
-    }
-    let wrong = || {
-        let e =
-            Error::input(format!("{name} takes a number, a string with a unit, true or false, or a sweep"))
-                .help("sweeps are { sweep = [1, 2, 4] } and { range = [1, 8], step = 1 }");
-        table.error_on(value, e)
-    };
-    let inner = value.get_ref().as_table().ok_or_else(wrong)?;
-    let get = |key: &str| inner.get(key).map(|v| v.get_ref());
-    let keys: Vec<&str> = inner.keys().map(|k| &**k.get_ref()).collect();
-    match keys.as_slice() {
-        ["sweep"] => {
-            let items =
-                get("sweep").and_then(|v| v.as_array()).filter(|a| !a.is_empty()).ok_or_else(wrong)?;
-            items.iter().map(|v| scalar(v).ok_or_else(wrong)).collect()
-        }
-        ["range"] | ["range", "step"] => {
-            let ends = get("range").and_then(|v| v.as_array()).filter(|a| a.len() == 2).ok_or_else(wrong)?;
-            let number = |v: &Value<'_>| scalar(v).and_then(|t| t.parse::<u64>().ok()).ok_or_else(wrong);
-            let step = inner.get("step").map_or(Ok(1), number)?;
-            let all =
-                range(number(&ends[0])?, number(&ends[1])?, step).map_err(|e| table.error_on(value, e))?;
-            Ok(all.iter().map(u64::to_string).collect())
-        }
-        _ => Err(wrong()),
-    }
-}
-
-fn scalar(value: &Value<'_>) -> Option<String> {
-    let v = value.get_ref();
-    v.as_str()
-        .map(str::to_owned)
-        .or_else(|| v.as_bool().map(|b| b.to_string()))
-        .or_else(|| v.as_integer().filter(|i| i.radix() == 10).map(|i| i.as_str().to_owned()))
 }

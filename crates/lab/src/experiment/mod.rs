@@ -9,8 +9,11 @@ mod expand;
 pub(crate) use expand::expand;
 mod loads;
 mod read;
+mod sweep;
+mod variants;
 
 pub use read::{MAX_RUNS, parse};
+pub use variants::set_attribute;
 
 use schedlab_base::{Error, Result};
 use schedlab_kernel::Variant;

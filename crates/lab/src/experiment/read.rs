@@ -1,15 +1,15 @@
 //! The reader of experiment files: one function for each part, each error with its place.
 
 use super::loads::{LOAD_KEYS, WORKLOAD_KEYS, Workload};
+use super::variants::{self, Family};
 use super::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS, Experiment, Load, Published};
 use crate::{command, metrics};
 use schedlab_base::{Error, Ns, Result};
-use schedlab_kernel::{Variant, variant::RUNNING};
+use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_machine::reader::{Source, Table, Value};
 use schedlab_record::Better;
 use schedlab_workload::Spec;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// More runs than this in one experiment are a slip of the pen.
@@ -30,9 +30,9 @@ const KEYS: &[&str] = &[
     "variant",
     "host",
     "published",
+    "at",
 ];
 const HOST_KEYS: &[&str] = &["load"];
-const VARIANT_KEYS: &[&str] = &["name", "kernel", "features", "tunables"];
 const PUBLISHED_KEYS: &[&str] = &["variant", "metric", "load", "value", "unit", "source"];
 
 /// Reads an experiment's text; `host_cpus` is what `{cpus}` means in its loads on the live kernel.
@@ -48,8 +48,9 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let runs = bounded(&top, "runs", DEFAULT_RUNS, 1, MAX_RUNS)?;
     let seed = bounded(&top, "seed", 1, 0, u64::MAX >> 1)?;
     let workloads = workloads(&top, folder)?;
-    let variants = variants(&top)?;
-    let (machines, loads) = simulated_loads(&top, &workloads, folder)?;
+    let families = variants::read(&top)?;
+    let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
+    let (machines, mut loads) = simulated_loads(&top, &workloads, folder)?;
     let host_loads = host_loads(&top, &workloads, host_cpus)?;
     let runs_in_all = (loads.len().max(host_loads.len()) * variants.len()) as u64 * runs;
     if runs_in_all > MAX_RUNS {
@@ -58,10 +59,11 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
             .help("fewer loads, variants or runs"));
     }
     let metrics = metric_names(&top, &workloads, &loads, &host_loads)?;
-    let baseline = baseline(&top, &variants)?;
+    let baseline = baseline(&top, &families)?;
     let of_loads = loads.iter().chain(&host_loads).flat_map(|l| &l.metrics);
     let shown: Vec<String> = metrics.iter().chain(of_loads).cloned().collect();
-    check_narrowed(&top, &loads, &variants, &baseline)?;
+    check_narrowed(&top, &mut loads, &families, &baseline)?;
+    variants::check_loads(&families, &loads, &host_loads)?;
     Ok(Experiment {
         baseline,
         min_effect_pct: min_effect(&top)?,
@@ -104,7 +106,7 @@ fn min_effect(t: &Table<'_>) -> Result<f64> {
 }
 
 /// A list of strings, each with its place; empty when the key is absent.
-fn strings<'t>(t: &Table<'t>, key: &str) -> Result<Vec<(&'t str, &'t Value<'t>)>> {
+pub fn strings<'t>(t: &Table<'t>, key: &str) -> Result<Vec<(&'t str, &'t Value<'t>)>> {
     let Some(value) = t.get(key) else { return Ok(Vec::new()) };
     let wrong = || t.error_at(key, format!("{key} is a list of strings"));
     let items = value.get_ref().as_array().ok_or_else(wrong)?;
@@ -265,16 +267,25 @@ fn narrowed(table: Option<&Table<'_>>) -> Result<(Vec<String>, Vec<String>)> {
     Ok((own("variants")?, own("metrics")?))
 }
 
-/// The variants that loads keep to are variants of the experiment, and the baseline is among them.
-fn check_narrowed(top: &Table<'_>, loads: &[Load], variants: &[Variant], baseline: &str) -> Result<()> {
-    for load in loads.iter().filter(|l| !l.variants.is_empty()) {
-        let known = || variants.iter().map(|v| v.name.as_str());
-        if let Some(wrong) = load.variants.iter().find(|v| !known().any(|k| k == *v)) {
-            return Err(top.place(
-                "load",
-                Error::unknown("variant", wrong, known()).context(format!("load '{}'", load.name)),
-            ));
+/// The variants that loads keep to are variants of the experiment, or families of them, and the baseline is among them.
+fn check_narrowed(
+    top: &Table<'_>,
+    loads: &mut [Load],
+    families: &[Family<'_>],
+    baseline: &str,
+) -> Result<()> {
+    for load in loads.iter_mut().filter(|l| !l.variants.is_empty()) {
+        let mut meant = Vec::new();
+        for name in &load.variants {
+            let all = variants::named(families, name);
+            if all.is_empty() {
+                let known = families.iter().map(|f| f.name.as_str());
+                let error = Error::unknown("variant", name, known).context(format!("load '{}'", load.name));
+                return Err(top.place("load", error));
+            }
+            meant.extend(all.iter().map(|v| v.name.clone()));
         }
+        load.variants = meant;
         if !load.runs_under(baseline) {
             let text = format!("load '{}' leaves out the baseline '{baseline}'", load.name);
             return Err(top.error_at("load", text));
@@ -291,47 +302,17 @@ fn unique(top: &Table<'_>, loads: &[Load]) -> Result<()> {
     twice.map_or(Ok(()), |(_, l)| Err(top.error_at("load", format!("two loads have the name '{}'", l.name))))
 }
 
-fn variants(top: &Table<'_>) -> Result<Vec<Variant>> {
-    let mut all: Vec<Variant> = Vec::new();
-    for t in top.tables("variant", VARIANT_KEYS)? {
-        let kernel = t.required("kernel", t.string("kernel")?)?.to_owned();
-        let mut tunables = BTreeMap::new();
-        let names: Vec<&str> = schedlab_kernel::tunable::TUNABLES.iter().map(|r| r.name).collect();
-        if let Some(inner) = t.table("tunables", &names)? {
-            for key in inner.keys() {
-                let value = inner.required(key, inner.number::<u64>(key)?)?;
-                tunables.insert(key.to_owned(), value);
-            }
+/// The baseline: of a swept variant the first value.
+fn baseline(top: &Table<'_>, families: &[Family<'_>]) -> Result<String> {
+    let first = families.first().map_or("", |f| f.name.as_str());
+    let name = top.string("baseline")?.unwrap_or(first);
+    match variants::named(families, name).first() {
+        Some(variant) => Ok(variant.name.clone()),
+        None => {
+            Err(top
+                .place("baseline", Error::unknown("variant", name, families.iter().map(|f| f.name.as_str()))))
         }
-        let features = strings(&t, "features")?;
-        for (text, value) in &features {
-            schedlab_kernel::Toggle::parse(text).map_err(|e| t.error_on(value, e))?;
-        }
-        let features = features.into_iter().map(|(f, _)| f.to_owned()).collect();
-        let name = t.label("name")?.unwrap_or(&kernel).to_owned();
-        if all.iter().any(|v| v.name == name) {
-            return Err(t.error_at("name", format!("two variants have the name '{name}'")));
-        }
-        let variant = Variant { name, features, tunables, ..Variant::plain(&kernel) };
-        if variant.kernel != RUNNING {
-            variant.resolve().map_err(|e| t.place("kernel", e))?;
-        }
-        all.push(variant);
     }
-    if all.is_empty() {
-        return Err(top
-            .error("the experiment has no [[variant]]")
-            .help("[[variant]] with kernel = \"v4.5\""));
-    }
-    Ok(all)
-}
-
-fn baseline(top: &Table<'_>, variants: &[Variant]) -> Result<String> {
-    let Some(name) = top.string("baseline")? else { return Ok(variants[0].name.clone()) };
-    if variants.iter().any(|v| v.name == name) {
-        return Ok(name.to_owned());
-    }
-    Err(top.place("baseline", Error::unknown("variant", name, variants.iter().map(|v| v.name.as_str()))))
 }
 
 fn metric_names(

@@ -22,8 +22,9 @@ struct Own {
     /// What must hold, e.g. "run_delay.p50 < 100us" [default: p99 < 2ms, or mean < 2ms of what has one value a run]
     #[arg(long, global = true, value_name = "LIMIT")]
     limit: Option<String>,
-    /// A variant to search, [NAME=]KERNEL[:FEATURE,TUNABLE=N...]; may be given more than once
-    #[arg(long, global = true, value_name = "VARIANT", conflicts_with_all = ["kernel", "feature", "tunable"])]
+    /// A variant to search, [NAME=]KERNEL[:FEATURE,TUNABLE=N,policy=P,GROUP.nice=N,FEATURE@TIME...]; may be given more
+    /// than once
+    #[arg(long, global = true, value_name = "VARIANT", conflicts_with_all = ["kernel", "feature", "tunable", "policy", "nice", "slice"])]
     variant: Vec<String>,
     /// Seeds; each gives a knee
     #[arg(long, global = true, value_name = "N", default_value_t = DEFAULT_RUNS, value_parser = clap::value_parser!(u64).range(1..=10_000))]

@@ -37,7 +37,8 @@ fn go(machine: &Machine, kernel: Kernel, how: How, mut workload: Built, ms: u64)
     let mut keep = Keep::default();
     let (seed, background) = (how.seed, how.background);
     let (check, stop, clock) = (false, None, None);
-    let setup = Setup { machine, kernel, workload, seed, background, check, stop, clock };
+    let changes = Vec::new();
+    let setup = Setup { machine, kernel, changes, workload, seed, background, check, stop, clock };
     let report = simulate(setup, &mut keep).expect("the run ends well");
     Seen { report, events: keep.events }
 }

@@ -117,6 +117,7 @@ pub fn simulated<S: Sink>(
         Setup {
             machine,
             kernel,
+            changes: Vec::new(),
             workload: load,
             seed,
             background: false,

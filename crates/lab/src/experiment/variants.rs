@@ -1,0 +1,296 @@
+//! Variants of an experiment: kernels with their changes, each number of which may be a sweep.
+//!
+//! A `[[variant]]` is read into *dials*: one word it says, the values it takes, and what a value does to a variant. All
+//! combinations of values are variants of their own, named after what is swept ("cfs,hz=250"); without sweeps there is
+//! one. What such a family is called stands for all of it where loads and the baseline name variants.
+
+use super::Load;
+use super::expand::combinations;
+use super::read::strings;
+use super::sweep::{Item, values};
+use crate::fits;
+use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_kernel::policy::EVERY_TASK;
+use schedlab_kernel::tunable::TUNABLES;
+use schedlab_kernel::{AttrChange, Change, Policy, Toggle, Tunables, Variant, variant::RUNNING};
+use schedlab_machine::reader::{Table, Value};
+
+const KEYS: &[&str] =
+    &["name", "kernel", "features", "tunables", "policy", "nice", "slice", "tasks", "settings", "at"];
+const ATTRS: &[&str] = &["policy", "nice", "slice"];
+const AT_KEYS: &[&str] = &["time", "features", "tunables"];
+
+/// What a value does to a variant.
+type Set<'t> = Box<dyn Fn(&mut Variant, &str) -> Result<()> + 't>;
+
+/// One word of a variant.
+struct Dial<'t> {
+    name: String,
+    values: Vec<Item<'t>>,
+    set: Set<'t>,
+}
+
+/// What one `[[variant]]` stands for.
+pub struct Family<'t> {
+    /// Its name, without what is swept.
+    pub name: String,
+    /// Its variants: more than one when something is swept.
+    pub variants: Vec<Variant>,
+    table: Table<'t>,
+    /// The tables of its changes: the experiment's, then its own.
+    at: Vec<Table<'t>>,
+    /// How many of them are the experiment's.
+    shared: usize,
+}
+
+/// Reads all `[[variant]]` of an experiment, with the experiment's own `[[at]]`.
+pub fn read<'t>(top: &Table<'t>) -> Result<Vec<Family<'t>>> {
+    let mut all: Vec<Family<'t>> = Vec::new();
+    for table in top.tables("variant", KEYS)? {
+        let family = family(top, table)?;
+        let taken = |v: &Variant| all.iter().flat_map(|f| &f.variants).any(|other| other.name == v.name);
+        if let Some(twice) = family.variants.iter().find(|v| taken(v)) {
+            let text = format!("two variants have the name '{}'", twice.name);
+            return Err(family.table.error_at("name", text));
+        }
+        all.push(family);
+    }
+    if all.is_empty() {
+        return Err(top
+            .error("the experiment has no [[variant]]")
+            .help("[[variant]] with kernel = \"v4.5\""));
+    }
+    Ok(all)
+}
+
+/// The variants that a name stands for: one, or those of a family.
+pub fn named<'f>(families: &'f [Family<'_>], name: &str) -> Vec<&'f Variant> {
+    let all = || families.iter().flat_map(|f| &f.variants);
+    match all().find(|v| v.name == name) {
+        Some(one) => vec![one],
+        None => families.iter().filter(|f| f.name == name).flat_map(|f| &f.variants).collect(),
+    }
+}
+
+/// Checks what variants say of tasks and times against the loads they are run under.
+pub fn check_loads(families: &[Family<'_>], loads: &[Load], host_loads: &[Load]) -> Result<()> {
+    for family in families {
+        for variant in &family.variants {
+            let live = variant.kernel == RUNNING;
+            let loads = if live { host_loads } else { loads };
+            let specs = || loads.iter().filter(|l| live || l.runs_under(&variant.name)).map(|l| &l.spec);
+            fits::groups(variant, specs()).map_err(|e| family.table.place("tasks", e))?;
+            for change in &variant.at {
+                specs()
+                    .try_for_each(|spec| fits::in_time(change, spec))
+                    .map_err(|e| family.place_of(change.time, e))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Family<'_> {
+    /// The error, placed at the change that is made then.
+    fn place_of(&self, time: Ns, error: Error) -> Error {
+        let is_then = |t: &&Table<'_>| {
+            let values = t.get("time").and_then(|v| values(t, "time", v).ok()).unwrap_or_default();
+            values.iter().any(|(text, _)| Ns::parse(text, "").is_ok_and(|then| then == time))
+        };
+        match self.at.iter().rev().find(is_then) {
+            Some(table) => table.place("time", error),
+            None => self.table.place("at", error),
+        }
+    }
+
+    /// Checks a variant's changes, and puts them into the order of time.
+    fn order(&self, variant: &mut Variant) -> Result<()> {
+        for (change, table) in variant.at.iter().zip(&self.at) {
+            change.check().map_err(|e| table.place("features", e))?;
+        }
+        let (shared, own) = variant.at.split_at(self.shared);
+        for (list, first) in [(shared, 0), (own, self.shared)] {
+            if let Some(late) = list.windows(2).position(|w| w[0].time >= w[1].time) {
+                let table = &self.at[first + late + 1];
+                return Err(table.error_at("time", "changes are listed in the order of their times"));
+            }
+        }
+        variant.at.sort_by_key(|change| change.time);
+        Ok(())
+    }
+}
+
+fn family<'t>(top: &Table<'t>, table: Table<'t>) -> Result<Family<'t>> {
+    let kernel = table.required("kernel", table.string("kernel")?)?;
+    let name = table.label("name")?.unwrap_or(kernel).to_owned();
+    let shared = top.tables("at", AT_KEYS)?;
+    let nr_shared = shared.len();
+    let at: Vec<Table<'t>> = shared.into_iter().chain(table.tables("at", AT_KEYS)?).collect();
+    let mut dials = features(&table, "features", |v| &mut v.features)?;
+    dials.extend(tunables(&table, "", |v| &mut v.tunables)?);
+    dials.extend(attributes(&table, "", EVERY_TASK)?);
+    for (group, inner) in groups(&table)? {
+        dials.extend(attributes(&inner, &format!("{group}."), group)?);
+    }
+    dials.extend(settings(&table)?);
+    for (i, inner) in at.iter().enumerate() {
+        dials.extend(change(inner, i, at.len())?);
+    }
+    let empty = Change { time: Ns::ZERO, features: Vec::new(), tunables: [].into() };
+    let plain = Variant { name: name.clone(), at: vec![empty; at.len()], ..Variant::plain(kernel) };
+    let mut family = Family { name, variants: Vec::new(), table, at, shared: nr_shared };
+    let choices: Vec<Vec<usize>> = dials.iter().map(|d| (0..d.values.len()).collect()).collect();
+    for choice in combinations(&choices).map_err(|e| family.table.place("name", e))? {
+        let variant = family.turned(plain.clone(), &dials, &choice)?;
+        family.variants.push(variant);
+    }
+    Ok(family)
+}
+
+impl Family<'_> {
+    /// The variant with every dial at its chosen value.
+    fn turned(&self, mut variant: Variant, dials: &[Dial<'_>], choice: &[usize]) -> Result<Variant> {
+        for (dial, at) in dials.iter().zip(choice) {
+            let (text, value) = &dial.values[*at];
+            (dial.set)(&mut variant, text).map_err(|e| self.table.error_on(value, e))?;
+            if dial.values.len() > 1 {
+                variant.name = format!("{},{}={text}", variant.name, dial.name);
+            }
+        }
+        self.order(&mut variant)?;
+        fits::attributes(&variant).map_err(|e| self.table.place("tasks", e))?;
+        if variant.kernel == RUNNING {
+            return Ok(variant);
+        }
+        variant.resolve().map_err(|e| self.table.place("kernel", e))?;
+        variant.changes().map_err(|e| self.table.place("at", e))?;
+        Ok(variant)
+    }
+}
+
+/// `features`: a list, each a word of its own; or a sweep over alternatives.
+fn features<'t>(
+    table: &Table<'t>,
+    name: &str,
+    of: impl Fn(&mut Variant) -> &mut Vec<String> + Copy + 't,
+) -> Result<Vec<Dial<'t>>> {
+    let Some(value) = table.get("features") else { return Ok(Vec::new()) };
+    let set = move |v: &mut Variant, text: &str| {
+        Toggle::parse(text)?;
+        of(v).push(text.to_owned());
+        Ok(())
+    };
+    if value.get_ref().as_table().is_some() {
+        let values = values(table, "features", value)?;
+        return Ok(vec![Dial { name: name.to_owned(), values, set: Box::new(set) }]);
+    }
+    let one = |(text, value): (&str, &'t Value<'t>)| Dial {
+        name: name.to_owned(),
+        values: vec![(text.to_owned(), value)],
+        set: Box::new(set),
+    };
+    Ok(strings(table, "features")?.into_iter().map(one).collect())
+}
+
+/// `tunables`: whole numbers by name.
+fn tunables<'t>(
+    table: &Table<'t>,
+    before: &str,
+    of: impl Fn(&mut Variant) -> &mut std::collections::BTreeMap<String, u64> + Copy + 't,
+) -> Result<Vec<Dial<'t>>> {
+    let names: Vec<&str> = TUNABLES.iter().map(|r| r.name).collect();
+    let Some(inner) = table.table("tunables", &names)? else { return Ok(Vec::new()) };
+    let dial = |key: &'t str| {
+        let set = move |v: &mut Variant, text: &str| {
+            let value = whole(key, text)?;
+            Tunables::defaults(Version::v2_6(23)).set(key, value)?;
+            of(v).insert(key.to_owned(), value);
+            Ok(())
+        };
+        Ok(Dial { name: format!("{before}{key}"), values: given(&inner, key)?, set: Box::new(set) })
+    };
+    inner.keys().map(dial).collect()
+}
+
+/// The values of a key that is there.
+fn given<'t>(table: &Table<'t>, key: &str) -> Result<Vec<Item<'t>>> {
+    table.get(key).map_or(Ok(Vec::new()), |value| values(table, key, value))
+}
+
+fn whole<T: std::str::FromStr>(key: &str, text: &str) -> Result<T> {
+    text.parse().map_err(|_| Error::input(format!("{key} is a whole number, not '{text}'")))
+}
+
+/// `policy`, `nice` and `slice` of a group of tasks.
+fn attributes<'t>(table: &Table<'t>, before: &str, group: &'t str) -> Result<Vec<Dial<'t>>> {
+    let dial = |key: &'static str| {
+        let set = move |v: &mut Variant, text: &str| {
+            set_attribute(v.tasks.entry(group.to_owned()).or_default(), key, text)
+        };
+        Ok(Dial { name: format!("{before}{key}"), values: given(table, key)?, set: Box::new(set) })
+    };
+    ATTRS.iter().filter(|key| table.get(key).is_some()).map(|key| dial(key)).collect()
+}
+
+/// Sets one attribute from its text; the command line has the same words.
+///
+/// # Errors
+/// A word that is no attribute, and a value that it can't have.
+pub fn set_attribute(change: &mut AttrChange, key: &str, text: &str) -> Result<()> {
+    match key {
+        "policy" => change.policy = Some(Policy::parse(text)?),
+        "nice" => change.nice = Some(whole(key, text)?),
+        "slice" => change.slice = Some(Ns::parse(text, "")?),
+        _ => return Err(Error::unknown("attribute of tasks", key, ATTRS.iter().copied())),
+    }
+    change.check()
+}
+
+/// The groups of tasks that a variant changes, each with its table.
+fn groups<'t>(table: &Table<'t>) -> Result<Vec<(&'t str, Table<'t>)>> {
+    let Some(all) = any_keys(table, "tasks")? else { return Ok(Vec::new()) };
+    let group = |name: &'t str| {
+        let inner = all.table(name, ATTRS)?;
+        Ok((name, all.required(name, inner)?))
+    };
+    all.keys().map(group).collect()
+}
+
+/// A table within whose keys are the file's own choice.
+fn any_keys<'t>(table: &Table<'t>, key: &str) -> Result<Option<Table<'t>>> {
+    let inner = table.get(key).and_then(|v| v.get_ref().as_table());
+    let keys: Vec<&str> = inner.iter().flat_map(|t| t.keys()).map(|k| &**k.get_ref()).collect();
+    table.table(key, &keys)
+}
+
+/// `settings` of the live system, as they are written.
+fn settings<'t>(table: &Table<'t>) -> Result<Vec<Dial<'t>>> {
+    let Some(inner) = any_keys(table, "settings")? else { return Ok(Vec::new()) };
+    let dial = |key: &'t str| {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if !key.chars().all(plain) {
+            return Err(inner.error_at(key, format!("'{key}' is no setting: they are called like_this")));
+        }
+        let set = move |v: &mut Variant, text: &str| {
+            v.settings.insert(key.to_owned(), text.to_owned());
+            Ok(())
+        };
+        Ok(Dial { name: key.to_owned(), values: given(&inner, key)?, set: Box::new(set) })
+    };
+    inner.keys().map(dial).collect()
+}
+
+/// What one `[[at]]` says, as the variant's change number `i` of `many`.
+fn change<'t>(table: &Table<'t>, i: usize, many: usize) -> Result<Vec<Dial<'t>>> {
+    let name = if many == 1 { "at".to_owned() } else { format!("at{}", i + 1) };
+    let set = move |v: &mut Variant, text: &str| {
+        v.at[i].time = Ns::parse(text, "")?;
+        Ok(())
+    };
+    let time = table.required("time", table.get("time"))?;
+    let mut dials =
+        vec![Dial { name: name.clone(), values: values(table, "time", time)?, set: Box::new(set) }];
+    dials.extend(features(table, &format!("{name}.features"), move |v| &mut v.at[i].features)?);
+    dials.extend(tunables(table, &format!("{name}."), move |v| &mut v.at[i].tunables)?);
+    Ok(dials)
+}

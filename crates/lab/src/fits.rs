@@ -1,0 +1,115 @@
+//! Whether a variant's words about tasks and times fit the workloads it is run with: groups of tasks that are there,
+//! changes that come while there is still something to change.
+
+use schedlab_base::{Error, Result};
+use schedlab_kernel::policy::EVERY_TASK;
+use schedlab_kernel::variant::RUNNING;
+use schedlab_kernel::{Change, Variant};
+use schedlab_workload::Spec;
+
+/// Checks that tasks can have the attributes a variant gives them.
+///
+/// # Errors
+/// Values out of range, and real-time policies in the simulator, which runs the fair class only.
+pub fn attributes(variant: &Variant) -> Result<()> {
+    for (group, change) in &variant.tasks {
+        let named = |e: Error| if group == EVERY_TASK { e } else { e.context(format!("tasks '{group}'")) };
+        change.check().map_err(named)?;
+        if let Some(policy) = change.policy.filter(|p| variant.kernel != RUNNING && !p.is_fair()) {
+            let text = format!("policy {policy:?} is not simulated: only the fair class is");
+            return Err(named(
+                Error::input(text).help("other, batch and idle are; the live kernel has them all"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that every group of tasks a variant names is in one of the workloads.
+///
+/// # Errors
+/// A group without a task; a group of a command's tasks, which nobody knows.
+pub fn groups<'a>(variant: &Variant, specs: impl IntoIterator<Item = &'a Spec>) -> Result<()> {
+    let Some(named) = variant.tasks.keys().find(|g| *g != EVERY_TASK) else { return Ok(()) };
+    let (mut names, mut asked) = (Vec::new(), false);
+    for spec in specs {
+        asked = true;
+        if !matches!(spec, Spec::Command(_)) {
+            names.extend(spec.build(0)?.tasks.into_iter().map(|t| t.name));
+        }
+    }
+    if asked && names.is_empty() {
+        let text = format!("variant '{}': a command's tasks have no groups such as '{named}'", variant.name);
+        return Err(
+            Error::input(text).help("policy, nice and slice of the variant itself hold for all of them")
+        );
+    }
+    // A variant that no load is run under names groups of nothing.
+    if asked { variant.check_groups(names.iter().map(String::as_str)) } else { Ok(()) }
+}
+
+/// Checks that a change comes before the end of a workload; a command's is not known.
+///
+/// # Errors
+/// A change at or after it.
+pub fn in_time(change: &Change, spec: &Spec) -> Result<()> {
+    if matches!(spec, Spec::Command(_)) {
+        return Ok(());
+    }
+    let duration = spec.build(0)?.duration;
+    if change.time < duration {
+        return Ok(());
+    }
+    let text = format!("a change at {} comes too late: {} lasts {duration}", change.time, spec.name());
+    Err(Error::input(text).help("times are counted from the end of the warm-up"))
+}
+
+/// Checks all of it for one workload.
+///
+/// # Errors
+/// As the others.
+pub fn check(variant: &Variant, spec: &Spec) -> Result<()> {
+    let all = || {
+        attributes(variant)?;
+        variant.at.iter().try_for_each(|change| change.check().and_then(|()| in_time(change, spec)))
+    };
+    all().map_err(|e: Error| e.context(format!("variant '{}'", variant.name)))?;
+    groups(variant, [spec])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Ns;
+    use schedlab_kernel::{AttrChange, Policy};
+    use schedlab_workload::Params;
+
+    fn schbench() -> Spec {
+        Spec::bench("schbench", &Params([("runtime".to_owned(), 2_000_000_000)].into())).unwrap()
+    }
+    fn with(group: &str, policy: Policy) -> Variant {
+        let mut v = Variant::plain("v4.5");
+        v.tasks.insert(group.into(), AttrChange { policy: Some(policy), ..AttrChange::default() });
+        v
+    }
+
+    #[test]
+    fn groups_are_those_of_the_workload() {
+        check(&with("*", Policy::Batch), &schbench()).unwrap();
+        let error = check(&with("wroker", Policy::Batch), &schbench()).unwrap_err().to_string();
+        assert!(error.contains("'wroker'") && error.contains("variant 'v4.5'"), "{error}");
+        let fifo = check(&with("*", Policy::Fifo), &schbench()).unwrap_err();
+        assert!(fifo.kind().exit_code() == 2 && fifo.to_string().contains("not simulated"), "{fifo}");
+    }
+
+    #[test]
+    fn changes_come_before_the_end() {
+        let at = |time| {
+            let features = vec!["NO_LAST_BUDDY".to_owned()];
+            Variant { at: vec![Change { time, features, tunables: [].into() }], ..Variant::plain("v4.5") }
+        };
+        check(&at(Ns::ms(1_999)), &schbench()).unwrap();
+        let late = check(&at(Ns::secs(2)), &schbench()).unwrap_err().to_string();
+        assert!(late.contains("a change at 2s comes too late: schbench lasts 2s"), "{late}");
+    }
+}
