@@ -22,7 +22,25 @@ const SPARE: Option<Version> = Some(Version::new(5, 5));
 /// wake_affine() in three parts (4.14).
 const AFFINE: Option<Version> = Some(Version::new(4, 14));
 
+/// A feature of versions up to, and not including, one.
+const fn until(feature: Feature, to: Version) -> Need {
+    Need { feature, asked: (None, Some(to)), other: None }
+}
+
 const NEEDS: &[Need] = &[
+    until(Feature::NewFairSleepers, Version::v2_6(39)),
+    until(Feature::NormalizedSleeper, Version::v2_6(35)),
+    Need {
+        feature: Feature::AdaptiveGran,
+        asked: (Some(Version::v2_6(28)), Some(Version::v2_6(35))),
+        other: None,
+    },
+    until(Feature::AsymGran, Version::v2_6(35)),
+    until(Feature::WakeupOverlap, Version::v2_6(35)),
+    until(Feature::AffineWakeups, Version::new(4, 0)),
+    until(Feature::SisWakeIdle, Version::v2_6(32)),
+    need(Feature::NextBuddy, Some(Version::v2_6(32)), None),
+    need(Feature::LastBuddy, Some(Version::v2_6(28)), None),
     Need { feature: Feature::LbBias, asked: (None, SPARE), other: None },
     need(Feature::WaIdle, AFFINE, None),
     need(Feature::WaWeight, AFFINE, None),
@@ -96,6 +114,24 @@ mod tests {
             "variant 'v4.5': ILB_UTIL does nothing here: only kernels from v5.5 on ask for it"
         );
         assert_eq!(told("v6.5", &["LB_BIAS"]).len(), 1);
+    }
+
+    #[test]
+    fn early_features_are_idle_later_and_later_ones_early() {
+        assert_eq!(
+            told("v4.5", &["NEW_FAIR_SLEEPERS"]),
+            [
+                "variant 'v4.5': NEW_FAIR_SLEEPERS does nothing here: kernels from v2.6.39 on no longer ask for it"
+            ]
+        );
+        let early = ["ADAPTIVE_GRAN", "ASYM_GRAN", "WAKEUP_OVERLAP", "NORMALIZED_SLEEPER", "SIS_WAKE_IDLE"];
+        assert_eq!(told("v3.4", &early).len(), early.len());
+        assert_eq!(told("v2.6.30", &early), [""; 0]);
+        assert_eq!(told("v3.4", &["AFFINE_WAKEUPS"]), [""; 0]);
+        assert_eq!(told("v4.5", &["AFFINE_WAKEUPS"]).len(), 1);
+        assert_eq!(told("v2.6.30", &["NEXT_BUDDY"]).len(), 1, "it is always set there");
+        assert_eq!(told("v2.6.27", &["LAST_BUDDY"]).len(), 1, "it has none");
+        assert_eq!(told("v2.6.30", &["GENTLE_FAIR_SLEEPERS"]), [""; 0], "what 2.6.32 did can be tried");
     }
 
     #[test]

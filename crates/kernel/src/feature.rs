@@ -72,7 +72,7 @@ features! {
     WaIdle, "WA_IDLE", since(4, 14), "", false, "wake_affine prefers whichever of waker's and previous CPU is idle";
     WaWeight, "WA_WEIGHT", since(4, 14), "", false, "wake_affine compares the loads of waker's and previous CPU";
     WaBias, "WA_BIAS", since(4, 14), "", false, "wake_affine leans to the waker's CPU by half the imbalance_pct";
-    SisGroup, "SIS_GROUP", between((2, 6), (4, 9)), "search", true,
+    SisGroup, "SIS_GROUP", early(32, Version::new(4, 9)), "search", true,
         "search group by group for one whose CPUs are all idle (before 4.9)";
     SisFirstIdle, "SIS_FIRST_IDLE", OFF, "search", true,
         "search the cache domain in ascending CPU number and take the first idle one (D000)";
@@ -103,7 +103,7 @@ features! {
         "a sleeper is credited a latency period at wakeup, half of one with GENTLE_FAIR_SLEEPERS (D004)";
     NormalizedSleeper, "NORMALIZED_SLEEPER", OFF, "", false,
         "that credit is virtual time of the sleeper's weight, not real time (before 2.6.32)";
-    AdaptiveGran, "ADAPTIVE_GRAN", early(28, Version::v2_6(35)), "", false,
+    AdaptiveGran, "ADAPTIVE_GRAN", early(29, Version::v2_6(35)), "", false,
         "the wakeup granularity shrinks for tasks that wake others soon, and as the running one has run";
     AsymGran, "ASYM_GRAN", early(26, Version::v2_6(35)), "", false,
         "the wakeup granularity is scaled by the wakee's weight, not by the running task's";
@@ -128,6 +128,8 @@ features! {
         "a task that was so delayed keeps no positive lag";
     PreemptLazy, "PREEMPT_LAZY", since(7, 0), "", true,
         "the lazy preemption model: fair preemptions wait for the next tick or the return to user mode";
+    SisWakeIdle, "SIS_WAKE_IDLE", early(23, Version::v2_6(32)), "search", true,
+        "search domains with SD_WAKE_IDLE for an idle CPU, if the previous one is not crowded (before 2.6.32)";
 }
 
 impl Feature {
@@ -204,6 +206,12 @@ mod tests {
         let (v34, v45, v65) = (Version::new(3, 4), Version::new(4, 5), Version::new(6, 5));
         let on = |v, f| FeatureSet::defaults(v).has(f);
         assert!(on(v34, Feature::SisGroup) && !on(v34, Feature::SisSkipTarget));
+        let v30 = Version::v2_6(30);
+        assert!(
+            on(v30, Feature::SisWakeIdle) && !on(v30, Feature::SisGroup) && !on(v34, Feature::SisWakeIdle)
+        );
+        assert!(on(v30, Feature::NewFairSleepers) && !on(v30, Feature::GentleFairSleepers));
+        assert!(on(v30, Feature::AdaptiveGran) && !on(Version::v2_6(27), Feature::AdaptiveGran));
         assert!(on(v45, Feature::SisGroup) && on(v45, Feature::SisSkipTarget) && !on(v45, Feature::WaIdle));
         assert!(on(v65, Feature::SisCore) && on(v65, Feature::SisUtil) && !on(v65, Feature::SisProp));
         assert!(on(v65, Feature::UtilEst) && !on(Version::new(4, 16), Feature::UtilEst));

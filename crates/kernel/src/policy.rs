@@ -1,6 +1,6 @@
 //! Task policies, nice values and weights (the weight table is the same since 2.6.23).
 
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Ns, Result, Version};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub enum Policy {
     Other,
     /// SCHED_BATCH: never preempts at wakeup.
     Batch,
-    /// SCHED_IDLE: weight 3.
+    /// SCHED_IDLE: weight 3 (2 before 2.6.29).
     Idle,
     /// SCHED_FIFO (live kernels only).
     Fifo,
@@ -150,9 +150,14 @@ impl Attr {
     pub fn nice(nice: i8) -> Attr {
         Attr { nice, ..Attr::default() }
     }
-    /// The load weight of a fair task: by nice value, 3 for SCHED_IDLE.
-    pub fn weight(self) -> u64 {
-        if self.policy == Policy::Idle { 3 } else { NICE_TO_WEIGHT[(self.nice.clamp(-20, 19) + 20) as usize] }
+    /// The load weight of a fair task: by nice value; of SCHED_IDLE 3, and 2 before 2.6.29 (from memory: the change came
+    /// with the rules that set idle tasks apart, which 2.6.30 has and 2.6.27 has not).
+    pub fn weight(self, version: Version) -> u64 {
+        match self.policy {
+            Policy::Idle if version < Version::v2_6(29) => 2,
+            Policy::Idle => 3,
+            _ => NICE_TO_WEIGHT[(self.nice.clamp(-20, 19) + 20) as usize],
+        }
     }
 }
 
@@ -191,14 +196,13 @@ mod tests {
 
     #[test]
     fn weights_step_by_a_quarter() {
-        assert_eq!(
-            (Attr::nice(0).weight(), Attr::nice(-20).weight(), Attr::nice(19).weight()),
-            (1024, 88761, 15)
-        );
+        let of = |nice| Attr::nice(nice).weight(Version::new(6, 5));
+        assert_eq!((of(0), of(-20), of(19)), (1024, 88761, 15));
         for n in -20..19i8 {
-            let (a, b) = (Attr::nice(n).weight() * 100, Attr::nice(n + 1).weight());
+            let (a, b) = (of(n) * 100, of(n + 1));
             assert!((115..=136).contains(&(a / b)), "nice {n}: {a}/{b}");
         }
-        assert_eq!(Attr { policy: Policy::Idle, ..Attr::default() }.weight(), 3);
+        let idle = |v| Attr { policy: Policy::Idle, ..Attr::nice(-20) }.weight(v);
+        assert_eq!([idle(Version::v2_6(27)), idle(Version::v2_6(30)), idle(Version::new(6, 5))], [2, 3, 3]);
     }
 }

@@ -82,7 +82,8 @@ impl Tunables {
             compat_yield: 0,
             migration_cost_ns: 500_000,
             nr_migrate: 32,
-            timer_slack_ns: 50_000,
+            // hrtimers had no slack before 2.6.28.
+            timer_slack_ns: if version < Version::v2_6(28) { 0 } else { 50_000 },
             probe_batch: 0,
         }
     }
@@ -116,7 +117,11 @@ mod tests {
             |n| [t.sched_latency_ns, t.min_granularity_ns, t.wakeup_granularity_ns].map(|g| g * t.factor(n));
         assert_eq!(all(2), [40_000_000, 8_000_000, 10_000_000]);
         assert_eq!(all(16), [100_000_000, 20_000_000, 25_000_000]);
-        assert_eq!(Tunables::defaults(Version::v2_6(27)).wakeup_granularity_ns, 10_000_000);
+        let before = Tunables::defaults(Version::v2_6(27));
+        assert_eq!(
+            (before.wakeup_granularity_ns, before.timer_slack_ns, t.timer_slack_ns),
+            (10_000_000, 0, 50_000)
+        );
     }
 
     #[test]

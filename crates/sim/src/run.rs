@@ -3,6 +3,7 @@
 use crate::background::Arrivals;
 use crate::cache::Reuse;
 use crate::engine::{NEVER, WinnerTree};
+use crate::fair::early::overlap::Overlap;
 use crate::fair::{Entity, EntityId};
 use crate::observe::Stats;
 use crate::system::System;
@@ -168,7 +169,7 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
 pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     let id = TaskId::from(sys.tasks.len());
     let entity = EntityId(sys.entities.len() as u32);
-    let e = Entity::of_task(id, new.attr.weight(), sys.root(new.cpu));
+    let e = Entity::of_task(id, new.attr.weight(sys.version()), sys.root(new.cpu));
     sys.entities.push(e);
     sys.tasks.push(Task {
         name: new.name,
@@ -190,6 +191,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         timer: None,
         slack_ns: new.slack_ns.unwrap_or(sys.fixed.kernel.tunables.timer_slack_ns),
         mm: new.mm,
+        overlap: Overlap::new(sys.fixed.gran.wakeup_ns),
         flips: Flips::default(),
         recent: new.cpu,
         ran_on: new.cpu,

@@ -168,7 +168,9 @@ impl System<'_> {
         }
         let nr_running = self.nr_running[to.index()].min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
-        self.check_preempt_wakeup(to, task) && self.resched_fair(by, to, why)
+        let waker = &self.cpus[by.index()];
+        let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
+        self.check_preempt_wakeup(to, task, sync) && self.resched_fair(by, to, why)
     }
 
     /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.

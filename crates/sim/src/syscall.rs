@@ -123,7 +123,7 @@ impl System<'_> {
         }
         self.tasks[curr.index()].attr = attr;
         let entity = self.tasks[curr.index()].entity;
-        self.reweight(entity, attr.weight());
+        self.reweight(entity, attr.weight(self.version()));
         self.return_to_user(cpu);
     }
 

@@ -104,6 +104,8 @@ pub struct Task {
     pub waits_on: Option<u32>,
     /// Allowed CPUs; `None` for all.
     pub allowed: Option<CpuSet>,
+    /// How soon it wakes others; kept before 2.6.32 only.
+    pub overlap: crate::fair::early::overlap::Overlap,
     /// Whom it wakes in turn (`wakee_flips`).
     pub flips: crate::wakeup::wide::Flips,
     /// What the kernel counts of it.

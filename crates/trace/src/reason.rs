@@ -41,6 +41,8 @@ reasons! {
         TargetBusy = "target_busy", "no idle CPU was seen: the task stays on the busy target";
         ScanSkipped = "scan_skipped", "the scan was not worth its cost or had no budget: the task stays on the target";
         IdlestFork = "idlest_fork", "the idlest CPU of the idlest group, chosen at fork or exec";
+        WakeAffine = "wake_affine", "wake_affine chose the waker's CPU, and nobody looked for an idle one (before 2.6.32)";
+        WakeBalance = "wake_balance", "the waker's CPU was the idler one, and nobody looked further (before 2.6.32)";
         StillQueued = "still_queued", "the task had not left its CPU yet and was queued there";
     }
 }

@@ -31,6 +31,8 @@ impl System<'_> {
     pub fn begin_newidle(&mut self, cpu: CpuId) {
         let gates = Gates::of(self.version());
         let now = self.now;
+        let migration_cost_ns =
+            if self.is_early() { 0 } else { self.fixed.kernel.tunables.migration_cost_ns };
         let c = &mut self.cpus[cpu.index()];
         if gates == Gates::Cost && !c.wake_list.is_empty() {
             // A wakeup is on its way here: nothing to look for, and no idle period begins.
@@ -39,7 +41,7 @@ impl System<'_> {
         c.idle_stamp = now.max(1);
         let facts = EnterFacts {
             avg_idle_ns: c.avg_idle_ns,
-            migration_cost_ns: self.fixed.kernel.tunables.migration_cost_ns,
+            migration_cost_ns,
             overload: self.overload,
             lowest_cost_ns: c.levels.first().map_or(0, |l| l.cost.max_ns),
         };

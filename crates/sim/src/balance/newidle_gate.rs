@@ -33,7 +33,7 @@ impl Gates {
 pub struct EnterFacts {
     /// Mean length of its idle periods.
     pub avg_idle_ns: u64,
-    /// Tunable.
+    /// Tunable; 0 before 2.6.32, when there was no such gate.
     pub migration_cost_ns: u64,
     /// Whether the last full pass over the top domain, or an enqueue since, saw a CPU with two tasks (`rd->overload`).
     pub overload: bool,
@@ -182,6 +182,11 @@ mod tests {
         assert_eq!(each(&OPEN), [Ok(()); 3]);
         let short = EnterFacts { avg_idle_ns: 50_000, lowest_cost_ns: 3_000, ..OPEN };
         assert_eq!(each(&short), [Err(Skip::ShortIdle), Err(Skip::ShortIdle), Ok(())]);
+        assert_eq!(
+            enter(Gates::Fixed, &EnterFacts { migration_cost_ns: 0, ..short }),
+            Ok(()),
+            "before 2.6.32"
+        );
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl System<'_> {
         self.emit(dst, EventKind::Migrate { task, from, why });
         self.tasks[task.index()].state = State::Runnable;
         self.enqueue_task(dst, task, Enqueue::Moved);
-        if self.cpus[dst.index()].curr.is_none() || self.check_preempt_wakeup(dst, task) {
+        if self.cpus[dst.index()].curr.is_none() || self.check_preempt_wakeup(dst, task, false) {
             self.resched(by, dst, SwitchReason::Arrived);
         }
     }

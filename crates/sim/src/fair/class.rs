@@ -1,5 +1,5 @@
 //! The class applied to the arenas: slice, placement of new tasks, put, pick, tick, yield, wakeup preemption (`fair.c`,
-//! kernels 3.4 to 6.5).
+//! kernels 2.6.27 to 6.5; what is particular to those before 2.6.32 is in [`super::early`]).
 
 use super::entity::{EntityId, virtual_time};
 use super::runqueue::CfsRqId;
@@ -41,12 +41,15 @@ impl System<'_> {
             return;
         }
         let q = &self.queues[queue.index()];
-        // The child inherits the parent's vruntime when it starts on the parent's queue.
-        let own = q.curr.map_or(q.min_vruntime, |c| self.entities[c.index()].vruntime);
+        // The child inherits the parent's vruntime when it starts on the parent's queue; before 2.6.32 that is nothing.
+        let parent = q.curr.filter(|_| !self.is_early());
+        let own = parent.map_or(q.min_vruntime, |c| self.entities[c.index()].vruntime);
         let facts = placement::Facts {
             min_vruntime: q.min_vruntime,
             own_vruntime: own,
             latency_ns: self.fixed.gran.latency_ns,
+            credited: true,
+            normalized: None,
             gentle: false,
             idle_threshold_ns: None,
         };
@@ -105,14 +108,17 @@ impl System<'_> {
         }
     }
 
-    fn candidate(&self, entity: EntityId) -> pick::Candidate {
+    pub(super) fn candidate(&self, entity: EntityId) -> pick::Candidate {
         let e = &self.entities[entity.index()];
         pick::Candidate { entity, vruntime: e.vruntime, weight: e.weight }
     }
 
-    fn pick_entity(&self, queue: CfsRqId) -> EntityId {
+    fn pick_entity(&mut self, queue: CfsRqId) -> EntityId {
         let q = &self.queues[queue.index()];
         let (left, _) = q.leftmost().unwrap_or_else(|| panic!("picking from an empty queue of {}", q.cpu));
+        if self.is_early() {
+            return self.pick_early(queue, self.candidate(left));
+        }
         if q.next.is_none() && q.last.is_none() && q.skip.is_none() {
             return left;
         }
@@ -146,17 +152,17 @@ impl System<'_> {
         }
         let mut level = Some(self.tasks[task.index()].entity);
         let mut why = None;
+        let early = self.is_early();
         while let Some(entity) = level {
             let queue = self.entities[entity.index()].cfs_rq;
             self.update_curr(queue);
             self.update_load(entity);
-            let q = &self.queues[queue.index()];
-            if q.nr_running > 1
-                && let Some((_, left)) = q.leftmost()
-            {
-                let e = &self.entities[entity.index()];
+            let (q, e) = (&self.queues[queue.index()], &self.entities[entity.index()]);
+            if q.nr_running > 1 || early && !self.has(Feature::WakeupPreemption) {
+                let left = q.leftmost().map_or(e.vruntime, |(_, vruntime)| vruntime);
                 let found = tick::check(tick::Facts {
                     ran_ns: e.ran_since_pick(),
+                    slice_only: early,
                     slice_ns: self.slice_ns(entity),
                     min_granularity_ns: self.fixed.gran.min_ns,
                     ahead_ns: e.vruntime - left,
@@ -171,7 +177,7 @@ impl System<'_> {
         why
     }
 
-    /// sched_yield: the entity is passed over at the next pick.
+    /// sched_yield: the entity is passed over at the next pick (2.6.39).
     pub fn fair_yield(&mut self, task: TaskId) {
         if self.eevdf() {
             return self.eevdf_yield(task);
@@ -181,20 +187,27 @@ impl System<'_> {
         if self.queues[queue.index()].nr_running == 1 {
             return;
         }
+        if self.is_early() {
+            return self.yield_early(task);
+        }
         self.update_curr(queue);
         let q = &mut self.queues[queue.index()];
         q.clear_buddies(entity);
         q.skip = Some(entity);
     }
 
-    /// Whether `wakee`, just enqueued on `cpu`, preempts the running task; marks buddies as the kernel does.
-    pub fn check_preempt_wakeup(&mut self, cpu: CpuId, wakee: TaskId) -> bool {
+    /// Whether `wakee`, just enqueued on `cpu`, preempts the running task; marks buddies as the kernel does. `sync`: its
+    /// waker is about to sleep (asked before 2.6.32 only).
+    pub fn check_preempt_wakeup(&mut self, cpu: CpuId, wakee: TaskId, sync: bool) -> bool {
         if self.eevdf() {
             return self.eevdf_check_preempt(cpu, wakee);
         }
         let Some(curr) = self.cpus[cpu.index()].curr else { return true };
         if curr == wakee {
             return false;
+        }
+        if self.is_early() {
+            return self.check_preempt_early(cpu, curr, wakee, sync);
         }
         let (ce, we) = (self.tasks[curr.index()].entity, self.tasks[wakee.index()].entity);
         let queue = self.entities[we.index()].cfs_rq;

@@ -1,7 +1,10 @@
-//! place_entity: where a new or waking entity starts on a queue (kernels 2.6.32 to 6.5).
+//! place_entity: where a new or waking entity starts on a queue (kernels 2.6.27 to 6.5).
 //!
-//! A sleeper is credited: it may start up to half a latency period (GENTLE_FAIR_SLEEPERS; a whole one without) to the
-//! left of min_vruntime, but never to the left of its own vruntime, so that credit is capped and never accumulates.
+//! A sleeper is credited: it may start up to half a latency period (GENTLE_FAIR_SLEEPERS, 2.6.32; a whole one without)
+//! to the left of min_vruntime, but never to the left of its own vruntime, so that credit is capped and never
+//! accumulates. Before 2.6.39 NEW_FAIR_SLEEPERS may be switched off: then it starts at min_vruntime.
+
+use super::entity::virtual_time;
 
 /// What placement depends on.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +15,10 @@ pub struct Facts {
     pub own_vruntime: i64,
     /// sched_latency, scaled, ns.
     pub latency_ns: u64,
+    /// Whether sleepers are credited at all (NEW_FAIR_SLEEPERS, before 2.6.39).
+    pub credited: bool,
+    /// Weight in whose virtual time the credit is counted (NORMALIZED_SLEEPER, before 2.6.35), else `None`: real time.
+    pub normalized: Option<u64>,
     /// GENTLE_FAIR_SLEEPERS.
     pub gentle: bool,
     /// The entity is idle-policy: its credit is `min_granularity_ns` (6.1), else `None`.
@@ -20,7 +27,11 @@ pub struct Facts {
 
 /// vruntime of an entity that wakes up.
 pub fn wakeup(f: Facts) -> i64 {
+    if !f.credited {
+        return f.own_vruntime.max(f.min_vruntime);
+    }
     let whole = f.idle_threshold_ns.unwrap_or(f.latency_ns);
+    let whole = f.normalized.map_or(whole, |weight| virtual_time(whole, weight));
     let credit = if f.gentle { whole / 2 } else { whole };
     f.own_vruntime.max(f.min_vruntime - credit as i64)
 }
@@ -39,6 +50,8 @@ mod tests {
         min_vruntime: 100 * MS,
         own_vruntime: 0,
         latency_ns: 24_000_000,
+        credited: true,
+        normalized: None,
         gentle: true,
         idle_threshold_ns: None,
     };
@@ -47,6 +60,20 @@ mod tests {
     fn a_long_sleeper_gets_half_a_period() {
         assert_eq!(wakeup(F), 88 * MS);
         assert_eq!(wakeup(Facts { gentle: false, ..F }), 76 * MS);
+    }
+
+    #[test]
+    fn without_fair_sleepers_a_sleeper_lands_level_with_the_queue() {
+        let off = Facts { credited: false, gentle: false, ..F };
+        assert_eq!(wakeup(off), 100 * MS);
+        assert_eq!(wakeup(Facts { own_vruntime: 95 * MS, ..off }), 100 * MS, "here it is pulled forward");
+        assert_eq!(wakeup(Facts { own_vruntime: 130 * MS, ..off }), 130 * MS);
+    }
+
+    #[test]
+    fn a_normalized_credit_is_smaller_for_the_heavy() {
+        let of = |weight| wakeup(Facts { gentle: false, normalized: Some(weight), ..F });
+        assert_eq!([of(1024), of(2048), of(512)], [76 * MS, 88 * MS, 52 * MS]);
     }
 
     #[test]

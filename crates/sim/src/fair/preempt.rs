@@ -25,10 +25,16 @@ pub fn behind(
     wakee_weight: u64,
     wakeup_granularity_ns: u64,
 ) -> Behind {
+    by_distance(curr_vruntime, wakee_vruntime, virtual_time(wakeup_granularity_ns, wakee_weight))
+}
+
+/// The same against a granularity in virtual ns.
+#[inline]
+pub fn by_distance(curr_vruntime: i64, wakee_vruntime: i64, granularity: u64) -> Behind {
     let vdiff = curr_vruntime - wakee_vruntime;
     if vdiff <= 0 {
         Behind::No
-    } else if vdiff > virtual_time(wakeup_granularity_ns, wakee_weight) as i64 {
+    } else if vdiff > granularity as i64 {
         Behind::Yes
     } else {
         Behind::Close

@@ -24,6 +24,9 @@ pub enum Enqueue {
     Moved,
 }
 
+/// Since then there is no NEW_FAIR_SLEEPERS to switch off.
+const ALWAYS_CREDITED: Version = Version::v2_6(39);
+
 impl System<'_> {
     /// Whether this kernel tracks load per entity (PELT; before 3.8 a load is a sum of weights).
     #[inline]
@@ -53,6 +56,8 @@ impl System<'_> {
         if delta == 0 {
             return false;
         }
+        // Interrupts are charged to the task they interrupt: 2.6.30's only clock, later kernels' without
+        // IRQ_TIME_ACCOUNTING.
         e.exec_start = self.now;
         e.sum_exec += delta;
         e.vruntime += virtual_time(delta, e.weight) as i64;
@@ -98,6 +103,9 @@ impl System<'_> {
             let estimate = self.entities[self.tasks[task.index()].entity.index()].est.estimate();
             let root = self.root(cpu);
             self.queues[root.index()].util_est += estimate;
+        }
+        if why == Enqueue::Wakeup && self.is_early() {
+            self.note_sleep(task, false);
         }
         let mut level = Some(self.tasks[task.index()].entity);
         let mut why = why;
@@ -150,6 +158,9 @@ impl System<'_> {
                 min_vruntime: min,
                 own_vruntime: e.vruntime,
                 latency_ns: self.fixed.gran.latency_ns,
+                credited: self.has(Feature::NewFairSleepers) || self.version() >= ALWAYS_CREDITED,
+                normalized: (self.has(Feature::NormalizedSleeper) && self.is_early() && !idle)
+                    .then_some(e.weight),
                 gentle: self.has(Feature::GentleFairSleepers),
                 idle_threshold_ns: (idle && self.version() >= Version::new(5, 4))
                     .then_some(self.fixed.gran.min_ns),
@@ -186,6 +197,9 @@ impl System<'_> {
     /// Takes `task` off its CPU's queues; `sleeps`: it keeps its vruntime absolute, else it is about to move.
     pub fn dequeue_task(&mut self, task: TaskId, sleeps: bool) {
         let cpu = self.tasks[task.index()].cpu;
+        if sleeps && self.is_early() {
+            self.note_sleep(task, true);
+        }
         let mut level = Some(self.tasks[task.index()].entity);
         let mut leaves = true;
         while let Some(entity) = level {

@@ -53,6 +53,8 @@ pub struct CfsRq {
     pub last: Option<EntityId>,
     /// Entity that yielded.
     pub skip: Option<EntityId>,
+    /// When the leftmost was picked over `next` last, ns (2.6.27).
+    pub pair_since: u64,
     /// Load tracking of everything attached, sleeping entities included.
     pub avg: Pelt,
     /// Sum of the load averages of queued entities only (`runnable_load_avg`, 4.3 to 4.20).
@@ -79,6 +81,7 @@ impl CfsRq {
             next: None,
             last: None,
             skip: None,
+            pair_since: 0,
             avg: Pelt::default(),
             runnable: Pelt::default(),
             util_est: 0,
@@ -117,6 +120,10 @@ impl CfsRq {
     #[inline]
     pub fn second(&self) -> Option<(EntityId, i64)> {
         self.order.len().checked_sub(2).map(|i| (self.order[i].entity, self.order[i].vruntime))
+    }
+    /// The rightmost queued entity and its vruntime.
+    pub fn rightmost(&self) -> Option<(EntityId, i64)> {
+        self.order.first().map(|n| (n.entity, n.vruntime))
     }
     /// Queued entities from left to right.
     pub fn queued(&self) -> impl Iterator<Item = (EntityId, i64)> + '_ {
@@ -164,6 +171,7 @@ mod tests {
         }
         let order: Vec<u32> = q.queued().map(|(e, _)| e.0).collect();
         assert_eq!(order, [3, 1, 2, 4]);
+        assert_eq!((q.leftmost(), q.rightmost()), (Some((EntityId(3), 4)), Some((EntityId(4), 5))));
     }
 
     #[test]

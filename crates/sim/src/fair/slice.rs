@@ -1,6 +1,9 @@
-//! Period and slice (kernels 3.4 to 6.5).
+//! Period and slice (kernels 2.6.27 to 6.5).
 
 use schedlab_kernel::{Feature, Kernel};
+
+/// What latency and min_granularity are scaled to at most, before 2.6.32.
+const MOST_NS: u64 = 200_000_000;
 
 /// The scaled granularities of a kernel on a machine, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +24,11 @@ impl Granularity {
     /// Of `kernel` on `nr_cpus` CPUs.
     pub fn of(kernel: &Kernel, nr_cpus: usize) -> Granularity {
         let (t, factor) = (&kernel.tunables, kernel.tunables.factor(nr_cpus));
+        // Where every CPU counts (before 2.6.32), two of the three are limited.
+        let limit = if t.scale_by_cpus == 2 { MOST_NS } else { u64::MAX };
         Granularity {
-            latency_ns: t.sched_latency_ns * factor,
-            min_ns: t.min_granularity_ns * factor,
+            latency_ns: (t.sched_latency_ns * factor).min(limit),
+            min_ns: (t.min_granularity_ns * factor).min(limit),
             wakeup_ns: t.wakeup_granularity_ns * factor,
             base_ns: t.base_slice_ns * factor,
             nr_latency: t.sched_latency_ns.div_ceil(t.min_granularity_ns),
@@ -63,6 +68,19 @@ mod tests {
         assert_eq!(g.period_ns(8), 24_000_000);
         assert_eq!(g.period_ns(9), 27_000_000);
         assert_eq!(share(g.period_ns(2), 1024, 2048), 12_000_000, "two tasks: 12 ms each");
+    }
+
+    #[test]
+    fn early_granularities_grow_with_every_cpu_up_to_200_ms() {
+        let kernel = Kernel::of(Version::v2_6(30));
+        let ms = |cpus| {
+            let g = Granularity::of(&kernel, cpus);
+            [g.latency_ns, g.min_ns, g.wakeup_ns, g.nr_latency * 1_000_000].map(|v| v / 1_000_000)
+        };
+        assert_eq!(ms(2), [40, 8, 10, 5]);
+        assert_eq!(ms(1024), [200, 44, 55, 5], "220 ms would be the latency");
+        let g = Granularity::of(&kernel, 2);
+        assert_eq!(share(g.period_ns(8), 1024, 8 * 1024), 8_000_000, "D004: eight hogs on each of two CPUs");
     }
 
     #[test]

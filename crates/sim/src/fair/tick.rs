@@ -1,4 +1,4 @@
-//! check_preempt_tick (kernels 2.6.32 to 6.5): may the current entity stay at this tick?
+//! check_preempt_tick (kernels 2.6.27 to 6.5): may the current entity stay at this tick?
 
 use schedlab_trace::SwitchReason;
 
@@ -7,6 +7,8 @@ use schedlab_trace::SwitchReason;
 pub struct Facts {
     /// Real time since the current entity was picked, ns.
     pub ran_ns: u64,
+    /// Before 2.6.32: the slice alone decides.
+    pub slice_only: bool,
     /// Its slice, real ns.
     pub slice_ns: u64,
     /// min_granularity, scaled, ns.
@@ -20,7 +22,7 @@ pub fn check(f: Facts) -> Option<SwitchReason> {
     if f.ran_ns > f.slice_ns {
         return Some(SwitchReason::TickSlice);
     }
-    if f.ran_ns < f.min_granularity_ns {
+    if f.slice_only || f.ran_ns < f.min_granularity_ns {
         return None;
     }
     (f.ahead_ns > f.slice_ns as i64).then_some(SwitchReason::TickBehind)
@@ -30,13 +32,25 @@ pub fn check(f: Facts) -> Option<SwitchReason> {
 mod tests {
     use super::*;
 
-    const F: Facts =
-        Facts { ran_ns: 8_000_000, slice_ns: 8_000_000, min_granularity_ns: 3_000_000, ahead_ns: 0 };
+    const F: Facts = Facts {
+        ran_ns: 8_000_000,
+        slice_only: false,
+        slice_ns: 8_000_000,
+        min_granularity_ns: 3_000_000,
+        ahead_ns: 0,
+    };
 
     #[test]
     fn a_slice_must_be_exceeded_not_met() {
         assert_eq!(check(F), None, "exactly at the tick: one more tick");
         assert_eq!(check(Facts { ran_ns: 8_000_001, ..F }), Some(SwitchReason::TickSlice));
+    }
+
+    #[test]
+    fn early_kernels_look_at_nothing_but_the_slice() {
+        let far = Facts { slice_only: true, ahead_ns: 1_000_000_000, ..F };
+        assert_eq!(check(far), None);
+        assert_eq!(check(Facts { ran_ns: 8_000_001, ..far }), Some(SwitchReason::TickSlice));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! weights or load averages, whatever the era's runqueues keep; group adjustments are the caller's, who knows the
 //! hierarchy. Asked only where a domain with SD_WAKE_AFFINE holds both CPUs and [`super::wide`] does not object.
 
+use crate::fair::early::is_early;
 use schedlab_base::Version;
 use schedlab_kernel::{Feature, FeatureSet};
 
@@ -72,14 +73,17 @@ fn lean(imbalance_pct: u64) -> i128 {
     100 + (i128::from(imbalance_pct) - 100) / 2
 }
 
-/// 2.6.30 to 4.13: products of loads and of the *other* CPU's capacity; a waker's CPU without load is taken as such.
+/// 2.6.30 to 4.13: products of loads and, since 2.6.32, of the *other* CPU's capacity; since then a waker's CPU without
+/// load is taken as such.
 fn by_loads(f: &Facts) -> (Choice, &'static str) {
     let leaving = if f.sync { i128::from(f.current_load) } else { 0 };
     let this_load = i128::from(f.this_load) - leaving;
     let prev_load = i128::from(f.prev_load);
-    let mut this_eff = 100 * i128::from(f.prev_capacity);
-    let mut prev_eff = lean(f.imbalance_pct) * i128::from(f.this_capacity);
-    if this_load > 0 {
+    let early = is_early(f.version);
+    let (this_capacity, prev_capacity) = if early { (1, 1) } else { (f.this_capacity, f.prev_capacity) };
+    let mut this_eff = 100 * i128::from(prev_capacity);
+    let mut prev_eff = lean(f.imbalance_pct) * i128::from(this_capacity);
+    if this_load > 0 || early {
         this_eff *= this_load + i128::from(f.wakee_load);
         prev_eff *= prev_load + i128::from(f.wakee_group_load);
     }
@@ -92,6 +96,12 @@ fn by_loads(f: &Facts) -> (Choice, &'static str) {
     } else {
         (Choice::Prev, "the waker's CPU is more loaded than the previous one")
     }
+}
+
+/// Passive balancing (SD_WAKE_BALANCE, before 2.6.32): an idler waker's CPU is taken also where `wake_affine` said no;
+/// loads as in [`Facts`].
+pub fn passive(this_load: u64, prev_load: u64, imbalance_pct: u64) -> bool {
+    lean(imbalance_pct) * i128::from(this_load) <= 100 * i128::from(prev_load)
 }
 
 /// WA_IDLE, in the kernel's order of tests.
@@ -199,6 +209,22 @@ mod tests {
         assert_eq!(choice(old), Choice::Waker);
         assert_eq!(choice(loads(512, 512)), Choice::Prev);
         assert_eq!(choice(Facts { prev_target_load: 513, ..old }), Choice::Prev);
+    }
+
+    #[test]
+    fn before_2_6_32_an_idle_waker_cpu_is_compared_like_any_other() {
+        let old =
+            |this, prev| Facts { version: Version::v2_6(30), this_load_per_task: 0, ..loads(this, prev) };
+        assert_eq!(choice(old(0, 948)), Choice::Prev, "102400 against 108 * 948");
+        assert_eq!(choice(old(0, 949)), Choice::Waker);
+        assert_eq!(choice(Facts { version: Version::new(3, 4), ..old(0, 948) }), Choice::Waker);
+        assert_eq!(choice(old(0, 0)), Choice::Waker, "two idle CPUs hold no task's load");
+        assert_eq!(
+            choice(Facts { this_capacity: 10, ..old(1024, 2048) }),
+            Choice::Waker,
+            "capacities are not asked"
+        );
+        assert!(passive(925, 1000, 117) && !passive(926, 1000, 117), "108 * this against 100 * prev");
     }
 
     #[test]

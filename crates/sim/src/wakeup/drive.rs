@@ -5,7 +5,6 @@
 //! instant. So idle state is read as it is then, and a choice is no reservation: until the enqueue has taken its time,
 //! others may choose the same CPU or the CPU may find work itself.
 
-use super::affine;
 use super::prelude::Prelude;
 use super::search::{Search, Step as Next, View};
 use super::wide;
@@ -149,10 +148,15 @@ impl System<'_> {
             Stage::Settle => self.settle(cpu, context, w),
             Stage::Requeue => self.requeue(cpu, w),
             Stage::Prelude(_) | Stage::Search(_) => Some(self.probe_on(cpu, w)),
-            Stage::Enqueue { remote_list } => self.wakeup_enqueue(cpu, w, remote_list).then(|| {
-                w.stage = Stage::Signal;
-                self.now + self.fixed.machine.costs.ipi_send_ns
-            }),
+            Stage::Enqueue { remote_list } => {
+                if context == Context::Task && self.is_early() {
+                    self.note_waking(cpu, w.chosen);
+                }
+                self.wakeup_enqueue(cpu, w, remote_list).then(|| {
+                    w.stage = Stage::Signal;
+                    self.now + self.fixed.machine.costs.ipi_send_ns
+                })
+            }
             Stage::Signal => None,
         }
     }
@@ -188,7 +192,12 @@ impl System<'_> {
         if !task.may_run_on(w.prev) {
             w.prev = task.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(w.prev);
         }
-        (w.target, w.affine) = self.choose_target(cpu, context, w);
+        let waker = self.cpus[cpu.index()].curr.filter(|_| context == Context::Task);
+        let chosen = self.choose_target(cpu, waker, w.task, w.prev);
+        (w.target, w.affine) = (chosen.cpu, chosen.affine);
+        if let Some(reason) = chosen.unsearched {
+            return Some(self.placed(cpu, w, self.now, chosen.cpu, reason));
+        }
         w.stage = Stage::Prelude(Prelude::start());
         Some(self.now)
     }
@@ -213,76 +222,6 @@ impl System<'_> {
         signals.then(|| self.now + self.fixed.machine.costs.ipi_send_ns)
     }
 
-    /// The waker's CPU or the previous one; for the former the waker's domain in which that is counted.
-    fn choose_target(&self, cpu: CpuId, context: Context, w: &Waking) -> (CpuId, Option<u8>) {
-        let task = &self.tasks[w.task.index()];
-        let waker = self.cpus[cpu.index()].curr.filter(|_| context == Context::Task);
-        if cpu == w.prev || !task.may_run_on(cpu) {
-            return (w.prev, None);
-        }
-        let factor = self.llc[self.llc_of(cpu)].weight;
-        let waker_flips = waker.map_or(0, |t| self.tasks[t.index()].flips.count);
-        if wide::wake_wide(waker_flips, task.flips.count, factor, self.version()) {
-            return (w.prev, None);
-        }
-        let domains = &self.fixed.domains.of_cpu[cpu.index()];
-        let affine = |d: &schedlab_machine::Domain| d.params.wake_affine && d.span.contains(w.prev);
-        let Some(level) = domains.iter().position(affine) else {
-            return (w.prev, None);
-        };
-        let domain = &domains[level];
-        let sync = waker.filter(|_| self.cpus[cpu.index()].sync_wakes);
-        let facts = self.affine_facts(cpu, w, sync, domain.params.imbalance_pct, domain.params.wake_idx);
-        match affine::wake_affine(&facts).0 {
-            affine::Choice::Waker => (cpu, self.counts_affine(facts.sync).then_some(level as u8)),
-            affine::Choice::Prev => (w.prev, None),
-        }
-    }
-
-    /// Before 3.18 a waker about to sleep pulls its wakee without that being counted. (What few pulls of it rest on both
-    /// CPUs' being half empty were counted.)
-    fn counts_affine(&self, sync: bool) -> bool {
-        !sync || self.version() >= Version::new(3, 18)
-    }
-
-    /// What `wake_affine` rests on. `sync`: the waker, if it says that it is about to sleep; those of futexes and timers
-    /// never do.
-    fn affine_facts(
-        &self,
-        cpu: CpuId,
-        w: &Waking,
-        sync: Option<TaskId>,
-        imbalance_pct: u32,
-        wake_idx: u8,
-    ) -> affine::Facts {
-        let load = |task: TaskId| {
-            let entity = &self.entities[self.tasks[task.index()].entity.index()];
-            if self.tracks_load() { entity.avg.load_avg } else { entity.weight }
-        };
-        let averages = self.version() >= Version::new(4, 14);
-        let (this_now, prev_now) = (self.load_now(cpu), self.load_now(w.prev));
-        let nr_running = self.nr_running[cpu.index()];
-        affine::Facts {
-            version: self.version(),
-            features: self.fixed.kernel.features,
-            sync: sync.is_some(),
-            this_idle: self.idle[cpu.index()],
-            prev_idle: self.idle[w.prev.index()],
-            shares_cache: self.shares_cache(cpu, w.prev),
-            this_nr_running: nr_running,
-            this_load: if averages { this_now } else { self.target_load(cpu, wake_idx) },
-            prev_load: if averages { prev_now } else { self.source_load(w.prev, wake_idx) },
-            prev_target_load: self.target_load(w.prev, wake_idx),
-            this_load_per_task: this_now.checked_div(u64::from(nr_running)).unwrap_or(0),
-            current_load: sync.map_or(0, load),
-            wakee_load: load(w.task),
-            wakee_group_load: 0,
-            this_capacity: self.capacity_of(cpu),
-            prev_capacity: self.capacity_of(w.prev),
-            imbalance_pct: u64::from(imbalance_pct),
-        }
-    }
-
     /// Whether two CPUs share their last-level cache.
     #[inline]
     pub fn shares_cache(&self, a: CpuId, b: CpuId) -> bool {
@@ -303,6 +242,7 @@ impl System<'_> {
             recent: w.recent,
             version: self.search_version(),
             features: self.fixed.kernel.features,
+            target_nr_running: self.queues[self.root(w.target).index()].nr_running,
             has_idle_cores: llc.has_idle_cores,
             nr_idle_scan: llc.nr_idle_scan,
             avg_idle_ns: self.cpus[cpu.index()].avg_idle_ns,

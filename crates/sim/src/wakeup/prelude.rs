@@ -1,5 +1,6 @@
 //! The tests before the search: the target itself, the previous CPU, the CPU before that.
 //!
+//! (`wake_idle` before 2.6.32 begins with the same test of the previous CPU.)
 //! Before 3.9 only the target is read, and only where it is the waker's or the previous CPU (which it always is).
 //! Since 3.9 the previous CPU follows, if it shares the target's cache; since 4.16 the task's `recent_used_cpu`, if
 //! it shares it too and is allowed. All reads are of that instant; a CPU found idle is not reserved.

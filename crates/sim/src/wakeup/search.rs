@@ -3,11 +3,12 @@
 //! A probe reads whether one CPU is idle, without a lock, at the instant the driver makes it, and takes time. So a
 //! search holds no earlier answer for true: an idle CPU may have been taken since, a busy one may have gone idle. It
 //! asks for exactly the probes that the kernel would make, in the kernel's order, and allocates nothing.
-//! Mirrors `select_idle_sibling` from 3.4 to 6.5, and the experiments of D000.
+//! Mirrors `wake_idle` of 2.6.30, `select_idle_sibling` from 3.4 to 6.5, and the experiments of D000.
 
 use super::core_scan::CoreScan;
 use super::first_idle::FirstIdle;
 use super::group_scan::GroupScan;
+use super::wake_idle::WakeIdle;
 use schedlab_base::{CpuId, CpuSet, Version};
 use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::{Domain, Domains, Level};
@@ -43,6 +44,8 @@ pub struct View<'a> {
     pub version: Version,
     /// Features that are on.
     pub features: FeatureSet,
+    /// Runnable fair tasks on the target.
+    pub target_nr_running: u32,
     /// The target's LLC has (or had, it is a hint) a core with all threads idle.
     pub has_idle_cores: bool,
     /// Probes that SIS_UTIL grants in the target's LLC.
@@ -95,6 +98,8 @@ pub enum Search {
     FirstIdle(FirstIdle),
     /// Cores, CPUs, siblings (`SIS_CORE`).
     Core(CoreScan),
+    /// The CPUs of domains with SD_WAKE_IDLE (`SIS_WAKE_IDLE`).
+    WakeIdle(WakeIdle),
     /// No search at all: the target it is.
     None,
 }
@@ -108,6 +113,8 @@ impl Search {
             Search::FirstIdle(FirstIdle::start())
         } else if view.features.has(Feature::SisCore) {
             Search::Core(CoreScan::start(view))
+        } else if view.features.has(Feature::SisWakeIdle) {
+            Search::WakeIdle(WakeIdle::start())
         } else {
             Search::None
         }
@@ -119,6 +126,7 @@ impl Search {
             Search::Group(scan) => scan.step(view, last_probe_idle),
             Search::FirstIdle(scan) => scan.step(view, last_probe_idle),
             Search::Core(scan) => scan.step(view, last_probe_idle),
+            Search::WakeIdle(scan) => scan.step(view, last_probe_idle),
             Search::None => Step::NotFound(PlaceReason::TargetBusy),
         }
     }
@@ -150,7 +158,9 @@ mod tests {
         assert!(matches!(Search::start(&v), Search::FirstIdle(_)));
         v.features.switch(Feature::SisCore, true);
         assert!(matches!(Search::start(&v), Search::Core(_)));
-        v.features.switch(Feature::SisCore, false);
+        v.features.switch(Feature::SisWakeIdle, true);
+        assert!(matches!(Search::start(&v), Search::WakeIdle(_)));
+        v.features.switch(Feature::SisWakeIdle, false);
         let mut none = Search::start(&v);
         let (step, probes) = run(|a| none.step(&v, a), |_| true);
         assert_eq!((step, probes), (Step::NotFound(PlaceReason::TargetBusy), vec![]));

@@ -23,6 +23,7 @@ pub fn view<'a>(domains: &'a Domains, version: &str, target: u32, prev: u32) -> 
         recent: CpuId(prev),
         version,
         features: FeatureSet::defaults(version),
+        target_nr_running: 1,
         has_idle_cores: false,
         nr_idle_scan: u32::MAX,
         avg_idle_ns: 1_000_000,

@@ -48,7 +48,7 @@ fn a_slice_ends_at_the_first_tick_that_finds_it_exceeded() {
 
 #[test]
 fn cpu_time_follows_the_weights() {
-    for profile in ["v3.4", "v4.5", "v6.5"] {
+    for profile in ["v2.6.27", "v2.6.30", "v3.4", "v4.5", "v6.5"] {
         for (nice, weight) in [(5, 335), (-3, 1991), (10, 110)] {
             let mut load = Load::lasting_ms(10_000);
             let (a, b) = (load.task("a", None, hog()), load.task("b", None, hog()));
@@ -95,7 +95,7 @@ fn ends(run: &Run, task: TaskId) -> Vec<SwitchReason> {
 
 #[test]
 fn a_long_sleeper_preempts_a_hog_at_once() {
-    for profile in ["v3.4", "v4.5", "v6.5"] {
+    for profile in ["v2.6.30", "v3.4", "v4.5", "v6.5"] {
         let (run, hog, sleeper) = hog_and_sleeper(profile, Attr::default(), Attr::default(), 100, 30_000);
         let delays = run.wakeup_delays(sleeper).split_off(1);
         assert!(delays.len() > 25 && delays.iter().all(|d| *d < 10_000), "{profile}: {delays:?}");
@@ -167,6 +167,30 @@ fn gentle_sleepers_have_half_the_credit() {
         assert!((12 * MS..17 * MS).contains(&gentle), "{profile}: {gentle}");
         assert!((24 * MS..most * MS).contains(&whole) && whole > (most - 1) * MS, "{profile}: {whole}");
     }
+}
+
+/// Mean stay of a task that yields every 100 us beside a hog, us.
+fn stays_of_a_yielder(kernel: schedlab_kernel::Kernel, policy: Policy) -> u64 {
+    let mut load = Load::lasting_ms(1_000);
+    load.task("hog", Some("0"), hog());
+    let yielder = load.task("yielder", Some("0"), forever(vec![run_us(100), Op::Yield]));
+    load.attr(yielder, Attr { policy, ..Attr::default() });
+    let stays = run_seeded(&machine("smp-2"), kernel, 1, load).stays(yielder);
+    stays.iter().map(|(from, to)| to - from).sum::<u64>() / stays.len() as u64 / 1_000
+}
+
+#[test]
+fn early_yields_only_look_for_somebody_further_left() {
+    for profile in ["v2.6.27", "v2.6.30"] {
+        let plain = stays_of_a_yielder(kernel(profile), Policy::Other);
+        assert!(plain > 4_000, "{profile}: picked again until the hog is to the left: {plain} us");
+        let batch = stays_of_a_yielder(kernel(profile), Policy::Batch);
+        let mut compat = kernel(profile);
+        compat.tunables.compat_yield = 1;
+        let compat = stays_of_a_yielder(compat, Policy::Other);
+        assert!(batch < 150 && compat < 150, "{profile}: behind the hog at once: {batch}, {compat} us");
+    }
+    assert!(stays_of_a_yielder(kernel("v3.4"), Policy::Other) < 2_500, "passed over while the hog is near");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod balance;
 mod cache;
 mod channels;
 mod fair;
+mod fair_sleepers;
 mod newidle;
 mod time;
 mod usage;

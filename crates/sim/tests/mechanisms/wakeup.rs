@@ -147,6 +147,36 @@ fn an_affine_wakeup_leaves_a_crowded_cpu_for_the_wakers_cache_and_not_an_idle_on
     }
 }
 
+#[test]
+fn without_affine_wakeups_the_previous_cpu_is_the_target() {
+    assert!(across("v3.4 NO_AFFINE_WAKEUPS", "30") >= 24);
+    assert!(across("v4.5 NO_AFFINE_WAKEUPS", "30") < 24, "no longer asked");
+}
+
+#[test]
+fn before_2_6_32_nobody_looks_for_an_idle_cpu() {
+    for profile in ["v2.6.27", "v2.6.30"] {
+        let went = |features: &str, crowd: &str| {
+            let mut load = Load::lasting_ms(200);
+            let word = load.builder.word();
+            let wakee = wakee(&mut load, 5, "0-7", word);
+            waker(&mut load, 2, 150_000, word);
+            (0..3).for_each(|_| hogs(&mut load, crowd));
+            woken(&run(&machine("smp-8"), &format!("{profile}{features}"), load), wakee)
+        };
+        assert_eq!(went("", "5"), (2, PlaceReason::WakeAffine), "{profile}: six CPUs are idle");
+        assert_eq!(went(" NO_AFFINE_WAKEUPS", "5"), (2, PlaceReason::WakeBalance), "{profile}");
+        assert_eq!(
+            went("", "2"),
+            (5, PlaceReason::TargetIdle),
+            "{profile}: the waker's CPU is the busier one"
+        );
+        assert_eq!(went("", "2,5").1, PlaceReason::TargetBusy, "{profile}");
+        let found = went(" SIS_GROUP", "5");
+        assert!(found.1 == PlaceReason::IdleGroup, "{profile}: a later search can be tried: {found:?}");
+    }
+}
+
 /// In which order the target CPU leaves idle and the wakee is enqueued there.
 fn queued_by_itself(kernel_text: &str, target: &str) -> bool {
     let mut load = Load::lasting_ms(150);

@@ -1,0 +1,175 @@
+//! The early rules applied to the arenas: wakeup preemption, pick, yield, and what tasks remember of their wakeups.
+
+use super::super::entity::EntityId;
+use super::super::pick::Candidate;
+use super::super::preempt::{Behind, ByPolicy, by_distance};
+use super::super::runqueue::CfsRqId;
+use super::{has_next_only, is_early, pick, preempt};
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::{Feature, Policy};
+
+impl System<'_> {
+    /// Whether the kernel is older than 2.6.32.
+    #[inline]
+    pub fn is_early(&self) -> bool {
+        is_early(self.version())
+    }
+
+    /// Whether `wakee`, just enqueued on `cpu`, preempts `curr`; both become buddies. `sync`: its waker is about to
+    /// sleep.
+    pub(in super::super) fn check_preempt_early(
+        &mut self,
+        cpu: CpuId,
+        curr: TaskId,
+        wakee: TaskId,
+        sync: bool,
+    ) -> bool {
+        let (ce, we) = (self.tasks[curr.index()].entity, self.tasks[wakee.index()].entity);
+        let queue = self.entities[ce.index()].cfs_rq;
+        self.update_curr(queue);
+        self.make_buddies(curr, wakee);
+        if self.cpus[cpu.index()].need_resched.is_some() {
+            return false;
+        }
+        let policy = |t: TaskId| self.tasks[t.index()].attr.policy;
+        let features = self.fixed.kernel.features;
+        match preempt::by_policy(policy(curr), policy(wakee), features, has_next_only(self.version())) {
+            ByPolicy::Preempt => return true,
+            ByPolicy::Refuse => return false,
+            ByPolicy::Compare => {}
+        }
+        if self.has(Feature::WakeupOverlap) {
+            let overlaps = [curr, wakee].map(|t| self.tasks[t.index()].overlap.avg_overlap_ns);
+            if preempt::by_overlap(sync, overlaps, self.fixed.kernel.tunables.migration_cost_ns) {
+                return true;
+            }
+        }
+        let mut level = self.matching_level(ce, we);
+        while let Some((c, w)) = level {
+            if self.is_behind_early(c, w) {
+                return true;
+            }
+            // One level up the two may be the same entity, which is not ahead of itself.
+            let parent = |e: EntityId| self.entities[e.index()].parent;
+            level = parent(c).zip(parent(w));
+        }
+        false
+    }
+
+    /// The running task becomes `last` and the wakee `next` before anything is decided, on every level (2.6.30). Idle
+    /// tasks get no favours.
+    fn make_buddies(&mut self, curr: TaskId, wakee: TaskId) {
+        let next_only = has_next_only(self.version());
+        let favoured = |s: &Self, t: TaskId| next_only || s.tasks[t.index()].attr.policy != Policy::Idle;
+        let ce = self.tasks[curr.index()].entity;
+        let stays = self.entities[ce.index()].on_rq;
+        if self.has(Feature::LastBuddy) && !next_only && stays && favoured(self, curr) {
+            self.for_each_level(ce, |q, e| q.last = Some(e));
+        }
+        if favoured(self, wakee) {
+            self.for_each_level(self.tasks[wakee.index()].entity, |q, e| q.next = Some(e));
+        }
+    }
+
+    fn for_each_level(&mut self, from: EntityId, mut each: impl FnMut(&mut super::super::CfsRq, EntityId)) {
+        let mut level = Some(from);
+        while let Some(entity) = level {
+            let e = &self.entities[entity.index()];
+            level = e.parent;
+            each(&mut self.queues[e.cfs_rq.index()], entity);
+        }
+    }
+
+    /// Whether `wakee` is further behind `curr` than the granularity allows.
+    fn is_behind_early(&self, curr: EntityId, wakee: EntityId) -> bool {
+        let (c, w) = (&self.entities[curr.index()], &self.entities[wakee.index()]);
+        let queue = &self.queues[c.cfs_rq.index()];
+        let adaptive = (queue.curr.is_some() && self.has(Feature::AdaptiveGran)).then(|| preempt::Adaptive {
+            avg_wakeup_ns: w.task.map_or(0, |t| self.tasks[t.index()].overlap.avg_wakeup_ns),
+            nr_running: u64::from(queue.nr_running),
+            this_run_ns: c.ran_since_pick(),
+        });
+        let granularity = preempt::granularity(&preempt::Facts {
+            wakeup_granularity_ns: self.fixed.gran.wakeup_ns,
+            adaptive,
+            asym: self.has(Feature::AsymGran),
+            curr_weight: c.weight,
+            wakee_weight: w.weight,
+        });
+        by_distance(c.vruntime, w.vruntime, granularity) == Behind::Yes
+    }
+
+    /// Who runs next on a queue; `candidate` says what picking sees of an entity.
+    pub(in super::super) fn pick_early(&mut self, queue: CfsRqId, left: Candidate) -> EntityId {
+        let q = &self.queues[queue.index()];
+        let (next, last) = (q.next, q.last);
+        if !has_next_only(self.version()) {
+            let of = |e: EntityId| self.candidate(e);
+            return pick::pick(&pick::Facts {
+                left,
+                next: next.map(of),
+                last: last.map(of),
+                wakeup_granularity_ns: self.fixed.gran.wakeup_ns,
+                asym: self.has(Feature::AsymGran),
+            });
+        }
+        let pair_ran = self.now - q.pair_since;
+        if let Some(next) = next.filter(|n| pick::pair_goes_on(pair_ran, self.slice_ns(*n))) {
+            return next;
+        }
+        self.queues[queue.index()].pair_since = self.now;
+        left.entity
+    }
+
+    /// sched_yield before 2.6.39: the task is charged for what it has run and stays where it is; with compat_yield, or
+    /// under SCHED_BATCH, it goes behind all others.
+    pub(in super::super) fn yield_early(&mut self, task: TaskId) {
+        let entity = self.tasks[task.index()].entity;
+        let queue = self.entities[entity.index()].cfs_rq;
+        self.for_each_level(entity, super::super::CfsRq::clear_buddies);
+        let behind = self.fixed.kernel.tunables.compat_yield == 1
+            || self.tasks[task.index()].attr.policy == Policy::Batch;
+        if !behind {
+            return self.update_curr(queue);
+        }
+        if let Some((_, right)) = self.queues[queue.index()].rightmost() {
+            let e = &mut self.entities[entity.index()];
+            // One that is there already stays.
+            if right >= e.vruntime {
+                e.vruntime = right + 1;
+            }
+        }
+    }
+
+    /// The current task of `by` wakes another, which will be on `to`.
+    pub fn note_waking(&mut self, by: CpuId, to: CpuId) {
+        let Some(waker) = self.cpus[by.index()].curr else { return };
+        if by == to {
+            // The enqueue would charge the waker at this very instant.
+            let root = self.root(by);
+            self.update_curr(root);
+        }
+        let sum_exec = self.entities[self.tasks[waker.index()].entity.index()].sum_exec;
+        self.tasks[waker.index()].overlap.wakes(sum_exec);
+    }
+
+    /// A task was woken, or goes to sleep.
+    pub(in super::super) fn note_sleep(&mut self, task: TaskId, sleeps: bool) {
+        let sum_exec = self.entities[self.tasks[task.index()].entity.index()].sum_exec;
+        let overlap = &mut self.tasks[task.index()].overlap;
+        if sleeps {
+            overlap.sleeps(sum_exec, self.fixed.gran.wakeup_ns);
+        } else {
+            overlap.woken(sum_exec);
+        }
+    }
+
+    /// Whether a waker that says it is about to sleep is believed: not if it, or the wakee, runs on for long after
+    /// waking others (`wake_affine`, 2.6.30).
+    pub fn believes_sync(&self, waker: TaskId, wakee: TaskId) -> bool {
+        let cost = self.fixed.kernel.tunables.migration_cost_ns;
+        !self.is_early()
+            || [waker, wakee].iter().all(|t| self.tasks[t.index()].overlap.avg_overlap_ns <= cost)
+    }
+}

@@ -1,0 +1,45 @@
+//! CFS before 2.6.32, as far as it differs from 3.4's (`sched_fair.c`; D004 was measured on 2.6.27 and answered in the
+//! days of 2.6.30).
+//!
+//! A sleeper's credit is a whole latency period; slices end by the tick alone, once they are exceeded; every waking task
+//! becomes the `next` buddy and every running one the `last`; the wakeup granularity adapts to how soon the wakee wakes
+//! others ([`overlap`]) and to how long the running task has run. There is no skip buddy: a yield leaves the task where
+//! it is, or puts it behind all others. Times are ns.
+//!
+//! The rules of 2.6.30 were read in its source. Those of 2.6.27 are unverified: one buddy (`next`) for the length of a
+//! slice, its wakeup granularity of 10 ms, that SCHED_IDLE was no class apart and weighed 2. From memory also: 2.6.27
+//! let virtual time run by the queue's weight instead of nice 0's, which as long as the queue is the same only changes
+//! the unit of its credits and granularities; that is not modelled.
+//! Not modelled of either: child_runs_first (a child on its parent's CPU ran before it), the power saving policies, and
+//! HRTICK, which is off.
+
+mod class;
+pub mod overlap;
+pub mod pick;
+pub mod preempt;
+
+use schedlab_base::Version;
+
+/// Whether `version` runs by these rules.
+pub fn is_early(version: Version) -> bool {
+    version < Version::v2_6(32)
+}
+
+/// Whether it has one buddy only and knows no class of idle tasks (before 2.6.28).
+pub fn has_next_only(version: Version) -> bool {
+    version < Version::v2_6(28)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_eras_are_those_of_the_profiles() {
+        let of = |v| (is_early(v), has_next_only(v));
+        assert_eq!(of(Version::v2_6(27)), (true, true));
+        assert_eq!(of(Version::v2_6(30)), (true, false));
+        assert_eq!(of(Version::v2_6(32)), (false, false));
+        assert_eq!(of(Version::new(3, 4)), (false, false));
+    }
+}

@@ -1,0 +1,72 @@
+//! pick_next_entity of 2.6.30 (`next`, then `last`, then leftmost) and of 2.6.27 (`next` for a slice, then leftmost).
+
+use super::super::entity::{EntityId, virtual_time};
+use super::super::pick::Candidate;
+use super::super::preempt::{Behind, by_distance};
+
+/// What there is to pick from.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The leftmost.
+    pub left: Candidate,
+    /// Buddies.
+    pub next: Option<Candidate>,
+    /// See `next`.
+    pub last: Option<Candidate>,
+    /// wakeup_granularity, scaled, ns.
+    pub wakeup_granularity_ns: u64,
+    /// ASYM_GRAN: it is scaled by the leftmost's weight, not by the buddy's.
+    pub asym: bool,
+}
+
+/// 2.6.30: a buddy while it is not further than the granularity to the right of the leftmost.
+pub fn pick(f: &Facts) -> EntityId {
+    let near = |buddy: &Candidate| {
+        let weight = if f.asym { f.left.weight } else { buddy.weight };
+        let granularity = virtual_time(f.wakeup_granularity_ns, weight);
+        by_distance(buddy.vruntime, f.left.vruntime, granularity) != Behind::Yes
+    };
+    f.next.filter(near).or_else(|| f.last.filter(near)).unwrap_or(f.left).entity
+}
+
+/// 2.6.27, unverified: whether the buddy is picked, however far to the right it is. Buddies may go on for one another
+/// for a slice, counted from when the leftmost was picked last.
+pub fn pair_goes_on(pair_ran_ns: u64, slice_of_next_ns: u64) -> bool {
+    pair_ran_ns <= slice_of_next_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(e: u32, vruntime: i64) -> Candidate {
+        Candidate { entity: EntityId(e), vruntime, weight: 1024 }
+    }
+
+    fn facts() -> Facts {
+        Facts { left: at(1, 0), next: None, last: None, wakeup_granularity_ns: 100, asym: true }
+    }
+
+    #[test]
+    fn next_then_last_then_leftmost() {
+        assert_eq!(pick(&facts()), EntityId(1));
+        let both = Facts { next: Some(at(2, 100)), last: Some(at(3, 5)), ..facts() };
+        assert_eq!(pick(&both), EntityId(2));
+        assert_eq!(pick(&Facts { next: Some(at(2, 101)), ..both }), EntityId(3), "too far to the right");
+        let far = Facts { next: Some(at(2, 101)), last: Some(at(3, 101)), ..facts() };
+        assert_eq!(pick(&far), EntityId(1));
+    }
+
+    #[test]
+    fn asym_gran_says_whose_weight_counts() {
+        let heavy_left = Candidate { weight: 2048, ..at(1, 0) };
+        let f = Facts { left: heavy_left, last: Some(at(3, 60)), ..facts() };
+        assert_eq!(pick(&f), EntityId(1), "100 ns are 50 of its own");
+        assert_eq!(pick(&Facts { asym: false, ..f }), EntityId(3));
+    }
+
+    #[test]
+    fn a_pair_has_a_slice_together() {
+        assert!(pair_goes_on(8, 8) && !pair_goes_on(9, 8));
+    }
+}

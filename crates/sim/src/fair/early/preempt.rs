@@ -1,0 +1,141 @@
+//! Wakeup preemption of 2.6.27 and 2.6.30: policies, and the granularity that adapts (`check_preempt_wakeup`,
+//! `wakeup_gran`).
+//!
+//! Only the wakee's policy protects the running task. With ADAPTIVE_GRAN the granularity is what the wakee is expected to
+//! run until it wakes somebody, twice over and times the queue's length, less what the running task has run since it was
+//! picked, and at most wakeup_granularity: a task that wakes others soon preempts soon.
+
+use super::super::entity::virtual_time;
+use super::super::preempt::ByPolicy;
+use schedlab_kernel::{Feature, FeatureSet, Policy};
+
+/// What policies and WAKEUP_PREEMPTION say. Unlike later, a wakee that is not SCHED_OTHER does not even preempt a
+/// SCHED_IDLE task. `next_only`: 2.6.27, where only SCHED_BATCH holds back and nobody gives way at once.
+pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet, next_only: bool) -> ByPolicy {
+    let holds_back = if next_only { wakee == Policy::Batch } else { wakee != Policy::Other };
+    if holds_back {
+        ByPolicy::Refuse
+    } else if curr == Policy::Idle && !next_only {
+        ByPolicy::Preempt
+    } else if !features.has(Feature::WakeupPreemption) {
+        ByPolicy::Refuse
+    } else {
+        ByPolicy::Compare
+    }
+}
+
+/// WAKEUP_OVERLAP: a waker about to sleep, or two tasks that run on for less than a migration costs after they have
+/// woken others, are switched at once.
+pub fn by_overlap(sync: bool, avg_overlaps_ns: [u64; 2], migration_cost_ns: u64) -> bool {
+    sync || avg_overlaps_ns.iter().all(|o| *o < migration_cost_ns)
+}
+
+/// What ADAPTIVE_GRAN looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Adaptive {
+    /// How long the wakee runs until it wakes somebody, ns; 0 for a group's entity.
+    pub avg_wakeup_ns: u64,
+    /// Entities on the queue, the wakee among them.
+    pub nr_running: u64,
+    /// How long the running entity has run since it was picked, ns.
+    pub this_run_ns: u64,
+}
+
+/// What a granularity depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// wakeup_granularity, scaled, ns.
+    pub wakeup_granularity_ns: u64,
+    /// With ADAPTIVE_GRAN, while the queue has a current entity.
+    pub adaptive: Option<Adaptive>,
+    /// ASYM_GRAN: scaled by the wakee's weight, not by the running entity's.
+    pub asym: bool,
+    /// Weight of the running entity.
+    pub curr_weight: u64,
+    /// Weight of the wakee.
+    pub wakee_weight: u64,
+}
+
+/// How far the running entity may be ahead, virtual ns.
+pub fn granularity(f: &Facts) -> u64 {
+    let adapt = |a: Adaptive| {
+        let expected = (2 * a.avg_wakeup_ns).saturating_mul(a.nr_running);
+        expected.saturating_sub(a.this_run_ns).min(f.wakeup_granularity_ns)
+    };
+    let real = f.adaptive.map_or(f.wakeup_granularity_ns, adapt);
+    virtual_time(real, if f.asym { f.wakee_weight } else { f.curr_weight })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Version;
+
+    const MS: u64 = 1_000_000;
+    const F: Facts = Facts {
+        wakeup_granularity_ns: 10 * MS,
+        adaptive: None,
+        asym: true,
+        curr_weight: 1024,
+        wakee_weight: 1024,
+    };
+
+    fn adaptive(avg_wakeup_ns: u64, nr_running: u64, this_run_ns: u64) -> u64 {
+        granularity(&Facts { adaptive: Some(Adaptive { avg_wakeup_ns, nr_running, this_run_ns }), ..F })
+    }
+
+    #[test]
+    fn who_never_wakes_others_has_the_whole_granularity_also_against_a_long_slice() {
+        assert_eq!(adaptive(10 * MS, 9, 0), 10 * MS);
+        assert_eq!(adaptive(10 * MS, 9, 12 * MS), 10 * MS, "2 * 10 * 9 - 12 is still more");
+    }
+
+    #[test]
+    fn who_wakes_others_soon_waits_less_the_longer_the_other_has_run() {
+        assert_eq!(adaptive(MS, 2, 0), 4 * MS);
+        assert_eq!(adaptive(MS, 2, 3 * MS), MS);
+        assert_eq!(adaptive(MS, 2, 5 * MS), 0);
+        assert_eq!(adaptive(MS, 4, 0), 8 * MS, "a longer queue expects more");
+    }
+
+    #[test]
+    fn asym_gran_says_whose_weight_scales() {
+        let heavy_wakee = Facts { wakee_weight: 2048, ..F };
+        assert_eq!(granularity(&heavy_wakee), 5 * MS);
+        assert_eq!(granularity(&Facts { asym: false, ..heavy_wakee }), 10 * MS);
+        assert_eq!(granularity(&Facts { asym: false, curr_weight: 2048, ..F }), 5 * MS);
+    }
+
+    #[test]
+    fn only_a_normal_wakee_preempts_even_an_idle_task() {
+        let f = FeatureSet::defaults(Version::v2_6(30));
+        let of = |curr, wakee| by_policy(curr, wakee, f, false);
+        assert_eq!(of(Policy::Batch, Policy::Other), ByPolicy::Compare, "BATCH does not protect who runs");
+        assert_eq!(of(Policy::Other, Policy::Batch), ByPolicy::Refuse);
+        assert_eq!(of(Policy::Idle, Policy::Other), ByPolicy::Preempt);
+        assert_eq!(
+            of(Policy::Idle, Policy::Batch),
+            ByPolicy::Refuse,
+            "later kernels ask for the idle one first"
+        );
+        let mut off = f;
+        off.switch(Feature::WakeupPreemption, false);
+        assert_eq!(by_policy(Policy::Idle, Policy::Other, off, false), ByPolicy::Preempt);
+        assert_eq!(by_policy(Policy::Other, Policy::Other, off, false), ByPolicy::Refuse);
+    }
+
+    #[test]
+    fn in_2_6_27_idle_tasks_are_compared_like_others() {
+        let f = FeatureSet::defaults(Version::v2_6(27));
+        let of = |curr, wakee| by_policy(curr, wakee, f, true);
+        assert_eq!(of(Policy::Idle, Policy::Other), ByPolicy::Compare);
+        assert_eq!(of(Policy::Other, Policy::Idle), ByPolicy::Compare);
+        assert_eq!(of(Policy::Other, Policy::Batch), ByPolicy::Refuse);
+    }
+
+    #[test]
+    fn overlap_asks_both_unless_the_waker_is_about_to_sleep() {
+        assert!(by_overlap(false, [1, 2], 3) && by_overlap(true, [9, 9], 3));
+        assert!(!by_overlap(false, [1, 3], 3));
+    }
+}

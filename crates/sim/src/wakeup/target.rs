@@ -1,0 +1,113 @@
+//! The first choice of a wakeup: the waker's CPU or the previous one, which is then the *target* of the search
+//! (`select_task_rq_fair`).
+//!
+//! Before 2.6.32 the waker's CPU, once chosen, is final: nobody looks whether another is idle. It may also be chosen by
+//! passive balancing (SD_WAKE_BALANCE), and the domain asked is the lowest that holds both CPUs, whatever its flags.
+
+use super::affine;
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_kernel::Feature;
+use schedlab_machine::Domain;
+use schedlab_trace::PlaceReason;
+
+/// What was chosen.
+pub struct Target {
+    /// The waker's CPU or the previous one.
+    pub cpu: CpuId,
+    /// The waker's domain in which `wake_affine` chose the waker's CPU, if that is to be counted.
+    pub affine: Option<u8>,
+    /// Why there is no search.
+    pub unsearched: Option<PlaceReason>,
+}
+
+impl System<'_> {
+    /// Chooses the target of a wakeup by `cpu`. `waker`: who wakes, unless it is an interrupt.
+    pub(super) fn choose_target(
+        &self,
+        cpu: CpuId,
+        waker: Option<TaskId>,
+        wakee: TaskId,
+        prev: CpuId,
+    ) -> Target {
+        let stays = Target { cpu: prev, affine: None, unsearched: None };
+        let task = &self.tasks[wakee.index()];
+        if cpu == prev || !task.may_run_on(cpu) {
+            return stays;
+        }
+        let factor = self.llc[self.llc_of(cpu)].weight;
+        let waker_flips = waker.map_or(0, |t| self.tasks[t.index()].flips.count);
+        if super::wide::wake_wide(waker_flips, task.flips.count, factor, self.version()) {
+            return stays;
+        }
+        let early = self.is_early();
+        let domains = &self.fixed.domains.of_cpu[cpu.index()];
+        let asked = |d: &Domain| (d.params.wake_affine || early) && d.span.contains(prev);
+        let Some(level) = domains.iter().position(asked) else { return stays };
+        let params = &domains[level].params;
+        let sync = waker.filter(|t| self.cpus[cpu.index()].sync_wakes && self.believes_sync(*t, wakee));
+        let facts = self.affine_facts(cpu, wakee, prev, sync, params.imbalance_pct, params.wake_idx);
+        // Another search than the kernel's own, on an early one, begins at the waker's CPU as later.
+        let unsearched = |reason| Some(reason).filter(|_| early && self.has(Feature::SisWakeIdle));
+        let may_be_affine = params.wake_affine && self.allows_affine();
+        if may_be_affine && affine::wake_affine(&facts).0 == affine::Choice::Waker {
+            let affine = self.counts_affine(facts.sync).then_some(level as u8);
+            return Target { cpu, affine, unsearched: unsearched(PlaceReason::WakeAffine) };
+        }
+        let passive = early && params.wake_balance;
+        if passive && affine::passive(facts.this_load, facts.prev_load, facts.imbalance_pct) {
+            return Target { cpu, affine: None, unsearched: unsearched(PlaceReason::WakeBalance) };
+        }
+        stays
+    }
+
+    /// AFFINE_WAKEUPS, which kernels before 4.0 ask.
+    fn allows_affine(&self) -> bool {
+        self.has(Feature::AffineWakeups) || self.version() >= Version::new(4, 0)
+    }
+
+    /// Before 3.18 a waker about to sleep pulls its wakee without that being counted. (What few pulls of it rest on both
+    /// CPUs' being half empty were counted.)
+    fn counts_affine(&self, sync: bool) -> bool {
+        !sync || self.version() >= Version::new(3, 18)
+    }
+
+    /// What `wake_affine` rests on. `sync`: the waker, if it says that it is about to sleep; those of futexes and timers
+    /// never do.
+    fn affine_facts(
+        &self,
+        cpu: CpuId,
+        wakee: TaskId,
+        prev: CpuId,
+        sync: Option<TaskId>,
+        imbalance_pct: u32,
+        wake_idx: u8,
+    ) -> affine::Facts {
+        let load = |task: TaskId| {
+            let entity = &self.entities[self.tasks[task.index()].entity.index()];
+            if self.tracks_load() { entity.avg.load_avg } else { entity.weight }
+        };
+        let averages = self.version() >= Version::new(4, 14);
+        let (this_now, prev_now) = (self.load_now(cpu), self.load_now(prev));
+        let nr_running = self.nr_running[cpu.index()];
+        affine::Facts {
+            version: self.version(),
+            features: self.fixed.kernel.features,
+            sync: sync.is_some(),
+            this_idle: self.idle[cpu.index()],
+            prev_idle: self.idle[prev.index()],
+            shares_cache: self.shares_cache(cpu, prev),
+            this_nr_running: nr_running,
+            this_load: if averages { this_now } else { self.target_load(cpu, wake_idx) },
+            prev_load: if averages { prev_now } else { self.source_load(prev, wake_idx) },
+            prev_target_load: self.target_load(prev, wake_idx),
+            this_load_per_task: this_now.checked_div(u64::from(nr_running)).unwrap_or(0),
+            current_load: sync.map_or(0, load),
+            wakee_load: load(wakee),
+            wakee_group_load: 0,
+            this_capacity: self.capacity_of(cpu),
+            prev_capacity: self.capacity_of(prev),
+            imbalance_pct: u64::from(imbalance_pct),
+        }
+    }
+}
