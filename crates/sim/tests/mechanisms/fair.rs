@@ -190,7 +190,6 @@ fn early_yields_only_look_for_somebody_further_left() {
         let compat = stays_of_a_yielder(compat, Policy::Other);
         assert!(batch < 150 && compat < 150, "{profile}: behind the hog at once: {batch}, {compat} us");
     }
-    assert!(stays_of_a_yielder(kernel("v3.4"), Policy::Other) < 2_500, "passed over while the hog is near");
 }
 
 #[test]

@@ -124,8 +124,12 @@ fn without_credit_the_slices_end_at_ticks_and_the_same_work_is_done() {
         let means = off.mean_us();
         assert!(means.iter().all(|m| (8_000..=12_000).contains(m)), "{kernel_text}: {means:?}");
         assert_eq!(off.preempted(), 0, "{kernel_text}");
+        // What the hogs lose is what the waker runs more often, 1 % at 1000 wakeups a second (2.6.27 has no slack).
+        let all = |s: &Seen| s.work_ns() + s.run.cpu_ns(WAKER);
+        assert!(all(&on).abs_diff(all(&off)) * 1000 < all(&on), "{kernel_text}: {}, {}", all(&on), all(&off));
         let (a, b) = (on.work_ns(), off.work_ns());
-        assert!(a.abs_diff(b) * 100 < a, "{kernel_text}: {a} and {b} ns of work differ by more than 1 %");
+        let most = if kernel_text == "v2.6.27" { 11 } else { 10 };
+        assert!(a.abs_diff(b) * 1000 < most * a, "{kernel_text}: {a} and {b} ns of the hogs");
     }
 }
 
