@@ -94,13 +94,14 @@ pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     }
     let witness = Witness::before();
     let measured = engine::run_built(built, stop)?;
-    let (environment, seen) = witness.after();
-    let mut warnings = measured.warnings;
+    let (mut environment, seen) = witness.after();
+    let (mut warnings, mut counters) = (measured.warnings, measured.counters);
     warnings.extend(seen);
+    measured.counts.join(&mut counters, &mut environment, &mut warnings);
     Ok(Outcome {
         duration: measured.duration,
         series: measured.series,
-        counters: measured.counters,
+        counters,
         environment,
         warnings,
         stopped: measured.stopped,

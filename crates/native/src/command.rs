@@ -4,6 +4,7 @@
 //! SIGTERM, then SIGKILL. What it leaves behind, in whatever session, falls to the agent as subreaper and is killed,
 //! with a warning: a process that lives on would disturb the next run. Nothing is read from the output here but text.
 
+use crate::counters::{Set, Whom};
 use crate::offspring::{self, Ended, Used};
 use crate::parent::{drain, signal_name, tail};
 use crate::witness::Witness;
@@ -58,9 +59,13 @@ pub fn execute(
         }
     }
     let witness = Witness::before();
+    let mut counting = Set::open(&Whom::Programs);
     let ran = serve(spec, seed, change).and_then(|server| {
         Call { spec, argv: &spec.argv, seed, change, stop, timeout: spec.timeout, server }.run()
     });
+    let counts = counting.read();
+    // What is started from here on is not counted.
+    drop(counting);
     let (environment, mut warnings) = witness.after();
     if !spec.cleanup.is_empty() {
         let was_stopped = matches!(ran, Ok(None));
@@ -73,7 +78,9 @@ pub fn execute(
     let Some(ran) = ran? else { return Ok(stopped()) };
     let ran = ran.succeeded(&spec.exit_codes)?;
     warnings.extend(ran.warning());
-    Ok(ran.outcome(environment, warnings))
+    let mut outcome = ran.outcome(environment, warnings);
+    counts.join(&mut outcome.counters, &mut outcome.environment, &mut outcome.warnings);
+    Ok(outcome)
 }
 
 /// Starts the server, when there is one, and gives it time to be ready. It ends with the call that follows.

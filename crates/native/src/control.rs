@@ -5,6 +5,7 @@
 //! gone, because one sent between a task's look at the flag and its sleep would be lost.
 
 use crate::arena::Phase;
+use crate::counters::Offspring;
 use crate::engine::Shared;
 use crate::parent::signal_name;
 use crate::sys::{self, Reaped, Scope};
@@ -50,12 +51,15 @@ impl<'a> Controller<'a> {
     }
 
     /// From the first thread to the end of `duration`, which is measured and begins after `warmup`; tells how long it
-    /// measured and whether it was stopped.
-    pub fn run(&self, warmup: Ns, duration: Ns) -> (Ns, bool) {
+    /// measured and whether it was stopped. `counting` counts that time only.
+    ///
+    /// # Errors
+    /// When the counters can't be switched.
+    pub fn run(&self, warmup: Ns, duration: Ns, counting: &mut Offspring) -> Result<(Ns, bool)> {
         let arena = &self.shared.arena;
         let mut woke = self.gather();
         if woke != Woke::Done {
-            return (Ns::ZERO, woke == Woke::Stop);
+            return Ok((Ns::ZERO, woke == Woke::Stop));
         }
         let start = sys::monotonic_ns();
         let mut from = None;
@@ -65,6 +69,7 @@ impl<'a> Controller<'a> {
                 continue;
             }
             if phase == Phase::Measure {
+                counting.start()?;
                 from = Some(sys::monotonic_ns());
             }
             arena.advance(phase);
@@ -75,7 +80,10 @@ impl<'a> Controller<'a> {
             }
         }
         let measured = from.map_or(0, |from| sys::monotonic_ns() - from);
-        (Ns(measured), woke == Woke::Stop)
+        if from.is_some() {
+            counting.stop()?;
+        }
+        Ok((Ns(measured), woke == Woke::Stop))
     }
 
     /// Makes the tasks that are there from the start and waits until each is ready.

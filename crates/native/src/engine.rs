@@ -7,6 +7,7 @@
 use crate::arena::{Arena, Phase};
 use crate::channel::Channels;
 use crate::control::Controller;
+use crate::counters::{Counts, Offspring};
 use crate::limits;
 use crate::recorder::{Column, Counters, Recorder};
 use crate::results::{Ledger, Totals};
@@ -34,6 +35,8 @@ pub struct Measured {
     pub series: BTreeMap<String, Series>,
     /// Counters of the tasks by dotted metric name; what this kernel does not tell is absent.
     pub counters: BTreeMap<String, u64>,
+    /// The kernel's performance counters of the tasks over the measured time.
+    pub counts: Counts,
     /// What the reader must know.
     pub warnings: Vec<Warning>,
     /// Whether it was told to stop before its time.
@@ -211,7 +214,9 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
     let (warmup, duration, to_the_end) = (built.warmup, built.duration, built.to_the_end);
     let shared = Shared::new(built)?;
     let controller = Controller::new(&shared, stop);
-    let (measured, stopped) = controller.run(warmup, duration);
+    // Tasks inherit these, so they must be there first.
+    let mut counting = Offspring::open();
+    let (measured, stopped) = controller.run(warmup, duration, &mut counting)?;
     let ended = sys::monotonic_ns();
     let unfinished = shared.arena.live().load(SeqCst) > 0;
     controller.end()?;
@@ -240,6 +245,7 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
         duration: measured,
         series: names.zip(totals.series.drain(..)).collect(),
         counters: totals.counters.named(),
+        counts: counting.read(),
         warnings,
         stopped,
     })

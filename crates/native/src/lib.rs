@@ -13,6 +13,7 @@ pub mod attrs;
 mod channel;
 mod command;
 mod control;
+pub mod counters;
 pub mod engine;
 mod footprint;
 mod limits;

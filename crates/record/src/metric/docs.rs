@@ -18,6 +18,9 @@ machine's live, where the kernel has it; of whatever task. Times among them are 
 
 \"Better\" is the direction a comparison calls `better`; where it says neither, a change is only `changed`.
 
+`perf.*` are the kernel's performance counters of the workload's tasks, or of a command and its children, over the measured
+time ([counters.md](counters.md)); one that the machine does not have is missing, with the reason.
+
 Unless a definition says otherwise, and beside `balance.*`, `idle.*` and `sim.*`, metrics speak of the workload's tasks only,
 not of the machine's own (kworkers and the like).
 

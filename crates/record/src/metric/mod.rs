@@ -5,6 +5,7 @@
 //! "Not measured" is a value of its own, with its reason, and never 0 (DESIGN.md, rule 5).
 
 pub mod docs;
+pub mod perf;
 mod stat;
 mod table;
 #[cfg(test)]
@@ -376,6 +377,9 @@ impl Resolved {
         };
         let backend = record.backend.as_str();
         value.unwrap_or_else(|| {
+            if let Some(why) = perf::why_uncounted(record, &self.name) {
+                return Value::Missing(why);
+            }
             Value::Missing(match &self.from {
                 From::Schedstat(_) => "the run has no schedstat".to_owned(),
                 _ if self.row.backends.contains(&backend) => "not measured in this run".to_owned(),

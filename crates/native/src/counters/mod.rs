@@ -1,0 +1,155 @@
+//! The kernel's performance counters around a workload: what `perf stat` counts, in every live run.
+//!
+//! Counters are opened through perf_event_open(2) (Linux 2.6.31) before the tasks are there and inherited by them, so that
+//! each task carries its own and nothing is sampled. They stand in groups that the CPU counts together or not at all;
+//! only a group's leader is switched on and off, its members follow. A counter that the machine lacks or this user may
+//! not have is absent, with the reason. Counts are whole numbers, times ns.
+
+mod scale;
+mod set;
+mod table;
+
+pub use set::{Set, Whom};
+pub use table::{EVENTS, Event};
+
+use schedlab_base::{Result, Warning};
+use schedlab_record::metric::perf::UNCOUNTED;
+use std::collections::BTreeMap;
+
+/// What was counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Counters by metric name (`perf.context_switches`).
+    pub counters: BTreeMap<String, u64>,
+    /// Why others are missing, by metric name.
+    pub uncounted: BTreeMap<String, String>,
+    /// What the reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Counts {
+    /// The same, less what one of those counted did that is no part of the workload.
+    #[must_use]
+    pub fn less(mut self, own: &Counts) -> Counts {
+        for (name, n) in &mut self.counters {
+            *n = n.saturating_sub(own.counters.get(name).copied().unwrap_or(0));
+        }
+        self
+    }
+    /// Leaves counters, reasons and warnings where a run keeps them.
+    pub fn join(
+        self,
+        counters: &mut BTreeMap<String, u64>,
+        environment: &mut BTreeMap<String, String>,
+        warnings: &mut Vec<Warning>,
+    ) {
+        counters.extend(self.counters);
+        environment.extend(self.uncounted.into_iter().map(|(name, why)| (format!("{UNCOUNTED}{name}"), why)));
+        warnings.extend(self.warnings);
+    }
+}
+
+/// Counts the tasks this thread makes from now on, without itself: its own part is counted apart and taken off.
+pub struct Offspring {
+    all: Set,
+    own: Set,
+}
+
+impl Offspring {
+    /// Opens the counters; they stand still.
+    pub fn open() -> Offspring {
+        Offspring { all: Set::open(&Whom::Offspring), own: Set::open(&Whom::Myself) }
+    }
+    /// Begins to count, in every task there is by now.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn start(&mut self) -> Result<()> {
+        self.all.enable()?;
+        self.own.enable()
+    }
+    /// Stops counting, in every task.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn stop(&mut self) -> Result<()> {
+        self.own.disable()?;
+        self.all.disable()
+    }
+    /// What the tasks did in between; to be asked when they have ended.
+    pub fn read(&mut self) -> Counts {
+        let own = self.own.read();
+        self.all.read().less(&own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(list: &[(&str, u64)]) -> Counts {
+        let counters = list.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
+        Counts { counters, ..Counts::default() }
+    }
+
+    #[test]
+    fn the_controllers_part_is_taken_off_and_never_more_than_there_is() {
+        let all = counts(&[("perf.task_clock", 100), ("perf.context_switches", 3)]);
+        let own = counts(&[("perf.task_clock", 101), ("perf.context_switches", 1), ("perf.cycles", 9)]);
+        assert_eq!(all.less(&own), counts(&[("perf.task_clock", 0), ("perf.context_switches", 2)]));
+    }
+
+    #[test]
+    fn reasons_lie_in_the_environment_under_the_counters_name() {
+        let uncounted = BTreeMap::from([("perf.cycles".to_owned(), "none here".to_owned())]);
+        let counts = Counts { uncounted, ..counts(&[("perf.page_faults", 7)]) };
+        let (mut counters, mut environment, mut warnings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        counts.join(&mut counters, &mut environment, &mut warnings);
+        assert_eq!((counters["perf.page_faults"], warnings.len()), (7, 0));
+        assert_eq!(environment["uncounted.perf.cycles"], "none here");
+    }
+
+    /// Two threads hand a byte to and fro: what the kernel's counter says is what each thread's usage says.
+    #[test]
+    fn switches_of_tasks_are_those_the_kernel_accounts_to_them() {
+        use std::io::{Read, Write};
+        let mut counting = Offspring::open();
+        if let Some(why) = counting.all.why("perf.context_switches") {
+            eprintln!("skipped: {why}");
+            return;
+        }
+        counting.start().unwrap();
+        let (mut there_in, mut there_out) = std::io::pipe().unwrap();
+        let (mut back_in, mut back_out) = std::io::pipe().unwrap();
+        let switches = || {
+            let usage = crate::sys::thread_usage();
+            usage.voluntary + usage.involuntary
+        };
+        let used: u64 = std::thread::scope(|scope| {
+            let answer = scope.spawn(move || {
+                let mut byte = [0];
+                while there_in.read(&mut byte).unwrap() > 0 {
+                    back_out.write_all(&byte).unwrap();
+                }
+                switches()
+            });
+            let ask = scope.spawn(move || {
+                let mut byte = [1];
+                for _ in 0..500 {
+                    there_out.write_all(&byte).unwrap();
+                    back_in.read_exact(&mut byte).unwrap();
+                }
+                drop(there_out);
+                switches()
+            });
+            ask.join().unwrap() + answer.join().unwrap()
+        });
+        counting.stop().unwrap();
+        let counts = counting.read();
+        let counted = counts.counters["perf.context_switches"];
+        // A thread's last switch, at its end, comes after it looked.
+        assert!((used..=used + 2).contains(&counted), "{used} by getrusage, {counted} counted");
+        assert!(used >= 500, "{used}");
+        assert!(counts.counters["perf.task_clock"] > 100_000, "{counts:?}");
+    }
+}

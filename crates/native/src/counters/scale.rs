@@ -1,0 +1,90 @@
+//! A count, and the time it stood for: when a CPU has fewer registers than counters, they take turns.
+//!
+//! The kernel says for how long a counter was wanted and for how long it had a register (PERF_FORMAT_TOTAL_TIME_*). What
+//! it counted is stretched to the whole time, as if the rest had been alike, and that is said.
+
+/// One counter as the kernel reads it out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reading {
+    /// What was counted.
+    pub count: u64,
+    /// For how long it was wanted while its task ran, ns.
+    pub enabled_ns: u64,
+    /// For how long of that it was counted, ns.
+    pub running_ns: u64,
+}
+
+/// What a reading comes to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Scaled {
+    /// Counted all the time.
+    Whole(u64),
+    /// Counted for this part of the time, in per cent, and stretched.
+    Stretched(u64, f64),
+    /// It never had its turn.
+    Never,
+}
+
+impl Reading {
+    /// Both together: the same counter on two CPUs.
+    pub fn plus(self, o: Reading) -> Reading {
+        Reading {
+            count: self.count + o.count,
+            enabled_ns: self.enabled_ns + o.enabled_ns,
+            running_ns: self.running_ns + o.running_ns,
+        }
+    }
+    /// The count for the whole time. One that was never wanted, because no task ran, counted 0 of nothing.
+    pub fn scaled(self) -> Scaled {
+        let Reading { count, enabled_ns, running_ns } = self;
+        match running_ns {
+            0 if enabled_ns > 0 => Scaled::Never,
+            r if r >= enabled_ns => Scaled::Whole(count),
+            r => {
+                let (count, enabled, running) = (u128::from(count), u128::from(enabled_ns), u128::from(r));
+                let whole = (count * enabled + running / 2) / running;
+                let share = 100.0 * r as f64 / enabled_ns as f64;
+                Scaled::Stretched(u64::try_from(whole).unwrap_or(u64::MAX), share)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn reading(count: u64, enabled_ns: u64, running_ns: u64) -> Scaled {
+        Reading { count, enabled_ns, running_ns }.scaled()
+    }
+
+    #[test]
+    fn a_counter_that_took_turns_is_stretched_and_says_so() {
+        assert_eq!(reading(7, 100, 100), Scaled::Whole(7));
+        assert_eq!(reading(1_000, 100, 25), Scaled::Stretched(4_000, 25.0));
+        assert_eq!(reading(10, 3, 2), Scaled::Stretched(15, 200.0 / 3.0));
+        assert_eq!(reading(0, 100, 0), Scaled::Never);
+        assert_eq!(reading(0, 0, 0), Scaled::Whole(0));
+        assert_eq!(reading(u64::MAX, 2, 1), Scaled::Stretched(u64::MAX, 50.0));
+    }
+
+    #[test]
+    fn cpus_are_summed_before_they_are_stretched() {
+        let a = Reading { count: 100, enabled_ns: 10, running_ns: 10 };
+        let b = Reading { count: 100, enabled_ns: 30, running_ns: 10 };
+        assert_eq!(a.plus(b).scaled(), Scaled::Stretched(400, 50.0));
+    }
+
+    proptest! {
+        #[test]
+        fn stretching_never_makes_less(count in 0u64..1 << 50, enabled in 1u64..1 << 40, part in 1u64..1 << 40) {
+            let running = part.min(enabled);
+            match reading(count, enabled, running) {
+                Scaled::Whole(n) => prop_assert!(n == count && running == enabled),
+                Scaled::Stretched(n, share) => prop_assert!(n >= count && share > 0.0 && share < 100.0),
+                Scaled::Never => prop_assert!(false),
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Counters opened together: whom they watch, on and off, what they read, and why some are not there.
+
+use super::Counts;
+use super::scale::{Reading, Scaled};
+use super::table::{EVENTS, Event};
+use perf_event::{Builder, Counter};
+use schedlab_base::{Error, Result, Warning};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+/// The setting that says who may count what.
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+/// Whom a set of counters watches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Whom {
+    /// This thread and all threads and processes it makes, from [`Set::enable`] on.
+    Offspring,
+    /// The programs this thread starts, each from its exec on.
+    Programs,
+    /// This thread alone.
+    Myself,
+    /// Whatever runs on these CPUs.
+    Cpus(Vec<u32>),
+}
+
+impl Whom {
+    fn inherits(&self) -> bool {
+        matches!(self, Whom::Offspring | Whom::Programs)
+    }
+}
+
+struct Opened {
+    event: &'static Event,
+    counter: Counter,
+    leads: bool,
+}
+
+/// Counters that are open; they close when this is dropped.
+pub struct Set {
+    opened: Vec<Opened>,
+    missing: BTreeMap<&'static str, String>,
+    user_only: bool,
+}
+
+impl Set {
+    /// Opens every counter of the table that there is to have; they stand still.
+    pub fn open(whom: &Whom) -> Set {
+        Set::open_with(whom, &|builder, leader| match leader {
+            Some(leader) => builder.build_with_group(leader),
+            None => builder.build(),
+        })
+    }
+
+    /// As [`Set::open`], with another way to ask the kernel.
+    fn open_with(
+        whom: &Whom,
+        ask: &dyn Fn(&Builder<'_>, Option<&mut Counter>) -> io::Result<Counter>,
+    ) -> Set {
+        let mut set = Set { opened: Vec::new(), missing: BTreeMap::new(), user_only: false };
+        let cpus: Vec<Option<u32>> = match whom {
+            Whom::Cpus(cpus) => cpus.iter().copied().map(Some).collect(),
+            _ => vec![None],
+        };
+        for cpu in cpus {
+            let first = set.opened.len();
+            for event in EVENTS {
+                set.open_one(whom, cpu, event, first, ask);
+            }
+        }
+        set
+    }
+
+    fn open_one(
+        &mut self,
+        whom: &Whom,
+        cpu: Option<u32>,
+        event: &'static Event,
+        first: usize,
+        ask: &dyn Fn(&Builder<'_>, Option<&mut Counter>) -> io::Result<Counter>,
+    ) {
+        let leader = self.opened[first..].iter().position(|o| o.leads && o.event.group == event.group);
+        let mut builder = configured(event, whom, cpu, leader.is_none());
+        let mut attempt =
+            |builder: &Builder<'_>| ask(builder, leader.map(|at| &mut self.opened[first + at].counter));
+        let mut made = attempt(&builder);
+        if made.as_ref().is_err_and(forbidden) && !matches!(whom, Whom::Cpus(_)) {
+            builder.exclude_kernel(true);
+            if let Ok(counter) = attempt(&builder) {
+                self.user_only = true;
+                made =
+                    if event.in_kernel { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(counter) };
+            }
+        }
+        match made {
+            Ok(counter) => self.opened.push(Opened { event, counter, leads: leader.is_none() }),
+            Err(e) => {
+                self.missing.insert(event.name, reason(&e, matches!(whom, Whom::Cpus(_))));
+            }
+        }
+    }
+
+    /// Why a counter of that name is not there.
+    pub fn why(&self, name: &str) -> Option<&str> {
+        self.missing.get(name).map(String::as_str)
+    }
+    /// Whether nothing can be counted.
+    pub fn is_empty(&self) -> bool {
+        self.opened.is_empty()
+    }
+
+    /// Switches all counters on, in every task that has inherited them.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn enable(&mut self) -> Result<()> {
+        self.leaders().try_for_each(Counter::enable).map_err(|e| fault("started", &e))
+    }
+    /// Switches all counters off, likewise.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn disable(&mut self) -> Result<()> {
+        self.leaders().try_for_each(Counter::disable).map_err(|e| fault("stopped", &e))
+    }
+    fn leaders(&mut self) -> impl Iterator<Item = &mut Counter> {
+        self.opened.iter_mut().filter(|o| o.leads).map(|o| &mut o.counter)
+    }
+
+    /// What was counted up to now. Tasks that have ended have left theirs here.
+    pub fn read(&mut self) -> Counts {
+        let mut readings: BTreeMap<&'static str, Reading> = BTreeMap::new();
+        let mut counts = Counts::default();
+        let mut missing = self.missing.clone();
+        for Opened { event, counter, .. } in &mut self.opened {
+            match counter.read_full() {
+                Ok(data) => {
+                    let ns = |t: Option<std::time::Duration>| t.map_or(0, |t| t.as_nanos() as u64);
+                    let (enabled_ns, running_ns) = (ns(data.time_enabled()), ns(data.time_running()));
+                    let reading = Reading { count: data.count(), enabled_ns, running_ns };
+                    let sum = readings.entry(event.name).or_default();
+                    *sum = sum.plus(reading);
+                }
+                Err(e) => {
+                    missing.insert(event.name, format!("it could not be read: {e}"));
+                }
+            }
+        }
+        let mut stretched = Vec::new();
+        for (name, reading) in readings.into_iter().filter(|(name, _)| !self.missing.contains_key(name)) {
+            match reading.scaled() {
+                Scaled::Whole(n) => drop(counts.counters.insert(name.to_owned(), n)),
+                Scaled::Stretched(n, share) => {
+                    counts.counters.insert(name.to_owned(), n);
+                    stretched.push((name, share));
+                }
+                Scaled::Never => drop(missing.insert(name, "the CPU had no free register for it".to_owned())),
+            }
+        }
+        counts.uncounted = missing.into_iter().map(|(name, why)| (name.to_owned(), why)).collect();
+        counts.warnings.extend(multiplexed(&stretched));
+        counts.warnings.extend(self.user_only.then(user_only));
+        counts
+    }
+}
+
+/// The event as it is asked for: of whom, when it begins, and whether the kernel is included.
+fn configured(event: &Event, whom: &Whom, cpu: Option<u32>, leads: bool) -> Builder<'static> {
+    let mut builder = event.builder();
+    builder.exclude_kernel(false).exclude_hv(false).inherit(whom.inherits());
+    // A member counts when its leader does: only leaders wait to be switched on.
+    builder.enabled(!leads).enable_on_exec(leads && *whom == Whom::Programs);
+    if let Some(cpu) = cpu {
+        builder.any_pid().one_cpu(cpu as usize);
+    }
+    builder
+}
+
+fn fault(what: &str, e: &io::Error) -> Error {
+    Error::machine(format!("the performance counters can't be {what}: {e}"))
+}
+
+fn forbidden(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EACCES | libc::EPERM))
+}
+
+/// Why the kernel did not open a counter, and what would help.
+fn reason(e: &io::Error, whole_system: bool) -> String {
+    match e.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO) => {
+            "this machine has no such counter".to_owned()
+        }
+        Some(libc::ENOSYS) => "this kernel was built without performance counters".to_owned(),
+        Some(libc::EMFILE | libc::ENFILE) => "no file descriptors are left for it (ulimit -n)".to_owned(),
+        _ if forbidden(e) || e.kind() == io::ErrorKind::PermissionDenied => not_allowed(whole_system),
+        _ => format!("the kernel refuses it: {e}"),
+    }
+}
+
+/// That counting is not allowed, and the setting that would allow it.
+pub fn not_allowed(whole_system: bool) -> String {
+    let now =
+        std::fs::read_to_string(PARANOID).map_or_else(|_| "unknown".to_owned(), |t| t.trim().to_owned());
+    let wanted = if whole_system { 0 } else { 1 };
+    format!(
+        "not allowed: kernel.perf_event_paranoid is {now}; sysctl kernel.perf_event_paranoid={wanted}, or CAP_PERFMON"
+    )
+}
+
+fn multiplexed(stretched: &[(&str, f64)]) -> Option<Warning> {
+    let least = stretched.iter().map(|(_, share)| *share).min_by(f64::total_cmp)?;
+    let names: BTreeSet<&str> = stretched.iter().map(|(name, _)| *name).collect();
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "the CPU has too few registers: {names} took turns and were counted for {least:.0}% of the time at least; \
+         the figures are stretched to the whole"
+    );
+    Some(Warning::new("perf.multiplexed", text))
+}
+
+fn user_only() -> Warning {
+    let text = format!("counters leave out what the kernel did for the tasks: {}", not_allowed(false));
+    Warning::new("perf.user_only", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusing(errno: i32, kernel_only: bool) -> Set {
+        Set::open_with(&Whom::Offspring, &|builder, leader| {
+            if kernel_only && builder.attrs().exclude_kernel() == 1 {
+                return match leader {
+                    Some(leader) => builder.build_with_group(leader),
+                    None => builder.build(),
+                };
+            }
+            Err(io::Error::from_raw_os_error(errno))
+        })
+    }
+
+    #[test]
+    fn what_can_not_be_had_has_its_reason_and_remedy() {
+        let mut none = refusing(libc::ENOENT, false);
+        assert!(none.is_empty() && none.why("perf.cycles").is_some_and(|w| w.contains("no such counter")));
+        let counts = none.read();
+        assert!(counts.counters.is_empty() && counts.uncounted.len() == EVENTS.len());
+        let set = refusing(libc::EACCES, false);
+        assert!(set.why("perf.task_clock").is_some_and(|w| w.contains("kernel.perf_event_paranoid=1")));
+        assert!(refusing(libc::EMFILE, false).why("perf.cycles").is_some_and(|w| w.contains("ulimit -n")));
+        let cpus = Whom::Cpus(vec![0, 1]);
+        let set = Set::open_with(&cpus, &|_, _| Err(io::Error::from_raw_os_error(libc::EACCES)));
+        assert!(set.why("perf.cycles").is_some_and(|w| w.contains("kernel.perf_event_paranoid=0")));
+    }
+
+    #[test]
+    fn user_mode_alone_counts_no_events_of_the_kernel() {
+        let mut set = refusing(libc::EACCES, true);
+        if set.is_empty() {
+            eprintln!("skipped: no counters at all here");
+            return;
+        }
+        let counts = set.read();
+        for absent in ["perf.context_switches", "perf.migrations"] {
+            assert!(!counts.counters.contains_key(absent) && counts.uncounted.contains_key(absent));
+        }
+        assert!(counts.counters.contains_key("perf.task_clock"), "{counts:?}");
+        assert_eq!(counts.warnings.iter().filter(|w| w.code == "perf.user_only").count(), 1);
+    }
+
+    #[test]
+    fn only_leaders_wait_and_programs_begin_at_their_exec() {
+        let of = |whom: &Whom, leads| {
+            let b = configured(&EVENTS[0], whom, None, leads);
+            let a = b.attrs();
+            [a.disabled(), a.enable_on_exec(), a.inherit(), a.exclude_kernel()]
+        };
+        assert_eq!(of(&Whom::Offspring, true), [1, 0, 1, 0]);
+        assert_eq!(of(&Whom::Offspring, false), [0, 0, 1, 0]);
+        assert_eq!(of(&Whom::Programs, true), [1, 1, 1, 0]);
+        assert_eq!(of(&Whom::Programs, false), [0, 0, 1, 0]);
+        assert_eq!(of(&Whom::Myself, true), [1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn counters_that_took_turns_are_told_with_the_share() {
+        assert_eq!(multiplexed(&[]), None);
+        let text = multiplexed(&[("perf.cycles", 61.7), ("perf.branches", 33.2)]).unwrap().message;
+        assert!(text.contains("perf.branches, perf.cycles took turns") && text.contains("33%"), "{text}");
+    }
+}

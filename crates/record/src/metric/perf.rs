@@ -1,0 +1,110 @@
+//! What follows from the kernel's performance counters (perf_event_open(2)), and why one of them is missing.
+//!
+//! A machine may lack a counter, or a user may not be allowed to have it: then it is absent from the record's counters,
+//! and its environment holds the reason under [`UNCOUNTED`] and the counter's name.
+
+use crate::Record;
+
+/// What stands before a counter's name in the environment where the value says why it was not counted.
+pub const UNCOUNTED: &str = "uncounted.";
+
+/// What each derived figure is made of, for the reason it is missing.
+const NEEDS: &[(&str, &[&str])] = &[
+    ("perf.frequency", &["perf.cycles"]),
+    ("perf.ipc", &["perf.instructions", "perf.cycles"]),
+    ("perf.cache_miss_rate", &["perf.cache_misses", "perf.cache_references"]),
+    ("perf.branch_miss_rate", &["perf.branch_misses", "perf.branches"]),
+];
+
+fn counter(record: &Record, name: &str) -> Option<f64> {
+    record.counters.get(name).map(|n| *n as f64)
+}
+
+/// One counter over another, times `scale`; `None` where one was not counted or there is nothing to divide by.
+pub(super) fn ratio(record: &Record, above: &str, below: &str, scale: f64) -> Option<f64> {
+    let (above, below) = (counter(record, above)?, counter(record, below)?);
+    (below > 0.0).then(|| scale * above / below)
+}
+
+/// A counter per second of CPU time.
+pub(super) fn per_cpu_second(record: &Record, name: &str) -> Option<f64> {
+    ratio(record, name, "perf.task_clock", 1e9)
+}
+
+/// CPU time over elapsed time.
+pub(super) fn cpus_used(record: &Record) -> Option<f64> {
+    let clock = counter(record, "perf.task_clock")?;
+    (record.duration.0 > 0).then(|| clock / record.duration.0 as f64)
+}
+
+/// Why a counter, or one that a derived figure needs, was not counted in this run, where the run says so.
+pub(super) fn why_uncounted(record: &Record, name: &str) -> Option<String> {
+    let why = |counter: &str| record.environment.get(&format!("{UNCOUNTED}{counter}")).cloned();
+    let needs = NEEDS.iter().find(|(derived, _)| *derived == name).map_or(&[][..], |(_, needs)| needs);
+    let base = name.strip_suffix(".rate").unwrap_or(name);
+    std::iter::once(base).chain(needs.iter().copied()).chain(["perf.task_clock"]).find_map(|counter| {
+        let wanted = counter != "perf.task_clock" || name == "perf.cpus_used" || base != name;
+        wanted.then(|| why(counter)).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::evaluate;
+    use super::*;
+    use crate::Value;
+    use crate::tests::record;
+    use schedlab_base::Ns;
+
+    fn run(counters: &[(&str, u64)]) -> Record {
+        let mut r = record(1);
+        r.backend = "host".into();
+        r.duration = Ns(10_008_471_596);
+        r.counters = counters.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
+        r
+    }
+
+    /// D004: the figures its perf stat printed for the whole system over 10 s, and what was printed beside them.
+    #[test]
+    fn rates_are_those_the_document_prints() {
+        let r = run(&[
+            ("perf.task_clock", 159_827_019_426),
+            ("perf.cycles", 2_236_492_601),
+            ("perf.instructions", 1_908_732_654),
+            ("perf.cache_references", 5_059_857),
+            ("perf.cache_misses", 503_188),
+        ]);
+        let near = |name: &str, want: f64, within: f64| {
+            let got = evaluate(&r, name).number().unwrap_or(f64::NAN);
+            assert!((got - want).abs() <= within, "{name}: {got}, not {want}");
+        };
+        near("perf.cycles.rate", 13.993e6, 500.0);
+        near("perf.instructions.rate", 11.942e6, 500.0);
+        near("perf.cache_references.rate", 0.032e6, 500.0);
+        near("perf.cache_misses.rate", 0.003e6, 500.0);
+        near("perf.cpus_used", 15.97, 0.005);
+        near("perf.ipc", 0.853_45, 0.000_01);
+        near("perf.cache_miss_rate", 9.944_7, 0.000_1);
+        near("perf.frequency", 0.013_993, 0.000_001);
+    }
+
+    #[test]
+    fn what_was_not_counted_says_why_and_so_do_its_rates() {
+        let mut r = run(&[("perf.task_clock", 5), ("perf.cache_references", 0)]);
+        r.environment.insert("uncounted.perf.cycles".into(), "no such counter".into());
+        let reason = |name: &str| match evaluate(&r, name) {
+            Value::Missing(why) => why,
+            Value::Number(n) => panic!("{name} is {n}"),
+        };
+        for name in ["perf.cycles", "perf.cycles.rate", "perf.frequency", "perf.ipc"] {
+            assert_eq!(reason(name), "no such counter", "{name}");
+        }
+        assert_eq!(reason("perf.cache_miss_rate"), "not measured in this run");
+        r.environment.insert("uncounted.perf.task_clock".into(), "not allowed".into());
+        let reason = |name: &str| evaluate(&r, name).number().is_none();
+        assert!(reason("perf.branches.rate"));
+        assert_eq!(why_uncounted(&r, "perf.branches.rate").as_deref(), Some("not allowed"));
+        assert_eq!(why_uncounted(&r, "perf.ipc").as_deref(), Some("no such counter"));
+        assert_eq!(why_uncounted(&r, "perf.cache_miss_rate"), None);
+    }
+}
