@@ -107,6 +107,35 @@ pub fn take_ended() -> Ended {
     }
 }
 
+/// Waits for one child and takes it up.
+///
+/// # Errors
+/// When it is no child of this process.
+pub fn take(child: u32) -> io::Result<(ExitStatus, Used)> {
+    let mut status = 0;
+    let mut used = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both are live places for the kernel to fill; all zeroes are a valid rusage.
+        let (taken, used) = unsafe {
+            let taken = libc::wait4(child as i32, &mut status, 0, used.as_mut_ptr());
+            (taken, used.assume_init())
+        };
+        if taken == child as i32 {
+            return Ok((ExitStatus::from_raw(status), Used::of(&used)));
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    }
+}
+
+/// Asks a child that has not been taken up to end.
+pub fn terminate(child: u32) {
+    // SAFETY: takes integers only; a child that has not been taken up keeps its number.
+    unsafe { libc::kill(child as i32, libc::SIGTERM) };
+}
+
 /// Whether a child has ended; it is not taken up.
 pub fn has_ended(process: u32) -> bool {
     parent_and_state(process).is_none_or(|(_, ended)| ended)

@@ -8,6 +8,7 @@
 mod scale;
 mod set;
 mod table;
+pub mod watch;
 
 pub use set::{Set, Whom};
 pub use table::{EVENTS, Event};

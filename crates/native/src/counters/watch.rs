@@ -1,0 +1,199 @@
+//! Counting around a command that keeps its terminal, or around the whole system for a time.
+//!
+//! The command inherits input and outputs and stays in the caller's process group, so that Ctrl-C reaches it as it would
+//! without us; what it printed is its own affair. It is counted from its exec to its end, with all its children that
+//! have ended by then. The whole system is counted CPU by CPU, whatever runs there.
+
+use super::Counts;
+use super::set::{Set, Whom};
+use crate::{offspring, sys};
+use schedlab_base::{CpuSet, Error, Ns, Result};
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The CPUs that are online.
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+/// How often the stop is looked at.
+const LOOK_EVERY: Ns = Ns::ms(200);
+/// How often the end is looked at where the kernel has no descriptor for it.
+const LOOK_EVERY_BLIND: Ns = Ns::ms(2);
+/// How long a command gets to end by itself once the stop was asked for.
+const END_WITHIN: Ns = Ns::secs(2);
+
+/// How a command is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// Count the whole system instead of the command and its children.
+    pub system: bool,
+    /// Have the command's standard output go where its standard error goes.
+    pub output_aside: bool,
+}
+
+/// What was seen.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// The counters.
+    pub counts: Counts,
+    /// From the start to the end of the command, or of the time.
+    pub elapsed: Ns,
+    /// CPU time of the command and the children it waited for, in user mode.
+    pub user: Ns,
+    /// The same in the kernel.
+    pub system: Ns,
+    /// How the command ended; `None` without one.
+    pub status: Option<ExitStatus>,
+}
+
+impl Watched {
+    /// The exit code as a shell has it: 128 and the signal for one that was killed; 0 without a command.
+    pub fn code(&self) -> u8 {
+        let code = |s: ExitStatus| s.code().or_else(|| s.signal().map(|n| 128 + n)).unwrap_or(0);
+        self.status.map_or(0, |s| code(s) as u8)
+    }
+}
+
+/// Runs a command and counts. When `stop` becomes true the command gets two seconds to end, then SIGTERM.
+///
+/// # Errors
+/// When it can't be started, or the whole system may not be counted.
+pub fn command(argv: &[String], how: How, stop: &AtomicBool) -> Result<Watched> {
+    let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("a command without words"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if how.output_aside {
+        let aside = std::io::stderr().as_fd().try_clone_to_owned();
+        command.stdout(aside.map_or_else(|_| Stdio::null(), Stdio::from));
+    }
+    let mut set = if how.system { everywhere()? } else { Set::open(&Whom::Programs) };
+    if how.system {
+        set.enable()?;
+    }
+    let from = sys::monotonic_ns();
+    let child = command.spawn().map_err(|e| unstartable(program, &e))?;
+    let elapsed = Ns(wait(child.id(), stop) - from);
+    if how.system {
+        set.disable()?;
+    }
+    let (status, used) = offspring::take(child.id())
+        .map_err(|e| Error::machine(format!("can't wait for '{program}': {e}")))?;
+    let (user, system) = (used.user, used.system);
+    Ok(Watched { counts: set.read(), elapsed, user, system, status: Some(status) })
+}
+
+/// Counts the whole system for a time, or until `stop` becomes true.
+///
+/// # Errors
+/// When that is not allowed.
+pub fn system(length: Option<Ns>, stop: &AtomicBool) -> Result<Watched> {
+    let mut set = everywhere()?;
+    let from = sys::monotonic_ns();
+    let until = length.map_or(u64::MAX, |l| from.saturating_add(l.0));
+    set.enable()?;
+    while !stop.load(Relaxed) && sys::monotonic_ns() < until {
+        sys::sleep_for((until - sys::monotonic_ns()).min(LOOK_EVERY.0));
+    }
+    let elapsed = Ns(sys::monotonic_ns() - from);
+    set.disable()?;
+    Ok(Watched { counts: set.read(), elapsed, user: Ns::ZERO, system: Ns::ZERO, status: None })
+}
+
+fn everywhere() -> Result<Set> {
+    let set = Set::open(&Whom::Cpus(online()?));
+    match set.why("perf.task_clock") {
+        Some(why) if set.is_empty() => {
+            Err(Error::machine(format!("the whole system can't be counted: {why}"))
+                .help("without -a the command and its children are counted"))
+        }
+        _ => Ok(set),
+    }
+}
+
+/// The CPUs that are online.
+///
+/// # Errors
+/// When sysfs does not tell.
+pub fn online() -> Result<Vec<u32>> {
+    let text = std::fs::read_to_string(ONLINE).map_err(|e| Error::io(ONLINE.as_ref(), "read", &e))?;
+    Ok(CpuSet::parse(text.trim())?.iter().map(|c| c.0).collect())
+}
+
+/// Waits for the end of a child, which is not taken up; tells when it ended, ns of the monotonic clock.
+fn wait(child: u32, stop: &AtomicBool) -> u64 {
+    let end = offspring::end_of(child);
+    let pause = if end.is_some() { LOOK_EVERY } else { LOOK_EVERY_BLIND };
+    let mut end_at = None;
+    loop {
+        let [ended] = sys::wait_readable([end.as_ref().map(AsFd::as_fd)], pause.0);
+        let now = sys::monotonic_ns();
+        if ended || (end.is_none() && offspring::has_ended(child)) {
+            return now;
+        }
+        if stop.load(Relaxed) && now >= *end_at.get_or_insert(now + END_WITHIN.0) {
+            offspring::terminate(child);
+            end_at = Some(u64::MAX);
+        }
+    }
+}
+
+fn unstartable(program: &str, e: &std::io::Error) -> Error {
+    match e.kind() {
+        ErrorKind::NotFound => Error::machine(format!("can't start '{program}': it is not there"))
+            .help("install it, or name it with its folder"),
+        _ => Error::machine(format!("can't start '{program}': {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(words: &[&str]) -> Watched {
+        let argv: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        command(&argv, How { output_aside: true, ..How::default() }, &AtomicBool::new(false)).unwrap()
+    }
+
+    #[test]
+    fn a_command_is_counted_from_its_exec_with_its_children() {
+        let w = run(&["sh", "-c", "sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; exit 7"]);
+        assert_eq!(w.code(), 7);
+        let Some(clock) = w.counts.counters.get("perf.task_clock") else {
+            eprintln!("skipped: {:?}", w.counts.uncounted);
+            return;
+        };
+        assert!(*clock > 1_000_000 && *clock <= 4 * w.elapsed.0, "{clock} of {}", w.elapsed);
+        assert!(w.counts.counters["perf.page_faults"] > 20, "{:?}", w.counts);
+        assert_eq!(run(&["sh", "-c", "kill -9 $$"]).code(), 137);
+    }
+
+    #[test]
+    fn a_stop_ends_a_command_that_would_not() {
+        let stop = AtomicBool::new(true);
+        let argv = ["sleep", "60"].map(str::to_owned);
+        let w = command(&argv, How::default(), &stop).unwrap();
+        assert_eq!(w.code(), 128 + libc::SIGTERM as u8);
+        assert!(w.elapsed < Ns::secs(20));
+    }
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        let argv = ["/no/such/program".to_owned()];
+        let e = command(&argv, How::default(), &AtomicBool::new(false)).unwrap_err();
+        assert!(e.to_string().contains("it is not there"), "{e}");
+    }
+
+    #[test]
+    fn the_whole_system_runs_on_every_cpu_or_says_what_is_needed() {
+        match system(Some(Ns::ms(50)), &AtomicBool::new(false)) {
+            Ok(w) => {
+                let cpus = online().unwrap().len() as u64;
+                let clock = w.counts.counters["perf.task_clock"];
+                let share = clock as f64 / (w.elapsed.0 * cpus) as f64;
+                assert!((0.8..1.2).contains(&share), "{share}");
+            }
+            Err(e) => assert!(e.to_string().contains("perf_event_paranoid"), "{e}"),
+        }
+    }
+}
