@@ -11,6 +11,8 @@ pub mod fits;
 pub mod knee;
 pub mod metrics;
 pub mod plan;
+pub mod profile;
+pub mod stat;
 pub mod stats;
 
 pub use compare::{Comparison, Question, compare, compare_paths, compare_sources};

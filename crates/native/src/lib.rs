@@ -19,6 +19,7 @@ mod footprint;
 mod limits;
 mod offspring;
 mod parent;
+pub mod profile;
 mod recorder;
 mod results;
 mod sys;

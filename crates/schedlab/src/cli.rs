@@ -22,6 +22,8 @@ const COMMANDS: &[Entry] = &[
     commands::compare::ENTRY,
     commands::machine::ENTRY,
     commands::schedstat::ENTRY,
+    commands::stat::ENTRY,
+    commands::profile::ENTRY,
     commands::completions::ENTRY,
     commands::man::ENTRY,
 ];

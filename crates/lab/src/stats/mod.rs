@@ -6,6 +6,7 @@ pub mod effect;
 pub mod holm;
 pub mod intervals;
 pub mod rank;
+pub mod share;
 pub mod special;
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod set;
 mod table;
 pub mod watch;
 
-pub use set::{Set, Whom};
+pub use set::{Set, Whom, denied, not_allowed};
 pub use table::{EVENTS, Event};
 
 use schedlab_base::{Result, Warning};

@@ -84,7 +84,7 @@ impl Set {
         let mut attempt =
             |builder: &Builder<'_>| ask(builder, leader.map(|at| &mut self.opened[first + at].counter));
         let mut made = attempt(&builder);
-        if made.as_ref().is_err_and(forbidden) && !matches!(whom, Whom::Cpus(_)) {
+        if made.as_ref().is_err_and(denied) && !matches!(whom, Whom::Cpus(_)) {
             builder.exclude_kernel(true);
             if let Ok(counter) = attempt(&builder) {
                 self.user_only = true;
@@ -180,7 +180,8 @@ fn fault(what: &str, e: &io::Error) -> Error {
     Error::machine(format!("the performance counters can't be {what}: {e}"))
 }
 
-fn forbidden(e: &io::Error) -> bool {
+/// Whether the kernel refused for lack of rights.
+pub fn denied(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
@@ -192,7 +193,7 @@ fn reason(e: &io::Error, whole_system: bool) -> String {
         }
         Some(libc::ENOSYS) => "this kernel was built without performance counters".to_owned(),
         Some(libc::EMFILE | libc::ENFILE) => "no file descriptors are left for it (ulimit -n)".to_owned(),
-        _ if forbidden(e) || e.kind() == io::ErrorKind::PermissionDenied => not_allowed(whole_system),
+        _ if denied(e) || e.kind() == io::ErrorKind::PermissionDenied => not_allowed(whole_system),
         _ => format!("the kernel refuses it: {e}"),
     }
 }

@@ -11,13 +11,13 @@ use schedlab_base::{CpuSet, Error, Ns, Result};
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The CPUs that are online.
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 /// How often the stop is looked at.
-const LOOK_EVERY: Ns = Ns::ms(200);
+const LOOK_EVERY: Ns = Ns::ms(100);
 /// How often the end is looked at where the kernel has no descriptor for it.
 const LOOK_EVERY_BLIND: Ns = Ns::ms(2);
 /// How long a command gets to end by itself once the stop was asked for.
@@ -60,27 +60,16 @@ impl Watched {
 /// # Errors
 /// When it can't be started, or the whole system may not be counted.
 pub fn command(argv: &[String], how: How, stop: &AtomicBool) -> Result<Watched> {
-    let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("a command without words"))?;
-    let mut command = Command::new(program);
-    command.args(arguments);
-    if how.output_aside {
-        let aside = std::io::stderr().as_fd().try_clone_to_owned();
-        command.stdout(aside.map_or_else(|_| Stdio::null(), Stdio::from));
-    }
     let mut set = if how.system { everywhere()? } else { Set::open(&Whom::Programs) };
     if how.system {
         set.enable()?;
     }
-    let from = sys::monotonic_ns();
-    let child = command.spawn().map_err(|e| unstartable(program, &e))?;
-    let elapsed = Ns(wait(child.id(), stop) - from);
+    let mut watched = start(argv, how)?.finish(stop, &mut || {})?;
     if how.system {
         set.disable()?;
     }
-    let (status, used) = offspring::take(child.id())
-        .map_err(|e| Error::machine(format!("can't wait for '{program}': {e}")))?;
-    let (user, system) = (used.user, used.system);
-    Ok(Watched { counts: set.read(), elapsed, user, system, status: Some(status) })
+    watched.counts = set.read();
+    Ok(watched)
 }
 
 /// Counts the whole system for a time, or until `stop` becomes true.
@@ -89,15 +78,60 @@ pub fn command(argv: &[String], how: How, stop: &AtomicBool) -> Result<Watched> 
 /// When that is not allowed.
 pub fn system(length: Option<Ns>, stop: &AtomicBool) -> Result<Watched> {
     let mut set = everywhere()?;
-    let from = sys::monotonic_ns();
-    let until = length.map_or(u64::MAX, |l| from.saturating_add(l.0));
     set.enable()?;
-    while !stop.load(Relaxed) && sys::monotonic_ns() < until {
-        sys::sleep_for((until - sys::monotonic_ns()).min(LOOK_EVERY.0));
-    }
-    let elapsed = Ns(sys::monotonic_ns() - from);
+    let elapsed = pass(length, stop, LOOK_EVERY, &mut || {});
     set.disable()?;
     Ok(Watched { counts: set.read(), elapsed, user: Ns::ZERO, system: Ns::ZERO, status: None })
+}
+
+/// Lets a time pass, or waits for the stop, and does something now and then; tells how long it took.
+pub(crate) fn pass(length: Option<Ns>, stop: &AtomicBool, every: Ns, meanwhile: &mut dyn FnMut()) -> Ns {
+    let from = sys::monotonic_ns();
+    let until = length.map_or(u64::MAX, |l| from.saturating_add(l.0));
+    while !stop.load(Relaxed) && sys::monotonic_ns() < until {
+        sys::sleep_for(until.saturating_sub(sys::monotonic_ns()).min(every.0));
+        meanwhile();
+    }
+    Ns(sys::monotonic_ns() - from)
+}
+
+/// A command that was started.
+pub(crate) struct Started {
+    child: Child,
+    program: String,
+    from: u64,
+}
+
+/// Starts a command.
+///
+/// # Errors
+/// When that fails.
+pub(crate) fn start(argv: &[String], how: How) -> Result<Started> {
+    let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("a command without words"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if how.output_aside {
+        let aside = std::io::stderr().as_fd().try_clone_to_owned();
+        command.stdout(aside.map_or_else(|_| Stdio::null(), Stdio::from));
+    }
+    let from = sys::monotonic_ns();
+    let child = command.spawn().map_err(|e| unstartable(program, &e))?;
+    Ok(Started { child, program: program.clone(), from })
+}
+
+impl Started {
+    /// Waits for the end, and does something several times a second meanwhile; counters are left to the caller.
+    ///
+    /// # Errors
+    /// When it is no child of this process.
+    pub fn finish(self, stop: &AtomicBool, meanwhile: &mut dyn FnMut()) -> Result<Watched> {
+        let id = self.child.id();
+        let elapsed = Ns(wait(id, stop, meanwhile) - self.from);
+        let (status, used) = offspring::take(id)
+            .map_err(|e| Error::machine(format!("can't wait for '{}': {e}", self.program)))?;
+        let (user, system) = (used.user, used.system);
+        Ok(Watched { counts: Counts::default(), elapsed, user, system, status: Some(status) })
+    }
 }
 
 fn everywhere() -> Result<Set> {
@@ -121,13 +155,14 @@ pub fn online() -> Result<Vec<u32>> {
 }
 
 /// Waits for the end of a child, which is not taken up; tells when it ended, ns of the monotonic clock.
-fn wait(child: u32, stop: &AtomicBool) -> u64 {
+fn wait(child: u32, stop: &AtomicBool, meanwhile: &mut dyn FnMut()) -> u64 {
     let end = offspring::end_of(child);
     let pause = if end.is_some() { LOOK_EVERY } else { LOOK_EVERY_BLIND };
     let mut end_at = None;
     loop {
         let [ended] = sys::wait_readable([end.as_ref().map(AsFd::as_fd)], pause.0);
         let now = sys::monotonic_ns();
+        meanwhile();
         if ended || (end.is_none() && offspring::has_ended(child)) {
             return now;
         }

@@ -7,6 +7,8 @@ pub mod explain;
 pub mod knee;
 pub mod machine;
 pub mod man;
+pub mod profile;
 pub mod run;
 pub mod schedstat;
+pub mod stat;
 pub mod study;

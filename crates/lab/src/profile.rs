@@ -1,0 +1,203 @@
+//! Samples as shares: of the time CPUs were busy, with how far each may be off.
+
+use crate::stats::share::wilson95;
+use schedlab_base::Warning;
+use serde::Serialize;
+
+pub use schedlab_native::profile::symbols::also_called;
+pub use schedlab_native::profile::{Clock, Profile, Sampled, Share, command, system};
+
+/// The schema of a profile.
+pub const PROFILE_SCHEMA: &str = "schedlab/profile/1";
+
+/// A profile, as its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Shares {
+    /// [`PROFILE_SCHEMA`].
+    pub schema: &'static str,
+    /// The command in one line; "" for none.
+    pub command: String,
+    /// Whether the whole system was sampled.
+    pub whole_system: bool,
+    /// From start to end, ns.
+    pub elapsed_ns: u64,
+    /// Samples asked for, per second and CPU.
+    pub rate: u64,
+    /// What drove them: "cycles" or "timer".
+    pub clock: &'static str,
+    /// Samples of CPUs that were not idle: what shares are of.
+    pub samples: u64,
+    /// Samples of idle CPUs.
+    pub idle: u64,
+    /// Of the samples, those in the kernel.
+    pub kernel: u64,
+    /// Records that found no room.
+    pub lost: u64,
+    /// The kernel's functions, those with most samples of their own first; or those that were asked for.
+    pub functions: Vec<Row>,
+    /// User mode by object, most samples first.
+    pub objects: Vec<Row>,
+    /// What the reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+/// A function's or an object's part.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Its name; of a function that was renamed, as it was asked for.
+    pub name: String,
+    /// What this kernel calls it, where that is another name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub here: Option<String>,
+    /// Samples in it or in what it called.
+    pub total: u64,
+    /// Samples in it.
+    #[serde(rename = "self")]
+    pub own: u64,
+    /// `total` in per cent of the samples.
+    pub total_pct: f64,
+    /// Its 95 % interval.
+    pub total_ci95_pct: Option<[f64; 2]>,
+    /// `self` in per cent of the samples.
+    pub self_pct: f64,
+    /// Its 95 % interval.
+    pub self_ci95_pct: Option<[f64; 2]>,
+}
+
+impl Shares {
+    /// The shares of a profile; of these functions only, when any are named.
+    pub fn of(sampled: &Sampled, command: &str, whole_system: bool, rate: u64, names: &[String]) -> Shares {
+        let p = &sampled.profile;
+        let row = |name: &str, here: Option<&str>, share: Share| Row {
+            name: name.to_owned(),
+            here: here.filter(|h| *h != name).map(str::to_owned),
+            total: share.total,
+            own: share.own,
+            total_pct: percent(share.total, p.busy),
+            total_ci95_pct: wilson95(share.total, p.busy),
+            self_pct: percent(share.own, p.busy),
+            self_ci95_pct: wilson95(share.own, p.busy),
+        };
+        let mut functions: Vec<Row> = if names.is_empty() {
+            p.functions.iter().map(|(name, share)| row(name, None, *share)).collect()
+        } else {
+            let called = |name: &str| {
+                also_called(name).filter(|_| !sampled.known.has(name)).unwrap_or(name).to_owned()
+            };
+            let named = names.iter().map(|name| (name, called(name)));
+            named
+                .map(|(name, here)| {
+                    row(name, Some(&here), p.functions.get(&here).copied().unwrap_or_default())
+                })
+                .collect()
+        };
+        let mut objects: Vec<Row> =
+            p.objects.iter().map(|(name, n)| row(name, None, Share { total: *n, own: *n })).collect();
+        if names.is_empty() {
+            functions.sort_by_key(|r| (std::cmp::Reverse((r.own, r.total)), r.name.clone()));
+        }
+        objects.sort_by_key(|r| (std::cmp::Reverse(r.own), r.name.clone()));
+        let warnings = warnings(sampled, names);
+        Shares {
+            schema: PROFILE_SCHEMA,
+            command: command.to_owned(),
+            whole_system,
+            elapsed_ns: sampled.watched.elapsed.0,
+            rate,
+            clock: if sampled.clock == Clock::Cycles { "cycles" } else { "timer" },
+            samples: p.busy,
+            idle: p.idle,
+            kernel: p.kernel,
+            lost: p.lost,
+            functions,
+            objects,
+            warnings,
+        }
+    }
+}
+
+fn percent(part: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { 100.0 * part as f64 / all as f64 }
+}
+
+fn warnings(sampled: &Sampled, names: &[String]) -> Vec<Warning> {
+    let p = &sampled.profile;
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, text: String| warnings.push(Warning::new(code, text));
+    if sampled.clock == Clock::Timer {
+        warn(
+            "profile.timer",
+            "no cycle counter here: samples are taken by a timer's interrupt, so that code which holds interrupts off, \
+             as much of the scheduler does, is seen where it lets them in again"
+                .to_owned(),
+        );
+    }
+    if p.lost > 0 {
+        warn("profile.lost", format!("{} records were lost for lack of room: use a lower --freq", p.lost));
+    }
+    if p.throttled > 0 {
+        let text = format!("the kernel slowed sampling down {} times: use a lower --freq", p.throttled);
+        warn("profile.throttled", text);
+    }
+    let unknown =
+        |n: &&String| !sampled.known.has(n) && also_called(n).is_none_or(|other| !sampled.known.has(other));
+    let unknown: Vec<&str> = names.iter().filter(unknown).map(String::as_str).collect();
+    if !unknown.is_empty() {
+        let text = format!(
+            "no function of this kernel is called {}: misspelt, or made part of its caller by the compiler",
+            unknown.join(", ")
+        );
+        warn("profile.unknown", text);
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Ns;
+    use schedlab_native::counters::{Counts, watch::Watched};
+    use schedlab_native::profile::symbols::Symbols;
+    use std::collections::BTreeMap;
+
+    fn sampled() -> Sampled {
+        let functions = [("schedule", 6, 1), ("sched_balance_newidle", 5, 2), ("update_sd_lb_stats", 3, 3)];
+        let functions = functions.map(|(n, total, own)| (n.to_owned(), Share { total, own })).into();
+        let objects = BTreeMap::from([("libc.so.6".to_owned(), 4)]);
+        let profile = Profile { busy: 10, idle: 5, kernel: 6, functions, objects, ..Profile::default() };
+        let (counts, user, system) = (Counts::default(), Ns::ZERO, Ns::ZERO);
+        let watched = Watched { counts, elapsed: Ns::ms(15), user, system, status: None };
+        let known = Symbols::parse(
+            "100 T schedule\n200 t sched_balance_newidle\n300 t update_sd_lb_stats\n400 t x\n",
+        );
+        Sampled { profile, clock: Clock::Timer, watched, known }
+    }
+
+    #[test]
+    fn shares_are_of_busy_samples_and_most_of_their_own_come_first() {
+        let s = Shares::of(&sampled(), "x", false, 999, &[]);
+        let rows: Vec<(&str, f64, f64)> =
+            s.functions.iter().map(|r| (r.name.as_str(), r.total_pct, r.self_pct)).collect();
+        let want = [
+            ("update_sd_lb_stats", 30.0, 30.0),
+            ("sched_balance_newidle", 50.0, 20.0),
+            ("schedule", 60.0, 10.0),
+        ];
+        assert_eq!(rows, want);
+        assert_eq!((s.objects[0].name.as_str(), s.objects[0].self_pct), ("libc.so.6", 40.0));
+        assert_eq!(s.warnings.len(), 1);
+    }
+
+    #[test]
+    fn functions_are_found_by_the_name_of_either_time_and_may_be_zero() {
+        let names = ["newidle_balance", "x", "no_such"].map(str::to_owned);
+        let s = Shares::of(&sampled(), "x", false, 999, &names);
+        assert_eq!(
+            (s.functions[0].total, s.functions[0].here.as_deref()),
+            (5, Some("sched_balance_newidle"))
+        );
+        assert_eq!((s.functions[1].total, s.functions[1].here.as_deref()), (0, None));
+        assert!(s.functions[1].total_ci95_pct.is_some_and(|[low, high]| low == 0.0 && high > 20.0));
+        assert!(s.warnings.iter().any(|w| w.code == "profile.unknown" && w.message.contains("no_such:")));
+    }
+}

@@ -1,0 +1,211 @@
+//! The counters of one command, or of the whole system: as text of at most 78 columns, and as JSON.
+
+use crate::number;
+use crate::text::wrap;
+use schedlab_base::Warning;
+use schedlab_lab::stat::{EVENTS, Over, beside, metrics, over};
+use schedlab_record::Record;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// The schema of a counted command.
+pub const STAT_SCHEMA: &str = "schedlab/stat/1";
+
+/// A counted command, as its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stat {
+    /// [`STAT_SCHEMA`].
+    pub schema: &'static str,
+    /// The command in one line; "" for none.
+    pub command: String,
+    /// Whether the whole system was counted.
+    pub whole_system: bool,
+    /// The running kernel.
+    pub kernel: String,
+    /// Runs that were made.
+    pub runs: usize,
+    /// Metrics by name.
+    pub metrics: BTreeMap<String, Over>,
+    /// What the reader must know, each once.
+    pub warnings: Vec<Warning>,
+}
+
+impl Stat {
+    /// What runs of one command show.
+    pub fn of(records: &[Record], command: &str, whole_system: bool) -> Stat {
+        let mut names = metrics();
+        names.extend(EVENTS.iter().filter_map(|e| Some(beside(e.name)?.0)));
+        let mut warnings: Vec<Warning> = Vec::new();
+        for w in records.iter().flat_map(|r| &r.warnings) {
+            if !warnings.contains(w) {
+                warnings.push(w.clone());
+            }
+        }
+        Stat {
+            schema: STAT_SCHEMA,
+            command: command.to_owned(),
+            whole_system,
+            kernel: records.first().map_or_else(String::new, |r| r.kernel.clone()),
+            runs: records.len(),
+            metrics: names.into_iter().map(|name| (name.clone(), over(records, &name))).collect(),
+            warnings,
+        }
+    }
+
+    /// Writes it as text.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn export(&self, out: &mut dyn Write) -> io::Result<()> {
+        write!(out, "{}", wrap("", &self.head()))?;
+        if self.runs > 1 {
+            writeln!(out, "{:>16}  {:<16} {:>12} {:>6}  95% of the mean", "mean", "", "", "std")?;
+        }
+        for event in EVENTS {
+            match &self.metrics[event.name] {
+                Over::Counted { mean, unit, std_pct, ci95, .. } => {
+                    let value = exact(*mean, unit);
+                    write!(out, "{value:>16}  {:<16} {:>12}", event.title, self.beside(event.name))?;
+                    if let (Some(std), Some([low, high])) = (std_pct, ci95) {
+                        let ends = [low, high].map(|v| number::value(*v, unit));
+                        write!(out, " {:>6}  [{}, {}]", number::spread(*std), ends[0], ends[1])?;
+                    }
+                    writeln!(out)?;
+                }
+                Over::Missing { .. } => writeln!(out, "{:>16}  {}", "not counted", event.title)?,
+            }
+        }
+        self.missing(out)?;
+        self.warnings.iter().try_for_each(|w| write!(out, "{}", wrap("warning: ", &w.message)))
+    }
+
+    fn head(&self) -> String {
+        let what = match (self.whole_system, self.command.as_str()) {
+            (true, "") => "the whole system".to_owned(),
+            (true, command) => format!("the whole system during: {command}"),
+            (false, command) => command.to_owned(),
+        };
+        let time = |name: &str| match &self.metrics[name] {
+            Over::Counted { mean, unit, .. } => Some(number::value(*mean, unit)),
+            Over::Missing { .. } => None,
+        };
+        let times = [
+            ("command.elapsed", "elapsed"),
+            ("command.user_time", "user"),
+            ("command.system_time", "system"),
+        ];
+        let times: Vec<String> =
+            times.iter().filter_map(|(name, word)| Some(format!("{} {word}", time(name)?))).collect();
+        let runs = if self.runs > 1 { format!(", mean of {} runs", self.runs) } else { String::new() };
+        format!("{what}: {}{runs}", times.join(", "))
+    }
+
+    fn beside(&self, counter: &str) -> String {
+        let Some((name, words)) = beside(counter) else { return String::new() };
+        match self.metrics.get(&name) {
+            Some(Over::Counted { mean, unit, .. }) if words == "CPUs" => {
+                format!("{} {words}", number::value(*mean, unit))
+            }
+            Some(Over::Counted { mean, unit, .. }) => format!("{}{words}", number::value(*mean, unit)),
+            _ => String::new(),
+        }
+    }
+
+    /// Reasons of what was not counted, each once with its counters.
+    fn missing(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for event in EVENTS {
+            let Over::Missing { missing } = &self.metrics[event.name] else { continue };
+            match reasons.iter_mut().find(|(why, _)| why == missing) {
+                Some((_, titles)) => titles.push(event.title),
+                None => reasons.push((missing, vec![event.title])),
+            }
+        }
+        reasons.iter().try_for_each(|(why, titles)| {
+            write!(out, "{}", wrap("not counted: ", &format!("{}: {why}", titles.join(", "))))
+        })
+    }
+}
+
+/// A count whole, a time in milliseconds to the microsecond: what one compares with another tool's.
+fn exact(mean: f64, unit: &str) -> String {
+    match unit {
+        "ns" => format!("{:.3} ms", mean / 1e6),
+        _ if mean == mean.trunc() => format!("{mean:.0}"),
+        _ => format!("{mean:.1}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Ns;
+    use schedlab_lab::stat::{Watched, record};
+    use schedlab_native::counters::Counts;
+
+    fn runs(ms: &[u64]) -> Vec<Record> {
+        let run = |ms: &u64| {
+            let counters = [
+                ("perf.task_clock", ms * 740_000),
+                ("perf.context_switches", 2001),
+                ("perf.migrations", 1),
+                ("perf.page_faults", 1070),
+                ("perf.cycles", ms * 2_400_000),
+                ("perf.instructions", ms * 1_200_000),
+            ];
+            let counters = counters.map(|(n, v)| (n.to_owned(), v)).into();
+            let none = ["cache_references", "cache_misses", "branches", "branch_misses"];
+            let uncounted =
+                none.map(|n| (format!("perf.{n}"), "this machine has no such counter".to_owned()));
+            let counts = Counts { counters, uncounted: uncounted.into(), warnings: Vec::new() };
+            let (user, system) = (Ns::ms(2), Ns::ms(13));
+            Watched { counts, elapsed: Ns::ms(*ms), user, system, status: None }
+        };
+        let commands = BTreeMap::from([("A".to_owned(), "pipe -l 1000".to_owned())]);
+        ms.iter().map(|ms| record(run(ms), &commands, "A", *ms).unwrap()).collect()
+    }
+
+    fn text(records: &[Record]) -> String {
+        let mut out = Vec::new();
+        Stat::of(records, "pipe -l 1000", false).export(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn one_run_shows_counters_with_their_rates() {
+        let text = text(&runs(&[20]));
+        let want = "\
+pipe -l 1000: 20.0ms elapsed
+       14.800 ms  task clock         0.740 CPUs
+            2001  context switches       135k/s
+               1  migrations            67.6/s
+            1070  page faults           72297/s
+        48000000  cycles               3.24 GHz
+        24000000  instructions      0.500/cycle
+     not counted  cache references
+     not counted  cache misses
+     not counted  branches
+     not counted  branch misses
+not counted: cache references, cache misses, branches, branch misses: this
+             machine has no such counter
+";
+        assert_eq!(text, want);
+    }
+
+    #[test]
+    fn several_runs_show_spread_and_interval_within_the_width() {
+        let text = text(&runs(&[20, 22, 24]));
+        assert!(text.starts_with("pipe -l 1000: 22.0ms elapsed, mean of 3 runs\n"), "{text}");
+        assert!(text.contains("2001  context switches") && text.contains("0.0%  [2001, 2001]"), "{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
+    }
+
+    #[test]
+    fn the_json_has_values_and_reasons() {
+        let json = serde_json::to_value(Stat::of(&runs(&[20, 24]), "x", false)).unwrap();
+        assert_eq!(json["metrics"]["perf.page_faults"]["values"], serde_json::json!([1070.0, 1070.0]));
+        assert_eq!(json["metrics"]["perf.branches"]["missing"], "this machine has no such counter");
+        assert_eq!((json["schema"].as_str(), json["runs"].as_u64()), (Some(STAT_SCHEMA), Some(2)));
+    }
+}

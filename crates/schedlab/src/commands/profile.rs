@@ -1,0 +1,75 @@
+//! `schedlab profile`: where a command's CPU time goes in the kernel, by function.
+
+use crate::cli::Entry;
+use crate::{interrupt, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, Ns, Result};
+use schedlab_lab::profile::{self, Shares};
+use schedlab_lab::stat::How;
+use schedlab_report::profile as show;
+use schedlab_workload::command::one_line;
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    /// The command with its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    command: Vec<String>,
+    /// Sample the whole system, while the command runs or for the time of --for
+    #[arg(short = 'a', long)]
+    all_cpus: bool,
+    /// With -a and without a command: for how long [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", requires = "all_cpus", conflicts_with = "command")]
+    length: Option<String>,
+    /// Samples per second of CPU time
+    #[arg(long, value_name = "HZ", default_value_t = 999, value_parser = clap::value_parser!(u64).range(1..))]
+    freq: u64,
+    /// How many functions are shown, those with most samples of their own first
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    top: usize,
+    /// Functions to show, also when no sample was in them; old names and those since 6.10 are both known
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    symbols: Vec<String>,
+    /// The result as JSON, all functions
+    #[arg(long)]
+    json: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("profile"))
+        .about("Sample where a command's CPU time goes in the kernel, by function")
+        .override_usage("schedlab profile [OPTIONS] [--] COMMAND...\n       schedlab profile -a --for TIME")
+        .arg_required_else_help(true)
+        .after_help(
+            "Needs root, CAP_PERFMON, or kernel.perf_event_paranoid at most 1 (-a: 0), and addresses in /proc/kallsyms. \
+             The simulator's figures beside it: balance.*_time (schedlab bench --backend sim).",
+        )
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let stop = interrupt::stop_flag()?;
+    let sampled = if own.command.is_empty() {
+        if !own.all_cpus {
+            return Err(Error::input("no command").help("schedlab profile -- COMMAND..., or -a --for 10s"));
+        }
+        let length = own.length.as_deref().map(|text| Ns::parse(text, "s").map_err(|e| e.context("--for")));
+        profile::system(length.transpose()?, own.freq, stop)?
+    } else {
+        let how = How { system: own.all_cpus, output_aside: own.json };
+        profile::command(&own.command, how, own.freq, stop)?
+    };
+    let line = one_line(&own.command);
+    let shares = Shares::of(&sampled, &line, own.all_cpus, own.freq, &own.symbols);
+    let top = if own.symbols.is_empty() { own.top } else { own.symbols.len() };
+    if own.json {
+        output::json(&shares)?;
+    } else {
+        output::result(|out| show::export(&shares, top, out))?;
+    }
+    match sampled.watched.code() {
+        0 => Ok(()),
+        code => std::process::exit(code.into()),
+    }
+}

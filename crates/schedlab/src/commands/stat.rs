@@ -1,0 +1,165 @@
+//! `schedlab stat`: performance counters of any command, of two commands side by side, or of the whole system.
+
+use crate::cli::Entry;
+use crate::common::{self, FormOptions};
+use crate::{interrupt, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
+use schedlab_lab::command::one_word_or_line;
+use schedlab_lab::stat::{self, Commands, How, Watched};
+use schedlab_lab::{Question, compare};
+use schedlab_record::Record;
+use schedlab_report::stat::Stat;
+use schedlab_workload::command::one_line;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// Runs of each of two commands, unless it is said.
+const RUNS_OF_TWO: u64 = 10;
+
+#[derive(Args)]
+struct Own {
+    /// The command with its arguments
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    command: Vec<String>,
+    /// How often it is run [default: 1, with --vs 10]
+    #[arg(long, value_name = "N")]
+    runs: Option<u64>,
+    /// Another command to compare with: one line, split into words as a shell would
+    #[arg(long, value_name = "LINE", requires = "command")]
+    vs: Option<String>,
+    /// With --vs: A B A B instead of A B B A
+    #[arg(long, requires = "vs")]
+    repeat_order: bool,
+    /// Count the whole system, while the command runs or for the time of --for
+    #[arg(short = 'a', long)]
+    all_cpus: bool,
+    /// With -a and without a command: for how long [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", requires = "all_cpus", conflicts_with = "command")]
+    length: Option<String>,
+    /// With --vs: smallest change that counts, percent
+    #[arg(long, value_name = "PERCENT", requires = "vs", default_value_t = Question::default().min_effect_pct)]
+    min_effect: f64,
+    #[command(flatten)]
+    form: FormOptions,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("stat"))
+        .about("Count a command's CPU time, switches, cycles and the like, or compare two commands")
+        .override_usage("schedlab stat [OPTIONS] [--] COMMAND...\n       schedlab stat -a --for TIME")
+        .arg_required_else_help(true)
+        .after_help(
+            "The command keeps its terminal; the counters follow on standard output when it has ended. With --json its \
+             standard output goes to standard error. A single run ends with the command's exit code.",
+        )
+}
+
+/// All that is run, and in which way.
+struct Plan {
+    /// Name, words.
+    commands: Vec<(String, Vec<String>)>,
+    how: How,
+    runs: u64,
+    repeat_order: bool,
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let form = own.form.form()?;
+    let json = form.name == "json";
+    if own.vs.is_none() && !json && form.name != "table" {
+        return Err(
+            Error::input(format!("--format {} is for --vs", form.name)).help("table and json are for all")
+        );
+    }
+    let stop = interrupt::stop_flag()?;
+    if own.command.is_empty() {
+        return whole_system(&own, json, stop);
+    }
+    let mut commands = vec![("A".to_owned(), own.command.clone())];
+    if let Some(line) = &own.vs {
+        commands.push(("B".to_owned(), one_word_or_line(line).map_err(|e| e.context("--vs"))?));
+    }
+    let two = commands.len() > 1;
+    let plan = Plan {
+        commands,
+        how: How { system: own.all_cpus, output_aside: json || form.name == "csv" },
+        runs: own.runs.unwrap_or(if two { RUNS_OF_TWO } else { 1 }),
+        repeat_order: own.repeat_order,
+    };
+    let (records, code) = work(&plan, stop)?;
+    let wanted = plan.commands.len() as u64 * plan.runs;
+    let interrupted = (records.len() as u64) < wanted;
+    if two {
+        let question = Question {
+            metrics: counted(&records),
+            baseline: Some("A".to_owned()),
+            min_effect_pct: own.min_effect,
+            ..Question::default()
+        };
+        let cut = format!("interrupted: {} of {wanted} runs were finished", records.len());
+        let cut = interrupted.then(|| Warning::new("run.interrupted", cut));
+        common::print(&compare(&records, &question, cut.as_slice())?, form)?;
+    } else {
+        print(&Stat::of(&records, &one_line(&own.command), own.all_cpus), json)?;
+    }
+    if interrupted {
+        return Err(Error::new(ErrorKind::CheckFailed, "interrupted: not all runs were made"));
+    }
+    if wanted == 1 && code != 0 {
+        std::process::exit(code.into());
+    }
+    Ok(())
+}
+
+/// The runs that were made before the stop, and the exit code of the last.
+fn work(plan: &Plan, stop: &AtomicBool) -> Result<(Vec<Record>, u8)> {
+    let lines: Commands = plan.commands.iter().map(|(name, words)| (name.clone(), one_line(words))).collect();
+    let (mut records, mut code) = (Vec::new(), 0);
+    let order = stat::order(plan.commands.len(), plan.runs, plan.repeat_order)?;
+    let single = order.len() == 1;
+    for run in order {
+        let (name, words) = &plan.commands[run.cell];
+        let seen = stat::command(words, plan.how, stop)?;
+        // A run that was cut short says nothing beside others; alone, it is what was asked for.
+        if stop.load(Ordering::Relaxed) && !single {
+            break;
+        }
+        code = seen.code();
+        records.push(stat::record(seen, &lines, name, run.seed)?);
+    }
+    match records.is_empty() {
+        true => Err(Error::new(ErrorKind::CheckFailed, "interrupted: no run was finished")),
+        false => Ok((records, code)),
+    }
+}
+
+fn whole_system(own: &Own, json: bool, stop: &AtomicBool) -> Result<()> {
+    if !own.all_cpus {
+        return Err(Error::input("no command").help("schedlab stat -- COMMAND..., or -a --for 10s"));
+    }
+    let length = own.length.as_deref().map(|text| Ns::parse(text, "s").map_err(|e| e.context("--for")));
+    let length = length.transpose()?;
+    let runs = own.runs.unwrap_or(1);
+    let mut records = Vec::new();
+    for run in stat::order(1, runs, false)? {
+        let seen: Watched = stat::system(length, stop)?;
+        records.push(stat::record(seen, &Commands::new(), "system", run.seed)?);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    print(&Stat::of(&records, "", true), json)
+}
+
+/// The metrics that at least one run has: a table of two commands need not say ten times that a machine has no counter.
+fn counted(records: &[Record]) -> Vec<String> {
+    let has = |name: &String| records.iter().any(|r| schedlab_record::evaluate(r, name).number().is_some());
+    stat::metrics().into_iter().filter(has).collect()
+}
+
+fn print(stat: &Stat, json: bool) -> Result<()> {
+    if json { output::json(stat) } else { output::result(|out| stat.export(out)) }
+}

@@ -1,0 +1,93 @@
+//! `schedlab profile` through the binary.
+
+mod common;
+
+use common::{Lab, texts};
+
+/// Reads and writes in the kernel for a good part of a second.
+const BUSY: &[&str] = &["dd", "if=/dev/zero", "of=/dev/null", "bs=64", "count=600000", "status=none"];
+
+/// The JSON of a profile; `None`, with a word, where this user may not sample.
+fn profile(lab: &Lab, words: &[&str]) -> Option<serde_json::Value> {
+    let output = lab.command(words).output().unwrap();
+    let (out, err) = texts(&output);
+    if output.status.code() == Some(3) {
+        assert!(
+            err.contains("perf_event_paranoid") || err.contains("kptr_restrict") || err.contains("samples"),
+            "{err}"
+        );
+        eprintln!("skipped: {err}");
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
+    Some(serde_json::from_str(&out).unwrap())
+}
+
+#[test]
+fn a_commands_time_in_the_kernel_is_found_by_function() {
+    let lab = Lab::new();
+    let Some(json) = profile(&lab, &[&["profile", "--freq", "1999", "--json", "--"], BUSY].concat()) else {
+        return;
+    };
+    assert_eq!(json["schema"], "schedlab/profile/1");
+    let samples = json["samples"].as_u64().unwrap();
+    assert!(samples > 30, "{json}");
+    let functions = json["functions"].as_array().unwrap();
+    let of = |f: &serde_json::Value, key: &str| f[key].as_u64().unwrap();
+    assert!(functions.iter().all(|f| of(f, "self") <= of(f, "total") && of(f, "total") <= samples), "{json}");
+    let own: u64 = functions.iter().map(|f| of(f, "self")).sum();
+    assert_eq!(own, json["kernel"].as_u64().unwrap());
+    let read = functions
+        .iter()
+        .find(|f| f["name"].as_str().is_some_and(|n| n.contains("ksys_read") || n.contains("vfs_")));
+    assert!(
+        read.is_some_and(|f| of(f, "total") > of(f, "self")),
+        "the way into a read is in the chains: {json}"
+    );
+}
+
+#[test]
+fn functions_are_asked_for_by_name_and_may_be_zero() {
+    let lab = Lab::new();
+    let words =
+        ["profile", "--symbols", "newidle_balance,update_sd_lb_stats,no_such_function", "--json", "--"];
+    let Some(json) = profile(&lab, &[&words[..], BUSY].concat()) else { return };
+    let names: Vec<&str> =
+        json["functions"].as_array().unwrap().iter().filter_map(|f| f["name"].as_str()).collect();
+    assert_eq!(names, ["newidle_balance", "update_sd_lb_stats", "no_such_function"]);
+    assert_eq!(json["functions"][2]["total"], 0);
+    let told = json["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "profile.unknown");
+    assert!(told, "{json}");
+}
+
+#[test]
+fn the_text_fits_and_the_exit_code_is_the_commands() {
+    let lab = Lab::new();
+    let output =
+        lab.command(&["profile", "--top", "5", "--", "sh", "-c", "echo said; exit 4"]).output().unwrap();
+    let (out, err) = texts(&output);
+    if output.status.code() == Some(3) {
+        eprintln!("skipped: {err}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(4), "{out}\n{err}");
+    assert!(out.starts_with("said\n") && out.contains("samples in") && out.contains("0 lost"), "{out}");
+    assert!(out.lines().all(|l| l.chars().count() <= 78), "{out}");
+    if let Some(json) = profile(&lab, &["profile", "-a", "--for", "300ms", "--json"]) {
+        assert!(json["samples"].as_u64().unwrap() + json["idle"].as_u64().unwrap() > 50, "{json}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    let lab = Lab::new();
+    for (words, part) in [
+        (&["profile", "--freq", "0", "true"][..], "--freq"),
+        (&["profile", "--freq", "1000000000000", "true"], "perf_event_max_sample_rate"),
+        (&["profile", "--top", "3"], "no command"),
+        (&["profile", "--for", "1s", "true"], "--all-cpus"),
+    ] {
+        let (_, err) = lab.run(words, 2);
+        assert!(err.contains(part), "{words:?}: {err}");
+    }
+}

@@ -1,0 +1,168 @@
+//! `schedlab stat` through the binary: what passes through, how it ends, what it says, and whether perf says the same.
+
+mod common;
+
+use common::{Lab, texts};
+use std::process::Command;
+
+#[test]
+fn a_commands_output_and_exit_code_pass_through() {
+    let lab = Lab::new();
+    let text = lab.ok(&["stat", "--", "echo", "hello"]);
+    assert!(text.starts_with("hello\necho hello: ") && text.contains("elapsed"), "{text}");
+    for title in ["task clock", "context switches", "cycles", "branch misses"] {
+        assert!(text.contains(title), "{text}");
+    }
+    assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
+    lab.run(&["stat", "true"], 0);
+    lab.run(&["stat", "false"], 1);
+    let (out, err) = lab.run(&["stat", "--", "sh", "-c", "echo oh >&2; exit 7"], 7);
+    assert!(err.starts_with("oh\n") && out.contains("ended with exit code 7"), "{out}\n{err}");
+    lab.run(&["stat", "--", "sh", "-c", "kill -9 $$"], 137);
+    let (_, err) = lab.run(&["stat", "--", "/no/such/program"], 3);
+    assert!(err.contains("it is not there"), "{err}");
+}
+
+#[test]
+fn json_stands_alone_on_standard_output() {
+    let lab = Lab::new();
+    let output = lab.command(&["stat", "--runs", "3", "--json", "--", "echo", "hello"]).output().unwrap();
+    let (out, err) = texts(&output);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((json["schema"].as_str(), json["runs"].as_u64()), (Some("schedlab/stat/1"), Some(3)));
+    assert_eq!(err.matches("hello\n").count(), 3, "{err}");
+    assert_eq!(json["metrics"]["command.elapsed"]["values"].as_array().map(Vec::len), Some(3));
+    let ci = json["metrics"]["command.elapsed"]["ci95"].as_array().unwrap();
+    assert!(ci[0].as_f64() <= json["metrics"]["command.elapsed"]["mean"].as_f64());
+    for name in ["perf.cycles", "perf.context_switches", "perf.ipc"] {
+        let metric = &json["metrics"][name];
+        assert!(metric["mean"].is_number() || metric["missing"].is_string(), "{name}: {metric}");
+    }
+    assert!(lab.ok(&["stat", "--runs", "2", "true"]).contains("mean of 2 runs"));
+}
+
+#[test]
+fn two_commands_are_compared_run_about() {
+    let lab = Lab::new();
+    let words = ["stat", "--runs", "4", "--vs", "sh -c 'echo B >> log; sleep 0.05'", "--json", "--"];
+    let words = [&words[..], &["sh", "-c", "echo A >> log; sleep 0.01"]].concat();
+    let json = lab.json(&words);
+    assert_eq!(std::fs::read_to_string(lab.path().join("log")).unwrap(), "A\nB\nB\nA\nA\nB\nB\nA\n");
+    assert_eq!(json["schema"], "schedlab/comparison/1");
+    let elapsed = json["comparisons"].as_array().unwrap().iter().find(|r| r["metric"] == "command.elapsed");
+    assert_eq!(elapsed.unwrap()["verdict"], "worse", "{json}");
+    assert_eq!(json["cells"].as_array().map(Vec::len), Some(2));
+    std::fs::remove_file(lab.path().join("log")).unwrap();
+    let words = ["stat", "--runs", "2", "--repeat-order", "--vs", "sh -c 'echo B >> log'", "--"];
+    let text = lab.ok(&[&words[..], &["sh", "-c", "echo A >> log"]].concat());
+    assert_eq!(std::fs::read_to_string(lab.path().join("log")).unwrap(), "A\nB\nA\nB\n");
+    assert!(text.contains("elapsed") && text.lines().all(|l| l.chars().count() <= 78), "{text}");
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    let lab = Lab::new();
+    for (words, part) in [
+        (&["stat", "--runs", "0", "true"][..], "runs"),
+        (&["stat", "--vs", "a 'b", "true"], "--vs"),
+        (&["stat", "--vs", "true"], "COMMAND"),
+        (&["stat", "--for", "1s", "true"], "--all-cpus"),
+        (&["stat", "--format", "csv", "true"], "--vs"),
+        (&["stat", "-a", "--for", "3 parsecs"], "--for"),
+        (&["stat", "--rnus", "3", "true"], "--rnus"),
+        (&["stat", "--runs", "3"], "no command"),
+    ] {
+        let (_, err) = lab.run(words, 2);
+        assert!(err.contains(part), "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn the_whole_system_is_counted_or_says_what_is_needed() {
+    let lab = Lab::new();
+    let output = lab.command(&["stat", "-a", "--for", "200ms", "--json"]).output().unwrap();
+    let (out, err) = texts(&output);
+    if output.status.code() == Some(3) {
+        assert!(err.contains("perf_event_paranoid") && err.contains("without -a"), "{err}");
+        eprintln!("skipped: {err}");
+        return;
+    }
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let cpus = std::thread::available_parallelism().unwrap().get() as f64;
+    let used = json["metrics"]["perf.cpus_used"]["mean"].as_f64().unwrap();
+    assert!(used > 0.9 * cpus.min(1.0), "{json}");
+    assert!(lab.ok(&["stat", "-a", "--", "sleep", "0.1"]).contains("whole system during: sleep 0.1"));
+}
+
+/// A program that sleeps fifty times is switched away from as often whoever counts. Others on the machine can only add
+/// to that, so it is the least of several runs, run about, that must agree; and CPU time must be alike.
+#[test]
+fn perf_stat_counts_the_same() {
+    const SLEEPS: &[&str] = &["perl", "-e", "select(undef, undef, undef, 0.001) for 1..50"];
+    let there =
+        |program: &str| Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
+    if !there("perf") || !there("perl") {
+        eprintln!("skipped: there is no perf or no perl here");
+        return;
+    }
+    let lab = Lab::new();
+    let ours = || {
+        let json = lab.json(&[&["stat", "--json", "--"], SLEEPS].concat());
+        let of = |name: &str| json["metrics"][name]["mean"].as_f64();
+        Some((of("perf.context_switches")?, of("perf.task_clock")? / 1e6))
+    };
+    let theirs = || {
+        let events = ["stat", "-x,", "-e", "context-switches,task-clock", "--"];
+        let output = Command::new("perf").args(events).args(SLEEPS).output().unwrap();
+        let text = texts(&output).1;
+        let of =
+            |event: &str| text.lines().find(|l| l.contains(event))?.split(',').next()?.parse::<f64>().ok();
+        Some((of("context-switches")?, of("task-clock")?))
+    };
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for round in 0..5 {
+        if round % 2 == 0 {
+            (a.extend(ours()), b.extend(theirs()));
+        } else {
+            (b.extend(theirs()), a.extend(ours()));
+        }
+    }
+    if a.is_empty() || b.is_empty() {
+        eprintln!("skipped: switches can't be counted here");
+        return;
+    }
+    let least = |runs: &[(f64, f64)]| runs.iter().map(|r| r.0).fold(f64::MAX, f64::min);
+    eprintln!("ours {a:?}\nperf {b:?}");
+    assert_eq!(least(&a), least(&b), "switches: {a:?}, perf {b:?}");
+    assert!(least(&a) >= 50.0, "{a:?}");
+    let clock = |runs: &[(f64, f64)]| runs.iter().map(|r| r.1).fold(f64::MAX, f64::min);
+    let ratio = clock(&a) / clock(&b);
+    assert!((0.7..1.4).contains(&ratio), "task clock: {a:?}, perf {b:?}");
+}
+
+/// Counters join the comparison of an experiment by their names, missing ones with the reason.
+#[test]
+fn an_experiment_asks_for_counters_by_name() {
+    let lab = Lab::new();
+    let text = r#"
+name = "counted"
+runs = 2
+metrics = ["perf.context_switches", "perf.cpus_used", "perf.ipc"]
+[workload]
+name = "nap"
+[workload.command]
+run = ["sh", "-c", "sleep 0.01"]
+[[variant]]
+kernel = "running"
+"#;
+    lab.write("counted.toml", text);
+    let json = lab.json(&["run", "counted.toml", "--backend", "host", "--json"]);
+    let metrics = &json["cells"][0]["metrics"];
+    for name in ["perf.context_switches", "perf.cpus_used", "perf.ipc"] {
+        let m = &metrics[name];
+        let reason = m["missing"]
+            .as_str()
+            .is_none_or(|why| why.contains("no such counter") || why.contains("paranoid"));
+        assert!(m["mean"].is_number() != m["missing"].is_string() && reason, "{name}: {m}");
+    }
+}
