@@ -85,7 +85,7 @@ fn what_makes_no_sense_is_told() {
         (&["profile", "--freq", "0", "true"][..], "--freq"),
         (&["profile", "--freq", "1000000000000", "true"], "perf_event_max_sample_rate"),
         (&["profile", "--top", "3"], "no command"),
-        (&["profile", "--for", "1s", "true"], "--all-cpus"),
+        (&["profile", "--for", "1s", "true"], "cannot be used with"),
     ] {
         let (_, err) = lab.run(words, 2);
         assert!(err.contains(part), "{words:?}: {err}");
