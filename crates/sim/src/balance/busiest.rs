@@ -48,7 +48,9 @@ impl DomainStats {
         let (best_type, best_load) =
             self.busiest.map_or((GroupType::Other, 0), |(_, b)| (b.group_type, b.avg_load));
         match balancer {
-            Balancer::V3_4 => group.group_type != GroupType::Other && group.avg_load > best_load,
+            Balancer::V2_6 | Balancer::V3_4 => {
+                group.group_type != GroupType::Other && group.avg_load > best_load
+            }
             Balancer::V4_5 => (group.group_type, group.avg_load) > (best_type, best_load),
         }
     }
@@ -89,6 +91,9 @@ impl DomainStats {
         busiest: &GroupStats,
     ) -> std::result::Result<Pull, Balanced> {
         let local = &self.local;
+        if domain.balancer == Balancer::V2_6 {
+            return self.unbalanced_early(domain, busiest);
+        }
         if busiest.group_type == GroupType::Imbalanced {
             return Ok(Pull::Imbalanced);
         }
@@ -116,10 +121,32 @@ impl DomainStats {
     }
 }
 
+impl DomainStats {
+    /// 2.6.30 knows no exceptions: neither passes nor groups are treated apart.
+    fn unbalanced_early(
+        &self,
+        domain: &DomainFacts,
+        busiest: &GroupStats,
+    ) -> std::result::Result<Pull, Balanced> {
+        let local = &self.local;
+        match () {
+            () if local.avg_load >= busiest.avg_load => Err(Balanced::LocalBusier),
+            () if local.avg_load >= self.avg_load() => Err(Balanced::LocalAboveAverage),
+            () if 100 * busiest.avg_load <= u64::from(domain.imbalance_pct) * local.avg_load => {
+                Err(Balanced::WithinPct)
+            }
+            () if busiest.avg_load <= imbalance::task_load(busiest, self.avg_load()) => {
+                Err(Balanced::OneTask)
+            }
+            () => Ok(Pull::AbovePct),
+        }
+    }
+}
+
 /// Whether an idle CPU may take from this group however many idle CPUs it has itself.
 fn gives(domain: &DomainFacts, busiest: &GroupStats) -> bool {
     match domain.balancer {
-        Balancer::V3_4 => busiest.nr_running > busiest.weight,
+        Balancer::V2_6 | Balancer::V3_4 => busiest.nr_running > busiest.weight,
         Balancer::V4_5 => busiest.group_type == GroupType::Overloaded,
     }
 }
@@ -153,6 +180,8 @@ pub enum Balanced {
     EnoughIdle,
     /// The difference is within `imbalance_pct`.
     WithinPct,
+    /// The busiest group has no more than one task's load (before 2.6.32).
+    OneTask,
 }
 
 /// Why a pull is attempted.

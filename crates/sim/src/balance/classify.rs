@@ -24,7 +24,7 @@ pub enum GroupType {
 /// `uneven` is 3.4's own sign of affinity trouble; 4.5 reads the flag that the level below left.
 pub fn pre_5_5(stats: &mut GroupStats, domain: &DomainFacts, group: &GroupFacts, uneven: bool) {
     match domain.balancer {
-        Balancer::V3_4 => {
+        Balancer::V2_6 | Balancer::V3_4 => {
             stats.slots = slots(group.capacity, group.capacity_orig, domain.share_capacity);
             stats.has_capacity = stats.slots > u64::from(stats.nr_running);
             stats.no_capacity = !stats.has_capacity;
@@ -54,7 +54,7 @@ pub fn prefer_sibling(candidate: &mut GroupStats, domain: &DomainFacts, local_ha
         return;
     }
     match domain.balancer {
-        Balancer::V3_4 => {
+        Balancer::V2_6 | Balancer::V3_4 => {
             candidate.slots = candidate.slots.min(1);
             let beyond = u64::from(candidate.nr_running) > candidate.slots;
             if beyond && candidate.group_type == GroupType::Other {

@@ -197,7 +197,7 @@ impl Detach {
     pub fn offer(&mut self, rules: &Rules, task: &TaskFacts) -> Offer {
         let too_heavy = i64::try_from(task.load / 2).is_ok_and(|half| half > self.left);
         // 3.4 looks at the load first, so a queue of nothing but heavy tasks counts as pinned.
-        if rules.balancer == Balancer::V3_4 && too_heavy {
+        if rules.balancer <= Balancer::V3_4 && too_heavy {
             return Offer::Refuse(Refusal::TooHeavy { hot: false });
         }
         let verdict = can_migrate(rules, task);

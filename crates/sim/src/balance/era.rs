@@ -1,8 +1,9 @@
 //! Which balancer a kernel version has, and what kind of pass is being made.
 //!
-//! The balancers of 3.4 and 4.5 share their outline and differ in many small tests. Each rule of this room takes a
+//! The balancers of 2.6.30, 3.4 and 4.5 share their outline and differ in many small tests. Each rule of this room takes a
 //! [`Balancer`] and says in its own text where the two part.
 
+use crate::fair::early::is_early;
 use schedlab_base::Version;
 use schedlab_machine::DomainParams;
 use schedlab_trace::BalanceTrigger;
@@ -10,6 +11,10 @@ use schedlab_trace::BalanceTrigger;
 /// The generations of the load balancer that weighs groups by average load.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Balancer {
+    /// Kernels before 2.6.32 (2.6.30 was read): as 3.4, but idle passes and groups stuck by affinity are measured by
+    /// `imbalance_pct` as all others are, a group with one task's load gives nothing, and what it has above that is the
+    /// most it gives.
+    V2_6,
     /// Kernel 3.4 (2.6.39 to 3.9 are near it): weights without decay, capacity counted in whole tasks.
     V3_4,
     /// Kernel 4.5 (4.2 to 4.6; up to 5.4 near it): group types, capacity compared with utilisation.
@@ -22,7 +27,11 @@ impl Balancer {
     ///
     /// 3.10 to 4.1 lie between the two (group types came in 3.18, utilisation in 4.2).
     pub fn of(version: Version) -> Balancer {
-        if version < Version::new(4, 2) { Balancer::V3_4 } else { Balancer::V4_5 }
+        match () {
+            () if is_early(version) => Balancer::V2_6,
+            () if version < Version::new(4, 2) => Balancer::V3_4,
+            () => Balancer::V4_5,
+        }
     }
 }
 
@@ -67,6 +76,7 @@ mod tests {
     #[test]
     fn versions_map_to_the_era_they_belong_to() {
         let era = |text: &str| Balancer::of(Version::parse(text).unwrap());
+        assert_eq!(era("v2.6.30"), Balancer::V2_6);
         assert_eq!(era("v3.4"), Balancer::V3_4);
         assert_eq!(era("v4.1"), Balancer::V3_4, "4.1 still counts capacity in tasks");
         assert_eq!(era("v4.5"), Balancer::V4_5);

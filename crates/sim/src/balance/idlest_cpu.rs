@@ -34,7 +34,7 @@ impl Chooser {
 impl From<Balancer> for Chooser {
     fn from(balancer: Balancer) -> Chooser {
         match balancer {
-            Balancer::V3_4 => Chooser::Load,
+            Balancer::V2_6 | Balancer::V3_4 => Chooser::Load,
             Balancer::V4_5 => Chooser::IdleState,
         }
     }

@@ -38,7 +38,7 @@ pub struct Amount {
 pub enum How {
     /// Enough to bring both groups to the domain's average.
     ToAverage,
-    /// Limited by what the busiest group has above its capacity.
+    /// Limited by what the busiest group has above its capacity (before 2.6.32: above one task).
     AboveCapacity,
     /// Less than one task, but a task more or less evens the groups out.
     OneTask,
@@ -48,24 +48,28 @@ pub enum How {
     Small,
 }
 
+/// What counts as one task of a group. Group averages mean little when affinity decides; then it is the domain's.
+pub fn task_load(group: &GroupStats, domain_avg_load: u64) -> u64 {
+    match group.group_type {
+        GroupType::Imbalanced => group.load_per_task.min(domain_avg_load),
+        GroupType::Other | GroupType::Overloaded => group.load_per_task,
+    }
+}
+
 /// The amount to pull from the busiest group.
 pub fn calculate(f: &Facts) -> Amount {
     let (local, busiest) = (&f.local, &f.busiest);
     let avg = f.domain_avg_load;
-    // Group averages mean little when affinity decides; look at the domain's instead.
-    let task = match busiest.group_type {
-        GroupType::Imbalanced => busiest.load_per_task.min(avg),
-        GroupType::Other | GroupType::Overloaded => busiest.load_per_task,
-    };
+    let task = task_load(busiest, avg);
     let nothing_to_even_out = match f.balancer {
-        Balancer::V3_4 => busiest.avg_load < avg,
+        Balancer::V2_6 | Balancer::V3_4 => busiest.avg_load < avg,
         Balancer::V4_5 => busiest.avg_load <= avg || local.avg_load >= avg,
     };
     if nothing_to_even_out {
         return fix_small(f, task, 0);
     }
     let excess = busiest.avg_load - avg;
-    let cap = above_capacity(f);
+    let cap = above_capacity(f, task);
     let give = excess.min(cap) * busiest.capacity;
     // A forced balance of 3.4 may have a local group above the average. Its subtraction then wraps to a huge number,
     // so that only what the busiest group gives counts.
@@ -79,10 +83,11 @@ pub fn calculate(f: &Facts) -> Amount {
 }
 
 /// What the busiest group has beyond its capacity, as average load; without limit where the rule doesn't ask.
-fn above_capacity(f: &Facts) -> u64 {
+fn above_capacity(f: &Facts, task: u64) -> u64 {
     let (local, busiest) = (&f.local, &f.busiest);
     let nr = u64::from(busiest.nr_running);
     match f.balancer {
+        Balancer::V2_6 => busiest.avg_load.saturating_sub(task),
         Balancer::V3_4 if busiest.group_type == GroupType::Imbalanced => u64::MAX,
         Balancer::V3_4 => nr.saturating_sub(busiest.slots) * SCALE * SCALE / busiest.capacity,
         // 4.5 subtracts a capacity from a load as if they had one unit; later kernels scale it (4.7, 4.8).
@@ -104,7 +109,7 @@ fn fix_small(f: &Facts, task: u64, computed: u64) -> Amount {
     let scaled_task = task * SCALE / busiest.capacity;
     let evens_out = match f.balancer {
         // Unsigned wrap as 3.4 has it: a local group far busier than the busiest passes the test.
-        Balancer::V3_4 => {
+        Balancer::V2_6 | Balancer::V3_4 => {
             busiest.avg_load.wrapping_sub(local.avg_load).wrapping_add(scaled_task) >= scaled_task * times
         }
         Balancer::V4_5 => busiest.avg_load + scaled_task >= local.avg_load + scaled_task * times,
@@ -187,6 +192,16 @@ mod tests {
     }
 
     #[test]
+    fn before_2_6_32_the_busiest_group_keeps_one_task() {
+        // Five tasks on four CPUs, local idle: the average would take 2.5, all above one task's load is 1.
+        let f = facts(Balancer::V2_6, group(4, 0, 1024, Other), group(4, 5, 1024, Overloaded));
+        assert_eq!(calculate(&f), Amount { load: 1024, how: How::AboveCapacity });
+        let stuck = Facts { busiest: GroupStats { group_type: Imbalanced, ..f.busiest }, ..f };
+        assert_eq!(task_load(&stuck.busiest, 640), 640);
+        assert_eq!(calculate(&stuck).load, (1280 - 640) * 4, "the domain's average counts as a task");
+    }
+
+    #[test]
     fn two_overloaded_groups_of_4_5_count_tasks_against_capacity() {
         // 24 tasks of 900 against 5: the excess over capacity, 24 * 1024 - 4096, is no limit.
         let f = facts(Balancer::V4_5, group(4, 5, 900, Overloaded), group(4, 24, 900, Overloaded));
@@ -195,7 +210,7 @@ mod tests {
         // Few but heavy tasks: 5 * 1024 - 4096 = 1024 limits an excess of 6144.
         let f = facts(Balancer::V4_5, group(4, 5, 10, Overloaded), group(4, 5, 10240, Overloaded));
         assert!(f.busiest.avg_load - f.domain_avg_load > 1024);
-        assert_eq!(above_capacity(&f), 1024);
+        assert_eq!(above_capacity(&f, 10240), 1024);
         assert_eq!(calculate(&f).how, How::OneTask, "the rest is less than one such task");
     }
 

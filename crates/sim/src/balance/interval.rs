@@ -67,8 +67,8 @@ impl NextBalance {
     /// something was pulled or the old time, which may stem from a busy time, is past.
     pub fn after_newidle(self, balancer: Balancer, old: u64, now: u64, pulled: bool) -> u64 {
         match balancer {
-            Balancer::V3_4 if pulled || now > old => self.0,
-            Balancer::V3_4 => old,
+            Balancer::V2_6 | Balancer::V3_4 if pulled || now > old => self.0,
+            Balancer::V2_6 | Balancer::V3_4 => old,
             Balancer::V4_5 => old.min(self.0),
         }
     }

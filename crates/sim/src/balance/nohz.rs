@@ -90,7 +90,7 @@ pub fn find_ilb(lowest_tickless: Option<CpuId>, is_idle: impl FnOnce(CpuId) -> b
 /// Whether the balancing CPU serves a tickless one, which may have found work since. 3.4 serves every idle
 /// one at each kick (their domains' intervals still hold); 4.5 those whose own next balance is due.
 pub fn serves(balancer: Balancer, idle: bool, now: u64, next_balance: u64) -> bool {
-    idle && (balancer == Balancer::V3_4 || now >= next_balance)
+    idle && (balancer <= Balancer::V3_4 || now >= next_balance)
 }
 
 #[cfg(test)]

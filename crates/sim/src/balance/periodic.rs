@@ -140,7 +140,7 @@ impl System<'_> {
     /// Busy CPUs near by, as the era counts them: of the core in 3.4; of the cache since, up to 4.8 only where a domain
     /// lies above it.
     fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
-        if Balancer::of(self.version()) == Balancer::V3_4 {
+        if Balancer::of(self.version()) <= Balancer::V3_4 {
             let siblings = self.fixed.siblings[cpu.index()].iter();
             return Some(1 + siblings.filter(|s| !self.nohz.tickless[s.index()]).count() as u32);
         }
@@ -325,7 +325,7 @@ impl System<'_> {
 
     /// Starts over the next CPU's domains; false when there is none left.
     fn next_cpu(&mut self, cpu: CpuId, p: &mut Periodic) -> bool {
-        let own_first = Balancer::of(self.version()) == Balancer::V3_4;
+        let own_first = Balancer::of(self.version()) <= Balancer::V3_4;
         if own_first && let Some(idle) = p.own.take() {
             self.rebalance(cpu, idle, p);
             return true;

@@ -49,14 +49,14 @@ impl BusiestQueue {
         }
         let busier = match self.balancer {
             // 3.4 divides, so small differences round away.
-            Balancer::V3_4 => q.load * SCALE / q.capacity > self.best_load,
+            Balancer::V2_6 | Balancer::V3_4 => q.load * SCALE / q.capacity > self.best_load,
             Balancer::V4_5 => q.load * self.best_capacity > self.best_load * q.capacity,
         };
         if busier {
             self.best = Some(q.cpu);
             self.best_capacity = q.capacity;
             self.best_load = match self.balancer {
-                Balancer::V3_4 => q.load * SCALE / q.capacity,
+                Balancer::V2_6 | Balancer::V3_4 => q.load * SCALE / q.capacity,
                 Balancer::V4_5 => q.load,
             };
         }
@@ -65,7 +65,7 @@ impl BusiestQueue {
     /// Whether even a single heavy task may leave: its CPU can hardly run it.
     fn single_may_go(&self, q: &QueueSample) -> bool {
         match self.balancer {
-            Balancer::V3_4 => slots(q.capacity, q.capacity_orig, self.share_capacity) == 0,
+            Balancer::V2_6 | Balancer::V3_4 => slots(q.capacity, q.capacity_orig, self.share_capacity) == 0,
             Balancer::V4_5 => is_reduced(q.capacity, q.capacity_orig, self.imbalance_pct),
         }
     }

@@ -127,7 +127,7 @@ pub enum ActiveWhy {
 /// preempts it and moves one task by [`super::detach::can_migrate`], as an idle pass does.
 pub fn needs_active(f: &ActiveFacts) -> Option<ActiveWhy> {
     match f.balancer {
-        Balancer::V3_4 if f.pass == Pass::Newidle => return None,
+        Balancer::V2_6 | Balancer::V3_4 if f.pass == Pass::Newidle => return None,
         Balancer::V4_5 if f.pass != Pass::Busy && f.src_h_nr_running == 1 => {
             let pct = u64::from(f.imbalance_pct);
             let reduced = is_reduced(f.src_capacity, f.src_capacity_orig, f.imbalance_pct);
@@ -135,7 +135,7 @@ pub fn needs_active(f: &ActiveFacts) -> Option<ActiveWhy> {
                 return Some(ActiveWhy::ReducedCapacity);
             }
         }
-        Balancer::V3_4 | Balancer::V4_5 => {}
+        Balancer::V2_6 | Balancer::V3_4 | Balancer::V4_5 => {}
     }
     (f.nr_balance_failed > f.cache_nice_tries + 2).then_some(ActiveWhy::Failures)
 }
@@ -145,7 +145,7 @@ pub fn needs_active(f: &ActiveFacts) -> Option<ActiveWhy> {
 /// `walked`: after a queue was walked, whether affinity held tasks back and load was still wanted. `balanced`: the pass
 /// ended as balanced, but not because everything was pinned.
 pub fn parent_flag(balancer: Balancer, walked: Option<bool>, balanced: bool) -> Option<bool> {
-    if balancer == Balancer::V3_4 {
+    if balancer <= Balancer::V3_4 {
         return None;
     }
     match () {

@@ -83,7 +83,7 @@ impl Tally {
     /// The group's statistics, once all its CPUs are added. `local`: whether it holds the balancing CPU.
     pub fn close(&self, domain: &DomainFacts, group: &GroupFacts, local: bool) -> GroupStats {
         let nr_running = match domain.balancer {
-            Balancer::V3_4 => self.nr_running,
+            Balancer::V2_6 | Balancer::V3_4 => self.nr_running,
             Balancer::V4_5 => self.h_nr_running,
         };
         let mut stats = GroupStats {
@@ -101,14 +101,17 @@ impl Tally {
             group_type: GroupType::Other,
             overload: self.overload,
         };
-        let uneven = !local && self.is_uneven(stats.load_per_task);
+        let uneven = !local && self.is_uneven(domain.balancer, stats.load_per_task);
         classify::pre_5_5(&mut stats, domain, group, uneven);
         stats
     }
 
     /// 3.4's sign of tasks that affinity keeps together: one CPU has a task's load more than another, and a second
-    /// task to give. Not asked of the local group.
-    fn is_uneven(&self, load_per_task: u64) -> bool {
+    /// task to give; that of 2.6.30 is two tasks' load. Not asked of the local group.
+    fn is_uneven(&self, balancer: Balancer, load_per_task: u64) -> bool {
+        if balancer == Balancer::V2_6 {
+            return self.max_load - self.min_load > 2 * load_per_task;
+        }
         self.nr_at_max > 1 && self.max_load - self.min_load >= load_per_task
     }
 }
@@ -217,6 +220,16 @@ mod tests {
             "one heavy task cannot be split"
         );
         assert_eq!(kind(&[cpu(2048, 2), cpu(2048, 2)], false), GroupType::Other, "even");
+    }
+
+    #[test]
+    fn before_2_6_32_unevenness_is_more_than_two_tasks() {
+        let early = DomainFacts { balancer: Balancer::V2_6, ..OLD };
+        let kind = |load| {
+            let busy = CpuSample { weight_sum: 2048, ..cpu(load, 2) };
+            tally(&[busy, cpu(0, 0)]).close(&early, &GroupFacts::of(2, 2048), false).group_type
+        };
+        assert_eq!((kind(2048), kind(2049)), (GroupType::Other, GroupType::Imbalanced));
     }
 
     #[test]
