@@ -1,4 +1,4 @@
-//! Load balancing as 3.4, 4.5 and 6.5 do it (`load_balance` and what calls it).
+//! Load balancing as 2.6.30, 3.4, 4.5 and 6.5 do it (`load_balance` and what calls it).
 //!
 //! The rules are pure functions, one noun a file; `pass` drives one domain's pass through time, `newidle` and
 //! `periodic` decide when and how far up, `idlest_walk` is the slow path of fork. Loads are weights (1024 at nice 0)
