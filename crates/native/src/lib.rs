@@ -22,6 +22,7 @@ mod parent;
 pub mod profile;
 mod recorder;
 mod results;
+pub mod settings;
 mod sys;
 mod task;
 mod usage;

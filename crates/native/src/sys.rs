@@ -55,6 +55,11 @@ pub fn monotonic_ns() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
 }
 
+/// CLOCK_BOOTTIME, ns since boot.
+pub fn boottime_ns() -> u64 {
+    clock(libc::CLOCK_BOOTTIME)
+}
+
 /// CPU time of the calling thread, ns; always a system call.
 pub fn thread_cpu_ns() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
@@ -328,6 +333,12 @@ pub fn thread_usage() -> Usage {
 /// CPU time of this process with all its threads, dead ones too, and of children that were waited for, ns.
 pub fn process_cpu_ns() -> u64 {
     usage(libc::RUSAGE_SELF).cpu_ns + usage(libc::RUSAGE_CHILDREN).cpu_ns
+}
+
+/// Whether this process acts as root.
+pub fn is_root() -> bool {
+    // SAFETY: takes no argument and can't fail.
+    unsafe { libc::geteuid() == 0 }
 }
 
 // ---- threads ----

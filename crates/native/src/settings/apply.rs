@@ -1,0 +1,165 @@
+//! Makes a plan's changes, and takes them back whatever happens.
+
+use super::expand::refused;
+use super::files::{Files, System};
+use super::form::{Form, Write};
+use super::journal::{Entry, Journal, Lock, Moment, Recovered, Whose, recover};
+use super::plan::{Later, Plan};
+use schedlab_base::{Error, Result, Warning};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Changes that are made and will be taken back, at the latest when this is dropped.
+pub struct Applied {
+    system: System,
+    journal: Journal,
+    entries: Vec<Entry>,
+    /// What earlier, killed processes had left, and what became of it.
+    pub recovered: Vec<Recovered>,
+    /// What was set: by setting the value read back, and the value before.
+    pub told: BTreeMap<String, String>,
+    /// The changes still to be made within the run; their old values are in the journal already.
+    pub later: Vec<Later>,
+    lock: Option<Lock>,
+}
+
+impl Plan {
+    /// Puts back what others left, writes the old values down, and makes the changes that come before the run.
+    ///
+    /// # Errors
+    /// When another schedlab is changing settings, the journal can't be kept, or the kernel takes a value not; nothing
+    /// is changed then.
+    pub fn apply(&self) -> Result<Applied> {
+        self.apply_on(System::live(), Journal::own()?)
+    }
+
+    /// As [`Plan::apply`], on another system with a journal elsewhere.
+    ///
+    /// # Errors
+    /// As [`Plan::apply`].
+    pub fn apply_on(&self, system: System, journal: Journal) -> Result<Applied> {
+        let lock = Some(Lock::take(&system.lock_folder())?);
+        let now = Moment::now()?;
+        let recovered = recover(&journal, &system, &now, Whose::Gone);
+        let entries = entries(self, &system, &now)?;
+        journal.keep(&entries)?;
+        let later = self.later.clone();
+        // From here on dropping it puts everything back.
+        let mut applied = Applied { system, journal, entries, recovered, told: BTreeMap::new(), later, lock };
+        for write in &self.writes {
+            make(&applied.system, write)?;
+        }
+        applied.told = applied.tell();
+        Ok(applied)
+    }
+}
+
+/// An entry for everything that a plan touches, with its value now.
+fn entries(plan: &Plan, files: &dyn Files, now: &Moment<'_>) -> Result<Vec<Entry>> {
+    let mut knobs: Vec<Vec<&Write>> = Vec::new();
+    for write in plan.all() {
+        match knobs.iter_mut().find(|k| k[0].same_knob(write)) {
+            Some(knob) => knob.push(write),
+            None => knobs.push(vec![write]),
+        }
+    }
+    let entry = |knob: &Vec<&Write>| {
+        let first = knob[0];
+        let text = files.read(&first.path).map_err(|e| refused(&first.setting, &first.path, "read", &e))?;
+        let old = first.form.old(&text, &first.value).ok_or_else(|| {
+            let text =
+                format!("setting '{}': {} does not say what holds", first.setting, first.path.display());
+            Error::machine(text)
+        })?;
+        Ok(Entry::new(now, knob, old))
+    };
+    knobs.iter().map(entry).collect()
+}
+
+/// Writes a value and looks whether the kernel keeps it.
+///
+/// # Errors
+/// When it does not.
+pub fn make(files: &dyn Files, write: &Write) -> Result<()> {
+    let fault = |doing: &str, e: &std::io::Error| refused(&write.setting, &write.path, doing, e);
+    let text = if write.form == Form::Plain { format!("{}\n", write.value) } else { write.value.clone() };
+    files.write(&write.path, &text).map_err(|e| fault("change", &e))?;
+    let text = files.read(&write.path).map_err(|e| fault("read", &e))?;
+    let now = write.form.current(&text, &write.value).unwrap_or_default();
+    if Form::same(&now, &write.value) {
+        return Ok(());
+    }
+    let (setting, path) = (&write.setting, write.path.display());
+    Err(Error::machine(format!("setting '{setting}': {path} was given '{}' and keeps '{now}'", write.value)))
+}
+
+impl Applied {
+    /// By setting: what is there now, in how many files where several, and what was there before.
+    fn tell(&self) -> BTreeMap<String, String> {
+        let mut tallies: BTreeMap<&str, [BTreeMap<String, usize>; 2]> = BTreeMap::new();
+        for entry in &self.entries {
+            let now = entry.current(&self.system).unwrap_or_else(|e| e.to_string());
+            let [after, before] = tallies.entry(&entry.setting).or_default();
+            *after.entry(now).or_default() += 1;
+            *before.entry(entry.old.trim().to_owned()).or_default() += 1;
+        }
+        let told = |[after, before]: &[BTreeMap<String, usize>; 2]| {
+            format!("{} (was {})", tally(after), tally(before))
+        };
+        tallies.iter().map(|(setting, both)| (format!("setting.{setting}"), told(both))).collect()
+    }
+
+    /// Takes everything back now; tells what the reader of a result must know.
+    pub fn put_back(mut self) -> Vec<Warning> {
+        self.restore()
+    }
+
+    fn restore(&mut self) -> Vec<Warning> {
+        let Some(lock) = self.lock.take() else { return Vec::new() };
+        let warning = |said| Warning::new("settings.restore", said);
+        let done = match Moment::now() {
+            Ok(now) => recover(&self.journal, &self.system, &now, Whose::Mine),
+            Err(e) => return vec![warning(e.to_string())],
+        };
+        drop(lock);
+        done.into_iter().filter(|r| !r.restored).map(|r| warning(r.said)).collect()
+    }
+}
+
+impl Drop for Applied {
+    /// After an error or a panic. What can't be put back stays in the journal, and the next start tells of it.
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+fn tally(values: &BTreeMap<String, usize>) -> String {
+    let mut text = String::new();
+    let files = values.values().sum::<usize>();
+    for (value, n) in values {
+        let before = if text.is_empty() { "" } else { ", " };
+        let _ = write!(text, "{before}{value}");
+        if files > values.len() {
+            let _ = write!(text, " in {n}");
+        }
+    }
+    text
+}
+
+/// Puts back what this process has changed, whoever holds its [`Applied`]: for a way out that unwinds nothing.
+pub fn put_back_mine() {
+    if let (Ok(journal), Ok(now)) = (Journal::own(), Moment::now()) {
+        recover(&journal, &System::live(), &now, Whose::Mine);
+    }
+}
+
+/// Puts back what processes that are gone have left.
+///
+/// # Errors
+/// When another schedlab is changing settings.
+pub fn put_back_left() -> Result<Vec<Recovered>> {
+    let system = System::live();
+    let _lock = Lock::take(&system.lock_folder())?;
+    let now = Moment::now()?;
+    Ok(Journal::all()?.iter().flat_map(|j| recover(j, &system, &now, Whose::Gone)).collect())
+}

@@ -1,0 +1,106 @@
+//! The files of a system: read, written, listed. Behind a trait, so that tests can have a kernel's odd files without one.
+//!
+//! [`ROOT_VARIABLE`] names a folder that stands for `/`: a tree of files there is then changed and put back in the
+//! system's stead, which needs no privilege. Paths named by the user (`file:PATH`) are taken as they are.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names a folder with `proc` and `sys` in it, in place of the live ones.
+pub const ROOT_VARIABLE: &str = "SCHEDLAB_SYSTEM_ROOT";
+
+/// How much of a file is read.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// Access to a system's files.
+pub trait Files {
+    /// Where a file of the kernel's is.
+    fn place(&self, path: &str) -> PathBuf;
+    /// Its content.
+    ///
+    /// # Errors
+    /// As read(2).
+    fn read(&self, path: &Path) -> io::Result<String>;
+    /// Writes a value.
+    ///
+    /// # Errors
+    /// As write(2); the kernel refuses values with EINVAL.
+    fn write(&self, path: &Path, text: &str) -> io::Result<()>;
+    /// Whether it could be written, without writing.
+    ///
+    /// # Errors
+    /// Why not.
+    fn writable(&self, path: &Path) -> io::Result<()>;
+    /// Names in a folder, in no order; none where there is no folder.
+    fn list(&self, folder: &Path) -> Vec<String>;
+}
+
+/// The live system, or the tree that stands for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct System {
+    root: PathBuf,
+}
+
+impl System {
+    /// The system that the environment names; by default the live one.
+    pub fn live() -> System {
+        let root = std::env::var_os(ROOT_VARIABLE).filter(|r| !r.is_empty());
+        System { root: root.map_or_else(|| PathBuf::from("/"), PathBuf::from) }
+    }
+    /// A tree of files.
+    pub fn at(root: &Path) -> System {
+        System { root: root.to_owned() }
+    }
+    /// The folder whose lock stands for the right to change settings: every user can open it, nothing has to be made,
+    /// and the kernel drops the lock with its owner.
+    pub fn lock_folder(&self) -> PathBuf {
+        let cpus = self.place("/sys/devices/system/cpu");
+        if cpus.is_dir() { cpus } else { self.root.clone() }
+    }
+}
+
+impl Files for System {
+    fn place(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+    fn read(&self, path: &Path) -> io::Result<String> {
+        // No file of settings is longer, and what has no end (a device) must not be read to it.
+        let mut text = String::new();
+        File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
+        Ok(text)
+    }
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        // The kernel wants a value in one call; an ordinary file must be emptied first.
+        OpenOptions::new().write(true).truncate(true).open(path)?.write_all(text.as_bytes())
+    }
+    fn writable(&self, path: &Path) -> io::Result<()> {
+        OpenOptions::new().write(true).open(path).map(drop)
+    }
+    fn list(&self, folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter_map(|e| e.file_name().into_string().ok()).collect()
+    }
+}
+
+/// The files that a pattern stands for, `*` being a number, in the order of the numbers.
+pub fn matching(files: &dyn Files, pattern: &str) -> Vec<PathBuf> {
+    let mut found = vec![files.place("/")];
+    for part in pattern.trim_start_matches('/').split('/') {
+        let Some((before, after)) = part.split_once('*') else {
+            found.iter_mut().for_each(|path| path.push(part));
+            continue;
+        };
+        found = found.iter().flat_map(|folder| numbered(files, folder, before, after)).collect();
+    }
+    found.retain(|path| files.read(path).map_or_else(|e| e.kind() != io::ErrorKind::NotFound, |_| true));
+    found
+}
+
+fn numbered(files: &dyn Files, folder: &Path, before: &str, after: &str) -> Vec<PathBuf> {
+    let number = |name: &str| name.strip_prefix(before)?.strip_suffix(after)?.parse::<u32>().ok();
+    let mut all: Vec<(u32, PathBuf)> =
+        files.list(folder).iter().filter_map(|name| number(name).map(|n| (n, folder.join(name)))).collect();
+    all.sort();
+    all.into_iter().map(|(_, path)| path).collect()
+}

@@ -1,0 +1,101 @@
+//! How a file of the kernel reads, which is not always how it is written.
+//!
+//! `sched/features` takes one name and shows all of them; `sched/preempt` shows every model with the chosen one in
+//! parentheses. A value is *current* in the words in which it would be written.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The form in which a file reads back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// The value and a newline.
+    Plain,
+    /// All values in a row, the one that holds in parentheses: `none voluntary (full)`.
+    Bracketed,
+    /// Every feature by name, those that are off with `NO_` before it; takes one name at a time.
+    Feature,
+}
+
+/// A value to be written to a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Write {
+    /// The setting's name.
+    pub setting: String,
+    /// The file.
+    pub path: PathBuf,
+    /// How the file reads back.
+    pub form: Form,
+    /// What is written.
+    pub value: String,
+}
+
+/// The feature that `NAME` or `NO_NAME` is about.
+pub fn feature_name(text: &str) -> &str {
+    text.strip_prefix("NO_").unwrap_or(text)
+}
+
+impl Form {
+    /// What `text`, read from the file, says now about the thing that `value` is written for; `None` when nothing.
+    pub fn current(self, text: &str, value: &str) -> Option<String> {
+        match self {
+            Form::Plain => Some(text.trim().to_owned()),
+            Form::Bracketed => {
+                let (_, rest) = text.split_once('(')?;
+                rest.split_once(')').map(|(word, _)| word.trim().to_owned())
+            }
+            Form::Feature => {
+                let name = feature_name(value);
+                text.split_whitespace().find(|word| feature_name(word) == name).map(str::to_owned)
+            }
+        }
+    }
+    /// What is to be written to have the file as it was when it read `text`.
+    pub fn old(self, text: &str, value: &str) -> Option<String> {
+        if self == Form::Plain { Some(text.to_owned()) } else { self.current(text, value) }
+    }
+    /// Whether two values mean the same: numbers by value, words by letter.
+    pub fn same(a: &str, b: &str) -> bool {
+        let (a, b) = (a.trim(), b.trim());
+        let number = |text: &str| text.parse::<i128>().ok();
+        a == b || number(a).is_some_and(|n| number(b) == Some(n))
+    }
+}
+
+impl Write {
+    /// Whether both are about the same thing in the same file.
+    pub fn same_knob(&self, other: &Write) -> bool {
+        self.path == other.path
+            && (self.form != Form::Feature || feature_name(&self.value) == feature_name(&other.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "PLACE_LAG PLACE_DEADLINE_INITIAL NO_NEXT_BUDDY NO_HRTICK TTWU_QUEUE\n";
+
+    #[test]
+    fn features_read_otherwise_than_they_are_written() {
+        let now = |value| Form::Feature.current(LIST, value);
+        assert_eq!(now("NEXT_BUDDY").as_deref(), Some("NO_NEXT_BUDDY"));
+        assert_eq!(now("NO_NEXT_BUDDY").as_deref(), Some("NO_NEXT_BUDDY"));
+        assert_eq!(now("NO_PLACE_LAG").as_deref(), Some("PLACE_LAG"));
+        assert_eq!(now("LAG"), None, "a part of a name is no name");
+    }
+
+    #[test]
+    fn the_chosen_word_stands_in_parentheses() {
+        assert_eq!(Form::Bracketed.current("none voluntary (full) lazy\n", "lazy").as_deref(), Some("full"));
+        assert_eq!(Form::Bracketed.current("full\n", "lazy"), None);
+    }
+
+    #[test]
+    fn plain_values_are_kept_to_the_byte_and_compared_by_meaning() {
+        assert_eq!(Form::Plain.old(" 7\n", "8").as_deref(), Some(" 7\n"));
+        assert!(Form::same("0700000", "700000\n") && Form::same("powersave\n", "powersave"));
+        assert!(!Form::same("1", "on") && !Form::same("", "0"));
+    }
+}

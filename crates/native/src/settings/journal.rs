@@ -1,0 +1,404 @@
+//! The journal of changed settings: what was, on disk before it is changed.
+//!
+//! One file per thing changed, in a folder of the state directory: boot id, owner with its start time, file, old value,
+//! every value this owner may write, and the form in which the file reads back. An entry is written under a temporary
+//! name, synced, renamed, and its folder synced; only then the setting is written. An entry goes away when its setting
+//! is back. Who makes or takes entries away holds the machine's lock ([`Lock`]), an flock(2) on a folder of /sys: it is the same
+//! for all users, which no user's state folder is, needs no file of its own, and goes with its holder.
+//!
+//! Root's folder is the machine's, whatever HOME says under sudo: only root changes the system, and any root shell must
+//! find what another left. [`judge`] is the one place that says when an old value goes back.
+
+use super::files::Files;
+use super::form::{Form, Write};
+use schedlab_base::{Error, Result, Warning};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the state folder; the journal is in `journal` below it.
+pub const STATE_VARIABLE: &str = "SCHEDLAB_STATE_DIR";
+/// The state folder of root.
+const MACHINE_STATE: &str = "/var/lib/schedlab";
+const SCHEMA: &str = "schedlab/journal/1";
+const ENDING: &str = ".json";
+const UNFINISHED: &str = ".tmp";
+const SET_ASIDE: &str = ".unreadable";
+
+/// Who changed a setting: process ids come again, a process id with a start time does not within a boot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Owner {
+    /// Process.
+    pub pid: u32,
+    /// Its start, ticks since boot (/proc/PID/stat field 22).
+    pub started: u64,
+}
+
+impl Owner {
+    /// The process of that id, if it lives (a zombie does not).
+    pub fn of(pid: u32) -> Option<Owner> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name, in parentheses, may hold anything.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let started = fields.get(19)?.parse().ok()?;
+        (!matches!(fields.first(), Some(&"Z" | &"X"))).then_some(Owner { pid, started })
+    }
+}
+
+/// An entry of the journal.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    schema: String,
+    /// The boot in which it was made (/proc/sys/kernel/random/boot_id).
+    pub boot: String,
+    /// Who made it.
+    pub owner: Owner,
+    /// The setting's name.
+    pub setting: String,
+    /// The file.
+    pub path: PathBuf,
+    /// How the file reads.
+    pub form: Form,
+    /// What is to be written to have it as it was.
+    pub old: String,
+    /// Every value its owner may have written.
+    pub written: Vec<String>,
+}
+
+impl Entry {
+    /// An entry for what `writes`, all of the same thing, are about to change.
+    pub fn new(now: &Moment<'_>, writes: &[&Write], old: String) -> Entry {
+        let first = writes[0];
+        Entry {
+            schema: SCHEMA.to_owned(),
+            boot: now.boot.clone(),
+            owner: now.me,
+            setting: first.setting.clone(),
+            path: first.path.clone(),
+            form: first.form,
+            old,
+            written: writes.iter().map(|w| w.value.clone()).collect(),
+        }
+    }
+    /// What the file says now about this entry's thing.
+    ///
+    /// # Errors
+    /// As read(2); a file that does not speak of it at all is [`io::ErrorKind::InvalidData`].
+    pub fn current(&self, files: &dyn Files) -> io::Result<String> {
+        let text = files.read(&self.path)?;
+        self.form.current(&text, &self.old).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+/// The time of judgement: which boot it is, who asks, who lives.
+pub struct Moment<'a> {
+    /// The boot id.
+    pub boot: String,
+    /// Who asks.
+    pub me: Owner,
+    /// Whether a process still lives.
+    pub alive: &'a dyn Fn(Owner) -> bool,
+}
+
+impl Moment<'_> {
+    /// Now.
+    ///
+    /// # Errors
+    /// When /proc is not there.
+    pub fn now() -> Result<Moment<'static>> {
+        let path = Path::new("/proc/sys/kernel/random/boot_id");
+        let boot = fs::read_to_string(path).map_err(|e| Error::io(path, "read", &e))?.trim().to_owned();
+        let me = Owner::of(std::process::id()).ok_or_else(|| {
+            Error::machine("/proc does not show this process, so no setting can be changed safely")
+        })?;
+        Ok(Moment { boot, me, alive: &|owner| Owner::of(owner.pid) == Some(owner) })
+    }
+}
+
+/// What is to be done about an entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The old value goes back.
+    PutBack,
+    /// The setting is as it was: the entry goes.
+    AsBefore,
+    /// Somebody else has changed it since: theirs stands and the entry goes, with a warning.
+    Theirs(String),
+    /// It was another boot; the setting went with it, and so does the entry.
+    OtherBoot,
+    /// Its owner lives and will do it.
+    OwnerAlive,
+    /// The file can't be read now: the entry stays.
+    Unseen(String),
+}
+
+/// Whose entries are to be put back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// Those of processes that are gone.
+    Gone,
+    /// Those of this process.
+    Mine,
+}
+
+/// What is to be done about an entry, given what its file says now.
+pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<String>) -> Verdict {
+    if entry.boot != now.boot {
+        return Verdict::OtherBoot;
+    }
+    let mine = entry.owner == now.me;
+    if (whose == Whose::Mine) != mine || (!mine && (now.alive)(entry.owner)) {
+        return Verdict::OwnerAlive;
+    }
+    match current {
+        Err(e) => Verdict::Unseen(e.to_string()),
+        Ok(current) if Form::same(&current, &entry.old) => Verdict::AsBefore,
+        Ok(current) if entry.written.iter().any(|w| Form::same(&current, w)) => Verdict::PutBack,
+        Ok(current) => Verdict::Theirs(current),
+    }
+}
+
+/// The right to change settings of this machine; one process at a time has it.
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code, reason = "held, not read: the lock goes when it is closed")] File);
+
+impl Lock {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// When another process has it.
+    pub fn take(folder: &Path) -> Result<Lock> {
+        let file = File::open(folder).map_err(|e| Error::io(folder, "open", &e))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock(file)),
+            Err(fs::TryLockError::WouldBlock) => {
+                Err(Error::machine("another schedlab is changing settings of this machine")
+                    .help(format!("wait for its end; 'lslocks' shows who holds {}", folder.display())))
+            }
+            Err(fs::TryLockError::Error(e)) => {
+                Err(Error::machine(format!("can't lock {}: {e}", folder.display())))
+            }
+        }
+    }
+}
+
+/// A folder of entries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Journal {
+    folder: PathBuf,
+}
+
+/// An entry's file and what it says; `None` when it can't be read.
+pub type Found = (PathBuf, Option<Entry>);
+
+impl Journal {
+    /// This user's.
+    ///
+    /// # Errors
+    /// When the environment names no folder for it.
+    pub fn own() -> Result<Journal> {
+        let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let state = named(STATE_VARIABLE)
+            .or_else(|| crate::sys::is_root().then(|| PathBuf::from(MACHINE_STATE)))
+            .or_else(|| named("XDG_STATE_HOME").map(|d| d.join("schedlab")))
+            .or_else(|| named("HOME").map(|d| d.join(".local/state/schedlab")));
+        let state = state.ok_or_else(|| {
+            Error::input("there is no folder for the journal of settings: HOME is not set")
+                .help(format!("{STATE_VARIABLE} names one"))
+        })?;
+        Ok(Journal { folder: state.join("journal") })
+    }
+    /// This user's, and the machine's where that is another and can be seen.
+    ///
+    /// # Errors
+    /// As [`Journal::own`].
+    pub fn all() -> Result<Vec<Journal>> {
+        let own = Journal::own()?;
+        let machine = Journal { folder: Path::new(MACHINE_STATE).join("journal") };
+        let both = own != machine && std::env::var_os(STATE_VARIABLE).is_none() && machine.folder.is_dir();
+        Ok(if both { vec![own, machine] } else { vec![own] })
+    }
+    /// In a folder.
+    pub fn at(folder: &Path) -> Journal {
+        Journal { folder: folder.to_owned() }
+    }
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Keeps entries on disk, in order, and tells where.
+    ///
+    /// # Errors
+    /// When the disk does not take them; none is left then.
+    pub fn keep(&self, entries: &[Entry]) -> Result<Vec<PathBuf>> {
+        let begun = crate::sys::boottime_ns();
+        let mut kept = Vec::new();
+        let result = fs::create_dir_all(&self.folder)
+            .and_then(|()| {
+                entries.iter().enumerate().try_for_each(|(i, entry)| {
+                    let name = format!("{begun:020}-{}-{i:05}{ENDING}", entry.owner.pid);
+                    kept.push(self.folder.join(name));
+                    write_synced(&kept[i], &serde_json::to_vec_pretty(entry)?)
+                })
+            })
+            .and_then(|()| File::open(&self.folder)?.sync_all());
+        match result {
+            Ok(()) => Ok(kept),
+            Err(e) => {
+                kept.iter().for_each(|path| drop(fs::remove_file(path)));
+                let text = format!("can't keep the journal of settings in {}: {e}", self.folder.display());
+                Err(Error::machine(text)
+                    .help(format!("nothing was changed; {STATE_VARIABLE} names another folder")))
+            }
+        }
+    }
+
+    /// Every entry, the latest first. What is torn comes without its content.
+    pub fn entries(&self) -> Vec<Found> {
+        let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = listed.map(|e| e.path()).filter(|p| has_ending(p, ENDING)).collect();
+        paths.sort();
+        paths.reverse();
+        let read = |path: PathBuf| {
+            let text = fs::read(&path).unwrap_or_default();
+            let entry = serde_json::from_slice::<Entry>(&text).ok();
+            (path, entry.filter(|e| e.schema == SCHEMA && !e.written.is_empty()))
+        };
+        paths.into_iter().map(read).collect()
+    }
+
+    /// Takes away what a writer killed before its renaming left: its setting was not written yet. Under the lock only.
+    fn clear_unfinished(&self) {
+        let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        listed.map(|e| e.path()).filter(|p| has_ending(p, UNFINISHED)).for_each(|p| drop(fs::remove_file(p)));
+    }
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.file_name().is_some_and(|n| n.to_string_lossy().ends_with(ending))
+}
+
+fn write_synced(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(UNFINISHED);
+    let mut file = File::create(&unfinished)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)
+}
+
+/// What became of an entry.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Recovered {
+    /// The setting, and its file; of a torn entry the entry's file.
+    pub setting: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Whether it is as it was before.
+    pub restored: bool,
+    /// Whether it is still to be done.
+    pub pending: bool,
+    /// What happened, a sentence.
+    pub said: String,
+}
+
+/// Puts back what the journal says, the latest change first, and tells of each. To be called under the lock.
+pub fn recover(journal: &Journal, files: &dyn Files, now: &Moment<'_>, whose: Whose) -> Vec<Recovered> {
+    if whose == Whose::Gone {
+        journal.clear_unfinished();
+    }
+    let one = |(file, entry): Found| match entry {
+        None => (whose == Whose::Gone).then(|| set_aside(&file)),
+        Some(entry) => put_back(&file, &entry, files, now, whose),
+    };
+    journal.entries().into_iter().filter_map(one).collect()
+}
+
+fn set_aside(file: &Path) -> Recovered {
+    let mut aside = file.as_os_str().to_owned();
+    aside.push(SET_ASIDE);
+    let aside = PathBuf::from(aside);
+    let moved = fs::rename(file, &aside).is_ok();
+    let place = if moved { &aside } else { file }.display().to_string();
+    let said =
+        format!("an entry of the journal is torn, so what it was about is not known; it is kept as {place}");
+    Recovered { setting: "?".to_owned(), path: file.to_owned(), restored: false, pending: false, said }
+}
+
+fn put_back(
+    file: &Path,
+    entry: &Entry,
+    files: &dyn Files,
+    now: &Moment<'_>,
+    whose: Whose,
+) -> Option<Recovered> {
+    let (path, old) = (entry.path.display(), entry.old.trim());
+    let told = |restored, pending: bool, said: String| {
+        if !pending {
+            // One that can't be removed is judged again at the next start, with the same result.
+            let _ = fs::remove_file(file);
+        }
+        let (setting, path) = (entry.setting.clone(), entry.path.clone());
+        Some(Recovered { setting, path, restored, pending, said })
+    };
+    match judge(entry, now, whose, entry.current(files)) {
+        Verdict::OwnerAlive => None,
+        Verdict::AsBefore => told(true, false, format!("{path} is '{old}', as it was")),
+        Verdict::OtherBoot => told(
+            true,
+            false,
+            format!("{path} was changed before the machine was started anew: nothing to do"),
+        ),
+        Verdict::Theirs(current) => told(
+            false,
+            false,
+            format!("{path} is '{current}', which schedlab did not write: it stays; it was '{old}' before"),
+        ),
+        Verdict::Unseen(why) => told(false, true, format!("{path} can't be put back to '{old}': {why}")),
+        Verdict::PutBack => match write_back(entry, files) {
+            Ok(()) => told(true, false, format!("{path} is '{old}' again")),
+            Err(why) => told(false, true, format!("{path} can't be put back to '{old}': {why}")),
+        },
+    }
+}
+
+fn write_back(entry: &Entry, files: &dyn Files) -> std::result::Result<(), String> {
+    files.write(&entry.path, &entry.old).map_err(|e| e.to_string())?;
+    let now = entry.current(files).map_err(|e| e.to_string())?;
+    if Form::same(&now, &entry.old) { Ok(()) } else { Err(format!("the kernel keeps '{now}'")) }
+}
+
+/// Entries of processes that are gone: what is still to be put back, in a sentence each.
+pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
+    let now = Moment::now()?;
+    let mut all = Vec::new();
+    for (file, entry) in Journal::all()?.iter().flat_map(Journal::entries) {
+        let Some(entry) = entry else {
+            let said = format!("{} is torn: 'schedlab restore' sets it aside", file.display());
+            all.push(Recovered { setting: "?".to_owned(), path: file, restored: false, pending: true, said });
+            continue;
+        };
+        let current = entry.current(files);
+        let shown = current.as_ref().map_or_else(io::Error::to_string, |c| format!("'{c}'"));
+        if matches!(judge(&entry, &now, Whose::Gone, current), Verdict::PutBack | Verdict::Unseen(_)) {
+            let (setting, path) = (entry.setting.clone(), entry.path.clone());
+            let said = format!("{} is {shown} and was '{}'", path.display(), entry.old.trim());
+            all.push(Recovered { setting, path, restored: false, pending: true, said });
+        }
+    }
+    Ok(all)
+}
+
+/// What is pending as a warning, for every live run: it is not the machine that it seems to be.
+pub fn warning(files: &dyn Files) -> Option<Warning> {
+    let left = pending(files).ok()?;
+    let told: Vec<&str> = left.iter().map(|r| r.said.as_str()).collect();
+    let text = format!(
+        "a run that was killed left settings changed: {}; 'schedlab restore' puts them back",
+        told.join("; ")
+    );
+    (!left.is_empty()).then(|| Warning::new("settings.left", text))
+}

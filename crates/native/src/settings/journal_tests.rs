@@ -1,0 +1,194 @@
+//! When an old value goes back, as a table; and the whole way through a folder on disk.
+
+use super::apply::make;
+use super::fake::FakeKernel;
+use super::files::{Files, System};
+use super::form::{Form, Write};
+use super::journal::{Entry, Journal, Lock, Moment, Owner, Verdict, Whose, judge, recover};
+use super::plan::{Later, Plan};
+use schedlab_base::Ns;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const KNOB: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+const ME: Owner = Owner { pid: 100, started: 5 };
+const OTHER: Owner = Owner { pid: 200, started: 7 };
+
+fn write(path: &str, form: Form, value: &str) -> Write {
+    Write { setting: "x".to_owned(), path: path.into(), form, value: value.to_owned() }
+}
+
+fn moment<'a>(boot: &str, me: Owner, alive: &'a dyn Fn(Owner) -> bool) -> Moment<'a> {
+    Moment { boot: boot.to_owned(), me, alive }
+}
+
+/// OTHER wrote 0, then 2, where 1 was.
+fn entry(boot: &str) -> Entry {
+    let writes = [write(KNOB, Form::Plain, "0"), write(KNOB, Form::Plain, "2")];
+    Entry::new(&moment(boot, OTHER, &|_| false), &[&writes[0], &writes[1]], "1\n".to_owned())
+}
+
+#[test]
+fn the_old_value_goes_back_when_boot_owner_and_value_say_so() {
+    let gone: &dyn Fn(Owner) -> bool = &|_| false;
+    let lives: &dyn Fn(Owner) -> bool = &|o| o == OTHER;
+    // Its id belongs to a process that started later.
+    let reused: &dyn Fn(Owner) -> bool = &|o| o == Owner { started: 8, ..OTHER };
+    let unreadable = || Err(io::Error::from_raw_os_error(libc::EACCES));
+    let theirs = || Verdict::Theirs("3".to_owned());
+    let says = |text: &str| Ok(text.to_owned());
+    for (boot, alive, me, whose, current, verdict) in [
+        ("b", gone, ME, Whose::Gone, says("0"), Verdict::PutBack),
+        ("b", gone, ME, Whose::Gone, says("2"), Verdict::PutBack),
+        ("b", gone, ME, Whose::Gone, says("1"), Verdict::AsBefore),
+        ("b", gone, ME, Whose::Gone, says("3"), theirs()),
+        ("b", reused, ME, Whose::Gone, says("0"), Verdict::PutBack),
+        ("b", lives, ME, Whose::Gone, says("0"), Verdict::OwnerAlive),
+        ("b", lives, ME, Whose::Mine, says("0"), Verdict::OwnerAlive),
+        ("b", gone, ME, Whose::Mine, says("0"), Verdict::OwnerAlive),
+        ("b", lives, OTHER, Whose::Mine, says("0"), Verdict::PutBack),
+        ("b", lives, OTHER, Whose::Mine, says("3"), theirs()),
+        ("b", lives, OTHER, Whose::Gone, says("0"), Verdict::OwnerAlive),
+        ("other", gone, ME, Whose::Gone, says("0"), Verdict::OtherBoot),
+        ("other", lives, ME, Whose::Gone, says("3"), Verdict::OtherBoot),
+    ] {
+        let shown = format!("{boot} {me:?} {whose:?} {current:?}");
+        assert_eq!(judge(&entry("b"), &moment(boot, me, alive), whose, current), verdict, "{shown}");
+    }
+    let verdict = judge(&entry("b"), &moment("b", ME, gone), Whose::Gone, unreadable());
+    assert!(matches!(verdict, Verdict::Unseen(why) if why.contains("denied")));
+}
+
+#[test]
+fn the_latest_change_is_taken_back_first_and_features_one_by_one() {
+    let (folder, kernel) =
+        (tempfile::tempdir().unwrap(), FakeKernel::with(&[("/features", "A NO_B C"), ("/k", "1")]));
+    let journal = Journal::at(folder.path());
+    let dead = moment("b", OTHER, &|_| false);
+    for (path, form, value) in [
+        ("/features", Form::Feature, "NO_A"),
+        ("/features", Form::Feature, "B"),
+        ("/k", Form::Plain, "2"),
+        ("/k", Form::Plain, "3"),
+    ] {
+        let write = write(path, form, value);
+        let old = form.old(&kernel.read(Path::new(path)).unwrap(), value).unwrap();
+        journal.keep(&[Entry::new(&dead, &[&write], old)]).unwrap();
+        make(&kernel, &write).unwrap();
+    }
+    assert_eq!((kernel.text("/features").as_str(), kernel.text("/k").as_str()), ("NO_A B C", "3"));
+    kernel.write(Path::new("/features"), "NO_C").unwrap();
+    let done = recover(&journal, &kernel, &moment("b", ME, &|_| false), Whose::Gone);
+    assert!(done.len() == 4 && done.iter().all(|r| r.restored && !r.pending), "{done:?}");
+    assert_eq!((kernel.text("/features").as_str(), kernel.text("/k").as_str()), ("A NO_B NO_C", "1"));
+    assert!(journal.entries().is_empty());
+}
+
+#[test]
+fn what_cannot_be_put_back_stays_and_what_is_torn_is_set_aside() {
+    let (folder, mut kernel) = (tempfile::tempdir().unwrap(), FakeKernel::with(&[(KNOB, "0")]));
+    let journal = Journal::at(folder.path());
+    kernel.sealed.push(KNOB.into());
+    let kept = journal.keep(&[entry("b")]).unwrap();
+    fs::write(folder.path().join("00-torn.json"), "{\"schema\": \"schedlab/jou").unwrap();
+    fs::write(folder.path().join("01-half.json.tmp"), "{").unwrap();
+    let recovered =
+        |kernel: &FakeKernel| recover(&journal, kernel, &moment("b", ME, &|_| false), Whose::Gone);
+    let done = recovered(&kernel);
+    assert!(done[0].pending && done[0].said.contains("can't be put back to '1'"), "{done:?}");
+    assert!(!done[1].pending && done[1].said.contains("torn"), "{done:?}");
+    assert!(kept[0].exists() && folder.path().join("00-torn.json.unreadable").exists());
+    assert!(!folder.path().join("01-half.json.tmp").exists(), "its setting was never written");
+    kernel.sealed.clear();
+    assert!(recovered(&kernel)[0].restored && !kept[0].exists());
+    assert_eq!(kernel.text(KNOB), "1");
+}
+
+/// A tree of ordinary files with one knob, and a journal beside it.
+fn tree() -> (tempfile::TempDir, System, Journal, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let system = System::at(&folder.path().join("root"));
+    let knob = system.place(KNOB);
+    fs::create_dir_all(knob.parent().unwrap()).unwrap();
+    fs::write(&knob, "1\n").unwrap();
+    let journal = Journal::at(&folder.path().join("journal"));
+    (folder, system, journal, knob)
+}
+
+fn plan(knob: &Path, first: &str, later: &str) -> Plan {
+    let write = |value| write(knob.to_str().unwrap(), Form::Plain, value);
+    Plan { writes: vec![write(first)], later: vec![Later { time: Ns::ZERO, writes: vec![write(later)] }] }
+}
+
+#[test]
+fn old_values_are_on_disk_before_and_back_after() {
+    let (_folder, system, journal, knob) = tree();
+    let applied = plan(&knob, "0", "2").apply_on(system.clone(), journal.clone()).unwrap();
+    assert_eq!(fs::read_to_string(&knob).unwrap(), "0\n");
+    let entries = journal.entries();
+    let entry = entries[0].1.as_ref().unwrap();
+    assert_eq!(
+        (entries.len(), entry.old.as_str(), entry.written.as_slice()),
+        (1, "1\n", &["0".to_owned(), "2".to_owned()][..])
+    );
+    assert_eq!(applied.told["setting.x"], "0 (was 1)");
+    let second = plan(&knob, "5", "5").apply_on(system.clone(), journal.clone()).err().unwrap();
+    assert!(second.to_string().contains("another schedlab"), "{second}");
+    make(&system, &applied.later[0].writes[0]).unwrap();
+    assert!(applied.put_back().is_empty());
+    assert_eq!(fs::read_to_string(&knob).unwrap(), "1\n");
+    assert!(journal.entries().is_empty() && Lock::take(&system.lock_folder()).is_ok());
+}
+
+#[test]
+fn a_panic_and_a_failed_change_put_everything_back() {
+    let (_folder, system, journal, knob) = tree();
+    let panicked = std::panic::catch_unwind(|| {
+        let _applied = plan(&knob, "0", "0").apply_on(system.clone(), journal.clone()).unwrap();
+        panic!("in the middle");
+    });
+    assert!(panicked.is_err() && fs::read_to_string(&knob).unwrap() == "1\n");
+    let mut bad = plan(&knob, "0", "0");
+    // It keeps nothing: the second change fails after the first was made.
+    bad.writes.push(write("/dev/null", Form::Plain, "1"));
+    assert!(bad.apply_on(system.clone(), journal.clone()).is_err());
+    assert!(fs::read_to_string(&knob).unwrap() == "1\n" && Lock::take(&system.lock_folder()).is_ok());
+}
+
+#[test]
+fn a_value_that_somebody_else_set_meanwhile_stays() {
+    let (_folder, system, journal, knob) = tree();
+    let applied = plan(&knob, "0", "0").apply_on(system, journal.clone()).unwrap();
+    fs::write(&knob, "7\n").unwrap();
+    let warnings = applied.put_back();
+    assert!(warnings.len() == 1 && warnings[0].message.contains("did not write"), "{warnings:?}");
+    assert_eq!((fs::read_to_string(&knob).unwrap().as_str(), journal.entries().len()), ("7\n", 0));
+}
+
+#[test]
+fn a_journal_that_cannot_be_kept_changes_nothing() {
+    let (folder, system, _, knob) = tree();
+    let blocked = folder.path().join("blocked");
+    fs::write(&blocked, "a file, no folder").unwrap();
+    let e = plan(&knob, "0", "0").apply_on(system, Journal::at(&blocked.join("journal"))).err().unwrap();
+    assert!(
+        e.to_string().contains("nothing was changed") && fs::read_to_string(&knob).unwrap() == "1\n",
+        "{e}"
+    );
+}
+
+#[test]
+fn a_kernel_that_keeps_another_value_is_told() {
+    let kernel = FakeKernel::with(&[("/scaling_min_freq", "800000")]);
+    let e = make(&kernel, &write("/scaling_min_freq", Form::Plain, "1234567")).unwrap_err().to_string();
+    assert!(e.contains("was given '1234567' and keeps '1234000'"), "{e}");
+}
+
+#[test]
+fn a_process_is_known_by_its_start() {
+    let me = Owner::of(std::process::id()).unwrap();
+    let now = Moment::now().unwrap();
+    assert!(now.me == me && (now.alive)(me) && !(now.alive)(Owner { started: me.started + 1, ..me }));
+    assert_eq!(Owner::of(u32::MAX), None);
+}

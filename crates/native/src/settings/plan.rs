@@ -1,0 +1,155 @@
+//! What a variant changes about the live system: writes before the run, and writes at their times within it.
+//!
+//! A variant's tunables mean what they mean in the simulator: CFS's granularities and EEVDF's base slice are given before
+//! the kernel multiplies them for its CPUs, and the files hold the product; so they are multiplied here. Settings are
+//! written as they are given.
+
+use super::expand::{expand, place_of, refused};
+use super::files::{Files, System};
+use super::form::Write;
+use super::table::{FILE_PREFIX, SETTINGS, row};
+use schedlab_base::{CpuSet, Error, Ns, Result, Version};
+use schedlab_kernel::tunable::TUNABLES;
+use schedlab_kernel::{Tunables, Variant};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Tunables whose file holds the product with the CPU factor.
+const SCALED: &[&str] = &["base_slice_ns", "sched_latency_ns", "min_granularity_ns", "wakeup_granularity_ns"];
+
+/// Writes in the middle of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Later {
+    /// When, counted from the end of the warm-up.
+    pub time: Ns,
+    /// What.
+    pub writes: Vec<Write>,
+}
+
+/// All that is to be written.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// Before the run.
+    pub writes: Vec<Write>,
+    /// Within it, in the order of time.
+    pub later: Vec<Later>,
+}
+
+impl Plan {
+    /// What a variant of the running kernel changes here.
+    ///
+    /// # Errors
+    /// The first thing that this machine has not, this user may not, or no kernel knows; the variant is named.
+    pub fn of(variant: &Variant) -> Result<Plan> {
+        Plan::on(&System::live(), variant)
+    }
+    /// What settings given one by one change here.
+    ///
+    /// # Errors
+    /// As [`Plan::of`].
+    pub fn of_pairs(pairs: &[(String, String)]) -> Result<Plan> {
+        let settings: BTreeMap<String, String> = pairs.iter().cloned().collect();
+        Ok(Plan { writes: step(&System::live(), &[], &BTreeMap::new(), &settings)?, later: Vec::new() })
+    }
+    /// As [`Plan::of`], on other files.
+    ///
+    /// # Errors
+    /// As [`Plan::of`].
+    pub fn on(files: &dyn Files, variant: &Variant) -> Result<Plan> {
+        let make = || {
+            let writes = step(files, &variant.features, &variant.tunables, &variant.settings)?;
+            let later = variant.at.iter().map(|change| {
+                let writes = step(files, &change.features, &change.tunables, &BTreeMap::new())?;
+                Ok(Later { time: change.time, writes })
+            });
+            Ok(Plan { writes, later: later.collect::<Result<_>>()? })
+        };
+        make().map_err(|e: Error| e.context(format!("variant '{}'", variant.name)))
+    }
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.later.is_empty()
+    }
+    /// Every write, in the order of time.
+    pub fn all(&self) -> impl Iterator<Item = &Write> {
+        self.writes.iter().chain(self.later.iter().flat_map(|l| &l.writes))
+    }
+}
+
+fn step(
+    files: &dyn Files,
+    features: &[String],
+    tunables: &BTreeMap<String, u64>,
+    settings: &BTreeMap<String, String>,
+) -> Result<Vec<Write>> {
+    let mut wanted: Vec<(String, String)> = Vec::new();
+    if !features.is_empty() {
+        wanted.push(("features".to_owned(), features.join(",")));
+    }
+    for (name, value) in tunables {
+        wanted.push(live_tunable(files, name, *value)?);
+    }
+    wanted.extend(settings.iter().map(|(name, value)| (name.clone(), value.clone())));
+    let rank = |name: &str| SETTINGS.iter().position(|r| r.name == name).unwrap_or(usize::MAX);
+    wanted.sort_by_key(|(name, _)| if name.starts_with(FILE_PREFIX) { 0 } else { rank(name) });
+    let mut writes: Vec<Write> = Vec::new();
+    for (name, value) in wanted {
+        for write in expand(files, &name, &value)? {
+            match writes.iter().find(|w| w.same_knob(&write)) {
+                Some(other) if other.value != write.value => {
+                    return Err(Error::input(format!(
+                        "setting '{name}' is given two values: {} and {}",
+                        other.value, write.value
+                    )));
+                }
+                Some(_) => {}
+                None => writes.push(write),
+            }
+        }
+    }
+    Ok(writes)
+}
+
+/// A tunable in the simulator's words, as the setting that the live kernel has of it.
+fn live_tunable(files: &dyn Files, name: &str, value: u64) -> Result<(String, String)> {
+    let known = TUNABLES
+        .iter()
+        .find(|t| t.name == name)
+        .ok_or_else(|| Error::unknown("tunable", name, TUNABLES.iter().map(|t| t.name)))?;
+    if !(known.range.0..=known.range.1).contains(&value) {
+        return Err(Error::input(format!("{name} = {value} is out of range"))
+            .help(format!("it takes {} to {}", known.range.0, known.range.1)));
+    }
+    if row(name).is_err() {
+        let why = match name {
+            "hz" => "the tick is compiled in (CONFIG_HZ)",
+            "scale_by_cpus" => {
+                "the live kernel's is the setting tunable_scaling, whose numbers mean something else"
+            }
+            "timer_slack_ns" => "slack belongs to each task, not to the kernel",
+            _ => "it is the simulator's alone",
+        };
+        return Err(Error::machine(format!("tunable '{name}' can't be set on a live kernel: {why}"))
+            .help("leave it out of variants of the running kernel, or use --backend sim"));
+    }
+    let factor = if SCALED.contains(&name) { factor(files)? } else { 1 };
+    Ok((name.to_owned(), value.saturating_mul(factor).to_string()))
+}
+
+/// By how much this kernel multiplies slices for its CPUs (`sched_tunable_scaling`, 2.6.33; before it always by the
+/// logarithm, and before 2.6.32 of all CPUs).
+fn factor(files: &dyn Files) -> Result<u64> {
+    let text = |path: &str| files.read(&files.place(path)).unwrap_or_default();
+    let online = CpuSet::parse(text("/sys/devices/system/cpu/online").trim()).unwrap_or_default();
+    let cpus = online.len().max(1);
+    let version = Version::parse(text("/proc/sys/kernel/osrelease").trim())?;
+    let by_log = Tunables::defaults(version).factor(cpus);
+    let Some((_, paths)) = place_of(files, row("tunable_scaling")?) else { return Ok(by_log) };
+    let path = &paths[0];
+    let scaling = files.read(path).map_err(|e| refused("tunable_scaling", path, "read", &e))?;
+    Ok(match scaling.trim() {
+        "0" => 1,
+        "2" => cpus.clamp(1, 8) as u64,
+        _ => by_log,
+    })
+}
