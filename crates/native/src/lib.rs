@@ -15,6 +15,7 @@ mod command;
 mod control;
 pub mod counters;
 pub mod engine;
+pub mod exec;
 mod footprint;
 mod limits;
 mod offspring;

@@ -17,8 +17,11 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 
 mod memory;
+pub mod signals;
+mod system;
 mod transfer;
 pub use memory::{Line, Lines};
+pub use system::{boottime_ns, is_root, lock_now};
 pub use transfer::{read, write};
 
 const SECOND: u64 = 1_000_000_000;
@@ -53,11 +56,6 @@ fn clock(id: libc::clockid_t) -> u64 {
 #[inline]
 pub fn monotonic_ns() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
-}
-
-/// CLOCK_BOOTTIME, ns since boot.
-pub fn boottime_ns() -> u64 {
-    clock(libc::CLOCK_BOOTTIME)
 }
 
 /// CPU time of the calling thread, ns; always a system call.
@@ -258,10 +256,19 @@ type Mask = [u64; MAX_CPUS as usize / 64];
 /// # Errors
 /// EINVAL when no CPU is left.
 pub fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
+    set_affinity_of(0, cpus)
+}
+
+/// The same of another thread.
+///
+/// # Errors
+/// As [`set_affinity`], and ESRCH when there is none.
+pub fn set_affinity_of(thread: u32, cpus: &CpuSet) -> io::Result<()> {
     let mut mask: Mask = [0; MAX_CPUS as usize / 64];
     cpus.iter().for_each(|c| mask[c.index() / 64] |= 1 << (c.index() % 64));
     // SAFETY: the kernel reads exactly the `size_of::<Mask>()` bytes that `mask` has; any bitmap is valid.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<Mask>(), mask.as_ptr().cast()) }).map(drop)
+    check(unsafe { libc::sched_setaffinity(thread as c_int, size_of::<Mask>(), mask.as_ptr().cast()) })
+        .map(drop)
 }
 
 /// The CPUs the calling thread may use.
@@ -269,9 +276,17 @@ pub fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
 /// # Errors
 /// EINVAL when the kernel knows more than 4096 CPUs.
 pub fn affinity() -> io::Result<CpuSet> {
+    affinity_of(0)
+}
+
+/// The CPUs a thread may use.
+///
+/// # Errors
+/// As [`affinity`], and ESRCH when there is none.
+pub fn affinity_of(thread: u32) -> io::Result<CpuSet> {
     let mut mask: Mask = [0; MAX_CPUS as usize / 64];
     // SAFETY: the kernel writes at most `size_of::<Mask>()` bytes into `mask`.
-    check(unsafe { libc::sched_getaffinity(0, size_of::<Mask>(), mask.as_mut_ptr().cast()) })?;
+    check(unsafe { libc::sched_getaffinity(thread as c_int, size_of::<Mask>(), mask.as_mut_ptr().cast()) })?;
     Ok((0..MAX_CPUS).filter(|c| mask[*c as usize / 64] >> (c % 64) & 1 == 1).map(CpuId).collect())
 }
 
@@ -333,12 +348,6 @@ pub fn thread_usage() -> Usage {
 /// CPU time of this process with all its threads, dead ones too, and of children that were waited for, ns.
 pub fn process_cpu_ns() -> u64 {
     usage(libc::RUSAGE_SELF).cpu_ns + usage(libc::RUSAGE_CHILDREN).cpu_ns
-}
-
-/// Whether this process acts as root.
-pub fn is_root() -> bool {
-    // SAFETY: takes no argument and can't fail.
-    unsafe { libc::geteuid() == 0 }
 }
 
 // ---- threads ----

@@ -24,6 +24,9 @@ const COMMANDS: &[Entry] = &[
     commands::schedstat::ENTRY,
     commands::stat::ENTRY,
     commands::profile::ENTRY,
+    commands::exec::ENTRY,
+    commands::restore::ENTRY,
+    commands::doctor::ENTRY,
     commands::completions::ENTRY,
     commands::man::ENTRY,
 ];

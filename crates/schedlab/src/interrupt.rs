@@ -15,6 +15,8 @@ const KILLED: i32 = 130;
 pub fn stop_flag() -> Result<&'static AtomicBool> {
     let caught = ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::SeqCst) {
+            // Nothing is unwound on this way out.
+            schedlab_native::settings::put_back_mine();
             std::process::exit(KILLED);
         }
         output::note("stopping; Ctrl-C again to end at once");

@@ -171,15 +171,14 @@ impl Lock {
     /// When another process has it.
     pub fn take(folder: &Path) -> Result<Lock> {
         let file = File::open(folder).map_err(|e| Error::io(folder, "open", &e))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Lock(file)),
-            Err(fs::TryLockError::WouldBlock) => {
-                Err(Error::machine("another schedlab is changing settings of this machine")
-                    .help(format!("wait for its end; 'lslocks' shows who holds {}", folder.display())))
+        match crate::sys::lock_now(&file) {
+            Ok(true) => Ok(Lock(file)),
+            Ok(false) => {
+                let text = "another schedlab is changing settings of this machine";
+                let help = format!("wait for its end; 'lslocks' shows who holds {}", folder.display());
+                Err(Error::machine(text).help(help))
             }
-            Err(fs::TryLockError::Error(e)) => {
-                Err(Error::machine(format!("can't lock {}: {e}", folder.display())))
-            }
+            Err(e) => Err(Error::machine(format!("can't lock {}: {e}", folder.display()))),
         }
     }
 }

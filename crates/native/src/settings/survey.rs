@@ -79,7 +79,7 @@ fn deepest(files: &dyn Files, paths: &[std::path::PathBuf]) -> String {
     let allowed = |p: &&std::path::PathBuf| files.read(p).is_ok_and(|t| t.trim() == "0");
     let first: Vec<_> =
         paths.iter().take_while(|p| p.ancestors().nth(3) == paths[0].ancestors().nth(3)).collect();
-    let last = first.iter().rposition(|p| allowed(p));
+    let last = first.iter().rposition(allowed);
     match last {
         Some(i) if i + 1 == first.len() => "all".to_owned(),
         Some(i) => state_name(files, first[i]),

@@ -3,11 +3,14 @@
 pub mod bench;
 pub mod compare;
 pub mod completions;
+pub mod doctor;
+pub mod exec;
 pub mod explain;
 pub mod knee;
 pub mod machine;
 pub mod man;
 pub mod profile;
+pub mod restore;
 pub mod run;
 pub mod schedstat;
 pub mod stat;

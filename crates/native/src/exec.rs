@@ -1,0 +1,301 @@
+//! Any command, or a process that runs already, under scheduling attributes: policy, nice, slice, CPUs.
+//!
+//! A command replaces this process, so that nothing stands between it and its caller; only when something is to be put
+//! back after it, a parent waits for it and passes signals on. Children inherit all of it (sched(7)). A live process is
+//! changed thread by thread until no new thread turns up, as new ones inherit from those that were not reached yet.
+
+use crate::settings::journal::Owner;
+use crate::sys::{self, signals};
+use schedlab_base::{CpuSet, Error, Ns, Result};
+use schedlab_kernel::{Attr, AttrChange, Policy};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::Command;
+
+/// Rounds through a process that makes threads faster than they are changed.
+const ROUNDS: usize = 100;
+
+/// What a command or process is to run under; what is absent stays.
+#[derive(Clone, Debug, Default)]
+pub struct Attributes {
+    /// Policy, nice, slice.
+    pub change: AttrChange,
+    /// Priority under SCHED_FIFO and SCHED_RR; 1 where it is absent.
+    pub priority: Option<u8>,
+    /// CPUs.
+    pub cpus: Option<CpuSet>,
+}
+
+impl Attributes {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.change.is_empty() && self.priority.is_none() && self.cpus.is_none()
+    }
+
+    fn over(&self, attr: Attr) -> Attr {
+        let new = self.change.over(attr);
+        let priority = self.priority.unwrap_or(attr.rt_priority).max(1);
+        Attr { rt_priority: if new.policy.is_fair() { 0 } else { priority }, ..new }
+    }
+
+    /// Gives them to a thread (0: the caller).
+    ///
+    /// # Errors
+    /// What the kernel refuses, with the capability that helps; [`ErrorKind`] `Input` when there is no such thread.
+    pub fn give(&self, thread: u32) -> Result<()> {
+        if !self.change.is_empty() || self.priority.is_some() {
+            let attr = self.over(sys::attr_of(thread).map_err(|e| unreachable(thread, &e))?);
+            sys::set_attr_of(thread, attr).map_err(|e| refused(attr, &e))?;
+        }
+        if let Some(cpus) = &self.cpus {
+            sys::set_affinity_of(thread, cpus).map_err(|e| misplaced(thread, cpus, &e))?;
+        }
+        Ok(())
+    }
+}
+
+fn unreachable(thread: u32, e: &io::Error) -> Error {
+    match e.raw_os_error() {
+        Some(libc::ESRCH) => Error::input(format!("there is no process or thread {thread}")),
+        _ => Error::machine(format!("can't read the scheduling attributes of {thread}: {e}")),
+    }
+}
+
+fn misplaced(thread: u32, cpus: &CpuSet, e: &io::Error) -> Error {
+    match e.raw_os_error() {
+        Some(libc::ESRCH) => unreachable(thread, e),
+        Some(libc::EINVAL) => {
+            let text = format!("none of the CPUs {cpus} is online and allowed here");
+            let allowed = sys::affinity().map(|a| format!("this process may use {a}"));
+            Error::machine(text).help(allowed.unwrap_or_else(|e| e.to_string()))
+        }
+        _ => Error::machine(format!("can't keep {thread} to CPUs {cpus}: {e}"))
+            .help("it needs CAP_SYS_NICE for others' processes"),
+    }
+}
+
+fn refused(attr: Attr, e: &io::Error) -> Error {
+    let help = match (e.raw_os_error(), attr.policy) {
+        (Some(libc::EINVAL), Policy::Fifo | Policy::Rr) => "their priorities are 1 to 99",
+        (_, Policy::Fifo | Policy::Rr) => "real-time policies need CAP_SYS_NICE or RLIMIT_RTPRIO (ulimit -r)",
+        _ => {
+            "to be batch, idle or nicer needs nothing; a lower nice value, or another user's process, needs CAP_SYS_NICE or RLIMIT_NICE (ulimit -e)"
+        }
+    };
+    let what = match attr.policy {
+        Policy::Fifo | Policy::Rr => format!("{:?} with priority {}", attr.policy, attr.rt_priority),
+        policy if attr.slice == Ns::ZERO => format!("{policy:?} with nice {}", attr.nice),
+        policy => format!("{policy:?} with nice {} and a slice of {}", attr.nice, attr.slice),
+    };
+    Error::machine(format!("the kernel refuses policy {what}: {e}")).help(help)
+}
+
+fn command(argv: &[String]) -> Result<(Command, &str)> {
+    let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok((command, program))
+}
+
+fn unstartable(program: &str, e: &io::Error) -> Error {
+    match e.kind() {
+        ErrorKind::NotFound => Error::machine(format!("can't start '{program}': it is not there"))
+            .help("install it, or name it with its folder"),
+        _ => Error::machine(format!("can't start '{program}': {e}")),
+    }
+}
+
+/// Becomes the command, under the attributes. Returns only when it can't.
+pub fn replace(argv: &[String], attributes: &Attributes) -> Error {
+    let ready = command(argv).and_then(|c| attributes.give(0).map(|()| c));
+    match ready {
+        Ok((mut command, program)) => unstartable(program, &command.exec()),
+        Err(e) => e,
+    }
+}
+
+/// Runs the command under the attributes and passes signals on to it; gives its exit code, or 128 and the signal that
+/// ended it. The calling thread must be the process's only one.
+///
+/// # Errors
+/// What the kernel refuses; a command that can't be started.
+pub fn supervise(argv: &[String], attributes: &Attributes) -> Result<i32> {
+    let (mut command, program) = command(argv)?;
+    // Tried on a thread of its own first: what is refused can be told in words only here.
+    let tried = std::thread::scope(|scope| scope.spawn(|| attributes.give(0)).join());
+    tried.map_err(|_| Error::internal("the thread that tries attributes panicked"))??;
+    let fault = |e: io::Error| Error::machine(format!("can't take signals: {e}"));
+    let mut taken = signals::Signals::take().map_err(fault)?;
+    let (mask, cpus) = (taken.before(), attributes.cpus.clone());
+    let own = sys::attr_of(0).map_err(|e| unreachable(0, &e))?;
+    let attr = (!attributes.change.is_empty() || attributes.priority.is_some()).then(|| attributes.over(own));
+    let begin = move || {
+        mask.set()?;
+        attr.map_or(Ok(()), sys::set_attr)?;
+        cpus.as_ref().map_or(Ok(()), |cpus| sys::set_affinity_of(0, cpus))
+    };
+    // SAFETY: between fork and exec only system calls are made, on data that the closure owns.
+    unsafe { command.pre_exec(begin) };
+    let mut child = command.spawn().map_err(|e| unstartable(program, &e));
+    let ended = child.as_mut().map_err(|_| ()).map(|child| {
+        loop {
+            match child.try_wait() {
+                Ok(None) => {}
+                ended => break ended,
+            }
+            match taken.next() {
+                Ok(signal) if signal.number != libc::SIGCHLD && signal.sent => {
+                    signals::send(child.id(), signal.number)
+                }
+                Ok(_) => {}
+                Err(e) => break Err(e),
+            }
+        }
+    });
+    match (child, ended) {
+        (Err(e), _) => Err(e),
+        (_, Ok(Ok(Some(status)))) => Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))),
+        (_, Ok(Err(e))) => Err(Error::machine(format!("can't wait for '{program}': {e}"))),
+        _ => Err(Error::internal(format!("'{program}' ended neither way"))),
+    }
+}
+
+/// A live process's threads, and what they had.
+#[derive(Debug, Default)]
+pub struct Changed {
+    root: u32,
+    children: bool,
+    /// By thread with its start: process, attributes and CPUs before.
+    before: BTreeMap<(u32, u64), (u32, Attr, CpuSet)>,
+}
+
+/// Changes a live process with all its threads, and with `children` all that descends from it.
+///
+/// # Errors
+/// No such process; what the kernel refuses, after what was changed is put back.
+pub fn change_live(pid: u32, children: bool, attributes: &Attributes) -> Result<Changed> {
+    let mut changed = Changed { root: pid, children, before: BTreeMap::new() };
+    for round in 0..ROUNDS {
+        let threads = threads(pid, children);
+        if threads.is_empty() && round == 0 {
+            return Err(Error::input(format!("there is no process {pid}")));
+        }
+        let new: Vec<_> =
+            threads.into_iter().filter(|(t, s, _)| !changed.before.contains_key(&(*t, *s))).collect();
+        if new.is_empty() {
+            break;
+        }
+        for (thread, started, process) in new {
+            // A thread that ends meanwhile is none to be changed.
+            let (Ok(attr), Ok(cpus)) = (sys::attr_of(thread), sys::affinity_of(thread)) else { continue };
+            changed.before.insert((thread, started), (process, attr, cpus));
+            if let Err(e) = attributes.give(thread)
+                && alive(thread, started)
+            {
+                changed.put_back();
+                return Err(e.context(format!("process {process}, thread {thread}")));
+            }
+        }
+    }
+    Ok(changed)
+}
+
+impl Changed {
+    /// How many threads were changed, in how many processes.
+    pub fn counts(&self) -> (usize, usize) {
+        let processes: BTreeSet<u32> = self.before.values().map(|(process, ..)| *process).collect();
+        (self.before.len(), processes.len())
+    }
+    /// Gives every thread what it had; those made since get what their process's first thread had, else the first
+    /// process's. Tells how many could not be given it.
+    pub fn put_back(&self) -> usize {
+        let of = |process: u32| self.before.values().find(|(p, ..)| *p == process);
+        let mut failed = 0;
+        for (thread, started, process) in threads(self.root, self.children) {
+            let known = self.before.get(&(thread, started)).or_else(|| of(process)).or_else(|| of(self.root));
+            let Some((_, attr, cpus)) = known else { continue };
+            let back = sys::set_attr_of(thread, *attr).and_then(|()| sys::set_affinity_of(thread, cpus));
+            failed += usize::from(back.is_err() && alive(thread, started));
+        }
+        failed
+    }
+}
+
+fn alive(thread: u32, started: u64) -> bool {
+    Owner::of(thread) == Some(Owner { pid: thread, started })
+}
+
+/// Threads of a process, and with `children` of all that descends from it: number, start, process.
+fn threads(pid: u32, children: bool) -> Vec<(u32, u64, u32)> {
+    let mut processes = vec![pid];
+    if children {
+        let parents: Vec<(u32, u32)> = numbers("/proc").filter_map(|p| Some((p, parent(p)?))).collect();
+        let mut at = 0;
+        while let Some(process) = processes.get(at).copied() {
+            let own = parents.iter().filter(|(child, of)| *of == process && !processes.contains(child));
+            let own: Vec<u32> = own.map(|(child, _)| *child).collect();
+            processes.extend(own);
+            at += 1;
+        }
+    }
+    let of = |process: u32| {
+        let thread = move |t| Owner::of(t).map(|o| (t, o.started, process));
+        numbers(&format!("/proc/{process}/task")).filter_map(thread).collect::<Vec<_>>()
+    };
+    processes.into_iter().flat_map(of).collect()
+}
+
+fn numbers(folder: &str) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|e| e.file_name().to_str()?.parse().ok())
+}
+
+fn parent(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_made_since_go_back_with_the_rest() {
+        let mut child = Command::new("sh").args(["-c", "read go; sleep 60 & read on; kill $!"]);
+        let child = child.stdin(std::process::Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let batch = AttrChange { policy: Some(Policy::Batch), nice: Some(3), slice: None };
+        let attributes = Attributes { change: batch, ..Attributes::default() };
+        let changed = change_live(child.id(), true, &attributes).unwrap();
+        assert_eq!(changed.counts(), (1, 1));
+        let mut input = child.stdin.take().unwrap();
+        io::Write::write_all(&mut input, b"\n").unwrap();
+        let grandchild = (0..500).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            threads(child.id(), true).into_iter().find(|(_, _, p)| *p != child.id())
+        });
+        let (grandchild, ..) = grandchild.expect("the shell starts sleep");
+        assert_eq!(sys::attr_of(grandchild).unwrap().policy, Policy::Batch, "inherited");
+        assert_eq!(changed.put_back(), 0);
+        let now = [child.id(), grandchild].map(|t| sys::attr_of(t).unwrap());
+        assert!(
+            now.iter().all(|a| a.policy == Policy::Other && a.nice == sys::attr_of(0).unwrap().nice),
+            "{now:?}"
+        );
+        io::Write::write_all(&mut input, b"\n").unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_told() {
+        let fifo = AttrChange { policy: Some(Policy::Fifo), ..AttrChange::default() };
+        let e =
+            Attributes { change: fifo, priority: Some(100), ..Attributes::default() }.give(0).unwrap_err();
+        assert!(e.to_string().contains("1 to 99"), "{e}");
+        let nowhere = Attributes { cpus: CpuSet::parse("4000").ok(), ..Attributes::default() };
+        assert!(nowhere.give(0).unwrap_err().to_string().contains("this process may use"));
+        assert!(change_live(u32::MAX >> 2, false, &nowhere).unwrap_err().to_string().contains("no process"));
+    }
+}

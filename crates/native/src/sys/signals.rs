@@ -1,0 +1,99 @@
+//! Signals of a process that stands between a command and whoever started it: taken from a descriptor, and passed on.
+
+use libc::c_int;
+use std::fs::File;
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::FromRawFd;
+use std::ptr;
+
+/// Signals that are passed on, and the one that tells of a child's end.
+const TAKEN: [c_int; 7] =
+    [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
+
+/// A signal that came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signal {
+    /// Its number.
+    pub number: c_int,
+    /// Whether a process sent it; what a terminal sends, it sends to all of the foreground.
+    pub sent: bool,
+}
+
+/// Takes signals in the place of their handlers. The calling thread must be the only one.
+#[derive(Debug)]
+pub struct Signals {
+    from: File,
+    before: Mask,
+}
+
+/// A set of blocked signals.
+#[derive(Clone, Copy)]
+pub struct Mask(libc::sigset_t);
+
+impl std::fmt::Debug for Mask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Mask")
+    }
+}
+
+impl Mask {
+    /// Makes it the calling thread's; safe between fork and exec.
+    ///
+    /// # Errors
+    /// Never for a mask that the kernel gave.
+    pub fn set(&self) -> io::Result<()> {
+        // SAFETY: the kernel only reads a whole sigset_t.
+        match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, ptr::null_mut()) } {
+            0 => Ok(()),
+            e => Err(io::Error::from_raw_os_error(e)),
+        }
+    }
+}
+
+impl Signals {
+    /// Begins to take them.
+    ///
+    /// # Errors
+    /// EMFILE and the like.
+    pub fn take() -> io::Result<Signals> {
+        let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
+        let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: both sets are live and zeroed, the first is emptied before it is filled; a negative descriptor asks
+        // for a new one.
+        unsafe {
+            libc::sigemptyset(all.as_mut_ptr());
+            for signal in TAKEN {
+                libc::sigaddset(all.as_mut_ptr(), signal);
+            }
+            let e = libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
+            if e != 0 {
+                return Err(io::Error::from_raw_os_error(e));
+            }
+            let fd = super::check(libc::signalfd(-1, all.as_ptr(), libc::SFD_CLOEXEC))?;
+            Ok(Signals { from: File::from_raw_fd(fd), before: Mask(before.assume_init()) })
+        }
+    }
+    /// What was blocked before: for children.
+    pub fn before(&self) -> Mask {
+        self.before
+    }
+    /// Waits for the next one.
+    ///
+    /// # Errors
+    /// As read(2).
+    pub fn next(&mut self) -> io::Result<Signal> {
+        const SIZE: usize = size_of::<libc::signalfd_siginfo>();
+        let mut bytes = [0u8; SIZE];
+        self.from.read_exact(&mut bytes)?;
+        // SAFETY: the kernel filled a whole signalfd_siginfo, integers only, read without asking for alignment.
+        let info = unsafe { ptr::read_unaligned(bytes.as_ptr().cast::<libc::signalfd_siginfo>()) };
+        Ok(Signal { number: info.ssi_signo as c_int, sent: info.ssi_code <= 0 })
+    }
+}
+
+/// Sends a signal to a process; one that has just ended is no error.
+pub fn send(process: u32, signal: c_int) {
+    // SAFETY: takes integers only.
+    unsafe { libc::kill(process as c_int, signal) };
+}

@@ -1,0 +1,29 @@
+//! Calls about the system as a whole: who asks, since when it runs, and a lock that all processes see.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// CLOCK_BOOTTIME, ns since boot.
+pub fn boottime_ns() -> u64 {
+    super::clock(libc::CLOCK_BOOTTIME)
+}
+
+/// Whether this process acts as root.
+pub fn is_root() -> bool {
+    // SAFETY: takes no argument and can't fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Takes the file's exclusive lock (flock(2)); tells whether it was free.
+///
+/// # Errors
+/// Where the file system has no locks.
+pub fn lock_now(file: &File) -> io::Result<bool> {
+    // SAFETY: flock on a descriptor that is open for the time of the borrow.
+    match super::check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(e) => Err(e),
+    }
+}

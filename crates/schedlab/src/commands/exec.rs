@@ -1,0 +1,190 @@
+//! `schedlab exec`: a command and its children, or a live process, under a policy, nice value, slice, CPUs and settings.
+
+use crate::cli::Entry;
+use crate::{interrupt, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{CpuSet, Error, Ns, Result};
+use schedlab_kernel::policy::SLICES;
+use schedlab_kernel::{AttrChange, Policy};
+use schedlab_native::exec::{self, Attributes};
+use schedlab_native::settings::{self, Plan};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// How often Ctrl-C is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+#[derive(Args)]
+struct Own {
+    /// Scheduling policy: other, batch, idle, fifo or rr
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
+    /// Nice value
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = clap::value_parser!(i8).range(-20..=19))]
+    nice: Option<i8>,
+    /// Slice to ask for, 100us to 100ms (6.12 and later)
+    #[arg(long, value_name = "TIME")]
+    slice: Option<String>,
+    /// Priority under fifo and rr
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=99))]
+    priority: Option<u8>,
+    /// CPUs it may use, e.g. 0,2-3
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<String>,
+    /// A setting of the system meanwhile (docs/settings.md); may be given more than once
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// A live process with all its threads, instead of a command
+    #[arg(long, value_name = "PID", conflicts_with = "words", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+    /// With --pid: all that descends from it too
+    #[arg(long, requires = "pid")]
+    children: bool,
+    /// With --pid: put everything back after that time, or at Ctrl-C
+    #[arg(long = "for", value_name = "TIME", requires = "pid")]
+    length: Option<String>,
+    /// Say what was done
+    #[arg(long, short)]
+    verbose: bool,
+    /// The command
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("exec"))
+        .about("Run a command, or change a live process, under a policy, nice value, slice, CPUs or settings")
+        .override_usage("schedlab exec [OPTIONS] -- COMMAND...\n       schedlab exec [OPTIONS] --pid PID")
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let attributes = attributes(&own)?;
+    let pairs = own.set.iter().map(|text| pair(text)).collect::<Result<Vec<_>>>()?;
+    match own.pid {
+        Some(pid) => live(&own, pid, &attributes, &pairs),
+        None if own.words.is_empty() => {
+            Err(Error::input("no command and no --pid").help("schedlab exec --policy batch -- make"))
+        }
+        None if pairs.is_empty() => {
+            say(&own, &format!("becomes {}", own.words.join(" ")));
+            Err(exec::replace(&own.words, &attributes))
+        }
+        None => with_settings(&own, &attributes, &pairs),
+    }
+}
+
+fn say(own: &Own, text: &str) {
+    if own.verbose {
+        output::note(text);
+    }
+}
+
+fn attributes(own: &Own) -> Result<Attributes> {
+    let policy = own.policy.as_deref().map(Policy::parse).transpose().map_err(|e| e.context("--policy"))?;
+    let slice =
+        own.slice.as_deref().map(|t| Ns::parse(t, "")).transpose().map_err(|e| e.context("--slice"))?;
+    if let Some(slice) = slice.filter(|s| !SLICES.contains(s)) {
+        let text = format!("--slice: {slice} is not {} to {}", SLICES.start(), SLICES.end());
+        return Err(Error::input(text));
+    }
+    if let (Some(policy), Some(_)) = (policy.filter(|p| !p.is_fair()), slice) {
+        return Err(Error::input(format!("--slice: tasks of policy {policy:?} ask for none")));
+    }
+    if own.priority.is_some() && policy.is_none_or(Policy::is_fair) {
+        return Err(
+            Error::input("--priority is of the policies fifo and rr").help("--policy fifo --priority 5")
+        );
+    }
+    let cpus = own.cpus.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpus"))?;
+    if slice.is_some() {
+        tell_old_kernels(own);
+    }
+    let change = AttrChange { policy, nice: own.nice, slice };
+    Ok(Attributes { change, priority: own.priority, cpus: cpus.filter(|c| !c.is_empty()) })
+}
+
+fn tell_old_kernels(own: &Own) {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let version = schedlab_base::Version::parse(text.trim());
+    if version.is_ok_and(|v| v < schedlab_base::Version::new(6, 12)) {
+        output::note("warning: this kernel takes no notice of --slice (6.12 and later do)");
+    }
+    say(own, "the slice is asked for with sched_setattr");
+}
+
+fn pair(text: &str) -> Result<(String, String)> {
+    let parts = text.rsplit_once('=').filter(|(name, _)| name.starts_with(settings::FILE_PREFIX));
+    let (name, value) = parts.or_else(|| text.split_once('=')).ok_or_else(|| {
+        Error::input(format!("--set: '{text}' is not NAME=VALUE")).help("--set autogroup=0")
+    })?;
+    settings::check(name, value).map_err(|e| e.context("--set"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Makes the settings and tells of them, and of what was found to be put back.
+fn apply(own: &Own, pairs: &[(String, String)]) -> Result<settings::Applied> {
+    let applied = Plan::of_pairs(pairs)?.apply()?;
+    applied.recovered.iter().for_each(|r| output::note(&format!("left by a killed run: {}", r.said)));
+    applied.told.iter().for_each(|(name, value)| say(own, &format!("{name} = {value}")));
+    Ok(applied)
+}
+
+fn with_settings(own: &Own, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
+    let applied = apply(own, pairs)?;
+    let ended = exec::supervise(&own.words, attributes);
+    applied.put_back().iter().for_each(|w| output::note(&format!("warning: {}", w.message)));
+    let code = ended?;
+    say(own, &format!("exit code {code}; the settings are back"));
+    std::process::exit(code)
+}
+
+fn live(own: &Own, pid: u32, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
+    let parse = |t: &str| Ns::parse(t, "s").map_err(|e| e.context("--for"));
+    let length = own.length.as_deref().map(parse).transpose()?;
+    if attributes.is_empty() && pairs.is_empty() {
+        return Err(Error::input("nothing is to be changed").help("--policy, --nice, --slice, --cpus"));
+    }
+    if !pairs.is_empty() && length.is_none() {
+        return Err(Error::input("--set with --pid holds for a time only").help("--for 10s says how long"));
+    }
+    let stop = interrupt::stop_flag()?;
+    let _applied = if pairs.is_empty() { None } else { Some(apply(own, pairs)?) };
+    let changed = exec::change_live(pid, own.children, attributes)?;
+    let (threads, processes) = changed.counts();
+    let counted = format!("{threads} threads of {processes} processes");
+    let Some(length) = length else {
+        output::note(&format!(
+            "{counted} changed, for good: what they were before is not kept (--for puts it back)"
+        ));
+        return Ok(());
+    };
+    say(own, &format!("{counted} changed for {length}"));
+    let (began, wanted) = (Instant::now(), Duration::from_nanos(length.0));
+    while began.elapsed() < wanted && !stop.load(Ordering::SeqCst) {
+        std::thread::sleep(LOOK_EVERY.min(wanted.saturating_sub(began.elapsed())));
+    }
+    match changed.put_back() {
+        0 => say(own, "put back"),
+        n => output::note(&format!(
+            "warning: {n} threads could not be put back; raising a priority needs CAP_SYS_NICE"
+        )),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_files_name_may_have_an_equals_sign() {
+        assert_eq!(pair("file:/a=b/c=7").unwrap(), ("file:/a=b/c".to_owned(), "7".to_owned()));
+        assert_eq!(pair("autogroup=0").unwrap(), ("autogroup".to_owned(), "0".to_owned()));
+        assert!(
+            pair("autogroup").is_err() && pair("autogrup=1").unwrap_err().to_string().contains("'autogroup'")
+        );
+    }
+}

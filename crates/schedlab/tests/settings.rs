@@ -1,0 +1,243 @@
+//! Settings and attributes through the binary: changed, seen, put back; after kill -9 by the next start. A tree of files
+//! stands for /proc and /sys, so none of it needs root.
+
+mod common;
+
+use common::Lab;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const AUTOGROUP: &str = "root/proc/sys/kernel/sched_autogroup_enabled";
+
+/// A lab with a system of its own, where autogroup is 1.
+fn lab() -> Lab {
+    let lab = Lab::new();
+    let knob = lab.path().join(AUTOGROUP);
+    std::fs::create_dir_all(knob.parent().unwrap()).unwrap();
+    std::fs::write(knob, "1\n").unwrap();
+    lab
+}
+
+fn schedlab(lab: &Lab, words: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("schedlab"));
+    command.current_dir(lab.path()).args(words);
+    command.env("SCHEDLAB_SYSTEM_ROOT", lab.path().join("root"));
+    command.env("SCHEDLAB_STATE_DIR", lab.path().join("state"));
+    command
+}
+
+/// Runs it to its end: exit code, standard output, standard error.
+fn run(lab: &Lab, words: &[&str]) -> (Option<i32>, String, String) {
+    let output = schedlab(lab, words).output().unwrap();
+    let (out, err) = common::texts(&output);
+    (output.status.code(), out, err)
+}
+
+fn start(lab: &Lab, words: &[&str]) -> Child {
+    schedlab(lab, words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn value(lab: &Lab) -> String {
+    std::fs::read_to_string(lab.path().join(AUTOGROUP)).unwrap().trim().to_owned()
+}
+
+fn entries(lab: &Lab) -> Vec<PathBuf> {
+    let listed = std::fs::read_dir(lab.path().join("state/journal")).into_iter().flatten().flatten();
+    listed.map(|e| e.path()).collect()
+}
+
+fn wait_for(what: &str, holds: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !holds() {
+        assert!(since.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn kill(signal: &str, pid: u32) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+/// Starts a command with autogroup 0, and kills schedlab, not the command, once that holds.
+fn killed_in_the_middle(lab: &Lab) {
+    let mut child = start(lab, &["exec", "--set", "autogroup=0", "--", "cat"]);
+    wait_for("the setting is made", || value(lab) == "0");
+    kill("-KILL", child.id());
+    child.wait().unwrap();
+    assert_eq!((value(lab).as_str(), entries(lab).len()), ("0", 1), "changed, and a note of it");
+}
+
+#[test]
+fn kill_9_leaves_a_note_from_which_the_next_start_restores() {
+    let lab = lab();
+    killed_in_the_middle(&lab);
+    let (_, doctor, _) = run(&lab, &["doctor"]);
+    assert!(doctor.contains("schedlab restore") && doctor.contains("is '0' and was '1'"), "{doctor}");
+    let (code, out, err) = run(&lab, &["exec", "--set", "autogroup=off", "--", "cat", AUTOGROUP]);
+    assert_eq!((code, out.as_str()), (Some(0), "0\n"), "{err}");
+    assert!(err.contains("left by a killed run: ") && err.contains("is '1' again"), "{err}");
+    assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0));
+}
+
+#[test]
+fn restore_puts_back_and_says_so() {
+    let lab = lab();
+    killed_in_the_middle(&lab);
+    let (code, out, _) = run(&lab, &["restore", "--json"]);
+    let said: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &said["schema"]), (Some(0), &serde_json::json!("schedlab/restore/1")));
+    assert!(
+        said["settings"][0]["setting"] == "autogroup" && said["settings"][0]["restored"] == true,
+        "{said}"
+    );
+    assert_eq!(value(&lab), "1");
+    assert!(run(&lab, &["restore"]).1.contains("nothing is left"));
+    let doctor: serde_json::Value = serde_json::from_str(&run(&lab, &["doctor", "--json"]).1).unwrap();
+    assert_eq!(doctor["to_restore"], serde_json::json!([]));
+    let autogroup = doctor["settings"].as_array().unwrap().iter().find(|s| s["name"] == "autogroup").unwrap();
+    assert!(autogroup["access"] == "yes" && autogroup["now"] == "1", "{autogroup}");
+}
+
+#[test]
+fn what_somebody_else_has_changed_since_stays() {
+    let lab = lab();
+    killed_in_the_middle(&lab);
+    lab.write(AUTOGROUP, "7\n");
+    let (code, out, _) = run(&lab, &["restore"]);
+    assert!(code == Some(0) && out.contains("which schedlab did not write"), "{out}");
+    assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("7", 0));
+}
+
+#[test]
+fn interrupts_and_other_signals_reach_the_command_and_settings_go_back() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
+        let lab = lab();
+        let mut child = start(&lab, &["exec", "--set", "autogroup=0", "--", "cat"]);
+        wait_for("the setting is made", || value(&lab) == "0");
+        // The command may not have been started yet: the signal waits for it.
+        kill(signal, child.id());
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
+        assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0));
+    }
+}
+
+#[test]
+fn only_one_changes_settings_at_a_time() {
+    let lab = lab();
+    let mut child = start(&lab, &["exec", "--set", "autogroup=0", "--", "cat"]);
+    wait_for("the setting is made", || value(&lab) == "0");
+    for words in [&["exec", "--set", "autogroup=1", "--", "true"][..], &["restore"]] {
+        let (code, _, err) = run(&lab, words);
+        assert!(code == Some(3) && err.contains("another schedlab is changing settings"), "{err}");
+    }
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success() && value(&lab) == "1");
+}
+
+#[test]
+fn a_file_of_ones_own_needs_no_tree_and_no_root() {
+    let lab = lab();
+    lab.write("weight", "100");
+    let file = lab.path().join("weight");
+    let setting = format!("file:{}=200", file.display());
+    let (code, out, err) = run(&lab, &["exec", "--verbose", "--set", &setting, "--", "cat", "weight"]);
+    assert_eq!((code, out.as_str()), (Some(0), "200\n"), "{err}");
+    assert!(err.contains("200 (was 100)"), "{err}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "100", "to the byte");
+}
+
+#[test]
+fn input_output_and_exit_code_are_the_commands() {
+    let lab = lab();
+    for set in [&[][..], &["--set", "autogroup=0"]] {
+        let words =
+            |script: &'static str| [&["exec", "--nice", "1"], set, &["--", "sh", "-c", script]].concat();
+        let mut child = start(&lab, &words("cat; echo no >&2; exit 7"));
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"through\n").unwrap();
+        let (out, err) = {
+            let output = child.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(7));
+            common::texts(&output)
+        };
+        assert_eq!((out.as_str(), err.as_str()), ("through\n", "no\n"));
+    }
+    // Without settings nothing stands between: the signal is the command's own.
+    let by_signal = |status: ExitStatus| std::os::unix::process::ExitStatusExt::signal(&status);
+    let status = |words: &[&str]| schedlab(&lab, words).status().unwrap();
+    assert_eq!(by_signal(status(&["exec", "--", "sh", "-c", "kill -USR1 $$"])), Some(10));
+    assert_eq!(
+        status(&["exec", "--set", "autogroup=0", "--", "sh", "-c", "kill -KILL $$"]).code(),
+        Some(137)
+    );
+    assert_eq!(value(&lab), "1");
+}
+
+/// The policy's number and the nice value of a shell's child.
+const TELL: &[&str] = &["--", "sh", "-c", "cut -d' ' -f19,41 /proc/self/stat; true"];
+
+#[test]
+fn a_command_and_its_children_run_under_the_policy() {
+    let lab = lab();
+    for set in [&[][..], &["--set", "autogroup=0"]] {
+        for (options, seen) in [
+            (&["--policy", "batch", "--nice", "7"][..], "7 3"),
+            (&["--policy", "SCHED_IDLE"], " 5"),
+            (&["--nice", "9", "--slice", "3ms"], "9 0"),
+        ] {
+            let (code, out, err) = run(&lab, &[&["exec"], set, options, TELL].concat());
+            assert!(code == Some(0) && out.trim_end().ends_with(seen), "{options:?}: {out}{err}");
+        }
+        let words =
+            [&["exec", "--cpus", "0"], set, &["--", "grep", "Cpus_allowed_list", "/proc/self/status"]]
+                .concat();
+        assert_eq!(run(&lab, &words).1, "Cpus_allowed_list:\t0\n");
+    }
+}
+
+#[test]
+fn a_live_process_is_changed_for_a_time() {
+    let lab = lab();
+    let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let pid = other.id().to_string();
+    let policy = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.split_whitespace().nth(40).unwrap().to_owned()
+    };
+    let mut child = start(&lab, &["exec", "--policy", "batch", "--pid", &pid, "--for", "60"]);
+    wait_for("it is batch", || policy() == "3");
+    kill("-INT", child.id());
+    assert!(child.wait().unwrap().success());
+    assert_eq!(policy(), "0");
+    let (code, _, err) = run(&lab, &["exec", "--policy", "idle", "--pid", &pid]);
+    assert!(code == Some(0) && err.contains("for good"), "{err}");
+    assert_eq!(policy(), "5");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let (code, _, err) = run(&lab, &["exec", "--policy", "idle", "--pid", "4194304"]);
+    assert!(code == Some(2) && err.contains("no process 4194304"), "{err}");
+}
+
+#[test]
+fn what_is_wrong_is_told_before_anything_is_changed() {
+    let lab = lab();
+    for (words, code, says) in [
+        (&["exec"][..], 2, "no command"),
+        (&["exec", "--policy", "btch", "--", "true"], 2, "'batch'"),
+        (&["exec", "--slice", "1s", "--", "true"], 2, "100ms"),
+        (&["exec", "--set", "autogruop=1", "--", "true"], 2, "'autogroup'"),
+        (
+            &["exec", "--set", "autogroup=0", "--set", "governor=performance", "--", "true"],
+            3,
+            "scaling_governor",
+        ),
+        (&["exec", "--set", "autogroup=0", "--", "no-such-command"], 3, "is not there"),
+        (&["exec", "--priority", "3", "--", "true"], 2, "fifo and rr"),
+        (&["exec", "--pid", "1"], 2, "nothing is to be changed"),
+        (&["exec", "--cpus", "4000", "--", "true"], 3, "this process may use"),
+    ] {
+        let (got, out, err) = run(&lab, words);
+        assert!(got == Some(code) && out.is_empty() && err.contains(says), "{words:?}: {got:?} {err}");
+        assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0), "{words:?}");
+    }
+}
