@@ -9,6 +9,7 @@ use crate::experiment::{Experiment, Load, MAX_RUNS};
 use schedlab_base::{Error, Result, Warning};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::Machine;
+use schedlab_native::settings;
 use schedlab_record::CellKey;
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
@@ -145,7 +146,7 @@ pub struct Options {
 /// The plan of an experiment on a backend.
 ///
 /// # Errors
-/// When nothing of the experiment can run there, the live kernel would have to be changed, or it is too large.
+/// When nothing of the experiment can run there, the live kernel can't be changed as asked, or it is too large.
 pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Result<Plan> {
     let (cells, warnings) = match backend {
         Backend::Sim => (simulated(experiment)?, Vec::new()),
@@ -236,13 +237,8 @@ fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
             "all variants of this experiment are simulated kernels: the running one is measured as it is";
         warnings.push(Warning::new("host.variants", text));
     }
-    if let Some(changed) = variants.iter().find(|v| !v.is_plain()) {
-        return Err(Error::machine(format!(
-            "variant '{}' changes the running kernel, which needs the settings journal: not in this version",
-            changed.name
-        ))
-        .help("variants without features and tunables run on the host; all run in the simulator"));
-    }
+    // What this machine lacks, or this user may not, is told before the first run.
+    variants.iter().try_for_each(|v| settings::Plan::of(v).map(drop))?;
     for load in &experiment.host_loads {
         if let Spec::Command(command) = &load.spec {
             command::check_installed(command)?;

@@ -4,6 +4,7 @@
 //! the run ends early and what was measured until then is the reply. Standard error is for faults only; the parent
 //! quotes it. A process that was started for this has no threads yet, so programs meet nothing but themselves.
 
+use crate::changes::Changes;
 use crate::witness::Witness;
 use crate::{Job, Outcome, command, engine, sys};
 use schedlab_base::{Error, ErrorKind, Result};
@@ -84,16 +85,26 @@ pub fn agent_main() -> Result<()> {
 /// # Errors
 /// What the workload has wrong, and what it asks for that this machine or user can't have.
 pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
+    let changes = Changes::new(job.changes.clone());
+    let mut outcome = execute_changing(job, &changes, stop)?;
+    outcome.environment.extend(changes.told());
+    if !outcome.stopped {
+        outcome.warnings.extend(changes.missed());
+    }
+    Ok(outcome)
+}
+
+fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     if let Spec::Command(command) = &job.workload {
         let change = job.attrs.get(EVERY_TASK).copied().unwrap_or_default();
-        return command::execute(command, job.seed, change, stop);
+        return command::execute(command, job.seed, change, changes, stop);
     }
     let mut built = job.workload.build(job.seed)?;
     for task in &mut built.tasks {
         task.attr = changed(&job.attrs, &task.name, task.attr);
     }
     let witness = Witness::before();
-    let measured = engine::run_built(built, stop)?;
+    let measured = engine::run_changing(built, changes, stop)?;
     let (mut environment, seen) = witness.after();
     let (mut warnings, mut counters) = (measured.warnings, measured.counters);
     warnings.extend(seen);
@@ -142,7 +153,7 @@ mod tests {
     use schedlab_workload::Params;
 
     fn job() -> Job {
-        Job { workload: Spec::bench("schbench", &Params::default()).unwrap(), seed: 7, attrs: [].into() }
+        Job { workload: Spec::bench("schbench", &Params::default()).unwrap(), seed: 7, attrs: [].into(), changes: Vec::new() }
     }
 
     #[test]

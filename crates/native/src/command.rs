@@ -4,6 +4,7 @@
 //! SIGTERM, then SIGKILL. What it leaves behind, in whatever session, falls to the agent as subreaper and is killed,
 //! with a warning: a process that lives on would disturb the next run. Nothing is read from the output here but text.
 
+use crate::changes::Changes;
 use crate::counters::{Set, Whom};
 use crate::offspring::{self, Ended, Used};
 use crate::parent::{drain, signal_name, tail};
@@ -43,13 +44,14 @@ pub fn execute(
     spec: &CommandSpec,
     seed: u64,
     change: AttrChange,
+    changes: &Changes,
     stop: Option<BorrowedFd<'_>>,
 ) -> Result<Outcome> {
     offspring::adopt_orphans();
     // What comes before and after is not measured, and stays as it is.
     let own = AttrChange::default();
     let call = |argv: &[String], stop, timeout| {
-        Call { spec, argv, seed, change: own, stop, timeout, server: None }.run()
+        Call { spec, argv, seed, change: own, stop, timeout, server: None }.run(&Changes::default())
     };
     if !spec.setup.is_empty() {
         match call(&spec.setup, stop, spec.timeout).and_then(|r| r.map(|r| r.succeeded(&[0])).transpose()) {
@@ -61,7 +63,7 @@ pub fn execute(
     let witness = Witness::before();
     let mut counting = Set::open(&Whom::Programs);
     let ran = serve(spec, seed, change).and_then(|server| {
-        Call { spec, argv: &spec.argv, seed, change, stop, timeout: spec.timeout, server }.run()
+        Call { spec, argv: &spec.argv, seed, change, stop, timeout: spec.timeout, server }.run(changes)
     });
     let counts = counting.read();
     // What is started from here on is not counted.
@@ -143,10 +145,11 @@ enum Cut {
 
 impl Call<'_> {
     /// Runs it; `None` when it was stopped.
-    fn run(&self) -> Result<Option<Ran>> {
+    fn run(&self, changes: &Changes) -> Result<Option<Ran>> {
         let start = sys::monotonic_ns();
         let mut watch = self.start()?;
-        let cut = watch.listen(self.stop, start.saturating_add(self.timeout.0))?;
+        changes.begin(start);
+        let cut = watch.listen(self.stop, start.saturating_add(self.timeout.0), changes)?;
         let ended_at = watch.ended_at;
         let (status, used, left_behind) = watch.sweep(self.server)?;
         let line = one_line(self.argv);
@@ -296,7 +299,12 @@ struct Watch {
 
 impl Watch {
     /// Until the command has ended and its outputs are read. One that is cut short has been killed then.
-    fn listen(&mut self, stop: Option<BorrowedFd<'_>>, deadline: u64) -> Result<Option<Cut>> {
+    fn listen(
+        &mut self,
+        stop: Option<BorrowedFd<'_>>,
+        deadline: u64,
+        changes: &Changes,
+    ) -> Result<Option<Cut>> {
         let (mut cut, mut kill_at) = (None, None);
         loop {
             let now = sys::monotonic_ns();
@@ -311,7 +319,8 @@ impl Watch {
                 None if cut.is_none() && now >= deadline => cut = Some(Cut::TimeOut),
                 None => {}
             }
-            let due = [kill_at, self.ended_at.map(|at| at + LEAVE_WITHIN.0), Some(deadline)];
+            let change = if self.ended_at.is_none() { changes.make_due(now)? } else { None };
+            let due = [kill_at, self.ended_at.map(|at| at + LEAVE_WITHIN.0), Some(deadline), change];
             let due = due.into_iter().flatten().filter(|at| *at > now).min().unwrap_or(now);
             let waiting_to_stop = stop.filter(|_| cut.is_none() && self.ended_at.is_none());
             if self.wait(waiting_to_stop, due - now)? {

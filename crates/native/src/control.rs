@@ -5,6 +5,7 @@
 //! gone, because one sent between a task's look at the flag and its sleep would be lost.
 
 use crate::arena::Phase;
+use crate::changes::Changes;
 use crate::counters::Offspring;
 use crate::engine::Shared;
 use crate::parent::signal_name;
@@ -41,13 +42,14 @@ enum Woke {
 /// The controlling thread's view of a run.
 pub struct Controller<'a> {
     shared: &'a Shared,
+    changes: &'a Changes,
     stop: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> Controller<'a> {
-    /// A controller that ends the run early when `stop` can be read or is hung up.
-    pub fn new(shared: &'a Shared, stop: Option<BorrowedFd<'a>>) -> Controller<'a> {
-        Controller { shared, stop }
+    /// A controller that makes `changes` as time goes by, and ends the run early when `stop` can be read or is hung up.
+    pub fn new(shared: &'a Shared, changes: &'a Changes, stop: Option<BorrowedFd<'a>>) -> Controller<'a> {
+        Controller { shared, changes, stop }
     }
 
     /// From the first thread to the end of `duration`, which is measured and begins after `warmup`; tells how long it
@@ -70,7 +72,9 @@ impl<'a> Controller<'a> {
             }
             if phase == Phase::Measure {
                 counting.start()?;
-                from = Some(sys::monotonic_ns());
+                let now = sys::monotonic_ns();
+                from = Some(now);
+                self.changes.begin(now);
             }
             arena.advance(phase);
             sys::futex_wake(arena.phase_word(), u32::MAX, self.shared.scope);
@@ -116,6 +120,13 @@ impl<'a> Controller<'a> {
                 () if now >= until_ns => return Woke::Time,
                 () => {}
             }
+            let until_ns = match self.changes.make_due(now) {
+                Ok(next) => next.map_or(until_ns, |due| due.min(until_ns)),
+                Err(error) => {
+                    self.shared.fail(error);
+                    return Woke::Failed;
+                }
+            };
             let longest = if self.shared.scope == Scope::Threads { DAY } else { REAP_EVERY };
             let fds = [self.stop, Some(self.shared.bell.fd())];
             if sys::wait_readable(fds, (until_ns - now).min(longest.0))[0] {

@@ -5,6 +5,7 @@
 //! controller is told of every end.
 
 use crate::arena::{Arena, Phase};
+use crate::changes::Changes;
 use crate::channel::Channels;
 use crate::control::Controller;
 use crate::counters::{Counts, Offspring};
@@ -208,12 +209,24 @@ impl Shared {
 /// # Errors
 /// What the workload asks for and this machine or user can't have: threads, CPUs, policies, channels.
 pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured> {
+    run_changing(built, &Changes::default(), stop)
+}
+
+/// As [`run_built`], with settings of the system that change meanwhile.
+///
+/// # Errors
+/// As [`run_built`], and a change that the kernel does not take.
+pub(crate) fn run_changing(
+    built: Built,
+    changes: &Changes,
+    stop: Option<BorrowedFd<'_>>,
+) -> Result<Measured> {
     limits::check_cpus(&built)?;
     sys::install_nudge().map_err(|e| Error::machine(format!("can't install a signal handler: {e}")))?;
     sys::ignore_broken_pipes();
     let (warmup, duration, to_the_end) = (built.warmup, built.duration, built.to_the_end);
     let shared = Shared::new(built)?;
-    let controller = Controller::new(&shared, stop);
+    let controller = Controller::new(&shared, changes, stop);
     // Tasks inherit these, so they must be there first.
     let mut counting = Offspring::open();
     let (measured, stopped) = controller.run(warmup, duration, &mut counting)?;

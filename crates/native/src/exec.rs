@@ -116,18 +116,34 @@ pub fn replace(argv: &[String], attributes: &Attributes) -> Error {
     }
 }
 
-/// Runs the command under the attributes and passes signals on to it; gives its exit code, or 128 and the signal that
-/// ended it. The calling thread must be the process's only one.
-///
-/// # Errors
-/// What the kernel refuses; a command that can't be started.
-pub fn supervise(argv: &[String], attributes: &Attributes) -> Result<i32> {
+/// A process that waits for a command: from the moment it is made, signals do not end it but wait for the command.
+#[derive(Debug)]
+pub struct Supervisor(signals::Signals);
+
+impl Supervisor {
+    /// To be made before anything is changed that must be put back, in a process of one thread.
+    ///
+    /// # Errors
+    /// When signals can't be taken.
+    pub fn new() -> Result<Supervisor> {
+        let fault = |e: io::Error| Error::machine(format!("can't take signals: {e}"));
+        signals::Signals::take().map(Supervisor).map_err(fault)
+    }
+    /// Runs the command under the attributes and passes signals on to it; gives its exit code, or 128 and the signal
+    /// that ended it.
+    ///
+    /// # Errors
+    /// What the kernel refuses; a command that can't be started.
+    pub fn run(mut self, argv: &[String], attributes: &Attributes) -> Result<i32> {
+        supervise(argv, attributes, &mut self.0)
+    }
+}
+
+fn supervise(argv: &[String], attributes: &Attributes, taken: &mut signals::Signals) -> Result<i32> {
     let (mut command, program) = command(argv)?;
     // Tried on a thread of its own first: what is refused can be told in words only here.
     let tried = std::thread::scope(|scope| scope.spawn(|| attributes.give(0)).join());
     tried.map_err(|_| Error::internal("the thread that tries attributes panicked"))??;
-    let fault = |e: io::Error| Error::machine(format!("can't take signals: {e}"));
-    let mut taken = signals::Signals::take().map_err(fault)?;
     let (mask, cpus) = (taken.before(), attributes.cpus.clone());
     let own = sys::attr_of(0).map_err(|e| unreachable(0, &e))?;
     let attr = (!attributes.change.is_empty() || attributes.priority.is_some()).then(|| attributes.over(own));
@@ -263,9 +279,9 @@ mod tests {
 
     #[test]
     fn threads_made_since_go_back_with_the_rest() {
-        let mut child = Command::new("sh").args(["-c", "read go; sleep 60 & read on; kill $!"]);
-        let child = child.stdin(std::process::Stdio::piped());
-        let mut child = child.spawn().unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read go; sleep 60 & read on; kill $!"]).stdin(std::process::Stdio::piped());
+        let mut child = shell.spawn().unwrap();
         let batch = AttrChange { policy: Some(Policy::Batch), nice: Some(3), slice: None };
         let attributes = Attributes { change: batch, ..Attributes::default() };
         let changed = change_live(child.id(), true, &attributes).unwrap();

@@ -10,6 +10,7 @@ compile_error!("the live backend runs on Linux");
 mod agent;
 mod arena;
 pub mod attrs;
+mod changes;
 mod channel;
 mod command;
 mod control;
@@ -49,6 +50,9 @@ pub struct Job {
     /// What a variant changes about tasks' attributes, by group or for all of them; of a command, the latter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attrs: BTreeMap<String, AttrChange>,
+    /// Settings of the system that change within the run; their old values are in the parent's journal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<settings::Later>,
 }
 
 /// What the agent sends back.

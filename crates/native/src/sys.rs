@@ -5,7 +5,7 @@
 //! clock_nanosleep(2), sched_setattr(2), getrusage(2), getrlimit(2), prctl(2) as of Linux 3.14 and later.
 
 use libc::{c_int, c_long, c_void};
-use schedlab_base::{CpuId, CpuSet, Ns, cpuset::MAX_CPUS};
+use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::{Attr, Policy};
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,10 +16,12 @@ use std::process::ExitStatus;
 use std::ptr;
 use std::sync::atomic::AtomicU32;
 
+mod affinity;
 mod memory;
 pub mod signals;
 mod system;
 mod transfer;
+pub use affinity::{affinity, affinity_of, set_affinity, set_affinity_of};
 pub use memory::{Line, Lines};
 pub use system::{boottime_ns, is_root, lock_now};
 pub use transfer::{read, write};
@@ -247,47 +249,6 @@ pub fn attr_of(thread: u32) -> io::Result<Attr> {
 pub fn attr() -> (c_int, c_int) {
     // SAFETY: both calls read only their integer arguments; 0 means the caller.
     unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) }
-}
-
-type Mask = [u64; MAX_CPUS as usize / 64];
-
-/// Restricts the calling thread to `cpus`. The kernel silently drops CPUs that are offline or outside the cpuset.
-///
-/// # Errors
-/// EINVAL when no CPU is left.
-pub fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
-    set_affinity_of(0, cpus)
-}
-
-/// The same of another thread.
-///
-/// # Errors
-/// As [`set_affinity`], and ESRCH when there is none.
-pub fn set_affinity_of(thread: u32, cpus: &CpuSet) -> io::Result<()> {
-    let mut mask: Mask = [0; MAX_CPUS as usize / 64];
-    cpus.iter().for_each(|c| mask[c.index() / 64] |= 1 << (c.index() % 64));
-    // SAFETY: the kernel reads exactly the `size_of::<Mask>()` bytes that `mask` has; any bitmap is valid.
-    check(unsafe { libc::sched_setaffinity(thread as c_int, size_of::<Mask>(), mask.as_ptr().cast()) })
-        .map(drop)
-}
-
-/// The CPUs the calling thread may use.
-///
-/// # Errors
-/// EINVAL when the kernel knows more than 4096 CPUs.
-pub fn affinity() -> io::Result<CpuSet> {
-    affinity_of(0)
-}
-
-/// The CPUs a thread may use.
-///
-/// # Errors
-/// As [`affinity`], and ESRCH when there is none.
-pub fn affinity_of(thread: u32) -> io::Result<CpuSet> {
-    let mut mask: Mask = [0; MAX_CPUS as usize / 64];
-    // SAFETY: the kernel writes at most `size_of::<Mask>()` bytes into `mask`.
-    check(unsafe { libc::sched_getaffinity(thread as c_int, size_of::<Mask>(), mask.as_mut_ptr().cast()) })?;
-    Ok((0..MAX_CPUS).filter(|c| mask[*c as usize / 64] >> (c % 64) & 1 == 1).map(CpuId).collect())
 }
 
 /// Names the calling thread; the kernel keeps 15 bytes.

@@ -73,7 +73,7 @@ fn kill_9_leaves_a_note_from_which_the_next_start_restores() {
     let lab = lab();
     killed_in_the_middle(&lab);
     let (_, doctor, _) = run(&lab, &["doctor"]);
-    assert!(doctor.contains("schedlab restore") && doctor.contains("is '0' and was '1'"), "{doctor}");
+    assert!(doctor.contains("schedlab restore") && doctor.contains("is '0' and was"), "{doctor}");
     let (code, out, err) = run(&lab, &["exec", "--set", "autogroup=off", "--", "cat", AUTOGROUP]);
     assert_eq!((code, out.as_str()), (Some(0), "0\n"), "{err}");
     assert!(err.contains("left by a killed run: ") && err.contains("is '1' again"), "{err}");
@@ -117,6 +117,8 @@ fn interrupts_and_other_signals_reach_the_command_and_settings_go_back() {
         wait_for("the setting is made", || value(&lab) == "0");
         // The command may not have been started yet: the signal waits for it.
         kill(signal, child.id());
+        // Waiting would close it, and end the command.
+        let _input = child.stdin.take();
         assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
         assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0));
     }
@@ -240,4 +242,64 @@ fn what_is_wrong_is_told_before_anything_is_changed() {
         assert!(got == Some(code) && out.is_empty() && err.contains(says), "{words:?}: {got:?} {err}");
         assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0), "{words:?}");
     }
+}
+
+const LIVE: &str = r#"
+name = "live"
+about = "does autogroup matter?"
+runs = 2
+metrics = ["work"]
+[workload]
+name = "schbench"
+runtime = "300ms"
+[[load]]
+name = "1x1"
+message_threads = 1
+threads = 1
+[[variant]]
+name = "as-is"
+kernel = "running"
+[[variant]]
+name = "without"
+kernel = "running"
+[variant.settings]
+autogroup = "0"
+"#;
+
+#[test]
+fn a_live_variant_is_made_for_its_runs_and_put_back() {
+    let lab = lab();
+    lab.write("live.toml", LIVE);
+    let (code, _, err) = run(&lab, &["run", "live.toml", "--backend", "host", "--quiet"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0));
+    let records = common::files(&lab.path().join("runs"));
+    let told = records.iter().filter(|(name, _)| name.ends_with("record.json")).filter(|(_, text)| {
+        let record: serde_json::Value = serde_json::from_slice(text).unwrap();
+        let without = record["variant"]["name"] == "without";
+        assert_eq!(record["environment"].get("setting.autogroup").is_some(), without);
+        record["environment"]["setting.autogroup"] == "0 (was 1)"
+    });
+    assert_eq!(told.count(), 2);
+}
+
+#[test]
+fn a_live_run_that_is_interrupted_or_killed_is_put_back() {
+    let lab = lab();
+    lab.write("live.toml", &LIVE.replace("300ms", "60s"));
+    let words = ["run", "live.toml", "--backend", "host", "--variant", "without"];
+    let mut child = start(&lab, &words);
+    wait_for("the setting is made", || value(&lab) == "0");
+    kill("-INT", child.id());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0));
+    let mut child = start(&lab, &words);
+    wait_for("the setting is made", || value(&lab) == "0");
+    kill("-KILL", child.id());
+    child.wait().unwrap();
+    assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("0", 1));
+    let (_, out, err) = run(&lab, &["bench", "schbench", "-r", "1", "-m", "1", "-t", "1", "--json"]);
+    assert!(format!("{out}{err}").contains("'schedlab restore'"), "a run on a changed system says so: {err}");
+    assert_eq!(run(&lab, &["restore"]).0, Some(0));
+    assert_eq!(value(&lab), "1");
 }

@@ -4,6 +4,7 @@ use super::Executor;
 use crate::command;
 use crate::plan::Cell;
 use schedlab_base::{Result, Warning};
+use schedlab_native::settings::{self, Applied, Plan, System};
 use schedlab_native::{Job, Outcome};
 use schedlab_record::{Figure, MODEL, RECORD_SCHEMA, Record, Schedstat, Series, environment, schedstat};
 use schedlab_workload::Spec;
@@ -15,8 +16,10 @@ pub struct Host;
 
 impl Executor for Host {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
+        let mut applied = changed(cell)?;
         let before = schedstat::read_live().ok();
-        let job = Job { workload: cell.spec.clone(), seed, attrs: cell.variant.tasks.clone() };
+        let changes = applied.as_mut().map(|a| std::mem::take(&mut a.later)).unwrap_or_default();
+        let job = Job { workload: cell.spec.clone(), seed, attrs: cell.variant.tasks.clone(), changes };
         let mut outcome = schedlab_native::run(&job, stop)?;
         let counted = before.and_then(|before| counted_since(&before, &mut outcome.warnings));
         if outcome.stopped {
@@ -24,6 +27,16 @@ impl Executor for Host {
         }
         let (figures, series) = said(cell, &outcome)?;
         let mut environment = environment::capture();
+        match applied {
+            Some(applied) => {
+                environment.extend(applied.told.clone());
+                outcome
+                    .warnings
+                    .extend(applied.recovered.iter().map(|r| Warning::new("settings.left", &r.said)));
+                outcome.warnings.extend(applied.put_back());
+            }
+            None => outcome.warnings.extend(settings::journal::warning(&System::live())),
+        }
         environment.extend(outcome.environment);
         Ok(Some(Record {
             schema: RECORD_SCHEMA.to_owned(),
@@ -50,6 +63,12 @@ impl Executor for Host {
     fn parallel(&self) -> bool {
         false
     }
+}
+
+/// Makes the live system what the cell's variant says, until the value is dropped.
+fn changed(cell: &Cell) -> Result<Option<Applied>> {
+    let plan = Plan::of(&cell.variant)?;
+    if plan.is_empty() { Ok(None) } else { plan.apply().map(Some) }
 }
 
 /// What the kernel's schedstat counted since then, all of the machine, warm-up included. A kernel that stopped counting

@@ -6,7 +6,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_kernel::policy::SLICES;
 use schedlab_kernel::{AttrChange, Policy};
-use schedlab_native::exec::{self, Attributes};
+use schedlab_native::exec::{self, Attributes, Supervisor};
 use schedlab_native::settings::{self, Plan};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -133,8 +133,9 @@ fn apply(own: &Own, pairs: &[(String, String)]) -> Result<settings::Applied> {
 }
 
 fn with_settings(own: &Own, attributes: &Attributes, pairs: &[(String, String)]) -> Result<()> {
+    let supervisor = Supervisor::new()?;
     let applied = apply(own, pairs)?;
-    let ended = exec::supervise(&own.words, attributes);
+    let ended = supervisor.run(&own.words, attributes);
     applied.put_back().iter().for_each(|w| output::note(&format!("warning: {}", w.message)));
     let code = ended?;
     say(own, &format!("exit code {code}; the settings are back"));
