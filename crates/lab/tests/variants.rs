@@ -27,13 +27,13 @@ fn error(text: &str) -> String {
 fn tasks_have_attributes_and_the_system_settings() {
     let v = variants(
         "policy = \"batch\"\nnice = -3\ntasks = { worker = { slice = \"3ms\", nice = 5 } }\n\
-         settings = { governor = \"performance\", boost = false, cpus = 2 }",
+         settings = { governor = \"performance\", boost = false, autogroup = 1 }",
     );
     let all = v[1].tasks["*"];
     assert_eq!((all.policy, all.nice, all.slice), (Some(Policy::Batch), Some(-3), None));
     assert_eq!((v[1].tasks["worker"].nice, v[1].tasks["worker"].slice), (Some(5), Some(Ns::ms(3))));
     let settings: Vec<(&str, &str)> = v[1].settings.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    assert_eq!(settings, [("boost", "false"), ("cpus", "2"), ("governor", "performance")]);
+    assert_eq!(settings, [("autogroup", "1"), ("boost", "false"), ("governor", "performance")]);
     assert!(v[0].tasks.is_empty() && v[0].settings.is_empty());
 }
 
@@ -96,7 +96,7 @@ fn errors_have_their_place() {
         ("slice = 3", "e.toml:23:9", "unit"),
         ("tasks = { wroker = { nice = 1 } }", "e.toml:23:9", "did you mean 'worker'"),
         ("tasks = { worker = { nise = 1 } }", "e.toml:23:22", "did you mean 'nice'"),
-        ("settings = { Governor = 1 }", "e.toml:23:25", "like_this"),
+        ("settings = { Governor = 1 }", "e.toml:23:25", "'governor'"),
         ("settings = { governor = [1] }", "e.toml:23:25", "a sweep"),
         ("tunables = { hz = { sweep = [100, 0] } }", "e.toml:23:35", "out of range"),
         ("tunables = { hz = { range = [1, 100000] } }", "e.toml:23:19", "more than 10000"),

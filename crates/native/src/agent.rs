@@ -153,7 +153,12 @@ mod tests {
     use schedlab_workload::Params;
 
     fn job() -> Job {
-        Job { workload: Spec::bench("schbench", &Params::default()).unwrap(), seed: 7, attrs: [].into(), changes: Vec::new() }
+        Job {
+            workload: Spec::bench("schbench", &Params::default()).unwrap(),
+            seed: 7,
+            attrs: [].into(),
+            changes: Vec::new(),
+        }
     }
 
     #[test]

@@ -144,7 +144,12 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
         ("sleeptime", Ns::us(1000).0),
     ];
     let params = Params(given.map(|(name, value)| (name.to_owned(), value)).into());
-    Job { workload: Spec::bench("schbench", &params).unwrap(), seed: 1, attrs: [].into(), changes: Vec::new() }
+    Job {
+        workload: Spec::bench("schbench", &params).unwrap(),
+        seed: 1,
+        attrs: [].into(),
+        changes: Vec::new(),
+    }
 }
 
 fn schbench_has_samples_in_microseconds() {
@@ -176,7 +181,8 @@ fn a_stop_ends_it_with_a_partial_outcome() {
 
 fn an_agents_error_comes_back_as_it_was() {
     let workload = Spec::Bench { name: "schbnech".into(), params: Params::default() };
-    let e = run(&Job { workload, seed: 1, attrs: [].into(), changes: Vec::new() }, &AtomicBool::new(false)).unwrap_err();
+    let e = run(&Job { workload, seed: 1, attrs: [].into(), changes: Vec::new() }, &AtomicBool::new(false))
+        .unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Input);
     assert!(e.to_string().contains("did you mean 'schbench'?"), "{e}");
 }
@@ -230,7 +236,8 @@ fn the_slice_test_reads_what_processes_use() {
         ];
         let given = given.map(|(name, value)| (name.to_owned(), value));
         let spec = Spec::bench("slice", &Params(given.into_iter().collect())).unwrap();
-        let outcome = execute(&Job { workload: spec, seed: 1, attrs: [].into(), changes: Vec::new() }, None).unwrap();
+        let outcome =
+            execute(&Job { workload: spec, seed: 1, attrs: [].into(), changes: Vec::new() }, None).unwrap();
         let series = |name: &str| &outcome.series[&format!("slice-test.{name}")];
         let intervals = series("interval").count();
         assert!((2..=4).contains(&intervals) && series("interval").min() >= Some(250_000_000), "{intervals}");

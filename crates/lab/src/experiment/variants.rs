@@ -267,11 +267,8 @@ fn any_keys<'t>(table: &Table<'t>, key: &str) -> Result<Option<Table<'t>>> {
 fn settings<'t>(table: &Table<'t>) -> Result<Vec<Dial<'t>>> {
     let Some(inner) = any_keys(table, "settings")? else { return Ok(Vec::new()) };
     let dial = |key: &'t str| {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        if !key.chars().all(plain) {
-            return Err(inner.error_at(key, format!("'{key}' is no setting: they are called like_this")));
-        }
         let set = move |v: &mut Variant, text: &str| {
+            schedlab_native::settings::check(key, text)?;
             v.settings.insert(key.to_owned(), text.to_owned());
             Ok(())
         };

@@ -154,6 +154,7 @@ fn the_survey_tells_what_is_there_in_the_words_it_takes() {
     assert_eq!(all.len(), SETTINGS.len());
     assert_eq!((of("boost").now.as_deref(), of("boost").access), (Some("1"), Access::Yes));
     assert_eq!((of("preempt").now.as_deref(), of("idle_states").now.as_deref()), (Some("full"), Some("all")));
+    assert_eq!((of("smt").access, of("autogroup").now.as_deref()), (Access::Missing, Some("1")));
     assert_eq!((of("features").access, of("compat_yield").access), (Access::Refused, Access::Missing));
     assert_eq!(of("features").now.as_deref(), Some("PLACE_LAG,RUN_TO_PARITY,NO_NEXT_BUDDY"));
     assert!(of("compat_yield").remedy.as_deref().unwrap().contains("2.6.23 to 2.6.38"));

@@ -66,6 +66,10 @@ fn seen(files: &dyn Files, row: &'static Row) -> Seen {
         }
         Some(values.join(", ")).filter(|v| !v.is_empty())
     };
+    if now.as_deref().is_some_and(|n| matches!(n, "notsupported" | "notimplemented")) {
+        let says = format!("{} says '{}'", paths[0].display(), now.as_deref().unwrap_or_default());
+        return told(Access::Missing, now, Some(says));
+    }
     match paths.iter().find_map(|p| files.read(p).and_then(|_| files.writable(p)).err().map(|e| (p, e))) {
         None => told(Access::Yes, now, None),
         Some((path, e)) => {
