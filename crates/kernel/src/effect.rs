@@ -22,6 +22,11 @@ const SPARE: Option<Version> = Some(Version::new(5, 5));
 /// wake_affine() in three parts (4.14).
 const AFFINE: Option<Version> = Some(Version::new(4, 14));
 
+/// EEVDF in the place of CFS (6.6).
+const EEVDF: Version = Version::new(6, 6);
+/// Delayed dequeue and slices that tasks ask for (6.12).
+const DELAYS: Option<Version> = Some(Version::new(6, 12));
+
 /// A feature of versions up to, and not including, one.
 const fn until(feature: Feature, to: Version) -> Need {
     Need { feature, asked: (None, Some(to)), other: None }
@@ -40,7 +45,22 @@ const NEEDS: &[Need] = &[
     until(Feature::AffineWakeups, Version::new(4, 0)),
     until(Feature::SisWakeIdle, Version::v2_6(32)),
     need(Feature::NextBuddy, Some(Version::v2_6(32)), None),
-    need(Feature::LastBuddy, Some(Version::v2_6(28)), None),
+    Need { feature: Feature::LastBuddy, asked: (Some(Version::v2_6(28)), Some(EEVDF)), other: None },
+    until(Feature::GentleFairSleepers, EEVDF),
+    until(Feature::StartDebit, EEVDF),
+    until(Feature::AltPeriod, EEVDF),
+    until(Feature::BaseSlice, EEVDF),
+    need(Feature::PlaceLag, Some(EEVDF), None),
+    need(Feature::PlaceDeadlineInitial, Some(EEVDF), None),
+    need(Feature::PlaceRelDeadline, DELAYS, None),
+    need(Feature::RunToParity, Some(EEVDF), None),
+    need(Feature::PreemptShort, DELAYS, None),
+    need(Feature::DelayDequeue, DELAYS, None),
+    need(Feature::DelayZero, DELAYS, Some(Feature::DelayDequeue)),
+    need(Feature::PickBuddy, Some(Version::new(6, 15)), None),
+    need(Feature::PreemptLazy, Some(Version::new(6, 13)), None),
+    // CFS kernels know it too; only EEVDF's is simulated.
+    need(Feature::Hrtick, Some(EEVDF), None),
     Need { feature: Feature::LbBias, asked: (None, SPARE), other: None },
     need(Feature::WaIdle, AFFINE, None),
     need(Feature::WaWeight, AFFINE, None),
@@ -132,6 +152,15 @@ mod tests {
         assert_eq!(told("v2.6.30", &["NEXT_BUDDY"]).len(), 1, "it is always set there");
         assert_eq!(told("v2.6.27", &["LAST_BUDDY"]).len(), 1, "it has none");
         assert_eq!(told("v2.6.30", &["GENTLE_FAIR_SLEEPERS"]), [""; 0], "what 2.6.32 did can be tried");
+    }
+
+    #[test]
+    fn cfs_and_eevdf_do_not_take_each_others_features() {
+        assert_eq!(told("v6.12", &["GENTLE_FAIR_SLEEPERS", "LAST_BUDDY", "START_DEBIT"]).len(), 3);
+        assert_eq!(told("v6.5", &["PLACE_LAG", "RUN_TO_PARITY", "HRTICK"]).len(), 3);
+        assert_eq!(told("v6.12", &["HRTICK", "NEXT_BUDDY"]), [""; 0]);
+        assert_eq!(told("v6.12", &["PREEMPT_LAZY", "PICK_BUDDY"]).len(), 2, "they came later");
+        assert_eq!(told("v6.18", &["NO_DELAY_DEQUEUE", "DELAY_ZERO"]).len(), 1);
     }
 
     #[test]

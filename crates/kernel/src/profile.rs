@@ -39,10 +39,13 @@ pub const PROFILES: &[Profile] = &[
         version: Version::new(6, 12),
         about: "EEVDF with lag, custom slices, RUN_TO_PARITY to the deadline, DELAY_DEQUEUE, PREEMPT_SHORT; balances as 6.5",
     },
-    Profile { version: Version::new(6, 18), about: "EEVDF with slice protection as in 7.3, resched at once" },
+    Profile {
+        version: Version::new(6, 18),
+        about: "EEVDF with slice protection as in 7.3, resched at once; lag limited as in 6.12 (unverified); balances as 6.5",
+    },
     Profile {
         version: Version::new(7, 3),
-        about: "EEVDF with flat picking, protection by the queue's smallest slice, lazy preemption",
+        about: "EEVDF with flat picking (no groups are built), protection by the queue's smallest slice, HRTICK, lazy preemption; balances as 6.5",
     },
 ];
 

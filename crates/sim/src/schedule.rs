@@ -6,6 +6,7 @@
 use crate::costs::ipi_ns;
 use crate::engine::NEVER;
 use crate::fair::Enqueue;
+use crate::fair::eevdf::LAZY;
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::State;
@@ -193,8 +194,9 @@ impl System<'_> {
     /// it at its next return to user mode: from a system call, or from any interrupt, the tick's at the latest
     /// (`resched_curr_lazy`).
     pub fn resched_fair(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
+        let lazily = self.has(Feature::PreemptLazy) && self.version() >= LAZY;
         let c = &mut self.cpus[to.index()];
-        if c.curr.is_none() || !self.fixed.kernel.features.has(Feature::PreemptLazy) {
+        if c.curr.is_none() || !lazily {
             return self.resched(by, to, why);
         }
         if c.need_resched.is_none() {

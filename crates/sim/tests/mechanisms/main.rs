@@ -10,6 +10,7 @@ mod support;
 mod balance;
 mod cache;
 mod channels;
+mod eevdf;
 mod fair;
 mod fair_sleepers;
 mod newidle;

@@ -86,6 +86,7 @@ impl System<'_> {
         while let Some(entity) = level {
             let queue = self.entities[entity.index()].cfs_rq;
             let e = &self.entities[entity.index()];
+            debug_assert!(self.average(queue).eligible(e.vruntime), "{e:?} is picked though not eligible");
             let q = &mut self.queues[queue.index()];
             q.clear_buddies(entity);
             q.timeline.remove(entity, e.deadline);

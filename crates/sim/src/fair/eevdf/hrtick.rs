@@ -28,7 +28,7 @@ impl System<'_> {
     /// Arms the timer for the running task of `cpu`, or takes it back (`hrtick_start_fair`, `hrtick_update`).
     pub(in crate::fair) fn hrtick_start(&mut self, cpu: CpuId) {
         let armed = self.cpus[cpu.index()].hrtick_at;
-        if armed == NEVER && !self.has(Feature::Hrtick) {
+        if armed == NEVER && !(self.has(Feature::Hrtick) && self.eevdf()) {
             return;
         }
         let at = self.slice_end(cpu).unwrap_or(NEVER);
@@ -42,11 +42,18 @@ impl System<'_> {
 
     /// When the running task's slice ends; `None` if nobody is waiting for that.
     fn slice_end(&self, cpu: CpuId) -> Option<u64> {
-        let curr = self.cpus[cpu.index()].curr.filter(|_| self.has(Feature::Hrtick))?;
-        let e = &self.entities[self.tasks[curr.index()].entity.index()];
-        let q = &self.queues[self.root(cpu).index()];
+        let (root, mut queue) = (&self.queues[self.root(cpu).index()], self.root(cpu));
+        let e = loop {
+            // Not the CPU's current task: in `schedule()` that is still the last one.
+            let e = &self.entities[self.queues[queue.index()].curr?.index()];
+            match e.my_q {
+                Some(below) => queue = below,
+                None => break e,
+            }
+        };
+        let waited_for = self.has(Feature::Hrtick) && e.on_rq && root.nr_running > 1;
         // Its progress was last accounted at `exec_start`.
-        (e.on_rq && q.nr_running > 1).then(|| e.exec_start + left_ns(e))
+        waited_for.then(|| e.exec_start + left_ns(e))
     }
 
     /// The timer has fired on `cpu`, if it was due.

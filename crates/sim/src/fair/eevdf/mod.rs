@@ -39,6 +39,8 @@ use schedlab_base::Version;
 pub const EEVDF: Version = Version::new(6, 6);
 /// Since then a task may ask for a slice of its own (`sched_attr.sched_runtime`).
 const CUSTOM_SLICES: Version = Version::new(6, 12);
+/// Since then there is the lazy preemption model.
+pub const LAZY: Version = Version::new(6, 13);
 /// Since then the queue's shortest slice ends protection, and its end asks for a switch.
 const PROTECTS_SHORTEST: Version = Version::new(6, 17);
 /// Since then the queue's longest slice limits lag.

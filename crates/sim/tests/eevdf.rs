@@ -1,0 +1,111 @@
+//! What EEVDF's theory promises of tasks that never sleep, from outside: lag bounded, equal tasks equal, weights kept.
+//!
+//! (That only eligible entities are picked is asserted at every pick, in every test that runs an EEVDF kernel.)
+
+mod support;
+
+use proptest::prelude::*;
+use schedlab_base::{Ns, TaskId};
+use schedlab_kernel::Attr;
+use schedlab_trace::EventKind;
+use support::{Load, Run, hog, kernel, machine, run_seeded};
+
+const MS: u64 = 1_000_000;
+const KERNELS: [&str; 5] = ["v6.12", "v6.18", "v7.3", "v7.3 NO_HRTICK", "v6.18 NO_RUN_TO_PARITY"];
+/// What a switch and the interrupts of a stay may take from it or add to it, ns.
+const OVERHEAD: u64 = MS / 10;
+
+/// Hogs on one CPU of two, whose slices are 1.4 ms.
+fn hogs(text: &str, hz: u64, seed: u64, attrs: &[Attr]) -> Run {
+    let mut load = Load::lasting_ms(400);
+    for attr in attrs {
+        let task = load.task("hog", Some("0"), hog());
+        load.attr(task, *attr);
+    }
+    let mut kernel = kernel(text);
+    kernel.tunables.hz = hz;
+    run_seeded(&machine("smp-2"), kernel, seed, load)
+}
+
+/// At every switch: how much each task has run until then, ns.
+fn service(run: &Run, nr: usize) -> Vec<Vec<u64>> {
+    let (mut had, mut on, mut seen) = (vec![0; nr], None, Vec::new());
+    for e in &run.seen.events {
+        let EventKind::Switch { next, .. } = e.kind else { continue };
+        if e.cpu.0 != 0 {
+            continue;
+        }
+        if let Some((task, since)) = on.take() {
+            let task: TaskId = task;
+            had[task.index()] += e.at.0 - since;
+        }
+        on = next.map(|n| (n, e.at.0));
+        seen.push(had.clone());
+    }
+    seen
+}
+
+fn hz() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(250u64), Just(1000), 100u64..1000]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn lag_stays_within_a_slice_and_a_tick(
+        text in prop::sample::select(&KERNELS[..]),
+        hz in hz(),
+        seed in any::<u64>(),
+        tasks in prop::collection::vec((-8i8..8, prop_oneof![Just(0u64), 100u64..5_000]), 2..9),
+    ) {
+        let attr = |(nice, us): &(i8, u64)| Attr { slice: Ns::us(*us), ..Attr::nice(*nice) };
+        let attrs: Vec<Attr> = tasks.iter().map(attr).collect();
+        let run = hogs(text, hz, seed, &attrs);
+        let total: u64 = attrs.iter().map(|a| a.weight()).sum();
+        let longest = attrs.iter().map(|a| a.slice.0).max().unwrap_or(0).max(1_400_000);
+        // A grant lasts to the next tick, and its deadline did not reckon with that.
+        let bound = longest + 2 * (1_000_000_000 / hz) + OVERHEAD;
+        for had in service(&run, attrs.len()) {
+            let all: u64 = had.iter().sum();
+            for (attr, had) in attrs.iter().zip(had) {
+                let due = (u128::from(all) * u128::from(attr.weight()) / u128::from(total)) as u64;
+                let lag = due.abs_diff(had);
+                prop_assert!(lag <= bound, "{}: {} ns of lag, bound {}", text, lag, bound);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_tasks_are_equal_over_any_window(
+        text in prop::sample::select(&KERNELS[..]),
+        hz in hz(),
+        seed in any::<u64>(),
+        nr in 2usize..9,
+    ) {
+        let run = hogs(text, hz, seed, &vec![Attr::default(); nr]);
+        // A slice, and a tick that is waited for.
+        let granted = 1_400_000 + if text == "v7.3" { 0 } else { 1_000_000_000 / hz } + OVERHEAD;
+        let seen = service(&run, nr);
+        let spread = |gains: &mut dyn Iterator<Item = u64>| {
+            let (least, most) = gains.fold((u64::MAX, 0), |(a, b), g| (a.min(g), b.max(g)));
+            most - least
+        };
+        for (i, from) in seen.iter().enumerate() {
+            let apart = spread(&mut from.iter().copied());
+            prop_assert!(apart <= granted, "{} ns apart, {} granted at a time", apart, granted);
+            // Who was behind when a window began may be ahead when it ends.
+            for to in &seen[i..] {
+                let apart = spread(&mut from.iter().zip(to).map(|(a, b)| b - a));
+                prop_assert!(apart <= 2 * granted, "{} ns apart in a window", apart);
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_events(text in prop::sample::select(&KERNELS[..]), seed in any::<u64>()) {
+        let attrs = [Attr::default(), Attr::nice(3), Attr::default()];
+        let (a, b) = (hogs(text, 250, seed, &attrs), hogs(text, 250, seed, &attrs));
+        prop_assert!(a.seen.events == b.seen.events);
+    }
+}
