@@ -5,12 +5,13 @@
 mod support;
 
 use proptest::prelude::*;
-use schedlab_base::{Ns, TaskId};
+use schedlab_base::{Ns, TaskId, Version};
 use schedlab_kernel::Attr;
 use schedlab_trace::EventKind;
 use support::{Load, Run, hog, kernel, machine, run_seeded};
 
 const MS: u64 = 1_000_000;
+const NEWEST: Version = Version::new(7, 3);
 const KERNELS: [&str; 5] = ["v6.12", "v6.18", "v7.3", "v7.3 NO_HRTICK", "v6.18 NO_RUN_TO_PARITY"];
 /// What a switch and the interrupts of a stay may take from it or add to it, ns.
 const OVERHEAD: u64 = MS / 10;
@@ -50,7 +51,7 @@ fn hz() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn lag_stays_within_a_slice_and_a_tick(
@@ -62,14 +63,14 @@ proptest! {
         let attr = |(nice, us): &(i8, u64)| Attr { slice: Ns::us(*us), ..Attr::nice(*nice) };
         let attrs: Vec<Attr> = tasks.iter().map(attr).collect();
         let run = hogs(text, hz, seed, &attrs);
-        let total: u64 = attrs.iter().map(|a| a.weight()).sum();
+        let total: u64 = attrs.iter().map(|a| a.weight(NEWEST)).sum();
         let longest = attrs.iter().map(|a| a.slice.0).max().unwrap_or(0).max(1_400_000);
         // A grant lasts to the next tick, and its deadline did not reckon with that.
         let bound = longest + 2 * (1_000_000_000 / hz) + OVERHEAD;
         for had in service(&run, attrs.len()) {
             let all: u64 = had.iter().sum();
             for (attr, had) in attrs.iter().zip(had) {
-                let due = (u128::from(all) * u128::from(attr.weight()) / u128::from(total)) as u64;
+                let due = (u128::from(all) * u128::from(attr.weight(NEWEST)) / u128::from(total)) as u64;
                 let lag = due.abs_diff(had);
                 prop_assert!(lag <= bound, "{}: {} ns of lag, bound {}", text, lag, bound);
             }
