@@ -100,6 +100,8 @@ fn a_storm_of_naps_is_the_same_merged_or_not() {
         ("fb-2x24-smt", "v4.5"),
         ("fb-2x12-smt", "v6.5"),
         ("nodes-2x4", "v6.5"),
+        ("fb-2x12-smt", "v6.18"),
+        ("fb-2x12-smt", "v7.3"),
     ] {
         for seed in 0..3 {
             let steps = equal(machine, profile, seed, |m| storm(m, 1 + seed as usize % 2, 5));
@@ -116,6 +118,8 @@ fn wakers_timeouts_yields_and_exits_are_the_same_merged_or_not() {
         ("smp-8", "v3.4"),
         ("fb-2x12-smt", "v4.5 SIS_FIRST_IDLE"),
         ("x5570-2x4-smt", "v6.5"),
+        ("x5570-2x4-smt", "v6.12"),
+        ("x5570-2x4-smt", "v7.3"),
     ] {
         for seed in 0..3 {
             let steps = equal(machine, profile, seed, |m| mixture(m, 10));
@@ -126,7 +130,7 @@ fn wakers_timeouts_yields_and_exits_are_the_same_merged_or_not() {
 
 #[test]
 fn schbench_is_the_same_merged_or_not() {
-    for profile in ["v3.4", "v4.5", "v4.5 SIS_FIRST_IDLE", "v6.5"] {
+    for profile in ["v3.4", "v4.5", "v4.5 SIS_FIRST_IDLE", "v6.5", "v7.3"] {
         assert!(equal("fb-2x24-smt", profile, 3, |m| schbench(m, 100)) > 1_000);
     }
 }
