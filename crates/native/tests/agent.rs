@@ -258,7 +258,7 @@ fn a_variants_attributes_reach_tasks_and_commands() {
     let change = |nice| AttrChange { policy: Some(Policy::Batch), nice: Some(nice), slice: None };
     let line = ["cut", "-d ", "-f19,41", "/proc/self/stat"].map(str::to_owned);
     let workload = Spec::Command(Box::new(CommandSpec::new("cut", line.to_vec())));
-    let job = Job { workload, seed: 1, attrs: [("*".to_owned(), change(7))].into() };
+    let job = Job { workload, seed: 1, attrs: [("*".to_owned(), change(7))].into(), changes: Vec::new() };
     let said = run(&job, &AtomicBool::new(false)).unwrap().said.unwrap();
     assert_eq!(said.stdout.trim(), "7 3");
 
