@@ -54,7 +54,7 @@ reasons! {
         Exited = "exited", "the task ended";
         Yielded = "yielded", "the task gave way by sched_yield";
         WakeupPreempt = "wakeup", "a waking task preempted it";
-        TickSlice = "slice", "its slice was used up at a tick";
+        TickSlice = "slice", "its slice was used up";
         TickBehind = "behind", "at a tick another task was more than a slice behind it";
         Moved = "moved", "the balancer or an affinity change moved it off";
         Arrived = "arrived", "a task that arrived by balancing or fork preempted it";
