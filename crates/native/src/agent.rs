@@ -109,9 +109,11 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
     let (mut warnings, mut counters) = (measured.warnings, measured.counters);
     warnings.extend(seen);
     measured.counts.join(&mut counters, &mut environment, &mut warnings);
+    let mut series = measured.series;
+    measured.stays.join(&mut series, &mut counters, &mut environment, &mut warnings);
     Ok(Outcome {
         duration: measured.duration,
-        series: measured.series,
+        series,
         counters,
         environment,
         warnings,

@@ -9,8 +9,10 @@ use crate::changes::Changes;
 use crate::counters::Offspring;
 use crate::engine::Shared;
 use crate::parent::signal_name;
+use crate::stays::{Found, Stays};
 use crate::sys::{self, Reaped, Scope};
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Ns, Result, TaskId};
+use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::Ordering::SeqCst;
@@ -44,12 +46,15 @@ pub struct Controller<'a> {
     shared: &'a Shared,
     changes: &'a Changes,
     stop: Option<BorrowedFd<'a>>,
+    /// Context switches, as they are recorded.
+    stays: RefCell<Stays>,
 }
 
 impl<'a> Controller<'a> {
     /// A controller that makes `changes` as time goes by, and ends the run early when `stop` can be read or is hung up.
     pub fn new(shared: &'a Shared, changes: &'a Changes, stop: Option<BorrowedFd<'a>>) -> Controller<'a> {
-        Controller { shared, changes, stop }
+        let stays = RefCell::new(Stays::open(&shared.cpus, &shared.names));
+        Controller { shared, changes, stop, stays }
     }
 
     /// From the first thread to the end of `duration`, which is measured and begins after `warmup`; tells how long it
@@ -71,6 +76,7 @@ impl<'a> Controller<'a> {
                 continue;
             }
             if phase == Phase::Measure {
+                self.stays.borrow_mut().measure(self.threads());
                 counting.start()?;
                 let now = sys::monotonic_ns();
                 from = Some(now);
@@ -83,11 +89,25 @@ impl<'a> Controller<'a> {
                 break;
             }
         }
-        let measured = from.map_or(0, |from| sys::monotonic_ns() - from);
+        let ended = sys::monotonic_ns();
+        let measured = from.map_or(0, |from| ended - from);
         if from.is_some() {
             counting.stop()?;
         }
+        self.stays.borrow_mut().close(ended, self.threads());
         Ok((Ns(measured), woke == Woke::Stop))
+    }
+
+    /// What is known of the tasks' stays.
+    pub fn found(self) -> Found {
+        self.stays.into_inner().found()
+    }
+
+    /// The thread ids of the tasks that are there.
+    fn threads(&self) -> impl Iterator<Item = (u32, TaskId)> + '_ {
+        let arena = &self.shared.arena;
+        let thread = |id: usize| (arena.thread(id).load(SeqCst), TaskId::from(id));
+        (0..self.shared.len()).map(thread).filter(|(thread, _)| *thread != 0)
     }
 
     /// Makes the tasks that are there from the start and waits until each is ready.
@@ -128,9 +148,15 @@ impl<'a> Controller<'a> {
                 }
             };
             let longest = if self.shared.scope == Scope::Threads { DAY } else { REAP_EVERY };
-            let fds = [self.stop, Some(self.shared.bell.fd())];
-            if sys::wait_readable(fds, (until_ns - now).min(longest.0))[0] {
+            let stays = self.stays.borrow();
+            let fds = [self.stop, Some(self.shared.bell.fd()), stays.fd()];
+            let [stop, _, full] = sys::wait_readable(fds, (until_ns - now).min(longest.0));
+            drop(stays);
+            if stop {
                 return Woke::Stop;
+            }
+            if full {
+                self.stays.borrow_mut().read(self.threads());
             }
             self.reap();
         }

@@ -12,6 +12,7 @@ use crate::counters::{Counts, Offspring};
 use crate::limits;
 use crate::recorder::{Column, Counters, Recorder};
 use crate::results::{Ledger, Totals};
+use crate::stays::Found;
 use crate::sys::{self, Bell, Scope};
 use crate::task::{self, Origin};
 use schedlab_base::{CpuSet, Error, Ns, Result, Warning};
@@ -36,6 +37,8 @@ pub struct Measured {
     pub series: BTreeMap<String, Series>,
     /// Counters of the tasks by dotted metric name; what this kernel does not tell is absent.
     pub counters: BTreeMap<String, u64>,
+    /// How long the tasks stayed on their CPUs, as far as that was recorded.
+    pub stays: Found,
     /// The kernel's performance counters of the tasks over the measured time.
     pub counts: Counts,
     /// What the reader must know.
@@ -64,7 +67,8 @@ pub(crate) struct Shared {
     pub bell: Bell,
     /// How many tasks are there from the start.
     pub roots: u32,
-    names: Vec<String>,
+    /// Their names, by id.
+    pub names: Vec<String>,
     tasks: Vec<Mutex<Option<TaskDecl>>>,
     totals: Mutex<Totals>,
     /// Where processes leave their results.
@@ -258,6 +262,7 @@ pub(crate) fn run_changing(
         duration: measured,
         series: names.zip(totals.series.drain(..)).collect(),
         counters: totals.counters.named(),
+        stays: controller.found(),
         counts: counting.read(),
         warnings,
         stopped,

@@ -25,6 +25,7 @@ pub mod profile;
 mod recorder;
 mod results;
 pub mod settings;
+mod stays;
 mod sys;
 mod task;
 mod usage;

@@ -17,11 +17,13 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 
 mod affinity;
+mod gather;
 mod memory;
 pub mod signals;
 mod system;
 mod transfer;
 pub use affinity::{affinity, affinity_of, set_affinity, set_affinity_of};
+pub use gather::Gathered;
 pub use memory::{Line, Lines};
 pub use system::{boottime_ns, is_root, lock_now};
 pub use transfer::{read, write};

@@ -357,3 +357,52 @@ fn a_task_can_be_spawned_once() {
     let e = run(b).unwrap_err();
     assert!(e.message().contains("started before"), "{e}");
 }
+
+/// Four tasks that spin on the CPUs there are.
+fn spinning(length: Ns) -> Measured {
+    let mut b = builder(length);
+    for i in 0..4 {
+        b.task(format!("hog/{i}"), steps(|_| Op::Run { work: Ns::secs(3600) })).unwrap();
+    }
+    run(b).unwrap()
+}
+
+#[test]
+fn the_mean_stay_of_spinning_tasks_is_their_time_over_their_switches() {
+    let m = spinning(Ns::secs(2));
+    if let Some(why) = &m.stays.unmeasured {
+        return assert!(why.contains("can't be recorded"), "{why}");
+    }
+    let slices = &m.stays.series["slice"];
+    let switches = m.counters["switches.voluntary"] + m.counters["switches.involuntary"];
+    // The last stay of each is cut off by the end, and leaving is a switch of its own.
+    assert!(slices.count().abs_diff(switches) <= 12, "{} stays, {switches} switches", slices.count());
+    let preempted = m.stays.counters.get("slice.end.preempted").copied().unwrap_or(0);
+    assert!(preempted.abs_diff(m.counters["switches.involuntary"]) <= 8, "{:?} {:?}", m.stays, m.counters);
+    let (sum, cpu) = (slices.sum() as f64, m.counters["cpu_time"] as f64);
+    assert!((0.85..1.05).contains(&(sum / cpu)), "{sum} of {cpu}: four stays are cut off");
+    assert!(m.stays.warnings.is_empty(), "{:?}", m.stays.warnings);
+}
+
+#[test]
+fn tasks_that_switch_too_often_are_not_recorded_and_that_is_said() {
+    let mut b = builder(Ns::secs(1));
+    let mask = b.mask(std::iter::once(CpuId(0)).collect());
+    for i in 0..2 {
+        let mut pinned = false;
+        let task =
+            steps(
+                move |_| {
+                    if std::mem::replace(&mut pinned, true) { Op::Yield } else { Op::SetAffinity { mask } }
+                },
+            );
+        b.task(format!("t/{i}"), task).unwrap();
+    }
+    let m = run(b).unwrap();
+    let per_s = (m.counters["switches.involuntary"] + m.counters["switches.voluntary"]) as f64
+        / (m.duration.0 as f64 / 1e9);
+    match &m.stays.unmeasured {
+        Some(why) => assert!(why.contains("context switches"), "{why}"),
+        None => assert!(per_s < 25_000.0, "{per_s} switches a second were recorded"),
+    }
+}

@@ -56,6 +56,7 @@ reasons! {
         WakeupPreempt = "wakeup", "a waking task preempted it";
         TickSlice = "slice", "its slice was used up";
         TickBehind = "behind", "at a tick another task was more than a slice behind it";
+        Preempted = "preempted", "it could have run on; why it did not is not told (live)";
         Moved = "moved", "the balancer or an affinity change moved it off";
         Arrived = "arrived", "a task that arrived by balancing or fork preempted it";
         FromIdle = "idle", "the CPU was idle";

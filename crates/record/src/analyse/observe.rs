@@ -51,7 +51,12 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
     put("cpu_time".into(), seen.cpu_ns);
     put("background.cpu_time".into(), seen.background_ns);
     put("idle_time".into(), seen.idle_ns);
-    for why in SwitchReason::ALL.iter().filter(|w| **w != SwitchReason::FromIdle) {
+    // A source that knows its reasons has none that it does not.
+    let told = |why: &SwitchReason| {
+        let n = seen.slice_end[*why as usize];
+        *why != SwitchReason::FromIdle && (*why != SwitchReason::Preempted || n > 0)
+    };
+    for why in SwitchReason::ALL.iter().filter(|w| told(w)) {
         put(format!("slice.end.{}", why.name()), seen.slice_end[*why as usize]);
     }
     if seen.any_placed || seen.wakeups == 0 {

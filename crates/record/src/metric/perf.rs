@@ -42,6 +42,9 @@ pub(super) fn why_uncounted(record: &Record, name: &str) -> Option<String> {
     let why = |counter: &str| record.environment.get(&format!("{UNCOUNTED}{counter}")).cloned();
     let needs = NEEDS.iter().find(|(derived, _)| *derived == name).map_or(&[][..], |(_, needs)| needs);
     let base = name.strip_suffix(".rate").unwrap_or(name);
+    if name.starts_with("slice.") {
+        return why("slice");
+    }
     std::iter::once(base).chain(needs.iter().copied()).chain(["perf.task_clock"]).find_map(|counter| {
         let wanted = counter != "perf.task_clock" || name == "perf.cpus_used" || base != name;
         wanted.then(|| why(counter)).flatten()
@@ -106,5 +109,9 @@ mod tests {
         assert_eq!(why_uncounted(&r, "perf.branches.rate").as_deref(), Some("not allowed"));
         assert_eq!(why_uncounted(&r, "perf.ipc").as_deref(), Some("no such counter"));
         assert_eq!(why_uncounted(&r, "perf.cache_miss_rate"), None);
+        r.environment.insert("uncounted.slice".into(), "too many".into());
+        for name in ["slice.mean", "slice.p99", "slice.end.blocked"] {
+            assert_eq!(why_uncounted(&r, name).as_deref(), Some("too many"), "{name}");
+        }
     }
 }
