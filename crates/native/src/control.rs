@@ -84,7 +84,9 @@ impl<'a> Controller<'a> {
             }
             arena.advance(phase);
             sys::futex_wake(arena.phase_word(), u32::MAX, self.shared.scope);
-            woke = self.wait(start.saturating_add(until.0), || arena.live().load(SeqCst) == 0);
+            // What it takes to begin to measure is not taken from what is measured.
+            let until = from.map_or(start.saturating_add(until.0), |from| from.saturating_add(duration.0));
+            woke = self.wait(until, || arena.live().load(SeqCst) == 0);
             if woke != Woke::Time {
                 break;
             }
