@@ -177,12 +177,12 @@ mod tests {
         let text = text(&runs(&[20]));
         let want = "\
 pipe -l 1000: 20.0ms elapsed
-       14.800 ms  task clock         0.740 CPUs
+       14.800 ms  task clock          0.74 CPUs
             2001  context switches       135k/s
-               1  migrations            67.6/s
+               1  migrations             67.6/s
             1070  page faults           72297/s
         48000000  cycles               3.24 GHz
-        24000000  instructions      0.500/cycle
+        24000000  instructions       0.50/cycle
      not counted  cache references
      not counted  cache misses
      not counted  branches

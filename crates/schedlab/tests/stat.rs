@@ -122,9 +122,11 @@ fn perf_stat_counts_the_same() {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for round in 0..5 {
         if round % 2 == 0 {
-            (a.extend(ours()), b.extend(theirs()));
+            a.extend(ours());
+            b.extend(theirs());
         } else {
-            (b.extend(theirs()), a.extend(ours()));
+            b.extend(theirs());
+            a.extend(ours());
         }
     }
     if a.is_empty() || b.is_empty() {
