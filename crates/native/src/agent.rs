@@ -115,6 +115,8 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         duration: measured.duration,
         series,
         counters,
+        tasks: measured.tasks,
+        intervals: measured.intervals,
         environment,
         warnings,
         stopped: measured.stopped,

@@ -16,7 +16,7 @@ use crate::stays::Found;
 use crate::sys::{self, Bell, Scope};
 use crate::task::{self, Origin};
 use schedlab_base::{CpuSet, Error, Ns, Result, Warning};
-use schedlab_record::Series;
+use schedlab_record::{Interval, Series, TaskAccount};
 use schedlab_workload::build::cut_off;
 use schedlab_workload::{Built, TaskDecl};
 use std::collections::BTreeMap;
@@ -41,6 +41,10 @@ pub struct Measured {
     pub stays: Found,
     /// The kernel's performance counters of the tasks over the measured time.
     pub counts: Counts,
+    /// What each task used, in the order in which they are declared.
+    pub tasks: Vec<TaskAccount>,
+    /// What programs measured interval by interval, in the order of time.
+    pub intervals: Vec<Interval>,
     /// What the reader must know.
     pub warnings: Vec<Warning>,
     /// Whether it was told to stop before its time.
@@ -61,6 +65,8 @@ pub(crate) struct Shared {
     pub cpus: CpuSet,
     /// The timer slack of a task that names none, ns.
     pub slack_ns: u64,
+    /// The end of the warm-up, counted from the start.
+    pub warmup: Ns,
     /// Who waits on the futex words.
     pub scope: Scope,
     /// Rung when the controller should look up.
@@ -101,6 +107,7 @@ impl Shared {
             masks: built.masks,
             cpus,
             slack_ns: sys::timer_slack(),
+            warmup: built.warmup,
             scope: if built.processes { Scope::Processes } else { Scope::Threads },
             bell,
             roots,
@@ -168,10 +175,10 @@ impl Shared {
     pub fn leave(&self, id: usize, values: Recorder, counted: Option<Counters>, error: Option<Error>) {
         let failed = error.is_some();
         match &self.ledger {
-            None => lock(&self.totals).add(values, counted, error),
+            None => lock(&self.totals).add(id, values, counted, error),
             Some(ledger) => {
                 let mut own = Totals::new(&self.columns);
-                own.add(values, counted, error);
+                own.add(id, values, counted, error);
                 ledger.post(&self.arena, own);
             }
         }
@@ -258,12 +265,17 @@ pub(crate) fn run_changing(
         warnings.extend(slow_end(measured, ending));
     }
     let names = shared.columns.iter().map(|c| c.name.clone());
+    let (intervals, dropped) = std::mem::take(&mut totals.intervals).in_order(warmup, &shared.columns);
+    warnings.extend(dropped);
+    totals.tasks.sort_by_key(|(id, _)| *id);
     Ok(Measured {
         duration: measured,
         series: names.zip(totals.series.drain(..)).collect(),
         counters: totals.counters.named(),
         stays: controller.found(),
         counts: counting.read(),
+        tasks: totals.tasks.iter().map(|(id, used)| used.account(&shared.names[*id])).collect(),
+        intervals,
         warnings,
         stopped,
     })

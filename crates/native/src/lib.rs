@@ -18,6 +18,7 @@ pub mod counters;
 pub mod engine;
 pub mod exec;
 mod footprint;
+mod intervals;
 mod limits;
 mod offspring;
 mod parent;
@@ -36,7 +37,7 @@ pub use parent::{AGENT_VARIABLE, run, run_with};
 
 use schedlab_base::{Ns, Warning};
 use schedlab_kernel::AttrChange;
-use schedlab_record::Series;
+use schedlab_record::{Interval, Series, TaskAccount};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -65,6 +66,12 @@ pub struct Outcome {
     pub series: BTreeMap<String, Series>,
     /// Counters by dotted metric name ("cpu_time", "switches.voluntary").
     pub counters: BTreeMap<String, u64>,
+    /// What each task used, in the order in which they are declared; those that were not measured are left out.
+    #[serde(default)]
+    pub tasks: Vec<TaskAccount>,
+    /// What programs measured interval by interval, in the order of time.
+    #[serde(default)]
+    pub intervals: Vec<Interval>,
     /// What was seen of the system around the run (steal, PSI, foreign CPU time).
     pub environment: BTreeMap<String, String>,
     /// What the reader must know.

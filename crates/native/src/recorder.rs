@@ -3,8 +3,10 @@
 //! Values go to a small buffer per series, touched beforehand; a full buffer is emptied into a histogram of the task.
 //! A task with few values thus never owns a histogram (16 KB and more), which matters with 10,000 tasks.
 
+use crate::intervals::Intervals;
 use crate::sys;
-use schedlab_record::{Better, Series};
+use schedlab_base::Ns;
+use schedlab_record::{Better, Series, TaskAccount};
 use schedlab_workload::SeriesDecl;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,6 +46,8 @@ struct Values {
 /// The values of one task.
 pub struct Recorder {
     values: Vec<Values>,
+    /// What was measured interval by interval.
+    pub intervals: Intervals,
     /// Whether values count yet.
     pub on: bool,
 }
@@ -56,7 +60,11 @@ impl Recorder {
             buffer.clear();
             Values { buffer, drained: None }
         };
-        Recorder { values: (0..series).map(|_| touched()).collect(), on: false }
+        Recorder {
+            values: (0..series).map(|_| touched()).collect(),
+            intervals: Intervals::default(),
+            on: false,
+        }
     }
     /// Records a value if values count.
     #[inline]
@@ -128,6 +136,16 @@ impl Counters {
             involuntary: self.involuntary + other.involuntary,
             migrations: plus(self.migrations, other.migrations),
             run_delay_ns: plus(self.run_delay_ns, other.run_delay_ns),
+        }
+    }
+    /// The account of the task of that name.
+    pub fn account(self, name: &str) -> TaskAccount {
+        TaskAccount {
+            name: name.to_owned(),
+            cpu_time: Ns(self.cpu_ns),
+            voluntary: self.voluntary,
+            involuntary: self.involuntary,
+            migrations: self.migrations,
         }
     }
     /// By dotted metric name; unknown ones are absent.

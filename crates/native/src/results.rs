@@ -5,6 +5,7 @@
 
 use crate::agent::Fault;
 use crate::arena::Arena;
+use crate::intervals::Intervals;
 use crate::recorder::{Column, Counters, Recorder};
 use crate::sys;
 use schedlab_base::{Error, Result};
@@ -21,6 +22,10 @@ pub struct Totals {
     pub series: Vec<Series>,
     /// Sums over tasks.
     pub counters: Counters,
+    /// What each task used, by its number, in the order in which they left.
+    pub tasks: Vec<(usize, Counters)>,
+    /// What was measured interval by interval.
+    pub intervals: Intervals,
     /// The first error.
     pub error: Option<Error>,
 }
@@ -28,13 +33,24 @@ pub struct Totals {
 impl Totals {
     /// Nothing yet.
     pub fn new(columns: &[Column]) -> Totals {
-        Totals { series: columns.iter().map(Column::empty).collect(), counters: Counters::ZERO, error: None }
+        Totals {
+            series: columns.iter().map(Column::empty).collect(),
+            counters: Counters::ZERO,
+            tasks: Vec::new(),
+            intervals: Intervals::default(),
+            error: None,
+        }
     }
-    /// Adds one task.
-    pub fn add(&mut self, values: Recorder, counted: Option<Counters>, error: Option<Error>) {
+    /// Adds the task of that number.
+    pub fn add(&mut self, id: usize, mut values: Recorder, counted: Option<Counters>, error: Option<Error>) {
+        self.intervals.add(std::mem::take(&mut values.intervals));
         values.merge_into(&mut self.series);
-        self.counters = counted.map_or(self.counters, |c| self.counters.plus(c));
+        counted.into_iter().for_each(|used| self.count(id, used));
         self.fail(error);
+    }
+    fn count(&mut self, id: usize, used: Counters) {
+        self.counters = self.counters.plus(used);
+        self.tasks.push((id, used));
     }
     /// Keeps the first error.
     pub fn fail(&mut self, error: Option<Error>) {
@@ -47,7 +63,8 @@ impl Totals {
 struct Page {
     /// Series with values, by column.
     series: Vec<(usize, Series)>,
-    counters: Counters,
+    tasks: Vec<(usize, Counters)>,
+    intervals: Intervals,
     fault: Option<Fault>,
 }
 
@@ -68,7 +85,7 @@ impl Ledger {
     pub fn post(&self, arena: &Arena, mut task: Totals) {
         let series = task.series.drain(..).enumerate().filter(|(_, s)| s.count() > 0).collect();
         let fault = task.error.as_ref().map(Fault::from);
-        let page = Page { series, counters: task.counters, fault };
+        let page = Page { series, tasks: task.tasks, intervals: task.intervals, fault };
         let written = serde_json::to_vec(&page).map_err(io::Error::from).and_then(|text| {
             let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
             bytes.extend(text);
@@ -98,7 +115,8 @@ impl Ledger {
                     all.merge(series);
                 }
             }
-            totals.counters = totals.counters.plus(page.counters);
+            page.tasks.into_iter().for_each(|(id, used)| totals.count(id, used));
+            totals.intervals.add(page.intervals);
             totals.fail(page.fault.map(Error::from));
             at += 8 + text.len() as u64;
         }

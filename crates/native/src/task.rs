@@ -112,6 +112,13 @@ impl Env for Task<'_> {
     fn record(&mut self, series: SeriesId, value: u64) {
         self.recorder.record(series.index(), value, &self.shared.columns);
     }
+    fn interval(&mut self, start: Ns, length: Ns, values: &[(SeriesId, u64)]) {
+        if !self.recorder.on || start < self.shared.warmup {
+            return;
+        }
+        values.iter().for_each(|(series, value)| self.record(*series, *value));
+        self.recorder.intervals.keep(start, length, values);
+    }
 }
 
 impl Task<'_> {

@@ -2,6 +2,7 @@
 //!
 //! Only this crate says what a slice, a wakeup delay, a migration is, so that all backends and importers mean the same.
 
+pub mod accounts;
 pub mod analyse;
 pub mod cell;
 pub mod environment;
@@ -13,6 +14,7 @@ pub mod store;
 mod tally;
 pub mod wait;
 
+pub use accounts::{Interval, MAX_INTERVALS, Stays, TaskAccount};
 pub use analyse::{Analyser, Observed, TaskName};
 pub use cell::{CellKey, cell_hash};
 pub use explain::{Explanation, explain, explain_text};
@@ -81,6 +83,15 @@ pub struct Record {
     /// What a command said of itself, by dotted name ("hackbench.time"); only commands have figures.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, Figure>,
+    /// What each task of the workload used, in the order in which the workload declares them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskAccount>,
+    /// How groups of tasks stayed on each CPU; of the first [`analyse::MAX_GROUPS`] groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stays: Vec<Stays>,
+    /// What programs measured interval by interval, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Interval>,
     /// The longest waits, longest first, with what is known of each.
     pub waits: Vec<Wait>,
     /// Where and how the run was made: sorted key and value.
@@ -118,6 +129,9 @@ mod tests {
             counters: BTreeMap::new(),
             schedstat: None,
             figures: BTreeMap::new(),
+            tasks: Vec::new(),
+            stays: Vec::new(),
+            intervals: Vec::new(),
             waits: Vec::new(),
             environment: environment::simulated(),
             warnings: Vec::new(),

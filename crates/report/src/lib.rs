@@ -17,6 +17,7 @@ pub mod schbench;
 pub mod schbench2016;
 pub mod schedstat;
 pub mod stat;
+pub mod slice;
 pub mod table;
 pub mod text;
 mod usec;

@@ -8,6 +8,7 @@ pub fn value(v: f64, unit: &str) -> String {
         "ns" => duration(v),
         "" => count(v),
         "%" => format!("{}%", three(v)),
+        "ns/s" => format!("{}/s", duration(v)),
         _ => match unit.strip_prefix("1/") {
             Some(per) => format!("{}/{per}", count(v)),
             None => format!("{} {unit}", count(v)),
@@ -134,6 +135,7 @@ mod tests {
             (value(425.3, "1/s"), value(12.0, "%"), value(3.0, "KB")),
             ("425/s".into(), "12.0%".into(), "3 KB".into())
         );
+        assert_eq!(value(125.25e6, "ns/s"), "125ms/s");
     }
 
     #[test]

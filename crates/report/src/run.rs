@@ -6,7 +6,8 @@
 use crate::number;
 use crate::text::wrap;
 use schedlab_base::Warning;
-use schedlab_record::{Better, METRICS, Record, Stat, Value, evaluate};
+use schedlab_record::metric::{of_group, of_program};
+use schedlab_record::{Better, Interval, METRICS, Record, Stat, Value, evaluate};
 use schedlab_workload::spec;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -61,6 +62,9 @@ pub struct Run {
     pub duration_ns: u64,
     /// Metrics by name.
     pub metrics: BTreeMap<String, Measured>,
+    /// What programs measured interval by interval, in the order of time; times and values as the record has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Interval>,
     /// What the reader must know.
     pub warnings: Vec<Warning>,
 }
@@ -72,7 +76,7 @@ impl Run {
             record.series.keys().flat_map(|s| Stat::USUAL.iter().map(move |stat| format!("{s}.{stat}")));
         let rates = METRICS.iter().filter(|m| m.rate.is_some()).map(|m| m.name.to_owned());
         let names = series.chain(rates).chain(record.counters.keys().cloned());
-        let names = names.chain(record.figures.keys().cloned());
+        let names = names.chain(record.figures.keys().cloned()).chain(of_group(record));
         let metrics = names.filter_map(|name| Some((name.clone(), measured(record, &name)?))).collect();
         Run {
             schema: RUN_SCHEMA,
@@ -87,6 +91,7 @@ impl Run {
             seed: record.seed,
             duration_ns: record.duration.0,
             metrics,
+            intervals: record.intervals.clone(),
             warnings: record.warnings.clone(),
         }
     }
@@ -133,10 +138,15 @@ impl Run {
         let bases = self.metrics.keys().filter_map(|name| name.strip_suffix(".p50"));
         let program = spec::find(&self.workload).map_or("rtapp", |b| b.name);
         let named = |s: &str| s.strip_prefix(&self.workload).is_some_and(|s| s.starts_with('.'));
-        let own = bases.filter(|s| s.split('.').next() == Some(program) || named(s));
+        // A program of the same name as a family of the analyser's records under another one.
+        let shared = program == "slice";
+        let own = bases.filter(|s| {
+            if shared { of_program(s) } else { s.split('.').next() == Some(program) || named(s) }
+        });
         // A percentile that a command itself gave is a figure, not a series.
         let own = own.filter(|s| self.metrics.contains_key(&format!("{s}.count"))).map(str::to_owned);
-        let seen = SEEN.iter().filter(|s| self.metrics.contains_key(&format!("{s}.p50")));
+        let family = shared.then_some(&program);
+        let seen = family.into_iter().chain(SEEN).filter(|s| self.metrics.contains_key(&format!("{s}.p50")));
         own.chain(seen.map(|s| (*s).to_owned())).collect()
     }
 

@@ -37,6 +37,9 @@ fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, hi
         counters: BTreeMap::from([("migrations".to_owned(), 100 + seed * 13 % 7)]),
         schedstat: None,
         figures: BTreeMap::new(),
+        tasks: Vec::new(),
+        stays: Vec::new(),
+        intervals: Vec::new(),
         waits: Vec::new(),
         environment: environment::simulated(),
         warnings: if seed == 3 {

@@ -370,3 +370,57 @@ fn help_is_made_from_the_tables() {
     assert!(lab.ok(&["man"]).contains(".TH schedlab"));
     assert!(lab.ok(&["man", "knee"]).contains("max\\-load"));
 }
+
+/// The words of a run of the slice test by themselves: average slice and user time of each line.
+fn slices(text: &str) -> Vec<(f64, f64)> {
+    let line = |l: &str| {
+        let rest = l.strip_prefix("avg slice: ")?;
+        let (slice, rest) = rest.split_once(" utime: ")?;
+        Some((slice.parse().ok()?, rest.split_once(" | ")?.0.parse().ok()?))
+    };
+    text.lines().filter(|l| !l.starts_with("--")).map(|l| line(l).unwrap_or_else(|| panic!("{l}"))).collect()
+}
+
+#[test]
+fn the_slice_test_prints_as_the_document_does() {
+    let lab = Lab::new();
+    let sim =
+        ["bench", "slice", "--backend", "sim", "--machine", "smp-2", "--kernel", "v4.5", "--runtime", "5s"];
+    let text = lab.ok(&[&sim[..], &["--tasks", "8", "--format", "slice"]].concat());
+    narrow(&text);
+    let woken = slices(&text);
+    // Four whole intervals, two CPUs among eight processes: a quarter of a second each.
+    assert!(woken.len() == 4 && woken.iter().all(|(_, utime)| (240e3..260e3).contains(utime)), "{text}");
+    assert!(
+        woken.iter().all(|(slice, _)| (slice * 8.0).fract().min(1.0 - (slice * 8.0).fract()) < 0.05),
+        "{text}"
+    );
+    let calm = slices(&lab.ok(&[&sim[..], &["--tasks", "8", "--rate", "0", "--format", "slice"]].concat()));
+    assert!(calm[1].0 > 2.0 * woken[1].0, "{calm:?} {woken:?}");
+    let json = lab.json(&[&sim[..], &["--tasks", "8", "--json"]].concat());
+    let metric = |name: &str| json["metrics"][name]["value"].as_f64().unwrap_or_else(|| panic!("{name}"));
+    let [hogs, wakers] = ["hog", "waker"].map(|g| metric(&format!("task.{g}.cpu_time")));
+    assert!((9.8e9..=10e9).contains(&(hogs + wakers + metric("task.sampler.cpu_time"))), "{hogs} {wakers}");
+    assert!(metric("slice.preempted_by.waker") > 1_000.0 && metric("task.hog.cpu0.slice.mean") > 0.0);
+    assert!(
+        metric("task.hog.slice.mean") < metric("slice.slice.mean"),
+        "preempted before their slice was used up"
+    );
+    let starts: Vec<u64> =
+        json["intervals"].as_array().unwrap().iter().map(|i| i["start"].as_u64().unwrap()).collect();
+    assert!(starts.len() == 4 && starts.is_sorted() && starts[1] > 1_000_000_000, "{starts:?}");
+    let (_, err) = lab.run(&["bench", "schbench", "--backend", "sim", "--format", "slice"], 2);
+    assert!(err.contains("no slices to print"), "{err}");
+}
+
+#[test]
+fn the_slice_test_runs_live() {
+    let lab = Lab::new();
+    let words = ["bench", "slice", "--tasks", "2", "--rate", "100", "--interval", "300ms", "--runtime", "1s"];
+    let seen = slices(&lab.ok(&[&words[..], &["--format", "slice"]].concat()));
+    assert!((1..=3).contains(&seen.len()) && seen.iter().all(|(_, utime)| *utime < 2e6), "{seen:?}");
+    let json = lab.json(&[&words[..], &["--mode", "thread", "--json"]].concat());
+    let hogs = json["metrics"]["task.hog.cpu_time"]["value"].as_f64().unwrap();
+    assert!(hogs > 0.05e9 && hogs < 2.5e9, "{hogs}");
+    assert!(json["metrics"]["task.waker.switches.voluntary"]["value"].as_f64().unwrap() > 20.0);
+}

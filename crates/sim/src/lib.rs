@@ -34,7 +34,7 @@ mod upkeep_tests;
 use schedlab_base::{Ns, Result, Warning};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
-use schedlab_record::Schedstat;
+use schedlab_record::{Interval, Schedstat};
 use schedlab_trace::Sink;
 use schedlab_workload::Built;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -86,6 +86,8 @@ pub struct SimReport {
     pub schedstat: Option<Schedstat>,
     /// Tasks by id: workload tasks first.
     pub tasks: Vec<TaskAccount>,
+    /// What programs measured interval by interval, in the order of time.
+    pub intervals: Vec<Interval>,
     /// Events processed.
     pub events: u64,
     /// Wakeups.

@@ -1,4 +1,8 @@
-//! Counters that events do not carry: what a run costs and how much work it did.
+//! What events do not carry: counters of what a run costs, and what programs measured interval by interval.
+
+use schedlab_base::Ns;
+use schedlab_record::accounts::{Interval, MAX_INTERVALS};
+use schedlab_workload::SeriesId;
 
 /// Sums over a run, from the end of the warm-up; times in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,5 +42,30 @@ impl Stats {
             ("smt.shared_time", self.smt_shared_ns),
             ("idle.exit_time", self.idle_exit_ns),
         ]
+    }
+}
+
+/// Stretches of time that programs measured, in the order in which they ended.
+#[derive(Default)]
+pub struct Intervals {
+    /// Names of the workload's series.
+    pub names: Vec<String>,
+    /// Those kept.
+    pub kept: Vec<Interval>,
+    /// Those that found no room.
+    pub dropped: u64,
+}
+
+impl Intervals {
+    /// Keeps one that began at `start`, counted from the end of the warm-up.
+    pub fn keep(&mut self, start: Ns, length: Ns, values: &[(SeriesId, u64)]) {
+        if self.kept.len() == MAX_INTERVALS {
+            self.dropped += 1;
+            return;
+        }
+        let named =
+            |(series, value): &(SeriesId, u64)| Some((self.names.get(series.index())?.clone(), *value));
+        let values = values.iter().filter_map(named).collect();
+        self.kept.push(Interval { start, length, values });
     }
 }

@@ -102,6 +102,7 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
     sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
     sys.channels = Channels::new(workload.channels, workload.tasks.len());
     sys.fixed.masks = workload.masks;
+    sys.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     sys.alive = workload.tasks.len();
     let mut starters = Vec::new();
     for t in workload.tasks {
@@ -409,6 +410,11 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
         work += if t.background { 0 } else { account.work_ns };
         report.tasks.push(account);
     }
+    report.intervals = std::mem::take(&mut sys.intervals.kept);
+    // Those of several tasks are kept in the order in which they ended.
+    report.intervals.sort_by_key(|i| i.start);
+    let lost = sys.intervals.dropped;
+    report.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
     let mut schedstat = sys.schedstat;
     schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     report.schedstat = Some(schedstat);

@@ -12,7 +12,7 @@ use crate::cpu::Cpu;
 use crate::fair::slice::Granularity;
 use crate::fair::{CfsRq, CfsRqId, Entity};
 use crate::frame::{Frame, Step, Sys};
-use crate::observe::Stats;
+use crate::observe::{Intervals, Stats};
 use crate::task::Task;
 use crate::transfer::Channels;
 use crate::wakeup::LlcShared;
@@ -112,6 +112,8 @@ pub struct System<'s> {
     pub steps: u64,
     /// Workload tasks that have not left yet.
     pub alive: usize,
+    /// What programs measured interval by interval.
+    pub intervals: Intervals,
     /// Values before this time are not recorded, ns.
     pub measure_from: u64,
     /// `min_vruntime` of each queue as the invariant walk saw it last.
@@ -175,6 +177,7 @@ impl<'s> System<'s> {
             merge: false,
             steps: 0,
             alive: 0,
+            intervals: Intervals::default(),
             measure_from: 0,
             floors: vec![i64::MIN; n],
             fault: None,

@@ -6,6 +6,7 @@
 //! before on its own core, what they displaced (`cache.rs`).
 
 use crate::frame::{Step, Sys};
+use crate::observe::Intervals;
 use crate::system::System;
 use crate::task::{State, UserOp};
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -24,6 +25,8 @@ struct SimEnv<'a> {
     sink: &'a mut dyn Sink,
     task: TaskId,
     recording: bool,
+    measure_from: u64,
+    intervals: &'a mut Intervals,
 }
 
 impl Env for SimEnv<'_> {
@@ -46,6 +49,13 @@ impl Env for SimEnv<'_> {
         if self.recording {
             self.sink.sample(Ns(self.now), self.task, series.0 as u16, value);
         }
+    }
+    fn interval(&mut self, start: Ns, length: Ns, values: &[(SeriesId, u64)]) {
+        if !self.recording || start.0 < self.measure_from {
+            return;
+        }
+        values.iter().for_each(|(series, value)| self.record(*series, *value));
+        self.intervals.keep(start.since(Ns(self.measure_from)), length, values);
     }
 }
 
@@ -165,6 +175,8 @@ impl System<'_> {
             sink: &mut *self.sink,
             task: curr,
             recording,
+            measure_from: self.measure_from,
+            intervals: &mut self.intervals,
         };
         let op = task.program.next(&mut env);
         self.perform(cpu, curr, op);

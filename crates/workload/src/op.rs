@@ -184,7 +184,8 @@ pub trait Env {
     /// Records one value of a series, in the series' unit.
     fn record(&mut self, series: SeriesId, value: u64);
     /// Records one value each of several series that all speak of one stretch of time, which began at `start` and lasted
-    /// `length`: as [`Env::record`] does, and besides in the order of time, in which the record keeps them.
+    /// `length`: as [`Env::record`] does, and besides in the order of time, in which the record keeps them. One that began
+    /// in the warm-up is not measured.
     fn interval(&mut self, _start: Ns, _length: Ns, values: &[(SeriesId, u64)]) {
         values.iter().for_each(|(series, value)| self.record(*series, *value));
     }

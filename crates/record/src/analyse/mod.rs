@@ -14,15 +14,18 @@
 //!
 //! A thing counts when it ends at or after the start of the measurement; CPU time and idle time are cut at both ends.
 
+mod groups;
 mod observe;
 mod state;
 #[cfg(test)]
 mod tests;
 mod worst;
 
+use crate::accounts::{Stays, TaskAccount};
 use crate::series::Series;
 use crate::tally::Tally;
 use crate::wait::Wait;
+use groups::{Groups, NO_GROUP};
 use schedlab_base::{CpuId, Ns, TaskId, Warning};
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
 use state::{Cpu, Pending, Phase, Seen, Task};
@@ -31,6 +34,9 @@ use worst::{LongWait, Worst};
 
 /// How many of the longest waits are kept: the whole tail beyond p99 of a hundred thousand wakeups.
 pub const KEPT_WAITS: usize = 1024;
+
+/// How many groups of tasks are told apart, in the order of their first task.
+pub const MAX_GROUPS: usize = 64;
 
 /// A task as the analyser knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +54,10 @@ pub struct Observed {
     pub series: BTreeMap<String, Series>,
     /// Counts and sums (ns) by metric name.
     pub counters: BTreeMap<String, u64>,
+    /// What each task of the workload used.
+    pub tasks: Vec<TaskAccount>,
+    /// How groups of tasks stayed on each CPU.
+    pub stays: Vec<Stays>,
     /// The longest waits, longest first.
     pub waits: Vec<Wait>,
     /// What the reader must know.
@@ -61,6 +71,7 @@ pub struct Analyser {
     cpus: Vec<Cpu>,
     /// Series of the workload's programs, by the index samples carry.
     recorded: Vec<(String, Tally)>,
+    groups: Groups,
     seen: Seen,
     worst: Worst,
     measure_from: Ns,
@@ -77,8 +88,11 @@ impl Analyser {
         series: Vec<(String, Series)>,
         measure_from: Ns,
     ) -> Analyser {
+        let groups = Groups::of(&tasks, nr_cpus);
+        let task = |(t, group): (&TaskName, &u8)| Task::new(t.background, *group);
         Analyser {
-            tasks: tasks.iter().map(|t| Task::new(t.background)).collect(),
+            tasks: tasks.iter().zip(&groups.of_task).map(task).collect(),
+            groups,
             names: tasks,
             cpus: vec![Cpu::default(); nr_cpus],
             recorded: series.into_iter().map(|(name, s)| (name, Tally::new(s))).collect(),
@@ -100,7 +114,7 @@ impl Analyser {
     /// The task's place in the table, which grows for tasks that nobody announced.
     fn task(&mut self, id: TaskId) -> &mut Task {
         if id.index() >= self.tasks.len() {
-            self.tasks.resize(id.index() + 1, Task::new(true));
+            self.tasks.resize(id.index() + 1, Task::new(true, NO_GROUP));
         }
         &mut self.tasks[id.index()]
     }
@@ -134,7 +148,7 @@ impl Analyser {
             self.task(lost).phase = Phase::Unknown;
         }
         if let Some(prev) = prev {
-            self.leave(at, cpu_id, prev, why);
+            self.leave(at, cpu_id, prev, next, why);
         }
         if let Some(next) = next {
             self.enter(at, cpu_id, next, prev, why, cpu.idle_exit_ns);
@@ -144,15 +158,22 @@ impl Analyser {
     /// Books the time a CPU spent on `who` (`None`: idle) between two instants, as far as it is measured.
     fn spend(&mut self, who: Option<TaskId>, since: Ns, until: Ns) {
         let span_ns = until.since(since.max(self.measure_from)).0;
-        match who.map(|w| self.task(w).background) {
-            None => self.seen.idle_ns += span_ns,
-            Some(true) => self.seen.background_ns += span_ns,
-            Some(false) => self.seen.cpu_ns += span_ns,
+        let Some(who) = who else {
+            self.seen.idle_ns += span_ns;
+            return;
+        };
+        let task = self.task(who);
+        task.cpu_ns += span_ns;
+        if task.background {
+            self.seen.background_ns += span_ns;
+        } else {
+            self.seen.cpu_ns += span_ns;
         }
     }
 
-    fn leave(&mut self, at: Ns, cpu: CpuId, id: TaskId, why: SwitchReason) {
+    fn leave(&mut self, at: Ns, cpu: CpuId, id: TaskId, next: Option<TaskId>, why: SwitchReason) {
         let counts = self.counts(at);
+        let by = next.map_or(NO_GROUP, |n| self.task(n).group);
         let task = self.task(id);
         let stay =
             (task.phase == Phase::Running && task.last_cpu == Some(cpu)).then(|| at.since(task.stay_from));
@@ -173,13 +194,25 @@ impl Analyser {
         if !counts || task.background {
             return;
         }
+        let group = task.group;
         match why {
-            SwitchReason::Blocked | SwitchReason::Exited => self.seen.voluntary += 1,
-            _ => self.seen.involuntary += 1,
+            SwitchReason::Blocked | SwitchReason::Exited => {
+                task.voluntary += 1;
+                self.seen.voluntary += 1;
+            }
+            _ => {
+                task.involuntary += 1;
+                self.seen.involuntary += 1;
+            }
+        }
+        if matches!(why, SwitchReason::WakeupPreempt | SwitchReason::Arrived) {
+            self.groups.preempted(by);
         }
         self.seen.slice_end[why as usize] += 1;
         if let Some(stay) = stay {
             self.seen.slice.record(stay.0);
+            self.seen.slice_by_end[why as usize].record(stay.0);
+            self.groups.stayed(group, cpu, stay.0);
         }
     }
 
@@ -203,6 +236,7 @@ impl Analyser {
             return;
         }
         if last_cpu.is_some_and(|last| last != cpu) {
+            task.migrations += 1;
             self.seen.migrations += 1;
         }
         if !matches!(phase, Phase::Waking | Phase::Queued) {

@@ -1,8 +1,9 @@
 //! From counters and ids to names: what the analyser hands over at the end.
 
-use super::state::Seen;
+use super::state::{Seen, Task};
 use super::worst::LongWait;
 use super::{Analyser, Observed, TaskName};
+use crate::accounts::TaskAccount;
 use crate::wait::{Occupant, Wait};
 use schedlab_base::{Ns, TaskId, Warning};
 use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
@@ -15,8 +16,9 @@ impl Analyser {
             let cpu = self.cpus[i];
             self.spend(cpu.current, cpu.since, end);
         }
-        let Analyser { names, recorded, seen, worst, .. } = self;
-        let counters = counters(&seen);
+        let Analyser { names, recorded, tasks, groups, seen, worst, .. } = self;
+        let mut counters = counters(&seen);
+        counters.extend(groups.preemptions());
         let mut warnings = Vec::new();
         if seen.gaps > 0 {
             let words = format!(
@@ -32,8 +34,12 @@ impl Analyser {
             ("run_delay".to_owned(), seen.run_delay.into_series()),
             ("slice".to_owned(), seen.slice.into_series()),
         ]);
+        let ends =
+            SwitchReason::ALL.iter().zip(seen.slice_by_end).filter(|(w, _)| **w != SwitchReason::FromIdle);
+        series.extend(ends.map(|(why, t)| (format!("slice.{}", why.name()), t.into_series())));
         let waits = worst.into_sorted().iter().map(|w| wait(&names, w)).collect();
-        Observed { series, counters, waits, warnings }
+        let accounts = names.iter().zip(&tasks).filter(|(n, _)| !n.background).map(|(n, t)| account(n, t));
+        Observed { series, counters, tasks: accounts.collect(), stays: groups.into_stays(), waits, warnings }
     }
 }
 
@@ -80,6 +86,16 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
         }
     }
     all
+}
+
+fn account(name: &TaskName, task: &Task) -> TaskAccount {
+    TaskAccount {
+        name: name.name.clone(),
+        cpu_time: Ns(task.cpu_ns),
+        voluntary: task.voluntary,
+        involuntary: task.involuntary,
+        migrations: Some(task.migrations),
+    }
 }
 
 fn name(names: &[TaskName], id: TaskId) -> String {

@@ -24,6 +24,8 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub background: bool,
+    /// Its group's number.
+    pub group: u8,
     pub phase: Phase,
     /// Whether the wait that goes on began with a wakeup.
     pub by_wakeup: bool,
@@ -38,11 +40,21 @@ pub(super) struct Task {
     /// When it was last queued by a wakeup or fork.
     pub woken_at: Option<Ns>,
     pub pending: Pending,
+    // Its account.
+    pub cpu_ns: u64,
+    pub voluntary: u64,
+    pub involuntary: u64,
+    pub migrations: u64,
 }
 
 impl Task {
-    pub fn new(background: bool) -> Task {
+    pub fn new(background: bool, group: u8) -> Task {
         Task {
+            cpu_ns: 0,
+            voluntary: 0,
+            involuntary: 0,
+            migrations: 0,
+            group,
             background,
             phase: Phase::Unknown,
             by_wakeup: false,
@@ -129,6 +141,7 @@ pub(super) struct Seen {
     pub run_delay: Tally,
     pub slice: Tally,
     pub slice_end: [u64; SwitchReason::ALL.len()],
+    pub slice_by_end: [Tally; SwitchReason::ALL.len()],
     pub placement: [u64; PlaceReason::ALL.len()],
     pub moves: [u64; MoveReason::ALL.len()],
     pub balance: [Passes; BalanceTrigger::ALL.len()],
@@ -155,6 +168,7 @@ impl Seen {
             run_delay: Tally::new(Series::new("ns", Better::Lower)),
             slice: Tally::new(Series::new("ns", Better::Neither)),
             slice_end: [0; SwitchReason::ALL.len()],
+            slice_by_end: std::array::from_fn(|_| Tally::new(Series::new("ns", Better::Neither))),
             placement: [0; PlaceReason::ALL.len()],
             moves: [0; MoveReason::ALL.len()],
             balance: [Passes::default(); BalanceTrigger::ALL.len()],

@@ -298,3 +298,77 @@ proptest! {
         prop_assert!(seen.warnings.is_empty());
     }
 }
+
+#[test]
+fn each_task_has_its_account_and_each_group_its_stays() {
+    let mut an = analyser(0);
+    feed(&mut an, &story());
+    let seen = an.finish(Ns(2000));
+    let account = |name: &str, ns, voluntary, involuntary, migrations| TaskAccount {
+        name: name.into(),
+        cpu_time: Ns(ns),
+        voluntary,
+        involuntary,
+        migrations: Some(migrations),
+    };
+    assert_eq!(seen.tasks, [account("a", 1200, 1, 1, 1), account("b", 700, 1, 0, 0)], "no background");
+    let stays = |group: &str, cpu, ns| Stays { group: group.into(), cpu: CpuId(cpu), count: 1, time: Ns(ns) };
+    assert_eq!(seen.stays, [stays("a", 0, 700), stays("a", 1, 500), stays("b", 0, 700)]);
+    let of = |reason: &str| only(&seen.series[&format!("slice.{reason}")]);
+    assert_eq!(
+        (of("slice"), of("blocked"), of("exited"), of("wakeup")),
+        (vec![700], vec![500], vec![700], vec![])
+    );
+    assert!(!seen.series.contains_key("slice.idle"));
+}
+
+#[test]
+fn accounts_begin_with_the_measured_time() {
+    let mut an = analyser(1000);
+    feed(&mut an, &story());
+    let seen = an.finish(Ns(2000));
+    let a = &seen.tasks[0];
+    assert_eq!((a.cpu_time, a.voluntary, a.involuntary, a.migrations), (Ns(500), 1, 0, Some(1)));
+    assert_eq!(seen.stays.len(), 2, "a stay that ended before is not counted");
+    assert_eq!(seen.stays[1].time, Ns(700), "one that ended since is counted whole");
+}
+
+#[test]
+fn who_preempted_is_told_by_group() {
+    use SwitchReason as S;
+    let mut an = analyser(0);
+    feed(
+        &mut an,
+        &[
+            (100, 0, switch(None, Some(A), S::FromIdle)),
+            (200, 0, switch(Some(A), Some(B), S::WakeupPreempt)),
+            (300, 0, switch(Some(B), Some(K), S::WakeupPreempt)),
+            (400, 0, switch(Some(K), Some(A), S::Blocked)),
+            (500, 0, switch(Some(A), Some(B), S::Arrived)),
+            (600, 0, switch(Some(B), Some(A), S::TickSlice)),
+        ],
+    );
+    let by = |group: &str| format!("slice.preempted_by.{group}");
+    let seen = an.finish(Ns(700));
+    assert_eq!(["a", "b", "kworker"].map(|g| seen.counters[&by(g)]), [0, 2, 1], "a tick is no preemption");
+}
+
+#[test]
+fn groups_beyond_those_told_apart_are_left_out() {
+    let tasks: Vec<TaskName> = (0..70)
+        .map(|n: u8| TaskName { name: format!("{}x", "ab".repeat(n.into())), background: false })
+        .collect();
+    let mut an = Analyser::new(1, tasks, Vec::new(), Ns::ZERO);
+    let [near, far] = [TaskId(3), TaskId(69)];
+    feed(
+        &mut an,
+        &[
+            (100, 0, switch(None, Some(near), SwitchReason::FromIdle)),
+            (200, 0, switch(Some(near), Some(far), SwitchReason::WakeupPreempt)),
+            (300, 0, switch(Some(far), None, SwitchReason::Blocked)),
+        ],
+    );
+    let seen = an.finish(Ns(400));
+    assert_eq!((seen.stays.len(), seen.tasks[69].cpu_time, seen.tasks.len()), (1, Ns(100), 70));
+    assert!(seen.counters.iter().all(|(name, n)| *n == 0 || !name.starts_with("slice.preempted_by")));
+}

@@ -6,6 +6,7 @@
 
 pub mod docs;
 pub mod perf;
+mod group;
 mod stat;
 mod table;
 #[cfg(test)]
@@ -17,6 +18,8 @@ pub use table::METRICS;
 use crate::Record;
 use crate::schedstat::{IdleType, Query};
 use crate::series::Series;
+use group::GroupQuery;
+pub use group::names as of_group;
 use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 
@@ -188,6 +191,7 @@ enum From {
     Counter,
     Formula(Formula),
     Rate(Rate),
+    Group(GroupQuery),
     Schedstat(Query),
     Series { name: String, stat: Stat },
 }
@@ -201,6 +205,13 @@ impl Metric {
     /// # Errors
     /// When no row of [`METRICS`] fits, or the statistic is none (`p101`); the nearest name is offered.
     pub fn find(name: &str) -> Result<Resolved> {
+        if let Some(query) = GroupQuery::parse(name) {
+            let row = METRICS.iter().find(|r| r.name == query.pattern());
+            let none = || Error::internal(format!("the table of metrics has no row {}", query.pattern()));
+            return row
+                .ok_or_else(none)
+                .map(|r| r.resolved(name, r.about.to_owned(), From::Group(query.clone())));
+        }
         if let Some(query) = Query::parse(name) {
             let query = query.map_err(|e| e.context(format!("metric '{name}'")))?;
             return METRICS
@@ -215,7 +226,7 @@ impl Metric {
             return Ok(found);
         }
         let (base, stat) = stat::split(name);
-        let row = METRICS.iter().find(|r| r.series() == Some(base));
+        let row = METRICS.iter().find(|r| r.is_series(base));
         let row =
             row.or_else(|| METRICS.iter().find(|r| r.name == PROGRAM_SERIES && is_program_series(base)));
         match (row, stat) {
@@ -260,15 +271,22 @@ impl Metric {
                 let (_, sentence) = choices().into_iter().find(|(n, _)| *n == word)?;
                 format!("{}: {sentence}", self.about)
             }
+            (None, Some((before, ""))) if self.name.ends_with("<group>") => {
+                name.strip_prefix(before).filter(|group| !group.is_empty())?;
+                self.about.to_owned()
+            }
             _ => (self.name == name).then(|| self.about.to_owned())?,
         };
-        let (name, unit) = (name.to_owned(), self.unit.to_owned());
         let from = match (self.rate, self.formula) {
             (Some(rate), _) => From::Rate(rate),
             (None, Some(formula)) => From::Formula(formula),
             (None, None) => From::Counter,
         };
-        Some(Resolved { name, unit, better: self.better, about, row: self, from })
+        Some(self.resolved(name, about, from))
+    }
+    fn resolved(&'static self, name: &str, about: String, from: From) -> Resolved {
+        let (name, unit) = (name.to_owned(), self.unit.to_owned());
+        Resolved { name, unit, better: self.better, about, row: self, from }
     }
     fn asking(&'static self, name: &str, query: Query) -> Resolved {
         Resolved {
@@ -295,6 +313,17 @@ impl Metric {
     fn series(&self) -> Option<&'static str> {
         self.name.strip_suffix(".<stat>").filter(|_| self.name != PROGRAM_SERIES)
     }
+    /// Whether `base` is the series of the row, or one of them.
+    fn is_series(&self, base: &str) -> bool {
+        let word = |(before, after)| base.strip_prefix(before)?.strip_suffix(after);
+        self.series().is_some_and(|series| match (self.choices, series.split_once('<')) {
+            (Some(choices), Some((before, rest))) => {
+                let hole = (before, rest.split_once('>').map_or("", |(_, after)| after));
+                word(hole).is_some_and(|word| choices().iter().any(|(choice, _)| *choice == word))
+            }
+            _ => series == base,
+        })
+    }
     /// What stands before and after the hole in the name.
     fn hole(&self) -> Option<(&'static str, &'static str)> {
         let (before, rest) = self.name.split_once('<')?;
@@ -306,11 +335,15 @@ impl Metric {
             return self.schedstat_names();
         }
         match (self.series(), self.choices, self.hole()) {
+            (Some(_), Some(choices), Some((before, _))) => {
+                let of = |stat: &&str| choices().iter().map(|(w, _)| format!("{before}{w}.{stat}")).collect();
+                Stat::USUAL.iter().flat_map(|stat| -> Vec<String> { of(stat) }).collect()
+            }
             (Some(series), _, _) => Stat::USUAL.iter().map(|s| format!("{series}.{s}")).collect(),
             (_, Some(choices), Some((before, after))) => {
                 choices().iter().map(|(word, _)| format!("{before}{word}{after}")).collect()
             }
-            _ => vec![self.name.to_owned()],
+            _ => vec![self.name.replace("<k>", "0")],
         }
     }
 }
@@ -328,6 +361,11 @@ impl Metric {
     }
 }
 
+/// Whether a series is one that programs record, and none of the analyser's.
+pub fn of_program(series: &str) -> bool {
+    is_program_series(series)
+}
+
 /// Whether the table knows no such family: then the words are a program's and its series'.
 fn is_program_series(base: &str) -> bool {
     let first = base.split('.').next().unwrap_or(base);
@@ -338,7 +376,8 @@ fn is_program_series(base: &str) -> bool {
 impl Metric {
     /// Whether a workload's program records it.
     fn is_program(&self) -> bool {
-        self.name == PROGRAM_SERIES || self.rate.is_some() || self.series().is_some_and(|s| s.contains('.'))
+        let declared = |s: &str| s.contains('.') && !s.contains('<');
+        self.name == PROGRAM_SERIES || self.rate.is_some() || self.series().is_some_and(declared)
     }
 }
 
@@ -358,7 +397,7 @@ impl Resolved {
     /// The series it is a statistic or a rate of.
     pub fn series(&self) -> Option<&str> {
         match &self.from {
-            From::Counter | From::Formula(_) | From::Schedstat(_) => None,
+            From::Counter | From::Formula(_) | From::Group(_) | From::Schedstat(_) => None,
             From::Rate(rate) => Some(rate.series()),
             From::Series { name, .. } => Some(name),
         }
@@ -369,6 +408,7 @@ impl Resolved {
             From::Counter => record.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
             From::Formula(formula) => formula(record).map(Value::Number),
             From::Rate(rate) => record.series.get(rate.series()).map(|s| rate.of(s, record.duration)),
+            From::Group(query) => Some(query.value(record).map_or_else(Value::Missing, Value::Number)),
             From::Schedstat(query) => record
                 .schedstat
                 .as_ref()

@@ -14,7 +14,7 @@ use schedlab_lab::knee::Limit;
 use schedlab_lab::plan::Cell;
 use schedlab_lab::{Backend, Executor};
 use schedlab_record::{Record, Store, Stored};
-use schedlab_report::{no_schbench, run as one_run, schbench, schbench2016};
+use schedlab_report::{no_schbench, run as one_run, schbench, schbench2016, slice};
 use schedlab_workload::{Benchmark, Spec};
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub const ENTRY: Entry = Entry { command, run };
 
 const AUTO: &str = "auto";
 const FILE: &str = "file";
-const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "json"];
+const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "slice", "json"];
 
 #[derive(Args)]
 struct Own {
@@ -34,7 +34,7 @@ struct Own {
     /// Where the run is stored
     #[arg(long, global = true, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
-    /// Form of the result: table, schbench-2016, schbench or json
+    /// Form of the result: table, schbench-2016, schbench, slice or json
     #[arg(long, global = true, value_name = "FORM", default_value = "table")]
     format: String,
     /// The result as JSON, the same as --format json
@@ -119,6 +119,7 @@ fn check_form(form: &str, workload: &str) -> Result<()> {
     let fits = match form {
         "schbench" => schbench::prints(workload),
         "schbench-2016" => schbench2016::prints(workload),
+        "slice" if !slice::prints(workload) => return Err(slice::none_in(workload)),
         _ => true,
     };
     if fits { Ok(()) } else { Err(no_schbench(workload)) }
@@ -177,6 +178,7 @@ fn print(record: &Record, form: &str) -> Result<()> {
     let text = match form {
         "json" => return output::json(&one_run::Run::of(record)),
         "schbench-2016" => schbench2016::text(record)?,
+        "slice" => slice::text(record)?,
         "schbench" => {
             output::note(&format!("left out, not measured: {}", schbench::left_out(record).join(", ")));
             schbench::text(record)?

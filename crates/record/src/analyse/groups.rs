@@ -1,0 +1,79 @@
+//! Groups of tasks as the analyser sees them: who preempted, and how long which group stayed on which CPU.
+//!
+//! Groups are numbered in the order of their first task; beyond [`MAX_GROUPS`] they are not told apart. All there is to
+//! count is laid out beforehand, so that an event adds to a number and nothing else.
+
+use super::{MAX_GROUPS, TaskName};
+use crate::accounts::Stays;
+use schedlab_base::{CpuId, Ns};
+use schedlab_kernel::policy::group_of;
+use std::collections::BTreeMap;
+
+/// The number of no group.
+pub(super) const NO_GROUP: u8 = u8::MAX;
+
+/// Groups and what is counted of them.
+pub(super) struct Groups {
+    names: Vec<String>,
+    /// The group of each task.
+    pub of_task: Vec<u8>,
+    /// Stays on each CPU: how many and how long, ns; a row of CPUs for each group.
+    stays: Vec<(u64, u64)>,
+    nr_cpus: usize,
+    /// Stays ended by a task of the group that woke up or arrived.
+    preempted: Vec<u64>,
+}
+
+impl Groups {
+    /// The groups of these tasks, on so many CPUs.
+    pub fn of(tasks: &[TaskName], nr_cpus: usize) -> Groups {
+        let (mut names, mut known) = (Vec::<String>::new(), BTreeMap::new());
+        let mut number = |task: &TaskName| {
+            let group = group_of(&task.name);
+            *known.entry(group.to_owned()).or_insert_with(|| {
+                if names.len() == MAX_GROUPS {
+                    return NO_GROUP;
+                }
+                names.push(group.to_owned());
+                (names.len() - 1) as u8
+            })
+        };
+        let of_task = tasks.iter().map(&mut number).collect();
+        let (stays, preempted) = (vec![(0, 0); names.len() * nr_cpus], vec![0; names.len()]);
+        Groups { names, of_task, stays, nr_cpus, preempted }
+    }
+    /// A stay on `cpu` has ended.
+    #[inline]
+    pub fn stayed(&mut self, group: u8, cpu: CpuId, ns: u64) {
+        if cpu.index() >= self.nr_cpus {
+            return;
+        }
+        if let Some((count, time)) = self.stays.get_mut(usize::from(group) * self.nr_cpus + cpu.index()) {
+            *count += 1;
+            *time += ns;
+        }
+    }
+    /// A task of the group has taken a CPU from another.
+    #[inline]
+    pub fn preempted(&mut self, group: u8) {
+        if let Some(count) = self.preempted.get_mut(usize::from(group)) {
+            *count += 1;
+        }
+    }
+    /// Who preempted how often, by metric name.
+    pub fn preemptions(&self) -> Vec<(String, u64)> {
+        let named = |(name, n): (&String, &u64)| (format!("slice.preempted_by.{name}"), *n);
+        self.names.iter().zip(&self.preempted).map(named).collect()
+    }
+    /// Where there were stays.
+    pub fn into_stays(self) -> Vec<Stays> {
+        let nr_cpus = self.nr_cpus.max(1);
+        let one = |(at, (count, ns)): (usize, (u64, u64))| Stays {
+            group: self.names[at / nr_cpus].clone(),
+            cpu: CpuId::from(at % nr_cpus),
+            count,
+            time: Ns(ns),
+        };
+        self.stays.iter().copied().enumerate().filter(|(_, (count, _))| *count > 0).map(one).collect()
+    }
+}
