@@ -5,8 +5,8 @@
 //! "Not measured" is a value of its own, with its reason, and never 0 (DESIGN.md, rule 5).
 
 pub mod docs;
-pub mod perf;
 mod group;
+pub mod perf;
 mod stat;
 mod table;
 #[cfg(test)]
