@@ -75,7 +75,7 @@ mod tests {
         let i = Interval { start: Ns::ms(3_460), length: Ns::us(1_002_060), values: values.into() };
         let text = line(&i, i.start.plus(i.length));
         // Two sixteenths of a millisecond; halves go to the even digit, as in the document.
-        assert_eq!(text, "avg slice: 0.12 utime: 125507.687000 |  0.98ms 125.3ms/s 1.002s to 4.46s\n");
+        assert_eq!(text, "avg slice: 0.12 utime: 125507.687000 |  0.98ms 125.2ms/s 1.002s to 4.46s\n");
         let none = Interval { values: Default::default(), ..i };
         assert!(line(&none, Ns::ZERO).contains("|       - "), "no stay ended");
     }

@@ -34,9 +34,12 @@ impl Analyser {
             ("run_delay".to_owned(), seen.run_delay.into_series()),
             ("slice".to_owned(), seen.slice.into_series()),
         ]);
-        let ends =
-            SwitchReason::ALL.iter().zip(seen.slice_by_end).filter(|(w, _)| **w != SwitchReason::FromIdle);
-        series.extend(ends.map(|(why, t)| (format!("slice.{}", why.name()), t.into_series())));
+        for (why, stays) in SwitchReason::ALL.iter().zip(seen.slice_by_end) {
+            let stays = stays.into_series();
+            if tells(*why, stays.count()) {
+                series.insert(format!("slice.{}", why.name()), stays);
+            }
+        }
         let waits = worst.into_sorted().iter().map(|w| wait(&names, w)).collect();
         let accounts = names.iter().zip(&tasks).filter(|(n, _)| !n.background).map(|(n, t)| account(n, t));
         Observed { series, counters, tasks: accounts.collect(), stays: groups.into_stays(), waits, warnings }
@@ -57,12 +60,7 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
     put("cpu_time".into(), seen.cpu_ns);
     put("background.cpu_time".into(), seen.background_ns);
     put("idle_time".into(), seen.idle_ns);
-    // A source that knows its reasons has none that it does not.
-    let told = |why: &SwitchReason| {
-        let n = seen.slice_end[*why as usize];
-        *why != SwitchReason::FromIdle && (*why != SwitchReason::Preempted || n > 0)
-    };
-    for why in SwitchReason::ALL.iter().filter(|w| told(w)) {
+    for why in SwitchReason::ALL.iter().filter(|w| tells(**w, seen.slice_end[**w as usize])) {
         put(format!("slice.end.{}", why.name()), seen.slice_end[*why as usize]);
     }
     if seen.any_placed || seen.wakeups == 0 {
@@ -86,6 +84,12 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
         }
     }
     all
+}
+
+/// Whether a reason for which `n` stays ended is one that this source tells: who knows its reasons has none that it does
+/// not know.
+fn tells(why: SwitchReason, n: u64) -> bool {
+    why != SwitchReason::FromIdle && (why != SwitchReason::Preempted || n > 0)
 }
 
 fn account(name: &TaskName, task: &Task) -> TaskAccount {
