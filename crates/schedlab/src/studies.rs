@@ -13,7 +13,7 @@ macro_rules! study_files {
     };
 }
 
-study_files! { "idle-sibling" "newidle" }
+study_files! { "idle-sibling" "newidle" "fair-sleepers" }
 
 /// The study of that name.
 ///

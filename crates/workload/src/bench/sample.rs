@@ -41,6 +41,10 @@ impl Watched {
 /// The sampler: sleeps, and reads the tasks it watches.
 pub struct Sampler {
     sleep: Ns,
+    /// How long it waits before each reading; 0: not.
+    pause: Ns,
+    /// Whether it has waited for the reading that comes.
+    paused: bool,
     tasks: Vec<TaskId>,
     /// What each had used at the sample before.
     before: Vec<Usage>,
@@ -54,11 +58,12 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler of these tasks that sleeps so long between two samples. The first interval counts from the run's start.
-    pub fn new(sleep: Ns, tasks: Vec<TaskId>, to: Watched) -> Sampler {
+    /// A sampler of these tasks that sleeps so long between two samples, and `pause` before each reading. The first
+    /// interval counts from the run's start.
+    pub fn new(sleep: Ns, pause: Ns, tasks: Vec<TaskId>, to: Watched) -> Sampler {
         let before = vec![Usage::default(); tasks.len()];
         let read = Vec::with_capacity(tasks.len());
-        Sampler { sleep, tasks, before, read, slept: false, since: Ns::ZERO, to }
+        Sampler { sleep, pause, paused: false, tasks, before, read, slept: false, since: Ns::ZERO, to }
     }
 
     /// A sample is complete: records what was used since the one before.
@@ -91,6 +96,10 @@ impl Program for Sampler {
             self.read.push(usage);
         }
         if self.slept && self.read.len() < self.tasks.len() {
+            self.paused = !self.paused && self.pause > Ns::ZERO;
+            if self.paused {
+                return Op::Sleep { length: self.pause };
+            }
             return Op::Usage { task: self.tasks[self.read.len()] };
         }
         if self.slept {

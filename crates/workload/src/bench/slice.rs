@@ -51,6 +51,14 @@ const PARAMS: &[Param] = &[
     Param::time("wake_work", None, "us", 20_000, (1, MINUTE), "CPU time of a wakeup"),
     Param::choice("waker", WAKERS, "timer: every 1/rate on a grid; sleeper: sleeps 1/rate after its work"),
     Param::time("interval", None, "s", SECOND, (1_000_000, MINUTE), "the sampler's sleep"),
+    Param::time(
+        "pause",
+        None,
+        "us",
+        0,
+        (0, SECOND),
+        "the sampler's sleep before it reads each process; 0: none",
+    ),
     Param::choice("sampler", &[Choice::word("on"), Choice::word("off")], "whether there is a sampler"),
     Param::choice("hog_policy", POLICIES, "policy of the processes that spin"),
     Param::choice("waker_policy", POLICIES, "policy of the wakers"),
@@ -85,7 +93,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     }
     if params.get("sampler")? == 0 {
         let watched = Watched::declare("slice-test", b);
-        let sampler = Sampler::new(params.time("interval")?, hogs, watched);
+        let sampler = Sampler::new(params.time("interval")?, params.time("pause")?, hogs, watched);
         let task = b.task("sampler", Box::new(sampler))?;
         b.edit(task).attr.policy = policy(params, "sampler_policy")?;
     }
