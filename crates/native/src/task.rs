@@ -18,9 +18,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The longest stretch of computing between two looks at the phase and the CPU clock.
-const RUN_SLICE_NS: u64 = 1_000_000;
-
 /// What a thread inherits from the one that makes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
@@ -241,6 +238,10 @@ impl Task<'_> {
 
     /// Computes until the thread's CPU clock has moved by `work`. CPU time never passes faster than wall time, so
     /// spinning on the cheap clock for what is left, then asking the dear one, never overshoots.
+    ///
+    /// The dear one is asked as seldom as can be: it has the kernel charge the running task, and one of the EEVDF kernels
+    /// that finds the slice used up there ends it there and not at the tick (6.18: stays of 2 ms instead of 4 when it was
+    /// asked every ms).
     fn run(&self, work: u64) -> Step {
         let end = sys::thread_cpu_ns().saturating_add(work);
         loop {
@@ -248,11 +249,7 @@ impl Task<'_> {
             if left == 0 {
                 return Step::Next(Outcome::Done);
             }
-            let pause = sys::monotonic_ns() + left.min(RUN_SLICE_NS);
-            while sys::monotonic_ns() < pause {
-                std::hint::spin_loop();
-            }
-            if self.over() {
+            if let Step::Leave = self.spin_to(sys::monotonic_ns().saturating_add(left)) {
                 return Step::Leave;
             }
         }
