@@ -107,6 +107,8 @@ struct State {
     alive: bool,
     outcome: Outcome,
     used: Usage,
+    /// Since when it spins, if it does.
+    spins: Option<Ns>,
 }
 
 /// Operations after which a run is taken to be running away.
@@ -152,6 +154,7 @@ impl Rig {
             alive: false,
             outcome: Outcome::Done,
             used: Usage::default(),
+            spins: None,
         };
         let shared = Shared {
             now: Ns::ZERO,
@@ -226,6 +229,10 @@ impl Rig {
     fn perform(&mut self, task: usize, now: Ns, op: Op) {
         let Costs { op: cost, wakeup, slack } = self.costs;
         let done = now + cost;
+        if let Some(since) = self.tasks[task].spins.take() {
+            let (used, spun) = (&mut self.tasks[task].used, now.since(since));
+            (used.cpu, used.ticked) = (used.cpu + spun, used.ticked + spun);
+        }
         match op {
             Op::Run { work } => {
                 // Counted when it begins; a task has a CPU of its own and is never preempted.
@@ -233,7 +240,10 @@ impl Rig {
                 (used.cpu, used.ticked) = (used.cpu + work, used.ticked + work);
                 self.at(done + work, task, false);
             }
-            Op::SpinTo { at } => self.at(done.max(at), task, false),
+            Op::SpinTo { at } => {
+                self.tasks[task].spins = Some(now);
+                self.at(done.max(at), task, false);
+            }
             Op::Sleep { length } => self.at(done + length + slack + wakeup, task, false),
             Op::SleepTo { at } if at <= now => self.at(done, task, false),
             Op::SleepTo { at } => self.at(done.max(at + slack + wakeup), task, false),
@@ -261,7 +271,10 @@ impl Rig {
             }
             Op::Yield | Op::SetAttr { .. } | Op::SetAffinity { .. } => self.at(done, task, false),
             Op::Usage { task: of } => {
-                self.tasks[task].outcome = Outcome::Used(self.tasks[of.index()].used);
+                let State { mut used, spins, .. } = self.tasks[of.index()];
+                let spun = spins.map_or(Ns::ZERO, |since| now.since(since));
+                (used.cpu, used.ticked) = (used.cpu + spun, used.ticked + spun);
+                self.tasks[task].outcome = Outcome::Used(used);
                 self.at(done, task, false);
             }
             Op::Spawn { task: child } => {

@@ -165,12 +165,7 @@ fn the_sampler_reads_every_process_after_each_sleep() {
     assert_eq!(log.values("slice-test.interval"), vec![100_054_600; 4]);
     assert_eq!(log.values("slice-test.involuntary"), [0; 4]);
     assert!(log.values("slice-test.exact").is_empty(), "no stay has ended");
-    // The rig counts stretches of 10 ms when they begin: eleven in the first interval, ten or eleven in each further one.
-    let utime = log.values("slice-test.utime");
-    assert!(
-        utime[0] == 110_000_000 && utime.iter().all(|u| (100_000_000..=110_000_000).contains(u)),
-        "{utime:?}"
-    );
+    // Three that spin all the time; the readings of an interval are up to four calls apart.
     let rate = log.values("slice-test.utime_rate");
-    assert_eq!(rate[0], (3 * 110_000_000u64) * 1_000_000_000 / 100_054_600 / 3);
+    assert!(rate.iter().all(|r| r.abs_diff(1_000_000_000) < 100_000), "{rate:?}");
 }
