@@ -154,3 +154,31 @@ fn the_simulator_gives_tasks_their_attributes_and_makes_the_changes() {
     assert!(plain / 4 < half && half < plain * 3 / 4, "{plain} preemptions, {half} with half a run of them");
     assert_eq!(preempted(&records[2]), plain, "the baseline is the same run");
 }
+
+#[test]
+fn machines_may_differ_in_costs_and_size() {
+    let text = SMALL.replace(
+        "machines = [\"smp-4\"]",
+        "machines = [\"small\", \"smp-4\"]\nmachine = [{ name = \"small\", base = \"smp-2\", cpus = { sweep = [2, 3] }, \
+         costs = { tick_ns = 1500, probe_hit_ns = { range = [20, 40], step = 20 } } }]",
+    );
+    let e = experiment(&text);
+    let of = |cpus, probe| format!("small,cpus={cpus},probe_hit_ns={probe}");
+    let names: Vec<&str> = e.machines.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(names, [&of(2, 20), &of(2, 40), &of(3, 20), &of(3, 40), "smp-4"]);
+    let m = &e.machines[3];
+    assert_eq!((m.topology.nr_cpus(), m.costs.tick_ns, m.costs.probe_hit_ns), (3, 1500, 40));
+    assert_eq!((m.note("tick_ns").source.as_str(), e.loads.len()), ("set by the experiment", 10));
+    for (from, to, place, says) in [
+        ("tick_ns = 1500", "tick_n = 1500", "e.toml:5", "did you mean 'tick_ns'"),
+        ("tick_ns = 1500", "smt_speed_pct = 0", "e.toml:5", "1 to 100 per cent"),
+        ("tick_ns = 1500", "tick_ns = 60000000001", "e.toml:5", "out of range"),
+        ("[2, 3]", "[2, 5000]", "e.toml:5", "5000"),
+        ("smp-2", "spr-2x56", "e.toml:5", "the CPUs that its file says"),
+        ("smp-2", "smq-2", "e.toml:5", "smq-2"),
+        ("base = \"smp-2\", ", "", "e.toml:5", "no base"),
+    ] {
+        let error = error(&text.replace(from, to));
+        assert!(error.starts_with(place) && error.contains(says), "{to}: {error}");
+    }
+}

@@ -3,7 +3,7 @@
 //! Defaults are for a two-socket x86 server of the 2010s; a machine's file overrides them. "estimate" is our own,
 //! from what the step does; none is derived from a result that a study is to predict.
 
-use schedlab_base::Ns;
+use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 
 /// A cost as the table has it.
@@ -139,6 +139,28 @@ costs! {
     private_cache_kb = 256 in 128 .. 2048, "makers' data: L2 of 256 KB (2008-2016), 512 KB, 1-2 MB (servers since 2017)";
     /// Touching 1 KB of new data while running (how fast a set warms up).
     warm_ns_per_kb = 2000 in 500 .. 8000, "estimate";
+}
+
+/// No step of a kernel, idle state or arrival of a daemon takes longer: sums of such times stay far from overflow.
+pub(crate) const LONGEST: Ns = Ns::secs(60);
+
+impl Costs {
+    /// Sets a cost to a value that it can have.
+    ///
+    /// # Errors
+    /// No cost of that name; more than a minute; a per cent that is none.
+    pub fn change(&mut self, name: &str, value: u64) -> Result<()> {
+        if value > LONGEST.0 {
+            return Err(Error::input(format!("{name} = {value} is out of range: at most {}", LONGEST.0)));
+        }
+        if name.ends_with("_pct") && !(1..=100).contains(&value) {
+            return Err(Error::input(format!("{name} = {value} is not 1 to 100 per cent")));
+        }
+        if self.set(name, value) {
+            return Ok(());
+        }
+        Err(Error::unknown("cost", name, Costs::TABLE.iter().map(|row| row.name)))
+    }
 }
 
 /// An idle state as the idle driver's table has it.

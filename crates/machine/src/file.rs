@@ -3,6 +3,7 @@
 //! Every cost a file sets says its plausible range and where it comes from; a value outside its own range, an unknown
 //! key, or a size that can't be is refused with its place.
 
+use crate::costs::LONGEST;
 use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
 use crate::topology::{Topology, check_distances};
@@ -23,8 +24,6 @@ const TOPOLOGY: &[&str] = &[
     "distances",
     "reclaim_distance",
 ];
-/// No step of a kernel, idle state or arrival of a daemon takes longer: sums of such times stay far from overflow.
-const LONGEST: Ns = Ns::secs(60);
 const COST: &[&str] = &["value", "range", "source"];
 const IDLE: &[&str] = &["name", "exit", "typical", "residency", "source"];
 const BACKGROUND: &[&str] = &["name", "per_cpu", "every", "run", "nice", "source"];
@@ -147,14 +146,7 @@ fn costs(top: &Table<'_>, mut costs: Costs, provenance: &mut Vec<CostNote>) -> R
             let what = format!("{name} = {value} lies outside its range {} to {}", range.0, range.1);
             return Err(row.error_at("value", what));
         }
-        if value > LONGEST.0 {
-            let what = format!("{name} = {value} is out of range: at most {}", LONGEST.0);
-            return Err(row.error_at("value", what));
-        }
-        if name.ends_with("_pct") && !(1..=100).contains(&value) {
-            return Err(row.error_at("value", format!("{name} = {value} is not 1 to 100 per cent")));
-        }
-        costs.set(name, value);
+        costs.change(name, value).map_err(|e| row.place("value", e))?;
         provenance.push(CostNote { name: name.into(), range: Some(range), source: source.into() });
     }
     Ok(costs)

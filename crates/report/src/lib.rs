@@ -11,6 +11,7 @@ pub mod knee;
 pub mod lkml;
 pub mod markdown;
 pub mod number;
+pub mod plot;
 pub mod profile;
 pub mod run;
 pub mod schbench;

@@ -2,9 +2,11 @@
 
 use crate::output;
 use clap::Args;
-use schedlab_base::{Result, Warning};
+use schedlab_base::{Error, Result, Warning};
 use schedlab_lab::{Backend, Comparison, Executor, Host, Sim};
 use schedlab_report::Form;
+use schedlab_report::plot::{self, Kind};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 /// CPUs this process may use.
@@ -34,25 +36,52 @@ pub struct FormOptions {
     /// The result as JSON, the same as --format json
     #[arg(long)]
     json: bool,
+    /// Plot it too, as .svg or .png: metrics against what is swept, with 95 % intervals; else bars
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
 
 impl FormOptions {
+    /// Whether a plot is asked for.
+    pub fn plots(&self) -> bool {
+        self.plot.is_some()
+    }
     /// The form that was asked for.
     ///
     /// # Errors
-    /// An unknown one; the nearest is offered.
+    /// An unknown one; the nearest is offered. A plot's file that is no .svg and no .png.
     pub fn form(&self) -> Result<&'static Form> {
+        self.plot.as_deref().map(Kind::of).transpose()?;
         let name = if self.json { "json" } else { &self.format };
         schedlab_report::form(if name == "go" { "gobench" } else { name })
     }
 }
 
-/// Prints a comparison.
+/// Prints a comparison, and plots it when that is asked for.
 ///
 /// # Errors
-/// When standard output can't be written.
-pub fn print(comparison: &Comparison, form: &Form) -> Result<()> {
-    output::result(|out| form.exporter.export(comparison, out))
+/// When standard output or the plot's file can't be written.
+pub fn print(comparison: &Comparison, options: &FormOptions) -> Result<()> {
+    let form = options.form()?;
+    output::result(|out| form.exporter.export(comparison, out))?;
+    match &options.plot {
+        Some(file) => write_plot(comparison, file),
+        None => Ok(()),
+    }
+}
+
+/// Writes a plot beside its place, and then into it, so that nobody meets half of one.
+fn write_plot(comparison: &Comparison, file: &Path) -> Result<()> {
+    let bytes = plot::plot(comparison, Kind::of(file)?)?;
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, file));
+    written.map_err(|e| {
+        // What is left of it is of no use to anybody.
+        let _ = std::fs::remove_file(&beside);
+        Error::io(file, "write", &e)
+    })
 }
 
 /// Prints warnings beside a result whose form has no place for them.

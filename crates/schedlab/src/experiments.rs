@@ -63,7 +63,7 @@ impl RunOptions {
 /// Whatever is wrong with options or experiment, what the runs find, and an interruption.
 pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
     let backend = Backend::parse(&options.backend)?;
-    let form = options.form.form()?;
+    options.check()?;
     narrow(&mut experiment, backend, options)?;
     let plan = plan(&experiment, backend, Options { runs: options.runs, seed: options.seed })?;
     let store = Store::create(&options.out)?;
@@ -72,7 +72,7 @@ pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
         return Err(interrupted(&finished, &plan, &store));
     }
     let comparison = compare(&finished.records, &question(&experiment, &plan), &finished.warnings)?;
-    common::print(&comparison, form)?;
+    common::print(&comparison, &options.form)?;
     if !options.quiet {
         let made = finished.records.len() - finished.found;
         let text = format!("{made} runs made, {} found; kept in {}", finished.found, store.root().display());
@@ -134,11 +134,15 @@ fn narrow(experiment: &mut Experiment, backend: Backend, options: &RunOptions) -
 
 fn keep<T>(what: &str, wanted: &[String], all: &mut Vec<T>, name: impl Fn(&T) -> String) -> Result<()> {
     let known: Vec<String> = all.iter().map(&name).collect();
-    if let Some(strange) = wanted.iter().find(|w| !known.contains(w)) {
+    // A name without what is swept means all values.
+    let means = |wanted: &str, name: &str| {
+        name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+    };
+    if let Some(strange) = wanted.iter().find(|w| !known.iter().any(|k| means(w, k))) {
         return Err(Error::unknown(what, strange, known.iter().map(String::as_str)));
     }
     if !wanted.is_empty() {
-        all.retain(|item| wanted.contains(&name(item)));
+        all.retain(|item| wanted.iter().any(|w| means(w, &name(item))));
     }
     Ok(())
 }

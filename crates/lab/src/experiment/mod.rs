@@ -8,6 +8,7 @@ mod expand;
 
 pub(crate) use expand::expand;
 mod loads;
+mod machines;
 mod read;
 mod sweep;
 mod variants;

@@ -1,6 +1,7 @@
 //! The reader of experiment files: one function for each part, each error with its place.
 
 use super::loads::{LOAD_KEYS, WORKLOAD_KEYS, Workload};
+use super::machines::Machines;
 use super::variants::{self, Family};
 use super::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS, Experiment, Load, Published};
 use crate::{command, metrics};
@@ -21,6 +22,7 @@ const KEYS: &[&str] = &[
     "runs",
     "seed",
     "machines",
+    "machine",
     "baseline",
     "metrics",
     "min_effect_pct",
@@ -187,27 +189,13 @@ fn simulated_loads(
     workloads: &[Workload],
     folder: &Path,
 ) -> Result<(Vec<Machine>, Vec<Load>)> {
-    let mut machines: Vec<(String, Machine)> = Vec::new();
-    let mut machine = |name: &str| -> Result<usize> {
-        if let Some(at) = machines.iter().position(|(n, _)| n == name) {
-            return Ok(at);
-        }
-        let path = folder.join(name);
-        let is_file = name.contains('/') || name.ends_with(".toml");
-        let loaded = Machine::load(if is_file { path.to_str().unwrap_or(name) } else { name })?;
-        machines.push((name.to_owned(), loaded));
-        Ok(machines.len() - 1)
-    };
-    let mut shared = Vec::new();
-    for (name, value) in strings(top, "machines")? {
-        shared.push(machine(name).map_err(|e| top.error_on(value, e))?);
-    }
+    let (mut machines, shared) = Machines::read(top, folder)?;
     let tables = load_tables(top, workloads)?;
     let mut wanted: Vec<(Option<&Table<'_>>, &Workload, Vec<usize>)> = Vec::new();
     for (table, workload) in &tables {
         let own = table.string("machine")?;
         let on = match own {
-            Some(name) => vec![machine(name).map_err(|e| table.place("machine", e))?],
+            Some(name) => machines.named(name).map_err(|e| table.place("machine", e))?,
             None => shared.clone(),
         };
         wanted.push((Some(table), workload, on));
@@ -215,11 +203,10 @@ fn simulated_loads(
     if tables.is_empty() {
         wanted.extend(workloads.iter().map(|w| (None, w, shared.clone())));
     }
-    let machines: Vec<Machine> = machines.into_iter().map(|(_, m)| m).collect();
     let mut loads = Vec::new();
     for (table, workload, on) in wanted {
         for at in on {
-            let cpus = machines[at].topology.nr_cpus() as u64;
+            let cpus = machines.at(at).topology.nr_cpus() as u64;
             let made = workload.loads(table, cpus)?;
             let (variants, metrics) = narrowed(table)?;
             loads.extend(made.into_iter().map(|(name, spec)| Load {
@@ -232,7 +219,7 @@ fn simulated_loads(
         }
     }
     unique(top, &loads)?;
-    Ok((machines, loads))
+    Ok((machines.into_all(), loads))
 }
 
 fn host_loads(top: &Table<'_>, workloads: &[Workload], cpus: u64) -> Result<Vec<Load>> {

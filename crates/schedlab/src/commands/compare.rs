@@ -37,7 +37,7 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let form = own.form.form()?;
+    own.form.form()?;
     if !(0.0..=100.0).contains(&own.min_effect) {
         return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", own.min_effect)));
     }
@@ -48,5 +48,5 @@ fn run(matches: &ArgMatches) -> Result<()> {
         min_effect_pct: own.min_effect,
         ..Question::default()
     };
-    common::print(&compare_sources(&own.sources, tool, &question)?, form)
+    common::print(&compare_sources(&own.sources, tool, &question)?, &own.form)
 }

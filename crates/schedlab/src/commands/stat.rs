@@ -74,6 +74,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
             Error::input(format!("--format {} is for --vs", form.name)).help("table and json are for all")
         );
     }
+    if own.vs.is_none() && own.form.plots() {
+        return Err(Error::input("--plot is for --vs: one command by itself is no comparison"));
+    }
     let stop = interrupt::stop_flag()?;
     if own.command.is_empty() {
         return whole_system(&own, json, stop);
@@ -101,7 +104,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         };
         let cut = format!("interrupted: {} of {wanted} runs were finished", records.len());
         let cut = interrupted.then(|| Warning::new("run.interrupted", cut));
-        common::print(&compare(&records, &question, cut.as_slice())?, form)?;
+        common::print(&compare(&records, &question, cut.as_slice())?, &own.form)?;
     } else {
         print(&Stat::of(&records, &one_line(&own.command), own.all_cpus), json)?;
     }

@@ -1,0 +1,135 @@
+//! Machines of an experiment: those named in `machines`, and `[[machine]]`, which are others with some numbers changed,
+//! each of which may be a sweep ("spr,probe_hit_ns=40").
+
+use super::expand::combinations;
+use super::read::strings;
+use super::sweep::{Item, values};
+use schedlab_base::{Error, Result};
+use schedlab_machine::reader::Table;
+use schedlab_machine::{CostNote, Costs, Machine};
+use std::path::Path;
+
+const KEYS: &[&str] = &["name", "base", "cpus", "costs"];
+const CPUS: &str = "cpus";
+/// Names of sizes, which can be had for any number of CPUs.
+const SIZES: [&str; 2] = ["smp-", "smt-"];
+
+/// The machines of an experiment, each loaded once.
+pub struct Machines<'f> {
+    folder: &'f Path,
+    /// What they are referred to by, and themselves.
+    all: Vec<(String, Machine)>,
+    /// Names of `[[machine]]`, and which they stand for.
+    families: Vec<(String, Vec<usize>)>,
+}
+
+/// A number of a machine and the values it takes.
+struct Dial<'t> {
+    name: &'t str,
+    values: Vec<Item<'t>>,
+}
+
+impl<'f> Machines<'f> {
+    /// Reads the experiment's machines: with those that every load is run on. Files are relative to `folder`.
+    pub fn read(top: &Table<'_>, folder: &'f Path) -> Result<(Machines<'f>, Vec<usize>)> {
+        let mut machines = Machines { folder, all: Vec::new(), families: Vec::new() };
+        let mut shared = Vec::new();
+        for table in top.tables("machine", KEYS)? {
+            let name = table.required("name", table.label("name")?)?;
+            if machines.families.iter().any(|(n, _)| n == name) {
+                return Err(table.error_at("name", format!("two machines have the name '{name}'")));
+            }
+            let first = machines.all.len();
+            for machine in machines.changed(&table, name)? {
+                machines.all.push((machine.name.clone(), machine));
+            }
+            machines.families.push((name.to_owned(), (first..machines.all.len()).collect()));
+        }
+        for (name, value) in strings(top, "machines")? {
+            shared.extend(machines.named(name).map_err(|e| top.error_on(value, e))?);
+        }
+        if top.get("machines").is_none() {
+            shared = (0..machines.all.len()).collect();
+        }
+        Ok((machines, shared))
+    }
+
+    /// The machines of a name: a `[[machine]]`'s, else a preset, a size or a file.
+    pub fn named(&mut self, name: &str) -> Result<Vec<usize>> {
+        if let Some((_, all)) = self.families.iter().find(|(n, _)| n == name) {
+            return Ok(all.clone());
+        }
+        if let Some(at) = self.all.iter().position(|(n, _)| n == name) {
+            return Ok(vec![at]);
+        }
+        let loaded = self.load(name)?;
+        self.all.push((name.to_owned(), loaded));
+        Ok(vec![self.all.len() - 1])
+    }
+
+    /// The machine of an index.
+    pub fn at(&self, index: usize) -> &Machine {
+        &self.all[index].1
+    }
+    /// All of them.
+    pub fn into_all(self) -> Vec<Machine> {
+        self.all.into_iter().map(|(_, m)| m).collect()
+    }
+
+    fn load(&self, name: &str) -> Result<Machine> {
+        let path = self.folder.join(name);
+        let is_file = name.contains('/') || name.ends_with(".toml");
+        Machine::load(if is_file { path.to_str().unwrap_or(name) } else { name })
+    }
+
+    /// What a `[[machine]]` stands for.
+    fn changed(&self, table: &Table<'_>, name: &str) -> Result<Vec<Machine>> {
+        let base = table.required("base", table.string("base")?)?;
+        let plain = self.load(base).map_err(|e| table.place("base", e))?;
+        let costs: Vec<&str> = Costs::TABLE.iter().map(|row| row.name).collect();
+        let costs = table.table("costs", &costs)?;
+        let mut dials = Vec::new();
+        if let Some(value) = table.get(CPUS) {
+            dials.push(Dial { name: CPUS, values: values(table, CPUS, value)? });
+        }
+        if let Some(costs) = &costs {
+            for key in costs.keys() {
+                let value = costs.required(key, costs.get(key))?;
+                dials.push(Dial { name: key, values: values(costs, key, value)? });
+            }
+        }
+        let choices: Vec<Vec<usize>> = dials.iter().map(|d| (0..d.values.len()).collect()).collect();
+        let mut all = Vec::new();
+        for choice in combinations(&choices).map_err(|e| table.place("name", e))? {
+            let mut machine = Machine { name: name.to_owned(), ..plain.clone() };
+            for (dial, at) in dials.iter().zip(choice) {
+                let (text, value) = &dial.values[at];
+                turn(&mut machine, base, dial.name, text).map_err(|e| table.error_on(value, e))?;
+                if dial.values.len() > 1 {
+                    machine.name = format!("{},{}={text}", machine.name, dial.name);
+                }
+            }
+            all.push(machine);
+        }
+        Ok(all)
+    }
+}
+
+/// Sets one number of a machine. `cpus` comes first of all, since it makes another machine.
+fn turn(machine: &mut Machine, base: &str, key: &str, text: &str) -> Result<()> {
+    let number: u64 =
+        text.parse().map_err(|_| Error::input(format!("{key} is a whole number, not '{text}'")))?;
+    if key != CPUS {
+        machine.costs.change(key, number)?;
+        let note = CostNote { name: key.to_owned(), range: None, source: "set by the experiment".to_owned() };
+        machine.provenance.insert(0, note);
+        return Ok(());
+    }
+    let size = SIZES.iter().find(|size| base.starts_with(**size)).ok_or_else(|| {
+        Error::input(format!("'{base}' has the CPUs that its file says"))
+            .help("cpus is for machines whose base is smp-N or smt-N")
+    })?;
+    let sized = Machine::load(&format!("{size}{number}"))?;
+    *machine = Machine { name: machine.name.clone(), ..sized };
+    Ok(())
+}

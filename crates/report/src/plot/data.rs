@@ -1,0 +1,161 @@
+//! What of a comparison goes into a plot: which number is swept, which lines there are, and their points.
+//!
+//! Sweeps are known by the names of cells ("1x8,threads=4", "v4.5,hz=250", "small,cpus=2"), so stored runs that are put
+//! side by side can be plotted as an experiment can.
+
+use schedlab_base::Ns;
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::Cell;
+use schedlab_lab::stats::special::t_quantile;
+
+/// A mean with half the width of its 95 % interval (0 of a single run).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Point {
+    /// The swept number; `None` of a cell that is not swept.
+    pub x: Option<f64>,
+    pub mean: f64,
+    pub half: f64,
+}
+
+/// The cells of one line, or of one colour of bars.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Line {
+    pub name: String,
+    pub points: Vec<Point>,
+}
+
+/// One metric.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Panel {
+    pub metric: String,
+    pub unit: String,
+    pub lines: Vec<Line>,
+}
+
+/// The whole.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Data {
+    /// What is swept, and its unit; `None`: bars, whose places are `groups`.
+    pub swept: Option<(String, &'static str)>,
+    pub groups: Vec<String>,
+    pub panels: Vec<Panel>,
+}
+
+/// A cell's names apart: what is fixed, and what is swept.
+struct Parts {
+    /// Workload, machine, load, variant.
+    fixed: Vec<String>,
+    swept: Vec<(String, String)>,
+}
+
+fn parts(cell: &Cell) -> Parts {
+    let mut all = Parts { fixed: vec![cell.workload.clone()], swept: Vec::new() };
+    for name in [&cell.machine, &cell.load, &cell.variant] {
+        let mut fixed = Vec::new();
+        for (i, word) in name.split(',').enumerate() {
+            match word.split_once('=') {
+                Some((key, value)) if (i > 0 || number(value).is_some()) && !key.contains(':') => {
+                    all.swept.push((key.to_owned(), value.to_owned()));
+                }
+                _ => fixed.push(word),
+            }
+        }
+        all.fixed.push(fixed.join(","));
+    }
+    all
+}
+
+/// A swept value as a number: in ns when it is a time.
+fn number(text: &str) -> Option<(f64, &'static str)> {
+    match text.parse::<f64>() {
+        Ok(n) => Some((n, "")).filter(|(n, _)| n.is_finite()),
+        Err(_) => Ns::parse(text, "").ok().map(|t| (t.0 as f64, "ns")),
+    }
+}
+
+/// The key with the most different numbers among the cells; of equals the first.
+fn axis(all: &[Parts]) -> Option<(String, &'static str)> {
+    let mut keys: Vec<(&str, &'static str, Vec<f64>)> = Vec::new();
+    for (key, value) in all.iter().flat_map(|p| &p.swept) {
+        let Some((n, unit)) = number(value) else { continue };
+        if !keys.iter().any(|(k, ..)| k == key) {
+            keys.push((key, unit, Vec::new()));
+        }
+        if let Some((_, _, values)) =
+            keys.iter_mut().find(|(k, ..)| k == key).filter(|(_, _, v)| !v.contains(&n))
+        {
+            values.push(n);
+        }
+    }
+    let most = keys.iter().map(|(.., v)| v.len()).max().filter(|n| *n > 1)?;
+    keys.into_iter().find(|(.., v)| v.len() == most).map(|(key, unit, _)| (key.to_owned(), unit))
+}
+
+/// Half the 95 % interval of the mean over runs.
+fn half(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    if values.len() < 2 {
+        return 0.0;
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1.0);
+    t_quantile(0.975, n - 1.0) * (variance / n).sqrt()
+}
+
+/// What of a comparison is drawn.
+pub fn of(c: &Comparison) -> Data {
+    let all: Vec<Parts> = c.cells.iter().map(parts).collect();
+    let swept = axis(&all);
+    let telling: Vec<bool> =
+        (0..4).map(|i| all.iter().any(|p| p.fixed[i] != all[0].fixed[i] && !p.fixed[i].is_empty())).collect();
+    // With a sweep a line is all but the swept number; without, a bar's colour is the variant and its place the rest.
+    let words = |p: &Parts, of: &[usize]| {
+        let fixed = of.iter().filter(|i| telling[**i]).map(|i| p.fixed[*i].clone()).filter(|w| !w.is_empty());
+        fixed.collect::<Vec<String>>()
+    };
+    let line = |p: &Parts, cell: &Cell| match &swept {
+        Some((key, _)) => {
+            let mut name = words(p, &[0, 1, 2, 3]);
+            name.extend(p.swept.iter().filter(|(k, _)| k != key).map(|(k, v)| format!("{k}={v}")));
+            name.join(" ")
+        }
+        None => cell.variant.clone(),
+    };
+    let place = |p: &Parts, cell: &Cell| {
+        let mut name = words(p, &[0, 1]);
+        name.push(cell.load.clone());
+        name.join(" ")
+    };
+    let mut groups: Vec<String> = Vec::new();
+    if swept.is_none() {
+        for (p, cell) in all.iter().zip(&c.cells) {
+            let name = place(p, cell);
+            if !groups.contains(&name) {
+                groups.push(name);
+            }
+        }
+    }
+    let x_of = |p: &Parts, cell: &Cell| match &swept {
+        Some((key, _)) => p.swept.iter().find(|(k, _)| k == key).and_then(|(_, v)| number(v)).map(|(n, _)| n),
+        None => groups.iter().position(|g| *g == place(p, cell)).map(|at| at as f64),
+    };
+    let panel = |metric: &String| {
+        let mut panel = Panel { metric: metric.clone(), unit: String::new(), lines: Vec::new() };
+        for (p, cell) in all.iter().zip(&c.cells) {
+            let Some(m) = cell.metrics.get(metric).and_then(|s| s.measured()) else { continue };
+            panel.unit.clone_from(&m.unit);
+            let point = Point { x: x_of(p, cell), mean: m.mean, half: half(&m.values) };
+            let name = line(p, cell);
+            match panel.lines.iter_mut().find(|l| l.name == name) {
+                Some(line) => line.points.push(point),
+                None => panel.lines.push(Line { name, points: vec![point] }),
+            }
+        }
+        for line in &mut panel.lines {
+            line.points.sort_by(|a, b| a.x.partial_cmp(&b.x).unwrap_or(std::cmp::Ordering::Equal));
+        }
+        panel
+    };
+    let panels: Vec<Panel> = c.metrics.iter().map(panel).filter(|p| !p.lines.is_empty()).collect();
+    Data { swept, groups, panels }
+}

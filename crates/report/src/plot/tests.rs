@@ -1,0 +1,128 @@
+//! Small plots: their SVG against a golden file, their PNG decoded; and what becomes lines, panels and bars.
+
+use super::*;
+use schedlab_lab::compare::{COMPARISON_SCHEMA, Cell, Measured, Stat};
+use schedlab_record::Better;
+use std::collections::BTreeMap;
+
+fn cell(load: &str, variant: &str, values: &[f64]) -> Cell {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let measured = |factor: f64, unit: &str| {
+        Stat::Measured(Measured {
+            unit: unit.to_owned(),
+            better: Better::Lower,
+            mean: mean * factor,
+            std_pct: None,
+            values: values.iter().map(|v| v * factor).collect(),
+            missing_runs: 0,
+        })
+    };
+    Cell {
+        backend: "sim".into(),
+        machine: "smp-2".into(),
+        kernel: "v4.5".into(),
+        workload: "schbench".into(),
+        load: load.into(),
+        params: serde_json::Value::Null,
+        variant: variant.into(),
+        runs: values.len(),
+        seeds: (1..=values.len() as u64).collect(),
+        metrics: BTreeMap::from([
+            ("run_delay.p99".to_owned(), measured(1e6, "ns")),
+            ("migrations".to_owned(), measured(100.0, "")),
+        ]),
+    }
+}
+
+fn comparison(cells: Vec<Cell>) -> Comparison {
+    Comparison {
+        schema: COMPARISON_SCHEMA.into(),
+        experiment: "small <one>".into(),
+        model: 1,
+        metrics: vec!["run_delay.p99".into(), "migrations".into(), "rps".into()],
+        min_effect_pct: 2.0,
+        cells,
+        comparisons: Vec::new(),
+        published: Vec::new(),
+        fits: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+fn swept() -> Comparison {
+    let of = |variant: &str, hz: u64, values: &[f64]| cell("1x4", &format!("{variant},hz={hz}"), values);
+    comparison(vec![
+        of("off", 100, &[1.0, 1.2, 1.1]),
+        of("off", 250, &[2.0, 2.4, 2.2]),
+        of("off", 1000, &[4.0, 4.1, 4.4]),
+        of("on", 100, &[0.5, 0.6, 0.4]),
+        of("on", 250, &[0.7, 0.9, 0.8]),
+        of("on", 1000, &[1.0, 1.0, 1.0]),
+        cell("1x4", "eevdf", &[3.0, 3.0]),
+    ])
+}
+
+#[test]
+fn a_sweep_becomes_lines_and_the_rest_their_names() {
+    let data = data::of(&swept());
+    assert_eq!((data.swept, data.panels.len()), (Some(("hz".to_owned(), "")), 2));
+    let lines = &data.panels[0].lines;
+    assert_eq!(lines.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["off", "on", "eevdf"]);
+    assert_eq!(
+        lines[0].points.iter().map(|p| p.x).collect::<Vec<_>>(),
+        [Some(100.0), Some(250.0), Some(1000.0)]
+    );
+    // Three runs: t of 4.303 times 0.1 ms over the root of 3.
+    assert!((lines[0].points[0].half - 4.3027 * 0.1e6 / 3f64.sqrt()).abs() < 100.0);
+    assert_eq!((lines[2].points[0].x, lines[1].points[2].half), (None, 0.0));
+}
+
+#[test]
+fn times_and_loads_may_be_swept_and_nothing_need_be() {
+    let slices =
+        comparison(vec![cell("1x2", "v6.12,slice=1ms", &[1.0]), cell("1x2", "v6.12,slice=3ms", &[2.0])]);
+    assert_eq!(data::of(&slices).swept, Some(("slice".to_owned(), "ns")));
+    let bench = comparison(vec![cell("threads=2", "v4.5", &[1.0]), cell("threads=4", "v4.5", &[2.0])]);
+    assert_eq!(data::of(&bench).swept, Some(("threads".to_owned(), "")));
+    let bars = comparison(vec![cell("1x2", "a", &[1.0]), cell("1x4", "a", &[2.0]), cell("1x4", "b", &[2.0])]);
+    let data = data::of(&bars);
+    assert_eq!((data.swept, data.groups), (None, vec!["1x2".to_owned(), "1x4".to_owned()]));
+    assert_eq!(data.panels[0].lines[1].points[0].x, Some(1.0));
+}
+
+#[test]
+fn the_svg_is_as_it_was() {
+    let svg = String::from_utf8(plot(&swept(), Kind::Svg).unwrap()).unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/plot.svg");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &svg).unwrap();
+    }
+    assert_eq!(svg, std::fs::read_to_string(golden).unwrap());
+    assert!(svg.contains("small &lt;one&gt;") && svg.contains(">run_delay.p99, ms<"));
+}
+
+#[test]
+fn the_png_has_lines_and_words_without_a_font_of_the_system() {
+    let png = plot(&swept(), Kind::Png).unwrap();
+    assert_eq!(png, plot(&swept(), Kind::Png).unwrap(), "the same bytes");
+    let pixels = tiny_skia::Pixmap::decode_png(&png).unwrap();
+    assert_eq!((pixels.width(), f64::from(pixels.height())), (1520, 2.0 * (34.0 + 3.0 * ROW + 2.0 * PANEL)));
+    let dark = |p: &&tiny_skia::PremultipliedColorU8| p.red() < 80 && p.green() < 80 && p.blue() < 80;
+    let of = |red, green, blue| {
+        move |p: &&tiny_skia::PremultipliedColorU8| (p.red(), p.green(), p.blue()) == (red, green, blue)
+    };
+    // Words are black, and only they are as dark: about 100 of them.
+    let ink = pixels.pixels().iter().filter(dark).count();
+    assert!((2_000..60_000).contains(&ink), "{ink} dark pixels");
+    assert!(pixels.pixels().iter().filter(of(0, 0x72, 0xb2)).count() > 1_000, "the first line's colour");
+    let file = std::env::var_os("PLOT_TO");
+    file.map_or(Ok(()), |file| std::fs::write(file, png)).unwrap();
+}
+
+#[test]
+fn what_can_t_be_plotted_is_said() {
+    assert!(Kind::of(Path::new("a.pdf")).unwrap_err().to_string().contains(".svg or .png"));
+    let mut none = swept();
+    none.metrics = vec!["rps".into()];
+    assert!(plot(&none, Kind::Svg).unwrap_err().to_string().contains("nothing to plot"));
+}
