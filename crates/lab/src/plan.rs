@@ -245,8 +245,11 @@ fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
         }
     }
     let machine = Arc::new(Machine::load("host")?);
-    let cells =
-        experiment.host_loads.iter().flat_map(|load| variants.iter().map(|v| live_cell(&machine, load, v)));
+    let names = || variants.iter().map(|v| v.name.as_str());
+    let cells = experiment.host_loads.iter().flat_map(|load| {
+        let runs = variants.iter().filter(move |v| load.runs_live_under(&v.name, names()));
+        runs.map(|v| live_cell(&machine, load, v))
+    });
     Ok((cells.collect(), warnings))
 }
 

@@ -4,6 +4,7 @@ mod common;
 
 use common::{SMALL, experiment};
 use schedlab_lab::experiment::parse;
+use schedlab_lab::{Backend, plan};
 use schedlab_workload::Spec;
 use std::path::Path;
 
@@ -48,6 +49,31 @@ fn a_load_per_machine_and_machines_per_load() {
         e.loads.iter().map(|l| (l.name.as_str(), e.machines[l.machine].name.as_str())).collect();
     assert_eq!(names, [("1x2", "smp-4"), ("1x2", "smt-8"), ("1x4", "smp-2")]);
     assert_eq!(e.host_loads.len(), 2, "on the live kernel a load is one load");
+}
+
+#[test]
+fn live_loads_keep_to_the_live_variants_they_name() {
+    let of = |variants: &str| {
+        let text = format!(
+            "name = 'x'\nmachines = ['smp-2']\n[[workload]]\nname = 'slice'\n[[workload]]\nname = 'batch'\n\
+             [[host.load]]\nworkload = 'slice'\nname = 'a'\nvariants = {variants}\n\
+             [[host.load]]\nworkload = 'batch'\nname = 'b'\nvariants = ['plain']\n\
+             [[variant]]\nkernel = 'v6.5'\n[[variant]]\nname = 'plain'\nkernel = 'running'\n\
+             [[variant]]\nname = 'hogs'\nkernel = 'running'\ntasks = {{ hog = {{ policy = 'batch' }} }}\n"
+        );
+        parse(Path::new("x.toml"), &text, 2)
+    };
+    let cells = |variants: &str| -> Vec<String> {
+        let plan = plan::plan(&of(variants).unwrap(), Backend::Host, plan::Options::default()).unwrap();
+        plan.cells.iter().map(|c| format!("{} {}", c.load, c.variant.name)).collect()
+    };
+    assert_eq!(cells("['hogs']"), ["a hogs", "b plain"], "batch has no hogs, and is not asked for them");
+    assert_eq!(
+        cells("['v6.5']"),
+        ["a plain", "a hogs", "b plain"],
+        "a simulated kernel says nothing of live ones"
+    );
+    assert!(of("['hgs']").unwrap_err().to_string().contains("'hogs'"));
 }
 
 #[test]

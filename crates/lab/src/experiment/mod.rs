@@ -48,6 +48,11 @@ impl Load {
     pub fn runs_under(&self, variant: &str) -> bool {
         self.variants.is_empty() || self.variants.iter().any(|v| v == variant)
     }
+    /// Whether it runs under that variant of the running kernel, of which `live` are all: one that keeps to simulated
+    /// kernels says nothing of them.
+    pub fn runs_live_under<'v>(&self, variant: &str, mut live: impl Iterator<Item = &'v str>) -> bool {
+        self.runs_under(variant) || !live.any(|v| self.runs_under(v))
+    }
 }
 
 /// A published figure shown beside ours.

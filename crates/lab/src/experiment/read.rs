@@ -53,7 +53,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let families = variants::read(&top)?;
     let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
     let (machines, mut loads) = simulated_loads(&top, &workloads, folder)?;
-    let host_loads = host_loads(&top, &workloads, host_cpus)?;
+    let mut host_loads = host_loads(&top, &workloads, host_cpus)?;
     let runs_in_all = (loads.len().max(host_loads.len()) * variants.len()) as u64 * runs;
     if runs_in_all > MAX_RUNS {
         return Err(top
@@ -64,7 +64,8 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let baseline = baseline(&top, &families)?;
     let of_loads = loads.iter().chain(&host_loads).flat_map(|l| &l.metrics);
     let shown: Vec<String> = metrics.iter().chain(of_loads).cloned().collect();
-    check_narrowed(&top, &mut loads, &families, &baseline)?;
+    check_narrowed(&top, &mut loads, &families, Some(&baseline))?;
+    check_narrowed(&top, &mut host_loads, &families, None)?;
     variants::check_loads(&families, &loads, &host_loads)?;
     Ok(Experiment {
         baseline,
@@ -254,12 +255,13 @@ fn narrowed(table: Option<&Table<'_>>) -> Result<(Vec<String>, Vec<String>)> {
     Ok((own("variants")?, own("metrics")?))
 }
 
-/// The variants that loads keep to are variants of the experiment, or families of them, and the baseline is among them.
+/// The variants that loads keep to are variants of the experiment, or families of them, and the baseline, if there is one,
+/// is among them.
 fn check_narrowed(
     top: &Table<'_>,
     loads: &mut [Load],
     families: &[Family<'_>],
-    baseline: &str,
+    baseline: Option<&str>,
 ) -> Result<()> {
     for load in loads.iter_mut().filter(|l| !l.variants.is_empty()) {
         let mut meant = Vec::new();
@@ -273,7 +275,7 @@ fn check_narrowed(
             meant.extend(all.iter().map(|v| v.name.clone()));
         }
         load.variants = meant;
-        if !load.runs_under(baseline) {
+        if let Some(baseline) = baseline.filter(|b| !load.runs_under(b)) {
             let text = format!("load '{}' leaves out the baseline '{baseline}'", load.name);
             return Err(top.error_at("load", text));
         }

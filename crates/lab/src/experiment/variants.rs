@@ -74,11 +74,15 @@ pub fn named<'f>(families: &'f [Family<'_>], name: &str) -> Vec<&'f Variant> {
 
 /// Checks what variants say of tasks and times against the loads they are run under.
 pub fn check_loads(families: &[Family<'_>], loads: &[Load], host_loads: &[Load]) -> Result<()> {
+    let all = || families.iter().flat_map(|f| &f.variants);
+    let live = || all().filter(|v| v.kernel == RUNNING).map(|v| v.name.as_str());
     for family in families {
         for variant in &family.variants {
-            let live = variant.kernel == RUNNING;
-            let loads = if live { host_loads } else { loads };
-            let specs = || loads.iter().filter(|l| live || l.runs_under(&variant.name)).map(|l| &l.spec);
+            let name = &variant.name;
+            let (loads, is_live) =
+                if variant.kernel == RUNNING { (host_loads, true) } else { (loads, false) };
+            let runs = |l: &&Load| if is_live { l.runs_live_under(name, live()) } else { l.runs_under(name) };
+            let specs = || loads.iter().filter(runs).map(|l| &l.spec);
             fits::groups(variant, specs()).map_err(|e| family.table.place("tasks", e))?;
             for change in &variant.at {
                 specs()
