@@ -92,7 +92,7 @@ fn the_live_kernel_is_never_changed_unawares() {
     let e = plan(&experiment(&text), Backend::Host, Options::default()).unwrap_err();
     assert_eq!(e.kind().exit_code(), 3);
     let e = e.to_string();
-    assert!(e.contains("variant 'first-idle'") && e.contains("feature"), "{e}");
+    assert!(e.contains("variant 'fast'") && e.contains("feature"), "{e}");
 }
 
 #[test]

@@ -57,16 +57,20 @@ fn of_a_thread(body: impl FnOnce() + Send) -> Option<Found> {
 
 #[test]
 fn stays_end_as_the_thread_ended_them() {
+    // A timer that fires before the thread has gone to sleep ends no stay: the kernel's own count says how often that was.
+    let mut voluntary = 0;
     let slept = of_a_thread(|| {
         for _ in 0..50 {
-            sys::sleep_for(100_000);
+            sys::sleep_for(2_000_000);
         }
+        voluntary = sys::thread_usage().voluntary;
     });
     let Some(found) = slept else { return };
-    let ends = |name: &str| found.counters.get(name).copied().unwrap_or(0);
-    assert!((50..60).contains(&ends("slice.end.blocked")), "{:?}", found.counters);
+    let blocked = found.counters.get("slice.end.blocked").copied().unwrap_or(0);
+    // The thread's own end, and what its beginning waited for, are voluntary too.
+    assert!((voluntary..=voluntary + 2).contains(&blocked), "{voluntary}: {:?}", found.counters);
     let slices = &found.series["slice"];
-    assert!(slices.count() >= 50 && slices.sum() < 5_000_000_000 && found.warnings.is_empty());
+    assert!(voluntary >= 40 && slices.count() >= voluntary && slices.sum() < 5_000_000_000 && found.warnings.is_empty());
 }
 
 #[test]
