@@ -171,7 +171,7 @@ impl System<'_> {
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
         let waker = &self.cpus[by.index()];
         let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
-        self.check_preempt_wakeup(to, task, sync) && self.resched_fair(by, to, why)
+        self.check_preempt_wakeup(to, task, how, sync) && self.resched_fair(by, to, why)
     }
 
     /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.

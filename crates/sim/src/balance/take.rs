@@ -146,8 +146,10 @@ impl System<'_> {
         self.emit(dst, EventKind::Migrate { task, from, why });
         self.tasks[task.index()].state = State::Runnable;
         self.enqueue_task(dst, task, Enqueue::Moved);
-        if self.cpus[dst.index()].curr.is_none() || self.check_preempt_wakeup(dst, task, false) {
-            self.resched(by, dst, SwitchReason::Arrived);
+        if self.cpus[dst.index()].curr.is_none()
+            || self.check_preempt_wakeup(dst, task, Enqueue::Moved, false)
+        {
+            self.resched_fair(by, dst, SwitchReason::Arrived);
         }
     }
 

@@ -2,6 +2,7 @@
 //! kernels 2.6.27 to 6.5; what is particular to those before 2.6.32 is in [`super::early`]).
 
 use super::entity::{EntityId, virtual_time};
+use super::queueing::Enqueue;
 use super::runqueue::CfsRqId;
 use super::{pick, placement, preempt, slice, tick};
 use crate::system::System;
@@ -197,10 +198,10 @@ impl System<'_> {
     }
 
     /// Whether `wakee`, just enqueued on `cpu`, preempts the running task; marks buddies as the kernel does. `sync`: its
-    /// waker is about to sleep (asked before 2.6.32 only).
-    pub fn check_preempt_wakeup(&mut self, cpu: CpuId, wakee: TaskId, sync: bool) -> bool {
+    /// waker is about to sleep (not asked from 2.6.32 to 6.5).
+    pub fn check_preempt_wakeup(&mut self, cpu: CpuId, wakee: TaskId, how: Enqueue, sync: bool) -> bool {
         if self.eevdf() {
-            return self.eevdf_check_preempt(cpu, wakee);
+            return self.eevdf_check_preempt(cpu, wakee, how, sync);
         }
         let Some(curr) = self.cpus[cpu.index()].curr else { return true };
         if curr == wakee {

@@ -9,10 +9,11 @@ use super::preempt::{self, ByPolicy, Short};
 use super::protect;
 use super::queueing::Leave;
 use crate::fair::entity::{EntityId, virtual_time};
+use crate::fair::queueing::Enqueue;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId, Version};
-use schedlab_kernel::Feature;
+use schedlab_kernel::{Feature, Policy};
 
 /// Since then a buddy counts by a feature of its own, PICK_BUDDY.
 const BUDDY_FEATURE: Version = Version::new(6, 15);
@@ -71,6 +72,18 @@ impl System<'_> {
         pick::pick(&q.timeline, self.average(queue), current, next)
     }
 
+    /// The same, past delayed entities whose turn it would be: they are taken off, lest one of them be picked where the
+    /// wakee would run in fact (6.19).
+    fn pick_awake(&mut self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
+        loop {
+            let picked = self.pick_eligible(queue, protect)?;
+            if !self.entities[picked.index()].delayed {
+                return Some(picked);
+            }
+            self.drop_delayed(picked);
+        }
+    }
+
     fn drop_delayed(&mut self, entity: EntityId) {
         let mut level = Some(entity);
         while let Some(at) = level {
@@ -103,7 +116,7 @@ impl System<'_> {
     }
 
     /// What an entity's protection depends on, itself off the timeline.
-    fn protection(&self, entity: EntityId) -> protect::Facts {
+    pub(super) fn protection(&self, entity: EntityId) -> protect::Facts {
         let e = &self.entities[entity.index()];
         let bound = || match self.has(Feature::RunToParity) {
             true => self.shortest_slice_ns(e.cfs_rq).unwrap_or(e.slice_ns),
@@ -156,14 +169,22 @@ impl System<'_> {
         e.deadline += virtual_time(e.slice_ns, e.weight) as i64;
     }
 
-    /// Whether `wakee`, just enqueued on `cpu`, preempts the running task.
-    pub(in crate::fair) fn eevdf_check_preempt(&mut self, cpu: CpuId, wakee: TaskId) -> bool {
+    /// Whether `wakee`, just enqueued on `cpu`, preempts the running task. `sync`: its waker is about to sleep.
+    pub(in crate::fair) fn eevdf_check_preempt(
+        &mut self,
+        cpu: CpuId,
+        wakee: TaskId,
+        how: Enqueue,
+        sync: bool,
+    ) -> bool {
         let Some(curr) = self.cpus[cpu.index()].curr else { return true };
         if curr == wakee {
             return false;
         }
         let (ce, we) = (self.tasks[curr.index()].entity, self.tasks[wakee.index()].entity);
-        if self.has(Feature::NextBuddy) {
+        let (cp, wp) = (self.tasks[curr.index()].attr.policy, self.tasks[wakee.index()].attr.policy);
+        let protects_shortest = self.version() >= PROTECTS_SHORTEST;
+        if self.has(Feature::NextBuddy) && !protects_shortest && how != Enqueue::New && wp != Policy::Idle {
             let queue = self.entities[we.index()].cfs_rq;
             self.queues[queue.index()].next = Some(we);
         }
@@ -171,7 +192,6 @@ impl System<'_> {
             return false;
         }
         let Some((c, w)) = self.matching_level(ce, we) else { return false };
-        let (cp, wp) = (self.tasks[curr.index()].attr.policy, self.tasks[wakee.index()].attr.policy);
         match preempt::by_policy(cp, wp, self.fixed.kernel.features) {
             ByPolicy::Preempt => {
                 self.end_protection(c);
@@ -184,8 +204,9 @@ impl System<'_> {
         self.update_curr(queue);
         let short = self.has(Feature::PreemptShort)
             && self.entities[w.index()].slice_ns < self.entities[c.index()].slice_ns;
-        if self.version() >= PROTECTS_SHORTEST {
-            return self.preempts_protected(queue, c, w, short);
+        if protects_shortest {
+            let competes = short || how != Enqueue::New && !(self.becomes_next(queue, w) && sync);
+            return competes && self.preempts_protected(queue, c, w, short);
         }
         if short && preempt::ends_protection(self.short_wakee(queue, c, w)) {
             self.end_protection(c);
@@ -193,14 +214,27 @@ impl System<'_> {
         self.pick_eligible(queue, true) == Some(w)
     }
 
-    /// 6.17 and later: a wakee with a shorter slice is judged as if there were no protection; if it has to wait, then no
-    /// longer than its slice.
+    /// NEXT_BUDDY as of 6.19: a wakee becomes the buddy unless there is one with an earlier deadline, and then, if its
+    /// waker is about to sleep, waits for that. (The kernel means to wait for a part of sched_migration_cost only, but
+    /// asks how long the waker has run right after that was accounted.)
+    fn becomes_next(&mut self, queue: CfsRqId, w: EntityId) -> bool {
+        let deadline = |e: EntityId| self.entities[e.index()].deadline;
+        let earlier = self.queues[queue.index()].next.is_some_and(|n| deadline(n) < deadline(w));
+        let becomes = self.has(Feature::NextBuddy) && !earlier;
+        if becomes {
+            self.queues[queue.index()].next = Some(w);
+        }
+        becomes
+    }
+
+    /// 6.17 and later: a wakee with a shorter slice is judged as if there were no protection; if a wakee has to wait, then
+    /// not for longer than the queue's shortest slice.
     fn preempts_protected(&mut self, queue: CfsRqId, c: EntityId, w: EntityId, short: bool) -> bool {
-        let preempts = self.pick_eligible(queue, !short) == Some(w);
+        let preempts = self.pick_awake(queue, !short) == Some(w);
         if preempts && short {
             self.end_protection(c);
         }
-        if !preempts && short && self.has(Feature::RunToParity) {
+        if !preempts && self.has(Feature::RunToParity) {
             let bound = self.shortest_slice_ns(queue).unwrap_or(0);
             let e = &mut self.entities[c.index()];
             e.vprot = protect::shortened(e.vprot, e.vruntime, e.weight, bound);

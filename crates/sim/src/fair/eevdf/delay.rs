@@ -3,7 +3,7 @@
 //! It is asleep for everybody else: not runnable, off the balancer's list, its program blocked. When its turn to run
 //! comes it is taken off instead; when it is woken before, it goes on where it is, and nobody chooses a CPU for it.
 
-use super::lag;
+use super::{DEBT_SHRINKS, lag};
 use crate::fair::entity::EntityId;
 use crate::system::System;
 use schedlab_base::TaskId;
@@ -16,13 +16,29 @@ impl System<'_> {
         self.entities[self.tasks[task.index()].entity.index()].delayed
     }
 
-    /// A delayed entity is woken (`requeue_delayed_entity`): with DELAY_ZERO one whose lag has become positive starts
-    /// again without any; else it goes on as it is. The running entity is not charged before, as in 6.12.
-    pub(in crate::fair) fn requeue_delayed(&mut self, entity: EntityId) {
+    /// The lag that a delayed entity leaves with, or goes on with when it is woken.
+    pub(super) fn delayed_lag(&self, entity: EntityId) -> i64 {
         let lag = self.lag_of(entity);
-        if self.has(Feature::DelayZero) && lag > 0 {
+        let lag = match self.version() >= DEBT_SHRINKS {
+            true => lag.max(self.entities[entity.index()].vlag),
+            false => lag,
+        };
+        lag::after_delay(lag, self.has(Feature::DelayZero))
+    }
+
+    /// A delayed entity is woken (`requeue_delayed_entity`): with DELAY_ZERO one whose lag has become positive starts
+    /// again without any, and since 7.1 one whose debt has grown starts with what it was; else it goes on as it is. The
+    /// running entity is not charged before, as in 6.12.
+    pub(in crate::fair) fn requeue_delayed(&mut self, entity: EntityId) {
+        let (e, lag) = (&self.entities[entity.index()], self.delayed_lag(entity));
+        let found = self.average(e.cfs_rq).time() - e.vruntime;
+        let again = match self.version() >= DEBT_SHRINKS {
+            true => lag != found,
+            false => self.has(Feature::DelayZero) && found > 0,
+        };
+        if again {
             let e = &mut self.entities[entity.index()];
-            (e.vlag, e.on_rq) = (lag::after_delay(lag, true), false);
+            (e.vlag, e.on_rq) = (lag, false);
             self.queues[e.cfs_rq.index()].timeline.remove(entity, e.deadline);
             self.place(entity, false);
             self.entities[entity.index()].on_rq = true;

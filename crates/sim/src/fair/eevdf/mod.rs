@@ -10,7 +10,7 @@
 //! `protect`, `preempt`); `class`, `queueing`, `delay` and `hrtick` apply them to the arenas.
 //!
 //! By version: 6.6 to 6.16 protect the running entity until its deadline, 6.17 and later until the end of the queue's
-//! shortest slice; lag is limited to two slices or a tick before 7.0, to the queue's longest slice and a tick since
+//! shortest slice, and judge wakeups as 6.19 does, which the stable releases of 6.18 took back; lag is limited to two slices or a tick before 7.0, to the queue's longest slice and a tick since
 //! (read in 6.12.107 and 7.3 sources; that 6.18.0 still had the former is unverified, and stable releases take such
 //! fixes back). Tasks ask for slices of their own since 6.12.
 //!
@@ -28,6 +28,8 @@ mod placement;
 mod preempt;
 mod protect;
 mod queueing;
+#[cfg(test)]
+mod tests;
 pub mod timeline;
 
 pub use queueing::Leave;
@@ -45,6 +47,10 @@ pub const LAZY: Version = Version::new(6, 13);
 const PROTECTS_SHORTEST: Version = Version::new(6, 17);
 /// Since then the queue's longest slice limits lag.
 const LIMITS_BY_LONGEST: Version = Version::new(7, 0);
+/// Since then protection is set when somebody is picked and at no other time: a change of attributes keeps it.
+const PROTECTS_AT_PICK: Version = Version::new(7, 0);
+/// Since then a delayed entity's debt can only shrink.
+const DEBT_SHRINKS: Version = Version::new(7, 1);
 
 impl System<'_> {
     /// Whether the fair class is EEVDF.

@@ -6,8 +6,9 @@
 use super::average::Average;
 use super::lag::{self, Limit};
 use super::placement;
+use super::protect;
 use super::timeline::Node;
-use super::{CUSTOM_SLICES, LIMITS_BY_LONGEST, PROTECTS_SHORTEST};
+use super::{CUSTOM_SLICES, LIMITS_BY_LONGEST, PROTECTS_AT_PICK, PROTECTS_SHORTEST};
 use crate::fair::entity::{EntityId, virtual_time};
 use crate::fair::queueing::Enqueue;
 use crate::fair::runqueue::CfsRqId;
@@ -157,13 +158,15 @@ impl System<'_> {
             && self.has(Feature::DelayDequeue)
             && !average.eligible(self.entities[entity.index()].vruntime)
         {
-            self.entities[entity.index()].delayed = true;
+            let lag = self.lag_of(entity);
+            let e = &mut self.entities[entity.index()];
+            (e.vlag, e.delayed) = (lag, true);
             return false;
         }
-        let mut lag = self.lag_of(entity);
-        if how == Leave::Delayed {
-            lag = lag::after_delay(lag, self.has(Feature::DelayZero));
-        }
+        let lag = match how {
+            Leave::Delayed => self.delayed_lag(entity),
+            _ => self.lag_of(entity),
+        };
         let relative = how == Leave::Moves && self.has(Feature::PlaceRelDeadline);
         let (e, q) = (&mut self.entities[entity.index()], &mut self.queues[queue.index()]);
         if q.curr != Some(entity) {
@@ -205,16 +208,16 @@ impl System<'_> {
         }
     }
 
-    /// Steps back in, where the distances say.
+    /// Steps back in, where the distances say. Before 7.0 the running one is protected as if it had just been picked.
     pub(in crate::fair) fn after_reweight(&mut self, entity: EntityId, was_on_rq: bool) {
         if !was_on_rq {
             return;
         }
         self.place(entity, false);
-        let keeps = self.version() >= PROTECTS_SHORTEST;
+        let anew = (self.version() < PROTECTS_AT_PICK).then(|| protect::until(self.protection(entity)));
         let e = &mut self.entities[entity.index()];
         e.on_rq = true;
-        e.vprot = if keeps { e.vruntime + e.vprot } else { e.vruntime };
+        e.vprot = anew.unwrap_or(e.vruntime + e.vprot);
         let queue = e.cfs_rq;
         if self.queues[queue.index()].curr != Some(entity) {
             self.line_up(entity);

@@ -1,0 +1,118 @@
+//! Decisions on queues that are set up by hand: where versions differ in rare states.
+
+use super::average::Average;
+use crate::fair::{Enqueue, EntityId};
+use crate::system::System;
+use crate::upkeep_tests::born;
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_kernel::Kernel;
+use schedlab_machine::Machine;
+use schedlab_trace::Discard;
+
+const CPU: CpuId = CpuId(1);
+const SLICE: i64 = 1_400_000;
+
+/// A system whose CPU runs the first of `vruntimes`; the others are queued with deadlines a slice later.
+fn queued(version: &str, vruntimes: &[i64], test: impl FnOnce(&mut System<'_>, &[TaskId])) {
+    let machine = Machine::load("smp-2").expect("a machine");
+    let mut sink = Discard;
+    let mut sys = System::new(&machine, Kernel::profile(version).expect("a profile"), 1, &mut sink);
+    let tasks: Vec<TaskId> = vruntimes.iter().map(|_| born(&mut sys, CPU)).collect();
+    for (task, vruntime) in tasks.iter().zip(vruntimes) {
+        edit(&mut sys, *task, |e| (e.vruntime, e.deadline) = (*vruntime, vruntime + SLICE));
+    }
+    let queue = sys.root(CPU);
+    // As it is picked: the rules of the pick are tested elsewhere.
+    let e = entity(&sys, tasks[0]);
+    let deadline = sys.entities[e.index()].deadline;
+    sys.queues[queue.index()].timeline.remove(e, deadline);
+    sys.queues[queue.index()].curr = Some(e);
+    sys.entities[e.index()].vprot = deadline;
+    sys.cpus[CPU.index()].curr = Some(tasks[0]);
+    sys.cpus[CPU.index()].need_resched = None;
+    test(&mut sys, &tasks);
+}
+
+fn entity(sys: &System<'_>, task: TaskId) -> EntityId {
+    sys.tasks[task.index()].entity
+}
+
+/// Changes a queued entity.
+fn edit(sys: &mut System<'_>, task: TaskId, change: impl FnOnce(&mut crate::fair::Entity)) {
+    let (e, queue) = (entity(sys, task), sys.root(CPU));
+    let deadline = sys.entities[e.index()].deadline;
+    sys.queues[queue.index()].timeline.remove(e, deadline);
+    change(&mut sys.entities[e.index()]);
+    sys.line_up(e);
+}
+
+fn time(sys: &System<'_>) -> i64 {
+    let average: Average = sys.average(sys.root(CPU));
+    average.time()
+}
+
+#[test]
+fn a_sleeper_whose_turn_it_would_be_does_not_hide_a_short_wakee() {
+    for (version, preempts) in [("v6.12", false), ("v6.18", true), ("v7.3", true)] {
+        queued(version, &[0, -500_000, 400_000], |sys, tasks| {
+            let (asleep, wakee) = (tasks[1], tasks[2]);
+            edit(sys, asleep, |e| e.delayed = true);
+            edit(sys, wakee, |e| (e.vruntime, e.slice_ns, e.deadline) = (-100_000, 100_000, 1_000_000));
+            let curr = entity(sys, tasks[0]);
+            sys.entities[curr.index()].vruntime = 300_000;
+            assert_eq!(sys.eevdf_check_preempt(CPU, wakee, Enqueue::Wakeup, false), preempts, "{version}");
+            let asleep = &sys.entities[entity(sys, asleep).index()];
+            assert_eq!((asleep.on_rq, asleep.delayed), (!preempts, !preempts), "{version}: it is taken off");
+        });
+    }
+}
+
+#[test]
+fn a_new_task_preempts_by_a_shorter_slice_only_since_6_19() {
+    for (version, equal) in [("v6.12", true), ("v6.18", false), ("v7.3", false)] {
+        for (slice, preempts) in [(SLICE as u64, equal), (100_000, true)] {
+            queued(version, &[SLICE / 2, 0], |sys, tasks| {
+                edit(sys, tasks[1], |e| (e.slice_ns, e.deadline) = (slice, slice as i64));
+                let curr = entity(sys, tasks[0]);
+                sys.entities[curr.index()].vprot = 0;
+                let judged = sys.eevdf_check_preempt(CPU, tasks[1], Enqueue::New, false);
+                assert_eq!(judged, preempts, "{version}, {slice} ns");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_debt_that_grew_while_queued_asleep_is_forgiven_since_7_1() {
+    for (version, forgiven) in [("v6.12", false), ("v6.18", false), ("v7.3", true)] {
+        queued(version, &[0, 600_000], |sys, tasks| {
+            edit(sys, tasks[1], |e| (e.delayed, e.vlag) = (true, -100_000));
+            let e = entity(sys, tasks[1]);
+            assert_eq!(time(sys) - sys.entities[e.index()].vruntime, -300_000);
+            sys.requeue_delayed(e);
+            let lag = time(sys) - sys.entities[e.index()].vruntime;
+            let due = if forgiven { -100_000 } else { -300_000 };
+            assert!((lag - due).abs() <= 2, "{version}: {lag}");
+            assert!(!sys.entities[e.index()].delayed);
+        });
+    }
+}
+
+#[test]
+fn before_7_0_new_attributes_protect_anew() {
+    for (version, protected) in [("v6.12", true), ("v6.18", true), ("v7.3", false)] {
+        queued(version, &[300_000, 0], |sys, tasks| {
+            let e = entity(sys, tasks[0]);
+            sys.entities[e.index()].vprot = 300_000;
+            sys.tasks[tasks[0].index()].attr.slice = Ns::ms(3);
+            sys.reweight(e, 1024);
+            let e = &sys.entities[e.index()];
+            assert_eq!(e.vruntime < e.vprot, protected, "{version}: {e:?}");
+            assert_eq!(
+                (e.slice_ns, e.deadline - e.vruntime),
+                (3_000_000, SLICE),
+                "the next deadline is longer"
+            );
+        });
+    }
+}
