@@ -70,7 +70,12 @@ fn stays_end_as_the_thread_ended_them() {
     // The thread's own end, and what its beginning waited for, are voluntary too.
     assert!((voluntary..=voluntary + 2).contains(&blocked), "{voluntary}: {:?}", found.counters);
     let slices = &found.series["slice"];
-    assert!(voluntary >= 40 && slices.count() >= voluntary && slices.sum() < 5_000_000_000 && found.warnings.is_empty());
+    assert!(
+        voluntary >= 40
+            && slices.count() >= voluntary
+            && slices.sum() < 5_000_000_000
+            && found.warnings.is_empty()
+    );
 }
 
 #[test]

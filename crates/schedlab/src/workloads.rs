@@ -26,7 +26,7 @@ pub struct Place {
     /// Machine to simulate: a preset, smp-N, smt-N, host or a file [default: host]
     #[arg(long, global = true, value_name = "MACHINE")]
     machine: Option<String>,
-    /// Kernel to simulate [default: the latest that is modelled]
+    /// Kernel to simulate [default: v6.5, the last CFS]
     #[arg(long, global = true, value_name = "VERSION")]
     kernel: Option<String>,
     /// Feature switched on (NAME) or off (NO_NAME), with @TIME from then on; may be given more than once

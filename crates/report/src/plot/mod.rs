@@ -94,12 +94,8 @@ fn drawn(title: &str, data: &Data) -> Scene {
     let shown = if names.len() > 1 { names.len() } else { 0 };
     let head = 34.0 + shown as f64 * ROW;
     let height = head + data.panels.len() as f64 * PANEL;
-    let mut marks = vec![Mark::Text {
-        at: (LEFT, 22.0),
-        text: title.to_owned(),
-        size: 14.0,
-        anchor: Anchor::Start,
-    }];
+    let mut marks =
+        vec![Mark::Text { at: (LEFT, 22.0), text: title.to_owned(), size: 14.0, anchor: Anchor::Start }];
     for (i, name) in names.iter().take(shown).enumerate() {
         let y = 40.0 + i as f64 * ROW;
         marks.push(line(vec![(LEFT, y - 4.0), (LEFT + 24.0, y - 4.0)], COLORS[i % COLORS.len()], 3.0));

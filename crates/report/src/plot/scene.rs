@@ -102,9 +102,7 @@ fn element(mark: &Mark) -> String {
                 Anchor::End => "end",
             };
             let text = escaped(text);
-            format!(
-                "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" text-anchor=\"{anchor}\">{text}</text>"
-            )
+            format!("<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" text-anchor=\"{anchor}\">{text}</text>")
         }
     }
 }

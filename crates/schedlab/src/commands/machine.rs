@@ -15,7 +15,7 @@ struct Own {
     /// A preset, smp-N, smt-N, host or a file; without one they are listed
     #[arg(value_name = "NAME|FILE")]
     name: Option<String>,
-    /// Kernel whose domains are shown [default: for host the running one, else the latest that is modelled]
+    /// Kernel whose domains are shown [default: for host the running one, else v6.5]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// CPU whose groups are shown
