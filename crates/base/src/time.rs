@@ -51,6 +51,15 @@ impl Ns {
         let digits = t.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(t.len());
         let (number, suffix) = t.split_at(digits);
         let suffix = if suffix.trim().is_empty() { unit } else { suffix.trim() };
+        let no_time =
+            || Error::input(format!("'{text}' is not a time")).help("write it as 250ns, 30us, 1.5ms or 2s");
+        if number.is_empty() {
+            return Err(no_time());
+        }
+        if suffix.is_empty() {
+            let units = "units are ns, us, ms, s, m; as in 30us or 1.5ms";
+            return Err(Error::input(format!("the time '{text}' has no unit")).help(units));
+        }
         let scale: u64 = match suffix {
             "ns" => 1,
             "us" | "µs" | "usec" => 1_000,
@@ -62,9 +71,7 @@ impl Ns {
                     .help("units are ns, us, ms, s, m; as in 30us or 1.5ms"));
             }
         };
-        Self::scaled(&number.replace('_', ""), scale).ok_or_else(|| {
-            Error::input(format!("'{text}' is not a time")).help("write it as 250ns, 30us, 1.5ms or 2s")
-        })
+        Self::scaled(&number.replace('_', ""), scale).ok_or_else(no_time)
     }
 
     /// Exact decimal arithmetic: no float rounds a time.
@@ -174,6 +181,10 @@ mod tests {
         for text in ["", "ms", "3 parsecs", "-1ms", "1e9", "99999999999s", "1.2.3ms"] {
             assert!(Ns::parse(text, "ns").is_err(), "{text}");
         }
+        let said = |text: &str| Ns::parse(text, "").unwrap_err().to_string();
+        assert!(said("3").contains("'3' has no unit"), "{}", said("3"));
+        assert!(said("3 parsecs").contains("unknown time unit 'parsecs'"));
+        assert!(["", "-1s", "soon"].iter().all(|t| said(t).contains("is not a time")), "{}", said("-1s"));
     }
 
     #[test]

@@ -21,6 +21,18 @@ pub enum Policy {
     Rr,
 }
 
+impl std::fmt::Display for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Policy::Other => "other",
+            Policy::Batch => "batch",
+            Policy::Idle => "idle",
+            Policy::Fifo => "fifo",
+            Policy::Rr => "rr",
+        })
+    }
+}
+
 impl Policy {
     /// Reads "SCHED_OTHER", "other", "normal", "batch", "idle", "fifo", "rr".
     ///
@@ -108,7 +120,7 @@ impl AttrChange {
                 .help(format!("a task can ask for {lo} to {hi}")));
         }
         if let (Some(policy), Some(slice)) = (self.policy.filter(|p| !p.is_fair()), self.slice) {
-            let text = format!("policy {policy:?} has no slice to ask for ({slice})");
+            let text = format!("policy {policy} has no slice to ask for ({slice})");
             return Err(Error::input(text).help("slices are of the policies other, batch and idle"));
         }
         Ok(())

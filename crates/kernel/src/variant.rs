@@ -111,7 +111,7 @@ fn apply(kernel: &mut Kernel, features: &[String], tunables: &BTreeMap<String, u
 }
 
 /// The first kernel whose tasks can ask for a slice of their own.
-const SLICES_SINCE: Version = Version::new(6, 12);
+pub const SLICES_SINCE: Version = Version::new(6, 12);
 
 /// The word for the kernel that is running.
 pub const RUNNING: &str = "running";
@@ -178,7 +178,7 @@ impl Variant {
             .map_err(|e: Error| e.context(format!("variant '{}'", self.name)))
     }
     /// Warnings about features that it switches on, from the start or later, and slices that it asks for, which do
-    /// nothing in its kernel.
+    /// nothing in its kernel, and about settings, which are of live systems.
     ///
     /// # Errors
     /// As [`Variant::resolve`].
@@ -198,6 +198,13 @@ impl Variant {
                 self.name
             );
             all.push(Warning::new("variant.slice", text));
+        }
+        if let Some(setting) = self.settings.keys().next() {
+            let text = format!(
+                "variant '{}': settings ({setting}) are of live systems; simulated, they do nothing",
+                self.name
+            );
+            all.push(Warning::new("variant.settings", text));
         }
         Ok(all)
     }
@@ -258,6 +265,15 @@ mod tests {
         let mut v = Variant::plain("v4.5");
         v.tasks.insert("*".into(), AttrChange { slice: Some(Ns::ms(3)), ..AttrChange::default() });
         assert!(v.without_effect().unwrap()[0].message.contains("before v6.12"));
+    }
+
+    #[test]
+    fn settings_do_nothing_in_the_simulator() {
+        let mut v = Variant::plain("v6.18");
+        v.settings.insert("autogroup".into(), "0".into());
+        let told = v.without_effect().unwrap();
+        assert_eq!((told.len(), told[0].code.as_str()), (1, "variant.settings"));
+        assert!(told[0].message.contains("autogroup"), "{}", told[0].message);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub fn attributes(variant: &Variant) -> Result<()> {
         let named = |e: Error| if group == EVERY_TASK { e } else { e.context(format!("tasks '{group}'")) };
         change.check().map_err(named)?;
         if let Some(policy) = change.policy.filter(|p| variant.kernel != RUNNING && !p.is_fair()) {
-            let text = format!("policy {policy:?} is not simulated: only the fair class is");
+            let text = format!("policy {policy} is not simulated: only the fair class is");
             return Err(named(
                 Error::input(text).help("other, batch and idle are; the live kernel has them all"),
             ));

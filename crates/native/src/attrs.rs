@@ -71,7 +71,7 @@ pub(crate) fn refused(attr: Attr, error: &io::Error) -> Error {
     let Attr { policy, nice, rt_priority, slice } = attr;
     if policy.is_fair() {
         let with = if slice == Ns::ZERO { String::new() } else { format!(" and a slice of {slice}") };
-        Error::machine(format!("can't set policy {policy:?} with nice {nice}{with}: {error}")).help(
+        Error::machine(format!("can't set policy {policy} with nice {nice}{with}: {error}")).help(
             "nice 0 to 19 needs no privilege unless it lowers the value; below, CAP_SYS_NICE or RLIMIT_NICE",
         )
     } else {

@@ -85,9 +85,9 @@ fn refused(attr: Attr, e: &io::Error) -> Error {
         }
     };
     let what = match attr.policy {
-        Policy::Fifo | Policy::Rr => format!("{:?} with priority {}", attr.policy, attr.rt_priority),
-        policy if attr.slice == Ns::ZERO => format!("{policy:?} with nice {}", attr.nice),
-        policy => format!("{policy:?} with nice {} and a slice of {}", attr.nice, attr.slice),
+        Policy::Fifo | Policy::Rr => format!("{} with priority {}", attr.policy, attr.rt_priority),
+        policy if attr.slice == Ns::ZERO => format!("{policy} with nice {}", attr.nice),
+        policy => format!("{policy} with nice {} and a slice of {}", attr.nice, attr.slice),
     };
     Error::machine(format!("the kernel refuses policy {what}: {e}")).help(help)
 }

@@ -34,6 +34,7 @@ mod witness;
 
 pub use agent::{agent_main, execute};
 pub use parent::{AGENT_VARIABLE, run, run_with};
+pub use sys::signals::{hangups_are_ignored, ignore_hangups};
 
 use schedlab_base::{Ns, Warning};
 use schedlab_kernel::AttrChange;

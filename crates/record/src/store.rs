@@ -68,7 +68,9 @@ impl Store {
     /// # Errors
     /// When the folder can't be created.
     pub fn create(root: &Path) -> Result<Store> {
-        fs::create_dir_all(root).map_err(|e| Error::io(root, "create the folder", &e))?;
+        fs::create_dir_all(root).map_err(|e| {
+            Error::io(root, "create the folder", &e).help("runs are kept there; --out names another folder")
+        })?;
         Ok(Store { root: root.to_owned() })
     }
     /// The folder the runs are in.

@@ -17,8 +17,9 @@ pub fn prints(workload: &str) -> bool {
 
 /// The error of a run that has no slices to print.
 pub fn none_in(workload: &str) -> Error {
-    Error::input(format!("a run of {workload} has no slices to print by interval"))
-        .help("--format slice is for the workload slice, with its sampler")
+    Error::input(format!("a run of {workload} has no slices to print by interval")).help(
+        "--format slice is for the workload slice, with its sampler and a runtime beyond its first interval",
+    )
 }
 
 /// A run's intervals.

@@ -2,12 +2,24 @@
 
 use crate::output;
 use clap::Args;
-use schedlab_base::{Error, Result, Warning};
+use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_lab::{Backend, Comparison, Executor, Host, Sim};
 use schedlab_report::Form;
 use schedlab_report::plot::{self, Kind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
+
+/// Reads the value of `--for`, bare numbers in seconds.
+///
+/// # Errors
+/// When it is no time, or none at all.
+pub fn length_of_time(text: &str) -> Result<Ns> {
+    let length = Ns::parse(text, "s").map_err(|e| e.context("--for"))?;
+    if length == Ns::ZERO {
+        return Err(Error::input("--for: no time").help("--for 10s"));
+    }
+    Ok(length)
+}
 
 /// CPUs this process may use.
 pub fn cpus() -> u64 {

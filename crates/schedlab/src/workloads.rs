@@ -91,7 +91,16 @@ impl Place {
                 if let Some(machine) = &self.machine {
                     return Err(simulated(&format!("--machine {machine}")));
                 }
-                if variant.kernel != RUNNING || !variant.is_plain() {
+                if variant.kernel == RUNNING && !variant.is_plain() {
+                    let text = format!(
+                        "--feature and --tunable are of simulated kernels, and '{}' is live",
+                        variant.name
+                    );
+                    let help = "add --backend sim; live: schedlab exec --set features=NO_NAME -- schedlab bench ..., or a \
+                                variant's settings in an experiment (docs/settings.md)";
+                    return Err(Error::input(text).help(help));
+                }
+                if variant.kernel != RUNNING {
                     return Err(simulated(&format!("the kernel '{}'", variant.name)));
                 }
                 Ok(Cell::live(&Arc::new(Machine::load("host")?), variant, spec, load))

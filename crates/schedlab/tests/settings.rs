@@ -237,6 +237,10 @@ fn what_is_wrong_is_told_before_anything_is_changed() {
         (&["exec", "--priority", "3", "--", "true"], 2, "fifo and rr"),
         (&["exec", "--pid", "1"], 2, "nothing is to be changed"),
         (&["exec", "--cpus", "4000", "--", "true"], 3, "this process may use"),
+        (&["exec", "--cpus", "", "--", "true"], 2, "no CPU is named"),
+        (&["exec", "--children", "--nice", "1", "--", "true"], 2, "--children is of --pid"),
+        (&["exec", "--for", "1s", "--nice", "1", "--", "true"], 2, "--for is of --pid"),
+        (&["exec", "--policy", "fifo", "--slice", "3ms", "--", "true"], 2, "policy fifo"),
     ] {
         let (got, out, err) = run(&lab, words);
         assert!(got == Some(code) && out.is_empty() && err.contains(says), "{words:?}: {got:?} {err}");
@@ -288,11 +292,13 @@ fn a_live_run_that_is_interrupted_or_killed_is_put_back() {
     let lab = lab();
     lab.write("live.toml", &LIVE.replace("300ms", "60s"));
     let words = ["run", "live.toml", "--backend", "host", "--variant", "without"];
-    let mut child = start(&lab, &words);
-    wait_for("the setting is made", || value(&lab) == "0");
-    kill("-INT", child.id());
-    assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0));
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let mut child = start(&lab, &words);
+        wait_for("the setting is made", || value(&lab) == "0");
+        kill(signal, child.id());
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{signal}");
+        assert_eq!((value(&lab).as_str(), entries(&lab).len()), ("1", 0), "{signal}");
+    }
     let mut child = start(&lab, &words);
     wait_for("the setting is made", || value(&lab) == "0");
     kill("-KILL", child.id());

@@ -91,7 +91,7 @@ pub fn fair_only(attr: Attr) -> Result<()> {
     if attr.policy.is_fair() {
         return Ok(());
     }
-    Err(Error::machine(format!("policy {:?} is not simulated: only the fair class is", attr.policy))
+    Err(Error::machine(format!("policy {} is not simulated: only the fair class is", attr.policy))
         .help("run it on the live kernel, or use policy other, batch or idle"))
 }
 

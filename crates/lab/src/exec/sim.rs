@@ -2,8 +2,9 @@
 
 use super::Executor;
 use crate::plan::Cell;
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_kernel::Kernel;
+use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate};
@@ -28,6 +29,7 @@ impl Executor for Sim {
         for task in &mut workload.tasks {
             task.attr = cell.variant.attr_of(&task.name, task.attr);
         }
+        let asks = workload.tasks.iter().any(|t| t.attr.slice != Ns::ZERO);
         let (warmup, duration) = (workload.warmup, workload.duration);
         let to_the_end = workload.to_the_end;
         let mut analyser = analyser(&cell.machine, &workload)?;
@@ -50,6 +52,11 @@ impl Executor for Sim {
         let mut warnings = cell.variant.without_effect()?;
         let cut = to_the_end && report.end >= warmup.plus(duration);
         warnings.extend(cut.then(|| cut_off(duration)));
+        if asks && kernel.version < SLICES_SINCE && cell.variant.tasks.values().all(|t| t.slice.is_none()) {
+            let text =
+                format!("its tasks ask for slices, which kernels before {SLICES_SINCE} take no notice of");
+            warnings.push(Warning::new("workload.slice", text));
+        }
         let seen = analyser.finish(report.end);
         let mut counters = seen.counters;
         counters.extend(report.counters);

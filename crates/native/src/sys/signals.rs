@@ -92,6 +92,22 @@ impl Signals {
     }
 }
 
+/// Whether the end of the terminal is ignored, as under nohup(1).
+pub fn hangups_are_ignored() -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: no new action is given; the old one goes into a live, zeroed struct, for which all-zero is valid.
+    unsafe {
+        libc::sigaction(libc::SIGHUP, ptr::null(), now.as_mut_ptr());
+        now.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Ignores the end of the terminal.
+pub fn ignore_hangups() {
+    // SAFETY: SIG_IGN is a valid disposition of SIGHUP.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+}
+
 /// Sends a signal to a process; one that has just ended is no error.
 pub fn send(process: u32, signal: c_int) {
     // SAFETY: takes integers only.

@@ -40,10 +40,10 @@ struct Own {
     #[arg(long, value_name = "PID", conflicts_with = "words", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
     /// With --pid: all that descends from it too
-    #[arg(long, requires = "pid")]
+    #[arg(long)]
     children: bool,
     /// With --pid: put everything back after that time, or at Ctrl-C
-    #[arg(long = "for", value_name = "TIME", requires = "pid")]
+    #[arg(long = "for", value_name = "TIME")]
     length: Option<String>,
     /// Say what was done
     #[arg(long, short)]
@@ -61,6 +61,12 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    // clap does not ask for --pid when the command, which excludes it, is there.
+    if own.pid.is_none() && (own.children || own.length.is_some()) {
+        let option = if own.children { "--children" } else { "--for" };
+        return Err(Error::input(format!("{option} is of --pid"))
+            .help("a command's children inherit; it ends by itself"));
+    }
     let attributes = attributes(&own)?;
     let pairs = own.set.iter().map(|text| pair(text)).collect::<Result<Vec<_>>>()?;
     match own.pid {
@@ -91,7 +97,7 @@ fn attributes(own: &Own) -> Result<Attributes> {
         return Err(Error::input(text));
     }
     if let (Some(policy), Some(_)) = (policy.filter(|p| !p.is_fair()), slice) {
-        return Err(Error::input(format!("--slice: tasks of policy {policy:?} ask for none")));
+        return Err(Error::input(format!("--slice: tasks of policy {policy} ask for none")));
     }
     if own.priority.is_some() && policy.is_none_or(Policy::is_fair) {
         return Err(
@@ -99,11 +105,14 @@ fn attributes(own: &Own) -> Result<Attributes> {
         );
     }
     let cpus = own.cpus.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpus"))?;
+    if cpus.as_ref().is_some_and(CpuSet::is_empty) {
+        return Err(Error::input("--cpus: no CPU is named").help("write CPU lists as 0-3,8,10-11"));
+    }
     if slice.is_some() {
         tell_old_kernels(own);
     }
     let change = AttrChange { policy, nice: own.nice, slice };
-    Ok(Attributes { change, priority: own.priority, cpus: cpus.filter(|c| !c.is_empty()) })
+    Ok(Attributes { change, priority: own.priority, cpus })
 }
 
 fn tell_old_kernels(own: &Own) {

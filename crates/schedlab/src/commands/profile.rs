@@ -1,9 +1,9 @@
 //! `schedlab profile`: where a command's CPU time goes in the kernel, by function.
 
 use crate::cli::Entry;
-use crate::{interrupt, output};
+use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Result};
 use schedlab_lab::profile::{self, Shares};
 use schedlab_lab::stat::How;
 use schedlab_report::profile as show;
@@ -49,12 +49,17 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if own.symbols.iter().any(|name| name.trim().is_empty()) {
+        return Err(
+            Error::input("--symbols: an empty name").help("--symbols newidle_balance,update_sd_lb_stats")
+        );
+    }
     let stop = interrupt::stop_flag()?;
     let sampled = if own.command.is_empty() {
         if !own.all_cpus {
             return Err(Error::input("no command").help("schedlab profile -- COMMAND..., or -a --for 10s"));
         }
-        let length = own.length.as_deref().map(|text| Ns::parse(text, "s").map_err(|e| e.context("--for")));
+        let length = own.length.as_deref().map(common::length_of_time);
         profile::system(length.transpose()?, own.freq, stop)?
     } else {
         let how = How { system: own.all_cpus, output_aside: own.json };

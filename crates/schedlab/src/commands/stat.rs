@@ -4,7 +4,7 @@ use crate::cli::Entry;
 use crate::common::{self, FormOptions};
 use crate::{interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
+use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_lab::command::one_word_or_line;
 use schedlab_lab::stat::{self, Commands, How, Watched};
 use schedlab_lab::{Question, compare};
@@ -24,7 +24,7 @@ struct Own {
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<String>,
     /// How often it is run [default: 1, with --vs 10]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     runs: Option<u64>,
     /// Another command to compare with: one line, split into words as a shell would
     #[arg(long, value_name = "LINE", requires = "command")]
@@ -143,7 +143,7 @@ fn whole_system(own: &Own, json: bool, stop: &AtomicBool) -> Result<()> {
     if !own.all_cpus {
         return Err(Error::input("no command").help("schedlab stat -- COMMAND..., or -a --for 10s"));
     }
-    let length = own.length.as_deref().map(|text| Ns::parse(text, "s").map_err(|e| e.context("--for")));
+    let length = own.length.as_deref().map(common::length_of_time);
     let length = length.transpose()?;
     let runs = own.runs.unwrap_or(1);
     let mut records = Vec::new();

@@ -13,7 +13,8 @@ use super::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::Builder;
 use crate::op::{Env, Op, Program};
 use crate::param::{Benchmark, Choice, Param, Params};
-use schedlab_base::{CpuId, CpuSet, Ns, Result, TaskId};
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, TaskId};
+use schedlab_kernel::policy::SLICES;
 use schedlab_kernel::{Attr, Policy};
 
 /// The table row.
@@ -39,7 +40,7 @@ const WAKERS: &[Choice] = &[Choice::word("timer"), Choice::word("sleeper")];
 
 /// A slice to ask for; 0 for the kernel's own.
 const fn slice_of(name: &'static str, about: &'static str) -> Param {
-    Param::time(name, None, "us", 0, (0, SECOND), about)
+    Param::time(name, None, "us", 0, (0, SLICES.end().0), about)
 }
 
 const PARAMS: &[Param] = &[
@@ -107,10 +108,18 @@ pub(super) fn policy(params: &Params, name: &str) -> Result<Policy> {
 
 /// Policy, nice value and slice of a kind of task.
 fn attr(params: &Params, kind: &str) -> Result<Attr> {
+    let slice = params.time(&format!("{kind}_slice"))?;
+    if slice != Ns::ZERO && !SLICES.contains(&slice) {
+        return Err(Error::input(format!("{kind}_slice = {slice} is out of range")).help(format!(
+            "0: the kernel's own; else {} to {}",
+            SLICES.start(),
+            SLICES.end()
+        )));
+    }
     Ok(Attr {
         policy: policy(params, &format!("{kind}_policy"))?,
         nice: params.nice(&format!("{kind}_nice"))?,
-        slice: params.time(&format!("{kind}_slice"))?,
+        slice,
         ..Attr::default()
     })
 }
