@@ -17,7 +17,7 @@ use crate::stats::describe::{mean, std};
 use crate::stats::special::t_quantile;
 use schedlab_base::{Error, Ns, Result};
 use schedlab_record::{Metric, Value};
-use schedlab_workload::{Benchmark, Spec, spec};
+use schedlab_workload::{Benchmark, Built, Params, Spec, spec};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -76,7 +76,12 @@ impl Limit {
     }
     /// The limit that is looked for when none is given: that of schbench's `-a`.
     pub fn usual(bench: &Benchmark) -> &'static str {
-        if bench.headline.first().is_some_and(|h| h.ends_with(".mean")) { "mean < 2ms" } else { "p99 < 2ms" }
+        let Some(series) = bench.headline.first().and_then(|h| h.strip_suffix(".mean")) else {
+            return "p99 < 2ms";
+        };
+        let built = Spec::bench(bench.name, &Params::default()).and_then(|spec| spec.build(1));
+        let higher = |b: Built| b.series.iter().any(|s| s.name == series && s.better == "higher");
+        if built.is_ok_and(higher) { "mean > 2ms" } else { "mean < 2ms" }
     }
     fn judge(&self, value: &Value) -> Judged {
         match value.number() {
@@ -359,6 +364,8 @@ mod tests {
         assert_eq!(full("rr", "p99.9 < 2ms"), "rr.latency.p99.9", "the rate before it is of that series");
         assert_eq!(full("rr", "rr.rate > 1000"), "rr.rate");
         assert_eq!(full("hackbench", "mean < 1s"), "hackbench.elapsed.mean");
+        let slice = schedlab_workload::BENCHMARKS.iter().find(|b| b.name == "slice").unwrap();
+        assert_eq!(Limit::usual(slice), "mean > 2ms", "longer slices are better");
     }
 
     #[test]

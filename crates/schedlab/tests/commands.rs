@@ -137,7 +137,8 @@ fn a_live_bench_prints_percentiles_and_is_stored_anew_each_time() {
     let json = lab.json(&[&words[..], &["--json"]].concat());
     assert_eq!((json["schema"].as_str(), json["seed"].as_u64()), (Some("schedlab/run/1"), Some(2)));
     let samples = json["metrics"]["schbench.latency.count"]["value"].as_f64().unwrap();
-    assert!(samples > 300.0, "{samples} samples in a second");
+    // Some 880 on an idle machine; what else runs may take most of them.
+    assert!(samples > 50.0, "{samples} samples in a second");
     // The second run is of the same cell; beside it stands the first.
     let compared = lab.json(&["compare", "runs", "--json"]);
     assert_eq!(compared["cells"][0]["runs"], 2);
