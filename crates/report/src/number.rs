@@ -69,17 +69,15 @@ pub fn spread(pct: f64) -> String {
     if pct < 9.95 { format!("{pct:.1}%") } else { format!("{pct:.0}%") }
 }
 
-/// A workload's parameters as "name=value", in the order of the benchmark's table, times with their unit.
+/// A workload's parameters, words as such, as "name=value", in the order of the benchmark's table, times with their unit.
 pub fn parameters(workload: &str, params: &serde_json::Value) -> Vec<String> {
     let table = schedlab_workload::spec::find(workload).map_or(&[][..], |b| b.params);
     let row = |name: &str| table.iter().position(|p| p.name == name);
     let mut all: Vec<(&String, &serde_json::Value)> = params.as_object().into_iter().flatten().collect();
     all.sort_by_key(|(name, _)| row(name));
     let text = |name: &str, v: &serde_json::Value| match (row(name).map(|at| table[at].kind), v.as_u64()) {
-        (Some(kind @ (ParamKind::Time(_) | ParamKind::Choice(_) | ParamKind::Nice)), Some(value)) => {
-            kind.show(value)
-        }
-        _ => v.to_string(),
+        (Some(kind @ ParamKind::Time(_)), Some(value)) => kind.show(value),
+        _ => v.as_str().map_or_else(|| v.to_string(), str::to_owned),
     };
     all.iter().map(|(name, v)| format!("{name}={}", text(name, v))).collect()
 }

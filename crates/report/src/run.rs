@@ -87,7 +87,7 @@ impl Run {
             variant: record.variant.name.clone(),
             workload: record.workload.clone(),
             load: record.load.clone(),
-            params: record.spec.get("params").cloned().unwrap_or_else(|| serde_json::json!({})),
+            params: schedlab_lab::compare::params_in_words(&record.workload, &record.spec),
             seed: record.seed,
             duration_ns: record.duration.0,
             metrics,

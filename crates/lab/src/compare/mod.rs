@@ -6,8 +6,10 @@
 mod fit;
 mod group;
 mod model;
+mod words;
 
 pub use model::{COMPARISON_SCHEMA, Cell, Comparison, Counted, Fit, Measured, Row, Stat};
+pub use words::params_in_words;
 
 use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Load, Published};
 use crate::stats::{self, Change, Direction, RunValue, Verdict};
@@ -213,7 +215,7 @@ fn merge(all: &mut Vec<Counted>, records: &[Record]) {
 
 fn summary(c: &CellRuns<'_>, metrics: &[String]) -> Cell {
     let r = c.runs[0];
-    let params = r.spec.get("params").cloned().unwrap_or_else(|| serde_json::json!({}));
+    let params = params_in_words(&r.workload, &r.spec);
     Cell {
         backend: r.backend.clone(),
         machine: r.machine.name.clone(),
