@@ -321,8 +321,16 @@ fn no_wakeup_is_lost_in_rings_small_and_large() {
     }
 }
 
+/// Held by tests that load the whole machine, and by those that such a load would disturb.
+static MACHINE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn machine() -> std::sync::MutexGuard<'static, ()> {
+    MACHINE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[test]
 fn ten_thousand_tasks_start_and_end() {
+    let _alone = machine();
     // Long enough for the last of them to have slept once, also on a busy machine.
     let mut b = builder(Ns::secs(2));
     let word = b.word();
@@ -369,6 +377,7 @@ fn spinning(length: Ns) -> Measured {
 
 #[test]
 fn the_mean_stay_of_spinning_tasks_is_their_time_over_their_switches() {
+    let _alone = machine();
     let m = spinning(Ns::secs(2));
     if let Some(why) = &m.stays.unmeasured {
         return assert!(why.contains("can't be recorded"), "{why}");
@@ -388,6 +397,7 @@ fn the_mean_stay_of_spinning_tasks_is_their_time_over_their_switches() {
 
 #[test]
 fn tasks_that_switch_too_often_are_not_recorded_and_that_is_said() {
+    let _alone = machine();
     let mut b = builder(Ns::secs(1));
     let mask = b.mask(std::iter::once(CpuId(0)).collect());
     for i in 0..2 {
