@@ -1,5 +1,6 @@
 //! Scheduling attributes that a variant gives to tasks: of a child before it executes another program, whose own
-//! children inherit them, and of a thread that runs already (sched_setattr(2), Linux 3.14).
+//! children inherit them, and of a thread that runs already (sched_setattr(2), Linux 3.14). What refuses them is told here
+//! for all who give attributes.
 //!
 //! The kernel is asked first on a thread made for it: what it refuses is then told in words, which the one number that
 //! comes back from between fork and exec can't carry.
@@ -11,33 +12,42 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The attributes of the calling thread. A slice it asked for is not told apart from the kernel's own, and left out.
+/// The attributes of a thread (0: the caller). A slice it asked for is not told apart from the kernel's own, and left out.
 ///
 /// # Errors
-/// When the kernel does not say (before 3.14).
-pub fn own() -> Result<Attr> {
-    of_thread(0)
+/// When there is no such thread, or the kernel does not say (before 3.14).
+pub(crate) fn of_thread(thread: u32) -> Result<Attr> {
+    sys::attr_of(thread).map_err(|e| unreachable(thread, &e))
 }
 
-/// The attributes of a thread (0: the caller), as [`own`].
+/// Gives a thread (0: the caller) attributes.
 ///
 /// # Errors
-/// When there is none of that number.
-pub fn of_thread(thread: u32) -> Result<Attr> {
-    sys::attr_of(thread).map_err(|e| match e.raw_os_error() {
-        Some(libc::ESRCH) => Error::input(format!("no thread has the number {thread}")),
-        _ => Error::machine(format!("can't read scheduling attributes: {e}")),
-    })
+/// What the kernel refuses, and what helps.
+pub(crate) fn give(thread: u32, attr: Attr) -> Result<()> {
+    sys::set_attr_of(thread, attr).map_err(|e| refused(attr, &e))
+}
+
+/// Why a thread could not be asked.
+pub(crate) fn unreachable(thread: u32, e: &io::Error) -> Error {
+    match e.raw_os_error() {
+        Some(libc::ESRCH) => Error::input(format!("there is no process or thread {thread}")),
+        _ => Error::machine(format!("can't read the scheduling attributes of {thread}: {e}")),
+    }
 }
 
 /// Checks that this process may give a thread these attributes.
 ///
 /// # Errors
 /// What the kernel refuses, and what helps.
-pub fn check(attr: Attr) -> Result<()> {
-    let tried = std::thread::scope(|scope| scope.spawn(|| sys::set_attr(attr)).join());
-    let tried = tried.map_err(|_| Error::internal("the thread that tries attributes panicked"))?;
-    tried.map_err(|e| refused(attr, &e))
+fn check(attr: Attr) -> Result<()> {
+    tried(|| give(0, attr))
+}
+
+/// What comes of giving a thread something, tried on one made for it.
+pub(crate) fn tried(give: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    let tried = std::thread::scope(|scope| scope.spawn(give).join());
+    tried.map_err(|_| Error::internal("the thread that tries attributes panicked"))?
 }
 
 /// Has a child begin with the caller's attributes as changed. Its children inherit them.
@@ -49,21 +59,11 @@ pub fn at_exec(command: &mut Command, change: AttrChange) -> Result<()> {
         return Ok(());
     }
     change.check()?;
-    let attr = change.over(own()?);
+    let attr = change.over(of_thread(0)?);
     check(attr)?;
     // SAFETY: between fork and exec only one system call is made, on data the closure owns.
     unsafe { command.pre_exec(move || sys::set_attr(attr)) };
     Ok(())
-}
-
-/// Changes the attributes of a thread that runs.
-///
-/// # Errors
-/// No such thread, and what the kernel refuses.
-pub fn set(thread: u32, change: AttrChange) -> Result<()> {
-    change.check()?;
-    let attr = change.over(of_thread(thread)?);
-    sys::set_attr_of(thread, attr).map_err(|e| refused(attr, &e))
 }
 
 /// Why the kernel would not give a task its attributes, and what helps.
@@ -72,7 +72,8 @@ pub(crate) fn refused(attr: Attr, error: &io::Error) -> Error {
     if policy.is_fair() {
         let with = if slice == Ns::ZERO { String::new() } else { format!(" and a slice of {slice}") };
         Error::machine(format!("can't set policy {policy} with nice {nice}{with}: {error}")).help(
-            "nice 0 to 19 needs no privilege unless it lowers the value; below, CAP_SYS_NICE or RLIMIT_NICE",
+            "to be batch, idle or nicer needs nothing; a lower nice value, or another user's process, needs CAP_SYS_NICE \
+             or RLIMIT_NICE (ulimit -e)",
         )
     } else {
         let range = if (1..=99).contains(&rt_priority) { "" } else { "; priorities are 1 to 99" };
@@ -91,12 +92,12 @@ mod tests {
         // Field 41 of /proc/self/stat is the policy, 19 the nice value; the shell's child reads its own.
         let mut command = Command::new("sh");
         command.args(["-c", "cut -d' ' -f19,41 /proc/self/stat; true"]);
-        let before = own().unwrap();
+        let before = of_thread(0).unwrap();
         let change = AttrChange { policy: Some(Policy::Batch), nice: Some(7), slice: None };
         at_exec(&mut command, change).unwrap();
         let said = command.output().unwrap();
         assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "7 3");
-        assert_eq!(own().unwrap(), before, "the caller keeps its own");
+        assert_eq!(of_thread(0).unwrap(), before, "the caller keeps its own");
     }
 
     #[test]
@@ -109,11 +110,11 @@ mod tests {
             let _ = wait.recv();
         });
         let id = ask.recv().unwrap();
-        set(id, change).unwrap();
+        give(id, change.over(of_thread(id).unwrap())).unwrap();
         assert_eq!(of_thread(id).unwrap().policy, Policy::Idle);
         drop(go);
         other.join().unwrap();
-        assert!(set(u32::MAX >> 2, change).unwrap_err().to_string().contains("no thread"));
+        assert!(of_thread(u32::MAX >> 2).unwrap_err().to_string().contains("no process or thread"));
     }
 
     #[test]

@@ -4,10 +4,11 @@
 //! back after it, a parent waits for it and passes signals on. Children inherit all of it (sched(7)). A live process is
 //! changed thread by thread until no new thread turns up, as new ones inherit from those that were not reached yet.
 
+use crate::attrs;
 use crate::settings::journal::Owner;
 use crate::sys::{self, signals};
-use schedlab_base::{CpuSet, Error, Ns, Result};
-use schedlab_kernel::{Attr, AttrChange, Policy};
+use schedlab_base::{CpuSet, Error, Result};
+use schedlab_kernel::{Attr, AttrChange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -46,8 +47,7 @@ impl Attributes {
     /// What the kernel refuses, with the capability that helps; [`ErrorKind`] `Input` when there is no such thread.
     pub fn give(&self, thread: u32) -> Result<()> {
         if !self.change.is_empty() || self.priority.is_some() {
-            let attr = self.over(sys::attr_of(thread).map_err(|e| unreachable(thread, &e))?);
-            sys::set_attr_of(thread, attr).map_err(|e| refused(attr, &e))?;
+            attrs::give(thread, self.over(attrs::of_thread(thread)?))?;
         }
         if let Some(cpus) = &self.cpus {
             sys::set_affinity_of(thread, cpus).map_err(|e| misplaced(thread, cpus, &e))?;
@@ -56,16 +56,9 @@ impl Attributes {
     }
 }
 
-fn unreachable(thread: u32, e: &io::Error) -> Error {
-    match e.raw_os_error() {
-        Some(libc::ESRCH) => Error::input(format!("there is no process or thread {thread}")),
-        _ => Error::machine(format!("can't read the scheduling attributes of {thread}: {e}")),
-    }
-}
-
 fn misplaced(thread: u32, cpus: &CpuSet, e: &io::Error) -> Error {
     match e.raw_os_error() {
-        Some(libc::ESRCH) => unreachable(thread, e),
+        Some(libc::ESRCH) => attrs::unreachable(thread, e),
         Some(libc::EINVAL) => {
             let text = format!("none of the CPUs {cpus} is online and allowed here");
             let allowed = sys::affinity().map(|a| format!("this process may use {a}"));
@@ -74,22 +67,6 @@ fn misplaced(thread: u32, cpus: &CpuSet, e: &io::Error) -> Error {
         _ => Error::machine(format!("can't keep {thread} to CPUs {cpus}: {e}"))
             .help("it needs CAP_SYS_NICE for others' processes"),
     }
-}
-
-fn refused(attr: Attr, e: &io::Error) -> Error {
-    let help = match (e.raw_os_error(), attr.policy) {
-        (Some(libc::EINVAL), Policy::Fifo | Policy::Rr) => "their priorities are 1 to 99",
-        (_, Policy::Fifo | Policy::Rr) => "real-time policies need CAP_SYS_NICE or RLIMIT_RTPRIO (ulimit -r)",
-        _ => {
-            "to be batch, idle or nicer needs nothing; a lower nice value, or another user's process, needs CAP_SYS_NICE or RLIMIT_NICE (ulimit -e)"
-        }
-    };
-    let what = match attr.policy {
-        Policy::Fifo | Policy::Rr => format!("{} with priority {}", attr.policy, attr.rt_priority),
-        policy if attr.slice == Ns::ZERO => format!("{policy} with nice {}", attr.nice),
-        policy => format!("{policy} with nice {} and a slice of {}", attr.nice, attr.slice),
-    };
-    Error::machine(format!("the kernel refuses policy {what}: {e}")).help(help)
 }
 
 fn command(argv: &[String]) -> Result<(Command, &str)> {
@@ -142,10 +119,9 @@ impl Supervisor {
 fn supervise(argv: &[String], attributes: &Attributes, taken: &mut signals::Signals) -> Result<i32> {
     let (mut command, program) = command(argv)?;
     // Tried on a thread of its own first: what is refused can be told in words only here.
-    let tried = std::thread::scope(|scope| scope.spawn(|| attributes.give(0)).join());
-    tried.map_err(|_| Error::internal("the thread that tries attributes panicked"))??;
+    attrs::tried(|| attributes.give(0))?;
     let (mask, cpus) = (taken.before(), attributes.cpus.clone());
-    let own = sys::attr_of(0).map_err(|e| unreachable(0, &e))?;
+    let own = attrs::of_thread(0)?;
     let attr = (!attributes.change.is_empty() || attributes.priority.is_some()).then(|| attributes.over(own));
     let begin = move || {
         mask.set()?;
@@ -276,6 +252,7 @@ fn parent(process: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_kernel::Policy;
 
     #[test]
     fn threads_made_since_go_back_with_the_rest() {

@@ -9,7 +9,7 @@ compile_error!("the live backend runs on Linux");
 
 mod agent;
 mod arena;
-pub mod attrs;
+mod attrs;
 mod changes;
 mod channel;
 mod command;
