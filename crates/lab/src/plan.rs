@@ -7,6 +7,7 @@
 use crate::command;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use schedlab_base::{Error, Result, Warning};
+use schedlab_guest::Guest;
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_native::settings;
@@ -57,6 +58,8 @@ pub struct Cell {
     pub kernel: String,
     /// What is simulated; `None` on the live kernel.
     pub resolved: Option<Kernel>,
+    /// The guest it is run in; `None` on other backends.
+    pub guest: Option<Guest>,
     /// The variant.
     pub variant: Variant,
     /// The workload.
@@ -77,24 +80,25 @@ impl Cell {
         let kernel = variant.resolve()?;
         let (machine, backend) = (machine.clone(), Backend::Sim);
         let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
-        Ok(Cell { backend, machine, kernel, resolved, variant, spec, load })
+        Ok(Cell { backend, machine, kernel, resolved, guest: None, variant, spec, load })
     }
     /// A cell of the running kernel, which is taken as it is; `machine` is this host.
     pub fn live(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Cell {
         let (machine, backend) = (machine.clone(), Backend::Host);
-        Cell { backend, machine, kernel: release(), resolved: None, variant, spec, load }
+        Cell { backend, machine, kernel: release(), resolved: None, guest: None, variant, spec, load }
     }
     /// The name of the cell's folder in a store.
     ///
     /// # Errors
     /// When the workload can't be written as JSON (a fault of schedlab).
     pub fn hash(&self) -> Result<String> {
-        let spec = self.spec_json()?;
+        let (spec, guest) = (self.spec_json()?, self.guest.as_ref().map(Guest::setup));
         let key = CellKey {
             backend: self.backend.name(),
             machine: &self.machine,
             kernel: &self.kernel,
             resolved: self.resolved.as_ref(),
+            guest: guest.as_ref(),
             variant: &self.variant,
             spec: &spec,
             load: &self.load,

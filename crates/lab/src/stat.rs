@@ -78,6 +78,7 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
         machine: Machine::load("host")?,
         kernel,
         resolved: None,
+        guest: None,
         variant: Variant { name: variant.to_owned(), ..Variant::plain(RUNNING) },
         workload: "stat".to_owned(),
         spec: serde_json::json!({ "kind": "stat", "params": commands }),

@@ -20,6 +20,7 @@ pub mod exec;
 mod footprint;
 mod intervals;
 mod limits;
+pub mod live;
 mod offspring;
 mod parent;
 pub mod profile;

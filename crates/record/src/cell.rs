@@ -6,7 +6,25 @@
 use crate::{MODEL, Record};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::Machine;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+/// How a guest is set up: what the vm backend's runs depend on beside machine, variant and workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestSetup {
+    /// Hash of the kernel image's bytes.
+    pub image: String,
+    /// "deterministic" or "real-time".
+    pub mode: String,
+    /// Version of QEMU.
+    pub qemu: String,
+    /// What executes the guest's instructions: "tcg" or "kvm".
+    pub accelerator: String,
+    /// Memory, MiB.
+    pub memory_mb: u32,
+    /// Words added to the kernel's command line.
+    pub boot_options: Vec<String>,
+}
 
 /// All that a cell's runs have in common.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -19,6 +37,9 @@ pub struct CellKey<'a> {
     pub kernel: &'a str,
     /// The simulated kernel; `None` on live ones.
     pub resolved: Option<&'a Kernel>,
+    /// The guest; `None` on other backends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest: Option<&'a GuestSetup>,
     /// The variant as the experiment states it.
     pub variant: &'a Variant,
     /// The workload as plain data.
@@ -35,6 +56,7 @@ impl<'a> CellKey<'a> {
             machine: &record.machine,
             kernel: &record.kernel,
             resolved: record.resolved.as_ref(),
+            guest: record.guest.as_ref(),
             variant: &record.variant,
             spec: &record.spec,
             load: &record.load,

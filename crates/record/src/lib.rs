@@ -16,7 +16,7 @@ pub mod wait;
 
 pub use accounts::{Interval, MAX_INTERVALS, Stays, TaskAccount};
 pub use analyse::{Analyser, Observed, TaskName};
-pub use cell::{CellKey, cell_hash};
+pub use cell::{CellKey, GuestSetup, cell_hash};
 pub use explain::{Explanation, explain, explain_text};
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
 pub use schedstat::Schedstat;
@@ -61,6 +61,9 @@ pub struct Record {
     pub kernel: String,
     /// What was simulated; `None` on live kernels.
     pub resolved: Option<Kernel>,
+    /// How the guest was set up; `None` on other backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<GuestSetup>,
     /// The variant as the experiment states it.
     pub variant: Variant,
     /// The workload's name.
@@ -119,6 +122,7 @@ mod tests {
             .unwrap(),
             kernel: "v4.5".into(),
             resolved: None,
+            guest: None,
             variant: Variant::plain("v4.5"),
             workload: "schbench".into(),
             spec: serde_json::json!({"threads": 24}),

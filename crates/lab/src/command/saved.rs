@@ -205,6 +205,7 @@ fn record(
         machine: no_machine()?,
         kernel: UNKNOWN.to_owned(),
         resolved: None,
+        guest: None,
         variant: Variant { name: variant.to_owned(), ..Variant::plain(UNKNOWN) },
         workload: tool.name.to_owned(),
         spec: serde_json::json!({ "kind": KIND, "tool": tool.name }),

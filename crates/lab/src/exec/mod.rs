@@ -5,6 +5,7 @@
 //! whatever the number of threads.
 
 mod host;
+mod live;
 mod sim;
 
 pub use host::Host;

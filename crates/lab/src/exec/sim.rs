@@ -69,6 +69,7 @@ impl Executor for Sim {
             machine: (*cell.machine).clone(),
             kernel: cell.kernel.clone(),
             resolved: Some(kernel),
+            guest: None,
             variant: cell.variant.clone(),
             workload: cell.spec.name().to_owned(),
             spec: cell.spec_json()?,

@@ -53,6 +53,7 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
         machine: (*cell.machine).clone(),
         kernel: cell.kernel.clone(),
         resolved: cell.resolved,
+        guest: None,
         variant: cell.variant.clone(),
         workload: cell.spec.name().into(),
         spec,

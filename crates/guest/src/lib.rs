@@ -1,0 +1,132 @@
+//! The kernel in a VM: any image, any topology QEMU can build, and inside it this same executable as init.
+//!
+//! A guest has no network, no disk and no user space but schedlab. What goes in is an initramfs; what comes out is one
+//! reply on a second serial port and the kernel's log on the first.
+
+use schedlab_base::{Error, Result, Version};
+use schedlab_record::GuestSetup;
+use std::path::PathBuf;
+
+/// The first QEMU whose `-icount` divides virtual time among the CPUs of a guest; older ones hang at SMP boot.
+pub const DETERMINISTIC_SINCE: Version = Version::new(8, 1);
+
+/// A kernel image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The bzImage.
+    pub path: PathBuf,
+    /// What `uname -r` says in it ("6.1.0-56-cloud-amd64").
+    pub release: String,
+    /// The upstream version, as far as the image tells it.
+    pub version: Version,
+    /// Hash of its bytes: names it in records, wherever it lies.
+    pub hash: String,
+}
+
+/// A QEMU that can be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Qemu {
+    /// The executable (qemu-system-x86_64).
+    pub program: PathBuf,
+    /// Its version.
+    pub version: Version,
+    /// Folders of libraries it needs beside the system's (LD_LIBRARY_PATH).
+    pub libraries: Vec<PathBuf>,
+    /// Folder of its modules; `None` for its own.
+    pub modules: Option<PathBuf>,
+    /// Folders of firmware (-L); empty for its own.
+    pub data: Vec<PathBuf>,
+}
+
+/// How a guest's time passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// As on the host. What it measures is the host too.
+    RealTime,
+    /// By instructions executed: the same bytes every time. All CPUs share one CPU's time, in turns.
+    Deterministic,
+}
+
+impl Mode {
+    /// Its name in options and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::RealTime => "real-time",
+            Mode::Deterministic => "deterministic",
+        }
+    }
+    /// Reads "real-time" or "deterministic".
+    ///
+    /// # Errors
+    /// Another word.
+    pub fn parse(text: &str) -> Result<Mode> {
+        match text {
+            "real-time" => Ok(Mode::RealTime),
+            "deterministic" => Ok(Mode::Deterministic),
+            other => Err(Error::unknown("mode", other, ["real-time", "deterministic"])),
+        }
+    }
+}
+
+/// What executes a guest's instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accelerator {
+    /// QEMU's translator.
+    Tcg,
+    /// The host's CPUs.
+    Kvm,
+}
+
+impl Accelerator {
+    /// QEMU's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Accelerator::Tcg => "tcg",
+            Accelerator::Kvm => "kvm",
+        }
+    }
+}
+
+/// A guest that can be started: all but machine and workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// The kernel.
+    pub image: Image,
+    /// The emulator.
+    pub qemu: Qemu,
+    /// How time passes.
+    pub mode: Mode,
+    /// What executes it.
+    pub accelerator: Accelerator,
+    /// Memory, MiB.
+    pub memory_mb: u32,
+    /// Words added to the kernel's command line.
+    pub boot_options: Vec<String>,
+}
+
+impl Guest {
+    /// What its runs depend on, as the record keeps it.
+    pub fn setup(&self) -> GuestSetup {
+        GuestSetup {
+            image: self.image.hash.clone(),
+            mode: self.mode.name().to_owned(),
+            qemu: self.qemu.version.to_string(),
+            accelerator: self.accelerator.name().to_owned(),
+            memory_mb: self.memory_mb,
+            boot_options: self.boot_options.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_read_as_they_are_written() {
+        for mode in [Mode::RealTime, Mode::Deterministic] {
+            assert_eq!(Mode::parse(mode.name()).unwrap(), mode);
+        }
+        assert!(Mode::parse("determinstic").unwrap_err().to_string().contains("'deterministic'"));
+    }
+}
