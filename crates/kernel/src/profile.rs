@@ -32,6 +32,10 @@ pub const PROFILES: &[Profile] = &[
         about: "CFS with PELT, group search that passes over the target's group",
     },
     Profile {
+        version: Version::new(6, 1),
+        about: "CFS as 6.5; what the stable 6.1 trees took back from later kernels (NI_RANDOM) is not modelled",
+    },
+    Profile {
         version: Version::new(6, 5),
         about: "last CFS: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_UTIL; balances by spare capacity; D001's features",
     },
