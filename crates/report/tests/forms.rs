@@ -27,6 +27,7 @@ fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, hi
         machine: Machine::load("smp-4").unwrap(),
         kernel: kernel.into(),
         resolved: Some(Kernel::profile(kernel).unwrap()),
+        guest: None,
         variant: Variant { name: variant.into(), ..Variant::plain(kernel) },
         workload: "schbench".into(),
         spec: serde_json::to_value(&spec).unwrap(),
