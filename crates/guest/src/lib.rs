@@ -3,6 +3,8 @@
 //! A guest has no network, no disk and no user space but schedlab. What goes in is an initramfs; what comes out is one
 //! reply on a second serial port and the kernel's log on the first.
 
+pub mod images;
+
 use schedlab_base::{Error, Result, Version};
 use schedlab_record::GuestSetup;
 use std::path::PathBuf;

@@ -70,13 +70,18 @@ impl<'a> CellKey<'a> {
         // Objects of serde_json keep their keys sorted; structs are turned into objects first for that reason. All of
         // the key is plain data with text keys, for which this can't fail.
         let canonical = serde_json::json!([model, self]).to_string();
-        format!("{:032x}", fnv1a_128(canonical.as_bytes()))
+        content_hash(canonical.as_bytes())
     }
 }
 
 /// The name of the folder of the record's cell, under the model that made the record.
 pub fn cell_hash(record: &Record) -> String {
     CellKey::of(record).hash_with(record.model)
+}
+
+/// Names a file by its bytes: 32 hexadecimal digits, as the folder of a cell is named.
+pub fn content_hash(bytes: &[u8]) -> String {
+    format!("{:032x}", fnv1a_128(bytes))
 }
 
 /// FNV-1a with the published 128-bit offset and prime.
@@ -93,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_published_test_vector_holds() {
-        assert_eq!(format!("{:032x}", fnv1a_128(b"a")), "d228cb696f1a8caf78912b704e4a8964");
+        assert_eq!(content_hash(b"a"), "d228cb696f1a8caf78912b704e4a8964");
     }
 
     #[test]

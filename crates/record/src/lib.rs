@@ -16,7 +16,7 @@ pub mod wait;
 
 pub use accounts::{Interval, MAX_INTERVALS, Stays, TaskAccount};
 pub use analyse::{Analyser, Observed, TaskName};
-pub use cell::{CellKey, GuestSetup, cell_hash};
+pub use cell::{CellKey, GuestSetup, cell_hash, content_hash};
 pub use explain::{Explanation, explain, explain_text};
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
 pub use schedstat::Schedstat;

@@ -25,6 +25,7 @@ const COMMANDS: &[Entry] = &[
     commands::stat::ENTRY,
     commands::profile::ENTRY,
     commands::exec::ENTRY,
+    commands::kernel::ENTRY,
     commands::restore::ENTRY,
     commands::doctor::ENTRY,
     commands::completions::ENTRY,

@@ -6,6 +6,7 @@ pub mod completions;
 pub mod doctor;
 pub mod exec;
 pub mod explain;
+pub mod kernel;
 pub mod knee;
 pub mod machine;
 pub mod man;

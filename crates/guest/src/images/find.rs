@@ -1,0 +1,236 @@
+//! Which images there are, and which one a word means.
+//!
+//! A word with a slash, or that names a file, is a path. Any other is the start of a release or version, cut where a
+//! number ends: "6.1" means 6.1.192 and not 6.12. Fetched images go before installed ones, newer before older.
+
+use super::cache;
+use crate::Image;
+use schedlab_base::{Error, Result};
+use serde::Serialize;
+use std::cmp::Ordering;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where an image was found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Named on the command line.
+    Given,
+    /// Fetched.
+    Cache,
+    /// Installed: /boot and the folders of modules.
+    Installed,
+}
+
+/// A file that is, or by its name should be, an image.
+#[derive(Debug)]
+pub struct Listed {
+    /// Where it was found.
+    pub origin: Origin,
+    /// The file.
+    pub path: PathBuf,
+    /// Its size.
+    pub size_bytes: u64,
+    /// What it is, or why it can't be used.
+    pub image: Result<Image>,
+}
+
+/// All images: those given, the cache's, the installed ones; each group by version, newest first. A file that several
+/// names lead to comes once.
+pub fn list(given: &[PathBuf], cache: &Path) -> Vec<Listed> {
+    list_below(Path::new("/"), given, cache)
+}
+
+fn list_below(root: &Path, given: &[PathBuf], cache: &Path) -> Vec<Listed> {
+    let fetched = cache::entries(&cache::kernels(cache)).into_iter().map(|d| d.join("vmlinuz"));
+    let all = given.iter().map(|p| (Origin::Given, p.clone()));
+    let all = all.chain(fetched.map(|p| (Origin::Cache, p)));
+    let all = all.chain(installed(root).into_iter().map(|p| (Origin::Installed, p)));
+    let mut seen = Vec::new();
+    let mut found: Vec<Listed> = Vec::new();
+    for (origin, path) in all {
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if seen.contains(&real) {
+            continue;
+        }
+        let size_bytes = fs::metadata(&real).map_or(0, |m| m.len());
+        let image = Image::open(&path);
+        found.push(Listed { origin, path: real.clone(), size_bytes, image });
+        seen.push(real);
+    }
+    found.sort_by(|a, b| a.origin.cmp(&b.origin).then_with(|| by_age(b, a)));
+    found
+}
+
+/// By version, then release; what is no image comes last when the order is turned.
+fn by_age(a: &Listed, b: &Listed) -> Ordering {
+    match (&a.image, &b.image) {
+        (Ok(a), Ok(b)) => a.version.cmp(&b.version).then_with(|| natural(&a.release, &b.release)),
+        (a, b) => a.is_ok().cmp(&b.is_ok()),
+    }
+}
+
+/// Text order, with runs of digits as numbers: "6.1.0-9" comes before "6.1.0-56".
+pub fn natural(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a, b);
+    while !a.is_empty() && !b.is_empty() {
+        let digits = |s: &str| s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
+        let (i, j) = (digits(a), digits(b));
+        let order = if i > 0 && j > 0 {
+            let (x, y) = (a[..i].trim_start_matches('0'), b[..j].trim_start_matches('0'));
+            let order = x.len().cmp(&y.len()).then_with(|| x.cmp(y));
+            (a, b) = (&a[i..], &b[j..]);
+            order
+        } else {
+            let (x, y) = (a.chars().next(), b.chars().next());
+            let width = |c: Option<char>| c.map_or(0, char::len_utf8);
+            (a, b) = (&a[width(x)..], &b[width(y)..]);
+            x.cmp(&y)
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    a.len().cmp(&b.len())
+}
+
+fn installed(root: &Path) -> Vec<PathBuf> {
+    let names = |folder: PathBuf| -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> =
+            fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        all.sort();
+        all
+    };
+    let boot = names(root.join("boot"))
+        .into_iter()
+        .filter(|p| p.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"vmlinuz")));
+    let modules = ["usr/lib/modules", "lib/modules"].into_iter().flat_map(|d| names(root.join(d)));
+    boot.chain(modules.map(|d| d.join("vmlinuz"))).filter(|p| p.symlink_metadata().is_ok()).collect()
+}
+
+/// The image a word means, among those of the cache and the installed ones.
+///
+/// # Errors
+/// As [`Image::find`].
+pub fn find(word: &str) -> Result<Image> {
+    let path = Path::new(word);
+    if word.contains('/') || path.is_file() {
+        return Image::open(path);
+    }
+    choose(word, list(&[], &cache::folder(None)?))
+}
+
+fn choose(word: &str, all: Vec<Listed>) -> Result<Image> {
+    let wanted = word.strip_prefix('v').unwrap_or(word);
+    let mut others = Vec::new();
+    for listed in all {
+        match listed.image {
+            Ok(image) if means(wanted, &image) => return Ok(image),
+            Ok(image) => others.push(image.release),
+            // The reason why an image can't be read is the answer to why it is not found.
+            Err(e) if starts(wanted, &release_of(&listed.path)) => return Err(e),
+            Err(_) => {}
+        }
+    }
+    let there = if others.is_empty() { "none".to_owned() } else { others.join(", ") };
+    let numbers = wanted.starts_with(|c: char| c.is_ascii_digit());
+    let series = if numbers { wanted } else { "6.1" };
+    Err(Error::input(format!("there is no kernel image '{word}'")).help(format!(
+        "images on this machine: {there}; 'schedlab kernel fetch {series}' fetches one, or give the path of a bzImage"
+    )))
+}
+
+fn means(word: &str, image: &Image) -> bool {
+    starts(word, &image.release) || starts(word, image.version.to_string().trim_start_matches('v'))
+}
+
+/// Whether `text` starts with `word`, and the word does not end within a number of it.
+fn starts(word: &str, text: &str) -> bool {
+    let rest = text.strip_prefix(word).filter(|_| !word.is_empty());
+    rest.is_some_and(|rest| {
+        !(word.ends_with(|c: char| c.is_ascii_digit()) && rest.starts_with(|c: char| c.is_ascii_digit()))
+    })
+}
+
+/// The release an image's place tells: /boot/vmlinuz-RELEASE, modules/RELEASE/vmlinuz.
+fn release_of(path: &Path) -> String {
+    let text = |name: Option<&std::ffi::OsStr>| name.unwrap_or_default().to_string_lossy().into_owned();
+    let own = text(path.file_name());
+    match own.strip_prefix("vmlinuz-") {
+        Some(release) => release.to_owned(),
+        None => text(path.parent().and_then(Path::file_name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::header::tests::image;
+    use super::*;
+
+    fn put(path: PathBuf, release: &str, rest: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, image(&format!("{release} (k@x) #1 SMP {rest}"))).unwrap();
+    }
+    fn machine() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, cache) = (dir.path(), dir.path().join("cache"));
+        put(cache.join("kernels/a/vmlinuz"), "6.1.0-9-cloud-amd64", "Debian 6.1.27-1");
+        put(cache.join("kernels/b/vmlinuz"), "6.1.0-56-cloud-amd64", "Debian 6.1.192-2");
+        put(cache.join("kernels/.new/vmlinuz"), "6.1.0-99-cloud-amd64", "Debian 6.1.999-2");
+        put(root.join("boot/vmlinuz-6.12.7"), "6.12.7", "Mon");
+        put(root.join("boot/vmlinuz-6.1.300"), "6.1.300", "Mon");
+        put(root.join("usr/lib/modules/7.3.4+deb13/vmlinuz"), "7.3.4+deb13", "Debian 7.3.4-1");
+        fs::write(root.join("boot/vmlinuz-5.10.1"), b"\x1f\x8b and more").unwrap();
+        fs::create_dir_all(root.join("usr/lib/modules/5.4.0")).unwrap();
+        std::os::unix::fs::symlink("vmlinuz-6.12.7", root.join("boot/vmlinuz")).unwrap();
+        std::os::unix::fs::symlink("usr/lib", root.join("lib")).unwrap();
+        (dir, cache)
+    }
+    fn chosen(word: &str) -> Result<String> {
+        let (dir, cache) = machine();
+        choose(word, list_below(dir.path(), &[], &cache)).map(|i| i.release)
+    }
+
+    #[test]
+    fn every_image_comes_once_and_the_newest_first() {
+        let (dir, cache) = machine();
+        let all = list_below(dir.path(), &[dir.path().join("boot/vmlinuz-6.1.300")], &cache);
+        let names: Vec<&str> =
+            all.iter().map(|l| l.image.as_ref().map_or("?", |i| i.release.as_str())).collect();
+        let expected =
+            ["6.1.300", "6.1.0-56-cloud-amd64", "6.1.0-9-cloud-amd64", "7.3.4+deb13", "6.12.7", "?"];
+        assert_eq!(names, expected);
+        assert_eq!(
+            (all[0].origin, all[1].origin, all[3].origin),
+            (Origin::Given, Origin::Cache, Origin::Installed)
+        );
+        assert_eq!(all[0].size_bytes, 0x2000);
+    }
+
+    #[test]
+    fn a_word_is_the_start_of_a_version() {
+        assert_eq!(chosen("6.1").unwrap(), "6.1.0-56-cloud-amd64", "fetched ones first, the newest of them");
+        assert_eq!(chosen("v6.1.300").unwrap(), "6.1.300");
+        assert_eq!(chosen("6.1.27").unwrap(), "6.1.0-9-cloud-amd64", "also by the upstream version");
+        assert_eq!(chosen("6.12").unwrap(), "6.12.7");
+        assert_eq!(chosen("7").unwrap(), "7.3.4+deb13");
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_with_what_is() {
+        let error = chosen("6.18").unwrap_err().to_string();
+        for part in ["'6.18'", "7.3.4+deb13, 6.12.7", "schedlab kernel fetch 6.18"] {
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(chosen("5.10").unwrap_err().to_string().contains("packed by gzip"), "the image's own fault");
+        assert!(chosen("").unwrap_err().to_string().contains("kernel fetch 6.1"));
+    }
+
+    #[test]
+    fn numbers_within_names_are_numbers() {
+        assert_eq!(natural("6.1.0-9-x", "6.1.0-56-x"), Ordering::Less);
+        assert_eq!(natural("6.1.0-09", "6.1.0-9"), Ordering::Equal);
+        assert_eq!(natural("a", "a1"), Ordering::Less);
+    }
+}

@@ -1,0 +1,89 @@
+//! Kernel images on this machine: what each file is, which there are, and which one a word means.
+//!
+//! An image is known by the hash of its bytes, so that a record means the same kernel wherever its file lay. Looked
+//! for are the cache ([`cache`]), /boot, and the folders of modules where newer packages keep the image itself.
+
+pub mod cache;
+mod find;
+pub mod header;
+
+pub use find::{Listed, Origin, find, list};
+
+use crate::Image;
+use header::Refused;
+use schedlab_base::{Error, Result, Version};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+impl Image {
+    /// The image at a path.
+    ///
+    /// # Errors
+    /// A file that can't be read or is no bootable x86-64 kernel: what it is, and what to give instead.
+    pub fn open(path: &Path) -> Result<Image> {
+        let unreadable = |e: std::io::Error| unreadable(path, &e);
+        let mut file = File::open(path).map_err(unreadable)?;
+        if !file.metadata().map_err(unreadable)?.is_file() {
+            return Err(Error::input(format!("{} is not a file", path.display()))
+                .help("give a kernel image: a bzImage, or /boot/vmlinuz-VERSION"));
+        }
+        let mut bytes = Vec::new();
+        file.by_ref().take(header::ENOUGH as u64).read_to_end(&mut bytes).map_err(unreadable)?;
+        let header = header::parse(&bytes).map_err(|refused| refused.error(path))?;
+        let version = Version::parse(header.version()).map_err(|_| Refused::NoBanner.error(path))?;
+        file.read_to_end(&mut bytes).map_err(unreadable)?;
+        let path = path.canonicalize().map_err(unreadable)?;
+        let hash = schedlab_record::content_hash(&bytes);
+        Ok(Image { path, release: header.release().to_owned(), version, hash })
+    }
+    /// The image that a word means: a path, or the start of a version or release ("6.1", "7", "6.1.0-56").
+    ///
+    /// # Errors
+    /// No such file, no bootable image, or no image of that version: what there is, and how to get one.
+    pub fn find(word: &str) -> Result<Image> {
+        find::find(word)
+    }
+}
+
+/// Distributions keep images readable by root alone; the remedy is not to run everything as root.
+fn unreadable(path: &Path, e: &std::io::Error) -> Error {
+    let error = Error::io(path, "read", e);
+    match e.kind() {
+        std::io::ErrorKind::PermissionDenied => error.help(format!(
+            "only root may read it: 'sudo install -m 644 {} .' makes a copy for you, or 'schedlab kernel fetch' gets one",
+            path.display()
+        )),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_what_its_bytes_say() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let banner = "6.1.0-56-cloud-amd64 (k@x) #1 SMP Debian 6.1.192-2 (2026-11-16)";
+        let mut bytes = header::tests::image(banner);
+        let image = Image::open(&put("a", &bytes)).unwrap();
+        assert_eq!(
+            (image.release.as_str(), image.version.to_string().as_str()),
+            ("6.1.0-56-cloud-amd64", "v6.1.192")
+        );
+        bytes.push(1);
+        assert_ne!(Image::open(&put("b", &bytes)).unwrap().hash, image.hash, "all of the file counts");
+        let elf = Image::open(&put("vmlinux", b"\x7fELF and more")).unwrap_err().to_string();
+        assert!(elf.contains("vmlinux is an ELF file") && elf.contains("help: give the bzImage"), "{elf}");
+        let folder = Image::open(dir.path()).unwrap_err().to_string();
+        assert!(folder.contains("is not a file"), "{folder}");
+        let none = Image::open(&dir.path().join("none")).unwrap_err();
+        assert_eq!(none.kind().exit_code(), 2);
+    }
+}

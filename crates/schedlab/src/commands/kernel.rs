@@ -1,0 +1,100 @@
+//! `schedlab kernel`: the kernel images that guests can boot, on this machine or fetched.
+
+use crate::cli::Entry;
+use crate::output;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use schedlab_base::{Error, Result};
+use schedlab_guest::images::{self, Listed, Origin, cache};
+use schedlab_report::text::wrap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Subcommand)]
+enum Own {
+    /// List the kernel images of this machine: fetched ones, installed ones, and files named here
+    List(List),
+}
+
+#[derive(Args)]
+struct List {
+    /// Images to be listed too
+    #[arg(value_name = "IMAGE")]
+    images: Vec<PathBuf>,
+    /// Folder of what was fetched [default: SCHEDLAB_CACHE_DIR, else schedlab in the user's cache]
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn command() -> Command {
+    Own::augment_subcommands(Command::new("kernel").subcommand_required(true).arg_required_else_help(true))
+        .about("Kernel images for --backend vm: list them, or fetch one")
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    match Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))? {
+        Own::List(own) => list(&own),
+    }
+}
+
+fn list(own: &List) -> Result<()> {
+    let cache = cache::folder(own.cache.as_deref())?;
+    let mut all = images::list(&own.images, &cache);
+    // Who names a file wants that file: that it is no image is an error, not a row.
+    if let Some(at) = all.iter().position(|l| l.origin == Origin::Given && l.image.is_err()) {
+        return all.swap_remove(at).image.map(|_| ());
+    }
+    if own.json {
+        let rows: Vec<_> = all.iter().map(as_json).collect();
+        return output::json_as("schedlab/kernels/1", &serde_json::json!({ "images": rows }));
+    }
+    output::result(|out| as_text(out, &all, &cache))
+}
+
+fn as_json(listed: &Listed) -> serde_json::Value {
+    let mut row = serde_json::json!({
+        "path": listed.path, "origin": listed.origin, "size_bytes": listed.size_bytes,
+    });
+    match &listed.image {
+        Ok(image) => {
+            row["release"] = image.release.clone().into();
+            row["version"] = image.version.to_string().into();
+            row["hash"] = image.hash.clone().into();
+        }
+        Err(e) => row["error"] = e.to_string().into(),
+    }
+    if let Some(note) = listed.path.parent().and_then(cache::Note::read) {
+        row["package"] = note.package.into();
+        row["package_version"] = note.version.into();
+    }
+    row
+}
+
+fn as_text(out: &mut dyn Write, all: &[Listed], cache: &Path) -> std::io::Result<()> {
+    if all.is_empty() {
+        writeln!(out, "No kernel images here. 'schedlab kernel fetch 6.1' fetches one into")?;
+        return writeln!(out, "{}.", cache.display());
+    }
+    writeln!(out, "{:<34} {:<10} {:>8}  {:<9}  hash", "release", "version", "size", "where")?;
+    for l in all {
+        let origin = match l.origin {
+            Origin::Given => "given",
+            Origin::Cache => "fetched",
+            Origin::Installed => "installed",
+        };
+        match &l.image {
+            Ok(i) => {
+                let (version, hash) = (i.version.to_string(), &i.hash[..8]);
+                let size = format!("{:.1} MB", l.size_bytes as f64 / 1e6);
+                writeln!(out, "{:<34} {version:<10} {size:>8}  {origin:<9}  {hash}", i.release)?;
+                writeln!(out, "  {}", l.path.display())?;
+            }
+            Err(e) => write!(out, "{}", wrap("? ", &e.to_string().replace("\n  help: ", "; ")))?,
+        }
+    }
+    Ok(())
+}
