@@ -80,3 +80,18 @@ fn what_has_no_result_and_what_does_nothing_is_told() {
     assert_eq!(hackbench("1ms", "NO_LAST_BUDDY"), ["run.cut_off"]);
     assert_eq!(hackbench("10s", "ILB_UTIL"), ["feature.idle"]);
 }
+
+#[test]
+fn every_simulated_wakeup_has_its_place() {
+    for r in records(1) {
+        let n = |name: &str| r.counters[name];
+        let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
+        assert_eq!(places.iter().sum::<u64>(), n("woken"), "{places:?}");
+        assert_eq!(n("woken.idle") + n("woken.busy"), n("woken"));
+        // Whose last CPU is not known has not run since the start.
+        assert!(n("woken") > 100 && n("wakeups") - n("woken") <= 4, "{} of {}", n("woken"), n("wakeups"));
+        // Four tasks on four cores of two threads in one cache: none is far, and hardly one finds its CPU taken.
+        assert_eq!((n("woken.node"), n("woken.far")), (0, 0));
+        assert!(n("woken.busy") * 10 < n("woken"), "{} of {}", n("woken.busy"), n("woken"));
+    }
+}

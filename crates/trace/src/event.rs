@@ -24,7 +24,8 @@ pub enum EventKind {
     Waking { task: TaskId, waker: Option<TaskId> },
     /// A CPU was chosen for a waking or new task. `probes` counts the CPUs whose idle state was read.
     Placed { task: TaskId, target: CpuId, reason: PlaceReason, probes: u16 },
-    /// sched_wakeup (or sched_wakeup_new): `task` is on the runqueue of the event's CPU, now `nr_running` long.
+    /// sched_wakeup (or sched_wakeup_new): `task` is on the runqueue of the event's CPU, now `nr_running` long, the
+    /// running task included; 0: the source does not tell.
     Enqueued { task: TaskId, nr_running: u16, new: bool },
     /// sched_migrate_task: the event's CPU is the destination.
     Migrate { task: TaskId, from: CpuId, why: MoveReason },

@@ -118,5 +118,5 @@ fn analyser(machine: &Machine, built: &Built) -> Result<Analyser> {
         .iter()
         .map(|s| Ok((s.name.clone(), Series::new(&s.unit, Better::parse(&s.better)?))))
         .collect::<Result<Vec<_>>>()?;
-    Ok(Analyser::new(cpus, tasks, series, built.warmup))
+    Ok(Analyser::new(cpus, tasks, series, built.warmup).on(&machine.topology))
 }

@@ -10,7 +10,8 @@
 //! - `wakeup_delay` runs from the beginning of the wakeup (sched_waking), of a task that sleeps, to the switch to it;
 //! - `run_delay` is every wait of a runnable task for a CPU: after a wakeup, a fork, or an involuntary switch;
 //! - a switch is voluntary when the task left to sleep or ended, else involuntary (nvcsw, nivcsw);
-//! - a migration is a stay on another CPU than the stay before.
+//! - a migration is a stay on another CPU than the stay before;
+//! - where a wakeup put a task is told by the CPU of its last stay and by its waker's (`woken`).
 //!
 //! A thing counts when it ends at or after the start of the measurement; CPU time and idle time are cut at both ends.
 
@@ -19,6 +20,9 @@ mod observe;
 mod state;
 #[cfg(test)]
 mod tests;
+pub(crate) mod woken;
+#[cfg(test)]
+mod woken_tests;
 mod worst;
 
 use crate::accounts::{Stays, TaskAccount};
@@ -27,9 +31,11 @@ use crate::tally::Tally;
 use crate::wait::Wait;
 use groups::{Groups, NO_GROUP};
 use schedlab_base::{CpuId, Ns, TaskId, Warning};
+use schedlab_machine::Topology;
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
 use state::{Cpu, Pending, Phase, Seen, Task};
 use std::collections::BTreeMap;
+use woken::Woken;
 use worst::{LongWait, Worst};
 
 /// How many of the longest waits are kept: the whole tail beyond p99 of a hundred thousand wakeups.
@@ -73,6 +79,8 @@ pub struct Analyser {
     recorded: Vec<(String, Tally)>,
     groups: Groups,
     seen: Seen,
+    /// Where wakeups put tasks; `None` while nobody has said what the machine looks like.
+    woken: Option<Woken>,
     worst: Worst,
     measure_from: Ns,
 }
@@ -97,6 +105,7 @@ impl Analyser {
             cpus: vec![Cpu::default(); nr_cpus],
             recorded: series.into_iter().map(|(name, s)| (name, Tally::new(s))).collect(),
             seen: Seen::new(),
+            woken: None,
             worst: Worst::new(KEPT_WAITS),
             measure_from,
         }
@@ -105,6 +114,13 @@ impl Analyser {
     #[must_use]
     pub fn keeping(mut self, waits: usize) -> Analyser {
         self.worst = Worst::new(waits);
+        self
+    }
+
+    /// The same, telling where wakeups put tasks on this machine; its CPUs are numbered as those of the events are.
+    #[must_use]
+    pub fn on(mut self, topology: &Topology) -> Analyser {
+        self.woken = Some(Woken::on(topology.clone()));
         self
     }
 
@@ -124,6 +140,20 @@ impl Analyser {
         }
         &mut self.cpus[id.index()]
     }
+    /// The task waits on the runqueue of this CPU from now on; `None`: on none.
+    #[inline]
+    fn queue_on(&mut self, id: TaskId, cpu: Option<CpuId>) {
+        let before = std::mem::replace(&mut self.task(id).queued_on, cpu);
+        if before == cpu {
+            return;
+        }
+        if let Some(before) = before {
+            self.cpu(before).queued -= 1;
+        }
+        if let Some(cpu) = cpu {
+            self.cpu(cpu).queued += 1;
+        }
+    }
 
     fn switch(
         &mut self,
@@ -137,7 +167,7 @@ impl Analyser {
             return;
         }
         let cpu = *self.cpu(cpu_id);
-        let next_cpu = Cpu { current: next, since: at, idle_exit_ns: 0, known: true };
+        let next_cpu = Cpu { current: next, since: at, idle_exit_ns: 0, known: true, ..cpu };
         *self.cpu(cpu_id) = next_cpu;
         self.spend(prev, cpu.since, at);
         if cpu.current != prev && cpu.known {
@@ -146,6 +176,7 @@ impl Analyser {
         if let Some(lost) = cpu.current.filter(|c| Some(*c) != prev) {
             // Its switch away was lost: how long it stayed is not known.
             self.task(lost).phase = Phase::Unknown;
+            self.queue_on(lost, None);
         }
         if let Some(prev) = prev {
             self.leave(at, cpu_id, prev, next, why);
@@ -191,10 +222,13 @@ impl Analyser {
             SwitchReason::Exited => Phase::Gone,
             _ => Phase::Queued,
         };
-        if !counts || task.background {
+        let (background, group) = (task.background, task.group);
+        let waits = task.phase == Phase::Queued;
+        self.queue_on(id, waits.then_some(cpu));
+        if !counts || background {
             return;
         }
-        let group = task.group;
+        let task = &mut self.tasks[id.index()];
         match why {
             SwitchReason::Blocked | SwitchReason::Exited => {
                 task.voluntary += 1;
@@ -226,6 +260,7 @@ impl Analyser {
         idle_exit_ns: u32,
     ) {
         let counts = self.counts(at);
+        self.queue_on(id, None);
         let task = self.task(id);
         let (phase, last_cpu) = (task.phase, task.last_cpu);
         let by_wakeup = std::mem::take(&mut task.by_wakeup);
@@ -294,28 +329,39 @@ impl Analyser {
         let occupant_woken_at = cpu.current.and_then(|o| self.task(o).woken_at);
         let counts = self.counts(at);
         let task = self.task(id);
-        match task.phase {
-            Phase::Running => task.woken_early = false,
-            Phase::Queued => {}
-            _ => {
-                if task.phase != Phase::Waking {
-                    // The source does not say when the wakeup began.
-                    task.since = at;
-                    task.pending = Pending::by(None, cpu_id);
-                }
-                task.phase = Phase::Queued;
-                task.by_wakeup = !new;
-                task.woken_at = Some(at);
-                task.pending.queue(at, cpu_id, &cpu, occupant_woken_at, nr_running);
-                if counts && !new && !task.background {
-                    self.seen.wakeups += 1;
+        if task.phase == Phase::Running {
+            task.woken_early = false;
+            return;
+        }
+        let woken = task.phase != Phase::Queued;
+        if woken {
+            if task.phase != Phase::Waking {
+                // The source does not say when the wakeup began.
+                task.since = at;
+                task.pending = Pending::by(None, cpu_id);
+            }
+            task.phase = Phase::Queued;
+            task.by_wakeup = !new;
+            task.woken_at = Some(at);
+            let nr_running = if nr_running == 0 { cpu.nr_running().saturating_add(1) } else { nr_running };
+            task.pending.queue(at, cpu_id, &cpu, occupant_woken_at, nr_running);
+            if counts && !new && !task.background {
+                let (pending, prev) = (task.pending, task.last_cpu);
+                self.seen.wakeups += 1;
+                if let (Some(woken), Some(prev)) = (&mut self.woken, prev) {
+                    let waker = pending.waker.map(|_| pending.waker_cpu);
+                    woken.count(cpu_id, prev, waker, cpu.nr_running() == 0);
                 }
             }
         }
+        self.queue_on(id, Some(cpu_id));
     }
 
-    fn migrate(&mut self, at: Ns, id: TaskId, why: MoveReason) {
+    fn migrate(&mut self, at: Ns, cpu: CpuId, id: TaskId, why: MoveReason) {
         let counts = self.counts(at);
+        if self.task(id).queued_on.is_some() {
+            self.queue_on(id, Some(cpu));
+        }
         let task = self.task(id);
         if task.phase == Phase::Queued && !matches!(why, MoveReason::Wakeup | MoveReason::Fork) {
             task.pending.moved = Some(why);
@@ -336,7 +382,7 @@ impl Sink for Analyser {
             EventKind::Waking { task, waker } => self.waking(at, cpu, task, waker),
             EventKind::Placed { task, reason, probes, .. } => self.placed(at, task, reason, probes),
             EventKind::Enqueued { task, nr_running, new } => self.enqueued(at, cpu, task, nr_running, new),
-            EventKind::Migrate { task, why, .. } => self.migrate(at, task, why),
+            EventKind::Migrate { task, why, .. } => self.migrate(at, cpu, task, why),
             EventKind::IdleEnter { .. } => self.cpu(cpu).idle_exit_ns = 0,
             EventKind::IdleExit { exit_ns } => self.cpu(cpu).idle_exit_ns = exit_ns,
             EventKind::Balance { trigger, moved, visited, took_ns, .. } => {

@@ -16,9 +16,10 @@ impl Analyser {
             let cpu = self.cpus[i];
             self.spend(cpu.current, cpu.since, end);
         }
-        let Analyser { names, recorded, tasks, groups, seen, worst, .. } = self;
+        let Analyser { names, recorded, tasks, groups, seen, woken, worst, .. } = self;
         let mut counters = counters(&seen);
         counters.extend(groups.preemptions());
+        counters.extend(woken.iter().flat_map(|w| w.counters()));
         let mut warnings = Vec::new();
         if seen.gaps > 0 {
             let words = format!(

@@ -39,6 +39,8 @@ pub(super) struct Task {
     pub last_cpu: Option<CpuId>,
     /// When it was last queued by a wakeup or fork.
     pub woken_at: Option<Ns>,
+    /// The CPU on whose runqueue it waits, as far as events tell.
+    pub queued_on: Option<CpuId>,
     pub pending: Pending,
     // Its account.
     pub cpu_ns: u64,
@@ -63,6 +65,7 @@ impl Task {
             stay_from: Ns::ZERO,
             last_cpu: None,
             woken_at: None,
+            queued_on: None,
             pending: Pending::by(None, CpuId(0)),
         }
     }
@@ -124,6 +127,16 @@ pub(super) struct Cpu {
     pub idle_exit_ns: u32,
     /// Whether a switch was seen on it yet.
     pub known: bool,
+    /// How many tasks wait on its runqueue.
+    pub queued: u32,
+}
+
+impl Cpu {
+    /// Runnable tasks there, the running one included.
+    pub fn nr_running(&self) -> u16 {
+        let all = self.queued.saturating_add(u32::from(self.current.is_some()));
+        u16::try_from(all).unwrap_or(u16::MAX)
+    }
 }
 
 /// Counters of the balance passes of one trigger.

@@ -20,22 +20,22 @@ fn analyser(measure_from: u64) -> Analyser {
 }
 
 /// Feeds (time, CPU, kind).
-fn feed(an: &mut Analyser, events: &[(u64, u32, EventKind)]) {
+pub(super) fn feed(an: &mut Analyser, events: &[(u64, u32, EventKind)]) {
     for (at, cpu, kind) in events {
         an.event(&Event { at: Ns(*at), cpu: CpuId(*cpu), kind: *kind });
     }
 }
 
-fn switch(prev: Option<TaskId>, next: Option<TaskId>, why: SwitchReason) -> EventKind {
+pub(super) fn switch(prev: Option<TaskId>, next: Option<TaskId>, why: SwitchReason) -> EventKind {
     EventKind::Switch { prev, next, why }
 }
-fn waking(task: TaskId, waker: Option<TaskId>) -> EventKind {
+pub(super) fn waking(task: TaskId, waker: Option<TaskId>) -> EventKind {
     EventKind::Waking { task, waker }
 }
 fn placed(task: TaskId, target: u32, reason: PlaceReason) -> EventKind {
     EventKind::Placed { task, target: CpuId(target), reason, probes: 3 }
 }
-fn queued(task: TaskId, nr_running: u16) -> EventKind {
+pub(super) fn queued(task: TaskId, nr_running: u16) -> EventKind {
     EventKind::Enqueued { task, nr_running, new: false }
 }
 fn only(series: &Series) -> Vec<u64> {

@@ -2,6 +2,7 @@
 
 use super::perf::{cpus_used, per_cpu_second, ratio};
 use super::{Better, Choices, Formula, Metric, Rate, busy_share, newidle_entries};
+use crate::analyse::woken::{PLACES, STATES};
 use crate::schedstat::{BALANCE_ROWS, CPU_ROWS, DERIVED, DOMAIN_ROWS};
 use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
@@ -48,6 +49,10 @@ fn moves() -> Vec<(&'static str, &'static str)> {
 }
 fn triggers() -> Vec<(&'static str, &'static str)> {
     BalanceTrigger::ALL.iter().map(|r| (r.name(), r.about())).collect()
+}
+/// Where wakeups put tasks, then how busy it was there.
+fn woken() -> Vec<(&'static str, &'static str)> {
+    PLACES.iter().chain(&STATES).copied().collect()
 }
 /// No stay ends because the CPU was idle.
 fn ends() -> Vec<(&'static str, &'static str)> {
@@ -123,6 +128,26 @@ pub const METRICS: &[Metric] = &[
     rows(placements, row("placement.<reason>", "", Neither, SIM,
         "CPUs chosen at wakeup, fork or exec for this reason")),
     row("placement.probes", "", Lower, SIM, "CPUs whose idle state was read to choose one"),
+    row("woken", "", Neither, ALL,
+        "sleeping tasks that were woken and queued, and whose last CPU is known: what the `woken.` classes are parts of"),
+    rows(woken, row("woken.<class>", "", Neither, ALL, "of those, the ones that were put there; `idle` and `busy` are \
+        told apart from the other classes, which exclude each other")),
+    formula("woken.prev.share", "%", Neither, ALL, |r| ratio(r, "woken.prev", "woken", 100.0),
+        "woken.prev as a part of woken"),
+    formula("woken.waker.share", "%", Neither, ALL, |r| ratio(r, "woken.waker", "woken", 100.0),
+        "woken.waker as a part of woken"),
+    formula("woken.core.share", "%", Neither, ALL, |r| ratio(r, "woken.core", "woken", 100.0),
+        "woken.core as a part of woken"),
+    formula("woken.llc.share", "%", Neither, ALL, |r| ratio(r, "woken.llc", "woken", 100.0),
+        "woken.llc as a part of woken"),
+    formula("woken.node.share", "%", Neither, ALL, |r| ratio(r, "woken.node", "woken", 100.0),
+        "woken.node as a part of woken"),
+    formula("woken.far.share", "%", Neither, ALL, |r| ratio(r, "woken.far", "woken", 100.0),
+        "woken.far as a part of woken"),
+    formula("woken.idle.share", "%", Neither, ALL, |r| ratio(r, "woken.idle", "woken", 100.0),
+        "woken.idle as a part of woken"),
+    formula("woken.busy.share", "%", Neither, ALL, |r| ratio(r, "woken.busy", "woken", 100.0),
+        "woken.busy as a part of woken"),
     row("select.time", "ns", Lower, SIM, "time spent choosing a CPU for waking tasks, of whatever task"),
     row("wakeup.on_cpu_waits", "", Neither, SIM,
         "times a waker looked in vain whether the task had left its old CPU (every 100 ns)"),

@@ -1,0 +1,82 @@
+//! Where wakeups put tasks, as any source of events tells it: by the CPU a task last ran on and its waker's, never by the
+//! reason of the choice, which only a simulator knows.
+//!
+//! Classes exclude each other: the first that holds is taken. Apart from them a CPU was `idle` when the idle task was
+//! current there and nobody was queued, at the moment the task was queued (sched_wakeup); else it was `busy`.
+
+use schedlab_base::CpuId;
+use schedlab_machine::Topology;
+use schedlab_machine::topology::Distance;
+
+/// Where a woken task was put.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Place {
+    Prev,
+    Waker,
+    Core,
+    Llc,
+    Node,
+    Far,
+}
+
+/// Names in metrics (`woken.<name>`), and what they mean, in the order of [`Place`].
+pub(crate) const PLACES: [(&str, &str); 6] = [
+    ("prev", "on the CPU it last ran on"),
+    ("waker", "on its waker's CPU, which is not the one it last ran on; what interrupts wake is never here"),
+    ("core", "else on another hardware thread of the core it last ran on"),
+    ("llc", "else within the last-level cache of the CPU it last ran on"),
+    ("node", "else within the NUMA node of the CPU it last ran on"),
+    ("far", "on another NUMA node than the CPU it last ran on, which is not its waker's CPU"),
+];
+
+/// The same of the state of the CPU chosen.
+pub(crate) const STATES: [(&str, &str); 2] = [
+    ("idle", "on a CPU that was idle, with nobody queued there"),
+    ("busy", "on a CPU where another task ran or was queued"),
+];
+
+/// What was counted, and by which distances.
+pub(super) struct Woken {
+    topology: Topology,
+    places: [u64; PLACES.len()],
+    idle: u64,
+}
+
+impl Woken {
+    pub fn on(topology: Topology) -> Woken {
+        Woken { topology, places: [0; PLACES.len()], idle: 0 }
+    }
+
+    /// Counts one task that was queued on `target`; `waker` is its waker's CPU, `None` from interrupt context.
+    pub fn count(&mut self, target: CpuId, prev: CpuId, waker: Option<CpuId>, idle: bool) {
+        let Some(place) = self.place(target, prev, waker) else { return };
+        self.places[place as usize] += 1;
+        self.idle += u64::from(idle);
+    }
+
+    /// `None` where a CPU is none of the machine's.
+    fn place(&self, target: CpuId, prev: CpuId, waker: Option<CpuId>) -> Option<Place> {
+        if target.index().max(prev.index()) >= self.topology.nr_cpus() {
+            return None;
+        }
+        Some(match self.topology.distance(prev, target) {
+            Distance::Own => Place::Prev,
+            _ if waker == Some(target) => Place::Waker,
+            Distance::Smt => Place::Core,
+            Distance::Llc => Place::Llc,
+            // The distance tells packages apart, too, which may share a node.
+            _ if self.topology.cpu(prev).node == self.topology.cpu(target).node => Place::Node,
+            _ => Place::Far,
+        })
+    }
+
+    /// Counters by metric name.
+    pub fn counters(&self) -> impl Iterator<Item = (String, u64)> + '_ {
+        let all: u64 = self.places.iter().sum();
+        let places = PLACES.iter().map(|(name, _)| *name).zip(self.places);
+        let states = STATES.iter().map(|(name, _)| *name).zip([self.idle, all - self.idle]);
+        let named = places.chain(states).map(|(name, n)| (format!("woken.{name}"), n));
+        std::iter::once(("woken".to_owned(), all)).chain(named)
+    }
+}
