@@ -78,6 +78,9 @@ const NEEDS: &[Need] = &[
     need(Feature::IlbShare, SPARE, None),
     need(Feature::SdSharedNuma, SPARE, None),
     need(Feature::UtilEst, Some(Version::new(4, 17)), None),
+    // Only the gates that count costs alone throw the dice.
+    need(Feature::NiRandom, Some(Version::new(5, 16)), None),
+    need(Feature::NiRate, Some(Version::new(5, 16)), Some(Feature::NiRandom)),
 ];
 
 /// Why a feature, though on, does nothing in this kernel; `None` when it may act.

@@ -128,6 +128,10 @@ features! {
         "a task that was so delayed keeps no positive lag";
     PreemptLazy, "PREEMPT_LAZY", since(7, 0), "", true,
         "the lazy preemption model: fair preemptions wait for the next tick or the return to user mode";
+    NiRandom, "NI_RANDOM", since(6, 12), "", false,
+        "newidle passes over a domain are made by dice, weighted with how often they pulled something";
+    NiRate, "NI_RATE", since(7, 0), "", false,
+        "those dice are kinder to CPUs that seldom go idle";
     SisWakeIdle, "SIS_WAKE_IDLE", early(23, Version::v2_6(32)), "search", true,
         "search domains with SD_WAKE_IDLE for an idle CPU, if the previous one is not crowded (before 2.6.32)";
 }
@@ -161,13 +165,18 @@ pub struct FeatureSet(u64);
 
 const _: () = assert!(FEATURES.len() <= 64);
 
+/// What a stable tree took back from later kernels: on there, though its release never had it. NI_RANDOM came with 6.19;
+/// 6.1.192 has it (as have 6.12.107 and the later trees, which the table takes for their releases), 6.5 has not.
+const TAKEN_BACK: &[(Feature, Version)] = &[(Feature::NiRandom, Version::new(6, 1))];
+
 impl FeatureSet {
     /// The defaults of a kernel version.
     pub fn defaults(version: Version) -> FeatureSet {
-        FEATURES
-            .iter()
-            .filter(|r| r.on.is_some_and(|(from, to)| from <= version && to.is_none_or(|to| version < to)))
-            .fold(FeatureSet(0), |set, r| FeatureSet(set.0 | 1 << r.feature as u8))
+        let on = |r: &&FeatureRow| {
+            r.on.is_some_and(|(from, to)| from <= version && to.is_none_or(|to| version < to))
+                || TAKEN_BACK.contains(&(r.feature, version))
+        };
+        FEATURES.iter().filter(on).fold(FeatureSet(0), |set, r| FeatureSet(set.0 | 1 << r.feature as u8))
     }
     /// Whether the feature is on.
     #[inline]
@@ -215,6 +224,8 @@ mod tests {
         assert!(on(v45, Feature::SisGroup) && on(v45, Feature::SisSkipTarget) && !on(v45, Feature::WaIdle));
         assert!(on(v65, Feature::SisCore) && on(v65, Feature::SisUtil) && !on(v65, Feature::SisProp));
         assert!(on(v65, Feature::UtilEst) && !on(Version::new(4, 16), Feature::UtilEst));
+        let ni = |v: &str| on(Version::parse(v).unwrap(), Feature::NiRandom);
+        assert_eq!(["v5.15", "v6.1", "v6.5", "v6.12", "v7.3"].map(ni), [false, true, false, true, true]);
         assert!(on(v65, Feature::BaseSlice) && !on(v45, Feature::BaseSlice) && on(v45, Feature::LastBuddy));
     }
 

@@ -33,7 +33,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         version: Version::new(6, 1),
-        about: "CFS as 6.5; what the stable 6.1 trees took back from later kernels (NI_RANDOM) is not modelled",
+        about: "CFS as 6.5, as in 6.1.192: with what that stable tree took back from later kernels, newidle passes by dice (NI_RANDOM)",
     },
     Profile {
         version: Version::new(6, 5),

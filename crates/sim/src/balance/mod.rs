@@ -18,6 +18,7 @@ pub mod imbalance;
 pub mod interval;
 mod loads;
 pub mod newidle;
+pub mod newidle_dice;
 pub mod newidle_gate;
 pub mod nohz;
 pub mod pass;
@@ -31,6 +32,7 @@ pub mod stats;
 mod take;
 mod take_spare;
 
+use newidle_dice::Dice;
 use newidle_gate::DomainCost;
 use schedlab_base::CpuId;
 use schedlab_machine::Domain;
@@ -45,6 +47,8 @@ pub struct LevelState {
     pub bounds: Bounds,
     /// What newidle passes cost.
     pub cost: DomainCost,
+    /// How often they pull something.
+    pub dice: Dice,
     /// When it last balanced, in ticks.
     pub last_balance: u64,
     /// Version of the domain's shared state that this CPU read last.
@@ -63,6 +67,7 @@ impl LevelState {
                 cache_nice_tries: p.cache_nice_tries,
             },
             cost: DomainCost::default(),
+            dice: Dice::default(),
             last_balance: 0,
             hints_seen: 0,
         }

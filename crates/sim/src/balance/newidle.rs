@@ -2,15 +2,18 @@
 //!
 //! The departing task is still current, so the CPU itself does not count as idle. Gates decide whether and how far up;
 //! each domain's cost is remembered, and the CPU's next periodic balance brought forward, for intervals of an idle CPU are
-//! shorter. Mirrors 3.4 and 4.5; 6.5 has its own gates.
+//! shorter. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels
+//! throw dice (`newidle_dice`).
 
 use super::era::{Balancer, Pass as Kind};
 use super::interval::NextBalance;
+use super::newidle_dice;
 use super::newidle_gate::{Arrived, EnterFacts, Gates, climb, enter, has_work};
 use super::pass::{Pass, Progress};
 use crate::frame::Step;
 use crate::system::System;
 use schedlab_base::CpuId;
+use schedlab_kernel::Feature;
 use schedlab_trace::BalanceTrigger;
 
 /// Newidle balance in progress.
@@ -104,7 +107,8 @@ impl System<'_> {
             if !worth_it {
                 return false;
             }
-            if self.fixed.domains.of_cpu[cpu.index()][n.level].params.balance_newidle {
+            let balances = self.fixed.domains.of_cpu[cpu.index()][n.level].params.balance_newidle;
+            if balances && self.dice_let(cpu, n.level) {
                 n.pass = self.begin_pass(cpu, n.level, BalanceTrigger::Newidle);
                 return true;
             }
@@ -114,6 +118,30 @@ impl System<'_> {
             n.level += 1;
         }
         false
+    }
+
+    /// Whether dice let a pass over the domain be made (NI_RANDOM); a refusal is a call without success.
+    fn dice_let(&mut self, cpu: CpuId, level: usize) -> bool {
+        if !self.has(Feature::NiRandom) || Gates::of(self.version()) != Gates::Cost {
+            return true;
+        }
+        let (rate, now) = (self.has(Feature::NiRate), self.now);
+        let stream = self.fixed.stream.purpose("newidle").number(u64::from(cpu.0)).number(level as u64);
+        let dice = &mut self.cpus[cpu.index()].levels[level].dice;
+        let lets = dice.lets(stream.below(dice.thrown, newidle_dice::SIDES));
+        dice.thrown += 1;
+        if !lets {
+            dice.called(0, rate, now);
+        }
+        lets
+    }
+
+    /// A pass that dice had let be made is over.
+    fn tell_dice(&mut self, cpu: CpuId, level: usize, moved: bool) {
+        let (rate, now) = (self.has(Feature::NiRate), self.now);
+        let dice = &mut self.cpus[cpu.index()].levels[level].dice;
+        let weight = if self.fixed.kernel.features.has(Feature::NiRandom) { dice.weight() } else { 1 };
+        dice.called(if moved { weight } else { 0 }, rate, now);
     }
 
     /// Takes into account when the present domain is due again, now that the CPU is idle.
@@ -137,6 +165,7 @@ impl System<'_> {
         let before = if gates == Gates::Cost { n.level_began_ns } else { n.pass.began_ns() };
         let cost = at - before;
         self.cpus[cpu.index()].levels[n.level].cost.passed(gates, cost, tick, hz);
+        self.tell_dice(cpu, n.level, n.pass.moved() > 0);
         n.spent_ns += cost;
         n.level_began_ns = at;
         n.pulled |= n.pass.moved() > 0;
