@@ -31,6 +31,8 @@ pub struct Cpu {
     pub tick_at: u64,
     /// When the running task's slice ends by HRTICK, [`NEVER`] if that is not armed.
     pub hrtick_at: u64,
+    /// When the tick woke it from a halt, if that is what woke it last, else 0, ns.
+    pub idle_tick_at: u64,
     /// Earliest IPI or flag write under way to this CPU.
     pub ipi_at: u64,
     /// The address space loaded; one that the idle task and the kernel's own tasks leave as it is (lazy TLB).
@@ -54,6 +56,8 @@ pub struct Cpu {
     pub since: u64,
     /// CPU time accounting: time with a current task, ns, and since when.
     pub busy_ns: u64,
+    /// The part of it that no task was charged: sleepers' last moments.
+    pub uncharged_ns: u64,
     /// When the current user-mode stretch was last accounted, ns.
     pub user_since: u64,
     /// When the current idle period began, ns, for the governor.
@@ -107,6 +111,7 @@ impl Cpu {
             lazy: false,
             tick_at: NEVER,
             hrtick_at: NEVER,
+            idle_tick_at: 0,
             timers: TimerQueue::default(),
             ipi_at: NEVER,
             wake_list: Vec::with_capacity(8),
@@ -133,6 +138,7 @@ impl Cpu {
             nohz_kick: false,
             averages_only: false,
             busy_ns: 0,
+            uncharged_ns: 0,
             since: 0,
         }
     }

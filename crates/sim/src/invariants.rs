@@ -8,13 +8,14 @@ use crate::system::System;
 use crate::task::{State, UserOp};
 use schedlab_base::{CpuId, Error, Result, TaskId};
 
-/// CPU time handed out equals elapsed time minus idle: the tasks' sum is what the CPUs were busy.
+/// CPU time handed out equals elapsed time minus idle: the tasks' sum is what the CPUs were busy, but for what nobody was
+/// charged.
 ///
 /// # Errors
 /// When it does not: the simulator is wrong.
 pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
     let tasks: u64 = sys.entities.iter().filter(|e| e.task.is_some()).map(|e| e.sum_exec).sum();
-    let busy: u64 = sys.cpus.iter().map(|c| c.busy_ns).sum();
+    let busy: u64 = sys.cpus.iter().map(|c| c.busy_ns - c.uncharged_ns).sum();
     if tasks == busy {
         return Ok(());
     }

@@ -71,10 +71,11 @@ impl System<'_> {
             return self.switch_to(cpu, prev, next, extra_ns);
         }
         let picked_at = prev.map(|p| self.entities[self.tasks[p.index()].entity.index()].prev_sum_exec);
+        let idle = self.nr_running[cpu.index()] == 0;
         if let Some(p) = prev {
-            self.put_prev(p);
+            self.put_prev(p, idle);
         }
-        let next = (self.nr_running[cpu.index()] > 0).then(|| self.pick_next(cpu));
+        let next = (!idle).then(|| self.pick_next(cpu));
         if prev.is_some() && next == prev {
             // From 3.15 on, staying is no new pick: the time since the pick goes on counting.
             if let (Some(p), Some(before)) =

@@ -59,12 +59,28 @@ impl System<'_> {
             placement::initial(facts, vslice, self.has(Feature::StartDebit));
     }
 
-    /// The running task's entities leave the CPU; those still on a queue go back in order.
-    pub fn put_prev(&mut self, task: TaskId) {
+    /// Whether a task that has left its queue is charged for the newidle balance that follows even if that pulls nothing.
+    /// Kernels charge it up to the dequeue (`put_prev_entity` asks for `on_rq`, read in 2.6.30, 6.1.192 and 7.3.4), and
+    /// for the balance only if that pulls somebody, whose enqueue charges whoever is current. What was simulated of
+    /// releases before 6.12 but for 6.1 charges it all, and is left so for the sake of what has been published.
+    pub(super) fn charges_newidle(&self) -> bool {
+        let version = self.version();
+        version != Version::new(6, 1) && version < Version::new(6, 12)
+    }
+
+    /// The running task's entities leave the CPU; those still on a queue go back in order. `idle`: nobody comes after it.
+    pub fn put_prev(&mut self, task: TaskId, idle: bool) {
+        let charges = !idle || self.charges_newidle();
         let mut level = Some(self.tasks[task.index()].entity);
         while let Some(entity) = level {
             let queue = self.entities[entity.index()].cfs_rq;
-            self.update_curr(queue);
+            let e = &self.entities[entity.index()];
+            if charges || e.on_rq {
+                self.update_curr(queue);
+            } else if e.task.is_some() {
+                let cpu = self.queues[queue.index()].cpu;
+                self.cpus[cpu.index()].uncharged_ns += self.now - e.exec_start;
+            }
             if self.entities[entity.index()].on_rq {
                 self.update_load(entity);
                 if self.eevdf() {

@@ -11,9 +11,28 @@ use crate::system::System;
 use schedlab_base::{CpuId, Version};
 use schedlab_trace::EventKind;
 
-/// Whether an idle CPU keeps its tick: since 4.17, when it is expected to be back within one.
-fn keeps_tick(version: Version, predicted_ns: u64, tick_ns: u64) -> bool {
-    version >= Version::new(4, 17) && predicted_ns < tick_ns
+/// What decides whether an idle CPU keeps its tick.
+#[derive(Clone, Copy)]
+struct Nap {
+    version: Version,
+    /// Idle states of the machine.
+    states: usize,
+    /// How long the governor expects it to last, ns.
+    predicted_ns: u64,
+    /// It was the tick that last ended a halt of this stay in the idle loop.
+    by_tick: bool,
+}
+
+/// Whether an idle CPU keeps its tick: since 4.17, when it is expected to be back within one. Where there is no choice of
+/// idle states (a guest without an idle driver) the governor is not asked; the first halt keeps the tick, and if that is
+/// what wakes the CPU the next one stops it (`idle_call_stop_or_retain_tick` as read in 6.1.192 and 7.3.4, taken to be
+/// in the stable trees between them; 6.5 stopped it at once, which is not modelled).
+fn keeps_tick(nap: Nap, tick_ns: u64) -> bool {
+    let unasked = nap.version == Version::new(6, 1) || nap.version >= Version::new(6, 12);
+    if unasked && nap.states < 2 {
+        return !nap.by_tick;
+    }
+    nap.version >= Version::new(4, 17) && nap.predicted_ns < tick_ns
 }
 
 /// The stay that the governor remembers. A CPU whom only the tick woke would have slept on, nobody knows for how long:
@@ -59,8 +78,13 @@ impl System<'_> {
         let predicted = c.governor.predict(next_timer);
         let state = c.governor.choose(&self.fixed.machine.idle_states, predicted) as u8;
         // A tick that is stopped stays so until a task runs again.
-        let stops =
-            c.tick_at == NEVER || !keeps_tick(self.fixed.kernel.version, predicted, self.fixed.tick_ns);
+        let nap = Nap {
+            version: self.fixed.kernel.version,
+            states: self.fixed.machine.idle_states.len(),
+            predicted_ns: predicted,
+            by_tick: c.idle_tick_at > c.since,
+        };
+        let stops = c.tick_at == NEVER || !keeps_tick(nap, self.fixed.tick_ns);
         if stops {
             c.tick_at = NEVER;
         }
@@ -82,6 +106,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu.index()];
         let by_tick = c.tick_at <= now && c.ipi_at > now && c.timers.due() > now;
         c.governor.reflect(stayed(now - c.halted_at, by_tick, tick_ns));
+        c.idle_tick_at = if c.tick_at <= now { now } else { 0 };
         if c.ipi_at <= now {
             c.ipi_at = NEVER;
         }
@@ -119,9 +144,23 @@ impl System<'_> {
 mod tests {
     use super::*;
 
+    fn nap(version: &str, states: usize, us: u64, by_tick: bool) -> Nap {
+        Nap { version: Version::parse(version).unwrap(), states, predicted_ns: us * 1000, by_tick }
+    }
+
+    #[test]
+    fn without_a_choice_of_states_the_first_halt_keeps_the_tick_and_the_second_does_not() {
+        let keeps = |v, states, by_tick| keeps_tick(nap(v, states, 1_000_000, by_tick), 4_000_000);
+        for v in ["v6.1", "v6.18", "v7.3"] {
+            assert_eq!([keeps(v, 0, false), keeps(v, 1, true)], [true, false], "{v}");
+            assert!(!keeps(v, 2, false), "{v}: a governor knows better");
+        }
+        assert!(!keeps("v6.5", 1, false));
+    }
+
     #[test]
     fn short_naps_keep_the_tick_since_4_17() {
-        let keeps = |v: &str, us: u64| keeps_tick(Version::parse(v).unwrap(), us * 1000, 4_000_000);
+        let keeps = |v: &str, us: u64| keeps_tick(nap(v, 3, us, false), 4_000_000);
         assert_eq!([keeps("v4.16", 50), keeps("v4.17", 50), keeps("v6.5", 3_999)], [false, true, true]);
         assert!(!keeps("v6.5", 4_000));
     }

@@ -406,3 +406,34 @@ fn cpus_that_balance_at_once_slow_each_other_down() {
     assert!(by_second.abs_diff(2 * line) * 10 < line, "{by_second} ns for two lines of {line} more");
     assert!(by_third.abs_diff(line) * 10 < line, "{by_third} ns for a line of {line} more");
 }
+
+#[test]
+fn who_sleeps_is_not_charged_for_the_look_around_that_follows() {
+    // A look that pulls nothing is on nobody's account; of one that pulls the pull itself is charged (6.1, 7.3 sources).
+    let nap = |words: &str| {
+        let seen = go(&machine("smp-8"), kernel(words), PLAIN, crowded_zero(1..2, 20, 100), 50);
+        let naps =
+            seen.events.iter().filter(|e| matches!(e.kind, EventKind::IdleEnter { .. })).count() as u64;
+        let looks: u64 = seen.passes(0).iter().filter(|p| p.0 == BalanceTrigger::Newidle).map(|p| p.3).sum();
+        let napper = seen.report.tasks.iter().find(|t| t.name == "napper").expect("a napper");
+        assert!(looks / naps > 500, "{looks} ns in {naps} naps");
+        (napper.cpu_time_ns / naps, looks / naps)
+    };
+    let (charged, look) = nap("v6.5");
+    let (free, _) = nap("v6.1 NO_NI_RANDOM");
+    assert!(free + look * 9 / 10 < charged, "{free} ns a nap, {charged} with {look} of looking");
+    assert!(nap("v7.3 NO_NI_RANDOM").0 + look * 9 / 10 < charged);
+}
+
+#[test]
+fn dice_leave_a_cpu_that_never_finds_anything_in_peace() {
+    // Nothing on CPU 0 may leave it: no pass can pull.
+    let passes = |words: &str| {
+        let seen = go(&machine("smp-8"), kernel(words), PLAIN, crowded_zero(1..2, 20, 30), 400);
+        let passes = seen.passes(0);
+        passes.iter().filter(|p| p.0 == BalanceTrigger::Newidle && p.1 == CpuId(1)).count()
+    };
+    let (all, diced) = (passes("v6.1 NO_NI_RANDOM"), passes("v6.1"));
+    assert!(all > 2_500, "{all} naps, each with a look");
+    assert!(diced * 4 < all && diced > 50, "{diced} of {all}");
+}

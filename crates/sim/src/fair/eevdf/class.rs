@@ -25,7 +25,7 @@ impl System<'_> {
         self.cpus[cpu.index()].need_resched = None;
         if next != prev {
             if let Some(p) = prev {
-                self.put_prev(p);
+                self.put_prev(p, next.is_none());
             }
             if let Some(n) = next {
                 self.eevdf_set_next(cpu, n);
@@ -40,7 +40,11 @@ impl System<'_> {
     pub(crate) fn eevdf_pick(&mut self, cpu: CpuId) -> Option<TaskId> {
         let mut queue = self.root(cpu);
         loop {
-            self.update_curr(queue);
+            // Who has left the queue has been charged (`pick_task_fair` asks for `on_rq`).
+            let q = &self.queues[queue.index()];
+            if q.curr.is_some_and(|c| self.entities[c.index()].on_rq) || self.charges_newidle() {
+                self.update_curr(queue);
+            }
             let entity = self.pick_eligible(queue, true)?;
             let e = &self.entities[entity.index()];
             if e.delayed {
