@@ -3,7 +3,10 @@
 //! A guest has no network, no disk and no user space but schedlab. What goes in is an initramfs; what comes out is one
 //! reply on a second serial port and the kernel's log on the first.
 
+pub mod fetch;
 pub mod images;
+
+pub use fetch::find_qemu;
 
 use schedlab_base::{Error, Result, Version};
 use schedlab_record::GuestSetup;

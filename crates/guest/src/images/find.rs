@@ -145,8 +145,14 @@ fn means(word: &str, image: &Image) -> bool {
     starts(word, &image.release) || starts(word, image.version.to_string().trim_start_matches('v'))
 }
 
+/// The newest image of a series that was fetched.
+pub fn in_cache(series: &str, cache: &Path) -> Option<Image> {
+    let fetched = list_below(Path::new("/nonexistent"), &[], cache);
+    fetched.into_iter().filter_map(|l| l.image.ok()).find(|image| means(series, image))
+}
+
 /// Whether `text` starts with `word`, and the word does not end within a number of it.
-fn starts(word: &str, text: &str) -> bool {
+pub fn starts(word: &str, text: &str) -> bool {
     let rest = text.strip_prefix(word).filter(|_| !word.is_empty());
     rest.is_some_and(|rest| {
         !(word.ends_with(|c: char| c.is_ascii_digit()) && rest.starts_with(|c: char| c.is_ascii_digit()))

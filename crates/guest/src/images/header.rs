@@ -154,7 +154,7 @@ fn other_kind(bytes: &[u8]) -> Option<Refused> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A small image with a banner, as of protocol 2.15.

@@ -7,7 +7,8 @@ pub mod cache;
 mod find;
 pub mod header;
 
-pub use find::{Listed, Origin, find, list};
+pub use find::{Listed, Origin, list};
+pub(crate) use find::{in_cache, natural, starts};
 
 use crate::Image;
 use header::Refused;

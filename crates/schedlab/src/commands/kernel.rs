@@ -4,6 +4,7 @@ use crate::cli::Entry;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use schedlab_base::{Error, Result};
+use schedlab_guest::fetch;
 use schedlab_guest::images::{self, Listed, Origin, cache};
 use schedlab_report::text::wrap;
 use std::io::Write;
@@ -15,6 +16,24 @@ pub const ENTRY: Entry = Entry { command, run };
 enum Own {
     /// List the kernel images of this machine: fetched ones, installed ones, and files named here
     List(List),
+    /// Fetch kernels and QEMU into the cache through the machine's package client; nothing is installed
+    Fetch(Fetch),
+}
+
+#[derive(Args)]
+struct Fetch {
+    /// Series of kernels (6.1, 6.12, 7), or qemu [default: 6.1 7 qemu]
+    #[arg(value_name = "SERIES|qemu")]
+    words: Vec<String>,
+    /// Folder of what is fetched [default: SCHEDLAB_CACHE_DIR, else schedlab in the user's cache]
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// Look for a newer one where one is there
+    #[arg(long)]
+    refresh: bool,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -38,7 +57,24 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     match Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))? {
         Own::List(own) => list(&own),
+        Own::Fetch(own) => fetch(&own),
     }
+}
+
+fn fetch(own: &Fetch) -> Result<()> {
+    let cache = cache::folder(own.cache.as_deref())?;
+    let usual = || fetch::USUAL.iter().map(|w| (*w).to_owned()).collect();
+    let words = if own.words.is_empty() { usual() } else { own.words.clone() };
+    let all = fetch::fetch(&words, &cache, own.refresh, &mut output::note)?;
+    if own.json {
+        return output::json_as("schedlab/fetched/1", &serde_json::json!({ "fetched": all }));
+    }
+    output::result(|out| {
+        all.iter().try_for_each(|f| {
+            let (what, state) = (if f.word == fetch::QEMU { "QEMU " } else { "" }, f.state());
+            writeln!(out, "{what}{}: {state}: {}", f.name, f.path.display())
+        })
+    })
 }
 
 fn list(own: &List) -> Result<()> {

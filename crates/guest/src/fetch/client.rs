@@ -1,0 +1,318 @@
+//! The machine's package client (apt), run on a state of its own.
+//!
+//! Lists, downloads and sources are in a work folder of the cache that goes with this value; the machine's are neither
+//! read nor written, except for what is installed, its keys and its settings of the network (proxies). No lock of the
+//! machine's is taken, no hook of its configuration is run, and no privilege is needed.
+
+use super::packages::Package;
+use super::sources;
+use schedlab_base::{Error, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const WORK: &str = ".work-";
+/// Lines of the client's that an error shows.
+const SHOWN_LINES: usize = 5;
+
+/// A folder of the cache for what is under way; it goes with this value. One of a process that was killed goes when the
+/// next one is made.
+#[derive(Debug)]
+pub struct Work(PathBuf);
+
+impl Work {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// When the cache can't be written.
+    pub fn new(cache: &Path) -> Result<Work> {
+        let left = fs::read_dir(cache).into_iter().flatten().flatten().filter(|e| {
+            let name = e.file_name().to_string_lossy().into_owned();
+            name.strip_prefix(WORK).is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+        });
+        left.for_each(|e| drop(fs::remove_dir_all(e.path())));
+        let path = cache.join(format!("{WORK}{}", std::process::id()));
+        let made = fs::create_dir_all(&path).and_then(|()| path.canonicalize());
+        made.map(Work).map_err(|e| {
+            let help = format!("{} names another cache", crate::images::cache::CACHE_VARIABLE);
+            Error::io(&path, "make", &e).help(help)
+        })
+    }
+    /// Makes a folder in it.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        fs::create_dir_all(&path).map_err(|e| Error::io(&path, "make", &e))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // What can't be removed now is removed by the next fetch.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The client with its lists.
+#[derive(Debug)]
+pub struct Client {
+    work: Work,
+    config: PathBuf,
+    /// The machine's release.
+    codename: String,
+    /// What the client said of its lists, for errors about what they lack.
+    said: String,
+}
+
+impl Client {
+    /// Starts on a machine that has apt: gets the lists of its own release, its backports and those of the stable one.
+    ///
+    /// # Errors
+    /// A machine without apt, without sources of its release, or a cache that can't be written.
+    pub fn start(cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Client> {
+        check_tools()?;
+        let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let codename = codename(&release).unwrap_or_else(|| "stable".to_owned());
+        let work = Work::new(cache)?;
+        let config = work.0.join("apt.conf");
+        let mut client = Client { work, config, codename, said: String::new() };
+        client.configure()?;
+        say("asking the package client what there is");
+        // The stable release's codename is known only to its own list: names of suites such as "stable" are what mirrors
+        // may serve late.
+        client.update(&[client.backports(), "stable-backports".to_owned()])?;
+        let stable =
+            fs::read_dir(client.work.folder("lists")?).into_iter().flatten().flatten().find_map(|e| {
+                let named = e.file_name().to_string_lossy().contains("stable-backports_");
+                let text = fs::read_to_string(e.path()).ok().filter(|_| named)?;
+                text.lines().find_map(|l| l.strip_prefix("Codename: ")).map(|c| c.trim().to_owned())
+            });
+        if let Some(stable) = stable.filter(|s| *s != client.backports()) {
+            client.update(&[client.backports(), stable])?;
+        }
+        Ok(client)
+    }
+
+    /// The suite of this machine's backports.
+    fn backports(&self) -> String {
+        format!("{}-backports", self.codename)
+    }
+
+    fn configure(&self) -> Result<()> {
+        let at = |name: &str| self.work.0.join(name).display().to_string();
+        for folder in ["lists/partial", "archives/partial", "parts"] {
+            self.work.folder(folder)?;
+        }
+        let text = format!(
+            "#clear APT::Update;\n#clear DPkg::Pre-Invoke;\n#clear DPkg::Post-Invoke;\n#clear APT::Default-Release;\n\
+             Dir::State \"{0}\";\nDir::State::lists \"{1}\";\nDir::State::status \"/var/lib/dpkg/status\";\n\
+             Dir::Cache \"{0}\";\nDir::Cache::archives \"{2}\";\nDir::Etc::sourcelist \"/dev/null\";\n\
+             Dir::Etc::sourceparts \"{3}\";\nDir::Etc::preferences \"/dev/null\";\n\
+             Dir::Etc::preferencesparts \"/dev/null\";\nDebug::NoLocking \"1\";\nAcquire::Languages \"none\";\n\
+             APT::Sandbox::User \"root\";\n",
+            self.work.0.display(),
+            at("lists"),
+            at("archives"),
+            at("parts"),
+        );
+        fs::write(&self.config, text).map_err(|e| Error::io(&self.config, "write", &e))
+    }
+
+    /// A suite that a mirror lacks is no failure yet: what counts is whether a package is found.
+    fn update(&mut self, more: &[String]) -> Result<()> {
+        let text = sources::derive(&sources::of_machine(), &self.codename, more);
+        if text.is_empty() {
+            let text =
+                format!("the package client has no source of this machine's release ({})", self.codename);
+            return Err(Error::machine(text).help(BY_HAND));
+        }
+        let path = self.work.0.join("parts/derived.sources");
+        fs::write(&path, text).map_err(|e| Error::io(&path, "write", &e))?;
+        self.said = self.run("apt-get", &["-q", "update"], &self.work.0)?.text;
+        Ok(())
+    }
+
+    /// Makes a folder beside what is unpacked; it goes with this value, unless it is moved away.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
+        self.work.folder(name)
+    }
+
+    /// Names of packages that begin with a prefix.
+    ///
+    /// # Errors
+    /// When there are none, which is the lists' fault.
+    pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
+        let told = self.run("apt-cache", &["pkgnames", prefix], &self.work.0)?;
+        let names: Vec<String> =
+            told.text.lines().map(str::trim).filter(|l| l.starts_with(prefix)).map(str::to_owned).collect();
+        if names.is_empty() {
+            return Err(Error::machine(format!(
+                "the package client knows no package '{prefix}...'; it said\n{}",
+                last_lines(&self.said)
+            ))
+            .help(format!("is the network there? {BY_HAND}")));
+        }
+        Ok(names)
+    }
+
+    /// What installing packages would say, from the backports where there are any.
+    ///
+    /// # Errors
+    /// When the client can't put them together.
+    pub fn simulate(&self, packages: &[&str]) -> Result<String> {
+        let backports = self.backports();
+        let listed = fs::read_dir(self.work.folder("lists")?).into_iter().flatten().flatten();
+        let has =
+            listed.into_iter().any(|e| e.file_name().to_string_lossy().contains(&format!("_{backports}_")));
+        let mut words = vec!["-q", "-s", "--no-install-recommends", "install"];
+        words.extend(has.then_some(["-t", &backports]).into_iter().flatten());
+        words.extend(packages);
+        let told = self.run("apt-get", &words, &self.work.0)?;
+        if told.good {
+            Ok(told.text)
+        } else {
+            Err(told.error("the package client can't put the packages together"))
+        }
+    }
+
+    /// Downloads packages and unpacks them into one folder of the work folder, which is told.
+    ///
+    /// # Errors
+    /// What the client or the unpacker says.
+    pub fn unpacked(&self, name: &str, packages: &[Package]) -> Result<PathBuf> {
+        let (debs, target) = (self.work.folder(&format!("{name}.debs"))?, self.work.folder(name)?);
+        let named: Vec<String> = packages.iter().map(|p| format!("{}={}", p.name, p.version)).collect();
+        let mut words = vec!["-q", "download"];
+        words.extend(named.iter().map(String::as_str));
+        let told = self.run("apt-get", &words, &debs)?;
+        if !told.good {
+            return Err(told.error("a package could not be downloaded"));
+        }
+        let files = fs::read_dir(&debs).map_err(|e| Error::io(&debs, "read", &e))?;
+        for file in files.flatten().map(|e| e.path()) {
+            let (deb, to) = (file.to_string_lossy().into_owned(), target.to_string_lossy().into_owned());
+            let told = self.run("dpkg-deb", &["-x", &deb, &to], &debs)?;
+            if !told.good {
+                return Err(told.error(&format!("{} could not be unpacked", file.display())));
+            }
+        }
+        // A failure leaves the packages to the work folder's own end.
+        let _ = fs::remove_dir_all(&debs);
+        Ok(target)
+    }
+
+    /// The version that would be installed.
+    ///
+    /// # Errors
+    /// A package without one.
+    pub fn version(&self, package: &str) -> Result<String> {
+        let told = self.run("apt-cache", &["policy", package], &self.work.0)?;
+        let candidate = told.text.lines().find_map(|l| l.trim().strip_prefix("Candidate:")).map(str::trim);
+        match candidate.filter(|c| *c != "(none)") {
+            Some(version) => Ok(version.to_owned()),
+            None => Err(told.error(&format!("the package client has no version of {package}"))),
+        }
+    }
+
+    fn run(&self, program: &str, words: &[&str], folder: &Path) -> Result<Told> {
+        let mut command = Command::new(program);
+        if program != "dpkg-deb" {
+            command.arg("-c").arg(&self.config);
+        }
+        command.args(words).current_dir(folder).env("LC_ALL", "C").stdin(Stdio::null());
+        let output = command
+            .output()
+            .map_err(|e| Error::machine(format!("{program} can't be started: {e}")).help(BY_HAND))?;
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text += &String::from_utf8_lossy(&output.stderr);
+        Ok(Told { good: output.status.success(), text })
+    }
+}
+
+struct Told {
+    good: bool,
+    text: String,
+}
+
+impl Told {
+    fn error(&self, what: &str) -> Error {
+        Error::machine(format!("{what}:\n{}", last_lines(&self.text))).help(BY_HAND)
+    }
+}
+
+const BY_HAND: &str =
+    "give the path of an image or program that you have: --kernel FILE, SCHEDLAB_QEMU=PROGRAM";
+
+/// apt marks errors and failures; where it marks none, its last lines are what there is.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+    let marked: Vec<&str> =
+        lines.iter().copied().filter(|l| l.starts_with("E:") || l.starts_with("Err:")).collect();
+    let shown = if marked.is_empty() { lines } else { marked };
+    let from = shown.len().saturating_sub(SHOWN_LINES);
+    shown[from..].iter().map(|l| format!("    {l}")).collect::<Vec<_>>().join("\n")
+}
+
+fn check_tools() -> Result<()> {
+    if std::env::consts::ARCH != "x86_64" {
+        return Err(Error::machine("guests are x86-64 machines: nothing can be fetched for them here"));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = |tool: &str| std::env::split_paths(&path).any(|d| d.join(tool).is_file());
+    match ["apt-get", "apt-cache", "dpkg-deb"].into_iter().find(|t| !there(t)) {
+        None => Ok(()),
+        Some(tool) => {
+            Err(Error::machine(format!("'kernel fetch' works through apt, and this machine has no {tool}"))
+                .help(format!(
+                    "get a bzImage (and QEMU 8.1 or later) from your distribution by hand, then {BY_HAND}"
+                )))
+        }
+    }
+}
+
+/// The codename of the machine's release, from os-release(5).
+fn codename(text: &str) -> Option<String> {
+    let value = text.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME="))?;
+    let value = value.trim().trim_matches('"');
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_show_what_the_client_marked() {
+        let text = "Get:1 x\nErr:2 http://m.example x Release\nW: hm\nE: Unable to locate package y\n\n";
+        assert_eq!(
+            last_lines(text),
+            "    Err:2 http://m.example x Release\n    E: Unable to locate package y"
+        );
+        assert_eq!(last_lines("a\nb\nc\nd\ne\nf\n").lines().count(), SHOWN_LINES);
+    }
+
+    #[test]
+    fn a_release_has_a_codename() {
+        assert_eq!(codename("ID=debian\nVERSION_CODENAME=\"trixie\"\n").as_deref(), Some("trixie"));
+        assert_eq!(codename("ID=arch\n"), None);
+    }
+
+    #[test]
+    fn the_work_folder_goes_and_takes_those_of_the_dead_along() {
+        let cache = tempfile::tempdir().unwrap();
+        let dead = cache.path().join(format!("{WORK}4294967295"));
+        let alive = cache.path().join(format!("{WORK}1"));
+        [&dead, &alive].into_iter().for_each(|d| fs::create_dir_all(d.join("lists")).unwrap());
+        let work = Work::new(cache.path()).unwrap();
+        assert!(work.folder("lists").unwrap().is_dir());
+        drop(work);
+        assert!(!dead.exists() && alive.exists());
+        assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1);
+    }
+}

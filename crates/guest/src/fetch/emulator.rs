@@ -1,0 +1,194 @@
+//! Which QEMU there is: the one named, the newest that was fetched, or the installed one.
+//!
+//! A fetched QEMU is the unpacked packages. It needs its own libraries and modules before the system's
+//! (LD_LIBRARY_PATH, QEMU_MODULE_DIR) and its own firmware (-L); firmware that it has not in the cache it finds where
+//! the system's lies, by its built-in path.
+
+use crate::Qemu;
+use crate::images::{cache, natural};
+use schedlab_base::{Error, Result, Version};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The environment variable that names the program.
+pub const QEMU_VARIABLE: &str = "SCHEDLAB_QEMU";
+/// The program within a folder of the cache.
+pub const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
+const INSTALLED: &str = "qemu-system-x86_64";
+/// How deep below usr/lib libraries lie.
+const LIBRARY_DEPTH: u32 = 3;
+
+/// The QEMU that guests run in.
+///
+/// # Errors
+/// None, or one that does not start: what it said, and how to get another.
+pub fn find_qemu() -> Result<Qemu> {
+    if let Some(named) = std::env::var_os(QEMU_VARIABLE).filter(|v| !v.is_empty()) {
+        let named = PathBuf::from(named);
+        let program = on_path(&named).unwrap_or(named);
+        return plain(program).map_err(|e| e.context(QEMU_VARIABLE));
+    }
+    if let Some(folder) = cache::folder(None).ok().and_then(|c| newest(&c)) {
+        return unpacked(&folder);
+    }
+    match on_path(Path::new(INSTALLED)) {
+        Some(program) => plain(program),
+        None => Err(Error::machine("there is no QEMU (qemu-system-x86_64) here").help(format!(
+            "'schedlab kernel fetch qemu' fetches one without installing it; {QEMU_VARIABLE} names another program"
+        ))),
+    }
+}
+
+/// Every QEMU that could be found, in the order [`find_qemu`] looks: the first is the one that is used.
+pub fn every_qemu() -> Vec<Result<Qemu>> {
+    let mut all = vec![find_qemu()];
+    let used = all[0].as_ref().map(|q| q.program.clone()).ok();
+    if let Some(program) =
+        on_path(Path::new(INSTALLED)).filter(|p| Some(p) != used.as_ref() && used.is_some())
+    {
+        all.push(plain(program));
+    }
+    all
+}
+
+/// The newest QEMU of a cache.
+pub fn newest(cache: &Path) -> Option<PathBuf> {
+    let whole = cache::entries(&cache::qemus(cache)).into_iter().filter(|d| d.join(PROGRAM).is_file());
+    whole.max_by(|a, b| natural(&a.to_string_lossy(), &b.to_string_lossy()))
+}
+
+/// The QEMU of unpacked packages.
+///
+/// # Errors
+/// One that does not start.
+pub fn unpacked(folder: &Path) -> Result<Qemu> {
+    let mut libraries = Vec::new();
+    for below in ["usr/lib", "lib"] {
+        with_libraries(&folder.join(below), LIBRARY_DEPTH, &mut libraries);
+    }
+    let modules = libraries_of_machine(folder).into_iter().map(|d| d.join("qemu")).find(|d| d.is_dir());
+    let data = ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"].map(|d| folder.join(d));
+    let data = data.into_iter().filter(|d| d.is_dir()).collect();
+    let version = Version::new(0, 0);
+    let mut qemu = Qemu { program: folder.join(PROGRAM), version, libraries, modules, data };
+    qemu.version = version_of(&qemu).map_err(|e| {
+        e.help(format!("remove {} and run 'schedlab kernel fetch qemu' again", folder.display()))
+    })?;
+    Ok(qemu)
+}
+
+fn plain(program: PathBuf) -> Result<Qemu> {
+    let version = Version::new(0, 0);
+    let mut qemu = Qemu { program, version, libraries: Vec::new(), modules: None, data: Vec::new() };
+    qemu.version = version_of(&qemu)?;
+    Ok(qemu)
+}
+
+impl Qemu {
+    /// The program with its libraries, modules and firmware; options are for the caller to add.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        if !self.libraries.is_empty() {
+            let own = std::env::var_os("LD_LIBRARY_PATH").filter(|v| !v.is_empty());
+            let before = own.iter().flat_map(std::env::split_paths);
+            // A folder with a colon in its name can't be written there; the program then says what it misses.
+            let all = std::env::join_paths(self.libraries.iter().cloned().chain(before));
+            command.envs(all.ok().map(|v| ("LD_LIBRARY_PATH", v)));
+        }
+        command.envs(self.modules.as_ref().map(|d| ("QEMU_MODULE_DIR", d)));
+        command.args(self.data.iter().flat_map(|d| [Path::new("-L"), d]));
+        command
+    }
+}
+
+fn version_of(qemu: &Qemu) -> Result<Version> {
+    let program = qemu.program.display();
+    let output = qemu.command().arg("--version").stdin(Stdio::null()).output();
+    let output = output.map_err(|e| Error::machine(format!("{program} can't be started: {e}")))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    version_in(&said).ok_or_else(|| {
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let line = errors.lines().chain(said.lines()).next().unwrap_or("nothing").to_owned();
+        Error::machine(format!("{program} does not tell its version; it said: {line}"))
+    })
+}
+
+/// "QEMU emulator version 10.0.2 (...)".
+fn version_in(text: &str) -> Option<Version> {
+    let (_, rest) = text.lines().next()?.split_once("QEMU emulator version ")?;
+    Version::parse(rest.split_whitespace().next()?).ok()
+}
+
+fn on_path(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return None;
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|d| d.join(program)).find(|p| p.is_file())
+}
+
+/// The multi-architecture folders: usr/lib/x86_64-linux-gnu.
+fn libraries_of_machine(folder: &Path) -> Vec<PathBuf> {
+    let all = cache::entries(&folder.join("usr/lib"));
+    all.into_iter().filter(|d| d.to_string_lossy().ends_with("-linux-gnu")).collect()
+}
+
+/// Folders with shared libraries ("libx.so.1"); modules end in ".so" and are not meant.
+fn with_libraries(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
+    let mut files = fs::read_dir(folder).into_iter().flatten().flatten();
+    if files.any(|e| e.file_name().to_string_lossy().contains(".so.")) {
+        found.push(folder.to_owned());
+    }
+    if depth > 0 {
+        cache::entries(folder).iter().for_each(|d| with_libraries(d, depth - 1, found));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn versions_are_read_from_what_the_program_says() {
+        let said = "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)\nCopyright (c) 2003\n";
+        assert_eq!(version_in(said).unwrap().to_string(), "v10.0.2");
+        assert!(version_in(said).unwrap() >= crate::DETERMINISTIC_SINCE);
+        assert_eq!(version_in("something else"), None);
+    }
+
+    #[test]
+    fn unpacked_packages_run_with_what_is_theirs() {
+        let cache = tempfile::tempdir().unwrap();
+        let folder = |version: &str| cache::qemus(cache.path()).join(version);
+        for version in ["9.2.1", "10.0.2"] {
+            let program = folder(version).join(PROGRAM);
+            let lib = folder(version).join("usr/lib/x86_64-linux-gnu");
+            for dir in [
+                program.parent().unwrap(),
+                &lib.join("qemu"),
+                &lib.join("pulse"),
+                &folder(version).join("usr/share/seabios"),
+            ] {
+                fs::create_dir_all(dir).unwrap();
+            }
+            fs::write(lib.join("libslirp.so.0"), "").unwrap();
+            fs::write(lib.join("pulse/libx.so.1"), "").unwrap();
+            fs::write(lib.join("qemu/accel.so"), "").unwrap();
+            let script = format!("#!/bin/sh\necho \"QEMU emulator version {version} $QEMU_MODULE_DIR\"\n");
+            fs::write(&program, script).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        assert_eq!(newest(cache.path()), Some(folder("10.0.2")));
+        let qemu = unpacked(&folder("10.0.2")).unwrap();
+        assert_eq!(qemu.version.to_string(), "v10.0.2");
+        let lib = folder("10.0.2").join("usr/lib/x86_64-linux-gnu");
+        assert_eq!(qemu.libraries, [lib.clone(), lib.join("pulse")]);
+        assert_eq!(qemu.modules, Some(lib.join("qemu")));
+        assert_eq!(qemu.data, [folder("10.0.2").join("usr/share/seabios")]);
+        fs::write(qemu.program, "#!/bin/sh\necho 'error while loading' >&2\n").unwrap();
+        let error = unpacked(&folder("10.0.2")).unwrap_err().to_string();
+        assert!(error.contains("error while loading") && error.contains("fetch qemu"), "{error}");
+    }
+}

@@ -1,0 +1,240 @@
+//! Fetching kernels and QEMU into the cache through the machine's package client. Nothing is installed.
+//!
+//! A kernel needs its image alone: the guest's devices are built in. QEMU comes with what it needs beyond what the machine
+//! has installed, and is run from the cache ([`emulator`]). What is fetched is whole before it gets its name.
+
+mod client;
+pub mod emulator;
+mod packages;
+mod sources;
+
+pub use emulator::find_qemu;
+
+use crate::images::{self, cache};
+use cache::Note;
+use client::Client;
+use packages::{KernelPackages, Package};
+use schedlab_base::{Error, Result};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The word that means QEMU among series of kernels.
+pub const QEMU: &str = "qemu";
+/// What is fetched when nothing is named: the CFS that long-term trees still carry, a kernel with sched_ext, and a QEMU
+/// for the deterministic mode.
+pub const USUAL: &[&str] = &["6.1", "7", QEMU];
+const QEMU_PACKAGE: &str = "qemu-system-x86";
+
+/// What there is now.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Fetched {
+    /// The word that asked for it.
+    pub word: String,
+    /// A kernel's release, or QEMU's version.
+    pub name: String,
+    /// The image, or QEMU's program.
+    pub path: PathBuf,
+    /// Whether it was fetched now; else it was there.
+    pub new: bool,
+}
+
+impl Fetched {
+    /// What became of it, in words.
+    pub fn state(&self) -> &'static str {
+        if self.new { "fetched" } else { "was there already" }
+    }
+}
+
+/// Fetches what words name: [`QEMU`], or kernels by series ("6.1", "7"). What the cache has of them stays as it is, unless
+/// a newer one is asked for (`refresh`).
+///
+/// # Errors
+/// A word that is neither, a machine without a package client, or what the client says.
+pub fn fetch(
+    words: &[String],
+    cache: &Path,
+    refresh: bool,
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<Fetched>> {
+    words.iter().try_for_each(|w| check(w))?;
+    let mut client = None;
+    let mut all = Vec::new();
+    for word in words {
+        let there = if refresh { None } else { there(word, cache) };
+        all.push(match there {
+            Some(there) => there,
+            None => {
+                let client = match &mut client {
+                    Some(client) => client,
+                    none => none.insert(Client::start(cache, say)?),
+                };
+                if word == QEMU { qemu(client, cache, say)? } else { kernel(client, word, cache, say)? }
+            }
+        });
+    }
+    Ok(all)
+}
+
+fn check(word: &str) -> Result<()> {
+    let parts: Vec<&str> = word.split('.').collect();
+    let numbers = parts.iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+    if word == QEMU || (numbers && parts.len() <= 3) {
+        return Ok(());
+    }
+    Err(Error::input(format!("'{word}' is neither 'qemu' nor a series of kernels"))
+        .help("write a series as 6.1, 6.12 or 7"))
+}
+
+fn there(word: &str, cache: &Path) -> Option<Fetched> {
+    let of = |name, path| Fetched { word: word.to_owned(), name, path, new: false };
+    if word == QEMU {
+        let folder = emulator::newest(cache)?;
+        let name = folder.file_name()?.to_string_lossy().into_owned();
+        return Some(of(name, folder.join(emulator::PROGRAM)));
+    }
+    images::in_cache(word, cache).map(|image| of(image.release, image.path))
+}
+
+fn kernel(client: &Client, series: &str, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetched> {
+    let names = client.names("linux-")?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let Some(kernel) = packages::newest(&names, series) else {
+        let has = packages::series(&names).join(", ");
+        return Err(Error::machine(format!("the package client has no kernel {series}"))
+            .help(format!("it has {has}; others: give the path of a bzImage (--kernel FILE)")));
+    };
+    let version = client.version(&kernel.image)?;
+    let place = cache::kernels(cache).join(&kernel.release);
+    let note = Note { package: kernel.image.clone(), version };
+    let image = place.join("vmlinuz");
+    let new = Note::read(&place).as_ref() != Some(&note) || !image.is_file();
+    if new {
+        say(&format!("fetching {} {}", note.package, note.version));
+        let kept = kept(client, &kernel, &note)?;
+        put_in_place(&kept, &place)?;
+    }
+    Ok(Fetched { word: series.to_owned(), name: kernel.release, path: image, new })
+}
+
+/// A folder with the image, its configuration and the note.
+fn kept(client: &Client, kernel: &KernelPackages, note: &Note) -> Result<PathBuf> {
+    let mut wanted = vec![Package { name: note.package.clone(), version: note.version.clone() }];
+    if let Some(config) = &kernel.config {
+        wanted.push(Package { name: config.clone(), version: client.version(config)? });
+    }
+    let unpacked = client.unpacked(&kernel.release, &wanted)?;
+    let of = |name: &str| {
+        let places = ["boot", "usr/lib/modules", "lib/modules"].map(|d| unpacked.join(d));
+        let [boot, usr, lib] = places;
+        [
+            boot.join(format!("{name}-{}", kernel.release)),
+            usr.join(&kernel.release).join(name),
+            lib.join(&kernel.release).join(name),
+        ]
+        .into_iter()
+        .find(|p| p.is_file())
+    };
+    let Some(image) = of("vmlinuz") else {
+        return Err(Error::machine(format!("package {} {} holds no vmlinuz", note.package, note.version))
+            .help("give the path of a bzImage (--kernel FILE)"));
+    };
+    crate::Image::open(&image)?;
+    let folder = client.folder(&format!("{}.kept", kernel.release))?;
+    let mut moves = vec![(image, "vmlinuz")];
+    moves.extend(of("config").map(|path| (path, "config")));
+    for (from, name) in moves {
+        fs::rename(&from, folder.join(name)).map_err(|e| Error::io(&from, "move", &e))?;
+    }
+    note.write(&folder)?;
+    Ok(folder)
+}
+
+fn qemu(client: &Client, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetched> {
+    let wanted = packages::closure(&client.simulate(&[QEMU_PACKAGE, "seabios"])?);
+    let Some(own) = wanted.iter().find(|p| p.name == QEMU_PACKAGE) else {
+        let qemu = find_qemu()?;
+        say(&format!(
+            "the QEMU that is installed is as new as what the package client has: {}",
+            qemu.version
+        ));
+        let name = qemu.version.to_string();
+        return Ok(Fetched { word: QEMU.to_owned(), name, path: qemu.program, new: false });
+    };
+    let name = packages::upstream(&own.version).to_owned();
+    let place = cache::qemus(cache).join(&name);
+    let note = Note { package: own.name.clone(), version: own.version.clone() };
+    let new = Note::read(&place).as_ref() != Some(&note) || !place.join(emulator::PROGRAM).is_file();
+    if new {
+        say(&format!(
+            "fetching {} {} and {} packages it needs",
+            note.package,
+            note.version,
+            wanted.len() - 1
+        ));
+        let folder = client.unpacked(QEMU, &wanted)?;
+        note.write(&folder)?;
+        emulator::unpacked(&folder)?;
+        put_in_place(&folder, &place)?;
+    }
+    Ok(Fetched { word: QEMU.to_owned(), name, path: place.join(emulator::PROGRAM), new })
+}
+
+/// Gives a whole folder its name; what had the name goes.
+fn put_in_place(folder: &Path, place: &Path) -> Result<()> {
+    let failed = |e: std::io::Error| Error::io(place, "make", &e);
+    if let Some(above) = place.parent() {
+        fs::create_dir_all(above).map_err(failed)?;
+    }
+    let mut old = folder.as_os_str().to_owned();
+    old.push(".old");
+    if place.exists() {
+        fs::rename(place, old).map_err(failed)?;
+    }
+    fs::rename(folder, place).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::images::header;
+
+    #[test]
+    fn words_are_series_or_qemu() {
+        for good in USUAL.iter().copied().chain(["6.12", "6.12.57"]) {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for bad in ["", "six", "6.", "v6.1", "6.1-rc1", "Qemu", "1.2.3.4"] {
+            assert!(check(bad).unwrap_err().to_string().contains("6.12"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_not_fetched_again() {
+        let cache = tempfile::tempdir().unwrap();
+        let folder = cache::kernels(cache.path()).join("6.1.0-56-cloud-amd64");
+        fs::create_dir_all(&folder).unwrap();
+        let banner = "6.1.0-56-cloud-amd64 (k@x) #1 SMP Debian 6.1.192-2";
+        fs::write(folder.join("vmlinuz"), header::tests::image(banner)).unwrap();
+        let program = cache::qemus(cache.path()).join("10.0.2").join(emulator::PROGRAM);
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        fs::write(&program, "").unwrap();
+        let words = ["6.1".to_owned(), "qemu".to_owned()];
+        let all = fetch(&words, cache.path(), false, &mut |said| panic!("{said}")).unwrap();
+        assert_eq!((all[0].name.as_str(), all[0].new), ("6.1.0-56-cloud-amd64", false));
+        assert_eq!((all[1].name.as_str(), &all[1].path), ("10.0.2", &program));
+        assert!(fetch(&["x".to_owned()], cache.path(), false, &mut |_| ()).is_err());
+    }
+
+    #[test]
+    fn a_folder_takes_the_place_of_an_older_one() {
+        let cache = tempfile::tempdir().unwrap();
+        let (new, place) = (cache.path().join("new"), cache.path().join("kernels/x"));
+        for (folder, text) in [(&place, "old"), (&new, "new")] {
+            fs::create_dir_all(folder).unwrap();
+            fs::write(folder.join("vmlinuz"), text).unwrap();
+        }
+        put_in_place(&new, &place).unwrap();
+        assert_eq!(fs::read_to_string(place.join("vmlinuz")).unwrap(), "new");
+    }
+}
