@@ -143,22 +143,21 @@ impl Client {
         self.work.folder(name)
     }
 
-    /// Names of packages that begin with a prefix.
+    /// Names of packages that begin with a prefix, those that are installed among them.
     ///
     /// # Errors
-    /// When there are none, which is the lists' fault.
+    /// When the client can't be started.
     pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
         let told = self.run("apt-cache", &["pkgnames", prefix], &self.work.0)?;
-        let names: Vec<String> =
-            told.text.lines().map(str::trim).filter(|l| l.starts_with(prefix)).map(str::to_owned).collect();
-        if names.is_empty() {
-            return Err(Error::machine(format!(
-                "the package client knows no package '{prefix}...'; it said\n{}",
-                last_lines(&self.said)
-            ))
-            .help(format!("is the network there? {BY_HAND}")));
-        }
-        Ok(names)
+        let names = told.text.lines().map(str::trim).filter(|l| l.starts_with(prefix));
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// The error that the client knows nothing of what it should: its lists are at fault, so what it said of them.
+    pub fn knows_no(&self, what: &str) -> Error {
+        let said = last_lines(&self.said);
+        Error::machine(format!("the package client knows no {what}; of its lists it said:\n{said}"))
+            .help(format!("is the network there? Else {BY_HAND}"))
     }
 
     /// What installing packages would say, from the backports where there are any.

@@ -101,6 +101,9 @@ fn kernel(client: &Client, series: &str, cache: &Path, say: &mut dyn FnMut(&str)
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let Some(kernel) = packages::newest(&names, series) else {
         let has = packages::series(&names).join(", ");
+        if has.is_empty() {
+            return Err(client.knows_no("kernel at all"));
+        }
         return Err(Error::machine(format!("the package client has no kernel {series}"))
             .help(format!("it has {has}; others: give the path of a bzImage (--kernel FILE)")));
     };
