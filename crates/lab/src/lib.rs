@@ -14,6 +14,7 @@ pub mod plan;
 pub mod profile;
 pub mod stat;
 pub mod stats;
+pub mod validate;
 
 pub use compare::{Comparison, Question, compare, compare_paths, compare_sources};
 pub use exec::{Done, Executor, Finished, Host, Progress, Session, Silent, Sim};

@@ -14,6 +14,7 @@ mod sweep;
 mod variants;
 
 pub use read::{MAX_RUNS, parse};
+pub(crate) use read::{number, only_workload, strings};
 pub use variants::set_attribute;
 
 use schedlab_base::{Error, Result};

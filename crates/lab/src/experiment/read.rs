@@ -95,7 +95,8 @@ fn bounded(t: &Table<'_>, key: &str, default: u64, lo: u64, hi: u64) -> Result<u
     }
 }
 
-fn number(value: &Value<'_>) -> Option<f64> {
+/// A number that may be whole.
+pub(crate) fn number(value: &Value<'_>) -> Option<f64> {
     let v = value.get_ref();
     let whole = v.as_integer().filter(|i| i.radix() == 10).and_then(|i| i.as_str().parse().ok());
     whole.or_else(|| v.as_float().and_then(|f| f.as_str().parse().ok())).filter(|n: &f64| n.is_finite())
@@ -109,7 +110,7 @@ fn min_effect(t: &Table<'_>) -> Result<f64> {
 }
 
 /// A list of strings, each with its place; empty when the key is absent.
-pub fn strings<'t>(t: &Table<'t>, key: &str) -> Result<Vec<(&'t str, &'t Value<'t>)>> {
+pub(crate) fn strings<'t>(t: &Table<'t>, key: &str) -> Result<Vec<(&'t str, &'t Value<'t>)>> {
     let Some(value) = t.get(key) else { return Ok(Vec::new()) };
     let wrong = || t.error_at(key, format!("{key} is a list of strings"));
     let items = value.get_ref().as_array().ok_or_else(wrong)?;
@@ -145,6 +146,18 @@ fn workloads(top: &Table<'_>, folder: &Path) -> Result<Vec<Workload>> {
         }
     }
     if read.is_empty() { Err(top.error("the experiment has no [workload]")) } else { Ok(read) }
+}
+
+/// The workload of a file that has exactly one and no loads, for a machine of so many CPUs.
+pub(crate) fn only_workload(top: &Table<'_>, folder: &Path, cpus: u64) -> Result<Spec> {
+    let wrong = |text: &str| top.error_at("workload", text);
+    let all = workloads(top, folder)?;
+    let [workload] = all.as_slice() else { return Err(wrong("there is one [workload] here")) };
+    let mut loads = workload.loads(None, cpus).map_err(|e| top.place("workload", e))?;
+    let (Some((_, spec)), true) = (loads.pop(), loads.is_empty()) else {
+        return Err(wrong("a workload here has one value for each parameter, no sweep"));
+    };
+    Ok(spec)
 }
 
 /// The workload a load belongs to: the one it names, or the only one.

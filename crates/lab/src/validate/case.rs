@@ -1,0 +1,297 @@
+//! Cases: one workload on one machine under one kernel, to be run on both sides, with its tolerances.
+//!
+//! A case is a TOML file. Its tolerances are all written out, so that whoever reads a verdict can see in the file's
+//! history that they were there before it. Everything but the machine is checked when the file is read: what `host`
+//! is depends on where the case is run.
+
+use super::metrics::{CLASSES, Class};
+use crate::experiment::{MAX_RUNS, number, only_workload, strings};
+use schedlab_base::{Error, Result};
+use schedlab_guest::Mode;
+use schedlab_kernel::tunable::TUNABLES;
+use schedlab_kernel::variant::RUNNING;
+use schedlab_kernel::{Kernel, Toggle, Variant};
+use schedlab_machine::reader::{Source, Table};
+use schedlab_workload::Spec;
+use schedlab_workload::command::only_live;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const KEYS: &[&str] = &[
+    "name", "about", "backend", "machine", "mode", "runs", "seed", "kernel", "workload", "tolerance", "control",
+];
+const KERNEL_KEYS: &[&str] = &["simulated", "image", "features", "tunables", "built"];
+const CONTROL_KEYS: &[&str] = &["why", "machine", "simulated", "features", "tunables"];
+/// Runs of each side of a case that does not say how many.
+const DEFAULT_RUNS: u64 = 5;
+/// CPUs a workload is checked for when a case is read; the machine's own number comes with the plan.
+const CHECKED_CPUS: u64 = 2;
+
+/// Where the real kernel is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Real {
+    /// It is the running one.
+    Host,
+    /// It is in a guest.
+    Vm(Mode),
+}
+
+impl Real {
+    /// The name of its backend.
+    pub fn backend(self) -> &'static str {
+        match self {
+            Real::Host => "host",
+            Real::Vm(_) => "vm",
+        }
+    }
+}
+
+/// How far off each class of metrics may be, per cent.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tolerances([f64; CLASSES.len()]);
+
+impl Tolerances {
+    /// The tolerance of a class, per cent.
+    pub fn of(&self, class: Class) -> f64 {
+        self.0[class as usize]
+    }
+    /// What cases of a backend ship with.
+    pub fn usual(real: Real) -> Tolerances {
+        let pct = |at: usize| if real == Real::Host { CLASSES[at].host_pct } else { CLASSES[at].vm_pct };
+        Tolerances(std::array::from_fn(pct))
+    }
+}
+
+/// What is wrong on purpose about the simulated side of a negative control.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Control {
+    /// Why the case can't agree.
+    pub why: String,
+    /// The machine that is simulated instead; `None`: the case's.
+    pub machine: Option<String>,
+    /// The kernel that is simulated instead; `None`: the case's.
+    pub simulated: Option<String>,
+    /// Features switched beside the case's.
+    pub features: Vec<String>,
+    /// Tunables set beside the case's.
+    pub tunables: BTreeMap<String, u64>,
+}
+
+/// A case, read and checked.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// What it is about, for people.
+    pub about: String,
+    /// The file it was read from.
+    pub file: PathBuf,
+    /// The file's text, kept with every run.
+    pub text: String,
+    /// Where the real kernel is.
+    pub real: Real,
+    /// What is simulated; of guests also what is built.
+    pub machine: String,
+    /// The profile that is simulated.
+    pub simulated: String,
+    /// The real kernel: [`RUNNING`], or an image by version or path.
+    pub image: String,
+    /// Features switched on both sides.
+    pub features: Vec<String>,
+    /// Tunables set on both sides.
+    pub tunables: BTreeMap<String, u64>,
+    /// Tunables built into the real kernel, which the simulated one is told.
+    pub built: BTreeMap<String, u64>,
+    /// Runs of each side.
+    pub runs: u64,
+    /// Run i has seed `seed + i`, on both sides.
+    pub seed: u64,
+    /// How far off each class may be.
+    pub tolerance: Tolerances,
+    /// Set in negative controls.
+    pub control: Option<Control>,
+}
+
+/// Reads a case from its file.
+///
+/// # Errors
+/// An unreadable file, and whatever is wrong in it, with file, line and column.
+pub fn load(file: &Path) -> Result<Case> {
+    let text = std::fs::read_to_string(file).map_err(|e| Error::io(file, "read", &e))?;
+    parse(file, &text)
+}
+
+/// Reads a case's text.
+///
+/// # Errors
+/// Whatever is wrong in it, with file, line and column.
+pub fn parse(file: &Path, text: &str) -> Result<Case> {
+    let source = Source { file, text };
+    let document = source.parse()?;
+    let top = Table::new(source, "the case", document.span(), document.get_ref(), KEYS)?;
+    let real = real(&top)?;
+    let kernel = top.required("kernel", top.table("kernel", KERNEL_KEYS)?)?;
+    let case = Case {
+        name: top.required("name", top.label("name")?)?.to_owned(),
+        about: top.required("about", top.string("about")?)?.to_owned(),
+        file: file.to_owned(),
+        text: text.to_owned(),
+        machine: machine(&top, real)?,
+        simulated: kernel.required("simulated", kernel.string("simulated")?)?.to_owned(),
+        image: image(&kernel, real)?,
+        features: features(&kernel)?,
+        tunables: tunables(&kernel, "tunables")?,
+        built: tunables(&kernel, "built")?,
+        runs: within(&top, "runs", DEFAULT_RUNS, 1..=MAX_RUNS)?,
+        seed: within(&top, "seed", 1, 0..=u64::MAX >> 1)?,
+        tolerance: tolerance(&top, real)?,
+        control: control(&top)?,
+        real,
+    };
+    Kernel::profile(&case.simulated).map_err(|e| kernel.place("simulated", e))?;
+    case.variant_simulated(&case.simulated).resolve().map_err(|e| kernel.place("features", e))?;
+    case.workload(CHECKED_CPUS)?;
+    Ok(case)
+}
+
+fn real(top: &Table<'_>) -> Result<Real> {
+    let mode = top.string("mode")?;
+    match top.required("backend", top.string("backend")?)? {
+        "host" if mode.is_some() => Err(top.error_at("mode", "mode is for guests; this kernel is the running one")),
+        "host" => Ok(Real::Host),
+        "vm" => {
+            let mode = mode.map_or(Ok(Mode::Deterministic), Mode::parse);
+            mode.map(Real::Vm).map_err(|e| top.place("mode", e))
+        }
+        other => Err(top.place("backend", Error::unknown("backend of a case", other, ["host", "vm"]))),
+    }
+}
+
+fn machine(top: &Table<'_>, real: Real) -> Result<String> {
+    let name = top.required("machine", top.string("machine")?)?;
+    if real == Real::Host && name != "host" {
+        let text = format!("the running kernel is on this host, not on {name}");
+        return Err(top.error_at("machine", text).help("machine = \"host\"; another one to simulate: [control]"));
+    }
+    Ok(name.to_owned())
+}
+
+fn image(kernel: &Table<'_>, real: Real) -> Result<String> {
+    match (real, kernel.string("image")?) {
+        (Real::Host, None | Some(RUNNING)) => Ok(RUNNING.to_owned()),
+        (Real::Host, Some(_)) => Err(kernel.error_at("image", "on the host the kernel is the running one")),
+        (Real::Vm(_), Some(RUNNING) | None) => {
+            Err(kernel.error("[kernel] has no image for the guest").help("image = \"6.1\", or a file"))
+        }
+        (Real::Vm(_), Some(image)) => Ok(image.to_owned()),
+    }
+}
+
+fn features(table: &Table<'_>) -> Result<Vec<String>> {
+    let toggle = |(text, value): (&str, _)| {
+        Toggle::parse(text).map_err(|e| table.error_on(value, e))?;
+        Ok(text.to_owned())
+    };
+    strings(table, "features")?.into_iter().map(toggle).collect()
+}
+
+fn tunables(table: &Table<'_>, key: &str) -> Result<BTreeMap<String, u64>> {
+    let names: Vec<&str> = TUNABLES.iter().map(|row| row.name).collect();
+    let Some(inner) = table.table(key, &names)? else { return Ok(BTreeMap::new()) };
+    let value = |name: &str| -> Result<_> { Ok((name.to_owned(), inner.required(name, inner.number(name)?)?)) };
+    inner.keys().map(value).collect()
+}
+
+fn within(top: &Table<'_>, key: &str, default: u64, range: std::ops::RangeInclusive<u64>) -> Result<u64> {
+    let value = top.number::<u64>(key)?.unwrap_or(default);
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    Err(top.error_at(key, format!("{key} is {} to {}", range.start(), range.end())))
+}
+
+/// All of them, since one that is not written down could be moved afterwards.
+fn tolerance(top: &Table<'_>, real: Real) -> Result<Tolerances> {
+    let names: Vec<&str> = CLASSES.iter().map(|c| c.name).collect();
+    let usual = Tolerances::usual(real);
+    let lines = CLASSES.iter().map(|c| format!("{} = {}", c.name, usual.of(c.class)));
+    let help = || format!("usual are {}", lines.clone().collect::<Vec<_>>().join(", "));
+    let Some(table) = top.table("tolerance", &names)? else {
+        return Err(top.error("the case has no [tolerance]").help(help()));
+    };
+    let mut all = [0.0; CLASSES.len()];
+    for (place, class) in all.iter_mut().zip(CLASSES) {
+        let Some(value) = table.get(class.name) else {
+            return Err(table.error(format!("[tolerance] has no {}", class.name)).help(help()));
+        };
+        let pct = number(value).filter(|pct| (0.0..=100.0).contains(pct));
+        let wrong = || table.error_at(class.name, format!("{} is 0 to 100 per cent", class.name));
+        *place = pct.ok_or_else(wrong)?;
+    }
+    Ok(Tolerances(all))
+}
+
+fn control(top: &Table<'_>) -> Result<Option<Control>> {
+    let Some(table) = top.table("control", CONTROL_KEYS)? else { return Ok(None) };
+    let owned = |key: &str| -> Result<Option<String>> { Ok(table.string(key)?.map(str::to_owned)) };
+    let control = Control {
+        why: table.required("why", table.string("why")?)?.to_owned(),
+        machine: owned("machine")?,
+        simulated: owned("simulated")?,
+        features: features(&table)?,
+        tunables: tunables(&table, "tunables")?,
+    };
+    if let Some(name) = &control.simulated {
+        Kernel::profile(name).map_err(|e| table.place("simulated", e))?;
+    }
+    let nothing = control.features.is_empty() && control.tunables.is_empty();
+    if nothing && control.machine.is_none() && control.simulated.is_none() {
+        return Err(table
+            .error("nothing is wrong about this control's simulation")
+            .help("say machine, simulated, features or tunables"));
+    }
+    Ok(Some(control))
+}
+
+impl Case {
+    /// The workload for a machine of so many CPUs.
+    ///
+    /// # Errors
+    /// Parameters that are none or don't fit, a sweep, a command (which has no simulation).
+    pub fn workload(&self, cpus: u64) -> Result<Spec> {
+        let source = Source { file: &self.file, text: &self.text };
+        let document = source.parse()?;
+        let top = Table::new(source, "the case", document.span(), document.get_ref(), KEYS)?;
+        let spec = only_workload(&top, self.file.parent().unwrap_or(Path::new(".")), cpus)?;
+        if let Spec::Command(_) = spec {
+            return Err(top.place("workload", only_live()));
+        }
+        Ok(spec)
+    }
+    /// What is simulated, `profile` being its kernel; of a control with what is wrong about it.
+    pub fn variant_simulated(&self, profile: &str) -> Variant {
+        let kernel = self.control.as_ref().and_then(|c| c.simulated.as_deref()).unwrap_or(profile);
+        let mut variant = self.variant(kernel);
+        variant.tunables.extend(self.built.clone());
+        if let Some(control) = &self.control {
+            variant.features.extend(control.features.clone());
+            variant.tunables.extend(control.tunables.clone());
+        }
+        variant
+    }
+    /// What is changed about the real kernel.
+    pub fn variant_real(&self) -> Variant {
+        self.variant(RUNNING)
+    }
+    fn variant(&self, kernel: &str) -> Variant {
+        let (features, tunables) = (self.features.clone(), self.tunables.clone());
+        let mut name = features.clone();
+        name.extend(tunables.iter().map(|(name, value)| format!("{name}={value}")));
+        let name = if name.is_empty() { kernel.to_owned() } else { name.join(",") };
+        Variant { name, features, tunables, ..Variant::plain(kernel) }
+    }
+}
+
+#[cfg(test)]
+#[path = "case_tests.rs"]
+mod tests;

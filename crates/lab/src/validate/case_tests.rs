@@ -1,0 +1,105 @@
+//! Cases: what a file must say, and where errors point.
+
+use super::*;
+
+const CASE: &str = r#"
+name = "mine"
+about = "spinning"
+backend = "host"
+machine = "host"
+runs = 3
+
+[kernel]
+simulated = "v6.18"
+features = ["NO_RUN_TO_PARITY"]
+built = { hz = 1000 }
+
+[workload]
+name = "slice"
+tasks = "{cpus*3}"
+runtime = "1s"
+
+[tolerance]
+totals = 2
+switches = 25
+migrations = 25
+slices = 20
+delays = 35
+placement = 25
+balance = 35
+spread = 50
+distributions = 12.5
+"#;
+
+fn read(text: &str) -> Result<Case> {
+    parse(Path::new("mine.toml"), text)
+}
+
+/// The error of the case with one thing in its text replaced.
+fn wrong(from: &str, to: &str) -> String {
+    assert!(CASE.contains(from), "{from}");
+    read(&CASE.replace(from, to)).unwrap_err().to_string()
+}
+
+#[test]
+fn a_case_says_all_that_both_sides_need() {
+    let case = read(CASE).unwrap();
+    assert_eq!((case.real, case.image.as_str(), case.runs, case.seed), (Real::Host, "running", 3, 1));
+    assert_eq!(case.tolerance.of(Class::Distributions), 12.5);
+    let (simulated, real) = (case.variant_simulated("v6.18"), case.variant_real());
+    assert_eq!((simulated.kernel.as_str(), real.kernel.as_str()), ("v6.18", "running"));
+    assert_eq!((&simulated.features, simulated.tunables["hz"]), (&real.features, 1000));
+    assert!(real.tunables.is_empty(), "what is built in is not set again");
+    let tasks = |cpus| case.workload(cpus).unwrap().build(1).unwrap().tasks.len();
+    assert_eq!(tasks(4) - tasks(2), 6);
+}
+
+#[test]
+fn a_guest_has_a_mode_and_an_image() {
+    let guest = CASE.replace("\"host\"\nmachine = \"host\"", "\"vm\"\nmachine = \"8cpu\"");
+    assert!(read(&guest).unwrap_err().to_string().contains("no image"));
+    let guest = guest.replace("[kernel]", "[kernel]\nimage = \"7.3\"");
+    let case = read(&guest).unwrap();
+    assert_eq!((case.real, case.image.as_str()), (Real::Vm(Mode::Deterministic), "7.3"));
+    let odd = read(&guest.replace("runs = 3", "mode = \"determined\"")).unwrap_err().to_string();
+    assert!(odd.contains("mine.toml:6") && odd.contains("'deterministic'"), "{odd}");
+}
+
+#[test]
+fn a_tolerance_that_is_not_written_down_is_an_error_that_names_the_usual_one() {
+    let missing = wrong("delays = 35\n", "");
+    assert!(missing.contains("mine.toml") && missing.contains("no delays"), "{missing}");
+    assert!(missing.contains("delays = 35"), "{missing}");
+    assert!(wrong("delays = 35", "delays = 350").contains("0 to 100"));
+    assert!(wrong("delays = 35", "delays = \"some\"").contains("delays is 0 to 100"));
+    assert!(wrong("delays = 35", "delay = 35").contains("'delays'"), "the nearest name");
+}
+
+#[test]
+fn whatever_is_misspelt_is_told_with_its_place() {
+    for (from, to, place, words) in [
+        ("runs = 3", "rnus = 3", "mine.toml:6", "'runs'"),
+        ("runs = 3", "runs = 0", "mine.toml:6", "runs is 1 to"),
+        ("\"v6.18\"", "\"v6.19\"", "mine.toml:9", "no simulated kernel"),
+        ("\"NO_RUN_TO_PARITY\"", "\"NO_RUN_TO_PARTY\"", "mine.toml:10", "'RUN_TO_PARITY'"),
+        ("hz = 1000", "hertz = 1000", "mine.toml:11", "'hz'"),
+        ("\"slice\"", "\"slices\"", "mine.toml:14", "'slice'"),
+        ("tasks = \"{cpus*3}\"", "tasks = { sweep = [1, 2] }", "mine.toml:13", "no sweep"),
+        ("machine = \"host\"", "machine = \"8cpu\"", "mine.toml:5", "on this host"),
+        ("name = \"mine\"\n", "", "mine.toml", "no name"),
+    ] {
+        let e = wrong(from, to);
+        assert!(e.contains(place) && e.contains(words), "{from}: {e}");
+    }
+}
+
+#[test]
+fn a_control_says_what_is_wrong_about_it() {
+    let with = |text: &str| read(&format!("{CASE}\n[control]\n{text}"));
+    let case = with("why = \"slow\"\nsimulated = \"v6.1\"\ntunables = { hz = 100 }").unwrap();
+    let (simulated, real) = (case.variant_simulated("v6.18"), case.variant_real());
+    assert_eq!((simulated.kernel.as_str(), simulated.tunables["hz"]), ("v6.1", 100));
+    assert!(real.tunables.is_empty());
+    assert!(with("why = \"none\"").unwrap_err().to_string().contains("nothing is wrong"));
+    assert!(with("machine = \"8cpu\"").unwrap_err().to_string().contains("no why"));
+}

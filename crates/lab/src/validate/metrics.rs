@@ -1,0 +1,229 @@
+//! The one list of what is compared: the same for every case, fixed before any case was run.
+//!
+//! Totals alone would agree with almost anything, so most rows are counts, shares and times of single decisions, and
+//! two are whole distributions. A row has two limits beside its class's tolerance. A difference below `slack` is none
+//! that this row could tell. Where both sides are below `enough`, there is too little to compare, and the row is not
+//! measured: agreement about next to nothing would carry no information.
+
+/// What kind of metric a row is; each has one tolerance in a case.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Class {
+    /// Sums over the run that follow mostly from the workload.
+    Totals,
+    /// Switches away from tasks, and wakeups.
+    Switches,
+    /// Changes of CPU.
+    Migrations,
+    /// How long tasks stay on a CPU.
+    Slices,
+    /// How long tasks wait for one.
+    Delays,
+    /// Where wakeups put tasks.
+    Placement,
+    /// Counters of load balancing.
+    Balance,
+    /// How unevenly like tasks are served.
+    Spread,
+    /// Whole distributions.
+    Distributions,
+}
+
+/// A class as cases name it.
+#[derive(Debug)]
+pub struct ClassRow {
+    /// The class.
+    pub class: Class,
+    /// Its key in a case's `[tolerance]`, and its name in tables.
+    pub name: &'static str,
+    /// Tolerance that cases on this host ship with, per cent.
+    pub host_pct: f64,
+    /// The same of cases on deterministic guests.
+    pub vm_pct: f64,
+    /// What the tolerance is of.
+    pub about: &'static str,
+}
+
+const fn class(
+    class: Class,
+    name: &'static str,
+    host_pct: f64,
+    vm_pct: f64,
+    about: &'static str,
+) -> ClassRow {
+    ClassRow { class, name, host_pct, vm_pct, about }
+}
+
+/// Every class, in the order of its declaration.
+pub const CLASSES: &[ClassRow] = &[
+    class(Class::Totals, "totals", 2.0, 10.0, "the real kernel's value"),
+    class(Class::Switches, "switches", 25.0, 25.0, "the real kernel's value"),
+    class(Class::Migrations, "migrations", 25.0, 25.0, "the real kernel's value"),
+    class(Class::Slices, "slices", 20.0, 25.0, "the real kernel's value"),
+    class(Class::Delays, "delays", 35.0, 35.0, "the real kernel's value"),
+    class(Class::Placement, "placement", 25.0, 25.0, "the real kernel's share; 3 points are always allowed"),
+    class(Class::Balance, "balance", 35.0, 35.0, "the real kernel's value"),
+    class(Class::Spread, "spread", 50.0, 50.0, "the real kernel's value; 2 points are always allowed"),
+    class(
+        Class::Distributions,
+        "distributions",
+        25.0,
+        25.0,
+        "all values: as many may be farther off than their class's tolerance",
+    ),
+];
+
+impl Class {
+    /// Its row.
+    pub fn row(self) -> &'static ClassRow {
+        &CLASSES[self as usize]
+    }
+}
+
+/// How a row's value comes from records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// A metric of the record, by its name.
+    Metric(&'static str),
+    /// A counter of balancing summed over all domains: idle type (as in schedstat), counter.
+    Balance(&'static str, &'static str),
+    /// Tasks moved by load balancing of any kind, over all domains.
+    Pulled,
+    /// One counter of all CPUs as a part of another, per cent.
+    Share(&'static str, &'static str),
+    /// How much the CPU time of tasks of one group differs: standard deviation in per cent of the mean, of the groups
+    /// with at least two tasks, weighted by their CPU time.
+    Uneven,
+    /// A series as a whole; its values may be off by the tolerance of this class.
+    Distribution(&'static str, Class),
+}
+
+/// One row of the list.
+#[derive(Debug)]
+pub struct Row {
+    /// Its name in tables and JSON: the record's own where it has one.
+    pub name: &'static str,
+    /// Its class.
+    pub class: Class,
+    /// Unit: "ns", "%", "" for counts. Of distributions it is "%", the part of the values that is off.
+    pub unit: &'static str,
+    /// Below this on both sides it is not measured, in `unit` per run; of distributions, values in all.
+    pub enough: f64,
+    /// Differences up to this are none, in `unit`.
+    pub slack: f64,
+    /// Where its value is from.
+    pub how: How,
+}
+
+/// Times of single decisions below this are too short to compare (1 us).
+const SHORT_NS: f64 = 1_000.0;
+/// The clocks and tracepoints of both sides are not worth more (0.5 us).
+const TICKING_NS: f64 = 500.0;
+/// As many events of a kind as say something about a rate, and how many more or less say nothing.
+const EVENTS: (f64, f64) = (20.0, 5.0);
+/// The same of shares, in points.
+const POINTS: (f64, f64) = (5.0, 3.0);
+
+const fn count(class: Class, name: &'static str, how: How) -> Row {
+    Row { name, class, unit: "", enough: EVENTS.0, slack: EVENTS.1, how }
+}
+const fn counted(class: Class, name: &'static str) -> Row {
+    count(class, name, How::Metric(name))
+}
+const fn time(class: Class, name: &'static str) -> Row {
+    Row { name, class, unit: "ns", enough: SHORT_NS, slack: TICKING_NS, how: How::Metric(name) }
+}
+/// A sum of times: a millisecond of a run is enough.
+const fn sum(class: Class, name: &'static str) -> Row {
+    Row { name, class, unit: "ns", enough: 1_000_000.0, slack: 0.0, how: How::Metric(name) }
+}
+const fn share(name: &'static str, how: How) -> Row {
+    Row { name, class: Class::Placement, unit: "%", enough: POINTS.0, slack: POINTS.1, how }
+}
+const fn placed(name: &'static str) -> Row {
+    share(name, How::Metric(name))
+}
+const fn whole(name: &'static str, series: &'static str, within: Class) -> Row {
+    Row {
+        name,
+        class: Class::Distributions,
+        unit: "%",
+        enough: 100.0,
+        slack: 0.0,
+        how: How::Distribution(series, within),
+    }
+}
+
+/// Every row.
+pub const LIST: &[Row] = &[
+    sum(Class::Totals, "cpu_time"),
+    sum(Class::Delays, "run_delay.total"),
+    counted(Class::Switches, "switches.voluntary"),
+    counted(Class::Switches, "switches.involuntary"),
+    counted(Class::Switches, "woken"),
+    counted(Class::Migrations, "migrations"),
+    time(Class::Slices, "slice.mean"),
+    time(Class::Slices, "slice.p50"),
+    whole("slice distribution", "slice", Class::Slices),
+    time(Class::Delays, "run_delay.p50"),
+    time(Class::Delays, "wakeup_delay.p50"),
+    whole("run_delay distribution", "run_delay", Class::Delays),
+    placed("woken.prev.share"),
+    placed("woken.waker.share"),
+    placed("woken.core.share"),
+    placed("woken.llc.share"),
+    placed("woken.node.share"),
+    placed("woken.far.share"),
+    placed("woken.idle.share"),
+    share("ttwu_local share", How::Share("sched.ttwu_local", "sched.ttwu_count")),
+    count(Class::Balance, "newidle lb_count", How::Balance("newidle", "lb_count")),
+    count(Class::Balance, "idle lb_count", How::Balance("idle", "lb_count")),
+    count(Class::Balance, "busy lb_count", How::Balance("busy", "lb_count")),
+    count(Class::Balance, "lb_gained", How::Pulled),
+    Row {
+        name: "cpu_time spread",
+        class: Class::Spread,
+        unit: "%",
+        enough: 5.0,
+        slack: 2.0,
+        how: How::Uneven,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_record::Metric;
+
+    #[test]
+    fn classes_stand_at_their_own_place() {
+        for (at, row) in CLASSES.iter().enumerate() {
+            assert_eq!(row.class as usize, at, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn no_row_could_take_three_times_a_value_for_the_value() {
+        for row in LIST {
+            // Measured means that three times the value is at least `enough`; it is then off by two thirds of that.
+            assert!(row.slack < row.enough * 2.0 / 3.0, "{}", row.name);
+        }
+        assert!(CLASSES.iter().all(|c| c.host_pct < 100.0 && c.vm_pct < 100.0));
+    }
+
+    #[test]
+    fn names_are_metrics_and_stand_once() {
+        for (at, row) in LIST.iter().enumerate() {
+            assert!(!LIST[..at].iter().any(|r| r.name == row.name), "{}", row.name);
+            let names = match row.how {
+                How::Metric(name) => vec![name.to_owned()],
+                How::Balance(idle, counter) => vec![format!("domain0.{idle}.{counter}")],
+                How::Share(part, of) => vec![part.to_owned(), of.to_owned()],
+                How::Distribution(series, _) => vec![format!("{series}.p50")],
+                How::Pulled | How::Uneven => Vec::new(),
+            };
+            for name in names {
+                assert!(Metric::find(&name).is_ok(), "{name}");
+            }
+        }
+    }
+}
