@@ -82,7 +82,7 @@ fn whatever_is_misspelt_is_told_with_its_place() {
         ("runs = 3", "runs = 0", "mine.toml:6", "runs is 1 to"),
         ("\"v6.18\"", "\"v6.19\"", "mine.toml:9", "no simulated kernel"),
         ("\"NO_RUN_TO_PARITY\"", "\"NO_RUN_TO_PARTY\"", "mine.toml:10", "'RUN_TO_PARITY'"),
-        ("hz = 1000", "hertz = 1000", "mine.toml:11", "'hz'"),
+        ("hz = 1000", "hzz = 1000", "mine.toml:11", "'hz'"),
         ("\"slice\"", "\"slices\"", "mine.toml:14", "'slice'"),
         ("tasks = \"{cpus*3}\"", "tasks = { sweep = [1, 2] }", "mine.toml:13", "no sweep"),
         ("machine = \"host\"", "machine = \"8cpu\"", "mine.toml:5", "on this host"),
