@@ -7,11 +7,13 @@ use crate::costs::LONGEST;
 use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
 use crate::topology::{Topology, check_distances};
+use crate::turns::{TurnRule, Turns};
 use crate::{Background, CostNote, Costs, IdleState, Machine};
 use schedlab_base::{Error, Ns, Result};
 use std::path::Path;
 
-const TOP: &[&str] = &["name", "about", "source", "like", "topology", "costs", "idle_state", "background"];
+const TOP: &[&str] =
+    &["name", "about", "source", "like", "topology", "costs", "idle_state", "background", "turns"];
 const TOPOLOGY: &[&str] = &[
     "packages",
     "nodes",
@@ -26,6 +28,7 @@ const TOPOLOGY: &[&str] = &[
 ];
 const COST: &[&str] = &["value", "range", "source"];
 const IDLE: &[&str] = &["name", "exit", "typical", "residency", "source"];
+const TURNS: &[&str] = &["rule", "spin", "cpu_clock", "alarm", "source"];
 const BACKGROUND: &[&str] = &["name", "per_cpu", "every", "run", "nice", "source"];
 
 /// Reads a machine from `text`; `file` is named in errors.
@@ -44,12 +47,14 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         provenance.push(CostNote { name: "topology".into(), range: None, source: note.into() });
     }
     let (mut costs_before, mut states_before, mut all) = (Costs::default(), Vec::new(), Vec::new());
-    let mut inherited = Vec::new();
+    let (mut inherited, mut turns_before) = (Vec::new(), None);
     if let Some(like) = like {
+        turns_before = like.turns;
         (costs_before, states_before, all) = (like.costs, like.idle_states, like.background);
         inherited = like.provenance;
     }
     let costs = costs(&top, costs_before, &mut provenance)?;
+    let turns = turns(&top, &mut provenance)?.or(turns_before);
     let mut idle_states = idle_states(&top, &mut provenance)?;
     if idle_states.is_empty() {
         idle_states = states_before;
@@ -70,6 +75,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         costs,
         idle_states,
         background: all,
+        turns,
         provenance,
         os_cpu: Vec::new(),
     })
@@ -172,6 +178,24 @@ fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<Id
         states.push(IdleState { name: name.into(), exit, typical, residency });
     }
     Ok(states)
+}
+
+/// How its CPUs take turns; nothing when each has its own time.
+fn turns(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Option<Turns>> {
+    let Some(table) = top.table("turns", TURNS)? else { return Ok(None) };
+    let name = table.required("rule", table.string("rule")?)?;
+    let rule = TurnRule::NAMES.iter().find(|(n, _)| *n == name).map(|(_, r)| *r).ok_or_else(|| {
+        table.place("rule", Error::unknown("rule", name, TurnRule::NAMES.iter().map(|(n, _)| *n)))
+    })?;
+    let spin = table.required("spin", short_time(&table, "spin")?)?;
+    if spin == Ns::ZERO {
+        return Err(table.error_at("spin", "a round of waiting takes some time"));
+    }
+    let cpu_clock_ns = short_time(&table, "cpu_clock")?.unwrap_or(Ns::ZERO).0;
+    let alarm_ns = short_time(&table, "alarm")?.unwrap_or(Ns::ZERO).0;
+    let source = table.required("source", table.string("source")?)?;
+    provenance.push(CostNote { name: "turns".into(), range: None, source: source.into() });
+    Ok(Some(Turns { rule, spin_ns: spin.0, cpu_clock_ns, alarm_ns }))
 }
 
 /// A time that is no longer than [`LONGEST`].

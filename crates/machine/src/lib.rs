@@ -12,11 +12,13 @@ pub mod shape;
 mod show;
 pub mod sysfs;
 pub mod topology;
+pub mod turns;
 
 pub use costs::{Background, Costs, IdleState};
 pub use domains::{Domain, DomainParams, Domains, Group, Level};
 pub use show::{Shown, show};
 pub use topology::{Cpu, Distance, Topology};
+pub use turns::{TurnRule, Turns};
 
 use schedlab_base::CpuId;
 use serde::{Deserialize, Serialize};
@@ -47,6 +49,9 @@ pub struct Machine {
     pub idle_states: Vec<IdleState>,
     /// Tasks the machine runs by itself (kworkers and the like).
     pub background: Vec<Background>,
+    /// How its CPUs share one processor's time; `None`: each has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Turns>,
     /// Sources of what differs from [`Costs::TABLE`], of the idle states, and of the topology.
     #[serde(default)]
     pub provenance: Vec<CostNote>,

@@ -4,7 +4,7 @@
 mod text;
 
 use crate::{Costs, Domain, Domains, Machine};
-use schedlab_base::{CpuId, CpuSet, Version};
+use schedlab_base::{CpuId, CpuSet, Ns, Version};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -213,6 +213,12 @@ fn idle_and_background(page: &mut Page, machine: &Machine) {
         let nice = if b.nice == 0 { String::new() } else { format!("nice {} ", b.nice) };
         let head = format!("  {:<12} {per:<7} {:>7} {:>7}  {nice}", b.name, b.every, b.run);
         page.hanging(&head, &b.source);
+    }
+    if let Some(turns) = machine.turns {
+        page.heading("CPUs take turns in one processor's time");
+        let (spin, clock, alarm) = (Ns(turns.spin_ns), Ns(turns.cpu_clock_ns), Ns(turns.alarm_ns));
+        let head = format!("  a wait's round {spin}, CPU clock {clock}, alarm {alarm}  ");
+        page.hanging(&head, &machine.note("turns").source);
     }
     debug_assert!(page.text.lines().all(|l| l.chars().count() <= WIDTH));
 }

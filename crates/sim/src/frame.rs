@@ -20,6 +20,8 @@ pub enum Sys {
     Transfer,
     /// sched_yield.
     Yield,
+    /// Ask how much CPU time it has used, then compute until that is so much more.
+    Compute { work_ns: u64 },
     /// Create a task.
     Spawn { task: TaskId },
     /// Read what a task has used.

@@ -24,6 +24,7 @@ mod system;
 mod task;
 mod timer;
 mod transfer;
+pub mod turns;
 mod user;
 pub mod util_est;
 pub mod wakeup;

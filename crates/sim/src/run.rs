@@ -9,6 +9,7 @@ use crate::observe::Stats;
 use crate::system::System;
 use crate::task::{Counted, State, Task, UserOp};
 use crate::transfer::Channels;
+use crate::turns;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
@@ -56,7 +57,12 @@ pub fn run(setup: Setup<'_>, merge: bool, sink: &mut dyn schedlab_trace::Sink) -
     }
     sys.merge = merge && !check;
     let how = How { check, stop, clock: watched, changes };
-    let clock = drive(&mut sys, seed, end, &how)?;
+    let clock = Clock { end, look_at: STOP_EVERY, stopped: false };
+    let mut clock = match sys.turns {
+        Some(_) => turns::drive::drive(&mut sys, clock, &how)?,
+        None => drive(&mut sys, seed, clock, &how)?,
+    };
+    finish(&mut sys, &mut clock);
     report(sys, clock)
 }
 
@@ -208,13 +214,13 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
 }
 
 /// How the clock is driven, and who watches from outside.
-struct How<'a> {
+pub(crate) struct How<'a> {
     /// The expensive invariants are walked after every step.
-    check: bool,
+    pub(crate) check: bool,
     stop: Option<&'a AtomicBool>,
     clock: Option<&'a AtomicU64>,
     /// When the kernel's switches change, and to what.
-    changes: Vec<(Ns, Kernel)>,
+    pub(crate) changes: Vec<(Ns, Kernel)>,
 }
 
 impl How<'_> {
@@ -228,15 +234,15 @@ impl How<'_> {
 }
 
 /// How the clock ran.
-struct Clock {
-    end: u64,
+pub(crate) struct Clock {
+    pub(crate) end: u64,
     /// The number of steps at which to look up next.
-    look_at: u64,
+    pub(crate) look_at: u64,
     stopped: bool,
 }
 
 /// Lets CPUs act in the order of their next events until the end.
-fn drive(sys: &mut System<'_>, seed: u64, end: u64, how: &How<'_>) -> Result<Clock> {
+fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Result<Clock> {
     let n = sys.nr_cpus();
     let mut tree = WinnerTree::new(n + 1, Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
@@ -244,10 +250,9 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, how: &How<'_>) -> Result<Clo
     // What comes from outside has one slot, whatever there is of it, so that ties between CPUs fall as they do without.
     let mut outside = Outside::new(sys, &how.changes);
     tree.arm(n, outside.next());
-    let mut clock = Clock { end, look_at: STOP_EVERY, stopped: false };
     let mut first = tree.least();
     while let Some((slot, at)) = tree.turn_of(first) {
-        if at >= end {
+        if at >= clock.end {
             break;
         }
         if slot == n {
@@ -262,31 +267,35 @@ fn drive(sys: &mut System<'_>, seed: u64, end: u64, how: &How<'_>) -> Result<Clo
             None => break,
         }
     }
+    Ok(clock)
+}
+
+/// The clock has run out.
+fn finish(sys: &mut System<'_>, clock: &mut Clock) {
     let measured = sys.now >= sys.measure_from;
     sys.now = clock.end;
     if !measured {
         // Everybody left, or the run was stopped, during the warm-up: nothing of it counts.
         begin_measuring(sys);
     }
-    Ok(clock)
 }
 
 /// What acts on a run from outside its CPUs: the end of the warm-up, and changes of the kernel's switches after it.
-struct Outside<'a> {
+pub(crate) struct Outside<'a> {
     measure_from: u64,
     changes: &'a [(Ns, Kernel)],
 }
 
 impl<'a> Outside<'a> {
-    fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
+    pub(crate) fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
         Outside { measure_from: sys.measure_from, changes }
     }
     /// When it acts next.
-    fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.measure_from.min(self.changes.first().map_or(NEVER, |(at, _)| at.0))
     }
     /// Does what is due.
-    fn act(&mut self, sys: &mut System<'_>) {
+    pub(crate) fn act(&mut self, sys: &mut System<'_>) {
         if self.measure_from <= sys.now {
             begin_measuring(sys);
             self.measure_from = NEVER;
@@ -348,7 +357,7 @@ fn turn(
 
 /// Whether a run ends after a step at `at`: a fault, everybody gone, told to stop.
 #[cold]
-fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'_>) -> Result<bool> {
+pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'_>) -> Result<bool> {
     if let Some(fault) = sys.fault.take() {
         return Err(fault);
     }

@@ -210,7 +210,11 @@ impl System<'_> {
     pub fn kick(&mut self, by: CpuId, to: CpuId) {
         let costs = &self.fixed.machine.costs;
         let watches = self.cpus[to.index()].curr.is_none();
-        let delay = if watches { costs.ipi_send_ns } else { ipi_ns(costs, self.lines.distance(by, to)) };
+        let delay = match self.turns {
+            Some(_) => 0,
+            None if watches => costs.ipi_send_ns,
+            None => ipi_ns(costs, self.lines.distance(by, to)),
+        };
         let c = &mut self.cpus[to.index()];
         c.ipi_at = c.ipi_at.min(self.now + delay);
         self.touch(to);

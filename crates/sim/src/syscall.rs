@@ -2,7 +2,7 @@
 
 use crate::frame::{Step, Sys};
 use crate::system::{Context, System};
-use crate::task::State;
+use crate::task::{State, UserOp};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
@@ -19,6 +19,10 @@ impl System<'_> {
             Sys::Wake { word, count } => self.sys_futex_wake(cpu, curr, word, count),
             Sys::Transfer => self.copied(cpu, curr),
             Sys::Yield => self.sys_yield(cpu, curr),
+            Sys::Compute { work_ns } => {
+                self.tasks[curr.index()].user = UserOp::Run { left_ns: work_ns };
+                self.return_to_user(cpu);
+            }
             Sys::Spawn { task } => self.begin_fork(cpu, curr, task),
             Sys::Usage { task } => self.sys_usage(cpu, curr, task),
             Sys::SetAttr { attr } => self.sys_set_attr(cpu, curr, attr),

@@ -15,6 +15,7 @@ use crate::frame::{Frame, Step, Sys};
 use crate::observe::{Intervals, Stats};
 use crate::task::Task;
 use crate::transfer::Channels;
+use crate::turns::drive::Sharing;
 use crate::wakeup::LlcShared;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Stream, TaskId, Version};
 use schedlab_kernel::{Feature, Kernel};
@@ -120,6 +121,8 @@ pub struct System<'s> {
     pub floors: Vec<i64>,
     /// What a task asked for that can't be simulated: ends the run.
     pub fault: Option<Error>,
+    /// What there is to say of turns, if its CPUs take turns.
+    pub turns: Option<Sharing>,
     /// Where events go.
     pub sink: &'s mut dyn Sink,
 }
@@ -181,6 +184,7 @@ impl<'s> System<'s> {
             measure_from: 0,
             floors: vec![i64::MIN; n],
             fault: None,
+            turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             sink,
             fixed: Fixed {
                 gran: Granularity::of(&kernel, n),

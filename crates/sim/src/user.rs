@@ -63,13 +63,14 @@ impl System<'_> {
     /// Speed of `cpu` in per cent: less while a sibling is not halted.
     #[inline]
     fn speed_pct(&self, cpu: CpuId) -> u64 {
-        let beside_busy = self.fixed.siblings[cpu.index()].iter().any(|s| self.active[s.index()]);
+        let beside_busy =
+            self.turns.is_none() && self.fixed.siblings[cpu.index()].iter().any(|s| self.active[s.index()]);
         if beside_busy { self.fixed.machine.costs.smt_speed_pct } else { 100 }
     }
 
     /// Accounts the user-mode stretch that is running on `cpu`, if one is.
     pub fn account_user(&mut self, cpu: CpuId) {
-        if !self.cpus[cpu.index()].in_user() {
+        if !self.cpus[cpu.index()].in_user() || self.works_without_turn(cpu) {
             return;
         }
         let speed = self.speed_pct(cpu);
@@ -135,7 +136,8 @@ impl System<'_> {
             }
         }
         self.active[cpu.index()] = active;
-        if !in_user {
+        if !in_user || self.turns.is_some() {
+            // CPUs that take turns never run beside each other.
             return;
         }
         for i in 0..self.fixed.siblings[cpu.index()].len() {
@@ -189,7 +191,13 @@ impl System<'_> {
         let sleep = |soft: u64| Sys::Sleep { soft, slack_ns };
         match op {
             Op::Run { work } => {
-                self.tasks[curr.index()].user = UserOp::Run { left_ns: work.0.max(1) };
+                let work_ns = work.0.max(1);
+                if let Some(sharing) = &self.turns {
+                    // It asks for its CPU time before it begins, and before it believes that it is done.
+                    let asks_ns = 2 * sharing.spec.cpu_clock_ns;
+                    return self.begin(cpu, Step::Syscall(Sys::Compute { work_ns }), asks_ns);
+                }
+                self.tasks[curr.index()].user = UserOp::Run { left_ns: work_ns };
                 self.start_user(cpu);
             }
             Op::SpinTo { at } => {

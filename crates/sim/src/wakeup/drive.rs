@@ -172,6 +172,9 @@ impl System<'_> {
                     return Some(self.queued_while_leaving(cpu, w, on));
                 }
                 self.stats.on_cpu_waits += 1;
+                if let Some(sharing) = &mut self.turns {
+                    sharing.gives_way = true;
+                }
                 return Some(self.now + ON_CPU_POLL_NS);
             }
             State::Sleeping if self.entities[task.entity.index()].delayed => {

@@ -1,0 +1,253 @@
+//! A run on CPUs that take turns.
+//!
+//! Only who has the turn gets on with what takes a processor's work: kernel code, and going over memory. All clocks go on
+//! for everybody: a task that is current is charged, its turn or not, as the guest's kernel charges it, and timers keep
+//! their times; their interrupts, like those from other CPUs, are taken in the next turn. A signal takes no time to arrive.
+//!
+//! Computing for a stated time and waiting for the clock are loops that read a clock and give the turn away each time
+//! round (`pause`): they end in the first round of their own that finds the time passed. What is computed for a stated time
+//! is CPU time as it is charged, others' turns included. Times are ns.
+
+use super::ring::{Next, Ring};
+use crate::engine::NEVER;
+use crate::frame::Step;
+use crate::run::{Clock, How, Outside, over};
+use crate::system::System;
+use crate::task::UserOp;
+use schedlab_base::{CpuId, Result};
+use schedlab_machine::Turns;
+
+/// What a system whose CPUs take turns keeps of it.
+pub struct Sharing {
+    /// What the machine says of its turns.
+    pub spec: Turns,
+    /// Whose turn it is.
+    pub holder: Option<CpuId>,
+    /// The CPU whose turn it is waits for another: its turn ends.
+    pub gives_way: bool,
+    /// Since when each CPU has been without the turn, ns.
+    since: Vec<u64>,
+    /// What is left of each CPU's round of waiting in user mode, ns.
+    round_left: Vec<u64>,
+}
+
+impl Sharing {
+    /// Of a machine that has said so.
+    pub fn new(spec: Turns, cpus: usize) -> Sharing {
+        let (since, round_left) = (vec![0; cpus], vec![spec.spin_ns; cpus]);
+        Sharing { spec, holder: None, gives_way: false, since, round_left }
+    }
+}
+
+impl System<'_> {
+    /// Whether `cpu` goes over memory, and has to wait for its turn to go on with it.
+    pub fn works_without_turn(&self, cpu: CpuId) -> bool {
+        let Some(sharing) = &self.turns else { return false };
+        sharing.holder != Some(cpu) && self.user_op(cpu).is_some_and(|op| matches!(op, UserOp::Touch { .. }))
+    }
+
+    fn user_op(&self, cpu: CpuId) -> Option<UserOp> {
+        let c = &self.cpus[cpu.index()];
+        c.curr.filter(|_| c.in_user()).map(|t| self.tasks[t.index()].user)
+    }
+
+    /// Whether `cpu` waits for a clock in user mode, nothing else being due.
+    fn spins(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].irq_due() > self.now
+            && matches!(self.user_op(cpu), Some(UserOp::Run { .. } | UserOp::Spin { .. }))
+    }
+
+    fn halted(&self, cpu: CpuId) -> bool {
+        let c = &self.cpus[cpu.index()];
+        matches!(c.task.step, Step::Halted { .. }) && !c.hard.active() && !c.soft.active()
+    }
+
+    fn awake(&self, cpu: CpuId) -> bool {
+        !self.halted(cpu) || self.cpus[cpu.index()].irq_due() <= self.now
+    }
+
+    /// What `cpu`'s timer hardware is set to; `None` while an interrupt of it is handled, at whose end it is set.
+    fn hardware_timer(&self, cpu: CpuId) -> Option<u64> {
+        let c = &self.cpus[cpu.index()];
+        if c.hard.active() && c.hard.step != Step::Ipi {
+            return None;
+        }
+        let due = c.tick_at.min(c.timers.due()).min(c.hrtick_at);
+        Some(if due <= self.now { NEVER } else { due })
+    }
+
+    /// `cpu`'s turn begins: what it was in the middle of goes on from here.
+    fn take_turn(&mut self, cpu: CpuId) {
+        let Some(sharing) = &mut self.turns else { return };
+        sharing.holder = Some(cpu);
+        let without = self.now - sharing.since[cpu.index()];
+        let op = self.user_op(cpu);
+        let now = self.now;
+        let c = &mut self.cpus[cpu.index()];
+        let frame = if c.hard.active() {
+            &mut c.hard
+        } else if c.soft.active() {
+            &mut c.soft
+        } else {
+            &mut c.task
+        };
+        match op {
+            Some(UserOp::Touch { .. }) => c.user_since = now,
+            // Clocks have gone on.
+            Some(_) => return,
+            None => {}
+        }
+        if frame.ends != NEVER {
+            frame.ends += without;
+        }
+    }
+
+    fn leave_turn(&mut self, cpu: CpuId) {
+        if matches!(self.user_op(cpu), Some(UserOp::Touch { .. })) {
+            self.account_user(cpu);
+        }
+        if let Some(sharing) = &mut self.turns {
+            sharing.since[cpu.index()] = self.now;
+            sharing.holder = None;
+        }
+    }
+}
+
+/// Lets CPUs act in turns until the end.
+pub fn drive(sys: &mut System<'_>, mut clock: Clock, how: &How<'_>) -> Result<Clock> {
+    let Some(spec) = sys.turns.as_ref().map(|s| s.spec) else { return Ok(clock) };
+    let n = sys.nr_cpus();
+    let first_alarm = sys.fixed.stream.purpose("alarm").below(0, spec.alarm_ns.max(1)) + 1;
+    let mut run = Run {
+        ring: Ring::new(n, spec.alarm_ns, first_alarm),
+        outside: Outside::new(sys, &how.changes),
+        spin_ns: spec.spin_ns,
+    };
+    let leaps = std::mem::take(&mut sys.merge);
+    for cpu in (0..n).map(CpuId::from) {
+        run.ring.reset(cpu, sys.hardware_timer(cpu).unwrap_or(NEVER));
+    }
+    sys.touched.clear();
+    while sys.now < clock.end {
+        if run.outside.next() <= sys.now {
+            run.outside.act(sys);
+        }
+        if leaps {
+            run.leap(sys, clock.end);
+        }
+        match run.ring.next(sys.now, |cpu| sys.awake(cpu)) {
+            Next::Leap(to) => sys.now = to.min(run.outside.next()).min(clock.end),
+            Next::Turn { cpu, until } => {
+                sys.take_turn(cpu);
+                let goes_on = run.turn(sys, &mut clock, cpu, until, how)?;
+                sys.leave_turn(cpu);
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(clock)
+}
+
+/// A run under way.
+struct Run<'h> {
+    ring: Ring,
+    outside: Outside<'h>,
+    spin_ns: u64,
+}
+
+impl Run<'_> {
+    /// One turn of `cpu`, until then at the latest; `false` when the run is over.
+    fn turn(
+        &mut self,
+        sys: &mut System<'_>,
+        clock: &mut Clock,
+        cpu: CpuId,
+        until: u64,
+        how: &How<'_>,
+    ) -> Result<bool> {
+        loop {
+            let spins = sys.spins(cpu);
+            let round = sys.turns.as_ref().map_or(0, |s| s.round_left[cpu.index()]);
+            let next = if spins { sys.now + round } else { sys.next_event(cpu).max(sys.now) };
+            let stop = until.min(clock.end).min(self.outside.next());
+            if next > stop {
+                if spins {
+                    self.keep_round(sys, cpu, next - stop);
+                }
+                sys.now = stop;
+                if self.outside.next() > stop || stop >= clock.end {
+                    return Ok(true);
+                }
+                self.outside.act(sys);
+                if stop >= until {
+                    return Ok(true);
+                }
+                continue;
+            }
+            if spins {
+                self.keep_round(sys, cpu, self.spin_ns);
+                if sys.cpus[cpu.index()].task.ends > next {
+                    sys.now = next;
+                    return Ok(true);
+                }
+            }
+            sys.steps += 1;
+            sys.horizon = stop;
+            sys.step(cpu, next);
+            if (sys.alive == 0 || sys.steps >= clock.look_at || how.check || sys.fault.is_some())
+                && over(sys, clock, next, how)?
+            {
+                return Ok(false);
+            }
+            if self.turn_ends(sys, cpu) {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn keep_round(&self, sys: &mut System<'_>, cpu: CpuId, left_ns: u64) {
+        if let Some(sharing) = &mut sys.turns {
+            sharing.round_left[cpu.index()] = left_ns;
+        }
+    }
+
+    /// Whether `cpu`'s step has ended its turn: it has halted, it waits for another, or it has set the next timer of all.
+    fn turn_ends(&mut self, sys: &mut System<'_>, cpu: CpuId) -> bool {
+        while let Some(touched) = sys.touched.pop() {
+            if touched != cpu
+                && let Some(at) = sys.hardware_timer(touched)
+            {
+                self.ring.reset(touched, at);
+            }
+        }
+        let told = sys.hardware_timer(cpu).is_some_and(|at| self.ring.set(cpu, at));
+        let gives_way = sys.turns.as_mut().is_some_and(|s| std::mem::take(&mut s.gives_way));
+        told || gives_way || sys.halted(cpu)
+    }
+
+    /// While all who are awake wait for a clock, rounds are alike: as many as go by before anything can happen are one
+    /// leap, and everybody is where the last of them would have left it.
+    fn leap(&self, sys: &mut System<'_>, end: u64) {
+        let Some(calm_until) = self.ring.calm_until(self.spin_ns) else { return };
+        let mut ends = end.min(self.outside.next());
+        let mut waiting = 0;
+        for cpu in (0..sys.nr_cpus()).map(CpuId::from).filter(|c| sys.awake(*c)) {
+            let whole = sys.turns.as_ref().is_some_and(|s| s.round_left[cpu.index()] == self.spin_ns);
+            if !whole || !sys.spins(cpu) {
+                return;
+            }
+            ends = ends.min(sys.cpus[cpu.index()].task.ends);
+            waiting += 1;
+        }
+        let round = waiting * self.spin_ns;
+        if round == 0 {
+            return;
+        }
+        // The last round begins while it is calm, and is over before anything ends.
+        let calm = (calm_until + round).saturating_sub(sys.now) / round;
+        let free = ends.saturating_sub(sys.now + 1) / round;
+        sys.now += calm.min(free) * round;
+    }
+}

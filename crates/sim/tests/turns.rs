@@ -1,0 +1,164 @@
+//! CPUs that share one processor's time: what they can get done in all, what they are charged, when a woken task begins.
+
+mod support;
+
+use schedlab_base::{CpuId, Ns};
+use schedlab_machine::{Machine, TurnRule, Turns};
+use schedlab_sim::{Setup, simulate, simulate_unmerged};
+use schedlab_trace::{EventKind, Keep};
+use schedlab_workload::{Built, Op};
+use support::{Load, forever, hog, kernel, machine, once, program, run, run_us, sleep_us};
+
+/// The machine of that name, its CPUs taking turns.
+fn in_turns(name: &str) -> Machine {
+    let rule = TurnRule::DeadlineShare;
+    let turns = Turns { rule, spin_ns: 90, cpu_clock_ns: 800, alarm_ns: 0 };
+    Machine { turns: Some(turns), ..machine(name) }
+}
+
+/// Goes over memory for so many rounds of 60 us; that is work, and no waiting for a clock.
+fn touches(rounds: u32) -> Op {
+    Op::Touch { kb: 1, rounds: rounds * 1000 }
+}
+
+/// As many tasks as CPUs, each bound to its own, that go over memory for ever.
+fn workers(n: u32, ms: u64) -> Load {
+    let mut load = Load::lasting_ms(ms);
+    for cpu in 0..n {
+        let id = load.task("worker", Some(&cpu.to_string()), forever(vec![touches(1_000_000)]));
+        load.builder.edit(id).footprint_kb = 1;
+    }
+    load
+}
+
+#[test]
+fn all_cpus_together_get_one_processors_work_done_and_each_task_is_charged_the_clock() {
+    for n in [1, 2, 4, 8] {
+        let done = run(&in_turns("smp-8"), "v6.5", workers(n, 200));
+        let work: u64 = done.report.tasks.iter().map(|t| t.work_ns).sum();
+        let elapsed = done.report.end.0;
+        assert!(work <= elapsed, "{n} busy CPUs: {work} of {elapsed}");
+        assert!(work > elapsed * 97 / 100, "{n} busy CPUs: {work} of {elapsed}: halted ones take no time");
+        for task in &done.report.tasks {
+            let share = elapsed / u64::from(n);
+            // Uneven, as in a guest: those who come first after a tick may get nothing of the first round.
+            assert!((share / 3..share * 2).contains(&task.work_ns), "{} of {share}", task.work_ns);
+            assert!(task.cpu_time_ns > elapsed * 98 / 100, "charged {} of {elapsed}", task.cpu_time_ns);
+        }
+    }
+    let own = run(&machine("smp-8"), "v6.5", workers(8, 200));
+    let work: u64 = own.report.tasks.iter().map(|t| t.work_ns).sum();
+    assert!(work > own.report.end.0 * 7, "with a processor each they get eight times as much done: {work}");
+}
+
+#[test]
+fn computing_for_a_stated_time_ends_by_what_is_charged() {
+    let mut load = Load::lasting_ms(100);
+    for cpu in ["0", "1", "2", "3"] {
+        load.task("computes", Some(cpu), once(vec![run_us(20_000)]));
+    }
+    let done = run(&in_turns("smp-4"), "v6.5", load);
+    assert_eq!(done.report.tasks.iter().map(|t| t.work_ns).collect::<Vec<_>>(), [20_000_000; 4]);
+    assert!(done.report.end.0 < 22_000_000, "side by side: {}", done.report.end);
+}
+
+#[test]
+fn whoever_is_woken_waits_for_the_wakers_turn_to_end() {
+    let mut load = Load::lasting_ms(50);
+    let word = load.builder.word();
+    let mut at = 0;
+    let waits = load.task(
+        "waits",
+        Some("1"),
+        program(move |env| {
+            at += 1;
+            if at % 2 == 1 { Op::Wait { word, value: 0, until: Ns::MAX } } else { sleep_for(env.now()) }
+        }),
+    );
+    let waker =
+        load.task("wakes", Some("0"), once(vec![sleep_us(5_100), Op::Wake { word, count: 1 }, touches(30)]));
+    load.builder.edit(waker).footprint_kb = 1;
+    let done = run(&in_turns("smp-2"), "v6.5", load);
+    let placed = done.placements(waits)[1].0;
+    let begins = done.events(|e| match e.kind {
+        EventKind::Switch { next: Some(t), .. } if t == waits && e.at.0 > placed => Some(e.at.0),
+        _ => None,
+    });
+    let delay = begins[0] - placed;
+    // To the next tick, at 8 ms, there are 2.9 ms: half of that for each CPU, not counting what the wakeup took.
+    assert!((1_300_000..1_450_000).contains(&delay), "{delay}");
+}
+
+fn sleep_for(_: Ns) -> Op {
+    Op::Sleep { length: Ns::secs(1) }
+}
+
+#[test]
+fn a_timer_that_becomes_the_next_one_ends_the_turn_of_whoever_set_it() {
+    let mut load = Load::lasting_ms(50);
+    // CPU 1 works; CPU 0's sleeper sets the next timer of all each time and halts: it wakes when it has its turn.
+    let worker = load.task("works", Some("1"), forever(vec![touches(1_000_000)]));
+    load.builder.edit(worker).footprint_kb = 1;
+    load.task("naps", Some("0"), forever(vec![sleep_us(100)]));
+    let done = run(&in_turns("smp-2"), "v6.5", load);
+    let naps = done.events(|e| match e.kind {
+        EventKind::Switch { prev: None, next: Some(_), .. } if e.cpu == CpuId(0) => Some(e.at.0),
+        _ => None,
+    });
+    assert!(naps.len() > 250, "{} naps: timers are kept to", naps.len());
+}
+
+/// A mixture of all that matters to turns: waiting for clocks, memory, wakeups across CPUs, sleeps.
+fn mixture(ms: u64) -> Built {
+    let mut load = Load::lasting_ms(ms);
+    for pair in 0..4u64 {
+        let words = [load.builder.word(), load.builder.word()];
+        for side in 0..2 {
+            let (mine, other, mut at) = (words[side], words[1 - side], side);
+            let partner = program(move |env| {
+                at += 1;
+                let until = Ns(env.now().0 + 300_000);
+                match at % 5 {
+                    0 => Op::Wake { word: other, count: 1 },
+                    1 => Op::Wait { word: mine, value: 0, until },
+                    2 => run_us(20 + pair * 30),
+                    3 => touches(pair as u32),
+                    _ => Op::SpinTo { at: Ns(env.now().0 + 15_000) },
+                }
+            });
+            load.task("partner", None, partner);
+        }
+    }
+    load.task("hog", None, hog());
+    load.built()
+}
+
+#[test]
+fn rounds_of_waiting_are_the_same_taken_one_by_one_or_at_a_leap() {
+    for (name, profile) in [("smp-2", "v4.5"), ("smt-8", "v6.5"), ("nodes-2x4", "v7.3"), ("smp-4", "v3.4")] {
+        for seed in 0..3 {
+            let mut machine = in_turns(name);
+            if let Some(turns) = &mut machine.turns {
+                turns.alarm_ns = seed * 1_700_000;
+            }
+            let setup = || Setup {
+                machine: &machine,
+                kernel: kernel(profile),
+                changes: vec![(Ns::ms(7), kernel(profile))],
+                workload: mixture(30),
+                seed,
+                background: true,
+                check: false,
+                stop: None,
+                clock: None,
+            };
+            let (mut leaping, mut stepping, mut again) = (Keep::default(), Keep::default(), Keep::default());
+            let report = simulate(setup(), &mut leaping).expect("the run ends well");
+            assert_eq!(report, simulate_unmerged(setup(), &mut stepping).expect("the run ends well"));
+            assert_eq!(report, simulate(setup(), &mut again).expect("the run ends well"));
+            assert_eq!(leaping.events, stepping.events, "{name} {profile} {seed}");
+            assert_eq!(leaping.events, again.events);
+            assert!(report.events > 1_000, "{} steps are no test", report.events);
+        }
+    }
+}
