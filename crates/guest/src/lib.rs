@@ -3,10 +3,26 @@
 //! A guest has no network, no disk and no user space but schedlab. What goes in is an initramfs; what comes out is one
 //! reply on a second serial port and the kernel's log on the first.
 
+mod cpio;
+mod elf;
 pub mod fetch;
 pub mod images;
+mod init;
+mod initramfs;
+mod job;
+mod limits;
+mod qemu;
+mod reply;
+mod run;
+pub mod shape;
+mod symptoms;
+mod sys;
+mod watch;
 
 pub use fetch::find_qemu;
+pub use init::{init_main, is_init};
+pub use limits::LIMIT_VARIABLE;
+pub use run::{Visit, run};
 
 use schedlab_base::{Error, Result, Version};
 use schedlab_record::GuestSetup;

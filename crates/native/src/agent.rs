@@ -18,8 +18,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Longer than any job; what claims to be longer is no job.
 const MAX_JOB_BYTES: u64 = 256 << 20;
 
-/// An error as it crosses from one process to another.
-#[derive(Serialize, Deserialize)]
+/// An error as it crosses from one process, or machine, to another; its place in a file stays behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Exit code of the error's class.
     class: u8,

@@ -33,7 +33,7 @@ mod task;
 mod usage;
 mod witness;
 
-pub use agent::{agent_main, execute};
+pub use agent::{Fault, agent_main, execute};
 pub use parent::{AGENT_VARIABLE, run, run_with};
 pub use sys::signals::{hangups_are_ignored, ignore_hangups};
 

@@ -19,6 +19,10 @@ mod workloads;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if schedlab_guest::is_init() {
+        schedlab_guest::init_main();
+        return ExitCode::from(output::FAULT);
+    }
     // The agent measures: before it starts its tasks it must have met no thread, handler or parser of ours.
     if std::env::args_os().nth(1).is_some_and(|word| word == "agent") {
         return output::conclude(schedlab_native::agent_main());

@@ -1,0 +1,194 @@
+//! The guest's side: process 1, from the kernel's first file system to the reply and the end.
+//!
+//! Mounts what measuring reads, lifts limits, sets the kernel to count, lets it come to rest, makes the run by the same
+//! code as a live run on the host, sends the reply through the second serial port and switches the machine off. It has no
+//! orphans to take up but those of its one run: the agent takes up its own, and then the machine ends.
+
+use crate::initramfs::JOB_PATH;
+use crate::job::{Findings, Job, Reply};
+use crate::symptoms::{INIT_FAILED, INIT_SAYS, INIT_UP};
+use crate::{reply, sys};
+use schedlab_base::{Error, ErrorKind, Result, Warning};
+use schedlab_kernel::variant::RUNNING;
+use schedlab_machine::Machine;
+use schedlab_native::{Fault, live};
+use std::fs;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// The port that the reply goes through.
+const REPLY_PORT: &str = "/dev/ttyS1";
+
+/// Type, place, options, whether there is no run without it, and the kernel option that has it.
+type Mount = (&'static str, &'static str, &'static str, bool, &'static str);
+
+#[rustfmt::skip]
+const MOUNTS: &[Mount] = &[
+    ("proc", "/proc", "", true, "CONFIG_PROC_FS"),
+    ("sysfs", "/sys", "", true, "CONFIG_SYSFS"),
+    ("devtmpfs", "/dev", "", true, "CONFIG_DEVTMPFS"),
+    ("tmpfs", "/tmp", "", false, "CONFIG_TMPFS"),
+    ("tmpfs", "/run", "", false, "CONFIG_TMPFS"),
+    ("tmpfs", "/dev/shm", "", false, "CONFIG_TMPFS"),
+    ("debugfs", "/sys/kernel/debug", "", false, "CONFIG_DEBUG_FS"),
+    ("tracefs", "/sys/kernel/tracing", "", false, "CONFIG_TRACING"),
+    ("cgroup2", "/sys/fs/cgroup", "", false, "CONFIG_CGROUPS"),
+];
+
+/// Files of /proc/sys, what is written there, and why; those that a kernel has not are left out.
+#[rustfmt::skip]
+const SYSCTLS: &[(&str, &str)] = &[
+    // Count wakeups, placements and balancing.
+    ("kernel/sched_schedstats", "1"),
+    // Counters and symbols are for the run.
+    ("kernel/perf_event_paranoid", "-1"),
+    ("kernel/kptr_restrict", "0"),
+    // Only errors and worse reach the serial port, since each of its bytes takes time of the CPU that prints.
+    ("kernel/printk", "4 4 1 4"),
+    // Many small tasks, in little memory.
+    ("kernel/threads-max", "120000"),
+    ("kernel/pid_max", "400000"),
+    ("vm/max_map_count", "400000"),
+    ("fs/nr_open", "1048576"),
+];
+
+/// Whether this process is a guest's init.
+pub fn is_init() -> bool {
+    std::process::id() == 1 && Path::new(JOB_PATH).exists()
+}
+
+/// The work of process 1. Returns only when the machine can't be switched off.
+pub fn init_main() {
+    let reply = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(findings)) => Reply::Done(Box::new(findings)),
+        Ok(Err(e)) => Reply::Failed(Fault::from(&e)),
+        Err(panic) => {
+            let e = Error::internal(format!("schedlab panicked as a guest's init: {}", panic_words(&*panic)));
+            Reply::Failed(Fault::from(&e))
+        }
+    };
+    if let Err(e) = send(&reply) {
+        // The log is the only way left to tell.
+        let first = match &reply {
+            Reply::Failed(fault) => format!("{}; ", Error::from(fault.clone()).message()),
+            Reply::Done(_) => String::new(),
+        };
+        say(&format!("{INIT_FAILED}{first}{}", e.message()));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let e = sys::power_off();
+    say(&format!("{INIT_SAYS}can't switch off: {e}"));
+}
+
+fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".to_owned())
+}
+
+fn work() -> Result<Findings> {
+    let mut warnings = mount_all()?;
+    say(INIT_UP);
+    lift_limits();
+    for (file, value) in SYSCTLS {
+        // A kernel that lacks one lacks what it would switch.
+        let _ = fs::write(Path::new("/proc/sys").join(file), value);
+    }
+    let text = fs::read(JOB_PATH).map_err(|e| Error::io(Path::new(JOB_PATH), "read", &e))?;
+    let job: Job = serde_json::from_slice(&text)
+        .map_err(|e| Error::internal(format!("the guest's job can't be read: {e}")))?;
+    std::thread::sleep(Duration::from_nanos(job.settle.0));
+    let mut request = job.request;
+    // Here it is the running one, whatever it is called outside.
+    RUNNING.clone_into(&mut request.variant.kernel);
+    let mut answer = live::run(&request, &AtomicBool::new(false))?;
+    answer.outcome.warnings.append(&mut warnings);
+    Ok(Findings { answer, topology: Machine::load("host")?.topology })
+}
+
+/// Mounts everything; tells what this kernel has not.
+fn mount_all() -> Result<Vec<Warning>> {
+    let mut missing = Vec::new();
+    for (kind, at, options, needed, config) in MOUNTS {
+        // Folders of sysfs are the kernel's own to make.
+        let _ = fs::create_dir_all(at);
+        match sys::mount(kind, at, options) {
+            // A kernel may mount it by itself (CONFIG_DEVTMPFS_MOUNT).
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {}
+            Err(e) if *needed => {
+                return Err(Error::machine(format!("can't mount {kind} on {at}: {e}"))
+                    .help(format!("the guest's kernel needs {config}")));
+            }
+            Err(e) => {
+                let text = format!("the guest's kernel has no {kind} at {at} ({config}): {e}");
+                missing.push(Warning::new("guest.missing", text));
+            }
+            Ok(()) => {}
+        }
+    }
+    Ok(missing)
+}
+
+fn lift_limits() {
+    let unlimited = libc::RLIM_INFINITY;
+    let limits = [
+        (libc::RLIMIT_NOFILE, 1 << 20),
+        (libc::RLIMIT_NPROC, unlimited),
+        (libc::RLIMIT_MEMLOCK, unlimited),
+        (libc::RLIMIT_RTPRIO, 99),
+    ];
+    for (which, to) in limits {
+        // What stays low shows as an error of the workload that needs it.
+        let _ = sys::lift_limit(which, to);
+    }
+}
+
+/// A line in the kernel's log, important enough to be seen on the console.
+fn say(words: &str) {
+    let line = format!("<1>{}\n", words.replace('\n', " "));
+    if fs::write("/dev/kmsg", &line).is_err() {
+        eprintln!("{words}");
+    }
+}
+
+fn send(reply: &Reply) -> Result<()> {
+    let payload =
+        serde_json::to_vec(reply).map_err(|e| Error::internal(format!("the guest's reply: {e}")))?;
+    let fault = |doing: &str, e: &std::io::Error| {
+        let kind = ErrorKind::Machine;
+        Error::new(kind, format!("can't {doing} {REPLY_PORT}, the second serial port: {e}"))
+            .help("the guest's kernel needs CONFIG_SERIAL_8250 with two ports at least (8250.nr_uarts)")
+    };
+    let mut port =
+        fs::OpenOptions::new().read(true).write(true).open(REPLY_PORT).map_err(|e| fault("open", &e))?;
+    sys::make_raw(port.as_fd()).map_err(|e| fault("set up", &e))?;
+    port.write_all(&reply::framed(&payload)).map_err(|e| fault("write to", &e))?;
+    sys::drain(port.as_fd()).map_err(|e| fault("write to", &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_the_host_is_no_init() {
+        assert!(!is_init());
+    }
+
+    #[test]
+    fn what_everything_else_needs_is_mounted_first() {
+        let at = |place: &str| MOUNTS.iter().position(|m| m.1 == place).unwrap();
+        assert!(at("/dev") < at("/dev/shm") && at("/sys") < at("/sys/kernel/debug"));
+        let needed: Vec<&str> = MOUNTS.iter().filter(|m| m.3).map(|m| m.1).collect();
+        assert_eq!(needed, ["/proc", "/sys", "/dev"]);
+    }
+
+    #[test]
+    fn a_panic_keeps_its_words() {
+        let caught = catch_unwind(|| panic!("index {}", 7)).unwrap_err();
+        assert_eq!(panic_words(&*caught), "index 7");
+    }
+}

@@ -1,0 +1,36 @@
+//! What goes into a guest and what comes out of it, as plain data.
+
+use schedlab_base::Ns;
+use schedlab_machine::Topology;
+use schedlab_native::Fault;
+use schedlab_native::live::{Answer, Request};
+use serde::{Deserialize, Serialize};
+
+/// The job of a guest's init.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// The run.
+    pub request: Request,
+    /// How long it lets the kernel come to rest after boot, in the guest's time.
+    pub settle: Ns,
+}
+
+/// What it replies.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reply {
+    /// The run was made.
+    Done(Box<Findings>),
+    /// It could not be made.
+    Failed(Fault),
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// The run's.
+    pub answer: Answer,
+    /// The CPUs as the guest's kernel sees them.
+    pub topology: Topology,
+}

@@ -1,0 +1,113 @@
+//! How a guest's reply crosses a serial port: framed, so that noise before and after it does no harm, and checked, so
+//! that a torn or changed one is never taken for a result.
+//!
+//! Head: a mark, the length and a check sum (CRC-32 as in IEEE 802.3), as hexadecimal text on one line; then the payload,
+//! byte by byte; then the mark of the end. The port must be raw: a terminal that cooks would change the payload.
+
+use schedlab_base::{Error, Result};
+
+const BEGIN: &[u8] = b"\n\x01schedlab-reply/1 ";
+const END: &[u8] = b"\n\x04schedlab-end\n";
+/// Length and check sum with a space between, and the line's end.
+const NUMBERS: usize = 8 + 1 + 8 + 1;
+
+/// What has been received so far.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received<'a> {
+    /// No reply has begun.
+    Nothing,
+    /// It has begun; so many bytes of it are there, of so many.
+    Part(usize, usize),
+    /// All of it.
+    Whole(&'a [u8]),
+}
+
+/// A payload as it is sent.
+pub fn framed(payload: &[u8]) -> Vec<u8> {
+    let mut out = BEGIN.to_vec();
+    out.extend(format!("{:08x} {:08x}\n", payload.len(), crc32(payload)).into_bytes());
+    out.extend_from_slice(payload);
+    out.extend_from_slice(END);
+    out
+}
+
+/// Looks for a reply in what came.
+///
+/// # Errors
+/// When there is one, whole by its length, but it is not what was sent.
+pub fn find(bytes: &[u8]) -> Result<Received<'_>> {
+    let Some(begun) = bytes.windows(BEGIN.len()).position(|w| w == BEGIN) else {
+        return Ok(Received::Nothing);
+    };
+    let rest = &bytes[begun + BEGIN.len()..];
+    let Some(numbers) = rest.get(..NUMBERS) else { return Ok(Received::Part(0, 0)) };
+    let (length, sum) = read_numbers(numbers).ok_or_else(|| torn("its head can't be read"))?;
+    let rest = &rest[NUMBERS..];
+    let Some(payload) = rest.get(..length) else { return Ok(Received::Part(rest.len(), length)) };
+    match rest.get(length..length + END.len()) {
+        None => Ok(Received::Part(length, length)),
+        Some(end) if end != END => Err(torn("it does not end where it should")),
+        Some(_) if crc32(payload) != sum => Err(torn("its check sum is wrong")),
+        Some(_) => Ok(Received::Whole(payload)),
+    }
+}
+
+fn torn(why: &str) -> Error {
+    Error::machine(format!("the guest's reply was changed on its way: {why}"))
+        .help("something else writes to the guest's second serial port: leave 'console=ttyS1' out of its boot options")
+}
+
+fn read_numbers(line: &[u8]) -> Option<(usize, u32)> {
+    let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+    let (length, sum) = line.split_once(' ')?;
+    Some((usize::from_str_radix(length, 16).ok()?, u32::from_str_radix(sum, 16).ok()?))
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    const POLYNOMIAL: u32 = 0xedb8_8320;
+    let one = |crc: u32, byte: &u8| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (POLYNOMIAL & (crc & 1).wrapping_neg()))
+    };
+    !bytes.iter().fold(!0, one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_sum_is_that_of_the_standard() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn a_changed_reply_is_no_reply() {
+        let mut sent = framed(b"{\"done\":1}");
+        let last = sent.len() - END.len() - 1;
+        sent[last] ^= 1;
+        assert!(find(&sent).unwrap_err().to_string().contains("check sum"));
+        let mut long = framed(b"{}");
+        long.insert(BEGIN.len() + NUMBERS, b'\r');
+        assert!(find(&long).unwrap_err().to_string().contains("does not end"));
+    }
+
+    proptest! {
+        #[test]
+        fn noise_around_does_no_harm(
+            before in proptest::collection::vec(any::<u8>(), 0..50),
+            payload in proptest::collection::vec(any::<u8>(), 0..300),
+            after in proptest::collection::vec(any::<u8>(), 0..50),
+        ) {
+            let bytes = [before, framed(&payload), after].concat();
+            prop_assert_eq!(find(&bytes).unwrap(), Received::Whole(&payload));
+        }
+
+        #[test]
+        fn a_part_is_never_taken_for_the_whole(payload in proptest::collection::vec(any::<u8>(), 0..300), cut in 0usize..1000) {
+            let sent = framed(&payload);
+            let cut = cut % sent.len();
+            prop_assert!(!matches!(find(&sent[..cut]).unwrap(), Received::Whole(_)));
+        }
+    }
+}

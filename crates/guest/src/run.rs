@@ -1,0 +1,125 @@
+//! One run in a guest: pack, boot, wait, read the reply, and look whether the guest was what it was to be.
+
+use crate::job::{Findings, Job, Reply};
+use crate::qemu::{self, Files};
+use crate::watch::{self, Left, Outputs};
+use crate::{Guest, Mode, initramfs, limits, shape, symptoms};
+use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
+use schedlab_machine::Machine;
+use schedlab_native::live::{Answer, Request};
+use schedlab_workload::Spec;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How long a booted kernel comes to rest before the run: the work of its boot goes on beside the first second or so.
+const SETTLE: Ns = Ns::secs(2);
+
+/// What a run in a guest gave.
+#[derive(Clone, Debug)]
+pub struct Visit {
+    /// The run's answer, with what is known of the guest in its environment and warnings.
+    pub answer: Answer,
+    /// The machine as it was built: the one asked for, its CPUs numbered as QEMU numbers them.
+    pub machine: Machine,
+    /// The kernel's log.
+    pub log: String,
+    /// How long the host took until init was up.
+    pub booted: Option<Duration>,
+    /// How long the host took in all.
+    pub took: Duration,
+}
+
+/// Makes a run in a guest with the topology of `machine`; `None` when `stop` became true before it was done.
+///
+/// # Errors
+/// What QEMU can't build or start, how the kernel failed, and what the run asks for that the guest has not.
+pub fn run(guest: &Guest, machine: &Machine, request: &Request, stop: &AtomicBool) -> Result<Option<Visit>> {
+    let started = Instant::now();
+    let machine = shape::as_built(machine)?;
+    let job = Job { request: request.clone(), settle: SETTLE };
+    let job = serde_json::to_vec(&job).map_err(|e| Error::internal(format!("a guest's job: {e}")))?;
+    let initramfs = initramfs::pack(&request.spec, &job)?;
+    let folder = tempfile::Builder::new().prefix("schedlab-guest-").tempdir().map_err(|e| {
+        Error::machine(format!("can't make a folder for the guest's files: {e}"))
+            .help("TMPDIR names another place")
+    })?;
+    let path = |name: &str| folder.path().join(name);
+    let (initrd, log, reply, said) = (path("initrd"), path("log"), path("reply"), path("said"));
+    std::fs::write(&initrd, initramfs).map_err(|e| Error::io(&initrd, "write", &e))?;
+    let files = Files { kernel: &guest.image.path, initrd: &initrd, log: &log, reply: &reply };
+    let command = qemu::command(guest, &machine, request.seed, files)?;
+    let limits = limits::limits(guest, machine.topology.nr_cpus(), length(request).plus(SETTLE))?;
+    let outputs = Outputs { log: &log, reply: &reply, said: &said };
+    let Some(left) = watch::watch(command, outputs, limits, stop).map_err(|e| named(e, guest, &machine))?
+    else {
+        return Ok(None);
+    };
+    let answer = answer(guest, &machine, &left)?;
+    let Left { log, booted, .. } = left;
+    Ok(Some(Visit { answer, machine, log, booted, took: started.elapsed() }))
+}
+
+/// How long the run takes in the guest's time, at most.
+fn length(request: &Request) -> Ns {
+    match &request.spec {
+        Spec::Command(command) => {
+            let parts = [&command.argv, &command.setup, &command.cleanup];
+            let started = parts.iter().filter(|argv| !argv.is_empty()).count() as u64;
+            Ns(command.timeout.0.saturating_mul(started))
+        }
+        // What can't be built is refused in the guest as it is anywhere.
+        spec => spec.build(request.seed).map_or(Ns::ZERO, |built| built.warmup.plus(built.duration)),
+    }
+}
+
+fn named(e: Error, guest: &Guest, machine: &Machine) -> Error {
+    e.context(format!("{} on {}", guest.image.release, machine.name))
+}
+
+fn answer(guest: &Guest, machine: &Machine, left: &Left) -> Result<Answer> {
+    let reply: Reply = serde_json::from_slice(&left.reply)
+        .map_err(|e| Error::internal(format!("the guest's reply can't be read: {e}")))?;
+    let Findings { mut answer, topology } = match reply {
+        Reply::Done(findings) => *findings,
+        Reply::Failed(fault) => return Err(named(Error::from(fault), guest, machine)),
+    };
+    if let Some(what) = shape::difference(&machine.topology, &topology) {
+        let text = format!("the guest is not the machine that was asked for: {what}");
+        let e = Error::new(ErrorKind::Machine, text).help(
+            "this kernel reads QEMU's CPUs otherwise: try another kernel, or a machine without that unit",
+        );
+        return Err(named(e, guest, machine));
+    }
+    answer.outcome.environment.extend(told(guest, machine));
+    answer.outcome.warnings.extend(warnings(guest, &left.log));
+    Ok(answer)
+}
+
+/// What the record says of the guest: nothing that differs between runs that are alike.
+fn told(guest: &Guest, machine: &Machine) -> BTreeMap<String, String> {
+    let setup = guest.setup();
+    let facts = [
+        ("vm.accelerator", setup.accelerator),
+        ("vm.boot_options", setup.boot_options.join(" ")),
+        ("vm.image", setup.image),
+        ("vm.memory_mb", setup.memory_mb.to_string()),
+        ("vm.mode", setup.mode),
+        ("vm.qemu", setup.qemu),
+        ("vm.vcpus", machine.topology.nr_cpus().to_string()),
+    ];
+    facts.into_iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (k.to_owned(), v)).collect()
+}
+
+fn warnings(guest: &Guest, log: &str) -> Vec<Warning> {
+    let mut all: Vec<Warning> = symptoms::doubtful(log)
+        .into_iter()
+        .map(|s| Warning::new("guest.log", format!("in the guest {}: {}", s.what, s.lines)))
+        .collect();
+    if guest.mode == Mode::RealTime && guest.accelerator == crate::Accelerator::Tcg {
+        let text =
+            "times are of emulated CPUs, which run many times slower than the host's and share its CPUs";
+        all.push(Warning::new("guest.emulated", text));
+    }
+    all
+}

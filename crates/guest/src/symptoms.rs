@@ -1,0 +1,185 @@
+//! What a kernel's log says when something went wrong, and what to do about it.
+//!
+//! Pure text: lines that every kernel from 3.x to 7.x prints when it stops, when it hangs, or when it lacks what a guest
+//! needs. Specific lines stand before general ones, because a panic follows whatever caused it.
+
+/// What init says of itself, before the words for people.
+pub const INIT_SAYS: &str = "schedlab: ";
+/// Said when it is up.
+pub const INIT_UP: &str = "schedlab: init is up";
+/// Said when it can't do its work and has no way to reply.
+pub const INIT_FAILED: &str = "schedlab: init can't work: ";
+
+/// A recognised line.
+struct Sign {
+    /// What the line has in it.
+    words: &'static str,
+    /// What it means.
+    what: &'static str,
+    /// What helps.
+    help: &'static str,
+}
+
+const INITRD: &str =
+    "the image needs CONFIG_BLK_DEV_INITRD and CONFIG_BINFMT_ELF, and must be for x86-64 as schedlab is";
+const MEMORY: &str = "give the guest more memory";
+const KERNEL_FAULT: &str =
+    "it is a fault of this kernel or of this QEMU: try another of either, or fewer CPUs";
+
+/// Signs that the guest can't go on.
+#[rustfmt::skip]
+const FATAL: &[Sign] = &[
+    Sign { words: "Out of memory: Kill", what: "its memory ran out", help: MEMORY },
+    Sign { words: "System is deadlocked on memory", what: "its memory ran out", help: MEMORY },
+    Sign { words: "initramfs unpacking failed: write error", what: "its memory does not hold the initramfs", help: MEMORY },
+    Sign { words: "Initramfs unpacking failed: write error", what: "its memory does not hold the initramfs", help: MEMORY },
+    Sign { words: "initrd too large to handle", what: "its memory does not hold the initramfs", help: MEMORY },
+    Sign { words: "Initramfs unpacking failed", what: "the kernel could not unpack the initramfs", help: INITRD },
+    Sign { words: "Failed to execute /init", what: "the kernel could not start schedlab as init", help: INITRD },
+    Sign { words: "No working init found", what: "the kernel found no init", help: INITRD },
+    Sign { words: "VFS: Unable to mount root fs", what: "the kernel took no notice of the initramfs", help: INITRD },
+    Sign { words: "kernel BUG at", what: "the kernel ran into a BUG()", help: KERNEL_FAULT },
+    Sign { words: "BUG: unable to handle", what: "the kernel oopsed", help: KERNEL_FAULT },
+    Sign { words: "BUG: kernel NULL pointer", what: "the kernel oopsed", help: KERNEL_FAULT },
+    Sign { words: "general protection fault", what: "the kernel oopsed", help: KERNEL_FAULT },
+    Sign { words: "Oops: ", what: "the kernel oopsed", help: KERNEL_FAULT },
+    Sign { words: "Attempted to kill init!", what: "schedlab died as init", help: "this is a fault of schedlab: please report it with the log" },
+    Sign { words: "Kernel panic - not syncing", what: "the kernel panicked", help: KERNEL_FAULT },
+];
+
+/// Signs that something hangs: results beside them are doubtful, and a run that does not end has its reason here.
+#[rustfmt::skip]
+const DOUBTFUL: &[Sign] = &[
+    Sign { words: "soft lockup", what: "a CPU did not schedule for more than 20 s (soft lockup)", help: KERNEL_FAULT },
+    Sign { words: "detected stall", what: "RCU waited too long for a CPU (stall)", help: KERNEL_FAULT },
+    Sign { words: "blocked for more than", what: "a task was blocked for minutes", help: KERNEL_FAULT },
+    Sign { words: "Marking clocksource", what: "the kernel gave up its clock source", help: KERNEL_FAULT },
+    Sign { words: "WARNING: CPU:", what: "the kernel warned of itself", help: "see the log" },
+];
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symptom {
+    /// What, a clause about the kernel.
+    pub what: String,
+    /// What helps.
+    pub help: &'static str,
+    /// The lines that say so.
+    pub lines: String,
+}
+
+/// How many lines of a log are quoted.
+const QUOTED: usize = 15;
+
+/// Why the guest can't go on, if it can't.
+pub fn fatal(log: &str) -> Option<Symptom> {
+    if let Some((_, said)) = log.split_once(INIT_FAILED) {
+        let what = format!("init can't work: {}", said.lines().next().unwrap_or_default().trim_end());
+        let help = "the kernel lacks what schedlab needs: enable it, or use a distribution's kernel";
+        return Some(Symptom { what, help, lines: last_lines(log) });
+    }
+    let sign = FATAL.iter().find(|s| log.contains(s.words))?;
+    let at = log.find(sign.words)?;
+    let from = log[..at].rfind('\n').map_or(0, |i| i + 1);
+    Some(Symptom { what: sign.what.to_owned(), help: sign.help, lines: first_lines(&log[from..]) })
+}
+
+/// What makes a guest's results doubtful, each thing once.
+pub fn doubtful(log: &str) -> Vec<Symptom> {
+    let one = |sign: &Sign| {
+        let at = log.find(sign.words)?;
+        let from = log[..at].rfind('\n').map_or(0, |i| i + 1);
+        let lines = clean(log[from..].lines().next().unwrap_or_default());
+        Some(Symptom { what: sign.what.to_owned(), help: sign.help, lines })
+    };
+    DOUBTFUL.iter().filter_map(one).collect()
+}
+
+/// The end of a log, for messages.
+pub fn last_lines(log: &str) -> String {
+    let lines = told(log);
+    lines[lines.len().saturating_sub(QUOTED)..].join("\n")
+}
+
+fn first_lines(log: &str) -> String {
+    let mut lines = told(log);
+    lines.truncate(QUOTED);
+    lines.join("\n")
+}
+
+/// Lines that tell something: not the firmware's, and no addresses of modules and stacks.
+fn told(log: &str) -> Vec<String> {
+    let noise = |line: &String| {
+        let said = line.split_once("] ").map_or(line.as_str(), |(_, said)| said).trim_start();
+        said.is_empty()
+            || ["Code: ", "Modules linked in:", "Booting from ", "SeaBIOS "]
+                .iter()
+                .any(|n| said.starts_with(n))
+    };
+    log.lines().map(clean).filter(|line| !noise(line)).collect()
+}
+
+/// A line without the controls of terminals.
+fn clean(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        if c == '\x1b' {
+            // A control sequence ends with a letter.
+            let _ = rest.by_ref().find(char::is_ascii_alphabetic);
+        } else if !c.is_control() || c == '\t' {
+            out.push(c);
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OOPS: &str = "\x1b[2J\x1b[01;01HSeaBIOS (version 1.16)\r\n\
+        [    0.000000] Linux version 7.3.4\r\n\
+        [    1.100000] Oops: int3: 0000 [#1] SMP\r\n\
+        [    1.100001] RIP: 0010:enqueue_task_fair+0x10/0x20\r\n\
+        [    1.100002] Code: 90 90 cc\r\n\
+        [    1.200000] Kernel panic - not syncing: Fatal exception\r\n";
+
+    #[test]
+    fn the_cause_is_named_and_not_the_panic_that_follows() {
+        let found = fatal(OOPS).unwrap();
+        assert_eq!(found.what, "the kernel oopsed");
+        let lines: Vec<&str> = found.lines.lines().collect();
+        assert_eq!(lines[0], "[    1.100000] Oops: int3: 0000 [#1] SMP");
+        assert!(lines[1].contains("enqueue_task_fair") && lines.len() == 3, "{lines:?}");
+    }
+
+    #[test]
+    fn every_sign_is_recognised_as_what_it_is() {
+        for sign in FATAL {
+            let log = format!("[ 1.0] fine\n[ 2.0] x {} y\n", sign.words);
+            let found = fatal(&log).unwrap();
+            assert!(
+                FATAL.iter().any(|s| s.what == found.what && sign.words.contains(s.words)),
+                "{}",
+                sign.words
+            );
+        }
+        assert_eq!(fatal("[ 0.0] Linux version 6.1\n[ 1.0] Run /init as init process\n"), None);
+        let hangs = doubtful("[ 9.0] watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [x:1]\n");
+        assert!(hangs.len() == 1 && hangs[0].lines.contains("CPU#3"));
+    }
+
+    #[test]
+    fn init_speaks_for_itself() {
+        let log = "[    2.0] schedlab: init can't work: no devtmpfs: ENODEV\r\n[ 2.1] Kernel panic - not syncing: Attempted to kill init!\n";
+        assert_eq!(fatal(log).unwrap().what, "init can't work: no devtmpfs: ENODEV");
+    }
+
+    #[test]
+    fn only_the_end_is_quoted() {
+        let log: String = (0..40).map(|i| format!("[ {i}.0] line {i}\r\n\n")).collect();
+        let lines = last_lines(&log);
+        assert!(lines.starts_with("[ 25.0] line 25\n") && lines.ends_with("line 39"), "{lines}");
+    }
+}

@@ -1,0 +1,79 @@
+//! The system calls of guests and of init, each behind a safe function. `unsafe` is here only.
+//!
+//! Mirrors prctl(2), mount(2), setrlimit(2), termios(3), reboot(2), as of Linux 3.14 and later.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes the kernel kill the command when the thread that started it ends, however it ends.
+pub fn die_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    let ask = move || {
+        // SAFETY: both calls take integers only and are async-signal-safe.
+        unsafe {
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+            // A parent that died before the request is not noticed by it.
+            if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+        }
+    };
+    // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(ask) };
+}
+
+/// Mounts a file system without a device.
+///
+/// # Errors
+/// ENODEV when the kernel has none of that type.
+pub fn mount(kind: &str, at: &str, options: &str) -> io::Result<()> {
+    let [kind, at, options] = [CString::new(kind)?, CString::new(at)?, CString::new(options)?];
+    // SAFETY: all four are NUL-terminated strings that live through the call.
+    check(unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) })
+}
+
+/// Lifts a limit of this process and its children as far as the kernel allows root.
+///
+/// # Errors
+/// EPERM beyond a limit of the system.
+pub fn lift_limit(which: libc::__rlimit_resource_t, to: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: to, rlim_max: to };
+    // SAFETY: `limit` is a whole rlimit that the kernel only reads.
+    check(unsafe { libc::setrlimit(which, &limit) })
+}
+
+/// Makes a terminal pass bytes as they are.
+///
+/// # Errors
+/// ENOTTY for what is no terminal.
+pub fn make_raw(terminal: BorrowedFd<'_>) -> io::Result<()> {
+    let mut settings = MaybeUninit::<libc::termios>::zeroed();
+    // SAFETY: the descriptor is open for the time of the borrow; `settings` is filled before it is changed and used.
+    unsafe {
+        check(libc::tcgetattr(terminal.as_raw_fd(), settings.as_mut_ptr()))?;
+        libc::cfmakeraw(settings.as_mut_ptr());
+        check(libc::tcsetattr(terminal.as_raw_fd(), libc::TCSANOW, settings.as_ptr()))
+    }
+}
+
+/// Waits until everything written to a terminal has left it.
+///
+/// # Errors
+/// As tcdrain(3).
+pub fn drain(terminal: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open for the time of the borrow.
+    check(unsafe { libc::tcdrain(terminal.as_raw_fd()) })
+}
+
+/// Switches the machine off. Returns only where that can't be done.
+pub fn power_off() -> io::Error {
+    // SAFETY: takes an integer only.
+    unsafe { libc::reboot(libc::RB_POWER_OFF) };
+    io::Error::last_os_error()
+}

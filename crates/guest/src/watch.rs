@@ -1,0 +1,360 @@
+//! Runs QEMU and watches it: reads the kernel's log and the reply as they grow, and ends it when the reply is there, the
+//! kernel died, time is over, or the user wants to stop. QEMU never outlives the thread that watches it.
+
+use crate::limits::{LIMIT_VARIABLE, Limits};
+use crate::reply::{self, Received};
+use crate::symptoms::{self, INIT_UP, Symptom};
+use crate::sys;
+use schedlab_base::{Error, Result};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How often files, the child and the stop flag are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// What a dying kernel may still say.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long a guest that has replied may take to switch itself off.
+const OFF_WITHIN: Duration = Duration::from_secs(2);
+
+/// What a guest left.
+#[derive(Debug)]
+pub struct Left {
+    /// The reply's payload.
+    pub reply: Vec<u8>,
+    /// The kernel's log.
+    pub log: String,
+    /// How long it took until init was up.
+    pub booted: Option<Duration>,
+}
+
+/// The outputs of one start.
+#[derive(Clone, Copy, Debug)]
+pub struct Outputs<'a> {
+    /// The kernel's log.
+    pub log: &'a Path,
+    /// What comes out of the second serial port.
+    pub reply: &'a Path,
+    /// What QEMU itself says.
+    pub said: &'a Path,
+}
+
+/// Starts QEMU and waits for the guest's reply; `None` when `stop` became true before.
+///
+/// # Errors
+/// When QEMU can't start, the kernel dies or hangs, or the guest ends without a whole reply: each with the last lines of
+/// what was said.
+pub fn watch(
+    mut qemu: Command,
+    outputs: Outputs<'_>,
+    limits: Limits,
+    stop: &AtomicBool,
+) -> Result<Option<Left>> {
+    let create = |path: &Path| File::create(path).map_err(|e| Error::io(path, "write", &e));
+    let (said, again) = (create(outputs.said)?, create(outputs.said)?);
+    // QEMU truncates them; they are there so that they can be read from the beginning.
+    let (log, reply) = (create(outputs.log), create(outputs.reply));
+    log.and(reply)?;
+    qemu.stdin(Stdio::null()).stdout(said).stderr(again);
+    sys::die_with_parent(&mut qemu);
+    let program = qemu.get_program().to_string_lossy().into_owned();
+    let child = qemu.spawn().map_err(|e| {
+        Error::machine(format!("can't start {program}: {e}"))
+            .help("install QEMU (on Debian: apt-get install qemu-system-x86)")
+    })?;
+    let running = Running {
+        child: Guard(child),
+        log: Tail::open(outputs.log)?,
+        reply: Tail::open(outputs.reply)?,
+        said: outputs.said,
+        started: Instant::now(),
+        booted: None,
+    };
+    running.until_done(limits, stop)
+}
+
+/// A child that is killed when nobody waits for it any more.
+struct Guard(Child);
+
+impl Guard {
+    fn end(&mut self) {
+        // One that has ended already can't be killed; it is taken up all the same.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A file that grows.
+struct Tail {
+    file: File,
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    fn open(path: &Path) -> Result<Tail> {
+        let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
+        Ok(Tail { file, bytes: Vec::new() })
+    }
+    /// Reads on; tells whether more was there.
+    fn grow(&mut self) -> bool {
+        self.file.read_to_end(&mut self.bytes).is_ok_and(|n| n > 0)
+    }
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+struct Running<'a> {
+    child: Guard,
+    log: Tail,
+    reply: Tail,
+    said: &'a Path,
+    started: Instant,
+    booted: Option<Duration>,
+}
+
+impl Running<'_> {
+    fn until_done(mut self, limits: Limits, stop: &AtomicBool) -> Result<Option<Left>> {
+        loop {
+            if stop.load(Relaxed) {
+                return Ok(None);
+            }
+            let ended =
+                self.child.0.try_wait().map_err(|e| Error::machine(format!("can't wait for QEMU: {e}")))?;
+            self.look()?;
+            if let Received::Whole(payload) = reply::find(&self.reply.bytes)? {
+                let reply = payload.to_vec();
+                self.wait_for_end();
+                self.log.grow();
+                return Ok(Some(Left { reply, log: self.log.text(), booted: self.booted }));
+            }
+            if let Some(status) = ended {
+                return Err(self.without_reply(status));
+            }
+            self.check_time(limits)?;
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Reads what came.
+    fn look(&mut self) -> Result<()> {
+        self.reply.grow();
+        if !self.log.grow() {
+            return Ok(());
+        }
+        let text = self.log.text();
+        if self.booted.is_none() && text.contains(INIT_UP) {
+            self.booted = Some(self.started.elapsed());
+        }
+        if symptoms::fatal(&text).is_some() {
+            std::thread::sleep(LAST_WORDS);
+            self.log.grow();
+            self.reply.grow();
+            // A kernel may die after the reply: on the way to being switched off.
+            if !matches!(reply::find(&self.reply.bytes), Ok(Received::Whole(_))) {
+                return Err(self.died());
+            }
+        }
+        Ok(())
+    }
+
+    fn died(&self) -> Error {
+        let text = self.log.text();
+        match symptoms::fatal(&text) {
+            Some(symptom) => dead(&symptom),
+            None => quoting(Error::machine("the guest died"), &symptoms::last_lines(&text)),
+        }
+    }
+
+    /// QEMU has ended, and there is no reply.
+    fn without_reply(&mut self, status: ExitStatus) -> Error {
+        let text = self.log.text();
+        if let Some(symptom) = symptoms::fatal(&text) {
+            return dead(&symptom);
+        }
+        let said = std::fs::read_to_string(self.said).unwrap_or_default();
+        let said = said.trim();
+        if text.trim().is_empty() || !status.success() {
+            return qemu_failed(said, status);
+        }
+        let what = match reply::find(&self.reply.bytes) {
+            Ok(Received::Part(have, of)) if of > 0 => {
+                format!("the guest ended in the middle of its reply ({have} of {of} bytes)")
+            }
+            _ => "the guest ended without a reply".to_owned(),
+        };
+        quoting(Error::machine(what), &symptoms::last_lines(&text))
+    }
+
+    fn check_time(&self, limits: Limits) -> Result<()> {
+        let now = self.started.elapsed();
+        let (over, doing, limit) = match self.booted {
+            None => (now > limits.boot, "did not boot", limits.boot),
+            Some(booted) => (now > booted + limits.run, "did not end its run", limits.run),
+        };
+        if !over {
+            return Ok(());
+        }
+        let text = self.log.text();
+        let seconds = limit.as_secs();
+        if text.trim().is_empty() {
+            let what = format!("the guest said nothing on its serial port within {seconds} s");
+            return Err(Error::machine(what).help(format!(
+                "the image must be a kernel with CONFIG_SERIAL_8250_CONSOLE; a slow host needs {LIMIT_VARIABLE}=SECONDS"
+            )));
+        }
+        let hangs: String =
+            symptoms::doubtful(&text).iter().map(|s| format!("; {}: {}", s.what, s.lines)).collect();
+        let error = Error::machine(format!("the guest {doing} within {seconds} s{hangs}"));
+        Err(quoting(error, &symptoms::last_lines(&text))
+            .help(format!("if the host is only slow, {LIMIT_VARIABLE}=SECONDS gives it more time")))
+    }
+
+    fn wait_for_end(&mut self) {
+        let until = Instant::now() + OFF_WITHIN;
+        while Instant::now() < until && matches!(self.child.0.try_wait(), Ok(None)) {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        self.child.end();
+    }
+}
+
+fn dead(symptom: &Symptom) -> Error {
+    quoting(Error::machine(format!("the guest died: {}", symptom.what)), &symptom.lines).help(symptom.help)
+}
+
+/// The same error with lines behind it.
+fn quoting(error: Error, lines: &str) -> Error {
+    if lines.is_empty() {
+        return error;
+    }
+    let lines: String = lines.lines().map(|l| format!("\n  | {l}")).collect();
+    Error::new(error.kind(), format!("{}\n  the kernel said:{lines}", error.message()))
+}
+
+fn qemu_failed(said: &str, status: ExitStatus) -> Error {
+    let said = if said.is_empty() { "nothing" } else { said };
+    let error = Error::machine(format!("QEMU could not run the guest ({status}): it said {said}"));
+    if said.contains("KVM") || said.contains("kvm") {
+        return error.help("KVM can't be used here: --accelerator tcg needs none");
+    }
+    if said.contains("memory") {
+        return error.help("the host has too little memory for the guest: give the guest less");
+    }
+    error.help("try QEMU by hand, or another version of it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Limits = Limits { boot: Duration::from_secs(2), run: Duration::from_secs(1) };
+
+    /// What becomes of a QEMU that does what the shell is told, with `$log` and `$reply` for the files.
+    fn watched(script: &str, limits: Limits, stop: &AtomicBool) -> Result<Option<Left>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let (log, reply, said, framed) = (path("log"), path("reply"), path("said"), path("framed"));
+        std::fs::write(&framed, reply::framed(b"{}")).unwrap();
+        let mut qemu = Command::new("sh");
+        qemu.args(["-c", script]).env("log", &log).env("reply", &reply).env("framed", &framed);
+        watch(qemu, Outputs { log: &log, reply: &reply, said: &said }, limits, stop)
+    }
+    fn failed(script: &str) -> String {
+        watched(script, SHORT, &AtomicBool::new(false)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_reply_is_taken_and_the_guest_is_not_waited_for_long() {
+        let started = Instant::now();
+        let script =
+            "echo '[ 1.0] schedlab: init is up' >$log; sleep 0.1; cat $framed >$reply; exec sleep 60";
+        let left = watched(script, SHORT, &AtomicBool::new(false)).unwrap().unwrap();
+        assert_eq!(left.reply, b"{}");
+        assert!(left.booted.is_some() && left.log.contains("is up"));
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_guest_that_hangs_is_ended_and_told_of() {
+        let silent = failed("exec sleep 60");
+        assert!(silent.contains("said nothing") && silent.contains("SERIAL_8250"), "{silent}");
+        let slow = failed("echo '[ 0.0] Linux version 6.1' >$log; exec sleep 60");
+        assert!(
+            slow.contains("did not boot within 2 s") && slow.contains("| [ 0.0] Linux version 6.1"),
+            "{slow}"
+        );
+        let hung = failed(
+            "echo '[ 1.0] schedlab: init is up' >$log; \
+             echo '[ 30.0] watchdog: BUG: soft lockup - CPU#3 stuck for 22s!' >>$log; exec sleep 60",
+        );
+        assert!(hung.contains("did not end its run within 1 s") && hung.contains("CPU#3"), "{hung}");
+        assert!(hung.contains(LIMIT_VARIABLE));
+    }
+
+    #[test]
+    fn an_oops_ends_it_at_once() {
+        let started = Instant::now();
+        let far = Limits { boot: Duration::from_secs(60), ..SHORT };
+        let script = "echo '[ 1.0] Oops: int3: 0000 [#1] SMP' >$log; echo '[ 1.0] RIP: 0010:sched_tick' >>$log; exec sleep 60";
+        let told = watched(script, far, &AtomicBool::new(false)).unwrap_err().to_string();
+        assert!(
+            told.contains("the kernel oopsed") && told.contains("| [ 1.0] RIP: 0010:sched_tick"),
+            "{told}"
+        );
+        assert!(started.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn qemu_is_quoted_when_it_can_not_start() {
+        let kvm = failed("echo 'Could not access KVM kernel module' >&2; exit 1");
+        assert!(kvm.contains("Could not access KVM") && kvm.contains("--accelerator tcg"), "{kvm}");
+        let none = watch(
+            Command::new("/no/such/qemu"),
+            Outputs {
+                log: Path::new("/dev/null"),
+                reply: Path::new("/dev/null"),
+                said: Path::new("/dev/null"),
+            },
+            SHORT,
+            &AtomicBool::new(false),
+        );
+        assert!(none.unwrap_err().to_string().contains("can't start /no/such/qemu"));
+    }
+
+    #[test]
+    fn a_guest_that_ends_early_left_no_result() {
+        let told = failed("echo '[ 1.0] schedlab: init is up' >$log; head -c 40 $framed >$reply");
+        assert!(told.contains("middle of its reply") || told.contains("without a reply"), "{told}");
+    }
+
+    #[test]
+    fn the_stop_ends_it_at_once_and_nothing_is_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let script = format!("echo $$ >{}; exec sleep 60", pid.display());
+        let stop = AtomicBool::new(false);
+        let left = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while std::fs::read_to_string(&pid).map_or(true, |t| t.trim().is_empty()) {
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                stop.store(true, Relaxed);
+            });
+            let far = Limits { boot: Duration::from_secs(60), ..SHORT };
+            watched(&script, far, &stop).unwrap()
+        });
+        assert!(left.is_none());
+        let process = format!("/proc/{}", std::fs::read_to_string(&pid).unwrap().trim());
+        assert!(!Path::new(&process).exists(), "{process} still runs");
+    }
+}

@@ -1,0 +1,116 @@
+//! Guests for real: a kernel of SCHEDLAB_TEST_KERNEL under the QEMU of SCHEDLAB_TEST_QEMU (or of PATH). Without them
+//! nothing is booted, and it says so.
+//!
+//! This executable is what runs in the guest, as init and as agent, so it has a main of its own.
+
+use schedlab_base::{Error, Result, Version};
+use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu, Visit, run};
+use schedlab_kernel::{AttrChange, Variant, variant::RUNNING};
+use schedlab_machine::Machine;
+use schedlab_native::live::Request;
+use schedlab_workload::{Params, Spec};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::AtomicBool;
+
+const KERNEL: &str = "SCHEDLAB_TEST_KERNEL";
+const QEMU: &str = "SCHEDLAB_TEST_QEMU";
+
+fn main() -> ExitCode {
+    if schedlab_guest::is_init() {
+        schedlab_guest::init_main();
+        return ExitCode::FAILURE;
+    }
+    if std::env::args().nth(1).is_some_and(|word| word == "agent") {
+        return schedlab_native::agent_main().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    match guest() {
+        Ok(guest) => {
+            a_run_under_a_variant_comes_back_whole(&guest);
+            a_refusal_comes_back_as_it_was_said(&guest);
+            a_kernel_that_can_not_start_init_says_so(&guest);
+            what_is_no_kernel_is_told_of(&guest);
+            println!("boot: ok");
+        }
+        Err(why) => println!("boot: skipped, nothing was booted: {why}"),
+    }
+    ExitCode::SUCCESS
+}
+
+/// The guest to test with, or what is missing for it.
+fn guest() -> std::result::Result<Guest, String> {
+    let kernel = std::env::var_os(KERNEL).ok_or(format!("{KERNEL} names no kernel image"))?;
+    let program = PathBuf::from(std::env::var_os(QEMU).unwrap_or("qemu-system-x86_64".into()));
+    let said = Command::new(&program).arg("--version").output();
+    let said = said.map_err(|e| format!("can't start {}: {e}", program.display()))?;
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let number = text.split_once("version ").map_or("", |(_, n)| n);
+    let version = Version::parse(number).map_err(|e| format!("{}: {e}", program.display()))?;
+    let image = Image {
+        path: kernel.into(),
+        release: "the kernel of the test".into(),
+        version: Version::new(6, 1),
+        hash: "0".into(),
+    };
+    let qemu = Qemu { program, version, libraries: Vec::new(), modules: None, data: Vec::new() };
+    let (mode, accelerator) = (Mode::RealTime, Accelerator::Tcg);
+    Ok(Guest { image, qemu, mode, accelerator, memory_mb: 512, boot_options: vec!["nosmt=force".into()] })
+}
+
+/// schbench for a second.
+fn request(variant: Variant) -> Request {
+    let second = Params([("runtime".to_owned(), 1_000_000_000)].into());
+    let spec = Spec::bench("schbench", &second).expect("schbench takes a runtime");
+    Request { spec, variant, seed: 3 }
+}
+
+fn go(guest: &Guest, request: &Request) -> Result<Visit> {
+    let machine = Machine::load("smp-2")?;
+    let visit = run(guest, &machine, request, &AtomicBool::new(false))?;
+    visit.ok_or_else(|| Error::internal("nobody stopped it"))
+}
+
+fn a_run_under_a_variant_comes_back_whole(guest: &Guest) {
+    let mut variant = Variant::plain("6.1");
+    variant.features = vec!["NO_TTWU_QUEUE".to_owned()];
+    variant.settings = [("rt_runtime_us".to_owned(), "900000".to_owned())].into();
+    let batch = AttrChange { policy: Some(schedlab_kernel::Policy::Batch), ..AttrChange::default() };
+    variant.tasks = [("*".to_owned(), batch)].into();
+    let visit = go(guest, &request(variant)).unwrap();
+    println!("boot: up after {:?}, {:?} in all", visit.booted.unwrap(), visit.took);
+    let outcome = &visit.answer.outcome;
+    assert!(outcome.series["schbench.latency"].count() > 10, "{outcome:?}");
+    let stat = visit.answer.schedstat.expect("init switches it on");
+    assert_eq!(stat.cpus.len(), 2);
+    assert!(stat.cpus.iter().map(|c| c.ttwu_count).sum::<u64>() > 10);
+    let told = |key: &str| outcome.environment.get(key).map_or("", String::as_str);
+    assert!(
+        told("setting.features").starts_with("NO_TTWU_QUEUE (was TTWU_QUEUE"),
+        "{:?}",
+        outcome.environment
+    );
+    assert!(told("setting.rt_runtime_us").starts_with("900000"));
+    assert_eq!((told("vm.mode"), told("vm.vcpus")), ("real-time", "2"));
+    assert!(visit.log.contains("Linux version") && visit.log.contains("nosmt=force"));
+}
+
+fn a_refusal_comes_back_as_it_was_said(guest: &Guest) {
+    let mut variant = Variant::plain(RUNNING);
+    variant.features = vec!["NO_SUCH_FEATURE_AT_ALL".to_owned()];
+    let e = go(guest, &request(variant)).unwrap_err();
+    assert!(e.to_string().contains("SUCH_FEATURE_AT_ALL"), "{e}");
+}
+
+fn a_kernel_that_can_not_start_init_says_so(guest: &Guest) {
+    let other =
+        Guest { boot_options: vec!["rdinit=/dev/null".into(), "init=/dev/null".into()], ..guest.clone() };
+    let e = go(&other, &request(Variant::plain(RUNNING))).unwrap_err().to_string();
+    assert!(e.contains("the guest died: ") && e.contains("  | ["), "{e}");
+}
+
+fn what_is_no_kernel_is_told_of(guest: &Guest) {
+    let mut other = guest.clone();
+    other.image.path = "/etc/passwd".into();
+    let e = go(&other, &request(Variant::plain(RUNNING))).unwrap_err().to_string();
+    assert!(e.contains("QEMU could not run the guest"), "{e}");
+}
