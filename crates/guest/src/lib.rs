@@ -59,6 +59,18 @@ pub struct Qemu {
     pub data: Vec<PathBuf>,
 }
 
+impl Qemu {
+    /// Its version as QEMU writes it.
+    pub fn number(&self) -> String {
+        plain_number(self.version)
+    }
+}
+
+/// A version without the letter that stands before kernels'.
+fn plain_number(version: Version) -> String {
+    version.to_string().trim_start_matches('v').to_owned()
+}
+
 /// How a guest's time passes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -131,7 +143,7 @@ impl Guest {
         GuestSetup {
             image: self.image.hash.clone(),
             mode: self.mode.name().to_owned(),
-            qemu: self.qemu.version.to_string(),
+            qemu: self.qemu.number(),
             accelerator: self.accelerator.name().to_owned(),
             memory_mb: self.memory_mb,
             boot_options: self.boot_options.clone(),

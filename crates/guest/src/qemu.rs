@@ -6,14 +6,14 @@
 //! otherwise is. What was tried: QEMU 7.2 and 10.0 with Linux 6.1 and 7.3.
 
 use crate::shape::{self, Counts};
-use crate::{Accelerator, DETERMINISTIC_SINCE, Guest, Mode, Qemu};
+use crate::{Accelerator, DETERMINISTIC_SINCE, Guest, Mode, plain_number};
 use schedlab_base::{Error, Result, Version};
 use schedlab_machine::{Machine, Topology};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-/// The first QEMU whose translator may run a CPU on each thread: 7.2 runs code that the kernel patches stale, and
+/// The first QEMU whose translator may have a thread for each CPU: 7.2 runs code that the kernel patches stale, and
 /// 5 of 20 boots of Linux 7.3 die of it.
 const THREADS_SINCE: Version = Version::new(10, 0);
 /// The kernel takes no longer command line on x86 (COMMAND_LINE_SIZE), its final NUL included.
@@ -39,34 +39,62 @@ pub struct Files<'a> {
 /// # Errors
 /// What this QEMU, mode or accelerator can't do, and boot options that are none.
 pub fn command(guest: &Guest, machine: &Machine, seed: u64, files: Files<'_>) -> Result<Command> {
-    let mut command = Command::new(&guest.qemu.program);
-    command.args(arguments(guest, machine, seed, files)?);
-    environment(&guest.qemu, &mut command);
+    let mut command = guest.qemu.command();
+    let threads = threads(guest, machine.topology.nr_cpus(), host_cpus());
+    command.args(arguments(guest, machine, seed, threads, files)?);
     Ok(command)
 }
 
-/// What QEMU needs around it.
-fn environment(qemu: &Qemu, command: &mut Command) {
-    if !qemu.libraries.is_empty() {
-        let folders: Vec<&std::ffi::OsStr> = qemu.libraries.iter().map(|p| p.as_os_str()).collect();
-        command.env("LD_LIBRARY_PATH", folders.join(std::ffi::OsStr::new(":")));
-    }
-    if let Some(folder) = &qemu.modules {
-        command.env("QEMU_MODULE_DIR", folder);
+/// How many threads of the host are the guest's CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Threads {
+    /// One, on which they take turns.
+    One,
+    /// One each.
+    Each,
+}
+
+impl Threads {
+    /// Its name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Threads::One => "one for all CPUs",
+            Threads::Each => "one for each CPU",
+        }
     }
 }
 
-fn arguments(guest: &Guest, machine: &Machine, seed: u64, files: Files<'_>) -> Result<Vec<OsString>> {
+/// CPUs of this host.
+pub fn host_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A thread for each CPU needs a QEMU where that is sound, and a host with a CPU for each of them and one for QEMU
+/// itself: where the host takes one of them off its CPU, the others spin for it, and 8 CPUs on 2 took eight times as long
+/// as on one thread.
+pub fn threads(guest: &Guest, cpus: usize, host_cpus: usize) -> Threads {
+    let translated = guest.accelerator == Accelerator::Tcg;
+    let sound = guest.qemu.version >= THREADS_SINCE && host_cpus > cpus;
+    match guest.mode {
+        Mode::RealTime if !translated || sound => Threads::Each,
+        _ => Threads::One,
+    }
+}
+
+fn arguments(
+    guest: &Guest,
+    machine: &Machine,
+    seed: u64,
+    threads: Threads,
+    files: Files<'_>,
+) -> Result<Vec<OsString>> {
     check(guest)?;
     let counts = shape::counts(&machine.topology)?;
     let mut words: Vec<OsString> = Vec::new();
-    for folder in &guest.qemu.data {
-        words.extend(["-L".into(), folder.into()]);
-    }
     let mut say = |option: &str, value: String| words.extend([option.into(), value.into()]);
     say("-machine", "q35".to_owned());
-    say("-accel", accelerator(guest));
-    say("-cpu", cpu(guest).to_owned());
+    say("-accel", accelerator(guest, threads));
+    say("-cpu", cpu(guest, counts));
     say("-smp", smp(machine.topology.nr_cpus(), counts));
     memory(guest.memory_mb, &machine.topology).into_iter().for_each(|(option, value)| say(option, value));
     say("-append", kernel_line(guest)?);
@@ -102,33 +130,28 @@ fn check(guest: &Guest) -> Result<()> {
             .help("use the translator: --accelerator tcg"));
     }
     if guest.qemu.version < DETERMINISTIC_SINCE {
-        let (have, need) = (guest.qemu.version, DETERMINISTIC_SINCE);
-        return Err(Error::machine(format!(
-            "QEMU {} can't run a deterministic guest of several CPUs",
-            number(have)
-        ))
-        .help(format!("use QEMU {} or later, or --mode real-time", number(need))));
+        let (have, need) = (guest.qemu.number(), plain_number(DETERMINISTIC_SINCE));
+        return Err(Error::machine(format!("QEMU {have} can't run a deterministic guest of several CPUs"))
+            .help(format!("use QEMU {need} or later, or --mode real-time")));
     }
     Ok(())
 }
 
-/// A version without the letter that stands before kernels'.
-fn number(version: Version) -> String {
-    version.to_string().trim_start_matches('v').to_owned()
-}
-
-fn accelerator(guest: &Guest) -> String {
-    let threads = guest.mode == Mode::RealTime && guest.qemu.version >= THREADS_SINCE;
-    match guest.accelerator {
-        Accelerator::Kvm => "kvm".to_owned(),
-        Accelerator::Tcg => format!("tcg,thread={}", if threads { "multi" } else { "single" }),
+fn accelerator(guest: &Guest, threads: Threads) -> String {
+    match (guest.accelerator, threads) {
+        (Accelerator::Kvm, _) => "kvm".to_owned(),
+        (Accelerator::Tcg, Threads::One) => "tcg,thread=single".to_owned(),
+        (Accelerator::Tcg, Threads::Each) => "tcg,thread=multi".to_owned(),
     }
 }
 
-fn cpu(guest: &Guest) -> &'static str {
+fn cpu(guest: &Guest, counts: Counts) -> String {
     match guest.accelerator {
-        Accelerator::Kvm => "host",
-        Accelerator::Tcg => "max,vendor=GenuineIntel",
+        Accelerator::Kvm => "host".to_owned(),
+        // Without leaf 0x1f: some QEMUs (10.0) fall over it where there are several dies. The kernel reads the caches from
+        // leaf 4, and needs no dies for its domains.
+        Accelerator::Tcg if counts.dies > 1 => "max,vendor=GenuineIntel,level=0x16".to_owned(),
+        Accelerator::Tcg => "max,vendor=GenuineIntel".to_owned(),
     }
 }
 
@@ -200,9 +223,9 @@ mod tests {
         let qemu = Qemu {
             program: "qemu-system-x86_64".into(),
             version,
-            libraries: vec!["/a".into(), "/b".into()],
-            modules: Some("/m".into()),
-            data: vec!["/d".into()],
+            libraries: Vec::new(),
+            modules: None,
+            data: Vec::new(),
         };
         let boot_options = vec!["preempt=full".to_owned()];
         Guest { image, qemu, mode, accelerator: Accelerator::Tcg, memory_mb: 1024, boot_options }
@@ -213,6 +236,9 @@ mod tests {
         shape::as_built(&machine).unwrap()
     }
     fn line(guest: &Guest) -> Result<String> {
+        line_of(guest, &machine())
+    }
+    fn line_of(guest: &Guest, machine: &Machine) -> Result<String> {
         let path = |p| Path::new(p);
         let files = Files {
             kernel: path("/k"),
@@ -220,14 +246,14 @@ mod tests {
             log: path("/t,1/log"),
             reply: path("/t/reply"),
         };
-        let words = arguments(guest, &machine(), 7, files)?;
+        let words = arguments(guest, machine, 7, threads(guest, 8, 9), files)?;
         Ok(words.iter().map(|w| w.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "))
     }
 
     #[test]
     fn a_deterministic_guest_in_full() {
         let told = line(&guest(Mode::Deterministic, Version::new(8, 1))).unwrap();
-        let want = "-L /d -machine q35 -accel tcg,thread=single -cpu max,vendor=GenuineIntel \
+        let want = "-machine q35 -accel tcg,thread=single -cpu max,vendor=GenuineIntel \
             -smp 8,sockets=2,dies=1,cores=2,threads=2 -m 1024 \
             -object memory-backend-ram,id=m0,size=512M -numa node,nodeid=0,memdev=m0,cpus=0,cpus=1,cpus=2,cpus=3 \
             -object memory-backend-ram,id=m1,size=512M -numa node,nodeid=1,memdev=m1,cpus=4,cpus=5,cpus=6,cpus=7 \
@@ -246,6 +272,10 @@ mod tests {
         let told = |version| line(&guest(Mode::RealTime, version)).unwrap();
         let (old, new) = (told(Version::new(7, 2)), told(Version::new(10, 0)));
         assert!(old.contains("thread=single") && new.contains("thread=multi"));
+        let new_here = guest(Mode::RealTime, Version::new(10, 0));
+        assert_eq!(threads(&new_here, 8, 8), Threads::One, "QEMU needs a CPU too");
+        assert_eq!(threads(&Guest { mode: Mode::Deterministic, ..new_here }, 2, 64), Threads::One);
+        let new = line(&guest(Mode::RealTime, Version::new(10, 0))).unwrap();
         assert!(!new.contains("-icount") && !new.contains("-seed"));
     }
 
@@ -260,6 +290,18 @@ mod tests {
     }
 
     #[test]
+    fn dies_are_told_by_their_caches_alone() {
+        let shape = Shape { llcs: 4, ..Shape::flat(8, 1) };
+        let machine = Machine { topology: shape.topology().unwrap(), ..machine() };
+        let told = line_of(&guest(Mode::RealTime, Version::new(10, 0)), &machine).unwrap();
+        assert!(
+            told.contains(
+                "GenuineIntel,level=0x16 -smp 8,sockets=1,dies=4,cores=2,threads=1 -m 1024 -append"
+            )
+        );
+    }
+
+    #[test]
     fn a_boot_option_is_one_word() {
         let with = |option: &str| {
             let boot_options = vec![option.to_owned()];
@@ -268,13 +310,5 @@ mod tests {
         assert!(with("a b").unwrap_err().to_string().contains("not one word"));
         assert!(with(&"x".repeat(2000)).unwrap_err().to_string().contains("2047"));
         assert!(with("isolcpus=2-3").unwrap().contains("clocksource=tsc isolcpus=2-3"));
-    }
-
-    #[test]
-    fn its_libraries_and_modules_are_in_its_environment_only() {
-        let mut command = Command::new("true");
-        environment(&guest(Mode::RealTime, Version::new(9, 0)).qemu, &mut command);
-        let told: Vec<String> = command.get_envs().map(|(k, v)| format!("{k:?}={v:?}")).collect();
-        assert_eq!(told, ["\"LD_LIBRARY_PATH\"=Some(\"/a:/b\")", "\"QEMU_MODULE_DIR\"=Some(\"/m\")"]);
     }
 }

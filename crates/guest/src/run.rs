@@ -98,7 +98,7 @@ fn answer(guest: &Guest, machine: &Machine, left: &Left) -> Result<Answer> {
 
 /// What the record says of the guest: nothing that differs between runs that are alike.
 fn told(guest: &Guest, machine: &Machine) -> BTreeMap<String, String> {
-    let setup = guest.setup();
+    let (setup, cpus) = (guest.setup(), machine.topology.nr_cpus());
     let facts = [
         ("vm.accelerator", setup.accelerator),
         ("vm.boot_options", setup.boot_options.join(" ")),
@@ -106,7 +106,8 @@ fn told(guest: &Guest, machine: &Machine) -> BTreeMap<String, String> {
         ("vm.memory_mb", setup.memory_mb.to_string()),
         ("vm.mode", setup.mode),
         ("vm.qemu", setup.qemu),
-        ("vm.vcpus", machine.topology.nr_cpus().to_string()),
+        ("vm.threads", qemu::threads(guest, cpus, qemu::host_cpus()).name().to_owned()),
+        ("vm.vcpus", cpus.to_string()),
     ];
     facts.into_iter().filter(|(_, v)| !v.is_empty()).map(|(k, v)| (k.to_owned(), v)).collect()
 }
