@@ -214,7 +214,7 @@ fn kernel_line(guest: &Guest) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Image;
+    use crate::{Image, Qemu};
     use schedlab_machine::shape::Shape;
 
     fn guest(mode: Mode, version: Version) -> Guest {

@@ -1,20 +1,18 @@
-//! Guests for real: a kernel of SCHEDLAB_TEST_KERNEL under the QEMU of SCHEDLAB_TEST_QEMU (or of PATH). Without them
-//! nothing is booted, and it says so.
+//! Guests for real: the kernel that SCHEDLAB_TEST_KERNEL names, under the QEMU that there is. Without them nothing is
+//! booted, and it says so.
 //!
 //! This executable is what runs in the guest, as init and as agent, so it has a main of its own.
 
-use schedlab_base::{Error, Result, Version};
-use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu, Visit, run};
+use schedlab_base::{Error, Result};
+use schedlab_guest::{Accelerator, Guest, Image, Mode, Visit, find_qemu, run};
 use schedlab_kernel::{AttrChange, Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_native::live::Request;
 use schedlab_workload::{Params, Spec};
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 const KERNEL: &str = "SCHEDLAB_TEST_KERNEL";
-const QEMU: &str = "SCHEDLAB_TEST_QEMU";
 
 fn main() -> ExitCode {
     if schedlab_guest::is_init() {
@@ -39,20 +37,10 @@ fn main() -> ExitCode {
 
 /// The guest to test with, or what is missing for it.
 fn guest() -> std::result::Result<Guest, String> {
-    let kernel = std::env::var_os(KERNEL).ok_or(format!("{KERNEL} names no kernel image"))?;
-    let program = PathBuf::from(std::env::var_os(QEMU).unwrap_or("qemu-system-x86_64".into()));
-    let said = Command::new(&program).arg("--version").output();
-    let said = said.map_err(|e| format!("can't start {}: {e}", program.display()))?;
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    let number = text.split_once("version ").map_or("", |(_, n)| n);
-    let version = Version::parse(number).map_err(|e| format!("{}: {e}", program.display()))?;
-    let image = Image {
-        path: kernel.into(),
-        release: "the kernel of the test".into(),
-        version: Version::new(6, 1),
-        hash: "0".into(),
-    };
-    let qemu = Qemu { program, version, libraries: Vec::new(), modules: None, data: Vec::new() };
+    let word = std::env::var(KERNEL)
+        .map_err(|_| format!("{KERNEL} names no kernel: an image, or a word such as 6.1"))?;
+    let image = Image::find(&word).map_err(|e| e.to_string())?;
+    let qemu = find_qemu().map_err(|e| e.to_string())?;
     let (mode, accelerator) = (Mode::RealTime, Accelerator::Tcg);
     Ok(Guest { image, qemu, mode, accelerator, memory_mb: 512, boot_options: vec!["nosmt=force".into()] })
 }

@@ -21,6 +21,9 @@ machine's live, where the kernel has it; of whatever task. Times among them are 
 `perf.*` are the kernel's performance counters of the workload's tasks, or of a command and its children, over the measured
 time ([counters.md](counters.md)); one that the machine does not have is missing, with the reason.
 
+Deterministic guests of the vm backend count instructions, which all their CPUs execute in turns, and call that time: rates and
+the time that work took (`*.rate`, `*.elapsed`, `perf.cpus_used`, a command's own times and rates) are missing there.
+
 Unless a definition says otherwise, and beside `balance.*`, `idle.*` and `sim.*`, metrics speak of the workload's tasks only,
 not of the machine's own (kworkers and the like).
 

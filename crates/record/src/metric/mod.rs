@@ -6,6 +6,7 @@
 
 pub mod docs;
 mod group;
+pub mod guest;
 pub mod perf;
 mod stat;
 mod table;
@@ -404,6 +405,9 @@ impl Resolved {
     }
     /// The metric's value in a record.
     pub fn evaluate(&self, record: &Record) -> Value {
+        if let Some(why) = guest::withheld(record, self) {
+            return Value::Missing(why);
+        }
         let value = match &self.from {
             From::Counter => record.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
             From::Formula(formula) => formula(record).map(Value::Number),
@@ -432,7 +436,8 @@ impl Resolved {
 /// The value of the metric of that name in a record; an unknown name or series is missing too, with the error's words.
 pub fn evaluate(record: &Record, name: &str) -> Value {
     if let Some(figure) = record.figures.get(name) {
-        return Value::Number(figure.value);
+        let why = guest::withheld_figure(record, name, &figure.unit);
+        return why.map_or(Value::Number(figure.value), Value::Missing);
     }
     let series = record.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()));
     match Metric::find_with(name, series) {

@@ -1,0 +1,106 @@
+//! What a deterministic guest can't give: throughput, and how long a piece of work took.
+//!
+//! What passes for time there is instructions executed, by all of a guest's CPUs in turns (GuestSetup::mode): eight busy
+//! CPUs take eight times as long as one. Counts, orders, decisions and delays in turns remain; a rate, or the time that
+//! work took from beginning to end, would say nothing of the scheduler and look as if it did.
+
+use super::{From, Resolved};
+use crate::Record;
+use crate::Stat;
+
+/// [`crate::GuestSetup::mode`] of guests whose time is instructions.
+pub const DETERMINISTIC: &str = "deterministic";
+
+/// Why it is missing.
+const WHY: &str = "deterministic guests share one CPU's time: no throughput";
+
+/// Metrics of a name of their own that compare work with time.
+const NAMED: &[&str] = &["command.elapsed", "perf.cpus_used", "perf.frequency"];
+
+/// Why a metric is withheld from this record; `None` where it is not.
+pub(super) fn withheld(record: &Record, metric: &Resolved) -> Option<String> {
+    let asks = match &metric.from {
+        From::Rate(_) => true,
+        From::Series { stat: Stat::Count, .. } => false,
+        From::Series { name, .. } => {
+            name.ends_with(".elapsed") || record.series.get(name).is_some_and(|s| is_rate(s.unit()))
+        }
+        _ => metric.name.ends_with(".rate") || NAMED.contains(&metric.name.as_str()),
+    };
+    because(record, asks)
+}
+
+/// As [`withheld`], of a figure that a command said of itself.
+pub(super) fn withheld_figure(record: &Record, name: &str, unit: &str) -> Option<String> {
+    because(record, is_rate(unit) || name.ends_with(".time") || name.ends_with(".elapsed"))
+}
+
+fn is_rate(unit: &str) -> bool {
+    unit.ends_with("/s")
+}
+
+fn because(record: &Record, asks: bool) -> Option<String> {
+    let deterministic = record.guest.as_ref().is_some_and(|g| g.mode == DETERMINISTIC);
+    (deterministic && asks).then(|| WHY.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::evaluate;
+    use crate::tests::record;
+    use crate::{Better, Figure, GuestSetup, Series, Value};
+
+    fn in_guest(mode: &str) -> Record {
+        let mut r = record(1);
+        r.backend = "vm".into();
+        r.guest = Some(GuestSetup {
+            image: "0".into(),
+            mode: mode.into(),
+            qemu: "10.0".into(),
+            accelerator: "tcg".into(),
+            memory_mb: 1024,
+            boot_options: Vec::new(),
+        });
+        for (name, unit) in
+            [("rr.latency", "ns"), ("hackbench.elapsed", "ns"), ("schbench-modern.rps", "1/s")]
+        {
+            let mut series = Series::new(unit, Better::Lower);
+            (0..100).for_each(|i| series.record(1000 + i));
+            r.series.insert(name.to_owned(), series);
+        }
+        for name in ["perf.page_faults", "perf.task_clock", "command.elapsed", "migrations"] {
+            r.counters.insert(name.to_owned(), 1_000_000);
+        }
+        for (name, unit) in [("hackbench.time", "ns"), ("x.ops", "1/s"), ("x.switches", "")] {
+            let figure = Figure { value: 5.0, unit: unit.into(), better: Better::Neither };
+            r.figures.insert(name.to_owned(), figure);
+        }
+        r
+    }
+
+    #[test]
+    fn throughput_is_not_measured_where_time_is_instructions() {
+        let (counted, real) = (in_guest(DETERMINISTIC), in_guest("real-time"));
+        let withheld = [
+            "rr.rate",
+            "schbench-modern.rps.mean",
+            "hackbench.elapsed.mean",
+            "perf.page_faults.rate",
+            "perf.cpus_used",
+            "command.elapsed",
+            "hackbench.time",
+            "x.ops",
+        ];
+        for name in withheld {
+            assert_eq!(evaluate(&counted, name), Value::Missing(WHY.to_owned()), "{name}");
+            assert!(evaluate(&real, name).number().is_some(), "{name}");
+        }
+        for name in
+            ["migrations", "schbench.latency.p50", "rr.latency.p50", "hackbench.elapsed.count", "x.switches"]
+        {
+            assert_eq!(evaluate(&counted, name), evaluate(&real, name), "{name}");
+            assert!(evaluate(&counted, name).number().is_some(), "{name}");
+        }
+    }
+}
