@@ -23,6 +23,7 @@ mod limits;
 pub mod live;
 mod offspring;
 mod parent;
+pub mod probe;
 pub mod profile;
 mod recorder;
 mod results;

@@ -1,0 +1,140 @@
+//! What steps cost on this machine, measured: the costs of `schedlab_machine` that user space can see, without root.
+//!
+//! Each is timed by itself, as a primitive of one or two threads, in batches; the value is the median batch, its range the
+//! fifth to the ninety-fifth percentile. What a step is made of is taken off by the costs measured before it, in the way
+//! the simulator adds them up. Nothing here runs a benchmark: figures that are compared later are no source of costs.
+//! Costs that need the kernel's inside (balancing, probing of runqueues) are left as they are. Times are ns.
+
+mod calls;
+mod pairs;
+mod peer;
+mod remote;
+
+pub(crate) use peer::Peer;
+
+use crate::sys;
+use schedlab_base::{CpuId, CpuSet, Error, Result};
+use schedlab_machine::Costs;
+use serde::{Deserialize, Serialize};
+
+/// A cost as it was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The cost's name in the table, or "idle.exit": how long an idle CPU that halted takes to run again.
+    pub name: String,
+    /// Median, ns.
+    pub value: u64,
+    /// Fifth and ninety-fifth percentile of the batches, ns.
+    pub range: (u64, u64),
+    /// What was timed, in a few words.
+    pub how: String,
+}
+
+/// Batches, or rounds where each is timed by itself, of what two threads do.
+const BATCHES_OF_PAIRS: usize = 101;
+
+/// Times of one primitive, one value a batch, ns a call.
+pub(crate) struct Batches(Vec<u64>);
+
+impl Batches {
+    fn new(mut values: Vec<u64>) -> Batches {
+        values.sort_unstable();
+        Batches(values)
+    }
+    /// The value that `percent` of the batches do not exceed; 0 of none.
+    fn quantile(&self, percent: usize) -> u64 {
+        let last = self.0.len().saturating_sub(1);
+        self.0.get(last * percent / 100).copied().unwrap_or(0)
+    }
+    fn median(&self) -> u64 {
+        self.quantile(50)
+    }
+    /// The cost that is left when the `known` parts of a call are taken off; at least 1 ns.
+    fn cost(&self, name: &str, known: u64, how: &str) -> Measured {
+        let less = |percent| self.quantile(percent).saturating_sub(known).max(1);
+        Measured { name: name.into(), value: less(50), range: (less(5), less(95)), how: how.into() }
+    }
+}
+
+/// The costs known so far: measured ones, else the table's.
+pub(crate) struct Known {
+    costs: Costs,
+    found: Vec<Measured>,
+}
+
+impl Known {
+    fn add(&mut self, measured: Measured) {
+        self.costs.set(&measured.name, measured.value);
+        self.found.push(measured);
+    }
+}
+
+/// Measures this machine for about five seconds, on two of the CPUs this process may use.
+///
+/// # Errors
+/// With fewer than two CPUs, or when threads, pipes or sockets can't be had.
+pub fn measure() -> Result<Vec<Measured>> {
+    let cpus = sys::affinity().map_err(|e| Error::machine(format!("can't read the CPU mask: {e}")))?;
+    let mut first_two = cpus.iter();
+    let (Some(here), Some(there)) = (first_two.next(), first_two.next()) else {
+        return Err(Error::machine("one CPU only: what waking another costs can't be measured")
+            .help("let schedlab use two CPUs at least, or write a machine file"));
+    };
+    let mut known = Known { costs: Costs::default(), found: Vec::new() };
+    let measured = on(here, || {
+        calls::measure(&mut known)?;
+        pairs::measure(&mut known, here)?;
+        remote::measure(&mut known, here, there)
+    });
+    // The caller goes on with the CPUs it had.
+    let back =
+        sys::set_affinity(&cpus).map_err(|e| Error::machine(format!("can't go back to CPUs {cpus}: {e}")));
+    measured.and(back).map(|()| known.found)
+}
+
+/// Does it on one CPU.
+fn on<T>(cpu: CpuId, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    let mask: CpuSet = [cpu].into_iter().collect();
+    sys::set_affinity(&mask).map_err(|e| Error::machine(format!("can't stay on CPU {}: {e}", cpu.0)))?;
+    body()
+}
+
+/// `batches` batches of `calls` calls each.
+fn timed(batches: usize, calls: u64, mut call: impl FnMut()) -> Batches {
+    let one = |_| {
+        let began = sys::monotonic_ns();
+        (0..calls).for_each(|_| call());
+        (sys::monotonic_ns() - began) / calls
+    };
+    Batches::new((0..batches).map(one).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_taken_off_and_never_all() {
+        let batches = Batches::new(vec![900, 1_000, 1_100, 5_000, 800]);
+        let cost = batches.cost("syscall_ns", 300, "");
+        assert_eq!((cost.value, cost.range), (700, (500, 800)));
+        assert_eq!(batches.cost("syscall_ns", 2_000, "").value, 1);
+    }
+
+    #[test]
+    fn every_cost_measured_is_one_of_the_table_and_plausible() {
+        let Ok(found) = measure() else {
+            println!("skipped: two CPUs are needed");
+            return;
+        };
+        for cost in &found {
+            assert!(cost.name == "idle.exit" || Costs::default().get(&cost.name).is_some(), "{cost:?}");
+            assert!(cost.range.0 <= cost.value && cost.value <= cost.range.1, "{cost:?}");
+            assert!(cost.value < 10_000_000, "{cost:?}");
+        }
+        let names: Vec<&str> = found.iter().map(|c| c.name.as_str()).collect();
+        for name in ["syscall_ns", "context_switch_ns", "futex_wake_ns", "ipi_near_ns", "timer_irq_ns"] {
+            assert_eq!(names.iter().filter(|n| **n == name).count(), 1, "{name}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The other thread of a measurement.
+
+use crate::sys::{self, Scope};
+use schedlab_base::{CpuId, CpuSet, Error, Result};
+use schedlab_kernel::Attr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::thread::JoinHandle;
+
+/// What the two share.
+#[derive(Default)]
+pub struct Shared {
+    /// 0 while it is to go on.
+    pub phase: AtomicU32,
+    /// What the other waits on.
+    pub word: AtomicU32,
+    /// What the caller waits on.
+    pub back: AtomicU32,
+    /// When it last came out of a wait, ns; 0 before.
+    pub ran_at: AtomicU64,
+}
+
+impl Shared {
+    /// Waits on `word` and says when it came out, until it is to end.
+    pub fn wait_again_and_again(&self) {
+        while self.phase.load(SeqCst) == 0 {
+            sys::futex_wait(&self.word, 0, None, Scope::Threads);
+            self.ran_at.store(sys::monotonic_ns(), SeqCst);
+        }
+    }
+    /// When it came out of its wait, if before `limit_ns`.
+    pub fn when_it_ran(&self, limit_ns: u64) -> Option<u64> {
+        while sys::monotonic_ns() < limit_ns {
+            let at = self.ran_at.load(SeqCst);
+            if at != 0 {
+                return Some(at);
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+}
+
+/// A thread on one CPU.
+pub struct Peer {
+    /// What it shares with the caller.
+    pub shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+impl Peer {
+    /// Starts it; back when it is on its CPU with its attributes.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn start(cpu: CpuId, attr: Attr, body: impl FnOnce(CpuId, &Shared) + Send + 'static) -> Result<Peer> {
+        let shared = Arc::new(Shared::default());
+        let (tell, told) = std::sync::mpsc::channel();
+        let own = shared.clone();
+        let thread = std::thread::Builder::new().spawn(move || {
+            let mask: CpuSet = [cpu].into_iter().collect();
+            let ready = sys::set_affinity(&mask)
+                .and_then(|()| if attr == Attr::default() { Ok(()) } else { sys::set_attr(attr) });
+            let fine = ready.is_ok();
+            // A caller that is gone needs no answer.
+            let _ = tell.send(ready);
+            if fine {
+                body(cpu, &own);
+            }
+        });
+        let thread = thread.map_err(|e| Error::machine(format!("can't start a thread: {e}")))?;
+        match told.recv() {
+            Ok(Ok(())) => Ok(Peer { shared, thread }),
+            Ok(Err(e)) => Err(Error::machine(format!("can't place a thread on CPU {}: {e}", cpu.0))),
+            Err(_) => Err(Error::internal("a thread of the probe ended at once")),
+        }
+    }
+    /// Ends it and waits for its end.
+    pub fn end(self) {
+        self.shared.phase.store(1, SeqCst);
+        while !self.thread.is_finished() {
+            self.shared.word.store(1, SeqCst);
+            sys::futex_wake(&self.shared.word, 1, Scope::Threads);
+            sys::sleep_for(100_000);
+        }
+        // A panic in it has been told on standard error.
+        let _ = self.thread.join();
+    }
+}
