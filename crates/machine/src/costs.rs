@@ -177,6 +177,25 @@ pub struct IdleState {
     pub residency: Ns,
 }
 
+/// What decides how an idle CPU waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdleGovernor {
+    /// It guesses how long the CPU will be idle and takes the deepest state that fits (`menu`).
+    #[default]
+    Menu,
+    /// It polls for a while, longer where that paid, then halts: guests of KVM (`haltpoll`, 5.4). The first idle state is
+    /// the polling one.
+    Haltpoll,
+}
+
+impl IdleGovernor {
+    /// Whether it is the usual one, which files need not name.
+    pub fn is_menu(&self) -> bool {
+        *self == IdleGovernor::Menu
+    }
+}
+
 /// A task source of the machine itself: arrivals at random, exponential gaps, exponential run times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -8,7 +8,7 @@ use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
 use crate::topology::{Topology, check_distances};
 use crate::turns::{TurnRule, Turns};
-use crate::{Background, CostNote, Costs, IdleState, Machine};
+use crate::{Background, CostNote, Costs, IdleGovernor, IdleState, Machine};
 use schedlab_base::{Error, Ns, Result};
 use std::path::Path;
 
@@ -74,6 +74,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         topology,
         costs,
         idle_states,
+        idle_governor: IdleGovernor::Menu,
         background: all,
         turns,
         provenance,

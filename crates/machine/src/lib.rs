@@ -7,6 +7,7 @@ pub mod costs;
 pub mod domains;
 mod file;
 mod presets;
+pub mod probed;
 pub mod reader;
 pub mod shape;
 mod show;
@@ -14,7 +15,7 @@ pub mod sysfs;
 pub mod topology;
 pub mod turns;
 
-pub use costs::{Background, Costs, IdleState};
+pub use costs::{Background, Costs, IdleGovernor, IdleState};
 pub use domains::{Domain, DomainParams, Domains, Group, Level};
 pub use show::{Shown, show};
 pub use topology::{Cpu, Distance, Topology};
@@ -47,6 +48,9 @@ pub struct Machine {
     pub costs: Costs,
     /// Idle states, shallowest first; empty means an idle CPU polls.
     pub idle_states: Vec<IdleState>,
+    /// How an idle CPU chooses among them.
+    #[serde(default, skip_serializing_if = "IdleGovernor::is_menu")]
+    pub idle_governor: IdleGovernor,
     /// Tasks the machine runs by itself (kworkers and the like).
     pub background: Vec<Background>,
     /// How its CPUs share one processor's time; `None`: each has its own.

@@ -1,5 +1,6 @@
 //! Where a machine comes from when it is asked for by name: compiled-in files, sizes of no make, this host, a path.
 
+use crate::probed::Probed;
 use crate::shape::Shape;
 use crate::{Machine, file, sysfs};
 use schedlab_base::{Error, Result};
@@ -39,7 +40,11 @@ impl Machine {
             return file::parse(Path::new(&format!("machines/{name}.toml")), text);
         }
         if name_or_path == "host" {
-            return sysfs::read(Path::new("/sys"));
+            let mut host = sysfs::read(Path::new("/sys"))?;
+            if let Some(probed) = Probed::kept()? {
+                probed.apply(&mut host);
+            }
+            return Ok(host);
         }
         if let Some(sized) = sized(name_or_path) {
             return sized;

@@ -6,7 +6,7 @@
 //! one node; a cache that firmware reports across nodes is cut at the node, as the x86 kernel does.
 
 use crate::topology::{Cpu, RECLAIM_DISTANCE, Topology};
-use crate::{CostNote, IdleState, Machine, presets};
+use crate::{CostNote, IdleGovernor, IdleState, Machine, presets};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Spot};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,9 @@ pub fn read(root: &Path) -> Result<Machine> {
     machine.provenance.retain(|n| n.name != "topology" && !n.name.starts_with("idle."));
     machine.provenance.insert(0, note("topology", root));
     machine.topology = topology;
-    machine.idle_states = idle_states(&cpus.join(format!("cpu{}/cpuidle", online[0].0)))?;
+    machine.idle_governor = governor(&cpus.join("cpuidle/current_governor"))?;
+    machine.idle_states =
+        idle_states(&cpus.join(format!("cpu{}/cpuidle", online[0].0)), machine.idle_governor)?;
     let idle = machine.idle_states.iter().map(|s| note(&format!("idle.{}", s.name), root));
     machine.provenance.extend(idle.collect::<Vec<_>>());
     Ok(machine)
@@ -181,7 +183,13 @@ fn last_level(dir: &Path) -> Result<Option<CpuSet>> {
 }
 
 /// The idle driver's states that are enabled, without the polling one (its exit takes no time).
-fn idle_states(dir: &Path) -> Result<Vec<IdleState>> {
+fn governor(file: &Path) -> Result<IdleGovernor> {
+    let haltpoll = text(file)?.as_deref() == Some("haltpoll");
+    Ok(if haltpoll { IdleGovernor::Haltpoll } else { IdleGovernor::Menu })
+}
+
+/// The states of a CPU. Polling is one only where the governor chooses it as such.
+fn idle_states(dir: &Path, governor: IdleGovernor) -> Result<Vec<IdleState>> {
     let mut states = Vec::new();
     for index in 0.. {
         let state = dir.join(format!("state{index}"));
@@ -190,7 +198,7 @@ fn idle_states(dir: &Path) -> Result<Vec<IdleState>> {
             let path = state.join(file);
             text(&path)?.map_or(Ok(0), |t| number(&path, &t))
         };
-        if name != "POLL" && us("disable")? == 0 {
+        if (name != "POLL" || governor == IdleGovernor::Haltpoll) && us("disable")? == 0 {
             let exit = Ns::us(us("latency")?);
             states.push(IdleState { name, exit, typical: exit, residency: Ns::us(us("residency")?) });
         }

@@ -3,6 +3,7 @@
 use crate::engine::NEVER;
 use crate::frame::{Frame, Step};
 use crate::idle::governor::Governor;
+use crate::idle::haltpoll::Haltpoll;
 use crate::loads::CpuLoad;
 use crate::timer::TimerQueue;
 use crate::wakeup::Waking;
@@ -73,6 +74,8 @@ pub struct Cpu {
     // Idle, switches and wakeups.
     /// Idle state choice.
     pub governor: Governor,
+    /// The same, of guests that poll before they halt.
+    pub haltpoll: Haltpoll,
     /// Tasks queued by remote wakers (`wake_list`).
     pub wake_list: Vec<TaskId>,
     /// Tasks to wake one after another, by context (futex wake list; expired timers).
@@ -130,6 +133,7 @@ impl Cpu {
             load: CpuLoad::default(),
             list: Vec::with_capacity(16),
             governor: Governor::default(),
+            haltpoll: Haltpoll::default(),
             push: None,
             carried: None,
             mm: 0,

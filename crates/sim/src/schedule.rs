@@ -206,14 +206,23 @@ impl System<'_> {
         false
     }
 
+    /// What getting `to`'s attention takes of `by`: sending an IPI, or writing to a line that a polling CPU reads.
+    pub fn signal_ns(&self, by: CpuId, to: CpuId) -> u64 {
+        let costs = &self.fixed.machine.costs;
+        match self.polls(to) {
+            true if self.shares_cache(by, to) => costs.probe_miss_near_ns,
+            true => costs.probe_miss_far_ns,
+            false => costs.ipi_send_ns,
+        }
+    }
+
     /// Gets `to`'s attention: an IPI, or a write to the flag an idle CPU watches.
     pub fn kick(&mut self, by: CpuId, to: CpuId) {
-        let costs = &self.fixed.machine.costs;
         let watches = self.cpus[to.index()].curr.is_none();
         let delay = match self.turns {
             Some(_) => 0,
-            None if watches => costs.ipi_send_ns,
-            None => ipi_ns(costs, self.lines.distance(by, to)),
+            None if watches => self.signal_ns(by, to),
+            None => ipi_ns(&self.fixed.machine.costs, self.lines.distance(by, to)),
         };
         let c = &mut self.cpus[to.index()];
         c.ipi_at = c.ipi_at.min(self.now + delay);

@@ -282,7 +282,8 @@ impl<'s> System<'s> {
             Step::Switch { prev } => self.switched(cpu, prev),
             Step::IdleExit => self.begin_idle_loop(cpu),
             Step::IdleLoop => self.idle_loop(cpu),
-            Step::Halted { .. } | Step::None | Step::Rebalance | Step::Tick | Step::Timer | Step::Ipi => {
+            Step::Halted { .. } => self.end_of_polling(cpu),
+            Step::None | Step::Rebalance | Step::Tick | Step::Timer | Step::Ipi => {
                 unreachable!("{cpu} stepped in task context at {step:?}")
             }
         }

@@ -19,11 +19,11 @@ const LARGE: usize = 4096;
 /// Measures them.
 pub(super) fn measure(known: &mut Known) -> Result<()> {
     // SAFETY: getppid has no arguments and can't fail.
-    let syscall = timed(BATCHES, 1_000, || drop(unsafe { libc::syscall(libc::SYS_getppid) }));
+    let syscall = timed(BATCHES, 1_000, || _ = unsafe { libc::syscall(libc::SYS_getppid) });
     known.add(syscall.cost("syscall_ns", 0, "getppid"));
     let entry = known.costs.syscall_ns;
     let word = AtomicU32::new(0);
-    let empty = timed(BATCHES, 1_000, || drop(sys::futex_wake(&word, 1, Scope::Threads)));
+    let empty = timed(BATCHES, 1_000, || _ = sys::futex_wake(&word, 1, Scope::Threads));
     known.add(empty.cost("futex_wake_empty_ns", entry, "futex wake without a waiter"));
     known.add(timer()?.cost("timer_start_ns", entry, "arming a timerfd"));
     channels(known)?;
@@ -142,7 +142,7 @@ fn fork() -> Result<Batches> {
     for _ in 0..BATCHES {
         let done = done.clone();
         let began = sys::monotonic_ns();
-        sys::spawn_thread(64 * 1024, Box::new(move || drop(done.send(()))))
+        sys::spawn_thread(64 * 1024, Box::new(move || _ = done.send(())))
             .map_err(|e| Error::machine(format!("can't start a thread: {e}")))?;
         times.push(sys::monotonic_ns() - began);
         // It ends when the parent does; nothing is left to be told.

@@ -15,20 +15,7 @@ pub(crate) use peer::Peer;
 use crate::sys;
 use schedlab_base::{CpuId, CpuSet, Error, Result};
 use schedlab_machine::Costs;
-use serde::{Deserialize, Serialize};
-
-/// A cost as it was measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
-    /// The cost's name in the table, or "idle.exit": how long an idle CPU that halted takes to run again.
-    pub name: String,
-    /// Median, ns.
-    pub value: u64,
-    /// Fifth and ninety-fifth percentile of the batches, ns.
-    pub range: (u64, u64),
-    /// What was timed, in a few words.
-    pub how: String,
-}
+use schedlab_machine::probed::Measured;
 
 /// Batches, or rounds where each is timed by itself, of what two threads do.
 const BATCHES_OF_PAIRS: usize = 101;
@@ -84,7 +71,7 @@ pub fn measure() -> Result<Vec<Measured>> {
     let measured = on(here, || {
         calls::measure(&mut known)?;
         pairs::measure(&mut known, here)?;
-        remote::measure(&mut known, here, there)
+        remote::measure(&mut known, there)
     });
     // The caller goes on with the CPUs it had.
     let back =
@@ -112,6 +99,7 @@ fn timed(batches: usize, calls: u64, mut call: impl FnMut()) -> Batches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_machine::probed::IDLE_EXIT;
 
     #[test]
     fn what_is_known_is_taken_off_and_never_all() {
@@ -128,7 +116,7 @@ mod tests {
             return;
         };
         for cost in &found {
-            assert!(cost.name == "idle.exit" || Costs::default().get(&cost.name).is_some(), "{cost:?}");
+            assert!(cost.name == IDLE_EXIT || Costs::default().get(&cost.name).is_some(), "{cost:?}");
             assert!(cost.range.0 <= cost.value && cost.value <= cost.range.1, "{cost:?}");
             assert!(cost.value < 10_000_000, "{cost:?}");
         }

@@ -1,9 +1,10 @@
-//! Two threads on one CPU: switches, wakeups of a task that may not preempt, sleeping on a futex, timers.
+//! Two threads on one CPU: switches, waking and waiting on a futex, timers.
 
 use super::{BATCHES_OF_PAIRS, Batches, Known, Peer};
 use crate::sys::{self, Scope};
 use schedlab_base::{CpuId, Result};
 use schedlab_kernel::{Attr, Policy};
+use schedlab_machine::Costs;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// Measures them on the caller's CPU.
@@ -15,14 +16,7 @@ pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
         "two threads on a CPU that yield to each other",
     ));
     let queued = known.costs.enqueue_ns;
-    let quiet = wakes_that_do_not_preempt(here)?;
-    known.add(quiet.cost("futex_wake_ns", entry + queued, "waking a SCHED_IDLE waiter of the same CPU"));
-    let rest = 2 * entry + known.costs.futex_wake_ns + queued + known.costs.context_switch_ns;
-    known.add(ping_pong(here)?.cost(
-        "futex_wait_ns",
-        rest,
-        "two threads on a CPU that wake each other and wait",
-    ));
+    wake_and_wait(known, &ping_pong(here)?);
     let rest = queued + known.costs.context_switch_ns;
     known.add(overruns(here)?.cost(
         "timer_irq_ns",
@@ -49,21 +43,16 @@ fn idle_class() -> Attr {
     Attr { policy: Policy::Idle, ..Attr::default() }
 }
 
-fn wakes_that_do_not_preempt(here: CpuId) -> Result<Batches> {
-    let peer = Peer::start(here, idle_class(), |_, shared| shared.wait_again_and_again())?;
-    let mut times = Vec::new();
-    for _ in 0..BATCHES_OF_PAIRS * 4 {
-        // Time for it to fall asleep.
-        sys::sleep_for(200_000);
-        let began = sys::monotonic_ns();
-        let woken = sys::futex_wake(&peer.shared.word, 1, Scope::Threads);
-        let took = sys::monotonic_ns() - began;
-        if woken == 1 {
-            times.push(took);
-        }
+/// A round is a wake and a wait of each thread; how the two share what is left is the table's proportion.
+fn wake_and_wait(known: &mut Known, half_round: &Batches) {
+    let table = Costs::default();
+    let (wake, wait) = (table.futex_wake_ns, table.futex_wait_ns);
+    let rest = 2 * known.costs.syscall_ns + known.costs.enqueue_ns + known.costs.context_switch_ns;
+    for (name, part) in [("futex_wake_ns", wake), ("futex_wait_ns", wait)] {
+        let shares = half_round.0.iter().map(|t| t.saturating_sub(rest) * part / (wake + wait)).collect();
+        let how = "two threads on a CPU that wake each other and wait, its share by the table";
+        known.add(Batches::new(shares).cost(name, 0, how));
     }
-    peer.end();
-    Ok(Batches::new(times))
 }
 
 fn ping_pong(here: CpuId) -> Result<Batches> {

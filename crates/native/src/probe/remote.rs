@@ -4,13 +4,14 @@ use super::{BATCHES_OF_PAIRS, Batches, Known, Peer};
 use crate::sys::{self, Scope};
 use schedlab_base::{CpuId, Result};
 use schedlab_kernel::{Attr, Policy};
+use schedlab_machine::probed::IDLE_EXIT;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// Idle for this long, every governor's CPU has halted, ns.
 const ASLEEP_NS: u64 = 3_000_000;
 
-/// Measures them between two CPUs.
-pub(super) fn measure(known: &mut Known, _here: CpuId, there: CpuId) -> Result<()> {
+/// Measures them, from the caller's CPU to another.
+pub(super) fn measure(known: &mut Known, there: CpuId) -> Result<()> {
     let c = known.costs;
     let call = c.syscall_ns + c.futex_wake_ns + c.rq_lock_near_ns + c.enqueue_ns;
     let halted = wakes(there, ASLEEP_NS)?;
@@ -37,11 +38,7 @@ pub(super) fn measure(known: &mut Known, _here: CpuId, there: CpuId) -> Result<(
         "waking a task of a CPU that runs a SCHED_IDLE thread",
     ));
     let rest = call + c.idle_switch_ns;
-    known.add(halted.until_running.cost(
-        "idle.exit",
-        rest,
-        "waking a task of a CPU that halted, IPI included",
-    ));
+    known.add(halted.until_running.cost(IDLE_EXIT, rest, "waking a task of a CPU that halted, IPI included"));
     Ok(())
 }
 

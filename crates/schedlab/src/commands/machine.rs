@@ -2,9 +2,10 @@
 
 use crate::cli::Entry;
 use crate::output;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, Error, Result, Version};
 use schedlab_kernel::DEFAULT_PROFILE;
+use schedlab_machine::probed::Probed;
 use schedlab_machine::{Machine, Shown, show};
 use schedlab_report::text::wrap;
 
@@ -28,10 +29,38 @@ struct Own {
 
 fn command() -> Command {
     let about = "Show a machine: topology, domains, groups, costs";
-    Own::augment_args(Command::new("machine")).about(about)
+    let probe = Command::new("probe")
+        .about("Measure what steps cost here; the machine 'host' has these costs from then on")
+        .after_help("It takes about five seconds, no privilege, and a quiet machine.")
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("The result as JSON"));
+    Own::augment_args(Command::new("machine"))
+        .about(about)
+        .subcommand(probe)
+        .args_conflicts_with_subcommands(true)
+}
+
+/// Measures this machine and keeps what it found.
+fn probe(json: bool) -> Result<()> {
+    let probed = Probed::here(schedlab_native::probe::measure()?);
+    let file = probed.keep()?;
+    if json {
+        return output::json_as("schedlab/probe/1", &probed);
+    }
+    output::result(|out| {
+        writeln!(out, "cost                      value  range            what was timed (ns)")?;
+        probed.measured.iter().try_for_each(|m| {
+            let range = format!("{}..{}", m.range.0, m.range.1);
+            write!(out, "{}", wrap(&format!("{:<22} {:>8}  {range:<15}  ", m.name, m.value), &m.how))
+        })
+    })?;
+    output::note(&format!("kept in {}; 'schedlab machine host' shows the machine", file.display()));
+    Ok(())
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
+    if let Some((_, sub)) = matches.subcommand() {
+        return probe(sub.get_flag("json"));
+    }
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let Some(name) = &own.name else { return list(own.json) };
     let machine = Machine::load(name)?;

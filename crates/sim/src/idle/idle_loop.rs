@@ -7,9 +7,14 @@
 use crate::balance::newidle_gate::{Gates, avg_idle};
 use crate::engine::NEVER;
 use crate::frame::Step;
+use crate::idle::haltpoll::Choice;
 use crate::system::System;
 use schedlab_base::{CpuId, Version};
+use schedlab_machine::IdleGovernor;
 use schedlab_trace::EventKind;
+
+/// The state of a CPU that polls under the haltpoll governor.
+const POLLING: u8 = 0;
 
 /// What decides whether an idle CPU keeps its tick.
 #[derive(Clone, Copy)]
@@ -71,12 +76,22 @@ impl System<'_> {
     }
 
     fn halt(&mut self, cpu: CpuId) {
+        if self.fixed.machine.idle_governor == IdleGovernor::Haltpoll {
+            match self.cpus[cpu.index()].haltpoll.choose() {
+                Choice::Poll(limit_ns) => self.poll(cpu, limit_ns),
+                // The deepest of the two: polling is the first.
+                Choice::Halt => {
+                    self.halt_in(cpu, self.fixed.machine.idle_states.len().saturating_sub(1), true)
+                }
+            }
+            return;
+        }
         let now = self.now;
         let c = &mut self.cpus[cpu.index()];
         let timer = c.timers.due();
         let next_timer = if timer == NEVER { NEVER } else { timer.saturating_sub(now) };
         let predicted = c.governor.predict(next_timer);
-        let state = c.governor.choose(&self.fixed.machine.idle_states, predicted) as u8;
+        let state = c.governor.choose(&self.fixed.machine.idle_states, predicted);
         // A tick that is stopped stays so until a task runs again.
         let nap = Nap {
             version: self.fixed.kernel.version,
@@ -84,7 +99,33 @@ impl System<'_> {
             predicted_ns: predicted,
             by_tick: c.idle_tick_at > c.since,
         };
-        let stops = c.tick_at == NEVER || !keeps_tick(nap, self.fixed.tick_ns);
+        self.halt_in(cpu, state, !keeps_tick(nap, self.fixed.tick_ns));
+    }
+
+    /// Watches for work for that long, with the tick on if it still is.
+    fn poll(&mut self, cpu: CpuId, limit_ns: u64) {
+        self.cpus[cpu.index()].halted_at = self.now;
+        self.begin(cpu, Step::Halted { state: POLLING }, limit_ns);
+        self.emit(cpu, EventKind::IdleEnter { state: POLLING });
+    }
+
+    /// Whether a CPU polls for a while before it halts.
+    pub fn polls(&self, cpu: CpuId) -> bool {
+        let task = &self.cpus[cpu.index()].task;
+        matches!(task.step, Step::Halted { .. }) && task.ends != NEVER
+    }
+
+    /// It watched in vain: now it halts.
+    pub fn end_of_polling(&mut self, cpu: CpuId) {
+        self.cpus[cpu.index()].haltpoll.polled(true);
+        self.emit(cpu, EventKind::IdleExit { exit_ns: 0 });
+        self.halt(cpu);
+    }
+
+    fn halt_in(&mut self, cpu: CpuId, state: usize, stops_tick: bool) {
+        let (now, state) = (self.now, state as u8);
+        let c = &mut self.cpus[cpu.index()];
+        let stops = c.tick_at == NEVER || stops_tick;
         if stops {
             c.tick_at = NEVER;
         }
@@ -105,7 +146,14 @@ impl System<'_> {
         let (now, tick_ns) = (self.now, self.fixed.tick_ns);
         let c = &mut self.cpus[cpu.index()];
         let by_tick = c.tick_at <= now && c.ipi_at > now && c.timers.due() > now;
-        c.governor.reflect(stayed(now - c.halted_at, by_tick, tick_ns));
+        let stay_ns = now - c.halted_at;
+        match c.task.ends == NEVER {
+            true => {
+                c.governor.reflect(stayed(stay_ns, by_tick, tick_ns));
+                c.haltpoll.halted(stay_ns);
+            }
+            false => c.haltpoll.polled(false),
+        }
         c.idle_tick_at = if c.tick_at <= now { now } else { 0 };
         if c.ipi_at <= now {
             c.ipi_at = NEVER;

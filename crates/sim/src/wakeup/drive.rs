@@ -154,7 +154,7 @@ impl System<'_> {
                 }
                 self.wakeup_enqueue(cpu, w, remote_list).then(|| {
                     w.stage = Stage::Signal;
-                    self.now + self.fixed.machine.costs.ipi_send_ns
+                    self.now + self.signal_ns(cpu, w.chosen)
                 })
             }
             Stage::Signal => None,
@@ -222,7 +222,7 @@ impl System<'_> {
         self.emit(cpu, EventKind::Placed { task, target, reason, probes: 0 });
         w.stage = Stage::Signal;
         let signals = self.wakeup_enqueue(cpu, w, false);
-        signals.then(|| self.now + self.fixed.machine.costs.ipi_send_ns)
+        signals.then(|| self.now + self.signal_ns(cpu, target))
     }
 
     /// Whether two CPUs share their last-level cache.

@@ -1,0 +1,157 @@
+//! What `schedlab machine probe` measured on this machine, kept where schedlab keeps its state.
+//!
+//! The machine called "host" has these costs if they were measured under the running kernel, on as many CPUs of the same
+//! model; else those of a machine of no make. A value outside of the table's range is taken as it is: it was measured.
+
+use crate::{CostNote, Machine};
+use schedlab_base::{Error, Ns, Result};
+use serde::{Deserialize, Serialize};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the folder of schedlab's state.
+pub const STATE_VARIABLE: &str = "SCHEDLAB_STATE_DIR";
+/// The name under which the time to leave a halt is kept: it is an idle state's, not a cost's.
+pub const IDLE_EXIT: &str = "idle.exit";
+
+/// A cost as it was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// The cost's name in the table, or [`IDLE_EXIT`]: how long an idle CPU that halted takes to run again.
+    pub name: String,
+    /// Median, ns.
+    pub value: u64,
+    /// Fifth and ninety-fifth percentile of the batches, ns.
+    pub range: (u64, u64),
+    /// What was timed, in a few words.
+    pub how: String,
+}
+
+/// All that was measured, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probed {
+    /// The kernel's release.
+    pub release: String,
+    /// The CPUs' model.
+    pub model: String,
+    /// How many are online.
+    pub cpus: usize,
+    /// What was found.
+    pub measured: Vec<Measured>,
+}
+
+impl Probed {
+    /// Measurements made here and now.
+    pub fn here(measured: Vec<Measured>) -> Probed {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let info = read("/proc/cpuinfo");
+        let model = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+        Probed {
+            release: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            model: model.map_or_else(String::new, |(_, m)| m.trim().to_owned()),
+            cpus: info.lines().filter(|l| l.starts_with("processor")).count(),
+            measured,
+        }
+    }
+    /// Whether they hold here and now.
+    fn holds(&self) -> bool {
+        let now = Probed::here(Vec::new());
+        (&self.release, &self.model, self.cpus) == (&now.release, &now.model, now.cpus)
+    }
+    /// What is kept of this machine, if it still holds.
+    ///
+    /// # Errors
+    /// A file that can't be read or is none of ours.
+    pub fn kept() -> Result<Option<Probed>> {
+        let Some(file) = file() else { return Ok(None) };
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io(&file, "read", &e)),
+        };
+        let probed: Probed = serde_json::from_str(&text).map_err(|e| {
+            Error::input(format!("{}: {e}", file.display())).help("'schedlab machine probe' writes it anew")
+        })?;
+        Ok(probed.holds().then_some(probed))
+    }
+    /// Keeps them, in place of those before, and tells where.
+    ///
+    /// # Errors
+    /// When there is no folder for it, or the disk does not take it.
+    pub fn keep(&self) -> Result<PathBuf> {
+        let file = file().ok_or_else(|| {
+            Error::input("there is no folder to keep the probe in: HOME is not set")
+                .help(format!("{STATE_VARIABLE} names one"))
+        })?;
+        let text = serde_json::to_string_pretty(self).map_err(|e| Error::internal(e.to_string()))?;
+        let fresh = file.with_extension(format!("{}", std::process::id()));
+        let folder = file.parent().unwrap_or(Path::new("."));
+        let write = || {
+            std::fs::create_dir_all(folder)?;
+            std::fs::write(&fresh, text)?;
+            std::fs::rename(&fresh, &file)
+        };
+        write().map_err(|e| Error::io(&file, "write", &e))?;
+        Ok(file)
+    }
+    /// Gives a machine these costs.
+    pub fn apply(&self, machine: &mut Machine) {
+        for found in &self.measured {
+            let name = if found.name == IDLE_EXIT {
+                let Some(deepest) = machine.idle_states.last_mut() else { continue };
+                deepest.typical = Ns(found.value);
+                format!("idle.{}", deepest.name)
+            } else if machine.costs.set(&found.name, found.value) {
+                found.name.clone()
+            } else {
+                continue;
+            };
+            let source = format!("measured here: {}", found.how);
+            machine.provenance.retain(|n| n.name != name);
+            machine.provenance.push(CostNote { name, range: Some(found.range), source });
+        }
+    }
+}
+
+fn file() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let root = || std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
+    named(STATE_VARIABLE)
+        .or_else(|| root().then(|| PathBuf::from("/var/lib/schedlab")))
+        .or_else(|| named("XDG_STATE_HOME").map(|d| d.join("schedlab")))
+        .or_else(|| named("HOME").map(|d| d.join(".local/state/schedlab")))
+        .map(|folder| folder.join("probe.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(name: &str, value: u64) -> Measured {
+        Measured { name: name.into(), value, range: (value / 2, value * 2), how: "a test".into() }
+    }
+
+    #[test]
+    fn a_machine_takes_what_was_measured_and_says_so() {
+        let mut machine = Machine::load("smp-2").unwrap();
+        let all = ["syscall_ns", "no_such_cost", IDLE_EXIT].map(|n| measured(n, 7_000));
+        Probed::here(all.to_vec()).apply(&mut machine);
+        assert_eq!(
+            (machine.costs.syscall_ns, machine.idle_states.last().unwrap().typical),
+            (7_000, Ns(7_000))
+        );
+        let note = machine.note("syscall_ns");
+        assert_eq!((note.range, note.source.as_str()), (Some((3_500, 14_000)), "measured here: a test"));
+        assert_ne!(machine.costs.context_switch_ns, 7_000);
+    }
+
+    #[test]
+    fn what_was_measured_under_another_kernel_does_not_hold() {
+        let here = Probed::here(Vec::new());
+        assert!(here.holds() && !here.release.is_empty() && here.cpus > 0);
+        assert!(!Probed { release: "2.6.30".into(), ..here.clone() }.holds());
+        assert!(!Probed { cpus: here.cpus + 1, ..here }.holds());
+    }
+}

@@ -1,0 +1,82 @@
+//! The `haltpoll` governor (5.4): an idle CPU of a guest polls for a while before it halts, for halting is a trip to the
+//! hypervisor and back. How long it polls grows when a halt was short enough to have been polled through, and shrinks when
+//! it was longer than any polling. Integers, ns; pure.
+
+/// It never polls longer (guest_halt_poll_ns).
+const LONGEST_NS: u64 = 200_000;
+/// The first time it polls at all (guest_halt_poll_grow_start).
+const FIRST_NS: u64 = 50_000;
+/// Growth, and shrinking, of the time (guest_halt_poll_grow, guest_halt_poll_shrink).
+const FACTOR: u64 = 2;
+
+/// What an idle CPU is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// Watch for work that long, ns, with the tick on.
+    Poll(u64),
+    /// Halt.
+    Halt,
+}
+
+/// Memory of one CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Haltpoll {
+    limit_ns: u64,
+    /// It polled to the end in vain.
+    in_vain: bool,
+}
+
+impl Haltpoll {
+    /// What to do now.
+    pub fn choose(&self) -> Choice {
+        if self.limit_ns == 0 || self.in_vain { Choice::Halt } else { Choice::Poll(self.limit_ns) }
+    }
+    /// Polling ended: by work, or because its time was over.
+    pub fn polled(&mut self, in_vain: bool) {
+        self.in_vain = in_vain;
+    }
+    /// The CPU was halted that long.
+    pub fn halted(&mut self, stay_ns: u64) {
+        self.in_vain = false;
+        if stay_ns > self.limit_ns && stay_ns <= LONGEST_NS {
+            self.limit_ns = (self.limit_ns * FACTOR).clamp(FIRST_NS, LONGEST_NS);
+        } else if stay_ns > LONGEST_NS {
+            self.limit_ns /= FACTOR;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_halts_make_it_poll_and_longer_each_time() {
+        let mut g = Haltpoll::default();
+        assert_eq!(g.choose(), Choice::Halt, "at first it halts");
+        let after = |g: &mut Haltpoll, stay| {
+            g.halted(stay);
+            g.choose()
+        };
+        assert_eq!(after(&mut g, 30_000), Choice::Poll(50_000));
+        assert_eq!(after(&mut g, 40_000), Choice::Poll(50_000), "this would have been polled through");
+        assert_eq!(after(&mut g, 60_000), Choice::Poll(100_000));
+        assert_eq!(after(&mut g, 200_000), Choice::Poll(200_000));
+        assert_eq!(after(&mut g, 200_000), Choice::Poll(200_000), "never longer");
+        assert_eq!(after(&mut g, 200_001), Choice::Poll(100_000));
+        (0..20).for_each(|_| g.halted(4_000_000));
+        assert_eq!(g.choose(), Choice::Halt);
+    }
+
+    #[test]
+    fn who_polled_in_vain_halts_next_and_polls_again_after() {
+        let mut g = Haltpoll::default();
+        g.halted(150_000);
+        g.polled(true);
+        assert_eq!(g.choose(), Choice::Halt);
+        g.halted(100_000);
+        assert_eq!(g.choose(), Choice::Poll(100_000));
+        g.polled(false);
+        assert_eq!(g.choose(), Choice::Poll(100_000));
+    }
+}
