@@ -17,6 +17,6 @@ pub mod stats;
 pub mod validate;
 
 pub use compare::{Comparison, Question, compare, compare_paths, compare_sources};
-pub use exec::{Done, Executor, Finished, Host, Progress, Session, Silent, Sim};
+pub use exec::{Done, Executor, Finished, Host, Made, Progress, Session, Silent, Sim};
 pub use experiment::{Experiment, Published};
 pub use plan::{Backend, Cell, Options, Plan, plan};

@@ -2,7 +2,7 @@
 //! not know it, or the same seed would not give the same bytes.
 
 use schedlab_base::{Ns, Result};
-use schedlab_lab::{Cell, Executor};
+use schedlab_lab::{Cell, Executor, Made};
 use schedlab_record::Record;
 use schedlab_workload::Spec;
 use std::fmt::Write;
@@ -90,17 +90,17 @@ fn line(s: &Sum) -> String {
 }
 
 impl Executor for Timed<'_> {
-    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
         let before = Instant::now();
         let made = self.inner.run(cell, seed, stop)?;
         let wall_s = before.elapsed().as_secs_f64();
-        if let Some(record) = &made {
-            self.add(cell, record, wall_s)?;
+        if let Some(made) = &made {
+            self.add(cell, &made.record, wall_s)?;
         }
         Ok(made)
     }
-    fn parallel(&self) -> bool {
-        self.inner.parallel()
+    fn parallel(&self, cell: &Cell) -> bool {
+        self.inner.parallel(cell)
     }
 }
 

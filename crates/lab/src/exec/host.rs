@@ -1,21 +1,21 @@
 //! Runs on the running kernel, one at a time.
 
-use super::{Executor, live};
+use super::{Executor, Made, live};
 use crate::plan::Cell;
 use schedlab_base::Result;
 use schedlab_native::live::Request;
-use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
 /// The live executor.
 pub struct Host;
 
 impl Executor for Host {
-    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
         let request = Request { spec: cell.spec.clone(), variant: cell.variant.clone(), seed };
-        live::record(cell, seed, schedlab_native::live::run(&request, stop)?)
+        let record = live::record(cell, seed, schedlab_native::live::run(&request, stop)?)?;
+        Ok(record.map(Made::from))
     }
-    fn parallel(&self) -> bool {
+    fn parallel(&self, _: &Cell) -> bool {
         false
     }
 }

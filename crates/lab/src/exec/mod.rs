@@ -2,7 +2,7 @@
 //!
 //! A run that is in the store already is not made again (cell and seed say all that a simulated run depends on). Runs
 //! are stored as they end, so that an interruption loses only those under way. Records come back in the plan's order,
-//! whatever the number of threads.
+//! whatever the number of threads. Runs that would disturb each other are made one at a time, after those that do not.
 
 mod host;
 mod live;
@@ -17,15 +17,30 @@ use schedlab_base::{Error, Result, Warning};
 use schedlab_record::{Record, Store};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// What a run leaves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Made {
+    /// The record.
+    pub record: Record,
+    /// Files kept beside it: name and content.
+    pub files: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl From<Record> for Made {
+    fn from(record: Record) -> Made {
+        Made { record, files: Vec::new() }
+    }
+}
+
 /// Makes runs.
 pub trait Executor: Sync {
     /// One run; `None` when `stop` ended it before its time.
     ///
     /// # Errors
     /// What the backend finds wrong with the workload or with this machine.
-    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>>;
-    /// Whether runs may be made side by side. On a live machine they would disturb each other.
-    fn parallel(&self) -> bool;
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>>;
+    /// Whether runs of the cell may be made beside others. On a live machine they would disturb each other.
+    fn parallel(&self, cell: &Cell) -> bool;
 }
 
 /// How a run ended.
@@ -83,6 +98,9 @@ pub struct Finished {
     pub warnings: Vec<Warning>,
 }
 
+/// A run's record, and whether it was found; `None` when there was no time left for it.
+type Outcome = Result<Option<(Record, bool)>>;
+
 impl Session<'_> {
     /// Works off a plan.
     ///
@@ -103,19 +121,24 @@ impl Session<'_> {
             }
             outcome
         };
-        let results: Vec<Result<Option<(Record, bool)>>> = if self.executor.parallel() && self.jobs != 1 {
+        let beside = |(_, run): &(usize, &Run)| self.jobs != 1 && self.executor.parallel(&plan.cells[run.cell]);
+        let (beside, alone): (Vec<_>, Vec<_>) = plan.runs.iter().enumerate().partition(beside);
+        let mut results: Vec<(usize, Outcome)> = Vec::with_capacity(plan.runs.len());
+        if !beside.is_empty() {
             let pool = rayon::ThreadPoolBuilder::new()
                 .num_threads(self.jobs)
                 .build()
                 .map_err(|e| Error::machine(format!("can't start {} threads: {e}", self.jobs)))?;
-            pool.install(|| plan.runs.par_iter().enumerate().map(one).collect())
-        } else {
-            plan.runs.iter().enumerate().map(one).collect()
-        };
-        self.finish(plan, results)
+            results.extend(pool.install(|| {
+                beside.into_par_iter().map(|(at, run)| (at, one((at, run)))).collect::<Vec<_>>()
+            }));
+        }
+        results.extend(alone.into_iter().map(|(at, run)| (at, one((at, run)))));
+        results.sort_by_key(|(at, _)| *at);
+        self.finish(plan, results.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
-    fn one(&self, cell: &Cell, hash: &str, seed: u64) -> Result<Option<(Record, bool)>> {
+    fn one(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
         let outcome = self.found_or_made(cell, hash, seed);
         match &outcome {
             Ok(Some((record, true))) => self.progress.done(cell, seed, Done::Found(record)),
@@ -126,19 +149,21 @@ impl Session<'_> {
         outcome
     }
 
-    fn found_or_made(&self, cell: &Cell, hash: &str, seed: u64) -> Result<Option<(Record, bool)>> {
+    fn found_or_made(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
         if let Some(run) = self.store.and_then(|s| s.get(hash, seed)) {
             return Ok(Some((run.record()?, true)));
         }
         let made = self.executor.run(cell, seed, self.stop);
         let made = made.map_err(|e| e.context(format!("{}, seed {seed}", cell.title())))?;
-        if let (Some(record), Some(store)) = (&made, self.store) {
-            store.put(hash, seed, record, self.attach)?;
+        if let (Some(made), Some(store)) = (&made, self.store) {
+            let own = made.files.iter().map(|(name, content)| (*name, content.as_slice()));
+            let files: Vec<(&str, &[u8])> = self.attach.iter().copied().chain(own).collect();
+            store.put(hash, seed, &made.record, &files)?;
         }
-        Ok(made.map(|record| (record, false)))
+        Ok(made.map(|made| (made.record, false)))
     }
 
-    fn finish(&self, plan: &Plan, results: Vec<Result<Option<(Record, bool)>>>) -> Result<Finished> {
+    fn finish(&self, plan: &Plan, results: Vec<Outcome>) -> Result<Finished> {
         let runs: Vec<(Record, bool)> =
             results.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         let found = runs.iter().filter(|(_, found)| *found).count();

@@ -1,6 +1,6 @@
 //! Runs in the simulator: builds the workload, lets the analyser watch, and puts both their findings into a record.
 
-use super::Executor;
+use super::{Executor, Made};
 use crate::plan::Cell;
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_kernel::Kernel;
@@ -23,7 +23,7 @@ pub struct Sim {
 }
 
 impl Executor for Sim {
-    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
         let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
         let mut workload = cell.spec.build(seed)?;
         for task in &mut workload.tasks {
@@ -62,7 +62,7 @@ impl Executor for Sim {
         counters.extend(report.counters);
         counters.insert("sim.events".into(), report.events);
         counters.insert("sim.wakeups".into(), report.wakeups);
-        Ok(Some(Record {
+        let record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             model: MODEL,
             backend: cell.backend.name().to_owned(),
@@ -86,9 +86,10 @@ impl Executor for Sim {
             waits: seen.waits,
             environment: environment::simulated(),
             warnings: warnings.into_iter().chain(seen.warnings).chain(report.warnings).collect(),
-        }))
+        };
+        Ok(Some(record.into()))
     }
-    fn parallel(&self) -> bool {
+    fn parallel(&self, _: &Cell) -> bool {
         true
     }
 }
