@@ -260,7 +260,8 @@ fn at_load(
     let mut cell = cell.clone();
     cell.spec = Spec::bench(name, &params)?;
     cell.load = format!("{}={load}", bench.load_param);
-    let Some(record) = executor.run(&cell, seed, stop)? else { return Ok(None) };
+    let Some(made) = executor.run(&cell, seed, stop)? else { return Ok(None) };
+    let record = made.record;
     let value = metrics::evaluate(&record, &search.limit.metric).value;
     tried(&cell.variant.name, seed, load, &value);
     Ok(Some(search.limit.judge(&value)))

@@ -6,6 +6,7 @@
 
 use crate::command;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
+use crate::guests::{self, Guests, Hosted};
 use schedlab_base::{Error, Result, Warning};
 use schedlab_guest::Guest;
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
@@ -23,10 +24,12 @@ pub enum Backend {
     Sim,
     /// The running kernel.
     Host,
+    /// A kernel in a guest.
+    Vm,
 }
 
 impl Backend {
-    /// Reads "sim" or "host".
+    /// Reads "sim", "host" or "vm".
     ///
     /// # Errors
     /// Another word.
@@ -34,8 +37,8 @@ impl Backend {
         match text {
             "sim" => Ok(Backend::Sim),
             "host" => Ok(Backend::Host),
-            "vm" => Err(Error::machine("the vm backend is not part of this version").help("use sim or host")),
-            other => Err(Error::unknown("backend", other, ["sim", "host"])),
+            "vm" => Ok(Backend::Vm),
+            other => Err(Error::unknown("backend", other, ["sim", "host", "vm"])),
         }
     }
     /// Its name in records.
@@ -43,6 +46,7 @@ impl Backend {
         match self {
             Backend::Sim => "sim",
             Backend::Host => "host",
+            Backend::Vm => "vm",
         }
     }
 }
@@ -86,6 +90,24 @@ impl Cell {
     pub fn live(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Cell {
         let (machine, backend) = (machine.clone(), Backend::Host);
         Cell { backend, machine, kernel: release(), resolved: None, guest: None, variant, spec, load }
+    }
+    /// A cell of a kernel in a guest with that machine's topology.
+    ///
+    /// # Errors
+    /// A command: there are none in a guest.
+    pub fn in_guest(
+        machine: &Arc<Machine>,
+        guest: Guest,
+        variant: Variant,
+        spec: Spec,
+        load: String,
+    ) -> Result<Cell> {
+        if let Spec::Command(_) = spec {
+            let text = "a guest has no commands: nothing but schedlab is in it";
+            return Err(Error::input(text).help("use --backend host, or one of schedlab's own workloads"));
+        }
+        let (machine, backend, kernel) = (machine.clone(), Backend::Vm, guest.image.release.clone());
+        Ok(Cell { backend, machine, kernel, resolved: None, guest: Some(guest), variant, spec, load })
     }
     /// The name of the cell's folder in a store.
     ///
@@ -155,7 +177,29 @@ pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Resu
     let (cells, warnings) = match backend {
         Backend::Sim => (simulated(experiment)?, Vec::new()),
         Backend::Host => live(experiment)?,
+        Backend::Vm => {
+            let text = "a plan in guests needs to know which";
+            return Err(Error::internal(text));
+        }
     };
+    whole(experiment, cells, warnings, options)
+}
+
+/// The plan of an experiment in guests, each load followed by its simulation under the same variants.
+///
+/// # Errors
+/// No image of a kernel, a machine to boot, or a load that runs in a guest; or it is too large.
+pub fn plan_in_guests(experiment: &Experiment, guests: &Guests, options: Options) -> Result<Plan> {
+    let (cells, warnings) = hosted(experiment, guests)?;
+    whole(experiment, cells, warnings, options)
+}
+
+fn whole(
+    experiment: &Experiment,
+    cells: Vec<Cell>,
+    warnings: Vec<Warning>,
+    options: Options,
+) -> Result<Plan> {
     let runs = options.runs.unwrap_or(experiment.runs);
     let seed = options.seed.unwrap_or(experiment.seed);
     Ok(Plan { runs: order(cells.len(), runs, seed)?, cells, warnings })
@@ -182,6 +226,63 @@ pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
     Ok((0..runs).flat_map(round).collect())
 }
 
+/// The experiment's machines, as its loads find them.
+fn machines(experiment: &Experiment) -> Vec<Arc<Machine>> {
+    let one = |m: &Machine| {
+        let mut m = m.clone();
+        if !experiment.background {
+            m.background.clear();
+        }
+        Arc::new(m)
+    };
+    experiment.machines.iter().map(one).collect()
+}
+
+fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Warning>)> {
+    let mut warnings: Vec<Warning> =
+        experiment.left_out.iter().map(|t| Warning::new("vm.left_out", t)).collect();
+    let variants = guests.variants(&experiment.variants, experiment.real, &mut warnings)?;
+    let mut untwinned: Vec<String> = Vec::new();
+    let mut twins: Vec<(&Hosted, Variant)> = Vec::new();
+    for hosted in &variants {
+        match guests::simulated(hosted) {
+            // Two images of a series have one profile.
+            Ok(twin) if twins.iter().any(|(_, t)| t.name == twin.name) => {}
+            Ok(twin) => twins.push((hosted, twin)),
+            Err(e) => untwinned.push(format!("{} ({})", hosted.variant.name, e.message())),
+        }
+    }
+    if !untwinned.is_empty() {
+        let text = format!("not simulated beside their guests: {}", untwinned.join("; "));
+        warnings.push(Warning::new("vm.twins", text));
+    }
+    let machines = machines(experiment);
+    let mut cells = Vec::new();
+    for load in &experiment.loads {
+        let machine = &machines[load.machine];
+        let runs = |h: &Hosted| h.of.as_ref().is_none_or(|name| load.runs_under(name));
+        for hosted in variants.iter().filter(|h| runs(h)) {
+            cells.push(hosted_cell(machine, load, hosted, guests)?);
+        }
+        for (_, twin) in twins.iter().filter(|(h, _)| runs(h)) {
+            cells.push(Cell::simulated(machine, twin.clone(), load.spec.clone(), load.name.clone())?);
+        }
+    }
+    if cells.is_empty() {
+        let text = format!("{}: nothing of it runs in a guest", experiment.name);
+        return Err(
+            Error::input(text).help("it needs a machine and a load: [vm] with machines = [\"smp-8\"]")
+        );
+    }
+    Ok((cells, warnings))
+}
+
+fn hosted_cell(machine: &Arc<Machine>, load: &Load, hosted: &Hosted, guests: &Guests) -> Result<Cell> {
+    let guest = guests.guest(hosted.image.clone());
+    Cell::in_guest(machine, guest, hosted.variant.clone(), load.spec.clone(), load.name.clone())
+        .map_err(|e| e.context(format!("load '{}'", load.name)))
+}
+
 fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
     let commands = experiment.loads.iter().chain(&experiment.host_loads);
     if let Some(load) = commands.into_iter().find(|l| matches!(l.spec, Spec::Command(_))) {
@@ -192,17 +293,7 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
         return Err(Error::input(format!("{}: no machine to simulate", experiment.name))
             .help("machines = [\"smp-8\"], or machine = \"...\" in each [[load]]"));
     }
-    let machines: Vec<Arc<Machine>> = experiment
-        .machines
-        .iter()
-        .map(|m| {
-            let mut m = m.clone();
-            if !experiment.background {
-                m.background.clear();
-            }
-            Arc::new(m)
-        })
-        .collect();
+    let machines = machines(experiment);
     let mut cells = Vec::new();
     for load in &experiment.loads {
         let runs = |v: &&Variant| v.kernel != RUNNING && load.runs_under(&v.name);
@@ -281,6 +372,6 @@ mod tests {
     fn backends_have_names() {
         assert_eq!(Backend::parse("sim").unwrap().name(), "sim");
         assert!(Backend::parse("hots").unwrap_err().to_string().contains("'host'"));
-        assert_eq!(Backend::parse("vm").unwrap_err().kind().exit_code(), 3);
+        assert_eq!(Backend::parse("vm").unwrap().name(), "vm");
     }
 }

@@ -63,7 +63,7 @@ fn a_stopped_run_is_no_run() {
 fn codes(text: &str) -> Vec<String> {
     use schedlab_lab::Executor;
     let plan = plan(&experiment(text), Backend::Sim, Options::default()).unwrap();
-    let record = Sim::default().run(&plan.cells[0], 1, &AtomicBool::new(false)).unwrap().unwrap();
+    let record = Sim::default().run(&plan.cells[0], 1, &AtomicBool::new(false)).unwrap().unwrap().record;
     record.warnings.into_iter().map(|w| w.code).collect()
 }
 

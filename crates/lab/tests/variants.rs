@@ -139,7 +139,7 @@ fn ran(lines: &str) -> Vec<Record> {
     let e = experiment(&text);
     let plan = plan(&e, Backend::Sim, Options { runs: Some(1), seed: None }).unwrap();
     let stop = AtomicBool::new(false);
-    plan.cells.iter().map(|c| Sim::default().run(c, 1, &stop).unwrap().unwrap()).collect()
+    plan.cells.iter().map(|c| Sim::default().run(c, 1, &stop).unwrap().unwrap().record).collect()
 }
 
 #[test]

@@ -133,7 +133,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         let first = cells.len();
         let own = runs.first().map(|c| {
             let r = c.runs[0];
-            let machine = if r.backend == "sim" { r.machine.name.clone() } else { "host".to_owned() };
+            let machine = if r.backend == "host" { r.backend.clone() } else { r.machine.name.clone() };
             [machine, r.workload.clone(), c.load.clone()]
         });
         // Nobody asked for these metrics or those: each workload's own first ones.

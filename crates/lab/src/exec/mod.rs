@@ -121,7 +121,8 @@ impl Session<'_> {
             }
             outcome
         };
-        let beside = |(_, run): &(usize, &Run)| self.jobs != 1 && self.executor.parallel(&plan.cells[run.cell]);
+        let beside =
+            |(_, run): &(usize, &Run)| self.jobs != 1 && self.executor.parallel(&plan.cells[run.cell]);
         let (beside, alone): (Vec<_>, Vec<_>) = plan.runs.iter().enumerate().partition(beside);
         let mut results: Vec<(usize, Outcome)> = Vec::with_capacity(plan.runs.len());
         if !beside.is_empty() {

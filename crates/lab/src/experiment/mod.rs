@@ -108,6 +108,22 @@ pub struct Experiment {
     pub background: bool,
     /// Published figures.
     pub published: Vec<Published>,
+    /// Whether its variants are meant for real kernels in guests: an image that is missing is an error then.
+    pub real: bool,
+    /// What its variants leave out in guests and why, for people.
+    pub left_out: Option<String>,
+    /// What is run in guests instead, where it says so.
+    pub vm: Option<Box<Experiment>>,
+}
+
+impl Experiment {
+    /// The experiment as it is run in guests: its `[vm]` part, or else itself.
+    pub fn in_guests(self) -> Experiment {
+        match self.vm {
+            Some(vm) => *vm,
+            None => self,
+        }
+    }
 }
 
 /// Reads an experiment from its file.

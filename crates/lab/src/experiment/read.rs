@@ -31,10 +31,13 @@ const KEYS: &[&str] = &[
     "load",
     "variant",
     "host",
+    "vm",
     "published",
     "at",
 ];
 const HOST_KEYS: &[&str] = &["load"];
+const VM_KEYS: &[&str] =
+    &["machines", "machine", "baseline", "metrics", "runs", "seed", "load", "variant", "at", "left_out"];
 const PUBLISHED_KEYS: &[&str] = &["variant", "metric", "load", "value", "unit", "source"];
 
 /// Reads an experiment's text; `host_cpus` is what `{cpus}` means in its loads on the live kernel.
@@ -50,9 +53,9 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let runs = bounded(&top, "runs", DEFAULT_RUNS, 1, MAX_RUNS)?;
     let seed = bounded(&top, "seed", 1, 0, u64::MAX >> 1)?;
     let workloads = workloads(&top, folder)?;
-    let families = variants::read(&top)?;
+    let families = variants::read(&top, false)?;
     let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
-    let (machines, mut loads) = simulated_loads(&top, &workloads, folder)?;
+    let (machines, mut loads) = simulated_loads(&top, &top, &workloads, folder)?;
     let mut host_loads = host_loads(&top, &workloads, host_cpus)?;
     let runs_in_all = (loads.len().max(host_loads.len()) * variants.len()) as u64 * runs;
     if runs_in_all > MAX_RUNS {
@@ -67,7 +70,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     check_narrowed(&top, &mut loads, &families, Some(&baseline))?;
     check_narrowed(&top, &mut host_loads, &families, None)?;
     variants::check_loads(&families, &loads, &host_loads)?;
-    Ok(Experiment {
+    let whole = Experiment {
         baseline,
         min_effect_pct: min_effect(&top)?,
         background: top.boolean("background")?.unwrap_or(true),
@@ -83,6 +86,48 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
         host_loads,
         variants,
         metrics,
+        real: false,
+        left_out: None,
+        vm: None,
+    };
+    let vm = match top.table("vm", VM_KEYS)? {
+        Some(table) => Some(Box::new(in_guests(&table, &top, &workloads, folder, &whole)?)),
+        None => None,
+    };
+    Ok(Experiment { vm, ..whole })
+}
+
+/// `[vm]`: what is run in guests. What it does not say is the experiment's.
+fn in_guests(
+    vm: &Table<'_>,
+    top: &Table<'_>,
+    workloads: &[Workload],
+    folder: &Path,
+    whole: &Experiment,
+) -> Result<Experiment> {
+    let of = |keys: &[&str]| if keys.iter().any(|k| vm.get(k).is_some()) { vm } else { top };
+    let real = vm.get("variant").is_some();
+    let families = variants::read(of(&["variant"]), real)?;
+    let (machines, mut loads) =
+        simulated_loads(of(&["machines", "machine"]), of(&["load"]), workloads, folder)?;
+    let metrics = metric_names(of(&["metrics"]), workloads, &loads, &[])?;
+    let named = if real { vm } else { of(&["baseline"]) };
+    let baseline = baseline(named, &families)?;
+    check_narrowed(of(&["load"]), &mut loads, &families, Some(&baseline))?;
+    variants::check_loads(&families, &loads, &[])?;
+    Ok(Experiment {
+        runs: bounded(vm, "runs", whole.runs, 1, MAX_RUNS)?,
+        seed: bounded(vm, "seed", whole.seed, 0, u64::MAX >> 1)?,
+        variants: families.iter().flat_map(|f| f.variants.clone()).collect(),
+        left_out: vm.string("left_out")?.map(str::to_owned),
+        published: Vec::new(),
+        host_loads: Vec::new(),
+        machines,
+        loads,
+        baseline,
+        metrics,
+        real,
+        ..whole.clone()
     })
 }
 
@@ -198,12 +243,14 @@ fn load_tables<'t, 'w>(
     Ok(all)
 }
 
+/// The loads of `top` on their own machines, or on those of `machines`.
 fn simulated_loads(
+    machines: &Table<'_>,
     top: &Table<'_>,
     workloads: &[Workload],
     folder: &Path,
 ) -> Result<(Vec<Machine>, Vec<Load>)> {
-    let (mut machines, shared) = Machines::read(top, folder)?;
+    let (mut machines, shared) = Machines::read(machines, folder)?;
     let tables = load_tables(top, workloads)?;
     let mut wanted: Vec<(Option<&Table<'_>>, &Workload, Vec<usize>)> = Vec::new();
     for (table, workload) in &tables {

@@ -41,13 +41,16 @@ pub struct Family<'t> {
     at: Vec<Table<'t>>,
     /// How many of them are the experiment's.
     shared: usize,
+    /// Whether its kernel is an image.
+    real: bool,
 }
 
-/// Reads all `[[variant]]` of an experiment, with the experiment's own `[[at]]`.
-pub fn read<'t>(top: &Table<'t>) -> Result<Vec<Family<'t>>> {
+/// Reads all `[[variant]]` of an experiment, with the experiment's own `[[at]]`; `real` ones are of kernel images, which need no
+/// profile.
+pub fn read<'t>(top: &Table<'t>, real: bool) -> Result<Vec<Family<'t>>> {
     let mut all: Vec<Family<'t>> = Vec::new();
     for table in top.tables("variant", KEYS)? {
-        let family = family(top, table)?;
+        let family = family(top, table, real)?;
         let taken = |v: &Variant| all.iter().flat_map(|f| &f.variants).any(|other| other.name == v.name);
         if let Some(twice) = family.variants.iter().find(|v| taken(v)) {
             let text = format!("two variants have the name '{}'", twice.name);
@@ -124,7 +127,7 @@ impl Family<'_> {
     }
 }
 
-fn family<'t>(top: &Table<'t>, table: Table<'t>) -> Result<Family<'t>> {
+fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t>> {
     let kernel = table.required("kernel", table.string("kernel")?)?;
     let name = table.label("name")?.unwrap_or(kernel).to_owned();
     let shared = top.tables("at", AT_KEYS)?;
@@ -142,7 +145,7 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>) -> Result<Family<'t>> {
     }
     let empty = Change { time: Ns::ZERO, features: Vec::new(), tunables: [].into() };
     let plain = Variant { name: name.clone(), at: vec![empty; at.len()], ..Variant::plain(kernel) };
-    let mut family = Family { name, variants: Vec::new(), table, at, shared: nr_shared };
+    let mut family = Family { name, variants: Vec::new(), table, at, shared: nr_shared, real };
     let choices: Vec<Vec<usize>> = dials.iter().map(|d| (0..d.values.len()).collect()).collect();
     for choice in combinations(&choices).map_err(|e| family.table.place("name", e))? {
         let variant = family.turned(plain.clone(), &dials, &choice)?;
@@ -162,6 +165,10 @@ impl Family<'_> {
             }
         }
         self.order(&mut variant)?;
+        if self.real {
+            variant.tasks.values().try_for_each(|t| t.check()).map_err(|e| self.table.place("tasks", e))?;
+            return Ok(variant);
+        }
         fits::attributes(&variant).map_err(|e| self.table.place("tasks", e))?;
         if variant.kernel == RUNNING {
             return Ok(variant);

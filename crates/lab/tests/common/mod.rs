@@ -4,7 +4,7 @@
 
 use schedlab_base::{Error, Ns, Result, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
-use schedlab_lab::{Cell, Executor};
+use schedlab_lab::{Backend, Cell, Executor, Made};
 use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ pub struct Mock {
 }
 
 impl Executor for Mock {
-    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Record>> {
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
         if cell.variant.name == "broken" {
             return Err(Error::machine("it broke"));
         }
@@ -27,10 +27,12 @@ impl Executor for Mock {
         if made == self.stop_after {
             stop.store(true, Ordering::SeqCst);
         }
-        Ok(Some(record(cell, seed)?))
+        let log = |_| ("kernel.log", format!("seed {seed}").into_bytes());
+        let files = cell.guest.iter().map(log).collect();
+        Ok(Some(Made { record: record(cell, seed)?, files }))
     }
-    fn parallel(&self) -> bool {
-        true
+    fn parallel(&self, cell: &Cell) -> bool {
+        cell.backend != Backend::Host
     }
 }
 
@@ -53,7 +55,7 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
         machine: (*cell.machine).clone(),
         kernel: cell.kernel.clone(),
         resolved: cell.resolved,
-        guest: None,
+        guest: cell.guest.as_ref().map(schedlab_guest::Guest::setup),
         variant: cell.variant.clone(),
         workload: cell.spec.name().into(),
         spec,

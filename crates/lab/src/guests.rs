@@ -1,0 +1,227 @@
+//! Which guests an experiment's variants are run in: from a variant's kernel to the images that are meant, and all that
+//! the cells of the vm backend have in common.
+
+use crate::fits;
+use schedlab_base::{Error, Result, Version, Warning};
+use schedlab_guest::{Accelerator, DETERMINISTIC_SINCE, Guest, Image, Mode, Qemu};
+use schedlab_kernel::variant::RUNNING;
+use schedlab_kernel::{Kernel, Variant};
+
+/// Memory of a guest when nobody says, MiB: the kernels of distributions, 32 CPUs and hundreds of tasks fit.
+pub const DEFAULT_MEMORY_MB: u32 = 2048;
+
+/// All that guests have in common, and the images they may boot.
+#[derive(Clone, Debug)]
+pub struct Guests {
+    /// The emulator.
+    pub qemu: Qemu,
+    /// How time passes.
+    pub mode: Mode,
+    /// What executes them.
+    pub accelerator: Accelerator,
+    /// Memory of each, MiB.
+    pub memory_mb: u32,
+    /// Words added to the kernel's command line.
+    pub boot_options: Vec<String>,
+    /// Images that were asked for, each with the word that named it; empty: those the variants' kernels mean.
+    pub images: Vec<(String, Image)>,
+}
+
+/// A variant in a guest.
+#[derive(Clone, Debug)]
+pub struct Hosted {
+    /// The variant, by the name it has beside others.
+    pub variant: Variant,
+    /// What it boots.
+    pub image: Image,
+    /// The experiment's name of it; `None`: the experiment has no variant of the image's series.
+    pub of: Option<String>,
+}
+
+impl Guests {
+    /// The guest that boots an image.
+    pub fn guest(&self, image: Image) -> Guest {
+        Guest {
+            image,
+            qemu: self.qemu.clone(),
+            mode: self.mode,
+            accelerator: self.accelerator,
+            memory_mb: self.memory_mb,
+            boot_options: self.boot_options.clone(),
+        }
+    }
+    /// The variants an experiment has in guests, each with its image. `strict`: its variants are meant for real kernels,
+    /// so that one without an image is an error; else it is left out, and the reader is told.
+    ///
+    /// # Errors
+    /// No image at all, or under `strict` one that is missing.
+    pub fn variants(
+        &self,
+        all: &[Variant],
+        strict: bool,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Vec<Hosted>> {
+        let simulated: Vec<&Variant> = all.iter().filter(|v| v.kernel != RUNNING).collect();
+        if !self.images.is_empty() {
+            return Ok(self.on_given(&simulated));
+        }
+        let (mut found, mut left, mut last) = (Vec::new(), Vec::new(), None);
+        for variant in simulated {
+            match Image::find(&variant.kernel) {
+                Ok(image) => {
+                    let (of, variant) = (Some(variant.name.clone()), variant.clone());
+                    found.push(Hosted { variant, image, of });
+                }
+                Err(e) if strict => return Err(e.context(format!("variant '{}'", variant.name))),
+                Err(e) => {
+                    left.push(variant.name.as_str());
+                    last = Some(e);
+                }
+            }
+        }
+        match last {
+            Some(e) if found.is_empty() => Err(e),
+            None if found.is_empty() => Err(Error::input("all variants are of the running kernel")
+                .help("use --backend host, or name a kernel: kernel = \"6.1\"")),
+            Some(_) => {
+                let text = format!("left out, no image of their kernels is here: {}", left.join(", "));
+                warnings.push(Warning::new("vm.variants", text));
+                Ok(found)
+            }
+            None => Ok(found),
+        }
+    }
+
+    /// Every given image under the variants of its series; one without any as it is.
+    fn on_given(&self, variants: &[&Variant]) -> Vec<Hosted> {
+        let mut all = Vec::new();
+        for (word, image) in &self.images {
+            let hosted = |variant, of| Hosted { variant, image: image.clone(), of };
+            let own: Vec<&&Variant> = variants.iter().filter(|v| is_of(v, image)).collect();
+            if own.is_empty() {
+                let plain = Variant { name: word.clone(), ..Variant::plain(&series(image)) };
+                all.push(hosted(plain, None));
+            }
+            let several = self.images.iter().filter(|(_, i)| series(i) == series(image)).count() > 1;
+            all.extend(own.into_iter().map(|v| {
+                let name = if several { format!("{} {word}", v.name) } else { v.name.clone() };
+                hosted(Variant { name, ..(*v).clone() }, Some(v.name.clone()))
+            }));
+        }
+        all
+    }
+}
+
+/// The series of an image's kernel, as profiles are called ("v6.1").
+pub fn series(image: &Image) -> String {
+    Version::new(image.version.major, image.version.minor).to_string()
+}
+
+fn is_of(variant: &Variant, image: &Image) -> bool {
+    let version = Version::parse(&variant.kernel);
+    version.is_ok_and(|v| (v.major, v.minor) == (image.version.major, image.version.minor))
+}
+
+/// The variant as it is simulated beside its guest: under the profile of the image's series, by the experiment's name.
+///
+/// # Errors
+/// What of it is not simulated.
+pub fn simulated(hosted: &Hosted) -> Result<Variant> {
+    let name = hosted.of.clone().unwrap_or_else(|| hosted.variant.name.clone());
+    let twin = Variant { name, kernel: series(&hosted.image), settings: [].into(), ..hosted.variant.clone() };
+    Kernel::profile(&twin.kernel)?;
+    fits::attributes(&twin)?;
+    twin.resolve()?;
+    twin.changes()?;
+    Ok(twin)
+}
+
+/// The mode when nobody says: what can be repeated, where QEMU can do it.
+pub fn usual_mode(qemu: &Qemu) -> Mode {
+    if qemu.version >= DETERMINISTIC_SINCE { Mode::Deterministic } else { Mode::RealTime }
+}
+
+/// What a mode can tell, and what it can't, in words for the reader of a record.
+pub fn caveat(guest: &Guest) -> Warning {
+    let text = match (guest.mode, guest.accelerator) {
+        (Mode::Deterministic, _) => {
+            "deterministic guest: its CPUs share one CPU's time in turns. Counts, orders and decisions can be compared; \
+             throughput and speed-up by more CPUs can't, and latencies hold the turns' length"
+        }
+        (Mode::RealTime, Accelerator::Tcg) => {
+            "guest in real time on an emulated CPU: times and throughput are the emulator's and this host's; only large \
+             differences over many runs are the scheduler's"
+        }
+        (Mode::RealTime, Accelerator::Kvm) => {
+            "guest in real time under KVM: what else runs on this host, and more CPUs than it has, are part of all times"
+        }
+    };
+    Warning::new("vm.mode", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guest's image that need not be there.
+    fn image(release: &str) -> Image {
+        let version = Version::parse(release).unwrap();
+        Image { path: "/nowhere".into(), release: release.to_owned(), version, hash: format!("h{release}") }
+    }
+    /// Guests of given images.
+    fn guests(images: &[(&str, &str)]) -> Guests {
+        let qemu = Qemu {
+            program: "qemu".into(),
+            version: Version::new(10, 0),
+            libraries: Vec::new(),
+            modules: None,
+            data: Vec::new(),
+        };
+        Guests {
+            mode: usual_mode(&qemu),
+            qemu,
+            accelerator: Accelerator::Tcg,
+            memory_mb: DEFAULT_MEMORY_MB,
+            boot_options: Vec::new(),
+            images: images.iter().map(|(word, release)| ((*word).to_owned(), image(release))).collect(),
+        }
+    }
+
+    fn names(images: &[(&str, &str)], variants: &[Variant]) -> Vec<String> {
+        let all = guests(images).variants(variants, false, &mut Vec::new()).unwrap();
+        let text = |h: Hosted| format!("{}|{}|{}", h.variant.name, h.variant.kernel, h.image.release);
+        all.into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn given_images_run_the_variants_of_their_series() {
+        let off =
+            Variant { name: "off".into(), features: vec!["NO_SIS_UTIL".into()], ..Variant::plain("v6.1") };
+        let variants = [Variant::plain("6.1"), off, Variant::plain("v4.5"), Variant::plain(RUNNING)];
+        assert_eq!(
+            names(&[("6.1", "6.1.0-56-cloud"), ("7.3", "7.3.4+deb13")], &variants),
+            ["6.1|6.1|6.1.0-56-cloud", "off|v6.1|6.1.0-56-cloud", "7.3|v7.3|7.3.4+deb13"]
+        );
+        assert_eq!(
+            names(&[("a", "6.1.1"), ("b", "6.1.2")], &variants[..1]),
+            ["6.1 a|6.1|6.1.1", "6.1 b|6.1|6.1.2"],
+            "two kernels of one series are told apart by what they were called"
+        );
+    }
+
+    #[test]
+    fn the_twin_has_the_profile_of_the_image() {
+        let plain = |release| Hosted { variant: Variant::plain("6.1"), image: image(release), of: None };
+        let kernel = simulated(&plain("6.1.192")).unwrap().resolve().unwrap();
+        assert_eq!(kernel.version, Version::new(6, 1));
+        assert!(simulated(&plain("6.8.1")).unwrap_err().to_string().contains("no simulated kernel"));
+    }
+
+    #[test]
+    fn the_usual_mode_is_one_that_qemu_can() {
+        let mut qemu = guests(&[]).qemu;
+        assert_eq!(usual_mode(&qemu), Mode::Deterministic);
+        qemu.version = Version::new(7, 2);
+        assert_eq!(usual_mode(&qemu), Mode::RealTime);
+    }
+}
