@@ -18,7 +18,7 @@ pub mod stats;
 pub mod validate;
 
 pub use compare::{Comparison, Question, compare, compare_paths, compare_sources};
-pub use exec::{Done, Executor, Finished, Host, Made, Progress, Session, Silent, Sim};
+pub use exec::{Any, Done, Executor, Finished, Host, Made, Progress, Session, Silent, Sim, Vm};
 pub use experiment::{Experiment, Published};
 pub use guests::Guests;
 pub use plan::{Backend, Cell, Options, Plan, plan, plan_in_guests};

@@ -24,7 +24,7 @@ const ANY_SIZE: &str = include_str!("../../../machines/any-size.toml");
 
 /// Names that stand for more than one machine, for messages.
 const PATTERNS: &[(&str, &str)] = &[
-    ("smp-N", "N CPUs of no make that share one cache, no SMT"),
+    ("smp-N", "N CPUs of no make that share one cache, no SMT; also Ncpu"),
     ("smt-N", "N CPUs of no make that share one cache, two threads a core"),
     ("host", "this machine, from its sysfs"),
 ];
@@ -67,8 +67,10 @@ impl Machine {
     }
 }
 
-/// `smp-N` or `smt-N`; nothing when the name has no such form.
+/// `smp-N`, `smt-N`, or `Ncpu` for the former; nothing when the name has no such form.
 fn sized(name: &str) -> Option<Result<Machine>> {
+    let plain = name.strip_suffix("cpu").map(|number| format!("smp-{number}"));
+    let name = plain.as_deref().unwrap_or(name);
     let (kind, number) = name.split_once('-').filter(|(kind, _)| ["smp", "smt"].contains(kind))?;
     if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -126,6 +128,7 @@ mod tests {
             ("nodes-2x4", 8),
             ("smp-7", 7),
             ("smt-64", 64),
+            ("8cpu", 8),
         ];
         for (name, cpus) in sizes {
             assert_eq!(Machine::load(name).unwrap().topology.nr_cpus(), cpus, "{name}");
@@ -139,6 +142,8 @@ mod tests {
         assert!(error("smp-0").contains("cores = 0"));
         assert!(error("smp-5000").contains("5000 CPUs"));
         assert!(error("smt-3").contains("smt-4"));
+        assert_eq!(Machine::load("8cpu").unwrap(), Machine::load("smp-8").unwrap());
+        assert!(error("cpu").contains("unknown machine 'cpu'") && error("0cpu").contains("cores = 0"));
         assert!(error("smp-99999999999999999999").contains("too many"));
         assert!(error("no/such.toml").contains("can't read no/such.toml"));
     }

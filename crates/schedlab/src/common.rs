@@ -3,7 +3,7 @@
 use crate::output;
 use clap::Args;
 use schedlab_base::{Error, Ns, Result, Warning};
-use schedlab_lab::{Backend, Comparison, Executor, Host, Sim};
+use schedlab_lab::{Any, Comparison, Sim};
 use schedlab_report::Form;
 use schedlab_report::plot::{self, Kind};
 use std::path::{Path, PathBuf};
@@ -29,15 +29,8 @@ pub fn cpus() -> u64 {
 /// How far the simulation under way is, simulated ns; of use where one run is made at a time.
 pub static SIMULATED: AtomicU64 = AtomicU64::new(0);
 
-static SIM: Sim = Sim { check: false, clock: Some(&SIMULATED) };
-
-/// The executor of a backend.
-pub fn executor(backend: Backend) -> &'static dyn Executor {
-    match backend {
-        Backend::Sim => &SIM,
-        Backend::Host => &Host,
-    }
-}
+/// What makes runs, each on the backend of its cell.
+pub static EXECUTOR: Any = Any::new(Sim { check: false, clock: Some(&SIMULATED) });
 
 /// In which form a comparison is printed.
 #[derive(Args)]

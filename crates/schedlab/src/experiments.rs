@@ -1,6 +1,7 @@
 //! An experiment, from its options to the printed comparison: what `study` and `run` share.
 
 use crate::common::{self, FormOptions};
+use crate::guests::GuestOptions;
 use crate::progress::Bar;
 use crate::timing::Timed;
 use crate::{interrupt, output};
@@ -8,14 +9,17 @@ use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::Variant;
 use schedlab_lab::experiment::Load;
-use schedlab_lab::{Backend, Experiment, Finished, Options, Plan, Question, Session, compare, plan};
+use schedlab_lab::{
+    Backend, Cell, Experiment, Finished, Options, Plan, Question, Session, compare, plan, plan_in_guests,
+};
 use schedlab_record::Store;
 use std::path::PathBuf;
 
 /// Options of experiments.
 #[derive(Args)]
 pub struct RunOptions {
-    /// Where runs are made: sim (the simulator) or host (the running kernel)
+    /// Where runs are made: sim (the simulator), host (the running kernel) or vm (kernels in guests, with the simulation of the
+    /// same beside them)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     backend: String,
     /// Runs of each cell, over what the experiment says
@@ -24,7 +28,7 @@ pub struct RunOptions {
     /// Seed of the first run, over what the experiment says; run i has seed S + i
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Simulations side by side; all CPUs by default. Live runs are made one at a time
+    /// Simulations and deterministic guests side by side; all CPUs by default. Live runs are made one at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     jobs: Option<u64>,
     /// Where runs are stored; those that are there already are not made again
@@ -36,6 +40,12 @@ pub struct RunOptions {
     /// Only this variant; may be given more than once. The first left is the baseline if the experiment's is not
     #[arg(long, value_name = "NAME")]
     variant: Vec<String>,
+    /// Image of a kernel for guests: a series such as 6.1, or a bzImage. It runs the variants of its series; may be given
+    /// more than once [default: the images that the variants' kernels name]
+    #[arg(long, value_name = "KERNEL")]
+    kernel: Vec<String>,
+    #[command(flatten)]
+    guest: GuestOptions,
     #[command(flatten)]
     form: FormOptions,
     /// Say on standard error how fast the simulator was
@@ -52,7 +62,14 @@ impl RunOptions {
     /// # Errors
     /// An unknown form.
     pub fn check(&self) -> Result<()> {
-        Backend::parse(&self.backend)?;
+        let backend = Backend::parse(&self.backend)?;
+        self.guest.check(backend)?;
+        if let Some(kernel) = self.kernel.first().filter(|_| backend != Backend::Vm) {
+            return Err(Error::input(format!(
+                "--kernel {kernel} is for guests: an experiment's variants say what is simulated"
+            ))
+            .help("add --backend vm"));
+        }
         self.form.form().map(|_| ())
     }
 }
@@ -64,10 +81,17 @@ impl RunOptions {
 pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
     let backend = Backend::parse(&options.backend)?;
     options.check()?;
+    if backend == Backend::Vm {
+        experiment = experiment.in_guests();
+    }
     narrow(&mut experiment, backend, options)?;
-    let plan = plan(&experiment, backend, Options { runs: options.runs, seed: options.seed })?;
+    let wanted = Options { runs: options.runs, seed: options.seed };
+    let plan = match backend {
+        Backend::Vm => plan_in_guests(&experiment, &options.guest.guests(&options.kernel, None)?, wanted)?,
+        Backend::Sim | Backend::Host => plan(&experiment, backend, wanted)?,
+    };
     let store = Store::create(&options.out)?;
-    let finished = work(&plan, &experiment, backend, &store, options)?;
+    let finished = work(&plan, &experiment, &store, options)?;
     if finished.interrupted {
         return Err(interrupted(&finished, &plan, &store));
     }
@@ -81,14 +105,8 @@ pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
     Ok(())
 }
 
-fn work(
-    plan: &Plan,
-    experiment: &Experiment,
-    backend: Backend,
-    store: &Store,
-    options: &RunOptions,
-) -> Result<Finished> {
-    let executor = Timed::new(common::executor(backend));
+fn work(plan: &Plan, experiment: &Experiment, store: &Store, options: &RunOptions) -> Result<Finished> {
+    let executor = Timed::new(&common::EXECUTOR);
     let bar = Bar::runs(options.quiet);
     let session = Session {
         executor: &executor,
@@ -120,7 +138,7 @@ fn interrupted(finished: &Finished, plan: &Plan, store: &Store) -> Error {
 fn narrow(experiment: &mut Experiment, backend: Backend, options: &RunOptions) -> Result<()> {
     let name = |l: &Load| l.name.clone();
     let loads = match backend {
-        Backend::Sim => &mut experiment.loads,
+        Backend::Sim | Backend::Vm => &mut experiment.loads,
         Backend::Host => &mut experiment.host_loads,
     };
     keep("load", &options.load, loads, name)?;
@@ -150,7 +168,10 @@ fn keep<T>(what: &str, wanted: &[String], all: &mut Vec<T>, name: impl Fn(&T) ->
 /// What is asked of the records: on the live kernel the experiment's variants, and figures published for them, may not
 /// have been run.
 fn question(experiment: &Experiment, plan: &Plan) -> Question {
-    let was_run = |variant: &str| plan.cells.iter().any(|c| c.variant.name == variant);
+    // In guests the experiment's own names may be those of the simulated cells only.
+    let backends: Vec<Backend> = plan.cells.iter().map(|c| c.backend).collect();
+    let is = |c: &Cell, variant: &str, backend: Backend| c.backend == backend && c.variant.name == variant;
+    let was_run = |variant: &str| backends.iter().all(|b| plan.cells.iter().any(|c| is(c, variant, *b)));
     let mut question = Question::of(experiment);
     question.baseline = question.baseline.filter(|b| was_run(b));
     question.published.retain(|p| was_run(&p.variant));

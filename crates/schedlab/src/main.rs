@@ -8,6 +8,7 @@ mod commands;
 mod common;
 mod experiments;
 mod external;
+mod guests;
 mod interrupt;
 mod output;
 mod progress;

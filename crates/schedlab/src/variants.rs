@@ -137,11 +137,29 @@ fn checked(variant: Variant) -> Result<Variant> {
 }
 
 /// The kernel that is meant when none is named.
-pub fn default_kernel(backend: Backend) -> String {
+///
+/// # Errors
+/// In guests there is none.
+pub fn default_kernel(backend: Backend) -> Result<String> {
     match backend {
-        Backend::Sim => DEFAULT_PROFILE.to_string(),
-        Backend::Host => RUNNING.to_owned(),
+        Backend::Sim => Ok(DEFAULT_PROFILE.to_string()),
+        Backend::Host => Ok(RUNNING.to_owned()),
+        Backend::Vm => {
+            let help = "--kernel 6.1, or the path of a bzImage; 'schedlab kernel list' shows what is here";
+            Err(Error::input("--backend vm: no kernel is named").help(help))
+        }
     }
+}
+
+/// An image with changes named one by one; `word` names it, and the variant then.
+///
+/// # Errors
+/// As [`parse`].
+pub fn of_image(word: &str, changes: Changes<'_>) -> Result<Variant> {
+    // Words of a path may have any character, so it never goes through the parser.
+    let variant = of(RUNNING, changes)?;
+    let name = variant.name.replacen(RUNNING, word, 1);
+    Ok(Variant { name, kernel: word.to_owned(), ..variant })
 }
 
 #[cfg(test)]

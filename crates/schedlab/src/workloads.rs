@@ -1,14 +1,15 @@
 //! Workloads on the command line: a subcommand for each benchmark, its options made from the benchmark's own table; and
 //! the options that say where it is run. `bench` and `knee` share them.
 
-use crate::common;
+use crate::guests::{DEFAULT_MACHINE, GuestOptions};
 use crate::variants::{self, Changes};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Ns, Result};
+use schedlab_guest::Mode;
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::plan::Cell;
-use schedlab_lab::{Backend, Executor, fits};
+use schedlab_lab::{Backend, fits, guests};
 use schedlab_machine::Machine;
 use schedlab_workload::{BENCHMARKS, Benchmark, Choice, Param, ParamKind, Params, Spec, spec};
 use std::path::Path;
@@ -20,15 +21,16 @@ pub const HEADING: &str = "Workload";
 /// Where a workload is run.
 #[derive(Args)]
 pub struct Place {
-    /// Where it is run: host (the running kernel) or sim (the simulator)
+    /// Where it is run: host (the running kernel), sim (the simulator) or vm (a kernel in a guest)
     #[arg(long, global = true, value_name = "BACKEND", default_value = "host")]
     backend: String,
-    /// Machine to simulate: a preset, smp-N, smt-N, host or a file [default: host]
+    /// Machine of the simulator [default: host] or the guest [default: 4cpu]: a preset, Ncpu, smt-N, host or a file
     #[arg(long, global = true, value_name = "MACHINE")]
     machine: Option<String>,
-    /// Kernel to simulate [default: v6.5, the last CFS]
-    #[arg(long, global = true, value_name = "VERSION")]
-    kernel: Option<String>,
+    /// Kernel to simulate [default: v6.5, the last CFS], or to boot: a series such as 6.1, or a bzImage. Several are set
+    /// side by side
+    #[arg(long, global = true, value_name = "KERNEL")]
+    kernel: Vec<String>,
     /// Feature switched on (NAME) or off (NO_NAME), with @TIME from then on; may be given more than once
     #[arg(long, global = true, value_name = "NAME[@TIME]")]
     feature: Vec<String>,
@@ -44,32 +46,62 @@ pub struct Place {
     /// Slice that all tasks of the workload ask for (kernels from 6.12 on)
     #[arg(long, global = true, value_name = "TIME")]
     slice: Option<String>,
+    #[command(flatten)]
+    guest: GuestOptions,
 }
+
+/// How the time of a guest passes when a single workload is run and nobody says: a look is wanted, and soon.
+const USUAL_MODE: Mode = Mode::RealTime;
 
 impl Place {
     /// The backend.
     ///
     /// # Errors
-    /// An unknown one.
+    /// An unknown one, and options of another.
     pub fn backend(&self) -> Result<Backend> {
-        Backend::parse(&self.backend)
+        let backend = Backend::parse(&self.backend)?;
+        self.guest.check(backend)?;
+        Ok(backend)
     }
-    /// The executor.
-    ///
-    /// # Errors
-    /// As [`Place::backend`].
-    pub fn executor(&self) -> Result<&'static dyn Executor> {
-        self.backend().map(common::executor)
-    }
-    /// The kernel with its changes.
+    /// The kernels, each with the changes.
     ///
     /// # Errors
     /// What the kernel's tables do not have, and changes to the running kernel.
-    pub fn variant(&self) -> Result<Variant> {
+    pub fn variants(&self) -> Result<Vec<Variant>> {
         let backend = self.backend()?;
-        let kernel = self.kernel.clone().unwrap_or_else(|| variants::default_kernel(backend));
         let attributes = [&self.policy, &self.nice, &self.slice].map(Option::as_ref);
-        variants::of(&kernel, Changes { features: &self.feature, tunables: &self.tunable, attributes })
+        let changes = Changes { features: &self.feature, tunables: &self.tunable, attributes };
+        let one = |kernel: &String| match backend {
+            Backend::Vm => variants::of_image(kernel, changes),
+            Backend::Sim | Backend::Host => variants::of(kernel, changes),
+        };
+        match self.kernel.as_slice() {
+            [] => Ok(vec![one(&variants::default_kernel(backend)?)?]),
+            named => named.iter().map(one).collect(),
+        }
+    }
+    /// How long a program without an end of its own runs there when nobody says; `None`: as long as it does by itself.
+    ///
+    /// # Errors
+    /// As [`Place::backend`], and an unknown mode.
+    pub fn usual_runtime(&self) -> Result<Option<Ns>> {
+        if self.backend()? == Backend::Vm { self.guest.usual_runtime(USUAL_MODE) } else { Ok(None) }
+    }
+    /// A cell of a guest.
+    fn in_guest(&self, spec: Spec, variant: Variant, load: String) -> Result<Cell> {
+        let word = &variant.kernel;
+        let all = self.guest.guests(std::slice::from_ref(word), Some(USUAL_MODE))?;
+        let (_, image) = all.images.first().ok_or_else(|| Error::internal("a guest without an image"))?;
+        let named = if variant.name.starts_with(word.as_str()) {
+            let (short, _) = GuestOptions::named(word)?;
+            variant.name.replacen(word.as_str(), &short, 1)
+        } else {
+            variant.name.clone()
+        };
+        let guest = all.guest(image.clone());
+        let variant = Variant { name: named, kernel: guests::series(&guest.image), ..variant };
+        let machine = Machine::load(self.machine.as_deref().unwrap_or(DEFAULT_MACHINE))?;
+        Cell::in_guest(&Arc::new(machine), guest, variant, spec, load)
     }
     /// The cell of a workload under a variant.
     ///
@@ -77,16 +109,23 @@ impl Place {
     /// An unknown machine; a machine, kernel or change that the running kernel does not have.
     pub fn cell(&self, spec: Spec, variant: Variant) -> Result<Cell> {
         let load = load_name(&spec)?;
-        fits::check(&variant, &spec)?;
         match self.backend()? {
+            // A real kernel, which has all policies; only its name is not "running".
+            Backend::Vm => fits::check(&Variant { kernel: RUNNING.to_owned(), ..variant.clone() }, &spec)?,
+            Backend::Sim | Backend::Host => fits::check(&variant, &spec)?,
+        }
+        match self.backend()? {
+            Backend::Vm => self.in_guest(spec, variant, load),
             Backend::Sim => {
                 let machine = Machine::load(self.machine.as_deref().unwrap_or("host"))?;
                 Cell::simulated(&Arc::new(machine), variant, spec, load)
             }
             Backend::Host => {
                 let simulated = |what: &str| {
-                    Error::input(format!("{what} is for the simulator, and this runs on the running kernel"))
-                        .help("add --backend sim")
+                    Error::input(format!(
+                        "{what} is for the simulator and for guests, and this runs on the running kernel"
+                    ))
+                    .help("add --backend sim or --backend vm")
                 };
                 if let Some(machine) = &self.machine {
                     return Err(simulated(&format!("--machine {machine}")));
@@ -207,11 +246,12 @@ pub fn chosen(matches: &ArgMatches) -> Result<Option<(&'static Benchmark, &ArgMa
     matches.subcommand().map(innermost).map(|(name, own)| Ok((spec::find(name)?, own))).transpose()
 }
 
-/// The workload that a benchmark's options describe.
+/// The workload that a benchmark's options describe; one that goes on for a stated time goes on for `usual` unless they
+/// say how long.
 ///
 /// # Errors
 /// A value that is none or out of its range, and values that do not fit together.
-pub fn described(bench: &Benchmark, matches: &ArgMatches) -> Result<Spec> {
+pub fn described(bench: &Benchmark, matches: &ArgMatches, usual: Option<Ns>) -> Result<Spec> {
     let mut params = Params::default();
     for p in bench.params {
         let text = match p.kind {
@@ -230,8 +270,17 @@ pub fn described(bench: &Benchmark, matches: &ArgMatches) -> Result<Spec> {
             params.0.insert(p.name.to_owned(), value);
         }
     }
-    Spec::bench(bench.name, &params)
+    let spec = Spec::bench(bench.name, &params)?;
+    match usual.filter(|_| bench.param(RUNTIME).is_ok() && !params.0.contains_key(RUNTIME)) {
+        Some(time) if !spec.build(0)?.to_the_end => {
+            params.0.insert(RUNTIME.to_owned(), time.0);
+            Spec::bench(bench.name, &params)
+        }
+        _ => Ok(spec),
+    }
 }
+
+const RUNTIME: &str = "runtime";
 
 /// The workload in a file that was named instead of a benchmark.
 ///
@@ -258,7 +307,7 @@ mod tests {
         let parse = |words: &[&str]| {
             let m = command.clone().try_get_matches_from(words).unwrap();
             let (bench, own) = chosen(&m).unwrap().unwrap();
-            described(bench, own)
+            described(bench, own, None)
         };
         let Spec::Bench { params, .. } = parse(&["bench", "schbench", "-m", "1", "-c", "500"]).unwrap()
         else {
@@ -274,7 +323,7 @@ mod tests {
         command.clone().debug_assert();
         let m = command.try_get_matches_from(words).map_err(|e| e.to_string())?;
         let (bench, own) = chosen(&m).unwrap().unwrap();
-        described(bench, own).map_err(|e| e.to_string())
+        described(bench, own, None).map_err(|e| e.to_string())
     }
 
     #[test]

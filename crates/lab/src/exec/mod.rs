@@ -4,12 +4,16 @@
 //! are stored as they end, so that an interruption loses only those under way. Records come back in the plan's order,
 //! whatever the number of threads. Runs that would disturb each other are made one at a time, after those that do not.
 
+mod any;
 mod host;
 mod live;
 mod sim;
+mod vm;
 
+pub use any::Any;
 pub use host::Host;
 pub use sim::Sim;
+pub use vm::{KERNEL_LOG, Vm};
 
 use crate::plan::{Cell, Plan, Run};
 use rayon::prelude::*;

@@ -9,10 +9,11 @@ use crate::workloads::{self, Place};
 use crate::{common, interrupt, output};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
+use schedlab_guest::Mode;
 use schedlab_lab::command::check_installed;
 use schedlab_lab::knee::Limit;
 use schedlab_lab::plan::Cell;
-use schedlab_lab::{Backend, Executor};
+use schedlab_lab::{Backend, Executor, Made, Question, compare};
 use schedlab_record::{Record, Store, Stored};
 use schedlab_report::{no_schbench, run as one_run, schbench, schbench2016, slice};
 use schedlab_workload::{Benchmark, Spec};
@@ -28,7 +29,7 @@ const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "slice", "json"];
 struct Own {
     #[command(flatten)]
     place: Place,
-    /// Seed of the run [default: 1 in the simulator, live the next one not in DIR]
+    /// Seed of the run [default: 1 where it can be repeated (sim, deterministic guests), else the next one not in DIR]
     #[arg(long, global = true, value_name = "S")]
     seed: Option<u64>,
     /// Where the run is stored
@@ -87,21 +88,21 @@ fn run(matches: &ArgMatches) -> Result<()> {
         _ if wanted.is_some() => {
             return Err(Error::input("a command and another workload").help("run one, then the other"));
         }
-        (Some((bench, sub)), _) => workloads::described(bench, sub)?,
+        (Some((bench, sub)), _) => workloads::described(bench, sub, own.place.usual_runtime()?)?,
         (None, Some(file)) => workloads::in_file(file)?,
         (None, None) => return Err(Error::input("no workload").help("schedlab bench --help lists them")),
     };
     if let Some((bench, _)) = chosen.filter(|(_, sub)| sub.get_flag(AUTO)) {
         let search =
             knee::Wanted { bench, spec, json: form == "json", quiet: own.quiet, ..knee::Wanted::auto(bench) };
-        return knee::search_and_print(&own.place, vec![own.place.variant()?], search, own.seed.unwrap_or(1));
+        return knee::search_and_print(&own.place, own.place.variants()?, search, own.seed.unwrap_or(1));
     }
     once(&own, spec, form)
 }
 
 fn once(own: &Own, spec: Spec, form: &str) -> Result<()> {
-    let cell = own.place.cell(spec, own.place.variant()?)?;
-    run_cell(own, &cell, form)
+    let all = own.place.variants()?.into_iter().map(|v| own.place.cell(spec.clone(), v));
+    run_cells(own, &all.collect::<Result<Vec<_>>>()?, form)
 }
 
 fn once_a_command(own: &Own, wanted: Option<external::Wanted>, form: &str) -> Result<()> {
@@ -109,9 +110,12 @@ fn once_a_command(own: &Own, wanted: Option<external::Wanted>, form: &str) -> Re
     if let (Backend::Host, Spec::Command(command)) = (own.place.backend()?, &spec) {
         check_installed(command)?;
     }
-    let mut cell = own.place.cell(spec, own.place.variant()?)?;
-    cell.load = load.unwrap_or(cell.load);
-    run_cell(own, &cell, form)
+    let one = |variant| {
+        let cell = own.place.cell(spec.clone(), variant)?;
+        Ok(Cell { load: load.clone().unwrap_or(cell.load), ..cell })
+    };
+    let all = own.place.variants()?.into_iter().map(one);
+    run_cells(own, &all.collect::<Result<Vec<_>>>()?, form)
 }
 
 /// A form that can't show the workload is said before the run, not after it.
@@ -125,15 +129,40 @@ fn check_form(form: &str, workload: &str) -> Result<()> {
     if fits { Ok(()) } else { Err(no_schbench(workload)) }
 }
 
-fn run_cell(own: &Own, cell: &Cell, form: &str) -> Result<()> {
-    check_form(form, cell.spec.name())?;
+/// One run of each cell; those of several kernels are set side by side.
+fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
     let store = Store::create(&own.out)?;
-    let seed = seed(own.seed, cell, &store)?;
-    let record = make(own, cell, seed)?;
-    let stored = store.put(&cell.hash()?, seed, &record, &[])?;
-    print(&record, form)?;
+    if let [cell] = cells {
+        check_form(form, cell.spec.name())?;
+        let (record, stored) = run_cell(own, cell, &store)?;
+        print(&record, form)?;
+        return tell(own, cell, record.seed, &stored);
+    }
+    if !["table", "json"].contains(&form) {
+        let text = format!("--format {form} is of one run, and there are {} kernels", cells.len());
+        return Err(Error::input(text).help("--format table or json sets them side by side"));
+    }
+    let exporter = schedlab_report::form(form)?.exporter;
+    let made = cells.iter().map(|cell| run_cell(own, cell, &store)).collect::<Result<Vec<_>>>()?;
+    let (records, stored): (Vec<Record>, Vec<Stored>) = made.into_iter().unzip();
+    let comparison = compare(&records, &Question::default(), &[])?;
+    output::result(|out| exporter.export(&comparison, out))?;
+    let all = cells.iter().zip(&records).zip(&stored);
+    all.into_iter().try_for_each(|((cell, record), stored)| tell(own, cell, record.seed, stored))
+}
+
+fn run_cell(own: &Own, cell: &Cell, store: &Store) -> Result<(Record, Stored)> {
+    let seed = seed(own.seed, cell, store)?;
+    let made = make(own, cell, seed)?;
+    let files: Vec<(&str, &[u8])> = made.files.iter().map(|(name, text)| (*name, text.as_slice())).collect();
+    let stored = store.put(&cell.hash()?, seed, &made.record, &files)?;
+    Ok((made.record, stored))
+}
+
+/// Where the run is kept.
+fn tell(own: &Own, cell: &Cell, seed: u64, stored: &Stored) -> Result<()> {
     match stored {
-        Stored::Kept(run) if cell.backend == Backend::Host => {
+        Stored::Kept(run) if !repeats(cell) => {
             let text = format!("a run with seed {seed} was in {} before and is kept", run.path.display());
             output::note(&format!("warning: {text}; this one is not stored"));
         }
@@ -143,12 +172,21 @@ fn run_cell(own: &Own, cell: &Cell, form: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether a run of the cell is the same every time.
+fn repeats(cell: &Cell) -> bool {
+    match cell.backend {
+        Backend::Sim => true,
+        Backend::Host => false,
+        Backend::Vm => cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic),
+    }
+}
+
 /// Live runs of a cell are all different, so each gets a seed of its own; a simulated one would only be the same again.
 fn seed(given: Option<u64>, cell: &Cell, store: &Store) -> Result<u64> {
-    match (given, cell.backend) {
-        (Some(seed), _) => Ok(seed),
-        (None, Backend::Sim) => Ok(1),
-        (None, Backend::Host) => {
+    match given {
+        Some(seed) => Ok(seed),
+        None if repeats(cell) => Ok(1),
+        None => {
             let hash = cell.hash()?;
             let free = (1..).find(|s| store.get(&hash, *s).is_none());
             free.ok_or_else(|| Error::machine("the store is full of runs of this cell"))
@@ -156,12 +194,12 @@ fn seed(given: Option<u64>, cell: &Cell, store: &Store) -> Result<u64> {
     }
 }
 
-fn make(own: &Own, cell: &Cell, seed: u64) -> Result<Record> {
+fn make(own: &Own, cell: &Cell, seed: u64) -> Result<Made> {
     let stop = interrupt::stop_flag()?;
-    let executor = Timed::new(own.place.executor()?);
+    let executor = Timed::new(&common::EXECUTOR);
     let length = || cell.spec.build(seed).map(|b| Ns(b.warmup.0.saturating_add(b.duration.0)));
     let bar = match (cell.backend, &cell.spec) {
-        (_, Spec::Command(_)) => Bar::steps(own.quiet),
+        (_, Spec::Command(_)) | (Backend::Vm, _) => Bar::steps(own.quiet),
         (Backend::Host, _) => Bar::countdown(own.quiet, length()?),
         (Backend::Sim, _) => Bar::simulated(own.quiet, length()?, &common::SIMULATED),
     };

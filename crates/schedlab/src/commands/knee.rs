@@ -3,7 +3,7 @@
 use crate::cli::Entry;
 use crate::progress::Bar;
 use crate::workloads::{self, Place};
-use crate::{interrupt, output, variants};
+use crate::{common, interrupt, output, variants};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::Variant;
@@ -89,11 +89,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
     };
     let own = Own::from_arg_matches(sub).map_err(|e| Error::internal(e.to_string()))?;
     let variants = match own.variant.as_slice() {
-        [] => vec![own.place.variant()?],
+        [] => own.place.variants()?,
         named => variants::all(named)?,
     };
     let wanted = Wanted {
-        spec: workloads::described(bench, sub)?,
+        spec: workloads::described(bench, sub, own.place.usual_runtime()?)?,
         limit: own.limit.unwrap_or_else(|| Limit::usual(bench).to_owned()),
         runs: own.runs,
         max_load: own.max_load,
@@ -123,7 +123,7 @@ pub fn search_and_print(place: &Place, variants: Vec<Variant>, wanted: Wanted, s
         let value = value.number().map_or_else(|| "missing".to_owned(), |v| number::value(v, &unit));
         bar.say(format!("{variant}, seed {seed}: {}={load} gave {value}", wanted.bench.load_param));
     };
-    let found = search(&what, place.executor()?, &tried, interrupt::stop_flag()?);
+    let found = search(&what, &common::EXECUTOR, &tried, interrupt::stop_flag()?);
     drop(bar);
     let found = found?;
     if wanted.json {

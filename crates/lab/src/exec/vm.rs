@@ -1,0 +1,115 @@
+//! Runs on kernels in guests. Deterministic ones have a time of their own and are made side by side, as far as memory goes;
+//! real-time ones one at a time.
+
+use super::{Executor, Made, live};
+use crate::guests::caveat;
+use crate::plan::Cell;
+use schedlab_base::{Error, Result};
+use schedlab_guest::Mode;
+use schedlab_kernel::Variant;
+use schedlab_kernel::variant::RUNNING;
+use schedlab_native::live::Request;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The log of a guest's kernel, beside the record.
+pub const KERNEL_LOG: &str = "kernel.log";
+
+/// The executor of guests.
+#[derive(Debug)]
+pub struct Vm {
+    /// Memory of the guests under way, MiB.
+    taken: Mutex<u64>,
+    freed: Condvar,
+}
+
+impl Vm {
+    /// One that has no guest under way.
+    pub const fn new() -> Vm {
+        Vm { taken: Mutex::new(0), freed: Condvar::new() }
+    }
+    fn taken(&self) -> MutexGuard<'_, u64> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Waits until there is room for a guest: all may have half of this machine's memory, one alone what it asks for.
+    fn room(&self, memory_mb: u64) -> Room<'_> {
+        let half = total_mb().map_or(u64::MAX, |all| all / 2);
+        let mut taken = self.taken();
+        while *taken > 0 && *taken + memory_mb > half {
+            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken += memory_mb;
+        Room { of: self, memory_mb }
+    }
+}
+
+impl Default for Vm {
+    fn default() -> Vm {
+        Vm::new()
+    }
+}
+
+/// The memory of a guest under way.
+struct Room<'a> {
+    of: &'a Vm,
+    memory_mb: u64,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        *self.of.taken() -= self.memory_mb;
+        self.of.freed.notify_all();
+    }
+}
+
+/// This machine's memory, MiB.
+fn total_mb() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    let kb: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kb / 1024)
+}
+
+impl Executor for Vm {
+    fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
+        let guest =
+            cell.guest.as_ref().ok_or_else(|| Error::internal("a cell of the vm backend without a guest"))?;
+        // Within the guest its kernel is the running one.
+        let variant = Variant { kernel: RUNNING.to_owned(), ..cell.variant.clone() };
+        let request = Request { spec: cell.spec.clone(), variant, seed };
+        let _room = self.room(u64::from(guest.memory_mb));
+        let visit = schedlab_guest::run(guest, &cell.machine, &request, stop)?;
+        let record = live::record(cell, seed, visit.answer)?;
+        Ok(record.map(|mut record| {
+            record.warnings.insert(0, caveat(guest));
+            Made { record, files: vec![(KERNEL_LOG, visit.log.into_bytes())] }
+        }))
+    }
+    fn parallel(&self, cell: &Cell) -> bool {
+        cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn guests_wait_for_memory_but_one_always_fits() {
+        let vm = Vm::new();
+        let half = total_mb().unwrap() / 2;
+        let most = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let room = vm.room(half * 2 / 3);
+                    most.fetch_max(*vm.taken(), Ordering::SeqCst);
+                    drop(room);
+                });
+            }
+        });
+        assert_eq!((most.load(Ordering::SeqCst), *vm.taken()), (half * 2 / 3, 0), "two of them do not fit");
+        drop(vm.room(half * 5));
+    }
+}

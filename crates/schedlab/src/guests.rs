@@ -1,0 +1,111 @@
+//! Options of the vm backend: how its guests are set up. What they mean for a command depends on its kernels and machines.
+
+use clap::Args;
+use schedlab_base::{Error, Ns, Result};
+use schedlab_guest::{Accelerator, DETERMINISTIC_SINCE, Image, Mode, fetch};
+use schedlab_lab::Backend;
+use schedlab_lab::guests::{self, Guests};
+
+/// The machine of guests when none is named: small enough for any host, and more than one CPU.
+pub const DEFAULT_MACHINE: &str = "4cpu";
+/// How long a program without an end of its own runs in a guest when nobody says, by mode: boot and run of a `bench` then
+/// take well under a minute.
+const USUAL_RUNTIME: [(Mode, Ns); 2] = [(Mode::RealTime, Ns::secs(10)), (Mode::Deterministic, Ns::secs(2))];
+const HEADING: &str = "Guests (--backend vm)";
+
+/// How guests are set up.
+#[derive(Args)]
+#[command(next_help_heading = HEADING)]
+pub struct GuestOptions {
+    /// How a guest's time passes: real-time or deterministic (the same bytes every time; QEMU 8.1 or later)
+    #[arg(long, global = true, value_name = "MODE")]
+    mode: Option<String>,
+    /// What executes a guest: tcg (QEMU's translator) or kvm (this machine's CPUs, in real time only) [default: tcg]
+    #[arg(long, global = true, value_name = "NAME")]
+    accelerator: Option<String>,
+    /// Memory of a guest in MiB [default: 2048]
+    #[arg(long, global = true, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=1_048_576))]
+    memory: Option<u32>,
+    /// Word of the guest kernel's command line; may be given more than once
+    #[arg(long, global = true, value_name = "OPTION")]
+    boot: Vec<String>,
+}
+
+impl GuestOptions {
+    /// Refuses options of guests where there are none.
+    ///
+    /// # Errors
+    /// The first of them that was given.
+    pub fn check(&self, backend: Backend) -> Result<()> {
+        let given = [
+            ("--mode", self.mode.is_some()),
+            ("--accelerator", self.accelerator.is_some()),
+            ("--memory", self.memory.is_some()),
+            ("--boot", !self.boot.is_empty()),
+        ];
+        match given.iter().find(|(_, given)| *given && backend != Backend::Vm) {
+            Some((name, _)) => {
+                Err(Error::input(format!("{name} is for guests, and this runs on {}", backend.name()))
+                    .help("add --backend vm"))
+            }
+            None => Ok(()),
+        }
+    }
+    /// The mode, `usual` when none is named.
+    ///
+    /// # Errors
+    /// A word that is none.
+    pub fn mode(&self, usual: Mode) -> Result<Mode> {
+        self.mode.as_deref().map_or(Ok(usual), Mode::parse).map_err(|e| e.context("--mode"))
+    }
+    /// Guests on this machine; of these images only, when any are named. Without a mode it is `usual`, or what can be
+    /// repeated where QEMU can do it.
+    ///
+    /// # Errors
+    /// No QEMU, one that can't do the mode, an image that is not there.
+    pub fn guests(&self, kernels: &[String], usual: Option<Mode>) -> Result<Guests> {
+        let qemu = fetch::find_qemu()?;
+        let mode = self.mode(usual.unwrap_or_else(|| guests::usual_mode(&qemu)))?;
+        if mode == Mode::Deterministic && qemu.version < DETERMINISTIC_SINCE {
+            let text = format!(
+                "{} is {}, and deterministic guests of several CPUs need {DETERMINISTIC_SINCE} or later",
+                qemu.program.display(),
+                qemu.version
+            );
+            return Err(Error::machine(text)
+                .help("'schedlab kernel fetch qemu' fetches one; --mode real-time needs none"));
+        }
+        let images = kernels.iter().map(|word| GuestOptions::named(word)).collect::<Result<_>>()?;
+        Ok(Guests {
+            accelerator: self.accelerator()?,
+            qemu,
+            mode,
+            memory_mb: self.memory.unwrap_or(guests::DEFAULT_MEMORY_MB),
+            boot_options: self.boot.clone(),
+            images,
+        })
+    }
+    fn accelerator(&self) -> Result<Accelerator> {
+        let all = [Accelerator::Tcg, Accelerator::Kvm];
+        let Some(name) = &self.accelerator else { return Ok(Accelerator::Tcg) };
+        let known = || all.iter().map(|a| a.name());
+        all.into_iter().find(|a| a.name() == name).ok_or_else(|| Error::unknown("accelerator", name, known()))
+    }
+    /// What an image is called in tables: the word that named it, or of a path the release that the image tells.
+    ///
+    /// # Errors
+    /// An image that is not there.
+    pub fn named(word: &str) -> Result<(String, Image)> {
+        let image = Image::find(word)?;
+        let is_path = word.contains('/') || image.path == std::path::Path::new(word);
+        Ok((if is_path { image.release.clone() } else { word.to_owned() }, image))
+    }
+    /// How long programs run when nobody says.
+    ///
+    /// # Errors
+    /// As [`GuestOptions::mode`].
+    pub fn usual_runtime(&self, usual: Mode) -> Result<Option<Ns>> {
+        let mode = self.mode(usual)?;
+        Ok(USUAL_RUNTIME.iter().find(|(m, _)| *m == mode).map(|(_, time)| *time))
+    }
+}
