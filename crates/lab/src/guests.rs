@@ -145,12 +145,12 @@ pub fn usual_mode(qemu: &Qemu) -> Mode {
 pub fn caveat(guest: &Guest) -> Warning {
     let text = match (guest.mode, guest.accelerator) {
         (Mode::Deterministic, _) => {
-            "deterministic guest: its CPUs share one CPU's time in turns. Counts, orders and decisions can be compared; \
-             throughput and speed-up by more CPUs can't, and latencies hold the turns' length"
+            "deterministic guest: its CPUs share one CPU's time in turns. Counts, orders and decisions compare; throughput \
+             and speed-up by more CPUs don't, and latencies hold the turns' length"
         }
         (Mode::RealTime, Accelerator::Tcg) => {
-            "guest in real time on an emulated CPU: times and throughput are the emulator's and this host's; only large \
-             differences over many runs are the scheduler's"
+            "guest in real time on emulated CPUs: counts and orders vary from run to run as on any live machine; times and \
+             throughput are the emulator's and this host's before they are the scheduler's"
         }
         (Mode::RealTime, Accelerator::Kvm) => {
             "guest in real time under KVM: what else runs on this host, and more CPUs than it has, are part of all times"

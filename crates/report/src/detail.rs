@@ -42,8 +42,7 @@ fn head(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     kernels.dedup();
     let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
     let runs = if fewest == most { format!("{most}") } else { format!("{fewest} to {most}") };
-    let how =
-        if cell.backend == "sim" { "simulated".to_owned() } else { format!("measured ({})", cell.backend) };
+    let how = if cell.backend == "host" { "measured (host)".to_owned() } else { cell.how() };
     let text = format!("{how}, kernel {}, {runs} runs each", kernels.join(", "));
     write!(out, "{}", wrap("  ", &text))?;
     let params = parameters(&cell.workload, &cell.params);

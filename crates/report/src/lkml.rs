@@ -44,7 +44,7 @@ impl Exporter for Lkml {
 }
 
 fn title(cell: &Cell, row: &Row) -> Title {
-    let how = if cell.backend == "sim" { "simulated" } else { "measured" };
+    let how = cell.how();
     let place = format!("{}, {how}, {} runs each", cell.machine, cell.runs);
     (place, format!("{} against {}", cell.variant, row.baseline))
 }

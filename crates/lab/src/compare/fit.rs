@@ -81,6 +81,7 @@ mod tests {
         };
         Cell {
             backend: "sim".into(),
+            mode: None,
             machine: "smp-4".into(),
             kernel: "v4.5".into(),
             workload: "schbench".into(),

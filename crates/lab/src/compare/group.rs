@@ -20,12 +20,21 @@ impl CellRuns<'_> {
 }
 
 /// What all variants of a load have in common.
-fn group_key(r: &Record) -> (&str, &str, &str, &str, String) {
-    (&r.backend, &r.machine.name, &r.workload, &r.load, r.spec.to_string())
+fn group_key(r: &Record) -> (&str, Option<&str>, &str, &str, &str, String) {
+    (&r.backend, mode(r), &r.machine.name, &r.workload, &r.load, r.spec.to_string())
+}
+
+/// How the time of a guest passes: figures of different modes are not alike.
+pub fn mode(r: &Record) -> Option<&str> {
+    r.guest.as_ref().map(|g| g.mode.as_str())
 }
 
 fn same_cell(a: &Record, b: &Record) -> bool {
-    a.kernel == b.kernel && a.variant == b.variant && a.machine == b.machine && a.resolved == b.resolved
+    a.kernel == b.kernel
+        && a.variant == b.variant
+        && a.machine == b.machine
+        && a.resolved == b.resolved
+        && a.guest == b.guest
 }
 
 /// The order stored runs are shown in; plain kernels before changed ones.

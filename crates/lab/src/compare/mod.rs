@@ -218,6 +218,7 @@ fn summary(c: &CellRuns<'_>, metrics: &[String]) -> Cell {
     let params = params_in_words(&r.workload, &r.spec);
     Cell {
         backend: r.backend.clone(),
+        mode: group::mode(r).map(str::to_owned),
         machine: r.machine.name.clone(),
         kernel: r.kernel.clone(),
         workload: r.workload.clone(),

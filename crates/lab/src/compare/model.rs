@@ -52,6 +52,9 @@ pub struct Counted {
 pub struct Cell {
     /// "sim", "host" or "vm".
     pub backend: String,
+    /// How the time of a guest passes: "deterministic" or "real-time"; `None` on other backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
     /// The machine's name.
     pub machine: String,
     /// The kernel's name.
@@ -73,10 +76,19 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// How its runs were made, in words.
+    pub fn how(&self) -> String {
+        match (self.backend.as_str(), &self.mode) {
+            ("sim", _) => "simulated".to_owned(),
+            ("host", _) => "measured".to_owned(),
+            ("vm", Some(mode)) => format!("in {mode} guests"),
+            (other, _) => format!("measured ({other})"),
+        }
+    }
     /// Whether two cells differ in nothing but variant and kernel.
     pub fn same_group(&self, o: &Cell) -> bool {
-        (&self.backend, &self.machine, &self.workload, &self.load, &self.params)
-            == (&o.backend, &o.machine, &o.workload, &o.load, &o.params)
+        (&self.backend, &self.mode, &self.machine, &self.workload, &self.load, &self.params)
+            == (&o.backend, &o.mode, &o.machine, &o.workload, &o.load, &o.params)
     }
 }
 

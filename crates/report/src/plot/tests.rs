@@ -19,6 +19,7 @@ fn cell(load: &str, variant: &str, values: &[f64]) -> Cell {
     };
     Cell {
         backend: "sim".into(),
+        mode: None,
         machine: "smp-2".into(),
         kernel: "v4.5".into(),
         workload: "schbench".into(),

@@ -85,11 +85,7 @@ fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> 
         (a, b) if a == b => format!("{a} runs"),
         (a, b) => format!("{a} to {b} runs"),
     };
-    let how = match cell.backend.as_str() {
-        "sim" => "simulated".to_owned(),
-        "host" => "measured".to_owned(),
-        other => format!("measured ({other})"),
-    };
+    let how = cell.how();
     let what = format!("{} {} on {}", cell.workload, cell.load, cell.machine);
     let text = format!("{what}, {how} {}, {runs}", kernels.join(", "));
     let own = parameters(&cell.workload, &split(c, cell, false)).join(" ");
