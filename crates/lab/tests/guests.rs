@@ -19,7 +19,8 @@ fn write_image(path: &Path, release: &str) {
     bytes[0x206..0x208].copy_from_slice(&[0x0f, 0x02]); // boot protocol 2.15
     bytes[0x20e..0x210].copy_from_slice(&[0x00, 0x10]); // the banner's place, less 0x200
     bytes[0x211] = 1; // loaded high
-    bytes[0x236..0x238].copy_from_slice(&[0x01, 0x00]); // entered in 64-bit mode
+    bytes[0x234] = 1; // relocatable
+    bytes[0x236] = 0x7f; // entered in 64-bit mode, among others
     let banner = format!("{release} (k@x) #1 SMP\0");
     bytes[0x1200..0x1200 + banner.len()].copy_from_slice(banner.as_bytes());
     std::fs::write(path, bytes).unwrap();
