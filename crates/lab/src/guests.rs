@@ -141,22 +141,20 @@ pub fn usual_mode(qemu: &Qemu) -> Mode {
     if qemu.version >= DETERMINISTIC_SINCE { Mode::Deterministic } else { Mode::RealTime }
 }
 
-/// What a mode can tell, and what it can't, in words for the reader of a record.
-pub fn caveat(guest: &Guest) -> Warning {
+/// What a mode can tell, and what it can't, in words for the reader of a record. Of emulated CPUs in real time the guest
+/// itself says it.
+pub fn caveat(guest: &Guest) -> Option<Warning> {
     let text = match (guest.mode, guest.accelerator) {
         (Mode::Deterministic, _) => {
             "deterministic guest: its CPUs share one CPU's time in turns. Counts, orders and decisions compare; throughput \
              and speed-up by more CPUs don't, and latencies hold the turns' length"
         }
-        (Mode::RealTime, Accelerator::Tcg) => {
-            "guest in real time on emulated CPUs: counts and orders vary from run to run as on any live machine; times and \
-             throughput are the emulator's and this host's before they are the scheduler's"
-        }
         (Mode::RealTime, Accelerator::Kvm) => {
             "guest in real time under KVM: what else runs on this host, and more CPUs than it has, are part of all times"
         }
+        (Mode::RealTime, Accelerator::Tcg) => return None,
     };
-    Warning::new("vm.mode", text)
+    Some(Warning::new("vm.mode", text))
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ impl Cell {
     /// A cell of a kernel in a guest with that machine's topology.
     ///
     /// # Errors
-    /// A command: there are none in a guest.
+    /// A command: there are none in a guest; a machine that QEMU can't build.
     pub fn in_guest(
         machine: &Arc<Machine>,
         guest: Guest,
@@ -106,7 +106,8 @@ impl Cell {
             let text = "a guest has no commands: nothing but schedlab is in it";
             return Err(Error::input(text).help("use --backend host, or one of schedlab's own workloads"));
         }
-        let (machine, backend, kernel) = (machine.clone(), Backend::Vm, guest.image.release.clone());
+        let machine = Arc::new(schedlab_guest::shape::as_built(machine)?);
+        let (backend, kernel) = (Backend::Vm, guest.image.release.clone());
         Ok(Cell { backend, machine, kernel, resolved: None, guest: Some(guest), variant, spec, load })
     }
     /// The name of the cell's folder in a store.

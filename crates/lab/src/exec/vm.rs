@@ -78,12 +78,10 @@ impl Executor for Vm {
         let variant = Variant { kernel: RUNNING.to_owned(), ..cell.variant.clone() };
         let request = Request { spec: cell.spec.clone(), variant, seed };
         let _room = self.room(u64::from(guest.memory_mb));
-        let visit = schedlab_guest::run(guest, &cell.machine, &request, stop)?;
-        let record = live::record(cell, seed, visit.answer)?;
-        Ok(record.map(|mut record| {
-            record.warnings.insert(0, caveat(guest));
-            Made { record, files: vec![(KERNEL_LOG, visit.log.into_bytes())] }
-        }))
+        let Some(visit) = schedlab_guest::run(guest, &cell.machine, &request, stop)? else { return Ok(None) };
+        let Some(mut record) = live::record(cell, seed, visit.answer)? else { return Ok(None) };
+        record.warnings.extend(caveat(guest));
+        Ok(Some(Made { record, files: vec![(KERNEL_LOG, visit.log.into_bytes())] }))
     }
     fn parallel(&self, cell: &Cell) -> bool {
         cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic)
