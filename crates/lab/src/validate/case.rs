@@ -18,7 +18,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const KEYS: &[&str] = &[
-    "name", "about", "backend", "machine", "mode", "runs", "seed", "kernel", "workload", "tolerance", "control",
+    "name",
+    "about",
+    "backend",
+    "machine",
+    "mode",
+    "runs",
+    "seed",
+    "kernel",
+    "workload",
+    "tolerance",
+    "control",
 ];
 const KERNEL_KEYS: &[&str] = &["simulated", "image", "features", "tunables", "built"];
 const CONTROL_KEYS: &[&str] = &["why", "machine", "simulated", "features", "tunables"];
@@ -157,7 +167,9 @@ pub fn parse(file: &Path, text: &str) -> Result<Case> {
 fn real(top: &Table<'_>) -> Result<Real> {
     let mode = top.string("mode")?;
     match top.required("backend", top.string("backend")?)? {
-        "host" if mode.is_some() => Err(top.error_at("mode", "mode is for guests; this kernel is the running one")),
+        "host" if mode.is_some() => {
+            Err(top.error_at("mode", "mode is for guests; this kernel is the running one"))
+        }
         "host" => Ok(Real::Host),
         "vm" => {
             let mode = mode.map_or(Ok(Mode::Deterministic), Mode::parse);
@@ -171,7 +183,9 @@ fn machine(top: &Table<'_>, real: Real) -> Result<String> {
     let name = top.required("machine", top.string("machine")?)?;
     if real == Real::Host && name != "host" {
         let text = format!("the running kernel is on this host, not on {name}");
-        return Err(top.error_at("machine", text).help("machine = \"host\"; another one to simulate: [control]"));
+        return Err(top
+            .error_at("machine", text)
+            .help("machine = \"host\"; another one to simulate: [control]"));
     }
     Ok(name.to_owned())
 }
@@ -198,7 +212,8 @@ fn features(table: &Table<'_>) -> Result<Vec<String>> {
 fn tunables(table: &Table<'_>, key: &str) -> Result<BTreeMap<String, u64>> {
     let names: Vec<&str> = TUNABLES.iter().map(|row| row.name).collect();
     let Some(inner) = table.table(key, &names)? else { return Ok(BTreeMap::new()) };
-    let value = |name: &str| -> Result<_> { Ok((name.to_owned(), inner.required(name, inner.number(name)?)?)) };
+    let value =
+        |name: &str| -> Result<_> { Ok((name.to_owned(), inner.required(name, inner.number(name)?)?)) };
     inner.keys().map(value).collect()
 }
 
