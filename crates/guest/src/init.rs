@@ -146,9 +146,9 @@ fn lift_limits() {
     }
 }
 
-/// A line in the kernel's log, important enough to be seen on the console.
+/// A line in the kernel's log, important enough to be seen on the console whatever the user asked of it.
 fn say(words: &str) {
-    let line = format!("<1>{}\n", words.replace('\n', " "));
+    let line = format!("<0>{}\n", words.replace('\n', " "));
     if fs::write("/dev/kmsg", &line).is_err() {
         eprintln!("{words}");
     }

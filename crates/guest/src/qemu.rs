@@ -187,7 +187,8 @@ fn memory(megabytes: u32, topology: &Topology) -> Vec<(&'static str, String)> {
 /// The kernel's command line; what the user adds stands last, so that it prevails.
 fn kernel_line(guest: &Guest) -> Result<String> {
     // An oops ends the guest, since what runs on after it measures nothing; -no-reboot makes that the end of QEMU too.
-    let mut words = vec!["console=ttyS0", "panic=-1", "oops=panic", "rdinit=/init"];
+    // Some kernels have fewer ports than there are, unless they are told.
+    let mut words = vec!["console=ttyS0", "8250.nr_uarts=4", "panic=-1", "oops=panic", "rdinit=/init"];
     // Addresses decide about cache sets and hashes: the same ones each time. The domains show in debugfs.
     words.extend(["nokaslr", "norandmaps", "sched_verbose"]);
     if guest.accelerator == Accelerator::Tcg {
@@ -258,7 +259,7 @@ mod tests {
             -object memory-backend-ram,id=m0,size=512M -numa node,nodeid=0,memdev=m0,cpus=0,cpus=1,cpus=2,cpus=3 \
             -object memory-backend-ram,id=m1,size=512M -numa node,nodeid=1,memdev=m1,cpus=4,cpus=5,cpus=6,cpus=7 \
             -numa dist,src=0,dst=1,val=21 -numa dist,src=1,dst=0,val=21 \
-            -append console=ttyS0 panic=-1 oops=panic rdinit=/init nokaslr norandmaps sched_verbose tsc=reliable \
+            -append console=ttyS0 8250.nr_uarts=4 panic=-1 oops=panic rdinit=/init nokaslr norandmaps sched_verbose tsc=reliable \
             clocksource=tsc preempt=full \
             -chardev file,id=log,path=/t,,1/log -serial chardev:log \
             -chardev file,id=reply,path=/t/reply -serial chardev:reply -display none -monitor none \

@@ -53,6 +53,7 @@ const DOUBTFUL: &[Sign] = &[
     Sign { words: "soft lockup", what: "a CPU did not schedule for more than 20 s (soft lockup)", help: KERNEL_FAULT },
     Sign { words: "detected stall", what: "RCU waited too long for a CPU (stall)", help: KERNEL_FAULT },
     Sign { words: "blocked for more than", what: "a task was blocked for minutes", help: KERNEL_FAULT },
+    Sign { words: "Marking TSC unstable", what: "the kernel gave up its clock source", help: KERNEL_FAULT },
     Sign { words: "Marking clocksource", what: "the kernel gave up its clock source", help: KERNEL_FAULT },
     Sign { words: "WARNING: CPU:", what: "the kernel warned of itself", help: "see the log" },
 ];

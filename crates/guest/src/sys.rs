@@ -1,6 +1,6 @@
 //! The system calls of guests and of init, each behind a safe function. `unsafe` is here only.
 //!
-//! Mirrors prctl(2), mount(2), setrlimit(2), termios(3), reboot(2), as of Linux 3.14 and later.
+//! Mirrors prctl(2), kill(2), mount(2), setrlimit(2), termios(3), reboot(2), as of Linux 3.14 and later.
 
 use std::ffi::CString;
 use std::io;
@@ -26,6 +26,12 @@ pub fn die_with_parent(command: &mut Command) {
     };
     // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
     unsafe { command.pre_exec(ask) };
+}
+
+/// Kills a group of processes, by the process that leads it. One that has just ended is no error.
+pub fn kill_group(leader: u32) {
+    // SAFETY: takes integers only; a child that was not waited for keeps its number.
+    unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
 }
 
 /// Mounts a file system without a device.

@@ -8,6 +8,7 @@ use crate::sys;
 use schedlab_base::{Error, Result};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -59,6 +60,8 @@ pub fn watch(
     let (log, reply) = (create(outputs.log), create(outputs.reply));
     log.and(reply)?;
     qemu.stdin(Stdio::null()).stdout(said).stderr(again);
+    // A group of its own: Ctrl-C is for schedlab, which then ends the guest, and wrappers end with what they started.
+    qemu.process_group(0);
     sys::die_with_parent(&mut qemu);
     let program = qemu.get_program().to_string_lossy().into_owned();
     let child = qemu.spawn().map_err(|e| {
@@ -81,9 +84,11 @@ struct Guard(Child);
 
 impl Guard {
     fn end(&mut self) {
-        // One that has ended already can't be killed; it is taken up all the same.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        if matches!(self.0.try_wait(), Ok(None)) {
+            sys::kill_group(self.0.id());
+            // Nothing more can be done about one that can't be taken up.
+            let _ = self.0.wait();
+        }
     }
 }
 
@@ -341,7 +346,8 @@ mod tests {
     fn the_stop_ends_it_at_once_and_nothing_is_left_behind() {
         let folder = tempfile::tempdir().unwrap();
         let pid = folder.path().join("pid");
-        let script = format!("echo $$ >{}; exec sleep 60", pid.display());
+        // As a wrapper that stays does it.
+        let script = format!("sleep 60 & echo $! >{}; wait", pid.display());
         let stop = AtomicBool::new(false);
         let left = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -354,7 +360,13 @@ mod tests {
             watched(&script, far, &stop).unwrap()
         });
         assert!(left.is_none());
-        let process = format!("/proc/{}", std::fs::read_to_string(&pid).unwrap().trim());
-        assert!(!Path::new(&process).exists(), "{process} still runs");
+        let stat = format!("/proc/{}/stat", std::fs::read_to_string(&pid).unwrap().trim());
+        let until = Instant::now() + Duration::from_secs(5);
+        // Whoever takes up orphans here may leave it a zombie for a while.
+        let runs = || std::fs::read_to_string(&stat).is_ok_and(|s| !s.contains(") Z "));
+        while runs() {
+            assert!(Instant::now() < until, "{stat} still runs");
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 }

@@ -8,7 +8,7 @@ use schedlab_guest::{Accelerator, Guest, Image, Mode, Visit, find_qemu, run};
 use schedlab_kernel::{AttrChange, Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_native::live::Request;
-use schedlab_workload::{Params, Spec};
+use schedlab_workload::{CommandSpec, Params, Spec};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     match guest() {
         Ok(guest) => {
             a_run_under_a_variant_comes_back_whole(&guest);
+            a_command_is_taken_along(&guest);
             a_refusal_comes_back_as_it_was_said(&guest);
             a_kernel_that_can_not_start_init_says_so(&guest);
             what_is_no_kernel_is_told_of(&guest);
@@ -80,6 +81,14 @@ fn a_run_under_a_variant_comes_back_whole(guest: &Guest) {
     assert!(told("setting.rt_runtime_us").starts_with("900000"));
     assert_eq!((told("vm.mode"), told("vm.vcpus")), ("real-time", "2"));
     assert!(visit.log.contains("Linux version") && visit.log.contains("nosmt=force"));
+}
+
+fn a_command_is_taken_along(guest: &Guest) {
+    let argv = ["sleep", "0.2"].map(str::to_owned).to_vec();
+    let spec = Spec::Command(Box::new(CommandSpec::new("sleep", argv)));
+    let visit = go(guest, &Request { spec, ..request(Variant::plain(RUNNING)) }).unwrap();
+    let elapsed = visit.answer.outcome.counters["command.elapsed"];
+    assert!((200_000_000..30_000_000_000).contains(&elapsed), "{elapsed} ns");
 }
 
 fn a_refusal_comes_back_as_it_was_said(guest: &Guest) {
