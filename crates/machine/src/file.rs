@@ -297,6 +297,21 @@ mod tests {
     }
 
     #[test]
+    fn turns_have_a_rule_and_take_time() {
+        let of =
+            |t: &str| parse(Path::new("m.toml"), &with("cores = 2", &format!("[turns]\nsource = 's'\n{t}")));
+        let turns = of("rule = 'deadline-share'\nspin = '90ns'\nalarm = '4ms'").unwrap().turns;
+        let rule = TurnRule::DeadlineShare;
+        assert_eq!(turns, Some(Turns { rule, spin_ns: 90, cpu_clock_ns: 0, alarm_ns: 4_000_000 }));
+        let error = |t: &str| of(t).unwrap_err().to_string();
+        assert!(error("rule = 'deadline-shares'\nspin = '1ns'").contains("did you mean 'deadline-share'?"));
+        assert!(error("rule = 'deadline-share'").contains("[turns] has no spin"));
+        assert!(error("rule = 'deadline-share'\nspin = '0s'").contains("takes some time"));
+        let none = parse(Path::new("m.toml"), &with("cores = 2", "")).unwrap();
+        assert!(!format!("{none:?}").contains("Some(Turns"), "each has its own processor");
+    }
+
+    #[test]
     fn absurd_machines_are_refused() {
         insta::assert_snapshot!(error(&with("cores = 1_000_000_000", "")), @r"
         m.toml:4:9: 1000000000 CPUs are too many

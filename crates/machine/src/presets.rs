@@ -1,7 +1,7 @@
 //! Where a machine comes from when it is asked for by name: compiled-in files, sizes of no make, this host, a path.
 
 use crate::probed::Probed;
-use crate::shape::Shape;
+use crate::shape::{Numbering, Shape};
 use crate::{Machine, file, sysfs};
 use schedlab_base::{Error, Result};
 use std::path::Path;
@@ -22,15 +22,20 @@ preset_files! {
 /// Costs, idle states and background of a machine of no make.
 const ANY_SIZE: &str = include_str!("../../../machines/any-size.toml");
 
+/// Costs, idle and background of a guest that counts instructions.
+const ICOUNT: &str = include_str!("../../../machines/icount.toml");
+
 /// Names that stand for more than one machine, for messages.
 const PATTERNS: &[(&str, &str)] = &[
     ("smp-N", "N CPUs of no make that share one cache, no SMT; also Ncpu"),
     ("smt-N", "N CPUs of no make that share one cache, two threads a core"),
+    ("icount-N", "N CPUs of a guest that counts instructions, in turns; one cache, no SMT"),
+    ("icount-N-smt", "the same, two threads a core and two nodes with a cache each"),
     ("host", "this machine, from its sysfs"),
 ];
 
 impl Machine {
-    /// The machine of that name: a preset, `smp-N`, `smt-N`, `host`, or the path of a file that ends in `.toml`.
+    /// The machine of that name: a preset, `smp-N`, `smt-N`, `icount-N`, `icount-N-smt`, `host`, or the path of a file that ends in `.toml`.
     ///
     /// # Errors
     /// When there is no such machine (the nearest name is offered), its file is wrong, or the size can't be.
@@ -67,16 +72,24 @@ impl Machine {
     }
 }
 
-/// `smp-N`, `smt-N`, or `Ncpu` for the former; nothing when the name has no such form.
+/// `smp-N`, or `Ncpu`, `smt-N`, `icount-N` or `icount-N-smt`; nothing when the name has no such form.
 fn sized(name: &str) -> Option<Result<Machine>> {
     let plain = name.strip_suffix("cpu").map(|number| format!("smp-{number}"));
     let name = plain.as_deref().unwrap_or(name);
-    let (kind, number) = name.split_once('-').filter(|(kind, _)| ["smp", "smt"].contains(kind))?;
+    let (kind, number) = name.split_once('-').filter(|(kind, _)| ["smp", "smt", "icount"].contains(kind))?;
+    let (number, smt) = match number.strip_suffix("-smt").filter(|_| kind == "icount") {
+        Some(number) => (number, true),
+        None => (number, false),
+    };
     if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
+    let cpus = number.parse().map_err(|_| Error::input(format!("{name}: too many CPUs")));
+    if kind == "icount" {
+        return Some(cpus.and_then(|cpus| icount(name, cpus, smt)));
+    }
     let threads = if kind == "smt" { 2 } else { 1 };
-    Some(number.parse().map_err(|_| Error::input(format!("{name}: too many CPUs"))).and_then(|cpus: u32| {
+    Some(cpus.and_then(|cpus: u32| {
         if !cpus.is_multiple_of(threads) {
             return Err(Error::input(format!("{name}: with two threads a core, CPUs come in pairs"))
                 .help(format!("use smt-{} or smp-{cpus}", cpus + 1)));
@@ -87,6 +100,27 @@ fn sized(name: &str) -> Option<Result<Machine>> {
         });
         Ok(Machine { name: name.into(), about, topology, ..no_make()? })
     }))
+}
+
+/// A guest that counts instructions, numbered as QEMU numbers CPUs: the threads of a core are neighbours.
+fn icount(name: &str, cpus: u32, smt: bool) -> Result<Machine> {
+    let (threads, nodes) = if smt { (2, 2) } else { (1, 1) };
+    if !cpus.is_multiple_of(threads * nodes) {
+        let whole = cpus.next_multiple_of(threads * nodes);
+        return Err(Error::input(format!(
+            "{name}: two nodes of cores with two threads are a multiple of 4 CPUs"
+        ))
+        .help(format!("use icount-{whole}-smt or icount-{cpus}")));
+    }
+    let numbering = Numbering::Adjacent;
+    let flat = Shape::flat(cpus / threads, threads);
+    let shape = Shape { packages: nodes, nodes, llcs: nodes, numbering, remote_distance: 20, ..flat };
+    let topology = shape.topology().map_err(|e| e.context(name))?;
+    let about = format!("{cpus} CPUs of a guest that counts instructions, in turns{}", {
+        if smt { "; SMT, two nodes" } else { "" }
+    });
+    let costs = file::parse(Path::new("machines/icount.toml"), ICOUNT)?;
+    Ok(Machine { name: name.into(), about, topology, ..costs })
 }
 
 /// The machine whose costs stand for machines that have none of their own.
@@ -108,6 +142,23 @@ mod tests {
             assert!(machine.background.iter().all(|b| !b.source.is_empty()));
         }
         assert_eq!(Machine::presets().count(), PRESETS.len() + PATTERNS.len());
+    }
+
+    #[test]
+    fn guests_that_count_instructions_take_turns_in_any_size() {
+        let of = |name: &str| Machine::load(name).unwrap();
+        let (flat, smt) = (of("icount-4"), of("icount-16-smt"));
+        assert_eq!((flat.topology.nr_cpus(), flat.topology.node_distance.len()), (4, 1));
+        assert_eq!((smt.topology.nr_cpus(), smt.topology.node_distance.len()), (16, 2));
+        assert_eq!(smt.topology.smt_mask(schedlab_base::CpuId(2)).to_string(), "2-3");
+        assert_eq!(smt.topology.llc_mask(schedlab_base::CpuId(2)).to_string(), "0-7");
+        for machine in [flat, smt] {
+            assert!(machine.turns.is_some() && machine.costs.smt_speed_pct == 100, "{}", machine.name);
+        }
+        assert!(
+            Machine::load("icount-6-smt").unwrap_err().to_string().contains("use icount-8-smt or icount-6")
+        );
+        assert!(Machine::load("icount-smt").is_err());
     }
 
     #[test]
