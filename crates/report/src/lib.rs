@@ -22,6 +22,7 @@ pub mod stat;
 pub mod table;
 pub mod text;
 mod usec;
+pub mod validation;
 
 pub use usec::none_in as no_schbench;
 

@@ -26,6 +26,7 @@ const COMMANDS: &[Entry] = &[
     commands::profile::ENTRY,
     commands::exec::ENTRY,
     commands::kernel::ENTRY,
+    commands::validate::ENTRY,
     commands::restore::ENTRY,
     commands::doctor::ENTRY,
     commands::completions::ENTRY,

@@ -294,9 +294,9 @@ impl Case {
         }
         variant
     }
-    /// What is changed about the real kernel.
+    /// What is changed about the real kernel; a guest's is named by the profile it is compared with.
     pub fn variant_real(&self) -> Variant {
-        self.variant(RUNNING)
+        self.variant(if self.real == Real::Host { RUNNING } else { &self.simulated })
     }
     fn variant(&self, kernel: &str) -> Variant {
         let (features, tunables) = (self.features.clone(), self.tunables.clone());

@@ -5,6 +5,8 @@
 //! that this row could tell. Where both sides are below `enough`, there is too little to compare, and the row is not
 //! measured: agreement about next to nothing would carry no information.
 
+use schedlab_record::schedstat::IdleType;
+
 /// What kind of metric a row is; each has one tolerance in a case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
@@ -84,8 +86,8 @@ impl Class {
 pub enum How {
     /// A metric of the record, by its name.
     Metric(&'static str),
-    /// A counter of balancing summed over all domains: idle type (as in schedstat), counter.
-    Balance(&'static str, &'static str),
+    /// Attempts to balance (`lb_count`) by CPUs that were so, summed over all domains.
+    Attempts(IdleType),
     /// Tasks moved by load balancing of any kind, over all domains.
     Pulled,
     /// One counter of all CPUs as a part of another, per cent.
@@ -175,9 +177,9 @@ pub const LIST: &[Row] = &[
     placed("woken.far.share"),
     placed("woken.idle.share"),
     share("ttwu_local share", How::Share("sched.ttwu_local", "sched.ttwu_count")),
-    count(Class::Balance, "newidle lb_count", How::Balance("newidle", "lb_count")),
-    count(Class::Balance, "idle lb_count", How::Balance("idle", "lb_count")),
-    count(Class::Balance, "busy lb_count", How::Balance("busy", "lb_count")),
+    count(Class::Balance, "newidle lb_count", How::Attempts(IdleType::Newidle)),
+    count(Class::Balance, "idle lb_count", How::Attempts(IdleType::Idle)),
+    count(Class::Balance, "busy lb_count", How::Attempts(IdleType::Busy)),
     count(Class::Balance, "lb_gained", How::Pulled),
     Row {
         name: "cpu_time spread",
@@ -216,7 +218,7 @@ mod tests {
             assert!(!LIST[..at].iter().any(|r| r.name == row.name), "{}", row.name);
             let names = match row.how {
                 How::Metric(name) => vec![name.to_owned()],
-                How::Balance(idle, counter) => vec![format!("domain0.{idle}.{counter}")],
+                How::Attempts(idle) => vec![format!("domain0.{}.lb_count", idle.name())],
                 How::Share(part, of) => vec![part.to_owned(), of.to_owned()],
                 How::Distribution(series, _) => vec![format!("{series}.p50")],
                 How::Pulled | How::Uneven => Vec::new(),

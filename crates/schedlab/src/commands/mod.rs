@@ -16,3 +16,4 @@ pub mod run;
 pub mod schedstat;
 pub mod stat;
 pub mod study;
+pub mod validate;

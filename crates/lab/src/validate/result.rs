@@ -1,0 +1,264 @@
+//! What validation found: case by case and over all, as plain data (docs/formats.md).
+
+use super::case::{Case, Control};
+use super::metrics::{CLASSES, Class};
+use super::rule::{Judged, Verdict};
+use schedlab_base::Warning;
+use schedlab_record::Record;
+use serde::Serialize;
+
+/// The schema of a validation.
+pub const VALIDATION_SCHEMA: &str = "schedlab/validation/1";
+/// So many metrics must be measured in a case before it says anything.
+pub const LEAST_MEASURED: usize = 6;
+
+/// How many of the measured metrics agree: the one figure of a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Share {
+    /// Those that agree.
+    pub agree: usize,
+    /// Those that were measured.
+    pub measured: usize,
+}
+
+impl Share {
+    /// The share of these verdicts.
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Judged>) -> Share {
+        rows.into_iter().fold(Share::default(), |all, row| match row.verdict {
+            Verdict::Agree => Share { agree: all.agree + 1, measured: all.measured + 1 },
+            Verdict::Disagree => Share { measured: all.measured + 1, ..all },
+            Verdict::NotMeasured => all,
+        })
+    }
+    /// Whether at least so many of so many agree.
+    pub fn at_least(self, part: usize, of: usize) -> bool {
+        self.agree * of >= self.measured * part
+    }
+    /// In per cent; `None` where nothing was measured.
+    pub fn pct(self) -> Option<f64> {
+        (self.measured > 0).then(|| 100.0 * self.agree as f64 / self.measured as f64)
+    }
+}
+
+/// What a case came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// At least half of what was measured agrees.
+    Passed,
+    /// Less than half of it does, or the rule took three times a value for the value.
+    Failed,
+    /// A control of which less than half agrees, as it must be.
+    Rejected,
+    /// A control that was not told from the real thing.
+    Accepted,
+    /// Fewer than [`LEAST_MEASURED`] metrics were measured.
+    TooLittle,
+}
+
+impl Outcome {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Outcome::Passed => "passed",
+            Outcome::Failed => "FAILED",
+            Outcome::Rejected => "rejected",
+            Outcome::Accepted => "ACCEPTED",
+            Outcome::TooLittle => "TOO LITTLE",
+        }
+    }
+    /// Whether it is as it must be.
+    pub fn is_good(self) -> bool {
+        matches!(self, Outcome::Passed | Outcome::Rejected)
+    }
+}
+
+/// One side of a case.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Side {
+    /// "sim", "host" or "vm".
+    pub backend: String,
+    /// The machine's name.
+    pub machine: String,
+    /// The kernel's name: profile or release.
+    pub kernel: String,
+    /// The variant's name.
+    pub variant: String,
+    /// Runs.
+    pub runs: usize,
+}
+
+impl Side {
+    fn of(records: &[Record]) -> Option<Side> {
+        let first = records.first()?;
+        Some(Side {
+            backend: first.backend.clone(),
+            machine: first.machine.name.clone(),
+            kernel: first.kernel.clone(),
+            variant: first.variant.name.clone(),
+            runs: records.len(),
+        })
+    }
+}
+
+/// The negative control that every case brings with it: three times the real values, judged by the same rule.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Tripled {
+    /// Measured metrics that reject it.
+    pub rejected: usize,
+    /// Names of those that take it for the real value: none must.
+    pub accepted: Vec<&'static str>,
+}
+
+/// A case that was run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CaseResult {
+    /// Its name.
+    pub name: String,
+    /// What it is about.
+    pub about: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The simulated side.
+    pub simulated: Option<Side>,
+    /// The real side.
+    pub real: Option<Side>,
+    /// Of a control: why it can't agree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control: Option<String>,
+    /// Every metric of the list.
+    pub metrics: Vec<Judged>,
+    /// How many agree.
+    pub share: Share,
+    /// Three times the real values.
+    pub tripled: Tripled,
+    /// What it came to.
+    pub outcome: Outcome,
+    /// What the reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+impl CaseResult {
+    /// The result of a case whose metrics have been judged.
+    pub fn of(
+        case: &Case,
+        metrics: Vec<Judged>,
+        simulated: &[Record],
+        real: &[Record],
+        warnings: Vec<Warning>,
+    ) -> CaseResult {
+        let share = Share::of(&metrics);
+        let tripled = tripled(&metrics);
+        CaseResult {
+            name: case.name.clone(),
+            about: case.about.clone(),
+            workload: real.first().map_or_else(String::new, |r| r.workload.clone()),
+            simulated: Side::of(simulated),
+            real: Side::of(real),
+            control: case.control.as_ref().map(|c: &Control| c.why.clone()),
+            outcome: outcome(share, &tripled, case.control.is_some()),
+            metrics,
+            share,
+            tripled,
+            warnings: warnings
+                .into_iter()
+                .chain(told(simulated, "simulated"))
+                .chain(told(real, "real"))
+                .collect(),
+        }
+    }
+}
+
+fn tripled(metrics: &[Judged]) -> Tripled {
+    let measured = || metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured);
+    let accepted: Vec<&'static str> = measured().filter(|m| m.takes_triple).map(|m| m.metric).collect();
+    Tripled { rejected: measured().count() - accepted.len(), accepted }
+}
+
+fn outcome(share: Share, tripled: &Tripled, control: bool) -> Outcome {
+    match (share.at_least(1, 2), control) {
+        _ if share.measured < LEAST_MEASURED => Outcome::TooLittle,
+        _ if !tripled.accepted.is_empty() => Outcome::Failed,
+        (true, false) => Outcome::Passed,
+        (false, false) => Outcome::Failed,
+        (false, true) => Outcome::Rejected,
+        (true, true) => Outcome::Accepted,
+    }
+}
+
+/// The warnings of a side's runs, each once.
+fn told(records: &[Record], side: &str) -> Vec<Warning> {
+    let mut all: Vec<Warning> = Vec::new();
+    for warning in records.iter().flat_map(|r| &r.warnings) {
+        if !all.iter().any(|w| w.code == warning.code) {
+            all.push(warning.clone());
+        }
+    }
+    all.into_iter().map(|w| Warning::new(&w.code, format!("{side}: {}", w.message))).collect()
+}
+
+/// A case that could not be run here.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct NotRun {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub why: String,
+}
+
+/// The agreement in one class of metrics, over all cases that are no controls.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct OfClass {
+    /// The class.
+    pub class: &'static str,
+    /// The share.
+    #[serde(flatten)]
+    pub share: Share,
+}
+
+/// All cases together.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Validation {
+    /// [`VALIDATION_SCHEMA`].
+    pub schema: &'static str,
+    /// Version of the simulator's model.
+    pub model: u32,
+    /// The cases that were run, in order.
+    pub cases: Vec<CaseResult>,
+    /// Those that could not be.
+    pub not_run: Vec<NotRun>,
+    /// Over all cases that are no controls.
+    pub share: Share,
+    /// Switches, migrations and placement alone.
+    pub decisions: Share,
+    /// By class.
+    pub classes: Vec<OfClass>,
+    /// Whether at least three quarters agree, every case is as it must be, and all could be run.
+    pub passed: bool,
+}
+
+impl Validation {
+    /// Sums up.
+    pub fn of(cases: Vec<CaseResult>, not_run: Vec<NotRun>) -> Validation {
+        let judged = || cases.iter().filter(|c| c.control.is_none()).flat_map(|c| &c.metrics);
+        let in_class = |class: Class| Share::of(judged().filter(|m| m.class == class.row().name));
+        let decisions = [Class::Switches, Class::Migrations, Class::Placement];
+        let share = Share::of(judged());
+        let controls = || cases.iter().all(|c| c.control.is_some());
+        let good = cases.iter().all(|c| c.outcome.is_good()) && !cases.is_empty();
+        Validation {
+            schema: VALIDATION_SCHEMA,
+            model: schedlab_record::MODEL,
+            decisions: Share::of(judged().filter(|m| decisions.iter().any(|c| c.row().name == m.class))),
+            classes: CLASSES.iter().map(|c| OfClass { class: c.name, share: in_class(c.class) }).collect(),
+            passed: good && not_run.is_empty() && (controls() || share.at_least(3, 4)),
+            share,
+            cases,
+            not_run,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "result_tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+//! What cases and validations come to.
+
+use super::*;
+use crate::validate::case::{self, Tolerances};
+use crate::validate::judge;
+use crate::validate::testing::record;
+use std::path::Path;
+
+fn case(control: bool) -> Case {
+    let mut text = String::from(
+        "name = \"mine\"\nabout = \"spinning\"\nbackend = \"host\"\nmachine = \"host\"\n[kernel]\nsimulated = \"v6.18\"\n\
+         [workload]\nname = \"slice\"\nruntime = \"1s\"\n[tolerance]\n",
+    );
+    CLASSES.iter().for_each(|c| text.push_str(&format!("{} = {}\n", c.name, c.host_pct)));
+    if control {
+        text.push_str("[control]\nwhy = \"slow\"\ntunables = { hz = 100 }\n");
+    }
+    case::parse(Path::new("mine.toml"), &text).unwrap()
+}
+
+const COUNTED: [&str; 6] =
+    ["cpu_time", "run_delay.total", "switches.voluntary", "switches.involuntary", "woken", "migrations"];
+
+/// A case in which so many of six metrics agree.
+fn of(agreeing: usize, control: bool) -> CaseResult {
+    let real = COUNTED.map(|name| (name, 50_000_000));
+    let mine: Vec<(&str, u64)> =
+        real.iter().enumerate().map(|(i, (n, v))| (*n, if i < agreeing { *v } else { v * 2 })).collect();
+    judge(&case(control), &[record(&mine)], &[record(&real)], Vec::new())
+}
+
+#[test]
+fn a_case_needs_half_and_a_control_must_not_have_it() {
+    assert_eq!(
+        (of(3, false).outcome, of(3, false).share),
+        (Outcome::Passed, Share { agree: 3, measured: 6 })
+    );
+    assert_eq!(of(2, false).outcome, Outcome::Failed);
+    assert_eq!(of(2, true).outcome, Outcome::Rejected);
+    assert_eq!(of(3, true).outcome, Outcome::Accepted);
+}
+
+#[test]
+fn five_metrics_say_nothing() {
+    let five = COUNTED[..5].iter().map(|n| (*n, 50_000_000)).collect::<Vec<_>>();
+    let same = |control| judge(&case(control), &[record(&five)], &[record(&five)], Vec::new()).outcome;
+    assert_eq!((same(false), same(true)), (Outcome::TooLittle, Outcome::TooLittle));
+}
+
+#[test]
+fn every_metric_of_the_list_is_in_the_result_and_three_times_its_value_is_rejected() {
+    let case = of(6, false);
+    assert_eq!(case.metrics.len(), crate::validate::metrics::LIST.len());
+    assert!(case.metrics.iter().all(|m| m.verdict != Verdict::NotMeasured || m.why.is_some()));
+    assert_eq!(case.tripled, Tripled { rejected: 6, accepted: Vec::new() });
+}
+
+#[test]
+fn a_rule_that_takes_three_times_a_value_fails_the_case() {
+    let mut metrics = of(6, false).metrics;
+    metrics[0].takes_triple = true;
+    let case = CaseResult::of(&case(false), metrics, &[], &[], Vec::new());
+    assert_eq!((case.outcome, case.tripled.accepted), (Outcome::Failed, vec!["cpu_time"]));
+}
+
+#[test]
+fn the_whole_needs_three_quarters_and_all_cases_run_and_every_control_rejected() {
+    let passed = |cases: &[(usize, bool)], not_run: usize| {
+        let missing = NotRun { name: "far".to_owned(), why: "no image".to_owned() };
+        let cases = cases.iter().map(|(agreeing, control)| of(*agreeing, *control)).collect();
+        Validation::of(cases, vec![missing; not_run]).passed
+    };
+    assert!(passed(&[(6, false), (3, false), (0, true)], 0), "9 of 12; controls do not count");
+    assert!(!passed(&[(5, false), (3, false)], 0), "8 of 12");
+    assert!(!passed(&[(6, false), (6, false), (6, false), (2, false)], 0), "one case is below half");
+    assert!(!passed(&[(6, false), (6, true)], 0), "a control was accepted");
+    assert!(!passed(&[(6, false)], 1), "one was not run");
+    assert!(!passed(&[], 0));
+}
+
+#[test]
+fn decisions_are_counted_apart_from_totals() {
+    let all = Validation::of(vec![of(2, false)], Vec::new());
+    assert_eq!(all.decisions, Share { agree: 0, measured: 4 });
+    assert_eq!(all.classes[Class::Totals as usize].share, Share { agree: 1, measured: 1 });
+    assert_eq!(all.share, Share { agree: 2, measured: 6 });
+}
+
+#[test]
+fn usual_tolerances_are_those_of_the_backend() {
+    use crate::validate::case::Real;
+    assert_eq!(case(false).tolerance, Tolerances::usual(Real::Host));
+}

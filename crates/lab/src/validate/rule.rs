@@ -1,0 +1,178 @@
+//! The rule: when two values of a metric agree.
+//!
+//! They agree when they differ by no more than the class's tolerance, taken of the real kernel's value, or by no more
+//! than the row's slack. A row is only measured where agreement says something: where at least one side has enough of
+//! it, and, for distributions, where three times the real values would not pass. Where the real kernel has a value and
+//! the simulator has none, they disagree.
+
+use super::case::Tolerances;
+use super::metrics::{How, Row};
+use super::values::{self, Values};
+use crate::stats::describe::{mean, std};
+use crate::stats::special::{root, t_quantile};
+use schedlab_record::{Record, Series};
+use serde::Serialize;
+
+/// What is said of a metric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Within the tolerance.
+    Agree,
+    /// Not within it.
+    Disagree,
+    /// There is nothing to judge.
+    NotMeasured,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Agree => "agree",
+            Verdict::Disagree => "disagree",
+            Verdict::NotMeasured => "not measured",
+        }
+    }
+}
+
+/// One metric of a case, judged.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Judged {
+    /// Its name.
+    pub metric: &'static str,
+    /// Its class.
+    pub class: &'static str,
+    /// Unit of both values; of distributions "%".
+    pub unit: &'static str,
+    /// Mean over the simulated runs; `None`: missing, and of distributions.
+    pub simulated: Option<f64>,
+    /// Mean over the real runs; of distributions the part of the values that is off.
+    pub real: Option<f64>,
+    /// How far the simulated value is off the real one, per cent of it; of distributions the part that is off.
+    pub off_pct: Option<f64>,
+    /// How far it may be.
+    pub tolerance_pct: f64,
+    /// Half width of the 95 % interval of the real kernel's mean, per cent of it: how far it agrees with itself.
+    pub real_spread_pct: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why it is not measured, or what else there is to know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Whether three times the real value passes for it: it must not.
+    pub takes_triple: bool,
+}
+
+/// Judges a row of the list.
+pub fn judge(row: &Row, tolerance: &Tolerances, simulated: &[Record], real: &[Record]) -> Judged {
+    let empty = Judged {
+        metric: row.name,
+        class: row.class.row().name,
+        unit: row.unit,
+        simulated: None,
+        real: None,
+        off_pct: None,
+        tolerance_pct: tolerance.of(row.class),
+        real_spread_pct: None,
+        verdict: Verdict::NotMeasured,
+        why: None,
+        takes_triple: false,
+    };
+    match row.how {
+        How::Distribution(series, within) => {
+            let within = tolerance.of(within) / 100.0;
+            let pooled = |records| values::pooled(series, records);
+            shapes(empty, row, within, pooled(simulated), pooled(real))
+        }
+        how => numbers(empty, row, values::numbers(how, simulated), values::numbers(how, real)),
+    }
+}
+
+fn numbers(judged: Judged, row: &Row, simulated: Values, real: Values) -> Judged {
+    let found = Judged {
+        simulated: simulated.as_ref().ok().map(|v| mean(v)),
+        real: real.as_ref().ok().map(|v| mean(v)),
+        ..judged
+    };
+    let Ok(reals) = real else { return Judged { why: real.err(), ..found } };
+    let value = mean(&reals);
+    let found = Judged { real_spread_pct: spread_pct(&reals), ..found };
+    let tolerance = found.tolerance_pct;
+    let Some(mine) = found.simulated else {
+        let measured = value >= row.enough;
+        let verdict = if measured { Verdict::Disagree } else { Verdict::NotMeasured };
+        let why = simulated.err().map(|why| format!("simulated: {why}"));
+        return Judged { verdict, why, ..found };
+    };
+    let verdict = number(row, tolerance, mine, value);
+    let few = (verdict == Verdict::NotMeasured).then(|| too_little(row, mine, value));
+    let uncertain = found.real_spread_pct.filter(|s| verdict != Verdict::NotMeasured && *s > tolerance);
+    Judged {
+        off_pct: (value > 0.0).then(|| 100.0 * (mine - value) / value),
+        verdict,
+        why: few.or_else(|| uncertain.map(|s| format!("the kernel's own mean is known to {s:.0} % only"))),
+        takes_triple: number(row, tolerance, 3.0 * value, value) == Verdict::Agree,
+        ..found
+    }
+}
+
+/// The rule for two numbers; neither is negative.
+fn number(row: &Row, tolerance_pct: f64, simulated: f64, real: f64) -> Verdict {
+    let allowed = (tolerance_pct / 100.0 * real).max(row.slack);
+    match (simulated - real).abs() {
+        _ if simulated.max(real) < row.enough => Verdict::NotMeasured,
+        off if off <= allowed => Verdict::Agree,
+        _ => Verdict::Disagree,
+    }
+}
+
+fn too_little(row: &Row, simulated: f64, real: f64) -> String {
+    match row.unit {
+        "" => format!("too few ({simulated:.0} against {real:.0})"),
+        "ns" => format!("too short ({:.2} us against {:.2} us)", simulated / 1e3, real / 1e3),
+        _ => format!("too little ({simulated:.1} % against {real:.1} %)"),
+    }
+}
+
+/// Half the width of the 95 % interval of the mean, per cent of it; `None` for a single run.
+fn spread_pct(values: &[f64]) -> Option<f64> {
+    let n = values.len() as f64;
+    let half = t_quantile(0.975, n - 1.0) * std(values)? / root(n);
+    let mean = mean(values);
+    (mean > 0.0).then(|| 100.0 * half / mean)
+}
+
+type Pooled = Result<Series, String>;
+
+fn shapes(judged: Judged, row: &Row, within: f64, simulated: Pooled, real: Pooled) -> Judged {
+    let real = match real {
+        Ok(series) => series,
+        Err(why) => return Judged { why: Some(why), ..judged },
+    };
+    let mine = simulated.unwrap_or_else(|_| Series::new(real.unit(), real.better()));
+    let (few, many) = (mine.count().min(real.count()), mine.count().max(real.count()));
+    if (many as f64) < row.enough {
+        let why = format!("too few values ({} against {})", mine.count(), real.count());
+        return Judged { why: Some(why), ..judged };
+    }
+    if few == 0 {
+        let why = format!("{} values against {}", mine.count(), real.count());
+        return Judged { verdict: Verdict::Disagree, off_pct: Some(100.0), why: Some(why), ..judged };
+    }
+    let off = |series: &Series| 100.0 * values::apart(series, &real, within, row.slack);
+    let tolerance = judged.tolerance_pct;
+    let takes_triple = off(&values::tripled(&real)) <= tolerance;
+    let off_pct = off(&mine);
+    let found = Judged { off_pct: Some(off_pct), ..judged };
+    if takes_triple {
+        let why = "so wide that three times as long would pass".to_owned();
+        return Judged { why: Some(why), ..found };
+    }
+    let verdict = if off_pct <= tolerance { Verdict::Agree } else { Verdict::Disagree };
+    Judged { verdict, ..found }
+}
+
+#[cfg(test)]
+#[path = "rule_tests.rs"]
+mod tests;

@@ -1,0 +1,92 @@
+//! Both sides of a case as plans: the same workload with the same seeds, simulated and on the real kernel.
+
+use super::case::{Case, Real};
+use crate::plan::{Cell, Plan, order};
+use schedlab_base::{Error, Result, Version, Warning};
+use schedlab_kernel::PROFILES;
+use schedlab_machine::Machine;
+use schedlab_native::settings;
+use std::sync::Arc;
+
+/// The name of the load in records: a case has one.
+const LOAD: &str = "default";
+
+/// What is run for a case.
+#[derive(Clone, Debug)]
+pub struct Sides {
+    /// The simulation.
+    pub simulated: Plan,
+    /// The real kernel.
+    pub real: Plan,
+}
+
+/// The plans of a case; `runs` over what the case says.
+///
+/// # Errors
+/// A machine that is unknown or can't be read, and what can't run here.
+pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
+    let real = real(case)?;
+    let (simulated, warnings) = simulated(case, &real)?;
+    let runs = order(1, runs.unwrap_or(case.runs), case.seed)?;
+    let plan = |cell, warnings| Plan { cells: vec![cell], runs: runs.clone(), warnings };
+    Ok(Sides { simulated: plan(simulated, warnings), real: plan(real, Vec::new()) })
+}
+
+fn machine(case: &Case, name: &str) -> Result<Machine> {
+    let is_file = name.contains('/') || name.ends_with(".toml");
+    let beside = case.file.parent().map(|folder| folder.join(name));
+    let path = beside.as_deref().and_then(|p| p.to_str()).filter(|_| is_file);
+    Machine::load(path.unwrap_or(name)).map_err(|e| e.context(format!("case {}", case.name)))
+}
+
+fn real(case: &Case) -> Result<Cell> {
+    let machine = Arc::new(machine(case, &case.machine)?);
+    let spec = case.workload(machine.topology.nr_cpus() as u64)?;
+    match case.real {
+        Real::Host => {
+            settings::Plan::of(&case.variant_real()).map(drop)?;
+            Ok(Cell::live(&machine, case.variant_real(), spec, LOAD.to_owned()))
+        }
+        Real::Vm(_) => Err(Error::machine("the vm backend is not part of this version")),
+    }
+}
+
+/// The simulation of what the real side's cell runs.
+fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
+    let other = case.control.as_ref().and_then(|c| c.machine.as_deref());
+    let machine = other.map_or(Ok(real.machine.clone()), |name| machine(case, name).map(Arc::new))?;
+    let (profile, warning) = match case.real {
+        Real::Host => nearest(&case.simulated, &real.kernel),
+        Real::Vm(_) => (case.simulated.clone(), None),
+    };
+    let variant = case.variant_simulated(&profile);
+    let cell = Cell::simulated(&machine, variant, real.spec.clone(), LOAD.to_owned())?;
+    Ok((cell, warning.into_iter().collect()))
+}
+
+/// The profile for a running kernel: the latest that is not later than it, whatever the case was written for.
+fn nearest(written_for: &str, release: &str) -> (String, Option<Warning>) {
+    let profiles = || PROFILES.iter().map(|p| p.version);
+    let Ok(running) = Version::parse(release) else { return (written_for.to_owned(), None) };
+    let Some(profile) = profiles().filter(|v| *v <= running).max().or_else(|| profiles().min()) else {
+        return (written_for.to_owned(), None);
+    };
+    let exact = (profile.major, profile.minor) == (running.major, running.minor);
+    let text = format!("{release} is running; {profile}, the nearest profile, is simulated");
+    (profile.to_string(), (!exact).then(|| Warning::new("validate.profile", text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profile_follows_the_running_kernel() {
+        let of = |release: &str| nearest("v6.18", release);
+        assert_eq!(of("6.18.44-fc-v657"), ("v6.18".to_owned(), None));
+        let (profile, warning) = of("6.17.3-arch1");
+        assert_eq!(profile, "v6.12");
+        assert!(warning.is_some_and(|w| w.message.contains("6.17.3-arch1")));
+        assert_eq!(of("running").0, "v6.18", "a release nobody can read");
+    }
+}

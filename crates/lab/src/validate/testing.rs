@@ -1,0 +1,28 @@
+//! Records made by hand, for the tests of this module.
+
+use schedlab_base::Ns;
+use schedlab_kernel::Variant;
+use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
+use std::collections::BTreeMap;
+
+/// A record with these counters and nothing else.
+pub fn record(counters: &[(&str, u64)]) -> Record {
+    let json = serde_json::json!({
+        "schema": RECORD_SCHEMA, "model": MODEL, "backend": "sim", "kernel": "v6.5", "resolved": null,
+        "machine": { "name": "tiny", "about": "", "costs": {}, "idle_states": [], "background": [],
+                     "topology": { "cpus": [], "node_distance": [] } },
+        "variant": Variant::plain("v6.5"), "workload": "slice", "spec": {}, "load": "default", "seed": 1,
+        "duration": Ns::secs(1), "series": {}, "counters": {}, "waits": [],
+        "environment": environment::simulated(), "warnings": [],
+    });
+    let mut record: Record = serde_json::from_value(json).unwrap();
+    record.counters = counters.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+    record
+}
+
+/// A record with one series of these values.
+pub fn with_series(name: &str, values: &[u64]) -> Record {
+    let mut series = Series::new("ns", Better::Neither);
+    values.iter().for_each(|v| series.record(*v));
+    Record { series: BTreeMap::from([(name.to_owned(), series)]), ..record(&[]) }
+}

@@ -1,0 +1,223 @@
+//! What `schedlab validate` found, as plain text and as Markdown.
+//!
+//! Every metric of the list is shown: those that were judged in a table, the others by their reasons.
+
+use crate::number::value;
+use crate::text::{WIDTH, wrap};
+use schedlab_lab::validate::{CaseResult, Judged, Share, Validation, Verdict};
+use std::io::{self, Write};
+
+/// Writes all cases and the summary as plain text, at most 78 columns wide.
+///
+/// # Errors
+/// What the writer says.
+pub fn text(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
+    for case in &all.cases {
+        one(case, out)?;
+        writeln!(out)?;
+    }
+    summary(all, out)
+}
+
+fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{}", wrap(&format!("{}: ", case.name), &case.about))?;
+    write!(out, "{}", wrap("  ", &sides(case)))?;
+    if let Some(why) = &case.control {
+        write!(out, "{}", wrap("  negative control: ", why))?;
+    }
+    writeln!(
+        out,
+        "  {:<23}{:>10}{:>10}{:>8}{:>7}{:>8}  verdict",
+        "metric", "simulated", "real", "off", "within", "real's"
+    )?;
+    for row in case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured) {
+        let (simulated, real) = (shown(row.simulated, row), shown(row.real, row));
+        let off = row.off_pct.map_or_else(|| "-".to_owned(), |pct| off(pct, row));
+        let spread = row.real_spread_pct.map_or_else(|| "-".to_owned(), |s| format!("+-{}%", short(s)));
+        let mark = if row.why.is_some() && row.verdict == Verdict::Agree { " ?" } else { "" };
+        writeln!(
+            out,
+            "  {:<23}{simulated:>10}{real:>10}{off:>8}{:>6}%{spread:>8}  {}{mark}",
+            row.metric,
+            short(row.tolerance_pct),
+            row.verdict.words()
+        )?;
+    }
+    for (why, names) in reasons(case, Verdict::NotMeasured) {
+        write!(out, "{}", wrap("  not measured: ", &format!("{}: {why}", names.join(", "))))?;
+    }
+    for (why, names) in noted(case) {
+        write!(out, "{}", wrap("  note: ", &format!("{}: {why}", names.join(", "))))?;
+    }
+    for warning in &case.warnings {
+        write!(out, "{}", wrap("  warning: ", &warning.message))?;
+    }
+    let share = share(case.share);
+    writeln!(out, "  {share} agree; three times the real values: {}: {}", triple(case), case.outcome.words())
+}
+
+/// Both sides in a line.
+fn sides(case: &CaseResult) -> String {
+    let (Some(simulated), Some(real)) = (&case.simulated, &case.real) else { return "no run".to_owned() };
+    let changed = if real.variant == real.kernel || real.variant == "running" { "" } else { &real.variant };
+    let place =
+        |machine: &str| if machine == real.machine { String::new() } else { format!(" on {machine}") };
+    format!(
+        "{} on {} ({}), {} against {}{} {changed}, {} and {} runs",
+        case.workload,
+        real.machine,
+        real.backend,
+        simulated.kernel,
+        real.kernel,
+        place(&simulated.machine),
+        simulated.runs,
+        real.runs
+    )
+    .replace(" ,", ",")
+}
+
+fn shown(number: Option<f64>, row: &Judged) -> String {
+    match number {
+        Some(n) => value(n, row.unit),
+        None if row.off_pct.is_some() => String::new(),
+        None => "-".to_owned(),
+    }
+}
+
+/// How far off; of distributions, which have no two numbers, the part of the values that is elsewhere.
+fn off(pct: f64, row: &Judged) -> String {
+    match row.simulated {
+        None => format!("{}%", short(pct)),
+        Some(_) if pct.abs() < 999.5 => format!("{pct:+.0}%"),
+        Some(_) => format!("x{:.0}", 1.0 + pct / 100.0),
+    }
+}
+
+fn short(pct: f64) -> String {
+    if pct < 9.95 && pct.fract() != 0.0 { format!("{pct:.1}") } else { format!("{pct:.0}") }
+}
+
+fn share(share: Share) -> String {
+    format!("{} of {}", share.agree, share.measured)
+}
+
+fn triple(case: &CaseResult) -> String {
+    match case.tripled.accepted.as_slice() {
+        [] => format!("rejected by {} of {}", case.tripled.rejected, case.share.measured),
+        some => format!("ACCEPTED by {}", some.join(", ")),
+    }
+}
+
+/// The metrics of a verdict by what is said of them, in the order of the list.
+fn reasons(case: &CaseResult, verdict: Verdict) -> Vec<(&str, Vec<&'static str>)> {
+    let mut all: Vec<(&str, Vec<&'static str>)> = Vec::new();
+    for row in case.metrics.iter().filter(|m| m.verdict == verdict) {
+        let why = row.why.as_deref().unwrap_or("no reason is known");
+        match all.iter_mut().find(|(w, _)| *w == why) {
+            Some((_, names)) => names.push(row.metric),
+            None => all.push((why, vec![row.metric])),
+        }
+    }
+    all
+}
+
+/// What there is to know of metrics that were judged.
+fn noted(case: &CaseResult) -> Vec<(&str, Vec<&'static str>)> {
+    let judged = case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured);
+    judged.filter_map(|m| m.why.as_deref().map(|why| (why, vec![m.metric]))).collect()
+}
+
+fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{:<32}{:<12}{:>16}  outcome", "case", "backend", "agree")?;
+    for case in &all.cases {
+        let backend = case.real.as_ref().map_or("", |r| &r.backend);
+        writeln!(out, "{:<32}{backend:<12}{:>16}  {}", case.name, share(case.share), case.outcome.words())?;
+    }
+    for case in &all.not_run {
+        write!(out, "{}", wrap(&format!("{:<32}not run: ", case.name), &case.why))?;
+    }
+    writeln!(out, "{}", "-".repeat(WIDTH - 8))?;
+    let row = |name: &str, s: Share| {
+        let pct = s.pct().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}%"));
+        format!("{name:<44}{:>16}{pct:>8}\n", share(s))
+    };
+    for class in all.classes.iter().filter(|c| c.share.measured > 0) {
+        write!(out, "{}", row(class.class, class.share))?;
+    }
+    write!(out, "{}", row("switches, migrations and placement", all.decisions))?;
+    write!(out, "{}", row("all metrics of all cases but controls", all.share))?;
+    let controls = all.cases.iter().filter(|c| c.control.is_some());
+    let rejected = controls.clone().filter(|c| c.outcome.is_good()).count();
+    writeln!(
+        out,
+        "{:<44}{:>16}",
+        "negative controls rejected",
+        format!("{rejected} of {}", controls.count())
+    )?;
+    writeln!(out, "{}", if all.passed { "passed" } else { "NOT passed" })
+}
+
+/// Writes the summary and every case as Markdown tables, for docs/fidelity.md.
+///
+/// # Errors
+/// What the writer says.
+pub fn markdown(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "| case | workload | machine | simulated | real | agree | outcome |")?;
+    writeln!(out, "| --- | --- | --- | --- | --- | --- | --- |")?;
+    for case in &all.cases {
+        let side = |s: &Option<schedlab_lab::validate::Side>| {
+            s.as_ref().map_or_else(String::new, |s| format!("{}, {}", s.machine, s.kernel))
+        };
+        let machine = case.real.as_ref().map_or("", |r| &r.machine);
+        let kernel = |s: &Option<schedlab_lab::validate::Side>| {
+            s.as_ref().map_or_else(String::new, |s| s.kernel.clone())
+        };
+        let simulated = if case.control.is_some() { side(&case.simulated) } else { kernel(&case.simulated) };
+        let (real, share, outcome) = (kernel(&case.real), share(case.share), case.outcome.words());
+        writeln!(
+            out,
+            "| {} | {} | {machine} | {simulated} | {real} | {share} | {outcome} |",
+            case.name, case.workload
+        )?;
+    }
+    for case in &all.not_run {
+        writeln!(out, "| {} | | | | | not run | {} |", case.name, case.why.replace('|', "/"))?;
+    }
+    writeln!(out, "\n| metrics | agree | |\n| --- | --- | --- |")?;
+    let row = |name: &str, s: Share| {
+        let pct = s.pct().map_or_else(String::new, |p| format!("{p:.0} %"));
+        format!("| {name} | {} | {pct} |\n", share(s))
+    };
+    for class in all.classes.iter().filter(|c| c.share.measured > 0) {
+        write!(out, "{}", row(class.class, class.share))?;
+    }
+    write!(out, "{}", row("switches, migrations and placement", all.decisions))?;
+    write!(out, "{}", row("all", all.share))?;
+    all.cases.iter().try_for_each(|case| one_markdown(case, out))
+}
+
+fn one_markdown(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\n### {}\n\n{}\n", case.name, case.about)?;
+    writeln!(out, "| metric | simulated | real | off | within | real's own | verdict |")?;
+    writeln!(out, "| --- | --- | --- | --- | --- | --- | --- |")?;
+    for row in case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured) {
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {} % | {} | {} |",
+            row.metric,
+            shown(row.simulated, row),
+            shown(row.real, row),
+            row.off_pct.map_or_else(String::new, |pct| off(pct, row)),
+            short(row.tolerance_pct),
+            row.real_spread_pct.map_or_else(String::new, |s| format!("± {} %", short(s))),
+            row.verdict.words()
+        )?;
+    }
+    let reasons = reasons(case, Verdict::NotMeasured);
+    let told: Vec<String> =
+        reasons.iter().map(|(why, names)| format!("{} ({why})", names.join(", "))).collect();
+    if !told.is_empty() {
+        writeln!(out, "\nNot measured: {}.", told.join("; "))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! The cases that ship with schedlab, compiled in like the studies.
+
+use schedlab_base::{Error, Result};
+use schedlab_lab::validate::case::{self, Case};
+use std::path::Path;
+
+macro_rules! case_files {
+    ($($name:literal)*) => {
+        /// Name and text of every case, in the order in which they are run.
+        const CASES: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../cases/", $name, ".toml"))),)*];
+    };
+}
+
+case_files! {
+    "host-schbench" "host-slice" "host-hackbench" "host-pipe" "host-nanosleep"
+    "cfs-4-slice" "cfs-4-pipe" "cfs-4-nanosleep"
+    "cfs-8-schbench" "cfs-8-schbench-no-sis-util" "cfs-8-hackbench"
+    "cfs-8-slice-no-gentle" "cfs-8-slice-no-preempt"
+    "cfs-16-slice" "cfs-16-schbench"
+    "eevdf-4-slice" "eevdf-4-hackbench"
+    "eevdf-8-schbench" "eevdf-8-mix" "eevdf-8-nanosleep" "eevdf-8-slice-no-parity"
+    "eevdf-16-slice"
+    "control-host-slices" "control-cfs-8-slices" "control-eevdf-4-machine"
+}
+
+/// All of them.
+///
+/// # Errors
+/// None that a test would not have found.
+pub fn all() -> Result<Vec<Case>> {
+    CASES.iter().map(|(name, text)| case::parse(Path::new(&format!("cases/{name}.toml")), text)).collect()
+}
+
+/// The cases of these names among `all`; all of them when none is named.
+///
+/// # Errors
+/// A name that none of them has (the nearest is offered).
+pub fn named(all: Vec<Case>, names: &[String]) -> Result<Vec<Case>> {
+    let known = || all.iter().map(|c| c.name.as_str());
+    if let Some(strange) = names.iter().find(|n| !known().any(|k| k == *n)) {
+        return Err(Error::unknown("case", strange, known()));
+    }
+    Ok(all.into_iter().filter(|c| names.is_empty() || names.contains(&c.name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_lab::validate::case::{Real, Tolerances};
+
+    #[test]
+    fn every_case_is_compiled_in_and_reads_under_its_own_name() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases");
+        let entries = std::fs::read_dir(folder).unwrap().flatten();
+        let mut files: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        let mut known: Vec<String> = CASES.iter().map(|(n, _)| format!("{n}.toml")).collect();
+        files.sort();
+        known.sort();
+        assert_eq!(known, files);
+        for (case, (name, _)) in all().unwrap().iter().zip(CASES) {
+            assert_eq!(case.name, *name);
+            assert!(!case.about.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn none_is_kinder_to_itself_than_the_others() {
+        for case in all().unwrap() {
+            assert_eq!(case.tolerance, Tolerances::usual(case.real), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn there_are_at_least_sixteen_beside_controls_on_both_backends() {
+        let all = all().unwrap();
+        let on = |host: bool, control: bool| {
+            let of = |c: &&Case| (c.real == Real::Host) == host && c.control.is_some() == control;
+            all.iter().filter(of).count()
+        };
+        assert!(on(true, false) >= 5 && on(true, false) + on(false, false) >= 16);
+        assert!(on(true, true) >= 1 && on(false, true) >= 2);
+    }
+
+    #[test]
+    fn a_misspelt_case_is_told_with_the_nearest() {
+        let e = named(all().unwrap(), &["host-slize".to_owned()]).unwrap_err();
+        assert!(e.to_string().contains("'host-slice'"), "{e}");
+    }
+}

@@ -1,0 +1,93 @@
+//! `schedlab validate` as a user meets it.
+
+mod common;
+
+use common::Lab;
+
+const CASE: &str = r#"
+name = "tiny"
+about = "spinning processes, for a moment"
+backend = "host"
+machine = "host"
+runs = 2
+
+[kernel]
+simulated = "v6.18"
+
+[workload]
+name = "slice"
+tasks = "{cpus*2}"
+rate = 200
+sampler = "off"
+runtime = "300ms"
+
+[tolerance]
+totals = 2
+switches = 25
+migrations = 25
+slices = 20
+delays = 35
+placement = 25
+balance = 35
+spread = 50
+distributions = 25
+"#;
+
+/// The case in a folder of its own.
+fn lab(text: &str) -> Lab {
+    let lab = Lab::new();
+    lab.write("tiny.toml", text);
+    lab
+}
+
+#[test]
+fn a_case_is_run_on_both_sides_and_every_metric_is_told() {
+    let lab = lab(CASE);
+    // Two short runs on a machine that does other things as well: whether they agree is not this test's matter.
+    let text = |code: &[i32]| {
+        let output =
+            lab.command(&["validate", "tiny.toml", "--json", "-q", "--out", "kept"]).output().unwrap();
+        let (out, err) = common::texts(&output);
+        assert!(output.status.code().is_some_and(|c| code.contains(&c)), "{out}{err}");
+        out
+    };
+    let first = text(&[0, 1]);
+    let found: serde_json::Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(found["schema"], "schedlab/validation/1");
+    let case = &found["cases"][0];
+    let side = |name: &str| (case[name]["backend"].as_str().unwrap(), case[name]["runs"].as_u64().unwrap());
+    assert_eq!((side("simulated"), side("real")), (("sim", 2), ("host", 2)));
+    let metrics = case["metrics"].as_array().unwrap();
+    let of = |name: &str| metrics.iter().find(|m| m["metric"] == name).unwrap();
+    assert_eq!(of("cpu_time")["tolerance_pct"], 2.0);
+    assert!(["agree", "disagree"].contains(&of("cpu_time")["verdict"].as_str().unwrap()), "{first}");
+    let silent = |m: &&serde_json::Value| m["verdict"] == "not_measured" && m["why"].is_null();
+    assert_eq!(metrics.iter().filter(silent).count(), 0, "what is not measured says why");
+    assert_eq!(case["tripled"]["accepted"].as_array().map(Vec::len), Some(0));
+    assert_eq!(text(&[0, 1]), first, "the runs were kept");
+    assert_eq!(
+        common::files(&lab.path().join("kept")).iter().filter(|(p, _)| p.ends_with("case.toml")).count(),
+        4
+    );
+}
+
+#[test]
+fn a_wrong_case_is_told_with_its_place_before_anything_is_run() {
+    let lab = lab(&CASE.replace("delays = 35\n", ""));
+    let (_, err) = lab.run(&["validate", "tiny.toml"], 2);
+    assert!(err.contains("tiny.toml") && err.contains("no delays") && err.contains("delays = 35"), "{err}");
+    assert!(!lab.path().join("runs").exists());
+    let (_, err) = lab.run(&["validate", "--case", "host-slize"], 2);
+    assert!(err.contains("'host-slice'"), "{err}");
+    lab.run(&["validate", "--backend", "hots"], 2);
+}
+
+#[test]
+fn the_list_tells_the_cases() {
+    let lab = Lab::new();
+    let list = lab.ok(&["validate", "--list"]);
+    assert!(list.lines().all(|l| l.chars().count() <= 78) && list.contains("host-hackbench"), "{list}");
+    let cases = lab.json(&["validate", "--list", "--json", "--backend", "host"]);
+    let all = cases["cases"].as_array().unwrap();
+    assert!(all.len() >= 6 && all.iter().all(|c| c["backend"] == "host"));
+}
