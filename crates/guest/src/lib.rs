@@ -10,6 +10,7 @@ pub mod images;
 mod init;
 mod initramfs;
 mod job;
+pub mod kvm;
 mod limits;
 mod qemu;
 mod reply;

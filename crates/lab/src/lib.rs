@@ -11,6 +11,7 @@ pub mod fits;
 pub mod guests;
 pub mod knee;
 pub mod metrics;
+pub mod noise;
 pub mod plan;
 pub mod profile;
 pub mod stat;

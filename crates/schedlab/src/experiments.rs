@@ -1,5 +1,6 @@
 //! An experiment, from its options to the printed comparison: what `study` and `run` share.
 
+use crate::commands::doctor::stored_floors;
 use crate::common::{self, FormOptions};
 use crate::guests::GuestOptions;
 use crate::progress::Bar;
@@ -95,7 +96,7 @@ pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
     if finished.interrupted {
         return Err(interrupted(&finished, &plan, &store));
     }
-    let comparison = compare(&finished.records, &question(&experiment, &plan), &finished.warnings)?;
+    let comparison = compare(&finished.records, &question(&experiment, &plan)?, &finished.warnings)?;
     common::print(&comparison, &options.form)?;
     if !options.quiet {
         let made = finished.records.len() - finished.found;
@@ -167,7 +168,7 @@ fn keep<T>(what: &str, wanted: &[String], all: &mut Vec<T>, name: impl Fn(&T) ->
 
 /// What is asked of the records: on the live kernel the experiment's variants, and figures published for them, may not
 /// have been run.
-fn question(experiment: &Experiment, plan: &Plan) -> Question {
+fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
     // In guests the experiment's own names may be those of the simulated cells only.
     let backends: Vec<Backend> = plan.cells.iter().map(|c| c.backend).collect();
     let is = |c: &Cell, variant: &str, backend: Backend| c.backend == backend && c.variant.name == variant;
@@ -175,5 +176,6 @@ fn question(experiment: &Experiment, plan: &Plan) -> Question {
     let mut question = Question::of(experiment);
     question.baseline = question.baseline.filter(|b| was_run(b));
     question.published.retain(|p| was_run(&p.variant));
-    question
+    let live = plan.cells.iter().any(|c| c.backend == Backend::Host);
+    if live { Ok(question.with_floors(stored_floors()?)) } else { Ok(question) }
 }

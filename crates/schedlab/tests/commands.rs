@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Lab, files};
+use common::{Lab, files, texts};
 
 /// The lines of a plain table must paste into mail.
 fn narrow(text: &str) {
@@ -424,4 +424,54 @@ fn the_slice_test_runs_live() {
     let hogs = json["metrics"]["task.hog.cpu_time"]["value"].as_f64().unwrap();
     assert!(hogs > 0.05e9 && hogs < 2.5e9, "{hogs}");
     assert!(json["metrics"]["task.waker.switches.voluntary"]["value"].as_f64().unwrap() > 20.0);
+}
+
+#[test]
+fn doctor_lists_every_row_with_what_mends_it() {
+    let lab = Lab::new();
+    let cache = lab.path().join("cache");
+    let ask = |words: &[&str]| {
+        let mut command = lab.command(words);
+        command.env("SCHEDLAB_STATE_DIR", lab.path().join("state")).env("SCHEDLAB_CACHE_DIR", &cache);
+        let output = command.output().unwrap();
+        let (out, err) = texts(&output);
+        assert!(output.status.success(), "{out}\n{err}");
+        out
+    };
+    let text = ask(&["doctor"]);
+    assert!(
+        text.contains("To be put back: nothing") && text.contains("What this machine lets us measure"),
+        "{text}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&ask(&["doctor", "--json"])).unwrap();
+    let rows = json["machine"].as_array().unwrap();
+    for name in ["software events", "tracepoints", "QEMU", "KVM", "kernel images", "noise floor"] {
+        let row = rows.iter().find(|r| r["name"] == name).unwrap();
+        assert!(text.contains(name) && row["needed_for"].is_string(), "{row}");
+    }
+    let noise = rows.iter().find(|r| r["name"] == "noise floor").unwrap();
+    assert_eq!((&noise["state"], &noise["mend"]), (&"no".into(), &"schedlab doctor --noise".into()));
+    assert_eq!(json["noise"], serde_json::json!([]));
+}
+
+#[test]
+fn kernels_are_listed_and_what_is_none_is_named() {
+    let lab = Lab::new();
+    lab.write("vmlinux", "\u{7f}ELF and more");
+    let (_, err) = lab.run(&["kernel", "list", "vmlinux"], 2);
+    assert!(err.contains("vmlinux is an ELF file") && err.contains("bzImage"), "{err}");
+    let mut image = vec![0u8; 0x2000];
+    for (at, bytes) in [(0x1fe, &[0x55, 0xaa][..]), (0x202, b"HdrS\x0f\x02"), (0x20f, &[0x10]), (0x211, &[1])]
+    {
+        image[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    image[0x236] = 1;
+    let banner = b"6.1.0-56-cloud-amd64 (k@x) #1 SMP Debian 6.1.192-2";
+    image[0x1200..0x1200 + banner.len()].copy_from_slice(banner);
+    std::fs::write(lab.path().join("vmlinuz"), image).unwrap();
+    let listed = lab.json(&["kernel", "list", "vmlinuz", "--cache", "none", "--json"]);
+    let own = &listed["images"][0];
+    assert_eq!((&own["release"], &own["version"]), (&"6.1.0-56-cloud-amd64".into(), &"v6.1.192".into()));
+    assert_eq!((&own["origin"], &own["size_bytes"]), (&"given".into(), &0x2000.into()));
+    assert!(lab.run(&["kernel", "fetch", "six"], 2).1.contains("6.12"));
 }

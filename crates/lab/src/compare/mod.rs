@@ -12,6 +12,7 @@ pub use model::{COMPARISON_SCHEMA, Cell, Comparison, Counted, Fit, Measured, Row
 pub use words::params_in_words;
 
 use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Load, Published};
+use crate::noise::{self, Floors};
 use crate::stats::{self, Change, Direction, RunValue, Verdict};
 use crate::{command, metrics};
 use group::{CellRuns, group};
@@ -35,6 +36,8 @@ pub struct Question {
     pub min_effect_pct: f64,
     /// Published figures.
     pub published: Vec<Published>,
+    /// Noise floors of live machines: the smallest change that counts where they are above `min_effect_pct`.
+    pub floors: Floors,
 }
 
 impl Default for Question {
@@ -46,6 +49,7 @@ impl Default for Question {
             baseline: None,
             min_effect_pct: DEFAULT_MIN_EFFECT_PCT,
             published: Vec::new(),
+            floors: Floors::default(),
         }
     }
 }
@@ -65,7 +69,13 @@ impl Question {
             baseline: Some(experiment.baseline.clone()),
             min_effect_pct: experiment.min_effect_pct,
             published: experiment.published.clone(),
+            floors: Floors::default(),
         }
+    }
+    /// The same, with floors.
+    #[must_use]
+    pub fn with_floors(self, floors: Floors) -> Question {
+        Question { floors, ..self }
     }
 }
 
@@ -147,7 +157,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             Some(name) => runs.iter().position(|c| c.is_named(name)),
         };
         if let Some(base) = base {
-            open.extend(rows(runs, base, &cells[first..], shown));
+            open.extend(rows(runs, base, &cells[first..], shown, question));
             fits.extend(fit::fit(&cells[first + base], &question.published));
         } else if let Some(c) = cells.get(first) {
             let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
@@ -155,6 +165,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         }
     }
     let comparisons = judge(open, question.min_effect_pct);
+    warnings.extend(noise::note(&comparisons));
     Ok(Comparison {
         schema: COMPARISON_SCHEMA.to_owned(),
         experiment: question.experiment.clone(),
@@ -260,6 +271,7 @@ fn rows(
     base: usize,
     cells: &[Cell],
     metrics: &[String],
+    question: &Question,
 ) -> Vec<(Row, Change, Direction)> {
     let mut all = Vec::new();
     for (i, cell) in cells.iter().enumerate().filter(|(i, _)| *i != base) {
@@ -291,6 +303,7 @@ fn rows(
                 pairs: change.pairs,
                 correlation: change.correlation,
                 detectable_pct: change.detectable_pct,
+                min_effect_pct: question.floors.above(runs[base].runs[0], metric, question.min_effect_pct),
                 why: None,
             };
             all.push((row, change, direction));
@@ -310,7 +323,8 @@ fn judge(open: Vec<(Row, Change, Direction)>, min_effect_pct: f64) -> Vec<Row> {
     let corrected = stats::holm(&open.iter().map(|(_, c, _)| c.p).collect::<Vec<_>>());
     let one = |((mut row, change, direction), p): ((Row, Change, Direction), f64)| {
         row.p = p;
-        (row.verdict, row.why) = stats::verdict(&change, p, direction, min_effect_pct);
+        (row.verdict, row.why) =
+            stats::verdict(&change, p, direction, row.min_effect_pct.unwrap_or(min_effect_pct));
         row
     };
     open.into_iter().zip(corrected).map(one).collect()

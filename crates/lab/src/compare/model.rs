@@ -194,6 +194,9 @@ pub struct Row {
     pub correlation: Option<f64>,
     /// Smallest change in percent that this data shows in four of five repeats.
     pub detectable_pct: Option<f64>,
+    /// Smallest change that counts in this row, percent, where the machine's noise floor is above the comparison's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_effect_pct: Option<f64>,
     /// For `unclear`: why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

@@ -183,6 +183,22 @@ impl Lock {
     }
 }
 
+/// The state folder of this user: the journal's, and what else is known of this machine.
+///
+/// # Errors
+/// When the environment names none.
+pub fn state_folder() -> Result<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let state = named(STATE_VARIABLE)
+        .or_else(|| crate::sys::is_root().then(|| PathBuf::from(MACHINE_STATE)))
+        .or_else(|| named("XDG_STATE_HOME").map(|d| d.join("schedlab")))
+        .or_else(|| named("HOME").map(|d| d.join(".local/state/schedlab")));
+    state.ok_or_else(|| {
+        Error::input("there is no folder for the state of settings and machine: HOME is not set")
+            .help(format!("{STATE_VARIABLE} names one"))
+    })
+}
+
 /// A folder of entries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Journal {
@@ -198,16 +214,7 @@ impl Journal {
     /// # Errors
     /// When the environment names no folder for it.
     pub fn own() -> Result<Journal> {
-        let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let state = named(STATE_VARIABLE)
-            .or_else(|| crate::sys::is_root().then(|| PathBuf::from(MACHINE_STATE)))
-            .or_else(|| named("XDG_STATE_HOME").map(|d| d.join("schedlab")))
-            .or_else(|| named("HOME").map(|d| d.join(".local/state/schedlab")));
-        let state = state.ok_or_else(|| {
-            Error::input("there is no folder for the journal of settings: HOME is not set")
-                .help(format!("{STATE_VARIABLE} names one"))
-        })?;
-        Ok(Journal { folder: state.join("journal") })
+        Ok(Journal { folder: state_folder()?.join("journal") })
     }
     /// This user's, and the machine's where that is another and can be seen.
     ///

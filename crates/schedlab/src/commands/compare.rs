@@ -1,6 +1,7 @@
 //! `schedlab compare`: stored runs side by side, and saved outputs of known tools.
 
 use crate::cli::Entry;
+use crate::commands::doctor::stored_floors;
 use crate::common::{self, FormOptions};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
@@ -46,6 +47,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         baseline: own.baseline,
         metrics: own.metric,
         min_effect_pct: own.min_effect,
+        floors: stored_floors()?,
         ..Question::default()
     };
     common::print(&compare_sources(&own.sources, tool, &question)?, &own.form)

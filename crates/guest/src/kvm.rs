@@ -1,0 +1,123 @@
+//! Whether KVM works: a device that opens proves little, a guest that ran proves it.
+//!
+//! The guest is 64 KiB of firmware whose first instructions, at the reset vector, write to the port of QEMU's debug exit
+//! device: QEMU then ends with a code of their choosing. It has the CPU model that guests under KVM get, which is where
+//! nested virtualisation fails first (the host refuses a register the model asks for).
+
+use crate::Qemu;
+use schedlab_base::{Error, Result};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// The device.
+pub const DEVICE: &str = "/dev/kvm";
+/// mov al, 0x10; out 0xf4, al; hlt
+const CODE: [u8; 5] = [0xb0, 0x10, 0xe6, 0xf4, 0xf4];
+const ROM_BYTES: usize = 0x1_0000;
+const RESET_VECTOR: usize = 0xfff0;
+/// The device ends QEMU with twice the value plus one.
+const EXIT_CODE: i32 = 0x10 * 2 + 1;
+const LONGEST: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(10);
+
+/// Starts the tiny guest under KVM.
+///
+/// # Errors
+/// Why it does not run, in QEMU's words.
+pub fn starts(qemu: &Qemu) -> Result<()> {
+    let rom = Rom::new()?;
+    let mut command = qemu.command();
+    command.args(["-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "16", "-nodefaults"]);
+    command.args(["-display", "none", "-no-reboot", "-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
+    command.arg("-bios").arg(&rom.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let program = qemu.program.display();
+    let mut child =
+        command.spawn().map_err(|e| Error::machine(format!("{program} can't be started: {e}")))?;
+    match ended(&mut child) {
+        Some(Some(EXIT_CODE)) => Ok(()),
+        Some(_) => Err(Error::machine(format!("a guest does not start: {}", said(&mut child)))),
+        None => Err(Error::machine(format!("a guest did not run within {} s", LONGEST.as_secs()))),
+    }
+}
+
+/// The exit code, if it ends in time; else it is killed.
+fn ended(child: &mut Child) -> Option<Option<i32>> {
+    let begun = Instant::now();
+    while begun.elapsed() < LONGEST {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status.code()),
+            Ok(None) => std::thread::sleep(POLL),
+            Err(_) => break,
+        }
+    }
+    // Both fail only when it has ended meanwhile.
+    let _ = child.kill();
+    let _ = child.wait();
+    None
+}
+
+/// The first line that QEMU said, without the program's name: what follows a failure is its consequence.
+fn said(child: &mut Child) -> String {
+    let mut text = String::new();
+    if let Some(stderr) = &mut child.stderr {
+        // What can't be read can't be told.
+        let _ = stderr.read_to_string(&mut text);
+    }
+    let line = text.lines().find(|l| !l.contains("warning:")).unwrap_or("QEMU ended without a word");
+    line.split_once(": ").map_or(line, |(_, rest)| rest).to_owned()
+}
+
+/// The firmware's file; it goes with this value.
+struct Rom(PathBuf);
+
+impl Rom {
+    fn new() -> Result<Rom> {
+        let path = std::env::temp_dir().join(format!("schedlab-rom-{}", std::process::id()));
+        let mut bytes = vec![0xf4; ROM_BYTES];
+        bytes[RESET_VECTOR..RESET_VECTOR + CODE.len()].copy_from_slice(&CODE);
+        fs::write(&path, bytes).map_err(|e| Error::io(&path, "write", &e))?;
+        Ok(Rom(path))
+    }
+}
+
+impl Drop for Rom {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Whether this user may open the device.
+///
+/// # Errors
+/// As open(2).
+pub fn opens() -> std::io::Result<()> {
+    fs::OpenOptions::new().read(true).write(true).open(Path::new(DEVICE)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Version;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn with(script: &str) -> Result<()> {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("qemu");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let version = Version::new(9, 0);
+        starts(&Qemu { program, version, libraries: Vec::new(), modules: None, data: Vec::new() })
+    }
+
+    #[test]
+    fn only_the_guests_own_code_proves_that_it_ran() {
+        assert!(with("exit 33").is_ok());
+        let refused = with("echo 'qemu: warning: x' >&2; echo 'qemu: failed to set MSR 0x10a' >&2; exit 1");
+        assert!(refused.unwrap_err().to_string().ends_with("start: failed to set MSR 0x10a"));
+        assert!(with("exit 0").unwrap_err().to_string().contains("without a word"));
+        assert!(with("exec sleep 60").unwrap_err().to_string().contains("within 2 s"));
+    }
+}

@@ -1,0 +1,175 @@
+//! The machine's noise floor: how different two groups of runs of the very same thing come out here.
+//!
+//! A/A runs (the same variant under two names, in the order A B B A) are compared as any two variants. The end of the
+//! interval that lies farther from 0 is the floor of that workload and metric, in percent: a change below it is what
+//! this machine shows of itself. On backend host it takes the place of the minimum effect where it is larger (DESIGN.md,
+//! rule 3). Floors are kept by host: its CPUs' model and number, and the kernel's release.
+
+mod measure;
+
+pub use measure::{SHORT, floors, plan};
+
+use crate::compare::{Counted, Row};
+use schedlab_base::{Error, Result, Warning};
+use schedlab_record::Record;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+const SCHEMA: &str = "schedlab/noise/1";
+/// The floors' file in the state folder.
+pub const FILE: &str = "noise.json";
+
+/// What A/A runs of one workload showed of one metric.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Floor {
+    /// The host, as [`host_of`] names it.
+    pub host: String,
+    /// The workload.
+    pub workload: String,
+    /// Its load.
+    pub load: String,
+    /// The metric.
+    pub metric: String,
+    /// The end of the 95 % interval that lies farther from 0, percent: the floor.
+    pub floor_pct: f64,
+    /// Half the width of the interval, percent.
+    pub half_width_pct: f64,
+    /// The change that was estimated, without its sign, percent.
+    pub change_pct: f64,
+    /// Runs in each of the two groups.
+    pub runs: usize,
+    /// When, "2026-11-22 06:10" UTC.
+    pub at: String,
+}
+
+/// Floors, of any number of hosts.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Floors {
+    schema: String,
+    /// Sorted by host, workload and metric.
+    pub floors: Vec<Floor>,
+}
+
+impl Floors {
+    /// What is stored; none where there is no file.
+    ///
+    /// # Errors
+    /// A file that can't be read or is no such file.
+    pub fn load(path: &Path) -> Result<Floors> {
+        let text = match fs::read_to_string(path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Floors::default()),
+            other => other.map_err(|e| Error::io(path, "read", &e))?,
+        };
+        let bad = |what: String| {
+            Error::input(format!("{} holds no noise floors: {what}", path.display()))
+                .help("remove it; 'schedlab doctor --noise' makes it anew")
+        };
+        let floors: Floors = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        if floors.schema == SCHEMA { Ok(floors) } else { Err(bad(format!("schema '{}'", floors.schema))) }
+    }
+    /// Stores them, renamed into place.
+    ///
+    /// # Errors
+    /// When the disk does not take them.
+    pub fn store(&self, path: &Path) -> Result<()> {
+        let stored = Floors { schema: SCHEMA.to_owned(), floors: self.floors.clone() };
+        let text = serde_json::to_string_pretty(&stored).map_err(|e| Error::internal(e.to_string()))?;
+        let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&unfinished, text + "\n"))
+            .and_then(|()| fs::rename(&unfinished, path))
+            .map_err(|e| Error::io(path, "write", &e))
+    }
+    /// Takes newer floors in: those of a host and workload go as a whole when any of theirs comes.
+    pub fn renew(&mut self, new: Vec<Floor>) {
+        let same = |a: &Floor, b: &Floor| (&a.host, &a.workload) == (&b.host, &b.workload);
+        self.floors.retain(|old| !new.iter().any(|n| same(old, n)));
+        self.floors.extend(new);
+        let key = |f: &Floor| (f.host.clone(), f.workload.clone(), f.metric.clone());
+        self.floors.sort_by_key(key);
+    }
+    /// The floor of a metric on a host.
+    pub fn of(&self, host: &str, workload: &str, metric: &str) -> Option<&Floor> {
+        self.floors.iter().find(|f| f.host == host && f.workload == workload && f.metric == metric)
+    }
+
+    /// The floor of a metric on the host of a record, where it is larger than the minimum effect that was asked for.
+    pub(crate) fn above(&self, base: &Record, metric: &str, min_effect_pct: f64) -> Option<f64> {
+        if base.backend != "host" {
+            return None;
+        }
+        let floor = self.of(&host_of(base), &base.workload, metric)?.floor_pct;
+        (floor > min_effect_pct).then_some(floor)
+    }
+}
+
+/// What names the host of a live record: model and number of its CPUs, release of its kernel.
+pub fn host_of(record: &Record) -> String {
+    let model = record.environment.get("cpu.model").map_or("unknown CPUs", String::as_str);
+    format!("{} x {model}, {}", record.machine.topology.nr_cpus(), record.kernel)
+}
+
+/// The note below a comparison that floors had a part in.
+pub(crate) fn note(rows: &[Row]) -> Option<Counted> {
+    let of = |r: &Row| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
+    let mut told: Vec<String> = rows.iter().filter_map(of).collect();
+    told.sort();
+    told.dedup();
+    let text = format!(
+        "this machine's noise floor ('schedlab doctor') is the smallest change that counts for {}",
+        told.join(", ")
+    );
+    (!told.is_empty()).then(|| Counted { warning: Warning::new("noise.floor", text), runs: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floor(workload: &str, metric: &str, pct: f64) -> Floor {
+        let text = |t: &str| t.to_owned();
+        Floor {
+            host: text("2 x A, 6.1"),
+            workload: text(workload),
+            load: text("2x16"),
+            metric: text(metric),
+            floor_pct: pct,
+            half_width_pct: pct / 2.0,
+            change_pct: 0.1,
+            runs: 8,
+            at: text("2026-11-22 06:10"),
+        }
+    }
+
+    #[test]
+    fn what_is_stored_is_read_back_and_the_rest_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state").join(FILE);
+        assert_eq!(Floors::load(&path).unwrap(), Floors::default());
+        let mut floors = Floors::default();
+        floors.renew(vec![floor("pipe", "work", 3.5), floor("pipe", "elapsed", 1.0)]);
+        floors.store(&path).unwrap();
+        assert_eq!(Floors::load(&path).unwrap().floors, floors.floors);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing half-written is left");
+        fs::write(&path, r#"{"schema": "other/1", "floors": []}"#).unwrap();
+        assert!(Floors::load(&path).unwrap_err().to_string().contains("doctor --noise"));
+    }
+
+    #[test]
+    fn newer_floors_take_the_place_of_their_workloads() {
+        let mut floors = Floors::default();
+        floors.renew(vec![
+            floor("pipe", "work", 3.5),
+            floor("pipe", "gone", 9.0),
+            floor("slice", "work", 2.0),
+        ]);
+        floors.renew(vec![floor("pipe", "work", 4.5)]);
+        let kept: Vec<(&str, f64)> =
+            floors.floors.iter().map(|f| (f.workload.as_str(), f.floor_pct)).collect();
+        assert_eq!(kept, [("pipe", 4.5), ("slice", 2.0)]);
+        assert!(floors.of("2 x A, 6.1", "pipe", "gone").is_none());
+        assert!(floors.of("2 x A, 6.2", "pipe", "work").is_none(), "another kernel is another machine");
+    }
+}

@@ -1,0 +1,352 @@
+//! What a machine may have: the one table of `doctor`, a row and a small function each.
+
+use schedlab_base::Version;
+use schedlab_guest::images::{self, cache};
+use schedlab_guest::{DETERMINISTIC_SINCE, Qemu, fetch, kvm};
+use schedlab_lab::noise::Floors;
+use schedlab_native::counters::{Set, Whom};
+use schedlab_native::settings::{Files, System};
+use serde::Serialize;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Whether the machine has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It has.
+    Yes,
+    /// Part of it, or not for this user.
+    Partly,
+    /// It has not.
+    No,
+}
+
+/// A row as it is here.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Found {
+    /// The row's name.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub state: State,
+    /// What there is, or why not.
+    pub said: String,
+    /// What it is needed for.
+    pub needed_for: &'static str,
+    /// What mends it; `None` where nothing has to be, or nothing can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mend: Option<String>,
+}
+
+/// What a row's function says: state, words, remedy.
+type Seen = (State, String, Option<String>);
+
+/// A row.
+pub struct Row {
+    name: &'static str,
+    needed_for: &'static str,
+    look: fn(&Here) -> Seen,
+}
+
+/// The machine that is looked at.
+pub struct Here {
+    system: System,
+    counters: Set,
+    qemu: Result<Qemu, schedlab_base::Error>,
+    floors: Floors,
+}
+
+#[rustfmt::skip]
+pub const ROWS: &[Row] = &[
+    Row { name: "software events", needed_for: "switches, migrations and CPU time of live runs", look: software },
+    Row { name: "hardware events", needed_for: "cycles, instructions and cache misses ('stat', 'profile', live runs)", look: hardware },
+    Row { name: "perf limit", needed_for: "events of the kernel, and of other users' tasks", look: paranoid },
+    Row { name: "tracepoints", needed_for: "each wakeup, switch and migration of live runs (sched tracepoints)", look: tracepoints },
+    Row { name: "sched/features", needed_for: "variants with features on the running kernel", look: features },
+    Row { name: "schedstat", needed_for: "balance counters of the running kernel ('schedstat', validation)", look: schedstat },
+    Row { name: "cgroup v2", needed_for: "weights and limits of groups", look: cgroup },
+    Row { name: "sched_ext", needed_for: "BPF policies on the running kernel", look: sched_ext },
+    Row { name: "QEMU", needed_for: "--backend vm; its deterministic mode needs 8.1 or later", look: qemu },
+    Row { name: "KVM", needed_for: "guests in real time at the CPUs' own speed", look: kvm_row },
+    Row { name: "kernel images", needed_for: "--backend vm", look: kernels },
+    Row { name: "noise floor", needed_for: "knowing which changes this machine can show", look: noise },
+];
+
+impl Here {
+    /// This machine.
+    pub fn look(floors: Floors) -> Here {
+        let (system, counters) = (System::live(), Set::open(&Whom::Myself));
+        Here { system, counters, qemu: fetch::find_qemu(), floors }
+    }
+    /// Every row.
+    pub fn rows(&self) -> Vec<Found> {
+        ROWS.iter().map(|row| self.row(row)).collect()
+    }
+    fn row(&self, row: &Row) -> Found {
+        let (state, said, mend) = (row.look)(self);
+        Found { name: row.name, state, said, needed_for: row.needed_for, mend }
+    }
+    fn read(&self, path: &str) -> std::io::Result<String> {
+        self.system.read(&self.system.place(path)).map(|t| t.trim().to_owned())
+    }
+    fn has(&self, path: &str) -> bool {
+        self.system.place(path).exists()
+    }
+}
+
+fn yes(said: impl Into<String>) -> Seen {
+    (State::Yes, said.into(), None)
+}
+fn not(state: State, said: impl Into<String>, mend: &str) -> Seen {
+    (state, said.into(), (!mend.is_empty()).then(|| mend.to_owned()))
+}
+
+fn software(here: &Here) -> Seen {
+    match here.counters.why("perf.context_switches").or(here.counters.why("perf.task_clock")) {
+        None => yes("the kernel counts them for this user"),
+        Some(why) => not(State::No, why, "sudo sysctl kernel.perf_event_paranoid=1"),
+    }
+}
+
+fn hardware(here: &Here) -> Seen {
+    let absent = |name: &&str| here.counters.why(name).is_some();
+    let missing: Vec<&str> =
+        ["perf.cycles", "perf.instructions", "perf.cache_misses"].into_iter().filter(absent).collect();
+    match missing.first().and_then(|name| here.counters.why(name)) {
+        None => yes("cycles, instructions and cache misses"),
+        Some(why) if missing.len() == 3 => {
+            not(State::No, why, "a machine, or a VM setting, that shows its PMU")
+        }
+        Some(why) => not(State::Partly, format!("{} missing: {why}", missing.join(", ")), ""),
+    }
+}
+
+fn paranoid(here: &Here) -> Seen {
+    let path = "/proc/sys/kernel/perf_event_paranoid";
+    let mend = "sudo sysctl kernel.perf_event_paranoid=0";
+    match here.read(path).map(|t| t.parse::<i32>()) {
+        Ok(Ok(level)) if level <= 0 => yes(format!("perf_event_paranoid is {level}")),
+        Ok(Ok(level)) if level <= 2 => {
+            not(State::Partly, format!("perf_event_paranoid is {level}: users see their own tasks"), mend)
+        }
+        Ok(Ok(level)) => not(State::No, format!("perf_event_paranoid is {level}: users see nothing"), mend),
+        _ => not(State::No, "this kernel has no performance events", "a kernel with CONFIG_PERF_EVENTS"),
+    }
+}
+
+fn tracepoints(here: &Here) -> Seen {
+    let id = "events/sched/sched_switch/id";
+    let roots = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    if roots.iter().any(|root| here.read(&format!("{root}/{id}")).is_ok()) {
+        return yes("tracefs is mounted and readable");
+    }
+    if !here.has(roots[0]) {
+        return not(State::No, "this kernel has no tracefs", "a kernel with CONFIG_FTRACE");
+    }
+    match here.read(&format!("{}/{id}", roots[0])) {
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => not(
+            State::Partly,
+            "tracefs is for root alone",
+            "run as root, or sudo mount -o remount,mode=755 /sys/kernel/tracing",
+        ),
+        _ => not(State::No, "tracefs is not mounted", "sudo mount -t tracefs tracefs /sys/kernel/tracing"),
+    }
+}
+
+fn features(here: &Here) -> Seen {
+    let places = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
+    if let Some(path) = places.into_iter().find(|p| here.has(p)) {
+        return match here.system.writable(&here.system.place(path)) {
+            Ok(()) => yes(path),
+            Err(e) => not(State::Partly, format!("{path}: {e}"), "run as root"),
+        };
+    }
+    match here.system.list(&here.system.place("/sys/kernel/debug")).is_empty() {
+        _ if here.read("/sys/kernel/debug/").is_err_and(|e| e.kind() == ErrorKind::PermissionDenied) => {
+            not(State::Partly, "debugfs is for root alone", "run as root")
+        }
+        true => not(
+            State::No,
+            "debugfs is not mounted",
+            "sudo mount -t debugfs debugfs /sys/kernel/debug (or --backend vm)",
+        ),
+        false => not(
+            State::No,
+            "this kernel has no sched/features",
+            "a kernel with CONFIG_SCHED_DEBUG, or --backend vm",
+        ),
+    }
+}
+
+fn schedstat(here: &Here) -> Seen {
+    if !here.has("/proc/schedstat") {
+        return not(State::No, "this kernel keeps none", "a kernel with CONFIG_SCHEDSTATS, or --backend vm");
+    }
+    match here.read("/proc/sys/kernel/sched_schedstats").as_deref() {
+        Ok("0") => not(State::Partly, "there, but off", "sudo sysctl kernel.sched_schedstats=1"),
+        _ => yes("/proc/schedstat counts"),
+    }
+}
+
+fn cgroup(here: &Here) -> Seen {
+    match here.read("/sys/fs/cgroup/cgroup.controllers") {
+        Ok(all) if all.split_whitespace().any(|c| c == "cpu") => yes("with the cpu controller"),
+        Ok(_) => not(
+            State::Partly,
+            "there, without the cpu controller",
+            "echo +cpu | sudo tee /sys/fs/cgroup/cgroup.subtree_control (in the parent group)",
+        ),
+        Err(_) => {
+            not(State::No, "not mounted at /sys/fs/cgroup", "boot with systemd.unified_cgroup_hierarchy=1")
+        }
+    }
+}
+
+fn sched_ext(here: &Here) -> Seen {
+    match here.read("/sys/kernel/sched_ext/state") {
+        Ok(state) => yes(format!("the kernel has it ({state})")),
+        Err(_) => not(
+            State::No,
+            "this kernel has none",
+            "a kernel from 6.12 with CONFIG_SCHED_CLASS_EXT: schedlab kernel fetch 7, --backend vm",
+        ),
+    }
+}
+
+fn qemu(here: &Here) -> Seen {
+    match &here.qemu {
+        Ok(q) if q.version >= DETERMINISTIC_SINCE => yes(format!("{} {}", q.version, q.program.display())),
+        Ok(q) => not(
+            State::Partly,
+            format!("{} {}: no deterministic mode", q.version, q.program.display()),
+            "schedlab kernel fetch qemu",
+        ),
+        Err(e) => not(State::No, e.message(), "schedlab kernel fetch qemu"),
+    }
+}
+
+fn kvm_row(here: &Here) -> Seen {
+    if !Path::new(kvm::DEVICE).exists() {
+        let said = format!("there is no {}", kvm::DEVICE);
+        return not(State::No, said, "sudo modprobe kvm_intel or kvm_amd; in a VM: nested virtualisation");
+    }
+    if let Err(e) = kvm::opens() {
+        let said = format!("{} can't be opened: {e}", kvm::DEVICE);
+        return not(State::No, said, "sudo usermod -aG kvm \"$USER\", then log in again");
+    }
+    let Ok(qemu) = &here.qemu else {
+        let said = format!("{} opens; without QEMU it can't be tried", kvm::DEVICE);
+        return not(State::Partly, said, "schedlab kernel fetch qemu");
+    };
+    match kvm::starts(qemu) {
+        Ok(()) => yes("a guest starts"),
+        Err(e) => {
+            let said = format!("{} opens, but {}", kvm::DEVICE, e.message());
+            not(State::No, said, "guests run under QEMU's translator (tcg) all the same")
+        }
+    }
+}
+
+fn kernels(_: &Here) -> Seen {
+    let all = cache::folder(None).map(|cache| images::list(&[], &cache)).unwrap_or_default();
+    let mut usable: Vec<(Version, &str)> =
+        all.iter().filter_map(|l| l.image.as_ref().ok()).map(|i| (i.version, i.release.as_str())).collect();
+    usable.sort();
+    let names: Vec<&str> = usable.iter().map(|(_, release)| *release).collect();
+    match (names.is_empty(), all.is_empty()) {
+        (false, _) => yes(names.join(", ")),
+        (true, true) => not(State::No, "none in /boot or fetched", "schedlab kernel fetch"),
+        (true, false) => not(
+            State::No,
+            "those that are here can't be used ('schedlab kernel list')",
+            "schedlab kernel fetch",
+        ),
+    }
+}
+
+fn noise(here: &Here) -> Seen {
+    let mut told: Vec<String> = Vec::new();
+    let release = here.read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let own = here.floors.floors.iter().filter(|f| f.host.ends_with(&format!(", {release}")));
+    for f in own {
+        let text = format!("{} ({})", f.workload, f.at);
+        if !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    if told.is_empty() {
+        return not(State::No, "not measured with this kernel", "schedlab doctor --noise");
+    }
+    yes(told.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(root: &Path) -> Here {
+        let qemu = Err(schedlab_base::Error::machine("none"));
+        let counters = Set::open(&Whom::Myself);
+        Here { system: System::at(root), counters, qemu, floors: Floors::default() }
+    }
+    fn put(root: &Path, path: &str, text: &str) {
+        let file = root.join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+
+    #[test]
+    fn a_bare_machine_lacks_all_and_says_what_mends_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = at(dir.path());
+        for look in [paranoid, tracepoints, features, schedstat, cgroup, sched_ext, qemu, noise] {
+            let (state, said, mend) = look(&here);
+            assert!(state == State::No && mend.is_some(), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_rich_machine_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in [
+            ("proc/sys/kernel/perf_event_paranoid", "-1\n"),
+            ("sys/kernel/tracing/events/sched/sched_switch/id", "314\n"),
+            ("sys/kernel/debug/sched/features", "A NO_B\n"),
+            ("proc/schedstat", "version 15\n"),
+            ("proc/sys/kernel/sched_schedstats", "1\n"),
+            ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io\n"),
+            ("sys/kernel/sched_ext/state", "disabled\n"),
+        ] {
+            put(dir.path(), path, text);
+        }
+        let here = at(dir.path());
+        for look in [paranoid, tracepoints, features, schedstat, cgroup, sched_ext] {
+            let (state, said, mend) = look(&here);
+            assert!(state == State::Yes && mend.is_none(), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_in_part_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        put(dir.path(), "proc/sys/kernel/perf_event_paranoid", "2\n");
+        put(dir.path(), "proc/schedstat", "version 15\n");
+        put(dir.path(), "proc/sys/kernel/sched_schedstats", "0\n");
+        put(dir.path(), "sys/fs/cgroup/cgroup.controllers", "memory\n");
+        put(dir.path(), "sys/kernel/debug/other", "");
+        let here = at(dir.path());
+        for look in [paranoid, schedstat, cgroup] {
+            assert_eq!(look(&here).0, State::Partly);
+        }
+        assert!(schedstat(&here).2.is_some_and(|m| m == "sudo sysctl kernel.sched_schedstats=1"));
+        assert!(features(&here).2.is_some_and(|m| m.contains("CONFIG_SCHED_DEBUG")), "debugfs is mounted");
+    }
+
+    #[test]
+    fn rows_have_names_of_their_own() {
+        let mut names: Vec<&str> = ROWS.iter().map(|r| r.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ROWS.len());
+    }
+}
