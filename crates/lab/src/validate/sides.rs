@@ -1,8 +1,11 @@
 //! Both sides of a case as plans: the same workload with the same seeds, simulated and on the real kernel.
 
 use super::case::{Case, Real};
+use crate::guests::DEFAULT_MEMORY_MB;
 use crate::plan::{Cell, Plan, order};
 use schedlab_base::{Error, Result, Version, Warning};
+use schedlab_guest::fetch::find_qemu;
+use schedlab_guest::{Accelerator, DETERMINISTIC_SINCE, Guest, Image, Mode};
 use schedlab_kernel::PROFILES;
 use schedlab_machine::Machine;
 use schedlab_native::settings;
@@ -47,8 +50,22 @@ fn real(case: &Case) -> Result<Cell> {
             settings::Plan::of(&case.variant_real()).map(drop)?;
             Ok(Cell::live(&machine, case.variant_real(), spec, LOAD.to_owned()))
         }
-        Real::Vm(_) => Err(Error::machine("the vm backend is not part of this version")),
+        Real::Vm(mode) => {
+            let guest = guest(mode, Image::find(&case.image)?)?;
+            Cell::in_guest(&machine, guest, case.variant_real(), spec, LOAD.to_owned())
+        }
     }
+}
+
+/// A guest of the usual make.
+fn guest(mode: Mode, image: Image) -> Result<Guest> {
+    let qemu = find_qemu()?;
+    if mode == Mode::Deterministic && qemu.version < DETERMINISTIC_SINCE {
+        let text = format!("QEMU {} has no deterministic mode for several CPUs", qemu.version);
+        return Err(Error::machine(text).help("'schedlab kernel fetch qemu' fetches one that has"));
+    }
+    let (accelerator, memory_mb) = (Accelerator::Tcg, DEFAULT_MEMORY_MB);
+    Ok(Guest { image, qemu, mode, accelerator, memory_mb, boot_options: Vec::new() })
 }
 
 /// The simulation of what the real side's cell runs.

@@ -146,9 +146,8 @@ fn one(own: &Own, case: &Case, store: &Store) -> Result<CaseResult> {
 
 fn work(own: &Own, case: &Case, plan: &Plan, store: &Store) -> Result<Finished> {
     let bar = Bar::runs(own.quiet);
-    let backend = plan.cells.first().map_or(Backend::Sim, |c| c.backend);
     let session = Session {
-        executor: common::executor(backend),
+        executor: &common::EXECUTOR,
         store: Some(store),
         attach: &[("case.toml", case.text.as_bytes())],
         jobs: own.jobs.unwrap_or_else(common::cpus) as usize,
