@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::validate::case::{self, Case};
 use schedlab_lab::validate::{CaseResult, NotRun, Validation, judge, sides};
-use schedlab_lab::{Backend, Finished, Plan, Session};
+use schedlab_lab::{Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
 use std::path::PathBuf;
