@@ -59,7 +59,11 @@ impl System<'_> {
 
     fn halted(&self, cpu: CpuId) -> bool {
         let c = &self.cpus[cpu.index()];
-        matches!(c.task.step, Step::Halted { .. }) && !c.hard.active() && !c.soft.active()
+        // Who polls before it halts has an end to that, and does not halt yet.
+        matches!(c.task.step, Step::Halted { .. })
+            && c.task.ends == NEVER
+            && !c.hard.active()
+            && !c.soft.active()
     }
 
     fn awake(&self, cpu: CpuId) -> bool {
