@@ -50,7 +50,7 @@ fn guest() -> std::result::Result<Guest, String> {
 fn request(variant: Variant) -> Request {
     let second = Params([("runtime".to_owned(), 1_000_000_000)].into());
     let spec = Spec::bench("schbench", &second).expect("schbench takes a runtime");
-    Request { spec, variant, seed: 3 }
+    Request { spec, variant, seed: 3, observe: schedlab_record::Observe::Counters }
 }
 
 fn go(guest: &Guest, request: &Request) -> Result<Visit> {

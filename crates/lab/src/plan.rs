@@ -12,7 +12,7 @@ use schedlab_guest::Guest;
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_native::settings;
-use schedlab_record::CellKey;
+use schedlab_record::{CellKey, Observe};
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
 use std::sync::Arc;
@@ -70,6 +70,8 @@ pub struct Cell {
     pub spec: Spec,
     /// The load's name.
     pub load: String,
+    /// How closely a live run is watched.
+    pub observe: Observe,
 }
 
 impl Cell {
@@ -84,12 +86,32 @@ impl Cell {
         let kernel = variant.resolve()?;
         let (machine, backend) = (machine.clone(), Backend::Sim);
         let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
-        Ok(Cell { backend, machine, kernel, resolved, guest: None, variant, spec, load })
+        Ok(Cell {
+            backend,
+            machine,
+            kernel,
+            resolved,
+            guest: None,
+            variant,
+            spec,
+            load,
+            observe: Observe::Counters,
+        })
     }
     /// A cell of the running kernel, which is taken as it is; `machine` is this host.
     pub fn live(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Cell {
         let (machine, backend) = (machine.clone(), Backend::Host);
-        Cell { backend, machine, kernel: release(), resolved: None, guest: None, variant, spec, load }
+        Cell {
+            backend,
+            machine,
+            kernel: release(),
+            resolved: None,
+            guest: None,
+            variant,
+            spec,
+            load,
+            observe: Observe::Counters,
+        }
     }
     /// A cell of a kernel in a guest with that machine's topology.
     ///
@@ -108,7 +130,19 @@ impl Cell {
         }
         let machine = Arc::new(schedlab_guest::shape::as_built(machine)?);
         let (backend, kernel) = (Backend::Vm, guest.image.release.clone());
-        Ok(Cell { backend, machine, kernel, resolved: None, guest: Some(guest), variant, spec, load })
+        // Who owns the kernel may watch it.
+        let observe = Observe::Events;
+        Ok(Cell {
+            backend,
+            machine,
+            kernel,
+            resolved: None,
+            guest: Some(guest),
+            variant,
+            spec,
+            load,
+            observe,
+        })
     }
     /// The name of the cell's folder in a store.
     ///
@@ -125,6 +159,7 @@ impl Cell {
             variant: &self.variant,
             spec: &spec,
             load: &self.load,
+            observe: self.observe,
         };
         Ok(key.hash())
     }
@@ -168,6 +203,8 @@ pub struct Options {
     pub runs: Option<u64>,
     /// Seed of the first run.
     pub seed: Option<u64>,
+    /// How closely live runs are watched.
+    pub observe: Observe,
 }
 
 /// The plan of an experiment on a backend.
@@ -175,7 +212,7 @@ pub struct Options {
 /// # Errors
 /// When nothing of the experiment can run there, the live kernel can't be changed as asked, or it is too large.
 pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Result<Plan> {
-    let (cells, warnings) = match backend {
+    let (mut cells, warnings) = match backend {
         Backend::Sim => (simulated(experiment)?, Vec::new()),
         Backend::Host => live(experiment)?,
         Backend::Vm => {
@@ -183,6 +220,7 @@ pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Resu
             return Err(Error::internal(text));
         }
     };
+    cells.iter_mut().for_each(|c| c.observe = options.observe);
     whole(experiment, cells, warnings, options)
 }
 

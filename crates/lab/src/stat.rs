@@ -10,7 +10,7 @@ use crate::stats::{ALPHA, Summary};
 use schedlab_base::{Result, Warning};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
-use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Value, environment};
+use schedlab_record::{Better, MODEL, Observe, RECORD_SCHEMA, Record, Value, environment};
 use std::collections::BTreeMap;
 
 pub use schedlab_native::counters::EVENTS;
@@ -79,6 +79,7 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
         kernel,
         resolved: None,
         guest: None,
+        observe: Observe::Counters,
         variant: Variant { name: variant.to_owned(), ..Variant::plain(RUNNING) },
         workload: "stat".to_owned(),
         spec: serde_json::json!({ "kind": "stat", "params": commands }),

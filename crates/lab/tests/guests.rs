@@ -58,7 +58,7 @@ const VARIANTS: &str = "[[vm.variant]]\nname = \"cfs\"\nkernel = \"6.1\"\n\
                         [[vm.variant]]\nname = \"eevdf\"\nkernel = \"7.3\"\n";
 
 fn planned(e: Experiment, guests: &Guests) -> Plan {
-    plan_in_guests(&e.in_guests(), guests, Options { runs: Some(2), seed: None }).unwrap()
+    plan_in_guests(&e.in_guests(), guests, Options { runs: Some(2), ..Options::default() }).unwrap()
 }
 
 fn words(plan: &Plan) -> Vec<String> {

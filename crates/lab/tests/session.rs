@@ -29,7 +29,12 @@ fn work(
 }
 
 fn records(runs: u64) -> Vec<Record> {
-    let p = plan(&experiment(SMALL), Backend::Sim, Options { runs: Some(runs), seed: None }).unwrap();
+    let p = plan(
+        &experiment(SMALL),
+        Backend::Sim,
+        Options { runs: Some(runs), seed: None, ..Options::default() },
+    )
+    .unwrap();
     work(&p, &Mock::default(), None, 1).unwrap().records
 }
 

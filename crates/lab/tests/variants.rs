@@ -137,7 +137,7 @@ fn ran(lines: &str) -> Vec<Record> {
     let text =
         text.replace("threads = 4", "threads = 8").replace("\"smp-4\"]", "\"smp-2\"]\nbackground = false");
     let e = experiment(&text);
-    let plan = plan(&e, Backend::Sim, Options { runs: Some(1), seed: None }).unwrap();
+    let plan = plan(&e, Backend::Sim, Options { runs: Some(1), seed: None, ..Options::default() }).unwrap();
     let stop = AtomicBool::new(false);
     plan.cells.iter().map(|c| Sim::default().run(c, 1, &stop).unwrap().unwrap().record).collect()
 }

@@ -5,6 +5,7 @@
 //! quotes it. A process that was started for this has no threads yet, so programs meet nothing but themselves.
 
 use crate::changes::Changes;
+use crate::found::Found;
 use crate::witness::Witness;
 use crate::{Job, Outcome, command, engine, sys};
 use schedlab_base::{Error, ErrorKind, Result};
@@ -97,31 +98,40 @@ pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
 fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     if let Spec::Command(command) = &job.workload {
         let change = job.attrs.get(EVERY_TASK).copied().unwrap_or_default();
-        return command::execute(command, job.seed, change, changes, stop);
+        let mut outcome = command::execute(command, job.seed, change, changes, stop)?;
+        if !job.observe.is_counters() {
+            let found = Found {
+                unmeasured: [("events", "events of commands are not recorded".to_owned())].into(),
+                ..Found::default()
+            };
+            found.join(&mut outcome);
+        }
+        return Ok(outcome);
     }
     let mut built = job.workload.build(job.seed)?;
     for task in &mut built.tasks {
         task.attr = changed(&job.attrs, &task.name, task.attr);
     }
     let witness = Witness::before();
-    let measured = engine::run_changing(built, changes, stop)?;
-    let (mut environment, seen) = witness.after();
-    let (mut warnings, mut counters) = (measured.warnings, measured.counters);
-    warnings.extend(seen);
-    measured.counts.join(&mut counters, &mut environment, &mut warnings);
-    let mut series = measured.series;
-    measured.stays.join(&mut series, &mut counters, &mut environment, &mut warnings);
-    Ok(Outcome {
+    let measured = engine::run_changing(built, changes, stop, job.observe)?;
+    let (environment, seen) = witness.after();
+    let mut outcome = Outcome {
         duration: measured.duration,
-        series,
-        counters,
+        series: measured.series,
+        counters: measured.counters,
         tasks: measured.tasks,
+        stays: Vec::new(),
+        waits: Vec::new(),
         intervals: measured.intervals,
         environment,
-        warnings,
+        warnings: measured.warnings,
         stopped: measured.stopped,
         said: None,
-    })
+    };
+    outcome.warnings.extend(seen);
+    measured.counts.join(&mut outcome.counters, &mut outcome.environment, &mut outcome.warnings);
+    measured.found.join(&mut outcome);
+    Ok(outcome)
 }
 
 /// The framed form of a job: its length in eight bytes, lowest first, then JSON.
@@ -154,6 +164,7 @@ fn read_job(from: BorrowedFd<'_>) -> Result<Job> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_record::Observe;
     use schedlab_workload::Params;
 
     fn job() -> Job {
@@ -162,6 +173,7 @@ mod tests {
             seed: 7,
             attrs: [].into(),
             changes: Vec::new(),
+            observe: Observe::Counters,
         }
     }
 

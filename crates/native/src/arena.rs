@@ -111,6 +111,10 @@ impl Arena {
     pub fn thread(&self, task: usize) -> &AtomicU32 {
         &self.line(self.first_task + task).word
     }
+    /// The same, kept after it left.
+    pub fn last_thread(&self, task: usize) -> &AtomicU64 {
+        &self.line(self.first_task + task).slot
+    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,12 @@ use crate::arena::Phase;
 use crate::changes::Changes;
 use crate::counters::Offspring;
 use crate::engine::Shared;
+use crate::found::Found;
 use crate::parent::signal_name;
-use crate::stays::{Found, Stays};
+use crate::recording::Recording;
 use crate::sys::{self, Reaped, Scope};
-use schedlab_base::{Error, Ns, Result, TaskId};
+use schedlab_base::{Error, Ns, Result};
+use schedlab_record::Observe;
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -46,15 +48,21 @@ pub struct Controller<'a> {
     shared: &'a Shared,
     changes: &'a Changes,
     stop: Option<BorrowedFd<'a>>,
-    /// Context switches, as they are recorded.
-    stays: RefCell<Stays>,
+    /// Context switches, or all events, as they are recorded.
+    recording: RefCell<Recording>,
 }
 
 impl<'a> Controller<'a> {
     /// A controller that makes `changes` as time goes by, and ends the run early when `stop` can be read or is hung up.
-    pub fn new(shared: &'a Shared, changes: &'a Changes, stop: Option<BorrowedFd<'a>>) -> Controller<'a> {
-        let stays = RefCell::new(Stays::open(&shared.cpus, &shared.names));
-        Controller { shared, changes, stop, stays }
+    /// `observe` says how closely it is watched.
+    pub fn new(
+        shared: &'a Shared,
+        changes: &'a Changes,
+        stop: Option<BorrowedFd<'a>>,
+        observe: Observe,
+    ) -> Controller<'a> {
+        let recording = RefCell::new(Recording::open(observe, shared));
+        Controller { shared, changes, stop, recording }
     }
 
     /// From the first thread to the end of `duration`, which is measured and begins after `warmup`; tells how long it
@@ -76,7 +84,7 @@ impl<'a> Controller<'a> {
                 continue;
             }
             if phase == Phase::Measure {
-                self.stays.borrow_mut().measure(self.threads());
+                self.recording.borrow_mut().measure(self.shared);
                 counting.start()?;
                 let now = sys::monotonic_ns();
                 from = Some(now);
@@ -96,20 +104,13 @@ impl<'a> Controller<'a> {
         if from.is_some() {
             counting.stop()?;
         }
-        self.stays.borrow_mut().close(ended, self.threads());
+        self.recording.borrow_mut().close(ended, self.shared);
         Ok((Ns(measured), woke == Woke::Stop))
     }
 
-    /// What is known of the tasks' stays.
+    /// What watching the run found.
     pub fn found(self) -> Found {
-        self.stays.into_inner().found()
-    }
-
-    /// The thread ids of the tasks that are there.
-    fn threads(&self) -> impl Iterator<Item = (u32, TaskId)> + '_ {
-        let arena = &self.shared.arena;
-        let thread = |id: usize| (arena.thread(id).load(SeqCst), TaskId::from(id));
-        (0..self.shared.len()).map(thread).filter(|(thread, _)| *thread != 0)
+        self.recording.into_inner().found(self.shared)
     }
 
     /// Makes the tasks that are there from the start and waits until each is ready.
@@ -150,15 +151,15 @@ impl<'a> Controller<'a> {
                 }
             };
             let longest = if self.shared.scope == Scope::Threads { DAY } else { REAP_EVERY };
-            let stays = self.stays.borrow();
-            let fds = [self.stop, Some(self.shared.bell.fd()), stays.fd()];
+            let recording = self.recording.borrow();
+            let fds = [self.stop, Some(self.shared.bell.fd()), recording.fd()];
             let [stop, _, full] = sys::wait_readable(fds, (until_ns - now).min(longest.0));
-            drop(stays);
+            drop(recording);
             if stop {
                 return Woke::Stop;
             }
             if full {
-                self.stays.borrow_mut().read(self.threads());
+                self.recording.borrow_mut().read(self.shared);
             }
             self.reap();
         }

@@ -9,14 +9,14 @@ use crate::changes::Changes;
 use crate::channel::Channels;
 use crate::control::Controller;
 use crate::counters::{Counts, Offspring};
+use crate::found::Found;
 use crate::limits;
 use crate::recorder::{Column, Counters, Recorder};
 use crate::results::{Ledger, Totals};
-use crate::stays::Found;
 use crate::sys::{self, Bell, Scope};
 use crate::task::{self, Origin};
 use schedlab_base::{CpuSet, Error, Ns, Result, Warning};
-use schedlab_record::{Interval, Series, TaskAccount};
+use schedlab_record::{Interval, Observe, Series, TaskAccount};
 use schedlab_workload::build::cut_off;
 use schedlab_workload::{Built, TaskDecl};
 use std::collections::BTreeMap;
@@ -37,8 +37,8 @@ pub struct Measured {
     pub series: BTreeMap<String, Series>,
     /// Counters of the tasks by dotted metric name; what this kernel does not tell is absent.
     pub counters: BTreeMap<String, u64>,
-    /// How long the tasks stayed on their CPUs, as far as that was recorded.
-    pub stays: Found,
+    /// What watching the scheduler found.
+    pub found: Found,
     /// The kernel's performance counters of the tasks over the measured time.
     pub counts: Counts,
     /// What each task used, in the order in which they are declared.
@@ -220,7 +220,7 @@ impl Shared {
 /// # Errors
 /// What the workload asks for and this machine or user can't have: threads, CPUs, policies, channels.
 pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured> {
-    run_changing(built, &Changes::default(), stop)
+    run_changing(built, &Changes::default(), stop, Observe::Counters)
 }
 
 /// As [`run_built`], with settings of the system that change meanwhile.
@@ -231,13 +231,14 @@ pub(crate) fn run_changing(
     built: Built,
     changes: &Changes,
     stop: Option<BorrowedFd<'_>>,
+    observe: Observe,
 ) -> Result<Measured> {
     limits::check_cpus(&built)?;
     sys::install_nudge().map_err(|e| Error::machine(format!("can't install a signal handler: {e}")))?;
     sys::ignore_broken_pipes();
     let (warmup, duration, to_the_end) = (built.warmup, built.duration, built.to_the_end);
     let shared = Shared::new(built)?;
-    let controller = Controller::new(&shared, changes, stop);
+    let controller = Controller::new(&shared, changes, stop, observe);
     // Tasks inherit these, so they must be there first.
     let mut counting = Offspring::open();
     let (measured, stopped) = controller.run(warmup, duration, &mut counting)?;
@@ -245,6 +246,7 @@ pub(crate) fn run_changing(
     let unfinished = shared.arena.live().load(SeqCst) > 0;
     controller.end()?;
     let ending = Ns(sys::monotonic_ns() - ended);
+    let found = controller.found();
     let mut totals = lock(&shared.totals);
     if totals.error.is_none()
         && let Some(ledger) = &shared.ledger
@@ -272,7 +274,7 @@ pub(crate) fn run_changing(
         duration: measured,
         series: names.zip(totals.series.drain(..)).collect(),
         counters: totals.counters.named(),
-        stays: controller.found(),
+        found,
         counts: counting.read(),
         tasks: totals.tasks.iter().map(|(id, used)| used.account(&shared.names[*id])).collect(),
         intervals,

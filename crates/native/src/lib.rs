@@ -18,6 +18,7 @@ pub mod counters;
 pub mod engine;
 pub mod exec;
 mod footprint;
+mod found;
 mod intervals;
 mod limits;
 pub mod live;
@@ -26,11 +27,13 @@ mod parent;
 pub mod probe;
 pub mod profile;
 mod recorder;
+mod recording;
 mod results;
 pub mod settings;
 mod stays;
 mod sys;
 mod task;
+pub mod tracepoints;
 mod usage;
 mod witness;
 
@@ -40,7 +43,7 @@ pub use sys::signals::{hangups_are_ignored, ignore_hangups};
 
 use schedlab_base::{Ns, Warning};
 use schedlab_kernel::AttrChange;
-use schedlab_record::{Interval, Series, TaskAccount};
+use schedlab_record::{Interval, Observe, Series, Stays, TaskAccount, Wait};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -58,6 +61,9 @@ pub struct Job {
     /// Settings of the system that change within the run; their old values are in the parent's journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<settings::Later>,
+    /// How closely the run is watched; where events can't be recorded, the outcome's environment says why.
+    #[serde(default)]
+    pub observe: Observe,
 }
 
 /// What the agent sends back.
@@ -72,6 +78,12 @@ pub struct Outcome {
     /// What each task used, in the order in which they are declared; those that were not measured are left out.
     #[serde(default)]
     pub tasks: Vec<TaskAccount>,
+    /// How groups of tasks stayed on each CPU; with events only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stays: Vec<Stays>,
+    /// The longest waits; with events only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Wait>,
     /// What programs measured interval by interval, in the order of time.
     #[serde(default)]
     pub intervals: Vec<Interval>,

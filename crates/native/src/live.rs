@@ -5,7 +5,7 @@ use crate::settings::{self, Applied, Plan, System};
 use crate::{Job, Outcome};
 use schedlab_base::{Result, Warning};
 use schedlab_kernel::Variant;
-use schedlab_record::{Schedstat, environment, schedstat};
+use schedlab_record::{Observe, Schedstat, environment, schedstat};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
@@ -20,6 +20,9 @@ pub struct Request {
     pub variant: Variant,
     /// Seed of the run.
     pub seed: u64,
+    /// How closely it is watched.
+    #[serde(default)]
+    pub observe: Observe,
 }
 
 /// What came of it.
@@ -40,7 +43,8 @@ pub fn run(request: &Request, stop: &AtomicBool) -> Result<Answer> {
     let before = schedstat::read_live().ok();
     let changes = applied.as_mut().map(|a| std::mem::take(&mut a.later)).unwrap_or_default();
     let attrs = request.variant.tasks.clone();
-    let job = Job { workload: request.spec.clone(), seed: request.seed, attrs, changes };
+    let job =
+        Job { workload: request.spec.clone(), seed: request.seed, attrs, changes, observe: request.observe };
     let mut outcome = crate::run(&job, stop)?;
     let schedstat = before.and_then(|before| counted_since(&before, &mut outcome.warnings));
     let mut environment = environment::capture();

@@ -11,12 +11,12 @@
 //! Who ran in between is not seen: to the analyser a CPU without one of our tasks is idle, and only what it says of stays
 //! is kept.
 
+use crate::found::Found;
 use crate::sys;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, Record, SampleFlag, Sampler};
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Warning};
-use schedlab_record::metric::perf::UNCOUNTED;
-use schedlab_record::{Analyser, Series, TaskName};
+use schedlab_record::{Analyser, TaskName};
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 use std::collections::BTreeMap;
 use std::io;
@@ -64,35 +64,6 @@ struct Ring {
     sampler: Sampler,
     /// When it was emptied last.
     since_ns: u64,
-}
-
-/// What is known of stays when a run is over.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
-    /// The distribution, as `slice`.
-    pub series: BTreeMap<String, Series>,
-    /// Ends by reason, `slice.end.<reason>`.
-    pub counters: BTreeMap<String, u64>,
-    /// Why there is nothing.
-    pub unmeasured: Option<String>,
-    /// What the reader must know.
-    pub warnings: Vec<Warning>,
-}
-
-impl Found {
-    /// Leaves it where a run keeps its results.
-    pub fn join(
-        self,
-        series: &mut BTreeMap<String, Series>,
-        counters: &mut BTreeMap<String, u64>,
-        environment: &mut BTreeMap<String, String>,
-        warnings: &mut Vec<Warning>,
-    ) {
-        series.extend(self.series);
-        counters.extend(self.counters);
-        environment.extend(self.unmeasured.map(|why| (format!("{UNCOUNTED}slice"), why)));
-        warnings.extend(self.warnings);
-    }
 }
 
 /// The recorder of a run's switches.
@@ -240,7 +211,8 @@ impl Stays {
         self.analyse(self.ended_ns);
         let lost = self.lost;
         let Some(analyser) = self.analyser.take().filter(|_| self.off.is_none()) else {
-            return Found { unmeasured: self.off, ..Found::default() };
+            let unmeasured = self.off.into_iter().map(|why| ("slice", why)).collect();
+            return Found { unmeasured, ..Found::default() };
         };
         let seen = analyser.finish(Ns(self.ended_ns.saturating_sub(self.opened_ns)));
         let is_told = |name: &str| ["slice.end.blocked", "slice.end.preempted"].contains(&name);
@@ -249,8 +221,8 @@ impl Stays {
         Found {
             series: seen.series.into_iter().filter(|(name, _)| name == "slice").collect(),
             counters: seen.counters.into_iter().filter(|(name, _)| is_told(name)).collect(),
-            unmeasured: None,
             warnings: (lost > 0).then(|| Warning::new("slice.lost", text())).into_iter().collect(),
+            ..Found::default()
         }
     }
 }

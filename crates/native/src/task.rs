@@ -53,6 +53,7 @@ pub fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) 
     let lived = catch_unwind(AssertUnwindSafe(|| {
         sys::set_name(&name);
         shared.arena.thread(id).store(sys::thread_id(), SeqCst);
+        shared.arena.last_thread(id).store(sys::thread_id().into(), SeqCst);
         let set_up = task.set_up(decl.attr, decl.affinity.as_ref(), decl.timer_slack);
         if origin.is_none() {
             shared.ready();

@@ -6,6 +6,7 @@ use schedlab_base::{ErrorKind, Ns, TaskId};
 use schedlab_kernel::{AttrChange, Policy};
 use schedlab_native::engine::run_built;
 use schedlab_native::{Job, agent_main, execute, run, run_with};
+use schedlab_record::Observe;
 use schedlab_workload::{Builder, CommandSpec, Op, Params, Spec};
 use single::steps;
 use std::os::unix::fs::PermissionsExt;
@@ -24,6 +25,7 @@ const CHECKS: &[single::Check] = &[
     ("a_process_that_dies_fails_the_run", a_process_that_dies_fails_the_run),
     ("a_failing_process_is_named", a_failing_process_is_named),
     ("schbench_has_samples_in_microseconds", schbench_has_samples_in_microseconds),
+    ("events_tell_what_schbench_waited_for", events_tell_what_schbench_waited_for),
     ("a_stop_ends_it_with_a_partial_outcome", a_stop_ends_it_with_a_partial_outcome),
     ("an_agents_error_comes_back_as_it_was", an_agents_error_comes_back_as_it_was),
     ("an_agent_that_dies_is_told", an_agent_that_dies_is_told),
@@ -149,7 +151,31 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
         seed: 1,
         attrs: [].into(),
         changes: Vec::new(),
+        observe: Observe::Counters,
     }
+}
+
+fn events_tell_what_schbench_waited_for() {
+    let job = Job { observe: Observe::Events, ..schbench(2, 1000) };
+    let outcome = run(&job, &AtomicBool::new(false)).unwrap();
+    if let Err(e) = schedlab_native::tracepoints::check() {
+        eprintln!("skipped: {e}");
+        assert!(outcome.environment.contains_key("uncounted.events"), "{:?}", outcome.environment);
+        return assert!(!outcome.counters.contains_key("woken"));
+    }
+    let n = |name: &str| outcome.counters.get(name).copied().unwrap_or_else(|| panic!("no {name}"));
+    let delays = &outcome.series["wakeup_delay"];
+    assert!(delays.count() > 100 && n("wakeups") >= delays.count(), "{}", delays.count());
+    let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
+    assert_eq!(places.iter().sum::<u64>(), n("woken"));
+    assert!(n("woken") > 100 && n("cpu_time") > 0 && n("idle_time") + n("background.cpu_time") > 0);
+    // The kernel's own count of the same switches, over the same time.
+    if let Some(switches) = outcome.counters.get("perf.context_switches") {
+        let own = n("switches.voluntary") + n("switches.involuntary");
+        assert!(own.abs_diff(*switches) <= 10 + switches / 20, "{own} of {switches}");
+    }
+    assert_eq!(outcome.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().len(), 3);
+    assert!(outcome.stays.iter().any(|s| s.group == "worker") && !outcome.waits.is_empty());
 }
 
 fn schbench_has_samples_in_microseconds() {
@@ -181,8 +207,11 @@ fn a_stop_ends_it_with_a_partial_outcome() {
 
 fn an_agents_error_comes_back_as_it_was() {
     let workload = Spec::Bench { name: "schbnech".into(), params: Params::default() };
-    let e = run(&Job { workload, seed: 1, attrs: [].into(), changes: Vec::new() }, &AtomicBool::new(false))
-        .unwrap_err();
+    let e = run(
+        &Job { workload, seed: 1, attrs: [].into(), changes: Vec::new(), observe: Observe::Counters },
+        &AtomicBool::new(false),
+    )
+    .unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Input);
     assert!(e.to_string().contains("did you mean 'schbench'?"), "{e}");
 }
@@ -236,8 +265,17 @@ fn the_slice_test_reads_what_processes_use() {
         ];
         let given = given.map(|(name, value)| (name.to_owned(), value));
         let spec = Spec::bench("slice", &Params(given.into_iter().collect())).unwrap();
-        let outcome =
-            execute(&Job { workload: spec, seed: 1, attrs: [].into(), changes: Vec::new() }, None).unwrap();
+        let outcome = execute(
+            &Job {
+                workload: spec,
+                seed: 1,
+                attrs: [].into(),
+                changes: Vec::new(),
+                observe: Observe::Counters,
+            },
+            None,
+        )
+        .unwrap();
         let series = |name: &str| &outcome.series[&format!("slice-test.{name}")];
         let intervals = series("interval").count();
         assert!((2..=4).contains(&intervals) && series("interval").min() >= Some(250_000_000), "{intervals}");
@@ -258,7 +296,13 @@ fn a_variants_attributes_reach_tasks_and_commands() {
     let change = |nice| AttrChange { policy: Some(Policy::Batch), nice: Some(nice), slice: None };
     let line = ["cut", "-d ", "-f19,41", "/proc/self/stat"].map(str::to_owned);
     let workload = Spec::Command(Box::new(CommandSpec::new("cut", line.to_vec())));
-    let job = Job { workload, seed: 1, attrs: [("*".to_owned(), change(7))].into(), changes: Vec::new() };
+    let job = Job {
+        workload,
+        seed: 1,
+        attrs: [("*".to_owned(), change(7))].into(),
+        changes: Vec::new(),
+        observe: Observe::Counters,
+    };
     let said = run(&job, &AtomicBool::new(false)).unwrap().said.unwrap();
     assert_eq!(said.stdout.trim(), "7 3");
 

@@ -379,20 +379,20 @@ fn spinning(length: Ns) -> Measured {
 fn the_mean_stay_of_spinning_tasks_is_their_time_over_their_switches() {
     let _alone = machine();
     let m = spinning(Ns::secs(2));
-    if let Some(why) = &m.stays.unmeasured {
+    if let Some(why) = m.found.unmeasured.get("slice") {
         return assert!(why.contains("can't be recorded"), "{why}");
     }
-    let slices = &m.stays.series["slice"];
+    let slices = &m.found.series["slice"];
     let switches = m.counters["switches.voluntary"] + m.counters["switches.involuntary"];
     // The last stay of each is cut off by the end; what other tests make it wait for while it leaves is counted only by
     // the task itself.
     let near = |a: u64, b: u64| a.abs_diff(b) <= 12 + b / 10;
     assert!(near(slices.count(), switches), "{} stays, {switches} switches", slices.count());
-    let preempted = m.stays.counters.get("slice.end.preempted").copied().unwrap_or(0);
-    assert!(near(preempted, m.counters["switches.involuntary"]), "{:?} {:?}", m.stays, m.counters);
+    let preempted = m.found.counters.get("slice.end.preempted").copied().unwrap_or(0);
+    assert!(near(preempted, m.counters["switches.involuntary"]), "{:?} {:?}", m.found, m.counters);
     let (sum, cpu) = (slices.sum() as f64, m.counters["cpu_time"] as f64);
     assert!((0.85..1.05).contains(&(sum / cpu)), "{sum} of {cpu}: four stays are cut off");
-    assert!(m.stays.warnings.is_empty(), "{:?}", m.stays.warnings);
+    assert!(m.found.warnings.is_empty(), "{:?}", m.found.warnings);
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn tasks_that_switch_too_often_are_not_recorded_and_that_is_said() {
     let m = run(b).unwrap();
     let per_s = (m.counters["switches.involuntary"] + m.counters["switches.voluntary"]) as f64
         / (m.duration.0 as f64 / 1e9);
-    match &m.stays.unmeasured {
+    match m.found.unmeasured.get("slice") {
         Some(why) => assert!(why.contains("context switches"), "{why}"),
         None => assert!(per_s < 25_000.0, "{per_s} switches a second were recorded"),
     }

@@ -3,7 +3,7 @@
 //! The hash is FNV-1a of 128 bits over canonical JSON (keys sorted), so that any process on any machine computes the same
 //! name without asking: job arrays and resumed experiments need no lock. The seed is not part of it.
 
-use crate::{MODEL, Record};
+use crate::{MODEL, Observe, Record};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::Machine;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,9 @@ pub struct CellKey<'a> {
     pub spec: &'a serde_json::Value,
     /// The load's name.
     pub load: &'a str,
+    /// How closely a live run is watched, which costs time of its own.
+    #[serde(skip_serializing_if = "Observe::is_counters")]
+    pub observe: Observe,
 }
 
 impl<'a> CellKey<'a> {
@@ -60,6 +63,7 @@ impl<'a> CellKey<'a> {
             variant: &record.variant,
             spec: &record.spec,
             load: &record.load,
+            observe: record.observe,
         }
     }
     /// The folder's name: 32 hexadecimal digits. The model's version ([`MODEL`]) is part of what is hashed.
@@ -110,6 +114,7 @@ mod tests {
             |r: &mut Record| r.load = "6x24".into(),
             |r: &mut Record| r.variant.features.push("SIS_FIRST_IDLE".into()),
             |r: &mut Record| r.spec = serde_json::json!({"threads": 25}),
+            |r: &mut Record| r.observe = Observe::Events,
             |r: &mut Record| r.model += 1,
             |r: &mut Record| r.machine.name = "other".into(),
         ] {

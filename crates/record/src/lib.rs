@@ -35,6 +35,24 @@ pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
 pub const MODEL: u32 = 3;
 
+/// How closely a live run is watched. The simulator tells everything anyway.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Observe {
+    /// By what the kernel counts for each task.
+    #[default]
+    Counters,
+    /// Also by every switch, wakeup and migration, through the kernel's tracepoints.
+    Events,
+}
+
+impl Observe {
+    /// Whether it is by counters alone.
+    pub fn is_counters(&self) -> bool {
+        *self == Observe::Counters
+    }
+}
+
 /// A figure that a command said of itself: one number for the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
@@ -72,6 +90,9 @@ pub struct Record {
     pub spec: serde_json::Value,
     /// The load's name in tables ("2x24").
     pub load: String,
+    /// How closely a live run was watched.
+    #[serde(default, skip_serializing_if = "Observe::is_counters")]
+    pub observe: Observe,
     /// Seed of the run.
     pub seed: u64,
     /// Measured time.
@@ -127,6 +148,7 @@ mod tests {
             workload: "schbench".into(),
             spec: serde_json::json!({"threads": 24}),
             load: "2x24".into(),
+            observe: Observe::Counters,
             seed,
             duration: Ns::secs(1),
             series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),

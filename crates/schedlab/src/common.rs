@@ -3,7 +3,8 @@
 use crate::output;
 use clap::Args;
 use schedlab_base::{Error, Ns, Result, Warning};
-use schedlab_lab::{Any, Comparison, Sim};
+use schedlab_lab::{Any, Backend, Comparison, Sim};
+use schedlab_record::Observe;
 use schedlab_report::Form;
 use schedlab_report::plot::{self, Kind};
 use std::path::{Path, PathBuf};
@@ -31,6 +32,28 @@ pub static SIMULATED: AtomicU64 = AtomicU64::new(0);
 
 /// What makes runs, each on the backend of its cell.
 pub static EXECUTOR: Any = Any::new(Sim { check: false, clock: Some(&SIMULATED) });
+
+/// How closely runs are watched.
+///
+/// # Errors
+/// Events of what tells them anyway, or that this user may not record here.
+pub fn observe(backend: Backend, events: bool) -> Result<Observe> {
+    match (backend, events) {
+        (_, false) => Ok(Observe::Counters),
+        (Backend::Sim, true) => {
+            Err(Error::input("--events is for live runs: the simulator tells all events anyway")
+                .help("leave it out, or add --backend host"))
+        }
+        (Backend::Vm, true) => {
+            Err(Error::input("--events is for the running kernel: guests tell all events anyway")
+                .help("leave it out, or add --backend host"))
+        }
+        (Backend::Host, true) => {
+            schedlab_native::tracepoints::check().map_err(|e| e.context("--events"))?;
+            Ok(Observe::Events)
+        }
+    }
+}
 
 /// In which form a comparison is printed.
 #[derive(Args)]

@@ -13,7 +13,7 @@ use schedlab_lab::experiment::Load;
 use schedlab_lab::{
     Backend, Cell, Experiment, Finished, Options, Plan, Question, Session, compare, plan, plan_in_guests,
 };
-use schedlab_record::Store;
+use schedlab_record::{Observe, Store};
 use std::path::PathBuf;
 
 /// Options of experiments.
@@ -23,6 +23,9 @@ pub struct RunOptions {
     /// same beside them)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     backend: String,
+    /// Record every switch, wakeup and migration of live runs through the kernel's tracepoints (root or CAP_PERFMON)
+    #[arg(long)]
+    events: bool,
     /// Runs of each cell, over what the experiment says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
@@ -71,7 +74,14 @@ impl RunOptions {
             ))
             .help("add --backend vm"));
         }
+        self.observe()?;
         self.form.form().map(|_| ())
+    }
+}
+
+impl RunOptions {
+    fn observe(&self) -> Result<Observe> {
+        common::observe(Backend::parse(&self.backend)?, self.events)
     }
 }
 
@@ -86,7 +96,7 @@ pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
         experiment = experiment.in_guests();
     }
     narrow(&mut experiment, backend, options)?;
-    let wanted = Options { runs: options.runs, seed: options.seed };
+    let wanted = Options { runs: options.runs, seed: options.seed, observe: options.observe()? };
     let plan = match backend {
         Backend::Vm => plan_in_guests(&experiment, &options.guest.guests(&options.kernel, None)?, wanted)?,
         Backend::Sim | Backend::Host => plan(&experiment, backend, wanted)?,

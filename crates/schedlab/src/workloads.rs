@@ -48,6 +48,9 @@ pub struct Place {
     slice: Option<String>,
     #[command(flatten)]
     guest: GuestOptions,
+    /// Record every switch, wakeup and migration through the kernel's tracepoints; live, as root or with CAP_PERFMON
+    #[arg(long, global = true)]
+    events: bool,
 }
 
 /// How the time of a guest passes when a single workload is run and nobody says: a look is wanted, and soon.
@@ -109,6 +112,7 @@ impl Place {
     /// An unknown machine; a machine, kernel or change that the running kernel does not have.
     pub fn cell(&self, spec: Spec, variant: Variant) -> Result<Cell> {
         let load = load_name(&spec)?;
+        let observe = crate::common::observe(self.backend()?, self.events)?;
         match self.backend()? {
             // A real kernel, which has all policies; only its name is not "running".
             Backend::Vm => fits::check(&Variant { kernel: RUNNING.to_owned(), ..variant.clone() }, &spec)?,
@@ -142,7 +146,8 @@ impl Place {
                 if variant.kernel != RUNNING {
                     return Err(simulated(&format!("the kernel '{}'", variant.name)));
                 }
-                Ok(Cell::live(&Arc::new(Machine::load("host")?), variant, spec, load))
+                let cell = Cell::live(&Arc::new(Machine::load("host")?), variant, spec, load);
+                Ok(Cell { observe, ..cell })
             }
         }
     }

@@ -34,6 +34,7 @@ const CASES: &[Case] = &[
     (&["bench", "schbench", "--backend", "sim", "--kernel", "v4.5", "--feature", "SIS_FRST_IDLE"], 2,
         &["unknown feature 'SIS_FRST_IDLE'", "'SIS_FIRST_IDLE'"]),
     (&["bench", "schbench", "--backend", "sim", "--tunable", "hzz=1"], 2, &["unknown tunable 'hzz'", "'hz'"]),
+    (&["bench", "slice", "--backend", "sim", "--events"], 2, &["--events is for live runs", "--backend host"]),
     (&["bench", "slice", "--feature", "NO_PLACE_LAG"], 2, &["live", "--backend sim", "exec --set features="]),
     (&["bench", "slice", "--backend", "sim", "--feature", "NO_PLACE_LAG@5"], 2, &["'5' has no unit", "1.5ms"]),
     (&["bench", "slice", "--backend", "sim", "--hog-slice", "1ns"], 2, &["hog_slice = 1ns", "100us to 100ms"]),

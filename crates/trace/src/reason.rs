@@ -74,6 +74,7 @@ reasons! {
         NohzIdle = "nohz_idle", "pulled on behalf of a tickless idle CPU";
         Active = "active", "pushed while running, by active balance";
         Affinity = "affinity", "its allowed CPUs changed";
+        Moved = "moved", "by a balancer, at exec, or because its allowed CPUs changed; which of them is not told (live)";
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Reading, TOOLS, Tool, Values, detect};
 use schedlab_base::{Error, Ns, Result, Spot, Warning};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
-use schedlab_record::{MODEL, RECORD_SCHEMA, Record, store};
+use schedlab_record::{MODEL, Observe, RECORD_SCHEMA, Record, store};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -206,6 +206,7 @@ fn record(
         kernel: UNKNOWN.to_owned(),
         resolved: None,
         guest: None,
+        observe: Observe::Counters,
         variant: Variant { name: variant.to_owned(), ..Variant::plain(UNKNOWN) },
         workload: tool.name.to_owned(),
         spec: serde_json::json!({ "kind": KIND, "tool": tool.name }),

@@ -6,7 +6,9 @@ use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_kernel::Kernel;
 use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_machine::Machine;
-use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
+use schedlab_record::{
+    Analyser, Better, MODEL, Observe, RECORD_SCHEMA, Record, Series, TaskName, environment,
+};
 use schedlab_sim::{Setup, simulate};
 use schedlab_workload::Built;
 use schedlab_workload::build::cut_off;
@@ -70,6 +72,7 @@ impl Executor for Sim {
             kernel: cell.kernel.clone(),
             resolved: Some(kernel),
             guest: None,
+            observe: Observe::Counters,
             variant: cell.variant.clone(),
             workload: cell.spec.name().to_owned(),
             spec: cell.spec_json()?,

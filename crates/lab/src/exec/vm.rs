@@ -76,7 +76,7 @@ impl Executor for Vm {
             cell.guest.as_ref().ok_or_else(|| Error::internal("a cell of the vm backend without a guest"))?;
         // Within the guest its kernel is the running one.
         let variant = Variant { kernel: RUNNING.to_owned(), ..cell.variant.clone() };
-        let request = Request { spec: cell.spec.clone(), variant, seed };
+        let request = Request { spec: cell.spec.clone(), variant, seed, observe: cell.observe };
         let _room = self.room(u64::from(guest.memory_mb));
         let Some(visit) = schedlab_guest::run(guest, &cell.machine, &request, stop)? else { return Ok(None) };
         let Some(mut record) = live::record(cell, seed, visit.answer)? else { return Ok(None) };

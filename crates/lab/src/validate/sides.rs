@@ -8,7 +8,8 @@ use schedlab_guest::fetch::find_qemu;
 use schedlab_guest::{Accelerator, DETERMINISTIC_SINCE, Guest, Image, Mode};
 use schedlab_kernel::PROFILES;
 use schedlab_machine::Machine;
-use schedlab_native::settings;
+use schedlab_native::{settings, tracepoints};
+use schedlab_record::Observe;
 use std::sync::Arc;
 
 /// The name of the load in records: a case has one.
@@ -28,11 +29,11 @@ pub struct Sides {
 /// # Errors
 /// A machine that is unknown or can't be read, and what can't run here.
 pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
-    let real = real(case)?;
+    let (real, unseen) = real(case)?;
     let (simulated, warnings) = simulated(case, &real)?;
     let runs = order(1, runs.unwrap_or(case.runs), case.seed)?;
     let plan = |cell, warnings| Plan { cells: vec![cell], runs: runs.clone(), warnings };
-    Ok(Sides { simulated: plan(simulated, warnings), real: plan(real, Vec::new()) })
+    Ok(Sides { simulated: plan(simulated, warnings), real: plan(real, unseen.into_iter().collect()) })
 }
 
 fn machine(case: &Case, name: &str) -> Result<Machine> {
@@ -42,17 +43,25 @@ fn machine(case: &Case, name: &str) -> Result<Machine> {
     Machine::load(path.unwrap_or(name)).map_err(|e| e.context(format!("case {}", case.name)))
 }
 
-fn real(case: &Case) -> Result<Cell> {
+/// The real side, and what the reader must know of how it is watched.
+fn real(case: &Case) -> Result<(Cell, Option<Warning>)> {
     let machine = Arc::new(machine(case, &case.machine)?);
     let spec = case.workload(machine.topology.nr_cpus() as u64)?;
     match case.real {
         Real::Host => {
             settings::Plan::of(&case.variant_real()).map(drop)?;
-            Ok(Cell::live(&machine, case.variant_real(), spec, LOAD.to_owned()))
+            let cell = Cell::live(&machine, case.variant_real(), spec, LOAD.to_owned());
+            Ok(match tracepoints::check() {
+                Ok(()) => (Cell { observe: Observe::Events, ..cell }, None),
+                Err(e) => {
+                    let text = format!("the kernel's events are not recorded: {}", e.message());
+                    (cell, Some(Warning::new("validate.events", text)))
+                }
+            })
         }
         Real::Vm(mode) => {
             let guest = guest(mode, Image::find(&case.image)?)?;
-            Cell::in_guest(&machine, guest, case.variant_real(), spec, LOAD.to_owned())
+            Ok((Cell::in_guest(&machine, guest, case.variant_real(), spec, LOAD.to_owned())?, None))
         }
     }
 }

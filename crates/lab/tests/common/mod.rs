@@ -5,7 +5,7 @@
 use schedlab_base::{Error, Ns, Result, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
 use schedlab_lab::{Backend, Cell, Executor, Made};
-use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
+use schedlab_record::{Better, MODEL, Observe, RECORD_SCHEMA, Record, Series, environment};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -56,6 +56,7 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
         kernel: cell.kernel.clone(),
         resolved: cell.resolved,
         guest: cell.guest.as_ref().map(schedlab_guest::Guest::setup),
+        observe: Observe::Counters,
         variant: cell.variant.clone(),
         workload: cell.spec.name().into(),
         spec,

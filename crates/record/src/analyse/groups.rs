@@ -15,8 +15,7 @@ pub(super) const NO_GROUP: u8 = u8::MAX;
 /// Groups and what is counted of them.
 pub(super) struct Groups {
     names: Vec<String>,
-    /// The group of each task.
-    pub of_task: Vec<u8>,
+    known: BTreeMap<String, u8>,
     /// Stays on each CPU: how many and how long, ns; a row of CPUs for each group.
     stays: Vec<(u64, u64)>,
     nr_cpus: usize,
@@ -25,22 +24,25 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The groups of these tasks, on so many CPUs.
-    pub fn of(tasks: &[TaskName], nr_cpus: usize) -> Groups {
-        let (mut names, mut known) = (Vec::<String>::new(), BTreeMap::new());
-        let mut number = |task: &TaskName| {
-            let group = group_of(&task.name);
-            *known.entry(group.to_owned()).or_insert_with(|| {
-                if names.len() == MAX_GROUPS {
-                    return NO_GROUP;
-                }
-                names.push(group.to_owned());
-                (names.len() - 1) as u8
-            })
-        };
-        let of_task = tasks.iter().map(&mut number).collect();
-        let (stays, preempted) = (vec![(0, 0); names.len() * nr_cpus], vec![0; names.len()]);
-        Groups { names, of_task, stays, nr_cpus, preempted }
+    /// No groups yet, on so many CPUs.
+    pub fn on(nr_cpus: usize) -> Groups {
+        let (names, known) = (Vec::new(), BTreeMap::new());
+        Groups { names, known, stays: Vec::new(), nr_cpus, preempted: Vec::new() }
+    }
+    /// The group of a task, which may be its first.
+    pub fn of(&mut self, task: &TaskName) -> u8 {
+        let group = group_of(&task.name);
+        if let Some(known) = self.known.get(group) {
+            return *known;
+        }
+        let number = if self.names.len() == MAX_GROUPS { NO_GROUP } else { self.names.len() as u8 };
+        self.known.insert(group.to_owned(), number);
+        if number != NO_GROUP {
+            self.names.push(group.to_owned());
+            self.preempted.push(0);
+            self.stays.resize(self.names.len() * self.nr_cpus, (0, 0));
+        }
+        number
     }
     /// A stay on `cpu` has ended.
     #[inline]

@@ -96,10 +96,9 @@ impl Analyser {
         series: Vec<(String, Series)>,
         measure_from: Ns,
     ) -> Analyser {
-        let groups = Groups::of(&tasks, nr_cpus);
-        let task = |(t, group): (&TaskName, &u8)| Task::new(t.background, *group);
+        let mut groups = Groups::on(nr_cpus);
         Analyser {
-            tasks: tasks.iter().zip(&groups.of_task).map(task).collect(),
+            tasks: tasks.iter().map(|t| Task::new(t.background, groups.of(t))).collect(),
             groups,
             names: tasks,
             cpus: vec![Cpu::default(); nr_cpus],
@@ -122,6 +121,18 @@ impl Analyser {
     pub fn on(mut self, topology: &Topology) -> Analyser {
         self.woken = Some(Woken::on(topology.clone()));
         self
+    }
+
+    /// Nothing counts that ends before this, from now on.
+    pub fn measure_from(&mut self, at: Ns) {
+        self.measure_from = at;
+    }
+    /// A task that nobody announced is met: the next one of the table, before any event speaks of it.
+    pub fn meet(&mut self, task: TaskName) -> TaskId {
+        let (id, group) = (TaskId::from(self.names.len()), self.groups.of(&task));
+        *self.task(id) = Task::new(task.background, group);
+        self.names.push(task);
+        id
     }
 
     fn counts(&self, at: Ns) -> bool {

@@ -71,7 +71,8 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
         }
     }
     if seen.any_move || seen.migrations == 0 {
-        for why in MoveReason::ALL {
+        let told = |w: &&MoveReason| **w != MoveReason::Moved || seen.moves[**w as usize] > 0;
+        for why in MoveReason::ALL.iter().filter(told) {
             put(format!("migrations.{}", why.name()), seen.moves[*why as usize]);
         }
     }

@@ -372,3 +372,27 @@ fn groups_beyond_those_told_apart_are_left_out() {
     assert_eq!((seen.stays.len(), seen.tasks[69].cpu_time, seen.tasks.len()), (1, Ns(100), 70));
     assert!(seen.counters.iter().all(|(name, n)| *n == 0 || !name.starts_with("slice.preempted_by")));
 }
+
+#[test]
+fn a_task_that_is_met_later_has_a_name_and_an_account() {
+    use SwitchReason as S;
+    let mut an = analyser(0);
+    let met = |name: &str, background| TaskName { name: name.into(), background };
+    let (own, other) = (an.meet(met("late", false)), an.meet(met("rcu", true)));
+    assert_eq!((own, other), (TaskId(3), TaskId(4)));
+    feed(
+        &mut an,
+        &[
+            (5, 0, switch(None, Some(other), S::FromIdle)),
+            (10, 0, waking(own, None)),
+            (11, 0, queued(own, 0)),
+            (30, 0, switch(Some(other), Some(own), S::Blocked)),
+            (70, 0, switch(Some(own), None, S::Exited)),
+        ],
+    );
+    let seen = an.finish(Ns(100));
+    let late = seen.tasks.iter().find(|t| t.name == "late").unwrap();
+    assert_eq!((late.cpu_time, late.voluntary, seen.tasks.len()), (Ns(40), 1, 3));
+    assert_eq!(seen.stays.iter().map(|s| s.group.as_str()).collect::<Vec<_>>(), ["late"]);
+    assert_eq!(seen.waits[0].ended_by.as_deref(), Some("rcu"));
+}

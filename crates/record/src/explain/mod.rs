@@ -228,7 +228,7 @@ mod tests {
         r.series.clear();
         r.waits.clear();
         r.backend = "host".into();
-        assert!(explain(&r, 10).notes[0].contains("host backend does not measure it"));
+        assert!(explain(&r, 10).notes[0].contains("it takes every event"));
     }
 
     #[test]

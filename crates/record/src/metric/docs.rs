@@ -24,6 +24,8 @@ time ([counters.md](counters.md)); one that the machine does not have is missing
 Deterministic guests of the vm backend count instructions, which all their CPUs execute in turns, and call that time: rates and
 the time that work took (`*.rate`, `*.elapsed`, `perf.cpus_used`, a command's own times and rates) are missing there.
 
+host (events): live with `--events` only, which records every switch, wakeup and migration ([live.md](live.md)).
+
 Unless a definition says otherwise, and beside `balance.*`, `idle.*` and `sim.*`, metrics speak of the workload's tasks only,
 not of the machine's own (kworkers and the like).
 
@@ -35,6 +37,8 @@ not of the machine's own (kworkers and the like).
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
     for m in METRICS {
+        let backends = m.backends.join(", ");
+        let backends = if m.by_events { backends.replace("host", "host (events)") } else { backends };
         let unit = match (m.unit, m.name) {
             ("", super::PROGRAM_SERIES) => "declared",
             ("", _) => "count",
@@ -42,8 +46,7 @@ pub fn page() -> String {
         };
         let better = if m.name == super::PROGRAM_SERIES { "declared" } else { m.better.name() };
         // Writing to a String can't fail.
-        let _ =
-            writeln!(text, "| `{}` | {unit} | {better} | {} | {} |", m.name, m.backends.join(", "), m.about);
+        let _ = writeln!(text, "| `{}` | {unit} | {better} | {backends} | {} |", m.name, m.about);
     }
     METRICS.iter().for_each(|m| choices(m, &mut text));
     text

@@ -109,6 +109,8 @@ pub struct Metric {
     pub choices: Option<Choices>,
     /// The series it is a rate of.
     pub rate: Option<Rate>,
+    /// Whether a live run tells it only when every event is recorded.
+    pub by_events: bool,
     /// How it follows from other counters of the run; `None` in it: they were not measured.
     pub formula: Option<Formula>,
 }
@@ -424,8 +426,14 @@ impl Resolved {
             if let Some(why) = perf::why_uncounted(record, &self.name) {
                 return Value::Missing(why);
             }
+            let events = self.row.by_events && backend != "sim";
+            let why_no_events = || record.environment.get(&format!("{}events", perf::UNCOUNTED)).cloned();
             Value::Missing(match &self.from {
                 From::Schedstat(_) => "the run has no schedstat".to_owned(),
+                _ if events && record.observe.is_counters() => {
+                    "not measured in this run: it takes every event (--events)".to_owned()
+                }
+                _ if events => why_no_events().unwrap_or_else(|| "not measured in this run".to_owned()),
                 _ if self.row.backends.contains(&backend) => "not measured in this run".to_owned(),
                 _ => format!("the {backend} backend does not measure it"),
             })

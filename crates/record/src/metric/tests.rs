@@ -96,6 +96,13 @@ fn what_was_not_measured_says_why() {
     assert!(why(evaluate(&r, "other.latency.p50")).contains("unknown series"));
     r.backend = "host".into();
     assert_eq!(why(evaluate(&r, "placement.idle_core")), "the host backend does not measure it");
+    assert!(why(evaluate(&r, "woken.prev")).contains("--events"));
+    assert!(why(evaluate(&r, "woken.prev.share")).contains("--events"));
+    r.observe = crate::Observe::Events;
+    r.environment.insert("uncounted.events".into(), "records were lost".into());
+    assert_eq!(why(evaluate(&r, "wakeups")), "records were lost");
+    r.counters.extend([("woken".to_owned(), 8), ("woken.prev".to_owned(), 6)]);
+    assert_eq!(evaluate(&r, "woken.prev.share"), Value::Number(75.0));
 }
 
 #[test]

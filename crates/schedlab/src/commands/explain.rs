@@ -29,12 +29,12 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let record = store::load(&own.path)?;
-    if record.backend != "sim" {
+    if record.backend != "sim" && record.waits.is_empty() {
         return Err(Error::machine(format!(
             "a {} run does not tell why its waits were long",
             record.backend
         ))
-        .help("run the workload with --backend sim: only the simulator knows the reasons"));
+        .help("record its events (--events), or run it with --backend sim, which knows all reasons"));
     }
     let explanation = explain(&record, own.worst);
     if own.json {

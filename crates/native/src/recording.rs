@@ -1,0 +1,86 @@
+//! How a run is watched: by the stays of its own tasks, which anybody may record, or by every event of the scheduler.
+
+use crate::engine::Shared;
+use crate::found::Found;
+use crate::stays::Stays;
+use crate::sys;
+use crate::tracepoints::Events;
+use schedlab_base::TaskId;
+use schedlab_record::Observe;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// A run's recorder.
+pub struct Recording {
+    by: By,
+    /// Why events were asked for and are not recorded.
+    no_events: Option<String>,
+}
+
+enum By {
+    Stays(Box<Stays>),
+    Events(Box<Events>),
+}
+
+impl Recording {
+    /// Opens it; the tasks that the caller makes from now on are recorded. Where events can't be had, stays are.
+    pub fn open(observe: Observe, shared: &Shared) -> Recording {
+        let stays = || By::Stays(Box::new(Stays::open(&shared.cpus, &shared.names)));
+        if observe.is_counters() {
+            return Recording { by: stays(), no_events: None };
+        }
+        match Events::open(&shared.names, sys::thread_id()) {
+            Ok(events) => Recording { by: By::Events(Box::new(events)), no_events: None },
+            Err(e) => Recording { by: stays(), no_events: Some(e.message().to_owned()) },
+        }
+    }
+    /// Readable when it is time to [`Recording::read`].
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.by {
+            By::Stays(stays) => stays.fd(),
+            By::Events(events) => events.fd(),
+        }
+    }
+    /// The run is measured from now on.
+    pub fn measure(&mut self, shared: &Shared) {
+        match &mut self.by {
+            By::Stays(stays) => stays.measure(threads(shared)),
+            By::Events(events) => events.measure(),
+        }
+    }
+    /// Takes what was recorded.
+    pub fn read(&mut self, shared: &Shared) {
+        match &mut self.by {
+            By::Stays(stays) => stays.read(threads(shared)),
+            By::Events(events) => events.read(|| last_threads(shared)),
+        }
+    }
+    /// The measured time was over at `end_ns`.
+    pub fn close(&mut self, end_ns: u64, shared: &Shared) {
+        match &mut self.by {
+            By::Stays(stays) => stays.close(end_ns, threads(shared)),
+            By::Events(events) => events.close(end_ns),
+        }
+    }
+    /// What there was in the measured time.
+    pub fn found(self, shared: &Shared) -> Found {
+        let mut found = match self.by {
+            By::Stays(stays) => stays.found(),
+            By::Events(events) => events.found(last_threads(shared)),
+        };
+        found.unmeasured.extend(self.no_events.map(|why| ("events", why)));
+        found
+    }
+}
+
+/// The thread ids of the tasks that are there.
+fn threads(shared: &Shared) -> impl Iterator<Item = (u32, TaskId)> + '_ {
+    let thread = |id: usize| (shared.arena.thread(id).load(SeqCst), TaskId::from(id));
+    (0..shared.len()).map(thread).filter(|(thread, _)| *thread != 0)
+}
+
+/// The thread ids of the tasks that are or were there.
+fn last_threads(shared: &Shared) -> Vec<(u32, TaskId)> {
+    let thread = |id: usize| (shared.arena.last_thread(id).load(SeqCst) as u32, TaskId::from(id));
+    (0..shared.len()).map(thread).filter(|(thread, _)| *thread != 0).collect()
+}

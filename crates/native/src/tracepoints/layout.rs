@@ -1,0 +1,159 @@
+//! The tracepoints that are recorded, and what their records say.
+
+use super::format::{Format, Place};
+use schedlab_base::Result;
+use schedlab_trace::SwitchReason;
+
+/// Bits of `common_flags`: the record was made while a hard or soft interrupt was served (trace_flag_type).
+const IN_INTERRUPT: u64 = 0x08 | 0x10;
+/// What `prev_state` of sched_switch holds, as it is reported since 4.14: dead, zombie; preempted within the kernel.
+const DEAD: u64 = 0x10 | 0x20;
+const PREEMPTED: u64 = 0x100;
+
+/// The tracepoints, by name.
+pub const NAMES: [&str; 7] = [
+    "sched_switch",
+    "sched_waking",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "sched_migrate_task",
+    "sched_process_fork",
+    "sched_process_exit",
+];
+
+/// What a record says. Threads by the kernel's own numbers, 0: the idle task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// `prev` left the CPU for `next`.
+    Switch { prev: u32, next: u32, why: SwitchReason },
+    /// Somebody began to wake `thread`; `waker` is 0 where an interrupt or the idle task did.
+    Waking { thread: u32, waker: u32 },
+    /// `thread` was queued on `cpu`.
+    Queued { thread: u32, cpu: u32, new: bool },
+    /// `thread` goes to another CPU.
+    Migrate { thread: u32, from: u32, to: u32 },
+    /// `parent` made `child`.
+    Fork { parent: u32, child: u32 },
+    /// `thread` is on its way out.
+    Exit { thread: u32 },
+}
+
+struct Switch {
+    id: u16,
+    prev: Place,
+    state: Place,
+    comm: Place,
+    next: Place,
+}
+
+struct Queued {
+    id: u16,
+    thread: Place,
+    cpu: Place,
+}
+
+/// Where everything is in this kernel's records.
+pub struct Layouts {
+    /// Numbers of the tracepoints, as [`NAMES`] has them.
+    pub ids: [u16; NAMES.len()],
+    kind: Place,
+    flags: Place,
+    current: Place,
+    switch: Switch,
+    waking: (u16, Place),
+    wakeup: Queued,
+    wakeup_new: Queued,
+    migrate: (u16, [Place; 3]),
+    fork: (u16, [Place; 2]),
+    exit: (u16, Place),
+}
+
+impl Layouts {
+    /// From the formats of [`NAMES`], in that order.
+    ///
+    /// # Errors
+    /// When a field that is needed is not there.
+    pub fn of(formats: &[Format; NAMES.len()]) -> Result<Layouts> {
+        let [switch, waking, wakeup, new, migrate, fork, exit] = formats;
+        let queued = |f: &Format| -> Result<Queued> {
+            Ok(Queued { id: f.id, thread: f.number("pid")?, cpu: f.number("target_cpu")? })
+        };
+        Ok(Layouts {
+            ids: std::array::from_fn(|at| formats[at].id),
+            kind: switch.number("common_type")?,
+            flags: switch.number("common_flags")?,
+            current: switch.number("common_pid")?,
+            switch: Switch {
+                id: switch.id,
+                prev: switch.number("prev_pid")?,
+                state: switch.number("prev_state")?,
+                comm: switch.any("prev_comm")?,
+                next: switch.number("next_pid")?,
+            },
+            waking: (waking.id, waking.number("pid")?),
+            wakeup: queued(wakeup)?,
+            wakeup_new: queued(new)?,
+            migrate: (
+                migrate.id,
+                [migrate.number("pid")?, migrate.number("orig_cpu")?, migrate.number("dest_cpu")?],
+            ),
+            fork: (fork.id, [fork.number("parent_pid")?, fork.number("child_pid")?]),
+            exit: (exit.id, exit.number("pid")?),
+        })
+    }
+
+    /// What a record says; `None` of what is none of these, or too short.
+    pub fn read(&self, record: &[u8]) -> Option<What> {
+        let kind = self.kind.number(record)? as u16;
+        let queued = |q: &Queued, new| {
+            Some(What::Queued { thread: q.thread.small(record)?, cpu: q.cpu.small(record)?, new })
+        };
+        match kind {
+            id if id == self.switch.id => Some(What::Switch {
+                prev: self.switch.prev.small(record)?,
+                next: self.switch.next.small(record)?,
+                why: ended_by(self.switch.prev.small(record)?, self.switch.state.number(record)?),
+            }),
+            id if id == self.waking.0 => {
+                let interrupt = self.flags.number(record)? & IN_INTERRUPT != 0;
+                let waker = if interrupt { 0 } else { self.current.small(record)? };
+                Some(What::Waking { thread: self.waking.1.small(record)?, waker })
+            }
+            id if id == self.wakeup.id => queued(&self.wakeup, false),
+            id if id == self.wakeup_new.id => queued(&self.wakeup_new, true),
+            id if id == self.migrate.0 => {
+                let [thread, from, to] = self.migrate.1;
+                let (thread, from, to) = (thread.small(record)?, from.small(record)?, to.small(record)?);
+                Some(What::Migrate { thread, from, to })
+            }
+            id if id == self.fork.0 => {
+                let [parent, child] = self.fork.1;
+                Some(What::Fork { parent: parent.small(record)?, child: child.small(record)? })
+            }
+            id if id == self.exit.0 => Some(What::Exit { thread: self.exit.1.small(record)? }),
+            _ => None,
+        }
+    }
+
+    /// Who ran when the record was made.
+    #[inline]
+    pub fn current(&self, record: &[u8]) -> Option<u32> {
+        self.current.small(record)
+    }
+    /// The name of the task that left, of a switch.
+    #[inline]
+    pub fn name<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
+        self.switch.comm.bytes(record)
+    }
+}
+
+/// What ended a stay. A task that is still runnable was preempted, or gave way: the kernel does not tell these apart (a
+/// return to user mode and sched_yield look alike).
+fn ended_by(prev: u32, state: u64) -> SwitchReason {
+    match state {
+        _ if prev == 0 => SwitchReason::FromIdle,
+        state if state == 0 || state & PREEMPTED != 0 => SwitchReason::Preempted,
+        state if state & DEAD != 0 => SwitchReason::Exited,
+        _ => SwitchReason::Blocked,
+    }
+}

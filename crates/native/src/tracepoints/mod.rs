@@ -1,0 +1,302 @@
+//! Every switch, wakeup and migration, live: the scheduler's tracepoints, told to the one analyser of events.
+//!
+//! One perf event per CPU and tracepoint, for whatever runs there, and one ring per CPU, which all of the CPU's events
+//! share (PERF_EVENT_IOC_SET_OUTPUT); times are of CLOCK_MONOTONIC (Linux 4.1). A ring of tracefs (`trace_pipe_raw`) would
+//! be cheaper by some tenths of a microsecond an event, but it is switched on for the whole system and stays on when its
+//! reader is killed; perf's events end with the descriptors. It takes root or CAP_PERFMON, and tracefs for the numbers
+//! and layouts, which is read through a mount of our own where it is mounted nowhere.
+//!
+//! Rings are emptied when they are half full, and analysed when the run is over or memory would run out. Where records were
+//! lost, the recording ends: distributions hold what was seen until then, and counts are "not measured", because part of
+//! a count is none.
+//!
+//! What the kernel does not tell stays untold: why a CPU was chosen, what made a running task give way, which balancer
+//! moved a task. A stay begins and ends at sched_switch, so that interrupts (and a hypervisor's) are in it.
+
+mod format;
+mod layout;
+mod ring;
+#[cfg(test)]
+mod tests;
+mod tracefs;
+mod translate;
+
+use crate::counters::watch::online;
+use crate::found::Found;
+use crate::sys;
+use layout::{Layouts, What};
+use ring::{Held, Ring, Seen};
+use schedlab_base::{CpuId, Error, Ns, Result, TaskId, Warning};
+use schedlab_machine::Machine;
+use schedlab_record::{Analyser, Observed, TaskName};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use translate::Translator;
+
+/// A CPU's ring, where there are not too many CPUs for it.
+const RING_BYTES: usize = 4 << 20;
+/// All rings together, as far as they stay useful.
+const ALL_RINGS_BYTES: usize = 128 << 20;
+const LEAST_RING_BYTES: usize = 256 << 10;
+/// Records that are kept before the analyser gets them in the middle of a run: 32 MB.
+const MOST_HELD: usize = 1 << 20;
+/// A record is in its ring by then, counted from its own time.
+const SETTLED: Ns = Ns::ms(5);
+/// How long a new task may take to say which it is; the analysis waits for that.
+const UNKNOWN_FOR: Ns = Ns::secs(1);
+/// Descriptors that are left for the rest of the run, where that can be arranged.
+const SPARE_FILES: u64 = 256;
+
+/// The recorder of a run's events.
+pub struct Events {
+    layouts: Layouts,
+    rings: Vec<(Ring, u64)>,
+    /// Readable when a ring is half full.
+    bell: Option<sys::Gathered>,
+    held: Vec<Held>,
+    translator: Translator,
+    analyser: Analyser,
+    /// The kernel's own number of each thread, where this process's namespace has others.
+    global: BTreeMap<u32, u32>,
+    /// The thread that makes the tasks.
+    maker: u32,
+    lost: u64,
+    /// Until when all there was is known.
+    whole_until_ns: Option<u64>,
+    ended_ns: u64,
+}
+
+/// Whether this user may record events here.
+///
+/// # Errors
+/// Why not, and what would help.
+pub fn check() -> Result<()> {
+    let layouts = tracefs::layouts()?;
+    let cpu = online()?.first().copied().unwrap_or(0);
+    Ring::open(cpu, &layouts, LEAST_RING_BYTES).map(drop).map_err(|e| refused(&e))
+}
+
+impl Events {
+    /// Begins to record on all CPUs. `names` are the workload's tasks by task id, which `maker` will make.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn open(names: &[String], maker: u32) -> Result<Events> {
+        let layouts = tracefs::layouts()?;
+        let online = online()?;
+        let names = names.iter().map(|name| TaskName { name: name.clone(), background: false }).collect();
+        let machine = Machine::load("host").ok();
+        let cpus: BTreeMap<u32, CpuId> = machine.iter().flat_map(machine_numbers).collect();
+        let nr_cpus = machine.as_ref().map_or(0, |m| m.topology.nr_cpus());
+        // Nothing counts before the measured time begins.
+        let mut analyser = Analyser::new(nr_cpus, names, Vec::new(), Ns(u64::MAX));
+        if let Some(machine) = &machine {
+            analyser = analyser.on(&machine.topology);
+        }
+        let opened_ns = sys::monotonic_ns();
+        let translator = Translator::new(opened_ns, cpus);
+        let (rings, bell) = open_rings(&online, &layouts).map_err(|e| refused(&e))?;
+        Ok(Events {
+            layouts,
+            rings: rings.into_iter().map(|ring| (ring, opened_ns)).collect(),
+            bell: Some(bell),
+            held: Vec::new(),
+            translator,
+            analyser,
+            global: BTreeMap::new(),
+            maker,
+            lost: 0,
+            whole_until_ns: None,
+            ended_ns: 0,
+        })
+    }
+
+    /// Readable when it is time to [`Events::read`].
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.bell.as_ref().map(sys::Gathered::fd)
+    }
+
+    /// The run is measured from now on.
+    pub fn measure(&mut self) {
+        let now_ns = sys::monotonic_ns();
+        self.analyser.measure_from(Ns(now_ns - self.translator.opened_ns));
+    }
+
+    /// Takes what the rings hold. `threads` are the tasks' thread ids as far as they are known now.
+    pub fn read(&mut self, threads: impl FnOnce() -> Vec<(u32, TaskId)>) {
+        let now_ns = sys::monotonic_ns();
+        self.empty_rings();
+        if self.held.len() >= MOST_HELD {
+            self.know(threads());
+            self.analyse(now_ns.saturating_sub(SETTLED.0), now_ns.saturating_sub(UNKNOWN_FOR.0));
+        }
+    }
+
+    fn empty_rings(&mut self) {
+        let Events { rings, layouts, held, global, translator, lost, whole_until_ns, .. } = self;
+        for (ring, last_ns) in rings.iter_mut() {
+            ring.empty(layouts, |seen| match seen {
+                Seen::Record(mut record, thread, raw) => {
+                    // An interrupt's record may come before that of what it interrupted, whose time is earlier.
+                    record.at_ns = record.at_ns.max(*last_ns);
+                    *last_ns = record.at_ns;
+                    if is_named(thread)
+                        && let Some(current) = layouts.current(raw).filter(|c| *c != thread)
+                    {
+                        global.insert(thread, current);
+                    }
+                    if let What::Switch { prev, .. } = record.what
+                        && let Some(name) = layouts.name(raw)
+                    {
+                        note_name(&mut translator.names, prev, name);
+                    }
+                    held.push(record);
+                }
+                Seen::Lost(n) => {
+                    *lost += n;
+                    *whole_until_ns = Some(whole_until_ns.map_or(*last_ns, |until| until.min(*last_ns)));
+                }
+            });
+        }
+        if self.whole_until_ns.is_some() {
+            self.rings.clear();
+            self.bell = None;
+        }
+    }
+
+    /// The tasks' threads, by the kernel's numbers.
+    fn know(&mut self, threads: Vec<(u32, TaskId)>) {
+        let global = |thread: u32| match self.global.get(&thread) {
+            None if !self.global.is_empty() => None,
+            known => Some(known.copied().unwrap_or(thread)),
+        };
+        let tasks = threads.into_iter().filter_map(|(thread, task)| Some((global(thread)?, task)));
+        self.translator.workload.extend(tasks);
+        self.translator.makers.extend(global(self.maker));
+    }
+
+    /// Gives the analyser all records up to `until_ns`, in the order of time, but none since a task was made after
+    /// `unknown_since_ns` that has not said which it is.
+    fn analyse(&mut self, until_ns: u64, unknown_since_ns: u64) {
+        // Stable: records of one CPU stay in its order.
+        self.held.sort_by_key(|h| h.at_ns);
+        let until_ns = self.whole_until_ns.map_or(until_ns, |whole| whole.min(until_ns));
+        let settled = self.held.partition_point(|h| h.at_ns <= until_ns);
+        let unknown = |h: &Held| h.at_ns > unknown_since_ns && self.translator.is_unknown_child(h);
+        let ready = self.held[..settled].iter().position(unknown).unwrap_or(settled);
+        for held in self.held.drain(..ready) {
+            self.translator.tell(&held, &mut self.analyser);
+        }
+    }
+
+    /// The measured time was over at `end_ns`.
+    pub fn close(&mut self, end_ns: u64) {
+        self.empty_rings();
+        self.rings.clear();
+        self.bell = None;
+        self.ended_ns = end_ns;
+    }
+
+    /// What there was in the measured time.
+    pub fn found(mut self, threads: Vec<(u32, TaskId)>) -> Found {
+        self.know(threads);
+        self.analyse(self.ended_ns, self.ended_ns);
+        let end_ns = self.whole_until_ns.map_or(self.ended_ns, |whole| whole.min(self.ended_ns));
+        let seen = self.analyser.finish(Ns(end_ns.saturating_sub(self.translator.opened_ns)));
+        let lost = self.whole_until_ns.filter(|whole| *whole < self.ended_ns).map(|whole| (self.lost, whole));
+        told(seen, lost.map(|(n, whole)| (n, Ns(self.ended_ns - whole))))
+    }
+}
+
+/// What of the analyser's findings a live kernel has told; `lost`: so many records, so long before the end.
+fn told(seen: Observed, lost: Option<(u64, Ns)>) -> Found {
+    let series = seen.series.into_iter().filter(|(name, _)| is_told(name)).collect();
+    let mut found = Found { series, waits: seen.waits, warnings: seen.warnings, ..Found::default() };
+    if let Some((n, before)) = lost {
+        let why = format!("{n} events were lost {before} before the end, so that nothing was counted since");
+        found.warnings.push(Warning::new(
+            "events.lost",
+            format!("{why}: distributions hold what came before, and counts of events are not measured"),
+        ));
+        found.unmeasured.insert("events", why);
+        return found;
+    }
+    found.counters = seen.counters.into_iter().filter(|(name, _)| is_told(name)).collect();
+    for always in ["slice.end.preempted", "migrations.moved"] {
+        found.counters.entry(always.to_owned()).or_insert(0);
+    }
+    (found.tasks, found.stays) = (Some(seen.tasks), seen.stays);
+    found
+}
+
+/// Whether a live kernel tells what the metric of that name, or the series, is about.
+fn is_told(name: &str) -> bool {
+    let one_of = |before: &str, words: &[&str]| name.strip_prefix(before).is_none_or(|w| words.contains(&w));
+    let ends = ["blocked", "exited", "preempted"];
+    !name.starts_with("placement.")
+        && !name.starts_with("slice.preempted_by.")
+        && one_of("migrations.", &["wakeup", "fork", "moved"])
+        && match name.strip_prefix("slice.end.") {
+            Some(reason) => ends.contains(&reason),
+            None => one_of("slice.", &ends),
+        }
+}
+
+/// Whether the recorder's namespace has a number for a thread: none for those outside of it, and for those that are dead.
+fn is_named(thread: u32) -> bool {
+    !matches!(thread, 0 | u32::MAX)
+}
+
+fn note_name(names: &mut BTreeMap<u32, Vec<u8>>, thread: u32, name: &[u8]) {
+    match names.get_mut(&thread) {
+        Some(known) if known == name => {}
+        Some(known) => {
+            known.clear();
+            known.extend_from_slice(name);
+        }
+        None => {
+            names.insert(thread, name.to_vec());
+        }
+    }
+}
+
+/// The machine's number of each of the kernel's CPUs.
+fn machine_numbers(machine: &Machine) -> impl Iterator<Item = (u32, CpuId)> + '_ {
+    let cpus = (0..machine.topology.nr_cpus()).map(CpuId::from);
+    cpus.map(|cpu| (machine.os_cpu(cpu), cpu))
+}
+
+fn open_rings(online: &[u32], layouts: &Layouts) -> io::Result<(Vec<Ring>, sys::Gathered)> {
+    let files = (online.len() * layout::NAMES.len()) as u64 + SPARE_FILES;
+    let (soft, hard) = sys::file_limit();
+    if soft < files + SPARE_FILES {
+        // Where that is not allowed the kernel says so below.
+        let _ = sys::set_file_limit(hard.min(files + SPARE_FILES));
+    }
+    let share = (ALL_RINGS_BYTES / online.len().max(1)).max(LEAST_RING_BYTES);
+    let bytes = RING_BYTES.min(1 << share.ilog2());
+    let bell = sys::Gathered::new()?;
+    let mut rings = Vec::with_capacity(online.len());
+    for cpu in online {
+        let ring = Ring::open(*cpu, layouts, bytes)?;
+        bell.add(&ring)?;
+        rings.push(ring);
+    }
+    Ok((rings, bell))
+}
+
+fn refused(e: &io::Error) -> Error {
+    match e.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => Error::machine("this user may not record the kernel's tracepoints")
+            .help("run as root, or with CAP_PERFMON (setcap cap_perfmon+ep), or: sysctl kernel.perf_event_paranoid=-1"),
+        Some(libc::EMFILE | libc::ENFILE) => {
+            Error::machine("no file descriptors are left to record tracepoints").help("ulimit -n 4096")
+        }
+        Some(libc::ENOSYS | libc::ENOENT) => {
+            Error::machine("this kernel does not record tracepoints through perf events")
+                .help("it takes a kernel built with CONFIG_PERF_EVENTS and CONFIG_EVENT_TRACING")
+        }
+        _ => Error::machine(format!("the kernel's tracepoints can't be recorded: {e}")),
+    }
+}

@@ -1,0 +1,150 @@
+//! From the kernel's records to the events that the analyser knows: threads become tasks, CPUs those of the machine.
+//!
+//! Tasks of the workload are known by the thread numbers they gave themselves; every other thread becomes a task of the
+//! machine when it is first met, and a new one when its number is given away again.
+
+use super::layout::What;
+use super::ring::Held;
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_record::{Analyser, TaskName};
+use schedlab_trace::{Event, EventKind, MoveReason, Sink};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who hears the events, and gives out the ids of tasks that were not announced.
+pub trait Audience: Sink {
+    /// The id of a task that is met now.
+    fn meet(&mut self, task: TaskName) -> TaskId;
+}
+
+impl Audience for Analyser {
+    fn meet(&mut self, task: TaskName) -> TaskId {
+        Analyser::meet(self, task)
+    }
+}
+
+/// Why a task that changes its CPU now does so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Coming {
+    Woken,
+    New,
+}
+
+/// What was met so far.
+#[derive(Default)]
+pub struct Translator {
+    /// When the recording began, ns of the monotonic clock.
+    pub opened_ns: u64,
+    /// The machine's number of each CPU of the kernel's; empty: the same.
+    pub cpus: BTreeMap<u32, CpuId>,
+    /// Tasks of the workload by thread.
+    pub workload: BTreeMap<u32, TaskId>,
+    /// Threads that make tasks of the workload.
+    pub makers: BTreeSet<u32>,
+    /// The thread that all the workload descends from, where it makes its tasks itself.
+    pub ancestor: Option<u32>,
+    /// Names by thread, as seen last.
+    pub names: BTreeMap<u32, Vec<u8>>,
+    tasks: BTreeMap<u32, TaskId>,
+    /// Threads that descend from the ancestor.
+    descendants: BTreeSet<u32>,
+    coming: BTreeMap<TaskId, Coming>,
+}
+
+impl Translator {
+    /// One that has met nobody; `cpus` as the field.
+    pub fn new(opened_ns: u64, cpus: BTreeMap<u32, CpuId>) -> Translator {
+        Translator { opened_ns, cpus, ..Translator::default() }
+    }
+
+    fn cpu(&self, number: u32) -> CpuId {
+        self.cpus.get(&number).copied().unwrap_or(CpuId(number))
+    }
+
+    /// Whether the thread belongs to the workload, or makes its tasks.
+    fn is_ours(&self, thread: u32) -> bool {
+        self.makers.contains(&thread) || self.workload.contains_key(&thread)
+    }
+
+    /// A task that `thread` made, and nobody knows yet which: it will say so itself when it runs.
+    pub fn is_unknown_child(&self, held: &Held) -> bool {
+        matches!(held.what, What::Fork { parent, child } if self.is_ours(parent) && !self.workload.contains_key(&child))
+    }
+
+    fn task(&mut self, thread: u32, audience: &mut impl Audience) -> Option<TaskId> {
+        if thread == 0 {
+            return None;
+        }
+        if let Some(known) = self.tasks.get(&thread) {
+            return Some(*known);
+        }
+        let task = match self.workload.get(&thread) {
+            Some(own) => *own,
+            None => {
+                let background = !self.descendants.contains(&thread) && self.ancestor != Some(thread);
+                audience.meet(TaskName { name: self.name(thread), background })
+            }
+        };
+        self.tasks.insert(thread, task);
+        Some(task)
+    }
+
+    fn name(&self, thread: u32) -> String {
+        let known = self.names.get(&thread).map(|bytes| {
+            let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        });
+        known.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("thread {thread}"))
+    }
+
+    /// Tells the audience what a record says.
+    pub fn tell(&mut self, held: &Held, audience: &mut impl Audience) {
+        let cpu = self.cpu(held.cpu);
+        let (cpu, kind) = match held.what {
+            What::Switch { prev, next, why } => {
+                let (prev, next) = (self.task(prev, audience), self.task(next, audience));
+                (cpu, EventKind::Switch { prev, next, why })
+            }
+            What::Waking { thread, waker } => {
+                let waker = self.task(waker, audience);
+                let Some(task) = self.task(thread, audience) else { return };
+                self.coming.insert(task, Coming::Woken);
+                (cpu, EventKind::Waking { task, waker })
+            }
+            What::Queued { thread, cpu, new } => {
+                let Some(task) = self.task(thread, audience) else { return };
+                self.coming.remove(&task);
+                (self.cpu(cpu), EventKind::Enqueued { task, nr_running: 0, new })
+            }
+            What::Migrate { thread, from, to } => {
+                let Some(task) = self.task(thread, audience) else { return };
+                let why = match self.coming.get(&task) {
+                    Some(Coming::Woken) => MoveReason::Wakeup,
+                    Some(Coming::New) => MoveReason::Fork,
+                    None => MoveReason::Moved,
+                };
+                (self.cpu(to), EventKind::Migrate { task, from: self.cpu(from), why })
+            }
+            What::Fork { parent, child } => {
+                let parent_task = self.task(parent, audience);
+                // The number may have been another's before.
+                self.tasks.remove(&child);
+                self.descendants.remove(&child);
+                if self.ancestor == Some(parent) || self.descendants.contains(&parent) {
+                    self.descendants.insert(child);
+                }
+                if !self.is_ours(parent) {
+                    self.workload.remove(&child);
+                }
+                let Some(task) = self.task(child, audience) else { return };
+                self.coming.insert(task, Coming::New);
+                (cpu, EventKind::Forked { task, parent: parent_task })
+            }
+            What::Exit { thread } => {
+                let Some(task) = self.task(thread, audience) else { return };
+                (cpu, EventKind::Exited { task })
+            }
+        };
+        let at = Ns(held.at_ns.saturating_sub(self.opened_ns));
+        audience.event(&Event { at, cpu, kind });
+    }
+}
