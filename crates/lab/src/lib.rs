@@ -5,6 +5,7 @@
 
 pub mod command;
 pub mod compare;
+pub mod drift;
 pub mod exec;
 pub mod experiment;
 pub mod fits;

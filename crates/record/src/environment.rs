@@ -78,6 +78,7 @@ fn capture_from(root: &Path) -> BTreeMap<String, String> {
     }
     put("cpu.governor", governors(root));
     put("kernel.boot_options", read("proc/cmdline").map(|t| boot_options(&t)));
+    crate::scheduler::capture(root, &mut put);
     if let Some(info) = read("proc/cpuinfo") {
         put("cpu.model", cpuinfo(&info, "model name").map(str::to_owned));
         put("cpu.microcode", cpuinfo(&info, "microcode").map(str::to_owned));

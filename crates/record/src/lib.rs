@@ -9,6 +9,7 @@ pub mod environment;
 pub mod explain;
 pub mod metric;
 pub mod schedstat;
+pub mod scheduler;
 pub mod series;
 pub mod store;
 mod tally;

@@ -3,11 +3,11 @@
 //! As in the kernel since 6.12, the next task is picked while the last one is still current, so that it competes with
 //! its protection; one that is picked again is neither put back nor protected anew.
 
-use super::PROTECTS_SHORTEST;
 use super::pick::{self, Current};
 use super::preempt::{self, ByPolicy, Short};
 use super::protect;
 use super::queueing::Leave;
+use super::{PROTECTS_SHORTEST, SHORT_BUDDIES};
 use crate::fair::entity::{EntityId, virtual_time};
 use crate::fair::queueing::Enqueue;
 use crate::fair::runqueue::CfsRqId;
@@ -61,6 +61,7 @@ impl System<'_> {
     /// `pick_eevdf`; `protect`: the current entity's protection counts.
     fn pick_eligible(&self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
         let q = &self.queues[queue.index()];
+        let buddies = protect || self.version() < SHORT_BUDDIES;
         // Since 6.17 how long protection lasts depends on the feature, before whether it counts.
         let protect = protect && (self.has(Feature::RunToParity) || self.version() >= PROTECTS_SHORTEST);
         let current = q.curr.and_then(|c| {
@@ -72,7 +73,7 @@ impl System<'_> {
             v if v >= BUDDY_FEATURE => self.has(Feature::PickBuddy),
             _ => self.has(Feature::NextBuddy),
         };
-        let next = q.next.filter(|_| counts).map(|n| (n, self.entities[n.index()].vruntime));
+        let next = q.next.filter(|_| counts && buddies).map(|n| (n, self.entities[n.index()].vruntime));
         pick::pick(&q.timeline, self.average(queue), current, next)
     }
 
@@ -132,7 +133,13 @@ impl System<'_> {
             weight: e.weight,
             slice_ns: e.slice_ns,
             bound_ns: (self.version() >= PROTECTS_SHORTEST).then(bound),
+            others: self.short_buddies().then(|| self.queues[e.cfs_rq.index()].timeline.average().time()),
         }
+    }
+
+    /// Whether wakees with shorter slices preempt as in 7.3.
+    fn short_buddies(&self) -> bool {
+        self.version() >= SHORT_BUDDIES && self.has(Feature::PreemptShort)
     }
 
     /// The shortest slice on a queue, its current entity included, ns.
@@ -192,23 +199,32 @@ impl System<'_> {
             let queue = self.entities[we.index()].cfs_rq;
             self.queues[queue.index()].next = Some(we);
         }
-        if self.cpus[cpu.index()].must_resched() {
+        if self.cpus[cpu.index()].must_resched() && !self.short_buddies() {
             return false;
         }
         let Some((c, w)) = self.matching_level(ce, we) else { return false };
+        let queue = self.entities[w.index()].cfs_rq;
         match preempt::by_policy(cp, wp, self.fixed.kernel.features) {
             ByPolicy::Preempt => {
                 self.end_protection(c);
                 return true;
             }
-            ByPolicy::Refuse => return false,
+            ByPolicy::Refuse => {
+                if self.version() >= SHORT_BUDDIES && self.has(Feature::WakeupPreemption) {
+                    self.update_curr(queue);
+                    self.bound_protection(queue, c);
+                }
+                return false;
+            }
             ByPolicy::Pick => {}
         }
-        let queue = self.entities[w.index()].cfs_rq;
         self.update_curr(queue);
         let short = self.has(Feature::PreemptShort)
             && self.entities[w.index()].slice_ns < self.entities[c.index()].slice_ns;
         if protects_shortest {
+            if how == Enqueue::New && !short && self.version() >= SHORT_BUDDIES {
+                self.bound_protection(queue, c);
+            }
             let competes = short || how != Enqueue::New && !(self.becomes_next(queue, w) && sync);
             return competes && self.preempts_protected(queue, c, w, short);
         }
@@ -231,19 +247,37 @@ impl System<'_> {
         becomes
     }
 
-    /// 6.17 and later: a wakee with a shorter slice is judged as if there were no protection; if a wakee has to wait, then
-    /// not for longer than the queue's shortest slice.
+    /// 6.17 and later: a wakee with a shorter slice is judged as if there were no protection (7.3: it preempts if it is
+    /// eligible, and is picked next); if a wakee has to wait, then not for longer than the queue's shortest slice.
     fn preempts_protected(&mut self, queue: CfsRqId, c: EntityId, w: EntityId, short: bool) -> bool {
-        let preempts = self.pick_awake(queue, !short) == Some(w);
-        if preempts && short {
+        let buddy = short && self.short_buddies();
+        let picked = self.pick_awake(queue, !short) == Some(w);
+        let preempts = picked || buddy && self.average(queue).eligible(self.entities[w.index()].vruntime);
+        if !preempts {
+            self.bound_protection(queue, c);
+            return false;
+        }
+        if short || self.version() >= SHORT_BUDDIES {
             self.end_protection(c);
         }
-        if !preempts && self.has(Feature::RunToParity) {
-            let bound = self.shortest_slice_ns(queue).unwrap_or(0);
-            let e = &mut self.entities[c.index()];
-            e.vprot = protect::shortened(e.vprot, e.vruntime, e.weight, bound);
+        let slice = |e: EntityId| self.entities[e.index()].slice_ns;
+        if buddy && self.queues[queue.index()].next.is_none_or(|n| slice(n) >= slice(w)) {
+            self.queues[queue.index()].next = Some(w);
         }
-        preempts
+        true
+    }
+
+    /// RUN_TO_PARITY since 6.17: somebody waits, and not for longer than the queue's shortest slice from here on; in 7.3
+    /// from the queue's virtual time on, if the running one is ahead of that (`update_protect_slice`).
+    fn bound_protection(&mut self, queue: CfsRqId, c: EntityId) {
+        if !self.has(Feature::RunToParity) {
+            return;
+        }
+        let bound = self.shortest_slice_ns(queue).unwrap_or(0);
+        let time = (self.version() >= SHORT_BUDDIES).then(|| self.average(queue).time());
+        let e = &mut self.entities[c.index()];
+        let from = time.map_or(e.vruntime, |time| time.min(e.vruntime));
+        e.vprot = protect::shortened(e.vprot, from, e.weight, bound);
     }
 
     fn short_wakee(&self, queue: CfsRqId, c: EntityId, w: EntityId) -> Short {

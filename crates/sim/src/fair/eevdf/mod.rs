@@ -49,6 +49,11 @@ const PROTECTS_SHORTEST: Version = Version::new(6, 17);
 const LIMITS_BY_LONGEST: Version = Version::new(7, 0);
 /// Since then protection is set when somebody is picked and at no other time: a change of attributes keeps it.
 const PROTECTS_AT_PICK: Version = Version::new(7, 0);
+/// Since then, at the latest (read in 7.3.4; which release between 6.18 and that brought it is not known): a wakee with a
+/// shorter slice that is eligible preempts and is picked next even if it has not the earliest deadline, who is picked
+/// while shorter slices wait is protected for as long as it is eligible, and wakees that may not preempt bound its
+/// protection like those that lost.
+const SHORT_BUDDIES: Version = Version::new(7, 3);
 /// Since then a delayed entity's debt can only shrink.
 const DEBT_SHRINKS: Version = Version::new(7, 1);
 

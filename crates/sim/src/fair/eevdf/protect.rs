@@ -1,7 +1,8 @@
 //! Slice protection: until when the running entity is left alone (`set_protect_slice`, RUN_TO_PARITY).
 //!
 //! 6.6 to 6.16: until its deadline. 6.17 and later: until the end of the shortest slice in the queue, if that comes
-//! before; without RUN_TO_PARITY until the end of an unscaled base slice, so that no stay is shorter.
+//! before; without RUN_TO_PARITY until the end of an unscaled base slice, so that no stay is shorter. In 7.3, with
+//! PREEMPT_SHORT, a shorter slice bounds it otherwise: to where the entity is no longer eligible.
 
 use crate::fair::entity::virtual_time;
 
@@ -18,12 +19,18 @@ pub struct Facts {
     pub slice_ns: u64,
     /// The slice, ns, that bounds protection: the queue's shortest, or the base slice; `None` before 6.17.
     pub bound_ns: Option<u64>,
+    /// The virtual time of the others on the queue, where that is what a shorter slice bounds protection to.
+    pub others: Option<i64>,
 }
 
 /// The virtual runtime at which protection ends.
 pub fn until(f: Facts) -> i64 {
     match f.bound_ns {
-        Some(bound) if bound < f.slice_ns => shortened(f.deadline, f.vruntime, f.weight, bound),
+        Some(bound) if bound < f.slice_ns => match f.others {
+            // Beyond it the entity itself pulls the queue's time behind its own.
+            Some(others) => f.deadline.min(others + 1),
+            None => shortened(f.deadline, f.vruntime, f.weight, bound),
+        },
         _ => f.deadline,
     }
 }
@@ -37,8 +44,14 @@ pub fn shortened(until: i64, vruntime: i64, weight: u64, bound_ns: u64) -> i64 {
 mod tests {
     use super::*;
 
-    const F: Facts =
-        Facts { vruntime: 1_000, deadline: 4_000, weight: 1024, slice_ns: 3_000, bound_ns: None };
+    const F: Facts = Facts {
+        vruntime: 1_000,
+        deadline: 4_000,
+        weight: 1024,
+        slice_ns: 3_000,
+        bound_ns: None,
+        others: None,
+    };
 
     #[test]
     fn to_the_deadline_or_the_shortest_slice() {
@@ -47,5 +60,8 @@ mod tests {
         assert_eq!(until(Facts { bound_ns: Some(500), ..F }), 1_500);
         assert_eq!(until(Facts { bound_ns: Some(500), weight: 512, ..F }), 2_000);
         assert_eq!(until(Facts { bound_ns: Some(2_900), deadline: 3_500, ..F }), 3_500, "never later");
+        let eligible = Facts { bound_ns: Some(500), others: Some(2_200), ..F };
+        assert_eq!(until(eligible), 2_201, "7.3: while it is eligible");
+        assert_eq!(until(Facts { bound_ns: Some(3_000), ..eligible }), 4_000, "if there are shorter slices");
     }
 }

@@ -116,3 +116,33 @@ fn before_7_0_new_attributes_protect_anew() {
         });
     }
 }
+
+#[test]
+fn in_7_3_an_eligible_wakee_with_a_shorter_slice_preempts_whoever_is_earlier() {
+    // Somebody else has the earliest deadline of all.
+    for (version, preempts) in [("v6.18", false), ("v7.3", true)] {
+        queued(version, &[0, -SLICE, 0], |sys, tasks| {
+            let wakee = tasks[2];
+            edit(sys, wakee, |e| (e.vruntime, e.slice_ns, e.deadline) = (-900_000, 1_000_000, 100_000));
+            assert_eq!(sys.eevdf_check_preempt(CPU, wakee, Enqueue::Wakeup, false), preempts, "{version}");
+            let picked = sys.eevdf_pick(CPU);
+            assert_eq!(picked == Some(wakee), preempts, "{version}: and it is picked next");
+        });
+    }
+}
+
+#[test]
+fn in_7_3_a_batch_wakee_bounds_the_time_it_has_to_wait() {
+    for (version, bounded) in [("v6.18", false), ("v7.3", true)] {
+        queued(version, &[900_000, -2_000_000], |sys, tasks| {
+            let (curr, wakee) = (entity(sys, tasks[0]), tasks[1]);
+            sys.tasks[wakee.index()].attr.policy = schedlab_kernel::Policy::Batch;
+            let slice = sys.entities[curr.index()].slice_ns as i64;
+            sys.entities[curr.index()].vprot = 900_000 + slice;
+            assert!(!sys.eevdf_check_preempt(CPU, wakee, Enqueue::Wakeup, false));
+            let vprot = sys.entities[curr.index()].vprot;
+            let want = if bounded { time(sys) + slice } else { 900_000 + slice };
+            assert_eq!(vprot, want, "{version}: from the queue's time on, not from the hog's");
+        });
+    }
+}

@@ -1,0 +1,199 @@
+//! Where a simulated kernel differs from the real one it stands for, by that one's own account.
+//!
+//! A live record's environment says what the kernel says of itself (`record::scheduler`); this holds a profile and the
+//! domains derived for a machine against it. Silence means that what can be read agrees, not that code does; what was not
+//! readable is not compared, which [`compared`] tells. Checked with the accounts of 6.1.192 and 7.3.4.
+
+use schedlab_base::CpuId;
+use schedlab_kernel::feature::FEATURES;
+use schedlab_kernel::{Feature, Kernel};
+use schedlab_machine::{DomainParams, Domains, Machine};
+use schedlab_record::scheduler::DOMAINS;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One thing in which simulation and kernel differ.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// The environment's key.
+    pub key: String,
+    /// A sentence without its full stop.
+    pub text: String,
+}
+
+/// Features of real kernels that have no row in the simulator's table and, for the reason given, need none.
+const ELSEWHERE: &[&str] = &[
+    // Capacity that real-time classes and interrupts take: there are none, or they are charged to tasks.
+    "NONTASK_CAPACITY",
+    // Every task's averages are brought up to date when it is attached.
+    "ATTACH_AGE_LOAD",
+    // Part of UTIL_EST here.
+    "UTIL_EST_FASTUP",
+    // Deadline tasks: there are none.
+    "HRTICK_DL",
+    // Warnings in the kernel's log.
+    "LATENCY_WARN",
+    "WARN_DOUBLE_CLOCK",
+    // The real-time class: there is none.
+    "RT_PUSH_IPI",
+    "RT_RUNTIME_SHARE",
+];
+
+/// Whether the environment holds anything that [`drift`] compares.
+pub fn compared(environment: &BTreeMap<String, String>) -> bool {
+    environment.contains_key("sched.features")
+}
+
+/// Where `kernel` on `machine`, simulated, differs from the kernel that the environment describes.
+pub fn drift(kernel: &Kernel, machine: &Machine, environment: &BTreeMap<String, String>) -> Vec<Difference> {
+    let mut found = Found { profile: kernel.version.to_string(), all: Vec::new() };
+    if let Some(text) = environment.get("sched.features") {
+        features(kernel, text, &mut found);
+    }
+    tunables(kernel, machine.topology.nr_cpus(), environment, &mut found);
+    preemption(kernel, environment, &mut found);
+    domains(&Domains::build(&machine.topology, kernel.version), environment, &mut found);
+    let driver = environment.get("cpu.idle_driver").map(String::as_str);
+    let states = machine.idle_states.len();
+    if driver == Some("none") && states > 1 {
+        found.add(
+            "cpu.idle_driver",
+            format!("kernel has no idle driver, machine {} has {states} idle states", machine.name),
+        );
+    }
+    found.all
+}
+
+struct Found {
+    profile: String,
+    all: Vec<Difference>,
+}
+
+impl Found {
+    fn add(&mut self, key: &str, text: String) {
+        self.all.push(Difference { key: key.to_owned(), text });
+    }
+    /// A number or word of the kernel that the profile has otherwise.
+    fn other(&mut self, key: &str, what: &str, real: &str, simulated: &str) {
+        let profile = &self.profile;
+        self.add(key, format!("kernel has {what} {real}, profile {profile} {simulated}"));
+    }
+}
+
+fn features(kernel: &Kernel, text: &str, found: &mut Found) {
+    let key = "sched.features";
+    let mut known = BTreeSet::new();
+    let profile = found.profile.clone();
+    for word in text.split_whitespace() {
+        let (name, on) = word.strip_prefix("NO_").map_or((word, true), |name| (name, false));
+        known.insert(name);
+        match Feature::parse(name) {
+            Ok(f) if kernel.features.has(f) == on => {}
+            Ok(_) if on => found.add(key, format!("kernel has {name}, profile {profile} not")),
+            Ok(_) => found.add(key, format!("kernel has {name} off, profile {profile} on")),
+            Err(_) if on && !ELSEWHERE.contains(&name) => {
+                found.add(key, format!("kernel has {name}, which is not modelled"));
+            }
+            Err(_) => {}
+        }
+    }
+    let own = FEATURES.iter().filter(|r| !r.ours && kernel.features.has(r.feature));
+    for row in own.filter(|r| !known.contains(r.name)) {
+        found.add(key, format!("profile {profile} has {}, which the kernel does not know", row.name));
+    }
+}
+
+fn tunables(kernel: &Kernel, nr_cpus: usize, environment: &BTreeMap<String, String>, found: &mut Found) {
+    let t = &kernel.tunables;
+    let scaled = |ns: u64| ns * t.factor(nr_cpus);
+    let rows = [
+        ("latency_ns", scaled(t.sched_latency_ns)),
+        ("min_granularity_ns", scaled(t.min_granularity_ns)),
+        ("wakeup_granularity_ns", scaled(t.wakeup_granularity_ns)),
+        ("base_slice_ns", scaled(t.base_slice_ns)),
+        ("migration_cost_ns", t.migration_cost_ns),
+        ("nr_migrate", t.nr_migrate),
+        ("tunable_scaling", t.scale_by_cpus),
+    ];
+    for (name, simulated) in rows {
+        let key = format!("sched.{name}");
+        if let Some(real) = environment.get(&key).filter(|real| **real != simulated.to_string()) {
+            found.other(&key, name, real, &simulated.to_string());
+        }
+    }
+}
+
+/// The model in brackets; only whether it is the lazy one makes a difference to what is simulated.
+fn preemption(kernel: &Kernel, environment: &BTreeMap<String, String>, found: &mut Found) {
+    let Some(text) = environment.get("sched.preempt") else { return };
+    let Some(model) = text.split_whitespace().find_map(|w| w.strip_prefix('(')?.strip_suffix(')')) else {
+        return;
+    };
+    if (model == "lazy") != kernel.features.has(Feature::PreemptLazy) {
+        let simulated = if model == "lazy" { "preempts at once" } else { "lazily" };
+        found.other("sched.preempt", "preemption", model, simulated);
+    }
+}
+
+fn domains(simulated: &Domains, environment: &BTreeMap<String, String>, found: &mut Found) {
+    for (key, real) in environment.iter().filter(|(key, _)| key.starts_with(DOMAINS)) {
+        let Ok(cpu) = key[DOMAINS.len()..].parse::<u32>() else { continue };
+        let Some(own) = simulated.of_cpu.get(CpuId(cpu).index()) else {
+            found.add(key, format!("kernel has a cpu{cpu}, the simulated machine has not"));
+            continue;
+        };
+        let real: Vec<&str> = real.split("; ").filter(|d| !d.is_empty()).collect();
+        let name = |d: &&str| d.split(' ').next().unwrap_or_default().to_owned();
+        let names: Vec<String> = real.iter().map(name).collect();
+        let ours: Vec<&str> = own.iter().map(|d| d.name).collect();
+        if names != ours {
+            found.other(key, &format!("domains of cpu{cpu}:"), &names.join(" "), &ours.join(" "));
+            continue;
+        }
+        for (text, domain) in real.iter().zip(own) {
+            params(key, domain.name, text, &domain.params, found);
+        }
+    }
+}
+
+fn params(key: &str, name: &str, text: &str, ours: &DomainParams, found: &mut Found) {
+    let rows = [
+        ("min_interval", ours.min_interval_ms),
+        ("max_interval", ours.max_interval_ms),
+        ("busy_factor", ours.busy_factor),
+        ("imbalance_pct", ours.imbalance_pct),
+        ("cache_nice_tries", ours.cache_nice_tries),
+    ];
+    let value =
+        |of: &str| text.split(' ').filter_map(|w| w.split_once('=')).find(|(k, _)| *k == of).map(|(_, v)| v);
+    for (of, simulated) in rows {
+        if let Some(real) = value(of).filter(|real| *real != simulated.to_string()) {
+            found.other(key, &format!("{name} {of}"), real, &simulated.to_string());
+        }
+    }
+    let real: BTreeSet<&str> = value("flags").unwrap_or_default().split('|').collect();
+    for (flag, names, simulated) in flags(ours) {
+        let has = names.iter().any(|n| real.contains(n));
+        match (has, simulated) {
+            (true, false) => found.add(key, format!("kernel's {name} has {flag}, the simulated one not")),
+            (false, true) => found.add(key, format!("the simulated {name} has {flag}, the kernel's not")),
+            _ => {}
+        }
+    }
+}
+
+/// Flags that are simulated: name, the names it has had, and whether the domain has it.
+fn flags(p: &DomainParams) -> [(&'static str, &'static [&'static str], bool); 10] {
+    [
+        ("SD_BALANCE_NEWIDLE", &["SD_BALANCE_NEWIDLE"], p.balance_newidle),
+        ("SD_BALANCE_EXEC", &["SD_BALANCE_EXEC"], p.balance_exec),
+        ("SD_BALANCE_FORK", &["SD_BALANCE_FORK"], p.balance_fork),
+        ("SD_WAKE_AFFINE", &["SD_WAKE_AFFINE"], p.wake_affine),
+        ("SD_SHARE_CPUCAPACITY", &["SD_SHARE_CPUCAPACITY", "SD_SHARE_CPUPOWER"], p.share_capacity),
+        ("SD_SHARE_LLC", &["SD_SHARE_LLC", "SD_SHARE_PKG_RESOURCES"], p.share_llc),
+        ("SD_PREFER_SIBLING", &["SD_PREFER_SIBLING"], p.prefer_sibling),
+        ("SD_SERIALIZE", &["SD_SERIALIZE"], p.serialize),
+        ("SD_NUMA", &["SD_NUMA"], p.numa),
+        // Of kernels on asymmetric hardware; never simulated.
+        ("SD_ASYM_PACKING", &["SD_ASYM_PACKING", "SD_ASYM_CPUCAPACITY"], false),
+    ]
+}

@@ -1,0 +1,113 @@
+//! What a live kernel's scheduler says of itself in debugfs, as keys and values of a record's environment.
+//!
+//! `sched.features`, `sched.preempt`, one key per tunable (`sched.base_slice_ns`; already scaled by the number of CPUs),
+//! and `sched.domains.cpuN` for CPU 0 and every CPU whose domains differ from those of the one before: domains bottom up,
+//! with `;` between, each `NAME key=value ... flags=A|B`. Only root can read these, and domains need `sched_verbose`
+//! (read in 6.1.192 and 7.3.4). What is not there is absent. Before 5.13 only the features are in debugfs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Beginning of the keys.
+pub const PREFIX: &str = "sched.";
+/// Beginning of the keys of domains, followed by the CPU's number.
+pub const DOMAINS: &str = "sched.domains.cpu";
+
+/// Files of one number each.
+const NUMBERS: &[&str] = &[
+    "latency_ns",
+    "min_granularity_ns",
+    "idle_min_granularity_ns",
+    "wakeup_granularity_ns",
+    "base_slice_ns",
+    "migration_cost_ns",
+    "nr_migrate",
+    "tunable_scaling",
+];
+/// Files of a domain that hold what it was built with; others hold what happened since.
+const PARAMS: &[&str] = &["min_interval", "max_interval", "busy_factor", "imbalance_pct", "cache_nice_tries"];
+
+/// Reads what is there below `root`.
+pub(crate) fn capture(root: &Path, put: &mut impl FnMut(&str, Option<String>)) {
+    let dir = root.join("sys/kernel/debug/sched");
+    let features =
+        words(&dir.join("features")).or_else(|| words(&root.join("sys/kernel/debug/sched_features")));
+    put("sched.features", features);
+    put("sched.preempt", words(&dir.join("preempt")));
+    for name in NUMBERS {
+        put(&format!("{PREFIX}{name}"), words(&dir.join(name)));
+    }
+    let mut last = String::new();
+    for (cpu, path) in numbered(&dir.join("domains"), "cpu") {
+        let stack: Vec<String> = numbered(&path, "domain").into_values().filter_map(|d| domain(&d)).collect();
+        let text = stack.join("; ");
+        if text != last {
+            put(&format!("{DOMAINS}{cpu}"), Some(text.clone()));
+            last = text;
+        }
+    }
+}
+
+/// A file's words with single blanks between.
+fn words(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Entries `<prefix>N` of a directory, by number.
+fn numbered(dir: &Path, prefix: &str) -> BTreeMap<u32, PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let of = |e: fs::DirEntry| {
+        let number = e.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()?;
+        Some((number, e.path()))
+    };
+    entries.filter_map(of).collect()
+}
+
+fn domain(dir: &Path) -> Option<String> {
+    let mut text = words(&dir.join("name"))?;
+    for name in PARAMS {
+        if let Some(value) = words(&dir.join(name)) {
+            text += &format!(" {name}={value}");
+        }
+    }
+    let flags = words(&dir.join("flags")).unwrap_or_default().replace(' ', "|");
+    Some(text + " flags=" + &flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_debugfs_says_and_each_kind_of_cpu_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let file = dir.path().join("sys/kernel/debug/sched").join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        put("features", "START_DEBIT NO_NEXT_BUDDY \n");
+        put("latency_ns", "18000000\n");
+        for cpu in ["cpu0", "cpu1", "cpu2", "cpu10"] {
+            put(&format!("domains/{cpu}/domain0/name"), "MC\n");
+            put(&format!("domains/{cpu}/domain0/flags"), "SD_BALANCE_EXEC SD_NUMA \n");
+            put(&format!("domains/{cpu}/domain0/imbalance_pct"), "117\n");
+            put(&format!("domains/{cpu}/domain0/max_newidle_lb_cost"), "4711\n");
+        }
+        put("domains/cpu10/domain1/name", "NUMA\n");
+        let mut seen = BTreeMap::new();
+        capture(dir.path(), &mut |key: &str, value: Option<String>| {
+            seen.extend(value.map(|v| (key.to_owned(), v)));
+        });
+        let mc = "MC imbalance_pct=117 flags=SD_BALANCE_EXEC|SD_NUMA";
+        let want = [
+            ("sched.domains.cpu0", mc.to_owned()),
+            ("sched.domains.cpu10", format!("{mc}; NUMA flags=")),
+            ("sched.features", "START_DEBIT NO_NEXT_BUDDY".to_owned()),
+            ("sched.latency_ns", "18000000".to_owned()),
+        ];
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), want.map(|(k, v)| (k.to_owned(), v)));
+    }
+}
