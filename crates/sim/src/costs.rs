@@ -73,6 +73,11 @@ pub fn probe_ns(costs: &Costs, read: Read) -> u64 {
         Read::MissFar => costs.probe_miss_far_ns,
     }
 }
+/// Cost of queueing a task, and of telling that to who watches, ns.
+#[inline]
+pub fn enqueue_ns(costs: &Costs) -> u64 {
+    costs.enqueue_ns + costs.trace_event_ns
+}
 /// Cost of visiting a CPU in a balance pass, ns.
 #[inline]
 pub fn visit_ns(costs: &Costs, read: Read) -> u64 {

@@ -1,5 +1,6 @@
 //! Interrupts: entry, what each does, exit. An idle CPU first leaves its idle state; user mode goes on, or gives way.
 
+use crate::costs::enqueue_ns;
 use crate::engine::NEVER;
 use crate::fair::Enqueue;
 use crate::frame::{Frame, Step};
@@ -20,7 +21,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu.index()];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
-            (Step::Ipi, costs.ipi_irq_ns + c.wake_list.len() as u64 * costs.enqueue_ns)
+            (Step::Ipi, costs.ipi_irq_ns + c.wake_list.len() as u64 * enqueue_ns(&costs))
         } else if c.timers.due().min(c.hrtick_at) <= now {
             (Step::Timer, costs.timer_irq_ns)
         } else {

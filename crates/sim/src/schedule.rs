@@ -93,7 +93,8 @@ impl System<'_> {
         let extra_ns = extra_ns + self.load_mm(cpu, next);
         let costs = &self.fixed.machine.costs;
         let both = prev.is_some() && next.is_some();
-        let cost = extra_ns + if both { costs.context_switch_ns } else { costs.idle_switch_ns };
+        let switch_ns = if both { costs.context_switch_ns } else { costs.idle_switch_ns };
+        let cost = extra_ns + switch_ns + costs.trace_event_ns;
         let (tick, keeps_no_tick) = (self.next_tick(), self.version() < Version::new(4, 17));
         let c = &mut self.cpus[cpu.index()];
         let stayed = self.now - std::mem::replace(&mut c.since, self.now);

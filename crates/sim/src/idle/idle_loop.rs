@@ -5,6 +5,7 @@
 //! manuals, thread coordination of core C-states), so a thread whose sibling runs wakes up as from the first state.
 
 use crate::balance::newidle_gate::{Gates, avg_idle};
+use crate::costs::enqueue_ns;
 use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::idle::haltpoll::Choice;
@@ -64,7 +65,7 @@ impl System<'_> {
         let queued = self.flush_wake_list(cpu);
         if self.nr_running[cpu.index()] > 0 {
             self.cpus[cpu.index()].nohz_kick = false;
-            let cost = queued * self.fixed.machine.costs.enqueue_ns;
+            let cost = queued * enqueue_ns(&self.fixed.machine.costs);
             return self.pick_and_switch(cpu, cost);
         }
         self.cpus[cpu.index()].need_resched = None;

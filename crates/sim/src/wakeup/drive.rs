@@ -8,7 +8,7 @@
 use super::prelude::Prelude;
 use super::search::{Search, Step as Next, View};
 use super::wide;
-use crate::costs::{Read, probe_ns, rq_lock_ns};
+use crate::costs::{Read, enqueue_ns, probe_ns, rq_lock_ns};
 use crate::fair::Enqueue;
 use crate::frame::{Frame, Step};
 use crate::system::{Context, System, frame_of};
@@ -111,7 +111,8 @@ impl System<'_> {
         // One is the rule, and taking it moves nothing.
         let task = if pending.len() == 1 { pending.swap_remove(0) } else { pending.remove(0) };
         c.waking[context as usize] = Waking { task, began_ns: self.now, ..Waking::default() };
-        *frame_of(c, context) = Frame::until(Step::Wakeup, self.now);
+        let told_at = self.now + self.fixed.machine.costs.trace_event_ns;
+        *frame_of(c, context) = Frame::until(Step::Wakeup, told_at);
         let waker = c.curr.filter(|_| context == Context::Task);
         self.stats.wakeups += 1;
         self.emit(cpu, EventKind::Waking { task, waker });
@@ -119,7 +120,7 @@ impl System<'_> {
             let now = self.now;
             wide::record_wakee(&mut self.tasks[waker.index()].flips, task, now);
         }
-        true
+        told_at == self.now
     }
 
     /// One step of a wakeup, and those that follow at the same instant.
@@ -182,7 +183,7 @@ impl System<'_> {
                 w.stage = Stage::Requeue;
                 let costs = &self.fixed.machine.costs;
                 return Some(
-                    self.now + rq_lock_ns(costs, self.lines.distance(cpu, w.chosen)) + costs.enqueue_ns,
+                    self.now + rq_lock_ns(costs, self.lines.distance(cpu, w.chosen)) + enqueue_ns(costs),
                 );
             }
             State::Sleeping => task.state = State::Waking,
@@ -315,7 +316,7 @@ impl System<'_> {
         w.stage = Stage::Enqueue { remote_list };
         let costs = &self.fixed.machine.costs;
         at + match remote_list {
-            false => rq_lock_ns(costs, self.lines.distance(cpu, to)) + costs.enqueue_ns,
+            false => rq_lock_ns(costs, self.lines.distance(cpu, to)) + enqueue_ns(costs),
             true => self.wake_list_ns(cpu, to),
         }
     }
