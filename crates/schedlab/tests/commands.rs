@@ -133,7 +133,7 @@ fn a_live_bench_prints_percentiles_and_is_stored_anew_each_time() {
     }
     assert!(err.contains("the run is kept in runs/") && err.contains("/1\n"), "{err}");
     let folder = err.trim().rsplit(' ').next().unwrap();
-    assert!(lab.run(&["explain", folder], 3).1.contains("only the simulator knows the reasons"));
+    assert!(lab.run(&["explain", folder], 3).1.contains("record its events (--events)"));
     let json = lab.json(&[&words[..], &["--json"]].concat());
     assert_eq!((json["schema"].as_str(), json["seed"].as_u64()), (Some("schedlab/run/1"), Some(2)));
     let samples = json["metrics"]["schbench.latency.count"]["value"].as_f64().unwrap();
