@@ -113,10 +113,10 @@ impl Cell {
             observe: Observe::Counters,
         }
     }
-    /// A cell of a kernel in a guest with that machine's topology.
+    /// A cell of a kernel in a guest with that machine's topology. A command is taken into it with its libraries.
     ///
     /// # Errors
-    /// A command: there are none in a guest; a machine that QEMU can't build.
+    /// A machine that QEMU can't build.
     pub fn in_guest(
         machine: &Arc<Machine>,
         guest: Guest,
@@ -124,10 +124,6 @@ impl Cell {
         spec: Spec,
         load: String,
     ) -> Result<Cell> {
-        if let Spec::Command(_) = spec {
-            let text = "a guest has no commands: nothing but schedlab is in it";
-            return Err(Error::input(text).help("use --backend host, or one of schedlab's own workloads"));
-        }
         let machine = Arc::new(schedlab_guest::shape::as_built(machine)?);
         let (backend, kernel) = (Backend::Vm, guest.image.release.clone());
         // Who owns the kernel may watch it.
@@ -295,15 +291,22 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
         let text = format!("not simulated beside their guests: {}", untwinned.join("; "));
         warnings.push(Warning::new("vm.twins", text));
     }
-    let machines = machines(experiment);
+    let built = machines(experiment)
+        .iter()
+        .map(|m| schedlab_guest::shape::as_built(m).map(Arc::new))
+        .collect::<Result<Vec<_>>>()?;
     let mut cells = Vec::new();
     for load in &experiment.loads {
-        let machine = &machines[load.machine];
+        let machine = &built[load.machine];
+        if let Spec::Command(command) = &load.spec {
+            command::check_installed(command)?;
+        }
         let runs = |h: &Hosted| h.of.as_ref().is_none_or(|name| load.runs_under(name));
         for hosted in variants.iter().filter(|h| runs(h)) {
             cells.push(hosted_cell(machine, load, hosted, guests)?);
         }
-        for (_, twin) in twins.iter().filter(|(h, _)| runs(h)) {
+        let is_command = matches!(load.spec, Spec::Command(_));
+        for (_, twin) in twins.iter().filter(|(h, _)| !is_command && runs(h)) {
             cells.push(Cell::simulated(machine, twin.clone(), load.spec.clone(), load.name.clone())?);
         }
     }

@@ -91,14 +91,15 @@ impl GuestOptions {
         let known = || all.iter().map(|a| a.name());
         all.into_iter().find(|a| a.name() == name).ok_or_else(|| Error::unknown("accelerator", name, known()))
     }
-    /// What an image is called in tables: the word that named it, or of a path the release that the image tells.
+    /// What an image is called in tables: the word that named it, or of a path the version that the image tells.
     ///
     /// # Errors
     /// An image that is not there.
     pub fn named(word: &str) -> Result<(String, Image)> {
         let image = Image::find(word)?;
         let is_path = word.contains('/') || image.path == std::path::Path::new(word);
-        Ok((if is_path { image.release.clone() } else { word.to_owned() }, image))
+        let version = image.version.to_string().trim_start_matches('v').to_owned();
+        Ok((if is_path { version } else { word.to_owned() }, image))
     }
     /// How long programs run when nobody says.
     ///

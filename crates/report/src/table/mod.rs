@@ -85,7 +85,7 @@ fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> 
         (a, b) if a == b => format!("{a} runs"),
         (a, b) => format!("{a} to {b} runs"),
     };
-    let how = cell.how();
+    let how = cell.how() + if cell.mode.is_some() { " of" } else { "" };
     let what = format!("{} {} on {}", cell.workload, cell.load, cell.machine);
     let text = format!("{what}, {how} {}, {runs}", kernels.join(", "));
     let own = parameters(&cell.workload, &split(c, cell, false)).join(" ");
