@@ -6,6 +6,7 @@ use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, DETERMINISTIC_SINCE, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Kernel, Variant};
+use schedlab_machine::Machine;
 
 /// Memory of a guest when nobody says, MiB: the kernels of distributions, 32 CPUs and hundreds of tasks fit.
 pub const DEFAULT_MEMORY_MB: u32 = 2048;
@@ -136,6 +137,19 @@ pub fn simulated(hosted: &Hosted) -> Result<Variant> {
     Ok(twin)
 }
 
+/// The machine that is simulated beside guests with this one's topology: of deterministic ones it takes turns and costs
+/// what they do, whatever stands in the machine's file.
+///
+/// # Errors
+/// None but faults of schedlab's own files.
+pub fn twin_machine(machine: &Machine, mode: Mode) -> Result<Machine> {
+    if mode == Mode::RealTime || machine.turns.is_some() {
+        return Ok(machine.clone());
+    }
+    let Machine { name, about, topology, os_cpu, .. } = machine.clone();
+    Ok(Machine { name, about, topology, os_cpu, ..Machine::load("icount-2")? })
+}
+
 /// The mode when nobody says: what can be repeated, where QEMU can do it.
 pub fn usual_mode(qemu: &Qemu) -> Mode {
     if qemu.version >= DETERMINISTIC_SINCE { Mode::Deterministic } else { Mode::RealTime }
@@ -213,6 +227,15 @@ mod tests {
         let kernel = simulated(&plain("6.1.192")).unwrap().resolve().unwrap();
         assert_eq!(kernel.version, Version::new(6, 1));
         assert!(simulated(&plain("6.8.1")).unwrap_err().to_string().contains("no simulated kernel"));
+    }
+
+    #[test]
+    fn the_twin_of_a_deterministic_guest_takes_turns() {
+        let machine = Machine::load("smt-4").unwrap();
+        assert_eq!(twin_machine(&machine, Mode::RealTime).unwrap(), machine);
+        let twin = twin_machine(&machine, Mode::Deterministic).unwrap();
+        assert_eq!((&twin.name, &twin.topology), (&machine.name, &machine.topology));
+        assert!(twin.turns.is_some() && twin.costs != machine.costs);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::command;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
 use schedlab_base::{Error, Result, Warning};
-use schedlab_guest::Guest;
+use schedlab_guest::{Guest, shape};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_native::settings;
@@ -124,7 +124,7 @@ impl Cell {
         spec: Spec,
         load: String,
     ) -> Result<Cell> {
-        let machine = Arc::new(schedlab_guest::shape::as_built(machine)?);
+        let machine = Arc::new(shape::as_built(machine)?);
         let (backend, kernel) = (Backend::Vm, guest.image.release.clone());
         // Who owns the kernel may watch it.
         let observe = Observe::Events;
@@ -291,10 +291,10 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
         let text = format!("not simulated beside their guests: {}", untwinned.join("; "));
         warnings.push(Warning::new("vm.twins", text));
     }
-    let built = machines(experiment)
-        .iter()
-        .map(|m| schedlab_guest::shape::as_built(m).map(Arc::new))
-        .collect::<Result<Vec<_>>>()?;
+    let built: Vec<Arc<Machine>> =
+        machines(experiment).iter().map(|m| shape::as_built(m).map(Arc::new)).collect::<Result<_>>()?;
+    let twin_of = |m: &Arc<Machine>| guests::twin_machine(m, guests.mode).map(Arc::new);
+    let beside: Vec<Arc<Machine>> = built.iter().map(twin_of).collect::<Result<_>>()?;
     let mut cells = Vec::new();
     for load in &experiment.loads {
         let machine = &built[load.machine];
@@ -307,6 +307,7 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
         }
         let is_command = matches!(load.spec, Spec::Command(_));
         for (_, twin) in twins.iter().filter(|(h, _)| !is_command && runs(h)) {
+            let machine = &beside[load.machine];
             cells.push(Cell::simulated(machine, twin.clone(), load.spec.clone(), load.name.clone())?);
         }
     }
