@@ -189,6 +189,8 @@ pub enum IdleGovernor {
     /// It polls for a while, longer where that paid, then halts: guests of KVM (`haltpoll`, 5.4). The first idle state is
     /// the polling one.
     Haltpoll,
+    /// The same where it may not poll at all (guest_halt_poll_ns = 0): it halts at once, without its tick.
+    Halt,
 }
 
 impl IdleGovernor {

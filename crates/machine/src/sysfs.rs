@@ -39,7 +39,7 @@ pub fn read(root: &Path) -> Result<Machine> {
     machine.provenance.retain(|n| n.name != "topology" && !n.name.starts_with("idle."));
     machine.provenance.insert(0, note("topology", root));
     machine.topology = topology;
-    machine.idle_governor = governor(&cpus.join("cpuidle/current_governor"))?;
+    machine.idle_governor = governor(root, &cpus.join("cpuidle/current_governor"))?;
     machine.idle_states =
         idle_states(&cpus.join(format!("cpu{}/cpuidle", online[0].0)), machine.idle_governor)?;
     let idle = machine.idle_states.iter().map(|s| note(&format!("idle.{}", s.name), root));
@@ -183,9 +183,12 @@ fn last_level(dir: &Path) -> Result<Option<CpuSet>> {
 }
 
 /// The idle driver's states that are enabled, without the polling one (its exit takes no time).
-fn governor(file: &Path) -> Result<IdleGovernor> {
-    let haltpoll = text(file)?.as_deref() == Some("haltpoll");
-    Ok(if haltpoll { IdleGovernor::Haltpoll } else { IdleGovernor::Menu })
+fn governor(root: &Path, file: &Path) -> Result<IdleGovernor> {
+    if text(file)?.as_deref() != Some("haltpoll") {
+        return Ok(IdleGovernor::Menu);
+    }
+    let longest = text(&root.join("module/haltpoll/parameters/guest_halt_poll_ns"))?;
+    Ok(if longest.as_deref() == Some("0") { IdleGovernor::Halt } else { IdleGovernor::Haltpoll })
 }
 
 /// The states of a CPU. Polling is one only where the governor chooses it as such.
@@ -198,7 +201,7 @@ fn idle_states(dir: &Path, governor: IdleGovernor) -> Result<Vec<IdleState>> {
             let path = state.join(file);
             text(&path)?.map_or(Ok(0), |t| number(&path, &t))
         };
-        if (name != "POLL" || governor == IdleGovernor::Haltpoll) && us("disable")? == 0 {
+        if (name != "POLL" || governor != IdleGovernor::Menu) && us("disable")? == 0 {
             let exit = Ns::us(us("latency")?);
             states.push(IdleState { name, exit, typical: exit, residency: Ns::us(us("residency")?) });
         }

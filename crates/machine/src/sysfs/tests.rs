@@ -125,3 +125,17 @@ fn this_host_can_be_read() {
         machine.topology.nr_cpus()
     );
 }
+
+#[test]
+fn a_guest_that_may_poll_before_it_halts_or_not() {
+    let read_with = |longest: &str| {
+        let mut files = server();
+        files.push(file("cpu/cpuidle/current_governor", "haltpoll"));
+        files.push(file("../../module/haltpoll/parameters/guest_halt_poll_ns", longest));
+        read(tree(&files).path()).unwrap()
+    };
+    let (polls, halts) = (read_with("200000"), read_with("0"));
+    assert_eq!((polls.idle_governor, halts.idle_governor), (IdleGovernor::Haltpoll, IdleGovernor::Halt));
+    assert_eq!(polls.idle_states[0].name, "POLL", "its first state is a choice there");
+    assert_eq!(read(tree(&server()).path()).unwrap().idle_governor, IdleGovernor::Menu);
+}

@@ -77,16 +77,19 @@ impl System<'_> {
     }
 
     fn halt(&mut self, cpu: CpuId) {
-        if self.fixed.machine.idle_governor == IdleGovernor::Haltpoll {
-            match self.cpus[cpu.index()].haltpoll.choose() {
+        // The deepest of the two: polling is the first.
+        let deepest = self.fixed.machine.idle_states.len().saturating_sub(1);
+        match self.fixed.machine.idle_governor {
+            IdleGovernor::Menu => self.choose_and_halt(cpu),
+            IdleGovernor::Halt => self.halt_in(cpu, deepest, true),
+            IdleGovernor::Haltpoll => match self.cpus[cpu.index()].haltpoll.choose() {
                 Choice::Poll(limit_ns) => self.poll(cpu, limit_ns),
-                // The deepest of the two: polling is the first.
-                Choice::Halt => {
-                    self.halt_in(cpu, self.fixed.machine.idle_states.len().saturating_sub(1), true)
-                }
-            }
-            return;
+                Choice::Halt => self.halt_in(cpu, deepest, true),
+            },
         }
+    }
+
+    fn choose_and_halt(&mut self, cpu: CpuId) {
         let now = self.now;
         let c = &mut self.cpus[cpu.index()];
         let timer = c.timers.due();
