@@ -43,7 +43,7 @@ fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
             row.verdict.words()
         )?;
     }
-    for (why, names) in reasons(case, Verdict::NotMeasured) {
+    for (why, names) in reasons(case) {
         write!(out, "{}", wrap("  not measured: ", &format!("{}: {why}", names.join(", "))))?;
     }
     for (why, names) in noted(case) {
@@ -59,21 +59,14 @@ fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
 /// Both sides in a line.
 fn sides(case: &CaseResult) -> String {
     let (Some(simulated), Some(real)) = (&case.simulated, &case.real) else { return "no run".to_owned() };
-    let changed = if real.variant == real.kernel || real.variant == "running" { "" } else { &real.variant };
-    let place =
-        |machine: &str| if machine == real.machine { String::new() } else { format!(" on {machine}") };
+    let changed = real.variant.as_ref().map_or_else(String::new, |v| format!(" with {v}"));
+    let same = simulated.machine == real.machine;
+    let elsewhere = if same { String::new() } else { format!(" on {}", simulated.machine) };
+    let runs = if simulated.runs == real.runs { String::new() } else { format!("{} and ", simulated.runs) };
     format!(
-        "{} on {} ({}), {} against {}{} {changed}, {} and {} runs",
-        case.workload,
-        real.machine,
-        real.backend,
-        simulated.kernel,
-        real.kernel,
-        place(&simulated.machine),
-        simulated.runs,
-        real.runs
+        "{} on {} ({}), {}{elsewhere} against {}{changed}, {runs}{} runs",
+        case.workload, real.machine, real.backend, simulated.kernel, real.kernel, real.runs
     )
-    .replace(" ,", ",")
 }
 
 fn shown(number: Option<f64>, row: &Judged) -> String {
@@ -108,10 +101,10 @@ fn triple(case: &CaseResult) -> String {
     }
 }
 
-/// The metrics of a verdict by what is said of them, in the order of the list.
-fn reasons(case: &CaseResult, verdict: Verdict) -> Vec<(&str, Vec<&'static str>)> {
+/// The metrics that were not measured by why, in the order of the list.
+fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&'static str>)> {
     let mut all: Vec<(&str, Vec<&'static str>)> = Vec::new();
-    for row in case.metrics.iter().filter(|m| m.verdict == verdict) {
+    for row in case.metrics.iter().filter(|m| m.verdict == Verdict::NotMeasured) {
         let why = row.why.as_deref().unwrap_or("no reason is known");
         match all.iter_mut().find(|(w, _)| *w == why) {
             Some((_, names)) => names.push(row.metric),
@@ -213,7 +206,7 @@ fn one_markdown(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
             row.verdict.words()
         )?;
     }
-    let reasons = reasons(case, Verdict::NotMeasured);
+    let reasons = reasons(case);
     let told: Vec<String> =
         reasons.iter().map(|(why, names)| format!("{} ({why})", names.join(", "))).collect();
     if !told.is_empty() {

@@ -31,7 +31,7 @@ fn judged(metric: &'static str, class: &'static str, unit: &'static str, values:
 }
 
 fn side(backend: &str, kernel: &str, variant: &str) -> Option<Side> {
-    let (backend, kernel, variant) = (backend.to_owned(), kernel.to_owned(), variant.to_owned());
+    let (backend, kernel, variant) = (backend.to_owned(), kernel.to_owned(), Some(variant.to_owned()));
     Some(Side { backend, machine: "icount-8-smt".to_owned(), kernel, variant, runs: 3 })
 }
 

@@ -82,8 +82,9 @@ pub struct Side {
     pub machine: String,
     /// The kernel's name: profile or release.
     pub kernel: String,
-    /// The variant's name.
-    pub variant: String,
+    /// What is changed about the kernel; `None`: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// Runs.
     pub runs: usize,
 }
@@ -95,7 +96,7 @@ impl Side {
             backend: first.backend.clone(),
             machine: first.machine.name.clone(),
             kernel: first.kernel.clone(),
-            variant: first.variant.name.clone(),
+            variant: (!first.variant.is_plain()).then(|| first.variant.name.clone()),
             runs: records.len(),
         })
     }
