@@ -15,7 +15,9 @@ use crate::metrics;
 use crate::plan::Cell;
 use crate::stats::describe::{mean, std};
 use crate::stats::special::t_quantile;
+use crate::uncertainty::{Point, Sway, sway};
 use schedlab_base::{Error, Ns, Result};
+use schedlab_machine::Drawn;
 use schedlab_record::{Metric, Value};
 use schedlab_workload::{Benchmark, Built, Params, Spec, spec};
 use serde::{Deserialize, Serialize};
@@ -141,6 +143,9 @@ pub struct Knee {
     /// Seeds that can't tell, because the metric was missing where it mattered; they have no knee.
     #[serde(default)]
     pub unknown: usize,
+    /// Which drawn cost moves the knee; `None` where none were drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<Sway>,
 }
 
 /// The result of a search.
@@ -206,7 +211,7 @@ pub fn search(
         for seed in &search.seeds {
             let at = |load: u64| at_load(cell, bench, load, *seed, search, executor, tried, stop);
             match one(search.start, search.cap, param.range.0, at)? {
-                Found::Knee(knee) => found.push(knee),
+                Found::Knee(knee) => found.push((*seed, knee)),
                 Found::Unknown => unknown += 1,
                 Found::Stopped => interrupted = true,
             }
@@ -215,7 +220,10 @@ pub fn search(
                 break;
             }
         }
-        variants.push(knee(&cell.variant.name, found, unknown, search.cap));
+        let uncertainty = moved(cell, &found);
+        let knees = found.into_iter().map(|(_, knee)| knee).collect();
+        let name = cell.variant.name.as_str();
+        variants.push(Knee { uncertainty, ..knee(name, knees, unknown, search.cap) });
     }
     Ok(Knees {
         schema: KNEE_SCHEMA.to_owned(),
@@ -298,6 +306,14 @@ fn one(start: u64, cap: u64, lowest: u64, probe: impl Fn(u64) -> Result<Option<J
     Ok(if held == 0 && blind { Found::Unknown } else { Found::Knee(held) })
 }
 
+/// Which of the costs that were drawn for each seed moves the knee.
+fn moved(cell: &Cell, found: &[(u64, u64)]) -> Option<Sway> {
+    let drawn: Vec<(Vec<Drawn>, f64)> =
+        found.iter().map(|(seed, knee)| (cell.draw(*seed), *knee as f64)).collect();
+    let points = drawn.iter().map(|(drawn, knee)| Point { drawn, rank_by: *knee, shown: Some(*knee) });
+    sway(&points.collect::<Vec<_>>(), None)
+}
+
 fn knee(variant: &str, knees: Vec<u64>, unknown: usize, cap: u64) -> Knee {
     let values: Vec<f64> = knees.iter().map(|k| *k as f64).collect();
     let ci95 = std(&values).map(|s| {
@@ -312,6 +328,7 @@ fn knee(variant: &str, knees: Vec<u64>, unknown: usize, cap: u64) -> Knee {
         at_cap: knees.iter().filter(|k| **k == cap).count(),
         unknown,
         knees,
+        uncertainty: None,
     }
 }
 

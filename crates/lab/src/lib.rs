@@ -17,6 +17,7 @@ pub mod plan;
 pub mod profile;
 pub mod stat;
 pub mod stats;
+pub mod uncertainty;
 pub mod validate;
 
 pub use compare::{Comparison, Question, compare, compare_paths, compare_sources};

@@ -7,10 +7,11 @@
 use crate::command;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
+use crate::uncertainty::DEFAULT_DRAWS;
 use schedlab_base::{Error, Result, Warning};
 use schedlab_guest::{Guest, shape};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
-use schedlab_machine::Machine;
+use schedlab_machine::{Drawn, Machine, Span};
 use schedlab_native::settings;
 use schedlab_record::{CellKey, Observe};
 use schedlab_workload::Spec;
@@ -58,6 +59,8 @@ pub struct Cell {
     pub backend: Backend,
     /// The machine; without background tasks when the experiment switches them off.
     pub machine: Arc<Machine>,
+    /// The machine's figures that each run draws from their ranges; none: they are as stated.
+    pub uncertain: Vec<Span>,
     /// The kernel's name: profile or release.
     pub kernel: String,
     /// What is simulated; `None` on the live kernel.
@@ -89,6 +92,7 @@ impl Cell {
         Ok(Cell {
             backend,
             machine,
+            uncertain: Vec::new(),
             kernel,
             resolved,
             guest: None,
@@ -104,6 +108,7 @@ impl Cell {
         Cell {
             backend,
             machine,
+            uncertain: Vec::new(),
             kernel: release(),
             resolved: None,
             guest: None,
@@ -131,6 +136,7 @@ impl Cell {
         Ok(Cell {
             backend,
             machine,
+            uncertain: Vec::new(),
             kernel,
             resolved: None,
             guest: Some(guest),
@@ -139,6 +145,27 @@ impl Cell {
             load,
             observe,
         })
+    }
+    /// The same cell with costs drawn from their ranges, run by run: run i of every cell draws alike.
+    ///
+    /// # Errors
+    /// A cell of a real kernel, and a machine whose figures are all sure.
+    pub fn with_uncertainty(self) -> Result<Cell> {
+        if self.backend != Backend::Sim {
+            return Err(Error::input(
+                "--uncertainty draws what steps cost in the simulator; a real kernel has costs of its own",
+            )
+            .help("add --backend sim"));
+        }
+        let uncertain = self.machine.uncertain();
+        if uncertain.is_empty() {
+            return Err(Error::input(format!("{}: no figure has a range to draw from", self.machine.name)));
+        }
+        Ok(Cell { uncertain, ..self })
+    }
+    /// What the run of that seed draws.
+    pub fn draw(&self, seed: u64) -> Vec<Drawn> {
+        if self.uncertain.is_empty() { Vec::new() } else { self.machine.draw(seed) }
     }
     /// The name of the cell's folder in a store.
     ///
@@ -149,6 +176,7 @@ impl Cell {
         let key = CellKey {
             backend: self.backend.name(),
             machine: &self.machine,
+            uncertain: self.uncertain.iter().collect(),
             kernel: &self.kernel,
             resolved: self.resolved.as_ref(),
             guest: guest.as_ref(),
@@ -201,6 +229,8 @@ pub struct Options {
     pub seed: Option<u64>,
     /// How closely live runs are watched.
     pub observe: Observe,
+    /// Costs are drawn from their ranges, run by run.
+    pub uncertainty: bool,
 }
 
 /// The plan of an experiment on a backend.
@@ -231,11 +261,16 @@ pub fn plan_in_guests(experiment: &Experiment, guests: &Guests, options: Options
 
 fn whole(
     experiment: &Experiment,
-    cells: Vec<Cell>,
+    mut cells: Vec<Cell>,
     warnings: Vec<Warning>,
     options: Options,
 ) -> Result<Plan> {
-    let runs = options.runs.unwrap_or(experiment.runs);
+    let mut usual = experiment.runs;
+    if options.uncertainty {
+        cells = cells.into_iter().map(Cell::with_uncertainty).collect::<Result<_>>()?;
+        usual = DEFAULT_DRAWS;
+    }
+    let runs = options.runs.unwrap_or(usual);
     let seed = options.seed.unwrap_or(experiment.seed);
     Ok(Plan { runs: order(cells.len(), runs, seed)?, cells, warnings })
 }

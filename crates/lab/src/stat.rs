@@ -76,6 +76,7 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
         model: MODEL,
         backend: "host".to_owned(),
         machine: Machine::load("host")?,
+        drawn: Vec::new(),
         kernel,
         resolved: None,
         guest: None,

@@ -27,8 +27,8 @@ const TOPOLOGY: &[&str] = &[
     "reclaim_distance",
 ];
 const COST: &[&str] = &["value", "range", "source"];
-const IDLE: &[&str] = &["name", "exit", "typical", "residency", "source"];
 const TURNS: &[&str] = &["rule", "spin", "cpu_clock", "alarm", "source"];
+const IDLE: &[&str] = &["name", "exit", "typical", "range", "residency", "source"];
 const BACKGROUND: &[&str] = &["name", "per_cpu", "every", "run", "nice", "source"];
 
 /// Reads a machine from `text`; `file` is named in errors.
@@ -175,7 +175,18 @@ fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<Id
         if typical > exit {
             return Err(table.error(format!("idle state {name} typically takes longer than its worst case")));
         }
-        provenance.push(CostNote { name: format!("idle.{name}"), range: None, source: source.into() });
+        let range = match table.times("range")? {
+            Some((low, high)) if low > typical || typical > high || high > exit => {
+                let what = format!(
+                    "{name} typically takes {typical}, its range is {low} to {high}, at worst it takes {exit}"
+                );
+                return Err(table
+                    .error_at("range", what)
+                    .help("a range holds typical and ends at exit or before"));
+            }
+            range => range.map(|(low, high)| (low.0, high.0)),
+        };
+        provenance.push(CostNote { name: format!("idle.{name}"), range, source: source.into() });
         states.push(IdleState { name: name.into(), exit, typical, residency });
     }
     Ok(states)
@@ -365,6 +376,12 @@ mod tests {
         m.toml:7:6: unknown time unit 'fortnight' in '1 fortnight'
           help: units are ns, us, ms, s, m; as in 30us or 1.5ms
         ");
+        let odd = c6.replace("source", "typical='50us'\nrange=['60us', '70us']\nsource");
+        insta::assert_snapshot!(of(&odd), @r"
+        m.toml:10:7: C6 typically takes 50us, its range is 60us to 70us, at worst it takes 100us
+          help: a range holds typical and ends at exit or before
+        ");
+        insta::assert_snapshot!(of(&odd.replace("'60us', ", "")), @r#"m.toml:10:7: range in [[idle_state]] must be two times such as ["20us", "40us"]; this is of type array"#);
         insta::assert_snapshot!(of("[[background]]\nname='k'\nper_cpu=true\nevery='1ms'\nrun='2ms'"), @"m.toml:9:5: a background task runs shorter than the gap between its arrivals");
     }
 

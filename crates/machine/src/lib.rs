@@ -14,12 +14,14 @@ mod show;
 pub mod sysfs;
 pub mod topology;
 pub mod turns;
+mod uncertain;
 
 pub use costs::{Background, Costs, IdleGovernor, IdleState};
 pub use domains::{Domain, DomainParams, Domains, Group, Level};
 pub use show::{Shown, show};
 pub use topology::{Cpu, Distance, Topology};
 pub use turns::{TurnRule, Turns};
+pub use uncertain::{Drawn, Span};
 
 use schedlab_base::CpuId;
 use serde::{Deserialize, Serialize};

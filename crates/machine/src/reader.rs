@@ -142,6 +142,17 @@ impl<'t> Table<'t> {
             v.as_array()?.iter().map(|item| whole(item.get_ref())).collect()
         })
     }
+    /// Two times with their units, lowest and highest, or nothing.
+    pub fn times(&self, key: &str) -> Result<Option<(Ns, Ns)>> {
+        let wanted = "two times such as [\"20us\", \"40us\"]";
+        let texts = self.value(key, wanted, |v| match &v.as_array()?[..] {
+            [low, high] => Some((low.get_ref().as_str()?, high.get_ref().as_str()?)),
+            _ => None,
+        })?;
+        let Some((low, high)) = texts else { return Ok(None) };
+        let read = |text| Ns::parse(text, "").map_err(|e| self.place(key, e));
+        Ok(Some((read(low)?, read(high)?)))
+    }
     /// A list of lists of whole numbers, or nothing; with it the spans of the inner lists' items.
     #[allow(clippy::type_complexity)]
     pub fn matrix(&self, key: &str) -> Result<Option<(Vec<Vec<u32>>, Vec<Vec<Range<usize>>>)>> {

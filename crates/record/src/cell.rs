@@ -5,7 +5,7 @@
 
 use crate::{MODEL, Observe, Record};
 use schedlab_kernel::{Kernel, Variant};
-use schedlab_machine::Machine;
+use schedlab_machine::{Machine, Span};
 use serde::{Deserialize, Serialize};
 
 /// How a guest is set up: what the vm backend's runs depend on beside machine, variant and workload.
@@ -27,12 +27,15 @@ pub struct GuestSetup {
 }
 
 /// All that a cell's runs have in common.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CellKey<'a> {
     /// "sim", "host" or "vm".
     pub backend: &'a str,
     /// The machine, whole.
     pub machine: &'a Machine,
+    /// The figures that each run draws from their ranges; none: the machine is taken as it is stated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uncertain: Vec<&'a Span>,
     /// The kernel's name.
     pub kernel: &'a str,
     /// The simulated kernel; `None` on live ones.
@@ -57,6 +60,7 @@ impl<'a> CellKey<'a> {
         CellKey {
             backend: &record.backend,
             machine: &record.machine,
+            uncertain: record.drawn.iter().map(|d| &d.span).collect(),
             kernel: &record.kernel,
             resolved: record.resolved.as_ref(),
             guest: record.guest.as_ref(),
@@ -99,6 +103,7 @@ fn fnv1a_128(bytes: &[u8]) -> u128 {
 mod tests {
     use super::*;
     use crate::tests::record;
+    use schedlab_machine::Drawn;
 
     #[test]
     fn the_published_test_vector_holds() {
@@ -107,6 +112,10 @@ mod tests {
 
     #[test]
     fn a_cell_is_all_but_seed_and_results() {
+        let drawn = |value| Drawn { span: Span { name: "tick_ns".into(), range: (1000, 3000) }, value };
+        let (mut one, mut other) = (record(1), record(2));
+        (one.drawn, other.drawn) = (vec![drawn(1500)], vec![drawn(2500)]);
+        assert_eq!(cell_hash(&one), cell_hash(&other), "what is drawn differs by run");
         let (mut a, b) = (record(1), record(2));
         a.counters.insert("migrations".into(), 7);
         assert_eq!(cell_hash(&a), cell_hash(&b));
@@ -117,6 +126,7 @@ mod tests {
             |r: &mut Record| r.observe = Observe::Events,
             |r: &mut Record| r.model += 1,
             |r: &mut Record| r.machine.name = "other".into(),
+            |r: &mut Record| r.drawn = Machine::load("smp-2").unwrap().draw(1),
         ] {
             let mut other = record(1);
             change(&mut other);

@@ -27,7 +27,7 @@ pub use wait::{Occupant, Wait, WaitCause};
 
 use schedlab_base::{Ns, Warning};
 use schedlab_kernel::{Kernel, Variant};
-use schedlab_machine::Machine;
+use schedlab_machine::{Drawn, Machine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -74,8 +74,12 @@ pub struct Record {
     pub model: u32,
     /// "sim", "host" or "vm".
     pub backend: String,
-    /// The machine, whole.
+    /// The machine, whole, as it is stated.
     pub machine: Machine,
+    /// Figures of the machine that were drawn from their ranges for this run ([`Machine::with`] makes the machine that
+    /// was simulated); empty: all were as stated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drawn: Vec<Drawn>,
     /// The kernel's name: profile ("v4.5") or release string.
     pub kernel: String,
     /// What was simulated; `None` on live kernels.
@@ -142,6 +146,7 @@ mod tests {
                 "topology": { "cpus": [], "node_distance": [] },
             }))
             .unwrap(),
+            drawn: Vec::new(),
             kernel: "v4.5".into(),
             resolved: None,
             guest: None,

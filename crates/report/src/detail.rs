@@ -3,7 +3,7 @@
 
 use crate::number::{parameters, percent, signed, value};
 use crate::text::{sources, warnings, wrap};
-use crate::{Exporter, groups, published, row};
+use crate::{Exporter, groups, published, row, uncertainty};
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Row, Stat};
 use schedlab_lab::experiment::Published;
@@ -24,7 +24,11 @@ impl Exporter for Detail {
             {
                 paragraph(c, group, metric, &mut notes, out)?;
             }
+            uncertainty::of_group(c, group, out)?;
             writeln!(out)?;
+        }
+        if let Some(text) = uncertainty::summary(c) {
+            write!(out, "{}", wrap("", &text))?;
         }
         for note in &notes {
             write!(out, "{}", wrap("-  ", note))?;

@@ -2,6 +2,7 @@
 
 use crate::number::{count, value};
 use crate::text::wrap;
+use crate::uncertainty::of_one;
 use schedlab_lab::knee::Knees;
 use schedlab_record::Metric;
 use std::io::{self, Write};
@@ -31,6 +32,9 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
                 v.unknown, k.limit.metric
             );
             write!(out, "{}", wrap("  ", &text))?;
+        }
+        if let Some(sway) = &v.uncertainty {
+            write!(out, "{}", wrap("  ", &of_one(sway, "")))?;
         }
         if v.at_cap > 0 {
             let text = format!(

@@ -21,6 +21,7 @@ pub mod slice;
 pub mod stat;
 pub mod table;
 pub mod text;
+pub mod uncertainty;
 mod usec;
 pub mod validation;
 

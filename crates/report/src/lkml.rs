@@ -2,9 +2,11 @@
 //! the variant's spread. Column widths are 16 and 8, then tab-separated cells. A table for each variant and machine.
 //!
 //! The change is of the means, and its sign always means "better"; marks are ours and explained below the table,
-//! because one character has had three meanings on that list.
+//! because one character has had three meanings on that list. Names too long for 78 columns are cut to their beginning
+//! with a number, and told in full below the tables.
 
 use crate::text::{warnings, wrap};
+use crate::uncertainty::summary;
 use crate::{Exporter, groups, row, short};
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Measured, Row};
@@ -20,11 +22,12 @@ type Title = (String, String);
 impl Exporter for Lkml {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
         let mut tables: Vec<(Title, Vec<String>)> = Vec::new();
+        let mut cut = Cut::default();
         for group in groups(c) {
             for (cell, metric) in group.iter().flat_map(|cell| c.metrics.iter().map(move |m| (cell, m))) {
                 let Some(row) = row(c, cell, metric) else { continue };
                 let base = group.iter().find(|b| b.variant == row.baseline);
-                let Some(line) = base.and_then(|b| line(b, cell, row)) else { continue };
+                let Some(line) = base.and_then(|b| line(b, cell, row, &mut cut)) else { continue };
                 let title = title(cell, row);
                 match tables.iter_mut().find(|(t, _)| *t == title) {
                     Some((_, lines)) => lines.push(line),
@@ -33,13 +36,43 @@ impl Exporter for Lkml {
             }
         }
         for ((place, what), lines) in &tables {
-            writeln!(out, "{what}\n{place}\n")?;
+            writeln!(out, "{}{}", wrap("", what), wrap("", place))?;
             writeln!(out, "{:<16}\t{:<8}\tbaseline(std%)\tcompare%( std%)", "case", "load")?;
             lines.iter().try_for_each(|l| writeln!(out, "{l}"))?;
             writeln!(out)?;
         }
+        for (number, name) in cut.0.iter().enumerate() {
+            write!(out, "{}", wrap(&format!("[{}] ", number + 1), name))?;
+        }
+        if let Some(text) = summary(c) {
+            write!(out, "{}", wrap("", &text))?;
+        }
         warnings(c, out)?;
         write!(out, "{}", wrap("", &legend(c)))
+    }
+}
+
+/// Longest case and load before the tab behind them leads beyond what [`crate::text::WIDTH`] columns hold.
+const CASE: usize = 23;
+const LOAD: usize = 15;
+
+/// Names that were cut, by their numbers from 1 on.
+#[derive(Default)]
+struct Cut(Vec<String>);
+
+impl Cut {
+    /// The name in at most so many columns.
+    fn fit(&mut self, name: &str, most: usize) -> String {
+        if name.chars().count() <= most {
+            return name.to_owned();
+        }
+        let at = self.0.iter().position(|n| n == name).unwrap_or_else(|| {
+            self.0.push(name.to_owned());
+            self.0.len() - 1
+        });
+        let mark = format!("[{}]", at + 1);
+        let head: String = name.chars().take(most.saturating_sub(mark.len())).collect();
+        head + &mark
     }
 }
 
@@ -49,19 +82,15 @@ fn title(cell: &Cell, row: &Row) -> Title {
     (place, format!("{} against {}", cell.variant, row.baseline))
 }
 
-fn line(base: &Cell, cell: &Cell, row: &Row) -> Option<String> {
+fn line(base: &Cell, cell: &Cell, row: &Row, cut: &mut Cut) -> Option<String> {
     let (b, v) = (base.metrics.get(&row.metric)?.measured()?, cell.metrics.get(&row.metric)?.measured()?);
-    let case = short(&row.metric, &cell.workload);
+    let case = cut.fit(short(&row.metric, &cell.workload), CASE);
+    let load = cut.fit(&cell.load, LOAD);
     let mark = row.verdict.mark();
     let spread = |m: &Measured| m.std_pct.map_or_else(|| "     -".to_owned(), |s| format!("{s:6.2}"));
     let change = gain(b, v).map_or_else(|| "     -".to_owned(), |g| format!("{g:+6.2}"));
     let neither = if b.better == Better::Neither { "^" } else { "" };
-    Some(format!(
-        "{case:<16}\t{:<8}\t 1.00 ({})\t{change} ({}) {mark}{neither}",
-        cell.load,
-        spread(b),
-        spread(v)
-    ))
+    Some(format!("{case:<16}\t{load:<8}\t 1.00 ({})\t{change} ({}) {mark}{neither}", spread(b), spread(v)))
 }
 
 /// The change of the means in percent, positive when it is for the better; `None` when the baseline is 0.
@@ -80,4 +109,19 @@ fn legend(c: &Comparison) -> String {
          =: same, the 95% interval lies within {min}%; ~: cannot tell.",
         min = c.min_effect_pct
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_once_and_numbered() {
+        let mut cut = Cut::default();
+        assert_eq!(cut.fit("short", CASE), "short");
+        assert_eq!(cut.fit("domain1.newidle.lb_count", CASE), "domain1.newidle.lb_c[1]");
+        assert_eq!(cut.fit("domain1.newidle.lb_failed", CASE), "domain1.newidle.lb_f[2]");
+        assert_eq!(cut.fit("domain1.newidle.lb_count", CASE), "domain1.newidle.lb_c[1]");
+        assert_eq!(cut.0, ["domain1.newidle.lb_count", "domain1.newidle.lb_failed"]);
+    }
 }

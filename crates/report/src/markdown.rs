@@ -1,6 +1,7 @@
 //! One Markdown table: a row for each load, metric and variant.
 
 use crate::number::{percent, signed, value};
+use crate::uncertainty::summary;
 use crate::{Exporter, groups, row, short};
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Row, Stat};
@@ -22,6 +23,9 @@ impl Exporter for Markdown {
                     writeln!(out, "{}", line(c, cell, metric, stat))?;
                 }
             }
+        }
+        if let Some(text) = summary(c) {
+            writeln!(out, "\n{text}")?;
         }
         if !c.warnings.is_empty() {
             writeln!(out)?;

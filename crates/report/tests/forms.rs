@@ -25,6 +25,7 @@ fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, hi
         model: MODEL,
         backend: "sim".into(),
         machine: Machine::load("smp-4").unwrap(),
+        drawn: vec![],
         kernel: kernel.into(),
         resolved: Some(Kernel::profile(kernel).unwrap()),
         guest: None,
@@ -283,6 +284,7 @@ fn knees_are_tabled() {
         ci95: Some([22.5, 25.5]),
         at_cap,
         unknown: 0,
+        uncertainty: None,
         knees,
     };
     let knees = Knees {

@@ -32,6 +32,9 @@ pub struct RunOptions {
     /// Seed of the first run, over what the experiment says; run i has seed S + i
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+    /// Draw costs from their stated ranges, run by run (simulator; 40 runs unless --runs says), and tell which moves what
+    #[arg(long)]
+    uncertainty: bool,
     /// Simulations and deterministic guests side by side; all CPUs by default. Live runs are made one at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     jobs: Option<u64>,
@@ -96,7 +99,12 @@ pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
         experiment = experiment.in_guests();
     }
     narrow(&mut experiment, backend, options)?;
-    let wanted = Options { runs: options.runs, seed: options.seed, observe: options.observe()? };
+    let wanted = Options {
+        runs: options.runs,
+        seed: options.seed,
+        observe: options.observe()?,
+        uncertainty: options.uncertainty,
+    };
     let plan = match backend {
         Backend::Vm => plan_in_guests(&experiment, &options.guest.guests(&options.kernel, None)?, wanted)?,
         Backend::Sim | Backend::Host => plan(&experiment, backend, wanted)?,

@@ -7,6 +7,7 @@ mod cases;
 mod cli;
 mod commands;
 mod common;
+mod draws;
 mod experiments;
 mod external;
 mod guests;

@@ -46,6 +46,9 @@ pub struct Place {
     /// Slice that all tasks of the workload ask for (kernels from 6.12 on)
     #[arg(long, global = true, value_name = "TIME")]
     slice: Option<String>,
+    /// Draw costs from their stated ranges, run by run (simulator; 40 runs unless --runs says), and tell which moves what
+    #[arg(long, global = true)]
+    pub uncertainty: bool,
     #[command(flatten)]
     guest: GuestOptions,
     /// Record every switch, wakeup and migration through the kernel's tracepoints; live, as root or with CAP_PERFMON
@@ -111,6 +114,12 @@ impl Place {
     /// # Errors
     /// An unknown machine; a machine, kernel or change that the running kernel does not have.
     pub fn cell(&self, spec: Spec, variant: Variant) -> Result<Cell> {
+        let cell = self.stated(spec, variant)?;
+        if self.uncertainty { cell.with_uncertainty() } else { Ok(cell) }
+    }
+
+    /// The cell with costs as the machine states them.
+    fn stated(&self, spec: Spec, variant: Variant) -> Result<Cell> {
         let load = load_name(&spec)?;
         let observe = crate::common::observe(self.backend()?, self.events)?;
         match self.backend()? {

@@ -203,6 +203,7 @@ fn record(
         model: MODEL,
         backend: BACKEND.to_owned(),
         machine: no_machine()?,
+        drawn: Vec::new(),
         kernel: UNKNOWN.to_owned(),
         resolved: None,
         guest: None,

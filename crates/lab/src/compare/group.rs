@@ -1,5 +1,6 @@
 //! Groups of cells: which runs belong together, and what a variant is called beside others.
 
+use schedlab_machine::Span;
 use schedlab_record::Record;
 
 /// The runs of a cell, by ascending seed.
@@ -20,8 +21,9 @@ impl CellRuns<'_> {
 }
 
 /// What all variants of a load have in common.
-fn group_key(r: &Record) -> (&str, Option<&str>, &str, &str, &str, String) {
-    (&r.backend, mode(r), &r.machine.name, &r.workload, &r.load, r.spec.to_string())
+fn group_key(r: &Record) -> (&str, Option<&str>, &str, &str, &str, String, Vec<&Span>) {
+    let spans = r.drawn.iter().map(|d| &d.span).collect();
+    (&r.backend, mode(r), &r.machine.name, &r.workload, &r.load, r.spec.to_string(), spans)
 }
 
 /// How the time of a guest passes: figures of different modes are not alike.
@@ -47,6 +49,7 @@ pub fn natural_order(r: &Record) -> impl Ord + '_ {
         !r.variant.is_plain(),
         &r.kernel,
         &r.variant.name,
+        !r.drawn.is_empty(),
         r.seed,
     )
 }
@@ -54,6 +57,7 @@ pub fn natural_order(r: &Record) -> impl Ord + '_ {
 /// The cells, group by group, both in the order of their first run.
 pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
     let mut groups: Vec<(_, Vec<CellRuns<'_>>)> = Vec::new();
+    let some_as_stated = records.iter().any(|r| r.drawn.is_empty());
     for r in records {
         let key = group_key(r);
         let at = groups.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
@@ -66,7 +70,10 @@ pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
             Some(c) if c.runs.iter().any(|o| o.seed == r.seed) => {}
             Some(c) => c.runs.push(r),
             None => {
-                let (label, load) = (r.variant.name.clone(), r.load.clone());
+                let (label, mut load) = (r.variant.name.clone(), r.load.clone());
+                if some_as_stated && !r.drawn.is_empty() {
+                    load.push_str(" (costs drawn)");
+                }
                 cells.push(CellRuns { label, load, runs: vec![r] });
             }
         }
@@ -85,7 +92,7 @@ pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
 fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     let name = |cells: &[CellRuns<'_>]| {
         let r = cells[0].runs[0];
-        (r.backend.clone(), r.machine.name.clone(), r.workload.clone(), r.load.clone())
+        (r.backend.clone(), r.machine.name.clone(), r.workload.clone(), cells[0].load.clone())
     };
     let names: Vec<_> = groups.iter().map(|cells| name(cells)).collect();
     for (i, cells) in groups.iter_mut().enumerate() {

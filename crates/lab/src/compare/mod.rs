@@ -6,14 +6,16 @@
 mod fit;
 mod group;
 mod model;
+mod sway;
 mod words;
 
-pub use model::{COMPARISON_SCHEMA, Cell, Comparison, Counted, Fit, Measured, Row, Stat};
+pub use model::{COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Measured, Row, Stat};
 pub use words::params_in_words;
 
 use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Load, Published};
 use crate::noise::{self, Floors};
-use crate::stats::{self, Change, Direction, RunValue, Verdict};
+use crate::stats::{self, Change, Direction, Verdict};
+use crate::uncertainty::values;
 use crate::{command, metrics};
 use group::{CellRuns, group};
 use schedlab_base::{Error, Result, Warning};
@@ -137,7 +139,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         let runs = records.iter().filter(|r| r.model == other.model).count() as u64;
         warnings.push(Counted { warning: Warning::new("compare.model", text), runs });
     }
-    let (mut cells, mut fits) = (Vec::new(), Vec::new());
+    let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
     let mut open: Vec<(Row, Change, Direction)> = Vec::new();
     for runs in &groups {
         let first = cells.len();
@@ -156,6 +158,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             None => Some(0),
             Some(name) => runs.iter().position(|c| c.is_named(name)),
         };
+        sections.push(sway::Section { runs, first, base, metrics: shown.to_vec() });
         if let Some(base) = base {
             open.extend(rows(runs, base, &cells[first..], shown, question));
             fits.extend(fit::fit(&cells[first + base], &question.published));
@@ -166,6 +169,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     }
     let comparisons = judge(open, question.min_effect_pct);
     warnings.extend(noise::note(&comparisons));
+    let uncertainty = sway::effects(&sections, &cells, &comparisons, question.min_effect_pct);
     Ok(Comparison {
         schema: COMPARISON_SCHEMA.to_owned(),
         experiment: question.experiment.clone(),
@@ -176,6 +180,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         comparisons,
         published: question.published.clone(),
         fits,
+        uncertainty,
         warnings,
     })
 }
@@ -310,13 +315,6 @@ fn rows(
         }
     }
     all
-}
-
-fn values(runs: &[&Record], metric: &str) -> Vec<RunValue> {
-    let of = |r: &&Record| {
-        metrics::evaluate(r, metric).value.number().map(|value| RunValue { seed: r.seed, value })
-    };
-    runs.iter().filter_map(of).collect()
 }
 
 fn judge(open: Vec<(Row, Change, Direction)>, min_effect_pct: f64) -> Vec<Row> {

@@ -2,6 +2,7 @@
 
 use crate::experiment::Published;
 use crate::stats::Verdict;
+use crate::uncertainty::Sway;
 use schedlab_base::Warning;
 use schedlab_record::Better;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct Comparison {
     /// How near the baseline of each load comes to the figures published for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fits: Vec<Fit>,
+    /// What drawn costs do to every change, and to the baselines' values; empty when none were drawn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncertainty: Vec<Effect>,
     /// What the reader must know.
     pub warnings: Vec<Counted>,
 }
@@ -157,6 +161,26 @@ pub struct Fit {
     pub metrics: usize,
     /// Published metrics that did not, because they were not measured or have no logarithm.
     pub missing: usize,
+}
+
+/// What drawn costs do to one figure of the tables.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The machine's name.
+    pub machine: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+    /// The metric.
+    pub metric: String,
+    /// The baseline of the change; `None`: it is about the variant's value itself.
+    pub baseline: Option<String>,
+    /// The variant's name.
+    pub variant: String,
+    /// The costs that move it.
+    #[serde(flatten)]
+    pub sway: Sway,
 }
 
 /// One variant against the baseline in one metric.

@@ -25,6 +25,7 @@ pub fn record(cell: &Cell, seed: u64, answer: Answer) -> Result<Option<Record>> 
         model: MODEL,
         backend: cell.backend.name().to_owned(),
         machine: (*cell.machine).clone(),
+        drawn: Vec::new(),
         kernel: cell.kernel.clone(),
         resolved: None,
         guest: cell.guest.as_ref().map(Guest::setup),

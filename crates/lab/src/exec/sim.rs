@@ -34,14 +34,16 @@ impl Executor for Sim {
         let asks = workload.tasks.iter().any(|t| t.attr.slice != Ns::ZERO);
         let (warmup, duration) = (workload.warmup, workload.duration);
         let to_the_end = workload.to_the_end;
-        let mut analyser = analyser(&cell.machine, &workload)?;
+        let drawn = cell.draw(seed);
+        let machine = cell.machine.with(&drawn)?;
+        let mut analyser = analyser(&machine, &workload)?;
         let setup = Setup {
-            machine: &cell.machine,
+            machine: &machine,
             kernel,
             changes: changes(cell, warmup)?,
             workload,
             seed,
-            background: !cell.machine.background.is_empty(),
+            background: !machine.background.is_empty(),
             check: self.check,
             stop: Some(stop),
             clock: self.clock,
@@ -69,6 +71,7 @@ impl Executor for Sim {
             model: MODEL,
             backend: cell.backend.name().to_owned(),
             machine: (*cell.machine).clone(),
+            drawn,
             kernel: cell.kernel.clone(),
             resolved: Some(kernel),
             guest: None,

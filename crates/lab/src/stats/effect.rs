@@ -93,6 +93,31 @@ impl Scale {
     }
 }
 
+/// The change of one pair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairChange {
+    /// The seed of both runs.
+    pub seed: u64,
+    /// The change on the working scale: its sign and rank.
+    pub shift: f64,
+    /// In percent; `None` where there is no percentage.
+    pub pct: Option<f64>,
+}
+
+/// The change of every pair of equal seed, in the order of the baseline's runs.
+pub fn pair_changes(base: &[RunValue], variant: &[RunValue]) -> Vec<PairChange> {
+    let partner =
+        |b: &RunValue| variant.iter().find(|v| v.seed == b.seed).map(|v| (b.seed, b.value, v.value));
+    let pairs: Vec<(u64, f64, f64)> = base.iter().filter_map(partner).collect();
+    let side = |of: fn(&(u64, f64, f64)) -> f64| pairs.iter().map(of).collect::<Vec<f64>>();
+    let scale = Scale::of(&side(|p| p.1), &side(|p| p.2));
+    let one = |(seed, b, v): (u64, f64, f64)| {
+        let shift = scale.to(v) - scale.to(b);
+        PairChange { seed, shift, pct: scale.pct(shift) }
+    };
+    pairs.into_iter().map(one).collect()
+}
+
 /// Compares two cells in one metric. Runs are paired by seed when at least half of the larger cell has a partner.
 pub fn change(base: &[RunValue], variant: &[RunValue]) -> Change {
     let pairs: Vec<(f64, f64)> = base

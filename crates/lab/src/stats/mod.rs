@@ -7,11 +7,12 @@ pub mod holm;
 pub mod intervals;
 pub mod rank;
 pub mod share;
+pub mod spearman;
 pub mod special;
 
 #[cfg(test)]
 mod properties;
 
 pub use describe::Summary;
-pub use effect::{ALPHA, Change, Direction, RunValue, Verdict, change, verdict};
+pub use effect::{ALPHA, Change, Direction, PairChange, RunValue, Verdict, change, pair_changes, verdict};
 pub use holm::holm;

@@ -53,6 +53,7 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
         model: MODEL,
         backend: cell.backend.name().into(),
         machine: (*cell.machine).clone(),
+        drawn: cell.draw(seed),
         kernel: cell.kernel.clone(),
         resolved: cell.resolved,
         guest: cell.guest.as_ref().map(schedlab_guest::Guest::setup),

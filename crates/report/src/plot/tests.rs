@@ -46,6 +46,7 @@ fn comparison(cells: Vec<Cell>) -> Comparison {
         comparisons: Vec::new(),
         published: Vec::new(),
         fits: Vec::new(),
+        uncertainty: vec![],
         warnings: Vec::new(),
     }
 }

@@ -9,7 +9,7 @@ mod notes;
 
 use crate::number::{parameters, three};
 use crate::text::{WIDTH, sources, warnings, wrap};
-use crate::{Exporter, groups};
+use crate::{Exporter, groups, uncertainty};
 use matrix::Layout;
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Fit};
@@ -30,14 +30,21 @@ impl Exporter for Table {
             if let Some(fit) = c.fit(first) {
                 write!(out, "{}", wrap("", &nearness(c, fit)))?;
             }
+            uncertainty::of_group(c, group, out)?;
             writeln!(out)?;
         }
         best(c, out)?;
+        uncertain(c, out)?;
         notes::legend(c, out)?;
         sources(c, out)?;
         notes::missing(c, out)?;
         warnings(c, out)
     }
+}
+
+/// What the whole shows of the model's own uncertainty.
+fn uncertain(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    uncertainty::summary(c).map_or(Ok(()), |text| writeln!(out, "{}", wrap("", &text)))
 }
 
 /// The experiment's name, and for each workload what is the same in all its loads.

@@ -2,6 +2,7 @@
 
 use super::knee;
 use crate::cli::Entry;
+use crate::draws::{self, Draws};
 use crate::external::{self, External};
 use crate::progress::Bar;
 use crate::timing::Timed;
@@ -13,6 +14,7 @@ use schedlab_guest::Mode;
 use schedlab_lab::command::check_installed;
 use schedlab_lab::knee::Limit;
 use schedlab_lab::plan::Cell;
+use schedlab_lab::uncertainty::DEFAULT_DRAWS;
 use schedlab_lab::{Backend, Executor, Made, Question, compare};
 use schedlab_record::{Record, Store, Stored};
 use schedlab_report::{no_schbench, run as one_run, schbench, schbench2016, slice};
@@ -29,6 +31,9 @@ const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "slice", "json"];
 struct Own {
     #[command(flatten)]
     place: Place,
+    /// Runs, each with a draw of its own [default: 40]
+    #[arg(long, global = true, value_name = "N", requires = "uncertainty", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    runs: Option<u64>,
     /// Seed of the run [default: 1 where it can be repeated (sim, deterministic guests), else the next one not in DIR]
     #[arg(long, global = true, value_name = "S")]
     seed: Option<u64>,
@@ -93,8 +98,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
         (None, None) => return Err(Error::input("no workload").help("schedlab bench --help lists them")),
     };
     if let Some((bench, _)) = chosen.filter(|(_, sub)| sub.get_flag(AUTO)) {
-        let search =
-            knee::Wanted { bench, spec, json: form == "json", quiet: own.quiet, ..knee::Wanted::auto(bench) };
+        let auto = knee::Wanted::auto(bench);
+        let runs = if own.place.uncertainty { own.runs.unwrap_or(DEFAULT_DRAWS) } else { auto.runs };
+        let search = knee::Wanted { spec, runs, json: form == "json", quiet: own.quiet, ..auto };
         return knee::search_and_print(&own.place, own.place.variants()?, search, own.seed.unwrap_or(1));
     }
     once(&own, spec, form)
@@ -131,6 +137,9 @@ fn check_form(form: &str, workload: &str) -> Result<()> {
 
 /// One run of each cell; those of several kernels are set side by side.
 fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
+    if own.place.uncertainty {
+        return drawn(own, cells, form);
+    }
     let store = Store::create(&own.out)?;
     if let [cell] = cells {
         check_form(form, cell.spec.name())?;
@@ -179,6 +188,16 @@ fn repeats(cell: &Cell) -> bool {
         Backend::Host => false,
         Backend::Vm => cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic),
     }
+}
+
+/// Several runs under drawn costs, which make a comparison's table of one variant.
+fn drawn(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
+    if !["table", "json"].contains(&form) {
+        return Err(Error::input(format!("--format {form} shows one run, and --uncertainty makes several"))
+            .help("--format table or json"));
+    }
+    let draws = Draws { runs: own.runs, seed: own.seed.unwrap_or(1), quiet: own.quiet };
+    draws::conduct(cells.to_vec(), &Store::create(&own.out)?, draws, form)
 }
 
 /// Live runs of a cell are all different, so each gets a seed of its own; a simulated one would only be the same again.

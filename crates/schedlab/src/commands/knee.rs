@@ -8,6 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::Variant;
 use schedlab_lab::knee::{Limit, Search, search};
+use schedlab_lab::uncertainty::DEFAULT_DRAWS;
 use schedlab_report::number;
 use schedlab_workload::{Benchmark, Params, Spec};
 
@@ -26,9 +27,9 @@ struct Own {
     /// than once
     #[arg(long, global = true, value_name = "VARIANT", conflicts_with_all = ["kernel", "feature", "tunable", "policy", "nice", "slice"])]
     variant: Vec<String>,
-    /// Seeds; each gives a knee
-    #[arg(long, global = true, value_name = "N", default_value_t = DEFAULT_RUNS, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    runs: u64,
+    /// Seeds; each gives a knee [default: 3]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    runs: Option<u64>,
     /// The first seed
     #[arg(long, global = true, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -95,7 +96,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let wanted = Wanted {
         spec: workloads::described(bench, sub, own.place.usual_runtime()?)?,
         limit: own.limit.unwrap_or_else(|| Limit::usual(bench).to_owned()),
-        runs: own.runs,
+        runs: own.runs.unwrap_or(if own.place.uncertainty { DEFAULT_DRAWS } else { DEFAULT_RUNS }),
         max_load: own.max_load,
         json: own.json,
         quiet: own.quiet,

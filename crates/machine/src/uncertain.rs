@@ -1,0 +1,220 @@
+//! How sure a machine's figures are: which of them have a range, and machines with figures drawn from their ranges.
+//!
+//! A figure is a cost ("ipi_far_ns") or what leaving an idle state typically takes ("idle.C6", ns). It is drawn when a
+//! range of more than one value is stated for it ([`Machine::note`]). A figure without a range is taken as it is: those
+//! of a driver's table, those an experiment sets, and background tasks, which are part of the scene rather than of the
+//! model.
+//!
+//! Draws are log-uniform: ranges are estimates "within a factor of", so halving and doubling are to be equally likely.
+//! Each is keyed by run and figure, so that a new figure shifts no other's draw. Only what the memory hierarchy or the
+//! driver's table puts in order ([`Machine::chains`]) is put back in order.
+
+use crate::costs::LONGEST;
+use crate::{Costs, Machine};
+use schedlab_base::{Error, Ns, Result, Stream};
+use serde::{Deserialize, Serialize};
+
+/// Costs of which none is above the next, on a machine whose own values say so too.
+const ORDERED: &[&[&str]] = &[
+    &["ipi_near_ns", "ipi_far_ns"],
+    &["rq_lock_near_ns", "rq_lock_far_ns"],
+    &["probe_hit_ns", "probe_miss_near_ns", "probe_miss_far_ns"],
+    &["visit_hit_ns", "visit_miss_near_ns", "visit_miss_far_ns"],
+    &["refill_near_ns_per_kb", "refill_far_ns_per_kb"],
+];
+
+/// What stands before the name of an idle state.
+const IDLE: &str = "idle.";
+
+/// A figure that is known within a range only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// A cost by its name, or "idle.C6".
+    pub name: String,
+    /// Lowest and highest plausible value, in the cost's unit (idle states: ns).
+    pub range: (u64, u64),
+}
+
+/// A figure's value in one run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drawn {
+    /// The figure and its range.
+    #[serde(flatten)]
+    pub span: Span,
+    /// The value drawn.
+    pub value: u64,
+}
+
+impl Machine {
+    /// The figures that are known within a range only: costs in the order of the table, then idle states.
+    pub fn uncertain(&self) -> Vec<Span> {
+        let costs = Costs::TABLE.iter().map(|row| (row.name.to_owned(), possible(row.name)));
+        let idle = self.idle_states.iter().map(|s| (format!("{IDLE}{}", s.name), (0, s.exit.0)));
+        let span = |(name, (least, most)): (String, (u64, u64))| {
+            let (low, high) = self.note(&name).range?;
+            let range = (low.max(least), high.min(most));
+            (range.0 < range.1).then_some(Span { name, range })
+        };
+        costs.chain(idle).filter_map(span).collect()
+    }
+
+    /// All uncertain figures, drawn for the run of that seed.
+    pub fn draw(&self, seed: u64) -> Vec<Drawn> {
+        let stream = Stream::new(seed).purpose("uncertainty");
+        let one =
+            |span: Span| Drawn { value: log_uniform(stream.purpose(&span.name).bits(0), span.range), span };
+        let mut drawn: Vec<Drawn> = self.uncertain().into_iter().map(one).collect();
+        for chain in self.chains() {
+            put_in_order(&mut drawn, &chain);
+        }
+        drawn
+    }
+
+    /// The same machine with drawn figures.
+    ///
+    /// # Errors
+    /// A figure that the machine does not have, or a value that it can't have.
+    pub fn with(&self, drawn: &[Drawn]) -> Result<Machine> {
+        let mut machine = self.clone();
+        for Drawn { span, value } in drawn {
+            match span.name.strip_prefix(IDLE) {
+                None => machine.costs.change(&span.name, *value)?,
+                Some(name) => {
+                    let state = machine.idle_states.iter_mut().find(|s| s.name == name);
+                    let known = || {
+                        Error::unknown("idle state", name, self.idle_states.iter().map(|s| s.name.as_str()))
+                    };
+                    state.ok_or_else(known)?.typical = Ns(*value);
+                }
+            }
+        }
+        Ok(machine)
+    }
+
+    /// The value the machine states for a figure.
+    fn stated(&self, name: &str) -> Option<u64> {
+        match name.strip_prefix(IDLE) {
+            None => self.costs.get(name),
+            Some(state) => self.idle_states.iter().find(|s| s.name == state).map(|s| s.typical.0),
+        }
+    }
+
+    /// Names of figures in rising order, where the machine's own values rise: near before far, shallow before deep.
+    fn chains(&self) -> Vec<Vec<String>> {
+        let costs = ORDERED.iter().map(|chain| chain.iter().map(|n| (*n).to_owned()).collect());
+        let idle = self.idle_states.iter().map(|s| format!("{IDLE}{}", s.name)).collect();
+        let rises = |chain: &Vec<String>| chain.is_sorted_by_key(|name| self.stated(name));
+        costs.chain([idle]).filter(rises).collect()
+    }
+}
+
+/// What a cost can be at all.
+fn possible(name: &str) -> (u64, u64) {
+    if name.ends_with("_pct") { (1, 100) } else { (0, LONGEST.0) }
+}
+
+/// One of the whole numbers of a range; chances by the logarithm, counted from one below so that a range may begin at 0.
+fn log_uniform(bits: u64, (low, high): (u64, u64)) -> u64 {
+    // 53 bits are what a double holds exactly.
+    let share = (bits >> 11) as f64 / (1_u64 << 53) as f64;
+    let (first, beyond) = (low as f64 + 1.0, high as f64 + 2.0);
+    let drawn = first * libm::exp(share * libm::log(beyond / first));
+    ((drawn as u64).saturating_sub(1)).clamp(low, high)
+}
+
+/// Sorts the values of a chain. Where ranges rise along the chain, as all in the table do, sorted values stay in them; a
+/// machine's file may state others, so each is held to its own.
+fn put_in_order(drawn: &mut [Drawn], chain: &[String]) {
+    let places: Vec<usize> =
+        chain.iter().filter_map(|name| drawn.iter().position(|d| d.span.name == *name)).collect();
+    let mut values: Vec<u64> = places.iter().map(|at| drawn[*at].value).collect();
+    values.sort_unstable();
+    for (at, value) in places.into_iter().zip(values) {
+        let Drawn { span: Span { range: (low, high), .. }, value: own } = &mut drawn[at];
+        *own = value.clamp(*low, *high);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn value(drawn: &[Drawn], name: &str) -> u64 {
+        drawn.iter().find(|d| d.span.name == name).unwrap().value
+    }
+
+    #[test]
+    fn every_cost_of_the_table_is_uncertain_and_tables_of_drivers_are_not() {
+        let machine = Machine::load("fb-2x12-smt").unwrap();
+        let names: Vec<String> = machine.uncertain().into_iter().map(|s| s.name).collect();
+        assert_eq!(names.len(), Costs::TABLE.len() + 1);
+        assert_eq!(names.last().map(String::as_str), Some("idle.C6"));
+        for name in ORDERED.iter().copied().flatten() {
+            assert!(Costs::default().get(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_an_experiment_sets_stays() {
+        let mut machine = Machine::load("smp-2").unwrap();
+        let note = crate::CostNote { name: "tick_ns".into(), range: None, source: "set".into() };
+        machine.provenance.insert(0, note);
+        assert!(machine.draw(1).iter().all(|d| d.span.name != "tick_ns"));
+        let point = crate::CostNote { name: "fork_ns".into(), range: Some((7, 7)), source: "sure".into() };
+        machine.provenance.insert(0, point);
+        assert!(machine.uncertain().iter().all(|s| s.name != "fork_ns"));
+    }
+
+    #[test]
+    fn draws_are_keyed_by_figure() {
+        let all = Machine::load("smp-4").unwrap();
+        let mut fewer = all.clone();
+        let note = crate::CostNote { name: "syscall_ns".into(), range: None, source: "set".into() };
+        fewer.provenance.insert(0, note);
+        let (mut a, b) = (all.draw(7), fewer.draw(7));
+        a.retain(|d| d.span.name != "syscall_ns");
+        assert_eq!(a, b, "a figure more or less shifts no other's draw");
+        assert_ne!(value(&a, "tick_ns"), value(&all.draw(8), "tick_ns"));
+    }
+
+    #[test]
+    fn halves_of_a_range_are_equally_likely_by_the_logarithm() {
+        let stream = Stream::new(5).purpose("test");
+        let low = (0..10_000).filter(|i| log_uniform(stream.bits(*i), (100, 10_000)) < 1000).count();
+        assert!((4_800..5_200).contains(&low), "{low} of 10000 below the geometric mean");
+        assert!((0..100).all(|i| log_uniform(stream.bits(i), (0, 0)) == 0));
+        let seen: std::collections::BTreeSet<u64> =
+            (0..200).map(|i| log_uniform(stream.bits(i), (0, 3))).collect();
+        assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3], "both ends can be drawn");
+    }
+
+    #[test]
+    fn draws_make_a_machine_that_differs_in_nothing_else() {
+        let machine = Machine::load("fb-2x12-smt").unwrap();
+        let drawn = machine.draw(3);
+        let other = machine.with(&drawn).unwrap();
+        assert_eq!(other.costs.tick_ns, value(&drawn, "tick_ns"));
+        assert_eq!(other.idle_states[3].typical.0, value(&drawn, "idle.C6"));
+        assert_eq!(other.idle_states[3].exit, machine.idle_states[3].exit, "governors know the table only");
+        let back = Machine { costs: machine.costs, idle_states: machine.idle_states.clone(), ..other };
+        assert_eq!(back, machine);
+        let strange = Drawn { span: Span { name: "idle.C9".into(), range: (1, 2) }, value: 1 };
+        assert!(machine.with(&[strange]).unwrap_err().to_string().contains("C9"));
+    }
+
+    proptest! {
+        #[test]
+        fn draws_stay_in_range_and_in_order(seed in any::<u64>()) {
+            for name in ["fb-2x12-smt", "spr-2x56", "smp-2"] {
+                let drawn = Machine::load(name).unwrap().draw(seed);
+                for d in &drawn {
+                    prop_assert!((d.span.range.0..=d.span.range.1).contains(&d.value), "{d:?}");
+                }
+                for chain in ORDERED {
+                    prop_assert!(chain.is_sorted_by_key(|n| value(&drawn, n)), "{chain:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What drawn costs do to a comparison, in words: below each load's table, and in two sentences for every form.
+
+use crate::number::{change, value};
+use crate::text::wrap;
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{Cell, Effect};
+use schedlab_lab::uncertainty::{Mover, Sway};
+use std::io::{self, Write};
+
+/// Costs named in the summary.
+const NAMED: usize = 3;
+
+/// A sentence or two on the whole; `None` when no costs were drawn.
+pub fn summary(c: &Comparison) -> Option<String> {
+    let draws = c.uncertainty.iter().map(|e| e.sway.draws).max()?;
+    let costs = c.uncertainty.iter().map(|e| e.sway.costs).max()?;
+    let mut text = format!(
+        "{costs} costs drawn from their ranges, {draws} draws: intervals and verdicts contain the model's own uncertainty."
+    );
+    if let Some(held) = held(c) {
+        text.push(' ');
+        text.push_str(&held);
+    }
+    text.push(' ');
+    text.push_str(&strongest(c));
+    Some(text)
+}
+
+/// In how many draws the verdicts hold.
+fn held(c: &Comparison) -> Option<String> {
+    let decided = || c.uncertainty.iter().filter_map(|e| e.sway.agree.map(|n| (e, n)));
+    let (weakest, n) = decided().min_by(|(a, n), (b, m)| (n * b.sway.draws).cmp(&(m * a.sway.draws)))?;
+    let (all, of) = (decided().count(), weakest.sway.draws);
+    let whole = decided().filter(|(e, n)| *n == e.sway.draws).count();
+    if whole == all {
+        return Some(format!("Every draw by itself agrees with each of the {all} verdicts."));
+    }
+    let Effect { metric, variant, load, machine, .. } = weakest;
+    Some(format!(
+        "Every draw by itself agrees with {whole} of {all} verdicts; the weakest ({metric} of {variant}, {load} on \
+         {machine}) has {n} of {of} behind it."
+    ))
+}
+
+/// The costs that are the first to go with most results.
+fn strongest(c: &Comparison) -> String {
+    let first =
+        |e: &'_ Effect| e.sway.movers.first().filter(|m| m.beyond_chance()).map(|m| m.cost.name.clone());
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for name in c.uncertainty.iter().filter_map(first) {
+        match counts.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, n)) => *n += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let all = c.uncertainty.len();
+    match counts.as_slice() {
+        [] => format!("No cost goes with any of the {all} figures beyond chance."),
+        found => {
+            let words: Vec<String> = found
+                .iter()
+                .take(NAMED)
+                .map(|(name, n)| format!("{name} (first in {n} of {all} figures)"))
+                .collect();
+            format!("What moves them most: {}.", words.join(", "))
+        }
+    }
+}
+
+/// The paragraph of a load: a line for each figure that a cost moves beyond chance, or that not all draws agree on.
+///
+/// # Errors
+/// What the writer says.
+pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
+    let Some(first) = group.first() else { return Ok(()) };
+    let of =
+        |e: &&Effect| (&e.machine, &e.workload, &e.load) == (&first.machine, &first.workload, &first.load);
+    let effects: Vec<&Effect> = c.uncertainty.iter().filter(of).collect();
+    if effects.is_empty() {
+        return Ok(());
+    }
+    let head = "what drawn costs move (rank correlation; medians over the third of the draws where the cost is lowest, \
+                and where it is highest)";
+    write!(out, "{}", wrap("", head))?;
+    let mut silent = 0;
+    for e in effects {
+        match line(c, e) {
+            Some(text) => write!(out, "{}", wrap("  - ", &text))?,
+            None => silent += 1,
+        }
+    }
+    match silent {
+        0 => Ok(()),
+        n => writeln!(out, "  - {n} other figures: no cost beyond chance"),
+    }
+}
+
+/// One figure; `None` when there is nothing to tell of it.
+fn line(c: &Comparison, e: &Effect) -> Option<String> {
+    let metric = crate::short(&e.metric, &e.workload);
+    let unit =
+        c.cells.iter().find_map(|cell| cell.metrics.get(&e.metric)?.measured()).map_or("", |m| &m.unit);
+    let shown = |v: f64| if e.baseline.is_some() { change(v) } else { value(v, unit) };
+    let movers: Vec<String> =
+        e.sway.movers.iter().filter(|m| m.beyond_chance()).map(|m| mover(m, &shown)).collect();
+    let partly = e.sway.agree.filter(|n| *n < e.sway.draws);
+    if movers.is_empty() && partly.is_none() {
+        return None;
+    }
+    let what = match &e.baseline {
+        Some(_) => format!("{metric}, change of {}", e.variant),
+        None => format!("{metric} of {}", e.variant),
+    };
+    let agree = partly.map(|n| format!("{n} of {} draws agree", e.sway.draws));
+    Some(format!("{what}: {}", agree.into_iter().chain(movers).collect::<Vec<_>>().join("; ")))
+}
+
+/// "idle.C6 +0.91 (31.0us low, 62.0us high)"
+fn mover(m: &Mover, shown: &dyn Fn(f64) -> String) -> String {
+    let ends = match (m.low, m.high) {
+        (Some(low), Some(high)) => format!(" ({} low, {} high)", shown(low), shown(high)),
+        _ => String::new(),
+    };
+    format!("{} {:+.2}{ends}", m.cost.name, m.rho)
+}
+
+/// What drawn costs do to one value of that unit: for results that are no comparison.
+pub fn of_one(sway: &Sway, unit: &str) -> String {
+    let shown = |v: f64| value(v, unit);
+    let movers: Vec<String> =
+        sway.movers.iter().filter(|m| m.beyond_chance()).map(|m| mover(m, &shown)).collect();
+    let movers = if movers.is_empty() { "no cost beyond chance".to_owned() } else { movers.join("; ") };
+    format!("{} costs drawn from their ranges, {} draws: {movers}", sway.costs, sway.draws)
+}
