@@ -67,7 +67,8 @@ fn said(child: &mut Child) -> String {
         let _ = stderr.read_to_string(&mut text);
     }
     let line = text.lines().find(|l| !l.contains("warning:")).unwrap_or("QEMU ended without a word");
-    line.split_once(": ").map_or(line, |(_, rest)| rest).to_owned()
+    let line = line.split_once(": ").map_or(line, |(_, rest)| rest);
+    line.trim_start_matches("error: ").to_owned()
 }
 
 /// The firmware's file; it goes with this value.
@@ -115,7 +116,8 @@ mod tests {
     #[test]
     fn only_the_guests_own_code_proves_that_it_ran() {
         assert!(with("exit 33").is_ok());
-        let refused = with("echo 'qemu: warning: x' >&2; echo 'qemu: failed to set MSR 0x10a' >&2; exit 1");
+        let refused =
+            with("echo 'qemu: warning: x' >&2; echo 'qemu: error: failed to set MSR 0x10a' >&2; exit 1");
         assert!(refused.unwrap_err().to_string().ends_with("start: failed to set MSR 0x10a"));
         assert!(with("exit 0").unwrap_err().to_string().contains("without a word"));
         assert!(with("exec sleep 60").unwrap_err().to_string().contains("within 2 s"));

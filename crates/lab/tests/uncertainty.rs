@@ -126,13 +126,13 @@ fn simulated_draws_repeat_and_the_exit_of_the_deep_idle_state_is_what_a_sleeper_
     let (e, p) = uncertain(SLEEPS, Some(14));
     let sim = Sim { check: true, clock: None };
     let records = work(&p, &sim, 2);
-    let again = sim.run(&p.cells[0], records[0].seed, &AtomicBool::new(false)).unwrap().unwrap();
+    let again = sim.run(&p.cells[0], records[0].seed, &AtomicBool::new(false)).unwrap().unwrap().record;
     assert_eq!(again, records[0]);
     // The machine as drawn, taken as stated, gives the same run: a record says all that it takes to make it again.
     let mut cell = p.cells[0].clone();
     cell.machine = std::sync::Arc::new(cell.machine.with(&again.drawn).unwrap());
     cell.uncertain.clear();
-    let stated = sim.run(&cell, again.seed, &AtomicBool::new(false)).unwrap().unwrap();
+    let stated = sim.run(&cell, again.seed, &AtomicBool::new(false)).unwrap().unwrap().record;
     assert_eq!((&stated.series, &stated.counters), (&again.series, &again.counters));
     let c = compare(&records, &Question::of(&e), &[]).unwrap();
     let p50 = |e: &&Effect| e.metric == "nanosleep.overrun.p50" && e.baseline.is_none();

@@ -83,9 +83,9 @@ fn row(found: &Found, out: &mut dyn Write) -> std::io::Result<()> {
     write!(out, "{}", wrap(&format!("  {:<16} {state:<6} ", found.name), &found.said))?;
     // What is there needs no reason; what is missing is judged by what it would be good for.
     if found.state != State::Yes {
-        write!(out, "{}", wrap(&format!("{:<26}for ", ""), found.needed_for))?;
+        write!(out, "{}", wrap(&format!("{:<26}for: ", ""), found.needed_for))?;
     }
-    found.mend.iter().try_for_each(|mend| write!(out, "{}", wrap(&format!("{:<25}mend ", ""), mend)))
+    found.mend.iter().try_for_each(|mend| write!(out, "{}", wrap(&format!("{:<26}mend: ", ""), mend)))
 }
 
 fn changeable(seen: &[Seen], out: &mut dyn Write) -> std::io::Result<()> {

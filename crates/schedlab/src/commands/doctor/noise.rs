@@ -7,10 +7,14 @@ use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::noise::{self, FILE, Floor, Floors};
 use schedlab_lab::{Host, Session};
 use schedlab_native::settings::journal;
+use schedlab_record::Record;
 use schedlab_report::text::wrap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
+
+/// What the codes of warnings about other users of the machine begin with.
+const DISTURBED: &str = "host.";
 
 /// The floors of this machine's users: where they are.
 ///
@@ -44,6 +48,15 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
     drop(bar);
     if finished.interrupted {
         return Err(Error::new(ErrorKind::CheckFailed, "interrupted: the noise floor is as it was before"));
+    }
+    let disturbed = |r: &&Record| r.warnings.iter().any(|w| w.code.starts_with(DISTURBED));
+    let n = finished.records.iter().filter(disturbed).count();
+    if n > 0 && !quiet {
+        let all = finished.records.len();
+        output::note(&format!(
+            "warning: something else used the machine in {n} of {all} runs: the floors are higher than they need be; \
+             make them again when it is quiet, or with more --runs"
+        ));
     }
     let new = noise::floors(&finished.records, &minute(since_1970_s()))?;
     floors.renew(new.clone());
