@@ -7,7 +7,7 @@
 use crate::Qemu;
 use schedlab_base::{Error, Result};
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -79,7 +79,9 @@ impl Rom {
         let path = std::env::temp_dir().join(format!("schedlab-rom-{}", std::process::id()));
         let mut bytes = vec![0xf4; ROM_BYTES];
         bytes[RESET_VECTOR..RESET_VECTOR + CODE.len()].copy_from_slice(&CODE);
-        fs::write(&path, bytes).map_err(|e| Error::io(&path, "write", &e))?;
+        // Never through what somebody else has put there.
+        let fresh = fs::OpenOptions::new().write(true).create_new(true).open(&path);
+        fresh.and_then(|mut file| file.write_all(&bytes)).map_err(|e| Error::io(&path, "write", &e))?;
         Ok(Rom(path))
     }
 }

@@ -165,7 +165,8 @@ fn shapes(judged: Judged, row: &Row, within: f64, simulated: Pooled, real: Poole
     let takes_triple = off(&values::tripled(&real)) <= tolerance;
     let off_pct = off(&mine);
     let found = Judged { off_pct: Some(off_pct), ..judged };
-    if takes_triple {
+    // Agreement about what would take anything is none; a disagreement stays one.
+    if takes_triple && off_pct <= tolerance {
         let why = "so wide that three times as long would pass".to_owned();
         return Judged { why: Some(why), ..found };
     }
