@@ -245,3 +245,16 @@ fn a_lazy_preemption_signals_nobody() {
     assert!(lazy.0 > MS && lazy.2 < 8 * MS, "it waits for the next tick: {lazy:?}");
     assert!(delays("v6.18").1 < MS / 20, "6.18 is not lazy");
 }
+
+#[test]
+fn without_run_to_parity_equals_still_run_for_a_base_slice() {
+    // 6.17 and later: who runs is left alone for 0.7 ms, whoever waits; on 7.3 a timer ends slices exactly.
+    for text in ["v6.18 NO_RUN_TO_PARITY", "v7.3 NO_RUN_TO_PARITY"] {
+        let mut load = Load::lasting_ms(1_000);
+        let hogs: Vec<TaskId> = (0..4).map(|i| load.task("hog", Some(["0", "1"][i % 2]), hog())).collect();
+        let run = run_seeded(&machine("smp-2"), kernel(text), 1, load);
+        let stays = hogs.iter().flat_map(|h| run.stays(*h).split_off(2)).map(|(a, b)| b - a);
+        let shortest = stays.min().unwrap();
+        assert!(shortest > 6 * MS / 10, "{text}: a stay of {shortest} ns");
+    }
+}

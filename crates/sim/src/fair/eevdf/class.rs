@@ -133,7 +133,9 @@ impl System<'_> {
             weight: e.weight,
             slice_ns: e.slice_ns,
             bound_ns: (self.version() >= PROTECTS_SHORTEST).then(bound),
-            others: self.short_buddies().then(|| self.queues[e.cfs_rq.index()].timeline.average().time()),
+            // Without RUN_TO_PARITY it is the base slice that bounds, not a shorter one that waits.
+            others: (self.short_buddies() && self.has(Feature::RunToParity))
+                .then(|| self.queues[e.cfs_rq.index()].timeline.average().time()),
         }
     }
 
