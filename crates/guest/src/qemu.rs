@@ -132,7 +132,7 @@ fn check(guest: &Guest) -> Result<()> {
     if guest.qemu.version < DETERMINISTIC_SINCE {
         let (have, need) = (guest.qemu.number(), plain_number(DETERMINISTIC_SINCE));
         return Err(Error::machine(format!("QEMU {have} can't run a deterministic guest of several CPUs"))
-            .help(format!("use QEMU {need} or later, or --mode real-time")));
+            .help(format!("use QEMU {need} or later, or --guest-mode real-time")));
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ const HEADING: &str = "Guests (--backend vm)";
 pub struct GuestOptions {
     /// How a guest's time passes: real-time or deterministic (the same bytes every time; QEMU 8.1 or later)
     #[arg(long, global = true, value_name = "MODE")]
-    mode: Option<String>,
+    guest_mode: Option<String>,
     /// What executes a guest: tcg (QEMU's translator) or kvm (this machine's CPUs, in real time only) [default: tcg]
     #[arg(long, global = true, value_name = "NAME")]
     accelerator: Option<String>,
@@ -38,7 +38,7 @@ impl GuestOptions {
     /// The first of them that was given.
     pub fn check(&self, backend: Backend) -> Result<()> {
         let given = [
-            ("--mode", self.mode.is_some()),
+            ("--guest-mode", self.guest_mode.is_some()),
             ("--accelerator", self.accelerator.is_some()),
             ("--memory", self.memory.is_some()),
             ("--boot", !self.boot.is_empty()),
@@ -56,7 +56,7 @@ impl GuestOptions {
     /// # Errors
     /// A word that is none.
     pub fn mode(&self, usual: Mode) -> Result<Mode> {
-        self.mode.as_deref().map_or(Ok(usual), Mode::parse).map_err(|e| e.context("--mode"))
+        self.guest_mode.as_deref().map_or(Ok(usual), Mode::parse).map_err(|e| e.context("--guest-mode"))
     }
     /// Guests on this machine; of these images only, when any are named. Without a mode it is `usual`, or what can be
     /// repeated where QEMU can do it.
@@ -73,7 +73,7 @@ impl GuestOptions {
                 qemu.version
             );
             return Err(Error::machine(text)
-                .help("'schedlab kernel fetch qemu' fetches one; --mode real-time needs none"));
+                .help("'schedlab kernel fetch qemu' fetches one; --guest-mode real-time needs none"));
         }
         let images = kernels.iter().map(|word| GuestOptions::named(word)).collect::<Result<_>>()?;
         Ok(Guests {
