@@ -65,6 +65,11 @@ impl<'a> Controller<'a> {
         Controller { shared, changes, stop, recording }
     }
 
+    /// Whether every event is recorded.
+    pub fn records_events(&self) -> bool {
+        self.recording.borrow().is_events()
+    }
+
     /// From the first thread to the end of `duration`, which is measured and begins after `warmup`; tells how long it
     /// measured and whether it was stopped. `counting` counts that time only.
     ///

@@ -34,6 +34,10 @@ impl Recording {
             Err(e) => Recording { by: stays(), no_events: Some(e.message().to_owned()) },
         }
     }
+    /// Whether it is every event that is recorded.
+    pub fn is_events(&self) -> bool {
+        matches!(self.by, By::Events(_))
+    }
     /// Readable when it is time to [`Recording::read`].
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.by {

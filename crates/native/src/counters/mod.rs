@@ -61,6 +61,10 @@ impl Offspring {
     pub fn open() -> Offspring {
         Offspring { all: Set::open(&Whom::Offspring), own: Set::open(&Whom::Myself) }
     }
+    /// None, for the reason given.
+    pub fn none(why: &str) -> Offspring {
+        Offspring { all: Set::none(why), own: Set::none(why) }
+    }
     /// Begins to count, in every task there is by now.
     ///
     /// # Errors
@@ -98,6 +102,17 @@ mod tests {
         let all = counts(&[("perf.task_clock", 100), ("perf.context_switches", 3)]);
         let own = counts(&[("perf.task_clock", 101), ("perf.context_switches", 1), ("perf.cycles", 9)]);
         assert_eq!(all.less(&own), counts(&[("perf.task_clock", 0), ("perf.context_switches", 2)]));
+    }
+
+    #[test]
+    fn where_none_are_wanted_each_is_missing_for_that_reason() {
+        let mut none = Offspring::none("not now");
+        none.start().unwrap();
+        none.stop().unwrap();
+        let counts = none.read();
+        assert!(counts.counters.is_empty());
+        let reasons: Vec<&str> = counts.uncounted.values().map(String::as_str).collect();
+        assert_eq!(reasons, vec!["not now"; EVENTS.len()]);
     }
 
     #[test]

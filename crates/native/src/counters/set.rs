@@ -52,6 +52,12 @@ impl Set {
         })
     }
 
+    /// No counter at all, for the reason given.
+    pub fn none(why: &str) -> Set {
+        let missing = EVENTS.iter().map(|event| (event.name, why.to_owned())).collect();
+        Set { opened: Vec::new(), missing, user_only: false }
+    }
+
     /// As [`Set::open`], with another way to ask the kernel.
     fn open_with(
         whom: &Whom,
