@@ -52,8 +52,13 @@ fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     for warning in &case.warnings {
         write!(out, "{}", wrap("  warning: ", &warning.message))?;
     }
-    let share = share(case.share);
-    writeln!(out, "  {share} agree; three times the real values: {}: {}", triple(case), case.outcome.words())
+    let line = format!(
+        "{} agree; three times as large {}: {}",
+        share(case.share),
+        triple(case),
+        case.outcome.words()
+    );
+    write!(out, "{}", wrap("  ", &line))
 }
 
 /// Both sides in a line.
@@ -95,9 +100,9 @@ fn share(share: Share) -> String {
 }
 
 fn triple(case: &CaseResult) -> String {
-    match case.tripled.accepted.as_slice() {
-        [] => format!("rejected by {} of {}", case.tripled.rejected, case.share.measured),
-        some => format!("ACCEPTED by {}", some.join(", ")),
+    match case.tripled.both.as_slice() {
+        [] => share(case.tripled.share),
+        some => format!("{}, and STILL {}", share(case.tripled.share), some.join(", ")),
     }
 }
 

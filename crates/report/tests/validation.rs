@@ -14,7 +14,7 @@ fn judged(metric: &'static str, class: &'static str, unit: &'static str, values:
         None => Verdict::NotMeasured,
     };
     let why = (verdict == Verdict::NotMeasured).then(|| "this kernel keeps no schedstat".to_owned());
-    let (tolerance_pct, takes_triple) = (25.0, false);
+    let (tolerance_pct, tripled) = (25.0, Verdict::Disagree);
     Judged {
         metric,
         class,
@@ -26,7 +26,7 @@ fn judged(metric: &'static str, class: &'static str, unit: &'static str, values:
         real_spread_pct,
         verdict,
         why,
-        takes_triple,
+        tripled,
     }
 }
 
@@ -55,7 +55,7 @@ fn validation() -> Validation {
         real: side("vm", "6.1.0-56-cloud-amd64", "NO_SIS_UTIL"),
         control: None,
         share: Share::of(&metrics),
-        tripled: Tripled { rejected: 4, accepted: Vec::new() },
+        tripled: Tripled { share: Share { agree: 0, measured: 4 }, both: Vec::new(), rejected: true },
         metrics,
         outcome: Outcome::Passed,
         warnings: vec![Warning::new("vm.mode", "real: counts compare, throughput does not")],

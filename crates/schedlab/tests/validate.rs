@@ -63,7 +63,7 @@ fn a_case_is_run_on_both_sides_and_every_metric_is_told() {
     assert!(["agree", "disagree"].contains(&of("cpu_time")["verdict"].as_str().unwrap()), "{first}");
     let silent = |m: &&serde_json::Value| m["verdict"] == "not_measured" && m["why"].is_null();
     assert_eq!(metrics.iter().filter(silent).count(), 0, "what is not measured says why");
-    assert_eq!(case["tripled"]["accepted"].as_array().map(Vec::len), Some(0));
+    assert_eq!(case["tripled"]["both"].as_array().map(Vec::len), Some(0));
     assert_eq!(text(&[0, 1]), first, "the runs were kept");
     assert_eq!(
         common::files(&lab.path().join("kept")).iter().filter(|(p, _)| p.ends_with("case.toml")).count(),

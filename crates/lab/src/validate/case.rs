@@ -6,7 +6,7 @@
 
 use super::metrics::{CLASSES, Class};
 use crate::experiment::{MAX_RUNS, number, only_workload, strings};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, Version};
 use schedlab_guest::Mode;
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_kernel::variant::RUNNING;
@@ -159,6 +159,10 @@ pub fn parse(file: &Path, text: &str) -> Result<Case> {
         real,
     };
     Kernel::profile(&case.simulated).map_err(|e| kernel.place("simulated", e))?;
+    // A path, and a series without its second number, are known once the image is opened.
+    if let Ok(named) = Version::parse(&case.image) {
+        case.is_of_series(named).map_err(|e| kernel.place("image", e))?;
+    }
     case.variant_simulated(&case.simulated).resolve().map_err(|e| kernel.place("features", e))?;
     case.workload(CHECKED_CPUS)?;
     Ok(case)
@@ -282,6 +286,20 @@ impl Case {
             return Err(top.place("workload", only_live()));
         }
         Ok(spec)
+    }
+    /// Whether a kernel in a guest is of the series that the case simulates: another one's decisions prove nothing about
+    /// the profile, however well they agree.
+    ///
+    /// # Errors
+    /// It is of another series.
+    pub fn is_of_series(&self, kernel: Version) -> Result<()> {
+        let profile = Version::parse(&self.simulated)?;
+        if (kernel.major, kernel.minor) == (profile.major, profile.minor) {
+            return Ok(());
+        }
+        let series = Version::new(kernel.major, kernel.minor);
+        let text = format!("the image's kernel is of {series}, but {profile} is simulated");
+        Err(Error::input(text).help(format!("image = \"{}.{}\"", profile.major, profile.minor)))
     }
     /// What is simulated, `profile` being its kernel; of a control with what is wrong about it.
     pub fn variant_simulated(&self, profile: &str) -> Variant {

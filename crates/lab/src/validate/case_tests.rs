@@ -58,11 +58,24 @@ fn a_case_says_all_that_both_sides_need() {
 fn a_guest_has_a_mode_and_an_image() {
     let guest = CASE.replace("\"host\"\nmachine = \"host\"", "\"vm\"\nmachine = \"8cpu\"");
     assert!(read(&guest).unwrap_err().to_string().contains("no image"));
-    let guest = guest.replace("[kernel]", "[kernel]\nimage = \"7.3\"");
+    let guest = guest.replace("[kernel]", "[kernel]\nimage = \"6.18\"");
     let case = read(&guest).unwrap();
-    assert_eq!((case.real, case.image.as_str()), (Real::Vm(Mode::Deterministic), "7.3"));
+    assert_eq!((case.real, case.image.as_str()), (Real::Vm(Mode::Deterministic), "6.18"));
     let odd = read(&guest.replace("runs = 3", "mode = \"determined\"")).unwrap_err().to_string();
     assert!(odd.contains("mine.toml:6") && odd.contains("'deterministic'"), "{odd}");
+}
+
+#[test]
+fn an_image_is_of_the_series_that_is_simulated() {
+    let guest = CASE.replace("\"host\"\nmachine = \"host\"", "\"vm\"\nmachine = \"8cpu\"");
+    let of = |image: &str| read(&guest.replace("[kernel]", &format!("[kernel]\nimage = \"{image}\"")));
+    let other = of("6.1").unwrap_err().to_string();
+    assert!(other.contains("mine.toml:9") && other.contains("of v6.1, but v6.18 is simulated"), "{other}");
+    assert!(other.contains("image = \"6.18\""), "{other}");
+    // What these are is known when they are opened.
+    let case = of("6").unwrap();
+    assert!(of("/boot/vmlinuz").is_ok());
+    assert!(case.is_of_series(Version::new(6, 18)).is_ok() && case.is_of_series(Version::new(6, 1)).is_err());
 }
 
 #[test]

@@ -52,15 +52,48 @@ fn every_metric_of_the_list_is_in_the_result_and_three_times_its_value_is_reject
     let case = of(6, false);
     assert_eq!(case.metrics.len(), crate::validate::metrics::LIST.len());
     assert!(case.metrics.iter().all(|m| m.verdict != Verdict::NotMeasured || m.why.is_some()));
-    assert_eq!(case.tripled, Tripled { rejected: 6, accepted: Vec::new() });
+    let share = Share { agree: 0, measured: 6 };
+    assert_eq!(case.tripled, Tripled { share, both: Vec::new(), rejected: true });
 }
 
 #[test]
-fn a_rule_that_takes_three_times_a_value_fails_the_case() {
+fn a_tolerance_that_takes_three_times_a_simulation_fails_the_case() {
+    // All is simulated at 0.6 of the real value. Three times that, 1.8, must not pass for 1.
+    let with = |tolerance: &str| {
+        let usual = case(false);
+        let text = usual.text.replace("migrations = 25\n", &format!("migrations = {tolerance}\n"));
+        let real = COUNTED.map(|name| (name, 50_000_000));
+        let mine = COUNTED.map(|name| (name, if name == "migrations" { 30_000_000 } else { 50_000_000 }));
+        let case = case::parse(Path::new("mine.toml"), &text).unwrap();
+        judge(&case, &[record(&mine)], &[record(&real)], Vec::new())
+    };
+    let wide = with("100");
+    assert_eq!((wide.outcome, wide.tripled.both), (Outcome::Failed, vec!["migrations"]));
+    let told = with("25");
+    assert_eq!((told.outcome, told.tripled.both), (Outcome::Passed, vec![]));
+}
+
+#[test]
+fn a_rule_that_takes_anything_fails_every_case() {
     let mut metrics = of(6, false).metrics;
-    metrics[0].takes_triple = true;
-    let case = CaseResult::of(&case(false), metrics, &[], &[], Vec::new());
-    assert_eq!((case.outcome, case.tripled.accepted), (Outcome::Failed, vec!["cpu_time"]));
+    metrics.iter_mut().for_each(|m| (m.verdict, m.tripled) = (Verdict::Agree, Verdict::Agree));
+    for control in [false, true] {
+        let case = CaseResult::of(&case(control), metrics.clone(), &[], &[], Vec::new());
+        assert_eq!((case.outcome, case.tripled.both.len()), (Outcome::Failed, metrics.len()));
+    }
+}
+
+#[test]
+fn a_simulation_that_would_be_as_good_three_times_as_large_fails() {
+    // Three agree as they are, the other three are a third of the real value.
+    let real = COUNTED.map(|name| (name, 90_000_000));
+    let mut mine = real;
+    mine[3..].iter_mut().for_each(|(_, value)| *value /= 3);
+    let found = judge(&case(false), &[record(&mine)], &[record(&real)], Vec::new());
+    assert_eq!((found.share.agree, found.tripled.share.agree), (3, 3));
+    assert!(found.tripled.both.is_empty() && found.outcome == Outcome::Failed);
+    let control = judge(&case(true), &[record(&mine[..]), record(&mine[..])], &[record(&real)], Vec::new());
+    assert_eq!(control.outcome, Outcome::Accepted, "half agrees, which is told as what it is");
 }
 
 #[test]

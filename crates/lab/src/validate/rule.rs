@@ -2,11 +2,12 @@
 //!
 //! They agree when they differ by no more than the class's tolerance, taken of the real kernel's value, or by no more
 //! than the row's slack. A row is only measured where agreement says something: where at least one side has enough of
-//! it, and, for distributions, where three times the real values would not pass. Where the real kernel has a value and
-//! the simulator has none, they disagree.
+//! it. Distributions that agree also need three times the real values not to pass: of a wider one agreement says nothing,
+//! while one that is off is off by more than that. Where the real kernel has a value and the simulator has none, they
+//! disagree. The same rule judges the simulated side three times as large, which it must tell from the real one.
 
 use super::case::Tolerances;
-use super::metrics::{How, Row};
+use super::metrics::{Class, How, Row};
 use super::values::{self, Values};
 use crate::stats::describe::{mean, std};
 use crate::stats::special::{root, t_quantile};
@@ -60,8 +61,8 @@ pub struct Judged {
     /// Why it is not measured, or what else there is to know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Whether three times the real value passes for it: it must not.
-    pub takes_triple: bool,
+    /// What the rule says of a simulated side three times as large.
+    pub tripled: Verdict,
 }
 
 /// Judges a row of the list.
@@ -77,7 +78,7 @@ pub fn judge(row: &Row, tolerance: &Tolerances, simulated: &[Record], real: &[Re
         real_spread_pct: None,
         verdict: Verdict::NotMeasured,
         why: None,
-        takes_triple: false,
+        tripled: Verdict::NotMeasured,
     };
     match row.how {
         How::Distribution(series, within) => {
@@ -103,7 +104,7 @@ fn numbers(judged: Judged, row: &Row, simulated: Values, real: Values) -> Judged
         let measured = value >= row.enough;
         let verdict = if measured { Verdict::Disagree } else { Verdict::NotMeasured };
         let why = simulated.err().map(|why| format!("simulated: {why}"));
-        return Judged { verdict, why, ..found };
+        return Judged { verdict, why, tripled: verdict, ..found };
     };
     let verdict = number(row, tolerance, mine, value);
     let few = (verdict == Verdict::NotMeasured).then(|| too_little(row, mine, value));
@@ -112,8 +113,17 @@ fn numbers(judged: Judged, row: &Row, simulated: Values, real: Values) -> Judged
         off_pct: (value > 0.0).then(|| 100.0 * (mine - value) / value),
         verdict,
         why: few.or_else(|| uncertain.map(|s| format!("the kernel's own mean is known to {s:.0} % only"))),
-        takes_triple: number(row, tolerance, 3.0 * value, value) == Verdict::Agree,
+        tripled: number(row, tolerance, thrice(row, mine), value),
         ..found
+    }
+}
+
+/// The value of a simulator that is off by a factor of three. A share has no such thing: it is half of the whole off,
+/// on the other side of 50 %.
+fn thrice(row: &Row, simulated: f64) -> f64 {
+    match row.class {
+        Class::Placement => (simulated + 50.0) % 100.0,
+        _ => 3.0 * simulated,
     }
 }
 
@@ -158,20 +168,20 @@ fn shapes(judged: Judged, row: &Row, within: f64, simulated: Pooled, real: Poole
     }
     if few == 0 {
         let why = format!("{} values against {}", mine.count(), real.count());
-        return Judged { verdict: Verdict::Disagree, off_pct: Some(100.0), why: Some(why), ..judged };
+        let verdict = Verdict::Disagree;
+        return Judged { verdict, tripled: verdict, off_pct: Some(100.0), why: Some(why), ..judged };
     }
     let off = |series: &Series| 100.0 * values::apart(series, &real, within, row.slack);
     let tolerance = judged.tolerance_pct;
-    let takes_triple = off(&values::tripled(&real)) <= tolerance;
-    let off_pct = off(&mine);
-    let found = Judged { off_pct: Some(off_pct), ..judged };
+    let within = |pct: f64| if pct <= tolerance { Verdict::Agree } else { Verdict::Disagree };
+    let (off_pct, tripled) = (off(&mine), within(off(&values::tripled(&mine))));
+    let found = Judged { off_pct: Some(off_pct), tripled, ..judged };
     // Agreement about what would take anything is none; a disagreement stays one.
-    if takes_triple && off_pct <= tolerance {
+    if within(off_pct) == Verdict::Agree && within(off(&values::tripled(&real))) == Verdict::Agree {
         let why = "so wide that three times as long would pass".to_owned();
-        return Judged { why: Some(why), ..found };
+        return Judged { why: Some(why), tripled: Verdict::NotMeasured, ..found };
     }
-    let verdict = if off_pct <= tolerance { Verdict::Agree } else { Verdict::Disagree };
-    Judged { verdict, ..found }
+    Judged { verdict: within(off_pct), ..found }
 }
 
 #[cfg(test)]

@@ -110,7 +110,49 @@ fn a_kernel_that_does_not_agree_with_itself_is_told_beside_the_verdict() {
     assert_eq!(counted("migrations", &[100], &[99, 101]).why, None);
 }
 
+#[test]
+fn a_simulator_three_times_off_is_judged_by_the_same_rule() {
+    let j = counted("migrations", &[100], &[100]);
+    assert_eq!((j.verdict, j.tripled), (Verdict::Agree, Verdict::Disagree));
+    let j = counted("migrations", &[34], &[100]);
+    assert_eq!((j.verdict, j.tripled), (Verdict::Disagree, Verdict::Agree), "a third of it is told as such");
+    assert_eq!(
+        counted("migrations", &[5], &[5]).tripled,
+        Verdict::NotMeasured,
+        "15 against 5: too few still"
+    );
+    let slices = |values: &[u64]| with_series("slice", values);
+    let j = on_host("slice distribution", &[slices(&[4_000_000; 200])], &[slices(&[4_100_000; 200])]);
+    assert_eq!((j.verdict, j.tripled), (Verdict::Agree, Verdict::Disagree));
+}
+
+#[test]
+fn shares_are_put_on_the_other_side_of_the_half() {
+    let shares = row("woken.prev.share");
+    let all: Vec<f64> = [0.0, 10.0, 50.0, 80.0, 100.0].iter().map(|s| thrice(shares, *s)).collect();
+    assert_eq!(all, [50.0, 60.0, 0.0, 30.0, 50.0]);
+    assert_eq!(thrice(row("cpu_time spread"), 7.0), 21.0, "a spread is no share of anything");
+}
+
 proptest! {
+    /// With the tolerances that cases ship with, what agrees does not agree three times as large, but at the very edges of
+    /// a tolerance of one half (the spread's) and of the slack of times.
+    #[test]
+    fn three_times_what_agrees_does_not(at in 0..LIST.len(), simulated in 0u64..4_000_000_000, real in 0u64..4_000_000_000, shift in 0u32..30) {
+        let row = &LIST[at];
+        let (simulated, real) = ((simulated >> shift) as f64, (real >> shift) as f64);
+        let (simulated, real) = match row.class {
+            Class::Placement => (simulated % 100.0, real % 100.0),
+            _ => (simulated, real),
+        };
+        let edge = [0.5 * real, real - row.slack].contains(&simulated);
+        for of in [Real::Host, Real::Vm(schedlab_guest::Mode::Deterministic)] {
+            let pct = Tolerances::usual(of).of(row.class);
+            if number(row, pct, simulated, real) == Verdict::Agree && !edge {
+                prop_assert_eq!(number(row, pct, thrice(row, simulated), real), Verdict::Disagree);
+            }
+        }
+    }
     /// The negative control by itself: no row that was measured takes three times the real value.
     #[test]
     fn three_times_the_value_never_passes(at in 0..LIST.len(), simulated in 0u64..4_000_000_000, real in 0u64..4_000_000_000, shift in 0u32..30) {

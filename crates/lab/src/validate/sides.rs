@@ -5,7 +5,7 @@ use crate::guests::{DEFAULT_MEMORY_MB, twin_machine};
 use crate::plan::{Cell, Plan, order};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::fetch::find_qemu;
-use schedlab_guest::{Accelerator, DETERMINISTIC_SINCE, Guest, Image, Mode};
+use schedlab_guest::{Accelerator, Guest, Image, Mode};
 use schedlab_kernel::PROFILES;
 use schedlab_machine::Machine;
 use schedlab_native::{settings, tracepoints};
@@ -30,13 +30,13 @@ pub struct Sides {
 /// The plans of a case; `runs` over what the case says.
 ///
 /// # Errors
-/// A machine that is unknown or can't be read, and what can't run here.
+/// A machine that is unknown or can't be read, an image of another series than what is simulated, and what can't run here.
 pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
-    let (real, unseen) = real(case)?;
+    let (real, told) = real(case)?;
     let (simulated, warnings) = simulated(case, &real)?;
     let runs = order(1, runs.unwrap_or(case.runs), case.seed)?;
     let plan = |cell, warnings| Plan { cells: vec![cell], runs: runs.clone(), warnings };
-    Ok(Sides { simulated: plan(simulated, warnings), real: plan(real, unseen.into_iter().collect()) })
+    Ok(Sides { simulated: plan(simulated, warnings), real: plan(real, told) })
 }
 
 fn machine(case: &Case, name: &str) -> Result<Machine> {
@@ -46,8 +46,8 @@ fn machine(case: &Case, name: &str) -> Result<Machine> {
     Machine::load(path.unwrap_or(name)).map_err(|e| e.context(format!("case {}", case.name)))
 }
 
-/// The real side, and what the reader must know of how it is watched.
-fn real(case: &Case) -> Result<(Cell, Option<Warning>)> {
+/// The real side, and what the reader must know of it.
+fn real(case: &Case) -> Result<(Cell, Vec<Warning>)> {
     let machine = Arc::new(machine(case, &case.machine)?);
     let spec = case.workload(machine.topology.nr_cpus() as u64)?;
     match case.real {
@@ -55,18 +55,29 @@ fn real(case: &Case) -> Result<(Cell, Option<Warning>)> {
             settings::Plan::of(&case.variant_real()).map(drop)?;
             let cell = Cell::live(&machine, case.variant_real(), spec, LOAD.to_owned());
             Ok(match tracepoints::check() {
-                Ok(()) => (Cell { observe: Observe::Events, ..cell }, None),
+                Ok(()) => (Cell { observe: Observe::Events, ..cell }, Vec::new()),
                 Err(e) => {
                     let text = format!("the kernel's events are not recorded: {}", e.message());
-                    (cell, Some(Warning::new("validate.events", text)))
+                    (cell, vec![Warning::new("validate.events", text)])
                 }
             })
         }
         Real::Vm(mode) => {
-            let guest = guest(mode, image(&case.image)?)?;
-            Ok((Cell::in_guest(&machine, guest, case.variant_real(), spec, LOAD.to_owned())?, None))
+            let image = image(&case.image)?;
+            case.is_of_series(image.version).map_err(|e| e.context(image.path.display().to_string()))?;
+            let guest = guest(mode, image)?;
+            let cell = Cell::in_guest(&machine, guest, case.variant_real(), spec, LOAD.to_owned())?;
+            Ok((cell, unlike(mode).into_iter().collect()))
         }
     }
+}
+
+/// A guest whose time is this host's is no counterpart of a simulated machine.
+fn unlike(mode: Mode) -> Option<Warning> {
+    let text = "like is not compared with like: a guest in real time is as slow as its CPUs' emulation and whatever else \
+                runs on this host make it, the simulated machine is neither. Only mode = \"deterministic\" has a \
+                simulated counterpart";
+    (mode == Mode::RealTime).then(|| Warning::new("validate.real_time", text))
 }
 
 /// The case's image. One that is not here is this machine's lack, not the case's fault: other cases go on.
@@ -83,10 +94,7 @@ fn image(word: &str) -> Result<Image> {
 /// A guest of the usual make.
 fn guest(mode: Mode, image: Image) -> Result<Guest> {
     let qemu = find_qemu()?;
-    if mode == Mode::Deterministic && qemu.version < DETERMINISTIC_SINCE {
-        let text = format!("QEMU {} has no deterministic mode for several CPUs", qemu.version);
-        return Err(Error::machine(text).help("'schedlab kernel fetch qemu' fetches one that has"));
-    }
+    qemu.can(mode)?;
     let (accelerator, memory_mb) = (Accelerator::Tcg, DEFAULT_MEMORY_MB);
     Ok(Guest { image, qemu, mode, accelerator, memory_mb, boot_options: Vec::new() })
 }
@@ -132,6 +140,12 @@ fn nearest(written_for: &str, release: &str) -> (String, Option<Warning>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_guests_in_real_time_are_unlike_their_simulation() {
+        assert_eq!(unlike(Mode::Deterministic), None);
+        assert!(unlike(Mode::RealTime).is_some_and(|w| w.message.contains("like is not compared with like")));
+    }
 
     #[test]
     fn the_profile_follows_the_running_kernel() {

@@ -6,7 +6,8 @@ use crate::{cases, common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::validate::case::{self, Case};
-use schedlab_lab::validate::{CaseResult, NotRun, Validation, judge, sides};
+use schedlab_lab::validate::sides::{self, Sides};
+use schedlab_lab::validate::{CaseResult, NotRun, Validation, judge};
 use schedlab_lab::{Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
@@ -118,26 +119,39 @@ fn list(chosen: &[Case], json: bool) -> Result<()> {
     })
 }
 
-/// Runs the cases one after the other. One that this machine can't run does not keep the others from being run.
+/// Runs the cases one after the other. One that this machine can't run does not keep the others from being run; one that
+/// is wrong does, before any is.
 fn all(own: &Own, chosen: &[Case]) -> Result<Validation> {
+    let planned: Vec<_> =
+        chosen.iter().map(|case| lacking(case, sides::plan(case, own.runs))).collect::<Result<_>>()?;
     let store = Store::create(&own.out)?;
     let (mut cases, mut not_run) = (Vec::new(), Vec::new());
-    for case in chosen {
-        match one(own, case, &store) {
+    for (case, sides) in chosen.iter().zip(planned) {
+        let done = match sides {
+            Ok(sides) => lacking(case, one(own, case, &sides, &store))?,
+            Err(not_run) => Err(not_run),
+        };
+        match done {
             Ok(result) => cases.push(result),
-            Err(e) if e.kind() == ErrorKind::Machine => {
-                let why =
-                    [Some(e.message()), e.remedy()].into_iter().flatten().collect::<Vec<_>>().join("; ");
-                not_run.push(NotRun { name: case.name.clone(), why });
-            }
-            Err(e) => return Err(e.context(format!("case {}", case.name))),
+            Err(why) => not_run.push(why),
         }
     }
     Ok(Validation::of(cases, not_run))
 }
 
-fn one(own: &Own, case: &Case, store: &Store) -> Result<CaseResult> {
-    let sides = sides::plan(case, own.runs)?;
+/// Takes what this machine lacks for a case out of the errors.
+fn lacking<T>(case: &Case, done: Result<T>) -> Result<std::result::Result<T, NotRun>> {
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        Err(e) if e.kind() == ErrorKind::Machine => {
+            let why = [Some(e.message()), e.remedy()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            Ok(Err(NotRun { name: case.name.clone(), why }))
+        }
+        Err(e) => Err(e.context(format!("case {}", case.name))),
+    }
+}
+
+fn one(own: &Own, case: &Case, sides: &Sides, store: &Store) -> Result<CaseResult> {
     let real = work(own, case, &sides.real, store)?;
     let simulated = work(own, case, &sides.simulated, store)?;
     let warnings = simulated.warnings.into_iter().chain(real.warnings).collect();
