@@ -194,6 +194,10 @@ pub enum IdleGovernor {
 }
 
 impl IdleGovernor {
+    /// Their names in machine files.
+    pub const NAMES: &'static [(&'static str, IdleGovernor)] =
+        &[("menu", IdleGovernor::Menu), ("haltpoll", IdleGovernor::Haltpoll), ("halt", IdleGovernor::Halt)];
+
     /// Whether it is the usual one, which files need not name.
     pub fn is_menu(&self) -> bool {
         *self == IdleGovernor::Menu

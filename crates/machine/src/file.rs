@@ -12,8 +12,18 @@ use crate::{Background, CostNote, Costs, IdleGovernor, IdleState, Machine};
 use schedlab_base::{Error, Ns, Result};
 use std::path::Path;
 
-const TOP: &[&str] =
-    &["name", "about", "source", "like", "topology", "costs", "idle_state", "background", "turns"];
+const TOP: &[&str] = &[
+    "name",
+    "about",
+    "source",
+    "like",
+    "topology",
+    "costs",
+    "idle_state",
+    "idle_governor",
+    "background",
+    "turns",
+];
 const TOPOLOGY: &[&str] = &[
     "packages",
     "nodes",
@@ -47,9 +57,9 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         provenance.push(CostNote { name: "topology".into(), range: None, source: note.into() });
     }
     let (mut costs_before, mut states_before, mut all) = (Costs::default(), Vec::new(), Vec::new());
-    let (mut inherited, mut turns_before) = (Vec::new(), None);
+    let (mut inherited, mut turns_before, mut governor_before) = (Vec::new(), None, IdleGovernor::Menu);
     if let Some(like) = like {
-        turns_before = like.turns;
+        (turns_before, governor_before) = (like.turns, like.idle_governor);
         (costs_before, states_before, all) = (like.costs, like.idle_states, like.background);
         inherited = like.provenance;
     }
@@ -59,6 +69,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     if idle_states.is_empty() {
         idle_states = states_before;
     }
+    let idle_governor = governor(&top, &idle_states)?.unwrap_or(governor_before);
     if top.get("background").is_some_and(|v| v.get_ref().as_array().is_some_and(|a| a.is_empty())) {
         // `background = []` says that nothing else runs.
         all.clear();
@@ -74,7 +85,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         topology,
         costs,
         idle_states,
-        idle_governor: IdleGovernor::Menu,
+        idle_governor,
         background: all,
         turns,
         provenance,
@@ -192,6 +203,23 @@ fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<Id
     Ok(states)
 }
 
+/// What decides how an idle CPU waits; nothing when the file does not say.
+fn governor(top: &Table<'_>, states: &[IdleState]) -> Result<Option<IdleGovernor>> {
+    let Some(name) = top.string("idle_governor")? else { return Ok(None) };
+    let known = || IdleGovernor::NAMES.iter().map(|(n, _)| *n);
+    let found = IdleGovernor::NAMES.iter().find(|(n, _)| *n == name).map(|(_, g)| *g);
+    let governor =
+        found.ok_or_else(|| top.place("idle_governor", Error::unknown("idle governor", name, known())))?;
+    let needs = if governor == IdleGovernor::Haltpoll { 2 } else { 1 };
+    if governor.is_menu() || states.len() >= needs {
+        return Ok(Some(governor));
+    }
+    let what = format!("{name} needs {needs} idle states, and there are {}", states.len());
+    Err(top
+        .error_at("idle_governor", what)
+        .help("the last one is the halt; before it haltpoll has the polling state"))
+}
+
 /// How its CPUs take turns; nothing when each has its own time.
 fn turns(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Option<Turns>> {
     let Some(table) = top.table("turns", TURNS)? else { return Ok(None) };
@@ -305,6 +333,29 @@ mod tests {
           help: did you mean 'fb-2x12-smt'?
         ");
         insta::assert_snapshot!(error("name = 'm'\nabout = 'a'\nlike = './m.toml'"), @r#"m.toml:3:8: like = "./m.toml": only a preset, smp-N or smt-N can be built upon"#);
+    }
+
+    #[test]
+    fn a_governor_has_the_states_it_needs() {
+        let state = |name: &str| {
+            format!("[[idle_state]]\nname = '{name}'\nexit = '1us'\nresidency = '1us'\nsource = 's'\n")
+        };
+        let of = |governor: &str, states: &str| {
+            let text = format!(
+                "name = 'm'\nabout = 'a'\nidle_governor = '{governor}'\n[topology]\ncores = 2\n{states}"
+            );
+            parse(Path::new("m.toml"), &text)
+        };
+        let both = state("POLL") + &state("haltpoll");
+        assert_eq!(of("haltpoll", &both).unwrap().idle_governor, IdleGovernor::Haltpoll);
+        assert_eq!(of("halt", &state("haltpoll")).unwrap().idle_governor, IdleGovernor::Halt);
+        assert_eq!(of("menu", "").unwrap().idle_governor, IdleGovernor::Menu);
+        let one = of("haltpoll", &state("haltpoll")).unwrap_err().to_string();
+        assert!(
+            one.starts_with("m.toml:3:17") && one.contains("needs 2 idle states, and there are 1"),
+            "{one}"
+        );
+        assert!(of("teo", &both).unwrap_err().to_string().contains("unknown idle governor 'teo'"));
     }
 
     #[test]

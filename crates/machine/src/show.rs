@@ -3,7 +3,7 @@
 
 mod text;
 
-use crate::{Costs, Domain, Domains, Machine};
+use crate::{Costs, Domain, Domains, IdleGovernor, Machine};
 use schedlab_base::{CpuId, CpuSet, Ns, Version};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -199,6 +199,11 @@ fn idle_and_background(page: &mut Page, machine: &Machine) {
     page.heading("idle states (exit at worst, typical exit, target residency, source)");
     if machine.idle_states.is_empty() {
         page.line("  none: an idle CPU polls");
+    }
+    if let Some((name, _)) =
+        IdleGovernor::NAMES.iter().find(|(_, g)| *g == machine.idle_governor && !g.is_menu())
+    {
+        page.line(&format!("  governor: {name}"));
     }
     for s in &machine.idle_states {
         let head = format!("  {:<10} {:>6} {:>6} {:>6}  ", s.name, s.exit, s.typical, s.residency);
