@@ -4,12 +4,13 @@
 //! device: QEMU then ends with a code of their choosing. It has the CPU model that guests under KVM get, which is where
 //! nested virtualisation fails first (the host refuses a register the model asks for).
 
-use crate::Qemu;
+use crate::watch::Guard;
+use crate::{Qemu, sys};
 use schedlab_base::{Error, Result};
 use std::fs;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// The device.
@@ -23,73 +24,60 @@ const EXIT_CODE: i32 = 0x10 * 2 + 1;
 const LONGEST: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(10);
 
-/// Starts the tiny guest under KVM.
+/// Starts the tiny guest under KVM. One that takes too long is ended with all it started.
 ///
 /// # Errors
 /// Why it does not run, in QEMU's words.
 pub fn starts(qemu: &Qemu) -> Result<()> {
-    let rom = Rom::new()?;
+    let folder = tempfile::Builder::new().prefix("schedlab-kvm-").tempdir();
+    let folder =
+        folder.map_err(|e| Error::machine(format!("can't make a folder for a guest's firmware: {e}")))?;
+    let (rom, said) = (folder.path().join("rom"), folder.path().join("said"));
+    fs::write(&rom, firmware()).map_err(|e| Error::io(&rom, "write", &e))?;
+    // A file: a pipe would stay open as long as anything that a wrapper around QEMU left behind.
+    let errors = fs::File::create(&said).map_err(|e| Error::io(&said, "write", &e))?;
     let mut command = qemu.command();
     command.args(["-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "16", "-nodefaults"]);
     command.args(["-display", "none", "-no-reboot", "-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
-    command.arg("-bios").arg(&rom.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.arg("-bios").arg(&rom).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    command.process_group(0);
+    sys::die_with_parent(&mut command);
     let program = qemu.program.display();
-    let mut child =
-        command.spawn().map_err(|e| Error::machine(format!("{program} can't be started: {e}")))?;
-    match ended(&mut child) {
+    let child = command.spawn().map_err(|e| Error::machine(format!("{program} can't be started: {e}")))?;
+    match ended(&mut Guard(child)) {
         Some(Some(EXIT_CODE)) => Ok(()),
-        Some(_) => Err(Error::machine(format!("a guest does not start: {}", said(&mut child)))),
+        Some(_) => Err(Error::machine(format!("a guest does not start: {}", first_line(&said)))),
         None => Err(Error::machine(format!("a guest did not run within {} s", LONGEST.as_secs()))),
     }
 }
 
 /// The exit code, if it ends in time; else it is killed.
-fn ended(child: &mut Child) -> Option<Option<i32>> {
+fn ended(child: &mut Guard) -> Option<Option<i32>> {
     let begun = Instant::now();
     while begun.elapsed() < LONGEST {
-        match child.try_wait() {
+        match child.0.try_wait() {
             Ok(Some(status)) => return Some(status.code()),
             Ok(None) => std::thread::sleep(POLL),
             Err(_) => break,
         }
     }
-    // Both fail only when it has ended meanwhile.
-    let _ = child.kill();
-    let _ = child.wait();
+    child.end();
     None
 }
 
 /// The first line that QEMU said, without the program's name: what follows a failure is its consequence.
-fn said(child: &mut Child) -> String {
-    let mut text = String::new();
-    if let Some(stderr) = &mut child.stderr {
-        // What can't be read can't be told.
-        let _ = stderr.read_to_string(&mut text);
-    }
+fn first_line(said: &Path) -> String {
+    // What can't be read can't be told.
+    let text = fs::read(said).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
     let line = text.lines().find(|l| !l.contains("warning:")).unwrap_or("QEMU ended without a word");
     let line = line.split_once(": ").map_or(line, |(_, rest)| rest);
     line.trim_start_matches("error: ").to_owned()
 }
 
-/// The firmware's file; it goes with this value.
-struct Rom(PathBuf);
-
-impl Rom {
-    fn new() -> Result<Rom> {
-        let path = std::env::temp_dir().join(format!("schedlab-rom-{}", std::process::id()));
-        let mut bytes = vec![0xf4; ROM_BYTES];
-        bytes[RESET_VECTOR..RESET_VECTOR + CODE.len()].copy_from_slice(&CODE);
-        // Never through what somebody else has put there.
-        let fresh = fs::OpenOptions::new().write(true).create_new(true).open(&path);
-        fresh.and_then(|mut file| file.write_all(&bytes)).map_err(|e| Error::io(&path, "write", &e))?;
-        Ok(Rom(path))
-    }
-}
-
-impl Drop for Rom {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
+fn firmware() -> Vec<u8> {
+    let mut bytes = vec![0xf4; ROM_BYTES];
+    bytes[RESET_VECTOR..RESET_VECTOR + CODE.len()].copy_from_slice(&CODE);
+    bytes
 }
 
 /// Whether this user may open the device.
@@ -123,5 +111,20 @@ mod tests {
         assert!(refused.unwrap_err().to_string().ends_with("start: failed to set MSR 0x10a"));
         assert!(with("exit 0").unwrap_err().to_string().contains("without a word"));
         assert!(with("exec sleep 60").unwrap_err().to_string().contains("within 2 s"));
+    }
+
+    #[test]
+    fn what_a_wrapper_started_ends_with_it_and_keeps_nobody_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = dir.path().join("left");
+        let begun = Instant::now();
+        // The child of the first holds on to its standard error; that of the second is told apart by its number.
+        let refused = with("sleep 30 & echo 'qemu: error: no' >&2; exit 1").unwrap_err().to_string();
+        assert!(refused.ends_with("start: no") && begun.elapsed() < LONGEST, "{refused}");
+        with(&format!("sleep 30 & echo $! > {}; wait", left.display())).unwrap_err();
+        let number = fs::read_to_string(&left).unwrap();
+        // It may lie there until its new parent takes it up.
+        let state = fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z ") || state.contains(") X "), "{state}");
     }
 }

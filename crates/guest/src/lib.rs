@@ -30,7 +30,7 @@ use schedlab_record::GuestSetup;
 use std::path::PathBuf;
 
 /// The first QEMU whose `-icount` divides virtual time among the CPUs of a guest; older ones hang at SMP boot.
-pub const DETERMINISTIC_SINCE: Version = Version::new(8, 1);
+const DETERMINISTIC_SINCE: Version = Version::new(8, 1);
 
 /// A kernel image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +64,23 @@ impl Qemu {
     /// Its version as QEMU writes it.
     pub fn number(&self) -> String {
         plain_number(self.version)
+    }
+    /// Whether guests of several CPUs can have the mode in it.
+    ///
+    /// # Errors
+    /// They can't: which QEMU could, and what else there is.
+    pub fn can(&self, mode: Mode) -> Result<()> {
+        if mode == Mode::RealTime || self.version >= DETERMINISTIC_SINCE {
+            return Ok(());
+        }
+        let (have, need) = (self.number(), plain_number(DETERMINISTIC_SINCE));
+        let text = format!(
+            "QEMU {have} ({}) can't run deterministic guests of several CPUs",
+            self.program.display()
+        );
+        Err(Error::machine(text).help(format!(
+            "QEMU {need} or later can: 'schedlab kernel fetch qemu' fetches one; --guest-mode real-time needs none"
+        )))
     }
 }
 

@@ -6,7 +6,7 @@
 //! otherwise is. What was tried: QEMU 7.2 and 10.0 with Linux 6.1 and 7.3.
 
 use crate::shape::{self, Counts};
-use crate::{Accelerator, DETERMINISTIC_SINCE, Guest, Mode, plain_number};
+use crate::{Accelerator, Guest, Mode};
 use schedlab_base::{Error, Result, Version};
 use schedlab_machine::{Machine, Topology};
 use std::ffi::OsString;
@@ -129,12 +129,7 @@ fn check(guest: &Guest) -> Result<()> {
         return Err(Error::input("deterministic guests count instructions, which KVM does not")
             .help("use the translator: --accelerator tcg"));
     }
-    if guest.qemu.version < DETERMINISTIC_SINCE {
-        let (have, need) = (guest.qemu.number(), plain_number(DETERMINISTIC_SINCE));
-        return Err(Error::machine(format!("QEMU {have} can't run a deterministic guest of several CPUs"))
-            .help(format!("use QEMU {need} or later, or --guest-mode real-time")));
-    }
-    Ok(())
+    guest.qemu.can(guest.mode)
 }
 
 fn accelerator(guest: &Guest, threads: Threads) -> String {

@@ -11,7 +11,6 @@ use schedlab_record::Observe;
 use schedlab_workload::Spec;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 /// How long a booted kernel comes to rest before the run: the work of its boot goes on beside the first second or so.
 const SETTLE: Ns = Ns::secs(2);
@@ -21,14 +20,8 @@ const SETTLE: Ns = Ns::secs(2);
 pub struct Visit {
     /// The run's answer, with what is known of the guest in its environment and warnings.
     pub answer: Answer,
-    /// The machine as it was built: the one asked for, its CPUs numbered as QEMU numbers them.
-    pub machine: Machine,
     /// The kernel's log.
     pub log: String,
-    /// How long the host took until init was up.
-    pub booted: Option<Duration>,
-    /// How long the host took in all.
-    pub took: Duration,
 }
 
 /// Makes a run in a guest with the topology of `machine`; `None` when `stop` became true before it was done.
@@ -36,7 +29,6 @@ pub struct Visit {
 /// # Errors
 /// What QEMU can't build or start, how the kernel failed, and what the run asks for that the guest has not.
 pub fn run(guest: &Guest, machine: &Machine, request: &Request, stop: &AtomicBool) -> Result<Option<Visit>> {
-    let started = Instant::now();
     let machine = shape::as_built(machine)?;
     // Nobody else is disturbed there, and its init is root.
     let request = &Request { observe: Observe::Events, ..request.clone() };
@@ -59,8 +51,7 @@ pub fn run(guest: &Guest, machine: &Machine, request: &Request, stop: &AtomicBoo
         return Ok(None);
     };
     let answer = answer(guest, &machine, &left)?;
-    let Left { log, booted, .. } = left;
-    Ok(Some(Visit { answer, machine, log, booted, took: started.elapsed() }))
+    Ok(Some(Visit { answer, log: left.log }))
 }
 
 /// How long the run takes in the guest's time, at most.

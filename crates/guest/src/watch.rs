@@ -28,8 +28,6 @@ pub struct Left {
     pub reply: Vec<u8>,
     /// The kernel's log.
     pub log: String,
-    /// How long it took until init was up.
-    pub booted: Option<Duration>,
 }
 
 /// The outputs of one start.
@@ -80,10 +78,11 @@ pub fn watch(
 }
 
 /// A child that is killed when nobody waits for it any more.
-struct Guard(Child);
+pub struct Guard(pub Child);
 
 impl Guard {
-    fn end(&mut self) {
+    /// Kills it and all it started, unless it has ended by itself.
+    pub fn end(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             sys::kill_group(self.0.id());
             // Nothing more can be done about one that can't be taken up.
@@ -140,7 +139,7 @@ impl Running<'_> {
                 let reply = payload.to_vec();
                 self.wait_for_end();
                 self.log.grow();
-                return Ok(Some(Left { reply, log: self.log.text(), booted: self.booted }));
+                return Ok(Some(Left { reply, log: self.log.text() }));
             }
             if let Some(status) = ended {
                 return Err(self.without_reply(status));
@@ -285,7 +284,7 @@ mod tests {
             "echo '[ 1.0] schedlab: init is up' >$log; sleep 0.1; cat $framed >$reply; exec sleep 60";
         let left = watched(script, SHORT, &AtomicBool::new(false)).unwrap().unwrap();
         assert_eq!(left.reply, b"{}");
-        assert!(left.booted.is_some() && left.log.contains("is up"));
+        assert!(left.log.contains("is up"));
         assert!(started.elapsed() < Duration::from_secs(10));
     }
 

@@ -66,7 +66,6 @@ fn a_run_under_a_variant_comes_back_whole(guest: &Guest) {
     let batch = AttrChange { policy: Some(schedlab_kernel::Policy::Batch), ..AttrChange::default() };
     variant.tasks = [("*".to_owned(), batch)].into();
     let visit = go(guest, &request(variant)).unwrap();
-    println!("boot: up after {:?}, {:?} in all", visit.booted.unwrap(), visit.took);
     let outcome = &visit.answer.outcome;
     assert!(outcome.series["schbench.latency"].count() > 10, "{outcome:?}");
     let stat = visit.answer.schedstat.expect("init switches it on");

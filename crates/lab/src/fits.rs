@@ -5,6 +5,7 @@ use schedlab_base::{Error, Result};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Change, Variant};
+use schedlab_record::Observe;
 use schedlab_workload::Spec;
 
 /// Checks that tasks can have the attributes a variant gives them.
@@ -64,6 +65,18 @@ pub fn in_time(change: &Change, spec: &Spec) -> Result<()> {
     Err(Error::input(text).help("times are counted from the end of the warm-up"))
 }
 
+/// Checks that a workload can be watched as it was asked for.
+///
+/// # Errors
+/// Events of a command, whose processes the recorder does not know.
+pub fn watched(observe: Observe, spec: &Spec) -> Result<()> {
+    if let (Observe::Events, Spec::Command(command)) = (observe, spec) {
+        let text = format!("--events: events of commands are not recorded, and '{}' is one", command.name);
+        return Err(Error::input(text).help("leave it out, or run one of schedlab's own workloads"));
+    }
+    Ok(())
+}
+
 /// Checks all of it for one workload.
 ///
 /// # Errors
@@ -100,6 +113,16 @@ mod tests {
         assert!(error.contains("'wroker'") && error.contains("variant 'v4.5'"), "{error}");
         let fifo = check(&with("*", Policy::Fifo), &schbench()).unwrap_err();
         assert!(fifo.kind().exit_code() == 2 && fifo.to_string().contains("not simulated"), "{fifo}");
+    }
+
+    #[test]
+    fn events_of_commands_are_refused_and_nothing_else_is() {
+        let sleep = schedlab_workload::CommandSpec::new("sleep", vec!["sleep".to_owned(), "1".to_owned()]);
+        let command = Spec::Command(Box::new(sleep));
+        let refused = watched(Observe::Events, &command).unwrap_err().to_string();
+        assert!(refused.contains("not recorded") && refused.contains("'sleep'"), "{refused}");
+        watched(Observe::Counters, &command).unwrap();
+        watched(Observe::Events, &schbench()).unwrap();
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::fits;
 use schedlab_base::{Error, Result, Version, Warning};
-use schedlab_guest::{Accelerator, DETERMINISTIC_SINCE, Guest, Image, Mode, Qemu};
+use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::Machine;
@@ -152,7 +152,7 @@ pub fn twin_machine(machine: &Machine, mode: Mode) -> Result<Machine> {
 
 /// The mode when nobody says: what can be repeated, where QEMU can do it.
 pub fn usual_mode(qemu: &Qemu) -> Mode {
-    if qemu.version >= DETERMINISTIC_SINCE { Mode::Deterministic } else { Mode::RealTime }
+    [Mode::Deterministic].into_iter().find(|m| qemu.can(*m).is_ok()).unwrap_or(Mode::RealTime)
 }
 
 /// What a mode can tell, and what it can't, in words for the reader of a record. Of emulated CPUs in real time the guest

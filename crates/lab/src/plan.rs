@@ -6,6 +6,7 @@
 
 use crate::command;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
+use crate::fits;
 use crate::guests::{self, Guests, Hosted};
 use crate::uncertainty::DEFAULT_DRAWS;
 use schedlab_base::{Error, Result, Warning};
@@ -246,6 +247,7 @@ pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Resu
             return Err(Error::internal(text));
         }
     };
+    cells.iter().try_for_each(|c| fits::watched(options.observe, &c.spec))?;
     cells.iter_mut().for_each(|c| c.observe = options.observe);
     whole(experiment, cells, warnings, options)
 }

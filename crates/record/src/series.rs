@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Significant decimal digits of the histograms.
 const DIGITS: u8 = 3;
-/// A percentile above the median needs this many samples beyond it to mean anything (DESIGN.md, rule 4).
+/// A percentile above the median needs this many samples beyond it to mean anything; it is missing otherwise.
 pub const MIN_TAIL_SAMPLES: u64 = 10;
 
 /// All values of one thing in one run.

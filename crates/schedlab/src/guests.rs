@@ -2,7 +2,7 @@
 
 use clap::Args;
 use schedlab_base::{Error, Ns, Result};
-use schedlab_guest::{Accelerator, DETERMINISTIC_SINCE, Image, Mode, fetch};
+use schedlab_guest::{Accelerator, Image, Mode, fetch};
 use schedlab_lab::Backend;
 use schedlab_lab::guests::{self, Guests};
 
@@ -66,15 +66,7 @@ impl GuestOptions {
     pub fn guests(&self, kernels: &[String], usual: Option<Mode>) -> Result<Guests> {
         let qemu = fetch::find_qemu()?;
         let mode = self.mode(usual.unwrap_or_else(|| guests::usual_mode(&qemu)))?;
-        if mode == Mode::Deterministic && qemu.version < DETERMINISTIC_SINCE {
-            let text = format!(
-                "{} is {}, and deterministic guests of several CPUs need {DETERMINISTIC_SINCE} or later",
-                qemu.program.display(),
-                qemu.version
-            );
-            return Err(Error::machine(text)
-                .help("'schedlab kernel fetch qemu' fetches one; --guest-mode real-time needs none"));
-        }
+        qemu.can(mode)?;
         let images = kernels.iter().map(|word| GuestOptions::named(word)).collect::<Result<_>>()?;
         Ok(Guests {
             accelerator: self.accelerator()?,

@@ -122,6 +122,7 @@ impl Place {
     fn stated(&self, spec: Spec, variant: Variant) -> Result<Cell> {
         let load = load_name(&spec)?;
         let observe = crate::common::observe(self.backend()?, self.events)?;
+        fits::watched(observe, &spec)?;
         match self.backend()? {
             // A real kernel, which has all policies; only its name is not "running".
             Backend::Vm => fits::check(&Variant { kernel: RUNNING.to_owned(), ..variant.clone() }, &spec)?,

@@ -40,18 +40,6 @@ pub fn find_qemu() -> Result<Qemu> {
     }
 }
 
-/// Every QEMU that could be found, in the order [`find_qemu`] looks: the first is the one that is used.
-pub fn every_qemu() -> Vec<Result<Qemu>> {
-    let mut all = vec![find_qemu()];
-    let used = all[0].as_ref().map(|q| q.program.clone()).ok();
-    if let Some(program) =
-        on_path(Path::new(INSTALLED)).filter(|p| Some(p) != used.as_ref() && used.is_some())
-    {
-        all.push(plain(program));
-    }
-    all
-}
-
 /// The newest QEMU of a cache.
 pub fn newest(cache: &Path) -> Option<PathBuf> {
     let whole = cache::entries(&cache::qemus(cache)).into_iter().filter(|d| d.join(PROGRAM).is_file());

@@ -159,9 +159,9 @@ fn qemu(client: &Client, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetc
         let qemu = find_qemu()?;
         say(&format!(
             "the QEMU that is installed is as new as what the package client has: {}",
-            qemu.version
+            qemu.number()
         ));
-        let name = qemu.version.to_string();
+        let name = qemu.number();
         return Ok(Fetched { word: QEMU.to_owned(), name, path: qemu.program, new: false });
     };
     let name = packages::upstream(&own.version).to_owned();

@@ -24,7 +24,8 @@ use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Runs a cell gets when neither the experiment nor the command line says (DESIGN.md, rule 3).
+/// Runs a cell gets when neither the experiment nor the command line says: runs are the unit of replication, never samples
+/// within one, and of fewer than ten the ranks could hardly decide.
 pub const DEFAULT_RUNS: u64 = 10;
 /// Smallest change in percent that counts, when the experiment does not say.
 pub const DEFAULT_MIN_EFFECT_PCT: f64 = 2.0;

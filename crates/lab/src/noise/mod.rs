@@ -2,8 +2,8 @@
 //!
 //! A/A runs (the same variant under two names, in the order A B B A) are compared as any two variants. The end of the
 //! interval that lies farther from 0 is the floor of that workload and metric, in percent: a change below it is what
-//! this machine shows of itself. On backend host it takes the place of the minimum effect where it is larger (DESIGN.md,
-//! rule 3). Floors are kept by host: its CPUs' model and number, and the kernel's release.
+//! this machine shows of itself. On backend host it takes the place of the minimum effect where it is larger: no
+//! verdict may rest on less than what nothing at all does here. Floors are kept by host: its CPUs' model and number, and the kernel's release.
 
 mod measure;
 

@@ -1,4 +1,4 @@
-//! The change between two cells in one metric, and the verdict on it (DESIGN.md, rule 3; docs/statistics.md).
+//! The change between two cells in one metric, and the verdict on it (docs/statistics.md).
 //!
 //! Runs are the unit. Where all values are above 0 the work is done on logarithms, so that a change is a ratio and a
 //! swap of the two cells turns x into 1/x; otherwise on multiples of the baseline's median.

@@ -40,13 +40,9 @@ pub struct Translator {
     pub workload: BTreeMap<u32, TaskId>,
     /// Threads that make tasks of the workload.
     pub makers: BTreeSet<u32>,
-    /// The thread that all the workload descends from, where it makes its tasks itself.
-    pub ancestor: Option<u32>,
     /// Names by thread, as seen last.
     pub names: BTreeMap<u32, Vec<u8>>,
     tasks: BTreeMap<u32, TaskId>,
-    /// Threads that descend from the ancestor.
-    descendants: BTreeSet<u32>,
     coming: BTreeMap<TaskId, Coming>,
 }
 
@@ -79,10 +75,7 @@ impl Translator {
         }
         let task = match self.workload.get(&thread) {
             Some(own) => *own,
-            None => {
-                let background = !self.descendants.contains(&thread) && self.ancestor != Some(thread);
-                audience.meet(TaskName { name: self.name(thread), background })
-            }
+            None => audience.meet(TaskName { name: self.name(thread), background: true }),
         };
         self.tasks.insert(thread, task);
         Some(task)
@@ -128,10 +121,6 @@ impl Translator {
                 let parent_task = self.task(parent, audience);
                 // The number may have been another's before.
                 self.tasks.remove(&child);
-                self.descendants.remove(&child);
-                if self.ancestor == Some(parent) || self.descendants.contains(&parent) {
-                    self.descendants.insert(child);
-                }
                 if !self.is_ours(parent) {
                     self.workload.remove(&child);
                 }

@@ -2,7 +2,7 @@
 //!
 //! A metric has a dotted name. Counters bear it as it is; a distribution is asked by statistic (`wakeup_delay.p99`).
 //! [`METRICS`] is the one table: validation, the nearest name, units, directions and docs/metrics.md derive from it.
-//! "Not measured" is a value of its own, with its reason, and never 0 (DESIGN.md, rule 5).
+//! "Not measured" is a value of its own, with its reason, and never 0.
 
 pub mod docs;
 mod group;

@@ -2,7 +2,7 @@
 
 use schedlab_base::Version;
 use schedlab_guest::images::{self, cache};
-use schedlab_guest::{DETERMINISTIC_SINCE, Qemu, fetch, kvm};
+use schedlab_guest::{Mode, Qemu, fetch, kvm};
 use schedlab_lab::noise::Floors;
 use schedlab_native::counters::{Set, Whom};
 use schedlab_native::settings::{Files, System};
@@ -215,10 +215,10 @@ fn sched_ext(here: &Here) -> Seen {
 
 fn qemu(here: &Here) -> Seen {
     match &here.qemu {
-        Ok(q) if q.version >= DETERMINISTIC_SINCE => yes(format!("{} {}", q.version, q.program.display())),
+        Ok(q) if q.can(Mode::Deterministic).is_ok() => yes(format!("{} {}", q.number(), q.program.display())),
         Ok(q) => not(
             State::Partly,
-            format!("{} {}: no deterministic mode", q.version, q.program.display()),
+            format!("{} {}: no deterministic mode", q.number(), q.program.display()),
             "schedlab kernel fetch qemu",
         ),
         Err(e) => not(State::No, e.message(), "schedlab kernel fetch qemu"),
