@@ -88,7 +88,11 @@ impl Cell {
             return Err(only_live());
         }
         let kernel = variant.resolve()?;
-        let (machine, backend) = (machine.clone(), Backend::Sim);
+        let machine = match machine.kernels.is_empty() {
+            true => machine.clone(),
+            false => Arc::new(machine.under(kernel.version)),
+        };
+        let backend = Backend::Sim;
         let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
         Ok(Cell {
             backend,

@@ -63,10 +63,22 @@ costs! {
     timer_start_ns = 300 in 100 .. 600, "estimate";
     /// Timer interrupt until the sleeper's wakeup starts.
     timer_irq_ns = 1500 in 1000 .. 2000, "estimate: hrtimer interrupt to wakeup, 1-2 us";
-    /// schedule() and the switch from one task to another.
+    /// schedule() and the switch from one task to another; of `schedule_ns`, if that is stated, only what follows it.
     context_switch_ns = 1200 in 1000 .. 2000, "public pipe tests: about 1.1 us a thread switch";
-    /// Switch from a task to idle, or from idle to a task (beside the idle exit).
+    /// The same from a task to idle, or from idle to a task (beside the idle exit).
     idle_switch_ns = 700 in 500 .. 1000, "estimate";
+    /// schedule() up to the switch's event, where it is told apart from the switch; 0: part of the switch costs.
+    schedule_ns = 0 in 0 .. 4000, "part of context_switch_ns and idle_switch_ns";
+    /// The same, more where the task goes to sleep: its dequeue.
+    dequeue_ns = 0 in 0 .. 2000, "part of context_switch_ns and idle_switch_ns";
+    /// From the switch to idle until the CPU halts.
+    idle_enter_ns = 0 in 0 .. 2000, "part of idle_switch_ns";
+    /// Stopping the tick of a CPU that halts.
+    tick_stop_ns = 0 in 0 .. 5000, "part of idle_switch_ns";
+    /// Starting it again.
+    tick_restart_ns = 0 in 0 .. 5000, "part of idle_switch_ns";
+    /// Setting the timer that ends a slice (HRTICK).
+    hrtick_ns = 0 in 0 .. 5000, "part of context_switch_ns";
     /// Sending a reschedule or wake-list IPI.
     ipi_send_ns = 150 in 100 .. 300, "estimate: from a flag write to an ICR write";
     /// IPI delivery within a package.

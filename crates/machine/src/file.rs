@@ -8,8 +8,8 @@ use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
 use crate::topology::{Topology, check_distances};
 use crate::turns::{TurnRule, Turns};
-use crate::{Background, CostNote, Costs, IdleGovernor, IdleState, Machine};
-use schedlab_base::{Error, Ns, Result};
+use crate::{Background, CostNote, Costs, IdleGovernor, IdleState, KernelCosts, Machine};
+use schedlab_base::{Error, Ns, Result, Version};
 use std::path::Path;
 
 const TOP: &[&str] = &[
@@ -19,6 +19,7 @@ const TOP: &[&str] = &[
     "like",
     "topology",
     "costs",
+    "kernel",
     "idle_state",
     "idle_governor",
     "background",
@@ -37,6 +38,7 @@ const TOPOLOGY: &[&str] = &[
     "reclaim_distance",
 ];
 const COST: &[&str] = &["value", "range", "source"];
+const KERNEL: &[&str] = &["since", "costs"];
 const TURNS: &[&str] = &["rule", "spin", "cpu_clock", "alarm", "source"];
 const IDLE: &[&str] = &["name", "exit", "typical", "range", "residency", "source"];
 const BACKGROUND: &[&str] = &["name", "per_cpu", "every", "run", "nice", "source"];
@@ -58,12 +60,22 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     }
     let (mut costs_before, mut states_before, mut all) = (Costs::default(), Vec::new(), Vec::new());
     let (mut inherited, mut turns_before, mut governor_before) = (Vec::new(), None, IdleGovernor::Menu);
+    let mut kernels = Vec::new();
     if let Some(like) = like {
+        kernels = like.kernels;
         (turns_before, governor_before) = (like.turns, like.idle_governor);
         (costs_before, states_before, all) = (like.costs, like.idle_states, like.background);
         inherited = like.provenance;
     }
-    let costs = costs(&top, costs_before, &mut provenance)?;
+    let own = costs(&top, &mut provenance)?;
+    let mut costs = costs_before;
+    for (name, value) in &own {
+        costs.set(name, *value);
+        // What the file says of all kernels holds for all.
+        kernels.iter_mut().for_each(|k: &mut KernelCosts| k.costs.retain(|(n, _)| n != name));
+    }
+    kernels.extend(self::kernels(&top)?);
+    kernels.sort_by_key(|k| k.since);
     let turns = turns(&top, &mut provenance)?.or(turns_before);
     let mut idle_states = idle_states(&top, &mut provenance)?;
     if idle_states.is_empty() {
@@ -84,6 +96,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         about: top.required("about", top.string("about")?)?.into(),
         topology,
         costs,
+        kernels,
         idle_states,
         idle_governor,
         background: all,
@@ -144,9 +157,26 @@ fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology> {
     Ok(topology)
 }
 
-fn costs(top: &Table<'_>, mut costs: Costs, provenance: &mut Vec<CostNote>) -> Result<Costs> {
+/// Costs under later kernels.
+fn kernels(top: &Table<'_>) -> Result<Vec<KernelCosts>> {
+    let one = |table: Table<'_>| {
+        let since = table.required("since", table.string("since")?)?;
+        let since = Version::parse(since).map_err(|e| table.place("since", e))?;
+        let mut provenance = Vec::new();
+        let costs = costs(&table, &mut provenance)?;
+        if costs.is_empty() {
+            return Err(table.error("[[kernel]] has no [kernel.costs]"));
+        }
+        Ok(KernelCosts { since, costs, provenance })
+    };
+    top.tables("kernel", KERNEL)?.into_iter().map(one).collect()
+}
+
+/// The costs a table `[costs]` within that one states.
+fn costs(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<(String, u64)>> {
     let names: Vec<&str> = Costs::TABLE.iter().map(|row| row.name).collect();
-    let Some(table) = top.table("costs", &names)? else { return Ok(costs) };
+    let (mut all, mut checked) = (Vec::new(), Costs::default());
+    let Some(table) = top.table("costs", &names)? else { return Ok(all) };
     for name in table.keys() {
         let Some(row) = table.table(name, COST)? else { continue };
         let value: u64 = row.required("value", row.number("value")?)?;
@@ -164,10 +194,11 @@ fn costs(top: &Table<'_>, mut costs: Costs, provenance: &mut Vec<CostNote>) -> R
             let what = format!("{name} = {value} lies outside its range {} to {}", range.0, range.1);
             return Err(row.error_at("value", what));
         }
-        costs.change(name, value).map_err(|e| row.place("value", e))?;
+        checked.change(name, value).map_err(|e| row.place("value", e))?;
+        all.push((name.to_owned(), value));
         provenance.push(CostNote { name: name.into(), range: Some(range), source: source.into() });
     }
-    Ok(costs)
+    Ok(all)
 }
 
 fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<IdleState>> {

@@ -23,7 +23,7 @@ pub use topology::{Cpu, Distance, Topology};
 pub use turns::{TurnRule, Turns};
 pub use uncertain::{Drawn, Span};
 
-use schedlab_base::CpuId;
+use schedlab_base::{CpuId, Version};
 use serde::{Deserialize, Serialize};
 
 /// Where a figure of a machine comes from.
@@ -37,6 +37,17 @@ pub struct CostNote {
     pub source: String,
 }
 
+/// Costs under a kernel and later ones, where code paths have become longer or shorter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelCosts {
+    /// The first of those kernels.
+    pub since: Version,
+    /// Costs by name; those it does not name are as before.
+    pub costs: Vec<(String, u64)>,
+    /// Their ranges and sources.
+    pub provenance: Vec<CostNote>,
+}
+
 /// A machine: what a simulation runs on, or what a live run ran on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
@@ -48,6 +59,9 @@ pub struct Machine {
     pub topology: Topology,
     /// What each step costs, with source and range in [`Costs::TABLE`] or the machine's file.
     pub costs: Costs,
+    /// Costs that are others under later kernels, oldest first; none in a machine that is [`Machine::under`] a kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelCosts>,
     /// Idle states, shallowest first; empty means an idle CPU polls.
     pub idle_states: Vec<IdleState>,
     /// How an idle CPU chooses among them.
@@ -70,6 +84,20 @@ impl Machine {
     /// The kernel's number of a CPU on the host it was read from.
     pub fn os_cpu(&self, cpu: CpuId) -> u32 {
         self.os_cpu.get(cpu.index()).copied().unwrap_or(cpu.0)
+    }
+
+    /// The machine as it is under that kernel.
+    #[must_use]
+    pub fn under(&self, kernel: Version) -> Machine {
+        let mut machine = self.clone();
+        for mut later in std::mem::take(&mut machine.kernels).into_iter().filter(|k| k.since <= kernel) {
+            for (name, value) in &later.costs {
+                machine.costs.set(name, *value);
+            }
+            later.provenance.append(&mut machine.provenance);
+            machine.provenance = later.provenance;
+        }
+        machine
     }
 
     /// Range and source of a figure: the machine's own, else the cost table's, else none ("not stated").

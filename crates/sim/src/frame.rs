@@ -55,6 +55,8 @@ pub enum Step {
     Fork { task: TaskId },
     /// Newidle balance inside `schedule()`: interrupts off, the departing task still current.
     Newidle,
+    /// The rest of `schedule()` before the next task is picked, interrupts off, the departing task still current.
+    Pick,
     /// Switching from `prev` to the current task.
     Switch { prev: Option<TaskId> },
     /// Periodic or nohz balance in softirq context.
@@ -73,7 +75,12 @@ impl Step {
     pub fn irqs_off(self) -> bool {
         matches!(
             self,
-            Step::IdleExit | Step::Wakeup | Step::Newidle | Step::Switch { .. } | Step::Fork { .. }
+            Step::IdleExit
+                | Step::Wakeup
+                | Step::Newidle
+                | Step::Pick
+                | Step::Switch { .. }
+                | Step::Fork { .. }
         )
     }
 }

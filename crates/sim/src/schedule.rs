@@ -55,7 +55,20 @@ impl System<'_> {
                 return self.begin_newidle(cpu);
             }
         }
-        self.pick_and_switch(cpu, 0);
+        self.begin_pick(cpu, 0);
+    }
+
+    /// Picks who runs next, when what `schedule()` takes until then is over; `extra_ns` is work done on the way. A machine
+    /// that does not state that time has it within its switch costs, which come after the pick.
+    pub fn begin_pick(&mut self, cpu: CpuId, extra_ns: u64) {
+        let costs = &self.fixed.machine.costs;
+        if costs.schedule_ns == 0 {
+            return self.pick_and_switch(cpu, extra_ns);
+        }
+        let c = &self.cpus[cpu.index()];
+        let sleeps = c.curr.is_some_and(|t| self.tasks[t.index()].state != State::Runnable);
+        let dequeue_ns = if sleeps { costs.dequeue_ns } else { 0 };
+        self.begin(cpu, Step::Pick, extra_ns + costs.schedule_ns + dequeue_ns);
     }
 
     /// Picks who runs next on `cpu` and switches to it; `extra_ns` is work done on the way.

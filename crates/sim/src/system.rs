@@ -279,6 +279,7 @@ impl<'s> System<'s> {
             Step::Wakeup => self.wakeup_step(cpu, Context::Task),
             Step::Fork { task } => self.fork_step(cpu, task),
             Step::Newidle => self.newidle_step(cpu),
+            Step::Pick => self.pick_and_switch(cpu, 0),
             Step::Switch { prev } => self.switched(cpu, prev),
             Step::IdleExit => self.begin_idle_loop(cpu),
             Step::IdleLoop => self.idle_loop(cpu),

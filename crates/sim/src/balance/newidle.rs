@@ -39,7 +39,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu.index()];
         if gates == Gates::Cost && !c.wake_list.is_empty() {
             // A wakeup is on its way here: nothing to look for, and no idle period begins.
-            return self.pick_and_switch(cpu, 0);
+            return self.begin_pick(cpu, 0);
         }
         c.idle_stamp = now.max(1);
         let facts = EnterFacts {
@@ -49,7 +49,7 @@ impl System<'_> {
             lowest_cost_ns: c.levels.first().map_or(0, |l| l.cost.max_ns),
         };
         if c.levels.is_empty() {
-            return self.pick_and_switch(cpu, 0);
+            return self.begin_pick(cpu, 0);
         }
         let next = NextBalance::new(self.jiffies(), Kind::Newidle, self.fixed.kernel.tunables.hz);
         let mut n = Newidle { began_ns: now, level_began_ns: now, next, ..Newidle::default() };
@@ -59,7 +59,7 @@ impl System<'_> {
                 self.note_next(cpu, &mut n);
                 self.bring_forward(cpu, &n);
             }
-            return self.pick_and_switch(cpu, 0);
+            return self.begin_pick(cpu, 0);
         }
         self.cpus[cpu.index()].newidle = n;
         let root = self.root(cpu);
@@ -184,6 +184,6 @@ impl System<'_> {
         if n.pulled || has_tasks {
             c.idle_stamp = 0;
         }
-        self.pick_and_switch(cpu, 0);
+        self.begin_pick(cpu, 0);
     }
 }

@@ -50,8 +50,11 @@ fn stayed(stay_ns: u64, by_tick: bool, tick_ns: u64) -> u64 {
 impl System<'_> {
     /// Enters the idle loop, or comes back to it: what waits with interrupts on comes first.
     pub fn begin_idle_loop(&mut self, cpu: CpuId) {
-        self.begin(cpu, Step::IdleLoop, 0);
-        if self.at_once() {
+        let c = &self.cpus[cpu.index()];
+        let work = self.nr_running[cpu.index()] > 0 || !c.wake_list.is_empty() || c.nohz_kick;
+        let enter_ns = if work { 0 } else { self.fixed.machine.costs.idle_enter_ns };
+        self.begin(cpu, Step::IdleLoop, enter_ns);
+        if enter_ns == 0 && self.at_once() {
             if self.cpus[cpu.index()].irq_due() <= self.now {
                 self.interrupt(cpu)
             } else {
@@ -64,9 +67,12 @@ impl System<'_> {
     pub fn idle_loop(&mut self, cpu: CpuId) {
         let queued = self.flush_wake_list(cpu);
         if self.nr_running[cpu.index()] > 0 {
-            self.cpus[cpu.index()].nohz_kick = false;
-            let cost = queued * enqueue_ns(&self.fixed.machine.costs);
-            return self.pick_and_switch(cpu, cost);
+            let costs = &self.fixed.machine.costs;
+            let c = &mut self.cpus[cpu.index()];
+            c.nohz_kick = false;
+            let restart_ns = if c.tick_at == NEVER { costs.tick_restart_ns } else { 0 };
+            let cost = queued * enqueue_ns(costs) + restart_ns;
+            return self.begin_pick(cpu, cost);
         }
         self.cpus[cpu.index()].need_resched = None;
         if self.cpus[cpu.index()].nohz_kick {
@@ -131,8 +137,14 @@ impl System<'_> {
         let c = &mut self.cpus[cpu.index()];
         let stops = c.tick_at == NEVER || stops_tick;
         if stops {
-            c.tick_at = NEVER;
+            let was_on = std::mem::replace(&mut c.tick_at, NEVER) != NEVER;
+            let stop_ns = self.fixed.machine.costs.tick_stop_ns;
+            if was_on && stop_ns > 0 {
+                // Then it looks again.
+                return self.begin(cpu, Step::IdleLoop, stop_ns);
+            }
         }
+        let c = &mut self.cpus[cpu.index()];
         c.halted_at = now;
         self.begin(cpu, Step::Halted { state }, 0);
         self.cpus[cpu.index()].task.ends = NEVER;
