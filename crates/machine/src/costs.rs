@@ -63,14 +63,18 @@ costs! {
     timer_start_ns = 300 in 100 .. 600, "estimate";
     /// Timer interrupt until the sleeper's wakeup starts.
     timer_irq_ns = 1500 in 1000 .. 2000, "estimate: hrtimer interrupt to wakeup, 1-2 us";
-    /// schedule() and the switch from one task to another; of `schedule_ns`, if that is stated, only what follows it.
+    /// The rest of a timer interrupt, after its wakeups: setting the timer anew.
+    timer_exit_ns = 0 in 0 .. 2000, "part of timer_irq_ns";
+    /// schedule() and the switch from one task to another; only the switch, where schedule() is stated apart.
     context_switch_ns = 1200 in 1000 .. 2000, "public pipe tests: about 1.1 us a thread switch";
     /// The same from a task to idle, or from idle to a task (beside the idle exit).
     idle_switch_ns = 700 in 500 .. 1000, "estimate";
-    /// schedule() up to the switch's event, where it is told apart from the switch; 0: part of the switch costs.
-    schedule_ns = 0 in 0 .. 4000, "part of context_switch_ns and idle_switch_ns";
-    /// The same, more where the task goes to sleep: its dequeue.
-    dequeue_ns = 0 in 0 .. 2000, "part of context_switch_ns and idle_switch_ns";
+    /// schedule() of an idle CPU that found work, up to the switch's event; 0: part of the switch costs, as are the next two.
+    schedule_idle_ns = 0 in 0 .. 4000, "part of idle_switch_ns";
+    /// The same of a task that goes to sleep: with its dequeue.
+    schedule_sleep_ns = 0 in 0 .. 4000, "part of context_switch_ns and idle_switch_ns";
+    /// The same of a task that has to give way.
+    schedule_preempt_ns = 0 in 0 .. 4000, "part of context_switch_ns";
     /// From the switch to idle until the CPU halts.
     idle_enter_ns = 0 in 0 .. 2000, "part of idle_switch_ns";
     /// Stopping the tick of a CPU that halts.

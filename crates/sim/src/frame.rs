@@ -65,6 +65,8 @@ pub enum Step {
     Tick,
     /// Timer interrupt, up to the expiry of timers.
     Timer,
+    /// Timer interrupt, after its wakeups.
+    TimerExit,
     /// Reschedule, wake-list or balance-kick IPI.
     Ipi,
 }

@@ -50,6 +50,7 @@ impl System<'_> {
                 self.next_wakeup(cpu, Context::Hard);
             }
             Step::Wakeup => self.wakeup_step(cpu, Context::Hard),
+            Step::TimerExit => self.leave_hard(cpu),
             Step::Ipi => {
                 self.flush_wake_list(cpu);
                 // A CPU that has found work meanwhile does not balance for others.
@@ -61,6 +62,15 @@ impl System<'_> {
             }
             step => unreachable!("{cpu} stepped in hardirq context at {step:?}"),
         }
+    }
+
+    /// A timer interrupt has woken whom it was to wake: the timer is set anew.
+    pub fn end_timer(&mut self, cpu: CpuId) {
+        let exit_ns = self.fixed.machine.costs.timer_exit_ns;
+        if exit_ns == 0 {
+            return self.leave_hard(cpu);
+        }
+        self.cpus[cpu.index()].hard = Frame::until(Step::TimerExit, self.now + exit_ns);
     }
 
     /// The hardirq is over: a raised softirq runs, or what was interrupted goes on.

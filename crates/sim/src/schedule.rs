@@ -62,13 +62,15 @@ impl System<'_> {
     /// that does not state that time has it within its switch costs, which come after the pick.
     pub fn begin_pick(&mut self, cpu: CpuId, extra_ns: u64) {
         let costs = &self.fixed.machine.costs;
-        if costs.schedule_ns == 0 {
+        let schedule_ns = match self.cpus[cpu.index()].curr.map(|t| self.tasks[t.index()].state) {
+            None => costs.schedule_idle_ns,
+            Some(State::Runnable) => costs.schedule_preempt_ns,
+            Some(_) => costs.schedule_sleep_ns,
+        };
+        if schedule_ns == 0 {
             return self.pick_and_switch(cpu, extra_ns);
         }
-        let c = &self.cpus[cpu.index()];
-        let sleeps = c.curr.is_some_and(|t| self.tasks[t.index()].state != State::Runnable);
-        let dequeue_ns = if sleeps { costs.dequeue_ns } else { 0 };
-        self.begin(cpu, Step::Pick, extra_ns + costs.schedule_ns + dequeue_ns);
+        self.begin(cpu, Step::Pick, extra_ns + schedule_ns);
     }
 
     /// Picks who runs next on `cpu` and switches to it; `extra_ns` is work done on the way.
@@ -107,7 +109,8 @@ impl System<'_> {
         let costs = &self.fixed.machine.costs;
         let both = prev.is_some() && next.is_some();
         let switch_ns = if both { costs.context_switch_ns } else { costs.idle_switch_ns };
-        let cost = extra_ns + switch_ns + costs.trace_event_ns;
+        let hrtick_ns = if self.cpus[cpu.index()].hrtick_at == NEVER { 0 } else { costs.hrtick_ns };
+        let cost = extra_ns + switch_ns + hrtick_ns + costs.trace_event_ns;
         let (tick, keeps_no_tick) = (self.next_tick(), self.version() < Version::new(4, 17));
         let c = &mut self.cpus[cpu.index()];
         let stayed = self.now - std::mem::replace(&mut c.since, self.now);

@@ -284,7 +284,7 @@ impl<'s> System<'s> {
             Step::IdleExit => self.begin_idle_loop(cpu),
             Step::IdleLoop => self.idle_loop(cpu),
             Step::Halted { .. } => self.end_of_polling(cpu),
-            Step::None | Step::Rebalance | Step::Tick | Step::Timer | Step::Ipi => {
+            Step::None | Step::Rebalance | Step::Tick | Step::Timer | Step::TimerExit | Step::Ipi => {
                 unreachable!("{cpu} stepped in task context at {step:?}")
             }
         }

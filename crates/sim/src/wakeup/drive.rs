@@ -104,7 +104,7 @@ impl System<'_> {
         if pending.is_empty() {
             match context {
                 Context::Task => self.after_wakeups(cpu),
-                Context::Hard => self.leave_hard(cpu),
+                Context::Hard => self.end_timer(cpu),
             }
             return false;
         }

@@ -2,7 +2,7 @@
 //!
 //! Armed while more than one entity is queued, for the end of protection or the deadline, whichever the running task
 //! reaches first at its present weight; armed anew when somebody comes or goes, and at every switch. It fires in the
-//! timer interrupt and always asks for a switch. Not modelled: what programming it costs, and the interrupt that arms
+//! timer interrupt and always asks for a switch. Not modelled: the interrupt that arms
 //! it on another CPU.
 
 use crate::engine::NEVER;
