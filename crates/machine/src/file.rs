@@ -367,6 +367,32 @@ mod tests {
     }
 
     #[test]
+    fn costs_may_be_others_under_later_kernels() {
+        let one = |since: &str, ns: u64| {
+            format!(
+                "[[kernel]]\nsince = '{since}'\n[kernel.costs]\n\
+                 tick_ns = {{ value = {ns}, range = [1000, 9000], source = 'counted in {since}' }}\n"
+            )
+        };
+        let cost = "[costs]\ntick_ns = { value = 1234, range = [1000, 3000], source = 'mine' }\n";
+        let text = with("cores = 4", &(cost.to_owned() + &one("v7.0", 7000) + &one("v6.6", 6000)));
+        let machine = parse(Path::new("m.toml"), &text).unwrap();
+        let under = |v: &str| {
+            let machine = machine.under(Version::parse(v).unwrap());
+            assert!(machine.kernels.is_empty());
+            (machine.costs.tick_ns, machine.note("tick_ns").source)
+        };
+        assert_eq!(under("v6.5"), (1234, "mine".to_owned()));
+        assert_eq!(under("v6.6"), (6000, "counted in v6.6".to_owned()));
+        assert_eq!(under("v7.3"), (7000, "counted in v7.0".to_owned()));
+        let mut set = machine.clone();
+        set.set_cost("tick_ns", 2000).unwrap();
+        assert_eq!(set.under(Version::new(7, 3)).costs.tick_ns, 2000, "whoever sets a cost means all kernels");
+        let none = error(&with("cores = 4", "[[kernel]]\nsince = 'v6.6'"));
+        assert!(none.contains("[[kernel]] has no [kernel.costs]"), "{none}");
+    }
+
+    #[test]
     fn a_governor_has_the_states_it_needs() {
         let state = |name: &str| {
             format!("[[idle_state]]\nname = '{name}'\nexit = '1us'\nresidency = '1us'\nsource = 's'\n")

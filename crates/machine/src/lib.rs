@@ -23,7 +23,7 @@ pub use topology::{Cpu, Distance, Topology};
 pub use turns::{TurnRule, Turns};
 pub use uncertain::{Drawn, Span};
 
-use schedlab_base::{CpuId, Version};
+use schedlab_base::{CpuId, Result, Version};
 use serde::{Deserialize, Serialize};
 
 /// Where a figure of a machine comes from.
@@ -98,6 +98,16 @@ impl Machine {
             machine.provenance = later.provenance;
         }
         machine
+    }
+
+    /// Sets a cost, under all kernels.
+    ///
+    /// # Errors
+    /// As [`Costs::change`].
+    pub fn set_cost(&mut self, name: &str, value: u64) -> Result<()> {
+        self.costs.change(name, value)?;
+        self.kernels.iter_mut().for_each(|k| k.costs.retain(|(n, _)| n != name));
+        Ok(())
     }
 
     /// Range and source of a figure: the machine's own, else the cost table's, else none ("not stated").

@@ -120,7 +120,7 @@ fn turn(machine: &mut Machine, base: &str, key: &str, text: &str) -> Result<()> 
     let number: u64 =
         text.parse().map_err(|_| Error::input(format!("{key} is a whole number, not '{text}'")))?;
     if key != CPUS {
-        machine.costs.change(key, number)?;
+        machine.set_cost(key, number)?;
         let note = CostNote { name: key.to_owned(), range: None, source: "set by the experiment".to_owned() };
         machine.provenance.insert(0, note);
         return Ok(());

@@ -227,3 +227,48 @@ fn who_enqueues_what_others_queued_for_it_takes_time_for_it() {
     let (queued, took) = wake_times(&m, "1", true);
     assert!(queued > MS && took > MS, "within a cache the waker: {queued} {took}");
 }
+
+/// When a sleeper on a machine of one CPU is switched away, told to wake up, and switched to, ns.
+fn one_sleep(m: &Machine) -> [u64; 3] {
+    let mut load = Load::lasting_ms(20);
+    load.task("sleeper", Some("0"), once(vec![Op::SleepTo { at: Ns::us(10_000) }]));
+    let seen = run(m, "v6.1", load);
+    let from = seen
+        .events(|e| matches!(e.kind, EventKind::Switch { why: SwitchReason::Blocked, .. }).then_some(e.at.0));
+    let waking = seen.events(|e| matches!(e.kind, EventKind::Waking { .. }).then_some(e.at.0));
+    let to = seen.events(|e| matches!(e.kind, EventKind::Switch { next: Some(_), .. }).then_some(e.at.0));
+    [from[0], waking[0], to[1]]
+}
+
+#[test]
+fn what_schedule_takes_before_its_event_delays_the_event() {
+    let mut plain = Machine { background: Vec::new(), ..polling("smp-1") };
+    // Stated apart at all, what comes before the pick comes before the event.
+    plain.set_cost("schedule_idle_ns", US).unwrap();
+    let [from, waking, to] = one_sleep(&plain);
+    let later = |name: &str| {
+        let mut m = plain.clone();
+        m.set_cost(name, 100 * US).unwrap();
+        let [f, w, t] = one_sleep(&m);
+        [f - from, w - waking, t - to]
+    };
+    assert_eq!(later("schedule_sleep_ns"), [100 * US, 0, 0]);
+    assert_eq!(later("schedule_idle_ns"), [99 * US, 0, 99 * US], "an idle CPU has found the new task, too");
+    assert_eq!(later("timer_exit_ns"), [0, 0, 100 * US], "the rest of the interrupt comes before the switch");
+    assert_eq!(later("tick_restart_ns")[1..], [0, 100 * US], "the tick is off after 10 ms of idling");
+    assert_eq!(later("idle_enter_ns"), [0, 0, 0], "who sleeps for long does not mind");
+    assert_eq!(later("tick_stop_ns"), [0, 0, 0]);
+}
+
+#[test]
+fn an_interrupt_ends_the_way_into_idle() {
+    let sleeps = |enter_ns: u64| {
+        let mut m = polling("smp-1");
+        m.set_cost("idle_enter_ns", enter_ns).unwrap();
+        let mut load = Load::lasting_ms(50);
+        load.task("sleeper", Some("0"), forever(vec![run_us(100), sleep_us(100)]));
+        run(&m, "v6.1", load).events(|e| matches!(e.kind, EventKind::Waking { .. }).then_some(())).len()
+    };
+    let (slow, quick) = (sleeps(5 * MS), sleeps(0));
+    assert!(slow > quick * 9 / 10 && quick > 150, "{slow} of {quick} wakeups");
+}

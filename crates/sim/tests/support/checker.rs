@@ -4,7 +4,7 @@
 //! queued before it is switched to, on one CPU at a time, where its queue is, and only where it may run; who leaves a
 //! CPU is who was on it; a halted CPU does not sit on queued tasks; CPU time from switches is what the report says.
 
-use schedlab_base::{CpuId, CpuSet, Ns, TaskId};
+use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Version};
 use schedlab_machine::Machine;
 use schedlab_sim::SimReport;
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
@@ -39,6 +39,10 @@ pub struct Checker {
     idle_since: Vec<u64>,
     now: u64,
     measure_from: u64,
+    /// What `schedule()` takes after the dequeue of a task that sleeps, and how many did: on nobody's account if nobody
+    /// follows.
+    schedule_ns: u64,
+    sleeps: u64,
     /// A runnable task that waits longer than this while a CPU it may use is idle throughout breaks work conservation.
     pub longest_wait_ns: u64,
     events: u64,
@@ -55,6 +59,8 @@ impl Checker {
             idle_since: vec![0; n],
             now: 0,
             measure_from: 0,
+            schedule_ns: machine.under(Version::new(99, 0)).costs.schedule_sleep_ns,
+            sleeps: 0,
             longest_wait_ns: u64::MAX,
             events: 0,
             error: None,
@@ -157,9 +163,10 @@ impl Checker {
                 self.fail(format!("{cpu} is idle at the end although task {at} is queued there"));
             }
         }
-        // A balance on the way to idle may be on nobody's account.
+        // A balance on the way to idle may be on nobody's account, and so may be the rest of that way.
         let newidle =
             report.counters.iter().find(|(name, _)| name == "balance.newidle_time").map_or(0, |c| c.1);
+        let newidle = newidle + self.sleeps * self.schedule_ns;
         let mut uncharged = 0;
         for (at, account) in report.tasks.iter().enumerate() {
             let seen = self.tasks.get(at).map_or(0, |t| t.cpu_ns);
@@ -211,6 +218,7 @@ impl Sink for Checker {
                 }
             }
             EventKind::Switch { prev, next, why } => {
+                self.sleeps += u64::from(matches!(why, SwitchReason::Blocked | SwitchReason::Exited));
                 self.leaves(e.cpu, prev, why);
                 match next {
                     Some(next) => self.comes(e.cpu, next),
