@@ -387,7 +387,11 @@ mod tests {
         assert_eq!(under("v7.3"), (7000, "counted in v7.0".to_owned()));
         let mut set = machine.clone();
         set.set_cost("tick_ns", 2000).unwrap();
-        assert_eq!(set.under(Version::new(7, 3)).costs.tick_ns, 2000, "whoever sets a cost means all kernels");
+        assert_eq!(
+            set.under(Version::new(7, 3)).costs.tick_ns,
+            2000,
+            "whoever sets a cost means all kernels"
+        );
         let none = error(&with("cores = 4", "[[kernel]]\nsince = 'v6.6'"));
         assert!(none.contains("[[kernel]] has no [kernel.costs]"), "{none}");
     }
