@@ -1,9 +1,9 @@
 //! HRTICK: a timer at the end of the running task's slice, so that it need not wait for a tick.
 //!
-//! Armed while more than one entity is queued, for the end of protection or the deadline, whichever the running task
-//! reaches first at its present weight; armed anew when somebody comes or goes, and at every switch. It fires in the
-//! timer interrupt and always asks for a switch. Not modelled: the interrupt that arms
-//! it on another CPU.
+//! Armed while more than one entity is queued, for when the running task reaches its deadline at its present weight
+//! (`hrtick_start_fair` as read in 7.3.4; protection that ends before has to wait for a tick or a wakeup); armed anew
+//! when somebody comes or goes, and at every switch. It fires in the timer interrupt and always asks for a switch. Not
+//! modelled: the interrupt that arms it on another CPU.
 
 use crate::engine::NEVER;
 use crate::fair::entity::Entity;
@@ -16,10 +16,9 @@ use schedlab_trace::SwitchReason;
 /// The shortest time it is armed for, ns.
 const SHORTEST_NS: u64 = 10_000;
 
-/// Time until the entity's slice or protection ends, ns.
+/// Time until the entity's slice ends, ns.
 fn left_ns(e: &Entity) -> u64 {
-    let end = if e.vruntime < e.vprot { e.vprot.min(e.deadline) } else { e.deadline };
-    let virt = (end - e.vruntime).max(0) as u128;
+    let virt = (e.deadline - e.vruntime).max(0) as u128;
     let real = (virt * u128::from(e.weight)).div_ceil(u128::from(NICE_0_WEIGHT)) as u64;
     real.max(SHORTEST_NS)
 }
@@ -76,11 +75,9 @@ mod tests {
     use schedlab_base::TaskId;
 
     #[test]
-    fn it_ends_with_protection_or_the_slice() {
+    fn it_ends_with_the_slice_whatever_is_protected() {
         let mut e = Entity::of_task(TaskId(0), 1024, CfsRqId(0));
         (e.vruntime, e.vprot, e.deadline) = (0, 1_000_000, 2_000_000);
-        assert_eq!(left_ns(&e), 1_000_000);
-        e.vprot = 0;
         assert_eq!(left_ns(&e), 2_000_000);
         e.weight = 2049;
         assert_eq!(left_ns(&e), 4_001_954, "rounded up: the slice must be over by then");
