@@ -104,9 +104,9 @@ fn work() -> Result<Findings> {
     let mut request = job.request;
     // Here it is the running one, whatever it is called outside.
     RUNNING.clone_into(&mut request.variant.kernel);
-    let mut answer = live::run(&request, &AtomicBool::new(false))?;
-    answer.outcome.warnings.append(&mut warnings);
-    Ok(Findings { answer, topology: Machine::load("host")?.topology })
+    let mut outcome = live::run(&request, &AtomicBool::new(false))?;
+    outcome.warnings.append(&mut warnings);
+    Ok(Findings { outcome, topology: Machine::load("host")?.topology })
 }
 
 /// Mounts everything; tells what this kernel has not.

@@ -2,8 +2,8 @@
 
 use schedlab_base::Ns;
 use schedlab_machine::Topology;
-use schedlab_native::Fault;
-use schedlab_native::live::{Answer, Request};
+use schedlab_native::live::Request;
+use schedlab_native::{Fault, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// The job of a guest's init.
@@ -30,7 +30,7 @@ pub enum Reply {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// The run's.
-    pub answer: Answer,
+    pub outcome: Outcome,
     /// The CPUs as the guest's kernel sees them.
     pub topology: Topology,
 }

@@ -6,7 +6,8 @@ use crate::watch::{self, Left, Outputs};
 use crate::{Guest, Mode, initramfs, limits, shape, symptoms};
 use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_machine::Machine;
-use schedlab_native::live::{Answer, Request};
+use schedlab_native::Outcome;
+use schedlab_native::live::Request;
 use schedlab_record::Observe;
 use schedlab_workload::Spec;
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ const SETTLE: Ns = Ns::secs(2);
 /// What a run in a guest gave.
 #[derive(Clone, Debug)]
 pub struct Visit {
-    /// The run's answer, with what is known of the guest in its environment and warnings.
-    pub answer: Answer,
+    /// What the run gave, with what is known of the guest in its environment and warnings.
+    pub outcome: Outcome,
     /// The kernel's log.
     pub log: String,
 }
@@ -50,8 +51,8 @@ pub fn run(guest: &Guest, machine: &Machine, request: &Request, stop: &AtomicBoo
     else {
         return Ok(None);
     };
-    let answer = answer(guest, &machine, &left)?;
-    Ok(Some(Visit { answer, log: left.log }))
+    let outcome = outcome(guest, &machine, &left)?;
+    Ok(Some(Visit { outcome, log: left.log }))
 }
 
 /// How long the run takes in the guest's time, at most.
@@ -71,10 +72,10 @@ fn named(e: Error, guest: &Guest, machine: &Machine) -> Error {
     e.context(format!("{} on {}", guest.image.release, machine.name))
 }
 
-fn answer(guest: &Guest, machine: &Machine, left: &Left) -> Result<Answer> {
+fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<Outcome> {
     let reply: Reply = serde_json::from_slice(&left.reply)
         .map_err(|e| Error::internal(format!("the guest's reply can't be read: {e}")))?;
-    let Findings { mut answer, topology } = match reply {
+    let Findings { mut outcome, topology } = match reply {
         Reply::Done(findings) => *findings,
         Reply::Failed(fault) => return Err(named(Error::from(fault), guest, machine)),
     };
@@ -85,9 +86,9 @@ fn answer(guest: &Guest, machine: &Machine, left: &Left) -> Result<Answer> {
         );
         return Err(named(e, guest, machine));
     }
-    answer.outcome.environment.extend(told(guest, machine));
-    answer.outcome.warnings.extend(warnings(guest, &left.log));
-    Ok(answer)
+    outcome.environment.extend(told(guest, machine));
+    outcome.warnings.extend(warnings(guest, &left.log));
+    Ok(outcome)
 }
 
 /// What the record says of the guest: nothing that differs between runs that are alike.

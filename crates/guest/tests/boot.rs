@@ -66,9 +66,9 @@ fn a_run_under_a_variant_comes_back_whole(guest: &Guest) {
     let batch = AttrChange { policy: Some(schedlab_kernel::Policy::Batch), ..AttrChange::default() };
     variant.tasks = [("*".to_owned(), batch)].into();
     let visit = go(guest, &request(variant)).unwrap();
-    let outcome = &visit.answer.outcome;
+    let outcome = &visit.outcome;
     assert!(outcome.series["schbench.latency"].count() > 10, "{outcome:?}");
-    let stat = visit.answer.schedstat.expect("init switches it on");
+    let stat = outcome.schedstat.as_ref().expect("init switches it on");
     assert_eq!(stat.cpus.len(), 2);
     assert!(stat.cpus.iter().map(|c| c.ttwu_count).sum::<u64>() > 10);
     let told = |key: &str| outcome.environment.get(key).map_or("", String::as_str);
@@ -86,7 +86,7 @@ fn a_command_is_taken_along(guest: &Guest) {
     let argv = ["sleep", "0.2"].map(str::to_owned).to_vec();
     let spec = Spec::Command(Box::new(CommandSpec::new("sleep", argv)));
     let visit = go(guest, &Request { spec, ..request(Variant::plain(RUNNING)) }).unwrap();
-    let elapsed = visit.answer.outcome.counters["command.elapsed"];
+    let elapsed = visit.outcome.counters["command.elapsed"];
     assert!((200_000_000..30_000_000_000).contains(&elapsed), "{elapsed} ns");
 }
 

@@ -6,6 +6,7 @@
 
 use crate::changes::Changes;
 use crate::found::Found;
+use crate::kernel_counters::KernelCounters;
 use crate::witness::Witness;
 use crate::{Job, Outcome, command, engine, sys};
 use schedlab_base::{Error, ErrorKind, Result};
@@ -113,7 +114,7 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         task.attr = changed(&job.attrs, &task.name, task.attr);
     }
     let witness = Witness::before();
-    let measured = engine::run_changing(built, changes, stop, job.observe)?;
+    let measured = engine::run_changing(built, changes, stop, job.observe, KernelCounters::live())?;
     let (environment, seen) = witness.after();
     let mut outcome = Outcome {
         duration: measured.duration,
@@ -123,6 +124,7 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         stays: Vec::new(),
         waits: Vec::new(),
         intervals: measured.intervals,
+        schedstat: measured.schedstat,
         environment,
         warnings: measured.warnings,
         stopped: measured.stopped,

@@ -40,7 +40,8 @@ const START: usize = 1;
 const READY: usize = 2;
 const LIVE: usize = 3;
 const RESULTS: usize = 4;
-const CONTROL_LINES: usize = 5;
+const PARKED: usize = 5;
+const CONTROL_LINES: usize = 6;
 
 /// The shared mapping.
 #[derive(Debug)]
@@ -103,6 +104,20 @@ impl Arena {
     pub fn live(&self) -> &AtomicU32 {
         &self.line(LIVE).word
     }
+    /// How many of those have done their work and wait for the end.
+    pub fn parked(&self) -> &AtomicU32 {
+        &self.line(PARKED).word
+    }
+    /// Whether no task works any more, in whatever order tasks begin, wait and leave meanwhile.
+    pub fn all_done(&self) -> bool {
+        // Nobody who waits goes back to work, so none works if no more are there afterwards than waited before.
+        let parked = self.parked().load(SeqCst);
+        self.live().load(SeqCst) <= parked
+    }
+    /// Maps it in the calling process.
+    pub fn map_here(&self) {
+        self.lines.map_here();
+    }
     /// How many bytes of results processes have left.
     pub fn results(&self) -> &AtomicU64 {
         &self.line(RESULTS).slot
@@ -130,14 +145,25 @@ mod tests {
             a.ready().as_ptr() as usize,
             a.live().as_ptr() as usize,
             a.results().as_ptr() as usize,
+            a.parked().as_ptr() as usize,
         ];
         at.extend([0, 1].map(|i| a.word(WordId(i)).as_ptr() as usize));
         at.extend([0, 1].map(|i| a.slot(SlotId(i)).as_ptr() as usize));
         at.extend([0, 1].map(|i| a.thread(i).as_ptr() as usize));
         let mut lines: Vec<usize> = at.iter().map(|a| a / 64).collect();
         lines.dedup();
-        assert_eq!(lines.len(), 11);
+        assert_eq!(lines.len(), 12);
         assert!(lines.is_sorted());
+    }
+
+    #[test]
+    fn all_are_done_when_those_who_are_there_wait() {
+        let a = Arena::new(0, 0, 0).unwrap();
+        a.live().store(2, SeqCst);
+        a.parked().store(1, SeqCst);
+        assert!(!a.all_done());
+        a.live().store(1, SeqCst);
+        assert!(a.all_done());
     }
 
     #[test]

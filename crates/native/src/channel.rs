@@ -48,6 +48,10 @@ impl Buffer {
         }
         &mut self.0[..bytes]
     }
+    /// Makes the least it will have.
+    pub fn make(&mut self) {
+        self.grow(BUFFER_BYTES);
+    }
     #[cold]
     fn grow(&mut self, bytes: usize) {
         self.0.resize(bytes.max(BUFFER_BYTES), 0);
@@ -85,6 +89,11 @@ impl Channels {
         };
         let datagrams = kinds.contains(&ChannelKind::Udp).then(lines).transpose()?;
         Ok(Channels { ends, datagrams })
+    }
+
+    /// Whether the run has none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
     }
 
     #[inline]

@@ -6,6 +6,7 @@
 
 use crate::changes::Changes;
 use crate::counters::{Set, Whom};
+use crate::kernel_counters::KernelCounters;
 use crate::offspring::{self, Ended, Used};
 use crate::parent::{drain, signal_name, tail};
 use crate::witness::Witness;
@@ -62,9 +63,13 @@ pub fn execute(
     }
     let witness = Witness::before();
     let mut counting = Set::open(&Whom::Programs);
-    let ran = serve(spec, seed, change).and_then(|server| {
+    let mut kernel = KernelCounters::live();
+    let server = serve(spec, seed, change);
+    kernel.before();
+    let ran = server.and_then(|server| {
         Call { spec, argv: &spec.argv, seed, change, stop, timeout: spec.timeout, server }.run(changes)
     });
+    kernel.after();
     let counts = counting.read();
     // What is started from here on is not counted.
     drop(counting);
@@ -81,6 +86,7 @@ pub fn execute(
     let ran = ran.succeeded(&spec.exit_codes)?;
     warnings.extend(ran.warning());
     let mut outcome = ran.outcome(environment, warnings);
+    outcome.schedstat = kernel.counted(&mut outcome.warnings);
     counts.join(&mut outcome.counters, &mut outcome.environment, &mut outcome.warnings);
     Ok(outcome)
 }
@@ -110,6 +116,7 @@ fn stopped() -> Outcome {
         stays: Vec::new(),
         waits: Vec::new(),
         intervals: Vec::new(),
+        schedstat: None,
         environment: BTreeMap::new(),
         warnings: Vec::new(),
         stopped: true,
@@ -269,6 +276,7 @@ impl Ran {
             stays: Vec::new(),
             waits: Vec::new(),
             intervals: Vec::new(),
+            schedstat: None,
             environment,
             warnings,
             stopped: false,

@@ -9,6 +9,7 @@ use crate::changes::Changes;
 use crate::counters::Offspring;
 use crate::engine::Shared;
 use crate::found::Found;
+use crate::kernel_counters::KernelCounters;
 use crate::parent::signal_name;
 use crate::recording::Recording;
 use crate::sys::{self, Reaped, Scope};
@@ -61,21 +62,31 @@ impl<'a> Controller<'a> {
         stop: Option<BorrowedFd<'a>>,
         observe: Observe,
     ) -> Controller<'a> {
-        let recording = RefCell::new(Recording::open(observe, shared));
+        let recording = Recording::open(observe, shared);
+        if recording.tells_events() {
+            shared.watch();
+        }
+        let recording = RefCell::new(recording);
         Controller { shared, changes, stop, recording }
     }
 
     /// Whether every event is recorded.
     pub fn records_events(&self) -> bool {
-        self.recording.borrow().is_events()
+        self.recording.borrow().tells_events()
     }
 
     /// From the first thread to the end of `duration`, which is measured and begins after `warmup`; tells how long it
-    /// measured and whether it was stopped. `counting` counts that time only.
+    /// measured and whether it was stopped. `counting` and `kernel` count that time only.
     ///
     /// # Errors
     /// When the counters can't be switched.
-    pub fn run(&self, warmup: Ns, duration: Ns, counting: &mut Offspring) -> Result<(Ns, bool)> {
+    pub fn run(
+        &self,
+        warmup: Ns,
+        duration: Ns,
+        counting: &mut Offspring,
+        kernel: &mut KernelCounters,
+    ) -> Result<(Ns, bool)> {
         let arena = &self.shared.arena;
         let mut woke = self.gather();
         if woke != Woke::Done {
@@ -89,6 +100,7 @@ impl<'a> Controller<'a> {
                 continue;
             }
             if phase == Phase::Measure {
+                kernel.before();
                 self.recording.borrow_mut().measure(self.shared);
                 counting.start()?;
                 let now = sys::monotonic_ns();
@@ -99,7 +111,7 @@ impl<'a> Controller<'a> {
             sys::futex_wake(arena.phase_word(), u32::MAX, self.shared.scope);
             // What it takes to begin to measure is not taken from what is measured.
             let until = from.map_or(start.saturating_add(until.0), |from| from.saturating_add(duration.0));
-            woke = self.wait(until, || arena.live().load(SeqCst) == 0);
+            woke = self.wait(until, || arena.all_done());
             if woke != Woke::Time {
                 break;
             }
@@ -108,6 +120,8 @@ impl<'a> Controller<'a> {
         let measured = from.map_or(0, |from| ended - from);
         if from.is_some() {
             counting.stop()?;
+            // Before the rings, which take longer to empty; events that come after the end don't count.
+            kernel.after();
         }
         self.recording.borrow_mut().close(ended, self.shared);
         Ok((Ns(measured), woke == Woke::Stop))

@@ -9,20 +9,23 @@ use crate::changes::Changes;
 use crate::channel::Channels;
 use crate::control::Controller;
 use crate::counters::{Counts, Offspring};
+use crate::footprint::SMALL_KB;
 use crate::found::Found;
+use crate::kernel_counters::KernelCounters;
 use crate::limits;
+use crate::prepare::Inherited;
 use crate::recorder::{Column, Counters, Recorder};
 use crate::results::{Ledger, Totals};
 use crate::sys::{self, Bell, Scope};
 use crate::task::{self, Origin};
 use schedlab_base::{CpuSet, Error, Ns, Result, Warning};
-use schedlab_record::{Interval, Observe, Series, TaskAccount};
+use schedlab_record::{Interval, Observe, Schedstat, Series, TaskAccount};
 use schedlab_workload::build::cut_off;
 use schedlab_workload::{Built, TaskDecl};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Stack of a task: programs are small state machines, and 10,000 of them must fit.
@@ -41,6 +44,8 @@ pub struct Measured {
     pub found: Found,
     /// The kernel's performance counters of the tasks over the measured time.
     pub counts: Counts,
+    /// What /proc/schedstat counted over the measured time, all of the machine.
+    pub schedstat: Option<Schedstat>,
     /// What each task used, in the order in which they are declared.
     pub tasks: Vec<TaskAccount>,
     /// What programs measured interval by interval, in the order of time.
@@ -81,6 +86,12 @@ pub(crate) struct Shared {
     ledger: Option<Ledger>,
     /// The process that controls the run.
     controller: u32,
+    /// What a process needs of its maker's memory; `None` of threads, which have it.
+    pub inherited: Option<Inherited>,
+    /// Whether the memory of all tasks is small enough to be made beforehand.
+    pub footprints_are_small: bool,
+    /// Whether every event of the scheduler is recorded.
+    watched: AtomicBool,
     /// For threads to hold on to what they share.
     me: std::sync::Weak<Shared>,
 }
@@ -99,6 +110,7 @@ impl Shared {
         let columns = built.series.iter().map(Column::of).collect::<Result<Vec<_>>>()?;
         let totals = Totals::new(&columns);
         let ledger = built.processes.then(Ledger::new).transpose()?;
+        let footprints = built.tasks.iter().map(|t| u64::from(t.footprint_kb)).sum::<u64>();
         let roots = built.tasks.iter().filter(|t| t.spawned_by.is_none()).count() as u32;
         Ok(Arc::new_cyclic(|me| Shared {
             arena,
@@ -116,6 +128,9 @@ impl Shared {
             totals: Mutex::new(totals),
             ledger,
             controller: std::process::id(),
+            inherited: built.processes.then(Inherited::here),
+            footprints_are_small: footprints <= SMALL_KB,
+            watched: AtomicBool::new(false),
             me: me.clone(),
         }))
     }
@@ -159,6 +174,14 @@ impl Shared {
     pub fn over(&self) -> bool {
         self.arena.phase() == Phase::Stop
     }
+    /// Every event of the scheduler is recorded; to be said before the first task is made.
+    pub fn watch(&self) {
+        self.watched.store(true, SeqCst);
+    }
+    /// Whether it is, so that tasks need not read what the events tell.
+    pub fn is_watched(&self) -> bool {
+        self.watched.load(SeqCst)
+    }
     /// How many tasks were declared.
     pub fn len(&self) -> usize {
         self.tasks.len()
@@ -168,6 +191,21 @@ impl Shared {
     pub fn ready(&self) {
         if self.arena.ready().fetch_add(1, SeqCst) + 1 == self.roots {
             self.bell.ring();
+        }
+    }
+
+    /// A task has done its work: it sleeps until the run is over.
+    pub fn park(&self) {
+        self.arena.parked().fetch_add(1, SeqCst);
+        if self.arena.all_done() {
+            self.bell.ring();
+        }
+        loop {
+            let phase = self.arena.phase();
+            if phase == Phase::Stop {
+                return;
+            }
+            sys::futex_wait(self.arena.phase_word(), phase as u32, None, self.scope);
         }
     }
 
@@ -208,7 +246,8 @@ impl Shared {
         self.bell.ring();
     }
     fn one_less(&self) {
-        if self.arena.live().fetch_sub(1, SeqCst) == 1 {
+        self.arena.live().fetch_sub(1, SeqCst);
+        if self.arena.all_done() {
             self.bell.ring();
         }
     }
@@ -220,7 +259,8 @@ impl Shared {
 /// # Errors
 /// What the workload asks for and this machine or user can't have: threads, CPUs, policies, channels.
 pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured> {
-    run_changing(built, &Changes::default(), stop, Observe::Counters)
+    let kernel = KernelCounters::live();
+    run_changing(built, &Changes::default(), stop, Observe::Counters, kernel)
 }
 
 /// Why there are no counters beside events: those of each task are taken off and put on the CPU at every switch, 2,400
@@ -228,7 +268,7 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
 const BESIDE_EVENTS: &str =
     "not counted while events are recorded: each task's counters would slow down its switches";
 
-/// As [`run_built`], with settings of the system that change meanwhile.
+/// As [`run_built`], with settings of the system that change meanwhile, and the kernel's counters given.
 ///
 /// # Errors
 /// As [`run_built`], and a change that the kernel does not take.
@@ -237,6 +277,7 @@ pub(crate) fn run_changing(
     changes: &Changes,
     stop: Option<BorrowedFd<'_>>,
     observe: Observe,
+    mut kernel: KernelCounters,
 ) -> Result<Measured> {
     limits::check_cpus(&built)?;
     sys::install_nudge().map_err(|e| Error::machine(format!("can't install a signal handler: {e}")))?;
@@ -249,9 +290,9 @@ pub(crate) fn run_changing(
         true => Offspring::none(BESIDE_EVENTS),
         false => Offspring::open(),
     };
-    let (measured, stopped) = controller.run(warmup, duration, &mut counting)?;
+    let (measured, stopped) = controller.run(warmup, duration, &mut counting, &mut kernel)?;
     let ended = sys::monotonic_ns();
-    let unfinished = shared.arena.live().load(SeqCst) > 0;
+    let unfinished = !shared.arena.all_done();
     controller.end()?;
     let ending = Ns(sys::monotonic_ns() - ended);
     let found = controller.found();
@@ -272,7 +313,8 @@ pub(crate) fn run_changing(
     if !stopped {
         warnings.extend((to_the_end && unfinished).then(|| cut_off(duration)));
         warnings.extend(overrun(measured, duration));
-        warnings.extend(slow_end(measured, ending));
+        // Of others the time is told by events, or was over before.
+        warnings.extend(slow_end(measured, ending).filter(|_| unfinished && found.tasks.is_none()));
     }
     let names = shared.columns.iter().map(|c| c.name.clone());
     let (intervals, dropped) = std::mem::take(&mut totals.intervals).in_order(warmup, &shared.columns);
@@ -284,6 +326,7 @@ pub(crate) fn run_changing(
         counters: totals.counters.named(),
         found,
         counts: counting.read(),
+        schedstat: kernel.counted(&mut warnings),
         tasks: totals.tasks.iter().map(|(id, used)| used.account(&shared.names[*id])).collect(),
         intervals,
         warnings,
@@ -314,6 +357,10 @@ fn slow_end(measured: Ns, ending: Ns) -> Option<Warning> {
         Warning::new("run.slow_end", text)
     })
 }
+
+#[cfg(test)]
+#[path = "window_tests.rs"]
+mod window_tests;
 
 #[cfg(test)]
 mod tests {

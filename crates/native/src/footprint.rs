@@ -1,6 +1,7 @@
 //! A task's own memory, for programs that go over it: what a move to another cache must refill.
 //!
-//! Made and touched at the first use, so that the thousands of tasks that never use theirs own none.
+//! Made and touched before the start where those of all tasks are small ([`SMALL_KB`]); else at the first use, so that the
+//! thousands of tasks that never use theirs own none.
 
 use schedlab_base::{Error, Result};
 use std::hint::black_box;
@@ -13,6 +14,9 @@ struct Line([u64; 8]);
 const LINES_PER_KB: usize = 1024 / size_of::<Line>();
 /// How much is gone over between two looks at the phase: a few microseconds.
 const STRETCH: usize = 64 * LINES_PER_KB;
+
+/// What the memory of all tasks may come to for each to make its own before the start.
+pub const SMALL_KB: u64 = 64 << 10;
 
 /// A task's memory.
 pub struct Footprint {
@@ -35,7 +39,7 @@ impl Footprint {
             let text = format!("the program goes over {kb} KB of a footprint of {} KB", self.kb);
             return Err(Error::internal(text));
         }
-        if self.lines.is_empty() && kb > 0 {
+        if kb > 0 {
             self.make()?;
         }
         let lines = &mut self.lines[..kb as usize * LINES_PER_KB];
@@ -53,8 +57,17 @@ impl Footprint {
         Ok(true)
     }
 
+    /// Makes it where it is not made yet.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    #[inline]
+    pub fn make(&mut self) -> Result<()> {
+        if self.lines.is_empty() { self.make_lines() } else { Ok(()) }
+    }
+
     #[cold]
-    fn make(&mut self) -> Result<()> {
+    fn make_lines(&mut self) -> Result<()> {
         let lines = self.kb as usize * LINES_PER_KB;
         self.lines.try_reserve_exact(lines).map_err(|e| {
             Error::machine(format!("no memory for a footprint of {} KB: {e}", self.kb))

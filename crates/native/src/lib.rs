@@ -20,10 +20,12 @@ pub mod exec;
 mod footprint;
 mod found;
 mod intervals;
+mod kernel_counters;
 mod limits;
 pub mod live;
 mod offspring;
 mod parent;
+mod prepare;
 pub mod probe;
 pub mod profile;
 mod recorder;
@@ -43,7 +45,7 @@ pub use sys::signals::{hangups_are_ignored, ignore_hangups};
 
 use schedlab_base::{Ns, Warning};
 use schedlab_kernel::AttrChange;
-use schedlab_record::{Interval, Observe, Series, Stays, TaskAccount, Wait};
+use schedlab_record::{Interval, Observe, Schedstat, Series, Stays, TaskAccount, Wait};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,6 +89,9 @@ pub struct Outcome {
     /// What programs measured interval by interval, in the order of time.
     #[serde(default)]
     pub intervals: Vec<Interval>,
+    /// What /proc/schedstat counted over `duration`, all of the machine; `None` where the kernel keeps none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedstat: Option<Schedstat>,
     /// What was seen of the system around the run (steal, PSI, foreign CPU time).
     pub environment: BTreeMap<String, String>,
     /// What the reader must know.

@@ -1,11 +1,11 @@
-//! One run on the running kernel under a variant: settings made, the agent run, the kernel's own counters around it, and
-//! everything put back. The host backend calls it here, the vm backend inside its guest.
+//! One run on the running kernel under a variant: settings made, the agent run, and everything put back. The host backend
+//! calls it here, the vm backend inside its guest.
 
 use crate::settings::{self, Applied, Plan, System};
 use crate::{Job, Outcome};
 use schedlab_base::{Result, Warning};
 use schedlab_kernel::Variant;
-use schedlab_record::{Observe, Schedstat, environment, schedstat};
+use schedlab_record::{Observe, environment};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
@@ -25,28 +25,18 @@ pub struct Request {
     pub observe: Observe,
 }
 
-/// What came of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
-    /// What the agent measured; the environment and the warnings are those of the whole run.
-    pub outcome: Outcome,
-    /// What /proc/schedstat counted meanwhile, all of the machine, warm-up included; `None` where the kernel keeps none.
-    pub schedstat: Option<Schedstat>,
-}
-
-/// Makes the run. When `stop` becomes true it ends early, and the outcome says so.
+/// Makes the run; environment and warnings are those of the whole of it. When `stop` becomes true it ends early, and the
+/// outcome says so.
 ///
 /// # Errors
 /// What the variant or the workload asks for and this machine or user can't have.
-pub fn run(request: &Request, stop: &AtomicBool) -> Result<Answer> {
+pub fn run(request: &Request, stop: &AtomicBool) -> Result<Outcome> {
     let mut applied = changed(&request.variant)?;
-    let before = schedstat::read_live().ok();
     let changes = applied.as_mut().map(|a| std::mem::take(&mut a.later)).unwrap_or_default();
     let attrs = request.variant.tasks.clone();
     let job =
         Job { workload: request.spec.clone(), seed: request.seed, attrs, changes, observe: request.observe };
     let mut outcome = crate::run(&job, stop)?;
-    let schedstat = before.and_then(|before| counted_since(&before, &mut outcome.warnings));
     let mut environment = environment::capture();
     match applied {
         Some(applied) => {
@@ -59,27 +49,11 @@ pub fn run(request: &Request, stop: &AtomicBool) -> Result<Answer> {
     }
     environment.append(&mut outcome.environment);
     outcome.environment = environment;
-    Ok(Answer { outcome, schedstat })
+    Ok(outcome)
 }
 
 /// Makes the live system what the variant says, until the value is dropped.
 fn changed(variant: &Variant) -> Result<Option<Applied>> {
     let plan = Plan::of(variant)?;
     if plan.is_empty() { Ok(None) } else { plan.apply().map(Some) }
-}
-
-/// What the kernel's schedstat counted since then. A kernel that stopped counting in the middle leaves none, with a
-/// warning.
-fn counted_since(before: &Schedstat, warnings: &mut Vec<Warning>) -> Option<Schedstat> {
-    match schedstat::read_live().and_then(|after| schedstat::delta(before, &after)) {
-        Ok((counted, wrapped)) => {
-            warnings.extend(wrapped);
-            Some(counted)
-        }
-        Err(e) => {
-            let text = format!("schedstat is not kept: {}", e.message());
-            warnings.push(Warning::new("schedstat.lost", text));
-            None
-        }
-    }
 }

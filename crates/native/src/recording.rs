@@ -34,8 +34,8 @@ impl Recording {
             Err(e) => Recording { by: stays(), no_events: Some(e.message().to_owned()) },
         }
     }
-    /// Whether it is every event that is recorded.
-    pub fn is_events(&self) -> bool {
+    /// Whether every event is recorded.
+    pub fn tells_events(&self) -> bool {
         matches!(self.by, By::Events(_))
     }
     /// Readable when it is time to [`Recording::read`].

@@ -25,7 +25,7 @@ mod tracing;
 mod transfer;
 pub use affinity::{affinity, affinity_of, set_affinity, set_affinity_of};
 pub use gather::Gathered;
-pub use memory::{Line, Lines};
+pub use memory::{Line, Lines, populate};
 pub use system::{boottime_ns, is_root, lock_now};
 pub use tracing::{detached_tracefs, set_output};
 pub use transfer::{read, write};

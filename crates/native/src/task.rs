@@ -2,13 +2,18 @@
 //!
 //! Between two operations it looks at the phase of the run; a program never sees the end. Calls that a signal ended
 //! early are taken up again unless the run is over, so that a nudge is no wakeup.
+//!
+//! A task that is there from the start has its memory before it says that it is ready ([`crate::prepare`]), and one whose
+//! program ended sleeps until the run is over: reading its counters, handing in its results and the end of a thread or
+//! process are no part of the workload. Of those that tasks spawn, beginning and end are.
 
 use crate::arena::Phase;
 use crate::attrs::refused;
 use crate::channel::{Buffer, Moved};
 use crate::engine::Shared;
 use crate::footprint::Footprint;
-use crate::recorder::{Counters, Recorder};
+use crate::prepare::{map_value, touch_stack};
+use crate::recorder::{Counters, Filed, Recorder};
 use crate::sys::{self, Scope, Slept, Waited};
 use crate::usage::Readings;
 use schedlab_base::{CpuSet, Error, Ns, Result};
@@ -42,31 +47,40 @@ pub fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) 
     let mut task = Task {
         shared,
         start_ns: 0,
+        worked_ns: 0,
         outcome: Outcome::Done,
         recorder: Recorder::new(shared.columns.len()),
         counted: None,
+        filed: Filed::default(),
         buffer: Buffer::default(),
         footprint: Footprint::of(decl.footprint_kb),
         readings: Readings::default(),
         now: origin.unwrap_or_default(),
     };
-    let lived = catch_unwind(AssertUnwindSafe(|| {
+    let lived: std::thread::Result<Result<()>> = catch_unwind(AssertUnwindSafe(|| {
         sys::set_name(&name);
         shared.arena.thread(id).store(sys::thread_id(), SeqCst);
         shared.arena.last_thread(id).store(sys::thread_id().into(), SeqCst);
         let set_up = task.set_up(decl.attr, decl.affinity.as_ref(), decl.timer_slack);
         if origin.is_none() {
+            let prepared = task.prepare(program.as_ref());
             shared.ready();
+            prepared?;
         }
         set_up?;
-        task.live(program.as_mut(), origin.is_some())
+        task.live(program.as_mut(), origin.is_some())?;
+        task.worked_ns = sys::thread_cpu_ns();
+        if origin.is_none() {
+            shared.park();
+        }
+        Ok(())
     }));
     let error = match lived {
         Ok(Ok(())) => None,
         Ok(Err(e)) => Some(e.context(format!("task '{name}'"))),
         Err(_) => Some(Error::internal(format!("the program of task '{name}' panicked"))),
     };
-    let counted = task.counted.map(|before| Counters::read().since(before));
+    let counted = task.counted.map(|before| task.counters().worked(task.worked_ns).since(before));
     shared.leave(id, task.recorder, counted, error);
 }
 
@@ -78,6 +92,10 @@ struct Task<'a> {
     recorder: Recorder,
     /// The counters when this task began to be measured.
     counted: Option<Counters>,
+    /// What of them was read before the start.
+    filed: Filed,
+    /// Its CPU time when its program ended, ns.
+    worked_ns: u64,
     /// What it sends from and receives into.
     buffer: Buffer,
     footprint: Footprint,
@@ -142,6 +160,35 @@ impl Task<'_> {
         Ok(())
     }
 
+    /// Has all memory that the task will use, as far as that is known, and reads what takes long to read.
+    fn prepare(&mut self, program: &dyn Program) -> Result<()> {
+        let shared = self.shared;
+        touch_stack();
+        if let Some(inherited) = &shared.inherited {
+            inherited.map();
+            shared.arena.map_here();
+            map_value(program);
+            // The clocks' and the CPU number's pages.
+            sys::monotonic_ns();
+            sys::current_cpu();
+        }
+        if !shared.channels.is_empty() {
+            self.buffer.make();
+        }
+        if shared.footprints_are_small {
+            self.footprint.make()?;
+        }
+        if !shared.is_watched() {
+            self.filed = Filed::read();
+        }
+        Ok(())
+    }
+
+    /// Its counters now. Where every event is recorded, these tell what is left out here.
+    fn counters(&self) -> Counters {
+        Counters::read(if self.shared.is_watched() { Filed::default() } else { Filed::read() })
+    }
+
     /// Waits for the start, then runs the program until it leaves or the run is over.
     fn live(&mut self, program: &mut dyn Program, spawned: bool) -> Result<()> {
         let (shared, gather) = (self.shared, Phase::Gather as u32);
@@ -155,7 +202,12 @@ impl Task<'_> {
             match phase {
                 Phase::Stop => return Ok(()),
                 Phase::Measure if phase != seen => {
-                    self.counted = Some(if first && spawned { Counters::ZERO } else { Counters::read() });
+                    self.counted = Some(match (first, spawned) {
+                        (true, true) => Counters::ZERO,
+                        // They have stood still since.
+                        (true, false) => Counters::read(self.filed),
+                        (false, _) => self.counters(),
+                    });
                     // Reading the counters took time that must not be in a value: in mid-run, let one pass.
                     self.recorder.on = first;
                 }

@@ -7,7 +7,7 @@ use schedlab_kernel::{AttrChange, Policy};
 use schedlab_native::engine::run_built;
 use schedlab_native::{Job, agent_main, execute, run, run_with};
 use schedlab_record::Observe;
-use schedlab_workload::{Builder, CommandSpec, Op, Params, Spec};
+use schedlab_workload::{Builder, ChannelKind, CommandSpec, Op, Params, Spec};
 use single::steps;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 const CHECKS: &[single::Check] = &[
     ("processes_share_words_and_cells_and_nothing_else", processes_share_words_and_cells_and_nothing_else),
+    ("processes_have_their_pages_before_the_start", processes_have_their_pages_before_the_start),
     ("processes_end_when_the_run_does", processes_end_when_the_run_does),
     ("a_process_that_dies_fails_the_run", a_process_that_dies_fails_the_run),
     ("a_failing_process_is_named", a_failing_process_is_named),
@@ -94,6 +95,45 @@ fn processes_share_words_and_cells_and_nothing_else() {
     let m = run_built(b.finish().unwrap(), None).unwrap();
     assert_eq!(m.series["rounds"].count(), 2 * ROUNDS);
     assert!(m.counters["cpu_time"] > 0 && m.duration < Ns::secs(20), "{:?}", m.counters);
+}
+
+/// Page faults of the calling thread so far.
+fn page_faults() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(7).unwrap().parse().unwrap()
+}
+
+/// Pairs that hand tokens to and fro: from their second message on they meet next to no page fault, and before that few.
+fn processes_have_their_pages_before_the_start() {
+    let mut b = processes(Ns::secs(30));
+    let faults = b.series("faults", "", "lower");
+    for pair in 0..4 {
+        let (there, back) = (b.channel(ChannelKind::Pipe), b.channel(ChannelKind::Pipe));
+        for first in [true, false] {
+            let (out, input) = if first { (there.1, back.0) } else { (back.1, there.0) };
+            let (mut turn, mut before) = (0, 0);
+            let program = steps(move |env| {
+                turn += 1;
+                match turn {
+                    1 => before = page_faults(),
+                    200 => {
+                        env.record(faults, page_faults() - before);
+                        return Op::Exit;
+                    }
+                    _ => {}
+                }
+                if (turn % 2 == 1) == first {
+                    Op::Send { port: out, bytes: 100 }
+                } else {
+                    Op::Recv { port: input, bytes: 100 }
+                }
+            });
+            b.task(format!("player-{pair}-{first}"), program).unwrap();
+        }
+    }
+    let m = run_built(b.finish().unwrap(), None).unwrap();
+    let mean = m.series["faults"].mean().unwrap_or_default();
+    assert!(m.series["faults"].count() == 8 && mean <= 4.0, "{mean} page faults each");
 }
 
 fn processes_end_when_the_run_does() {

@@ -5,7 +5,6 @@ use crate::plan::Cell;
 use schedlab_base::Result;
 use schedlab_guest::Guest;
 use schedlab_native::Outcome;
-use schedlab_native::live::Answer;
 use schedlab_record::{Figure, MODEL, RECORD_SCHEMA, Record, Series};
 use schedlab_workload::Spec;
 use std::collections::BTreeMap;
@@ -14,8 +13,7 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// What a command said that can't be read.
-pub fn record(cell: &Cell, seed: u64, answer: Answer) -> Result<Option<Record>> {
-    let Answer { outcome, schedstat } = answer;
+pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>> {
     if outcome.stopped {
         return Ok(None);
     }
@@ -38,7 +36,7 @@ pub fn record(cell: &Cell, seed: u64, answer: Answer) -> Result<Option<Record>> 
         duration: outcome.duration,
         series,
         counters: outcome.counters,
-        schedstat,
+        schedstat: outcome.schedstat,
         figures,
         tasks: outcome.tasks,
         stays: outcome.stays,

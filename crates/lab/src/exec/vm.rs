@@ -79,7 +79,7 @@ impl Executor for Vm {
         let request = Request { spec: cell.spec.clone(), variant, seed, observe: cell.observe };
         let _room = self.room(u64::from(guest.memory_mb));
         let Some(visit) = schedlab_guest::run(guest, &cell.machine, &request, stop)? else { return Ok(None) };
-        let Some(mut record) = live::record(cell, seed, visit.answer)? else { return Ok(None) };
+        let Some(mut record) = live::record(cell, seed, visit.outcome)? else { return Ok(None) };
         record.warnings.extend(caveat(guest));
         Ok(Some(Made { record, files: vec![(KERNEL_LOG, visit.log.into_bytes())] }))
     }

@@ -1,10 +1,23 @@
 //! Memory that a run's threads or processes share: an anonymous mapping of cache lines, made before any of them.
 //!
-//! Mirrors mmap(2) with MAP_SHARED and MAP_POPULATE as of Linux 3.14 and later.
+//! Mirrors mmap(2) with MAP_SHARED and MAP_POPULATE as of Linux 3.14 and later, and madvise(2) as of 5.14.
 
 use std::io;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Maps the pages of a range as if each had been read, or `written` to; content stays as it is. Pages that can't be had
+/// and kernels that can't do it leave them to be mapped at their first use.
+pub fn populate(range: Range<usize>, written: bool) {
+    const PAGE: usize = 4096;
+    const POPULATE_READ: libc::c_int = 22;
+    const POPULATE_WRITE: libc::c_int = 23;
+    let (from, to) = (range.start & !(PAGE - 1), range.end.next_multiple_of(PAGE));
+    let advice = if written { POPULATE_WRITE } else { POPULATE_READ };
+    // SAFETY: makes page-table entries only; no memory of this process changes, whatever the range is.
+    unsafe { libc::madvise(from as *mut libc::c_void, to.saturating_sub(from), advice) };
+}
 
 /// One cache line of the arena, so that words of different tasks never share one. Zero at the start.
 #[repr(C, align(64))]
@@ -51,6 +64,14 @@ impl Lines {
     pub fn get(&self) -> &[Line] {
         // SAFETY: the mapping is `count` lines long, page-aligned, and zero bytes are valid atomics.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.count) }
+    }
+}
+
+impl Lines {
+    /// Maps them in the calling process: a forked one has the memory, but none of its pages.
+    pub fn map_here(&self) {
+        let from = self.base.as_ptr() as usize;
+        populate(from..from + self.count * size_of::<Line>(), true);
     }
 }
 

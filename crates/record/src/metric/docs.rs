@@ -13,8 +13,8 @@ Values are integers of the unit given; times are nanoseconds and are rounded onl
 count are exact; a percentile is nearest-rank and known to one part in a thousand. A percentile above 50 with fewer than
 10 samples beyond it is missing. What a backend does not measure is missing too, never 0.
 
-Names that end in `<counter>` ask for a counter of /proc/schedstat over the run: as the simulator keeps it, or the whole
-machine's live, where the kernel has it; of whatever task. Times among them are ns, shares %, all else counts.
+Names that end in `<counter>` ask for a counter of /proc/schedstat over the measured time: as the simulator keeps it, or the
+whole machine's live, where the kernel has it; of whatever task. Times among them are ns, shares %, all else counts.
 
 \"Better\" is the direction a comparison calls `better`; where it says neither, a change is only `changed`.
 
