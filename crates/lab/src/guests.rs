@@ -2,11 +2,13 @@
 //! the cells of the vm backend have in common.
 
 use crate::fits;
+use crate::plan::Cell;
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::Machine;
+use std::sync::Arc;
 
 /// Memory of a guest when nobody says, MiB: the kernels of distributions, 32 CPUs and hundreds of tasks fit.
 pub const DEFAULT_MEMORY_MB: u32 = 2048;
@@ -148,6 +150,17 @@ pub fn twin_machine(machine: &Machine, mode: Mode) -> Result<Machine> {
     }
     let Machine { name, about, topology, os_cpu, .. } = machine.clone();
     Ok(Machine { name, about, topology, os_cpu, ..Machine::load("icount-2")? })
+}
+
+/// The simulation beside a guest's cell: the profile of its image's series on a machine as the guest's is.
+///
+/// # Errors
+/// A cell of no guest, and as [`simulated`].
+pub fn twin(cell: &Cell) -> Result<Cell> {
+    let guest = cell.guest.as_ref().ok_or_else(|| Error::internal("a twin of what is no guest"))?;
+    let hosted = Hosted { variant: cell.variant.clone(), image: guest.image.clone(), of: None };
+    let machine = Arc::new(twin_machine(&cell.machine, guest.mode)?);
+    Cell::simulated(&machine, simulated(&hosted)?, cell.spec.clone(), cell.load.clone())
 }
 
 /// The mode when nobody says: what can be repeated, where QEMU can do it.

@@ -116,6 +116,22 @@ fn the_mode_and_the_image_are_part_of_what_a_cell_is() {
 }
 
 #[test]
+fn a_guests_cell_has_a_simulation_beside_it() {
+    let p = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &BOTH));
+    let twin = schedlab_lab::guests::twin(&p.cells[1]).unwrap();
+    // As the plan of an experiment has it, but for the name that is the experiment's own.
+    assert_eq!(
+        (twin.backend, &twin.machine, &twin.kernel),
+        (Backend::Sim, &p.cells[4].machine, &p.cells[4].kernel)
+    );
+    assert_eq!((&twin.resolved, &twin.load), (&p.cells[4].resolved, &p.cells[4].load));
+    assert!(twin.machine.turns.is_some(), "its CPUs take turns as the guest's do");
+    let alone = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &[("mine", "6.8.1-mine")]));
+    let none = schedlab_lab::guests::twin(&alone.cells[0]).unwrap_err().to_string();
+    assert!(none.contains("no simulated kernel"), "{none}");
+}
+
+#[test]
 fn without_a_part_of_its_own_the_experiment_is_run() {
     let text = SMALL.replace("kernel = \"v4.5\"", "kernel = \"6.1\"");
     let p = planned(experiment(&text), &guests(Mode::RealTime, &BOTH[..1]));

@@ -30,6 +30,7 @@ pub use usec::none_in as no_schbench;
 use schedlab_base::{Error, Result};
 use schedlab_lab::compare::{Cell, Row};
 use schedlab_lab::{Comparison, Published};
+use schedlab_record::metric::of_program;
 use std::io::{self, Write};
 
 /// A form a comparison can be written in.
@@ -114,14 +115,30 @@ fn groups(c: &Comparison) -> Vec<&[Cell]> {
     c.cells.chunk_by(Cell::same_group).collect()
 }
 
-/// The metric's name without the workload's in front, which the reader knows already.
+/// The metric's name without the workload's in front, which the reader knows already. What is seen of any workload keeps its
+/// family's: `slice.p50` of the workload `slice` is none of its program's.
 fn short<'a>(metric: &'a str, workload: &str) -> &'a str {
+    if !of_program(metric) {
+        return metric;
+    }
     metric.strip_prefix(workload).and_then(|m| m.strip_prefix('.')).unwrap_or(metric)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_a_program_records_loses_its_name() {
+        let all = [
+            ("schbench.latency.p99", "schbench", "latency.p99"),
+            ("hackbench.elapsed.mean", "hackbench", "elapsed.mean"),
+            ("schbench.latency.p99", "slice", "schbench.latency.p99"),
+            ("slice.p50", "slice", "slice.p50"),
+            ("migrations", "schbench", "migrations"),
+        ];
+        all.iter().for_each(|(metric, workload, shown)| assert_eq!(short(metric, workload), *shown));
+    }
 
     #[test]
     fn forms_are_found_by_name() {

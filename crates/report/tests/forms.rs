@@ -3,6 +3,7 @@
 
 use schedlab_base::{Ns, Warning};
 use schedlab_kernel::{Kernel, Variant};
+use schedlab_lab::compare::overview;
 use schedlab_lab::{Comparison, Published, Question, compare};
 use schedlab_machine::Machine;
 use schedlab_record::{Better, MODEL, Observe, RECORD_SCHEMA, Record, Series, environment};
@@ -159,6 +160,23 @@ fn variants_that_do_not_fit_go_on_in_another_matrix_behind_the_baseline() {
     let first = |l: &str| l.split_whitespace().nth(1).map(str::to_owned);
     assert_eq!(first(values[0]), first(values[1]), "the baseline again");
     assert!(five.contains("x256 !") && five.contains("x20: 20 times as much"), "{five}");
+}
+
+#[test]
+fn single_runs_side_by_side_have_whole_names_units_and_no_spread() {
+    let records: Vec<Record> = [("v6.1", 5_000_000), ("v7.3", 9_000_000)]
+        .map(|(name, high)| record(name, "v4.5", (1, 2), 1, 40_000, high))
+        .into();
+    let metrics = overview(&records);
+    assert!(metrics.starts_with(&["schbench.latency.p50".to_owned()]), "{metrics:?}");
+    assert!(metrics.contains(&"migrations".to_owned()), "what is seen of any run");
+    assert!(!metrics.contains(&"cpu_time".to_owned()), "but nothing that no run has: {metrics:?}");
+    let c = compare(&records, &Question { metrics, ..Question::default() }, &[]).unwrap();
+    let text = written("table", &c);
+    let names = text.lines().find(|l| l.contains("v7.3") && !l.contains("simulated")).unwrap();
+    assert_eq!(names.split_whitespace().collect::<Vec<_>>(), ["v6.1", "v7.3"], "{text}");
+    assert!(!text.contains("(std)") && text.contains("One run each"), "{text}");
+    assert!(text.lines().any(|l| l.starts_with("latency.p50") && l.contains("ms ")), "{text}");
 }
 
 #[test]

@@ -198,6 +198,34 @@ fn headline<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<String> {
     all
 }
 
+/// What is asked of any run when nobody says what: how long who was woken or waited had to, how long stays on a CPU
+/// are, and how often tasks were switched, woken and moved.
+const OVERVIEW: &[&str] = &[
+    "wakeup_delay.p50",
+    "wakeup_delay.p99",
+    "run_delay.total",
+    "slice.p50",
+    "slice.p99",
+    "switches.voluntary",
+    "switches.involuntary",
+    "woken",
+    "woken.idle.share",
+    "migrations",
+    "cpu_time",
+    "work",
+];
+
+/// The metrics for single runs side by side: the workloads' own first ones, whatever they are, and of what is seen of any
+/// workload that which one of the runs has.
+pub fn overview(records: &[Record]) -> Vec<String> {
+    let mut all = headline(records);
+    let had = |name: &str| records.iter().any(|r| metrics::evaluate(r, name).value.number().is_some());
+    let seen = OVERVIEW.iter().filter(|m| had(m)).map(|m| (*m).to_owned());
+    let fresh: Vec<String> = seen.filter(|m| !all.contains(m)).collect();
+    all.extend(fresh);
+    all
+}
+
 fn check_baseline(groups: &[Vec<CellRuns<'_>>], baseline: Option<&str>) -> Result<()> {
     let Some(name) = baseline else { return Ok(()) };
     let mut names: Vec<&str> = groups.iter().flatten().map(|c| c.label.as_str()).collect();

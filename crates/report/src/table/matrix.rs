@@ -13,6 +13,8 @@ use std::io::{self, Write};
 const PUBLISHED: &str = "  published";
 /// Metrics with longer names have a line for the name alone.
 const LONGEST_LABEL: usize = 28;
+/// Most characters of a baseline's name that its column is made wider for.
+const LONGEST_ALONE: usize = 14;
 /// Least width of changes, that of "+0.4%": so that none touches a flag before it.
 const CHANGE: usize = 5;
 /// Fewest and most columns between columns.
@@ -22,7 +24,10 @@ const GAP: (usize, usize) = (2, 4);
 pub struct Layout {
     label: usize,
     value: usize,
+    /// 0: no cell has several runs.
     spread: usize,
+    /// Of the baseline's column at least, so that no name is broken within a word where no spread makes room.
+    name: usize,
     change: usize,
     /// Of a variant's column: its cells, or its name where there is room for all names.
     column: usize,
@@ -86,8 +91,16 @@ fn width(text: &str) -> usize {
 impl Layout {
     /// The widths that a comparison needs.
     pub fn of(c: &Comparison) -> Layout {
-        let mut l =
-            Layout { label: 0, value: 1, spread: 0, change: CHANGE, column: 0, gap: GAP.0, beside: 1 };
+        let mut l = Layout {
+            label: 0,
+            value: 1,
+            spread: 0,
+            name: 0,
+            change: CHANGE,
+            column: 0,
+            gap: GAP.0,
+            beside: 1,
+        };
         let (mut names, mut most) = (0, 1);
         for group in groups(c) {
             let base = baseline(c, group);
@@ -95,8 +108,10 @@ impl Layout {
             for (i, cell) in group.iter().enumerate() {
                 metrics(c, cell).for_each(|m| l.make_room(c, group, (i, base), m));
                 names = if i == base { names } else { names.max(width(&cell.variant)) };
+                l.name = if i == base { l.name.max(width(&cell.variant)) } else { l.name };
             }
         }
+        l.name = if l.spread == 0 { l.name.min(LONGEST_ALONE) } else { 0 };
         let cells = l.value + l.change + 3;
         let room = WIDTH.saturating_sub(l.label + GAP.0 + l.first());
         let fits = |column: usize| (room / (column + GAP.0)).max(1);
@@ -127,7 +142,12 @@ impl Layout {
 
     /// Width of the baseline's column.
     fn first(&self) -> usize {
-        self.value + 1 + self.spread
+        (self.value + self.behind()).max(self.name)
+    }
+
+    /// Width of what stands behind the baseline's values.
+    fn behind(&self) -> usize {
+        if self.spread > 0 { 1 + self.spread } else { 0 }
     }
 
     /// Writes a group's matrix, or several.
@@ -160,7 +180,8 @@ impl Layout {
                 label = "";
             }
             let b = shown(c, base, metric);
-            let first = format!("{:>v$} {:<s$}", b.value, b.spread, v = self.value, s = self.spread);
+            let spread = if self.spread > 0 { format!(" {}", b.spread) } else { String::new() };
+            let first = format!("{:>v$}{spread:<s$}", b.value, v = self.value, s = self.behind());
             let cells = others.iter().map(|cell| {
                 let s = shown(c, cell, metric);
                 self.cell(&s.value, s.flag, &s.change, s.mark)
@@ -173,7 +194,8 @@ impl Layout {
 
     /// The names of the columns, in several lines where one is longer than its column.
     fn names(&self, base: &Cell, others: &[&Cell], out: &mut dyn Write) -> io::Result<()> {
-        let first = stack(&format!("{} (std)", base.variant), self.first());
+        let std = if self.spread > 0 { " (std)" } else { "" };
+        let first = stack(&format!("{}{std}", base.variant), self.first());
         let stacks: Vec<Vec<String>> = others.iter().map(|o| stack(&o.variant, self.column)).collect();
         let height = stacks.iter().map(Vec::len).fold(first.len(), usize::max);
         let at = |s: &[String], line: usize| {
@@ -208,7 +230,7 @@ impl Layout {
             let change = first.zip(p).map_or_else(String::new, published_change);
             self.cell(&figure(p), "", &change, "")
         });
-        let first = format!("{:>v$}{:s$}", figure(first), "", v = self.value, s = 1 + self.spread);
+        let first = format!("{:>v$}{:s$}", figure(first), "", v = self.value, s = self.behind());
         self.line(PUBLISHED, &first, cells, out)
     }
 

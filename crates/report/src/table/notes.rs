@@ -41,9 +41,18 @@ fn cells(n: usize) -> String {
 /// What the columns and marks mean.
 pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let min = c.min_effect_pct;
+    let single = c.cells.iter().all(|cell| cell.runs == 1);
     let Some(row) = c.comparisons.first() else {
-        return write!(out, "{}", wrap("", "Mean over runs (std in percent of it)."));
+        let text = if single { "One run each." } else { "Mean over runs (std in percent of it)." };
+        return write!(out, "{}", wrap("", text));
     };
+    if single {
+        let text = format!(
+            "One run each, and its change against {}: ~ a single run can't tell how much of that is chance.",
+            row.baseline
+        );
+        return write!(out, "{}", wrap("", &text));
+    }
     let large = c.comparisons.iter().any(|r| r.change_pct.is_some_and(|p| p >= FACTOR_FROM_PCT));
     let factor = if large { ", x20: 20 times as much" } else { "" };
     let flag = if c.comparisons.iter().any(|r| astray(c, r)) {

@@ -12,10 +12,11 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_guest::Mode;
 use schedlab_lab::command::check_installed;
+use schedlab_lab::compare::overview;
 use schedlab_lab::knee::Limit;
 use schedlab_lab::plan::Cell;
 use schedlab_lab::uncertainty::DEFAULT_DRAWS;
-use schedlab_lab::{Backend, Executor, Made, Question, compare};
+use schedlab_lab::{Backend, Executor, Made, Question, compare, guests};
 use schedlab_record::{Record, Store, Stored};
 use schedlab_report::{no_schbench, run as one_run, schbench, schbench2016, slice};
 use schedlab_workload::{Benchmark, Spec};
@@ -108,7 +109,31 @@ fn run(matches: &ArgMatches) -> Result<()> {
 
 fn once(own: &Own, spec: Spec, form: &str) -> Result<()> {
     let all = own.place.variants()?.into_iter().map(|v| own.place.cell(spec.clone(), v));
-    run_cells(own, &all.collect::<Result<Vec<_>>>()?, form)
+    let mut all = all.collect::<Result<Vec<_>>>()?;
+    if all.len() > 1 && own.place.backend()? == Backend::Vm {
+        let twins = twins(own, &all)?;
+        all.extend(twins);
+    }
+    run_cells(own, &all, form)
+}
+
+/// The simulations beside several kernels in guests; two images of one series have one.
+fn twins(own: &Own, guests: &[Cell]) -> Result<Vec<Cell>> {
+    let (mut twins, mut known) = (Vec::new(), Vec::new());
+    for cell in guests {
+        match guests::twin(cell) {
+            Ok(twin) if known.contains(&twin.hash()?) => {}
+            Ok(twin) => {
+                known.push(twin.hash()?);
+                twins.push(twin);
+            }
+            Err(e) if own.quiet || e.kind() != ErrorKind::Input => {}
+            Err(e) => {
+                output::note(&format!("not simulated beside it: {}: {}", cell.variant.name, e.message()))
+            }
+        }
+    }
+    Ok(twins)
 }
 
 fn once_a_command(own: &Own, wanted: Option<external::Wanted>, form: &str) -> Result<()> {
@@ -154,7 +179,8 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
     let exporter = schedlab_report::form(form)?.exporter;
     let made = cells.iter().map(|cell| run_cell(own, cell, &store)).collect::<Result<Vec<_>>>()?;
     let (records, stored): (Vec<Record>, Vec<Stored>) = made.into_iter().unzip();
-    let comparison = compare(&records, &Question::default(), &[])?;
+    let question = Question { metrics: overview(&records), ..Question::default() };
+    let comparison = compare(&records, &question, &[])?;
     output::result(|out| exporter.export(&comparison, out))?;
     let all = cells.iter().zip(&records).zip(&stored);
     all.into_iter().try_for_each(|((cell, record), stored)| tell(own, cell, record.seed, stored))
