@@ -108,12 +108,14 @@ fn numbers(judged: Judged, row: &Row, simulated: Values, real: Values) -> Judged
     };
     let verdict = number(row, tolerance, mine, value);
     let few = (verdict == Verdict::NotMeasured).then(|| too_little(row, mine, value));
+    // What says nothing as it is says nothing three times as large, or none of two shares would be a disagreement.
+    let tripled = few.as_ref().map_or_else(|| number(row, tolerance, thrice(row, mine), value), |_| verdict);
     let uncertain = found.real_spread_pct.filter(|s| verdict != Verdict::NotMeasured && *s > tolerance);
     Judged {
         off_pct: (value > 0.0).then(|| 100.0 * (mine - value) / value),
         verdict,
         why: few.or_else(|| uncertain.map(|s| format!("the kernel's own mean is known to {s:.0} % only"))),
-        tripled: number(row, tolerance, thrice(row, mine), value),
+        tripled,
         ..found
     }
 }
