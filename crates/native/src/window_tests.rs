@@ -58,8 +58,12 @@ fn counters_of_the_kernel_that_move_outside_of_the_window_do_not_count() {
     let m = run_changing(b.finish().unwrap(), &changes, None, Observe::Counters, kernel).unwrap();
     let counted = m.schedstat.expect("the file counts");
     assert_eq!((counted.cpus[0].sched_count, counted.timestamp), (7, 7));
-    let last = std::fs::read_to_string(&file).unwrap();
-    assert!(last.contains("timestamp 5000"), "the task's end came later: {last}");
+    // The task's thread may still be on its way out.
+    let until = sys::monotonic_ns() + Ns::secs(5).0;
+    while !std::fs::read_to_string(&file).unwrap().contains("timestamp 5000") {
+        assert!(sys::monotonic_ns() < until, "its end came later, and did come");
+        sys::sleep_for(Ns::ms(1).0);
+    }
     assert_eq!(m.warnings, []);
 }
 

@@ -27,6 +27,7 @@ const STOP_EVERY: u64 = 4096;
 pub(crate) struct NewTask {
     pub(crate) name: String,
     pub(crate) background: bool,
+    pub(crate) waits_at_end: bool,
     pub(crate) program: Box<dyn Program>,
     pub(crate) attr: Attr,
     pub(crate) allowed: Option<CpuSet>,
@@ -109,7 +110,7 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
     sys.channels = Channels::new(workload.channels, workload.tasks.len());
     sys.fixed.masks = workload.masks;
     sys.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
-    sys.alive = workload.tasks.len();
+    sys.alive = workload.tasks.iter().filter(|t| !t.background).count();
     let mut starters = Vec::new();
     for t in workload.tasks {
         let id = TaskId::from(sys.tasks.len());
@@ -121,7 +122,8 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
             sys,
             NewTask {
                 name,
-                background: false,
+                background: t.background,
+                waits_at_end: t.waits_at_end,
                 program,
                 attr,
                 allowed: t.affinity,
@@ -133,6 +135,8 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
             },
         );
     }
+    // Who serves them is there before them.
+    starters.sort_by_key(|id| !sys.tasks[id.index()].background);
     starters
 }
 
@@ -154,6 +158,7 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
                 NewTask {
                     name,
                     background: true,
+                    waits_at_end: false,
                     program: Box::new(program),
                     attr,
                     allowed,
@@ -181,6 +186,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     sys.tasks.push(Task {
         name: new.name,
         background: new.background,
+        waits_at_end: new.waits_at_end,
         program: new.program,
         outcome: Outcome::Done,
         attr: new.attr,

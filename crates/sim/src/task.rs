@@ -65,6 +65,8 @@ pub struct Task {
     pub detached: bool,
     /// Belongs to the machine, not to the workload.
     pub background: bool,
+    /// Goes to sleep when its program ends, and exits after the run.
+    pub waits_at_end: bool,
     /// CPU of record (`task_cpu`).
     pub cpu: CpuId,
     /// Its entity.

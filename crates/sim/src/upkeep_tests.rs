@@ -33,6 +33,7 @@ pub fn born(sys: &mut System<'_>, cpu: CpuId) -> TaskId {
     let new = NewTask {
         name: "hog".into(),
         background: false,
+        waits_at_end: false,
         program: Box::new(Hog),
         attr: Attr::default(),
         allowed: None,

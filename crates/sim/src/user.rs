@@ -237,6 +237,9 @@ impl System<'_> {
             Op::SetAttr { attr } => self.begin_syscall(cpu, Sys::SetAttr { attr }, 0),
             Op::SetAffinity { mask } => self.begin_syscall(cpu, Sys::SetAffinity { mask }, 0),
             Op::Usage { task } => self.begin_syscall(cpu, Sys::Usage { task }, costs.usage_read_ns),
+            Op::Exit if self.tasks[curr.index()].waits_at_end => {
+                self.begin_syscall(cpu, Sys::Exit, costs.futex_wait_ns);
+            }
             Op::Exit => self.begin_syscall(cpu, Sys::Exit, costs.exit_ns),
         }
     }

@@ -36,6 +36,10 @@ pub struct TaskDecl {
     pub footprint_kb: u32,
     /// Its timer slack (prctl PR_SET_TIMERSLACK); `None` for the kernel's default.
     pub timer_slack: Option<Ns>,
+    /// Whether it is none of the workload's, but one that serves it; simulated only.
+    pub background: bool,
+    /// Whether it goes to sleep when its program ends and exits after the run, as live tasks do; simulated only.
+    pub waits_at_end: bool,
 }
 
 /// What a channel is made of. Buffers have the kernel's default sizes.
@@ -125,6 +129,8 @@ impl Builder {
             spawned_by: None,
             footprint_kb: DEFAULT_FOOTPRINT_KB,
             timer_slack: None,
+            background: false,
+            waits_at_end: false,
         });
         Ok(TaskId::from(self.built.tasks.len() - 1))
     }

@@ -7,6 +7,7 @@
 pub mod bench;
 pub mod build;
 pub mod command;
+mod gather;
 pub mod op;
 pub mod param;
 pub mod rtapp;
@@ -22,6 +23,7 @@ mod spec_tests;
 pub use bench::BENCHMARKS;
 pub use build::{Builder, Built, ChannelKind, SeriesDecl, TaskDecl};
 pub use command::CommandSpec;
+pub use gather::gathered;
 pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, Usage, WordId};
 pub use param::{Benchmark, Choice, Param, ParamKind, Params};
 pub use spec::Spec;

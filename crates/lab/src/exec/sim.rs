@@ -10,8 +10,8 @@ use schedlab_record::{
     Analyser, Better, MODEL, Observe, RECORD_SCHEMA, Record, Series, TaskName, environment,
 };
 use schedlab_sim::{Setup, simulate};
-use schedlab_workload::Built;
 use schedlab_workload::build::cut_off;
+use schedlab_workload::{Built, gathered};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -28,6 +28,10 @@ impl Executor for Sim {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
         let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
         let mut workload = cell.spec.build(seed)?;
+        if cell.machine.turns.is_some() {
+            // A guest, and so held against one, whose run begins when all tasks are there.
+            workload = gathered(workload);
+        }
         for task in &mut workload.tasks {
             task.attr = cell.variant.attr_of(&task.name, task.attr);
         }
@@ -109,7 +113,7 @@ fn changes(cell: &Cell, warmup: Ns) -> Result<Vec<(Ns, Kernel)>> {
 /// An analyser that knows the workload's tasks and series, and the machine's own tasks behind them.
 fn analyser(machine: &Machine, built: &Built) -> Result<Analyser> {
     let mut tasks: Vec<TaskName> =
-        built.tasks.iter().map(|t| TaskName { name: t.name.clone(), background: false }).collect();
+        built.tasks.iter().map(|t| TaskName { name: t.name.clone(), background: t.background }).collect();
     let cpus = machine.topology.nr_cpus();
     for source in &machine.background {
         // The simulator's order: source by source, those bound to CPUs by CPU number.

@@ -1,0 +1,223 @@
+//! A workload that begins as a live run does: one task that is not of the workload makes the others, which prepare themselves
+//! and sleep, and wakes them all when the measured time begins.
+//!
+//! So does the live engine; its tasks begin with a wakeup, one after the other, on the CPUs that forks in turn have given
+//! them. A simulation that is held against such a run must begin so too: in a short run these first wakeups are a good part
+//! of all, and tasks that appear at one instant, without a load, are put elsewhere. Only runs without a warm-up have their
+//! beginning measured.
+
+use crate::build::{Built, DEFAULT_FOOTPRINT_KB, TaskDecl};
+use crate::op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_kernel::Attr;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// How long a task prepares itself: enough to be there when the next ones are placed. What it takes live (some ms in a guest,
+/// where processes copy page tables) is over before anything is measured.
+const PREPARES: Ns = Ns::us(500);
+/// When the gate opens at the earliest, and how much later for each task: each is made, has prepared itself and sleeps by
+/// then, even where all share one CPU's time.
+const OPENS: Ns = Ns::ms(20);
+const OPENS_LATER: Ns = Ns::ms(1);
+/// How long before that the one who opens it gets up.
+const UP_BEFORE: Ns = Ns::us(200);
+
+/// The workload with such a beginning, which counts as its warm-up; programs see the time since the gate opened. One that has
+/// a warm-up stays as it is.
+#[must_use]
+pub fn gathered(mut built: Built) -> Built {
+    if built.warmup != Ns::ZERO {
+        return built;
+    }
+    let (open, never) = (WordId(built.words as u32), WordId(built.words as u32 + 1));
+    built.words += 2;
+    let controller = TaskId::from(built.tasks.len());
+    let roots: Vec<TaskId> = (0..)
+        .map(TaskId)
+        .zip(&built.tasks)
+        .filter(|(_, t)| t.spawned_by.is_none())
+        .map(|(id, _)| id)
+        .collect();
+    let opens = OPENS.plus(Ns(OPENS_LATER.0 * roots.len() as u64));
+    built.warmup = opens;
+    for task in &mut built.tasks {
+        let root = task.spawned_by.is_none();
+        if root {
+            (task.waits_at_end, task.spawned_by) = (true, Some(controller));
+        }
+        let program = std::mem::replace(&mut task.program, Box::new(Gone));
+        let at = if root { At::Beginning } else { At::Work };
+        task.program = Box::new(Gathered { program, gate: open, opens, at, first: true });
+    }
+    built.tasks.push(TaskDecl {
+        name: "controller".to_owned(),
+        program: Box::new(Controller { roots, open, opens, never, done: 0 }),
+        attr: Attr::default(),
+        affinity: None,
+        spawned_by: None,
+        footprint_kb: DEFAULT_FOOTPRINT_KB,
+        timer_slack: None,
+        background: true,
+        waits_at_end: false,
+    });
+    built
+}
+
+/// In place of a program that was taken.
+struct Gone;
+
+impl Program for Gone {
+    fn next(&mut self, _: &mut dyn Env) -> Op {
+        Op::Exit
+    }
+}
+
+/// Makes the tasks, opens the gate, and sleeps until the end.
+struct Controller {
+    roots: Vec<TaskId>,
+    open: WordId,
+    opens: Ns,
+    never: WordId,
+    done: usize,
+}
+
+impl Program for Controller {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        let made = self.roots.len();
+        self.done += 1;
+        match self.done {
+            n if n <= made => Op::Spawn { task: self.roots[n - 1] },
+            n if n == made + 1 => Op::SleepTo { at: Ns(self.opens.0 - UP_BEFORE.0) },
+            n if n == made + 2 => Op::SpinTo { at: self.opens },
+            n if n == made + 3 => {
+                env.word(self.open).store(1, SeqCst);
+                Op::Wake { word: self.open, count: made as u32 }
+            }
+            _ => Op::Wait { word: self.never, value: 0, until: Ns::MAX },
+        }
+    }
+}
+
+/// Where a task is.
+enum At {
+    Beginning,
+    Gate,
+    Work,
+}
+
+/// A task's program, behind the gate where it is there from the start.
+struct Gathered {
+    program: Box<dyn Program>,
+    gate: WordId,
+    opens: Ns,
+    at: At,
+    first: bool,
+}
+
+impl Program for Gathered {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        match self.at {
+            At::Beginning => {
+                self.at = At::Gate;
+                return Op::Run { work: PREPARES };
+            }
+            At::Gate if env.word(self.gate).load(SeqCst) == 0 => {
+                return Op::Wait { word: self.gate, value: 0, until: Ns::MAX };
+            }
+            At::Gate => self.at = At::Work,
+            At::Work => {}
+        }
+        let (opens, first) = (self.opens, std::mem::replace(&mut self.first, false));
+        let later = |at: Ns| if at == Ns::MAX { at } else { at.plus(opens) };
+        match self.program.next(&mut Later { env, opens, first }) {
+            Op::SpinTo { at } => Op::SpinTo { at: later(at) },
+            Op::SleepTo { at } => Op::SleepTo { at: later(at) },
+            Op::Wait { word, value, until } => Op::Wait { word, value, until: later(until) },
+            op => op,
+        }
+    }
+}
+
+/// What the program sees: a clock that began when the gate opened.
+struct Later<'a> {
+    env: &'a mut dyn Env,
+    opens: Ns,
+    /// It has asked for no operation yet.
+    first: bool,
+}
+
+impl Env for Later<'_> {
+    fn now(&mut self) -> Ns {
+        self.env.now().since(self.opens)
+    }
+    fn outcome(&self) -> Outcome {
+        if self.first { Outcome::Done } else { self.env.outcome() }
+    }
+    fn cpu(&mut self) -> CpuId {
+        self.env.cpu()
+    }
+    fn word(&self, id: WordId) -> &AtomicU32 {
+        self.env.word(id)
+    }
+    fn slot(&self, id: SlotId) -> &AtomicU64 {
+        self.env.slot(id)
+    }
+    fn record(&mut self, series: SeriesId, value: u64) {
+        self.env.record(series, value);
+    }
+    fn interval(&mut self, start: Ns, length: Ns, values: &[(SeriesId, u64)]) {
+        self.env.interval(start.plus(self.opens), length, values);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Builder;
+    use crate::rig;
+
+    struct Clocked(SeriesId, u32);
+
+    impl Program for Clocked {
+        fn next(&mut self, env: &mut dyn Env) -> Op {
+            assert!(self.1 > 0 || env.outcome() == Outcome::Done);
+            let now = env.now();
+            env.record(self.0, now.0);
+            self.1 += 1;
+            if self.1 == 3 { Op::Exit } else { Op::SleepTo { at: Ns::ms(u64::from(self.1)) } }
+        }
+    }
+
+    #[test]
+    fn programs_begin_when_the_gate_opens_and_see_time_from_there() {
+        let mut b = Builder::new(1);
+        b.lasts(Ns::ms(100), Ns::ZERO);
+        let clock = b.series("clock", "ns", "neither");
+        for i in 0..3 {
+            b.task(format!("t{i}"), Box::new(Clocked(clock, 0))).unwrap();
+        }
+        let built = gathered(b.finish().unwrap());
+        let opens = built.warmup;
+        assert_eq!((opens, built.duration, built.tasks.len()), (Ns::ms(23), Ns::ms(100), 4));
+        assert!(built.tasks[3].background && built.tasks.iter().filter(|t| t.waits_at_end).count() == 3);
+        assert!(built.tasks[..3].iter().all(|t| t.spawned_by == Some(TaskId(3))));
+        let costs = rig::Costs { op: Ns(100), wakeup: Ns(1_000), slack: Ns::ZERO };
+        let log = rig::run(built, costs);
+        assert_eq!((log.samples.len(), log.left.len()), (9, 3));
+        for s in &log.samples {
+            assert_eq!(s.at, Ns(s.value).plus(opens), "time is counted from the gate's opening");
+        }
+        let waited = |s: &&rig::Sample| s.value < 100_000;
+        assert_eq!(log.samples.iter().filter(waited).count(), 3, "they begin when it opens");
+    }
+
+    #[test]
+    fn what_warms_up_stays_as_it_is() {
+        let mut b = Builder::new(1);
+        b.lasts(Ns::ms(10), Ns::ms(5));
+        b.task("t", Box::new(Gone)).unwrap();
+        let built = gathered(b.finish().unwrap());
+        assert_eq!((built.warmup, built.tasks.len(), built.words), (Ns::ms(5), 1, 0));
+    }
+}
