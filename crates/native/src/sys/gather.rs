@@ -23,7 +23,7 @@ impl Gathered {
     ///
     /// # Errors
     /// ENOSPC at the limit of watches.
-    pub fn add(&self, other: &impl AsRawFd) -> io::Result<()> {
+    pub fn add(&self, other: &(impl AsRawFd + ?Sized)) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
         let (all, one) = (self.0.as_raw_fd(), other.as_raw_fd());
         // SAFETY: both descriptors are open through the call; `event` is a live epoll_event that is only read.

@@ -1,10 +1,9 @@
 //! Every switch, wakeup and migration, live: the scheduler's tracepoints, told to the one analyser of events.
 //!
 //! One perf event per CPU and tracepoint, for whatever runs there, and one ring per CPU, which all of the CPU's events
-//! share (PERF_EVENT_IOC_SET_OUTPUT); times are of CLOCK_MONOTONIC (Linux 4.1). A ring of tracefs (`trace_pipe_raw`) would
-//! be cheaper by some tenths of a microsecond an event, but it is switched on for the whole system and stays on when its
-//! reader is killed; perf's events end with the descriptors. It takes root or CAP_PERFMON, and tracefs for the numbers
-//! and layouts, which is read through a mount of our own where it is mounted nowhere.
+//! share (PERF_EVENT_IOC_SET_OUTPUT); times are of CLOCK_MONOTONIC (Linux 4.1). It takes root or CAP_PERFMON, and tracefs
+//! for the numbers and layouts, which is read through a mount of our own where it is mounted nowhere. Where perf does not
+//! see all of a machine, a tracing instance is read instead ([`sources`]), which takes root.
 //!
 //! Rings are emptied when they are half full, and analysed when the run is over or memory would run out. Where records were
 //! lost, the recording ends: distributions hold what was seen until then, and counts are "not measured", because part of
@@ -13,9 +12,13 @@
 //! What the kernel does not tell stays untold: why a CPU was chosen, what made a running task give way, which balancer
 //! moved a task. A stay begins and ends at sched_switch, so that interrupts (and a hypervisor's) are in it.
 
+mod arrivals;
 mod format;
+pub(crate) mod instance;
 mod layout;
+mod page;
 mod ring;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod tracefs;
@@ -29,31 +32,26 @@ use ring::{Held, Ring, Seen};
 use schedlab_base::{CpuId, Error, Ns, Result, TaskId, Warning};
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Observed, TaskName};
+use sources::{LEAST_RING_BYTES, Sources, blind};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use translate::Translator;
 
-/// A CPU's ring, where there are not too many CPUs for it.
-const RING_BYTES: usize = 4 << 20;
-/// All rings together, as far as they stay useful.
-const ALL_RINGS_BYTES: usize = 128 << 20;
-const LEAST_RING_BYTES: usize = 256 << 10;
 /// Records that are kept before the analyser gets them in the middle of a run: 32 MB.
 const MOST_HELD: usize = 1 << 20;
 /// A record is in its ring by then, counted from its own time.
 const SETTLED: Ns = Ns::ms(5);
 /// How long a new task may take to say which it is; the analysis waits for that.
 const UNKNOWN_FOR: Ns = Ns::secs(1);
-/// Descriptors that are left for the rest of the run, where that can be arranged.
-const SPARE_FILES: u64 = 256;
 
 /// The recorder of a run's events.
 pub struct Events {
     layouts: Layouts,
-    rings: Vec<(Ring, u64)>,
-    /// Readable when a ring is half full.
-    bell: Option<sys::Gathered>,
+    /// Until the recording ends.
+    sources: Option<Sources>,
+    /// Who runs on each CPU, as switches have told, where those from idle may be told twice.
+    running: Option<BTreeMap<u32, u32>>,
     held: Vec<Held>,
     translator: Translator,
     analyser: Analyser,
@@ -77,6 +75,18 @@ pub fn check() -> Result<()> {
     Ring::open(cpu, &layouts, LEAST_RING_BYTES).map(drop).map_err(|e| refused(&e))
 }
 
+/// The CPUs whose idle tasks' events this kernel does not report through perf. This thread sleeps on each CPU meanwhile, a
+/// millisecond in all.
+///
+/// # Errors
+/// As [`check`].
+pub fn blind_cpus() -> Result<Vec<u32>> {
+    let (layouts, online) = (tracefs::layouts()?, online()?);
+    let open = |cpu: &u32| Ring::open(*cpu, &layouts, LEAST_RING_BYTES).map_err(|e| refused(&e));
+    let mut rings = online.iter().map(open).collect::<Result<Vec<_>>>()?;
+    Ok(blind(&online, &mut rings, &layouts))
+}
+
 impl Events {
     /// Begins to record on all CPUs. `names` are the workload's tasks by task id, which `maker` will make.
     ///
@@ -96,11 +106,11 @@ impl Events {
         }
         let opened_ns = sys::monotonic_ns();
         let translator = Translator::new(opened_ns, cpus);
-        let (rings, bell) = open_rings(&online, &layouts).map_err(|e| refused(&e))?;
+        let sources = sources::open(&online, &layouts, opened_ns).map_err(|e| refused(&e))?;
         Ok(Events {
             layouts,
-            rings: rings.into_iter().map(|ring| (ring, opened_ns)).collect(),
-            bell: Some(bell),
+            running: (!sources.blind.is_empty()).then(BTreeMap::new),
+            sources: Some(sources),
             held: Vec::new(),
             translator,
             analyser,
@@ -114,7 +124,7 @@ impl Events {
 
     /// Readable when it is time to [`Events::read`].
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.bell.as_ref().map(sys::Gathered::fd)
+        self.sources.as_ref().map(|s| s.bell.fd())
     }
 
     /// The run is measured from now on.
@@ -134,9 +144,10 @@ impl Events {
     }
 
     fn empty_rings(&mut self) {
-        let Events { rings, layouts, held, global, translator, lost, whole_until_ns, .. } = self;
-        for (ring, last_ns) in rings.iter_mut() {
-            ring.empty(layouts, |seen| match seen {
+        let Events { sources, layouts, held, global, translator, lost, whole_until_ns, .. } = self;
+        for feed in sources.iter_mut().flat_map(|s| &mut s.feeds) {
+            let last_ns = &mut feed.last_ns;
+            feed.source.empty(layouts, &mut |seen| match seen {
                 Seen::Record(mut record, thread, raw) => {
                     // An interrupt's record may come before that of what it interrupted, whose time is earlier.
                     record.at_ns = record.at_ns.max(*last_ns);
@@ -160,8 +171,7 @@ impl Events {
             });
         }
         if self.whole_until_ns.is_some() {
-            self.rings.clear();
-            self.bell = None;
+            self.sources = None;
         }
     }
 
@@ -186,15 +196,16 @@ impl Events {
         let unknown = |h: &Held| h.at_ns > unknown_since_ns && self.translator.is_unknown_child(h);
         let ready = self.held[..settled].iter().position(unknown).unwrap_or(settled);
         for held in self.held.drain(..ready) {
-            self.translator.tell(&held, &mut self.analyser);
+            if self.running.as_mut().is_none_or(|running| is_news(running, &held)) {
+                self.translator.tell(&held, &mut self.analyser);
+            }
         }
     }
 
     /// The measured time was over at `end_ns`.
     pub fn close(&mut self, end_ns: u64) {
         self.empty_rings();
-        self.rings.clear();
-        self.bell = None;
+        self.sources = None;
         self.ended_ns = end_ns;
     }
 
@@ -207,6 +218,13 @@ impl Events {
         let lost = self.whole_until_ns.filter(|whole| *whole < self.ended_ns).map(|whole| (self.lost, whole));
         told(seen, lost.map(|(n, whole)| (n, Ns(self.ended_ns - whole))))
     }
+}
+
+/// Whether a record is not the second one of a task that came to its CPU after idle.
+fn is_news(running: &mut BTreeMap<u32, u32>, held: &Held) -> bool {
+    let What::Switch { prev, next, .. } = held.what else { return true };
+    let before = running.insert(held.cpu, next);
+    prev != 0 || before != Some(next)
 }
 
 /// What of the analyser's findings a live kernel has told; `lost`: so many records, so long before the end.
@@ -265,25 +283,6 @@ fn note_name(names: &mut BTreeMap<u32, Vec<u8>>, thread: u32, name: &[u8]) {
 fn machine_numbers(machine: &Machine) -> impl Iterator<Item = (u32, CpuId)> + '_ {
     let cpus = (0..machine.topology.nr_cpus()).map(CpuId::from);
     cpus.map(|cpu| (machine.os_cpu(cpu), cpu))
-}
-
-fn open_rings(online: &[u32], layouts: &Layouts) -> io::Result<(Vec<Ring>, sys::Gathered)> {
-    let files = (online.len() * layout::NAMES.len()) as u64 + SPARE_FILES;
-    let (soft, hard) = sys::file_limit();
-    if soft < files + SPARE_FILES {
-        // Where that is not allowed the kernel says so below.
-        let _ = sys::set_file_limit(hard.min(files + SPARE_FILES));
-    }
-    let share = (ALL_RINGS_BYTES / online.len().max(1)).max(LEAST_RING_BYTES);
-    let bytes = RING_BYTES.min(1 << share.ilog2());
-    let bell = sys::Gathered::new()?;
-    let mut rings = Vec::with_capacity(online.len());
-    for cpu in online {
-        let ring = Ring::open(*cpu, layouts, bytes)?;
-        bell.add(&ring)?;
-        rings.push(ring);
-    }
-    Ok((rings, bell))
 }
 
 fn refused(e: &io::Error) -> Error {

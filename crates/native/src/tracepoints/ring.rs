@@ -31,6 +31,12 @@ pub enum Seen<'a> {
     Lost(u64),
 }
 
+/// Where the records of one CPU come from.
+pub trait Source: AsRawFd {
+    /// Takes all that is there.
+    fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(Seen<'_>));
+}
+
 /// The ring and the events that write into it; they close when it is dropped.
 pub struct Ring {
     cpu: u32,
@@ -70,9 +76,10 @@ impl Ring {
         }
         Ok(ring)
     }
+}
 
-    /// Takes all that is there.
-    pub fn empty(&mut self, layouts: &Layouts, mut give: impl FnMut(Seen<'_>)) {
+impl Source for Ring {
+    fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(Seen<'_>)) {
         let cpu = self.cpu;
         while let Some(record) = self.sampler.next_record() {
             let (kind, bytes) = (record.ty(), record.to_contiguous());

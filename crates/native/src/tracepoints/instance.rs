@@ -1,0 +1,147 @@
+//! A tracing instance of our own: a folder in tracefs with buffers, clock and switches that nobody else's tracing sees.
+//!
+//! It is the one thing of the system that recording events may leave behind: the kernel keeps it until it is removed. It is
+//! named after the process that made it ([`Owner`]), so that the next schedlab, or `schedlab restore`, knows one whose
+//! maker is gone and removes it. Linux 3.10.
+
+use super::layout::Layouts;
+use super::layout::NAMES;
+use super::page::{Head, Part, read};
+use super::ring::{Held, Seen, Source};
+use crate::settings::journal::Owner;
+use crate::sys;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Where instances are.
+pub const FOLDER: &str = "/sys/kernel/tracing/instances";
+const OURS: &str = "schedlab-";
+/// The process id namespace of the kernel itself has this inode (PROC_PID_INIT_INO, Linux 3.8).
+const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// Whether one may be made: by root, in the namespace whose thread numbers tracepoints tell. Not by schedlab as a guest's
+/// init either, whose agent is a child of process 1: guests are counted with perf's costs (machines/icount.toml).
+pub fn may_be_had() -> bool {
+    let first = || fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == FIRST_NAMESPACE);
+    sys::is_root() && std::os::unix::process::parent_id() != 1 && Path::new(FOLDER).is_dir() && first()
+}
+
+/// An instance; removed when it is dropped, after its [`Pipe`]s.
+pub struct Instance {
+    folder: PathBuf,
+    head: Head,
+}
+
+impl Instance {
+    /// Makes one that records the scheduler's tracepoints, with a buffer of `bytes` for each CPU.
+    ///
+    /// # Errors
+    /// What the kernel refuses; nothing is left then.
+    pub fn make(bytes: usize) -> io::Result<Instance> {
+        clear_left();
+        let me = Owner::of(std::process::id()).ok_or(io::ErrorKind::NotFound)?;
+        let folder = Path::new(FOLDER).join(format!("{OURS}{}-{}", me.pid, me.started));
+        let text = fs::read_to_string(Path::new(FOLDER).join("../events/header_page"))?;
+        let head = Head::parse(&text).map_err(|e| io::Error::other(e.message().to_owned()))?;
+        fs::create_dir(&folder)?;
+        let made = Instance { folder, head };
+        made.write("trace_clock", "mono")?;
+        made.write("buffer_size_kb", &(bytes >> 10).to_string())?;
+        for name in NAMES {
+            made.write(&format!("events/sched/{name}/enable"), "1")?;
+        }
+        Ok(made)
+    }
+    fn write(&self, file: &str, text: &str) -> io::Result<()> {
+        fs::write(self.folder.join(file), text)
+    }
+    /// One CPU's records.
+    ///
+    /// # Errors
+    /// As open(2).
+    pub fn pipe(&self, cpu: u32) -> io::Result<Pipe> {
+        let path = self.folder.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        let file =
+            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+        Ok(Pipe { cpu, file, head: self.head, page: vec![0; self.head.bytes] })
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // One that can't be removed now is found by the next start.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// One CPU's records of an [`Instance`].
+pub struct Pipe {
+    cpu: u32,
+    file: File,
+    head: Head,
+    page: Vec<u8>,
+}
+
+impl AsRawFd for Pipe {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+impl Source for Pipe {
+    fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(Seen<'_>)) {
+        let Pipe { cpu, file, head, page } = self;
+        // EAGAIN is the end of what is there.
+        while let Ok(n @ 1..) = file.read(page) {
+            read(head, &page[..n], |part| match part {
+                Part::Missed(n) => give(Seen::Lost(n)),
+                Part::Record(at_ns, raw) => {
+                    if let Some(what) = layouts.read(raw) {
+                        let thread = layouts.current(raw).unwrap_or(0);
+                        give(Seen::Record(Held { at_ns, cpu: *cpu, what }, thread, raw));
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// Who made the instance of that name, if a schedlab did.
+fn maker(name: &str) -> Option<Owner> {
+    let (pid, started) = name.strip_prefix(OURS)?.split_once('-')?;
+    Some(Owner { pid: pid.parse().ok()?, started: started.parse().ok()? })
+}
+
+/// Of the instances of these names those whose makers are gone.
+pub fn left(names: Vec<String>) -> Vec<PathBuf> {
+    let gone = |name: &String| maker(name).is_some_and(|owner| Owner::of(owner.pid) != Some(owner));
+    names.into_iter().filter(gone).map(|name| Path::new(FOLDER).join(name)).collect()
+}
+
+/// Removes what killed processes left; tells what was removed, and what could not be.
+pub fn clear_left() -> Vec<(PathBuf, io::Result<()>)> {
+    let listed = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let names = listed.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let remove = |folder: PathBuf| {
+        let done = fs::remove_dir(&folder);
+        (folder, done)
+    };
+    left(names).into_iter().map(remove).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_instances_of_schedlabs_that_are_gone_are_left_ones() {
+        let me = Owner::of(std::process::id()).unwrap();
+        let mine = format!("schedlab-{}-{}", me.pid, me.started);
+        let before = format!("schedlab-{}-{}", me.pid, me.started + 1);
+        let names = [mine.as_str(), &before, "schedlab-x-1", "schedlab-5", "others-1-2"].map(str::to_owned);
+        assert_eq!(left(names.to_vec()), [Path::new(FOLDER).join(before)]);
+    }
+}

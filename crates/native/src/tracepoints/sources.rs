@@ -1,0 +1,137 @@
+//! Where a run's records come from: perf's rings, or a tracing instance where perf does not see everything.
+//!
+//! perf is the first choice: its events end with their descriptors, and nothing of the system is changed. But there are
+//! kernels on which the idle task of a CPU is cut off from it (its recursion mark is kept per task since 6.11, and one that
+//! was marked when it was made stays so): neither its switches nor the wakeups in interrupts that it takes are reported.
+//! That is looked for by a few sleeps on each CPU before the run ([`blind`]), and then a tracing instance is read instead.
+//! It has the wakeups; the switches from idle, which even it may lack, come from [`Arrivals`].
+
+use super::arrivals::Arrivals;
+use super::instance::{self, Instance};
+use super::layout::{Layouts, NAMES, What};
+use super::ring::{Ring, Seen, Source};
+use crate::sys;
+use schedlab_base::{CpuId, CpuSet};
+use std::io;
+
+/// A CPU's ring, where there are not too many CPUs for it.
+const RING_BYTES: usize = 4 << 20;
+/// All rings together, as far as they stay useful.
+const ALL_RINGS_BYTES: usize = 128 << 20;
+/// The least ring worth having.
+pub const LEAST_RING_BYTES: usize = 256 << 10;
+/// Descriptors that are left for the rest of the run, where that can be arranged.
+const SPARE_FILES: u64 = 256;
+/// Sleeps on each CPU, and how long, ns: enough to see its idle task come and go.
+const SLEEPS: usize = 5;
+const SLEEP_NS: u64 = 200_000;
+/// Switches from idle that are missing before a CPU counts as blind: one may be another's.
+const MISSING: usize = 3;
+
+/// A CPU's source, and up to when it was read, ns.
+pub struct Feed {
+    /// The source.
+    pub source: Box<dyn Source>,
+    /// Its last record.
+    pub last_ns: u64,
+}
+
+/// All of them, and the order in which they end: readers before their instance.
+pub struct Sources {
+    /// By CPU, then those of [`Arrivals`].
+    pub feeds: Vec<Feed>,
+    /// Readable when one of them is half full.
+    pub bell: sys::Gathered,
+    /// CPUs whose idle tasks perf does not report.
+    pub blind: Vec<u32>,
+    _instance: Option<Instance>,
+}
+
+/// Opens what this machine needs.
+///
+/// # Errors
+/// EACCES or EPERM without CAP_PERFMON.
+pub fn open(online: &[u32], layouts: &Layouts, opened_ns: u64) -> io::Result<Sources> {
+    make_room_for_files(online.len());
+    let share = (ALL_RINGS_BYTES / online.len().max(1)).max(LEAST_RING_BYTES);
+    let bytes = RING_BYTES.min(1 << share.ilog2());
+    let mut rings = Vec::with_capacity(online.len());
+    for cpu in online {
+        rings.push(Ring::open(*cpu, layouts, bytes)?);
+    }
+    let blind = if instance::may_be_had() { blind(online, &mut rings, layouts) } else { Vec::new() };
+    let perf = |rings: Vec<Ring>| rings.into_iter().map(|r| Box::new(r) as Box<dyn Source>).collect();
+    let (sources, instance) = if blind.is_empty() {
+        (perf(rings), None)
+    } else {
+        match traced(online, &blind, bytes) {
+            Ok((sources, instance)) => (sources, Some(instance)),
+            // What perf has is better than nothing, and the analyser tells of the gaps.
+            Err(_) => (perf(rings), None),
+        }
+    };
+    gathered(sources, opened_ns, blind, instance)
+}
+
+fn gathered(
+    sources: Vec<Box<dyn Source>>,
+    opened_ns: u64,
+    blind: Vec<u32>,
+    instance: Option<Instance>,
+) -> io::Result<Sources> {
+    let bell = sys::Gathered::new()?;
+    for source in &sources {
+        bell.add(source.as_ref())?;
+    }
+    let feeds = sources.into_iter().map(|source| Feed { source, last_ns: opened_ns }).collect();
+    Ok(Sources { feeds, bell, blind, _instance: instance })
+}
+
+fn traced(online: &[u32], blind: &[u32], bytes: usize) -> io::Result<(Vec<Box<dyn Source>>, Instance)> {
+    let instance = Instance::make(bytes)?;
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    for cpu in online {
+        sources.push(Box::new(instance.pipe(*cpu)?));
+    }
+    for cpu in blind {
+        sources.push(Box::new(Arrivals::open(*cpu, bytes)?));
+    }
+    Ok((sources, instance))
+}
+
+fn make_room_for_files(cpus: usize) {
+    let files = (cpus * NAMES.len()) as u64 + SPARE_FILES;
+    let (soft, hard) = sys::file_limit();
+    if soft < files + SPARE_FILES {
+        // Where that is not allowed the kernel says so when there are too many.
+        let _ = sys::set_file_limit(hard.min(files + SPARE_FILES));
+    }
+}
+
+/// The CPUs whose idle tasks do not report their switches: after a switch to idle another task leaves the CPU, and none has
+/// come. The caller sleeps on each CPU for this.
+pub fn blind(online: &[u32], rings: &mut [Ring], layouts: &Layouts) -> Vec<u32> {
+    let Ok(mine) = sys::affinity() else { return Vec::new() };
+    for cpu in online {
+        let one: CpuSet = [CpuId(*cpu)].into_iter().collect();
+        // One that this process may not use is not looked at.
+        if sys::set_affinity(&one).is_ok() {
+            (0..SLEEPS).for_each(|_| _ = sys::sleep_for(SLEEP_NS));
+        }
+    }
+    // It was its own mask a moment ago.
+    let _ = sys::set_affinity(&mine);
+    let is_blind = |ring: &mut Ring| {
+        let (mut idle, mut missing) = (false, 0);
+        ring.empty(layouts, &mut |seen| {
+            if let Seen::Record(held, ..) = seen
+                && let What::Switch { prev, next, .. } = held.what
+            {
+                missing += usize::from(idle && prev != 0);
+                idle = next == 0;
+            }
+        });
+        missing >= MISSING
+    };
+    online.iter().zip(rings).filter_map(|(cpu, ring)| is_blind(ring).then_some(*cpu)).collect()
+}
