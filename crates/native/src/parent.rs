@@ -5,6 +5,7 @@
 //! agent ends the run and replies with what it has. One that does not is killed.
 
 use crate::agent::{Reply, frame};
+use crate::tracepoints::instance;
 use crate::{Job, Outcome, sys};
 use schedlab_base::{Error, Ns, Result, Warning};
 use std::io::{ErrorKind, Read, Write};
@@ -58,6 +59,10 @@ pub fn run_with(agent: &Path, job: &Job, stop: &AtomicBool) -> Result<Outcome> {
         let _ = talk.child.kill();
     }
     let status = talk.child.wait().map_err(|e| Error::machine(format!("can't wait for the agent: {e}")))?;
+    if !status.success() {
+        // Killed, it had no time to.
+        instance::clear_left();
+    }
     heard?;
     conclude(&talk.reply, &tail(&talk.said), status)
 }

@@ -5,9 +5,12 @@ use super::files::{Files, System};
 use super::form::{Form, Write};
 use super::journal::{Entry, Journal, Lock, Moment, Recovered, Whose, recover};
 use super::plan::{Later, Plan};
+use crate::tracepoints::instance;
 use schedlab_base::{Error, Result, Warning};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io;
+use std::path::PathBuf;
 
 /// Changes that are made and will be taken back, at the latest when this is dropped.
 pub struct Applied {
@@ -153,7 +156,17 @@ pub fn put_back_mine() {
     }
 }
 
-/// Puts back what processes that are gone have left.
+/// What became of a tracing instance that a killed run left.
+fn removed((path, done): (PathBuf, io::Result<()>)) -> Recovered {
+    let said = match &done {
+        Ok(()) => format!("{}, in which a killed run recorded events, is removed", path.display()),
+        Err(e) => format!("{} can't be removed: {e}", path.display()),
+    };
+    let setting = instance::SETTING.to_owned();
+    Recovered { setting, path, restored: done.is_ok(), pending: done.is_err(), said }
+}
+
+/// Puts back what processes that are gone have left, and removes their tracing instances.
 ///
 /// # Errors
 /// When another schedlab is changing settings.
@@ -161,5 +174,8 @@ pub fn put_back_left() -> Result<Vec<Recovered>> {
     let system = System::live();
     let _lock = Lock::take(&system.lock_folder())?;
     let now = Moment::now()?;
-    Ok(Journal::all()?.iter().flat_map(|j| recover(j, &system, &now, Whose::Gone)).collect())
+    let mut done: Vec<Recovered> =
+        Journal::all()?.iter().flat_map(|j| recover(j, &system, &now, Whose::Gone)).collect();
+    done.extend(instance::clear_left().into_iter().map(removed));
+    Ok(done)
 }

@@ -11,6 +11,7 @@
 
 use super::files::Files;
 use super::form::{Form, Write};
+use crate::tracepoints::instance;
 use schedlab_base::{Error, Result, Warning};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -377,10 +378,16 @@ fn write_back(entry: &Entry, files: &dyn Files) -> std::result::Result<(), Strin
     if Form::same(&now, &entry.old) { Ok(()) } else { Err(format!("the kernel keeps '{now}'")) }
 }
 
-/// Entries of processes that are gone: what is still to be put back, in a sentence each.
+fn still_records(path: PathBuf) -> Recovered {
+    let said = format!("{} still records events for a run that was killed", path.display());
+    Recovered { setting: instance::SETTING.to_owned(), path, restored: false, pending: true, said }
+}
+
+/// Entries of processes that are gone, and their tracing instances: what is still to be put back, in a sentence each.
 pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
     let now = Moment::now()?;
-    let mut all = Vec::new();
+    let left = instance::left(files.list(&files.place(instance::FOLDER)));
+    let mut all: Vec<Recovered> = left.into_iter().map(still_records).collect();
     for (file, entry) in Journal::all()?.iter().flat_map(Journal::entries) {
         let Some(entry) = entry else {
             let said = format!("{} is torn: 'schedlab restore' sets it aside", file.display());

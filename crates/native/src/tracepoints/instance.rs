@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 /// Where instances are.
 pub const FOLDER: &str = "/sys/kernel/tracing/instances";
+/// What one that was left is called among settings.
+pub const SETTING: &str = "tracing instance";
 const OURS: &str = "schedlab-";
 /// The process id namespace of the kernel itself has this inode (PROC_PID_INIT_INO, Linux 3.8).
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
@@ -44,8 +46,7 @@ impl Instance {
         clear_left();
         let me = Owner::of(std::process::id()).ok_or(io::ErrorKind::NotFound)?;
         let folder = Path::new(FOLDER).join(format!("{OURS}{}-{}", me.pid, me.started));
-        let text = fs::read_to_string(Path::new(FOLDER).join("../events/header_page"))?;
-        let head = Head::parse(&text).map_err(|e| io::Error::other(e.message().to_owned()))?;
+        let head = Head::parse(&header()?).map_err(|e| io::Error::other(e.message().to_owned()))?;
         fs::create_dir(&folder)?;
         let made = Instance { folder, head };
         made.write("trace_clock", "mono")?;
@@ -68,6 +69,13 @@ impl Instance {
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
         Ok(Pipe { cpu, file, head: self.head, page: vec![0; self.head.bytes] })
     }
+}
+
+/// The text of `events/header_page`, which gives all in the first read or never the rest (6.18).
+fn header() -> io::Result<String> {
+    let mut text = [0; 4096];
+    let n = File::open(Path::new(FOLDER).join("../events/header_page"))?.read(&mut text)?;
+    Ok(String::from_utf8_lossy(&text[..n]).into_owned())
 }
 
 impl Drop for Instance {

@@ -87,6 +87,11 @@ pub fn blind_cpus() -> Result<Vec<u32>> {
     Ok(blind(&online, &mut rings, &layouts))
 }
 
+/// Whether events are recorded through a tracing instance where perf does not see all.
+pub fn by_instance() -> bool {
+    instance::may_be_had()
+}
+
 impl Events {
     /// Begins to record on all CPUs. `names` are the workload's tasks by task id, which `maker` will make.
     ///
@@ -202,15 +207,16 @@ impl Events {
         }
     }
 
-    /// The measured time was over at `end_ns`.
+    /// The measured time was over at `end_ns`. What is recorded until [`Events::found`] takes the sources away is left out: to
+    /// do so takes the kernel a quarter of a second, in which the tasks would run on.
     pub fn close(&mut self, end_ns: u64) {
         self.empty_rings();
-        self.sources = None;
         self.ended_ns = end_ns;
     }
 
     /// What there was in the measured time.
     pub fn found(mut self, threads: Vec<(u32, TaskId)>) -> Found {
+        self.sources = None;
         self.know(threads);
         self.analyse(self.ended_ns, self.ended_ns);
         let end_ns = self.whole_until_ns.map_or(self.ended_ns, |whole| whole.min(self.ended_ns));

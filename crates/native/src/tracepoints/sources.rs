@@ -25,6 +25,8 @@ const SPARE_FILES: u64 = 256;
 /// Sleeps on each CPU, and how long, ns: enough to see its idle task come and go.
 const SLEEPS: usize = 5;
 const SLEEP_NS: u64 = 200_000;
+/// Rounds of them on all CPUs together, at most: 0.3 s where others keep the CPUs busy.
+const ROUNDS: usize = 240;
 /// Switches from idle that are missing before a CPU counts as blind: one may be another's.
 const MISSING: usize = 3;
 
@@ -109,29 +111,106 @@ fn make_room_for_files(cpus: usize) {
 }
 
 /// The CPUs whose idle tasks do not report their switches: after a switch to idle another task leaves the CPU, and none has
-/// come. The caller sleeps on each CPU for this.
+/// come. The caller sleeps on each CPU for this, and again where others kept the CPU from going idle.
 pub fn blind(online: &[u32], rings: &mut [Ring], layouts: &Layouts) -> Vec<u32> {
     let Ok(mine) = sys::affinity() else { return Vec::new() };
-    for cpu in online {
+    let (mut blind, rounds) = (Vec::new(), (ROUNDS / online.len().max(1)).max(1));
+    for (cpu, ring) in online.iter().zip(rings) {
         let one: CpuSet = [CpuId(*cpu)].into_iter().collect();
-        // One that this process may not use is not looked at.
-        if sys::set_affinity(&one).is_ok() {
+        let mut seen = FromIdle::default();
+        for _ in 0..rounds {
+            // One that this process may not use is not looked at.
+            if seen.is_clear() || sys::set_affinity(&one).is_err() {
+                break;
+            }
             (0..SLEEPS).for_each(|_| _ = sys::sleep_for(SLEEP_NS));
+            seen.look(ring, layouts);
         }
+        blind.extend((seen.missing >= MISSING).then_some(*cpu));
     }
     // It was its own mask a moment ago.
     let _ = sys::set_affinity(&mine);
-    let is_blind = |ring: &mut Ring| {
-        let (mut idle, mut missing) = (false, 0);
+    blind
+}
+
+/// Switches from idle on one CPU.
+#[derive(Default)]
+struct FromIdle {
+    idle: bool,
+    there: usize,
+    missing: usize,
+}
+
+impl FromIdle {
+    fn is_clear(&self) -> bool {
+        self.there >= MISSING || self.missing >= MISSING
+    }
+    fn look(&mut self, ring: &mut Ring, layouts: &Layouts) {
         ring.empty(layouts, &mut |seen| {
             if let Seen::Record(held, ..) = seen
                 && let What::Switch { prev, next, .. } = held.what
             {
-                missing += usize::from(idle && prev != 0);
-                idle = next == 0;
+                self.switch(prev, next);
             }
         });
-        missing >= MISSING
-    };
-    online.iter().zip(rings).filter_map(|(cpu, ring)| is_blind(ring).then_some(*cpu)).collect()
+    }
+    fn switch(&mut self, prev: u32, next: u32) {
+        self.there += usize::from(prev == 0);
+        self.missing += usize::from(self.idle && prev != 0);
+        self.idle = next == 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_from_idle_are_missed_only_where_a_task_leaves_that_never_came() {
+        let mut seen = FromIdle::default();
+        for (prev, next) in [(5, 0), (0, 5), (5, 6), (6, 0), (0, 7), (7, 0)] {
+            seen.switch(prev, next);
+        }
+        assert_eq!((seen.there, seen.missing), (2, 0));
+        (0..MISSING).for_each(|_| seen.switch(5, 0));
+        assert_eq!((seen.missing, seen.is_clear()), (MISSING, true));
+    }
+
+    #[test]
+    fn an_instance_tells_of_every_sleep_and_is_gone_afterwards() {
+        if !instance::may_be_had() {
+            return println!("skipped: root and tracefs are needed");
+        }
+        let (layouts, cpu) =
+            (super::super::tracefs::layouts().unwrap(), sys::affinity().unwrap().iter().next().unwrap());
+        let before = sys::affinity().unwrap();
+        sys::set_affinity(&[cpu].into_iter().collect()).unwrap();
+        let instance = Instance::make(LEAST_RING_BYTES).unwrap();
+        let (mut pipe, me, began) = (instance.pipe(cpu.0).unwrap(), sys::thread_id(), sys::monotonic_ns());
+        (0..50).for_each(|_| _ = sys::sleep_for(100_000));
+        let ended = sys::monotonic_ns();
+        sys::set_affinity(&before).unwrap();
+        let (mut left, mut woken) = (0, 0);
+        pipe.empty(&layouts, &mut |seen| {
+            let Seen::Record(held, ..) = seen else { panic!("records were lost") };
+            if !(began..=ended).contains(&held.at_ns) {
+                return;
+            }
+            match held.what {
+                What::Switch { prev, why: schedlab_trace::SwitchReason::Blocked, .. } if prev == me => {
+                    left += 1
+                }
+                What::Waking { thread, .. } if thread == me => woken += 1,
+                _ => {}
+            }
+        });
+        assert_eq!((left, woken), (50, 50));
+        drop((pipe, instance));
+        let me = std::process::id();
+        let names = std::fs::read_dir(instance::FOLDER)
+            .unwrap()
+            .flatten()
+            .map(|e| e.file_name().into_string().unwrap());
+        assert_eq!(names.filter(|n| n.starts_with(&format!("schedlab-{me}-"))).count(), 0);
+    }
 }

@@ -6,6 +6,7 @@ use schedlab_guest::{Mode, Qemu, fetch, kvm};
 use schedlab_lab::noise::Floors;
 use schedlab_native::counters::{Set, Whom};
 use schedlab_native::settings::{Files, System};
+use schedlab_native::tracepoints;
 use serde::Serialize;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -54,6 +55,8 @@ pub struct Here {
     counters: Set,
     qemu: Result<Qemu, schedlab_base::Error>,
     floors: Floors,
+    /// CPUs of which perf does not see all; why events can't be recorded.
+    blind: Result<Vec<u32>, schedlab_base::Error>,
 }
 
 #[rustfmt::skip]
@@ -76,7 +79,7 @@ impl Here {
     /// This machine.
     pub fn look(floors: Floors) -> Here {
         let (system, counters) = (System::live(), Set::open(&Whom::Myself));
-        Here { system, counters, qemu: fetch::find_qemu(), floors }
+        Here { system, counters, qemu: fetch::find_qemu(), floors, blind: tracepoints::blind_cpus() }
     }
     /// Every row.
     pub fn rows(&self) -> Vec<Found> {
@@ -135,21 +138,22 @@ fn paranoid(here: &Here) -> Seen {
 }
 
 fn tracepoints(here: &Here) -> Seen {
-    let id = "events/sched/sched_switch/id";
-    let roots = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-    if roots.iter().any(|root| here.read(&format!("{root}/{id}")).is_ok()) {
-        return yes("tracefs is mounted and readable");
-    }
-    if !here.has(roots[0]) {
-        return not(State::No, "this kernel has no tracefs", "a kernel with CONFIG_FTRACE");
-    }
-    match here.read(&format!("{}/{id}", roots[0])) {
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => not(
-            State::Partly,
-            "tracefs is for root alone",
-            "run as root, or sudo mount -o remount,mode=755 /sys/kernel/tracing",
-        ),
-        _ => not(State::No, "tracefs is not mounted", "sudo mount -t tracefs tracefs /sys/kernel/tracing"),
+    match &here.blind {
+        Ok(blind) if blind.is_empty() => yes("recorded through perf"),
+        Ok(blind) => {
+            let cpus: Vec<String> = blind.iter().map(u32::to_string).collect();
+            let said = format!("perf does not report the idle task of CPU {}", cpus.join(", "));
+            if tracepoints::by_instance() {
+                yes(format!("recorded through an instance of tracefs: {said}"))
+            } else {
+                not(
+                    State::Partly,
+                    said,
+                    "run as root, in the first PID namespace, with tracefs at /sys/kernel/tracing",
+                )
+            }
+        }
+        Err(e) => not(State::No, e.message(), e.remedy().unwrap_or_default()),
     }
 }
 
@@ -287,7 +291,8 @@ mod tests {
     fn at(root: &Path) -> Here {
         let qemu = Err(schedlab_base::Error::machine("none"));
         let counters = Set::open(&Whom::Myself);
-        Here { system: System::at(root), counters, qemu, floors: Floors::default() }
+        let blind = Err(schedlab_base::Error::machine("this kernel has no tracefs").help("another kernel"));
+        Here { system: System::at(root), counters, qemu, floors: Floors::default(), blind }
     }
     fn put(root: &Path, path: &str, text: &str) {
         let file = root.join(path);
@@ -310,7 +315,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in [
             ("proc/sys/kernel/perf_event_paranoid", "-1\n"),
-            ("sys/kernel/tracing/events/sched/sched_switch/id", "314\n"),
             ("sys/kernel/debug/sched/features", "A NO_B\n"),
             ("proc/schedstat", "version 15\n"),
             ("proc/sys/kernel/sched_schedstats", "1\n"),
@@ -319,7 +323,7 @@ mod tests {
         ] {
             put(dir.path(), path, text);
         }
-        let here = at(dir.path());
+        let here = Here { blind: Ok(Vec::new()), ..at(dir.path()) };
         for look in [paranoid, tracepoints, features, schedstat, cgroup, sched_ext] {
             let (state, said, mend) = look(&here);
             assert!(state == State::Yes && mend.is_none(), "{said}");
