@@ -73,6 +73,13 @@ impl System<'_> {
         self.cpus[cpu.index()].hard = Frame::until(Step::TimerExit, self.now + exit_ns);
     }
 
+    /// What starting a timer costs; more where the hardware has to be set to it (`hrtimer_reprogram`).
+    pub fn timer_start_ns(&self, cpu: CpuId, expires: u64) -> u64 {
+        let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu.index()]);
+        let is_first = expires < c.timers.due().min(c.tick_at).min(c.hrtick_at);
+        costs.timer_start_ns + if is_first { costs.timer_program_ns } else { 0 }
+    }
+
     /// The hardirq is over: a raised softirq runs, or what was interrupted goes on.
     pub fn leave_hard(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu.index()];

@@ -206,11 +206,18 @@ impl System<'_> {
             }
             Op::Sleep { length } => {
                 let soft = self.now.saturating_add(length.0);
-                self.begin_syscall(cpu, sleep(soft), costs.timer_start_ns);
+                let timer = self.timer_start_ns(cpu, soft.saturating_add(self.tasks[curr.index()].slack_ns));
+                self.begin_syscall(cpu, sleep(soft), timer);
             }
-            Op::SleepTo { at } => self.begin_syscall(cpu, sleep(at.0), costs.timer_start_ns),
+            Op::SleepTo { at } => {
+                let timer = self.timer_start_ns(cpu, at.0.saturating_add(self.tasks[curr.index()].slack_ns));
+                self.begin_syscall(cpu, sleep(at.0), timer);
+            }
             Op::Wait { word, value, until } => {
-                let timer = if until == Ns::MAX { 0 } else { costs.timer_start_ns };
+                let timer = match until {
+                    Ns::MAX => 0,
+                    _ => self.timer_start_ns(cpu, until.0.saturating_add(self.tasks[curr.index()].slack_ns)),
+                };
                 let sys = Sys::Wait { word: word.0, value, until: until.0 };
                 self.begin_syscall(cpu, sys, costs.futex_wait_ns + timer);
             }

@@ -6,7 +6,7 @@ use crate::plan::{Cell, Plan, order};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::fetch::find_qemu;
 use schedlab_guest::{Accelerator, Guest, Image, Mode};
-use schedlab_kernel::PROFILES;
+use schedlab_kernel::{Feature, PROFILES};
 use schedlab_machine::Machine;
 use schedlab_native::{settings, tracepoints};
 use schedlab_record::Observe;
@@ -120,9 +120,22 @@ fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
         Real::Host => nearest(&case.simulated, &real.kernel),
         Real::Vm(_) => (case.simulated.clone(), None),
     };
-    let variant = case.variant_simulated(&profile);
+    let mut variant = case.variant_simulated(&profile);
+    let mut warnings: Vec<Warning> = warning.into_iter().collect();
+    if case.real == Real::Host && packs(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default()) {
+        variant.features.push(Feature::VcpuPack.name().to_owned());
+        let text = "the running kernel was started with sched_vcpu_pack, which no kernel of kernel.org knows: VCPU_PACK is \
+                    simulated, as far as what it does has been seen";
+        warnings.push(Warning::new("validate.vcpu_pack", text.to_owned()));
+    }
     let cell = Cell::simulated(&machine, variant, real.spec.clone(), LOAD.to_owned())?;
-    Ok((cell, warning.into_iter().collect()))
+    Ok((cell, warnings))
+}
+
+/// Whether a kernel started with this line packs wakeups on CPUs that are awake (`sched_vcpu_pack=`, not 0).
+fn packs(line: &str) -> bool {
+    let values = line.split_whitespace().filter_map(|word| word.strip_prefix("sched_vcpu_pack="));
+    values.last().is_some_and(|value| value != "0")
 }
 
 /// The profile for a running kernel: the latest that is not later than it, whatever the case was written for.
@@ -145,6 +158,11 @@ mod tests {
     fn only_guests_in_real_time_are_unlike_their_simulation() {
         assert_eq!(unlike(Mode::Deterministic), None);
         assert!(unlike(Mode::RealTime).is_some_and(|w| w.message.contains("like is not compared with like")));
+    }
+
+    #[test]
+    fn a_kernel_that_packs_is_known_by_its_command_line() {
+        assert!(packs("quiet sched_vcpu_pack=15 ro\n") && !packs("sched_vcpu_pack=0") && !packs("quiet"));
     }
 
     #[test]

@@ -25,14 +25,27 @@ pub(super) fn measure(known: &mut Known) -> Result<()> {
     let word = AtomicU32::new(0);
     let empty = timed(BATCHES, 1_000, || _ = sys::futex_wake(&word, 1, Scope::Threads));
     known.add(empty.cost("futex_wake_empty_ns", entry, "futex wake without a waiter"));
-    known.add(timer()?.cost("timer_start_ns", entry, "arming a timerfd"));
+    let far = timer(&[LATE])?;
+    known.add(far.cost("timer_start_ns", entry, "arming a timerfd"));
+    // Taking back the first timer sets the hardware, too.
+    let both = timer(&[SOON, LATE])?;
+    let how = "arming a timerfd as the CPU's first timer, and taking it back";
+    // A timer's interrupt ends with the same.
+    known.add(both.cost("timer_program_ns", far.median(), how));
+    known.add(both.cost("timer_exit_ns", far.median(), how));
     channels(known)?;
     known.add(tick().cost("tick_ns", 0, "gaps of 1 us and more of a thread that reads the clock"));
     known.add(fork()?.cost("fork_ns", 0, "starting a thread, seen from its parent"));
     Ok(())
 }
 
-fn timer() -> Result<Batches> {
+/// After the next ticks.
+const LATE: libc::timespec = libc::timespec { tv_sec: 100, tv_nsec: 0 };
+/// Mostly before the next tick, and never reached.
+const SOON: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 300_000 };
+
+/// Arming a timer for these times in turn; ns a call.
+fn timer(times: &[libc::timespec]) -> Result<Batches> {
     let fault = |e: io::Error| Error::machine(format!("can't make a timerfd: {e}"));
     // SAFETY: the call takes no pointers.
     let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
@@ -41,9 +54,10 @@ fn timer() -> Result<Batches> {
     }
     // SAFETY: a new descriptor that nobody else owns.
     let timer = unsafe { OwnedFd::from_raw_fd(fd) };
-    let late = libc::timespec { tv_sec: 100, tv_nsec: 0 };
-    let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: late };
+    let mut turns = times.iter().cycle();
     Ok(timed(BATCHES, 500, || {
+        let it_value = turns.next().copied().unwrap_or(LATE);
+        let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
         // SAFETY: `spec` outlives the call; the old value is not asked for.
         unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &spec, std::ptr::null_mut()) };
     }))

@@ -17,7 +17,7 @@ pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
     ));
     let queued = known.costs.enqueue_ns;
     wake_and_wait(known, &ping_pong(here)?);
-    let rest = queued + known.costs.context_switch_ns;
+    let rest = queued + known.costs.context_switch_ns + known.costs.timer_exit_ns;
     known.add(overruns(here)?.cost(
         "timer_irq_ns",
         rest,

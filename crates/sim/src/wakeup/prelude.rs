@@ -9,6 +9,7 @@
 
 use super::search::{Step, View};
 use schedlab_base::{CpuId, Version};
+use schedlab_kernel::Feature;
 use schedlab_trace::PlaceReason;
 
 /// The test being made.
@@ -43,19 +44,20 @@ impl Prelude {
             if idle {
                 return Step::Found(cpu, reason);
             }
-            self.test = self.following();
+            self.test = self.following(view);
         }
         while self.test != Test::Over {
             if self.applies(view) {
                 return Step::Probe(self.choice(view).0);
             }
-            self.test = self.following();
+            self.test = self.following(view);
         }
         Step::NotFound(PlaceReason::TargetBusy)
     }
 
-    fn following(self) -> Test {
+    fn following(self, view: &View<'_>) -> Test {
         match self.test {
+            Test::Target if view.features.has(Feature::VcpuPack) => Test::Over,
             Test::Target => Test::Prev,
             Test::Prev => Test::Recent,
             Test::Recent | Test::Over => Test::Over,
@@ -93,6 +95,7 @@ impl Prelude {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wakeup::search::Search;
     use crate::wakeup::testing::{domains, run, view};
     use schedlab_base::CpuSet;
 
@@ -117,6 +120,15 @@ mod tests {
             let v = View { recent: CpuId(7), ..view(&d, version, 2, 5) };
             assert_eq!(probes(&v), want, "{version}");
         }
+    }
+
+    #[test]
+    fn packed_wakeups_ask_for_the_target_and_no_other() {
+        let d = domains("fb-2x12-smt", "v6.5");
+        let mut v = View { recent: CpuId(7), ..view(&d, "v6.5", 2, 5) };
+        v.features.switch(Feature::VcpuPack, true);
+        assert_eq!(probes(&v), [2]);
+        assert!(matches!(Search::start(&v), Search::None));
     }
 
     #[test]

@@ -107,7 +107,9 @@ pub enum Search {
 impl Search {
     /// Starts the search that the features choose. Features of searches exclude each other.
     pub fn start(view: &View<'_>) -> Search {
-        if view.features.has(Feature::SisGroup) {
+        if view.features.has(Feature::VcpuPack) {
+            Search::None
+        } else if view.features.has(Feature::SisGroup) {
             Search::Group(GroupScan::start(view))
         } else if view.features.has(Feature::SisFirstIdle) {
             Search::FirstIdle(FirstIdle::start())
