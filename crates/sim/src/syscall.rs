@@ -32,7 +32,8 @@ impl System<'_> {
     }
 
     fn sys_sleep(&mut self, cpu: CpuId, curr: TaskId, soft: u64, slack_ns: u64) {
-        if soft <= self.now {
+        // The timer is queued before the hardware is set to it.
+        if soft.saturating_add(self.fixed.machine.costs.timer_program_ns) <= self.now {
             return self.return_to_user(cpu);
         }
         self.start_timer(cpu, curr, soft, slack_ns);

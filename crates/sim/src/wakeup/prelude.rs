@@ -57,7 +57,7 @@ impl Prelude {
 
     fn following(self, view: &View<'_>) -> Test {
         match self.test {
-            Test::Target if view.features.has(Feature::VcpuPack) => Test::Over,
+            Test::Prev if view.features.has(Feature::VcpuPack) => Test::Over,
             Test::Target => Test::Prev,
             Test::Prev => Test::Recent,
             Test::Recent | Test::Over => Test::Over,
@@ -123,11 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn packed_wakeups_ask_for_the_target_and_no_other() {
+    fn packed_wakeups_ask_for_target_and_previous_cpu_and_no_other() {
         let d = domains("fb-2x12-smt", "v6.5");
         let mut v = View { recent: CpuId(7), ..view(&d, "v6.5", 2, 5) };
         v.features.switch(Feature::VcpuPack, true);
-        assert_eq!(probes(&v), [2]);
+        assert_eq!(probes(&v), [2, 5]);
         assert!(matches!(Search::start(&v), Search::None));
     }
 
