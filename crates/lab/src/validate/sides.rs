@@ -134,8 +134,8 @@ fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
 
 /// Whether a kernel started with this line packs wakeups on CPUs that are awake (`sched_vcpu_pack=`, not 0).
 fn packs(line: &str) -> bool {
-    let values = line.split_whitespace().filter_map(|word| word.strip_prefix("sched_vcpu_pack="));
-    values.last().is_some_and(|value| value != "0")
+    let mut values = line.split_whitespace().filter_map(|word| word.strip_prefix("sched_vcpu_pack="));
+    values.next_back().is_some_and(|value| value != "0")
 }
 
 /// The profile for a running kernel: the latest that is not later than it, whatever the case was written for.
