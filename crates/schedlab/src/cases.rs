@@ -15,10 +15,10 @@ macro_rules! case_files {
 case_files! {
     "host-schbench" "host-slice" "host-hackbench" "host-pipe" "host-nanosleep"
     "cfs-4-slice" "cfs-4-pipe" "cfs-4-nanosleep"
-    "cfs-8-schbench" "cfs-8-schbench-no-sis-util" "cfs-8-hackbench"
+    "cfs-8-schbench" "cfs-8-schbench-no-sis-util" "cfs-8-hackbench" "cfs-8-hackbench-long"
     "cfs-8-slice-no-gentle" "cfs-8-slice-no-preempt"
     "cfs-16-slice" "cfs-16-schbench"
-    "eevdf-4-slice" "eevdf-4-hackbench"
+    "eevdf-4-slice" "eevdf-4-hackbench" "eevdf-4-hackbench-long"
     "eevdf-8-schbench" "eevdf-8-mix" "eevdf-8-nanosleep" "eevdf-8-slice-no-parity"
     "eevdf-16-slice"
     "control-host-slices" "control-cfs-8-slices" "control-eevdf-4-machine"
