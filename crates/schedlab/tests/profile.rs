@@ -72,7 +72,12 @@ fn the_text_fits_and_the_exit_code_is_the_commands() {
     }
     assert_eq!(output.status.code(), Some(4), "{out}\n{err}");
     assert!(out.starts_with("said\n") && out.contains("samples in") && out.contains("0 lost"), "{out}");
-    assert!(out.lines().all(|l| l.chars().count() <= 78), "{out}");
+    // The name of a function stands last, as long as it is.
+    let fits = |l: &str| {
+        let before = l.rsplit_once("  ").map_or(l, |(before, _)| before);
+        l.chars().count() <= 78 || l.contains('%') && before.chars().count() <= 50
+    };
+    assert!(out.lines().all(fits), "{out}");
     if let Some(json) = profile(&lab, &["profile", "-a", "--for", "300ms", "--json"]) {
         assert!(json["samples"].as_u64().unwrap() + json["idle"].as_u64().unwrap() > 50, "{json}");
     }
