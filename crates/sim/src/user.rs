@@ -75,7 +75,8 @@ impl System<'_> {
         }
         let speed = self.speed_pct(cpu);
         let c = &mut self.cpus[cpu.index()];
-        let elapsed = self.now - std::mem::replace(&mut c.user_since, self.now);
+        let since = std::mem::replace(&mut c.user_since, self.now);
+        let elapsed = self.now - since;
         let Some(curr) = c.curr else { return };
         if elapsed == 0 {
             return;
@@ -89,12 +90,14 @@ impl System<'_> {
         task.refill_ns -= refill;
         self.stats.refill_ns += refill;
         let work = done - refill;
+        // A stretch that an interrupt had stopped when the warm-up ended is counted from there.
+        let early = self.counted_from.saturating_sub(since) * speed / 100;
         match &mut task.user {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
-                task.work_ns += work.min(*left_ns);
+                task.work_ns += work.min(*left_ns).saturating_sub(early);
                 *left_ns -= work.min(*left_ns);
             }
-            UserOp::Spin { .. } => task.work_ns += work,
+            UserOp::Spin { .. } => task.work_ns += work.saturating_sub(early),
             UserOp::Ask | UserOp::Transfer(_) => {}
         }
         if matches!(task.user, UserOp::Touch { .. }) {

@@ -32,9 +32,6 @@ struct Task {
 /// The idle exit, an interrupt and a nohz pass may come first; longer than this, ns, a halted CPU has forgotten a task.
 const FORGOTTEN_NS: u64 = 3_000_000;
 
-/// No interrupt of these tests takes longer, ns.
-const LONGEST_INTERRUPT_NS: u64 = 10_000;
-
 /// Follows a run.
 pub struct Checker {
     tasks: Vec<Task>,
@@ -178,11 +175,7 @@ impl Checker {
         for (at, account) in report.tasks.iter().enumerate() {
             let seen = self.tasks.get(at).map_or(0, |t| t.cpu_ns);
             uncharged += seen.saturating_sub(account.cpu_time_ns);
-            // An interrupt that ends in a switch counts as work, which is wrong, and one that the warm-up ends in does so
-            // from its beginning.
-            let early = if self.measure_from > 0 { LONGEST_INTERRUPT_NS } else { 0 };
-            let works_too_long = account.work_ns > account.cpu_time_ns + early;
-            if seen < account.cpu_time_ns || uncharged > newidle || works_too_long {
+            if seen < account.cpu_time_ns || uncharged > newidle || account.work_ns > account.cpu_time_ns {
                 self.fail(format!("task {at} ran for {seen} ns by its switches, but {account:?}"));
             }
         }
