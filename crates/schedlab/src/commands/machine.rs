@@ -16,7 +16,7 @@ struct Own {
     /// A preset, smp-N, smt-N, host or a file; without one they are listed
     #[arg(value_name = "NAME|FILE")]
     name: Option<String>,
-    /// Kernel whose domains are shown [default: for host the running one, else v6.5]
+    /// Kernel whose domains and costs are shown [default: for host the running one, else v6.5]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// CPU whose groups are shown
@@ -68,6 +68,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         Some(text) => Version::parse(text)?,
         None => usual_kernel(name),
     };
+    let machine = machine.under(kernel);
     let cpus = machine.topology.nr_cpus();
     if own.cpu as usize >= cpus {
         let e = Error::input(format!("{} has no CPU {}", machine.name, own.cpu));
