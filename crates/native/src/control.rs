@@ -70,11 +70,6 @@ impl<'a> Controller<'a> {
         Controller { shared, changes, stop, recording }
     }
 
-    /// Whether every event is recorded.
-    pub fn records_events(&self) -> bool {
-        self.recording.borrow().tells_events()
-    }
-
     /// From the first thread to the end of `duration`, which is measured and begins after `warmup`; tells how long it
     /// measured and whether it was stopped. `counting` and `kernel` count that time only.
     ///

@@ -263,7 +263,7 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
     run_changing(built, &Changes::default(), stop, Observe::Counters, kernel)
 }
 
-/// Why there are no counters beside events: those of each task are taken off and put on the CPU at every switch, 2,400
+/// Why there are no counters beside events: those of each task are taken off and put on the CPU at every switch, 2,700
 /// instructions in Linux 6.1 that lengthen each wakeup and each way to sleep.
 const BESIDE_EVENTS: &str =
     "not counted while events are recorded: each task's counters would slow down its switches";
@@ -286,7 +286,7 @@ pub(crate) fn run_changing(
     let shared = Shared::new(built)?;
     let controller = Controller::new(&shared, changes, stop, observe);
     // Tasks inherit these, so they must be there first.
-    let mut counting = match controller.records_events() {
+    let mut counting = match shared.is_watched() {
         true => Offspring::none(BESIDE_EVENTS),
         false => Offspring::open(),
     };
