@@ -31,7 +31,8 @@ pub struct GuestSetup {
 pub struct CellKey<'a> {
     /// "sim", "host" or "vm".
     pub backend: &'a str,
-    /// The machine, whole.
+    /// The machine. Of a real kernel's only name, topology and CPU numbers count: its runs are the same whatever the
+    /// simulator charges.
     pub machine: &'a Machine,
     /// The figures that each run draws from their ranges; none: the machine is taken as it is stated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -77,7 +78,12 @@ impl<'a> CellKey<'a> {
     fn hash_with(&self, model: u32) -> String {
         // Objects of serde_json keep their keys sorted; structs are turned into objects first for that reason. All of
         // the key is plain data with text keys, for which this can't fail.
-        let canonical = serde_json::json!([model, self]).to_string();
+        let mut key = serde_json::json!(self);
+        if self.backend != "sim" {
+            let Machine { name, topology, os_cpu, .. } = self.machine;
+            key["machine"] = serde_json::json!({"name": name, "topology": topology, "os_cpu": os_cpu});
+        }
+        let canonical = serde_json::json!([model, key]).to_string();
         content_hash(canonical.as_bytes())
     }
 }
@@ -131,6 +137,18 @@ mod tests {
             let mut other = record(1);
             change(&mut other);
             assert_ne!(cell_hash(&other), cell_hash(&b));
+        }
+    }
+
+    #[test]
+    fn costs_make_another_cell_in_the_simulator_only() {
+        for backend in ["sim", "host", "vm"] {
+            let (mut one, mut other) = (record(1), record(1));
+            (one.backend, other.backend) = (backend.into(), backend.into());
+            other.machine.costs.tick_ns += 1;
+            assert_eq!(cell_hash(&one) == cell_hash(&other), backend != "sim", "{backend}");
+            other.machine.topology = Machine::load("smp-3").unwrap().topology;
+            assert_ne!(cell_hash(&one), cell_hash(&other), "{backend}: other CPUs");
         }
     }
 

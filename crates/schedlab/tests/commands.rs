@@ -19,13 +19,9 @@ fn a_machine_has_the_costs_of_the_kernel_asked_for() {
     let lab = Lab::new();
     let tick = |kernel: &str| {
         let json = lab.json(&["machine", "icount-4", "--kernel", kernel, "--json"]);
-        json["costs"]["tick_ns"].as_u64().unwrap()
-    };
-    let own = |kernel: &str| {
-        lab.ok(&["machine", "icount-4", "--kernel", kernel]).contains("kernel 7.3.4: a wakeup 1426")
+        json["machine"]["costs"]["tick_ns"].as_u64().unwrap()
     };
     assert!(tick("v6.1") > tick("v7.3"));
-    assert_eq!((own("v6.1"), own("v7.3")), (false, true), "where they are from");
 }
 
 #[test]
