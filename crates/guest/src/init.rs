@@ -17,7 +17,6 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// The port that the reply goes through.
@@ -104,7 +103,7 @@ fn work() -> Result<Findings> {
     let mut request = job.request;
     // Here it is the running one, whatever it is called outside.
     RUNNING.clone_into(&mut request.variant.kernel);
-    let mut outcome = live::run(&request, &AtomicBool::new(false))?;
+    let mut outcome = live::run(&request, None)?;
     outcome.warnings.append(&mut warnings);
     Ok(Findings { outcome, topology: Machine::load("host")?.topology })
 }

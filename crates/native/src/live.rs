@@ -26,11 +26,11 @@ pub struct Request {
 }
 
 /// Makes the run; environment and warnings are those of the whole of it. When `stop` becomes true it ends early, and the
-/// outcome says so.
+/// outcome says so; `None`: nobody stops it.
 ///
 /// # Errors
 /// What the variant or the workload asks for and this machine or user can't have.
-pub fn run(request: &Request, stop: &AtomicBool) -> Result<Outcome> {
+pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
     let mut applied = changed(&request.variant)?;
     let changes = applied.as_mut().map(|a| std::mem::take(&mut a.later)).unwrap_or_default();
     let attrs = request.variant.tasks.clone();

@@ -1,7 +1,7 @@
 //! The parent's side: starts the agent, hands it the job, waits, and says clearly what became of it.
 //!
-//! The parent sleeps in poll(2) on the agent's two outputs and looks at the stop flag twenty times a second. The agent
-//! is a process group of its own, so that Ctrl-C reaches the parent alone, which then closes the agent's input; the
+//! The parent sleeps in poll(2) on the agent's two outputs and looks at the stop flag, if there is one, twenty times a
+//! second: in a guest there is none, whose tasks have the CPUs for themselves. The agent is a process group of its own, so that Ctrl-C reaches the parent alone, which then closes the agent's input; the
 //! agent ends the run and replies with what it has. One that does not is killed.
 
 use crate::agent::{Reply, frame};
@@ -21,17 +21,19 @@ pub const AGENT_VARIABLE: &str = "SCHEDLAB_AGENT";
 const SUBCOMMAND: &str = "agent";
 /// How often the stop flag is looked at.
 const LOOK_EVERY: Ns = Ns::ms(50);
+/// Longer than any run.
+const FOREVER: Ns = Ns::secs(365 * 86_400);
 /// How long a stopped agent may take to reply before it is killed.
 const STOP_WITHIN: Ns = Ns::secs(2);
 /// How much of the end of the agent's standard error is kept.
 const TAIL_BYTES: usize = 4096;
 
 /// Runs a job in a re-executed agent and waits for it. When `stop` becomes true the run ends early and its outcome so
-/// far comes back, marked as stopped.
+/// far comes back, marked as stopped; `None`: nobody stops it, and nobody wakes up to see.
 ///
 /// # Errors
 /// When the agent can't start or dies, or the workload asks for what this kernel or user may not do.
-pub fn run(job: &Job, stop: &AtomicBool) -> Result<Outcome> {
+pub fn run(job: &Job, stop: Option<&AtomicBool>) -> Result<Outcome> {
     run_with(&agent_path(), job, stop)
 }
 
@@ -39,7 +41,7 @@ pub fn run(job: &Job, stop: &AtomicBool) -> Result<Outcome> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(agent: &Path, job: &Job, stop: &AtomicBool) -> Result<Outcome> {
+pub fn run_with(agent: &Path, job: &Job, stop: Option<&AtomicBool>) -> Result<Outcome> {
     let mut command = Command::new(agent);
     command.arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.process_group(0).spawn().map_err(|e| {
@@ -86,14 +88,15 @@ struct Talk {
 
 impl Talk {
     /// Reads both outputs to their end; passes the stop on when it comes.
-    fn listen(&mut self, stop: &AtomicBool) -> Result<()> {
+    fn listen(&mut self, stop: Option<&AtomicBool>) -> Result<()> {
         let fault = |e: std::io::Error| Error::machine(format!("can't read from the agent: {e}"));
         sys::set_nonblocking(self.output.as_fd()).map_err(fault)?;
         sys::set_nonblocking(self.errors.as_fd()).map_err(fault)?;
         let (mut replying, mut saying, mut kill_at) = (true, true, None);
+        let look_every = if stop.is_some() { LOOK_EVERY } else { FOREVER };
         while replying || saying {
             let fds = [replying.then(|| self.output.as_fd()), saying.then(|| self.errors.as_fd())];
-            let [reply, said] = sys::wait_readable(fds, LOOK_EVERY.0);
+            let [reply, said] = sys::wait_readable(fds, look_every.0);
             if reply {
                 replying = drain(&mut self.output, &mut self.reply).map_err(fault)?;
             }
@@ -102,7 +105,7 @@ impl Talk {
                 let surplus = self.said.len().saturating_sub(TAIL_BYTES);
                 self.said.drain(..surplus);
             }
-            if kill_at.is_none() && stop.load(Relaxed) {
+            if kill_at.is_none() && stop.is_some_and(|s| s.load(Relaxed)) {
                 self.input = None;
                 kill_at = Some(sys::monotonic_ns() + STOP_WITHIN.0);
             }

@@ -197,7 +197,7 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
 
 fn events_tell_what_schbench_waited_for() {
     let job = Job { observe: Observe::Events, ..schbench(2, 1000) };
-    let outcome = run(&job, &AtomicBool::new(false)).unwrap();
+    let outcome = run(&job, None).unwrap();
     if let Err(e) = schedlab_native::tracepoints::check() {
         eprintln!("skipped: {e}");
         assert!(outcome.environment.contains_key("uncounted.events"), "{:?}", outcome.environment);
@@ -219,7 +219,7 @@ fn events_tell_what_schbench_waited_for() {
 }
 
 fn schbench_has_samples_in_microseconds() {
-    let outcome = run(&schbench(2, 1000), &AtomicBool::new(false)).unwrap();
+    let outcome = run(&schbench(2, 1000), None).unwrap();
     let latency = &outcome.series["schbench.latency"];
     let median = latency.percentile(50.0).number().unwrap();
     assert!(latency.count() > 100 && median < 5e6, "{} samples, median {median} ns", latency.count());
@@ -238,7 +238,7 @@ fn a_stop_ends_it_with_a_partial_outcome() {
         flag.store(true, Relaxed);
         Instant::now()
     });
-    let outcome = run(&schbench(40, 60_000), &stop).unwrap();
+    let outcome = run(&schbench(40, 60_000), Some(&stop)).unwrap();
     let took = stopper.join().unwrap().elapsed();
     assert!(took < Duration::from_secs(1), "{took:?} from the stop to the outcome");
     assert!(outcome.stopped && outcome.duration.0 < begun.elapsed().as_nanos() as u64);
@@ -249,7 +249,7 @@ fn an_agents_error_comes_back_as_it_was() {
     let workload = Spec::Bench { name: "schbnech".into(), params: Params::default() };
     let e = run(
         &Job { workload, seed: 1, attrs: [].into(), changes: Vec::new(), observe: Observe::Counters },
-        &AtomicBool::new(false),
+        None,
     )
     .unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Input);
@@ -272,15 +272,14 @@ fn an_agent_that_dies_is_told() {
     ];
     for (name, text, how, words) in cases {
         let path = script(name, text);
-        let e = run_with(&path, &schbench(2, 100), &AtomicBool::new(false)).unwrap_err().to_string();
+        let e = run_with(&path, &schbench(2, 100), None).unwrap_err().to_string();
         let _ = std::fs::remove_file(&path);
         assert!(e.contains(how) && e.contains(words), "{name}: {e}");
     }
 }
 
 fn an_agent_that_is_not_there_is_told() {
-    let e =
-        run_with(Path::new("/nonexistent/agent"), &schbench(2, 100), &AtomicBool::new(false)).unwrap_err();
+    let e = run_with(Path::new("/nonexistent/agent"), &schbench(2, 100), None).unwrap_err();
     assert!(e.kind() == ErrorKind::Machine && e.to_string().contains("SCHEDLAB_AGENT"), "{e}");
 }
 
@@ -343,16 +342,16 @@ fn a_variants_attributes_reach_tasks_and_commands() {
         changes: Vec::new(),
         observe: Observe::Counters,
     };
-    let said = run(&job, &AtomicBool::new(false)).unwrap().said.unwrap();
+    let said = run(&job, None).unwrap().said.unwrap();
     assert_eq!(said.stdout.trim(), "7 3");
 
     let fifo = AttrChange { policy: Some(Policy::Fifo), nice: None, slice: None };
     let mut job = schbench(2, 50);
     job.attrs = [("worker".to_owned(), change(1)), ("message".to_owned(), change(2))].into();
-    assert!(run(&job, &AtomicBool::new(false)).is_ok());
+    assert!(run(&job, None).is_ok());
     job.attrs = [("worker".to_owned(), fifo)].into();
     // Whether this user may have a real-time policy or not, only workers are asked for it.
-    if let Err(e) = run(&job, &AtomicBool::new(false)) {
+    if let Err(e) = run(&job, None) {
         assert!(e.to_string().contains("worker") && e.to_string().contains("SCHED_FIFO"), "{e}");
     }
 }

@@ -13,7 +13,7 @@ impl Executor for Host {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
         let request =
             Request { spec: cell.spec.clone(), variant: cell.variant.clone(), seed, observe: cell.observe };
-        let record = live::record(cell, seed, schedlab_native::live::run(&request, stop)?)?;
+        let record = live::record(cell, seed, schedlab_native::live::run(&request, Some(stop))?)?;
         Ok(record.map(Made::from))
     }
     fn parallel(&self, _: &Cell) -> bool {

@@ -60,6 +60,8 @@ pub struct Events {
     /// The thread that makes the tasks.
     maker: u32,
     lost: u64,
+    /// CPU time that emptying the rings took since the measured time began.
+    emptying: Ns,
     /// Until when all there was is known.
     whole_until_ns: Option<u64>,
     ended_ns: u64,
@@ -122,6 +124,7 @@ impl Events {
             global: BTreeMap::new(),
             maker,
             lost: 0,
+            emptying: Ns::ZERO,
             whole_until_ns: None,
             ended_ns: 0,
         })
@@ -135,17 +138,19 @@ impl Events {
     /// The run is measured from now on.
     pub fn measure(&mut self) {
         let now_ns = sys::monotonic_ns();
+        self.emptying = Ns::ZERO;
         self.analyser.measure_from(Ns(now_ns - self.translator.opened_ns));
     }
 
     /// Takes what the rings hold. `threads` are the tasks' thread ids as far as they are known now.
     pub fn read(&mut self, threads: impl FnOnce() -> Vec<(u32, TaskId)>) {
-        let now_ns = sys::monotonic_ns();
+        let (now_ns, from_ns) = (sys::monotonic_ns(), sys::thread_cpu_ns());
         self.empty_rings();
         if self.held.len() >= MOST_HELD {
             self.know(threads());
             self.analyse(now_ns.saturating_sub(SETTLED.0), now_ns.saturating_sub(UNKNOWN_FOR.0));
         }
+        self.emptying = self.emptying.plus(Ns(sys::thread_cpu_ns() - from_ns));
     }
 
     fn empty_rings(&mut self) {
@@ -222,7 +227,15 @@ impl Events {
         let end_ns = self.whole_until_ns.map_or(self.ended_ns, |whole| whole.min(self.ended_ns));
         let seen = self.analyser.finish(Ns(end_ns.saturating_sub(self.translator.opened_ns)));
         let lost = self.whole_until_ns.filter(|whole| *whole < self.ended_ns).map(|whole| (self.lost, whole));
-        told(seen, lost.map(|(n, whole)| (n, Ns(self.ended_ns - whole))))
+        let mut found = told(seen, lost.map(|(n, whole)| (n, Ns(self.ended_ns - whole))));
+        if self.emptying > Ns::ZERO {
+            let text = format!(
+                "the rings of events filled up: emptying them took {} of a CPU from what was measured",
+                self.emptying
+            );
+            found.warnings.push(Warning::new("events.emptied", text));
+        }
+        found
     }
 }
 

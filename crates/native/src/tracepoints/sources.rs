@@ -14,10 +14,12 @@ use crate::sys;
 use schedlab_base::{CpuId, CpuSet};
 use std::io;
 
-/// A CPU's ring, where there are not too many CPUs for it.
-const RING_BYTES: usize = 4 << 20;
+/// A CPU's ring, where there are not too many CPUs for it. A ring that is half full has to be emptied in the midst of what
+/// is measured, which keeps a CPU busy for tens of milliseconds. With a quarter of this that came after a second of
+/// sleepers that wake up 6,500 times a second on each CPU.
+const RING_BYTES: usize = 16 << 20;
 /// All rings together, as far as they stay useful.
-const ALL_RINGS_BYTES: usize = 128 << 20;
+const ALL_RINGS_BYTES: usize = 256 << 20;
 /// The least ring worth having.
 pub const LEAST_RING_BYTES: usize = 256 << 10;
 /// Descriptors that are left for the rest of the run, where that can be arranged.

@@ -329,6 +329,24 @@ fn ping_pong(rounds: u32, cpus: [u32; 2]) -> Option<(Found, u64)> {
 }
 
 #[test]
+fn what_was_emptied_in_the_measured_time_is_told() {
+    let told = |measured: bool| {
+        let mut events = Events::open(&[], sys::thread_id()).ok()?;
+        if measured {
+            events.measure();
+        }
+        events.read(Vec::new);
+        if !measured {
+            events.measure();
+        }
+        events.close(sys::monotonic_ns());
+        Some(events.found(Vec::new()).warnings.iter().any(|w| w.code == "events.emptied"))
+    };
+    let Some(before) = told(false) else { return };
+    assert_eq!((before, told(true)), (false, Some(true)));
+}
+
+#[test]
 fn pinned_threads_sleep_as_often_as_the_kernel_counts_and_wake_where_they_were() {
     let cpu = sys::affinity().unwrap().iter().next().unwrap().0;
     let Some((found, slept)) = ping_pong(2_000, [cpu, cpu]) else { return };
