@@ -235,7 +235,7 @@ impl Task<'_> {
     #[inline(never)]
     fn carry_out(&mut self, op: Op) -> Result<Step> {
         Ok(match op {
-            Op::Run { work } => self.run(work.0),
+            Op::Run { work: length } | Op::Execute { length } => self.run(length.0),
             Op::SpinTo { at } => self.spin_to(self.absolute(at)),
             Op::Sleep { length } => self.sleep(length.0),
             Op::SleepTo { at } => self.sleep_to(self.absolute(at)),

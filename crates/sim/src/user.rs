@@ -203,6 +203,10 @@ impl System<'_> {
                 self.tasks[curr.index()].user = UserOp::Run { left_ns: work_ns };
                 self.start_user(cpu);
             }
+            Op::Execute { length } => {
+                self.tasks[curr.index()].user = UserOp::Touch { left_ns: length.0.max(1), kb: 0 };
+                self.start_user(cpu);
+            }
             Op::SpinTo { at } => {
                 self.tasks[curr.index()].user = UserOp::Spin { until: at.0.max(self.now + CLOCK_READ_NS) };
                 self.start_user(cpu);

@@ -63,6 +63,22 @@ fn computing_for_a_stated_time_ends_by_what_is_charged() {
 }
 
 #[test]
+fn executing_gets_on_in_turns_of_its_own_only() {
+    let ends = |machine: &Machine| {
+        let mut load = Load::lasting_ms(100);
+        for cpu in ["0", "1", "2", "3"] {
+            load.task("executes", Some(cpu), once(vec![Op::Execute { length: Ns::ms(5) }]));
+        }
+        let done = run(machine, "v6.5", load);
+        assert_eq!(done.report.tasks.iter().map(|t| t.work_ns).collect::<Vec<_>>(), [5_000_000; 4]);
+        done.report.end.0
+    };
+    let (shared, own) = (ends(&in_turns("smp-4")), ends(&machine("smp-4")));
+    assert!((20_000_000..22_000_000).contains(&shared), "one after the other: {shared}");
+    assert!((5_000_000..5_500_000).contains(&own), "{own}");
+}
+
+#[test]
 fn whoever_is_woken_waits_for_the_wakers_turn_to_end() {
     let mut load = Load::lasting_ms(50);
     let word = load.builder.word();

@@ -13,15 +13,35 @@ use schedlab_kernel::Attr;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// How long a task prepares itself: enough to be there when the next ones are placed. What it takes live (some ms in a guest,
-/// where processes copy page tables) is over before anything is measured.
-const PREPARES: Ns = Ns::us(500);
-/// When the gate opens at the earliest, and how much later for each task: each is made, has prepared itself and sleeps by
-/// then, even where all share one CPU's time.
-const OPENS: Ns = Ns::ms(20);
-const OPENS_LATER: Ns = Ns::ms(1);
+/// What the live engine's beginning takes of a processor, for a task. Tasks that have run longer or shorter before the start
+/// lag less or more behind each other, which decides who preempts whom for the first milliseconds.
+#[derive(Clone, Copy)]
+struct Takes {
+    /// Making it, beside the call that does, ns.
+    making: Ns,
+    /// Its own preparation, ns.
+    preparing: Ns,
+}
+
+/// Counted in guests of one CPU (instructions, kernels 6.1.192 / 7.3.4): a thread is made every 88 / 80 us, of which 41 / 44
+/// are the call, and is ready after 213 to 247 us; a process every 340 / 520 us, and ready after 2.4 to 2.85 ms: it has
+/// pages of its own.
+const THREAD: Takes = Takes { making: Ns::us(45), preparing: Ns::us(230) };
+const PROCESS: Takes = Takes { making: Ns::us(300), preparing: Ns::us(2_500) };
+
+/// What a task takes in the scheduler on the way, at most.
+const SWITCHES: Ns = Ns::us(60);
+/// When the gate opens, beside that for each task. In guests it is 0.1 to 0.7 ms after the last one was ready.
+const OPENS: Ns = Ns::us(900);
 /// How long before that the one who opens it gets up.
 const UP_BEFORE: Ns = Ns::us(200);
+
+/// When the gate opens for so many tasks, of which each has prepared itself and sleeps by then, even where all share one CPU's
+/// time.
+fn begins_after(takes: &Takes, tasks: usize) -> Ns {
+    let each = takes.making.plus(takes.preparing).plus(SWITCHES);
+    OPENS.plus(Ns(each.0 * tasks as u64))
+}
 
 /// The workload with such a beginning, which counts as its warm-up; programs see the time since the gate opened. One that has
 /// a warm-up stays as it is.
@@ -39,7 +59,8 @@ pub fn gathered(mut built: Built) -> Built {
         .filter(|(_, t)| t.spawned_by.is_none())
         .map(|(id, _)| id)
         .collect();
-    let opens = OPENS.plus(Ns(OPENS_LATER.0 * roots.len() as u64));
+    let takes = if built.processes { PROCESS } else { THREAD };
+    let opens = begins_after(&takes, roots.len());
     built.warmup = opens;
     for task in &mut built.tasks {
         let root = task.spawned_by.is_none();
@@ -47,12 +68,12 @@ pub fn gathered(mut built: Built) -> Built {
             (task.waits_at_end, task.spawned_by) = (true, Some(controller));
         }
         let program = std::mem::replace(&mut task.program, Box::new(Gone));
-        let at = if root { At::Beginning } else { At::Work };
+        let at = if root { At::Beginning(takes.preparing) } else { At::Work };
         task.program = Box::new(Gathered { program, gate: open, opens, at, first: true });
     }
     built.tasks.push(TaskDecl {
         name: "controller".to_owned(),
-        program: Box::new(Controller { roots, open, opens, never, done: 0 }),
+        program: Box::new(Controller { roots, making: takes.making, open, opens, never, done: 0 }),
         attr: Attr::default(),
         affinity: None,
         spawned_by: None,
@@ -76,6 +97,7 @@ impl Program for Gone {
 /// Makes the tasks, opens the gate, and sleeps until the end.
 struct Controller {
     roots: Vec<TaskId>,
+    making: Ns,
     open: WordId,
     opens: Ns,
     never: WordId,
@@ -84,15 +106,16 @@ struct Controller {
 
 impl Program for Controller {
     fn next(&mut self, env: &mut dyn Env) -> Op {
-        let made = self.roots.len();
+        let steps = 2 * self.roots.len();
         self.done += 1;
         match self.done {
-            n if n <= made => Op::Spawn { task: self.roots[n - 1] },
-            n if n == made + 1 => Op::SleepTo { at: Ns(self.opens.0 - UP_BEFORE.0) },
-            n if n == made + 2 => Op::SpinTo { at: self.opens },
-            n if n == made + 3 => {
+            n if n <= steps && n % 2 == 1 => Op::Execute { length: self.making },
+            n if n <= steps => Op::Spawn { task: self.roots[n / 2 - 1] },
+            n if n == steps + 1 => Op::SleepTo { at: Ns(self.opens.0 - UP_BEFORE.0) },
+            n if n == steps + 2 => Op::SpinTo { at: self.opens },
+            n if n == steps + 3 => {
                 env.word(self.open).store(1, SeqCst);
-                Op::Wake { word: self.open, count: made as u32 }
+                Op::Wake { word: self.open, count: self.roots.len() as u32 }
             }
             _ => Op::Wait { word: self.never, value: 0, until: Ns::MAX },
         }
@@ -101,7 +124,8 @@ impl Program for Controller {
 
 /// Where a task is.
 enum At {
-    Beginning,
+    /// It has yet to prepare itself, which takes so long.
+    Beginning(Ns),
     Gate,
     Work,
 }
@@ -118,9 +142,9 @@ struct Gathered {
 impl Program for Gathered {
     fn next(&mut self, env: &mut dyn Env) -> Op {
         match self.at {
-            At::Beginning => {
+            At::Beginning(preparing) => {
                 self.at = At::Gate;
-                return Op::Run { work: PREPARES };
+                return Op::Execute { length: preparing };
             }
             At::Gate if env.word(self.gate).load(SeqCst) == 0 => {
                 return Op::Wait { word: self.gate, value: 0, until: Ns::MAX };
@@ -199,7 +223,7 @@ mod tests {
         }
         let built = gathered(b.finish().unwrap());
         let opens = built.warmup;
-        assert_eq!((opens, built.duration, built.tasks.len()), (Ns::ms(23), Ns::ms(100), 4));
+        assert_eq!((opens, built.duration, built.tasks.len()), (begins_after(&THREAD, 3), Ns::ms(100), 4));
         assert!(built.tasks[3].background && built.tasks.iter().filter(|t| t.waits_at_end).count() == 3);
         assert!(built.tasks[..3].iter().all(|t| t.spawned_by == Some(TaskId(3))));
         let costs = rig::Costs { op: Ns(100), wakeup: Ns(1_000), slack: Ns::ZERO };
@@ -210,6 +234,27 @@ mod tests {
         }
         let waited = |s: &&rig::Sample| s.value < 100_000;
         assert_eq!(log.samples.iter().filter(waited).count(), 3, "they begin when it opens");
+    }
+
+    #[test]
+    fn processes_take_longer_to_be_there_than_threads() {
+        let opens = |processes: bool| {
+            let mut b = Builder::new(1);
+            b.lasts(Ns::ms(100), Ns::ZERO);
+            for i in 0..8 {
+                b.task(format!("t{i}"), Box::new(Gone)).unwrap();
+            }
+            if processes {
+                b.as_processes();
+            }
+            let built = gathered(b.finish().unwrap());
+            let opens = built.warmup;
+            let log = rig::run(built, rig::Costs { op: Ns(100), wakeup: Ns(1_000), slack: Ns::ZERO });
+            let early = log.steps.iter().filter(|s| s.at < opens && matches!(s.op, Op::Wait { .. })).count();
+            assert_eq!(early, 8, "all sleep before the gate opens");
+            opens
+        };
+        assert!(opens(true) > opens(false).plus(Ns::ms(8 * 2)));
     }
 
     #[test]

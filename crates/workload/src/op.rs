@@ -57,6 +57,12 @@ pub enum Op {
         /// CPU time at full speed.
         work: Ns,
     },
+    /// Execute instructions for so long. Unlike [`Op::Run`] it looks at no clock on the way: where CPUs take turns it gets
+    /// on in its own ones only.
+    Execute {
+        /// CPU time at full speed.
+        length: Ns,
+    },
     /// Spin until the wall clock reads `at` or later; being preempted does not lengthen it.
     SpinTo {
         /// Absolute time.

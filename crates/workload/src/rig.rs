@@ -234,7 +234,7 @@ impl Rig {
             (used.cpu, used.ticked) = (used.cpu + spun, used.ticked + spun);
         }
         match op {
-            Op::Run { work } => {
+            Op::Run { work } | Op::Execute { length: work } => {
                 // Counted when it begins; a task has a CPU of its own and is never preempted.
                 let used = &mut self.tasks[task].used;
                 (used.cpu, used.ticked) = (used.cpu + work, used.ticked + work);
