@@ -75,6 +75,8 @@ costs! {
     schedule_idle_ns = 0 in 0 .. 4000, "part of idle_switch_ns";
     /// The same of a task that goes to sleep: with its dequeue.
     schedule_sleep_ns = 0 in 0 .. 4000, "part of context_switch_ns and idle_switch_ns";
+    /// The same of a task that goes to sleep and leaves nobody behind: to idle.
+    schedule_empty_ns = 0 in 0 .. 4000, "part of idle_switch_ns";
     /// The same of a task that has to give way.
     schedule_preempt_ns = 0 in 0 .. 4000, "part of context_switch_ns";
     /// From the switch to idle until the CPU halts.
@@ -137,6 +139,12 @@ costs! {
     refill_far_ns_per_kb = 1600 in 600 .. 3200, "estimate: 16 lines of 64 B at 40-200 ns";
     /// Switching to another process's address space, beside the switch.
     mm_switch_ns = 500 in 200 .. 1300, "estimate: public pipe tests show 1.1 us a thread and up to 2.4 us a process switch";
+    /// What a program executes between two system calls, beside what it says that it computes.
+    program_ns = 0 in 0 .. 1000, "part of the system call's";
+    /// Sleeping at a pipe, beside the call and the switch: getting in line, and out of it again.
+    pipe_wait_ns = 0 in 0 .. 2000, "part of context_switch_ns";
+    /// The same at a socket.
+    socket_wait_ns = 0 in 0 .. 2000, "part of context_switch_ns";
     /// Reading from or writing to a pipe, beyond the syscall: lock, buffer, wake test.
     pipe_io_ns = 270 in 150 .. 500, "measured on a small EPYC guest: 418 ns a call in all";
     /// Writing to a UNIX stream socket, beyond the syscall: buffer, queue, readiness callback.

@@ -298,8 +298,9 @@ impl<'s> System<'s> {
     /// Starts a system call of the current task that takes `cost_ns` before it has its effect.
     #[inline]
     pub fn begin_syscall(&mut self, cpu: CpuId, sys: Sys, cost_ns: u64) {
-        let entry = self.fixed.machine.costs.syscall_ns;
-        self.begin(cpu, Step::Syscall(sys), entry + cost_ns);
+        let costs = &self.fixed.machine.costs;
+        let entry_ns = costs.program_ns + costs.syscall_ns;
+        self.begin(cpu, Step::Syscall(sys), entry_ns + cost_ns);
     }
     /// Whether the CPU that acts may go on with a step that follows at this very instant, as if it had been armed for it
     /// and found first again: it would be, unless a CPU it has touched could come before it.

@@ -64,6 +64,8 @@ pub struct Transfer {
     returned: bool,
     /// It slept in this call.
     slept: bool,
+    /// It has done nothing since it slept.
+    back: bool,
 }
 
 impl System<'_> {
@@ -82,8 +84,8 @@ impl System<'_> {
             self.fault = Some(Error::input(format!("task '{}' {what}", self.tasks[curr.index()].name)));
             return;
         }
-        let (part, opens, returned, slept) = (0, true, false, false);
-        self.call(cpu, curr, Transfer { port, sends, left: bytes, part, opens, returned, slept });
+        let (part, opens, returned, slept, back) = (0, true, false, false, false);
+        self.call(cpu, curr, Transfer { port, sends, left: bytes, part, opens, returned, slept, back });
     }
 
     /// A system call for what is left.
@@ -98,7 +100,7 @@ impl System<'_> {
             (ChannelKind::Udp, true) => costs.udp_send_ns,
             (ChannelKind::Udp, false) => costs.udp_recv_ns,
         };
-        let entry_ns = costs.syscall_ns + own_ns;
+        let entry_ns = costs.program_ns + costs.syscall_ns + own_ns;
         self.copy(cpu, curr, Transfer { opens: true, returned: false, slept: false, ..t }, entry_ns);
     }
 
@@ -108,6 +110,7 @@ impl System<'_> {
             true => self.channels.buffers[t.port.peer().index()].room(t.left, t.opens),
             false => self.channels.buffers[t.port.index()].ready(t.left),
         };
+        t.back = false;
         self.tasks[curr.index()].user = UserOp::Transfer(t);
         let copy_ns = u64::from(t.part) * self.fixed.machine.costs.copy_ns_per_kb / 1024;
         self.begin(cpu, Step::Syscall(Sys::Transfer), entry_ns + copy_ns);
@@ -166,6 +169,15 @@ impl System<'_> {
         if datagram { t.returned } else { t.left == 0 }
     }
 
+    /// What sleeping at a channel takes, beside the call and the switch. It is charged when the task is back.
+    fn sleeping_ns(&self, port: PortId) -> u64 {
+        let costs = &self.fixed.machine.costs;
+        match self.channels.kind(port) {
+            ChannelKind::Pipe => costs.pipe_wait_ns,
+            _ => costs.socket_wait_ns,
+        }
+    }
+
     /// The queue that those who call on `port` sleep in.
     fn queue_of(&self, port: PortId) -> usize {
         match channel::one_queue(self.channels.kind(port), self.version()) {
@@ -211,9 +223,9 @@ impl System<'_> {
             false => !self.channels.buffers[t.port.index()].is_empty(),
         };
         if may {
-            return self.copy(cpu, curr, t, 0);
+            return self.copy(cpu, curr, t, if t.back { self.sleeping_ns(t.port) } else { 0 });
         }
-        self.tasks[curr.index()].user = UserOp::Transfer(Transfer { slept: true, ..t });
+        self.tasks[curr.index()].user = UserOp::Transfer(Transfer { slept: true, back: true, ..t });
         let queue = self.queue_of(t.port);
         self.channels.sleepers[queue].push_back(curr);
         self.block(cpu, curr);

@@ -2,7 +2,7 @@
 
 use super::{Executor, Made};
 use crate::plan::Cell;
-use schedlab_base::{Error, Ns, Result, Warning};
+use schedlab_base::{CpuId, Error, Ns, Result, Stream, Warning};
 use schedlab_kernel::Kernel;
 use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_machine::Machine;
@@ -30,7 +30,9 @@ impl Executor for Sim {
         let mut workload = cell.spec.build(seed)?;
         if cell.machine.turns.is_some() {
             // A guest, and so held against one, whose run begins when all tasks are there.
-            workload = gathered(workload);
+            let cpus = cell.machine.topology.nr_cpus() as u64;
+            let on = Stream::new(seed).purpose("controller").below(0, cpus);
+            workload = gathered(workload, CpuId(on as u32));
         }
         for task in &mut workload.tasks {
             task.attr = cell.variant.attr_of(&task.name, task.attr);

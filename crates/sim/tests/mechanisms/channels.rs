@@ -97,6 +97,44 @@ fn a_round_trip_costs_its_calls_copies_wakeups_and_switches() {
 }
 
 #[test]
+fn programs_own_time_comes_with_each_call_and_sleeping_at_a_channel_once_each_time() {
+    let round = |change: Option<&str>, kind| {
+        let mut load = Load::lasting_ms(40);
+        let series = load.builder.series("took", "ns", "lower");
+        let (there, back) = (ends(&mut load, kind), ends(&mut load, kind));
+        let (mut began, mut step) = (None, 0);
+        let ping = program(move |env| {
+            step += 1;
+            if step % 2 == 0 {
+                return recv(back.0, 100);
+            }
+            let now = env.now().0;
+            if let Some(before) = began.replace(now) {
+                env.record(series, now - before);
+            }
+            send(there.1, 100)
+        });
+        load.task("ping", Some("0"), ping);
+        load.task("pong", Some("0"), forever(vec![recv(there.0, 100), send(back.1, 100)]));
+        let (mut machine, mut kernel) = (polling("smp-1"), kernel("v6.5 NO_WAKEUP_PREEMPTION"));
+        kernel.tunables.hz = 100;
+        if let Some(name) = change {
+            machine.set_cost(name, 300).unwrap();
+        }
+        usual(run_seeded(&machine, kernel, 1, load).values(0).split_off(2))
+    };
+    for (kind, waits, other) in [
+        (ChannelKind::Pipe, "pipe_wait_ns", "socket_wait_ns"),
+        (ChannelKind::Unix, "socket_wait_ns", "pipe_wait_ns"),
+    ] {
+        let plain = round(None, kind);
+        assert_eq!(round(Some("program_ns"), kind) - plain, 4 * 300, "two calls each");
+        assert_eq!(round(Some(waits), kind) - plain, 2 * 300, "each sleeps once");
+        assert_eq!(round(Some(other), kind), plain);
+    }
+}
+
+#[test]
 fn processes_pay_for_their_address_spaces_and_idle_and_kernel_tasks_leave_them_loaded() {
     let c = machine("smp-1").costs;
     let pipe = |processes| usual(round_trips("v4.5 NO_WAKEUP_PREEMPTION", ChannelKind::Pipe, 1, processes));

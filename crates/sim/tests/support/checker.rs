@@ -61,7 +61,7 @@ impl Checker {
             measure_from: 0,
             schedule_ns: {
                 let costs = machine.under(Version::new(99, 0)).costs;
-                costs.schedule_sleep_ns.max(costs.schedule_preempt_ns)
+                costs.schedule_sleep_ns.max(costs.schedule_empty_ns).max(costs.schedule_preempt_ns)
             },
             left: 0,
             longest_wait_ns: u64::MAX,

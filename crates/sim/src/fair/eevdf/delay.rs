@@ -3,7 +3,7 @@
 //! It is asleep for everybody else: not runnable, off the balancer's list, its program blocked. When its turn to run
 //! comes it is taken off instead; when it is woken before, it goes on where it is, and nobody chooses a CPU for it.
 
-use super::{DEBT_SHRINKS, lag};
+use super::{CHARGES_BEFORE_REQUEUE, DEBT_SHRINKS, lag};
 use crate::fair::entity::EntityId;
 use crate::system::System;
 use schedlab_base::TaskId;
@@ -27,9 +27,13 @@ impl System<'_> {
     }
 
     /// A delayed entity is woken (`requeue_delayed_entity`): with DELAY_ZERO one whose lag has become positive starts
-    /// again without any, and since 7.1 one whose debt has grown starts with what it was; else it goes on as it is. The
-    /// running entity is not charged before, as in 6.12.
+    /// again without any, and since 7.1 one whose debt has grown starts with what it was; else it goes on as it is. In
+    /// 6.12 the running entity is not charged before, so that what it has run since is credit that is not taken away; in
+    /// 7.3.4 it is (`update_curr_eevdf`).
     pub(in crate::fair) fn requeue_delayed(&mut self, entity: EntityId) {
+        if self.version() >= CHARGES_BEFORE_REQUEUE {
+            self.update_curr(self.entities[entity.index()].cfs_rq);
+        }
         let (e, lag) = (&self.entities[entity.index()], self.delayed_lag(entity));
         let found = self.average(e.cfs_rq).time() - e.vruntime;
         let again = match self.version() >= DEBT_SHRINKS {

@@ -57,6 +57,10 @@ const SHORT_BUDDIES: Version = Version::new(7, 3);
 /// Since then a delayed entity's debt can only shrink.
 const DEBT_SHRINKS: Version = Version::new(7, 1);
 
+/// Since then, at the latest (read in 7.3.4, as SHORT_BUDDIES): the running entity is charged before one that is delayed goes
+/// on, so that all of what it has worked off is known.
+const CHARGES_BEFORE_REQUEUE: Version = Version::new(7, 3);
+
 impl System<'_> {
     /// Whether the fair class is EEVDF.
     #[inline]

@@ -99,6 +99,22 @@ fn a_debt_that_grew_while_queued_asleep_is_forgiven_since_7_1() {
 }
 
 #[test]
+fn in_7_3_a_delayed_wakee_has_no_credit_for_what_the_running_one_has_run_since() {
+    for (version, preempts) in [("v6.12", true), ("v6.18", true), ("v7.3", false)] {
+        queued(version, &[0, 100_000], |sys, tasks| {
+            edit(sys, tasks[1], |e| (e.delayed, e.vlag) = (true, -50_000));
+            sys.now += 400_000;
+            sys.requeue_delayed(entity(sys, tasks[1]));
+            let judged = sys.eevdf_check_preempt(CPU, tasks[1], Enqueue::Wakeup, false);
+            assert_eq!(judged, preempts, "{version}");
+            let e = &sys.entities[entity(sys, tasks[1]).index()];
+            let credit = time(sys) - e.vruntime;
+            assert_eq!(credit, if preempts { 150_000 } else { 0 }, "{version}");
+        });
+    }
+}
+
+#[test]
 fn before_7_0_new_attributes_protect_anew() {
     for (version, protected) in [("v6.12", true), ("v6.18", true), ("v7.3", false)] {
         queued(version, &[300_000, 0], |sys, tasks| {
