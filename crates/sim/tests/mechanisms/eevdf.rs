@@ -99,7 +99,9 @@ fn a_shorter_slice_breaks_protection() {
         // Without lag to come back with, which would make the hog ineligible.
         let with = at_once(&format!("{text} NO_HRTICK NO_PLACE_LAG"));
         let without = at_once(&format!("{text} NO_HRTICK NO_PLACE_LAG NO_PREEMPT_SHORT"));
-        assert!(with > 80 && without + 20 < with, "{text}: {with} and {without} per cent at once");
+        // In 7.3 one that was in debt is placed anew, beside a hog whose protection ended a short slice after its pick.
+        let waits = text != "v7.3";
+        assert!(with > 80 && (without + 20 < with) == waits, "{text}: {with} and {without} per cent at once");
     }
     for (text, preempts) in [("v6.12", true), ("v6.12 NO_WAKEUP_PREEMPTION", false)] {
         let (run, hog, _) = hog_and_sleeper(text, [Attr::default(), asking(100)], 50, 7_300);
