@@ -209,11 +209,9 @@ fn events_tell_what_schbench_waited_for() {
     let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
     assert_eq!(places.iter().sum::<u64>(), n("woken"));
     assert!(n("woken") > 100 && n("cpu_time") > 0 && n("idle_time") + n("background.cpu_time") > 0);
-    // The kernel's own count of the same switches, over the same time.
-    if let Some(switches) = outcome.counters.get("perf.context_switches") {
-        let own = n("switches.voluntary") + n("switches.involuntary");
-        assert!(own.abs_diff(*switches) <= 10 + switches / 20, "{own} of {switches}");
-    }
+    // Counters of each task would slow down the very switches that are recorded.
+    assert!(!outcome.counters.contains_key("perf.context_switches"));
+    assert!(outcome.environment.values().any(|why| why.contains("while events are recorded")));
     assert_eq!(outcome.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().len(), 3);
     assert!(outcome.stays.iter().any(|s| s.group == "worker") && !outcome.waits.is_empty());
 }
