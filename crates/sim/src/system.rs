@@ -4,6 +4,7 @@
 //! `step(cpu, now)` then; CPUs whose next event changed are named in `touched`. Time is ns since the run began.
 
 use crate::balance::capacity::cpu_capacity;
+use crate::balance::interval::Clock;
 use crate::balance::shared::{DomainShared, Gathered};
 use crate::balance::{LevelState, NohzState};
 use crate::cache::Caches;
@@ -37,6 +38,9 @@ pub struct Fixed<'s> {
     pub gran: Granularity,
     /// Length of a tick, ns.
     pub tick_ns: u64,
+    /// Ticks since boot when the run begins, as far as balancing goes by them. A guest was up, and idle, for longer than
+    /// any domain's interval when its run began: all are due at the first tick. Elsewhere all have just been balanced.
+    pub first_jiffy: u64,
     /// Hardware threads of the same core, the CPU itself excluded.
     pub siblings: Vec<Vec<CpuId>>,
     /// Capacity of each CPU.
@@ -189,6 +193,7 @@ impl<'s> System<'s> {
             fixed: Fixed {
                 gran: Granularity::of(&kernel, n),
                 tick_ns: 1_000_000_000 / kernel.tunables.hz,
+                first_jiffy: machine.turns.map_or(0, |_| longest_interval(&kernel, n)),
                 siblings,
                 cpu_capacity,
                 group_capacity,
@@ -341,4 +346,10 @@ pub fn frame_of(cpu: &mut Cpu, context: Context) -> &mut Frame {
         Context::Task => &mut cpu.task,
         Context::Hard => &mut cpu.hard,
     }
+}
+
+/// The longest interval of any domain, ticks.
+fn longest_interval(kernel: &Kernel, cpus: usize) -> u64 {
+    let clock = Clock { version: kernel.version, hz: kernel.tunables.hz, nr_cpus: cpus as u64 };
+    clock.longest()
 }

@@ -5,7 +5,7 @@ mod support;
 use schedlab_base::{CpuId, Ns};
 use schedlab_machine::{Machine, TurnRule, Turns};
 use schedlab_sim::{Setup, simulate, simulate_unmerged};
-use schedlab_trace::{EventKind, Keep};
+use schedlab_trace::{BalanceTrigger, EventKind, Keep};
 use schedlab_workload::{Built, Op};
 use support::{Load, forever, hog, kernel, machine, once, program, run, run_us, sleep_us};
 
@@ -177,4 +177,22 @@ fn rounds_of_waiting_are_the_same_taken_one_by_one_or_at_a_leap() {
             assert!(report.events > 1_000, "{} steps are no test", report.events);
         }
     }
+}
+
+#[test]
+fn a_guest_was_up_for_long_so_all_is_due_at_the_first_tick() {
+    // All CPUs are busy, whose interval is 64 ms: elsewhere that must have gone by first.
+    let first_pass = |machine: &Machine| {
+        let mut load = Load::lasting_ms(100);
+        for cpu in ["0", "1", "2", "3"] {
+            load.task("hog", Some(cpu), hog());
+        }
+        let busy = run(machine, "v6.5", load).events(|e| match e.kind {
+            EventKind::Balance { trigger: BalanceTrigger::Busy, .. } if e.cpu == CpuId(0) => Some(e.at),
+            _ => None,
+        });
+        busy[0]
+    };
+    let (guest, other) = (first_pass(&in_turns("smp-4")), first_pass(&machine("smp-4")));
+    assert!(guest < Ns::ms(6) && other > Ns::ms(50), "{guest} {other}");
 }

@@ -33,8 +33,12 @@ impl Clock {
         let ticks = ms_to_jiffies(u64::from(interval_ms) * factor, self.hz);
         // Since 5.10 a busy CPU's interval is a tick short, so that levels of one length drift apart.
         let short = busy && self.version >= Version::new(5, 10);
-        let longest = (self.hz * self.nr_cpus / 10).max(1);
-        ticks.saturating_sub(u64::from(short)).clamp(1, longest)
+        ticks.saturating_sub(u64::from(short)).clamp(1, self.longest())
+    }
+
+    /// The longest interval, ticks (`max_load_balance_interval`).
+    pub fn longest(&self) -> u64 {
+        (self.hz * self.nr_cpus / 10).max(1)
     }
 }
 

@@ -41,7 +41,7 @@ impl System<'_> {
     /// Now, in ticks.
     #[inline]
     pub(super) fn jiffies(&self) -> u64 {
-        self.now / self.fixed.tick_ns
+        self.fixed.first_jiffy + self.now / self.fixed.tick_ns
     }
 
     pub(super) fn balance_clock(&self) -> Clock {
