@@ -32,6 +32,8 @@ pub struct Cpu {
     pub tick_at: u64,
     /// When the running task's slice ends by HRTICK, [`NEVER`] if that is not armed.
     pub hrtick_at: u64,
+    /// The pick that is under way has set it.
+    pub hrtick_moved: bool,
     /// When the tick woke it from a halt, if that is what woke it last, else 0, ns.
     pub idle_tick_at: u64,
     /// Earliest IPI or flag write under way to this CPU.
@@ -114,6 +116,7 @@ impl Cpu {
             lazy: false,
             tick_at: NEVER,
             hrtick_at: NEVER,
+            hrtick_moved: false,
             idle_tick_at: 0,
             timers: TimerQueue::default(),
             ipi_at: NEVER,

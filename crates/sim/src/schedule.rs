@@ -110,8 +110,7 @@ impl System<'_> {
         let costs = &self.fixed.machine.costs;
         let both = prev.is_some() && next.is_some();
         let switch_ns = if both { costs.context_switch_ns } else { costs.idle_switch_ns };
-        let hrtick_ns = if self.cpus[cpu.index()].hrtick_at == NEVER { 0 } else { costs.hrtick_ns };
-        let cost = extra_ns + switch_ns + hrtick_ns + costs.trace_event_ns;
+        let cost = extra_ns + switch_ns + costs.trace_event_ns + self.hrtick_ns(cpu);
         let (tick, keeps_no_tick) = (self.next_tick(), self.version() < Version::new(4, 17));
         let c = &mut self.cpus[cpu.index()];
         let stayed = self.now - std::mem::replace(&mut c.since, self.now);

@@ -108,9 +108,10 @@ impl System<'_> {
             self.note_sleep(task, false);
         }
         let mut level = Some(self.tasks[task.index()].entity);
-        let mut why = why;
+        let (mut why, mut requeued) = (why, false);
         while let Some(entity) = level {
             if self.entities[entity.index()].delayed {
+                requeued = true;
                 self.requeue_delayed(entity);
             } else if self.entities[entity.index()].on_rq {
                 self.update_load(entity);
@@ -133,7 +134,7 @@ impl System<'_> {
             self.overload = true;
         }
         self.refresh_idle(cpu);
-        self.hrtick_start(cpu);
+        self.hrtick_update(cpu, !requeued);
     }
 
     fn enqueue_entity(&mut self, entity: EntityId, why: Enqueue) {
@@ -226,7 +227,7 @@ impl System<'_> {
             self.count_out_estimate(cpu, task, sleeps);
         }
         self.refresh_idle(cpu);
-        self.hrtick_start(cpu);
+        self.hrtick_update(cpu, false);
     }
 
     /// A task leaves: its queue forgets what it was thought to use; if it sleeps, that is thought over.

@@ -31,7 +31,7 @@ impl System<'_> {
                 self.eevdf_set_next(cpu, n);
             }
         }
-        self.hrtick_start(cpu);
+        self.hrtick_picked(cpu, prev, next);
         next
     }
 

@@ -1,18 +1,24 @@
 //! HRTICK: a timer at the end of the running task's slice, so that it need not wait for a tick.
 //!
 //! Armed while more than one entity is queued, for when the running task reaches its deadline at its present weight
-//! (`hrtick_start_fair` as read in 7.3.4; protection that ends before has to wait for a tick or a wakeup); armed anew
-//! when somebody comes or goes, and at every switch. It fires in the timer interrupt and always asks for a switch. Not
-//! modelled: the interrupt that arms it on another CPU.
+//! (`hrtick_start_fair` as read in 7.3.4; protection that ends before has to wait for a tick or a wakeup). It fires in the
+//! timer interrupt and always asks for a switch. Before 7.3 it is armed anew when somebody comes or goes, and at every
+//! switch. In 7.3.4 it is left as it is wherever that will do: whoever comes arms it if it is off, who goes leaves it on, who is
+//! picked while others wait has it moved if his slice ends more than 5 us from there, and idling takes it back. Not modelled:
+//! the interrupt that arms it on another CPU.
 
 use crate::engine::NEVER;
 use crate::fair::entity::Entity;
 use crate::system::System;
-use schedlab_base::CpuId;
+use schedlab_base::{CpuId, TaskId, Version};
 use schedlab_kernel::Feature;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 use schedlab_trace::SwitchReason;
 
+/// Since then, at the latest (read in 7.3.4), it is not taken back when nobody waits any more.
+const STAYS_ARMED: Version = Version::new(7, 3);
+/// How far from where it is armed for a slice may end without its being moved, ns.
+const NEAR_NS: u64 = 5_000;
 /// The shortest time it is armed for, ns.
 const SHORTEST_NS: u64 = 10_000;
 
@@ -24,8 +30,43 @@ fn left_ns(e: &Entity) -> u64 {
 }
 
 impl System<'_> {
-    /// Arms the timer for the running task of `cpu`, or takes it back (`hrtick_start_fair`, `hrtick_update`).
-    pub(in crate::fair) fn hrtick_start(&mut self, cpu: CpuId) {
+    /// Somebody has joined the queue of `cpu`, or left it, or goes on though he was about to leave (`hrtick_update`).
+    pub(in crate::fair) fn hrtick_update(&mut self, cpu: CpuId, joined: bool) {
+        let stays = self.version() >= STAYS_ARMED;
+        if !stays || joined && self.cpus[cpu.index()].hrtick_at == NEVER {
+            self.hrtick_follow(cpu);
+        }
+    }
+
+    /// `next` was picked on `cpu` after `prev` (`set_next_task_fair`, `hrtick_schedule_exit`).
+    pub(super) fn hrtick_picked(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>) {
+        if self.version() < STAYS_ARMED {
+            return self.hrtick_follow(cpu);
+        }
+        let armed = self.cpus[cpu.index()].hrtick_at;
+        let at = match next {
+            None => NEVER,
+            Some(_) if next == prev => return,
+            Some(_) => match self.slice_end(cpu) {
+                Some(at) if armed == NEVER || at.abs_diff(armed) > NEAR_NS => at,
+                _ => return,
+            },
+        };
+        self.cpus[cpu.index()].hrtick_at = at;
+        self.cpus[cpu.index()].hrtick_moved = at != NEVER;
+    }
+
+    /// What arming the timer takes of the switch that is about to come, ns.
+    pub fn hrtick_ns(&mut self, cpu: CpuId) -> u64 {
+        let c = &mut self.cpus[cpu.index()];
+        let moved = std::mem::take(&mut c.hrtick_moved);
+        let sets =
+            if self.version() >= STAYS_ARMED { moved } else { self.cpus[cpu.index()].hrtick_at != NEVER };
+        if sets { self.fixed.machine.costs.hrtick_ns } else { 0 }
+    }
+
+    /// Arms the timer for the running task of `cpu`, or takes it back.
+    fn hrtick_follow(&mut self, cpu: CpuId) {
         let armed = self.cpus[cpu.index()].hrtick_at;
         if armed == NEVER && !(self.has(Feature::Hrtick) && self.eevdf()) {
             return;
@@ -72,7 +113,6 @@ impl System<'_> {
 mod tests {
     use super::*;
     use crate::fair::runqueue::CfsRqId;
-    use schedlab_base::TaskId;
 
     #[test]
     fn it_ends_with_the_slice_whatever_is_protected() {

@@ -115,6 +115,34 @@ fn in_7_3_a_delayed_wakee_has_no_credit_for_what_the_running_one_has_run_since()
 }
 
 #[test]
+fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
+    queued("v7.3", &[0, 0], |sys, tasks| {
+        let (curr, other) = (Some(tasks[0]), Some(tasks[1]));
+        let armed = |sys: &System<'_>| sys.cpus[CPU.index()].hrtick_at;
+        let longer = |sys: &mut System<'_>, by: i64| {
+            let e = entity(sys, tasks[0]);
+            sys.entities[e.index()].deadline += by;
+        };
+        assert_eq!(armed(sys), crate::engine::NEVER);
+        sys.hrtick_update(CPU, true);
+        assert_eq!(armed(sys), SLICE as u64, "whoever comes arms it");
+        longer(sys, 9_000);
+        sys.hrtick_update(CPU, true);
+        sys.hrtick_update(CPU, false);
+        assert_eq!(armed(sys), SLICE as u64, "who comes then or goes leaves it");
+        sys.hrtick_picked(CPU, curr, curr);
+        assert_eq!((armed(sys), sys.hrtick_ns(CPU)), (SLICE as u64, 0), "as does being picked again");
+        sys.hrtick_picked(CPU, other, curr);
+        assert_eq!(armed(sys), SLICE as u64 + 9_000);
+        longer(sys, 4_000);
+        sys.hrtick_picked(CPU, other, curr);
+        assert_eq!(armed(sys), SLICE as u64 + 9_000, "near enough");
+        sys.hrtick_picked(CPU, curr, None);
+        assert_eq!(armed(sys), crate::engine::NEVER);
+    });
+}
+
+#[test]
 fn before_7_0_new_attributes_protect_anew() {
     for (version, protected) in [("v6.12", true), ("v6.18", true), ("v7.3", false)] {
         queued(version, &[300_000, 0], |sys, tasks| {
