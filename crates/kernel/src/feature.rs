@@ -135,7 +135,7 @@ features! {
     SisWakeIdle, "SIS_WAKE_IDLE", early(23, Version::v2_6(32)), "search", true,
         "search domains with SD_WAKE_IDLE for an idle CPU, if the previous one is not crowded (before 2.6.32)";
     VcpuPack, "VCPU_PACK", OFF, "", true,
-        "a wakeup goes to its target even when that is busy, so that no halted CPU is woken (guest kernels with sched_vcpu_pack=)";
+        "a wakeup stays on its busy target while that has room, so that no halted CPU is woken (guest kernels with sched_vcpu_pack=)";
 }
 
 impl Feature {

@@ -248,6 +248,15 @@ impl System<'_> {
         cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu.index()])
     }
 
+    /// The same once a task that sleeps is there, too (`cpu_util`): PELT's sum still has it where it ran last.
+    pub fn util_with(&self, cpu: CpuId, task: TaskId) -> u64 {
+        let (q, t) = (&self.queues[self.root(cpu).index()], &self.tasks[task.index()]);
+        let e = &self.entities[t.entity.index()];
+        let comes = if t.cpu == cpu { 0 } else { e.avg.util_avg };
+        let estimate = if self.has(Feature::UtilEst) { q.util_est + e.est.estimate() } else { 0 };
+        cpu_util(q.avg.util_avg + comes, estimate, self.fixed.cpu_capacity[cpu.index()])
+    }
+
     /// Whether it left: under EEVDF one that sleeps may stay queued.
     fn dequeue_entity(&mut self, entity: EntityId, sleeps: bool) -> bool {
         if self.eevdf() {

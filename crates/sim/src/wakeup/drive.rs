@@ -6,7 +6,7 @@
 //! others may choose the same CPU or the CPU may find work itself.
 
 use super::prelude::Prelude;
-use super::search::{Search, Step as Next, View};
+use super::search::{Search, Step as Next, View, packs};
 use super::wide;
 use crate::costs::{Read, enqueue_ns, probe_ns, rq_lock_ns};
 use crate::fair::Enqueue;
@@ -252,6 +252,7 @@ impl System<'_> {
             avg_idle_ns: self.cpus[cpu.index()].avg_idle_ns,
             wake_avg_idle_ns: self.cpus[cpu.index()].avg_idle_ns,
             avg_scan_cost_ns: llc.avg_scan_cost_ns,
+            packs: self.has(Feature::VcpuPack) && self.packs_on(w.target, w.task),
         };
         let mut at = self.now;
         let mut answer = w.asked.take().map(|c| self.idle[c.index()]);
@@ -287,6 +288,11 @@ impl System<'_> {
                 Next::NotFound(reason) => return self.chose(cpu, w, at, w.target, reason),
             }
         }
+    }
+
+    /// Whether the target has room for a task that sleeps, as VCPU_PACK sees it.
+    fn packs_on(&self, target: CpuId, task: TaskId) -> bool {
+        packs(self.util_with(target, task), self.fixed.cpu_capacity[target.index()])
     }
 
     /// The search is over at time `at`: note what it taught, go on to the enqueue.

@@ -9,7 +9,6 @@
 
 use super::search::{Step, View};
 use schedlab_base::{CpuId, Version};
-use schedlab_kernel::Feature;
 use schedlab_trace::PlaceReason;
 
 /// The test being made.
@@ -57,7 +56,7 @@ impl Prelude {
 
     fn following(self, view: &View<'_>) -> Test {
         match self.test {
-            Test::Prev if view.features.has(Feature::VcpuPack) => Test::Over,
+            Test::Prev if view.packs => Test::Over,
             Test::Target => Test::Prev,
             Test::Prev => Test::Recent,
             Test::Recent | Test::Over => Test::Over,
@@ -125,10 +124,12 @@ mod tests {
     #[test]
     fn packed_wakeups_ask_for_target_and_previous_cpu_and_no_other() {
         let d = domains("fb-2x12-smt", "v6.5");
-        let mut v = View { recent: CpuId(7), ..view(&d, "v6.5", 2, 5) };
-        v.features.switch(Feature::VcpuPack, true);
+        let v = View { recent: CpuId(7), packs: true, ..view(&d, "v6.5", 2, 5) };
         assert_eq!(probes(&v), [2, 5]);
         assert!(matches!(Search::start(&v), Search::None));
+        let full = View { packs: false, ..v };
+        assert_eq!(probes(&full), [2, 5, 7]);
+        assert!(!matches!(Search::start(&full), Search::None));
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub fn view<'a>(domains: &'a Domains, version: &str, target: u32, prev: u32) -> 
         avg_idle_ns: 1_000_000,
         wake_avg_idle_ns: 500_000,
         avg_scan_cost_ns: 0,
+        packs: false,
     }
 }
 
