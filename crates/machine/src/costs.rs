@@ -67,6 +67,10 @@ costs! {
     timer_exit_ns = 0 in 0 .. 2000, "part of timer_irq_ns";
     /// Setting a CPU's timer hardware, beside timer_start_ns, when a timer that is started becomes its first.
     timer_program_ns = 0 in 0 .. 5000, "part of timer_start_ns where it is a register; on a virtual machine a trip to the hypervisor, which 'schedlab machine probe' measures";
+    /// What a task takes after a sleep that its timer ended, beside the switch: caches that the interrupt has emptied.
+    timer_return_ns = 0 in 0 .. 10000, "part of context_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
+    /// Asking the kernel for a thread's CPU time, as live programs do before and after they compute.
+    cpu_clock_ns = 0 in 0 .. 2000, "no part of simulated programs; of live ones what 'schedlab machine probe' measures";
     /// schedule() and the switch from one task to another; only the switch, where schedule() is stated apart.
     context_switch_ns = 1200 in 1000 .. 2000, "public pipe tests: about 1.1 us a thread switch";
     /// The same from a task to idle, or from idle to a task (beside the idle exit).

@@ -3,7 +3,7 @@
 //! The machine called "host" has these costs if they were measured under the running kernel, on as many CPUs of the same
 //! model; else those of a machine of no make. A value outside of the table's range is taken as it is: it was measured.
 
-use crate::{CostNote, Machine};
+use crate::{CostNote, IdleGovernor, IdleState, Machine};
 use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt;
@@ -14,11 +14,22 @@ pub const STATE_VARIABLE: &str = "SCHEDLAB_STATE_DIR";
 /// The name under which the time to leave a halt is kept: it is an idle state's, not a cost's.
 pub const IDLE_EXIT: &str = "idle.exit";
 
+/// The name of the time to leave a halt that has lasted `since_ns`: on a virtual machine halts get deeper by themselves.
+pub fn idle_exit_after(since_ns: u64) -> String {
+    format!("{IDLE_EXIT}.{since_ns}")
+}
+
+/// How long a halt has lasted from which on that time is needed; `None` if the name is another.
+fn after(name: &str) -> Option<Ns> {
+    name.strip_prefix(IDLE_EXIT)?.strip_prefix('.')?.parse().ok().map(Ns)
+}
+
 /// A cost as it was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// The cost's name in the table, or [`IDLE_EXIT`]: how long an idle CPU that halted takes to run again.
+    /// The cost's name in the table, or [`IDLE_EXIT`]: how long an idle CPU that halted takes to run again; or the same after a
+    /// halt of some length ([`idle_exit_after`]).
     pub name: String,
     /// Median, ns.
     pub value: u64,
@@ -98,6 +109,7 @@ impl Probed {
     }
     /// Gives a machine these costs.
     pub fn apply(&self, machine: &mut Machine) {
+        self.deepen(machine);
         for found in &self.measured {
             let name = if found.name == IDLE_EXIT {
                 let Some(deepest) = machine.idle_states.last_mut() else { continue };
@@ -111,6 +123,26 @@ impl Probed {
             let source = format!("measured here: {}", found.how);
             machine.provenance.retain(|n| n.name != name);
             machine.provenance.push(CostNote { name, range: Some(found.range), source });
+        }
+    }
+    /// Where a guest's CPU halts: a state for each length of a halt that was measured, in place of the one it has.
+    fn deepen(&self, machine: &mut Machine) {
+        let halts = machine.idle_governor != IdleGovernor::Menu && machine.idle_states.len() > 1;
+        let depths: Vec<(Ns, &Measured)> =
+            self.measured.iter().filter_map(|m| Some((after(&m.name)?, m))).collect();
+        if !halts || depths.is_empty() {
+            return;
+        }
+        let Some(halt) = machine.idle_states.pop() else { return };
+        for (residency, found) in depths {
+            let name = format!("{} {residency}", halt.name);
+            let source = format!("measured here: {}", found.how);
+            machine.provenance.push(CostNote {
+                name: format!("idle.{name}"),
+                range: Some(found.range),
+                source,
+            });
+            machine.idle_states.push(IdleState { name, residency, typical: Ns(found.value), ..halt.clone() });
         }
     }
 }
@@ -145,6 +177,34 @@ mod tests {
         let note = machine.note("syscall_ns");
         assert_eq!((note.range, note.source.as_str()), (Some((3_500, 14_000)), "measured here: a test"));
         assert_ne!(machine.costs.context_switch_ns, 7_000);
+    }
+
+    #[test]
+    fn a_guests_halt_gets_as_many_depths_as_lengths_were_measured() {
+        let depths = [measured(&idle_exit_after(0), 12_000), measured(&idle_exit_after(200_000), 40_000)];
+        let probed = Probed::here(depths.to_vec());
+        let mut machine = Machine::load("smp-2").unwrap();
+        let state = |name: &str| IdleState {
+            name: name.into(),
+            exit: Ns(1_000),
+            typical: Ns(1_000),
+            residency: Ns(0),
+        };
+        machine.idle_states = vec![state("POLL"), state("halt")];
+        machine.idle_governor = IdleGovernor::Menu;
+        probed.apply(&mut machine);
+        assert_eq!(machine.idle_states.len(), 2, "a CPU that chooses its state sinks no further");
+        machine.idle_governor = IdleGovernor::Halt;
+        probed.apply(&mut machine);
+        let states: Vec<_> =
+            machine.idle_states.iter().map(|s| (s.name.as_str(), s.residency, s.typical)).collect();
+        let want = [
+            ("POLL", Ns(0), Ns(1_000)),
+            ("halt 0ns", Ns(0), Ns(12_000)),
+            ("halt 200us", Ns(200_000), Ns(40_000)),
+        ];
+        assert_eq!(states, want);
+        assert_eq!(machine.note("idle.halt 200us").range, Some((20_000, 80_000)));
     }
 
     #[test]

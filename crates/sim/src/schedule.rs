@@ -106,7 +106,9 @@ impl System<'_> {
     }
 
     fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
-        let extra_ns = extra_ns + self.load_mm(cpu, next);
+        let timed_out = next.is_some_and(|n| std::mem::take(&mut self.tasks[n.index()].timed_out));
+        let return_ns = if timed_out { self.fixed.machine.costs.timer_return_ns } else { 0 };
+        let extra_ns = extra_ns + return_ns + self.load_mm(cpu, next);
         let costs = &self.fixed.machine.costs;
         let both = prev.is_some() && next.is_some();
         let switch_ns = if both { costs.context_switch_ns } else { costs.idle_switch_ns };

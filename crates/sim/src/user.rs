@@ -195,9 +195,10 @@ impl System<'_> {
         match op {
             Op::Run { work } => {
                 let work_ns = work.0.max(1);
-                if let Some(sharing) = &self.turns {
-                    // It asks for its CPU time before it begins, and before it believes that it is done.
-                    let asks_ns = 2 * sharing.spec.cpu_clock_ns;
+                // It asks for its CPU time before it begins, and before it believes that it is done.
+                let asks_ns =
+                    2 * self.turns.as_ref().map_or(costs.cpu_clock_ns, |sharing| sharing.spec.cpu_clock_ns);
+                if self.turns.is_some() || asks_ns > 0 {
                     return self.begin(cpu, Step::Syscall(Sys::Compute { work_ns }), asks_ns);
                 }
                 self.tasks[curr.index()].user = UserOp::Run { left_ns: work_ns };

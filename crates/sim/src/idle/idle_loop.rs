@@ -157,7 +157,7 @@ impl System<'_> {
 
     /// A flag write, an IPI or a timer wakes the CPU out of its idle state.
     pub fn leave_idle_state(&mut self, cpu: CpuId, state: u8) {
-        let reached = self.core_state(cpu, state);
+        let reached = self.core_state(cpu, self.sunk_to(cpu, state));
         let exit_ns = self.fixed.machine.idle_states.get(usize::from(reached)).map_or(0, |s| s.typical.0);
         let (now, tick_ns) = (self.now, self.fixed.tick_ns);
         let c = &mut self.cpus[cpu.index()];
@@ -178,6 +178,19 @@ impl System<'_> {
         self.set_active(cpu, true);
         self.emit(cpu, EventKind::IdleExit { exit_ns: exit_ns.min(u64::from(u32::MAX)) as u32 });
         self.begin(cpu, Step::IdleExit, exit_ns);
+    }
+
+    /// The state that a halted CPU is in by now. A guest's CPU halts in one way only, and the hypervisor lets it sink: it polls
+    /// for its next interrupt for a while, then gives the processor away, which itself goes to sleep. Whatever comes after
+    /// the polling state is a depth of that, reached after its residency. A CPU that is no guest's chose its state itself.
+    fn sunk_to(&self, cpu: CpuId, state: u8) -> u8 {
+        let machine = &self.fixed.machine;
+        if machine.idle_governor == IdleGovernor::Menu || state == POLLING {
+            return state;
+        }
+        let stay_ns = self.now - self.cpus[cpu.index()].halted_at;
+        let is_there = |at: &u8| machine.idle_states[usize::from(*at)].residency.0 <= stay_ns;
+        (POLLING + 1..=state).rev().find(is_there).unwrap_or(POLLING + 1)
     }
 
     /// The state the CPU's core is in, given its own request: the shallowest of its threads' requests.
