@@ -50,6 +50,11 @@ use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The time from tick to tick of the running kernel.
+pub fn jiffy() -> Ns {
+    Ns(sys::jiffy_ns())
+}
+
 /// What the agent is told to do: plain data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {

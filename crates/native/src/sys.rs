@@ -17,6 +17,7 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 
 mod affinity;
+mod bare;
 mod gather;
 mod memory;
 pub mod signals;
@@ -24,9 +25,10 @@ mod system;
 mod tracing;
 mod transfer;
 pub use affinity::{affinity, affinity_of, set_affinity, set_affinity_of};
+pub use bare::{fork_bare, wait_for};
 pub use gather::Gathered;
 pub use memory::{Line, Lines, populate};
-pub use system::{boottime_ns, is_root, lock_now};
+pub use system::{boottime_ns, is_root, jiffy_ns, lock_now};
 pub use tracing::{detached_tracefs, set_output};
 pub use transfer::{read, write};
 

@@ -1,4 +1,4 @@
-//! System calls of one thread: entry, futex without a waiter, timers, pipes and sockets, copying, ticks, threads.
+//! System calls of one thread: entry, futex without a waiter, timers, pipes and sockets, copying, threads.
 
 use super::{Batches, Known, timed};
 use crate::sys::{self, Scope};
@@ -25,18 +25,33 @@ pub(super) fn measure(known: &mut Known) -> Result<()> {
     let word = AtomicU32::new(0);
     let empty = timed(BATCHES, 1_000, || _ = sys::futex_wake(&word, 1, Scope::Threads));
     known.add(empty.cost("futex_wake_empty_ns", entry, "futex wake without a waiter"));
-    let far = timer(&[LATE])?;
+    let asks = timed(BATCHES, 500, || _ = sys::thread_cpu_ns());
+    known.add(asks.cost("cpu_clock_ns", 0, "asking for the CPU time of the calling thread"));
+    let far = lates()?;
     known.add(far.cost("timer_start_ns", entry, "arming a timerfd"));
-    // Taking back the first timer sets the hardware, too.
-    let both = timer(&[SOON, LATE])?;
-    let how = "arming a timerfd as the CPU's first timer, and taking it back";
     // A timer's interrupt ends with the same.
-    known.add(both.cost("timer_program_ns", far.median(), how));
-    known.add(both.cost("timer_exit_ns", far.median(), how));
+    let first = firsts()?;
+    let how = "arming a timerfd as the CPU's first timer, the slower half of the calls";
+    known.add(first.cost("timer_program_ns", far.median(), how));
+    known.add(first.cost("timer_exit_ns", far.median(), how));
     channels(known)?;
-    known.add(tick().cost("tick_ns", 0, "gaps of 1 us and more of a thread that reads the clock"));
     known.add(fork()?.cost("fork_ns", 0, "starting a thread, seen from its parent"));
     Ok(())
+}
+
+/// Arming one timer far and near in turn: ns of each call that might have made it the CPU's first. Those that did not, because
+/// another timer came sooner, are the faster ones.
+fn firsts() -> Result<Batches> {
+    let timer = timerfd()?;
+    let one = |_| {
+        arm(&timer, LATE);
+        let began = sys::monotonic_ns();
+        arm(&timer, SOON);
+        sys::monotonic_ns() - began
+    };
+    let mut all: Vec<u64> = (0..BATCHES * 20).map(one).collect();
+    all.sort_unstable();
+    Ok(Batches(all.split_off(all.len() / 2)))
 }
 
 /// After the next ticks.
@@ -44,23 +59,26 @@ const LATE: libc::timespec = libc::timespec { tv_sec: 100, tv_nsec: 0 };
 /// Mostly before the next tick, and never reached.
 const SOON: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 300_000 };
 
-/// Arming a timer for these times in turn; ns a call.
-fn timer(times: &[libc::timespec]) -> Result<Batches> {
-    let fault = |e: io::Error| Error::machine(format!("can't make a timerfd: {e}"));
+/// Arming a timer that is not the CPU's first, ns a call.
+fn lates() -> Result<Batches> {
+    let timer = timerfd()?;
+    Ok(timed(BATCHES, 500, || arm(&timer, LATE)))
+}
+
+fn timerfd() -> Result<OwnedFd> {
     // SAFETY: the call takes no pointers.
     let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) };
     if fd < 0 {
-        return Err(fault(io::Error::last_os_error()));
+        return Err(Error::machine(format!("can't make a timerfd: {}", io::Error::last_os_error())));
     }
     // SAFETY: a new descriptor that nobody else owns.
-    let timer = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut turns = times.iter().cycle();
-    Ok(timed(BATCHES, 500, || {
-        let it_value = turns.next().copied().unwrap_or(LATE);
-        let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-        // SAFETY: `spec` outlives the call; the old value is not asked for.
-        unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &spec, std::ptr::null_mut()) };
-    }))
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn arm(timer: &OwnedFd, it_value: libc::timespec) {
+    let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
+    // SAFETY: `spec` outlives the call; the old value is not asked for.
+    unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &spec, std::ptr::null_mut()) };
 }
 
 fn channels(known: &mut Known) -> Result<()> {
@@ -130,24 +148,6 @@ fn bursts(from: BorrowedFd<'_>, to: BorrowedFd<'_>, bytes: usize) -> Result<(Bat
         received.push((sys::monotonic_ns() - between) / burst as u64);
     }
     Ok((Batches::new(sent), Batches::new(received)))
-}
-
-/// Gaps in the time of a thread that does nothing but read the clock: the tick, mostly.
-fn tick() -> Batches {
-    const FOR_NS: u64 = 500_000_000;
-    const SHORTEST_NS: u64 = 1_000;
-    /// Longer ones are another task's turn, or the hypervisor's.
-    const LONGEST_NS: u64 = 100_000;
-    let began = sys::monotonic_ns();
-    let (mut last, mut gaps) = (began, Vec::new());
-    while last - began < FOR_NS {
-        let now = sys::monotonic_ns();
-        if (SHORTEST_NS..LONGEST_NS).contains(&(now - last)) {
-            gaps.push(now - last);
-        }
-        last = now;
-    }
-    Batches::new(gaps)
 }
 
 fn fork() -> Result<Batches> {

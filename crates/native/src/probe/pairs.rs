@@ -1,6 +1,6 @@
 //! Two threads on one CPU: switches, waking and waiting on a futex, timers.
 
-use super::{BATCHES_OF_PAIRS, Batches, Known, Peer};
+use super::{BATCHES_OF_PAIRS, Batches, Known, Peer, process, watched};
 use crate::sys::{self, Scope};
 use schedlab_base::{CpuId, Result};
 use schedlab_kernel::{Attr, Policy};
@@ -10,15 +10,26 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 /// Measures them on the caller's CPU.
 pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
     let entry = known.costs.syscall_ns;
-    known.add(yields(here)?.cost(
-        "context_switch_ns",
-        entry,
-        "two threads on a CPU that yield to each other",
-    ));
+    let switches = yields(here)?;
+    known.add(switches.cost("context_switch_ns", entry, "two threads on a CPU that yield to each other"));
+    process::measure(known, &switches)?;
     let queued = known.costs.enqueue_ns;
     wake_and_wait(known, &ping_pong(here)?);
+    watched::measure(known, || ping_pong(here))?;
+    let sleeps = sleeps(here)?;
+    let c = known.costs;
+    let rest = c.context_switch_ns + c.syscall_ns + c.timer_start_ns + c.timer_program_ns;
+    known.add(sleeps.cpu.cost("timer_return_ns", rest, "CPU time of a sleep beside a SCHED_IDLE thread"));
+    if let Some(delays) = &sleeps.delays {
+        let rest = queued + 2 * known.costs.trace_event_ns;
+        known.add(delays.cost(
+            "timer_exit_ns",
+            rest,
+            "a sleeper beside a SCHED_IDLE thread: from its wakeup to the switch",
+        ));
+    }
     let rest = queued + known.costs.context_switch_ns + known.costs.timer_exit_ns;
-    known.add(overruns(here)?.cost(
+    known.add(sleeps.overruns.cost(
         "timer_irq_ns",
         rest,
         "a sleeper beside a SCHED_IDLE thread: from its time on",
@@ -78,7 +89,17 @@ fn ping_pong(here: CpuId) -> Result<Batches> {
     Ok(Batches::new(batches.0.iter().map(|t| t / 2).collect()))
 }
 
-fn overruns(here: CpuId) -> Result<Batches> {
+struct Sleeps {
+    /// From the time on until the sleeper runs.
+    overruns: Batches,
+    /// From its wakeups to the switches to it, where that is told.
+    delays: Option<Batches>,
+    /// What the sleeper uses: from the switch to it to the one from it.
+    cpu: Batches,
+}
+
+fn sleeps(here: CpuId) -> Result<Sleeps> {
+    const IN_A_ROW: u64 = 20;
     let peer = Peer::start(here, idle_class(), |_, shared| {
         while shared.phase.load(Relaxed) == 0 {
             std::hint::spin_loop();
@@ -86,13 +107,20 @@ fn overruns(here: CpuId) -> Result<Batches> {
     })?;
     let slack = sys::timer_slack();
     sys::set_timer_slack(1);
-    let mut times = Vec::new();
-    for _ in 0..BATCHES_OF_PAIRS * 4 {
+    let overrun = |_| {
         let at = sys::monotonic_ns() + 300_000;
         sys::sleep_until(at);
-        times.push(sys::monotonic_ns().saturating_sub(at));
-    }
+        sys::monotonic_ns().saturating_sub(at)
+    };
+    let overruns = (0..BATCHES_OF_PAIRS * 4).map(overrun).collect();
+    let delays = watched::delays(|| (0..BATCHES_OF_PAIRS * 4).for_each(|n| _ = overrun(n)));
+    let used = |_| {
+        let before = sys::thread_cpu_ns();
+        (0..IN_A_ROW).for_each(|_| _ = sys::sleep_for(100_000));
+        (sys::thread_cpu_ns() - before) / IN_A_ROW
+    };
+    let cpu = (0..BATCHES_OF_PAIRS).map(used).collect();
     sys::set_timer_slack(slack);
     peer.end();
-    Ok(Batches::new(times))
+    Ok(Sleeps { overruns: Batches::new(overruns), delays, cpu: Batches::new(cpu) })
 }

@@ -17,6 +17,8 @@ pub struct Shared {
     pub word: AtomicU32,
     /// What the caller waits on.
     pub back: AtomicU32,
+    /// Its thread id.
+    pub thread: AtomicU32,
     /// When it last came out of a wait, ns; 0 before.
     pub ran_at: AtomicU64,
 }
@@ -63,6 +65,7 @@ impl Peer {
             let ready = sys::set_affinity(&mask)
                 .and_then(|()| if attr == Attr::default() { Ok(()) } else { sys::set_attr(attr) });
             let fine = ready.is_ok();
+            own.thread.store(sys::thread_id(), SeqCst);
             // A caller that is gone needs no answer.
             let _ = tell.send(ready);
             if fine {

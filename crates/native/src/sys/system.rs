@@ -9,6 +9,14 @@ pub fn boottime_ns() -> u64 {
     super::clock(libc::CLOCK_BOOTTIME)
 }
 
+/// The time from tick to tick, ns: the coarse clock's resolution (`TICK_NSEC`).
+pub fn jiffy_ns() -> u64 {
+    let mut every = super::timespec(0);
+    // SAFETY: `every` is a live value for the kernel to fill.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut every) };
+    super::nanoseconds(every)
+}
+
 /// Whether this process acts as root.
 pub fn is_root() -> bool {
     // SAFETY: takes no argument and can't fail.

@@ -1,0 +1,105 @@
+//! The tick, seen from a thread that does nothing but read the clock: gaps in its time that come once a period.
+//!
+//! Not every gap is a tick: others run, and a hypervisor takes the CPU away when it likes, at a period of its own or at
+//! none. Ticks are a jiffy apart, so that their gaps begin at one phase of it; whichever phase has gaps in most periods is
+//! theirs, and of a period only the longest gap near it counts. The median over the periods is not moved by the few in
+//! which something else came on top. A tick costs what the thread loses: on a virtual machine the trips to the hypervisor
+//! that begin and end the interrupt are in it. Times are ns.
+
+use super::Batches;
+use crate::sys;
+
+/// How long it watches.
+const FOR_NS: u64 = 1_000_000_000;
+/// Shorter ones are cache misses.
+const SHORTEST_NS: u64 = 500;
+/// Longer ones are another task's turn, or the hypervisor's.
+const LONGEST_NS: u64 = 400_000;
+/// A tick may begin that much before or after its phase: its timer waits for others' interrupts.
+const NEAR_NS: u64 = 50_000;
+
+/// A time in which the thread did not run.
+#[derive(Clone, Copy)]
+struct Gap {
+    from_ns: u64,
+    ns: u64,
+}
+
+/// What each of many ticks took; empty where there is none to be seen.
+pub(super) fn measure() -> Batches {
+    let began = sys::monotonic_ns();
+    let (mut last, mut gaps) = (began, Vec::with_capacity(1 << 14));
+    while last - began < FOR_NS {
+        let now = sys::monotonic_ns();
+        if now - last >= SHORTEST_NS && gaps.len() < gaps.capacity() {
+            gaps.push(Gap { from_ns: last, ns: now - last });
+        }
+        last = now;
+    }
+    Batches::new(ticks(&gaps, sys::jiffy_ns(), FOR_NS))
+}
+
+/// The gaps that are ticks, of those seen in `for_ns`.
+fn ticks(gaps: &[Gap], jiffy_ns: u64, for_ns: u64) -> Vec<u64> {
+    if jiffy_ns < 4 * NEAR_NS {
+        return Vec::new();
+    }
+    let periods = for_ns / jiffy_ns;
+    let phases = (0..jiffy_ns).step_by(NEAR_NS as usize / 2);
+    let best = phases.map(|phase| near(gaps, jiffy_ns, phase)).max_by_key(Vec::len).unwrap_or_default();
+    // A phase that most periods lack is chance.
+    if (best.len() as u64) * 2 < periods { Vec::new() } else { best }
+}
+
+/// In each period that has gaps around the phase, the longest.
+fn near(gaps: &[Gap], jiffy_ns: u64, phase_ns: u64) -> Vec<u64> {
+    let mut longest: Vec<(u64, u64)> = Vec::new();
+    for gap in gaps.iter().filter(|g| g.ns < LONGEST_NS) {
+        // Shifted by half a window, so that what is a little early is in the same period.
+        let shifted = gap.from_ns + jiffy_ns - phase_ns + NEAR_NS / 2;
+        if shifted % jiffy_ns >= NEAR_NS {
+            continue;
+        }
+        match longest.last_mut() {
+            Some((period, ns)) if *period == shifted / jiffy_ns => *ns = gap.ns.max(*ns),
+            _ => longest.push((shifted / jiffy_ns, gap.ns)),
+        }
+    }
+    longest.into_iter().map(|(_, ns)| ns).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JIFFY: u64 = 4_000_000;
+
+    fn at(from_ns: u64, ns: u64) -> Gap {
+        Gap { from_ns, ns }
+    }
+
+    #[test]
+    fn ticks_are_told_from_gaps_of_another_period_and_of_none() {
+        let mut gaps: Vec<Gap> =
+            (0..250).map(|n| at(n * JIFFY + 3_990_000 + n * 37 % 20_000, 30_000)).collect();
+        // A hypervisor that comes a hundred times a second, and short ones at any time.
+        gaps.extend((0..100).map(|n| at(n * 10_000_000 + 555_000, 70_000)));
+        gaps.extend((0..2_000).map(|n| at(n * 499_979, 1_400)));
+        gaps.sort_by_key(|g| g.from_ns);
+        let found = Batches::new(ticks(&gaps, JIFFY, 1_000_000_000));
+        assert_eq!(found.median(), 30_000);
+        assert!((240..=251).contains(&found.0.len()), "{}", found.0.len());
+    }
+
+    #[test]
+    fn without_a_phase_there_is_no_tick() {
+        let gaps: Vec<Gap> = (0..100).map(|n| at(n * 10_000_000 + 555_000, 70_000)).collect();
+        assert!(ticks(&gaps, JIFFY, 1_000_000_000).is_empty());
+    }
+
+    #[test]
+    fn what_comes_around_the_end_of_a_period_is_one_phase() {
+        let gaps: Vec<Gap> = (1..250).map(|n| at(n * JIFFY - 10_000 + (n % 2) * 20_000, 5_000)).collect();
+        assert_eq!(ticks(&gaps, JIFFY, 1_000_000_000).len(), 249);
+    }
+}
