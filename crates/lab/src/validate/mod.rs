@@ -8,6 +8,7 @@ pub mod case;
 pub mod metrics;
 mod result;
 pub mod rule;
+mod running;
 pub mod sides;
 #[cfg(test)]
 mod testing;

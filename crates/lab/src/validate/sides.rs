@@ -1,12 +1,13 @@
 //! Both sides of a case as plans: the same workload with the same seeds, simulated and on the real kernel.
 
 use super::case::{Case, Real};
+use super::running::Running;
 use crate::guests::{DEFAULT_MEMORY_MB, twin_machine};
 use crate::plan::{Cell, Plan, order};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::fetch::find_qemu;
 use schedlab_guest::{Accelerator, Guest, Image, Mode};
-use schedlab_kernel::{Feature, PROFILES};
+use schedlab_kernel::{Feature, Kernel, PROFILES};
 use schedlab_machine::Machine;
 use schedlab_native::{settings, tracepoints};
 use schedlab_record::Observe;
@@ -121,6 +122,10 @@ fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
         Real::Vm(_) => (case.simulated.clone(), None),
     };
     let mut variant = case.variant_simulated(&profile);
+    if case.real == Real::Host && case.control.is_none() {
+        let kernel = Kernel::profile(&profile)?;
+        Running::here().apply(&kernel, machine.topology.nr_cpus(), &mut variant);
+    }
     let mut warnings: Vec<Warning> = warning.into_iter().collect();
     if case.real == Real::Host && packs(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default()) {
         variant.features.push(Feature::VcpuPack.name().to_owned());
