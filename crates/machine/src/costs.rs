@@ -69,6 +69,8 @@ costs! {
     timer_program_ns = 0 in 0 .. 5000, "part of timer_start_ns where it is a register; on a virtual machine a trip to the hypervisor, which 'schedlab machine probe' measures";
     /// What a task takes after a sleep that its timer ended, beside the switch: caches that the interrupt has emptied.
     timer_return_ns = 0 in 0 .. 10000, "part of context_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
+    /// The same of a task for which its CPU has left a halt, whatever woke it.
+    idle_return_ns = 0 in 0 .. 10000, "part of idle_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
     /// Asking the kernel for a thread's CPU time, as live programs do before and after they compute.
     cpu_clock_ns = 0 in 0 .. 2000, "no part of simulated programs; of live ones what 'schedlab machine probe' measures";
     /// schedule() and the switch from one task to another; only the switch, where schedule() is stated apart.

@@ -107,7 +107,12 @@ impl System<'_> {
 
     fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
         let timed_out = next.is_some_and(|n| std::mem::take(&mut self.tasks[n.index()].timed_out));
-        let return_ns = if timed_out { self.fixed.machine.costs.timer_return_ns } else { 0 };
+        let costs = &self.fixed.machine.costs;
+        let return_ns = match (timed_out, prev) {
+            (true, _) => costs.timer_return_ns,
+            (false, None) => costs.idle_return_ns,
+            (false, Some(_)) => 0,
+        };
         let extra_ns = extra_ns + return_ns + self.load_mm(cpu, next);
         let costs = &self.fixed.machine.costs;
         let both = prev.is_some() && next.is_some();

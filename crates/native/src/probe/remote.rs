@@ -29,8 +29,8 @@ pub(super) fn measure(known: &mut Known, there: CpuId) -> Result<()> {
     let c = known.costs;
     if !halted[0].used.0.is_empty() {
         known.add(halted[0].used.cost(
-            "idle_switch_ns",
-            2 * c.syscall_ns + c.futex_wait_ns,
+            "idle_return_ns",
+            2 * c.syscall_ns + c.futex_wait_ns + c.idle_switch_ns,
             "CPU time of a task that is woken on a CPU that has just halted and waits again",
         ));
     }
@@ -61,7 +61,7 @@ pub(super) fn measure(known: &mut Known, there: CpuId) -> Result<()> {
         rest,
         "waking a task of a CPU that runs a SCHED_IDLE thread",
     ));
-    let rest = call + known.costs.ipi_send_ns + c.idle_switch_ns;
+    let rest = call + known.costs.ipi_send_ns + c.idle_switch_ns + known.costs.idle_return_ns;
     let how = "waking a task of a CPU that halted, without the waker's part";
     known.add(asleep.until_running.cost(IDLE_EXIT, rest, how));
     for ((_, from_ns), halt) in HALTS.iter().zip(&halted) {
