@@ -165,6 +165,12 @@ mod tests {
     use crate::wakeup::testing::{domains, run, view};
 
     #[test]
+    fn a_target_keeps_a_task_while_it_has_room_for_it() {
+        assert!(packs(0, 1024) && packs(716, 1024) && !packs(717, 1024) && !packs(1024, 1024));
+        assert!(packs(357, 512) && !packs(359, 512), "of its own capacity");
+    }
+
+    #[test]
     fn the_features_choose_the_search() {
         let d = domains("fb-2x12-smt", "v4.5");
         let mut v = view(&d, "v4.5", 3, 3);

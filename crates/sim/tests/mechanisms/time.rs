@@ -3,7 +3,7 @@
 use super::support::{Load, forever, hog, kernel, machine, once, program, run, run_seeded, run_us, sleep_us};
 use schedlab_base::{Ns, TaskId};
 use schedlab_kernel::{Attr, Policy};
-use schedlab_machine::Machine;
+use schedlab_machine::{IdleGovernor, IdleState, Machine};
 use schedlab_trace::{EventKind, SwitchReason};
 use schedlab_workload::Op;
 
@@ -259,6 +259,59 @@ fn what_schedule_takes_before_its_event_delays_the_event() {
     assert_eq!(later("tick_restart_ns")[1..], [0, 100 * US], "the tick is off after 10 ms of idling");
     assert_eq!(later("idle_enter_ns"), [0, 0, 0], "who sleeps for long does not mind");
     assert_eq!(later("tick_stop_ns"), [0, 0, 0]);
+}
+
+#[test]
+fn who_comes_back_from_a_sleep_or_a_halt_pays_for_it() {
+    let used = |name: &str, busy: bool| {
+        let of = |ns: u64| {
+            let mut m = Machine { background: Vec::new(), ..polling("smp-1") };
+            m.set_cost(name, ns).unwrap();
+            let mut load = Load::lasting_ms(20);
+            let ops = vec![Op::SleepTo { at: Ns::us(5_000) }, run_us(1_000)];
+            let sleeper = load.task("sleeper", Some("0"), once(ops));
+            if busy {
+                load.task("hog", Some("0"), hog());
+            }
+            run(&m, "v6.1", load).cpu_ns(sleeper)
+        };
+        of(100 * US) - of(0)
+    };
+    assert_eq!(used("timer_return_ns", false), 100 * US);
+    assert_eq!(used("timer_return_ns", true), 100 * US);
+    // Its first switch comes from idle, too, the second is the timer's.
+    assert_eq!(used("idle_return_ns", false), 100 * US);
+}
+
+/// A guest's halt gets deeper: a state is paid for once the halt has lasted its residency.
+#[test]
+fn leaving_a_guests_halt_costs_by_how_long_it_lasted() {
+    let exits = |governor: IdleGovernor, sleep: u64| {
+        let mut m = Machine { background: Vec::new(), ..polling("smp-1") };
+        let state = |name: &str, typical: u64, residency: u64| IdleState {
+            name: name.to_owned(),
+            exit: Ns::us(1),
+            typical: Ns::us(typical),
+            residency: Ns::us(residency),
+        };
+        m.idle_states = vec![state("POLL", 0, 0), state("halt 0", 7, 0), state("halt 1", 70, 500)];
+        m.idle_governor = governor;
+        let mut load = Load::lasting_ms(20);
+        load.task(
+            "sleeper",
+            Some("0"),
+            once(vec![Op::SleepTo { at: Ns::us(5_000) }, run_us(10), sleep_us(sleep)]),
+        );
+        run(&m, "v6.1", load)
+            .events(|e| match e.kind {
+                EventKind::IdleExit { exit_ns } => Some(exit_ns),
+                _ => None,
+            })
+            .last()
+            .copied()
+    };
+    assert_eq!(exits(IdleGovernor::Halt, 100), Some(7_000));
+    assert_eq!(exits(IdleGovernor::Halt, 2_000), Some(70_000));
 }
 
 #[test]
