@@ -213,9 +213,11 @@ impl System<'_> {
                 self.start_user(cpu);
             }
             Op::Sleep { length } => {
-                let soft = self.now.saturating_add(length.0);
-                let timer = self.timer_start_ns(cpu, soft.saturating_add(self.tasks[curr.index()].slack_ns));
-                self.begin_syscall(cpu, sleep(soft), timer);
+                let soft = self.now.saturating_add(costs.program_ns).saturating_add(length.0);
+                let timer = self.timer_start_ns(cpu, soft.saturating_add(slack_ns));
+                // The kernel reads the clock in the call: however short it is and however long that takes, this sleeps.
+                let called = self.now + costs.program_ns + costs.syscall_ns + timer;
+                self.begin_syscall(cpu, sleep(soft.max(called + 1)), timer);
             }
             Op::SleepTo { at } => {
                 let timer = self.timer_start_ns(cpu, at.0.saturating_add(self.tasks[curr.index()].slack_ns));

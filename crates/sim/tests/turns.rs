@@ -196,3 +196,18 @@ fn a_guest_was_up_for_long_so_all_is_due_at_the_first_tick() {
     let (guest, other) = (first_pass(&in_turns("smp-4")), first_pass(&machine("smp-4")));
     assert!(guest < Ns::ms(6) && other > Ns::ms(50), "{guest} {other}");
 }
+
+#[test]
+fn a_sleep_that_is_shorter_than_its_call_is_one_all_the_same() {
+    let guest = machine("icount-4");
+    let call_ns = guest.costs.program_ns + guest.costs.syscall_ns + guest.costs.timer_start_ns;
+    assert!(call_ns > 1000, "{call_ns}");
+    let mut load = Load::lasting_ms(50);
+    let id = load.task("naps", Some("0"), forever(vec![sleep_us(1)]));
+    let naps = run(&guest, "v6.1", load).events(|e| match e.kind {
+        EventKind::Switch { prev: Some(t), .. } if t == id => Some(()),
+        _ => None,
+    });
+    // A microsecond and 50 of slack, and some ten to come back.
+    assert!((600..1000).contains(&naps.len()), "{}", naps.len());
+}
