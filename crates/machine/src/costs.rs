@@ -69,7 +69,7 @@ costs! {
     timer_program_ns = 0 in 0 .. 5000, "part of timer_start_ns where it is a register; on a virtual machine a trip to the hypervisor, which 'schedlab machine probe' measures";
     /// What a task takes after a sleep that its timer ended, beside the switch: caches that the interrupt has emptied.
     timer_return_ns = 0 in 0 .. 10000, "part of context_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
-    /// The same of a task for which its CPU has left a halt, whatever woke it.
+    /// The same of a task that an idle CPU takes up after another wakeup than its timer's.
     idle_return_ns = 0 in 0 .. 10000, "part of idle_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
     /// Asking the kernel for a thread's CPU time, as live programs do before and after they compute.
     cpu_clock_ns = 0 in 0 .. 2000, "no part of simulated programs; of live ones what 'schedlab machine probe' measures";
@@ -77,12 +77,12 @@ costs! {
     context_switch_ns = 1200 in 1000 .. 2000, "public pipe tests: about 1.1 us a thread switch";
     /// The same from a task to idle, or from idle to a task (beside the idle exit).
     idle_switch_ns = 700 in 500 .. 1000, "estimate";
-    /// schedule() of an idle CPU that found work, up to the switch's event; 0: part of the switch costs, as are the next two.
+    /// schedule() of an idle CPU that found work, up to the switch's event; 0: part of the switch costs, as are the next three.
     schedule_idle_ns = 0 in 0 .. 4000, "part of idle_switch_ns";
     /// The same of a task that goes to sleep: with its dequeue.
     schedule_sleep_ns = 0 in 0 .. 4000, "part of context_switch_ns and idle_switch_ns";
     /// The same of a task that goes to sleep and leaves nobody behind: to idle.
-    schedule_empty_ns = 0 in 0 .. 4000, "part of idle_switch_ns";
+    schedule_empty_ns = 0 in 0 .. 4000, "as schedule_sleep_ns";
     /// The same of a task that has to give way.
     schedule_preempt_ns = 0 in 0 .. 4000, "part of context_switch_ns";
     /// From the switch to idle until the CPU halts.

@@ -47,7 +47,7 @@ impl Machine {
         if name_or_path == "host" {
             let mut host = sysfs::read(Path::new("/sys"))?;
             if let Some(probed) = Probed::kept()? {
-                probed.apply(&mut host);
+                probed.apply(&mut host)?;
             }
             return Ok(host);
         }

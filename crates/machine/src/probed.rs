@@ -3,7 +3,7 @@
 //! The machine called "host" has these costs if they were measured under the running kernel, on as many CPUs of the same
 //! model; else those of a machine of no make. A value outside of the table's range is taken as it is: it was measured.
 
-use crate::{CostNote, IdleGovernor, IdleState, Machine};
+use crate::{CostNote, Costs, IdleGovernor, IdleState, Machine};
 use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub const STATE_VARIABLE: &str = "SCHEDLAB_STATE_DIR";
 /// The name under which the time to leave a halt is kept: it is an idle state's, not a cost's.
 pub const IDLE_EXIT: &str = "idle.exit";
+/// What recording an event takes.
+const WATCHED: &str = "trace_event_ns";
 
 /// The name of the time to leave a halt that has lasted `since_ns`: on a virtual machine halts get deeper by themselves.
 pub fn idle_exit_after(since_ns: u64) -> String {
@@ -107,33 +109,50 @@ impl Probed {
         write().map_err(|e| Error::io(&file, "write", &e))?;
         Ok(file)
     }
+    /// What recording an event takes, ns; only of runs that are watched, so that it is no cost of the machine.
+    pub fn watched_ns(&self) -> Option<u64> {
+        self.measured.iter().find(|m| m.name == WATCHED).map(|m| m.value)
+    }
     /// Gives a machine these costs.
-    pub fn apply(&self, machine: &mut Machine) {
-        self.deepen(machine);
-        for found in &self.measured {
+    ///
+    /// # Errors
+    /// A cost that can't be.
+    pub fn apply(&self, machine: &mut Machine) -> Result<()> {
+        let deepened = self.deepen(machine);
+        for found in self.measured.iter().filter(|m| m.name != WATCHED) {
             let name = if found.name == IDLE_EXIT {
+                if deepened {
+                    continue;
+                }
                 let Some(deepest) = machine.idle_states.last_mut() else { continue };
                 deepest.typical = Ns(found.value);
                 format!("idle.{}", deepest.name)
-            } else if machine.costs.set(&found.name, found.value) {
+            } else if Costs::TABLE.iter().any(|row| row.name == found.name) {
+                machine.costs.change(&found.name, found.value).map_err(|e| {
+                    e.context("what was measured of this machine")
+                        .help("'schedlab machine probe' measures it anew")
+                })?;
                 found.name.clone()
             } else {
+                // Of another version.
                 continue;
             };
             let source = format!("measured here: {}", found.how);
             machine.provenance.retain(|n| n.name != name);
             machine.provenance.push(CostNote { name, range: Some(found.range), source });
         }
+        Ok(())
     }
-    /// Where a guest's CPU halts: a state for each length of a halt that was measured, in place of the one it has.
-    fn deepen(&self, machine: &mut Machine) {
+    /// Where a guest's CPU halts: a state for each length of a halt that was measured, in place of the one it has; whether
+    /// there are.
+    fn deepen(&self, machine: &mut Machine) -> bool {
         let halts = machine.idle_governor != IdleGovernor::Menu && machine.idle_states.len() > 1;
         let depths: Vec<(Ns, &Measured)> =
             self.measured.iter().filter_map(|m| Some((after(&m.name)?, m))).collect();
         if !halts || depths.is_empty() {
-            return;
+            return false;
         }
-        let Some(halt) = machine.idle_states.pop() else { return };
+        let Some(halt) = machine.idle_states.pop() else { return false };
         for (residency, found) in depths {
             let name = format!("{} {residency}", halt.name);
             let source = format!("measured here: {}", found.how);
@@ -144,6 +163,7 @@ impl Probed {
             });
             machine.idle_states.push(IdleState { name, residency, typical: Ns(found.value), ..halt.clone() });
         }
+        true
     }
 }
 
@@ -168,8 +188,10 @@ mod tests {
     #[test]
     fn a_machine_takes_what_was_measured_and_says_so() {
         let mut machine = Machine::load("smp-2").unwrap();
-        let all = ["syscall_ns", "no_such_cost", IDLE_EXIT].map(|n| measured(n, 7_000));
-        Probed::here(all.to_vec()).apply(&mut machine);
+        let all = ["syscall_ns", "no_such_cost", WATCHED, IDLE_EXIT].map(|n| measured(n, 7_000));
+        let probed = Probed::here(all.to_vec());
+        probed.apply(&mut machine).unwrap();
+        assert_eq!((machine.costs.trace_event_ns, probed.watched_ns()), (0, Some(7_000)), "nobody watches");
         assert_eq!(
             (machine.costs.syscall_ns, machine.idle_states.last().unwrap().typical),
             (7_000, Ns(7_000))
@@ -181,7 +203,11 @@ mod tests {
 
     #[test]
     fn a_guests_halt_gets_as_many_depths_as_lengths_were_measured() {
-        let depths = [measured(&idle_exit_after(0), 12_000), measured(&idle_exit_after(200_000), 40_000)];
+        let depths = [
+            measured(&idle_exit_after(0), 12_000),
+            measured(&idle_exit_after(200_000), 40_000),
+            measured(IDLE_EXIT, 30_000),
+        ];
         let probed = Probed::here(depths.to_vec());
         let mut machine = Machine::load("smp-2").unwrap();
         let state = |name: &str| IdleState {
@@ -192,10 +218,10 @@ mod tests {
         };
         machine.idle_states = vec![state("POLL"), state("halt")];
         machine.idle_governor = IdleGovernor::Menu;
-        probed.apply(&mut machine);
+        probed.apply(&mut machine).unwrap();
         assert_eq!(machine.idle_states.len(), 2, "a CPU that chooses its state sinks no further");
         machine.idle_governor = IdleGovernor::Halt;
-        probed.apply(&mut machine);
+        probed.apply(&mut machine).unwrap();
         let states: Vec<_> =
             machine.idle_states.iter().map(|s| (s.name.as_str(), s.residency, s.typical)).collect();
         let want = [

@@ -65,7 +65,9 @@ impl System<'_> {
         let schedule_ns = match self.cpus[cpu.index()].curr.map(|t| self.tasks[t.index()].state) {
             None => costs.schedule_idle_ns,
             Some(State::Runnable) => costs.schedule_preempt_ns,
-            Some(_) if self.nr_running[cpu.index()] == 0 => costs.schedule_empty_ns,
+            Some(_) if self.nr_running[cpu.index()] == 0 && costs.schedule_empty_ns > 0 => {
+                costs.schedule_empty_ns
+            }
             Some(_) => costs.schedule_sleep_ns,
         };
         if schedule_ns == 0 {

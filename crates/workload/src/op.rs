@@ -57,8 +57,8 @@ pub enum Op {
         /// CPU time at full speed.
         work: Ns,
     },
-    /// Execute instructions for so long. Unlike [`Op::Run`] it looks at no clock on the way: where CPUs take turns it gets
-    /// on in its own ones only.
+    /// Execute instructions for so long. Unlike [`Op::Run`], simulated, it looks at no clock on the way: where CPUs take turns
+    /// it gets on in its own ones only.
     Execute {
         /// CPU time at full speed.
         length: Ns,

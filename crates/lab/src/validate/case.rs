@@ -163,7 +163,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Case> {
     if let Ok(named) = Version::parse(&case.image) {
         case.is_of_series(named).map_err(|e| kernel.place("image", e))?;
     }
-    case.variant_simulated(&case.simulated).resolve().map_err(|e| kernel.place("features", e))?;
+    case.variant_simulated(&case.simulated, |_| {}).resolve().map_err(|e| kernel.place("features", e))?;
     case.workload(CHECKED_CPUS)?;
     Ok(case)
 }
@@ -301,11 +301,16 @@ impl Case {
         let text = format!("the image's kernel is of {series}, but {profile} is simulated");
         Err(Error::input(text).help(format!("image = \"{}.{}\"", profile.major, profile.minor)))
     }
-    /// What is simulated, `profile` being its kernel; of a control with what is wrong about it.
-    pub fn variant_simulated(&self, profile: &str) -> Variant {
+    /// What is simulated, `profile` being its kernel; of a control with what is wrong about it. What `known` sets, of the
+    /// kernel as it is before anything is changed, stands above what the case says is built in, and below what it changes.
+    pub fn variant_simulated(&self, profile: &str, known: impl FnOnce(&mut Variant)) -> Variant {
         let kernel = self.control.as_ref().and_then(|c| c.simulated.as_deref()).unwrap_or(profile);
         let mut variant = self.variant(kernel);
-        variant.tunables.extend(self.built.clone());
+        let features = std::mem::take(&mut variant.features);
+        let tunables = std::mem::replace(&mut variant.tunables, self.built.clone());
+        known(&mut variant);
+        variant.features.extend(features);
+        variant.tunables.extend(tunables);
         if let Some(control) = &self.control {
             variant.features.extend(control.features.clone());
             variant.tunables.extend(control.tunables.clone());

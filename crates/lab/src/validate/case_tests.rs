@@ -46,7 +46,7 @@ fn a_case_says_all_that_both_sides_need() {
     let case = read(CASE).unwrap();
     assert_eq!((case.real, case.image.as_str(), case.runs, case.seed), (Real::Host, "running", 3, 1));
     assert_eq!(case.tolerance.of(Class::Distributions), 12.5);
-    let (simulated, real) = (case.variant_simulated("v6.18"), case.variant_real());
+    let (simulated, real) = (case.variant_simulated("v6.18", |_| {}), case.variant_real());
     assert_eq!((simulated.kernel.as_str(), real.kernel.as_str()), ("v6.18", "running"));
     assert_eq!((&simulated.features, simulated.tunables["hz"]), (&real.features, 1000));
     assert!(real.tunables.is_empty(), "what is built in is not set again");
@@ -107,10 +107,21 @@ fn whatever_is_misspelt_is_told_with_its_place() {
 }
 
 #[test]
+fn what_a_case_changes_stands_above_what_is_known_and_that_above_what_is_built() {
+    let built = "built = { hz = 250, migration_cost_ns = 7 }\ntunables = { base_slice_ns = 1_000_000 }";
+    let text = CASE.replace("built = { hz = 1000 }", built);
+    let variant = read(&text).unwrap().variant_simulated("v6.18", |known| {
+        known.tunables.extend([("base_slice_ns".to_owned(), 2_000_000), ("hz".to_owned(), 1000)]);
+    });
+    let told = ["base_slice_ns", "hz", "migration_cost_ns"].map(|name| variant.tunables[name]);
+    assert_eq!(told, [1_000_000, 1000, 7]);
+}
+
+#[test]
 fn a_control_says_what_is_wrong_about_it() {
     let with = |text: &str| read(&format!("{CASE}\n[control]\n{text}"));
     let case = with("why = \"slow\"\nsimulated = \"v6.1\"\ntunables = { hz = 100 }").unwrap();
-    let (simulated, real) = (case.variant_simulated("v6.18"), case.variant_real());
+    let (simulated, real) = (case.variant_simulated("v6.18", |_| {}), case.variant_real());
     assert_eq!((simulated.kernel.as_str(), simulated.tunables["hz"]), ("v6.1", 100));
     assert!(real.tunables.is_empty());
     assert!(with("why = \"none\"").unwrap_err().to_string().contains("nothing is wrong"));

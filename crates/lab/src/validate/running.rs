@@ -42,7 +42,8 @@ impl Running {
         };
         let lazy = model.as_deref().or(asked).map(|model| model == "lazy");
         Running {
-            hz: 1_000_000_000u64.checked_div(jiffy_ns),
+            // A tick may be some ns off a part of a second.
+            hz: (1_000_000_000 + jiffy_ns / 2).checked_div(jiffy_ns),
             base_slice_ns: told.get("sched.base_slice_ns").and_then(|ns| ns.parse().ok()),
             lazy: lazy.or_else(built),
         }

@@ -8,7 +8,7 @@ use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::fetch::find_qemu;
 use schedlab_guest::{Accelerator, Guest, Image, Mode};
 use schedlab_kernel::{Feature, Kernel, PROFILES};
-use schedlab_machine::Machine;
+use schedlab_machine::{Machine, probed::Probed};
 use schedlab_native::{settings, tracepoints};
 use schedlab_record::Observe;
 use std::sync::Arc;
@@ -108,9 +108,8 @@ fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
     let machine = match case.real {
         Real::Host if real.observe == Observe::Events => {
             let mut watched = (*machine).clone();
-            if watched.costs.trace_event_ns == 0 {
-                watched.costs.trace_event_ns = TRACE_EVENT_NS;
-            }
+            watched.costs.trace_event_ns =
+                Probed::kept()?.and_then(|p| p.watched_ns()).unwrap_or(TRACE_EVENT_NS);
             Arc::new(watched)
         }
         Real::Host => machine,
@@ -121,11 +120,12 @@ fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
         Real::Host => nearest(&case.simulated, &real.kernel),
         Real::Vm(_) => (case.simulated.clone(), None),
     };
-    let mut variant = case.variant_simulated(&profile);
-    if case.real == Real::Host && case.control.is_none() {
-        let kernel = Kernel::profile(&profile)?;
-        Running::here().apply(&kernel, machine.topology.nr_cpus(), &mut variant);
-    }
+    let kernel = Kernel::profile(&profile)?;
+    let mut variant = case.variant_simulated(&profile, |variant| {
+        if case.real == Real::Host {
+            Running::here().apply(&kernel, machine.topology.nr_cpus(), variant);
+        }
+    });
     let mut warnings: Vec<Warning> = warning.into_iter().collect();
     if case.real == Real::Host && packs(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default()) {
         variant.features.push(Feature::VcpuPack.name().to_owned());

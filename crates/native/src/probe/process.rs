@@ -11,6 +11,8 @@ pub(super) fn measure(known: &mut Known, threads: &Batches) -> Result<()> {
     let lines = Lines::map(1).map_err(fault)?;
     let over = &lines.get()[0].word;
     let child = sys::fork_bare(|| {
+        // Nobody else would tell it that it is over.
+        sys::die_with_parent();
         while over.load(SeqCst) == 0 {
             sys::yield_now();
         }

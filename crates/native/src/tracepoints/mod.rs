@@ -230,7 +230,7 @@ impl Events {
         let mut found = told(seen, lost.map(|(n, whole)| (n, Ns(self.ended_ns - whole))));
         if self.emptying > Ns::ZERO {
             let text = format!(
-                "the rings of events filled up: emptying them took {} of a CPU from what was measured",
+                "rings of events were half full: emptying them took {} of a CPU from what was measured",
                 self.emptying
             );
             found.warnings.push(Warning::new("events.emptied", text));
