@@ -15,12 +15,15 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Where instances are.
 pub const FOLDER: &str = "/sys/kernel/tracing/instances";
 /// What one that was left is called among settings.
 pub const SETTING: &str = "tracing instance";
 const OURS: &str = "schedlab-";
+/// How many this process has made.
+static MADE: AtomicU32 = AtomicU32::new(0);
 /// The process id namespace of the kernel itself has this inode (PROC_PID_INIT_INO, Linux 3.8).
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 
@@ -45,7 +48,9 @@ impl Instance {
     pub fn make(bytes: usize) -> io::Result<Instance> {
         clear_left();
         let me = Owner::of(std::process::id()).ok_or(io::ErrorKind::NotFound)?;
-        let folder = Path::new(FOLDER).join(format!("{OURS}{}-{}", me.pid, me.started));
+        // Threads of one process may each have one.
+        let nth = MADE.fetch_add(1, Relaxed);
+        let folder = Path::new(FOLDER).join(format!("{OURS}{}-{}.{nth}", me.pid, me.started));
         let head = Head::parse(&header()?).map_err(|e| io::Error::other(e.message().to_owned()))?;
         fs::create_dir(&folder)?;
         let made = Instance { folder, head };
@@ -55,6 +60,11 @@ impl Instance {
             made.write(&format!("events/sched/{name}/enable"), "1")?;
         }
         Ok(made)
+    }
+    /// Where it is.
+    #[cfg(test)]
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
         fs::write(self.folder.join(file), text)
@@ -120,6 +130,7 @@ impl Source for Pipe {
 /// Who made the instance of that name, if a schedlab did.
 fn maker(name: &str) -> Option<Owner> {
     let (pid, started) = name.strip_prefix(OURS)?.split_once('-')?;
+    let started = started.split_once('.').map_or(started, |(started, _)| started);
     Some(Owner { pid: pid.parse().ok()?, started: started.parse().ok()? })
 }
 
@@ -147,8 +158,8 @@ mod tests {
     #[test]
     fn only_instances_of_schedlabs_that_are_gone_are_left_ones() {
         let me = Owner::of(std::process::id()).unwrap();
-        let mine = format!("schedlab-{}-{}", me.pid, me.started);
-        let before = format!("schedlab-{}-{}", me.pid, me.started + 1);
+        let mine = format!("schedlab-{}-{}.0", me.pid, me.started);
+        let before = format!("schedlab-{}-{}.3", me.pid, me.started + 1);
         let names = [mine.as_str(), &before, "schedlab-x-1", "schedlab-5", "others-1-2"].map(str::to_owned);
         assert_eq!(left(names.to_vec()), [Path::new(FOLDER).join(before)]);
     }

@@ -207,12 +207,9 @@ mod tests {
             }
         });
         assert_eq!((left, woken), (50, 50));
+        let folder = instance.folder().to_owned();
+        assert!(folder.exists());
         drop((pipe, instance));
-        let me = std::process::id();
-        let names = std::fs::read_dir(instance::FOLDER)
-            .unwrap()
-            .flatten()
-            .map(|e| e.file_name().into_string().unwrap());
-        assert_eq!(names.filter(|n| n.starts_with(&format!("schedlab-{me}-"))).count(), 0);
+        assert!(!folder.exists());
     }
 }
