@@ -253,12 +253,17 @@ fn what_schedule_takes_before_its_event_delays_the_event() {
         [f - from, w - waking, t - to]
     };
     assert_eq!(later("schedule_empty_ns"), [100 * US, 0, 0], "nobody else is there");
-    assert_eq!(later("schedule_sleep_ns"), [0, 0, 0]);
+    assert_eq!(later("schedule_sleep_ns"), [100 * US, 0, 0], "which takes as long unless it is stated");
     assert_eq!(later("schedule_idle_ns"), [99 * US, 0, 99 * US], "an idle CPU has found the new task, too");
     assert_eq!(later("timer_exit_ns"), [0, 0, 100 * US], "the rest of the interrupt comes before the switch");
     assert_eq!(later("tick_restart_ns")[1..], [0, 100 * US], "the tick is off after 10 ms of idling");
     assert_eq!(later("idle_enter_ns"), [0, 0, 0], "who sleeps for long does not mind");
     assert_eq!(later("tick_stop_ns"), [0, 0, 0]);
+    let mut stated = plain.clone();
+    stated.set_cost("schedule_empty_ns", US).unwrap();
+    let before = one_sleep(&stated);
+    stated.set_cost("schedule_sleep_ns", 100 * US).unwrap();
+    assert_eq!(one_sleep(&stated), before, "it is stated");
 }
 
 #[test]
