@@ -1,8 +1,9 @@
 //! The parent's side: starts the agent, hands it the job, waits, and says clearly what became of it.
 //!
 //! The parent sleeps in poll(2) on the agent's two outputs and looks at the stop flag, if there is one, twenty times a
-//! second: in a guest there is none, whose tasks have the CPUs for themselves. The agent is a process group of its own, so that Ctrl-C reaches the parent alone, which then closes the agent's input; the
-//! agent ends the run and replies with what it has. One that does not is killed.
+//! second: in a guest there is none, whose tasks have the CPUs for themselves. The agent is a process group of its own, so
+//! that Ctrl-C reaches the parent alone, which then closes the agent's input; the agent ends the run and replies with what
+//! it has. One that does not is killed.
 
 use crate::agent::{Reply, frame};
 use crate::tracepoints::instance;

@@ -26,8 +26,8 @@ struct Takes {
 }
 
 /// Counted in guests of one CPU, 12 tasks (instructions, kernels 6.1.192 / 7.3.4): a thread is made every 83 / 82 us, of which
-/// 41 / 44 are the call, and is ready after 207 / 216 us on average; a process every 333 / 371 us, and ready after 2.40 / 2.46 ms, since it
-/// has pages of its own, the first one after 2.83 / 2.76 ms.
+/// 41 / 44 are the call, and is ready after 207 / 216 us on average; a process every 333 / 371 us, and ready after 2.40 /
+/// 2.46 ms, since it has pages of its own, the first one after 2.83 / 2.76 ms.
 const THREAD: Takes = Takes { making: Ns::us(40), preparing: Ns::us(210), first: Ns::us(25) };
 const PROCESS: Takes = Takes { making: Ns::us(310), preparing: Ns::us(2_430), first: Ns::us(370) };
 
