@@ -26,6 +26,13 @@ const LEAVE_WITHIN: Ns = Ns::secs(10);
 const NUDGE_PAUSE: Ns = Ns::ms(1);
 const NUDGE_PAUSE_MAX: Ns = Ns::ms(16);
 
+/// The controller sleeps so often, and each time so long, before it makes tasks whose beginning is measured. Reading the job and
+/// opening the recording keeps a CPU busy for up to 100 ms, and forks and wakeups would shun that CPU for its load. After eight
+/// half-lives (32 ms, kernel 3.8 and later) nothing is left of a load average; of what UTIL_EST remembers of a task (4.17 and
+/// later) a quarter goes each time it falls asleep.
+const RESTS: u32 = 16;
+/// Each of them.
+const REST: Ns = Ns::ms(16);
 /// The longest sleep of the controller of threads.
 const DAY: Ns = Ns::secs(86_400);
 /// How often the controller of processes looks for dead ones.
@@ -83,7 +90,10 @@ impl<'a> Controller<'a> {
         kernel: &mut KernelCounters,
     ) -> Result<(Ns, bool)> {
         let arena = &self.shared.arena;
-        let mut woke = self.gather();
+        let mut woke = if warmup == Ns::ZERO { self.rest() } else { Woke::Time };
+        if woke == Woke::Time {
+            woke = self.gather();
+        }
         if woke != Woke::Done {
             return Ok((Ns::ZERO, woke == Woke::Stop));
         }
@@ -125,6 +135,12 @@ impl<'a> Controller<'a> {
     /// What watching the run found.
     pub fn found(self) -> Found {
         self.recording.into_inner().found(self.shared)
+    }
+
+    /// Comes to rest, so that what was prepared before is not seen by the tasks.
+    fn rest(&self) -> Woke {
+        let mut slept = (0..RESTS).map(|_| self.wait(sys::monotonic_ns().saturating_add(REST.0), || false));
+        slept.find(|woke| *woke != Woke::Time).unwrap_or(Woke::Time)
     }
 
     /// Makes the tasks that are there from the start and waits until each is ready.

@@ -43,6 +43,8 @@ pub struct Fixed<'s> {
     pub first_jiffy: u64,
     /// Hardware threads of the same core, the CPU itself excluded.
     pub siblings: Vec<Vec<CpuId>>,
+    /// Any core of the machine has more than one thread.
+    pub smt_present: bool,
     /// Capacity of each CPU.
     pub cpu_capacity: Vec<u64>,
     /// Capacity of each group of the domains: the sum of its CPUs'.
@@ -195,6 +197,7 @@ impl<'s> System<'s> {
                 tick_ns: 1_000_000_000 / kernel.tunables.hz,
                 first_jiffy: machine.turns.map_or(0, |_| longest_interval(&kernel, n)),
                 siblings,
+                smt_present: crate::wakeup::llc::smt_present(topology),
                 cpu_capacity,
                 group_capacity,
                 shared_of,

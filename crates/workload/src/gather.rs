@@ -33,6 +33,10 @@ const PROCESS: Takes = Takes { making: Ns::us(310), preparing: Ns::us(2_430), fi
 
 /// What a task takes in the scheduler on the way, at most.
 const SWITCHES: Ns = Ns::us(60);
+/// So often the one who makes the tasks sleeps before it makes the first, as the live engine's does: its own load is gone.
+const RESTS: u64 = 16;
+/// So long each time.
+const REST: Ns = Ns::ms(16);
 /// When the gate opens, beside that for each task. In guests it is 0.1 to 0.7 ms after the last one was ready.
 const OPENS: Ns = Ns::us(900);
 /// How long before that the one who opens it gets up.
@@ -42,19 +46,21 @@ const UP_BEFORE: Ns = Ns::us(200);
 /// time.
 fn begins_after(takes: &Takes, tasks: usize) -> Ns {
     let each = takes.making.plus(takes.preparing).plus(SWITCHES);
-    OPENS.plus(takes.first).plus(Ns(each.0 * tasks as u64))
+    Ns(REST.0 * RESTS).plus(OPENS).plus(takes.first).plus(Ns(each.0 * tasks as u64))
 }
 
 /// The workload with such a beginning, which counts as its warm-up; programs see the time since the gate opened. One that has
-/// a warm-up stays as it is. `on` is where the one who makes the tasks is: wherever it was when the run came, in a guest.
+/// a warm-up stays as it is. `on` is where, of so many CPUs, the one who makes the tasks is at first: wherever it was when the run
+/// came, in a guest.
 #[must_use]
-pub fn gathered(mut built: Built, on: CpuId) -> Built {
+pub fn gathered(mut built: Built, on: CpuId, cpus: usize) -> Built {
     if built.warmup != Ns::ZERO {
         return built;
     }
     let (open, never) = (WordId(built.words as u32), WordId(built.words as u32 + 1));
     built.words += 2;
-    let controller = TaskId::from(built.tasks.len());
+    let (controller, everywhere) = (TaskId::from(built.tasks.len()), built.masks.len() as u32);
+    built.masks.push((0..cpus).map(CpuId::from).collect());
     let roots: Vec<TaskId> = (0..)
         .map(TaskId)
         .zip(&built.tasks)
@@ -75,9 +81,11 @@ pub fn gathered(mut built: Built, on: CpuId) -> Built {
         let at = if root { At::Beginning(takes.preparing.plus(first)) } else { At::Work };
         task.program = Box::new(Gathered { program, gate: open, opens, at, first: true });
     }
+    let controls =
+        Controller { roots, making: takes.making, open, opens, never, everywhere, rested: 0, done: None };
     built.tasks.push(TaskDecl {
         name: "controller".to_owned(),
-        program: Box::new(Controller { roots, making: takes.making, open, opens, never, done: 0 }),
+        program: Box::new(controls),
         attr: Attr::default(),
         affinity: Some(CpuSet::from_iter([on])),
         spawned_by: None,
@@ -105,14 +113,23 @@ struct Controller {
     open: WordId,
     opens: Ns,
     never: WordId,
-    done: usize,
+    everywhere: u32,
+    rested: u64,
+    /// Steps taken since it is free to be anywhere.
+    done: Option<usize>,
 }
 
 impl Program for Controller {
     fn next(&mut self, env: &mut dyn Env) -> Op {
         let steps = 2 * self.roots.len();
-        self.done += 1;
-        match self.done {
+        if self.rested < RESTS {
+            self.rested += 1;
+            return Op::SleepTo { at: Ns(REST.0 * self.rested) };
+        }
+        let done = self.done.map_or(0, |done| done + 1);
+        self.done = Some(done);
+        match done {
+            0 => Op::SetAffinity { mask: self.everywhere },
             n if n <= steps && n % 2 == 1 => Op::Execute { length: self.making },
             n if n <= steps => Op::Spawn { task: self.roots[n / 2 - 1] },
             n if n == steps + 1 => Op::SleepTo { at: Ns(self.opens.0 - UP_BEFORE.0) },
@@ -220,14 +237,14 @@ mod tests {
     #[test]
     fn programs_begin_when_the_gate_opens_and_see_time_from_there() {
         let mut b = Builder::new(1);
-        b.lasts(Ns::ms(100), Ns::ZERO);
+        b.lasts(Ns::ms(600), Ns::ZERO);
         let clock = b.series("clock", "ns", "neither");
         for i in 0..3 {
             b.task(format!("t{i}"), Box::new(Clocked(clock, 0))).unwrap();
         }
-        let built = gathered(b.finish().unwrap(), CpuId(0));
+        let built = gathered(b.finish().unwrap(), CpuId(0), 2);
         let opens = built.warmup;
-        assert_eq!((opens, built.duration, built.tasks.len()), (begins_after(&THREAD, 3), Ns::ms(100), 4));
+        assert_eq!((opens, built.duration, built.tasks.len()), (begins_after(&THREAD, 3), Ns::ms(600), 4));
         assert!(built.tasks[3].background && built.tasks.iter().filter(|t| t.waits_at_end).count() == 3);
         assert!(built.tasks[..3].iter().all(|t| t.spawned_by == Some(TaskId(3))));
         let costs = rig::Costs { op: Ns(100), wakeup: Ns(1_000), slack: Ns::ZERO };
@@ -244,14 +261,14 @@ mod tests {
     fn processes_take_longer_to_be_there_than_threads() {
         let opens = |processes: bool| {
             let mut b = Builder::new(1);
-            b.lasts(Ns::ms(100), Ns::ZERO);
+            b.lasts(Ns::ms(600), Ns::ZERO);
             for i in 0..8 {
                 b.task(format!("t{i}"), Box::new(Gone)).unwrap();
             }
             if processes {
                 b.as_processes();
             }
-            let built = gathered(b.finish().unwrap(), CpuId(0));
+            let built = gathered(b.finish().unwrap(), CpuId(0), 2);
             let opens = built.warmup;
             let log = rig::run(built, rig::Costs { op: Ns(100), wakeup: Ns(1_000), slack: Ns::ZERO });
             let early = log.steps.iter().filter(|s| s.at < opens && matches!(s.op, Op::Wait { .. })).count();
@@ -266,7 +283,7 @@ mod tests {
         let mut b = Builder::new(1);
         b.lasts(Ns::ms(10), Ns::ms(5));
         b.task("t", Box::new(Gone)).unwrap();
-        let built = gathered(b.finish().unwrap(), CpuId(0));
+        let built = gathered(b.finish().unwrap(), CpuId(0), 2);
         assert_eq!((built.warmup, built.tasks.len(), built.words), (Ns::ms(5), 1, 0));
     }
 }

@@ -30,9 +30,9 @@ impl Executor for Sim {
         let mut workload = cell.spec.build(seed)?;
         if cell.machine.turns.is_some() {
             // A guest, and so held against one, whose run begins when all tasks are there.
-            let cpus = cell.machine.topology.nr_cpus() as u64;
-            let on = Stream::new(seed).purpose("controller").below(0, cpus);
-            workload = gathered(workload, CpuId(on as u32));
+            let cpus = cell.machine.topology.nr_cpus();
+            let on = Stream::new(seed).purpose("controller").below(0, cpus as u64);
+            workload = gathered(workload, CpuId(on as u32), cpus);
         }
         for task in &mut workload.tasks {
             task.attr = cell.variant.attr_of(&task.name, task.attr);

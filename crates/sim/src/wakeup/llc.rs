@@ -10,7 +10,8 @@ use schedlab_machine::Topology;
 pub struct LlcShared {
     /// CPUs of the cache.
     pub weight: u32,
-    /// A core with all threads idle was seen (a hint, stale both ways).
+    /// A core with all threads idle was seen (a hint, stale both ways); never on a machine without SMT, where nobody tells
+    /// (`sched_smt_present`) and every search is one for CPUs.
     pub has_idle_cores: bool,
     /// Probes that SIS_UTIL grants.
     pub nr_idle_scan: u32,
@@ -21,11 +22,17 @@ pub struct LlcShared {
 }
 
 impl LlcShared {
-    /// Of cache number `llc`.
+    /// Of cache number `llc` of a machine that is idle.
     pub fn new(topology: &Topology, llc: usize) -> LlcShared {
         let weight = topology.cpus.iter().filter(|c| c.llc as usize == llc).count() as u32;
-        LlcShared { weight, has_idle_cores: true, nr_idle_scan: weight, nr_busy: 0, avg_scan_cost_ns: 0 }
+        let has_idle_cores = smt_present(topology);
+        LlcShared { weight, has_idle_cores, nr_idle_scan: weight, nr_busy: 0, avg_scan_cost_ns: 0 }
     }
+}
+
+/// Whether any core has more than one thread (`sched_smt_present`).
+pub fn smt_present(topology: &Topology) -> bool {
+    topology.cpus.iter().any(|c| c.thread > 0)
 }
 
 /// Probes that SIS_UTIL grants at a utilisation (6.0+): `weight * (1 - (x * pct)^2)`, x being the mean utilisation of
@@ -49,7 +56,7 @@ impl System<'_> {
     }
     /// A CPU went idle: if its siblings are idle too, its cache has an idle core (`update_idle_core`, 4.9+).
     pub fn note_idle_core(&mut self, cpu: CpuId) {
-        if !self.has(Feature::SisCore) {
+        if !self.has(Feature::SisCore) || !self.fixed.smt_present {
             return;
         }
         let siblings = &self.fixed.siblings[cpu.index()];
@@ -62,7 +69,14 @@ impl System<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::nr_idle_scan;
+    use super::{LlcShared, nr_idle_scan};
+    use schedlab_machine::Machine;
+
+    #[test]
+    fn only_where_cores_have_threads_is_any_core_known_to_be_idle() {
+        let knows = |m: &str| LlcShared::new(&Machine::load(m).unwrap().topology, 0).has_idle_cores;
+        assert!(knows("smt-8") && !knows("smp-4"));
+    }
 
     #[test]
     fn the_scan_depth_falls_with_the_square_of_utilisation() {
