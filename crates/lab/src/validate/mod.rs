@@ -30,6 +30,16 @@ pub fn judge(case: &Case, simulated: &[Record], real: &[Record], warnings: Vec<W
     CaseResult::of(case, rows, simulated, real, warnings)
 }
 
+/// How many times the runs that it asks for a case may make.
+pub const MOST_RUNS: u64 = 4;
+
+/// Whether a case needs more runs than `real` to be judged: see [`rule::unsure`]. A control is judged as it is.
+pub fn wants_more(case: &Case, real: &[Record]) -> bool {
+    case.control.is_none()
+        && (real.len() as u64) < MOST_RUNS * case.runs
+        && rule::unsure(&case.tolerance, real)
+}
+
 /// Where the profile is not the kernel that ran, by that one's own account. A control's is wrong on purpose, and says so
 /// itself.
 fn drifted(case: &Case, simulated: &[Record], real: &[Record]) -> Vec<Warning> {

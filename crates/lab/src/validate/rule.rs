@@ -7,7 +7,7 @@
 //! disagree. The same rule judges the simulated side three times as large, which it must tell from the real one.
 
 use super::case::Tolerances;
-use super::metrics::{Class, How, Row};
+use super::metrics::{Class, How, LIST, Row};
 use super::values::{self, Values};
 use crate::stats::describe::{mean, std};
 use crate::stats::special::{root, t_quantile};
@@ -118,6 +118,20 @@ fn numbers(judged: Judged, row: &Row, simulated: Values, real: Values) -> Judged
         tripled,
         ..found
     }
+}
+
+/// Whether the real side's runs leave its own means unknown: more than a quarter of the numbers that they measure are known
+/// worse than the tolerance. It looks at no simulation, so that asking for more runs favours no verdict.
+pub fn unsure(tolerance: &Tolerances, real: &[Record]) -> bool {
+    let number = |row: &&Row| !matches!(row.how, How::Distribution(..));
+    let measured: Vec<bool> = LIST
+        .iter()
+        .filter(number)
+        .filter_map(|row| Some((row, values::numbers(row.how, real).ok()?)))
+        .filter(|(row, values)| mean(values) >= row.enough)
+        .map(|(row, values)| spread_pct(&values).is_none_or(|spread| spread > tolerance.of(row.class)))
+        .collect();
+    4 * measured.iter().filter(|wide| **wide).count() > measured.len()
 }
 
 /// The value of a simulator that is off by a factor of three. A share has no such thing: it is half of the whole off,

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::validate::case::Real;
-use crate::validate::metrics::LIST;
 use crate::validate::testing::{record, with_series};
 use proptest::prelude::*;
 
@@ -163,4 +162,17 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn more_runs_are_wanted_while_the_kernels_own_means_are_not_known() {
+    let unsure = |runs: &[[u64; 2]]| {
+        let made =
+            |[moved, waited]: &[u64; 2]| record(&[("migrations", *moved), ("switches.voluntary", *waited)]);
+        super::unsure(&Tolerances::usual(Real::Host), &runs.iter().map(made).collect::<Vec<_>>())
+    };
+    assert!(unsure(&[[100, 100], [150, 101], [200, 102]]), "one of two is known to 80 % only");
+    assert!(!unsure(&[[100, 100], [101, 101], [102, 102]]));
+    assert!(!unsure(&[[1, 100], [3, 101], [9, 102]]), "too few say nothing");
+    assert!(unsure(&[[100, 100]]), "a single run tells nothing of its own spread");
 }

@@ -28,6 +28,18 @@ pub struct Sides {
     pub real: Plan,
 }
 
+impl Sides {
+    /// The same with so many runs of each side; those that were made count among them.
+    ///
+    /// # Errors
+    /// Seeds that end.
+    pub fn with_runs(self, case: &Case, runs: u64) -> Result<Sides> {
+        let runs = order(1, runs, case.seed)?;
+        let plan = |plan| Plan { runs: runs.clone(), ..plan };
+        Ok(Sides { simulated: plan(self.simulated), real: plan(self.real) })
+    }
+}
+
 /// The plans of a case; `runs` over what the case says.
 ///
 /// # Errors
