@@ -69,7 +69,7 @@ costs! {
     timer_program_ns = 0 in 0 .. 5000, "part of timer_start_ns where it is a register; on a virtual machine a trip to the hypervisor, which 'schedlab machine probe' measures";
     /// What a task takes after a sleep that its timer ended, beside the switch: caches that the interrupt has emptied.
     timer_return_ns = 0 in 0 .. 10000, "part of context_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
-    /// The same of a task that an idle CPU takes up after another wakeup than its timer's.
+    /// The same of a task that a CPU takes up that has halted, after another wakeup than its timer's.
     idle_return_ns = 0 in 0 .. 10000, "part of idle_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
     /// Asking the kernel for a thread's CPU time, as live programs do before and after they compute.
     cpu_clock_ns = 0 in 0 .. 2000, "no part of simulated programs; of live ones what 'schedlab machine probe' measures";
@@ -165,6 +165,10 @@ costs! {
     udp_send_ns = 3000 in 1500 .. 5000, "estimate: shorter path than TCP";
     /// Reading a datagram.
     udp_recv_ns = 800 in 400 .. 1500, "estimate";
+    /// Writing to a channel, beside that, when another CPU wrote to it or read from it last: messages, buffers and locks in its cache.
+    remote_send_ns = 0 in 0 .. 5000, "part of the kind's own cost";
+    /// Reading from a channel what another CPU wrote, beside the kind's own cost.
+    remote_recv_ns = 0 in 0 .. 5000, "part of the kind's own cost";
     /// Copying 1 KB between user memory and a kernel buffer.
     copy_ns_per_kb = 80 in 40 .. 200, "estimate: 5-25 GB/s";
     /// Reading and changing 1 KB of warm memory.

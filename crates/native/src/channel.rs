@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 mod make;
 
+pub(crate) use make::pair;
+
 /// The least a buffer has: neighbours on the heap belong to other threads, and must not share most of its lines.
 const BUFFER_BYTES: usize = 4096;
 /// The longest single read or write; longer transfers take several.

@@ -109,11 +109,12 @@ impl System<'_> {
 
     fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
         let timed_out = next.is_some_and(|n| std::mem::take(&mut self.tasks[n.index()].timed_out));
+        let has_halted = next.is_some() && std::mem::take(&mut self.cpus[cpu.index()].has_halted);
         let costs = &self.fixed.machine.costs;
-        let return_ns = match (timed_out, prev) {
+        let return_ns = match (timed_out, has_halted) {
             (true, _) => costs.timer_return_ns,
-            (false, None) => costs.idle_return_ns,
-            (false, Some(_)) => 0,
+            (false, true) => costs.idle_return_ns,
+            (false, false) => 0,
         };
         let extra_ns = extra_ns + return_ns + self.load_mm(cpu, next);
         let costs = &self.fixed.machine.costs;

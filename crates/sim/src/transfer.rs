@@ -5,6 +5,10 @@
 //! return. A writer stays in one call until all is in; a reader's call returns with what there was, and what is still
 //! missing is a further call. Nobody waits for a channel's lock. All these wakeups tell the scheduler that the waker is
 //! about to sleep (WF_SYNC), but for TCP's to its writers.
+//!
+//! Which CPU wrote to and read from a buffer last is remembered: what lies in another CPU's cache takes longer to touch
+//! (`remote_send_ns`, `remote_recv_ns`), however far that is. Of several writers on different CPUs the last one stands for all that is
+//! unread.
 
 use crate::channel::{self, Buffer};
 use crate::frame::{Step, Sys};
@@ -17,12 +21,32 @@ use std::collections::VecDeque;
 /// The largest datagram, bytes: what an IP packet holds beside its headers.
 const LARGEST_DATAGRAM: u32 = 65_507;
 
+/// The CPUs that used a buffer last: their caches hold its messages, its memory and its lock.
+#[derive(Clone, Copy, Default, Debug)]
+struct Users {
+    writer: Option<CpuId>,
+    reader: Option<CpuId>,
+}
+
+impl Users {
+    /// Whether a write from `cpu` touches what another CPU wrote, or gave back by reading it.
+    fn write_is_remote(self, cpu: CpuId) -> bool {
+        [self.writer, self.reader].into_iter().flatten().any(|user| user != cpu)
+    }
+    /// Whether a read on `cpu` gets what another CPU wrote.
+    fn read_is_remote(self, cpu: CpuId) -> bool {
+        self.writer.is_some_and(|writer| writer != cpu)
+    }
+}
+
 /// The channels of a workload.
 #[derive(Default)]
 pub struct Channels {
     kinds: Vec<ChannelKind>,
     /// By the end that reads them. Of a pipe the second is never used.
     pub buffers: Vec<Buffer>,
+    /// Of each buffer.
+    users: Vec<Users>,
     /// Who sleeps at which end, oldest first. Where readers and writers share a queue it is the first end's.
     pub sleepers: Vec<VecDeque<TaskId>>,
 }
@@ -33,6 +57,7 @@ impl Channels {
         let ends = || kinds.iter().flat_map(|kind| [*kind; 2]);
         Channels {
             buffers: ends().map(Buffer::new).collect(),
+            users: vec![Users::default(); 2 * kinds.len()],
             sleepers: ends().map(|_| VecDeque::with_capacity(tasks.min(8))).collect(),
             kinds,
         }
@@ -113,7 +138,19 @@ impl System<'_> {
         t.back = false;
         self.tasks[curr.index()].user = UserOp::Transfer(t);
         let copy_ns = u64::from(t.part) * self.fixed.machine.costs.copy_ns_per_kb / 1024;
-        self.begin(cpu, Step::Syscall(Sys::Transfer), entry_ns + copy_ns);
+        self.begin(cpu, Step::Syscall(Sys::Transfer), entry_ns + copy_ns + self.remote_ns(cpu, t));
+    }
+
+    /// What a transfer takes more because another CPU used the buffer last. Where nothing is copied nothing is touched
+    /// but the lock.
+    fn remote_ns(&self, cpu: CpuId, t: Transfer) -> u64 {
+        let costs = &self.fixed.machine.costs;
+        match t.sends {
+            _ if t.part == 0 => 0,
+            true if self.channels.users[t.port.peer().index()].write_is_remote(cpu) => costs.remote_send_ns,
+            false if self.channels.users[t.port.index()].read_is_remote(cpu) => costs.remote_recv_ns,
+            _ => 0,
+        }
     }
 
     /// The copy is over: the bytes change hands, and those who waited for that are woken.
@@ -130,6 +167,7 @@ impl System<'_> {
         let buffer = &mut self.channels.buffers[to.index()];
         let was_empty = buffer.is_empty();
         let written = buffer.write(t.part, t.opens);
+        self.channels.users[to.index()].writer = Some(cpu);
         let datagram = kind == ChannelKind::Udp;
         t.left -= written.bytes;
         t.opens &= written.bytes == 0;
@@ -157,6 +195,9 @@ impl System<'_> {
         }
         let was_full = buffer.pages_full();
         let taken = buffer.take(if datagram { t.left } else { t.part });
+        if taken.bytes > 0 {
+            self.channels.users[from.index()].reader = Some(cpu);
+        }
         t.left -= taken.bytes;
         t.returned = taken.bytes > 0 || taken.freed;
         let empty = buffer.is_empty();

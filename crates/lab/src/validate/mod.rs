@@ -4,6 +4,7 @@
 //! list of metrics is compared in every case, and all of it is told. Everything here works on records: where they are
 //! from is the plan's affair.
 
+mod again;
 pub mod case;
 pub mod metrics;
 mod result;
@@ -14,6 +15,7 @@ pub mod sides;
 mod testing;
 mod values;
 
+pub use again::Again;
 pub use case::Case;
 pub use result::{CaseResult, NotRun, Outcome, Share, Side, Tripled, VALIDATION_SCHEMA, Validation};
 pub use rule::{Judged, Verdict};
@@ -26,7 +28,8 @@ use schedlab_record::Record;
 /// Judges a case by the records of both its sides.
 pub fn judge(case: &Case, simulated: &[Record], real: &[Record], warnings: Vec<Warning>) -> CaseResult {
     let rows = LIST.iter().map(|row| rule::judge(row, &case.tolerance, simulated, real)).collect();
-    let warnings = warnings.into_iter().chain(drifted(case, simulated, real)).collect();
+    let warnings =
+        warnings.into_iter().chain(drifted(case, simulated, real)).chain(again::told(real)).collect();
     CaseResult::of(case, rows, simulated, real, warnings)
 }
 

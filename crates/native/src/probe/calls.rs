@@ -1,20 +1,14 @@
-//! System calls of one thread: entry, futex without a waiter, timers, pipes and sockets, copying, threads.
+//! System calls of one thread: entry, futex without a waiter, timers, threads.
 
 use super::{Batches, Known, timed};
 use crate::sys::{self, Scope};
 use schedlab_base::{Error, Result};
 use std::io;
-use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::mpsc;
 
 const BATCHES: usize = 101;
-/// Messages that fit into any channel's buffer.
-const BURST: usize = 16;
-/// Large enough for copying to outweigh the rest, small enough for one buffer of a pipe.
-const LARGE: usize = 4096;
 
 /// Measures them.
 pub(super) fn measure(known: &mut Known) -> Result<()> {
@@ -31,16 +25,14 @@ pub(super) fn measure(known: &mut Known) -> Result<()> {
     known.add(far.cost("timer_start_ns", entry, "arming a timerfd"));
     // A timer's interrupt ends with the same.
     let first = firsts()?;
-    let how = "arming a timerfd as the CPU's first timer, the slower half of the calls";
+    let how = "arming a timerfd as the CPU's first timer, beside arming a later one";
     known.add(first.cost("timer_program_ns", far.median(), how));
     known.add(first.cost("timer_exit_ns", far.median(), how));
-    channels(known)?;
     known.add(fork()?.cost("fork_ns", 0, "starting a thread, seen from its parent"));
     Ok(())
 }
 
-/// Arming one timer far and near in turn: ns of each call that might have made it the CPU's first. Those that did not, because
-/// another timer came sooner, are the faster ones.
+/// Arming one timer far and near in turn: ns of each call that made it the CPU's first and so set the hardware.
 fn firsts() -> Result<Batches> {
     let timer = timerfd()?;
     let one = |_| {
@@ -49,15 +41,20 @@ fn firsts() -> Result<Batches> {
         arm(&timer, SOON);
         sys::monotonic_ns() - began
     };
-    let mut all: Vec<u64> = (0..BATCHES * 20).map(one).collect();
-    all.sort_unstable();
-    Ok(Batches(all.split_off(all.len() / 2)))
+    Ok(slower_kind(&Batches::new((0..BATCHES * 20).map(one).collect())))
+}
+
+/// The slower of two kinds of calls: those on the slow side of the middle between the fast and the slow end. Where another
+/// timer came sooner nothing was set, however many of the calls that was. If there is one kind it is the slower half of it.
+fn slower_kind(all: &Batches) -> Batches {
+    let middle = all.quantile(5).midpoint(all.quantile(95));
+    Batches(all.0.iter().copied().filter(|ns| *ns >= middle).collect())
 }
 
 /// After the next ticks.
 const LATE: libc::timespec = libc::timespec { tv_sec: 100, tv_nsec: 0 };
-/// Mostly before the next tick, and never reached.
-const SOON: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 300_000 };
+/// Mostly before the next tick or any other timer, and never reached.
+const SOON: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
 
 /// Arming a timer that is not the CPU's first, ns a call.
 fn lates() -> Result<Batches> {
@@ -81,75 +78,6 @@ fn arm(timer: &OwnedFd, it_value: libc::timespec) {
     unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &spec, std::ptr::null_mut()) };
 }
 
-fn channels(known: &mut Known) -> Result<()> {
-    let fault = |e: io::Error| Error::machine(format!("can't open a channel: {e}"));
-    let entry = known.costs.syscall_ns;
-    let (reader, writer) = io::pipe().map_err(fault)?;
-    let (write, read) = bursts(writer.as_fd(), reader.as_fd(), 1)?;
-    let both: Vec<u64> = write.0.iter().zip(&read.0).map(|(w, r)| (w + r) / 2).collect();
-    known.add(Batches::new(both).cost("pipe_io_ns", entry, "a byte through a pipe, half of write and read"));
-    let (large, _) = bursts(writer.as_fd(), reader.as_fd(), LARGE)?;
-    let per_kb =
-        large.0.iter().map(|t| t.saturating_sub(write.median()) * 1024 / (LARGE as u64 - 1)).collect();
-    known.add(Batches::new(per_kb).cost("copy_ns_per_kb", 0, "4 KB into a pipe against a byte"));
-    let (a, b) = UnixStream::pair().map_err(fault)?;
-    pair(known, ["unix_send_ns", "unix_recv_ns"], a.as_fd(), b.as_fd(), "a byte through a UNIX socket")?;
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(fault)?;
-    let client = TcpStream::connect(listener.local_addr().map_err(fault)?).map_err(fault)?;
-    client.set_nodelay(true).map_err(fault)?;
-    let (server, _) = listener.accept().map_err(fault)?;
-    pair(
-        known,
-        ["tcp_send_ns", "tcp_recv_ns"],
-        client.as_fd(),
-        server.as_fd(),
-        "a byte by TCP over loopback",
-    )?;
-    let (from, to) = (udp().map_err(fault)?, udp().map_err(fault)?);
-    from.connect(to.local_addr().map_err(fault)?).map_err(fault)?;
-    pair(known, ["udp_send_ns", "udp_recv_ns"], from.as_fd(), to.as_fd(), "a datagram over loopback")?;
-    Ok(())
-}
-
-fn udp() -> io::Result<UdpSocket> {
-    UdpSocket::bind("127.0.0.1:0")
-}
-
-fn pair(
-    known: &mut Known,
-    names: [&str; 2],
-    from: BorrowedFd<'_>,
-    to: BorrowedFd<'_>,
-    how: &str,
-) -> Result<()> {
-    let (send, receive) = bursts(from, to, 1)?;
-    let entry = known.costs.syscall_ns;
-    known.add(send.cost(names[0], entry, how));
-    known.add(receive.cost(names[1], entry, how));
-    Ok(())
-}
-
-/// Messages of `bytes` sent in bursts, then read: ns a call for each side.
-fn bursts(from: BorrowedFd<'_>, to: BorrowedFd<'_>, bytes: usize) -> Result<(Batches, Batches)> {
-    let fault = |e: io::Error| Error::machine(format!("can't send through a channel of our own: {e}"));
-    let mut buffer = vec![0u8; bytes];
-    let burst = if bytes == 1 { BURST } else { 4 };
-    let (mut sent, mut received) = (Vec::new(), Vec::new());
-    for _ in 0..BATCHES * 4 {
-        let began = sys::monotonic_ns();
-        for _ in 0..burst {
-            sys::write(from, &buffer).map_err(fault)?;
-        }
-        let between = sys::monotonic_ns();
-        for _ in 0..burst {
-            sys::read(to, &mut buffer).map_err(fault)?;
-        }
-        sent.push((between - began) / burst as u64);
-        received.push((sys::monotonic_ns() - between) / burst as u64);
-    }
-    Ok((Batches::new(sent), Batches::new(received)))
-}
-
 fn fork() -> Result<Batches> {
     let (done, wait) = mpsc::channel();
     let mut times = Vec::new();
@@ -163,4 +91,22 @@ fn fork() -> Result<Batches> {
         let _ = wait.recv();
     }
     Ok(Batches::new(times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slower_kind_is_found_whether_most_calls_are_of_it_or_few() {
+        let mixed = |slow: u64| {
+            let one = |n| if n < slow { 6_000 + n } else { 490 + n % 12 };
+            let found = slower_kind(&Batches::new((0..1_000).map(one).collect()));
+            (found.0.len() as u64, found.quantile(0) >= 6_000)
+        };
+        assert_eq!(mixed(700), (700, true));
+        assert_eq!(mixed(120), (120, true));
+        let alike = slower_kind(&Batches::new((0..1_000).map(|n| 490 + n % 20).collect()));
+        assert!((495..510).contains(&alike.median()), "no second kind is made up: {}", alike.median());
+    }
 }

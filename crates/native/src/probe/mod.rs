@@ -6,6 +6,7 @@
 //! Costs that need the kernel's inside (balancing, probing of runqueues) are left as they are. Times are ns.
 
 mod calls;
+mod channels;
 mod pairs;
 mod peer;
 mod process;
@@ -17,6 +18,7 @@ pub(crate) use peer::Peer;
 
 use crate::sys;
 use schedlab_base::{CpuId, CpuSet, Error, Result};
+use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::Costs;
 use schedlab_machine::probed::Measured;
 
@@ -76,11 +78,14 @@ pub fn measure() -> Result<Vec<Measured>> {
     let mut known = Known { costs: Costs::default(), found: Vec::new() };
     let measured = on(here, || {
         calls::measure(&mut known)?;
+        channels::measure(&mut known, here)?;
         let ticks = tick::measure();
         if !ticks.0.is_empty() {
             known.add(ticks.cost("tick_ns", 0, "what a thread that reads the clock loses once a jiffy"));
         }
         pairs::measure(&mut known, here)?;
+        channels::waits(&mut known, here)?;
+        channels::remote(&mut known, there)?;
         remote::measure(&mut known, there)
     });
     // The caller goes on with the CPUs it had.
@@ -94,6 +99,21 @@ fn on<T>(cpu: CpuId, body: impl FnOnce() -> Result<T>) -> Result<T> {
     let mask: CpuSet = [cpu].into_iter().collect();
     sys::set_affinity(&mask).map_err(|e| Error::machine(format!("can't stay on CPU {}: {e}", cpu.0)))?;
     body()
+}
+
+/// Tasks that do not preempt whom they wake up beside: who wakes goes on to its own wait.
+fn batch_class() -> Attr {
+    Attr { policy: Policy::Batch, ..Attr::default() }
+}
+
+/// Does it in a thread of that class on one CPU, which the caller's thread leaves alone.
+fn as_batch<T: Send + 'static>(cpu: CpuId, body: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let (tell, told) = std::sync::mpsc::channel();
+    // A caller that is gone needs no answer.
+    let peer = Peer::start(cpu, batch_class(), move |_, _| _ = tell.send(body()))?;
+    let answer = told.recv();
+    peer.end();
+    answer.map_err(|_| Error::internal("a thread of the probe ended without an answer"))
 }
 
 /// `batches` batches of `calls` calls each.

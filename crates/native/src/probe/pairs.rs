@@ -1,6 +1,6 @@
 //! Two threads on one CPU: switches, waking and waiting on a futex, timers.
 
-use super::{BATCHES_OF_PAIRS, Batches, Known, Peer, process, watched};
+use super::{BATCHES_OF_PAIRS, Batches, Known, Peer, as_batch, batch_class, process, watched};
 use crate::sys::{self, Scope};
 use schedlab_base::{CpuId, Result};
 use schedlab_kernel::{Attr, Policy};
@@ -66,9 +66,10 @@ fn wake_and_wait(known: &mut Known, half_round: &Batches) {
     }
 }
 
+/// Half a round of two threads, each of which waits once: neither preempts the other.
 fn ping_pong(here: CpuId) -> Result<Batches> {
     const ROUNDS: u64 = 100;
-    let peer = Peer::start(here, Attr::default(), |_, shared| {
+    let peer = Peer::start(here, batch_class(), |_, shared| {
         while shared.phase.load(Relaxed) == 0 {
             sys::futex_wait(&shared.word, 0, None, Scope::Threads);
             shared.word.store(0, SeqCst);
@@ -76,17 +77,19 @@ fn ping_pong(here: CpuId) -> Result<Batches> {
             sys::futex_wake(&shared.back, 1, Scope::Threads);
         }
     })?;
-    let shared = &peer.shared;
-    let batches = super::timed(BATCHES_OF_PAIRS, ROUNDS, || {
-        shared.word.store(1, SeqCst);
-        sys::futex_wake(&shared.word, 1, Scope::Threads);
-        while shared.back.swap(0, SeqCst) == 0 {
-            sys::futex_wait(&shared.back, 0, None, Scope::Threads);
-        }
+    let shared = peer.shared.clone();
+    let rounds = as_batch(here, move || {
+        let batches = super::timed(BATCHES_OF_PAIRS, ROUNDS, || {
+            shared.word.store(1, SeqCst);
+            sys::futex_wake(&shared.word, 1, Scope::Threads);
+            while shared.back.swap(0, SeqCst) == 0 {
+                sys::futex_wait(&shared.back, 0, None, Scope::Threads);
+            }
+        });
+        Batches::new(batches.0.iter().map(|t| t / 2).collect())
     });
-    shared.word.store(1, SeqCst);
     peer.end();
-    Ok(Batches::new(batches.0.iter().map(|t| t / 2).collect()))
+    rounds
 }
 
 struct Sleeps {

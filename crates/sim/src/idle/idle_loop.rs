@@ -170,6 +170,7 @@ impl System<'_> {
             }
             false => c.haltpoll.polled(false),
         }
+        c.has_halted |= c.task.ends == NEVER && exit_ns > 0;
         c.idle_tick_at = if c.tick_at <= now { now } else { 0 };
         if c.ipi_at <= now {
             c.ipi_at = NEVER;

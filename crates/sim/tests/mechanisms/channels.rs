@@ -134,6 +134,39 @@ fn programs_own_time_comes_with_each_call_and_sleeping_at_a_channel_once_each_ti
     }
 }
 
+/// What a hundred messages take their writer on CPU 0 and, once all are there, their reader, more by a cost of 300 ns a call.
+fn dearer(kind: ChannelKind, reader: &str, name: &str) -> [u64; 2] {
+    const NR: usize = 100;
+    let used = |ns: u64| {
+        let mut load = Load::lasting_ms(20);
+        let (reads, writes) = ends(&mut load, kind);
+        let mut machine = Machine { background: Vec::new(), ..polling("smp-2") };
+        machine.set_cost(name, ns).unwrap();
+        let twice = |op: fn(PortId, u32) -> Op, port, late_ms: u64| {
+            let all = vec![op(port, 100); NR];
+            let later = |ms: u64| vec![Op::SleepTo { at: Ns::ms(ms) }];
+            once([later(1 + late_ms), all.clone(), later(5 + late_ms), all].concat())
+        };
+        let writer = load.task("writer", Some("0"), twice(send, writes, 0));
+        let reader = load.task("reader", Some(reader), twice(recv, reads, 2));
+        let seen = run(&machine, "v6.5", load);
+        [seen.cpu_ns(writer), seen.cpu_ns(reader)]
+    };
+    let (plain, more) = (used(0), used(300));
+    [(more[0] - plain[0]) / 300, (more[1] - plain[1]) / 300]
+}
+
+#[test]
+fn what_another_cpu_wrote_or_read_takes_longer_to_touch() {
+    for kind in [ChannelKind::Pipe, ChannelKind::Unix, ChannelKind::Tcp, ChannelKind::Udp] {
+        // Of the writer's the second hundred: the first found an untouched buffer.
+        assert_eq!(dearer(kind, "1", "remote_send_ns"), [100, 0], "{kind:?}");
+        assert_eq!(dearer(kind, "1", "remote_recv_ns"), [0, 200], "{kind:?}");
+        assert_eq!(dearer(kind, "0", "remote_send_ns"), [0, 0], "{kind:?}: all on one CPU");
+        assert_eq!(dearer(kind, "0", "remote_recv_ns"), [0, 0], "{kind:?}");
+    }
+}
+
 #[test]
 fn processes_pay_for_their_address_spaces_and_idle_and_kernel_tasks_leave_them_loaded() {
     let c = machine("smp-1").costs;

@@ -268,9 +268,14 @@ fn what_schedule_takes_before_its_event_delays_the_event() {
 
 #[test]
 fn who_comes_back_from_a_sleep_or_a_halt_pays_for_it() {
-    let used = |name: &str, busy: bool| {
+    let used = |name: &str, busy: bool, halts: bool| {
         let of = |ns: u64| {
             let mut m = Machine { background: Vec::new(), ..polling("smp-1") };
+            if halts {
+                let (exit, typical) = (Ns::us(1), Ns::us(1));
+                m.idle_states =
+                    vec![IdleState { name: "halt".to_owned(), exit, typical, residency: Ns::ZERO }];
+            }
             m.set_cost(name, ns).unwrap();
             let mut load = Load::lasting_ms(20);
             let ops = vec![Op::SleepTo { at: Ns::us(5_000) }, run_us(1_000)];
@@ -282,10 +287,11 @@ fn who_comes_back_from_a_sleep_or_a_halt_pays_for_it() {
         };
         of(100 * US) - of(0)
     };
-    assert_eq!(used("timer_return_ns", false), 100 * US);
-    assert_eq!(used("timer_return_ns", true), 100 * US);
+    assert_eq!(used("timer_return_ns", false, false), 100 * US);
+    assert_eq!(used("timer_return_ns", true, false), 100 * US);
     // Its first switch comes from idle, too, the second is the timer's.
-    assert_eq!(used("idle_return_ns", false), 100 * US);
+    assert_eq!(used("idle_return_ns", false, true), 100 * US);
+    assert_eq!(used("idle_return_ns", false, false), 0, "a CPU that polls has lost nothing");
 }
 
 /// A guest's halt gets deeper: a state is paid for once the halt has lasted its residency.

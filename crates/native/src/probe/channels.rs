@@ -1,0 +1,216 @@
+//! Channels: what calls take while one CPU uses both ends, what waiting at one takes, and what a call takes more where the
+//! other end was used on another CPU.
+//!
+//! That last part is what messages, buffers and locks take that lie in the other CPU's cache: in a burst each message
+//! does, since its memory, too, was last used, or given back, over there.
+
+use super::{BATCHES_OF_PAIRS, Batches, Known, Peer, as_batch, batch_class};
+use crate::channel::pair;
+use crate::engine::run_built;
+use crate::sys;
+use schedlab_base::{CpuId, Error, Ns, Result};
+use schedlab_kernel::Attr;
+use schedlab_workload::{Builder, ChannelKind, Env, Op, PortId, Program, SeriesId};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::SeqCst;
+
+const BATCHES: usize = 404;
+/// Messages that fit into any channel's buffer.
+const BURST: usize = 16;
+/// Large enough for copying to outweigh the rest, small enough for one buffer of a pipe.
+const LARGE: usize = 4096;
+
+/// Measures calls and waits on the caller's CPU.
+pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
+    let entry = known.costs.syscall_ns;
+    let pipe = bursts(ChannelKind::Pipe, 1)?;
+    let both = Batches::new(pipe.sent.0.iter().zip(&pipe.received.0).map(|(w, r)| (w + r) / 2).collect());
+    known.add(both.cost("pipe_io_ns", entry, "a byte through a pipe, half of write and read"));
+    let large = bursts(ChannelKind::Pipe, LARGE)?;
+    let per_kb = |t: &u64| t.saturating_sub(pipe.sent.median()) * 1024 / (LARGE as u64 - 1);
+    let per_kb = Batches::new(large.sent.0.iter().map(per_kb).collect());
+    known.add(per_kb.cost("copy_ns_per_kb", 0, "4 KB into a pipe against a byte"));
+    for (kind, names, how) in [
+        (ChannelKind::Unix, ["unix_send_ns", "unix_recv_ns"], "a byte through a UNIX socket"),
+        (ChannelKind::Tcp, ["tcp_send_ns", "tcp_recv_ns"], "a byte by TCP over loopback"),
+        (ChannelKind::Udp, ["udp_send_ns", "udp_recv_ns"], "a datagram over loopback"),
+    ] {
+        let alone = bursts(kind, 1)?;
+        known.add(alone.sent.cost(names[0], entry, how));
+        known.add(alone.received.cost(names[1], entry, how));
+    }
+    programs(known, here)
+}
+
+/// Measures what waiting takes: a round has a write, a read, a switch and a wait of each of two threads.
+pub(super) fn waits(known: &mut Known, here: CpuId) -> Result<()> {
+    let c = known.costs;
+    let rest = 2 * c.syscall_ns + c.enqueue_ns + c.context_switch_ns;
+    for (kind, name, calls, how) in [
+        (
+            ChannelKind::Pipe,
+            "pipe_wait_ns",
+            2 * c.pipe_io_ns,
+            "two threads on a CPU that answer each other by pipes",
+        ),
+        (
+            ChannelKind::Unix,
+            "socket_wait_ns",
+            c.unix_send_ns + c.unix_recv_ns,
+            "two threads on a CPU that answer each other by UNIX sockets",
+        ),
+    ] {
+        known.add(ping_pong(kind, here)?.cost(name, rest + calls, how));
+    }
+    Ok(())
+}
+
+/// Measures what calls take more when the other end is used on the CPU `there`.
+pub(super) fn remote(known: &mut Known, there: CpuId) -> Result<()> {
+    let (alone, apart) = (bursts(ChannelKind::Unix, 1)?, bursts_between(ChannelKind::Unix, there)?);
+    let how = "a byte through a UNIX socket from one CPU to another, against one on one CPU";
+    known.add(apart.sent.cost("remote_send_ns", alone.sent.median(), how));
+    known.add(apart.received.cost("remote_recv_ns", alone.received.median(), how));
+    Ok(())
+}
+
+fn fault(e: io::Error) -> Error {
+    Error::machine(format!("can't use a channel of our own: {e}"))
+}
+
+/// The end to read from, and the one to write to.
+fn open(kind: ChannelKind) -> Result<[OwnedFd; 2]> {
+    pair(kind, &mut None).map_err(fault)
+}
+
+/// ns a call for each side.
+struct Bursts {
+    sent: Batches,
+    received: Batches,
+}
+
+/// ns a call of `count` calls.
+fn each(count: usize, mut call: impl FnMut() -> io::Result<usize>) -> io::Result<u64> {
+    let began = sys::monotonic_ns();
+    for _ in 0..count {
+        call()?;
+    }
+    Ok((sys::monotonic_ns() - began) / count as u64)
+}
+
+/// Messages of `bytes` sent in bursts, then read.
+fn bursts(kind: ChannelKind, bytes: usize) -> Result<Bursts> {
+    let [from, to] = open(kind)?;
+    let mut buffer = vec![0u8; bytes];
+    let burst = if bytes == 1 { BURST } else { 4 };
+    let (mut sent, mut received) = (Vec::new(), Vec::new());
+    for _ in 0..BATCHES {
+        sent.push(each(burst, || sys::write(to.as_fd(), &buffer)).map_err(fault)?);
+        received.push(each(burst, || sys::read(from.as_fd(), &mut buffer)).map_err(fault)?);
+    }
+    Ok(Bursts { sent: Batches::new(sent), received: Batches::new(received) })
+}
+
+/// Bytes sent in bursts by the caller, then read by a thread on the CPU `there`; both are awake all the time.
+fn bursts_between(kind: ChannelKind, there: CpuId) -> Result<Bursts> {
+    let [from, to] = open(kind)?;
+    let peer = Peer::start(there, Attr::default(), move |_, shared| {
+        while shared.phase.load(SeqCst) == 0 {
+            if shared.word.swap(0, SeqCst) == 0 {
+                std::hint::spin_loop();
+                continue;
+            }
+            // Without an answer the other gives up.
+            let Ok(took) = each(BURST, || sys::read(from.as_fd(), &mut [0])) else { return };
+            shared.ran_at.store(took.max(1), SeqCst);
+        }
+    })?;
+    let (mut sent, mut received) = (Vec::new(), Vec::new());
+    let mut round = || -> Result<()> {
+        sent.push(each(BURST, || sys::write(to.as_fd(), &[0])).map_err(fault)?);
+        peer.shared.ran_at.store(0, SeqCst);
+        peer.shared.word.store(1, SeqCst);
+        let late = || Error::machine("a thread on another CPU did not answer within a second");
+        received.push(peer.shared.when_it_ran(sys::monotonic_ns() + 1_000_000_000).ok_or_else(late)?);
+        Ok(())
+    };
+    let done = (0..BATCHES).try_for_each(|_| round());
+    peer.end();
+    done?;
+    // Before the first nobody had been over there.
+    sent.remove(0);
+    Ok(Bursts { sent: Batches::new(sent), received: Batches::new(received) })
+}
+
+/// Half a round of two threads on a CPU, neither of which goes before the other waits.
+fn ping_pong(kind: ChannelKind, here: CpuId) -> Result<Batches> {
+    const ROUNDS: usize = 100;
+    let ([back_from, back_to], [from, to]) = (open(kind)?, open(kind)?);
+    let answer = |from: BorrowedFd<'_>, to: BorrowedFd<'_>| {
+        sys::read(from, &mut [0]).is_ok_and(|n| n == 1) && sys::write(to, &[0]).is_ok()
+    };
+    let peer = Peer::start(here, batch_class(), move |_, _| while answer(from.as_fd(), back_to.as_fd()) {})?;
+    let halves = as_batch(here, move || {
+        let mut halves = Vec::new();
+        for _ in 0..BATCHES_OF_PAIRS {
+            let round = each(ROUNDS, || {
+                sys::write(to.as_fd(), &[0])?;
+                sys::read(back_from.as_fd(), &mut [0])
+            });
+            halves.push(round.map_err(fault)? / 2);
+        }
+        Ok(Batches::new(halves))
+    });
+    // Its end of the channel is closed by now, which ends the other.
+    peer.end();
+    halves?
+}
+
+/// A live task that sends itself bursts and records what a call took, all in all.
+struct Monologue {
+    ports: (PortId, PortId),
+    calls: usize,
+    began: Ns,
+    each: SeriesId,
+}
+
+impl Program for Monologue {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        let (within, rounds) = (self.calls % (2 * BURST), self.calls / (2 * BURST));
+        if within == 0 {
+            let now = env.now();
+            if rounds > 0 {
+                env.record(self.each, now.since(self.began).0 / (2 * BURST as u64));
+            }
+            self.began = now;
+            if rounds == BATCHES {
+                return Op::Exit;
+            }
+        }
+        self.calls += 1;
+        match within < BURST {
+            true => Op::Send { port: self.ports.1, bytes: 1 },
+            false => Op::Recv { port: self.ports.0, bytes: 1 },
+        }
+    }
+}
+
+/// What a live task takes for a call beyond the call.
+fn programs(known: &mut Known, here: CpuId) -> Result<()> {
+    let mut b = Builder::new(1);
+    let each = b.series("probe.call", "ns", "lower");
+    let ports = b.channel(ChannelKind::Unix);
+    let task = b.task("probe", Box::new(Monologue { ports, calls: 0, began: Ns::ZERO, each }))?;
+    b.edit(task).affinity = Some([here].into_iter().collect());
+    b.ends_within(Ns::secs(10));
+    let measured = run_built(b.finish()?, None)?;
+    let c = known.costs;
+    let call = c.syscall_ns + (c.unix_send_ns + c.unix_recv_ns) / 2;
+    if let Some(seen) = measured.series.get("probe.call").filter(|s| s.count() > 0) {
+        let all = seen.values().flat_map(|(value, count)| std::iter::repeat_n(value, count as usize));
+        let how = "a live task's calls on a UNIX socket of its own, against the calls alone";
+        known.add(Batches::new(all.collect()).cost("program_ns", call, how));
+    }
+    Ok(())
+}
