@@ -21,6 +21,7 @@ impl System<'_> {
             Sys::Yield => self.sys_yield(cpu, curr),
             Sys::Compute { work_ns } => {
                 self.tasks[curr.index()].user = UserOp::Run { left_ns: work_ns };
+                self.cpus[cpu.index()].user_since = self.now;
                 self.return_to_user(cpu);
             }
             Sys::Spawn { task } => self.begin_fork(cpu, curr, task),

@@ -4,6 +4,9 @@
 //! thread whose sibling is busy runs at `smt_speed_pct` of its speed alone. A moved task first repeats the work of
 //! warming what it had warm (KB touched so far, at most its footprint), at a price by distance; one that others ran
 //! before on its own core, what they displaced (`cache.rs`).
+//!
+//! A live program computes until its CPU clock has moved by so much, and that one goes on in interrupts and switches. So does work where
+//! asking for that clock has a price (`cpu_clock_ns`).
 
 use crate::frame::{Step, Sys};
 use crate::observe::Intervals;
@@ -110,10 +113,15 @@ impl System<'_> {
     /// (Re)starts user mode on `cpu` at this instant: computes when the current operation ends.
     pub fn start_user(&mut self, cpu: CpuId) {
         let speed = self.speed_pct(cpu);
+        let by_clock = self.turns.is_none() && self.fixed.machine.costs.cpu_clock_ns > 0;
         let c = &mut self.cpus[cpu.index()];
-        c.user_since = self.now;
+        let in_kernel = self.now - c.since.max(std::mem::replace(&mut c.user_since, self.now));
         let Some(curr) = c.curr else { return };
-        let task = &self.tasks[curr.index()];
+        let task = &mut self.tasks[curr.index()];
+        if by_clock && let UserOp::Run { left_ns } = &mut task.user {
+            // The clock that tells it when it is done went on.
+            *left_ns = left_ns.saturating_sub(in_kernel);
+        }
         c.task.step = Step::User;
         c.task.ends = match task.user {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {

@@ -294,6 +294,30 @@ fn who_comes_back_from_a_sleep_or_a_halt_pays_for_it() {
     assert_eq!(used("idle_return_ns", false, false), 0, "a CPU that polls has lost nothing");
 }
 
+/// Live programs compute by their CPU clock, which interrupts and switches move, too.
+#[test]
+fn who_computes_by_the_clock_of_its_cpu_time_does_less_work_where_interrupts_take_longer() {
+    let used = |clock_ns: u64, name: &str, ns: u64, beside_hog: bool| {
+        let mut m = Machine { background: Vec::new(), ..polling("smp-1") };
+        m.set_cost("cpu_clock_ns", clock_ns).unwrap();
+        m.set_cost(name, ns).unwrap();
+        let mut load = Load::lasting_ms(400);
+        let worker = load.task("worker", Some("0"), once(vec![run_us(100_000)]));
+        if beside_hog {
+            load.task("hog", Some("0"), hog());
+        }
+        run(&m, "v6.1", load).cpu_ns(worker)
+    };
+    for (name, beside_hog) in [("tick_ns", false), ("context_switch_ns", true)] {
+        let more =
+            |clock_ns| used(clock_ns, name, 100 * US, beside_hog) - used(clock_ns, name, US, beside_hog);
+        let by_work = more(0);
+        assert!(by_work >= 25 * 99 * US, "{name}: 25 of them come on top of the work: {by_work}");
+        let by_clock = more(100);
+        assert!(by_clock <= 2 * 100 * US, "{name}: at most the last ones do: {by_clock}");
+    }
+}
+
 /// A guest's halt gets deeper: a state is paid for once the halt has lasted its residency.
 #[test]
 fn leaving_a_guests_halt_costs_by_how_long_it_lasted() {
