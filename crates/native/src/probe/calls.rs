@@ -28,6 +28,8 @@ pub(super) fn measure(known: &mut Known) -> Result<()> {
     let how = "arming a timerfd as the CPU's first timer, beside arming a later one";
     known.add(first.cost("timer_program_ns", far.median(), how));
     known.add(first.cost("timer_exit_ns", far.median(), how));
+    // A tick that starts again is its CPU's first timer, and is set as one.
+    known.add(first.cost("tick_restart_ns", far.median(), how));
     known.add(fork()?.cost("fork_ns", 0, "starting a thread, seen from its parent"));
     Ok(())
 }

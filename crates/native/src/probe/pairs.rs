@@ -19,14 +19,19 @@ pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
     let sleeps = sleeps(here)?;
     let c = known.costs;
     let rest = c.context_switch_ns + c.syscall_ns + c.timer_start_ns + c.timer_program_ns;
-    known.add(sleeps.cpu.cost("timer_return_ns", rest, "CPU time of a sleep beside a SCHED_IDLE thread"));
-    if let Some(delays) = &sleeps.delays {
-        let rest = queued + 2 * known.costs.trace_event_ns;
-        known.add(delays.cost(
-            "timer_exit_ns",
-            rest,
-            "a sleeper beside a SCHED_IDLE thread: from its wakeup to the switch",
-        ));
+    let how = "a sleeper beside a SCHED_IDLE thread: from the switch to it until it sleeps again";
+    match &sleeps.seen {
+        Some(seen) => {
+            known.add(seen.stays.cost("timer_return_ns", rest + c.trace_event_ns, how));
+            let how = "a sleeper beside a SCHED_IDLE thread: from its wakeup to the switch";
+            known.add(seen.delays.cost("timer_exit_ns", queued + 2 * c.trace_event_ns, how));
+        }
+        // The kernel charges it from its wakeup on, with the rest of the interrupt.
+        None => known.add(sleeps.cpu.cost(
+            "timer_return_ns",
+            rest + c.timer_exit_ns,
+            "CPU time of a sleep beside a SCHED_IDLE thread",
+        )),
     }
     let rest = queued + known.costs.context_switch_ns + known.costs.timer_exit_ns;
     known.add(sleeps.overruns.cost(
@@ -95,9 +100,9 @@ fn ping_pong(here: CpuId) -> Result<Batches> {
 struct Sleeps {
     /// From the time on until the sleeper runs.
     overruns: Batches,
-    /// From its wakeups to the switches to it, where that is told.
-    delays: Option<Batches>,
-    /// What the sleeper uses: from the switch to it to the one from it.
+    /// What the events tell, where they can be recorded.
+    seen: Option<watched::Seen>,
+    /// CPU time of a sleep.
     cpu: Batches,
 }
 
@@ -116,7 +121,10 @@ fn sleeps(here: CpuId) -> Result<Sleeps> {
         sys::monotonic_ns().saturating_sub(at)
     };
     let overruns = (0..BATCHES_OF_PAIRS * 4).map(overrun).collect();
-    let delays = watched::delays(|| (0..BATCHES_OF_PAIRS * 4).for_each(|n| _ = overrun(n)));
+    let seen = watched::seen(|| {
+        (0..BATCHES_OF_PAIRS * 4).for_each(|n| _ = overrun(n));
+        Ok(sys::thread_id())
+    })?;
     let used = |_| {
         let before = sys::thread_cpu_ns();
         (0..IN_A_ROW).for_each(|_| _ = sys::sleep_for(100_000));
@@ -125,5 +133,5 @@ fn sleeps(here: CpuId) -> Result<Sleeps> {
     let cpu = (0..BATCHES_OF_PAIRS).map(used).collect();
     sys::set_timer_slack(slack);
     peer.end();
-    Ok(Sleeps { overruns: Batches::new(overruns), delays, cpu: Batches::new(cpu) })
+    Ok(Sleeps { overruns: Batches::new(overruns), seen, cpu: Batches::new(cpu) })
 }

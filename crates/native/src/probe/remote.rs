@@ -1,6 +1,6 @@
 //! Waking a task of another CPU: one that runs something less important, one that polls, one that halted.
 
-use super::{Batches, Known, Peer};
+use super::{Batches, Known, Peer, watched};
 use crate::sys::{self, Scope};
 use schedlab_base::{CpuId, Result};
 use schedlab_kernel::{Attr, Policy};
@@ -27,12 +27,21 @@ const TURNS: usize = 7;
 pub(super) fn measure(known: &mut Known, there: CpuId) -> Result<()> {
     let halted = halts(there)?;
     let c = known.costs;
-    if !halted[0].used.0.is_empty() {
-        known.add(halted[0].used.cost(
+    let rest = c.syscall_ns + c.futex_wait_ns + c.idle_switch_ns;
+    let again = || wakes(there, HALTS[0].0, WAKEUPS * TURNS).map(|woken| woken.thread);
+    match watched::seen(again)? {
+        Some(seen) => known.add(seen.stays.cost(
             "idle_return_ns",
-            2 * c.syscall_ns + c.futex_wait_ns + c.idle_switch_ns,
+            rest + c.trace_event_ns,
+            "a task that is woken on a CPU that has just halted: from the switch to it until it waits again",
+        )),
+        // The kernel charges it from its wakeup on.
+        None if !halted[0].used.0.is_empty() => known.add(halted[0].used.cost(
+            "idle_return_ns",
+            rest + c.enqueue_ns,
             "CPU time of a task that is woken on a CPU that has just halted and waits again",
-        ));
+        )),
+        None => {}
     }
     let c = known.costs;
     let call = c.syscall_ns + c.futex_wake_ns + c.enqueue_ns;
@@ -61,7 +70,8 @@ pub(super) fn measure(known: &mut Known, there: CpuId) -> Result<()> {
         rest,
         "waking a task of a CPU that runs a SCHED_IDLE thread",
     ));
-    let rest = call + known.costs.ipi_send_ns + c.idle_switch_ns + known.costs.idle_return_ns;
+    let way_back = c.tick_restart_ns + c.idle_switch_ns + c.idle_return_ns;
+    let rest = call + known.costs.ipi_send_ns + way_back;
     let how = "waking a task of a CPU that halted, without the waker's part";
     known.add(asleep.until_running.cost(IDLE_EXIT, rest, how));
     for ((_, from_ns), halt) in HALTS.iter().zip(&halted) {
@@ -87,6 +97,8 @@ fn halts(there: CpuId) -> Result<Vec<Woken>> {
 
 #[derive(Default)]
 struct Woken {
+    /// Its thread id.
+    thread: u32,
     /// How long the waker's call took.
     called: Batches,
     /// From the beginning of the call until the task runs.
@@ -121,5 +133,5 @@ fn wakes(there: CpuId, rest_ns: u64, times: usize) -> Result<Woken> {
         before.zip(clock()).and_then(|(from, to)| to.saturating_sub(from).checked_div(called.len() as u64));
     peer.end();
     let used = Batches::new(used.into_iter().collect());
-    Ok(Woken { called: Batches::new(called), until_running: Batches::new(until), used })
+    Ok(Woken { thread, called: Batches::new(called), until_running: Batches::new(until), used })
 }

@@ -21,15 +21,25 @@ pub(super) fn measure(known: &mut Known, step: impl Fn() -> Result<Batches>) -> 
     Ok(())
 }
 
-/// From this thread's wakeups, as told by their waker, until the switches to it, while it does `body`.
-pub(super) fn delays(body: impl FnOnce()) -> Option<Batches> {
-    let me = sys::thread_id();
-    let mut events = Events::open(&["probe".to_owned()], me).ok()?;
+/// What the events tell of one thread.
+pub(super) struct Seen {
+    /// From its wakeups, as told by their waker, until the switches to it.
+    pub delays: Batches,
+    /// From the switches to it until those from it.
+    pub stays: Batches,
+}
+
+/// What the events tell, while `body` goes on, of the thread that it names.
+pub(super) fn seen(body: impl FnOnce() -> Result<u32>) -> Result<Option<Seen>> {
+    let Ok(mut events) = Events::open(&["probe".to_owned()], sys::thread_id()) else { return Ok(None) };
     events.measure();
-    body();
+    let thread = body()?;
     events.close(sys::monotonic_ns());
-    let found = events.found(vec![(me, TaskId(0))]);
-    let seen = found.series.get("wakeup_delay").filter(|s| s.count() > 0)?;
-    let each = seen.values().flat_map(|(value, count)| std::iter::repeat_n(value, count as usize));
-    Some(Batches::new(each.collect()))
+    let found = events.found(vec![(thread, TaskId(0))]);
+    let all = |name: &str| {
+        let series = found.series.get(name).filter(|s| s.count() > 0)?;
+        let each = series.values().flat_map(|(value, count)| std::iter::repeat_n(value, count as usize));
+        Some(Batches::new(each.collect()))
+    };
+    Ok(all("wakeup_delay").zip(all("slice")).map(|(delays, stays)| Seen { delays, stays }))
 }
