@@ -36,10 +36,8 @@ pub struct Cpu {
     pub hrtick_moved: bool,
     /// When the tick woke it from a halt, if that is what woke it last, else 0, ns.
     pub idle_tick_at: u64,
-    /// It has halted since it last switched to a task, and lost what its caches held.
+    /// It has halted since it last ran a task, and lost what its caches held.
     pub has_halted: bool,
-    /// A timer's interrupt has done that, and no program has run since.
-    pub after_timer: bool,
     /// Earliest IPI or flag write under way to this CPU.
     pub ipi_at: u64,
     /// The address space loaded; one that the idle task and the kernel's own tasks leave as it is (lazy TLB).
@@ -123,7 +121,6 @@ impl Cpu {
             hrtick_moved: false,
             idle_tick_at: 0,
             has_halted: false,
-            after_timer: false,
             timers: TimerQueue::default(),
             ipi_at: NEVER,
             wake_list: Vec::with_capacity(8),

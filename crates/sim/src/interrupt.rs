@@ -43,7 +43,6 @@ impl System<'_> {
             }
             Step::Timer => {
                 self.hrtick(cpu);
-                self.cpus[cpu.index()].after_timer = true;
                 while let Some(timer) = self.cpus[cpu.index()].timers.expire(self.now) {
                     self.time_out(timer.task);
                     self.cpus[cpu.index()].to_wake[Context::Hard as usize].push(timer.task);

@@ -202,6 +202,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         user: UserOp::Ask,
         waits_on: None,
         timer: None,
+        timed_out: false,
         slack_ns: new.slack_ns.unwrap_or(sys.fixed.kernel.tunables.timer_slack_ns),
         mm: new.mm,
         overlap: Overlap::new(sys.fixed.gran.wakeup_ns),

@@ -107,21 +107,15 @@ impl System<'_> {
         self.switch_to(cpu, prev, next, extra_ns);
     }
 
-    /// What the task that is switched to takes more: an interrupt or a halt has emptied the CPU's caches, and it is the first
-    /// to run since.
-    fn return_ns(&mut self, cpu: CpuId) -> u64 {
+    fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
+        let timed_out = next.is_some_and(|n| std::mem::take(&mut self.tasks[n.index()].timed_out));
+        let has_halted = next.is_some() && std::mem::take(&mut self.cpus[cpu.index()].has_halted);
         let costs = &self.fixed.machine.costs;
-        let c = &mut self.cpus[cpu.index()];
-        let has_halted = std::mem::take(&mut c.has_halted);
-        match (std::mem::take(&mut c.after_timer), has_halted) {
+        let return_ns = match (timed_out, has_halted) {
             (true, _) => costs.timer_return_ns,
             (false, true) => costs.idle_return_ns,
             (false, false) => 0,
-        }
-    }
-
-    fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
-        let return_ns = if next.is_some() { self.return_ns(cpu) } else { 0 };
+        };
         let extra_ns = extra_ns + return_ns + self.load_mm(cpu, next);
         let costs = &self.fixed.machine.costs;
         let both = prev.is_some() && next.is_some();

@@ -93,6 +93,7 @@ impl System<'_> {
     /// The waiter's time is up: it leaves the word's queue with that outcome.
     pub fn time_out(&mut self, task: TaskId) {
         self.tasks[task.index()].timer = None;
+        self.tasks[task.index()].timed_out = true;
         if let Some(word) = self.tasks[task.index()].waits_on.take() {
             self.waiters[word as usize].retain(|t| *t != task);
             self.tasks[task.index()].outcome = Outcome::TimedOut;

@@ -88,6 +88,8 @@ pub struct Task {
     pub outcome: Outcome,
     /// Its timer: CPU whose queue holds it, and the timer's number.
     pub timer: Option<(CpuId, u64)>,
+    /// Its timer woke it, and it has not run since.
+    pub timed_out: bool,
     /// How much later than asked its timers may fire, ns.
     pub slack_ns: u64,
     /// Scheduling attributes.

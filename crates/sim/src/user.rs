@@ -123,7 +123,6 @@ impl System<'_> {
             *left_ns = left_ns.saturating_sub(in_kernel);
         }
         c.task.step = Step::User;
-        c.after_timer = false;
         c.task.ends = match task.user {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
                 let wanted = task.refill_ns.saturating_add(left_ns).saturating_mul(100);

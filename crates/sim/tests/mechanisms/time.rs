@@ -294,23 +294,6 @@ fn who_comes_back_from_a_sleep_or_a_halt_pays_for_it() {
     assert_eq!(used("idle_return_ns", false, false), 0, "a CPU that polls has lost nothing");
 }
 
-#[test]
-fn of_two_whom_one_interrupt_wakes_the_first_to_run_pays_for_it() {
-    let used = |ns: u64| {
-        let mut m = Machine { background: Vec::new(), ..polling("smp-1") };
-        m.set_cost("timer_return_ns", ns).unwrap();
-        let mut load = Load::lasting_ms(20);
-        let ops = || once(vec![Op::SleepTo { at: Ns::us(5_000) }, run_us(1_000)]);
-        let both = [load.task("a", Some("0"), ops()), load.task("b", Some("0"), ops())];
-        let seen = run(&m, "v6.1", load);
-        both.map(|t| seen.cpu_ns(t))
-    };
-    let (plain, more) = (used(0), used(100 * US));
-    let mut paid = [more[0] - plain[0], more[1] - plain[1]];
-    paid.sort_unstable();
-    assert_eq!(paid, [0, 100 * US]);
-}
-
 /// Live programs compute by their CPU clock, which interrupts and switches move, too.
 #[test]
 fn who_computes_by_the_clock_of_its_cpu_time_does_less_work_where_interrupts_take_longer() {
