@@ -67,7 +67,7 @@ costs! {
     timer_exit_ns = 0 in 0 .. 2000, "part of timer_irq_ns";
     /// Setting a CPU's timer hardware, beside timer_start_ns, when a timer that is started becomes its first.
     timer_program_ns = 0 in 0 .. 5000, "part of timer_start_ns where it is a register; on a virtual machine a trip to the hypervisor, which 'schedlab machine probe' measures";
-    /// What a task takes after a sleep that its timer ended, beside the switch: caches that the interrupt has emptied.
+    /// What a sleep that its timer ended takes, beside the call, the timer and the switch: queueing, caches that the interrupt has emptied.
     timer_return_ns = 0 in 0 .. 10000, "part of context_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
     /// The same of a task that a CPU takes up that has halted, after another wakeup than its timer's.
     idle_return_ns = 0 in 0 .. 10000, "part of idle_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";

@@ -66,13 +66,30 @@ pub(super) fn waits(known: &mut Known, here: CpuId) -> Result<()> {
     Ok(())
 }
 
-/// Measures what calls take more when the other end is used on the CPU `there`.
-pub(super) fn remote(known: &mut Known, there: CpuId) -> Result<()> {
-    let (alone, apart) = (bursts(ChannelKind::Unix, 1)?, bursts_between(ChannelKind::Unix, there)?);
-    let how = "a byte through a UNIX socket from one CPU to another, against one on one CPU";
-    known.add(apart.sent.cost("remote_send_ns", alone.sent.median(), how));
-    known.add(apart.received.cost("remote_recv_ns", alone.received.median(), how));
-    Ok(())
+/// What calls take more when the other end is used on another CPU, in several parts of the probe's time: a hypervisor moves
+/// its CPUs about, nearer to each other or farther away.
+#[derive(Default)]
+pub(super) struct Apart {
+    sent: Vec<u64>,
+    received: Vec<u64>,
+}
+
+impl Apart {
+    /// Measures it once more; the other end is used on the CPU `there`.
+    pub fn measure(&mut self, there: CpuId) -> Result<()> {
+        let apart = bursts_between(ChannelKind::Unix, there)?;
+        self.sent.extend(apart.sent.0);
+        self.received.extend(apart.received.0);
+        Ok(())
+    }
+    /// The median of it all.
+    pub fn known(self, known: &mut Known) {
+        let c = known.costs;
+        let how = "a byte through a UNIX socket from one CPU to another, against one on one CPU";
+        let (send, receive) = (c.syscall_ns + c.unix_send_ns, c.syscall_ns + c.unix_recv_ns);
+        known.add(Batches::new(self.sent).cost("remote_send_ns", send, how));
+        known.add(Batches::new(self.received).cost("remote_recv_ns", receive, how));
+    }
 }
 
 fn fault(e: io::Error) -> Error {
@@ -117,7 +134,8 @@ fn bursts_between(kind: ChannelKind, there: CpuId) -> Result<Bursts> {
     let [from, to] = open(kind)?;
     let peer = Peer::start(there, Attr::default(), move |_, shared| {
         while shared.phase.load(SeqCst) == 0 {
-            if shared.word.swap(0, SeqCst) == 0 {
+            // Not the word that it is ended by: then there would be nothing to read.
+            if shared.back.swap(0, SeqCst) == 0 {
                 std::hint::spin_loop();
                 continue;
             }
@@ -130,7 +148,7 @@ fn bursts_between(kind: ChannelKind, there: CpuId) -> Result<Bursts> {
     let mut round = || -> Result<()> {
         sent.push(each(BURST, || sys::write(to.as_fd(), &[0])).map_err(fault)?);
         peer.shared.ran_at.store(0, SeqCst);
-        peer.shared.word.store(1, SeqCst);
+        peer.shared.back.store(1, SeqCst);
         let late = || Error::machine("a thread on another CPU did not answer within a second");
         received.push(peer.shared.when_it_ran(sys::monotonic_ns() + 1_000_000_000).ok_or_else(late)?);
         Ok(())

@@ -77,16 +77,21 @@ pub fn measure() -> Result<Vec<Measured>> {
     };
     let mut known = Known { costs: Costs::default(), found: Vec::new() };
     let measured = on(here, || {
+        let mut apart = channels::Apart::default();
         calls::measure(&mut known)?;
         channels::measure(&mut known, here)?;
+        apart.measure(there)?;
         let ticks = tick::measure();
         if !ticks.0.is_empty() {
             known.add(ticks.cost("tick_ns", 0, "what a thread that reads the clock loses once a jiffy"));
         }
         pairs::measure(&mut known, here)?;
         channels::waits(&mut known, here)?;
-        channels::remote(&mut known, there)?;
-        remote::measure(&mut known, there)
+        apart.measure(there)?;
+        remote::measure(&mut known, there)?;
+        apart.measure(there)?;
+        apart.known(&mut known);
+        Ok(())
     });
     // The caller goes on with the CPUs it had.
     let back =

@@ -72,6 +72,10 @@ impl System<'_> {
             c.nohz_kick = false;
             let restart_ns = if c.tick_at == NEVER { costs.tick_restart_ns } else { 0 };
             let cost = queued * enqueue_ns(costs) + restart_ns;
+            if restart_ns > 0 && costs.schedule_idle_ns == 0 {
+                // The tick is on again before anybody is picked, even where what that takes is not stated.
+                return self.begin(cpu, Step::Pick, cost);
+            }
             return self.begin_pick(cpu, cost);
         }
         self.cpus[cpu.index()].need_resched = None;
