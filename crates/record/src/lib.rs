@@ -23,6 +23,7 @@ pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
 pub use schedstat::Schedstat;
 pub use series::Series;
 pub use store::{RunDir, Store, Stored};
+pub use tally::Tally;
 pub use wait::{Occupant, Wait, WaitCause};
 
 use schedlab_base::{Ns, Warning};

@@ -70,9 +70,15 @@ impl Series {
         self.range = (self.range.0.min(value), self.range.1.max(value));
         self.sum += u128::from(value);
     }
+    /// The smallest and largest value noted or recorded.
+    pub(crate) fn noted(&self) -> Option<(u64, u64)> {
+        (self.range.0 <= self.range.1).then_some(self.range)
+    }
     /// Tells the histogram of values noted before, by any value of their bucket.
     pub(crate) fn count_in(&mut self, value: u64, n: u64) {
-        self.hist.saturating_record_n(value, n);
+        if n > 0 && self.hist.record_n(value, n).is_err() {
+            self.hist.saturating_record_n(value, n);
+        }
     }
     /// Adds all values of another series of the same thing.
     pub fn merge(&mut self, other: &Series) {
