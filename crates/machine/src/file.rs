@@ -38,8 +38,8 @@ const TOPOLOGY: &[&str] = &[
     "reclaim_distance",
 ];
 const COST: &[&str] = &["value", "range", "source"];
-const KERNEL: &[&str] = &["since", "costs"];
-const TURNS: &[&str] = &["rule", "spin", "cpu_clock", "alarm", "source"];
+const KERNEL: &[&str] = &["since", "costs", "newidle"];
+const TURNS: &[&str] = &["rule", "spin", "cpu_clock", "alarm", "newidle", "source"];
 const IDLE: &[&str] = &["name", "exit", "typical", "range", "residency", "source"];
 const BACKGROUND: &[&str] = &["name", "per_cpu", "every", "run", "nice", "source"];
 
@@ -167,7 +167,7 @@ fn kernels(top: &Table<'_>) -> Result<Vec<KernelCosts>> {
         if costs.is_empty() {
             return Err(table.error("[[kernel]] has no [kernel.costs]"));
         }
-        Ok(KernelCosts { since, costs, provenance })
+        Ok(KernelCosts { since, costs, newidle_ns: known_newidle(&table)?, provenance })
     };
     top.tables("kernel", KERNEL)?.into_iter().map(one).collect()
 }
@@ -264,9 +264,17 @@ fn turns(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Option<Turns
     }
     let cpu_clock_ns = short_time(&table, "cpu_clock")?.unwrap_or(Ns::ZERO).0;
     let alarm_ns = short_time(&table, "alarm")?.unwrap_or(Ns::ZERO).0;
+    let newidle_ns = known_newidle(&table)?.unwrap_or_default();
     let source = table.required("source", table.string("source")?)?;
     provenance.push(CostNote { name: "turns".into(), range: None, source: source.into() });
-    Ok(Some(Turns { rule, spin_ns: spin.0, cpu_clock_ns, alarm_ns }))
+    Ok(Some(Turns { rule, spin_ns: spin.0, cpu_clock_ns, alarm_ns, newidle_ns }))
+}
+
+/// What newidle passes have cost when a run begins.
+fn known_newidle(table: &Table<'_>) -> Result<Option<[u32; 10]>> {
+    let Some(listed) = table.numbers::<u32>("newidle")? else { return Ok(None) };
+    let ten = listed.try_into().map_err(|_| table.error_at("newidle", "newidle is ten times in ns"))?;
+    Ok(Some(ten))
 }
 
 /// A time that is no longer than [`LONGEST`].
@@ -425,9 +433,19 @@ mod tests {
             |t: &str| parse(Path::new("m.toml"), &with("cores = 2", &format!("[turns]\nsource = 's'\n{t}")));
         let turns = of("rule = 'deadline-share'\nspin = '90ns'\nalarm = '4ms'").unwrap().turns;
         let rule = TurnRule::DeadlineShare;
-        assert_eq!(turns, Some(Turns { rule, spin_ns: 90, cpu_clock_ns: 0, alarm_ns: 4_000_000 }));
+        let plain = Turns { rule, spin_ns: 90, cpu_clock_ns: 0, alarm_ns: 4_000_000, newidle_ns: [0; 10] };
+        assert_eq!(turns, Some(plain));
+        let booted = of("rule = 'deadline-share'\nspin = '90ns'\nnewidle = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]");
+        assert_eq!(booted.unwrap().turns.unwrap().newidle_ns, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let error = |t: &str| of(t).unwrap_err().to_string();
+        assert!(
+            error("rule = 'deadline-share'\nspin = '1ns'\nnewidle = [1, 2]").contains("newidle is ten times")
+        );
         assert!(error("rule = 'deadline-shares'\nspin = '1ns'").contains("did you mean 'deadline-share'?"));
+        let later = "rule = 'deadline-share'\nspin = '1ns'\n[[kernel]]\nsince = 'v6.6'\nnewidle = [1, 1, 1, 1, 1, 1, 1, 1, 1, 9]\n\
+                     [kernel.costs]\nsyscall_ns = { value = 200, range = [1, 999], source = 's' }\n";
+        let newest = |v| of(later).unwrap().under(Version::parse(v).unwrap()).turns.unwrap().newidle_ns[9];
+        assert_eq!([newest("v6.5"), newest("v6.6")], [0, 9], "later kernels have others");
         assert!(error("rule = 'deadline-share'").contains("[turns] has no spin"));
         assert!(error("rule = 'deadline-share'\nspin = '0s'").contains("takes some time"));
         let none = parse(Path::new("m.toml"), &with("cores = 2", "")).unwrap();

@@ -44,6 +44,9 @@ pub struct KernelCosts {
     pub since: Version,
     /// Costs by name; those it does not name are as before.
     pub costs: Vec<(String, u64)>,
+    /// What newidle passes have cost when a run begins, if that is others than before ([`Turns::newidle_ns`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newidle_ns: Option<[u32; 10]>,
     /// Their ranges and sources.
     pub provenance: Vec<CostNote>,
 }
@@ -93,6 +96,9 @@ impl Machine {
         for mut later in std::mem::take(&mut machine.kernels).into_iter().filter(|k| k.since <= kernel) {
             for (name, value) in &later.costs {
                 machine.costs.set(name, *value);
+            }
+            if let (Some(turns), Some(known)) = (&mut machine.turns, later.newidle_ns) {
+                turns.newidle_ns = known;
             }
             later.provenance.append(&mut machine.provenance);
             machine.provenance = later.provenance;

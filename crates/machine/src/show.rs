@@ -224,6 +224,11 @@ fn idle_and_background(page: &mut Page, machine: &Machine) {
         let (spin, clock, alarm) = (Ns(turns.spin_ns), Ns(turns.cpu_clock_ns), Ns(turns.alarm_ns));
         let head = format!("  a wait's round {spin}, CPU clock {clock}, alarm {alarm}  ");
         page.hanging(&head, &machine.note("turns").source);
+        if turns.newidle_ns != [0; 10] {
+            let each: Vec<String> =
+                turns.newidle_ns.iter().map(|ns| Ns(u64::from(*ns)).to_string()).collect();
+            page.hanging("  newidle passes have cost  ", &each.join(", "));
+        }
     }
     debug_assert!(page.text.lines().all(|l| l.chars().count() <= WIDTH));
 }

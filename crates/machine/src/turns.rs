@@ -33,4 +33,9 @@ pub struct Turns {
     pub cpu_clock_ns: u64,
     /// The emulator's own timer that nobody in the guest waits for, but that ends turns: its period, ns; 0 for none.
     pub alarm_ns: u64,
+    /// What the dearest newidle pass of a CPU over a domain has cost when a run begins (`max_newidle_lb_cost`), ns: of ten
+    /// domains one each has about as much. A pass whose CPU loses its turn has taken the others' turns, too, and is remembered,
+    /// 1 % less a second: whole boots are in it.
+    #[serde(default)]
+    pub newidle_ns: [u32; 10],
 }

@@ -241,7 +241,11 @@ mod tests {
         let first = (BUFFERED as u128 - 1) * (BUFFERED as u128 - 2) / 2 + (1 << 30);
         assert_eq!(counted(&r), Some(first));
         r.record(0, 7, &columns);
-        assert_eq!((counted(&r), r.values[0].buffer.len()), (Some(first + 7), 0), "and none waits in a buffer");
+        assert_eq!(
+            (counted(&r), r.values[0].buffer.len()),
+            (Some(first + 7), 0),
+            "and none waits in a buffer"
+        );
     }
 
     #[test]

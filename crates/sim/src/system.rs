@@ -5,8 +5,9 @@
 
 use crate::balance::capacity::cpu_capacity;
 use crate::balance::interval::Clock;
+use crate::balance::newidle_gate::longest_pass;
 use crate::balance::shared::{DomainShared, Gathered};
-use crate::balance::{LevelState, NohzState};
+use crate::balance::{LevelState, NohzState, remember_boot};
 use crate::cache::Caches;
 use crate::costs::Lines;
 use crate::cpu::Cpu;
@@ -149,8 +150,12 @@ impl<'s> System<'s> {
         let group_capacity = domains.groups.iter().map(of_group).collect();
         let cpus = (0..n)
             .map(|c| {
-                let levels = domains.of_cpu[c].iter().map(LevelState::new).collect();
-                Cpu::new(levels, kernel.tunables.migration_cost_ns)
+                let mut levels: Vec<LevelState> = domains.of_cpu[c].iter().map(LevelState::new).collect();
+                if let Some(turns) = &machine.turns {
+                    remember_boot(&mut levels, turns, Stream::new(seed), c);
+                }
+                let known_ns = levels.iter().map(|l| l.cost.max_ns).sum();
+                Cpu::new(levels, longest_pass(kernel.tunables.migration_cost_ns, known_ns))
             })
             .collect();
         let (shared, shared_of) = crate::balance::shared::build(&domains, &cpu_capacity, kernel.features);

@@ -12,7 +12,7 @@ use support::{Load, forever, hog, kernel, machine, once, program, run, run_us, s
 /// The machine of that name, its CPUs taking turns.
 fn in_turns(name: &str) -> Machine {
     let rule = TurnRule::DeadlineShare;
-    let turns = Turns { rule, spin_ns: 90, cpu_clock_ns: 800, alarm_ns: 0 };
+    let turns = Turns { rule, spin_ns: 90, cpu_clock_ns: 800, alarm_ns: 0, newidle_ns: [0; 10] };
     Machine { turns: Some(turns), ..machine(name) }
 }
 
@@ -210,4 +210,30 @@ fn a_sleep_that_is_shorter_than_its_call_is_one_all_the_same() {
     });
     // A microsecond and 50 of slack, and some ten to come back.
     assert!((600..1000).contains(&naps.len()), "{}", naps.len());
+}
+
+#[test]
+fn what_newidle_passes_have_cost_since_boot_decides_who_makes_them() {
+    let passes = |known_ns: [u32; 10]| {
+        let mut guest = in_turns("smp-4");
+        guest.turns.as_mut().unwrap().newidle_ns = known_ns;
+        let mut load = Load::lasting_ms(100);
+        for _ in 0..2 {
+            load.task("hog", Some("3"), hog());
+        }
+        for cpu in ["0", "1", "2"] {
+            load.task("naps", Some(cpu), forever(vec![run_us(20), sleep_us(200)]));
+        }
+        let made = run(&guest, "v6.5", load).events(|e| match e.kind {
+            EventKind::Balance { trigger: BalanceTrigger::Newidle, .. } => Some(e.cpu),
+            _ => None,
+        });
+        (0..3).map(|c| made.iter().filter(|on| **on == CpuId(c)).count()).collect::<Vec<_>>()
+    };
+    // Two wait for one CPU all the while, and naps last 0.25 ms.
+    assert!(passes([2_000; 10]).iter().all(|n| *n > 100), "{:?}", passes([2_000; 10]));
+    assert!(passes([2_000_000; 10]).iter().all(|n| *n < 20), "{:?}", passes([2_000_000; 10]));
+    let mixed =
+        passes([2_000, 2_000, 2_000, 2_000, 2_000, 2_000_000, 2_000_000, 2_000_000, 2_000_000, 2_000_000]);
+    assert!(mixed.iter().any(|n| *n > 100) && mixed.iter().any(|n| *n < 20), "each has its own: {mixed:?}");
 }

@@ -34,8 +34,8 @@ mod take_spare;
 
 use newidle_dice::Dice;
 use newidle_gate::DomainCost;
-use schedlab_base::CpuId;
-use schedlab_machine::Domain;
+use schedlab_base::{CpuId, Stream};
+use schedlab_machine::{Domain, Turns};
 use settle::{Bounds, DomainState};
 
 /// What passes change about one CPU's domain.
@@ -71,6 +71,15 @@ impl LevelState {
             last_balance: 0,
             hints_seen: 0,
         }
+    }
+}
+
+/// What a guest's CPU knows of its domains when a run begins: what newidle passes have cost since boot, drawn for each.
+pub fn remember_boot(levels: &mut [LevelState], turns: &Turns, stream: Stream, cpu: usize) {
+    let of_cpu = stream.purpose("boot").number(cpu as u64);
+    for (at, level) in levels.iter_mut().enumerate() {
+        let known = turns.newidle_ns[of_cpu.below(at as u64, turns.newidle_ns.len() as u64) as usize];
+        level.cost = DomainCost::known(known.into());
     }
 }
 

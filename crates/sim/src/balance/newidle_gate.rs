@@ -100,6 +100,10 @@ pub struct DomainCost {
 }
 
 impl DomainCost {
+    /// Of a domain whose dearest pass so far took `max_ns`.
+    pub fn known(max_ns: u64) -> DomainCost {
+        DomainCost { max_ns, stamp: 0 }
+    }
     /// A pass over the domain took `cost_ns`.
     pub fn passed(&mut self, gates: Gates, cost_ns: u64, now: u64, hz: u64) {
         if cost_ns > self.max_ns {
