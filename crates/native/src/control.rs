@@ -16,9 +16,12 @@ use crate::sys::{self, Reaped, Scope};
 use schedlab_base::{Error, Ns, Result};
 use schedlab_record::Observe;
 use std::cell::RefCell;
+use std::io::Read;
 use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 /// How long tasks get to leave once the run is over, before that is an error.
 const LEAVE_WITHIN: Ns = Ns::secs(10);
@@ -49,6 +52,16 @@ enum Woke {
     Stop,
     /// A task failed.
     Failed,
+}
+
+/// Sleeps until a tick, at most so long, by a timeout that the kernel counts in ticks (of a socket that nobody writes to). Who can't
+/// have a socket does not sleep: it is a matter of comparing like with like, and none of right and wrong.
+fn sleep_to_tick(longest: Duration) {
+    if let Ok((mut quiet, _open)) = UnixStream::pair()
+        && quiet.set_read_timeout(Some(longest)).is_ok()
+    {
+        let _ = quiet.read(&mut [0]);
+    }
 }
 
 /// The controlling thread's view of a run.
@@ -137,10 +150,14 @@ impl<'a> Controller<'a> {
         self.recording.into_inner().found(self.shared)
     }
 
-    /// Comes to rest, so that what was prepared before is not seen by the tasks.
+    /// Comes to rest, so that what was prepared before is not seen by the tasks, and ends it at a tick: when the next one comes
+    /// after the tasks' start is not to depend on how long the preparation took.
     fn rest(&self) -> Woke {
-        let mut slept = (0..RESTS).map(|_| self.wait(sys::monotonic_ns().saturating_add(REST.0), || false));
-        slept.find(|woke| *woke != Woke::Time).unwrap_or(Woke::Time)
+        let mut slept = (1..RESTS).map(|_| self.wait(sys::monotonic_ns().saturating_add(REST.0), || false));
+        slept.find(|woke| *woke != Woke::Time).unwrap_or_else(|| {
+            sleep_to_tick(Duration::from_nanos(REST.0));
+            Woke::Time
+        })
     }
 
     /// Makes the tasks that are there from the start and waits until each is ready.

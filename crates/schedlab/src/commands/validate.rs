@@ -139,12 +139,17 @@ fn all(own: &Own, chosen: &[Case]) -> Result<Validation> {
     Ok(Validation::of(cases, not_run))
 }
 
-/// Takes what this machine lacks for a case out of the errors.
+/// Takes what this machine lacks for a case out of the errors. The table says it in a line; a guest's last words go to standard
+/// error.
 fn lacking<T>(case: &Case, done: Result<T>) -> Result<std::result::Result<T, NotRun>> {
     match done {
         Ok(done) => Ok(Ok(done)),
         Err(e) if e.kind() == ErrorKind::Machine => {
-            let why = [Some(e.message()), e.remedy()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            if e.message().lines().nth(1).is_some() {
+                output::note(&format!("case {}: {e}", case.name));
+            }
+            let why =
+                [e.message().lines().next(), e.remedy()].into_iter().flatten().collect::<Vec<_>>().join("; ");
             Ok(Err(NotRun { name: case.name.clone(), why }))
         }
         Err(e) => Err(e.context(format!("case {}", case.name))),
