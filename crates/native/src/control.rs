@@ -54,11 +54,11 @@ enum Woke {
     Failed,
 }
 
-/// Sleeps until a tick, at most so long, by a timeout that the kernel counts in ticks (of a socket that nobody writes to). Who can't
-/// have a socket does not sleep: it is a matter of comparing like with like, and none of right and wrong.
-fn sleep_to_tick(longest: Duration) {
+/// Sleeps until a tick, so long at least, by a timeout that the kernel counts in ticks, rounded up (of a socket that nobody writes
+/// to). Who can't have a socket does not sleep: it is a matter of comparing like with like, and none of right and wrong.
+fn sleep_to_tick(least: Duration) {
     if let Ok((mut quiet, _open)) = UnixStream::pair()
-        && quiet.set_read_timeout(Some(longest)).is_ok()
+        && quiet.set_read_timeout(Some(least)).is_ok()
     {
         let _ = quiet.read(&mut [0]);
     }

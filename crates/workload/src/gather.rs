@@ -34,7 +34,8 @@ const PROCESS: Takes = Takes { making: Ns::us(310), preparing: Ns::us(2_430), fi
 /// What a task takes in the scheduler on the way, at most.
 const SWITCHES: Ns = Ns::us(60);
 /// So often the one who makes the tasks sleeps before it makes the first, as the live engine's does: its own load is gone. The last
-/// time ends at a tick, there as here.
+/// time ends at a tick: the live engine sees to that, and here 256 ms are a whole number of ticks at the HZ of kernels in guests
+/// (250; also 1000).
 const RESTS: u64 = 16;
 /// So long each time.
 const REST: Ns = Ns::ms(16);

@@ -21,6 +21,7 @@ pub use result::{CaseResult, NotRun, Outcome, Share, Side, Tripled, VALIDATION_S
 pub use rule::{Judged, Verdict};
 
 use crate::drift::{Difference, compared, drift};
+use crate::experiment::MAX_RUNS;
 use metrics::LIST;
 use schedlab_base::Warning;
 use schedlab_record::Record;
@@ -36,11 +37,12 @@ pub fn judge(case: &Case, simulated: &[Record], real: &[Record], warnings: Vec<W
 /// How many times the runs that it asks for a case may make.
 pub const MOST_RUNS: u64 = 4;
 
-/// Whether a case needs more runs than `real` to be judged: see [`rule::unsure`]. A control is judged as it is.
+/// Whether a case needs more runs than `real` to be judged: see [`rule::unsure`]. A control is judged as it is, and so is what a
+/// plan could not hold twice.
 pub fn wants_more(case: &Case, real: &[Record]) -> bool {
-    case.control.is_none()
-        && (real.len() as u64) < MOST_RUNS * case.runs
-        && rule::unsure(&case.tolerance, real)
+    let made = real.len() as u64;
+    let room = made < MOST_RUNS.saturating_mul(case.runs) && made <= MAX_RUNS / 2;
+    case.control.is_none() && room && rule::unsure(&case.tolerance, real)
 }
 
 /// Where the profile is not the kernel that ran, by that one's own account. A control's is wrong on purpose, and says so
@@ -86,6 +88,26 @@ mod tests {
             features.map(|f| ("sched.features".to_owned(), f.to_owned())).into_iter().collect();
         let warnings = judge(&case, &[mine], &[theirs], Vec::new()).warnings;
         warnings.into_iter().filter(|w| w.code == "validate.drift").map(|w| w.message).collect()
+    }
+
+    #[test]
+    fn a_case_is_run_up_to_four_times_as_often_and_a_control_is_not() {
+        let case = |more: &str| {
+            let mut text = String::from(
+                "name = \"mine\"\nabout = \"spinning\"\nbackend = \"vm\"\nmachine = \"icount-4\"\nruns = 2\n[kernel]\n\
+                 simulated = \"v6.1\"\nimage = \"6.1\"\n[workload]\nname = \"slice\"\nruntime = \"1s\"\n[tolerance]\n",
+            );
+            metrics::CLASSES.iter().for_each(|c| text.push_str(&format!("{} = {}\n", c.name, c.vm_pct)));
+            case::parse(Path::new("mine.toml"), &(text + more)).unwrap()
+        };
+        let wild =
+            |n: u64| (1..=n).map(|i| testing::record(&[("migrations", 100 * i * i)])).collect::<Vec<_>>();
+        let (mine, control) = (case(""), case("[control]\nwhy = \"slow\"\ntunables = { hz = 100 }\n"));
+        assert!(wants_more(&mine, &wild(2)) && wants_more(&mine, &wild(4)));
+        assert!(!wants_more(&mine, &wild(8)), "four times what it says");
+        assert!(!wants_more(&control, &wild(2)));
+        let steady = [testing::record(&[("migrations", 100)]), testing::record(&[("migrations", 101)])];
+        assert!(!wants_more(&mine, &steady));
     }
 
     const OWN: &str = "GENTLE_FAIR_SLEEPERS START_DEBIT LAST_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION TTWU_QUEUE SIS_UTIL \
