@@ -368,6 +368,8 @@ fn pinned_threads_sleep_as_often_as_the_kernel_counts_and_wake_where_they_were()
     assert!(delays.count() + 8 > slept && delays.percentile(50.0).number().unwrap() < 5e6);
     let tasks = found.tasks.unwrap();
     assert_eq!(tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["ping", "pong"]);
-    assert!(tasks.iter().all(|t| t.cpu_time > Ns::ZERO && t.voluntary > slept / 4), "{tasks:?}");
+    // A round takes each off the CPU once: to sleep, or because who was woken preempts it before it would.
+    assert!(tasks.iter().all(|t| t.cpu_time > Ns::ZERO && t.voluntary + t.involuntary > 1_900), "{tasks:?}");
+    assert!(tasks.iter().map(|t| t.voluntary).sum::<u64>().abs_diff(slept) <= 8, "{slept}: {tasks:?}");
     assert!(found.waits.iter().any(|w| w.waker.as_deref() == Some("pong")), "{:?}", found.waits.first());
 }
