@@ -236,13 +236,14 @@ fn a_stop_ends_a_run_with_what_it_has() {
     b.task("ticker", program).unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
     let begun = Instant::now();
+    // Before its tasks begin the controller comes to rest, for a quarter of a second.
     let stopper = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::thread::sleep(std::time::Duration::from_millis(500));
         drop(writer);
     });
     let m = run_built(b.finish().unwrap(), Some(reader.as_fd())).unwrap();
     stopper.join().unwrap();
-    assert!(m.stopped && begun.elapsed().as_millis() < 900, "{:?}", begun.elapsed());
+    assert!(m.stopped && begun.elapsed().as_millis() < 1200, "{:?}", begun.elapsed());
     assert!((10..=250).contains(&m.series["ticks"].count()), "{}", m.series["ticks"].count());
 }
 
