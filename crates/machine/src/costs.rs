@@ -153,10 +153,14 @@ costs! {
     socket_wait_ns = 0 in 0 .. 2000, "part of context_switch_ns";
     /// Reading from or writing to a pipe, beyond the syscall: lock, buffer, wake test.
     pipe_io_ns = 270 in 150 .. 500, "measured on a small EPYC guest: 418 ns a call in all";
+    /// How long of that a call holds the pipe's lock, for which others wait; what it copies is copied meanwhile, too.
+    pipe_lock_ns = 0 in 0 .. 2000, "nobody waits for it";
     /// Writing to a UNIX stream socket, beyond the syscall: buffer, queue, readiness callback.
     unix_send_ns = 900 in 500 .. 1500, "estimate";
     /// Reading from a UNIX stream socket, beyond the syscall.
     unix_recv_ns = 600 in 300 .. 1000, "estimate";
+    /// How long of these a call holds the socket's lock, for which others wait; nothing is copied meanwhile.
+    unix_lock_ns = 0 in 0 .. 2000, "nobody waits for it";
     /// Sending on a TCP connection over loopback: both halves of the stack, which the sender runs.
     tcp_send_ns = 4500 in 2500 .. 8000, "estimate: loopback request/response takes 10-20 us a round trip";
     /// Reading what came by TCP.

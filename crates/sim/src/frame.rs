@@ -16,6 +16,8 @@ pub enum Sys {
     Wait { word: u32, value: u32, until: u64 },
     /// futex wake.
     Wake { word: u32, count: u32 },
+    /// Taking the lock of a channel; the operation is the task's.
+    Lock,
     /// Copying to or from a channel; the operation is the task's.
     Transfer,
     /// sched_yield.

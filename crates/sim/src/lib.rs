@@ -4,6 +4,7 @@ mod background;
 pub mod balance;
 mod cache;
 pub mod channel;
+mod channel_lock;
 pub mod costs;
 mod cpu;
 pub mod engine;

@@ -17,6 +17,7 @@ impl System<'_> {
             Sys::Sleep { soft, slack_ns } => self.sys_sleep(cpu, curr, soft, slack_ns),
             Sys::Wait { word, value, until } => self.sys_futex_wait(cpu, curr, word, value, until),
             Sys::Wake { word, count } => self.sys_futex_wake(cpu, curr, word, count),
+            Sys::Lock => self.lock_buffer(cpu, curr),
             Sys::Transfer => self.copied(cpu, curr),
             Sys::Yield => self.sys_yield(cpu, curr),
             Sys::Compute { work_ns } => {

@@ -3,14 +3,19 @@
 //! A call takes its entry and the kind's own price, then the copy of what there is or what fits; at the end of that the
 //! bytes change hands, those who are to know are woken by the calling task, and only then does the call go on, sleep or
 //! return. A writer stays in one call until all is in; a reader's call returns with what there was, and what is still
-//! missing is a further call. Nobody waits for a channel's lock. All these wakeups tell the scheduler that the waker is
+//! missing is a further call. All these wakeups tell the scheduler that the waker is
 //! about to sleep (WF_SYNC), but for TCP's to its writers.
+//!
+//! Where the machine says how long a call holds its channel's lock (`pipe_lock_ns`, with the copy; `unix_lock_ns`, without),
+//! others wait for it ([`crate::channel_lock`]): with a processor of their own they spin, and where CPUs take turns a spinner's turn
+//! ends. There a lock is often kept for a whole round of turns, since a good part of a call is spent in it.
 //!
 //! Which CPU wrote to and read from a buffer last is remembered: what lies in another CPU's cache takes longer to touch
 //! (`remote_send_ns`, `remote_recv_ns`), however far that is. Of several writers on different CPUs the last one stands for all that is
 //! unread.
 
 use crate::channel::{self, Buffer};
+use crate::channel_lock::{Lock, POLL_NS};
 use crate::frame::{Step, Sys};
 use crate::system::{Context, System};
 use crate::task::UserOp;
@@ -47,6 +52,8 @@ pub struct Channels {
     pub buffers: Vec<Buffer>,
     /// Of each buffer.
     users: Vec<Users>,
+    /// Of each buffer.
+    locks: Vec<Lock>,
     /// Who sleeps at which end, oldest first. Where readers and writers share a queue it is the first end's.
     pub sleepers: Vec<VecDeque<TaskId>>,
 }
@@ -58,6 +65,7 @@ impl Channels {
         Channels {
             buffers: ends().map(Buffer::new).collect(),
             users: vec![Users::default(); 2 * kinds.len()],
+            locks: ends().map(|kind| Lock::new(kind, tasks.min(8))).collect(),
             sleepers: ends().map(|_| VecDeque::with_capacity(tasks.min(8))).collect(),
             kinds,
         }
@@ -91,6 +99,13 @@ pub struct Transfer {
     slept: bool,
     /// It has done nothing since it slept.
     back: bool,
+}
+
+impl Transfer {
+    /// The buffer it writes to or reads from, by the end that reads it.
+    fn buffer(self) -> usize {
+        if self.sends { self.port.peer().index() } else { self.port.index() }
+    }
 }
 
 impl System<'_> {
@@ -131,14 +146,62 @@ impl System<'_> {
 
     /// Copies what there is or what fits, after `entry_ns`.
     fn copy(&mut self, cpu: CpuId, curr: TaskId, mut t: Transfer, entry_ns: u64) {
-        t.part = match t.sends {
-            true => self.channels.buffers[t.port.peer().index()].room(t.left, t.opens),
-            false => self.channels.buffers[t.port.index()].ready(t.left),
-        };
         t.back = false;
+        t.part = self.fits(t);
         self.tasks[curr.index()].user = UserOp::Transfer(t);
-        let copy_ns = u64::from(t.part) * self.fixed.machine.costs.copy_ns_per_kb / 1024;
-        self.begin(cpu, Step::Syscall(Sys::Transfer), entry_ns + copy_ns + self.remote_ns(cpu, t));
+        match (self.lock_ns(t.port), self.channels.kind(t.port)) {
+            (0, _) => self.begin(cpu, Step::Syscall(Sys::Transfer), entry_ns + self.copy_ns(cpu, t)),
+            (lock_ns, ChannelKind::Pipe) => {
+                self.begin(cpu, Step::Syscall(Sys::Lock), entry_ns.saturating_sub(lock_ns));
+            }
+            (lock_ns, _) => {
+                let ns = (entry_ns + self.copy_ns(cpu, t)).saturating_sub(lock_ns);
+                self.begin(cpu, Step::Syscall(Sys::Lock), ns);
+            }
+        }
+    }
+
+    /// The current task's transfer is about to touch its buffer: it takes the lock, or waits for it.
+    pub fn lock_buffer(&mut self, cpu: CpuId, curr: TaskId) {
+        let UserOp::Transfer(mut t) = self.tasks[curr.index()].user else { return };
+        if !self.channels.locks[t.buffer()].take(curr) {
+            if let Some(sharing) = &mut self.turns {
+                sharing.gives_way = true;
+            }
+            return self.begin(cpu, Step::Syscall(Sys::Lock), POLL_NS);
+        }
+        let mut held_ns = self.lock_ns(t.port);
+        if self.channels.kind(t.port) == ChannelKind::Pipe {
+            t.part = self.fits(t);
+            self.tasks[curr.index()].user = UserOp::Transfer(t);
+            held_ns += self.copy_ns(cpu, t);
+        }
+        if t.part == 0 {
+            // Who finds nothing to copy gives it back at once.
+            self.channels.locks[t.buffer()].release();
+        }
+        self.begin(cpu, Step::Syscall(Sys::Transfer), held_ns);
+    }
+
+    /// How long a call holds the lock of its channel, beside the copy; 0 where locks are not simulated.
+    fn lock_ns(&self, port: PortId) -> u64 {
+        let costs = &self.fixed.machine.costs;
+        match self.channels.kind(port) {
+            ChannelKind::Pipe => costs.pipe_lock_ns,
+            ChannelKind::Unix => costs.unix_lock_ns,
+            ChannelKind::Tcp | ChannelKind::Udp => 0,
+        }
+    }
+
+    /// How many of a transfer's bytes there are, or fit, now.
+    fn fits(&self, t: Transfer) -> u32 {
+        let buffer = &self.channels.buffers[t.buffer()];
+        if t.sends { buffer.room(t.left, t.opens) } else { buffer.ready(t.left) }
+    }
+
+    /// What it takes to copy them.
+    fn copy_ns(&self, cpu: CpuId, t: Transfer) -> u64 {
+        u64::from(t.part) * self.fixed.machine.costs.copy_ns_per_kb / 1024 + self.remote_ns(cpu, t)
     }
 
     /// What a transfer takes more because another CPU used the buffer last. Where nothing is copied nothing is touched
@@ -156,6 +219,9 @@ impl System<'_> {
     /// The copy is over: the bytes change hands, and those who waited for that are woken.
     pub fn copied(&mut self, cpu: CpuId, curr: TaskId) {
         let UserOp::Transfer(mut t) = self.tasks[curr.index()].user else { return };
+        if t.part > 0 {
+            self.channels.locks[t.buffer()].release();
+        }
         let done = if t.sends { self.put(cpu, &mut t) } else { self.get(cpu, &mut t) };
         self.tasks[curr.index()].user = if done { UserOp::Ask } else { UserOp::Transfer(t) };
         self.next_wakeup(cpu, Context::Task);

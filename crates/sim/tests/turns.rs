@@ -6,7 +6,7 @@ use schedlab_base::{CpuId, Ns};
 use schedlab_machine::{Machine, TurnRule, Turns};
 use schedlab_sim::{Setup, simulate, simulate_unmerged};
 use schedlab_trace::{BalanceTrigger, EventKind, Keep};
-use schedlab_workload::{Built, Op};
+use schedlab_workload::{Built, ChannelKind, Op};
 use support::{Load, forever, hog, kernel, machine, once, program, run, run_us, sleep_us};
 
 /// The machine of that name, its CPUs taking turns.
@@ -236,4 +236,24 @@ fn what_newidle_passes_have_cost_since_boot_decides_who_makes_them() {
     let mixed =
         passes([2_000, 2_000, 2_000, 2_000, 2_000, 2_000_000, 2_000_000, 2_000_000, 2_000_000, 2_000_000]);
     assert!(mixed.iter().any(|n| *n > 100) && mixed.iter().any(|n| *n < 20), "each has its own: {mixed:?}");
+}
+
+#[test]
+fn who_waits_for_a_lock_gives_its_turn_away() {
+    let took = |shared: bool| {
+        let mut load = Load::lasting_ms(100);
+        let first = load.builder.channel(ChannelKind::Pipe);
+        let second = if shared { first } else { load.builder.channel(ChannelKind::Pipe) };
+        for (cpu, port) in [("0", first.1), ("1", second.1)] {
+            load.task("writer", Some(cpu), once(vec![Op::Send { port, bytes: 1 }; 2_000]));
+        }
+        let mut machine = in_turns("smp-4");
+        for (name, ns) in [("pipe_io_ns", 2_000), ("pipe_lock_ns", 1_900), ("copy_ns_per_kb", 0)] {
+            machine.set_cost(name, ns).unwrap();
+        }
+        run(&machine, "v6.5", load).report.end.0
+    };
+    let (own, shared) = (took(false), took(true));
+    assert!(own > 2 * 2_000 * 2_000, "one processor's time: {own}");
+    assert!(shared < own * 103 / 100, "turns spent waiting: {shared} and not {own}");
 }
