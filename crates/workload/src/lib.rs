@@ -23,7 +23,7 @@ mod spec_tests;
 pub use bench::BENCHMARKS;
 pub use build::{Builder, Built, ChannelKind, SeriesDecl, TaskDecl};
 pub use command::CommandSpec;
-pub use gather::gathered;
+pub use gather::{Guest, gathered};
 pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, Usage, WordId};
 pub use param::{Benchmark, Choice, Param, ParamKind, Params};
 pub use spec::Spec;

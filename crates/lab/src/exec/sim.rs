@@ -2,16 +2,16 @@
 
 use super::{Executor, Made};
 use crate::plan::Cell;
-use schedlab_base::{CpuId, Error, Ns, Result, Stream, Warning};
+use schedlab_base::{CpuId, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::Kernel;
 use schedlab_kernel::variant::SLICES_SINCE;
-use schedlab_machine::Machine;
+use schedlab_machine::{Domains, Machine};
 use schedlab_record::{
     Analyser, Better, MODEL, Observe, RECORD_SCHEMA, Record, Series, TaskName, environment,
 };
 use schedlab_sim::{Setup, simulate};
 use schedlab_workload::build::cut_off;
-use schedlab_workload::{Built, gathered};
+use schedlab_workload::{Built, Guest, gathered};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -30,9 +30,7 @@ impl Executor for Sim {
         let mut workload = cell.spec.build(seed)?;
         if cell.machine.turns.is_some() {
             // A guest, and so held against one, whose run begins when all tasks are there.
-            let cpus = cell.machine.topology.nr_cpus();
-            let on = Stream::new(seed).purpose("controller").below(0, cpus as u64);
-            workload = gathered(workload, CpuId(on as u32), cpus);
+            workload = gathered(workload, guest(&cell.machine, kernel.version, seed));
         }
         for task in &mut workload.tasks {
             task.attr = cell.variant.attr_of(&task.name, task.attr);
@@ -104,6 +102,16 @@ impl Executor for Sim {
     fn parallel(&self, _: &Cell) -> bool {
         true
     }
+}
+
+/// The guest that a simulated one is held against.
+fn guest(machine: &Machine, version: Version, seed: u64) -> Guest {
+    let cpus = machine.topology.nr_cpus();
+    let on = CpuId(Stream::new(seed).purpose("controller").below(0, cpus as u64) as u32);
+    let domains = Domains::build(&machine.topology, version);
+    let lines = domains.of_cpu.iter().map(|own| 1 + own.len()).sum();
+    let luck = Stream::new(seed).purpose("guest").below(0, 1001);
+    Guest { on, cpus, version, lines, luck }
 }
 
 /// The kernel's changes in the middle of the run, counted from its beginning.
