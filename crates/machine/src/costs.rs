@@ -71,7 +71,8 @@ costs! {
     timer_return_ns = 0 in 0 .. 10000, "part of context_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
     /// The same of a task that a CPU takes up that has halted, after another wakeup than its timer's.
     idle_return_ns = 0 in 0 .. 10000, "part of idle_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
-    /// Asking the kernel for a thread's CPU time, as live programs do before and after they compute.
+    /// Asking the kernel for a thread's CPU time, as live programs do before and after they compute. Where it is above 0 simulated ones
+    /// stop by that clock, which goes on in interrupts.
     cpu_clock_ns = 0 in 0 .. 2000, "no part of simulated programs; of live ones what 'schedlab machine probe' measures";
     /// schedule() and the switch from one task to another; only the switch, where schedule() is stated apart.
     context_switch_ns = 1200 in 1000 .. 2000, "public pipe tests: about 1.1 us a thread switch";
