@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn every_case_is_compiled_in_and_reads_under_its_own_name() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases");
-        let entries = std::fs::read_dir(folder).unwrap().flatten();
+        let entries = std::fs::read_dir(folder).unwrap().flatten().filter(|e| e.path().is_file());
         let mut files: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
         let mut known: Vec<String> = CASES.iter().map(|(n, _)| format!("{n}.toml")).collect();
         files.sort();
@@ -61,6 +61,19 @@ mod tests {
         for (case, (name, _)) in all().unwrap().iter().zip(CASES) {
             assert_eq!(case.name, *name);
             assert!(!case.about.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn those_drawn_afterwards_read_and_have_the_usual_tolerances() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/drawn");
+        let files: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().map(|e| e.path()).collect();
+        assert!(files.len() >= 30);
+        for file in files {
+            let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
+            assert_eq!(Some(case.name.as_str()), file.file_stem().and_then(|s| s.to_str()));
+            assert_eq!(case.tolerance, Tolerances::usual(case.real), "{}", case.name);
+            assert!(case.control.is_none() && !CASES.iter().any(|(name, _)| case.name == *name));
         }
     }
 

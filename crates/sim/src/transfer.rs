@@ -8,7 +8,8 @@
 //!
 //! Where the machine says how long a call holds its channel's lock (`pipe_lock_ns`, with the copy; `unix_lock_ns`, without),
 //! others wait for it ([`crate::channel_lock`]): with a processor of their own they spin, and where CPUs take turns a spinner's turn
-//! ends. There a lock is often kept for a whole round of turns, since a good part of a call is spent in it.
+//! ends. There a lock is often kept for a whole round of turns, since a good part of a call is spent in it. TCP's and UDP's are never
+//! waited for.
 //!
 //! Which CPU wrote to and read from a buffer last is remembered: what lies in another CPU's cache takes longer to touch
 //! (`remote_send_ns`, `remote_recv_ns`), however far that is. Of several writers on different CPUs the last one stands for all that is
@@ -91,6 +92,8 @@ pub struct Transfer {
     left: u32,
     /// Bytes that the copy in progress carries.
     part: u32,
+    /// How long it will hold the buffer's lock, beside what it copies under it, ns.
+    held_ns: u64,
     /// Nothing of this call has been copied.
     opens: bool,
     /// The call has returned, another one must be made.
@@ -125,7 +128,11 @@ impl System<'_> {
             return;
         }
         let (part, opens, returned, slept, back) = (0, true, false, false, false);
-        self.call(cpu, curr, Transfer { port, sends, left: bytes, part, opens, returned, slept, back });
+        self.call(
+            cpu,
+            curr,
+            Transfer { port, sends, left: bytes, part, held_ns: 0, opens, returned, slept, back },
+        );
     }
 
     /// A system call for what is left.
@@ -148,16 +155,17 @@ impl System<'_> {
     fn copy(&mut self, cpu: CpuId, curr: TaskId, mut t: Transfer, entry_ns: u64) {
         t.back = false;
         t.part = self.fits(t);
+        let lock_ns = self.lock_ns(t.port);
+        // A part of what the call takes anyway; of one that goes on there may be less.
+        t.held_ns = lock_ns.min(entry_ns);
         self.tasks[curr.index()].user = UserOp::Transfer(t);
-        match (self.lock_ns(t.port), self.channels.kind(t.port)) {
-            (0, _) => self.begin(cpu, Step::Syscall(Sys::Transfer), entry_ns + self.copy_ns(cpu, t)),
-            (lock_ns, ChannelKind::Pipe) => {
-                self.begin(cpu, Step::Syscall(Sys::Lock), entry_ns.saturating_sub(lock_ns));
+        let before_ns = entry_ns - t.held_ns;
+        match self.channels.kind(t.port) {
+            _ if lock_ns == 0 => {
+                self.begin(cpu, Step::Syscall(Sys::Transfer), entry_ns + self.copy_ns(cpu, t));
             }
-            (lock_ns, _) => {
-                let ns = (entry_ns + self.copy_ns(cpu, t)).saturating_sub(lock_ns);
-                self.begin(cpu, Step::Syscall(Sys::Lock), ns);
-            }
+            ChannelKind::Pipe => self.begin(cpu, Step::Syscall(Sys::Lock), before_ns),
+            _ => self.begin(cpu, Step::Syscall(Sys::Lock), before_ns + self.copy_ns(cpu, t)),
         }
     }
 
@@ -170,7 +178,7 @@ impl System<'_> {
             }
             return self.begin(cpu, Step::Syscall(Sys::Lock), POLL_NS);
         }
-        let mut held_ns = self.lock_ns(t.port);
+        let mut held_ns = t.held_ns;
         if self.channels.kind(t.port) == ChannelKind::Pipe {
             t.part = self.fits(t);
             self.tasks[curr.index()].user = UserOp::Transfer(t);
@@ -178,7 +186,7 @@ impl System<'_> {
         }
         if t.part == 0 {
             // Who finds nothing to copy gives it back at once.
-            self.channels.locks[t.buffer()].release();
+            self.channels.locks[t.buffer()].release(curr);
         }
         self.begin(cpu, Step::Syscall(Sys::Transfer), held_ns);
     }
@@ -220,7 +228,7 @@ impl System<'_> {
     pub fn copied(&mut self, cpu: CpuId, curr: TaskId) {
         let UserOp::Transfer(mut t) = self.tasks[curr.index()].user else { return };
         if t.part > 0 {
-            self.channels.locks[t.buffer()].release();
+            self.channels.locks[t.buffer()].release(curr);
         }
         let done = if t.sends { self.put(cpu, &mut t) } else { self.get(cpu, &mut t) };
         self.tasks[curr.index()].user = if done { UserOp::Ask } else { UserOp::Transfer(t) };

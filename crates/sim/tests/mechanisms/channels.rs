@@ -212,6 +212,28 @@ fn who_writes_where_another_writes_waits_for_its_lock() {
 }
 
 #[test]
+fn a_lock_that_nobody_waits_for_takes_no_time() {
+    // Sleeping readers, and writers whose messages are too large for what the channel holds.
+    for kind in [ChannelKind::Pipe, ChannelKind::Unix] {
+        for bytes in [1, 300_000] {
+            let of = |lock_ns: u64| {
+                let mut load = Load::lasting_ms(60);
+                let (reads, writes) = ends(&mut load, kind);
+                load.task("writer", Some("0"), forever(vec![send(writes, bytes), sleep_us(200)]));
+                let reader = load.task("reader", Some("0"), forever(vec![recv(reads, bytes)]));
+                let mut machine = Machine { background: Vec::new(), ..polling("smp-1") };
+                for name in ["pipe_lock_ns", "unix_lock_ns"] {
+                    machine.set_cost(name, lock_ns).unwrap();
+                }
+                run(&machine, "v6.5", load).cpu_ns(reader)
+            };
+            let plain = of(0);
+            assert!(plain > 0 && [200, 1_900].iter().all(|ns| of(*ns) == plain), "{kind:?}, {bytes}");
+        }
+    }
+}
+
+#[test]
 fn processes_pay_for_their_address_spaces_and_idle_and_kernel_tasks_leave_them_loaded() {
     let c = machine("smp-1").costs;
     let pipe = |processes| usual(round_trips("v4.5 NO_WAKEUP_PREEMPTION", ChannelKind::Pipe, 1, processes));
