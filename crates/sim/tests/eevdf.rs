@@ -91,8 +91,10 @@ proptest! {
         nr in 2usize..9,
     ) {
         let run = hogs(text, hz, seed, &vec![Attr::default(); nr]);
-        // A slice, and a tick that is waited for.
-        let granted = 1_400_000 + if text == "v7.3" { 0 } else { 1_000_000_000 / hz } + OVERHEAD;
+        // A slice, and a tick that is waited for. 7.3's slice timer makes the tick needless, but for a task that is behind when it
+        // fires and goes on: it is not armed anew for that one, who then has until the tick. By some ticks that happens every time.
+        let timed = text == "v7.3" && [250, 1000].contains(&hz);
+        let granted = 1_400_000 + if timed { 0 } else { 1_000_000_000 / hz } + OVERHEAD;
         let seen = service(&run, nr);
         let spread = |gains: &mut dyn Iterator<Item = u64>| {
             let (least, most) = gains.fold((u64::MAX, 0), |(a, b), g| (a.min(g), b.max(g)));
