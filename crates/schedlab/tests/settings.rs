@@ -34,8 +34,14 @@ fn run(lab: &Lab, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
+/// Starts it with the signals of a terminal: under nohup(1) it would inherit that hangups are ignored, and keep to it.
 fn start(lab: &Lab, words: &[&str]) -> Child {
-    schedlab(lab, words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,TERM");
+    let told = schedlab(lab, words);
+    command.arg(told.get_program()).args(told.get_args()).current_dir(lab.path());
+    command.envs(told.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn value(lab: &Lab) -> String {

@@ -3,6 +3,7 @@
 //! [`ROOT_VARIABLE`] names a folder that stands for `/`: a tree of files there is then changed and put back in the
 //! system's stead, which needs no privilege. Paths named by the user (`file:PATH`) are taken as they are.
 
+use crate::tracepoints::instance;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -34,6 +35,10 @@ pub trait Files {
     fn writable(&self, path: &Path) -> io::Result<()>;
     /// Names in a folder, in no order; none where there is no folder.
     fn list(&self, folder: &Path) -> Vec<String>;
+    /// Names of its tracing instances.
+    fn instances(&self) -> Vec<String> {
+        self.list(&self.place(instance::FOLDER))
+    }
 }
 
 /// The live system, or the tree that stands for it.
@@ -80,6 +85,11 @@ impl Files for System {
     fn list(&self, folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries.filter_map(|e| e.file_name().into_string().ok()).collect()
+    }
+    fn instances(&self) -> Vec<String> {
+        // The live one's tracefs need not be mounted.
+        let live = self.root == Path::new("/");
+        if live { instance::names() } else { self.list(&self.place(instance::FOLDER)) }
     }
 }
 

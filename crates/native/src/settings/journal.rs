@@ -386,8 +386,8 @@ fn still_records(path: PathBuf) -> Recovered {
 /// Entries of processes that are gone, and their tracing instances: what is still to be put back, in a sentence each.
 pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
     let now = Moment::now()?;
-    let left = instance::left(files.list(&files.place(instance::FOLDER)));
-    let mut all: Vec<Recovered> = left.into_iter().map(still_records).collect();
+    let left = instance::left(files.instances());
+    let mut all: Vec<Recovered> = left.iter().map(|name| still_records(instance::shown(name))).collect();
     for (file, entry) in Journal::all()?.iter().flat_map(Journal::entries) {
         let Some(entry) = entry else {
             let said = format!("{} is torn: 'schedlab restore' sets it aside", file.display());

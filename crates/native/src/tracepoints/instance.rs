@@ -8,6 +8,7 @@ use super::layout::Layouts;
 use super::layout::NAMES;
 use super::page::{Head, Part, read};
 use super::ring::{Held, Seen, Source};
+use super::tracefs;
 use crate::settings::journal::Owner;
 use crate::sys;
 use std::fs::{self, File, OpenOptions};
@@ -17,7 +18,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Where instances are.
+/// Where instances are, and are told to be, wherever tracefs is reached.
 pub const FOLDER: &str = "/sys/kernel/tracing/instances";
 /// What one that was left is called among settings.
 pub const SETTING: &str = "tracing instance";
@@ -31,7 +32,21 @@ const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// init either, whose agent is a child of process 1: guests are counted with perf's costs (machines/icount.toml).
 pub fn may_be_had() -> bool {
     let first = || fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == FIRST_NAMESPACE);
-    sys::is_root() && std::os::unix::process::parent_id() != 1 && Path::new(FOLDER).is_dir() && first()
+    sys::is_root()
+        && std::os::unix::process::parent_id() != 1
+        && first()
+        && folder().is_ok_and(|f| f.is_dir())
+}
+
+/// Where this process reaches them.
+fn folder() -> io::Result<PathBuf> {
+    Ok(tracefs::root()?.join("instances"))
+}
+
+/// The names of all that there are.
+pub fn names() -> Vec<String> {
+    let listed = folder().and_then(fs::read_dir).into_iter().flatten().flatten();
+    listed.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// An instance; removed when it is dropped, after its [`Pipe`]s.
@@ -50,7 +65,7 @@ impl Instance {
         let me = Owner::of(std::process::id()).ok_or(io::ErrorKind::NotFound)?;
         // Threads of one process may each have one.
         let nth = MADE.fetch_add(1, Relaxed);
-        let folder = Path::new(FOLDER).join(format!("{OURS}{}-{}.{nth}", me.pid, me.started));
+        let folder = folder()?.join(format!("{OURS}{}-{}.{nth}", me.pid, me.started));
         let head = Head::parse(&header()?).map_err(|e| io::Error::other(e.message().to_owned()))?;
         fs::create_dir(&folder)?;
         let made = Instance { folder, head };
@@ -84,7 +99,7 @@ impl Instance {
 /// The text of `events/header_page`, which gives all in the first read or never the rest (6.18).
 fn header() -> io::Result<String> {
     let mut text = [0; 4096];
-    let n = File::open(Path::new(FOLDER).join("../events/header_page"))?.read(&mut text)?;
+    let n = File::open(tracefs::root()?.join("events/header_page"))?.read(&mut text)?;
     Ok(String::from_utf8_lossy(&text[..n]).into_owned())
 }
 
@@ -135,20 +150,20 @@ fn maker(name: &str) -> Option<Owner> {
 }
 
 /// Of the instances of these names those whose makers are gone.
-pub fn left(names: Vec<String>) -> Vec<PathBuf> {
-    let gone = |name: &String| maker(name).is_some_and(|owner| Owner::of(owner.pid) != Some(owner));
-    names.into_iter().filter(gone).map(|name| Path::new(FOLDER).join(name)).collect()
+pub fn left(mut names: Vec<String>) -> Vec<String> {
+    names.retain(|name| maker(name).is_some_and(|owner| Owner::of(owner.pid) != Some(owner)));
+    names
+}
+
+/// What the one of that name is called for people.
+pub fn shown(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name)
 }
 
 /// Removes what killed processes left; tells what was removed, and what could not be.
 pub fn clear_left() -> Vec<(PathBuf, io::Result<()>)> {
-    let listed = fs::read_dir(FOLDER).into_iter().flatten().flatten();
-    let names = listed.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    let remove = |folder: PathBuf| {
-        let done = fs::remove_dir(&folder);
-        (folder, done)
-    };
-    left(names).into_iter().map(remove).collect()
+    let remove = |name: String| (shown(&name), folder().and_then(|f| fs::remove_dir(f.join(&name))));
+    left(names()).into_iter().map(remove).collect()
 }
 
 #[cfg(test)]
@@ -161,6 +176,6 @@ mod tests {
         let mine = format!("schedlab-{}-{}.0", me.pid, me.started);
         let before = format!("schedlab-{}-{}.3", me.pid, me.started + 1);
         let names = [mine.as_str(), &before, "schedlab-x-1", "schedlab-5", "others-1-2"].map(str::to_owned);
-        assert_eq!(left(names.to_vec()), [Path::new(FOLDER).join(before)]);
+        assert_eq!(left(names.to_vec()), [before]);
     }
 }

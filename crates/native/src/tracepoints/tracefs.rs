@@ -1,30 +1,53 @@
-//! Where the formats of tracepoints are read: where tracefs is mounted, else from a mount of its own that nobody sees.
+//! Where tracefs is: where it is mounted, else at a mount of our own that nobody sees. It is the same tracefs either way.
 
 use super::format::Format;
 use super::layout::{Layouts, NAMES};
 use crate::sys;
 use schedlab_base::{Error, Result};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Where tracefs is usually mounted: since 4.1, and before.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// Tracefs as this process reaches it.
+struct Root {
+    path: PathBuf,
+    /// Its files have a path for as long as this is open.
+    _own: Option<OwnedFd>,
+}
+
+static ROOT: OnceLock<Root> = OnceLock::new();
+
+/// The folder of tracefs. A mount of our own, once it was needed, lasts as long as this process.
+///
+/// # Errors
+/// As [`sys::detached_tracefs`], where it is not mounted.
+pub fn root() -> io::Result<&'static Path> {
+    if let Some(known) = ROOT.get() {
+        return Ok(&known.path);
+    }
+    let found = match MOUNTS.iter().map(Path::new).find(|m| m.join("events/sched/sched_switch/id").is_file())
+    {
+        Some(mounted) => Root { path: mounted.to_owned(), _own: None },
+        None => own()?,
+    };
+    Ok(&ROOT.get_or_init(|| found).path)
+}
+
+fn own() -> io::Result<Root> {
+    let mount = sys::detached_tracefs()?;
+    Ok(Root { path: PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())), _own: Some(mount) })
+}
 
 /// This kernel's layouts.
 ///
 /// # Errors
 /// When tracefs can't be read: why, and what would help.
 pub fn layouts() -> Result<Layouts> {
-    let mounted = MOUNTS.iter().map(Path::new).find(|m| m.join("events/sched/sched_switch/id").is_file());
-    if let Some(mounted) = mounted
-        && let Ok(found) = layouts_in(mounted)
-    {
-        return Ok(found);
-    }
-    let own = sys::detached_tracefs().map_err(|e| unreadable(&e))?;
-    // Its files have no path but this one.
-    layouts_in(Path::new(&format!("/proc/self/fd/{}", own.as_raw_fd())))
+    layouts_in(root().map_err(|e| unreadable(&e))?)
 }
 
 fn layouts_in(tracefs: &Path) -> Result<Layouts> {
@@ -66,5 +89,23 @@ fn no_tracepoint(name: &str, e: &io::Error) -> Error {
         _ => {
             Error::machine(format!("the format of tracepoint {name} can't be read: {e}")).help("run as root")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_of_our_own_is_the_tracefs_that_others_see() {
+        let (Ok(here), Ok(first), Ok(second)) = (root(), own(), own()) else {
+            return println!("skipped: root and tracefs are needed");
+        };
+        let name = format!("instances/test-{}", std::process::id());
+        std::fs::create_dir(first.path.join(&name)).unwrap();
+        let seen = [here, &second.path].map(|root| root.join(&name).join("trace_clock").is_file());
+        std::fs::remove_dir(second.path.join(&name)).unwrap();
+        assert_eq!(seen, [true, true]);
+        assert!(!first.path.join(&name).exists());
     }
 }

@@ -180,9 +180,11 @@ impl Analyser {
         let cpu = *self.cpu(cpu_id);
         let next_cpu = Cpu { current: next, since: at, idle_exit_ns: 0, known: true, ..cpu };
         *self.cpu(cpu_id) = next_cpu;
-        self.spend(prev, cpu.since, at);
         if cpu.current != prev && cpu.known {
             self.seen.gaps += 1;
+            self.seen.unknown_ns += self.measured_ns(cpu.since, at);
+        } else {
+            self.spend(prev, cpu.since, at);
         }
         if let Some(lost) = cpu.current.filter(|c| Some(*c) != prev) {
             // Its switch away was lost: how long it stayed is not known.
@@ -197,9 +199,14 @@ impl Analyser {
         }
     }
 
+    /// What of the time between two instants is measured.
+    fn measured_ns(&self, since: Ns, until: Ns) -> u64 {
+        until.since(since.max(self.measure_from)).0
+    }
+
     /// Books the time a CPU spent on `who` (`None`: idle) between two instants, as far as it is measured.
     fn spend(&mut self, who: Option<TaskId>, since: Ns, until: Ns) {
-        let span_ns = until.since(since.max(self.measure_from)).0;
+        let span_ns = self.measured_ns(since, until);
         let Some(who) = who else {
             self.seen.idle_ns += span_ns;
             return;

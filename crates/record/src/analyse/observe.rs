@@ -23,8 +23,9 @@ impl Analyser {
         let mut warnings = Vec::new();
         if seen.gaps > 0 {
             let words = format!(
-                "{} switches contradict what ran before: events were lost, and stays across the gaps are left out",
-                seen.gaps
+                "{} switches contradict what ran before: events were lost, and stays across the gaps are left out{}",
+                seen.gaps,
+                if knows_who_ran(&seen) { "" } else { "; by events CPU time is not known" }
             );
             warnings.push(Warning::new("trace.gaps", words));
         }
@@ -47,6 +48,11 @@ impl Analyser {
     }
 }
 
+/// Whether all but a hundredth of the CPUs' time is somebody's, or idle.
+fn knows_who_ran(seen: &Seen) -> bool {
+    seen.unknown_ns <= (seen.cpu_ns + seen.background_ns + seen.idle_ns) / 100
+}
+
 /// Counters by metric name. What the source never reports is left out: "not measured" is not 0.
 fn counters(seen: &Seen) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
@@ -58,9 +64,11 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
     put("migrations".into(), seen.migrations);
     put("wakeups".into(), seen.wakeups);
     put("run_delay.total".into(), u64::try_from(seen.run_delay.sum()).unwrap_or(u64::MAX));
-    put("cpu_time".into(), seen.cpu_ns);
-    put("background.cpu_time".into(), seen.background_ns);
-    put("idle_time".into(), seen.idle_ns);
+    if knows_who_ran(seen) {
+        put("cpu_time".into(), seen.cpu_ns);
+        put("background.cpu_time".into(), seen.background_ns);
+        put("idle_time".into(), seen.idle_ns);
+    }
     for why in SwitchReason::ALL.iter().filter(|w| tells(**w, seen.slice_end[**w as usize])) {
         put(format!("slice.end.{}", why.name()), seen.slice_end[*why as usize]);
     }

@@ -168,6 +168,8 @@ pub(super) struct Seen {
     pub idle_ns: u64,
     /// Switches whose prev was not the task known to run.
     pub gaps: u64,
+    /// The CPUs' time before those, since the switch before: who ran then is not known.
+    pub unknown_ns: u64,
     /// Whether the source says why it places and moves, and reports balance passes.
     pub any_placed: bool,
     pub any_move: bool,
@@ -194,6 +196,7 @@ impl Seen {
             background_ns: 0,
             idle_ns: 0,
             gaps: 0,
+            unknown_ns: 0,
             any_placed: false,
             any_move: false,
             any_balance: false,

@@ -146,11 +146,7 @@ fn tracepoints(here: &Here) -> Seen {
             if tracepoints::by_instance() {
                 yes(format!("recorded through an instance of tracefs: {said}"))
             } else {
-                not(
-                    State::Partly,
-                    said,
-                    "run as root, in the first PID namespace, with tracefs at /sys/kernel/tracing",
-                )
+                not(State::Partly, said, "run as root, in the first PID namespace")
             }
         }
         Err(e) => not(State::No, e.message(), e.remedy().unwrap_or_default()),
