@@ -59,12 +59,30 @@ fn a_stopped_run_is_no_run() {
     assert!(stopped.is_none());
 }
 
-/// Codes of the warnings of one run of an experiment.
-fn codes(text: &str) -> Vec<String> {
+/// One run of an experiment.
+fn run(text: &str) -> Record {
     use schedlab_lab::Executor;
     let plan = plan(&experiment(text), Backend::Sim, Options::default()).unwrap();
-    let record = Sim::default().run(&plan.cells[0], 1, &AtomicBool::new(false)).unwrap().unwrap().record;
-    record.warnings.into_iter().map(|w| w.code).collect()
+    Sim::default().run(&plan.cells[0], 1, &AtomicBool::new(false)).unwrap().unwrap().record
+}
+
+/// Codes of its warnings.
+fn codes(text: &str) -> Vec<String> {
+    run(text).warnings.into_iter().map(|w| w.code).collect()
+}
+
+#[test]
+fn intervals_that_begin_with_the_run_are_measured_in_a_simulated_guest_too() {
+    for machine in ["smp-2", "icount-2"] {
+        let sampled = run(&format!(
+            "name = \"s\"\nmachines = [\"{machine}\"]\n[workload]\nname = \"slice\"\nruntime = \"2s\"\ninterval = \"400ms\"\n\
+             [[load]]\nname = \"4\"\ntasks = 4\n[[variant]]\nname = \"v\"\nkernel = \"v6.1\"\n"
+        ));
+        let starts: Vec<u64> = sampled.intervals.iter().map(|i| i.start.0).collect();
+        assert_eq!(starts.first(), Some(&0), "{machine}: {starts:?}");
+        assert_eq!(sampled.series["slice-test.printed"].count(), starts.len() as u64, "{machine}");
+        assert!(starts.len() >= 3, "{machine}: {starts:?}");
+    }
 }
 
 #[test]

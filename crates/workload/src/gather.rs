@@ -151,7 +151,7 @@ pub fn gathered(mut built: Built, guest: Guest) -> Built {
         let program = std::mem::replace(&mut task.program, Box::new(Gone));
         let first = if root && std::mem::take(&mut is_first) { takes.first } else { Ns::ZERO };
         let at = if root { At::Beginning(takes.preparing.plus(first)) } else { At::Work };
-        task.program = Box::new(Gathered { program, gate: open, begins, at, first: true });
+        task.program = Box::new(Gathered { program, gate: open, begins, opens, at, first: true });
     }
     let (making, opening) = (takes.making, guest.opening());
     let controls =
@@ -230,6 +230,7 @@ struct Gathered {
     program: Box<dyn Program>,
     gate: WordId,
     begins: Ns,
+    opens: Ns,
     at: At,
     first: bool,
 }
@@ -247,9 +248,10 @@ impl Program for Gathered {
             At::Gate => self.at = At::Work,
             At::Work => {}
         }
-        let (begins, first) = (self.begins, std::mem::replace(&mut self.first, false));
+        let Gathered { begins, opens, .. } = *self;
+        let first = std::mem::replace(&mut self.first, false);
         let later = |at: Ns| if at == Ns::MAX { at } else { at.plus(begins) };
-        match self.program.next(&mut Later { env, begins, first }) {
+        match self.program.next(&mut Later { env, begins, opens, first }) {
             Op::SpinTo { at } => Op::SpinTo { at: later(at) },
             Op::SleepTo { at } => Op::SleepTo { at: later(at) },
             Op::Wait { word, value, until } => Op::Wait { word, value, until: later(until) },
@@ -262,6 +264,8 @@ impl Program for Gathered {
 struct Later<'a> {
     env: &'a mut dyn Env,
     begins: Ns,
+    /// When the measured time begins, a little later.
+    opens: Ns,
     /// It has asked for no operation yet.
     first: bool,
 }
@@ -286,7 +290,8 @@ impl Env for Later<'_> {
         self.env.record(series, value);
     }
     fn interval(&mut self, start: Ns, length: Ns, values: &[(SeriesId, u64)]) {
-        self.env.interval(start.plus(self.begins), length, values);
+        // One that began with the clock is the first that is measured, not of a warm-up.
+        self.env.interval(start.plus(self.begins).max(self.opens), length, values);
     }
 }
 
