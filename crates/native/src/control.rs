@@ -54,6 +54,17 @@ enum Woke {
     Failed,
 }
 
+/// How a run has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// For how long it was measured.
+    pub measured: Ns,
+    /// It was told to stop.
+    pub stopped: bool,
+    /// Tasks were still at work.
+    pub unfinished: bool,
+}
+
 /// Sleeps until a tick, so long at least, by a timeout that the kernel counts in ticks, rounded up (of a socket that nobody writes
 /// to). Who can't have a socket does not sleep: it is a matter of comparing like with like, and none of right and wrong.
 fn sleep_to_tick(least: Duration) {
@@ -90,8 +101,8 @@ impl<'a> Controller<'a> {
         Controller { shared, changes, stop, recording }
     }
 
-    /// From the first thread to the end of `duration`, which is measured and begins after `warmup`; tells how long it
-    /// measured and whether it was stopped. `counting` and `kernel` count that time only.
+    /// From the first thread to the end of `duration`, which is measured and begins after `warmup`. `counting` and `kernel` count
+    /// that time only.
     ///
     /// # Errors
     /// When the counters can't be switched.
@@ -101,14 +112,14 @@ impl<'a> Controller<'a> {
         duration: Ns,
         counting: &mut Offspring,
         kernel: &mut KernelCounters,
-    ) -> Result<(Ns, bool)> {
+    ) -> Result<Ended> {
         let arena = &self.shared.arena;
         let mut woke = if warmup == Ns::ZERO { self.rest() } else { Woke::Time };
         if woke == Woke::Time {
             woke = self.gather();
         }
         if woke != Woke::Done {
-            return Ok((Ns::ZERO, woke == Woke::Stop));
+            return Ok(Ended { measured: Ns::ZERO, stopped: woke == Woke::Stop, unfinished: true });
         }
         let start = sys::monotonic_ns();
         let mut from = None;
@@ -141,8 +152,13 @@ impl<'a> Controller<'a> {
             // Before the rings, which take longer to empty; events that come after the end don't count.
             kernel.after();
         }
+        if self.shared.is_watched() {
+            // Tasks that went on would fill the rings, on busy CPUs faster than they are emptied. Records of stays are the tasks'
+            // own, who must be there yet.
+            arena.advance(Phase::Stop);
+        }
         self.recording.borrow_mut().close(ended, self.shared);
-        Ok((Ns(measured), woke == Woke::Stop))
+        Ok(Ended { measured: Ns(measured), stopped: woke == Woke::Stop, unfinished: woke != Woke::Done })
     }
 
     /// What watching the run found.

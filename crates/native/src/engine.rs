@@ -7,7 +7,7 @@
 use crate::arena::{Arena, Phase};
 use crate::changes::Changes;
 use crate::channel::Channels;
-use crate::control::Controller;
+use crate::control::{Controller, Ended};
 use crate::counters::{Counts, Offspring};
 use crate::footprint::SMALL_KB;
 use crate::found::Found;
@@ -290,9 +290,9 @@ pub(crate) fn run_changing(
         true => Offspring::none(BESIDE_EVENTS),
         false => Offspring::open(),
     };
-    let (measured, stopped) = controller.run(warmup, duration, &mut counting, &mut kernel)?;
+    let Ended { measured, stopped, unfinished } =
+        controller.run(warmup, duration, &mut counting, &mut kernel)?;
     let ended = sys::monotonic_ns();
-    let unfinished = !shared.arena.all_done();
     controller.end()?;
     let ending = Ns(sys::monotonic_ns() - ended);
     let found = controller.found();
