@@ -4,7 +4,7 @@
 //! what is left of it is kept. User-mode progress is kept by the task (work left), never as an end time.
 
 use crate::engine::NEVER;
-use schedlab_base::TaskId;
+use schedlab_base::{Ns, TaskId};
 use schedlab_kernel::Attr;
 
 /// A system call or other kernel work of the running task.
@@ -12,6 +12,10 @@ use schedlab_kernel::Attr;
 pub enum Sys {
     /// Start a timer and sleep: soft expiry, slack, ns.
     Sleep { soft: u64, slack_ns: u64 },
+    /// Start a timer for a sleep that counts from now on, where a turn may end within the call.
+    StartSleep { length: Ns, slack_ns: u64 },
+    /// Sleep, unless that timer has fired already.
+    FallAsleep,
     /// futex wait.
     Wait { word: u32, value: u32, until: u64 },
     /// futex wake.

@@ -5,6 +5,7 @@ use crate::engine::NEVER;
 use crate::fair::Enqueue;
 use crate::frame::{Frame, Step};
 use crate::system::{Context, System};
+use crate::task::State;
 use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
 
@@ -22,7 +23,7 @@ impl System<'_> {
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
             (Step::Ipi, costs.ipi_irq_ns + c.wake_list.len() as u64 * enqueue_ns(&costs))
-        } else if c.timers.due().min(c.hrtick_at) <= now {
+        } else if c.timers.due().min(c.hrtick_at) <= now.min(c.tick_at) {
             (Step::Timer, costs.timer_irq_ns)
         } else {
             c.tick_at += tick_ns;
@@ -44,6 +45,11 @@ impl System<'_> {
             Step::Timer => {
                 self.hrtick(cpu);
                 while let Some(timer) = self.cpus[cpu.index()].timers.expire(self.now) {
+                    if self.tasks[timer.task.index()].state == State::Runnable {
+                        // It has yet to fall asleep, and will not.
+                        self.tasks[timer.task.index()].timer = None;
+                        continue;
+                    }
                     self.time_out(timer.task);
                     self.cpus[cpu.index()].to_wake[Context::Hard as usize].push(timer.task);
                 }

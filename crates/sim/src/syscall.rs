@@ -14,6 +14,17 @@ impl System<'_> {
     pub fn syscall(&mut self, cpu: CpuId, sys: Sys) {
         let Some(curr) = self.cpus[cpu.index()].curr else { return };
         match sys {
+            Sys::StartSleep { length, slack_ns } => {
+                let soft = self.now.saturating_add(length.0);
+                let timer_ns = self.timer_start_ns(cpu, soft.saturating_add(slack_ns));
+                self.start_timer(cpu, curr, soft, slack_ns);
+                self.begin(cpu, Step::Syscall(Sys::FallAsleep), timer_ns);
+            }
+            Sys::FallAsleep => match self.tasks[curr.index()].timer {
+                Some(_) => self.block(cpu, curr),
+                // Its time was up before.
+                None => self.return_to_user(cpu),
+            },
             Sys::Sleep { soft, slack_ns } => self.sys_sleep(cpu, curr, soft, slack_ns),
             Sys::Wait { word, value, until } => self.sys_futex_wait(cpu, curr, word, value, until),
             Sys::Wake { word, count } => self.sys_futex_wake(cpu, curr, word, count),

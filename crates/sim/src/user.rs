@@ -220,6 +220,9 @@ impl System<'_> {
                 self.tasks[curr.index()].user = UserOp::Spin { until: at.0.max(self.now + CLOCK_READ_NS) };
                 self.start_user(cpu);
             }
+            Op::Sleep { length } if self.turns.is_some() => {
+                self.begin_syscall(cpu, Sys::StartSleep { length, slack_ns }, 0);
+            }
             Op::Sleep { length } => {
                 let soft = self.now.saturating_add(costs.program_ns).saturating_add(length.0);
                 let timer = self.timer_start_ns(cpu, soft.saturating_add(slack_ns));

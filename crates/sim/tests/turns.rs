@@ -5,8 +5,9 @@ mod support;
 use schedlab_base::{CpuId, Ns};
 use schedlab_machine::{Machine, TurnRule, Turns};
 use schedlab_sim::{Setup, simulate, simulate_unmerged};
-use schedlab_trace::{BalanceTrigger, EventKind, Keep};
+use schedlab_trace::{BalanceTrigger, Event, EventKind, Keep};
 use schedlab_workload::{Built, ChannelKind, Op};
+use std::sync::{Arc, Mutex};
 use support::{Load, forever, hog, kernel, machine, once, program, run, run_us, sleep_us};
 
 /// The machine of that name, its CPUs taking turns.
@@ -112,16 +113,76 @@ fn sleep_for(_: Ns) -> Op {
 #[test]
 fn a_timer_that_becomes_the_next_one_ends_the_turn_of_whoever_set_it() {
     let mut load = Load::lasting_ms(50);
-    // CPU 1 works; CPU 0's sleeper sets the next timer of all each time and halts: it wakes when it has its turn.
+    // CPU 1 works; CPU 0's sleeper sets the next timer of all each time, which ends its turn on its way to sleep.
     let worker = load.task("works", Some("1"), forever(vec![touches(1_000_000)]));
     load.builder.edit(worker).footprint_kb = 1;
     load.task("naps", Some("0"), forever(vec![sleep_us(100)]));
     let done = run(&in_turns("smp-2"), "v6.5", load);
-    let naps = done.events(|e| match e.kind {
-        EventKind::Switch { prev: None, next: Some(_), .. } if e.cpu == CpuId(0) => Some(e.at.0),
+    let switches = done.events(|e| match e.kind {
+        EventKind::Switch { prev, .. } if e.cpu == CpuId(0) => Some((prev.is_none(), e.at.0)),
         _ => None,
     });
-    assert!(naps.len() > 250, "{} naps: timers are kept to", naps.len());
+    let mut stays: Vec<u64> = switches
+        .windows(2)
+        .filter(|pair| pair[0].0 && !pair[1].0)
+        .map(|pair| pair[1].1 - pair[0].1)
+        .collect();
+    stays.sort_unstable();
+    assert!(stays.len() > 100, "{} naps", stays.len());
+    // The timer is due in 150 us with its slack: half of that is the other CPU's turn.
+    assert!((74_000..79_000).contains(&stays[stays.len() / 2]), "{stays:?}");
+}
+
+#[test]
+fn a_sleep_counts_from_when_its_timer_is_started_and_is_none_if_that_fires_on_the_way() {
+    let naps = |length_us: u64| {
+        let mut load = Load::lasting_ms(60);
+        let slept = Arc::new(Mutex::new(Vec::new()));
+        let (told, mut began) = (slept.clone(), None);
+        let napper = load.task(
+            "naps",
+            Some("0"),
+            program(move |env| {
+                let now = env.now().0;
+                told.lock().unwrap().extend(began.replace(now).map(|before| now - before));
+                sleep_us(length_us)
+            }),
+        );
+        load.builder.edit(napper).timer_slack = Some(Ns::ZERO);
+        let worker = load.task("works", Some("1"), forever(vec![touches(1_000_000)]));
+        load.builder.edit(worker).footprint_kb = 1;
+        let done = run(&in_turns("smp-2"), "v6.5", load);
+        let goes = |e: &Event| matches!(e.kind, EventKind::Switch { prev: Some(t), .. } if t == napper);
+        let blocked = done.events(|e| goes(e).then_some(())).len();
+        let slept = slept.lock().unwrap();
+        assert!(slept.iter().all(|ns| *ns >= length_us * 1_000), "none is shorter than it was to be");
+        blocked * 100 / slept.len()
+    };
+    // Setting the next timer of all ends the turn: half a microsecond of the other CPU later it fires.
+    assert_eq!((naps(1), naps(100)), (0, 100));
+}
+
+#[test]
+fn a_tick_that_was_due_before_a_sleepers_timer_finds_the_cpu_idle() {
+    let idle_passes = |timer_after_tick_ns: u64| {
+        let mut load = Load::lasting_ms(400);
+        let mut tick = 0;
+        let sleeper = load.task(
+            "naps",
+            Some("0"),
+            program(move |_| {
+                tick += 1;
+                Op::SleepTo { at: Ns(tick * 4_000_000 + timer_after_tick_ns) }
+            }),
+        );
+        load.builder.edit(sleeper).timer_slack = Some(Ns::ZERO);
+        let done = run(&Machine { idle_states: Vec::new(), ..in_turns("smp-2") }, "v6.1", load);
+        let idle = |e: &Event| matches!(e.kind, EventKind::Balance { trigger: BalanceTrigger::Idle, .. });
+        done.events(|e| (e.cpu == CpuId(0) && idle(e)).then_some(())).len()
+    };
+    // By the time it has left its halt both are due; who came first is handled first.
+    assert!(idle_passes(100) > 10, "{} after", idle_passes(100));
+    assert!(idle_passes(3_999_900) < 3, "{} before the next one", idle_passes(3_999_900));
 }
 
 /// A mixture of all that matters to turns: waiting for clocks, memory, wakeups across CPUs, sleeps.
