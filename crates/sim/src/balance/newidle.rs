@@ -25,6 +25,8 @@ pub struct Newidle {
     level_began_ns: u64,
     began_ns: u64,
     pulled: bool,
+    /// The step under way is the last of the pass over the present domain.
+    ending: bool,
     /// When the domains looked at are due, the CPU being idle.
     next: NextBalance,
 }
@@ -70,13 +72,17 @@ impl System<'_> {
     /// Goes on with the pass, or up to the next domain, or on to the switch.
     pub fn newidle_step(&mut self, cpu: CpuId) {
         let mut n = self.cpus[cpu.index()].newidle;
+        if std::mem::take(&mut n.ending) {
+            // Where CPUs take turns others' may have gone by in this last step, too.
+            self.level_over(cpu, &mut n, self.now);
+        }
         if !n.pass.running() && !self.next_level(cpu, &mut n) {
             return self.end_newidle(cpu, &n);
         }
         let at = match self.pass_step(cpu, &mut n.pass) {
             Progress::Until(at) => at,
             Progress::Over(at) => {
-                self.level_over(cpu, &mut n, at);
+                n.ending = true;
                 at
             }
         };
