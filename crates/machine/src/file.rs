@@ -74,9 +74,9 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         // What the file says of all kernels holds for all.
         kernels.iter_mut().for_each(|k: &mut KernelCosts| k.costs.retain(|(n, _)| n != name));
     }
-    kernels.extend(self::kernels(&top)?);
-    kernels.sort_by_key(|k| k.since);
     let turns = turns(&top, &mut provenance)?.or(turns_before);
+    kernels.extend(self::kernels(&top, turns.is_some())?);
+    kernels.sort_by_key(|k| k.since);
     let mut idle_states = idle_states(&top, &mut provenance)?;
     if idle_states.is_empty() {
         idle_states = states_before;
@@ -158,7 +158,7 @@ fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology> {
 }
 
 /// Costs under later kernels.
-fn kernels(top: &Table<'_>) -> Result<Vec<KernelCosts>> {
+fn kernels(top: &Table<'_>, in_turns: bool) -> Result<Vec<KernelCosts>> {
     let one = |table: Table<'_>| {
         let since = table.required("since", table.string("since")?)?;
         let since = Version::parse(since).map_err(|e| table.place("since", e))?;
@@ -167,7 +167,12 @@ fn kernels(top: &Table<'_>) -> Result<Vec<KernelCosts>> {
         if costs.is_empty() {
             return Err(table.error("[[kernel]] has no [kernel.costs]"));
         }
-        Ok(KernelCosts { since, costs, newidle_ns: known_newidle(&table)?, provenance })
+        let newidle_ns = known_newidle(&table)?;
+        if newidle_ns.is_some() && !in_turns {
+            let what = "newidle is only known of CPUs that take turns";
+            return Err(table.error_at("newidle", what).help("say how in [turns], or leave it out"));
+        }
+        Ok(KernelCosts { since, costs, newidle_ns, provenance })
     };
     top.tables("kernel", KERNEL)?.into_iter().map(one).collect()
 }
@@ -446,6 +451,9 @@ mod tests {
                      [kernel.costs]\nsyscall_ns = { value = 200, range = [1, 999], source = 's' }\n";
         let newest = |v| of(later).unwrap().under(Version::parse(v).unwrap()).turns.unwrap().newidle_ns[9];
         assert_eq!([newest("v6.5"), newest("v6.6")], [0, 9], "later kernels have others");
+        let (_, alone) = later.split_once("[[kernel]]").unwrap();
+        let dropped = parse(Path::new("m.toml"), &with("cores = 2", &format!("[[kernel]]{alone}")));
+        assert!(dropped.unwrap_err().to_string().contains("only known of CPUs that take turns"));
         assert!(error("rule = 'deadline-share'").contains("[turns] has no spin"));
         assert!(error("rule = 'deadline-share'\nspin = '0s'").contains("takes some time"));
         let none = parse(Path::new("m.toml"), &with("cores = 2", "")).unwrap();

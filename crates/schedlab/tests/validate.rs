@@ -57,7 +57,7 @@ fn a_case_is_run_on_both_sides_and_every_metric_is_told() {
     assert_eq!(found["schema"], "schedlab/validation/1");
     let case = &found["cases"][0];
     let side = |name: &str| (case[name]["backend"].as_str().unwrap(), case[name]["runs"].as_u64().unwrap());
-    assert_eq!((side("simulated"), side("real")), (("sim", 2), ("host", 2)));
+    assert_eq!((side("simulated"), side("real")), (("sim", 8), ("host", 2)));
     let metrics = case["metrics"].as_array().unwrap();
     let of = |name: &str| metrics.iter().find(|m| m["metric"] == name).unwrap();
     assert_eq!(of("cpu_time")["tolerance_pct"], 2.0);
@@ -68,7 +68,7 @@ fn a_case_is_run_on_both_sides_and_every_metric_is_told() {
     assert_eq!(text(&[0, 1]), first, "the runs were kept");
     assert_eq!(
         common::files(&lab.path().join("kept")).iter().filter(|(p, _)| p.ends_with("case.toml")).count(),
-        4
+        10
     );
 }
 

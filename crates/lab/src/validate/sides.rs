@@ -2,6 +2,7 @@
 
 use super::case::{Case, Real};
 use super::running::Running;
+use crate::experiment::MAX_RUNS;
 use crate::guests::{DEFAULT_MEMORY_MB, twin_machine};
 use crate::plan::{Cell, Plan, order};
 use schedlab_base::{Error, Result, Version, Warning};
@@ -19,6 +20,9 @@ const LOAD: &str = "default";
 /// What recording an event takes on a host, ns, where nobody has measured it (docs/live.md).
 const TRACE_EVENT_NS: u64 = 350;
 
+/// How many times as often as the real side the simulated one is run.
+const SIMULATED_TIMES: u64 = 4;
+
 /// What is run for a case.
 #[derive(Clone, Debug)]
 pub struct Sides {
@@ -29,14 +33,14 @@ pub struct Sides {
 }
 
 impl Sides {
-    /// The same with so many runs of each side; those that were made count among them.
+    /// The same with so many runs of the real side, and four times as many simulated ones; those that were made count
+    /// among them.
     ///
     /// # Errors
     /// Seeds that end.
     pub fn with_runs(self, case: &Case, runs: u64) -> Result<Sides> {
-        let runs = order(1, runs, case.seed)?;
-        let plan = |plan| Plan { runs: runs.clone(), ..plan };
-        Ok(Sides { simulated: plan(self.simulated), real: plan(self.real) })
+        let simulated = Plan { runs: order(1, simulated_runs(runs), case.seed)?, ..self.simulated };
+        Ok(Sides { simulated, real: Plan { runs: order(1, runs, case.seed)?, ..self.real } })
     }
 }
 
@@ -47,9 +51,15 @@ impl Sides {
 pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
     let (real, told) = real(case)?;
     let (simulated, warnings) = simulated(case, &real)?;
-    let runs = order(1, runs.unwrap_or(case.runs), case.seed)?;
-    let plan = |cell, warnings| Plan { cells: vec![cell], runs: runs.clone(), warnings };
-    Ok(Sides { simulated: plan(simulated, warnings), real: plan(real, told) })
+    let plan = |cell, warnings| Plan { cells: vec![cell], runs: Vec::new(), warnings };
+    let sides = Sides { simulated: plan(simulated, warnings), real: plan(real, told) };
+    sides.with_runs(case, runs.unwrap_or(case.runs))
+}
+
+/// Runs of the simulated side beside so many real ones. They cost little, and what chance there is in their mean would
+/// otherwise be as large as in the kernel's.
+fn simulated_runs(real: u64) -> u64 {
+    real.saturating_mul(SIMULATED_TIMES).min(MAX_RUNS).max(real)
 }
 
 fn machine(case: &Case, name: &str) -> Result<Machine> {

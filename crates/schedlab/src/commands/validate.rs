@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::validate::case::{self, Case};
 use schedlab_lab::validate::sides::{self, Sides};
-use schedlab_lab::validate::{Again, CaseResult, NotRun, Validation, judge, wants_more};
+use schedlab_lab::validate::{Again, CaseResult, NotRun, Validation, run_and_judge};
 use schedlab_lab::{Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
@@ -31,7 +31,7 @@ struct Own {
     /// List the cases
     #[arg(long)]
     list: bool,
-    /// Runs of each side, over what cases say; else up to four times as many where the real kernel's own means are not known
+    /// Runs of the real side, over what cases say; else up to sixteen times as many where its own means are not known
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
     /// Simulations side by side; all CPUs by default. Live runs are made one at a time
@@ -156,17 +156,9 @@ fn lacking<T>(case: &Case, done: Result<T>) -> Result<std::result::Result<T, Not
     }
 }
 
-/// Runs both sides and judges them. A real kernel that varies so much that its own means are not known is run again, twice as
-/// often each time, unless the command line says how often.
-fn one(own: &Own, case: &Case, mut sides: Sides, store: &Store) -> Result<CaseResult> {
-    let mut real = work(own, case, &sides.real, store)?;
-    while own.runs.is_none() && wants_more(case, &real.records) {
-        sides = sides.with_runs(case, 2 * real.records.len() as u64)?;
-        real = work(own, case, &sides.real, store)?;
-    }
-    let simulated = work(own, case, &sides.simulated, store)?;
-    let warnings = simulated.warnings.into_iter().chain(real.warnings).collect();
-    Ok(judge(case, &simulated.records, &real.records, warnings))
+/// Runs both sides and judges them.
+fn one(own: &Own, case: &Case, sides: Sides, store: &Store) -> Result<CaseResult> {
+    run_and_judge(case, sides, own.runs.is_some(), |plan| work(own, case, plan, store))
 }
 
 fn work(own: &Own, case: &Case, plan: &Plan, store: &Store) -> Result<Finished> {
