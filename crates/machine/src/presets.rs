@@ -45,11 +45,10 @@ impl Machine {
             return file::parse(Path::new(&format!("machines/{name}.toml")), text);
         }
         if name_or_path == "host" {
-            let mut host = sysfs::read(Path::new("/sys"))?;
-            if let Some(probed) = Probed::kept()? {
-                probed.apply(&mut host)?;
-            }
-            return Ok(host);
+            return match Probed::kept()? {
+                Some(probed) => probed.host(),
+                None => sysfs::read(Path::new("/sys")),
+            };
         }
         if let Some(sized) = sized(name_or_path) {
             return sized;

@@ -3,7 +3,7 @@
 //! The machine called "host" has these costs if they were measured under the running kernel, on as many CPUs of the same
 //! model; else those of a machine of no make. A value outside of the table's range is taken as it is: it was measured.
 
-use crate::{CostNote, Costs, IdleGovernor, IdleState, Machine};
+use crate::{CostNote, Costs, IdleGovernor, IdleState, Machine, sysfs};
 use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt;
@@ -109,6 +109,28 @@ impl Probed {
         write().map_err(|e| Error::io(&file, "write", &e))?;
         Ok(file)
     }
+    /// This machine with these costs.
+    ///
+    /// # Errors
+    /// A sysfs that can't be read, and a cost that can't be.
+    pub fn host(&self) -> Result<Machine> {
+        let mut host = sysfs::read(Path::new("/sys"))?;
+        self.apply(&mut host)?;
+        Ok(host)
+    }
+    /// The mean of several probes; of each cost that all of them have, with the widest of their ranges. `None` of none.
+    pub fn mean(all: &[Probed]) -> Option<Probed> {
+        let (first, n) = (all.first()?, all.len() as u64);
+        let measured = first.measured.iter().filter_map(|cost| {
+            let same = |p: &Probed| p.measured.iter().find(|m| m.name == cost.name).cloned();
+            let each = all.iter().map(same).collect::<Option<Vec<Measured>>>()?;
+            let value = each.iter().map(|m| m.value).sum::<u64>() / n;
+            let low = each.iter().map(|m| m.range.0).min()?;
+            let high = each.iter().map(|m| m.range.1).max()?;
+            Some(Measured { value, range: (low, high), ..cost.clone() })
+        });
+        Some(Probed { measured: measured.collect(), ..first.clone() })
+    }
     /// What recording an event takes, ns; only of runs that are watched, so that it is no cost of the machine.
     pub fn watched_ns(&self) -> Option<u64> {
         self.measured.iter().find(|m| m.name == WATCHED).map(|m| m.value)
@@ -199,6 +221,16 @@ mod tests {
         let note = machine.note("syscall_ns");
         assert_eq!((note.range, note.source.as_str()), (Some((3_500, 14_000)), "measured here: a test"));
         assert_ne!(machine.costs.context_switch_ns, 7_000);
+    }
+
+    #[test]
+    fn the_mean_of_probes_has_what_all_of_them_measured() {
+        let of = |all: &[(&str, u64)]| Probed::here(all.iter().map(|(n, v)| measured(n, *v)).collect());
+        let mean =
+            Probed::mean(&[of(&[("ipi_near_ns", 1_000), ("syscall_ns", 50)]), of(&[("ipi_near_ns", 2_000)])]);
+        let want = Measured { range: (500, 4_000), ..measured("ipi_near_ns", 1_500) };
+        assert_eq!(mean.unwrap().measured, [want]);
+        assert_eq!(Probed::mean(&[]), None);
     }
 
     #[test]

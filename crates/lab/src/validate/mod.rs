@@ -7,6 +7,7 @@
 mod again;
 pub mod case;
 pub mod metrics;
+mod probing;
 mod result;
 pub mod rule;
 mod running;
@@ -17,13 +18,14 @@ mod values;
 
 pub use again::Again;
 pub use case::Case;
+pub use probing::Probing;
 pub use result::{CaseResult, NotRun, Outcome, Share, Side, Tripled, VALIDATION_SCHEMA, Validation};
 pub use rule::{Judged, Verdict};
 
 use crate::drift::{Difference, compared, drift};
 use crate::experiment::MAX_RUNS;
-use metrics::LIST;
 use crate::{Finished, Plan};
+use metrics::LIST;
 use schedlab_base::{Result, Warning};
 use schedlab_record::Record;
 use sides::Sides;
@@ -31,8 +33,12 @@ use sides::Sides;
 /// Judges a case by the records of both its sides.
 pub fn judge(case: &Case, simulated: &[Record], real: &[Record], warnings: Vec<Warning>) -> CaseResult {
     let rows = LIST.iter().map(|row| rule::judge(row, &case.tolerance, simulated, real)).collect();
-    let warnings =
-        warnings.into_iter().chain(drifted(case, simulated, real)).chain(again::told(real)).collect();
+    let warnings = warnings
+        .into_iter()
+        .chain(drifted(case, simulated, real))
+        .chain(again::told(real))
+        .chain(probing::missing(real))
+        .collect();
     CaseResult::of(case, rows, simulated, real, warnings)
 }
 
@@ -64,6 +70,9 @@ pub fn run_and_judge(
         sides = sides.with_runs(case, 2 * real.records.len() as u64)?;
         real = work(&sides.real)?;
     }
+    if let Some(probed) = probing::mean(&real.records) {
+        sides = sides.costing(&probed)?;
+    }
     let simulated = work(&sides.simulated)?;
     let warnings = simulated.warnings.into_iter().chain(real.warnings).collect();
     Ok(judge(case, &simulated.records, &real.records, warnings))
@@ -91,8 +100,8 @@ fn drifted(case: &Case, simulated: &[Record], real: &[Record]) -> Vec<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_kernel::Kernel;
     use crate::plan::Cell;
+    use schedlab_kernel::Kernel;
     use schedlab_kernel::Variant;
     use schedlab_machine::Machine;
     use schedlab_workload::{Params, Spec};

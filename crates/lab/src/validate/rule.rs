@@ -2,9 +2,10 @@
 //!
 //! They agree when they differ by no more than the class's tolerance, taken of the real kernel's value, or by no more
 //! than the row's slack. A row is only measured where agreement says something: where at least one side has enough of
-//! it. Distributions that agree also need three times the real values not to pass: of a wider one agreement says nothing,
-//! while one that is off is off by more than that. Where the real kernel has a value and the simulator has none, they
-//! disagree. The same rule judges the simulated side three times as large, which it must tell from the real one.
+//! it. Distributions that agree also need three times the real and three times the simulated values not to pass: of a wider
+//! one agreement says nothing, while one that is off is off by more than that. Where the real kernel has a value and
+//! the simulator has none, they disagree. The same rule judges the simulated side three times as large, which it must tell
+//! from the real one.
 
 use super::case::Tolerances;
 use super::metrics::{Class, How, LIST, Row};
@@ -193,7 +194,8 @@ fn shapes(judged: Judged, row: &Row, within: f64, simulated: Pooled, real: Poole
     let (off_pct, tripled) = (off(&mine), within(off(&values::tripled(&mine))));
     let found = Judged { off_pct: Some(off_pct), tripled, ..judged };
     // Agreement about what would take anything is none; a disagreement stays one.
-    if within(off_pct) == Verdict::Agree && within(off(&values::tripled(&real))) == Verdict::Agree {
+    let takes_thrice = tripled == Verdict::Agree || within(off(&values::tripled(&real))) == Verdict::Agree;
+    if within(off_pct) == Verdict::Agree && takes_thrice {
         let why = "so wide that three times as long would pass".to_owned();
         return Judged { why: Some(why), tripled: Verdict::NotMeasured, ..found };
     }

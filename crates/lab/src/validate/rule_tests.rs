@@ -93,6 +93,21 @@ fn a_distribution_is_judged_by_the_part_that_is_elsewhere() {
 }
 
 #[test]
+fn an_agreement_that_three_times_the_simulated_values_would_share_is_none() {
+    // Spread evenly, by their logarithm, over a factor of ten.
+    let spread = |from: f64| (0..1_000).map(|i| (from * 10f64.powf(f64::from(i) / 1_000.0)) as u64).collect();
+    let judged = |from: f64| {
+        let (mine, theirs): (Vec<u64>, Vec<u64>) = (spread(from), spread(300_000.0));
+        on_host("slice distribution", &[with_series("slice", &mine)], &[with_series("slice", &theirs)])
+    };
+    assert_eq!(judged(300_000.0).verdict, Verdict::Agree, "three times the real ones would not pass");
+    let low = judged(200_000.0);
+    assert_eq!((low.verdict, low.tripled), (Verdict::NotMeasured, Verdict::NotMeasured));
+    assert!(low.why.is_some_and(|why| why.contains("three times as long")));
+    assert_eq!(judged(100_000.0).verdict, Verdict::Disagree, "what is off is measured, whatever passes");
+}
+
+#[test]
 fn a_distribution_that_takes_anything_is_not_measured() {
     // From a nanosecond to minutes, each power of two as often as the others.
     let wide: Vec<u64> = (0..36).flat_map(|i| [1u64 << i; 10]).collect();

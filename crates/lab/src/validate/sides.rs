@@ -42,6 +42,23 @@ impl Sides {
         let simulated = Plan { runs: order(1, simulated_runs(runs), case.seed)?, ..self.simulated };
         Ok(Sides { simulated, real: Plan { runs: order(1, runs, case.seed)?, ..self.real } })
     }
+    /// The same, with a simulated host whose steps cost what was measured; another machine is as it is.
+    ///
+    /// # Errors
+    /// A cost that can't be.
+    pub fn costing(mut self, probed: &Probed) -> Result<Sides> {
+        for cell in self.simulated.cells.iter_mut().filter(|cell| &*cell.machine.name == "host") {
+            let mut host = probed.host()?;
+            if cell.machine.costs.trace_event_ns > 0 {
+                host.costs.trace_event_ns = probed.watched_ns().unwrap_or(cell.machine.costs.trace_event_ns);
+            }
+            cell.machine = Arc::new(match &cell.resolved {
+                Some(kernel) => host.under(kernel.version),
+                None => host,
+            });
+        }
+        Ok(self)
+    }
 }
 
 /// The plans of a case; `runs` over what the case says.

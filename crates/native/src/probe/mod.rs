@@ -64,11 +64,27 @@ impl Known {
     }
 }
 
-/// Measures this machine for about ten seconds, on two of the CPUs this process may use.
+/// How long is spent on what takes long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort {
+    /// How often each length of a halt has its turn.
+    halts: usize,
+    /// How long the tick is watched, ns.
+    tick_ns: u64,
+}
+
+impl Effort {
+    /// For a probe that stands for a machine: about eight seconds.
+    pub const FULL: Effort = Effort { halts: 7, tick_ns: 1_000_000_000 };
+    /// For one of many that are averaged: about two seconds.
+    pub const GLANCE: Effort = Effort { halts: 1, tick_ns: 250_000_000 };
+}
+
+/// Measures this machine, on two of the CPUs this process may use.
 ///
 /// # Errors
 /// With fewer than two CPUs, or when threads, pipes or sockets can't be had.
-pub fn measure() -> Result<Vec<Measured>> {
+pub fn measure(effort: Effort) -> Result<Vec<Measured>> {
     let cpus = sys::affinity().map_err(|e| Error::machine(format!("can't read the CPU mask: {e}")))?;
     let mut first_two = cpus.iter();
     let (Some(here), Some(there)) = (first_two.next(), first_two.next()) else {
@@ -81,14 +97,14 @@ pub fn measure() -> Result<Vec<Measured>> {
         calls::measure(&mut known)?;
         channels::measure(&mut known, here)?;
         apart.measure(there)?;
-        let ticks = tick::measure();
+        let ticks = tick::measure(effort.tick_ns);
         if !ticks.0.is_empty() {
             known.add(ticks.cost("tick_ns", 0, "what a thread that reads the clock loses once a jiffy"));
         }
         pairs::measure(&mut known, here)?;
         channels::waits(&mut known, here)?;
         apart.measure(there)?;
-        remote::measure(&mut known, there)?;
+        remote::measure(&mut known, (here, there), effort.halts)?;
         apart.measure(there)?;
         apart.known(&mut known);
         Ok(())
@@ -146,7 +162,7 @@ mod tests {
 
     #[test]
     fn every_cost_measured_is_one_of_the_table_and_plausible() {
-        let Ok(found) = measure() else {
+        let Ok(found) = measure(Effort::GLANCE) else {
             println!("skipped: two CPUs are needed");
             return;
         };

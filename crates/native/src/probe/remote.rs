@@ -19,17 +19,23 @@ const HALTS: [(u64, u64); 6] = [
 ];
 /// The one that every governor's CPU has halted after.
 const ASLEEP: usize = 4;
-/// Wakeups of each kind, and how often each length has its turn: what a hypervisor does follows what was before.
-const WAKEUPS: usize = 35;
-const TURNS: usize = 7;
+/// Wakeups of each kind in a row, and how many of them either CPU makes.
+const WAKEUPS: usize = 36;
+const EACH: usize = WAKEUPS / 2;
 
-/// Measures them, from the caller's CPU to another.
-pub(super) fn measure(known: &mut Known, there: CpuId) -> Result<()> {
-    let halted = halts(there)?;
+/// Measures them between the caller's CPU and another; each length of a halt has its turn `turns` times, as what a hypervisor does
+/// follows what was before.
+pub(super) fn measure(known: &mut Known, (here, there): (CpuId, CpuId), turns: usize) -> Result<()> {
+    let halted = halts((here, there), turns)?;
     let c = known.costs;
     let rest = c.syscall_ns + c.futex_wait_ns + c.idle_switch_ns;
-    let again = || wakes(there, HALTS[0].0, WAKEUPS * TURNS).map(|woken| woken.thread);
-    match watched::seen(again)? {
+    let mut until = Batches::default();
+    let seen = watched::seen(|| {
+        let woken = wakes(there, HALTS[0].0, WAKEUPS * turns)?;
+        until = woken.until_running;
+        Ok(woken.thread)
+    })?;
+    match &seen {
         Some(seen) => known.add(seen.stays.cost(
             "idle_return_ns",
             rest + c.trace_event_ns,
@@ -60,7 +66,7 @@ pub(super) fn measure(known: &mut Known, there: CpuId) -> Result<()> {
                 std::hint::spin_loop();
             }
         })?;
-        let busy = wakes(there, 300_000, WAKEUPS * TURNS)?;
+        let busy = wakes(there, 300_000, WAKEUPS * turns)?;
         hog.end();
         busy
     };
@@ -70,8 +76,15 @@ pub(super) fn measure(known: &mut Known, there: CpuId) -> Result<()> {
         rest,
         "waking a task of a CPU that runs a SCHED_IDLE thread",
     ));
-    let way_back = c.tick_restart_ns + c.idle_switch_ns + c.idle_return_ns;
-    let rest = call + known.costs.ipi_send_ns + way_back;
+    let around = match seen {
+        // Before the wakeup's event and after the switch's: what lies between is the way out of the halt.
+        Some(seen) => {
+            until.median().saturating_sub(seen.delays.median()).saturating_sub(c.trace_event_ns)
+                + c.enqueue_ns
+        }
+        None => call + c.idle_switch_ns + known.costs.idle_return_ns,
+    };
+    let rest = around + known.costs.ipi_send_ns + c.tick_restart_ns;
     let how = "waking a task of a CPU that halted, without the waker's part";
     known.add(asleep.until_running.cost(IDLE_EXIT, rest, how));
     for ((_, from_ns), halt) in HALTS.iter().zip(&halted) {
@@ -80,16 +93,16 @@ pub(super) fn measure(known: &mut Known, there: CpuId) -> Result<()> {
     Ok(())
 }
 
-/// Wakeups out of halts of each length.
-fn halts(there: CpuId) -> Result<Vec<Woken>> {
+/// Wakeups out of halts of each length, in both directions: what one CPU of a virtual machine takes is for seconds a fifth more
+/// than what the other does.
+fn halts((here, there): (CpuId, CpuId), turns: usize) -> Result<Vec<Woken>> {
     let mut all: Vec<Woken> = HALTS.iter().map(|_| Woken::default()).collect();
-    for _ in 0..TURNS {
+    for _ in 0..turns {
         for ((length_ns, _), all) in HALTS.iter().zip(&mut all) {
-            let more = wakes(there, *length_ns, WAKEUPS)?;
-            all.called = Batches::new(all.called.0.iter().chain(&more.called.0).copied().collect());
-            let until = all.until_running.0.iter().chain(&more.until_running.0);
-            all.until_running = Batches::new(until.copied().collect());
-            all.used = Batches::new(all.used.0.iter().chain(&more.used.0).copied().collect());
+            let forth = wakes(there, *length_ns, EACH)?;
+            let back = super::on(there, || wakes(here, *length_ns, EACH))?;
+            super::on(here, || Ok(()))?;
+            all.add(&forth.halfway(&back));
         }
     }
     Ok(all)
@@ -105,6 +118,26 @@ struct Woken {
     until_running: Batches,
     /// CPU time of the woken task each time, one mean for all.
     used: Batches,
+}
+
+impl Woken {
+    fn add(&mut self, more: &Woken) {
+        let joined =
+            |all: &Batches, more: &Batches| Batches::new(all.0.iter().chain(&more.0).copied().collect());
+        *self = self.with(more, joined);
+    }
+    /// The mean of two CPUs, quantile by quantile: the median of both together is the one or the other's.
+    fn halfway(&self, other: &Woken) -> Woken {
+        self.with(other, |a, b| Batches::new(a.0.iter().zip(&b.0).map(|(a, b)| a.midpoint(*b)).collect()))
+    }
+    fn with(&self, other: &Woken, of: impl Fn(&Batches, &Batches) -> Batches) -> Woken {
+        Woken {
+            thread: self.thread,
+            called: of(&self.called, &other.called),
+            until_running: of(&self.until_running, &other.until_running),
+            used: of(&self.used, &other.used),
+        }
+    }
 }
 
 fn wakes(there: CpuId, rest_ns: u64, times: usize) -> Result<Woken> {

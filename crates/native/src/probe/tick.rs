@@ -9,8 +9,6 @@
 use super::Batches;
 use crate::sys;
 
-/// How long it watches.
-const FOR_NS: u64 = 1_000_000_000;
 /// Shorter ones are cache misses.
 const SHORTEST_NS: u64 = 500;
 /// Longer ones are another task's turn, or the hypervisor's.
@@ -25,18 +23,18 @@ struct Gap {
     ns: u64,
 }
 
-/// What each of many ticks took; empty where there is none to be seen.
-pub(super) fn measure() -> Batches {
+/// What each of many ticks took, watched for so long; empty where there is none to be seen.
+pub(super) fn measure(for_ns: u64) -> Batches {
     let began = sys::monotonic_ns();
     let (mut last, mut gaps) = (began, Vec::with_capacity(1 << 14));
-    while last - began < FOR_NS {
+    while last - began < for_ns {
         let now = sys::monotonic_ns();
         if now - last >= SHORTEST_NS && gaps.len() < gaps.capacity() {
             gaps.push(Gap { from_ns: last, ns: now - last });
         }
         last = now;
     }
-    Batches::new(ticks(&gaps, sys::jiffy_ns(), FOR_NS))
+    Batches::new(ticks(&gaps, sys::jiffy_ns(), for_ns))
 }
 
 /// The gaps that are ticks, of those seen in `for_ns`.

@@ -7,6 +7,7 @@ use schedlab_base::{CpuId, Error, Result, Version};
 use schedlab_kernel::DEFAULT_PROFILE;
 use schedlab_machine::probed::Probed;
 use schedlab_machine::{Machine, Shown, show};
+use schedlab_native::probe::{self, Effort};
 use schedlab_report::text::wrap;
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -31,7 +32,7 @@ fn command() -> Command {
     let about = "Show a machine: topology, domains, groups, costs";
     let probe = Command::new("probe")
         .about("Measure what steps cost here; the machine 'host' has these costs from then on")
-        .after_help("It takes about five seconds, no privilege, and a quiet machine.")
+        .after_help("It takes about eight seconds, no privilege, and a quiet machine.")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("The result as JSON"));
     Own::augment_args(Command::new("machine"))
         .about(about)
@@ -40,8 +41,8 @@ fn command() -> Command {
 }
 
 /// Measures this machine and keeps what it found.
-fn probe(json: bool) -> Result<()> {
-    let probed = Probed::here(schedlab_native::probe::measure()?);
+fn measure(json: bool) -> Result<()> {
+    let probed = Probed::here(probe::measure(Effort::FULL)?);
     let file = probed.keep()?;
     if json {
         return output::json_as("schedlab/probe/1", &probed);
@@ -59,7 +60,7 @@ fn probe(json: bool) -> Result<()> {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     if let Some((_, sub)) = matches.subcommand() {
-        return probe(sub.get_flag("json"));
+        return measure(sub.get_flag("json"));
     }
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let Some(name) = &own.name else { return list(own.json) };

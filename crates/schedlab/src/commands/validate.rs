@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::validate::case::{self, Case};
 use schedlab_lab::validate::sides::{self, Sides};
-use schedlab_lab::validate::{Again, CaseResult, NotRun, Validation, run_and_judge};
+use schedlab_lab::validate::{Again, CaseResult, NotRun, Probing, Validation, run_and_judge};
 use schedlab_lab::{Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
@@ -164,7 +164,7 @@ fn one(own: &Own, case: &Case, sides: Sides, store: &Store) -> Result<CaseResult
 fn work(own: &Own, case: &Case, plan: &Plan, store: &Store) -> Result<Finished> {
     let bar = Bar::runs(own.quiet);
     let session = Session {
-        executor: &Again(&common::EXECUTOR),
+        executor: &Again(&Probing(&common::EXECUTOR)),
         store: Some(store),
         attach: &[("case.toml", case.text.as_bytes())],
         jobs: own.jobs.unwrap_or_else(common::cpus) as usize,
