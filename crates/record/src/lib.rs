@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 /// The schema of records on disk.
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
-pub const MODEL: u32 = 7;
+pub const MODEL: u32 = 8;
 
 /// How closely a live run is watched. The simulator tells everything anyway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

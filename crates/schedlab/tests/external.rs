@@ -35,9 +35,11 @@ fn a_command_gives_its_figures_and_what_it_used() {
     assert_eq!((json["workload"].as_str(), json["load"].as_str()), (Some("echo"), Some("load=1.23")));
     assert_eq!(json["metrics"]["echo.time"]["value"], 1.23e9);
     assert_eq!(json["metrics"]["echo.time"]["better"], "lower");
-    for name in ["command.elapsed", "command.max_rss", "switches.voluntary"] {
+    for name in ["command.elapsed", "command.max_rss"] {
         assert!(json["metrics"][name]["value"].as_f64().unwrap() > 0.0, "{name}: {json}");
     }
+    // So short a command need not wait for anything.
+    assert!(json["metrics"]["switches.voluntary"]["value"].is_number(), "{json}");
     let text = lab.ok(&["bench", "--command", "sleep 0.05"]);
     assert!(text.starts_with("sleep on host") && text.contains("command.elapsed"), "{text}");
     let compared = lab.ok(&["compare", "runs"]);

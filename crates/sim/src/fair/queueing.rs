@@ -27,6 +27,9 @@ pub enum Enqueue {
 /// Since then there is no NEW_FAIR_SLEEPERS to switch off.
 const ALWAYS_CREDITED: Version = Version::v2_6(39);
 
+/// Since 2.6.39 a task that is moved is made relative before `min_vruntime` moves on without it (`dequeue_entity`).
+const RELATIVE_BEFORE: Version = Version::v2_6(39);
+
 impl System<'_> {
     /// Whether this kernel tracks load per entity (PELT; before 3.8 a load is a sum of weights).
     #[inline]
@@ -286,10 +289,13 @@ impl System<'_> {
         q.nr_running -= 1;
         let curr = q.curr.map(|c| (self.entities[c.index()].on_rq, self.entities[c.index()].vruntime));
         let counted = curr.filter(|(on_rq, _)| *on_rq || self.fixed.kernel.version < Version::new(4, 9));
+        let before = q.min_vruntime;
         q.update_min_vruntime(counted.map(|(_, v)| v));
+        let after = q.min_vruntime;
         if !sleeps {
-            let min = q.min_vruntime;
-            self.make_relative(entity, min);
+            // Whoever held min_vruntime back would else be ahead of its next queue by as much as that now moves on.
+            let fixed = self.version() >= RELATIVE_BEFORE;
+            self.make_relative(entity, if fixed { before } else { after });
         }
         true
     }
@@ -369,3 +375,7 @@ impl System<'_> {
         self.tasks[task.index()].cpu = to;
     }
 }
+
+#[cfg(test)]
+#[path = "queueing_tests.rs"]
+mod tests;

@@ -81,18 +81,30 @@ fn a_heap_on_one_cpu_is_evened_out() {
             let all = format!("0-{}", n - 1);
             let hogs: Vec<TaskId> = (0..2 * n).map(|_| released(&mut load, "0", 1, &all)).collect();
             let seen = run(&m, kernel_text, load);
-            // Where each was in the last moment: the CPU of its last switch in or move.
-            let mut on = vec![0u32; n];
-            for hog in &hogs {
-                let last = seen.seen.events.iter().rev().find_map(|e| match e.kind {
-                    EventKind::Switch { next, .. } if next == Some(*hog) => Some(e.cpu),
-                    EventKind::Migrate { task, .. } if task == *hog => Some(e.cpu),
-                    _ => None,
-                });
-                on[last.map_or(0, |c| c.index())] += 1;
-            }
-            let (least, most) = (on.iter().min(), on.iter().max());
-            assert!(least >= Some(&1) && most <= Some(&3), "{kernel_text} on {name}: {on:?}");
+            // How many were on each CPU at a moment: each where its last switch in or move was.
+            let at = |until_ns: u64| {
+                let mut on = vec![0u32; n];
+                for hog in &hogs {
+                    let events = seen.seen.events.iter().rev().skip_while(|e| e.at.0 > until_ns);
+                    let last = events.into_iter().find_map(|e| match e.kind {
+                        EventKind::Switch { next, .. } if next == Some(*hog) => Some(e.cpu),
+                        EventKind::Migrate { task, .. } if task == *hog => Some(e.cpu),
+                        _ => None,
+                    });
+                    on[last.map_or(0, |c| c.index())] += 1;
+                }
+                on
+            };
+            // A pass may leave one too many for the next one to fetch: in most moments of the last second there is none, and never two.
+            let moments: Vec<Vec<u32>> = (20..30).map(|tenth| at(tenth * 100 * MS)).collect();
+            let is_even = |on: &&Vec<u32>| on.iter().all(|nr| (1..=3).contains(nr));
+            let even = moments.iter().filter(is_even).count();
+            let most = moments.iter().flatten().max();
+            assert!(
+                moments.iter().flatten().min() >= Some(&1) && most <= Some(&4),
+                "{kernel_text} on {name}: {moments:?}"
+            );
+            assert!(even > 5, "{kernel_text} on {name}: {even} of 10 moments, {moments:?}");
         }
     }
 }

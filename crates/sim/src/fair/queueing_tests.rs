@@ -1,0 +1,27 @@
+use super::*;
+use crate::upkeep_tests::{born, with_system};
+
+#[test]
+fn who_is_moved_takes_no_credit_for_having_held_the_queue_back() {
+    let relative = |version: &str| {
+        let (mut found, mut gap) = (0, 0);
+        with_system(version, |sys| {
+            // The later one is placed before the other, as more share the period.
+            let [late, early] = [(); 2].map(|()| born(sys, CpuId(0)));
+            let at = |sys: &System<'_>, t: TaskId| sys.entities[sys.tasks[t.index()].entity.index()].vruntime;
+            gap = at(sys, late) - at(sys, early);
+            let queue = sys.root(CpuId(0));
+            sys.queues[queue.index()].min_vruntime = at(sys, early);
+            sys.dequeue_task(early, false);
+            assert_eq!(sys.queues[queue.index()].min_vruntime, at(sys, late), "it has moved on");
+            found = at(sys, early);
+        });
+        assert!(gap > 0);
+        (found, gap)
+    };
+    for version in ["v3.4", "v6.1", "v6.5"] {
+        assert_eq!(relative(version).0, 0, "{version}");
+    }
+    let (found, gap) = relative("v2.6.30");
+    assert_eq!(found, -gap, "before 2.6.39 it was ahead of its next queue by as much");
+}
