@@ -158,6 +158,8 @@ costs! {
     pipe_lock_ns = 0 in 0 .. 2000, "nobody waits for it";
     /// Writing to a UNIX stream socket, beyond the syscall: buffer, queue, readiness callback.
     unix_send_ns = 900 in 500 .. 1500, "estimate";
+    /// What that takes more for a message that lies in memory which none had before.
+    unix_new_ns = 0 in 0 .. 3000, "part of unix_send_ns";
     /// Reading from a UNIX stream socket, beyond the syscall.
     unix_recv_ns = 600 in 300 .. 1000, "estimate";
     /// How long of these a call holds the socket's lock, for which others wait; nothing is copied meanwhile.

@@ -42,7 +42,7 @@ fn truesize(head: u32, paged: u32) -> u64 {
 }
 
 /// What a UNIX stream buffer of so many bytes is charged as.
-fn unix_truesize(bytes: u32) -> u64 {
+pub fn unix_truesize(bytes: u32) -> u64 {
     let paged = bytes.saturating_sub(SKB_HEAD_BYTES).next_multiple_of(PAGE).min(bytes);
     truesize(bytes - paged, paged)
 }
@@ -103,6 +103,10 @@ impl Buffer {
             written: 0,
             read: 0,
         }
+    }
+    /// Memory that is charged for what lies in it, bytes; TCP's is counted otherwise.
+    pub fn charged(&self) -> u64 {
+        self.charged
     }
     /// Whether a reader would sleep.
     pub fn is_empty(&self) -> bool {

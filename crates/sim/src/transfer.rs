@@ -11,6 +11,9 @@
 //! ends. There a lock is often kept for a whole round of turns, since a good part of a call is spent in it. TCP's and UDP's are never
 //! waited for.
 //!
+//! Messages to UNIX sockets lie in memory of the kernel's, which it keeps for the next ones: only where more of it is held than ever
+//! before it must be had from the page allocator, which takes longer (`unix_new_ns`). Which CPU freed it is not followed.
+//!
 //! Which CPU wrote to and read from a buffer last is remembered: what lies in another CPU's cache takes longer to touch
 //! (`remote_send_ns`, `remote_recv_ns`), however far that is. Of several writers on different CPUs the last one stands for all that is
 //! unread.
@@ -45,6 +48,22 @@ impl Users {
     }
 }
 
+/// What all messages to UNIX sockets are charged, bytes.
+#[derive(Clone, Copy, Default, Debug)]
+struct Memory {
+    held: u64,
+    /// The most there has been.
+    most: u64,
+}
+
+impl Memory {
+    /// A buffer was charged so much before, and is now.
+    fn changed(&mut self, before: u64, now: u64) {
+        self.held = self.held - before + now;
+        self.most = self.most.max(self.held);
+    }
+}
+
 /// The channels of a workload.
 #[derive(Default)]
 pub struct Channels {
@@ -55,6 +74,8 @@ pub struct Channels {
     users: Vec<Users>,
     /// Of each buffer.
     locks: Vec<Lock>,
+    /// Of the UNIX sockets.
+    memory: Memory,
     /// Who sleeps at which end, oldest first. Where readers and writers share a queue it is the first end's.
     pub sleepers: Vec<VecDeque<TaskId>>,
 }
@@ -66,6 +87,7 @@ impl Channels {
         Channels {
             buffers: ends().map(Buffer::new).collect(),
             users: vec![Users::default(); 2 * kinds.len()],
+            memory: Memory::default(),
             locks: ends().map(|kind| Lock::new(kind, tasks.min(8))).collect(),
             sleepers: ends().map(|_| VecDeque::with_capacity(tasks.min(8))).collect(),
             kinds,
@@ -209,7 +231,16 @@ impl System<'_> {
 
     /// What it takes to copy them.
     fn copy_ns(&self, cpu: CpuId, t: Transfer) -> u64 {
-        u64::from(t.part) * self.fixed.machine.costs.copy_ns_per_kb / 1024 + self.remote_ns(cpu, t)
+        let copied_ns = u64::from(t.part) * self.fixed.machine.costs.copy_ns_per_kb / 1024;
+        copied_ns + self.remote_ns(cpu, t) + self.new_memory_ns(t)
+    }
+
+    /// What a write takes more because its message needs memory that none had before.
+    fn new_memory_ns(&self, t: Transfer) -> u64 {
+        let Memory { held, most } = self.channels.memory;
+        let stays = t.sends && t.part > 0 && self.channels.kind(t.port) == ChannelKind::Unix;
+        let is_new = stays && held + channel::unix_truesize(t.part) > most;
+        if is_new { self.fixed.machine.costs.unix_new_ns } else { 0 }
     }
 
     /// What a transfer takes more because another CPU used the buffer last. Where nothing is copied nothing is touched
@@ -239,8 +270,11 @@ impl System<'_> {
     fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
         let (version, kind, to) = (self.version(), self.channels.kind(t.port), t.port.peer());
         let buffer = &mut self.channels.buffers[to.index()];
-        let was_empty = buffer.is_empty();
+        let (was_empty, held) = (buffer.is_empty(), buffer.charged());
         let written = buffer.write(t.part, t.opens);
+        if kind == ChannelKind::Unix {
+            self.channels.memory.changed(held, buffer.charged());
+        }
         self.channels.users[to.index()].writer = Some(cpu);
         let datagram = kind == ChannelKind::Udp;
         t.left -= written.bytes;
@@ -267,8 +301,11 @@ impl System<'_> {
             // It came too late for this copy.
             return false;
         }
-        let was_full = buffer.pages_full();
+        let (was_full, held) = (buffer.pages_full(), buffer.charged());
         let taken = buffer.take(if datagram { t.left } else { t.part });
+        if kind == ChannelKind::Unix {
+            self.channels.memory.changed(held, buffer.charged());
+        }
         if taken.bytes > 0 {
             self.channels.users[from.index()].reader = Some(cpu);
         }

@@ -167,6 +167,29 @@ fn what_another_cpu_wrote_or_read_takes_longer_to_touch() {
     }
 }
 
+#[test]
+fn only_messages_in_memory_that_none_had_before_are_dearer_to_send() {
+    // So many messages are sent and read, twice; what the second round's sending takes is told apart.
+    let took = |new_ns: u64, kind: ChannelKind, counts: [u32; 2]| {
+        let mut load = Load::lasting_ms(20);
+        let (reads, writes) = ends(&mut load, kind);
+        let mut machine = Machine { background: Vec::new(), ..polling("smp-1") };
+        machine.set_cost("unix_new_ns", new_ns).unwrap();
+        let mut script = Vec::new();
+        for count in counts {
+            script.extend((0..count).map(|_| send(writes, 100)));
+            script.extend((0..count).map(|_| recv(reads, 100)));
+        }
+        let task = load.task("both", Some("0"), once(script));
+        run(&machine, "v6.5", load).cpu_ns(task)
+    };
+    let dearer = |kind, counts| took(1_000, kind, counts) - took(0, kind, counts);
+    assert_eq!(dearer(ChannelKind::Unix, [10, 0]), 10_000);
+    assert_eq!(dearer(ChannelKind::Unix, [10, 10]), 10_000, "the second round has the first one's memory");
+    assert_eq!(dearer(ChannelKind::Unix, [10, 14]), 14_000, "but for what is more");
+    assert_eq!(dearer(ChannelKind::Pipe, [10, 10]), 0);
+}
+
 /// When two writers of so many bytes, on a CPU each, have written a hundred messages each to one channel or one of their own, ns
 /// after they began.
 fn both_written(kind: ChannelKind, shared: bool, lock: &str) -> u64 {
