@@ -48,9 +48,9 @@ impl Analyser {
     }
 }
 
-/// Whether all but a hundredth of the CPUs' time is somebody's, or idle.
+/// Whether the time of nobody is no more than a hundredth of what tasks used. How long other CPUs idled tells nothing of that.
 fn knows_who_ran(seen: &Seen) -> bool {
-    seen.unknown_ns <= (seen.cpu_ns + seen.background_ns + seen.idle_ns) / 100
+    seen.unknown_ns <= (seen.cpu_ns + seen.background_ns) / 100
 }
 
 /// Counters by metric name. What the source never reports is left out: "not measured" is not 0.
