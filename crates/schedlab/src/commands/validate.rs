@@ -31,7 +31,7 @@ struct Own {
     /// List the cases
     #[arg(long)]
     list: bool,
-    /// Runs of the real side, over what cases say; else up to sixteen times as many where its own means are not known
+    /// Runs of the real side, over what cases say; else up to sixteen times as many (on the host four) where its own means are not known
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
     /// Simulations side by side; all CPUs by default. Live runs are made one at a time
