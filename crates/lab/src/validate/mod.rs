@@ -104,8 +104,7 @@ fn drifted(case: &Case, simulated: &[Record], real: &[Record]) -> Vec<Warning> {
 mod tests {
     use super::*;
     use crate::plan::Cell;
-    use schedlab_kernel::Kernel;
-    use schedlab_kernel::Variant;
+    use schedlab_kernel::{Kernel, Variant};
     use schedlab_machine::Machine;
     use schedlab_workload::{Params, Spec};
     use std::path::Path;
@@ -113,12 +112,7 @@ mod tests {
 
     /// What is warned of when the real kernel says this of its features, and v6.1 is simulated on 4 CPUs.
     fn told(features: Option<&str>, control: &str) -> Vec<String> {
-        let mut text = String::from(
-            "name = \"mine\"\nabout = \"spinning\"\nbackend = \"vm\"\nmachine = \"icount-4\"\n[kernel]\nsimulated = \"v6.1\"\n\
-             image = \"6.1\"\n[workload]\nname = \"slice\"\nruntime = \"1s\"\n[tolerance]\n",
-        );
-        metrics::CLASSES.iter().for_each(|c| text.push_str(&format!("{} = {}\n", c.name, c.vm_pct)));
-        let case = case::parse(Path::new("mine.toml"), &format!("{text}{control}")).unwrap();
+        let case = case(control);
         let mut mine = testing::record(&[]);
         mine.resolved = Some(Kernel::profile("v6.1").unwrap());
         mine.machine = Machine::load("icount-4").unwrap();
@@ -177,6 +171,8 @@ mod tests {
         let (mine, control) = (case(""), case("[control]\nwhy = \"slow\"\ntunables = { hz = 100 }\n"));
         assert!(wants_more(&mine, &wild(2)) && wants_more(&mine, &wild(16)));
         assert!(!wants_more(&mine, &wild(32)), "sixteen times what it says");
+        let host = Case { real: case::Real::Host, ..case("") };
+        assert!(wants_more(&host, &wild(4)) && !wants_more(&host, &wild(8)), "four times on the host");
         assert!(!wants_more(&control, &wild(2)));
         let steady = [testing::record(&[("migrations", 100)]), testing::record(&[("migrations", 101)])];
         assert!(!wants_more(&mine, &steady));
