@@ -10,7 +10,7 @@ use crate::stats::{ALPHA, Summary};
 use schedlab_base::{Result, Warning};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
-use schedlab_record::{Better, MODEL, Observe, RECORD_SCHEMA, Record, Value, environment};
+use schedlab_record::{Better, Observe, RECORD_SCHEMA, Record, Value, WATCHING, environment};
 use std::collections::BTreeMap;
 
 pub use schedlab_native::counters::EVENTS;
@@ -73,7 +73,7 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
     let kernel = environment.get("kernel.release").cloned().unwrap_or_else(|| RUNNING.to_owned());
     Ok(Record {
         schema: RECORD_SCHEMA.to_owned(),
-        model: MODEL,
+        model: WATCHING,
         backend: "host".to_owned(),
         machine: Machine::load("host")?,
         drawn: Vec::new(),

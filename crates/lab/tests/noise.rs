@@ -8,7 +8,7 @@ use schedlab_lab::noise::{self, Floor, Floors};
 use schedlab_lab::stats::Verdict;
 use schedlab_lab::{Cell, Comparison, Question, compare};
 use schedlab_machine::Machine;
-use schedlab_record::Record;
+use schedlab_record::{MODEL, Record, WATCHING};
 use schedlab_workload::{Params, Spec};
 use std::sync::Arc;
 
@@ -91,4 +91,24 @@ fn the_floor_is_the_far_end_of_the_interval() {
     assert!(own.floor_pct >= own.change_pct && own.floor_pct >= own.half_width_pct && own.runs == 10);
     assert!(all.iter().all(|f| f.metric != "wakeup_delay.p50"), "what was not measured has no floor");
     assert!(noise::floors(&[], "").is_err());
+}
+
+#[test]
+fn runs_of_another_version_are_told_by_their_kind() {
+    let told = |records: &[Record]| {
+        let compared = compared(records, Floors::default(), 2.0);
+        let of = compared.warnings.into_iter().filter(|w| w.warning.code == "compare.model");
+        (of.map(|w| (w.runs, w.warning.message)).collect::<Vec<_>>(), compared.model)
+    };
+    let mut records = live();
+    assert_eq!(told(&records), (Vec::new(), MODEL), "the version of real kernels' runs is not the model's");
+    records[3].model += 1;
+    let (warnings, _) = told(&records);
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].0 == 1 && warnings[0].1.contains(&format!("this is {WATCHING}")), "{warnings:?}");
+    records[4].backend = "sim".into();
+    records[4].model = MODEL + 2;
+    let (warnings, model) = told(&records);
+    assert!(warnings[0].1.contains("model") && warnings[1].1.contains("watched"), "{warnings:?}");
+    assert_eq!(model, MODEL + 2);
 }

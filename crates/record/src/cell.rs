@@ -3,7 +3,7 @@
 //! The hash is FNV-1a of 128 bits over canonical JSON (keys sorted), so that any process on any machine computes the same
 //! name without asking: job arrays and resumed experiments need no lock. The seed is not part of it.
 
-use crate::{MODEL, Observe, Record};
+use crate::{Observe, Record, version_of};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Machine, Span};
 use serde::{Deserialize, Serialize};
@@ -71,11 +71,12 @@ impl<'a> CellKey<'a> {
             observe: record.observe,
         }
     }
-    /// The folder's name: 32 hexadecimal digits. The model's version ([`MODEL`]) is part of what is hashed.
+    /// The folder's name: 32 hexadecimal digits. The version of what makes the record ([`version_of`]) is part of what is
+    /// hashed.
     pub fn hash(&self) -> String {
-        self.hash_with(MODEL)
+        self.hash_with(version_of(self.backend))
     }
-    fn hash_with(&self, model: u32) -> String {
+    fn hash_with(&self, version: u32) -> String {
         // Objects of serde_json keep their keys sorted; structs are turned into objects first for that reason. All of
         // the key is plain data with text keys, for which this can't fail.
         let mut key = serde_json::json!(self);
@@ -83,12 +84,12 @@ impl<'a> CellKey<'a> {
             let Machine { name, topology, os_cpu, .. } = self.machine;
             key["machine"] = serde_json::json!({"name": name, "topology": topology, "os_cpu": os_cpu});
         }
-        let canonical = serde_json::json!([model, key]).to_string();
+        let canonical = serde_json::json!([version, key]).to_string();
         content_hash(canonical.as_bytes())
     }
 }
 
-/// The name of the folder of the record's cell, under the model that made the record.
+/// The name of the folder of the record's cell, under the version that made the record.
 pub fn cell_hash(record: &Record) -> String {
     CellKey::of(record).hash_with(record.model)
 }
@@ -137,6 +138,23 @@ mod tests {
             let mut other = record(1);
             change(&mut other);
             assert_ne!(cell_hash(&other), cell_hash(&b));
+        }
+    }
+
+    #[test]
+    fn runs_of_real_kernels_outlive_the_model() {
+        for (backend, version) in [("sim", crate::MODEL), ("host", crate::WATCHING), ("vm", crate::WATCHING)]
+        {
+            let mut made = record(1);
+            made.backend = backend.into();
+            for model in [version - 1, version, version + 1] {
+                made.model = model;
+                assert_eq!(
+                    CellKey::of(&made).hash() == cell_hash(&made),
+                    model == version,
+                    "{backend}, {model}"
+                );
+            }
         }
     }
 

@@ -36,6 +36,14 @@ use std::collections::BTreeMap;
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
 pub const MODEL: u32 = 8;
+/// Version of how real kernels are run and watched (guests' init, agents, the analyser): raised whenever a change can
+/// alter what the record of the same run on the same kernel says. Runs of real kernels outlive changes of the model.
+pub const WATCHING: u32 = 8;
+
+/// The version that a record of the backend carries: [`MODEL`] of the simulator, [`WATCHING`] of a real kernel.
+pub fn version_of(backend: &str) -> u32 {
+    if backend == "sim" { MODEL } else { WATCHING }
+}
 
 /// How closely a live run is watched. The simulator tells everything anyway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -71,7 +79,7 @@ pub struct Figure {
 pub struct Record {
     /// [`RECORD_SCHEMA`].
     pub schema: String,
-    /// [`MODEL`].
+    /// [`version_of`] its backend.
     pub model: u32,
     /// "sim", "host" or "vm".
     pub backend: String,

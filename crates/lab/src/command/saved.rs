@@ -8,7 +8,7 @@ use super::{Reading, TOOLS, Tool, Values, detect};
 use schedlab_base::{Error, Ns, Result, Spot, Warning};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
-use schedlab_record::{MODEL, Observe, RECORD_SCHEMA, Record, store};
+use schedlab_record::{Observe, RECORD_SCHEMA, Record, store, version_of};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -200,7 +200,7 @@ fn record(
 ) -> Result<Record> {
     Ok(Record {
         schema: RECORD_SCHEMA.to_owned(),
-        model: MODEL,
+        model: version_of(BACKEND),
         backend: BACKEND.to_owned(),
         machine: no_machine()?,
         drawn: Vec::new(),

@@ -19,7 +19,7 @@ use crate::uncertainty::values;
 use crate::{command, metrics};
 use group::{CellRuns, group};
 use schedlab_base::{Error, Result, Warning};
-use schedlab_record::{Better, MODEL, Record, Value, store};
+use schedlab_record::{Better, MODEL, Record, Value, WATCHING, store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -131,14 +131,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let mut warnings: Vec<Counted> =
         warnings.iter().map(|w| Counted { warning: w.clone(), runs: 0 }).collect();
     merge(&mut warnings, records);
-    if let Some(other) = records.iter().find(|r| r.model != MODEL) {
-        let text = format!(
-            "some runs were made by model {}, this is model {MODEL}: simulated figures of different models do not compare",
-            other.model
-        );
-        let runs = records.iter().filter(|r| r.model == other.model).count() as u64;
-        warnings.push(Counted { warning: Warning::new("compare.model", text), runs });
-    }
+    warnings.extend(other_versions(records));
     let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
     let mut open: Vec<(Row, Change, Direction)> = Vec::new();
     for runs in &groups {
@@ -173,7 +166,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     Ok(Comparison {
         schema: COMPARISON_SCHEMA.to_owned(),
         experiment: question.experiment.clone(),
-        model: records.iter().map(|r| r.model).max().unwrap_or(MODEL),
+        model: records.iter().filter(|r| is_simulated(r)).map(|r| r.model).max().unwrap_or(MODEL),
         metrics,
         min_effect_pct: question.min_effect_pct,
         cells,
@@ -255,6 +248,31 @@ fn merge(all: &mut Vec<Counted>, records: &[Record]) {
             None => all.push(Counted { warning: w.clone(), runs: 1 }),
         }
     }
+}
+
+fn is_simulated(record: &Record) -> bool {
+    record.backend == "sim"
+}
+
+/// What to say of runs that another version made: the first other version of each kind names all of its runs.
+fn other_versions(records: &[Record]) -> Vec<Counted> {
+    let kinds = [
+        (true, MODEL, "were made by model", "simulated figures of different models do not compare"),
+        (
+            false,
+            WATCHING,
+            "of real kernels were watched by version",
+            "what different versions count may differ",
+        ),
+    ];
+    let of_kind = |(simulated, version, made, so): (bool, u32, &str, &str)| {
+        let of = |r: &&Record| is_simulated(r) == simulated;
+        let other = records.iter().filter(of).find(|r| r.model != version)?.model;
+        let runs = records.iter().filter(of).filter(|r| r.model == other).count() as u64;
+        let text = format!("some runs {made} {other}, this is {version}: {so}");
+        Some(Counted { warning: Warning::new("compare.model", text), runs })
+    };
+    kinds.into_iter().filter_map(of_kind).collect()
 }
 
 fn summary(c: &CellRuns<'_>, metrics: &[String]) -> Cell {

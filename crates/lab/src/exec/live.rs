@@ -5,7 +5,7 @@ use crate::plan::Cell;
 use schedlab_base::Result;
 use schedlab_guest::Guest;
 use schedlab_native::Outcome;
-use schedlab_record::{Figure, MODEL, RECORD_SCHEMA, Record, Series};
+use schedlab_record::{Figure, RECORD_SCHEMA, Record, Series, version_of};
 use schedlab_workload::Spec;
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>
     let (figures, series) = said(cell, &outcome)?;
     Ok(Some(Record {
         schema: RECORD_SCHEMA.to_owned(),
-        model: MODEL,
+        model: version_of(cell.backend.name()),
         backend: cell.backend.name().to_owned(),
         machine: (*cell.machine).clone(),
         drawn: Vec::new(),

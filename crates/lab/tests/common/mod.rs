@@ -5,7 +5,7 @@
 use schedlab_base::{Error, Ns, Result, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
 use schedlab_lab::{Backend, Cell, Executor, Made};
-use schedlab_record::{Better, MODEL, Observe, RECORD_SCHEMA, Record, Series, environment};
+use schedlab_record::{Better, Observe, RECORD_SCHEMA, Record, Series, environment, version_of};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -50,7 +50,7 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
     }
     Ok(Record {
         schema: RECORD_SCHEMA.into(),
-        model: MODEL,
+        model: version_of(cell.backend.name()),
         backend: cell.backend.name().into(),
         machine: (*cell.machine).clone(),
         drawn: cell.draw(seed),
