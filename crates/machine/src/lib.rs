@@ -124,7 +124,8 @@ impl Machine {
         let row = Costs::TABLE.iter().find(|row| row.name == name);
         CostNote {
             name: name.into(),
-            range: row.map(|r| r.range),
+            // What is 0 unless it is stated is a part of another cost there, whose range covers it.
+            range: row.filter(|r| r.default > 0).map(|r| r.range),
             source: row.map_or("not stated", |r| r.source).into(),
         }
     }

@@ -145,10 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn every_cost_of_the_table_is_uncertain_and_tables_of_drivers_are_not() {
+    fn every_cost_that_stands_for_itself_is_uncertain_and_tables_of_drivers_are_not() {
         let machine = Machine::load("fb-2x12-smt").unwrap();
         let names: Vec<String> = machine.uncertain().into_iter().map(|s| s.name).collect();
-        assert_eq!(names.len(), Costs::TABLE.len() + 1);
+        assert_eq!(names.len(), Costs::TABLE.iter().filter(|row| row.default > 0).count() + 1);
         assert_eq!(names.last().map(String::as_str), Some("idle.C6"));
         for name in ORDERED.iter().copied().flatten() {
             assert!(Costs::default().get(name).is_some(), "{name}");
@@ -164,6 +164,22 @@ mod tests {
         let point = crate::CostNote { name: "fork_ns".into(), range: Some((7, 7)), source: "sure".into() };
         machine.provenance.insert(0, point);
         assert!(machine.uncertain().iter().all(|s| s.name != "fork_ns"));
+    }
+
+    #[test]
+    fn what_is_part_of_another_cost_is_drawn_only_where_it_is_stated() {
+        let named = |machine: &str| {
+            let spans = Machine::load(machine).unwrap().uncertain();
+            spans.into_iter().map(|s| s.name).collect::<Vec<_>>()
+        };
+        let (plain, guest) = (named("smp-4"), named("icount-4"));
+        for apart in Costs::TABLE.iter().filter(|row| row.default == 0) {
+            assert!(!plain.iter().any(|name| name == apart.name), "{}", apart.name);
+        }
+        assert!(plain.iter().any(|name| name == "unix_send_ns"));
+        for name in ["unix_lock_ns", "pipe_lock_ns", "preempt_check_ns"] {
+            assert!(guest.iter().any(|n| n == name), "{name}");
+        }
     }
 
     #[test]
