@@ -104,6 +104,8 @@ costs! {
     ipi_irq_ns = 300 in 150 .. 600, "estimate";
     /// Local enqueue and preemption test.
     enqueue_ns = 250 in 100 .. 500, "estimate";
+    /// What that takes more on a CPU where a task runs, which is charged and compared with (`check_preempt_wakeup`).
+    preempt_check_ns = 0 in 0 .. 1000, "part of enqueue_ns";
     /// Taking a remote runqueue's lock and lines, same LLC.
     rq_lock_near_ns = 200 in 80 .. 400, "estimate: three to four dirty lines";
     /// Taking a remote runqueue's lock and lines, other package.
@@ -152,6 +154,8 @@ costs! {
     pipe_wait_ns = 0 in 0 .. 2000, "part of context_switch_ns";
     /// The same at a socket.
     socket_wait_ns = 0 in 0 .. 2000, "part of context_switch_ns";
+    /// What a call on a pipe or UNIX socket has yet to do once it has woken whom it wakes.
+    channel_end_ns = 0 in 0 .. 1000, "part of the call, before the wakeup";
     /// Reading from or writing to a pipe, beyond the syscall: lock, buffer, wake test.
     pipe_io_ns = 270 in 150 .. 500, "measured on a small EPYC guest: 418 ns a call in all";
     /// How long of that a call holds the pipe's lock, for which others wait; what it copies is copied meanwhile, too.
@@ -160,6 +164,8 @@ costs! {
     unix_send_ns = 900 in 500 .. 1500, "estimate";
     /// What that takes more for a message that lies in memory which none had before.
     unix_new_ns = 0 in 0 .. 3000, "part of unix_send_ns";
+    /// The same for one that lies in memory which others lay in, when more are unread than a slab holds.
+    unix_reuse_ns = 0 in 0 .. 1500, "part of unix_send_ns";
     /// Reading from a UNIX stream socket, beyond the syscall.
     unix_recv_ns = 600 in 300 .. 1000, "estimate";
     /// How long of these a call holds the socket's lock, for which others wait; nothing is copied meanwhile.

@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 /// The schema of records on disk.
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
-pub const MODEL: u32 = 8;
+pub const MODEL: u32 = 9;
 /// Version of how real kernels are run and watched (guests' init, agents, the analyser): raised whenever a change can
 /// alter what the record of the same run on the same kernel says. Runs of real kernels outlive changes of the model.
 pub const WATCHING: u32 = 8;

@@ -78,6 +78,11 @@ pub fn probe_ns(costs: &Costs, read: Read) -> u64 {
 pub fn enqueue_ns(costs: &Costs) -> u64 {
     costs.enqueue_ns + costs.trace_event_ns
 }
+/// The same on a CPU where a task runs or none does, ns.
+#[inline]
+pub fn enqueue_on_ns(costs: &Costs, busy: bool) -> u64 {
+    enqueue_ns(costs) + if busy { costs.preempt_check_ns } else { 0 }
+}
 /// Cost of visiting a CPU in a balance pass, ns.
 #[inline]
 pub fn visit_ns(costs: &Costs, read: Read) -> u64 {

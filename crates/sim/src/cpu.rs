@@ -1,5 +1,6 @@
 //! A CPU: its frames, pending interrupts, timers, and the parts of `struct rq` that are not the fair class's.
 
+use crate::clock::RqClock;
 use crate::engine::NEVER;
 use crate::frame::{Frame, Step};
 use crate::idle::governor::Governor;
@@ -54,15 +55,20 @@ pub struct Cpu {
     pub nohz_kick: bool,
     /// The kick asks only for averages of idle CPUs (`NOHZ_STATS_KICK` alone).
     pub averages_only: bool,
+    /// What the call under way has yet to do after its wakeups, ns.
+    pub call_left_ns: u64,
     /// The wakeups in task context come from a waker that is about to sleep (WF_SYNC).
     pub sync_wakes: bool,
     // Its clocks.
+    /// What those see who charge and compare.
+    pub clock: RqClock,
     /// When the current task (or idle) got the CPU, ns.
     pub since: u64,
     /// CPU time accounting: time with a current task, ns, and since when.
     pub busy_ns: u64,
-    /// The part of it that no task was charged: sleepers' last moments.
-    pub uncharged_ns: u64,
+    /// The part of it that no task was charged, less what tasks were charged of idle time: a runqueue's clock is behind
+    /// the time of the switch.
+    pub uncharged_ns: i64,
     /// When the current user-mode stretch was last accounted, ns.
     pub user_since: u64,
     /// When the current idle period began, ns, for the governor.
@@ -128,6 +134,7 @@ impl Cpu {
             waking: [Waking::default(), Waking::default()],
             to_wake: [Vec::with_capacity(8), Vec::with_capacity(8)],
             sync_wakes: false,
+            call_left_ns: 0,
             newidle: Default::default(),
             periodic: Default::default(),
             walk: Default::default(),
@@ -149,6 +156,7 @@ impl Cpu {
             averages_only: false,
             busy_ns: 0,
             uncharged_ns: 0,
+            clock: RqClock::default(),
             since: 0,
         }
     }

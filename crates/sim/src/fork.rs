@@ -48,7 +48,7 @@ impl System<'_> {
             self.emit(to, EventKind::Migrate { task, from: by, why: MoveReason::Fork });
         }
         self.tasks[task.index()].state = State::Waking;
-        self.activate(by, to, task, Enqueue::New, SwitchReason::Arrived);
+        self.activate((by, self.now), to, task, Enqueue::New, SwitchReason::Arrived);
     }
 
     /// Load averages begin at birth, on no queue yet (`init_entity_runnable_average`, `post_init_entity_util_avg`).

@@ -24,6 +24,8 @@ pub enum Sys {
     Lock,
     /// Copying to or from a channel; the operation is the task's.
     Transfer,
+    /// What such a call has yet to do after its wakeups.
+    End,
     /// sched_yield.
     Yield,
     /// Ask how much CPU time it has used, then compute until that is so much more.

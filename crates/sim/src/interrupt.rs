@@ -1,6 +1,6 @@
 //! Interrupts: entry, what each does, exit. An idle CPU first leaves its idle state; user mode goes on, or gives way.
 
-use crate::costs::enqueue_ns;
+use crate::costs::enqueue_on_ns;
 use crate::engine::NEVER;
 use crate::fair::Enqueue;
 use crate::frame::{Frame, Step};
@@ -23,7 +23,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu.index()];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
-            (Step::Ipi, costs.ipi_irq_ns + c.wake_list.len() as u64 * enqueue_ns(&costs))
+            (Step::Ipi, costs.ipi_irq_ns + c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some()))
         } else if c.timers.due().min(c.hrtick_at) <= now.min(c.tick_at) {
             (Step::Timer, costs.timer_irq_ns)
         } else {
@@ -59,7 +59,10 @@ impl System<'_> {
             Step::Wakeup => self.wakeup_step(cpu, Context::Hard),
             Step::TimerExit => self.leave_hard(cpu),
             Step::Ipi => {
-                self.flush_wake_list(cpu);
+                // The list was taken at the lock, before what enqueuing takes.
+                let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu.index()]);
+                let took_ns = c.wake_list.len() as u64 * enqueue_on_ns(costs, c.curr.is_some());
+                self.flush_wake_list(cpu, self.now.saturating_sub(took_ns));
                 // A CPU that has found work meanwhile does not balance for others.
                 let still_idle = self.idle[cpu.index()];
                 let c = &mut self.cpus[cpu.index()];
@@ -116,14 +119,14 @@ impl System<'_> {
         }
     }
 
-    /// Tasks that remote wakers queued for this CPU are enqueued; returns how many.
-    pub fn flush_wake_list(&mut self, cpu: CpuId) -> u64 {
+    /// Tasks that remote wakers queued for this CPU are enqueued by what its clock was at `at`, ns; returns how many.
+    pub fn flush_wake_list(&mut self, cpu: CpuId, at: u64) -> u64 {
         if self.cpus[cpu.index()].wake_list.is_empty() {
             return 0;
         }
         let mut list = std::mem::take(&mut self.cpus[cpu.index()].wake_list);
         for task in &list {
-            self.activate(cpu, cpu, *task, Enqueue::Wakeup, SwitchReason::WakeupPreempt);
+            self.activate((cpu, at), cpu, *task, Enqueue::Wakeup, SwitchReason::WakeupPreempt);
         }
         let n = list.len() as u64;
         list.clear();
@@ -144,6 +147,7 @@ impl System<'_> {
             self.tasks[curr.index()].counted.ticks += 1;
         }
         self.cpus[cpu.index()].lazy = false;
+        self.update_rq_clock(cpu);
         if let Some(curr) = self.cpus[cpu.index()].curr
             && let Some(why) = self.task_tick(curr)
         {

@@ -1,6 +1,7 @@
 //! What must hold at every instant. The sums are checked at the end of every run, also in release; the walk over all
 //! queues after every event is for tests.
 
+use crate::cpu::Cpu;
 use crate::fair::eevdf::timeline::Node;
 use crate::fair::{CfsRq, EntityId};
 use crate::frame::Step;
@@ -9,14 +10,15 @@ use crate::task::{State, UserOp};
 use schedlab_base::{CpuId, Error, Result, TaskId};
 
 /// CPU time handed out equals elapsed time minus idle: the tasks' sum is what the CPUs were busy, but for what nobody was
-/// charged.
+/// charged, or is yet to be.
 ///
 /// # Errors
 /// When it does not: the simulator is wrong.
 pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
     let tasks: u64 = sys.entities.iter().filter(|e| e.task.is_some()).map(|e| e.sum_exec).sum();
-    let busy: u64 = sys.cpus.iter().map(|c| c.busy_ns - c.uncharged_ns).sum();
-    if tasks == busy {
+    let charged = |c: &Cpu| c.busy_ns as i64 - c.uncharged_ns - sys.since_charged(c.curr);
+    let busy: i64 = sys.cpus.iter().map(charged).sum();
+    if tasks as i64 == busy {
         return Ok(());
     }
     Err(Error::internal(format!("tasks were charged {tasks} ns but the CPUs were busy {busy} ns")))

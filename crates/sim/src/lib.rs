@@ -5,6 +5,7 @@ pub mod balance;
 mod cache;
 pub mod channel;
 mod channel_lock;
+mod clock;
 pub mod costs;
 mod cpu;
 pub mod engine;

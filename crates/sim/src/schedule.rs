@@ -18,7 +18,9 @@ impl System<'_> {
     /// The current task of `cpu` gives way, for the reason given.
     pub fn schedule(&mut self, cpu: CpuId, why: SwitchReason) {
         self.account_user(cpu);
+        let now = self.now;
         let c = &mut self.cpus[cpu.index()];
+        c.clock.hold(now);
         c.need_resched = None;
         c.leaving = why;
         let push = c.push.take();
@@ -84,14 +86,14 @@ impl System<'_> {
         if self.eevdf() {
             let next = self.eevdf_change(cpu, prev);
             if prev.is_some() && next == prev {
-                return self.start_user(cpu);
+                return self.stay(cpu);
             }
             return self.switch_to(cpu, prev, next, extra_ns);
         }
         let picked_at = prev.map(|p| self.entities[self.tasks[p.index()].entity.index()].prev_sum_exec);
         let idle = self.nr_running[cpu.index()] == 0;
         if let Some(p) = prev {
-            self.put_prev(p, idle);
+            self.put_prev(p);
         }
         let next = (!idle).then(|| self.pick_next(cpu));
         if prev.is_some() && next == prev {
@@ -102,9 +104,15 @@ impl System<'_> {
                 let entity = self.tasks[p.index()].entity;
                 self.entities[entity.index()].prev_sum_exec = before;
             }
-            return self.start_user(cpu);
+            return self.stay(cpu);
         }
         self.switch_to(cpu, prev, next, extra_ns);
+    }
+
+    /// Whoever runs goes on.
+    fn stay(&mut self, cpu: CpuId) {
+        self.cpus[cpu.index()].clock.release();
+        self.start_user(cpu);
     }
 
     fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
@@ -122,7 +130,10 @@ impl System<'_> {
         let switch_ns = if both { costs.context_switch_ns } else { costs.idle_switch_ns };
         let cost = extra_ns + switch_ns + costs.trace_event_ns + self.hrtick_ns(cpu);
         let (tick, keeps_no_tick) = (self.next_tick(), self.version() < Version::new(4, 17));
+        let uncharged_ns = self.since_charged(prev) - self.since_charged(next);
         let c = &mut self.cpus[cpu.index()];
+        c.uncharged_ns += uncharged_ns;
+        c.clock.release();
         let stayed = self.now - std::mem::replace(&mut c.since, self.now);
         c.curr = next;
         match prev {
@@ -152,6 +163,12 @@ impl System<'_> {
             self.note_idle_core(cpu);
         }
         self.begin(cpu, Step::Switch { prev }, cost);
+    }
+
+    /// How long ago a task was charged last, or is to be charged from; nothing of the idle task.
+    pub fn since_charged(&self, task: Option<TaskId>) -> i64 {
+        let entity = task.map(|t| self.tasks[t.index()].entity);
+        entity.map_or(0, |e| self.now as i64 - self.entities[e.index()].exec_start as i64)
     }
 
     /// Loads the next task's address space if it is another than the last one's; what that takes, ns. The idle task and
@@ -184,12 +201,33 @@ impl System<'_> {
         let from = self.tasks[task.index()].cpu;
         self.migrate_task(task, to);
         self.emit(to, EventKind::Migrate { task, from, why });
-        self.activate(by, to, task, Enqueue::Moved, SwitchReason::Arrived);
+        self.activate((by, self.now), to, task, Enqueue::Moved, SwitchReason::Arrived);
     }
 
-    /// Enqueues a task on `to` and asks for a switch if it preempts; `by` is the CPU that does it. Whether it had to
-    /// signal another CPU.
-    pub fn activate(&mut self, by: CpuId, to: CpuId, task: TaskId, how: Enqueue, why: SwitchReason) -> bool {
+    /// Enqueues a task on `to` and asks for a switch if it preempts; `by` is the CPU that does it, and since when it has
+    /// had the lock, ns. Whether it had to signal another CPU.
+    pub fn activate(
+        &mut self,
+        by: (CpuId, u64),
+        to: CpuId,
+        task: TaskId,
+        how: Enqueue,
+        why: SwitchReason,
+    ) -> bool {
+        let begun = self.begin_enqueue(to, by.1);
+        let signals = self.enqueue_and_preempt(by.0, to, task, how, why);
+        self.end_enqueue(to, begun);
+        signals
+    }
+
+    fn enqueue_and_preempt(
+        &mut self,
+        by: CpuId,
+        to: CpuId,
+        task: TaskId,
+        how: Enqueue,
+        why: SwitchReason,
+    ) -> bool {
         self.tasks[task.index()].state = State::Runnable;
         self.enqueue_task(to, task, how);
         if how == Enqueue::Wakeup {

@@ -48,6 +48,10 @@ impl Users {
     }
 }
 
+/// What messages are charged that fill the slabs a CPU has at hand, bytes: 32 of them, of one page's 16 heads and of four
+/// pages' 32 bodies.
+const SLAB: u64 = 24 * 1024;
+
 /// What all messages to UNIX sockets are charged, bytes.
 #[derive(Clone, Copy, Default, Debug)]
 struct Memory {
@@ -169,8 +173,16 @@ impl System<'_> {
             (ChannelKind::Udp, true) => costs.udp_send_ns,
             (ChannelKind::Udp, false) => costs.udp_recv_ns,
         };
-        let entry_ns = costs.program_ns + costs.syscall_ns + own_ns;
+        let entry_ns = costs.program_ns + costs.syscall_ns + own_ns.saturating_sub(self.end_ns(t.port));
         self.copy(cpu, curr, Transfer { opens: true, returned: false, slept: false, ..t }, entry_ns);
+    }
+
+    /// What a call on this end has yet to do after its wakeups, ns; a part of what it takes in all.
+    fn end_ns(&self, port: PortId) -> u64 {
+        match self.channels.kind(port) {
+            ChannelKind::Pipe | ChannelKind::Unix => self.fixed.machine.costs.channel_end_ns,
+            ChannelKind::Tcp | ChannelKind::Udp => 0,
+        }
     }
 
     /// Copies what there is or what fits, after `entry_ns`.
@@ -232,15 +244,17 @@ impl System<'_> {
     /// What it takes to copy them.
     fn copy_ns(&self, cpu: CpuId, t: Transfer) -> u64 {
         let copied_ns = u64::from(t.part) * self.fixed.machine.costs.copy_ns_per_kb / 1024;
-        copied_ns + self.remote_ns(cpu, t) + self.new_memory_ns(t)
+        copied_ns + self.remote_ns(cpu, t) + self.memory_ns(t)
     }
 
-    /// What a write takes more because its message needs memory that none had before.
-    fn new_memory_ns(&self, t: Transfer) -> u64 {
-        let Memory { held, most } = self.channels.memory;
-        let stays = t.sends && t.part > 0 && self.channels.kind(t.port) == ChannelKind::Unix;
-        let is_new = stays && held + channel::unix_truesize(t.part) > most;
-        if is_new { self.fixed.machine.costs.unix_new_ns } else { 0 }
+    /// What a write takes more because of the memory that its message needs: none had it before, or it is not at hand.
+    fn memory_ns(&self, t: Transfer) -> u64 {
+        let (costs, Memory { held, most }) = (&self.fixed.machine.costs, self.channels.memory);
+        match t.sends && t.part > 0 && self.channels.kind(t.port) == ChannelKind::Unix {
+            true if held + channel::unix_truesize(t.part) > most => costs.unix_new_ns,
+            true if held > SLAB => costs.unix_reuse_ns,
+            _ => 0,
+        }
     }
 
     /// What a transfer takes more because another CPU used the buffer last. Where nothing is copied nothing is touched
@@ -263,6 +277,7 @@ impl System<'_> {
         }
         let done = if t.sends { self.put(cpu, &mut t) } else { self.get(cpu, &mut t) };
         self.tasks[curr.index()].user = if done { UserOp::Ask } else { UserOp::Transfer(t) };
+        self.cpus[cpu.index()].call_left_ns = if done || t.returned { self.end_ns(t.port) } else { 0 };
         self.next_wakeup(cpu, Context::Task);
     }
 
@@ -353,9 +368,18 @@ impl System<'_> {
         c.sync_wakes = sync;
     }
 
-    /// The wakeups of the current task's call are over: the call goes on or returns.
+    /// The wakeups of the current task's call are over: what it has yet to do follows.
     pub fn after_wakeups(&mut self, cpu: CpuId) {
-        self.cpus[cpu.index()].sync_wakes = false;
+        let c = &mut self.cpus[cpu.index()];
+        c.sync_wakes = false;
+        match std::mem::take(&mut c.call_left_ns) {
+            0 => self.end_call(cpu),
+            left_ns => self.begin(cpu, Step::Syscall(Sys::End), left_ns),
+        }
+    }
+
+    /// The current task's call goes on or returns.
+    pub fn end_call(&mut self, cpu: CpuId) {
         if let Some(curr) = self.cpus[cpu.index()].curr
             && let UserOp::Transfer(t) = self.tasks[curr.index()].user
             && !t.returned

@@ -66,7 +66,11 @@ fn impossible_switches_are_noticed() {
 fn wrong_counts_and_accounts_are_noticed() {
     let two = event(1, 0, EventKind::Enqueued { task: A, nr_running: 2, new: false });
     assert!(complaint(&[two]).contains("2 are runnable"));
-    assert!(complaint(&[enqueued(1, 0), starts(2, 0), sleeps(9, 0)]).contains("ran for 7000 ns"));
+    let stay = [enqueued(1, 0), starts(2, 0), sleeps(9_002, 0)];
+    assert!(complaint(&stay).contains("ran for 9000000 ns"));
+    let charged = |us| verdict(&stay, us);
+    assert!(charged(9_000).is_ok() && charged(8_990).is_ok(), "the clock is behind");
+    assert!(charged(9_100).is_err() && charged(8_900).is_err(), "by no more than a switch takes");
 }
 
 #[test]

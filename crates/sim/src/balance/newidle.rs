@@ -35,7 +35,7 @@ impl System<'_> {
     /// The last task of `cpu` has been dequeued: balance if the gates are open, then switch.
     pub fn begin_newidle(&mut self, cpu: CpuId) {
         let gates = Gates::of(self.version());
-        let now = self.now;
+        let (now, clock) = (self.now, self.rq_clock(cpu));
         let migration_cost_ns =
             if self.is_early() { 0 } else { self.fixed.kernel.tunables.migration_cost_ns };
         let c = &mut self.cpus[cpu.index()];
@@ -43,7 +43,7 @@ impl System<'_> {
             // A wakeup is on its way here: nothing to look for, and no idle period begins.
             return self.begin_pick(cpu, 0);
         }
-        c.idle_stamp = now.max(1);
+        c.idle_stamp = clock.max(1);
         let facts = EnterFacts {
             avg_idle_ns: c.avg_idle_ns,
             migration_cost_ns,

@@ -141,16 +141,19 @@ impl System<'_> {
     /// Moves a queued task.
     fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
         let from = self.tasks[task.index()].cpu;
+        self.update_rq_clock(from);
         self.dequeue_task(task, false);
         self.migrate_task(task, dst);
         self.emit(dst, EventKind::Migrate { task, from, why });
         self.tasks[task.index()].state = State::Runnable;
+        let begun = self.begin_enqueue(dst, self.now);
         self.enqueue_task(dst, task, Enqueue::Moved);
         if self.cpus[dst.index()].curr.is_none()
             || self.check_preempt_wakeup(dst, task, Enqueue::Moved, false)
         {
             self.resched_fair(by, dst, SwitchReason::Arrived);
         }
+        self.end_enqueue(dst, begun);
     }
 
     /// Nothing could be moved: should the source's running task be pushed?

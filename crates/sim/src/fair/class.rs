@@ -59,29 +59,15 @@ impl System<'_> {
             placement::initial(facts, vslice, self.has(Feature::StartDebit));
     }
 
-    /// Whether a task that has left its queue is charged for the newidle balance that follows even if that pulls nothing.
-    /// Kernels charge it up to the dequeue (`put_prev_entity` asks for `on_rq`, read in 2.6.30, 6.1.192 and 7.3.4), and
-    /// for the balance only if that pulls somebody, whose enqueue charges whoever is current. What was simulated of
-    /// releases before 6.12 but for 6.1 charges it all, and is left so for the sake of what has been published.
-    pub(super) fn charges_newidle(&self) -> bool {
-        let version = self.version();
-        version != Version::new(6, 1) && version < Version::new(6, 12)
-    }
-
-    /// The running task's entities leave the CPU; those still on a queue go back in order. `idle`: nobody comes after it.
-    pub fn put_prev(&mut self, task: TaskId, idle: bool) {
-        let charges = !idle || self.charges_newidle();
+    /// The running task's entities leave the CPU; those still on a queue are charged and go back in order. One that has
+    /// left its queue was charged as it left, and for a newidle balance only if that pulled somebody, whose enqueue
+    /// charges whoever is current (`put_prev_entity` asks for `on_rq`; read in 2.6.30, 6.1.192 and 7.3.4).
+    pub fn put_prev(&mut self, task: TaskId) {
         let mut level = Some(self.tasks[task.index()].entity);
         while let Some(entity) = level {
             let queue = self.entities[entity.index()].cfs_rq;
-            let e = &self.entities[entity.index()];
-            if charges || e.on_rq {
-                self.update_curr(queue);
-            } else if e.task.is_some() {
-                let cpu = self.queues[queue.index()].cpu;
-                self.cpus[cpu.index()].uncharged_ns += self.now - e.exec_start;
-            }
             if self.entities[entity.index()].on_rq {
+                self.update_curr(queue);
                 self.update_load(entity);
                 if self.eevdf() {
                     self.line_up(entity);
@@ -155,8 +141,9 @@ impl System<'_> {
         q.clear_buddies(entity);
         q.remove(entity, vruntime);
         self.update_load(entity);
+        let clock = self.cpus[self.queues[queue.index()].cpu.index()].clock.read(self.now);
         let e = &mut self.entities[entity.index()];
-        e.exec_start = self.now;
+        e.exec_start = clock;
         e.prev_sum_exec = e.sum_exec;
         self.queues[queue.index()].curr = Some(entity);
     }

@@ -54,14 +54,15 @@ impl System<'_> {
         let eevdf = self.eevdf();
         let q = &mut self.queues[queue.index()];
         let Some(curr) = q.curr else { return false };
+        let clock = self.cpus[q.cpu.index()].clock.read(self.now);
         let e = &mut self.entities[curr.index()];
-        let delta = self.now - e.exec_start;
+        let delta = clock.saturating_sub(e.exec_start);
         if delta == 0 {
             return false;
         }
         // Interrupts are charged to the task they interrupt: 2.6.30's only clock, later kernels' without
         // IRQ_TIME_ACCOUNTING.
-        e.exec_start = self.now;
+        e.exec_start = clock;
         e.sum_exec += delta;
         e.vruntime += virtual_time(delta, e.weight) as i64;
         // 6.1 leaves the current entity out once it is dequeued; earlier kernels count it still.

@@ -65,11 +65,13 @@ impl System<'_> {
 
     /// In the idle loop: run what is there, or halt.
     pub fn idle_loop(&mut self, cpu: CpuId) {
-        let queued = self.flush_wake_list(cpu);
+        let now = self.now;
+        let queued = self.flush_wake_list(cpu, now);
         if self.nr_running[cpu.index()] > 0 {
             let costs = &self.fixed.machine.costs;
             let c = &mut self.cpus[cpu.index()];
             c.nohz_kick = false;
+            c.clock.hold(now);
             let restart_ns = if c.tick_at == NEVER { costs.tick_restart_ns } else { 0 };
             let cost = queued * enqueue_ns(costs) + restart_ns;
             if restart_ns > 0 && costs.schedule_idle_ns == 0 {
@@ -78,7 +80,9 @@ impl System<'_> {
             }
             return self.begin_pick(cpu, cost);
         }
+        // Whoever came has been taken away again; the kernel calls `schedule()` for nothing.
         self.cpus[cpu.index()].need_resched = None;
+        self.cpus[cpu.index()].clock.release();
         if self.cpus[cpu.index()].nohz_kick {
             self.cpus[cpu.index()].task.left = 0;
             return self.begin_softirq(cpu);
@@ -209,6 +213,7 @@ impl System<'_> {
 
     /// `avg_idle` takes the idle period that a wakeup ends (`ttwu_do_wakeup`; no other arrival does).
     pub fn end_idle_sample(&mut self, cpu: CpuId) {
+        let clock = self.rq_clock(cpu);
         let c = &mut self.cpus[cpu.index()];
         let began = std::mem::take(&mut c.idle_stamp);
         if began != 0 {
@@ -217,7 +222,7 @@ impl System<'_> {
                 Gates::Fixed => self.fixed.kernel.tunables.migration_cost_ns,
                 _ => c.max_idle_balance_cost_ns,
             };
-            c.avg_idle_ns = avg_idle(gates, c.avg_idle_ns, self.now - began, longest);
+            c.avg_idle_ns = avg_idle(gates, c.avg_idle_ns, clock.saturating_sub(began), longest);
         }
     }
 }

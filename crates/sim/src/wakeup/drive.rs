@@ -8,7 +8,7 @@
 use super::prelude::Prelude;
 use super::search::{Search, Step as Next, View, packs};
 use super::wide;
-use crate::costs::{Read, enqueue_ns, probe_ns, rq_lock_ns};
+use crate::costs::{Read, enqueue_on_ns, probe_ns, rq_lock_ns};
 use crate::fair::Enqueue;
 use crate::frame::{Frame, Step};
 use crate::system::{Context, System, frame_of};
@@ -51,6 +51,8 @@ pub struct Waking {
     /// When the scan whose cost is averaged began, ns.
     timed_from_ns: Option<u64>,
     chosen: CpuId,
+    /// When the chosen CPU's lock was had, ns.
+    locked_ns: u64,
     /// The waker's domain in which `wake_affine` chose the waker's CPU, if it is to be counted.
     affine: Option<u8>,
 }
@@ -76,6 +78,7 @@ impl Default for Waking {
             began_ns: 0,
             timed_from_ns: None,
             chosen: none,
+            locked_ns: 0,
             affine: None,
         }
     }
@@ -182,9 +185,8 @@ impl System<'_> {
                 w.chosen = task.cpu;
                 w.stage = Stage::Requeue;
                 let costs = &self.fixed.machine.costs;
-                return Some(
-                    self.now + rq_lock_ns(costs, self.lines.distance(cpu, w.chosen)) + enqueue_ns(costs),
-                );
+                w.locked_ns = self.now + rq_lock_ns(costs, self.lines.distance(cpu, w.chosen));
+                return Some(w.locked_ns + enqueue_on_ns(costs, self.cpus[w.chosen.index()].curr.is_some()));
             }
             State::Sleeping => task.state = State::Waking,
             _ => return None,
@@ -321,10 +323,11 @@ impl System<'_> {
         let remote_list = self.queues_remotely(cpu, to);
         w.stage = Stage::Enqueue { remote_list };
         let costs = &self.fixed.machine.costs;
-        at + match remote_list {
-            false => rq_lock_ns(costs, self.lines.distance(cpu, to)) + enqueue_ns(costs),
-            true => self.wake_list_ns(cpu, to),
+        if remote_list {
+            return at + self.wake_list_ns(cpu, to);
         }
+        w.locked_ns = at + rq_lock_ns(costs, self.lines.distance(cpu, to));
+        w.locked_ns + enqueue_on_ns(costs, self.cpus[to.index()].curr.is_some())
     }
 
     /// TTWU_QUEUE: across caches the target enqueues the task itself; from 6.0 on also an idle CPU of the same cache.
@@ -374,7 +377,13 @@ impl System<'_> {
             self.emit(to, EventKind::Migrate { task: w.task, from, why: MoveReason::Wakeup });
         }
         if !remote_list {
-            return self.activate(cpu, to, w.task, Enqueue::Wakeup, SwitchReason::WakeupPreempt);
+            return self.activate(
+                (cpu, w.locked_ns),
+                to,
+                w.task,
+                Enqueue::Wakeup,
+                SwitchReason::WakeupPreempt,
+            );
         }
         let first = self.cpus[to.index()].wake_list.is_empty();
         self.cpus[to.index()].wake_list.push(w.task);

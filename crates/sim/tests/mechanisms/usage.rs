@@ -37,6 +37,8 @@ fn switches(run: &Run, task: TaskId, until: Ns) -> (u32, u32) {
 
 #[test]
 fn usage_is_the_time_and_the_switches_that_events_show() {
+    // The runqueue's clock is behind each switch by what a switch takes, or a wakeup and a switch.
+    const BEHIND_NS: u64 = 4_000;
     let mut load = Load::lasting_ms(1_000);
     let (a, _) = (load.task("a", Some("0"), hog()), load.task("b", Some("0"), hog()));
     let dozer = load.task("dozer", Some("0"), forever(vec![run_us(300), sleep_us(7_000)]));
@@ -52,7 +54,8 @@ fn usage_is_the_time_and_the_switches_that_events_show() {
                 .iter()
                 .find(|(from, to)| *from <= at.0 && *to > at.0)
                 .map_or(0, |(from, _)| at.0 - from);
-            assert_eq!(used.cpu.0, ended + open, "exact, the stay that goes on included");
+            let most = BEHIND_NS * (1 + stays.iter().filter(|(from, _)| *from <= at.0).count() as u64);
+            assert!(used.cpu.0.abs_diff(ended + open) < most, "the stay that goes on included: {used:?}");
             assert_eq!((used.voluntary, used.involuntary), switches(&seen, task, *at));
         }
     }

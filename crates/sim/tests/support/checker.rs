@@ -2,7 +2,8 @@
 //!
 //! It knows nothing of the simulator's insides: only events. Rules: time never runs backward; a task is forked once,
 //! queued before it is switched to, on one CPU at a time, where its queue is, and only where it may run; who leaves a
-//! CPU is who was on it; a halted CPU does not sit on queued tasks; CPU time from switches is what the report says.
+//! CPU is who was on it; a halted CPU does not sit on queued tasks; CPU time from switches is what the report says, but
+//! for what a runqueue's clock is behind the switch.
 
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Version};
 use schedlab_machine::Machine;
@@ -27,6 +28,9 @@ struct Task {
     since: u64,
     allowed: Option<CpuSet>,
     cpu_ns: u64,
+    /// What it may have been charged before it came, and not been before it left, ns.
+    early_ns: u64,
+    late_ns: u64,
 }
 
 /// The idle exit, an interrupt and a nohz pass may come first; longer than this, ns, a halted CPU has forgotten a task.
@@ -39,10 +43,9 @@ pub struct Checker {
     idle_since: Vec<u64>,
     now: u64,
     measure_from: u64,
-    /// What `schedule()` takes after the dequeue of a task that leaves, and how many did: on nobody's account if nobody
-    /// follows.
-    schedule_ns: u64,
-    left: u64,
+    /// How long a wakeup, an interrupt, the way out of an idle state and `schedule()` take together at most, ns: the
+    /// clock by which a switch is charged is that of the wakeup.
+    behind_ns: u64,
     /// A runnable task that waits longer than this while a CPU it may use is idle throughout breaks work conservation.
     pub longest_wait_ns: u64,
     events: u64,
@@ -59,11 +62,24 @@ impl Checker {
             idle_since: vec![0; n],
             now: 0,
             measure_from: 0,
-            schedule_ns: {
+            behind_ns: {
                 let costs = machine.under(Version::new(99, 0)).costs;
-                costs.schedule_sleep_ns.max(costs.schedule_empty_ns).max(costs.schedule_preempt_ns)
+                let exit = machine.idle_states.iter().map(|s| s.typical.0).max().unwrap_or(0);
+                let schedule = [
+                    costs.schedule_idle_ns,
+                    costs.schedule_sleep_ns,
+                    costs.schedule_empty_ns,
+                    costs.schedule_preempt_ns,
+                ];
+                let schedule = schedule.into_iter().max().unwrap_or(0);
+                let signal = costs.ipi_send_ns + costs.ipi_far_ns + costs.ipi_irq_ns;
+                let others = costs.tick_restart_ns
+                    + costs.timer_exit_ns
+                    + 3 * (costs.tick_ns + costs.enqueue_ns + costs.trace_event_ns);
+                // Where CPUs take turns it is a turn of each until the CPU gets to it.
+                let turns = machine.turns.as_ref().map_or(0, |_| n as u64 * 1_000_000);
+                exit + turns + 20_000 + schedule + signal + others
             },
-            left: 0,
             longest_wait_ns: u64::MAX,
             events: 0,
             error: None,
@@ -81,7 +97,14 @@ impl Checker {
 
     fn task(&mut self, id: TaskId) -> &mut Task {
         while self.tasks.len() <= id.index() {
-            self.tasks.push(Task { place: Place::Unborn, since: 0, allowed: None, cpu_ns: 0 });
+            self.tasks.push(Task {
+                place: Place::Unborn,
+                since: 0,
+                allowed: None,
+                cpu_ns: 0,
+                early_ns: 0,
+                late_ns: 0,
+            });
         }
         &mut self.tasks[id.index()]
     }
@@ -101,7 +124,9 @@ impl Checker {
         }
         let Some(prev) = prev else { return };
         let from = self.tasks[prev.index()].since.max(self.measure_from);
-        self.tasks[prev.index()].cpu_ns += self.now.saturating_sub(from);
+        let stayed = self.now.saturating_sub(from);
+        self.tasks[prev.index()].cpu_ns += stayed;
+        self.tasks[prev.index()].late_ns += stayed.min(self.behind_ns);
         let to = match why {
             SwitchReason::Blocked => Place::Asleep,
             SwitchReason::Exited => Place::Dead,
@@ -126,6 +151,8 @@ impl Checker {
         if self.running[cpu.index()].is_none() && waited.min(now - idle_since) > FORGOTTEN_NS {
             self.fail(format!("{cpu} was idle while {next:?} waited on it for {waited} ns"));
         }
+        let most = self.behind_ns;
+        self.task(next).early_ns += most;
         self.put(next, Place::Running(cpu));
     }
 
@@ -166,16 +193,14 @@ impl Checker {
                 self.fail(format!("{cpu} is idle at the end although task {at} is queued there"));
             }
         }
-        // A balance on the way to idle may be on nobody's account, and so may be the rest of that way.
+        // A balance on the way to idle may be on nobody's account.
         let newidle =
             report.counters.iter().find(|(name, _)| name == "balance.newidle_time").map_or(0, |c| c.1);
-        // Each CPU may be on it at the end.
-        let newidle = newidle + (self.left + self.running.len() as u64) * self.schedule_ns;
-        let mut uncharged = 0;
         for (at, account) in report.tasks.iter().enumerate() {
-            let seen = self.tasks.get(at).map_or(0, |t| t.cpu_ns);
-            uncharged += seen.saturating_sub(account.cpu_time_ns);
-            if seen < account.cpu_time_ns || uncharged > newidle || account.work_ns > account.cpu_time_ns {
+            let task = self.task(TaskId::from(at));
+            let (seen, early, late) = (task.cpu_ns, task.early_ns, task.late_ns);
+            let charged = account.cpu_time_ns;
+            if charged > seen + early || charged + late + newidle < seen || account.work_ns > charged + late {
                 self.fail(format!("task {at} ran for {seen} ns by its switches, but {account:?}"));
             }
         }
@@ -222,10 +247,6 @@ impl Sink for Checker {
                 }
             }
             EventKind::Switch { prev, next, why } => {
-                self.left += u64::from(matches!(
-                    why,
-                    SwitchReason::Blocked | SwitchReason::Exited | SwitchReason::Moved
-                ));
                 self.leaves(e.cpu, prev, why);
                 match next {
                     Some(next) => self.comes(e.cpu, next),

@@ -114,11 +114,12 @@ impl System<'_> {
                 asym: self.has(Feature::AsymGran),
             });
         }
-        let pair_ran = self.now - q.pair_since;
+        let clock = self.cpus[q.cpu.index()].clock.read(self.now);
+        let pair_ran = clock - q.pair_since;
         if let Some(next) = next.filter(|n| pick::pair_goes_on(pair_ran, self.slice_ns(*n))) {
             return next;
         }
-        self.queues[queue.index()].pair_since = self.now;
+        self.queues[queue.index()].pair_since = clock;
         left.entity
     }
 

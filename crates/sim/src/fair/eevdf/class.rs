@@ -25,7 +25,7 @@ impl System<'_> {
         self.cpus[cpu.index()].need_resched = None;
         if next != prev {
             if let Some(p) = prev {
-                self.put_prev(p, next.is_none());
+                self.put_prev(p);
             }
             if let Some(n) = next {
                 self.eevdf_set_next(cpu, n);
@@ -42,7 +42,7 @@ impl System<'_> {
         loop {
             // Who has left the queue has been charged (`pick_task_fair` asks for `on_rq`).
             let q = &self.queues[queue.index()];
-            if q.curr.is_some_and(|c| self.entities[c.index()].on_rq) || self.charges_newidle() {
+            if q.curr.is_some_and(|c| self.entities[c.index()].on_rq) {
                 self.update_curr(queue);
             }
             let entity = self.pick_eligible(queue, true)?;
@@ -110,8 +110,9 @@ impl System<'_> {
             q.timeline.remove(entity, e.deadline);
             self.update_load(entity);
             let vprot = protect::until(self.protection(entity));
+            let clock = self.cpus[cpu.index()].clock.read(self.now);
             let e = &mut self.entities[entity.index()];
-            e.exec_start = self.now;
+            e.exec_start = clock;
             e.prev_sum_exec = e.sum_exec;
             e.vprot = vprot;
             self.queues[queue.index()].curr = Some(entity);

@@ -1,0 +1,213 @@
+//! A runqueue's clock (`rq_clock`): which instant those who charge and compare see, ns.
+//!
+//! Whoever takes a runqueue's lock looks at the time once (`update_rq_clock`) and goes by what it saw until it is done:
+//! `schedule()` charges whom it takes off up to its beginning, and whom it picks from there on, so that what it does in
+//! between is the next task's. A wakeup that asks for a switch goes further: the `schedule()` that follows does not look
+//! again (2.6.37+, `skip_clock_update`; since 4.0 `rq_clock_skip_update`). So who preempts is charged from its wakeup on,
+//! and so is who is woken on an idle CPU.
+//!
+//! Invariant: what the clock has shown never falls. Where nobody holds the lock it is the time that it is.
+
+use crate::system::System;
+use schedlab_base::{CpuId, Version};
+
+/// Since then `schedule()` keeps the clock of a wakeup that asked for it (`skip_clock_update` tests the running task).
+const KEEPS: Version = Version::v2_6(37);
+/// Since then what comes between the wakeup and `schedule()` moves the clock on all the same (RQCF_REQ_SKIP).
+const MOVES_ON: Version = Version::new(4, 0);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    /// Nobody holds the lock.
+    #[default]
+    Runs,
+    /// The same, but the next `schedule()` will not look.
+    Kept,
+    /// Somebody goes by what it saw.
+    Held,
+}
+
+/// The clock of one runqueue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RqClock {
+    /// What was seen last, ns.
+    seen_ns: u64,
+    state: State,
+}
+
+impl RqClock {
+    /// What whoever holds the lock goes by; `now` if nobody does.
+    #[inline]
+    pub fn read(&self, now: u64) -> u64 {
+        if self.state == State::Held { self.seen_ns } else { now }
+    }
+
+    /// Somebody looks at the time `at` in passing; one who holds the lock goes by that from then on.
+    #[inline]
+    pub fn look(&mut self, version: Version, at: u64) {
+        if self.state != State::Kept || version >= MOVES_ON {
+            self.seen_ns = self.seen_ns.max(at);
+        }
+    }
+
+    /// Somebody has had the lock since `at`, and enqueues by it. What [`RqClock::end`] wants is returned.
+    #[inline]
+    pub fn begin(&mut self, version: Version, at: u64) -> Enqueuing {
+        let before = self.state;
+        self.look(version, at);
+        self.state = State::Held;
+        Enqueuing(before)
+    }
+
+    /// The task is enqueued. `asked`: a switch has been asked for, and the task that runs is on its queue.
+    #[inline]
+    pub fn end(&mut self, version: Version, begun: Enqueuing, asked: bool) {
+        self.state = match begun.0 {
+            State::Runs if asked && version >= KEEPS => State::Kept,
+            before => before,
+        };
+    }
+
+    /// `schedule()` begins: it looks, unless it was told not to.
+    #[inline]
+    pub fn hold(&mut self, now: u64) {
+        if self.state == State::Runs {
+            self.seen_ns = now;
+        }
+        self.state = State::Held;
+    }
+
+    /// The lock is let go.
+    #[inline]
+    pub fn release(&mut self) {
+        self.state = State::Runs;
+    }
+}
+
+/// How the clock stood before an enqueue.
+#[must_use]
+pub struct Enqueuing(State);
+
+impl System<'_> {
+    /// What whoever holds the lock of `cpu`'s runqueue goes by, ns.
+    #[inline]
+    pub fn rq_clock(&self, cpu: CpuId) -> u64 {
+        self.cpus[cpu.index()].clock.read(self.now)
+    }
+
+    /// The clock of `cpu`'s runqueue is looked at in passing.
+    #[inline]
+    pub fn update_rq_clock(&mut self, cpu: CpuId) {
+        let (version, now) = (self.version(), self.now);
+        self.cpus[cpu.index()].clock.look(version, now);
+    }
+
+    /// Something is enqueued on `cpu` by one who has had its lock since `at`, ns; ended by [`System::end_enqueue`].
+    #[inline]
+    pub fn begin_enqueue(&mut self, cpu: CpuId, at: u64) -> Enqueuing {
+        let version = self.version();
+        self.cpus[cpu.index()].clock.begin(version, at)
+    }
+
+    /// It is, and has asked for a switch or not (`check_preempt_curr`: the idle task counts as queued, and a lazy request
+    /// is none).
+    #[inline]
+    pub fn end_enqueue(&mut self, cpu: CpuId, begun: Enqueuing) {
+        let version = self.version();
+        let c = &mut self.cpus[cpu.index()];
+        let queued = c.curr.is_none_or(|curr| self.tasks[curr.index()].on_rq);
+        let asked = c.must_resched() && queued;
+        c.clock.end(version, begun, asked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep_tests::with_system;
+    use schedlab_trace::SwitchReason;
+
+    const NEW: Version = Version::new(6, 1);
+
+    fn woken(version: Version, asked: bool) -> RqClock {
+        let mut clock = RqClock::default();
+        let begun = clock.begin(version, 100);
+        assert_eq!(clock.read(150), 100, "the enqueue goes by what was seen as the lock was taken");
+        clock.end(version, begun, asked);
+        assert_eq!(clock.read(160), 160);
+        clock
+    }
+
+    #[test]
+    fn schedule_goes_by_its_beginning() {
+        let mut clock = woken(NEW, false);
+        clock.hold(200);
+        assert_eq!(clock.read(300), 200);
+        clock.release();
+        assert_eq!(clock.read(300), 300);
+    }
+
+    #[test]
+    fn a_switch_that_a_wakeup_asked_for_goes_by_the_wakeup_since_2_6_37() {
+        for (version, at) in [(Version::v2_6(36), 200), (KEEPS, 100), (NEW, 100)] {
+            let mut clock = woken(version, true);
+            clock.hold(200);
+            assert_eq!(clock.read(300), at, "{version}");
+            clock.release();
+            clock.hold(400);
+            assert_eq!(clock.read(500), 400, "{version}: once only");
+        }
+    }
+
+    #[test]
+    fn what_comes_in_between_moves_a_kept_clock_since_4_0() {
+        for (version, at) in [(Version::new(3, 19), 100), (MOVES_ON, 180)] {
+            let mut clock = woken(version, true);
+            clock.look(version, 180);
+            clock.hold(200);
+            assert_eq!(clock.read(300), at, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_pull_moves_the_clock_of_the_schedule_under_way_and_an_enqueue_leaves_it_held() {
+        let mut clock = RqClock::default();
+        clock.hold(200);
+        clock.look(NEW, 250);
+        assert_eq!(clock.read(300), 250);
+        let begun = clock.begin(NEW, 260);
+        clock.end(NEW, begun, true);
+        assert_eq!(clock.read(300), 260);
+        clock.release();
+        clock.hold(400);
+        assert_eq!(clock.read(500), 400);
+    }
+
+    #[test]
+    fn it_never_falls() {
+        let mut clock = RqClock::default();
+        clock.hold(200);
+        clock.release();
+        let begun = clock.begin(NEW, 150);
+        assert_eq!(clock.read(300), 200, "the lock was had only after that");
+        clock.end(NEW, begun, false);
+    }
+
+    #[test]
+    fn a_wakee_that_was_taken_away_leaves_no_old_clock_behind() {
+        for version in ["v3.4", "v6.1"] {
+            with_system(version, |sys| {
+                let cpu = CpuId(0);
+                let begun = sys.begin_enqueue(cpu, 900);
+                sys.cpus[0].need_resched = Some(SwitchReason::WakeupPreempt);
+                sys.end_enqueue(cpu, begun);
+                assert_eq!(sys.cpus[0].clock.state, State::Kept);
+                sys.now = 5_000_000;
+                sys.idle_loop(cpu);
+                let begun = sys.begin_enqueue(cpu, sys.now);
+                assert_eq!(sys.rq_clock(cpu), 5_000_000, "{version}");
+                sys.end_enqueue(cpu, begun);
+            });
+        }
+    }
+}
