@@ -167,14 +167,13 @@ fn what_another_cpu_wrote_or_read_takes_longer_to_touch() {
     }
 }
 
-#[test]
-fn only_messages_in_memory_that_none_had_before_are_dearer_to_send() {
-    // So many messages are sent and read, twice; what the second round's sending takes is told apart.
-    let took = |new_ns: u64, kind: ChannelKind, counts: [u32; 2]| {
+/// What one task takes more to send and read so many messages of 100 bytes, twice, where the cost is 1 us, ns.
+fn dearer_rounds(cost: &str, kind: ChannelKind, counts: [u32; 2]) -> u64 {
+    let took = |ns: u64| {
         let mut load = Load::lasting_ms(20);
         let (reads, writes) = ends(&mut load, kind);
         let mut machine = Machine { background: Vec::new(), ..polling("smp-1") };
-        machine.set_cost("unix_new_ns", new_ns).unwrap();
+        machine.set_cost(cost, ns).unwrap();
         let mut script = Vec::new();
         for count in counts {
             script.extend((0..count).map(|_| send(writes, 100)));
@@ -183,7 +182,94 @@ fn only_messages_in_memory_that_none_had_before_are_dearer_to_send() {
         let task = load.task("both", Some("0"), once(script));
         run(&machine, "v6.5", load).cpu_ns(task)
     };
-    let dearer = |kind, counts| took(1_000, kind, counts) - took(0, kind, counts);
+    took(1_000) - took(0)
+}
+
+#[test]
+fn messages_are_dearer_in_memory_that_others_had_when_many_are_unread() {
+    let dearer = |kind, counts| dearer_rounds("unix_reuse_ns", kind, counts);
+    assert_eq!(dearer(ChannelKind::Unix, [60, 0]), 0, "all of it is new");
+    assert_eq!(dearer(ChannelKind::Unix, [60, 30]), 0, "as much as lies at hand");
+    assert_eq!(dearer(ChannelKind::Unix, [60, 60]), 27_000, "all but the first 33");
+    assert_eq!(dearer(ChannelKind::Pipe, [60, 60]), 0);
+}
+
+/// A reader waits and a writer on CPU 0 writes: when the reader is enqueued, when it runs, and how long the writer's call takes
+/// in all, ns from its beginning.
+fn written(kind: ChannelKind, reader: &str, cost: &str, ns: u64) -> [u64; 3] {
+    let mut load = Load::lasting_ms(40);
+    let (reads, writes) = ends(&mut load, kind);
+    let mut machine = Machine { background: Vec::new(), ..polling("smp-2") };
+    machine.set_cost(cost, ns).unwrap();
+    let task = load.task("reader", Some(reader), once(vec![recv(reads, 100), run_us(10)]));
+    let script = vec![Op::SleepTo { at: Ns::us(5_000) }, run_us(13_000), send(writes, 100), run_us(1_000)];
+    let writer = load.task("writer", Some("0"), once(script));
+    let run = run(&machine, "v6.5", load);
+    let began =
+        run.stays(writer).iter().map(|(from, _)| *from).find(|from| *from > 4 * MS).expect("a writer");
+    let after = |at: u64| at > began;
+    let enqueued = run.events(|e| match e.kind {
+        EventKind::Enqueued { task: t, .. } if t == task && after(e.at.0) => Some(e.at.0),
+        _ => None,
+    });
+    let runs = run
+        .stays(task)
+        .iter()
+        .map(|(from, _)| *from)
+        .find(|from| after(*from))
+        .unwrap_or_else(|| panic!("{kind:?} {reader} {cost}: {:?} {began}", run.stays(task)));
+    [enqueued[0] - began, runs - began, run.cpu_ns(writer)]
+}
+
+#[test]
+fn what_a_call_has_yet_to_do_comes_after_its_wakeup_and_a_busy_cpu_is_dearer_to_enqueue_on() {
+    for kind in [ChannelKind::Pipe, ChannelKind::Unix] {
+        let later = |reader: &str, cost: &str| {
+            let (with, without) = (written(kind, reader, cost, 200), written(kind, reader, cost, 0));
+            let diff: Vec<i64> = with.iter().zip(&without).map(|(a, b)| *a as i64 - *b as i64).collect();
+            (diff[0], diff[1])
+        };
+        assert_eq!(
+            later("0", "channel_end_ns"),
+            (-200, 0),
+            "{kind:?}: earlier awake, but the call is as long"
+        );
+        assert_eq!(
+            later("1", "channel_end_ns"),
+            (-200, -200),
+            "{kind:?}: another CPU need not wait for its end"
+        );
+        assert_eq!(later("0", "preempt_check_ns"), (200, 200), "{kind:?}: the writer runs there");
+        assert_eq!(later("1", "preempt_check_ns"), (0, 0), "{kind:?}: nobody does");
+    }
+}
+
+#[test]
+fn who_preempts_is_charged_from_its_wakeup_on_since_2_6_37() {
+    // What the enqueue takes is the reader's by the runqueue's clock, and by the clock of `schedule()` the writer's.
+    let charged = |version: &str| {
+        let mut load = Load::lasting_ms(60);
+        let (reads, writes) = ends(&mut load, ChannelKind::Pipe);
+        let mut machine = Machine { background: Vec::new(), ..polling("smp-1") };
+        machine.set_cost("enqueue_ns", 100 * US).unwrap();
+        let reader = load.task("reader", Some("0"), once(vec![recv(reads, 100), run_us(10)]));
+        let script =
+            vec![Op::SleepTo { at: Ns::us(5_000) }, run_us(33_000), send(writes, 100), run_us(1_000)];
+        load.task("writer", Some("0"), once(script));
+        let run = run(&machine, version, load);
+        let on_cpu: u64 = run.stays(reader).iter().map(|(from, to)| to - from).sum();
+        run.cpu_ns(reader) as i64 - on_cpu as i64
+    };
+    let (before, since) = (charged("v2.6.30"), charged("v3.4"));
+    assert!(
+        (before..before + 101 * US as i64).contains(&since) && since > before + 99 * US as i64,
+        "{before} {since}"
+    );
+}
+
+#[test]
+fn only_messages_in_memory_that_none_had_before_are_dearer_to_send() {
+    let dearer = |kind, counts| dearer_rounds("unix_new_ns", kind, counts);
     assert_eq!(dearer(ChannelKind::Unix, [10, 0]), 10_000);
     assert_eq!(dearer(ChannelKind::Unix, [10, 10]), 10_000, "the second round has the first one's memory");
     assert_eq!(dearer(ChannelKind::Unix, [10, 14]), 14_000, "but for what is more");
