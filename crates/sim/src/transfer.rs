@@ -48,8 +48,8 @@ impl Users {
     }
 }
 
-/// What messages are charged that fill the slabs a CPU has at hand, bytes: 32 of them, of one page's 16 heads and of four
-/// pages' 32 bodies.
+/// What messages are charged that fill the slabs a CPU has at hand, bytes: 32 of them, reckoned from the sizes of slabs
+/// (16 heads in a page, 32 bodies in four) and not measured.
 const SLAB: u64 = 24 * 1024;
 
 /// What all messages to UNIX sockets are charged, bytes.
