@@ -50,14 +50,14 @@ fn floors(host: String, floor_pct: f64) -> Floors {
 }
 
 #[test]
-fn a_floor_above_the_minimum_effect_takes_its_place_and_is_told() {
+fn a_floor_raises_what_counts_as_a_change_and_is_told() {
     let records = live();
     let host = noise::host_of(&records[0]);
     let tight = compared(&records, Floors::default(), 0.01);
     assert_ne!(tight.comparisons[0].verdict, Verdict::Same, "the two do differ");
     assert_eq!(tight.comparisons[0].min_effect_pct, None);
     let floored = compared(&records, floors(host.clone(), 25.0), 0.01);
-    assert_eq!(floored.comparisons[0].verdict, Verdict::Same);
+    assert_eq!(floored.comparisons[0].verdict, Verdict::Unclear, "a floor never widens what is the same");
     assert_eq!(floored.comparisons[0].min_effect_pct, Some(25.0));
     let told = floored.warnings.iter().find(|w| w.warning.code == "noise.floor").unwrap();
     assert!(told.warning.message.contains("schbench schbench.latency.p50 25.0%"), "{told:?}");

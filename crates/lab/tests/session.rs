@@ -155,6 +155,19 @@ fn three_runs_are_unclear() {
 }
 
 #[test]
+fn too_few_runs_are_told_in_one_line_with_how_many_it_takes() {
+    let told = |runs| {
+        let c = compare(&records(runs), &Question::of(&experiment(SMALL)), &[]).unwrap();
+        let few = c.warnings.into_iter().filter(|w| w.warning.code == "runs.few");
+        few.map(|w| w.warning.message).collect::<Vec<_>>()
+    };
+    let five = told(5);
+    assert_eq!(five.len(), 1, "{five:?}");
+    assert!(five[0].contains("5 runs of a cell") && five[0].contains("6 runs or more"), "{five:?}");
+    assert_eq!((told(6), told(1)), (Vec::<String>::new(), Vec::new()), "one run is a look");
+}
+
+#[test]
 fn the_json_is_the_documented_one_and_reads_back() {
     let c = compare(&records(6), &Question::of(&experiment(SMALL)), &[]).unwrap();
     let json = serde_json::to_value(&c).unwrap();

@@ -29,6 +29,8 @@ const COLUMNS: &[&str] = &[
     "ci95_high_pct",
     "p",
     "verdict",
+    "mean_change_pct",
+    "astray",
 ];
 
 impl Exporter for Csv {
@@ -77,8 +79,10 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
             text(r.ci95_pct.map(|i| i[1])),
             r.p.to_string(),
             r.verdict.word().to_owned(),
+            text(r.mean_change_pct),
+            r.astray.to_string(),
         ]),
-        None => f.extend(std::iter::repeat_n(String::new(), 6)),
+        None => f.extend(std::iter::repeat_n(String::new(), 8)),
     }
     f
 }

@@ -3,7 +3,7 @@
 
 use crate::number::{parameters, percent, signed, value};
 use crate::text::{sources, warnings, wrap};
-use crate::{Exporter, groups, published, row, uncertainty};
+use crate::{Exporter, groups, legend, published, row, uncertainty};
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Row, Stat};
 use schedlab_lab::experiment::Published;
@@ -34,7 +34,7 @@ impl Exporter for Detail {
             write!(out, "{}", wrap("-  ", note))?;
         }
         warnings(c, out)?;
-        legend(c, out)
+        below(c, out)
     }
 }
 
@@ -105,11 +105,14 @@ fn line(
     } else {
         format!("  {:<16}", cell.variant)
     };
-    let mut text = format!("{name}{mean:>9}{std:>8}");
+    let row = row(c, cell, metric);
+    // The flag belongs to the mean and leaves it in its column.
+    let flag = row.map_or("", Row::flag);
+    let mut text = format!("{name}{mean:>9}{flag}{std:>w$}", w = 8 - flag.len());
     if with_published {
         text.push_str(&format!("{:>9}", published.map_or_else(String::new, |p| value(p.value, &p.unit))));
     }
-    if let Some(row) = row(c, cell, metric) {
+    if let Some(row) = row {
         text.push_str(&change(row));
     }
     text
@@ -131,13 +134,13 @@ fn verdict(row: &Row) -> String {
     }
 }
 
-fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let min = c.min_effect_pct;
+fn below(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let text = format!(
-        "Mean and std% over runs; change against {} with its 95% interval. *better, !worse, #changed: p < 0.05 after Holm \
-         over all rows and at least {min}%; = same within {min}%; ~(N%) cannot tell, a change of N% would have shown; \
-         - not measured.",
+        "Mean and std% over runs; typical change against {} with its 95% interval.{} {} ~(N%): a change of N% would have \
+         shown. - not measured.",
         c.comparisons.first().map_or("the baseline", |r| r.baseline.as_str()),
+        legend::flag(c),
+        legend::marks(c),
     );
     write!(out, "{}", wrap("", &text))?;
     sources(c, out)

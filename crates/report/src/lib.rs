@@ -8,6 +8,7 @@ pub mod detail;
 pub mod gobench;
 pub mod json;
 pub mod knee;
+mod legend;
 pub mod lkml;
 pub mod markdown;
 pub mod number;

@@ -1,13 +1,13 @@
 //! The table of schedtests, as letters to LKML carry it: case, load, normalised baseline with its spread, change with
 //! the variant's spread. Column widths are 16 and 8, then tab-separated cells. A table for each variant and machine.
 //!
-//! The change is of the means, and its sign always means "better"; marks are ours and explained below the table,
-//! because one character has had three meanings on that list. Names too long for 78 columns are cut to their beginning
-//! with a number, and told in full below the tables.
+//! The change is the comparison's own estimate, as in every other form; its sign always means "better". Marks and the flag
+//! are ours and explained below the table, because one character has had three meanings on that list. Names too long for 78
+//! columns are cut to their beginning with a number, and told in full below the tables.
 
 use crate::text::{warnings, wrap};
 use crate::uncertainty::summary;
-use crate::{Exporter, groups, row, short};
+use crate::{Exporter, groups, legend, row, short};
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Measured, Row};
 use schedlab_record::Better;
@@ -48,7 +48,7 @@ impl Exporter for Lkml {
             write!(out, "{}", wrap("", &text))?;
         }
         warnings(c, out)?;
-        write!(out, "{}", wrap("", &legend(c)))
+        write!(out, "{}", wrap("", &columns(c)))
     }
 }
 
@@ -88,26 +88,30 @@ fn line(base: &Cell, cell: &Cell, row: &Row, cut: &mut Cut) -> Option<String> {
     let load = cut.fit(&cell.load, LOAD);
     let mark = row.verdict.mark();
     let spread = |m: &Measured| m.std_pct.map_or_else(|| "     -".to_owned(), |s| format!("{s:6.2}"));
-    let change = gain(b, v).map_or_else(|| "     -".to_owned(), |g| format!("{g:+6.2}"));
+    let change = gain(row, b.better).map_or_else(|| "   new".to_owned(), |g| format!("{g:+6.2}"));
     let neither = if b.better == Better::Neither { "^" } else { "" };
-    Some(format!("{case:<16}\t{load:<8}\t 1.00 ({})\t{change} ({}) {mark}{neither}", spread(b), spread(v)))
+    let flag = row.flag();
+    Some(format!(
+        "{case:<16}\t{load:<8}\t 1.00 ({})\t{change}{flag:1}({spread}) {mark}{neither}",
+        spread(b),
+        spread = spread(v)
+    ))
 }
 
-/// The change of the means in percent, positive when it is for the better; `None` when the baseline is 0.
-fn gain(base: &Measured, variant: &Measured) -> Option<f64> {
-    if base.mean == 0.0 {
-        return (variant.mean == 0.0).then_some(0.0);
-    }
-    let up = 100.0 * (variant.mean / base.mean - 1.0);
-    Some(if base.better == Better::Lower { 0.0 - up } else { up })
+/// The change in percent, positive when it is for the better; `None` when the baseline is 0.
+fn gain(row: &Row, better: Better) -> Option<f64> {
+    row.change_pct.map(|up| if better == Better::Lower { 0.0 - up } else { up })
 }
 
-fn legend(c: &Comparison) -> String {
+/// What the columns say; the rest is as in all text forms.
+fn columns(c: &Comparison) -> String {
+    let new =
+        if c.comparisons.iter().any(|r| r.change_pct.is_none()) { "; new: the baseline is 0" } else { "" };
     format!(
-        "compare%: change of the mean over runs, positive is better (^: no direction is good, plain change). std%: sample \
-         standard deviation. *: better, !: worse, #: changed (p < 0.05 after Holm over all rows, and at least {min}%); \
-         =: same, the 95% interval lies within {min}%; ~: cannot tell.",
-        min = c.min_effect_pct
+        "compare%: typical change (trimmed, over runs), positive is better (^: no direction is good, plain change){new}. \
+         std%: sample standard deviation.{} {}",
+        legend::flag(c),
+        legend::marks(c)
     )
 }
 

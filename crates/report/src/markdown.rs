@@ -2,7 +2,7 @@
 
 use crate::number::{percent, signed, value};
 use crate::uncertainty::summary;
-use crate::{Exporter, groups, row, short};
+use crate::{Exporter, groups, legend, row, short};
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Row, Stat};
 use std::io::{self, Write};
@@ -27,6 +27,9 @@ impl Exporter for Markdown {
         if let Some(text) = summary(c) {
             writeln!(out, "\n{text}")?;
         }
+        if !c.comparisons.is_empty() {
+            writeln!(out, "\n{}", words(c))?;
+        }
         if !c.warnings.is_empty() {
             writeln!(out)?;
         }
@@ -42,6 +45,7 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> String {
         Stat::Missing { missing } => (format!("- ({missing})"), String::new()),
     };
     let r = row(c, cell, metric);
+    let mean = mean + r.map_or("", Row::flag);
     let fields = [
         cell.machine.clone(),
         format!("{} {}", cell.workload, cell.load),
@@ -60,6 +64,15 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> String {
     ];
     // A bar would end the field.
     format!("| {} |", fields.map(|f| f.replace('|', "\\|")).join(" | "))
+}
+
+/// What the columns say.
+fn words(c: &Comparison) -> String {
+    format!(
+        "Mean and std over runs; change: typical, trimmed, over runs.{} {}",
+        legend::flag(c),
+        legend::words(c)
+    )
 }
 
 /// Whether the others of its group are compared with this cell, or it has none beside it.

@@ -196,6 +196,23 @@ fn a_value_that_its_change_does_not_explain_is_flagged() {
 }
 
 #[test]
+fn a_noise_floor_is_told_beside_what_counts_as_the_same() {
+    let mut c = comparison();
+    let words = |form, c: &Comparison| written(form, c).split_whitespace().collect::<Vec<_>>().join(" ");
+    for form in ["table", "detail", "lkml", "markdown"] {
+        assert!(!words(form, &c).contains("floor"), "{form}");
+    }
+    c.comparisons[0].min_effect_pct = Some(43.3);
+    for form in ["table", "detail", "lkml", "markdown"] {
+        let text = words(form, &c);
+        let limits = "at least 2%, or this machine's noise floor where that is higher (43.3%)";
+        assert!(text.contains(limits) && text.contains("the 95% interval lies within 2%"), "{form}: {text}");
+    }
+    c.comparisons[1].min_effect_pct = Some(3.0);
+    assert!(words("table", &c).contains("(3.0% to 43.3%)"));
+}
+
+#[test]
 fn the_load_that_fits_the_published_figures_is_named() {
     let mut c = comparison();
     let line = |c: &Comparison, start: &str| {

@@ -6,20 +6,20 @@
 mod fit;
 mod group;
 mod model;
+mod rows;
 mod sway;
 mod words;
 
-pub use model::{COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Measured, Row, Stat};
+pub use model::{ASTRAY, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Measured, Row, Stat};
 pub use words::params_in_words;
 
 use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Load, Published};
 use crate::noise::{self, Floors};
-use crate::stats::{self, Change, Direction, Verdict};
-use crate::uncertainty::values;
+use crate::stats;
 use crate::{command, metrics};
 use group::{CellRuns, group};
 use schedlab_base::{Error, Result, Warning};
-use schedlab_record::{Better, MODEL, Record, Value, WATCHING, store};
+use schedlab_record::{MODEL, Record, Value, WATCHING, store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub struct Question {
     pub min_effect_pct: f64,
     /// Published figures.
     pub published: Vec<Published>,
-    /// Noise floors of live machines: the smallest change that counts where they are above `min_effect_pct`.
+    /// Noise floors of live machines: no smaller change counts, where they are above `min_effect_pct`.
     pub floors: Floors,
 }
 
@@ -133,7 +133,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     merge(&mut warnings, records);
     warnings.extend(other_versions(records));
     let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
-    let mut open: Vec<(Row, Change, Direction)> = Vec::new();
+    let mut open: Vec<rows::Open> = Vec::new();
     for runs in &groups {
         let first = cells.len();
         let own = runs.first().map(|c| {
@@ -153,15 +153,16 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         };
         sections.push(sway::Section { runs, first, base, metrics: shown.to_vec() });
         if let Some(base) = base {
-            open.extend(rows(runs, base, &cells[first..], shown, question));
+            open.extend(rows::of_group(runs, base, &cells[first..], shown, question));
             fits.extend(fit::fit(&cells[first + base], &question.published));
         } else if let Some(c) = cells.get(first) {
             let text = format!("{} {}: no run of the baseline, nothing to compare with", c.workload, c.load);
             warnings.push(Counted { warning: Warning::new("compare.no_baseline", text), runs: 0 });
         }
     }
-    let comparisons = judge(open, question.min_effect_pct);
-    warnings.extend(noise::note(&comparisons));
+    warnings.extend(rows::too_few_runs(&open));
+    let comparisons = rows::judge(open, question.min_effect_pct);
+    warnings.extend(noise::note(&comparisons, question.min_effect_pct));
     let uncertainty = sway::effects(&sections, &cells, &comparisons, question.min_effect_pct);
     Ok(Comparison {
         schema: COMPARISON_SCHEMA.to_owned(),
@@ -314,62 +315,4 @@ fn stat(runs: &[&Record], metric: &str) -> Stat {
             Stat::Missing { missing: why.unwrap_or_else(|| "not measured".to_owned()) }
         }
     }
-}
-
-/// The rows of a group, not yet judged: that needs all p-values.
-fn rows(
-    runs: &[CellRuns<'_>],
-    base: usize,
-    cells: &[Cell],
-    metrics: &[String],
-    question: &Question,
-) -> Vec<(Row, Change, Direction)> {
-    let mut all = Vec::new();
-    for (i, cell) in cells.iter().enumerate().filter(|(i, _)| *i != base) {
-        for metric in metrics {
-            let Some(m) = cells[base].metrics[metric].measured() else { continue };
-            if cell.metrics[metric].measured().is_none() {
-                continue;
-            }
-            let change = stats::change(&values(&runs[base].runs, metric), &values(&runs[i].runs, metric));
-            let direction = match m.better {
-                Better::Lower => Direction::Lower,
-                Better::Higher => Direction::Higher,
-                Better::Neither => Direction::Neither,
-            };
-            let row = Row {
-                backend: cell.backend.clone(),
-                machine: cell.machine.clone(),
-                workload: cell.workload.clone(),
-                load: cell.load.clone(),
-                metric: metric.clone(),
-                baseline: cells[base].variant.clone(),
-                variant: cell.variant.clone(),
-                change_pct: change.change_pct,
-                ci95_pct: change.ci95_pct,
-                p: change.p,
-                verdict: Verdict::Unclear,
-                mean_change_pct: change.mean_change_pct,
-                rank_pct: change.rank_pct.map(|s| [s.interval[0], s.estimate, s.interval[1]]),
-                pairs: change.pairs,
-                correlation: change.correlation,
-                detectable_pct: change.detectable_pct,
-                min_effect_pct: question.floors.above(runs[base].runs[0], metric, question.min_effect_pct),
-                why: None,
-            };
-            all.push((row, change, direction));
-        }
-    }
-    all
-}
-
-fn judge(open: Vec<(Row, Change, Direction)>, min_effect_pct: f64) -> Vec<Row> {
-    let corrected = stats::holm(&open.iter().map(|(_, c, _)| c.p).collect::<Vec<_>>());
-    let one = |((mut row, change, direction), p): ((Row, Change, Direction), f64)| {
-        row.p = p;
-        (row.verdict, row.why) =
-            stats::verdict(&change, p, direction, row.min_effect_pct.unwrap_or(min_effect_pct));
-        row
-    };
-    open.into_iter().zip(corrected).map(one).collect()
 }

@@ -183,6 +183,9 @@ pub struct Effect {
     pub sway: Sway,
 }
 
+/// Flags a row whose means tell another story than its change ([`Row::astray`]).
+pub const ASTRAY: &str = "'";
+
 /// One variant against the baseline in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -210,6 +213,10 @@ pub struct Row {
     pub verdict: Verdict,
     /// Ratio of the means printed in the cells, minus 1, in percent.
     pub mean_change_pct: Option<f64>,
+    /// Whether that lies outside `ci95_pct`, by the minimum effect or more: a few wild runs move one of the means. Every
+    /// form flags such a row with [`ASTRAY`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub astray: bool,
     /// Hodges-Lehmann estimate with its interval from ranks alone, in percent: low, estimate, high.
     pub rank_pct: Option<[f64; 3]>,
     /// Number of pairs of equal seed; 0: not paired.
@@ -224,4 +231,11 @@ pub struct Row {
     /// For `unclear`: why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+impl Row {
+    /// [`ASTRAY`] or nothing.
+    pub fn flag(&self) -> &'static str {
+        if self.astray { ASTRAY } else { "" }
+    }
 }

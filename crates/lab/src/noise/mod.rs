@@ -2,8 +2,9 @@
 //!
 //! A/A runs (the same variant under two names, in the order A B B A) are compared as any two variants. The end of the
 //! interval that lies farther from 0 is the floor of that workload and metric, in percent: a change below it is what
-//! this machine shows of itself. On backend host it takes the place of the minimum effect where it is larger: no
-//! verdict may rest on less than what nothing at all does here. Floors are kept by host: its CPUs' model and number, and the kernel's release.
+//! this machine shows of itself. On backend host a change counts from the floor on, where that is above the minimum effect: no
+//! verdict may rest on less than what nothing at all does here. What counts as the same stays the minimum effect. Floors are
+//! kept by host: its CPUs' model and number, and the kernel's release.
 
 mod measure;
 
@@ -112,13 +113,14 @@ pub fn host_of(record: &Record) -> String {
 }
 
 /// The note below a comparison that floors had a part in.
-pub(crate) fn note(rows: &[Row]) -> Option<Counted> {
+pub(crate) fn note(rows: &[Row], min_effect_pct: f64) -> Option<Counted> {
     let of = |r: &Row| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
     let mut told: Vec<String> = rows.iter().filter_map(of).collect();
     told.sort();
     told.dedup();
     let text = format!(
-        "this machine's noise floor ('schedlab doctor') is the smallest change that counts for {}",
+        "this machine's noise floor ('schedlab doctor') is the smallest change that counts for {}; what counts as the same stays \
+         {min_effect_pct}%",
         told.join(", ")
     );
     (!told.is_empty()).then(|| Counted { warning: Warning::new("noise.floor", text), runs: 0 })

@@ -234,17 +234,36 @@ pub enum Direction {
     Neither,
 }
 
+/// Between which changes a verdict decides, in percent.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Limits {
+    /// An interval that lies inside this is `same`: what the reader asked for, whatever the machine.
+    pub same_pct: f64,
+    /// A smaller change is no change: `same_pct`, or the machine's noise floor where that is higher.
+    pub change_pct: f64,
+}
+
+impl Limits {
+    /// Both limits are the minimum effect.
+    pub fn both(min_effect_pct: f64) -> Limits {
+        Limits { same_pct: min_effect_pct, change_pct: min_effect_pct }
+    }
+    /// The same, with a noise floor. It raises what counts as a change and leaves what counts as the same.
+    pub fn with_floor(min_effect_pct: f64, floor_pct: Option<f64>) -> Limits {
+        Limits { same_pct: min_effect_pct, change_pct: floor_pct.unwrap_or(0.0).max(min_effect_pct) }
+    }
+}
+
 /// The verdict on a change whose p-value, corrected for its table, is `p`; for `unclear` also why.
-pub fn verdict(c: &Change, p: f64, direction: Direction, min_effect_pct: f64) -> (Verdict, Option<String>) {
+pub fn verdict(c: &Change, p: f64, direction: Direction, limits: Limits) -> (Verdict, Option<String>) {
     let Some(shift) = c.shift else {
         return (Verdict::Unclear, Some("one run has no spread: make at least two".into()));
     };
-    if c.ci95_pct.is_some_and(|[low, high]| low >= -min_effect_pct && high <= min_effect_pct) {
+    if c.ci95_pct.is_some_and(|[low, high]| low >= -limits.same_pct && high <= limits.same_pct) {
         return (Verdict::Same, None);
     }
-    let excludes_zero = shift.interval[0] > 0.0 || shift.interval[1] < 0.0;
-    let large = c.change_pct.is_none_or(|v| v.abs() >= min_effect_pct);
-    if p < ALPHA && c.rank_p < ALPHA && excludes_zero && large {
+    let large = c.change_pct.is_none_or(|v| v.abs() >= limits.change_pct);
+    if shown(c, p) && large {
         let up = shift.estimate > 0.0;
         return match direction {
             Direction::Neither => (Verdict::Changed, None),
@@ -253,23 +272,39 @@ pub fn verdict(c: &Change, p: f64, direction: Direction, min_effect_pct: f64) ->
             _ => (Verdict::Worse, None),
         };
     }
-    (Verdict::Unclear, Some(reason(c, p, min_effect_pct)))
+    (Verdict::Unclear, Some(reason(c, p, limits)))
+}
+
+/// Whether the data shows that there is a change, of whatever size.
+fn shown(c: &Change, p: f64) -> bool {
+    let excludes_zero = c.shift.is_some_and(|s| s.interval[0] > 0.0 || s.interval[1] < 0.0);
+    p < ALPHA && c.rank_p < ALPHA && excludes_zero
 }
 
 /// Why a row is unclear, and what would clear it.
-fn reason(c: &Change, p: f64, min_effect_pct: f64) -> String {
-    let fewest = if c.pairs > 0 { FEWEST_PAIRS } else { FEWEST_GROUP };
+fn reason(c: &Change, p: f64, limits: Limits) -> String {
+    let fewest = fewest(c);
     if c.n < fewest {
         return format!("{} runs: no rank test can decide with fewer than {fewest}", c.n);
     }
+    let Limits { same_pct, change_pct } = limits;
+    let large = c.change_pct.is_none_or(|v| v.abs() >= same_pct);
+    if shown(c, p) && large && same_pct < change_pct {
+        return format!("shown, but below this machine's noise floor of {change_pct:.1}%");
+    }
     match c.detectable_pct {
-        Some(d) if d > min_effect_pct => format!(
-            "a change of {d:.1}% or more would have shown; {min_effect_pct}% needs about {} runs",
-            runs_for(c.n, d, min_effect_pct)
+        Some(d) if d > same_pct => format!(
+            "a change of {d:.1}% or more would have shown; {same_pct}% needs about {} runs",
+            runs_for(c.n, d, same_pct)
         ),
         _ if c.rank_p < ALPHA && p >= ALPHA => "shown alone, but not among so many rows".into(),
         _ => "the interval reaches past the minimum effect".into(),
     }
+}
+
+/// Fewest runs of a cell with which a change like this could be shown.
+pub fn fewest(c: &Change) -> usize {
+    if c.pairs > 0 { FEWEST_PAIRS } else { FEWEST_GROUP }
 }
 
 /// Runs needed to show `wanted` where `n` runs show `detectable` (errors shrink with the root of the number of runs).

@@ -14,5 +14,7 @@ pub mod special;
 mod properties;
 
 pub use describe::Summary;
-pub use effect::{ALPHA, Change, Direction, PairChange, RunValue, Verdict, change, pair_changes, verdict};
+pub use effect::{
+    ALPHA, Change, Direction, Limits, PairChange, RunValue, Verdict, change, fewest, pair_changes, verdict,
+};
 pub use holm::holm;

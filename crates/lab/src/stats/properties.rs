@@ -1,8 +1,13 @@
 //! What must hold of comparisons whatever the data: symmetry, invariance to units, rare false alarms, robustness.
 
-use super::effect::{Direction, RunValue, Verdict, change, verdict};
+use super::effect::{Change, Direction, Limits, RunValue, Verdict, change};
 use proptest::prelude::*;
 use schedlab_base::Stream;
+
+/// The verdict where no floor raises the minimum effect.
+fn verdict(c: &Change, p: f64, direction: Direction, min_effect_pct: f64) -> (Verdict, Option<String>) {
+    super::effect::verdict(c, p, direction, Limits::both(min_effect_pct))
+}
 
 fn runs(values: &[f64]) -> Vec<RunValue> {
     values.iter().enumerate().map(|(i, v)| RunValue { seed: i as u64, value: *v }).collect()
@@ -73,6 +78,30 @@ fn few_runs_are_unclear_and_say_how_many_are_needed() {
     assert!(why.unwrap().contains("fewer than 6"));
     let c = change(&runs(&[10.0]), &runs(&[20.0]));
     assert_eq!((verdict(&c, c.p, Direction::Lower, 2.0).0, c.change_pct), (Verdict::Unclear, Some(100.0)));
+}
+
+#[test]
+fn a_noise_floor_raises_what_counts_and_never_widens_what_is_the_same() {
+    let floor =
+        |c: &Change| super::effect::verdict(c, c.p, Direction::Lower, Limits::with_floor(2.0, Some(43.3)));
+    let base: Vec<f64> = (0..10).map(|i| 1000.0 + f64::from(i * 7 % 10)).collect();
+    // Noise: some pairs half as long, some half as long again. The interval lies inside the floor and far outside 2 %.
+    let noisy: Vec<f64> = (0..10).map(|i| base[i] * if i % 2 == 0 { 0.7 } else { 1.3 }).collect();
+    let c = change(&runs(&base), &runs(&noisy));
+    assert!(
+        c.ci95_pct.is_some_and(|[low, high]| low > -43.3 && low < -10.0 && high < 43.3 && high > 10.0),
+        "{c:?}"
+    );
+    assert_eq!(floor(&c).0, Verdict::Unclear);
+    // A tenth faster in each run: shown, and yet below what this machine shows of itself.
+    let c = change(&runs(&base), &runs(&base.iter().map(|v| v * 0.9).collect::<Vec<f64>>()));
+    let (v, why) = floor(&c);
+    assert_eq!((verdict(&c, c.p, Direction::Lower, 2.0).0, v), (Verdict::Better, Verdict::Unclear));
+    assert!(why.unwrap().contains("noise floor of 43.3%"));
+    let c = change(&runs(&base), &runs(&base.iter().map(|v| v * 0.5).collect::<Vec<f64>>()));
+    assert_eq!(floor(&c).0, Verdict::Better, "beyond the floor");
+    let c = change(&runs(&base), &runs(&base.iter().map(|v| v + 1.0).collect::<Vec<f64>>()));
+    assert_eq!(floor(&c).0, Verdict::Same, "within 2 %, whatever the floor");
 }
 
 #[test]

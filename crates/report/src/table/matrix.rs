@@ -42,21 +42,8 @@ struct Shown {
     spread: String,
     change: String,
     mark: &'static str,
-    /// Between value and change: [`ASTRAY`] or nothing.
+    /// Between value and change: [`ASTRAY`](schedlab_lab::compare::ASTRAY) or nothing.
     flag: &'static str,
-}
-
-/// Flags a value whose mean tells another story than its change.
-pub const ASTRAY: &str = "'";
-
-/// Whether the ratio of the means lies outside the interval of the typical change, so that the two columns a reader sees
-/// don't follow from each other: a few wild runs move one of the means.
-pub fn astray(c: &Comparison, row: &Row) -> bool {
-    let (Some(means), Some(change), Some([low, high])) = (row.mean_change_pct, row.change_pct, row.ci95_pct)
-    else {
-        return false;
-    };
-    !(low..=high).contains(&means) && (means - change).abs() >= c.min_effect_pct
 }
 
 fn shown(c: &Comparison, cell: &Cell, metric: &str) -> Shown {
@@ -67,7 +54,7 @@ fn shown(c: &Comparison, cell: &Cell, metric: &str) -> Shown {
         spread: measured.and_then(|m| m.std_pct).map_or_else(String::new, |s| format!("({})", spread(s))),
         change: row.map_or_else(String::new, |r| r.change_pct.map_or_else(|| "new".to_owned(), change)),
         mark: row.map_or("", |r| r.verdict.mark()),
-        flag: if row.is_some_and(|r| astray(c, r)) { ASTRAY } else { "" },
+        flag: row.map_or("", Row::flag),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is said below the matrices: why something is missing, and what the marks mean.
 
-use super::matrix::{ASTRAY, astray};
+use crate::legend;
 use crate::number::FACTOR_FROM_PCT;
 use crate::text::wrap;
 use schedlab_lab::Comparison;
@@ -40,7 +40,6 @@ fn cells(n: usize) -> String {
 
 /// What the columns and marks mean.
 pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-    let min = c.min_effect_pct;
     let single = c.cells.iter().all(|cell| cell.runs == 1);
     let Some(row) = c.comparisons.first() else {
         let text = if single { "One run each." } else { "Mean over runs (std in percent of it)." };
@@ -55,18 +54,12 @@ pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     }
     let large = c.comparisons.iter().any(|r| r.change_pct.is_some_and(|p| p >= FACTOR_FROM_PCT));
     let factor = if large { ", x20: 20 times as much" } else { "" };
-    let flag = if c.comparisons.iter().any(|r| astray(c, r)) {
-        format!(
-            " {ASTRAY} the ratio of the means lies outside the interval of the change: few wild runs move a mean."
-        )
-    } else {
-        String::new()
-    };
     let text = format!(
-        "Mean over runs (std in percent of it) and typical change against {}: trimmed, over runs{factor}.{flag} \
-         * better, ! worse, # changed: p < 0.05 after Holm over all rows, and at least {min}%; = same within {min}%; \
-         ~ cannot tell. --format detail has the spread and interval of every cell, and which change would have shown.",
-        row.baseline
+        "Mean over runs (std in percent of it) and typical change against {}: trimmed, over runs{factor}.{} {} --format \
+         detail has the spread and interval of every cell, and which change would have shown.",
+        row.baseline,
+        legend::flag(c),
+        legend::marks(c),
     );
     write!(out, "{}", wrap("", &text))
 }

@@ -1,0 +1,150 @@
+//! One comparison, one story: every form that tells changes tells the estimate, the verdict and the flag of the JSON. Held
+//! over the shapes of all studies, with values of all kinds.
+
+mod common;
+
+use common::{made_up, studies};
+use regex_lite::Regex;
+use schedlab_lab::compare::Row;
+use schedlab_lab::stats::Verdict;
+use schedlab_lab::{Comparison, Question, compare};
+use schedlab_record::Better;
+use schedlab_report::form;
+use schedlab_report::number::{change, percent, signed};
+
+fn comparisons() -> Vec<Comparison> {
+    let of = |e: &_| compare(&made_up(e), &Question::of(e), &[]).unwrap_or_else(|e| panic!("{e}"));
+    studies().iter().map(of).collect()
+}
+
+fn written(name: &str, c: &Comparison) -> String {
+    let mut out = Vec::new();
+    form(name).unwrap_or_else(|e| panic!("{e}")).exporter.export(c, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// What a form says of rows, in no order, against what it must say of each row of the JSON.
+fn hold(form: &str, c: &Comparison, said: Vec<String>, must: impl Fn(&Row) -> String) {
+    let json: Comparison = serde_json::from_str(&written("json", c)).unwrap();
+    let mut wanted: Vec<String> = json.comparisons.iter().map(must).collect();
+    let mut said = said;
+    wanted.sort();
+    said.sort();
+    assert!(wanted.len() > 30, "{} rows of {}", wanted.len(), c.experiment);
+    let first = wanted.iter().zip(&said).find(|(w, s)| w != s);
+    assert_eq!((first, wanted.len()), (None, said.len()), "{form} of {}", c.experiment);
+}
+
+fn captures(pattern: &str, text: &str) -> Vec<Vec<String>> {
+    let pattern = Regex::new(pattern).unwrap();
+    let groups = |c: regex_lite::Captures<'_>| {
+        c.iter().skip(1).map(|g| g.map_or(String::new(), |g| g.as_str().to_owned())).collect()
+    };
+    text.lines().flat_map(|l| pattern.captures_iter(l).map(groups).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn values_are_of_all_kinds() {
+    let all = comparisons();
+    let rows = || all.iter().flat_map(|c| &c.comparisons);
+    for verdict in [Verdict::Better, Verdict::Worse, Verdict::Changed, Verdict::Same, Verdict::Unclear] {
+        assert!(rows().any(|r| r.verdict == verdict), "{verdict:?}");
+    }
+    assert!(rows().any(|r| r.astray) && rows().any(|r| r.change_pct.is_none()));
+    let turned = |r: &&Row| r.mean_change_pct.zip(r.change_pct).is_some_and(|(m, c)| m * c < 0.0);
+    assert!(rows().filter(|r| r.astray).any(|r| turned(&r)), "a mean that moved the other way");
+}
+
+#[test]
+fn tables_tell_the_estimate_the_verdict_and_the_flag() {
+    for c in comparisons() {
+        let cell = r"\S+?('?)\s*((?:[+-][\d.]+|0\.0)%|x[\d.]+|new) ([*!#=~])(?:\s|$)";
+        let said = captures(cell, &written("table", &c)).iter().map(|g| g.join(" ")).collect();
+        let shown = |r: &Row| r.change_pct.map_or("new".to_owned(), change);
+        hold("table", &c, said, |r| format!("{} {} {}", r.flag(), shown(r), r.verdict.mark()));
+    }
+}
+
+#[test]
+fn detail_tells_the_interval_too() {
+    for c in comparisons() {
+        let line = r"\S+?('?) +[\d.]*%?(?: +\S+)? +([+-][\d.]+%|new) +(\[[^\]]+\])? *([*!#=~])\S*$";
+        let said = captures(line, &written("detail", &c)).iter().map(|g| g.join(" ")).collect();
+        let shown = |r: &Row| r.change_pct.map_or("new".to_owned(), percent);
+        let interval =
+            |r: &Row| r.ci95_pct.map_or(String::new(), |[a, b]| format!("[{}, {}]", signed(a), signed(b)));
+        hold("detail", &c, said, |r| {
+            format!("{} {} {} {}", r.flag(), shown(r), interval(r), r.verdict.mark())
+        });
+    }
+}
+
+#[test]
+fn lkml_tells_the_same_with_its_sign() {
+    for c in comparisons() {
+        let line = r"\t 1\.00 \([^)]*\)\t *([+-][\d.]+|new)([' ])\([^)]*\) ([*!#=~]\^?)$";
+        let said = captures(line, &written("lkml", &c)).iter().map(|g| g.join(" ")).collect();
+        let better = |r: &Row| {
+            let of =
+                |cell: &schedlab_lab::compare::Cell| Some(cell.metrics.get(&r.metric)?.measured()?.better);
+            c.cells.iter().filter(|cell| cell.workload == r.workload).find_map(of).unwrap()
+        };
+        hold("lkml", &c, said, |r| {
+            let sign = if better(r) == Better::Lower { -1.0 } else { 1.0 };
+            let shown = r.change_pct.map_or("new".to_owned(), |p| format!("{:+.2}", sign * p + 0.0));
+            let flag = if r.astray { "'" } else { " " };
+            let neither = if better(r) == Better::Neither { "^" } else { "" };
+            format!("{shown} {flag} {}{neither}", r.verdict.mark())
+        });
+    }
+}
+
+#[test]
+fn markdown_tells_the_verdict_in_words() {
+    for c in comparisons() {
+        let line = r"\| [^|]*?('?) \| [\d.%]* \| ([+-][\d.]+%|) \| ([^|]*) \| (better|worse|changed|same|unclear) \|$";
+        let said = captures(line, &written("markdown", &c)).iter().map(|g| g.join(" ")).collect();
+        let interval =
+            |r: &Row| r.ci95_pct.map_or(String::new(), |[a, b]| format!("{} to {}", signed(a), signed(b)));
+        hold("markdown", &c, said, |r| {
+            let shown = r.change_pct.map_or(String::new(), percent);
+            format!("{} {shown} {} {}", r.flag(), interval(r), r.verdict.word())
+        });
+    }
+}
+
+#[test]
+fn csv_tells_all_of_it_in_full() {
+    for c in comparisons() {
+        let text = written("csv", &c);
+        let heads: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        let columns =
+            ["metric", "variant", "change_pct", "ci95_low_pct", "verdict", "mean_change_pct", "astray"];
+        let at = columns.map(|name| heads.iter().position(|h| *h == name).unwrap());
+        let fields = |line: &str| {
+            // Names with commas are quoted; what stands in quotes holds no quotes here.
+            let mut quoted = false;
+            let unquoted: String = line
+                .chars()
+                .filter_map(|ch| match ch {
+                    '"' => {
+                        quoted = !quoted;
+                        None
+                    }
+                    ',' if quoted => Some(';'),
+                    other => Some(other),
+                })
+                .collect();
+            unquoted.split(',').map(str::to_owned).collect::<Vec<_>>()
+        };
+        let rows = text.lines().skip(1).map(fields).filter(|f| !f[at[4]].is_empty());
+        let said = rows.map(|f| at.map(|i| f[i].clone()).join(" ")).collect();
+        let full = |v: Option<f64>| v.map_or(String::new(), |v| v.to_string());
+        hold("csv", &c, said, |r| {
+            let variant = r.variant.replace(',', ";");
+            let low = full(r.ci95_pct.map(|i| i[0]));
+            let (shown, means) = (full(r.change_pct), full(r.mean_change_pct));
+            format!("{} {variant} {shown} {low} {} {means} {}", r.metric, r.verdict.word(), r.astray)
+        });
+    }
+}
