@@ -29,6 +29,31 @@ pub fn wrap(first: &str, text: &str) -> String {
     out
 }
 
+/// Columns that a text takes.
+pub fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A name in lines of at most `most` characters, broken behind its separators where it can be.
+pub fn stack(name: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for piece in name.split_inclusive(['-', '_', ' ', ',', '+', '=', '/']) {
+        let last = lines.last().map_or(0, |l| width(l));
+        if last > 0 && last + width(piece.trim_end()) > most {
+            lines.push(String::new());
+        }
+        for ch in piece.chars() {
+            if lines.last().is_some_and(|l| width(l) >= most) && ch != ' ' {
+                lines.push(String::new());
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push(ch);
+            }
+        }
+    }
+    lines.iter().map(|l| l.trim().to_owned()).collect()
+}
+
 /// The comparison's warnings, one paragraph each.
 pub fn warnings(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     for w in &c.warnings {
@@ -66,5 +91,18 @@ mod tests {
         assert!(text.lines().all(|l| l.len() <= WIDTH) && text.lines().count() == 3, "{text}");
         assert!(text.lines().skip(1).all(|l| l.starts_with("      word")));
         assert_eq!(wrap("- ", &"x".repeat(90)), format!("- {}\n", "x".repeat(90)), "a long word is not torn");
+    }
+
+    #[test]
+    fn long_names_are_stacked_and_lose_nothing() {
+        assert_eq!(stack("first-idle", 14), ["first-idle"]);
+        assert_eq!(stack("no-target-test", 11), ["no-target-", "test"]);
+        assert_eq!(stack("today, with a long name", 12), ["today, with", "a long name"]);
+        assert_eq!(stack("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        for most in 1..30 {
+            let lines = stack("wake_affine+sis_util and more", most);
+            assert!(lines.iter().all(|l| l.chars().count() <= most), "{most}: {lines:?}");
+            assert_eq!(lines.concat().replace(' ', ""), "wake_affine+sis_utilandmore");
+        }
     }
 }

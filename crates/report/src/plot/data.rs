@@ -3,18 +3,24 @@
 //! Sweeps are known by the names of cells ("1x8,threads=4", "v4.5,hz=250", "small,cpus=2"), so stored runs that are put
 //! side by side can be plotted as an experiment can.
 
+use crate::number::value;
+use crate::published;
 use schedlab_base::Ns;
 use schedlab_lab::Comparison;
-use schedlab_lab::compare::Cell;
+use schedlab_lab::compare::{Cell, Measured};
 use schedlab_lab::stats::special::t_quantile;
 
 /// A mean with half the width of its 95 % interval (0 of a single run).
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Point {
     /// The swept number; `None` of a cell that is not swept.
     pub x: Option<f64>,
     pub mean: f64,
     pub half: f64,
+    /// The figure published for it, in the metric's unit.
+    pub published: Option<f64>,
+    /// The cell and its figures in words.
+    pub tip: String,
 }
 
 /// The cells of one line, or of one colour of bars.
@@ -43,7 +49,7 @@ pub struct Data {
 
 /// A cell's names apart: what is fixed, and what is swept.
 struct Parts {
-    /// Workload, machine, load, variant.
+    /// Workload, machine, load, variant, and how its runs were made.
     fixed: Vec<String>,
     swept: Vec<(String, String)>,
 }
@@ -62,6 +68,7 @@ fn parts(cell: &Cell) -> Parts {
         }
         all.fixed.push(fixed.join(","));
     }
+    all.fixed.push(cell.how());
     all
 }
 
@@ -102,12 +109,24 @@ fn half(values: &[f64]) -> f64 {
     t_quantile(0.975, n - 1.0) * (variance / n).sqrt()
 }
 
+/// A cell and its figures in words.
+fn tip(cell: &Cell, m: &Measured, published: Option<f64>) -> String {
+    let place = format!("{} {} on {}, {}", cell.workload, cell.load, cell.machine, cell.variant);
+    let runs = if m.values.len() == 1 { "run" } else { "runs" };
+    let half = match half(&m.values) {
+        0.0 => String::new(),
+        half => format!(" +- {}", value(half, &m.unit)),
+    };
+    let published = published.map_or_else(String::new, |p| format!("; published {}", value(p, &m.unit)));
+    format!("{place}: {}{half} ({} {runs}){published}", value(m.mean, &m.unit), m.values.len())
+}
+
 /// What of a comparison is drawn.
 pub fn of(c: &Comparison) -> Data {
     let all: Vec<Parts> = c.cells.iter().map(parts).collect();
     let swept = axis(&all);
     let telling: Vec<bool> =
-        (0..4).map(|i| all.iter().any(|p| p.fixed[i] != all[0].fixed[i] && !p.fixed[i].is_empty())).collect();
+        (0..5).map(|i| all.iter().any(|p| p.fixed[i] != all[0].fixed[i] && !p.fixed[i].is_empty())).collect();
     // With a sweep a line is all but the swept number; without, a bar's colour is the variant and its place the rest.
     let words = |p: &Parts, of: &[usize]| {
         let fixed = of.iter().filter(|i| telling[**i]).map(|i| p.fixed[*i].clone()).filter(|w| !w.is_empty());
@@ -115,7 +134,7 @@ pub fn of(c: &Comparison) -> Data {
     };
     let line = |p: &Parts, cell: &Cell| match &swept {
         Some((key, _)) => {
-            let mut name = words(p, &[0, 1, 2, 3]);
+            let mut name = words(p, &[0, 1, 2, 3, 4]);
             name.extend(p.swept.iter().filter(|(k, _)| k != key).map(|(k, v)| format!("{k}={v}")));
             name.join(" ")
         }
@@ -124,6 +143,7 @@ pub fn of(c: &Comparison) -> Data {
     let place = |p: &Parts, cell: &Cell| {
         let mut name = words(p, &[0, 1]);
         name.push(cell.load.clone());
+        name.extend(words(p, &[4]));
         name.join(" ")
     };
     let mut groups: Vec<String> = Vec::new();
@@ -144,7 +164,9 @@ pub fn of(c: &Comparison) -> Data {
         for (p, cell) in all.iter().zip(&c.cells) {
             let Some(m) = cell.metrics.get(metric).and_then(|s| s.measured()) else { continue };
             panel.unit.clone_from(&m.unit);
-            let point = Point { x: x_of(p, cell), mean: m.mean, half: half(&m.values) };
+            let published = published(c, cell, metric).filter(|p| p.unit == m.unit).map(|p| p.value);
+            let (half, tip) = (half(&m.values), tip(cell, m, published));
+            let point = Point { x: x_of(p, cell), mean: m.mean, half, published, tip };
             let name = line(p, cell);
             match panel.lines.iter_mut().find(|l| l.name == name) {
                 Some(line) => line.points.push(point),

@@ -3,26 +3,36 @@
 
 mod axis;
 mod data;
+mod pane;
 mod scene;
 
-use axis::{Axis, label, unit};
-use data::{Data, Line, Panel};
+use crate::text::stack;
+use data::Data;
+use pane::Pane;
 use scene::{Anchor, Mark, Scene};
 use schedlab_base::{Error, Result};
 use schedlab_lab::Comparison;
 use std::path::Path;
 
 const WIDTH: f64 = 760.0;
-const PANEL: f64 = 260.0;
+/// Height of what is drawn within a panel's axes.
+const INNER: f64 = 184.0;
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 const ROW: f64 = 18.0;
 const SMALL: f64 = 11.0;
+/// Columns that a character takes at most times, and a line of labels.
+const CHARACTER: f64 = 6.5;
+const LABEL: f64 = 13.0;
+/// Least width of a bar, and of a group with its labels.
+const BAR: f64 = 7.0;
+const GROUP: f64 = 66.0;
 /// Colours that people with colour blindness tell apart as well (after Okabe and Ito).
 const COLORS: [u32; 8] = [0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x000000, 0x8c6d31];
 const GREY: u32 = 0x888888;
+const DARK: u32 = 0x222222;
 const PALE: u32 = 0xe4e4e4;
 /// More panels than this are a page nobody reads.
 const MAX_PANELS: usize = 40;
@@ -89,11 +99,45 @@ fn line(points: Vec<(f64, f64)>, color: u32, width: f64) -> Mark {
     Mark::Line { points, color, width, dashed: false }
 }
 
+/// What all panels have in common.
+struct Frame {
+    width: f64,
+    /// Height below the axes.
+    bottom: f64,
+    /// Labels of the groups of bars, in lines.
+    labels: Vec<Vec<String>>,
+}
+
+impl Frame {
+    /// A drawing becomes wider with its groups, and higher with their labels: each stands there whole.
+    fn of(data: &Data, bars: usize) -> Frame {
+        let groups = data.groups.len();
+        let room = (WIDTH - LEFT - RIGHT) / groups.max(1) as f64;
+        let room = if groups == 0 { room } else { room.max(GROUP).max(bars as f64 * BAR / 0.8) };
+        let fits = (room / CHARACTER) as usize;
+        let labels: Vec<Vec<String>> = data.groups.iter().map(|g| stack(g, fits)).collect();
+        let lines = labels.iter().map(Vec::len).max().unwrap_or(1);
+        let width = if groups == 0 { WIDTH } else { LEFT + RIGHT + groups as f64 * room };
+        Frame { width, bottom: BOTTOM + (lines - 1) as f64 * LABEL, labels }
+    }
+    /// Height of a panel.
+    fn panel(&self) -> f64 {
+        TOP + INNER + self.bottom
+    }
+    /// Where the axes end at the right.
+    fn right(&self) -> f64 {
+        self.width - RIGHT
+    }
+}
+
 fn drawn(title: &str, data: &Data) -> Scene {
     let names = names(data);
     let shown = if names.len() > 1 { names.len() } else { 0 };
-    let head = 34.0 + shown as f64 * ROW;
-    let height = head + data.panels.len() as f64 * PANEL;
+    let published =
+        data.panels.iter().flat_map(|p| &p.lines).flat_map(|l| &l.points).any(|p| p.published.is_some());
+    let head = 34.0 + (shown + usize::from(published)) as f64 * ROW;
+    let frame = Frame::of(data, names.len());
+    let height = head + data.panels.len() as f64 * frame.panel();
     let mut marks =
         vec![Mark::Text { at: (LEFT, 22.0), text: title.to_owned(), size: 14.0, anchor: Anchor::Start }];
     for (i, name) in names.iter().take(shown).enumerate() {
@@ -101,135 +145,16 @@ fn drawn(title: &str, data: &Data) -> Scene {
         marks.push(line(vec![(LEFT, y - 4.0), (LEFT + 24.0, y - 4.0)], COLORS[i % COLORS.len()], 3.0));
         marks.push(text((LEFT + 30.0, y), *name, Anchor::Start));
     }
+    if published {
+        let y = 40.0 + shown as f64 * ROW;
+        marks.push(pane::diamond((LEFT + 12.0, y - 4.0)));
+        marks.push(text((LEFT + 30.0, y), "published", Anchor::Start));
+    }
     for (i, panel) in data.panels.iter().enumerate() {
-        Pane { data, panel, names: &names, top: head + i as f64 * PANEL }.draw(&mut marks);
+        let top = head + i as f64 * frame.panel();
+        Pane { data, panel, names: &names, frame: &frame, top }.draw(&mut marks);
     }
-    Scene { size: (WIDTH, height), marks }
-}
-
-/// One panel with its place.
-struct Pane<'a> {
-    data: &'a Data,
-    panel: &'a Panel,
-    names: &'a [&'a str],
-    top: f64,
-}
-
-impl Pane<'_> {
-    fn draw(&self, marks: &mut Vec<Mark>) {
-        let bounds = self.panel.lines.iter().flat_map(|l| &l.points);
-        let bounds: Vec<f64> = bounds.flat_map(|p| [p.mean - p.half, p.mean, p.mean + p.half]).collect();
-        let most = bounds.iter().copied().fold(0.0, f64::max);
-        let (unit, factor) = unit(&self.panel.unit, most);
-        // An interval that reaches below 0 is cut there where all means are above: a log axis has no 0.
-        let positive = self.panel.lines.iter().flat_map(|l| &l.points).all(|p| p.mean > 0.0);
-        let bounds: Vec<f64> =
-            bounds.into_iter().filter(|v| !positive || *v > 0.0).map(|v| v * factor).collect();
-        let y = Axis::of(&bounds, true, (self.top + PANEL - BOTTOM, self.top + TOP));
-        let name = match unit {
-            "" => self.panel.metric.clone(),
-            unit => format!("{}, {unit}", self.panel.metric),
-        };
-        marks.push(text((LEFT, self.top + TOP - 8.0), name, Anchor::Start));
-        for tick in y.ticks() {
-            let at = y.at(tick);
-            marks.push(line(vec![(LEFT, at), (WIDTH - RIGHT, at)], PALE, 1.0));
-            marks.push(text((LEFT - 6.0, at + 4.0), label(tick), Anchor::End));
-        }
-        match &self.data.swept {
-            Some((key, unit)) => self.lines(marks, &y, factor, key, unit),
-            None => self.bars(marks, &y, factor),
-        }
-        let (left, right, low) = (LEFT, WIDTH - RIGHT, self.top + PANEL - BOTTOM);
-        marks.push(line(vec![(left, self.top + TOP), (left, low), (right, low)], GREY, 1.0));
-    }
-
-    fn color(&self, of: &Line) -> u32 {
-        let at = self.names.iter().position(|n| *n == of.name).unwrap_or(0);
-        COLORS[at % COLORS.len()]
-    }
-
-    fn lines(&self, marks: &mut Vec<Mark>, y: &Axis, factor: f64, key: &str, key_unit: &str) {
-        let all = self.data.panels.iter().flat_map(|p| &p.lines).flat_map(|l| &l.points);
-        let mut xs: Vec<f64> = all.filter_map(|p| p.x).collect();
-        xs.sort_by(f64::total_cmp);
-        xs.dedup();
-        let (shown, scale) = unit(key_unit, xs.last().copied().unwrap_or(0.0));
-        let scaled: Vec<f64> = xs.iter().map(|x| x * scale).collect();
-        let x = Axis::of(&scaled, false, (LEFT, WIDTH - RIGHT));
-        let low = self.top + PANEL - BOTTOM;
-        // Few values are labelled themselves, many by round numbers.
-        let ticks = if scaled.len() <= 8 { scaled } else { x.ticks() };
-        let mut right = f64::NEG_INFINITY;
-        for tick in ticks {
-            let at = x.at(tick);
-            marks.push(line(vec![(at, low), (at, low + 4.0)], GREY, 1.0));
-            let half = label(tick).len() as f64 * 3.5;
-            if at - half > right {
-                marks.push(text((at, low + 16.0), label(tick), Anchor::Middle));
-                right = at + half + 4.0;
-            }
-        }
-        let name = if shown.is_empty() { key.to_owned() } else { format!("{key}, {shown}") };
-        marks.push(text(((LEFT + WIDTH - RIGHT) / 2.0, low + 32.0), name, Anchor::Middle));
-        for l in &self.panel.lines {
-            let color = self.color(l);
-            let at: Vec<(f64, f64)> =
-                l.points.iter().filter_map(|p| Some((x.at(p.x? * scale), y.at(p.mean * factor)))).collect();
-            for p in &l.points {
-                match p.x {
-                    Some(value) => {
-                        whisker(marks, y, x.at(value * scale), p.mean * factor, p.half * factor, color)
-                    }
-                    // Not swept: the same everywhere.
-                    None => {
-                        let at = y.at(p.mean * factor);
-                        let points = vec![(LEFT, at), (WIDTH - RIGHT, at)];
-                        marks.push(Mark::Line { points, color, width: 1.5, dashed: true });
-                    }
-                }
-            }
-            for (px, py) in &at {
-                marks.push(Mark::Rect { at: (px - 3.0, py - 3.0), size: (6.0, 6.0), color });
-            }
-            if at.len() > 1 {
-                marks.push(line(at, color, 1.8));
-            }
-        }
-    }
-
-    fn bars(&self, marks: &mut Vec<Mark>, y: &Axis, factor: f64) {
-        let (groups, low) = (&self.data.groups, self.top + PANEL - BOTTOM);
-        let room = (WIDTH - RIGHT - LEFT) / groups.len().max(1) as f64;
-        let width = room * 0.8 / self.names.len().max(1) as f64;
-        for (i, group) in groups.iter().enumerate() {
-            let middle = LEFT + (i as f64 + 0.5) * room;
-            let fits = (room / 6.5) as usize;
-            let name: String = group.chars().take(fits.max(3)).collect();
-            marks.push(text((middle, low + 16.0), name, Anchor::Middle));
-        }
-        for l in &self.panel.lines {
-            let color = self.color(l);
-            let nth = self.names.iter().position(|n| *n == l.name).unwrap_or(0) as f64;
-            for p in &l.points {
-                let left = LEFT + (p.x.unwrap_or(0.0) + 0.1) * room + nth * width;
-                let top = y.at(p.mean * factor);
-                marks.push(Mark::Rect { at: (left, top), size: (width * 0.92, low - top), color });
-                whisker(marks, y, left + width * 0.46, p.mean * factor, p.half * factor, GREY);
-            }
-        }
-    }
-}
-
-/// An interval around a mean.
-fn whisker(marks: &mut Vec<Mark>, y: &Axis, x: f64, mean: f64, half: f64, color: u32) {
-    if half > 0.0 {
-        let (low, high) = (y.at(mean - half), y.at(mean + half));
-        marks.push(line(vec![(x, low), (x, high)], color, 1.2));
-        for end in [low, high] {
-            marks.push(line(vec![(x - 4.0, end), (x + 4.0, end)], color, 1.2));
-        }
-    }
+    Scene { size: (frame.width, height), marks }
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub enum Mark {
     Rect { at: (f64, f64), size: (f64, f64), color: u32 },
     /// A text whose baseline goes through a place.
     Text { at: (f64, f64), text: String, size: f64, anchor: Anchor },
+    /// A mark that says more when it is pointed at, in SVG.
+    Tipped { mark: Box<Mark>, tip: String },
 }
 
 /// A drawing.
@@ -94,6 +96,7 @@ fn element(mark: &Mark) -> String {
             let [x, y, w, h] = [*x, *y, *w, *h].map(short);
             format!("<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"#{color:06x}\"/>")
         }
+        Mark::Tipped { mark, tip } => titled(&element(mark), tip),
         Mark::Text { at: (x, y), text, size, anchor } => {
             let (x, y) = (short(*x), short(*y));
             let anchor = match anchor {
@@ -104,6 +107,16 @@ fn element(mark: &Mark) -> String {
             let text = escaped(text);
             format!("<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" text-anchor=\"{anchor}\">{text}</text>")
         }
+    }
+}
+
+/// An element with a title, which viewers show when it is pointed at.
+fn titled(element: &str, tip: &str) -> String {
+    match (element.strip_suffix("/>"), element.split_once([' ', '/', '>'])) {
+        (Some(open), Some((name, _))) => {
+            format!("{open}><title>{}</title></{}>", escaped(tip), name.trim_start_matches('<'))
+        }
+        _ => element.to_owned(),
     }
 }
 
@@ -127,6 +140,7 @@ fn paint(pixmap: &mut Pixmap, font: &Face<'_>, mark: &Mark) {
                 pixmap.fill_rect(rect, &ink(*color), scale, None);
             }
         }
+        Mark::Tipped { mark, .. } => paint(pixmap, font, mark),
         Mark::Text { at, text, size, anchor } => {
             let placed = scale.pre_translate(at.0 as f32, at.1 as f32);
             write(pixmap, font, text, *anchor, placed.pre_scale(*size as f32, *size as f32));

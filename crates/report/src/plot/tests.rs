@@ -92,6 +92,73 @@ fn times_and_loads_may_be_swept_and_nothing_need_be() {
     assert_eq!(data.panels[0].lines[1].points[0].x, Some(1.0));
 }
 
+/// Words of the drawing, those of one column and colour put together again.
+fn words(svg: &str) -> Vec<&str> {
+    svg.lines().filter_map(|l| l.strip_suffix("</text>")?.rsplit('>').next()).collect()
+}
+
+#[test]
+fn labels_of_many_groups_are_whole_and_different() {
+    let machines =
+        ["fb-2x12-smt", "fb-2x12-smt-0.3pct", "fb-2x12-smt-30us", "fb-2x12-smt-0.3pct-30us", "fb-2x24"];
+    let cells = machines.iter().flat_map(|m| {
+        ["v4.5", "first-idle"].map(|v| Cell { machine: (*m).to_owned(), ..cell("2x24", v, &[1.0, 2.0]) })
+    });
+    let c = comparison(cells.chain([cell("30x1000 and a long name", "v4.5", &[1.0])]).collect());
+    let svg = String::from_utf8(plot(&c, Kind::Svg).unwrap()).unwrap();
+    let pieces = words(&svg);
+    for m in machines {
+        let whole = (0..pieces.len()).any(|i| {
+            (1..5).any(|n| {
+                pieces.get(i..i + n).is_some_and(|p| p.concat().replace(' ', "") == format!("{m}2x24"))
+            })
+        });
+        assert!(whole, "{m} in {pieces:?}");
+    }
+    let room =
+        |svg: &str| svg.split("width=\"").nth(1).and_then(|w| w.split('"').next()?.parse::<f64>().ok());
+    let many: Vec<Cell> = (0..30).map(|i| cell(&format!("load number {i}"), "v4.5", &[1.0])).collect();
+    let wide = String::from_utf8(plot(&comparison(many), Kind::Svg).unwrap()).unwrap();
+    assert!(
+        room(&wide) > Some(30.0 * GROUP) && room(&svg) == Some(WIDTH),
+        "{:?} {:?}",
+        room(&wide),
+        room(&svg)
+    );
+}
+
+#[test]
+fn published_figures_are_marks_and_values_are_tips() {
+    let published = |load: &str| schedlab_lab::Published {
+        variant: "v4.5".into(),
+        metric: "run_delay.p99".into(),
+        load: Some(load.into()),
+        value: 9e6,
+        unit: "ns".into(),
+        source: String::new(),
+    };
+    let mut c = comparison(vec![cell("1x2", "v4.5", &[1.0, 2.0]), cell("1x4", "v4.5", &[2.0])]);
+    let svg = |c: &Comparison| String::from_utf8(plot(c, Kind::Svg).unwrap()).unwrap();
+    let marks = |svg: &str| svg.matches("stroke=\"#222222\"").count();
+    let plain = svg(&c);
+    assert_eq!((marks(&plain), plain.contains(">published<")), (0, false));
+    let tip = "<title>schbench 1x2 on smp-2, v4.5: 1.50ms +- 6.35ms (2 runs)</title></rect>";
+    assert!(plain.contains(tip), "{plain}");
+    c.published = vec![published("1x2")];
+    let with = svg(&c);
+    assert_eq!(
+        (marks(&with), with.contains(">published<")),
+        (2, true),
+        "one in the panel, one in the legend"
+    );
+    assert!(with.contains("(2 runs); published 9.00ms</title>"));
+    // The axis reaches as far as what was published.
+    assert!(
+        words(&with).contains(&"8")
+            && !words(&svg(&comparison(vec![cell("1x4", "v4.5", &[2.0])]))).contains(&"8")
+    );
+}
+
 #[test]
 fn the_svg_is_as_it_was() {
     let svg = String::from_utf8(plot(&swept(), Kind::Svg).unwrap()).unwrap();
@@ -108,7 +175,10 @@ fn the_png_has_lines_and_words_without_a_font_of_the_system() {
     let png = plot(&swept(), Kind::Png).unwrap();
     assert_eq!(png, plot(&swept(), Kind::Png).unwrap(), "the same bytes");
     let pixels = tiny_skia::Pixmap::decode_png(&png).unwrap();
-    assert_eq!((pixels.width(), f64::from(pixels.height())), (1520, 2.0 * (34.0 + 3.0 * ROW + 2.0 * PANEL)));
+    assert_eq!(
+        (pixels.width(), f64::from(pixels.height())),
+        (1520, 2.0 * (34.0 + 3.0 * ROW + 2.0 * (TOP + INNER + BOTTOM)))
+    );
     let dark = |p: &&tiny_skia::PremultipliedColorU8| p.red() < 80 && p.green() < 80 && p.blue() < 80;
     let of = |red, green, blue| {
         move |p: &&tiny_skia::PremultipliedColorU8| (p.red(), p.green(), p.blue()) == (red, green, blue)

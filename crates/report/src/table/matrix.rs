@@ -3,7 +3,7 @@
 //! matrix, behind the baseline again.
 
 use crate::number::{change, spread, value};
-use crate::text::WIDTH;
+use crate::text::{WIDTH, stack, width};
 use crate::{groups, published, row, short};
 use schedlab_lab::compare::{Cell, Row, Stat};
 use schedlab_lab::{Comparison, Published};
@@ -69,10 +69,6 @@ fn metrics<'a>(c: &'a Comparison, cell: &'a Cell) -> impl Iterator<Item = &'a st
     let foreign = |m: &str| c.cells.iter().any(|o| o.workload != cell.workload && short(m, &o.workload) != m);
     let asked = |m: &str| cell.metrics.contains_key(m);
     c.metrics.iter().map(String::as_str).filter(move |m| asked(m) && !foreign(m))
-}
-
-fn width(text: &str) -> usize {
-    text.chars().count()
 }
 
 impl Layout {
@@ -239,42 +235,4 @@ impl Layout {
 
 fn published_change((base, other): (&Published, &Published)) -> String {
     if base.value > 0.0 { change(100.0 * (other.value / base.value - 1.0)) } else { String::new() }
-}
-
-/// A name in lines of at most `width` characters, broken behind its separators where it can be.
-fn stack(name: &str, most: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for piece in name.split_inclusive(['-', '_', ' ', ',', '+', '=', '/']) {
-        let last = lines.last().map_or(0, |l| width(l));
-        if last > 0 && last + width(piece.trim_end()) > most {
-            lines.push(String::new());
-        }
-        for ch in piece.chars() {
-            if lines.last().is_some_and(|l| width(l) >= most) && ch != ' ' {
-                lines.push(String::new());
-            }
-            if let Some(line) = lines.last_mut() {
-                line.push(ch);
-            }
-        }
-    }
-    lines.iter().map(|l| l.trim().to_owned()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::stack;
-
-    #[test]
-    fn long_names_are_stacked_and_lose_nothing() {
-        assert_eq!(stack("first-idle", 14), ["first-idle"]);
-        assert_eq!(stack("no-target-test", 11), ["no-target-", "test"]);
-        assert_eq!(stack("today, with a long name", 12), ["today, with", "a long name"]);
-        assert_eq!(stack("abcdefghij", 4), ["abcd", "efgh", "ij"]);
-        for most in 1..30 {
-            let lines = stack("wake_affine+sis_util and more", most);
-            assert!(lines.iter().all(|l| l.chars().count() <= most), "{most}: {lines:?}");
-            assert_eq!(lines.concat().replace(' ', ""), "wake_affine+sis_utilandmore");
-        }
-    }
 }
