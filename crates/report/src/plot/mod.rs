@@ -28,11 +28,12 @@ const CHARACTER: f64 = 6.5;
 const LABEL: f64 = 13.0;
 /// Least width of a bar, and of a group with its labels.
 const BAR: f64 = 7.0;
-const GROUP: f64 = 66.0;
+const GROUP: f64 = 82.0;
 /// Colours that people with colour blindness tell apart as well (after Okabe and Ito).
 const COLORS: [u32; 8] = [0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x000000, 0x8c6d31];
 const GREY: u32 = 0x888888;
 const DARK: u32 = 0x222222;
+const WHITE: u32 = 0xffffff;
 const PALE: u32 = 0xe4e4e4;
 /// More panels than this are a page nobody reads.
 const MAX_PANELS: usize = 40;
@@ -114,7 +115,7 @@ impl Frame {
         let groups = data.groups.len();
         let room = (WIDTH - LEFT - RIGHT) / groups.max(1) as f64;
         let room = if groups == 0 { room } else { room.max(GROUP).max(bars as f64 * BAR / 0.8) };
-        let fits = (room / CHARACTER) as usize;
+        let fits = ((room - CHARACTER) / CHARACTER) as usize;
         let labels: Vec<Vec<String>> = data.groups.iter().map(|g| stack(g, fits)).collect();
         let lines = labels.iter().map(Vec::len).max().unwrap_or(1);
         let width = if groups == 0 { WIDTH } else { LEFT + RIGHT + groups as f64 * room };
@@ -147,7 +148,7 @@ fn drawn(title: &str, data: &Data) -> Scene {
     }
     if published {
         let y = 40.0 + shown as f64 * ROW;
-        marks.push(pane::diamond((LEFT + 12.0, y - 4.0)));
+        marks.extend(pane::diamond((LEFT + 12.0, y - 4.0)));
         marks.push(text((LEFT + 30.0, y), "published", Anchor::Start));
     }
     for (i, panel) in data.panels.iter().enumerate() {

@@ -3,7 +3,7 @@
 use super::axis::{Axis, label, unit};
 use super::data::{Data, Line, Panel};
 use super::scene::{Anchor, Mark};
-use super::{COLORS, DARK, Frame, GREY, INNER, LABEL, LEFT, PALE, TOP, line, text};
+use super::{COLORS, DARK, Frame, GREY, INNER, LABEL, LEFT, PALE, TOP, WHITE, line, text};
 
 /// One panel with its place.
 pub struct Pane<'a> {
@@ -98,7 +98,7 @@ impl Pane<'_> {
                 let Some((px, py)) = p.x.map(|v| (x.at(v * scale), y.at(p.mean * factor))) else { continue };
                 let square = Mark::Rect { at: (px - 3.0, py - 3.0), size: (6.0, 6.0), color };
                 marks.push(Mark::Tipped { mark: Box::new(square), tip: p.tip.clone() });
-                marks.extend(p.published.map(|v| diamond((px, y.at(v * factor)))));
+                marks.extend(p.published.into_iter().flat_map(|v| diamond((px, y.at(v * factor)))));
             }
             if at.len() > 1 {
                 marks.push(line(at, color, 1.8));
@@ -126,16 +126,16 @@ impl Pane<'_> {
                 marks.push(Mark::Tipped { mark: Box::new(bar), tip: p.tip.clone() });
                 let middle = left + width * 0.46;
                 whisker(marks, y, middle, p.mean * factor, p.half * factor, GREY);
-                marks.extend(p.published.map(|v| diamond((middle, y.at(v * factor)))));
+                marks.extend(p.published.into_iter().flat_map(|v| diamond((middle, y.at(v * factor)))));
             }
         }
     }
 }
 
-/// The mark of a published figure.
-pub fn diamond((x, y): (f64, f64)) -> Mark {
+/// The mark of a published figure: dark within a light edge, so that it is seen on any bar.
+pub fn diamond((x, y): (f64, f64)) -> [Mark; 2] {
     let points = vec![(x, y - 5.0), (x + 5.0, y), (x, y + 5.0), (x - 5.0, y), (x, y - 5.0)];
-    line(points, DARK, 1.6)
+    [line(points.clone(), WHITE, 4.0), line(points, DARK, 1.6)]
 }
 
 /// An interval around a mean.
