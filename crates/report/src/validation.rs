@@ -4,7 +4,7 @@
 
 use crate::number::value;
 use crate::text::{WIDTH, wrap};
-use schedlab_lab::validate::{CaseResult, Judged, Share, Validation, Verdict};
+use schedlab_lab::validate::{CaseResult, Judged, Share, Side, Validation, Verdict};
 use std::io::{self, Write};
 
 /// Writes all cases and the summary as plain text, at most 78 columns wide.
@@ -76,7 +76,7 @@ fn sides(case: &CaseResult) -> String {
 
 fn shown(number: Option<f64>, row: &Judged) -> String {
     match number {
-        Some(n) => value(n, row.unit),
+        Some(n) => value(n, &row.unit),
         None if row.off_pct.is_some() => String::new(),
         None => "-".to_owned(),
     }
@@ -107,22 +107,22 @@ fn triple(case: &CaseResult) -> String {
 }
 
 /// The metrics that were not measured by why, in the order of the list.
-fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&'static str>)> {
-    let mut all: Vec<(&str, Vec<&'static str>)> = Vec::new();
+fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in case.metrics.iter().filter(|m| m.verdict == Verdict::NotMeasured) {
         let why = row.why.as_deref().unwrap_or("no reason is known");
         match all.iter_mut().find(|(w, _)| *w == why) {
-            Some((_, names)) => names.push(row.metric),
-            None => all.push((why, vec![row.metric])),
+            Some((_, names)) => names.push(&row.metric),
+            None => all.push((why, vec![&row.metric])),
         }
     }
     all
 }
 
 /// What there is to know of metrics that were judged.
-fn noted(case: &CaseResult) -> Vec<(&str, Vec<&'static str>)> {
+fn noted(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
     let judged = case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured);
-    judged.filter_map(|m| m.why.as_deref().map(|why| (why, vec![m.metric]))).collect()
+    judged.filter_map(|m| m.why.as_deref().map(|why| (why, vec![&*m.metric]))).collect()
 }
 
 fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
@@ -140,7 +140,7 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
         format!("{name:<44}{:>16}{pct:>8}\n", share(s))
     };
     for class in all.classes.iter().filter(|c| c.share.measured > 0) {
-        write!(out, "{}", row(class.class, class.share))?;
+        write!(out, "{}", row(&class.class, class.share))?;
     }
     write!(out, "{}", row("switches, migrations and placement", all.decisions))?;
     write!(out, "{}", row("all metrics of all cases but controls", all.share))?;
@@ -155,31 +155,25 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", if all.passed { "passed" } else { "NOT passed" })
 }
 
-/// Writes the summary and every case as Markdown tables, for docs/fidelity.md.
+/// Writes the summary and every case as Markdown tables.
 ///
 /// # Errors
 /// What the writer says.
 pub fn markdown(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "| case | workload | machine | simulated | real | agree | outcome |")?;
-    writeln!(out, "| --- | --- | --- | --- | --- | --- | --- |")?;
-    for case in &all.cases {
-        let side = |s: &Option<schedlab_lab::validate::Side>| {
-            s.as_ref().map_or_else(String::new, |s| format!("{}, {}", s.machine, s.kernel))
-        };
-        let machine = case.real.as_ref().map_or("", |r| &r.machine);
-        let kernel = |s: &Option<schedlab_lab::validate::Side>| {
-            s.as_ref().map_or_else(String::new, |s| s.kernel.clone())
-        };
-        let simulated = if case.control.is_some() { side(&case.simulated) } else { kernel(&case.simulated) };
-        let (real, share, outcome) = (kernel(&case.real), share(case.share), case.outcome.words());
-        writeln!(
-            out,
-            "| {} | {} | {machine} | {simulated} | {real} | {share} | {outcome} |",
-            case.name, case.workload
-        )?;
-    }
+    overview(all, out)?;
+    all.cases.iter().try_for_each(|case| one_markdown(case, out))
+}
+
+/// Writes the summary as Markdown tables: a row for each case, a row for each class. docs/fidelity.md holds it.
+///
+/// # Errors
+/// What the writer says.
+pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "| case | workload | machine | simulated | real | runs | agree | outcome |")?;
+    writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- |")?;
+    all.cases.iter().try_for_each(|case| writeln!(out, "{}", case_row(case)))?;
     for case in &all.not_run {
-        writeln!(out, "| {} | | | | | not run | {} |", case.name, case.why.replace('|', "/"))?;
+        writeln!(out, "| {} | | | | | | not run | {} |", case.name, case.why.replace('|', "/"))?;
     }
     writeln!(out, "\n| metrics | agree | |\n| --- | --- | --- |")?;
     let row = |name: &str, s: Share| {
@@ -187,11 +181,46 @@ pub fn markdown(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
         format!("| {name} | {} | {pct} |\n", share(s))
     };
     for class in all.classes.iter().filter(|c| c.share.measured > 0) {
-        write!(out, "{}", row(class.class, class.share))?;
+        write!(out, "{}", row(&class.class, class.share))?;
     }
     write!(out, "{}", row("switches, migrations and placement", all.decisions))?;
-    write!(out, "{}", row("all", all.share))?;
-    all.cases.iter().try_for_each(|case| one_markdown(case, out))
+    write!(out, "{}", row("all", all.share))
+}
+
+/// The whole in a sentence or two, as Markdown.
+pub fn sentence(all: &Validation) -> String {
+    let pct = |s: Share| s.pct().map_or_else(String::new, |p| format!(" ({p:.0} %)"));
+    let (controls, cases): (Vec<_>, Vec<_>) = all.cases.iter().partition(|c| c.control.is_some());
+    let rejected = controls.iter().filter(|c| c.outcome.is_good()).count();
+    let part = |c: &CaseResult| c.share.pct().unwrap_or(0.0);
+    let lowest = cases.iter().min_by(|a, b| part(a).total_cmp(&part(b)));
+    let lowest =
+        lowest.map_or_else(String::new, |c| format!("; the lowest case is {}, {}", c.name, share(c.share)));
+    format!(
+        "**{} metrics agree{}**; switches, migrations and placement {}{}{lowest}. {rejected} of {} controls rejected. Model {}.",
+        share(all.share),
+        pct(all.share),
+        share(all.decisions),
+        pct(all.decisions),
+        controls.len(),
+        all.model
+    )
+}
+
+/// A case in a line. A control names the machine that is simulated, too: that can be what is wrong about it.
+fn case_row(case: &CaseResult) -> String {
+    let kernel = |s: &Option<Side>| s.as_ref().map_or_else(String::new, |s| s.kernel.clone());
+    let (machine, runs) = case
+        .real
+        .as_ref()
+        .map_or((String::new(), String::new()), |r| (r.machine.clone(), r.runs.to_string()));
+    let simulated = match (&case.control, &case.simulated) {
+        (Some(_), Some(s)) => format!("{}, {}", s.machine, s.kernel),
+        _ => kernel(&case.simulated),
+    };
+    let (real, share, outcome) = (kernel(&case.real), share(case.share), case.outcome.words());
+    let (name, workload) = (&case.name, &case.workload);
+    format!("| {name} | {workload} | {machine} | {simulated} | {real} | {runs} | {share} | {outcome} |")
 }
 
 fn one_markdown(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {

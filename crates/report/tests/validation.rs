@@ -16,9 +16,9 @@ fn judged(metric: &'static str, class: &'static str, unit: &'static str, values:
     let why = (verdict == Verdict::NotMeasured).then(|| "this kernel keeps no schedstat".to_owned());
     let (tolerance_pct, tripled) = (25.0, Verdict::Disagree);
     Judged {
-        metric,
-        class,
-        unit,
+        metric: metric.into(),
+        class: class.into(),
+        unit: unit.into(),
         simulated,
         real,
         off_pct,

@@ -5,7 +5,8 @@ use super::metrics::{CLASSES, Class};
 use super::rule::{Judged, Verdict};
 use schedlab_base::Warning;
 use schedlab_record::Record;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The schema of a validation.
 pub const VALIDATION_SCHEMA: &str = "schedlab/validation/1";
@@ -13,7 +14,7 @@ pub const VALIDATION_SCHEMA: &str = "schedlab/validation/1";
 pub const LEAST_MEASURED: usize = 6;
 
 /// How many of the measured metrics agree: the one figure of a case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Share {
     /// Those that agree.
     pub agree: usize,
@@ -44,7 +45,7 @@ impl Share {
 }
 
 /// What a case came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// At least half of what was measured agrees.
@@ -77,7 +78,7 @@ impl Outcome {
 }
 
 /// One side of a case.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Side {
     /// "sim", "host" or "vm".
     pub backend: String,
@@ -86,7 +87,7 @@ pub struct Side {
     /// The kernel's name: profile or release.
     pub kernel: String,
     /// What is changed about the kernel; `None`: nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// Runs.
     pub runs: usize,
@@ -107,18 +108,18 @@ impl Side {
 
 /// The negative control that every case brings with it: the simulated side three times as large, held against the real
 /// one by the same rule. It is rejected when less than half of it agrees and no metric agrees with both.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Tripled {
     /// How much of it agrees.
     pub share: Share,
     /// Metrics that agree with the simulated side as it is and three times as large: their tolerance tells nothing.
-    pub both: Vec<&'static str>,
+    pub both: Vec<Cow<'static, str>>,
     /// Whether it was told from the real side.
     pub rejected: bool,
 }
 
 /// A case that was run.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CaseResult {
     /// Its name.
     pub name: String,
@@ -131,7 +132,7 @@ pub struct CaseResult {
     /// The real side.
     pub real: Option<Side>,
     /// Of a control: why it can't agree.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// Every metric of the list.
     pub metrics: Vec<Judged>,
@@ -182,7 +183,7 @@ fn tripled(metrics: &[Judged], control: bool) -> Tripled {
     let share = Share::count(metrics.iter().map(|m| m.tripled));
     let agree = |v: Verdict| v == Verdict::Agree;
     let both: Vec<_> =
-        metrics.iter().filter(|m| agree(m.verdict) && agree(m.tripled)).map(|m| m.metric).collect();
+        metrics.iter().filter(|m| agree(m.verdict) && agree(m.tripled)).map(|m| m.metric.clone()).collect();
     let rejected = both.is_empty() && (control || share.measured == 0 || !share.at_least(1, 2));
     Tripled { share, both, rejected }
 }
@@ -210,7 +211,7 @@ fn told(records: &[Record], side: &str) -> Vec<Warning> {
 }
 
 /// A case that could not be run here.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NotRun {
     /// Its name.
     pub name: String,
@@ -219,20 +220,20 @@ pub struct NotRun {
 }
 
 /// The agreement in one class of metrics, over all cases that are no controls.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OfClass {
     /// The class.
-    pub class: &'static str,
+    pub class: Cow<'static, str>,
     /// The share.
     #[serde(flatten)]
     pub share: Share,
 }
 
 /// All cases together.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Validation {
     /// [`VALIDATION_SCHEMA`].
-    pub schema: &'static str,
+    pub schema: Cow<'static, str>,
     /// Version of the simulator's model.
     pub model: u32,
     /// The cases that were run, in order.
@@ -259,10 +260,13 @@ impl Validation {
         let controls = || cases.iter().all(|c| c.control.is_some());
         let good = cases.iter().all(|c| c.outcome.is_good()) && !cases.is_empty();
         Validation {
-            schema: VALIDATION_SCHEMA,
+            schema: VALIDATION_SCHEMA.into(),
             model: schedlab_record::MODEL,
             decisions: Share::of(judged().filter(|m| decisions.iter().any(|c| c.row().name == m.class))),
-            classes: CLASSES.iter().map(|c| OfClass { class: c.name, share: in_class(c.class) }).collect(),
+            classes: CLASSES
+                .iter()
+                .map(|c| OfClass { class: c.name.into(), share: in_class(c.class) })
+                .collect(),
             passed: good && not_run.is_empty() && (controls() || share.at_least(3, 4)),
             share,
             cases,

@@ -68,7 +68,7 @@ fn a_tolerance_that_takes_three_times_a_simulation_fails_the_case() {
         judge(&case, &[record(&mine)], &[record(&real)], Vec::new())
     };
     let wide = with("100");
-    assert_eq!((wide.outcome, wide.tripled.both), (Outcome::Failed, vec!["migrations"]));
+    assert_eq!((wide.outcome, wide.tripled.both), (Outcome::Failed, vec!["migrations".into()]));
     let told = with("25");
     assert_eq!((told.outcome, told.tripled.both), (Outcome::Passed, vec![]));
 }

@@ -13,10 +13,11 @@ use super::values::{self, Values};
 use crate::stats::describe::{mean, std};
 use crate::stats::special::{root, t_quantile};
 use schedlab_record::{Record, Series};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// What is said of a metric.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Within the tolerance.
@@ -39,14 +40,14 @@ impl Verdict {
 }
 
 /// One metric of a case, judged.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Judged {
     /// Its name.
-    pub metric: &'static str,
+    pub metric: Cow<'static, str>,
     /// Its class.
-    pub class: &'static str,
+    pub class: Cow<'static, str>,
     /// Unit of both values; of distributions "%".
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// Mean over the simulated runs; `None`: missing, and of distributions.
     pub simulated: Option<f64>,
     /// Mean over the real runs; of distributions the part of the values that is off.
@@ -60,7 +61,7 @@ pub struct Judged {
     /// The verdict.
     pub verdict: Verdict,
     /// Why it is not measured, or what else there is to know.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// What the rule says of a simulated side three times as large.
     pub tripled: Verdict,
@@ -69,9 +70,9 @@ pub struct Judged {
 /// Judges a row of the list.
 pub fn judge(row: &Row, tolerance: &Tolerances, simulated: &[Record], real: &[Record]) -> Judged {
     let empty = Judged {
-        metric: row.name,
-        class: row.class.row().name,
-        unit: row.unit,
+        metric: row.name.into(),
+        class: row.class.row().name.into(),
+        unit: row.unit.into(),
         simulated: None,
         real: None,
         off_pct: None,
