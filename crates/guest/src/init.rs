@@ -1,6 +1,7 @@
 //! The guest's side: process 1, from the kernel's first file system to the reply and the end.
 //!
-//! Mounts what measuring reads, lifts limits, sets the kernel to count, lets it come to rest, makes the run by the same
+//! Mounts what measuring reads, lifts limits, sets the kernel to count, switches loopback on where the run has TCP or UDP,
+//! lets the kernel come to rest, makes the run by the same
 //! code as a live run on the host, sends the reply through the second serial port and switches the machine off. It has no
 //! orphans to take up but those of its one run: the agent takes up its own, and then the machine ends.
 
@@ -99,6 +100,12 @@ fn work() -> Result<Findings> {
     let text = fs::read(JOB_PATH).map_err(|e| Error::io(Path::new(JOB_PATH), "read", &e))?;
     let job: Job = serde_json::from_slice(&text)
         .map_err(|e| Error::internal(format!("the guest's job can't be read: {e}")))?;
+    if job.loopback {
+        sys::loopback_up().map_err(|e| {
+            Error::machine(format!("can't switch the loopback interface on: {e}"))
+                .help("for TCP and UDP the guest's kernel needs CONFIG_INET")
+        })?;
+    }
     std::thread::sleep(Duration::from_nanos(job.settle.0));
     let mut request = job.request;
     // Here it is the running one, whatever it is called outside.

@@ -14,6 +14,9 @@ pub struct Job {
     pub request: Request,
     /// How long it lets the kernel come to rest after boot, in the guest's time.
     pub settle: Ns,
+    /// Whether the loopback interface is switched on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loopback: bool,
 }
 
 /// What it replies.

@@ -25,10 +25,15 @@ pub struct Limits {
 /// # Errors
 /// When the variable holds no number of seconds.
 pub fn limits(guest: &Guest, cpus: usize, run: Ns) -> Result<Limits> {
-    match std::env::var(LIMIT_VARIABLE) {
-        Ok(text) => given(&text),
-        Err(_) => Ok(usual(guest.mode, guest.accelerator, cpus as u64, run)),
-    }
+    given_or(usual(guest.mode, guest.accelerator, cpus as u64, run))
+}
+
+/// The user's limits, or else these.
+///
+/// # Errors
+/// As [`limits`].
+pub fn given_or(usual: Limits) -> Result<Limits> {
+    std::env::var(LIMIT_VARIABLE).map_or(Ok(usual), |text| given(&text))
 }
 
 fn given(text: &str) -> Result<Limits> {

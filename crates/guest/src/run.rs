@@ -1,17 +1,21 @@
 //! One run in a guest: pack, boot, wait, read the reply, and look whether the guest was what it was to be.
 
 use crate::job::{Findings, Job, Reply};
+use crate::limits::{self, Limits};
 use crate::qemu::{self, Files};
 use crate::watch::{self, Left, Outputs};
-use crate::{Guest, Mode, initramfs, limits, shape, symptoms};
+use crate::{Guest, Mode, initramfs, shape, symptoms};
 use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
+use schedlab_kernel::Variant;
+use schedlab_kernel::variant::RUNNING;
 use schedlab_machine::Machine;
 use schedlab_native::Outcome;
 use schedlab_native::live::Request;
 use schedlab_record::Observe;
-use schedlab_workload::Spec;
+use schedlab_workload::{ChannelKind, Params, Spec};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// How long a booted kernel comes to rest before the run: the work of its boot goes on beside the first second or so.
 const SETTLE: Ns = Ns::secs(2);
@@ -31,9 +35,34 @@ pub struct Visit {
 /// What QEMU can't build or start, how the kernel failed, and what the run asks for that the guest has not.
 pub fn run(guest: &Guest, machine: &Machine, request: &Request, stop: &AtomicBool) -> Result<Option<Visit>> {
     let machine = shape::as_built(machine)?;
+    let limits = limits::limits(guest, machine.topology.nr_cpus(), length(request).plus(SETTLE))?;
+    visit(guest, &machine, request, SETTLE, limits, stop)
+}
+
+/// Boots a guest of two CPUs as a run does, has it make a run of a moment, and takes its reply.
+///
+/// # Errors
+/// As [`run`]; a guest that takes longer than `within` to boot, or for its run, did not boot.
+pub fn boots(guest: &Guest, within: Duration) -> Result<()> {
+    let once = Params([("loops".to_owned(), 1)].into());
+    let spec = Spec::bench("pipe", &once)?;
+    let request = Request { spec, variant: Variant::plain(RUNNING), seed: 1, observe: Observe::Accounts };
+    let machine = shape::as_built(&Machine::load("smp-2")?)?;
+    let limits = limits::given_or(Limits { boot: within, run: within })?;
+    visit(guest, &machine, &request, Ns::ZERO, limits, &AtomicBool::new(false)).map(|_| ())
+}
+
+fn visit(
+    guest: &Guest,
+    machine: &Machine,
+    request: &Request,
+    settle: Ns,
+    limits: Limits,
+    stop: &AtomicBool,
+) -> Result<Option<Visit>> {
     // Nobody else is disturbed there, and its init is root.
     let request = &Request { observe: Observe::Events, ..request.clone() };
-    let job = Job { request: request.clone(), settle: SETTLE };
+    let job = Job { request: request.clone(), settle, loopback: needs_loopback(request) };
     let job = serde_json::to_vec(&job).map_err(|e| Error::internal(format!("a guest's job: {e}")))?;
     let initramfs = initramfs::pack(&request.spec, &job)?;
     let folder = tempfile::Builder::new().prefix("schedlab-guest-").tempdir().map_err(|e| {
@@ -44,15 +73,22 @@ pub fn run(guest: &Guest, machine: &Machine, request: &Request, stop: &AtomicBoo
     let (initrd, log, reply, said) = (path("initrd"), path("log"), path("reply"), path("said"));
     std::fs::write(&initrd, initramfs).map_err(|e| Error::io(&initrd, "write", &e))?;
     let files = Files { kernel: &guest.image.path, initrd: &initrd, log: &log, reply: &reply };
-    let command = qemu::command(guest, &machine, request.seed, files)?;
-    let limits = limits::limits(guest, machine.topology.nr_cpus(), length(request).plus(SETTLE))?;
+    let command = qemu::command(guest, machine, request.seed, files)?;
     let outputs = Outputs { log: &log, reply: &reply, said: &said };
-    let Some(left) = watch::watch(command, outputs, limits, stop).map_err(|e| named(e, guest, &machine))?
-    else {
-        return Ok(None);
-    };
-    let outcome = outcome(guest, &machine, &left)?;
+    let watched = watch::watch(command, outputs, guest.accelerator, limits, stop);
+    let Some(left) = watched.map_err(|e| named(e, guest, machine))? else { return Ok(None) };
+    let outcome = outcome(guest, machine, &left)?;
     Ok(Some(Visit { outcome, log: left.log }))
+}
+
+/// Whether the run may use TCP or UDP. A guest of any other run is left as it boots: an interface that goes up is work for
+/// the kernel, and would make other figures of runs that count instructions.
+fn needs_loopback(request: &Request) -> bool {
+    let over_network = |kind: &ChannelKind| matches!(kind, ChannelKind::Tcp | ChannelKind::Udp);
+    match &request.spec {
+        Spec::Command(_) => true,
+        spec => spec.build(request.seed).is_ok_and(|built| built.channels.iter().any(over_network)),
+    }
 }
 
 /// How long the run takes in the guest's time, at most.

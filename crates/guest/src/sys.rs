@@ -1,11 +1,11 @@
 //! The system calls of guests and of init, each behind a safe function. `unsafe` is here only.
 //!
-//! Mirrors prctl(2), kill(2), mount(2), setrlimit(2), termios(3), reboot(2), as of Linux 3.14 and later.
+//! Mirrors prctl(2), kill(2), mount(2), setrlimit(2), netdevice(7), termios(3), reboot(2), as of Linux 3.14 and later.
 
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -52,6 +52,31 @@ pub fn lift_limit(which: libc::__rlimit_resource_t, to: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: to, rlim_max: to };
     // SAFETY: `limit` is a whole rlimit that the kernel only reads.
     check(unsafe { libc::setrlimit(which, &limit) })
+}
+
+/// Switches the loopback interface on. The kernel gives it 127.0.0.1 by itself.
+///
+/// # Errors
+/// EAFNOSUPPORT of a kernel without IPv4, ENODEV of one without the interface.
+pub fn loopback_up() -> io::Result<()> {
+    // SAFETY: takes integers only; a descriptor that it returns belongs to nobody else.
+    let socket = unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        check(fd)?;
+        OwnedFd::from_raw_fd(fd)
+    };
+    // SAFETY: an ifreq is numbers and bytes, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: the name is NUL-terminated, and both calls read and write the flags of a whole ifreq; the first has set them
+    // when they are read.
+    unsafe {
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &mut request))?;
+        request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request))
+    }
 }
 
 /// Makes a terminal pass bytes as they are.

@@ -4,7 +4,7 @@
 use crate::limits::{LIMIT_VARIABLE, Limits};
 use crate::reply::{self, Received};
 use crate::symptoms::{self, INIT_UP, Symptom};
-use crate::sys;
+use crate::{Accelerator, sys};
 use schedlab_base::{Error, Result};
 use std::fs::File;
 use std::io::Read;
@@ -20,6 +20,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long a guest that has replied may take to switch itself off.
 const OFF_WITHIN: Duration = Duration::from_secs(2);
+
+/// What QEMU says when KVM can't go on with a guest.
+const GIVEN_UP: &str = "KVM internal error";
+/// What helps where KVM does not.
+const WITHOUT_KVM: &str = "KVM can't be used here: --accelerator tcg needs none";
 
 /// What a guest left.
 #[derive(Debug)]
@@ -49,6 +54,7 @@ pub struct Outputs<'a> {
 pub fn watch(
     mut qemu: Command,
     outputs: Outputs<'_>,
+    accelerator: Accelerator,
     limits: Limits,
     stop: &AtomicBool,
 ) -> Result<Option<Left>> {
@@ -71,6 +77,7 @@ pub fn watch(
         log: Tail::open(outputs.log)?,
         reply: Tail::open(outputs.reply)?,
         said: outputs.said,
+        accelerator,
         started: Instant::now(),
         booted: None,
     };
@@ -122,6 +129,7 @@ struct Running<'a> {
     log: Tail,
     reply: Tail,
     said: &'a Path,
+    accelerator: Accelerator,
     started: Instant,
     booted: Option<Duration>,
 }
@@ -144,6 +152,7 @@ impl Running<'_> {
             if let Some(status) = ended {
                 return Err(self.without_reply(status));
             }
+            self.check_kvm()?;
             self.check_time(limits)?;
             std::thread::sleep(LOOK_EVERY);
         }
@@ -185,10 +194,8 @@ impl Running<'_> {
         if let Some(symptom) = symptoms::fatal(&text) {
             return dead(&symptom);
         }
-        let said = std::fs::read_to_string(self.said).unwrap_or_default();
-        let said = said.trim();
         if text.trim().is_empty() || !status.success() {
-            return qemu_failed(said, status);
+            return qemu_failed(&self.said(), status);
         }
         let what = match reply::find(&self.reply.bytes) {
             Ok(Received::Part(have, of)) if of > 0 => {
@@ -197,6 +204,43 @@ impl Running<'_> {
             _ => "the guest ended without a reply".to_owned(),
         };
         quoting(Error::machine(what), &symptoms::last_lines(&text))
+    }
+
+    /// What QEMU itself has said so far.
+    fn said(&self) -> String {
+        let said = std::fs::read(self.said).unwrap_or_default();
+        String::from_utf8_lossy(&said).trim().to_owned()
+    }
+
+    /// KVM may give up a guest, which QEMU then stops and keeps.
+    fn check_kvm(&self) -> Result<()> {
+        if self.accelerator != Accelerator::Kvm || !self.said().contains(GIVEN_UP) {
+            return Ok(());
+        }
+        // Registers and code follow, which tell only those something who work on KVM.
+        let said = self.said();
+        let first: Vec<&str> = said.lines().skip_while(|l| !l.contains(GIVEN_UP)).take(2).collect();
+        Err(Error::machine(format!("KVM gave the guest up; QEMU said {}", first.join("; ")))
+            .help(WITHOUT_KVM))
+    }
+
+    /// The guest has not said a word for all its time.
+    fn silent(&self, seconds: u64) -> Error {
+        let name = self.accelerator.name();
+        let mut what = format!("the guest said nothing on its serial port within {seconds} s under {name}");
+        let said = self.said();
+        if !said.is_empty() {
+            what.push_str(&format!("; QEMU said {said}"));
+        }
+        let patience = format!("a slow host needs {LIMIT_VARIABLE}=SECONDS");
+        Error::machine(what).help(match self.accelerator {
+            Accelerator::Kvm => format!(
+                "'schedlab doctor' tells whether KVM boots a kernel here; --accelerator tcg needs none; {patience}"
+            ),
+            Accelerator::Tcg => {
+                format!("the image must be a kernel with CONFIG_SERIAL_8250_CONSOLE; {patience}")
+            }
+        })
     }
 
     fn check_time(&self, limits: Limits) -> Result<()> {
@@ -211,10 +255,7 @@ impl Running<'_> {
         let text = self.log.text();
         let seconds = limit.as_secs();
         if text.trim().is_empty() {
-            let what = format!("the guest said nothing on its serial port within {seconds} s");
-            return Err(Error::machine(what).help(format!(
-                "the image must be a kernel with CONFIG_SERIAL_8250_CONSOLE; a slow host needs {LIMIT_VARIABLE}=SECONDS"
-            )));
+            return Err(self.silent(seconds));
         }
         let hangs: String =
             symptoms::doubtful(&text).iter().map(|s| format!("; {}: {}", s.what, s.lines)).collect();
@@ -249,7 +290,7 @@ fn qemu_failed(said: &str, status: ExitStatus) -> Error {
     let said = if said.is_empty() { "nothing" } else { said };
     let error = Error::machine(format!("QEMU could not run the guest ({status}): it said {said}"));
     if said.contains("KVM") || said.contains("kvm") {
-        return error.help("KVM can't be used here: --accelerator tcg needs none");
+        return error.help(WITHOUT_KVM);
     }
     if said.contains("memory") {
         return error.help("the host has too little memory for the guest: give the guest less");
@@ -271,7 +312,8 @@ mod tests {
         std::fs::write(&framed, reply::framed(b"{}")).unwrap();
         let mut qemu = Command::new("sh");
         qemu.args(["-c", script]).env("log", &log).env("reply", &reply).env("framed", &framed);
-        watch(qemu, Outputs { log: &log, reply: &reply, said: &said }, limits, stop)
+        let accelerator = if script.contains("KVM") { Accelerator::Kvm } else { Accelerator::Tcg };
+        watch(qemu, Outputs { log: &log, reply: &reply, said: &said }, accelerator, limits, stop)
     }
     fn failed(script: &str) -> String {
         watched(script, SHORT, &AtomicBool::new(false)).unwrap_err().to_string()
@@ -291,7 +333,10 @@ mod tests {
     #[test]
     fn a_guest_that_hangs_is_ended_and_told_of() {
         let silent = failed("exec sleep 60");
-        assert!(silent.contains("said nothing") && silent.contains("SERIAL_8250"), "{silent}");
+        assert!(silent.contains("within 2 s under tcg") && silent.contains("SERIAL_8250"), "{silent}");
+        let under_kvm = failed("echo 'qemu: warning: no TSC' >&2; exec sleep 60 # KVM");
+        assert!(under_kvm.contains("within 2 s under kvm; QEMU said qemu: warning: no TSC"), "{under_kvm}");
+        assert!(under_kvm.contains("doctor") && under_kvm.contains("--accelerator tcg"), "{under_kvm}");
         let slow = failed("echo '[ 0.0] Linux version 6.1' >$log; exec sleep 60");
         assert!(
             slow.contains("did not boot within 2 s") && slow.contains("| [ 0.0] Linux version 6.1"),
@@ -329,10 +374,25 @@ mod tests {
                 reply: Path::new("/dev/null"),
                 said: Path::new("/dev/null"),
             },
+            Accelerator::Tcg,
             SHORT,
             &AtomicBool::new(false),
         );
         assert!(none.unwrap_err().to_string().contains("can't start /no/such/qemu"));
+    }
+
+    #[test]
+    fn a_guest_that_kvm_gave_up_is_not_waited_for() {
+        let started = Instant::now();
+        let far = Limits { boot: Duration::from_secs(60), ..SHORT };
+        let script =
+            "echo 'KVM internal error. Suberror: 1' >&2; echo 'emulation failure' >&2; exec sleep 60";
+        let told = watched(script, far, &AtomicBool::new(false)).unwrap_err().to_string();
+        assert!(
+            told.contains("gave the guest up; QEMU said KVM internal error. Suberror: 1; emulation"),
+            "{told}"
+        );
+        assert!(told.contains("--accelerator tcg") && started.elapsed() < Duration::from_secs(20), "{told}");
     }
 
     #[test]

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Ok(guest) => {
             a_run_under_a_variant_comes_back_whole(&guest);
             a_command_is_taken_along(&guest);
+            pairs_over_tcp_and_udp_are_made(&guest);
             a_refusal_comes_back_as_it_was_said(&guest);
             a_kernel_that_can_not_start_init_says_so(&guest);
             what_is_no_kernel_is_told_of(&guest);
@@ -50,7 +51,7 @@ fn guest() -> std::result::Result<Guest, String> {
 fn request(variant: Variant) -> Request {
     let second = Params([("runtime".to_owned(), 1_000_000_000)].into());
     let spec = Spec::bench("schbench", &second).expect("schbench takes a runtime");
-    Request { spec, variant, seed: 3, observe: schedlab_record::Observe::Counters }
+    Request { spec, variant, seed: 3, observe: schedlab_record::Observe::Accounts }
 }
 
 fn go(guest: &Guest, request: &Request) -> Result<Visit> {
@@ -88,6 +89,17 @@ fn a_command_is_taken_along(guest: &Guest) {
     let visit = go(guest, &Request { spec, ..request(Variant::plain(RUNNING)) }).unwrap();
     let elapsed = visit.outcome.counters["command.elapsed"];
     assert!((200_000_000..30_000_000_000).contains(&elapsed), "{elapsed} ns");
+}
+
+fn pairs_over_tcp_and_udp_are_made(guest: &Guest) {
+    for (benchmark, udp) in [("rr", Some(0)), ("rr", Some(1)), ("stream-rr", None)] {
+        let protocol = udp.map(|udp| ("protocol".to_owned(), udp));
+        let given = protocol.into_iter().chain([("runtime".to_owned(), 1_000_000_000)]).collect();
+        let spec = Spec::bench(benchmark, &Params(given)).unwrap();
+        let visit = go(guest, &Request { spec, ..request(Variant::plain(RUNNING)) }).unwrap();
+        let answered = visit.outcome.series[&format!("{benchmark}.latency")].count();
+        assert!(answered > 10, "{benchmark} {udp:?}: {answered} answers");
+    }
 }
 
 fn a_refusal_comes_back_as_it_was_said(guest: &Guest) {

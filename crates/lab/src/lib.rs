@@ -19,6 +19,7 @@ pub mod stat;
 pub mod stats;
 pub mod uncertainty;
 pub mod validate;
+pub mod watch;
 
 pub use compare::{Comparison, Question, compare, compare_paths, compare_sources};
 pub use exec::{Any, Done, Executor, Finished, Host, Made, Progress, Session, Silent, Sim, Vm};

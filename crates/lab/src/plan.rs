@@ -6,9 +6,9 @@
 
 use crate::command;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
-use crate::fits;
 use crate::guests::{self, Guests, Hosted};
 use crate::uncertainty::DEFAULT_DRAWS;
+use crate::{fits, watch};
 use schedlab_base::{Error, Result, Warning};
 use schedlab_guest::{Guest, shape};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
@@ -104,10 +104,10 @@ impl Cell {
             variant,
             spec,
             load,
-            observe: Observe::Counters,
+            observe: Observe::Accounts,
         })
     }
-    /// A cell of the running kernel, which is taken as it is; `machine` is this host.
+    /// A cell of the running kernel, which is taken as it is and watched by what costs nothing; `machine` is this host.
     pub fn live(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Cell {
         let (machine, backend) = (machine.clone(), Backend::Host);
         Cell {
@@ -120,7 +120,7 @@ impl Cell {
             variant,
             spec,
             load,
-            observe: Observe::Counters,
+            observe: Observe::Accounts,
         }
     }
     /// A cell of a kernel in a guest with that machine's topology. A command is taken into it with its libraries.
@@ -188,7 +188,7 @@ impl Cell {
             variant: &self.variant,
             spec: &spec,
             load: &self.load,
-            observe: self.observe,
+            observe: (self.backend != Backend::Sim).then_some(self.observe),
         };
         Ok(key.hash())
     }
@@ -232,7 +232,7 @@ pub struct Options {
     pub runs: Option<u64>,
     /// Seed of the first run.
     pub seed: Option<u64>,
-    /// How closely live runs are watched.
+    /// How closely live runs are watched at least; more closely where the metrics need it ([`watch::needed`]).
     pub observe: Observe,
     /// Costs are drawn from their ranges, run by run.
     pub uncertainty: bool,
@@ -252,7 +252,7 @@ pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Resu
         }
     };
     cells.iter().try_for_each(|c| fits::watched(options.observe, &c.spec))?;
-    cells.iter_mut().for_each(|c| c.observe = options.observe);
+    cells.iter_mut().for_each(|c| c.observe = c.observe.max(options.observe));
     whole(experiment, cells, warnings, options)
 }
 
@@ -427,7 +427,10 @@ fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
     let names = || variants.iter().map(|v| v.name.as_str());
     let cells = experiment.host_loads.iter().flat_map(|load| {
         let runs = variants.iter().filter(move |v| load.runs_live_under(&v.name, names()));
-        runs.map(|v| live_cell(&machine, load, v))
+        let metrics = if load.metrics.is_empty() { &experiment.metrics } else { &load.metrics };
+        let observe = watch::needed(metrics.iter().map(String::as_str));
+        let machine = &machine;
+        runs.map(move |v| Cell { observe, ..live_cell(machine, load, v) })
     });
     Ok((cells.collect(), warnings))
 }

@@ -80,7 +80,7 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
         kernel,
         resolved: None,
         guest: None,
-        observe: Observe::Counters,
+        observe: Some(Observe::Counters),
         variant: Variant { name: variant.to_owned(), ..Variant::plain(RUNNING) },
         workload: "stat".to_owned(),
         spec: serde_json::json!({ "kind": "stat", "params": commands }),

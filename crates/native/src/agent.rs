@@ -11,6 +11,7 @@ use crate::witness::Witness;
 use crate::{Job, Outcome, command, engine, sys};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::policy::{EVERY_TASK, changed};
+use schedlab_record::Observe;
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -99,8 +100,8 @@ pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
 fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     if let Spec::Command(command) = &job.workload {
         let change = job.attrs.get(EVERY_TASK).copied().unwrap_or_default();
-        let mut outcome = command::execute(command, job.seed, change, changes, stop)?;
-        if !job.observe.is_counters() {
+        let mut outcome = command::execute(command, job.seed, change, changes, job.observe, stop)?;
+        if job.observe == Observe::Events {
             let found = Found {
                 unmeasured: [("events", "events of commands are not recorded".to_owned())].into(),
                 ..Found::default()
@@ -166,7 +167,6 @@ fn read_job(from: BorrowedFd<'_>) -> Result<Job> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_record::Observe;
     use schedlab_workload::Params;
 
     fn job() -> Job {

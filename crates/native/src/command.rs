@@ -13,6 +13,7 @@ use crate::witness::Witness;
 use crate::{Outcome, Said, attrs, sys};
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_kernel::AttrChange;
+use schedlab_record::Observe;
 use schedlab_workload::CommandSpec;
 use schedlab_workload::command::{SEED_VARIABLE, one_line};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,7 @@ pub fn execute(
     seed: u64,
     change: AttrChange,
     changes: &Changes,
+    observe: Observe,
     stop: Option<BorrowedFd<'_>>,
 ) -> Result<Outcome> {
     offspring::adopt_orphans();
@@ -62,7 +64,8 @@ pub fn execute(
         }
     }
     let witness = Witness::before();
-    let mut counting = Set::open(&Whom::Programs);
+    let counted = observe >= Observe::Counters;
+    let mut counting = if counted { Set::open(&Whom::Programs) } else { Set::unwanted() };
     let mut kernel = KernelCounters::live();
     let server = serve(spec, seed, change);
     kernel.before();

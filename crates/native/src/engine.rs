@@ -286,9 +286,10 @@ pub(crate) fn run_changing(
     let shared = Shared::new(built)?;
     let controller = Controller::new(&shared, changes, stop, observe);
     // Tasks inherit these, so they must be there first.
-    let mut counting = match shared.is_watched() {
-        true => Offspring::none(BESIDE_EVENTS),
-        false => Offspring::open(),
+    let mut counting = match observe {
+        _ if shared.is_watched() => Offspring::none(BESIDE_EVENTS),
+        Observe::Accounts | Observe::Stays => Offspring::unwanted(),
+        Observe::Counters | Observe::Events => Offspring::open(),
     };
     let Ended { measured, stopped, unfinished } =
         controller.run(warmup, duration, &mut counting, &mut kernel)?;

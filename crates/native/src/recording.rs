@@ -1,4 +1,5 @@
-//! How a run is watched: by the stays of its own tasks, which anybody may record, or by every event of the scheduler.
+//! What is recorded of a run while it is made: nothing, the stays of its own tasks, which anybody may record, or every
+//! event of the scheduler.
 
 use crate::engine::Shared;
 use crate::found::Found;
@@ -18,6 +19,7 @@ pub struct Recording {
 }
 
 enum By {
+    Nothing,
     Stays(Box<Stays>),
     Events(Box<Events>),
 }
@@ -26,8 +28,10 @@ impl Recording {
     /// Opens it; the tasks that the caller makes from now on are recorded. Where events can't be had, stays are.
     pub fn open(observe: Observe, shared: &Shared) -> Recording {
         let stays = || By::Stays(Box::new(Stays::open(&shared.cpus, &shared.names)));
-        if observe.is_counters() {
-            return Recording { by: stays(), no_events: None };
+        match observe {
+            Observe::Accounts => return Recording { by: By::Nothing, no_events: None },
+            Observe::Stays | Observe::Counters => return Recording { by: stays(), no_events: None },
+            Observe::Events => {}
         }
         match Events::open(&shared.names, sys::thread_id()) {
             Ok(events) => Recording { by: By::Events(Box::new(events)), no_events: None },
@@ -41,6 +45,7 @@ impl Recording {
     /// Readable when it is time to [`Recording::read`].
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.by {
+            By::Nothing => None,
             By::Stays(stays) => stays.fd(),
             By::Events(events) => events.fd(),
         }
@@ -48,6 +53,7 @@ impl Recording {
     /// The run is measured from now on.
     pub fn measure(&mut self, shared: &Shared) {
         match &mut self.by {
+            By::Nothing => {}
             By::Stays(stays) => stays.measure(threads(shared)),
             By::Events(events) => events.measure(),
         }
@@ -55,6 +61,7 @@ impl Recording {
     /// Takes what was recorded.
     pub fn read(&mut self, shared: &Shared) {
         match &mut self.by {
+            By::Nothing => {}
             By::Stays(stays) => stays.read(threads(shared)),
             By::Events(events) => events.read(|| last_threads(shared)),
         }
@@ -62,6 +69,7 @@ impl Recording {
     /// The measured time was over at `end_ns`.
     pub fn close(&mut self, end_ns: u64, shared: &Shared) {
         match &mut self.by {
+            By::Nothing => {}
             By::Stays(stays) => stays.close(end_ns, threads(shared)),
             By::Events(events) => events.close(end_ns),
         }
@@ -69,6 +77,7 @@ impl Recording {
     /// What there was in the measured time.
     pub fn found(self, shared: &Shared) -> Found {
         let mut found = match self.by {
+            By::Nothing => Found::default(),
             By::Stays(stays) => stays.found(),
             By::Events(events) => events.found(last_threads(shared)),
         };

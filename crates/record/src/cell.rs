@@ -51,8 +51,8 @@ pub struct CellKey<'a> {
     /// The load's name.
     pub load: &'a str,
     /// How closely a live run is watched, which costs time of its own.
-    #[serde(skip_serializing_if = "Observe::is_counters")]
-    pub observe: Observe,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observe: Option<Observe>,
 }
 
 impl<'a> CellKey<'a> {
@@ -130,7 +130,8 @@ mod tests {
             |r: &mut Record| r.load = "6x24".into(),
             |r: &mut Record| r.variant.features.push("SIS_FIRST_IDLE".into()),
             |r: &mut Record| r.spec = serde_json::json!({"threads": 25}),
-            |r: &mut Record| r.observe = Observe::Events,
+            |r: &mut Record| r.observe = Some(Observe::Accounts),
+            |r: &mut Record| r.observe = Some(Observe::Events),
             |r: &mut Record| r.model += 1,
             |r: &mut Record| r.machine.name = "other".into(),
             |r: &mut Record| r.drawn = Machine::load("smp-2").unwrap().draw(1),

@@ -45,21 +45,31 @@ pub fn version_of(backend: &str) -> u32 {
     if backend == "sim" { MODEL } else { WATCHING }
 }
 
-/// How closely a live run is watched. The simulator tells everything anyway.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+/// How closely a live run is watched: each level costs the run more than the one before (docs/live.md). The simulator
+/// tells everything anyway.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Observe {
-    /// By what the kernel counts for each task.
+    /// By what the kernel accounts for each task anyway, read before and after.
     #[default]
+    Accounts,
+    /// Also by records of the tasks' own switches: how long they stay on a CPU.
+    Stays,
+    /// Also by performance counters, which are switched with each task.
     Counters,
-    /// Also by every switch, wakeup and migration, through the kernel's tracepoints.
+    /// By every switch, wakeup and migration, through the kernel's tracepoints; without performance counters.
     Events,
 }
 
 impl Observe {
-    /// Whether it is by counters alone.
-    pub fn is_counters(&self) -> bool {
-        *self == Observe::Counters
+    /// Its word in records and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Observe::Accounts => "accounts",
+            Observe::Stays => "stays",
+            Observe::Counters => "counters",
+            Observe::Events => "events",
+        }
     }
 }
 
@@ -104,9 +114,10 @@ pub struct Record {
     pub spec: serde_json::Value,
     /// The load's name in tables ("2x24").
     pub load: String,
-    /// How closely a live run was watched.
-    #[serde(default, skip_serializing_if = "Observe::is_counters")]
-    pub observe: Observe,
+    /// How closely a live run was watched; `None` of simulated ones, of other tools' and of records that do not say
+    /// ([`Record::watched`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe: Option<Observe>,
     /// Seed of the run.
     pub seed: u64,
     /// Measured time.
@@ -138,6 +149,15 @@ pub struct Record {
     pub warnings: Vec<Warning>,
 }
 
+impl Record {
+    /// How closely a live run was watched. Records of 0.1 name events only, and the others had counters. `None` of
+    /// simulated runs and of what other tools saved.
+    pub fn watched(&self) -> Option<Observe> {
+        let live = self.backend == "host" && self.environment.contains_key("kernel.release");
+        self.observe.or(live.then_some(Observe::Counters))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,7 +183,7 @@ mod tests {
             workload: "schbench".into(),
             spec: serde_json::json!({"threads": 24}),
             load: "2x24".into(),
-            observe: Observe::Counters,
+            observe: None,
             seed,
             duration: Ns::secs(1),
             series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),

@@ -7,7 +7,7 @@ use crate::number;
 use crate::text::wrap;
 use schedlab_base::Warning;
 use schedlab_record::metric::{of_group, of_program};
-use schedlab_record::{Better, Interval, METRICS, Record, Stat, Value, evaluate};
+use schedlab_record::{Better, Interval, METRICS, Observe, Record, Stat, Value, evaluate};
 use schedlab_workload::spec;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -58,6 +58,9 @@ pub struct Run {
     pub params: serde_json::Value,
     /// Seed.
     pub seed: u64,
+    /// How closely a live run was watched: "accounts", "stays", "counters" or "events".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watched: Option<&'static str>,
     /// Measured time.
     pub duration_ns: u64,
     /// Metrics by name.
@@ -89,6 +92,7 @@ impl Run {
             load: record.load.clone(),
             params: schedlab_lab::compare::params_in_words(&record.workload, &record.spec),
             seed: record.seed,
+            watched: record.watched().map(Observe::name),
             duration_ns: record.duration.0,
             metrics,
             intervals: record.intervals.clone(),

@@ -6,7 +6,7 @@ use schedlab_kernel::{Kernel, Variant};
 use schedlab_lab::compare::overview;
 use schedlab_lab::{Comparison, Published, Question, compare};
 use schedlab_machine::Machine;
-use schedlab_record::{Better, MODEL, Observe, RECORD_SCHEMA, Record, Series, environment};
+use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
 use schedlab_report::{EXPORTERS, form, schbench, schbench2016};
 use schedlab_workload::{Params, Spec};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, hi
         kernel: kernel.into(),
         resolved: Some(Kernel::profile(kernel).unwrap()),
         guest: None,
-        observe: Observe::Counters,
+        observe: None,
         variant: Variant { name: variant.into(), ..Variant::plain(kernel) },
         workload: "schbench".into(),
         spec: serde_json::to_value(&spec).unwrap(),

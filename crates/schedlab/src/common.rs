@@ -33,25 +33,40 @@ pub static SIMULATED: AtomicU64 = AtomicU64::new(0);
 /// What makes runs, each on the backend of its cell.
 pub static EXECUTOR: Any = Any::new(Sim { check: false, clock: Some(&SIMULATED) });
 
-/// How closely runs are watched.
-///
-/// # Errors
-/// Events of what tells them anyway, or that this user may not record here.
-pub fn observe(backend: Backend, events: bool) -> Result<Observe> {
-    match (backend, events) {
-        (_, false) => Ok(Observe::Counters),
-        (Backend::Sim, true) => {
-            Err(Error::input("--events is for live runs: the simulator tells all events anyway")
-                .help("leave it out, or add --backend host"))
-        }
-        (Backend::Vm, true) => {
-            Err(Error::input("--events is for the running kernel: guests tell all events anyway")
-                .help("leave it out, or add --backend host"))
-        }
-        (Backend::Host, true) => {
-            schedlab_native::tracepoints::check().map_err(|e| e.context("--events"))?;
-            Ok(Observe::Events)
-        }
+/// How closely live runs are watched.
+#[derive(Args)]
+pub struct WatchOptions {
+    /// Count cycles, cache misses and the like in each task of live runs, and record how long tasks stay on a CPU; this
+    /// makes switches longer [default: only what the metrics need that are asked for]
+    #[arg(long, global = true, conflicts_with = "events")]
+    counters: bool,
+    /// Record every switch, wakeup and migration of live runs through the kernel's tracepoints (root or CAP_PERFMON)
+    #[arg(long, global = true)]
+    events: bool,
+}
+
+impl WatchOptions {
+    /// How closely runs are watched at least.
+    ///
+    /// # Errors
+    /// An option for what is not run live, and events that this user may not record here.
+    pub fn observe(&self, backend: Backend) -> Result<Observe> {
+        let (option, observe) = match (self.counters, self.events) {
+            (false, false) => return Ok(Observe::Accounts),
+            (true, _) => ("--counters", Observe::Counters),
+            (false, true) => ("--events", Observe::Events),
+        };
+        let why = match backend {
+            Backend::Host => {
+                if self.events {
+                    schedlab_native::tracepoints::check().map_err(|e| e.context("--events"))?;
+                }
+                return Ok(observe);
+            }
+            Backend::Sim => "is for live runs: the simulator tells all events anyway",
+            Backend::Vm => "is for the running kernel: guests tell all events anyway",
+        };
+        Err(Error::input(format!("{option} {why}")).help("leave it out, or add --backend host"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! An experiment, from its options to the printed comparison: what `study` and `run` share.
 
 use crate::commands::doctor::stored_floors;
-use crate::common::{self, FormOptions};
+use crate::common::{self, FormOptions, WatchOptions};
 use crate::guests::GuestOptions;
 use crate::progress::Bar;
 use crate::timing::Timed;
@@ -23,9 +23,8 @@ pub struct RunOptions {
     /// same beside them)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     backend: String,
-    /// Record every switch, wakeup and migration of live runs through the kernel's tracepoints (root or CAP_PERFMON)
-    #[arg(long)]
-    events: bool,
+    #[command(flatten)]
+    watch: WatchOptions,
     /// Runs of each cell, over what the experiment says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
@@ -84,7 +83,7 @@ impl RunOptions {
 
 impl RunOptions {
     fn observe(&self) -> Result<Observe> {
-        common::observe(Backend::parse(&self.backend)?, self.events)
+        self.watch.observe(Backend::parse(&self.backend)?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Workloads on the command line: a subcommand for each benchmark, its options made from the benchmark's own table; and
 //! the options that say where it is run. `bench` and `knee` share them.
 
+use crate::common::WatchOptions;
 use crate::guests::{DEFAULT_MACHINE, GuestOptions};
 use crate::variants::{self, Changes};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
@@ -50,10 +51,9 @@ pub struct Place {
     #[arg(long, global = true)]
     pub uncertainty: bool,
     #[command(flatten)]
+    watch: WatchOptions,
+    #[command(flatten)]
     guest: GuestOptions,
-    /// Record every switch, wakeup and migration through the kernel's tracepoints; live, as root or with CAP_PERFMON
-    #[arg(long, global = true)]
-    events: bool,
 }
 
 /// How the time of a guest passes when a single workload is run and nobody says: a look is wanted, and soon.
@@ -121,7 +121,7 @@ impl Place {
     /// The cell with costs as the machine states them.
     fn stated(&self, spec: Spec, variant: Variant) -> Result<Cell> {
         let load = load_name(&spec)?;
-        let observe = crate::common::observe(self.backend()?, self.events)?;
+        let observe = self.watch.observe(self.backend()?)?;
         fits::watched(observe, &spec)?;
         match self.backend()? {
             // A real kernel, which has all policies; only its name is not "running".

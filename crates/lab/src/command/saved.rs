@@ -8,7 +8,7 @@ use super::{Reading, TOOLS, Tool, Values, detect};
 use schedlab_base::{Error, Ns, Result, Spot, Warning};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
-use schedlab_record::{Observe, RECORD_SCHEMA, Record, store, version_of};
+use schedlab_record::{RECORD_SCHEMA, Record, store, version_of};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -207,7 +207,7 @@ fn record(
         kernel: UNKNOWN.to_owned(),
         resolved: None,
         guest: None,
-        observe: Observe::Counters,
+        observe: None,
         variant: Variant { name: variant.to_owned(), ..Variant::plain(UNKNOWN) },
         workload: tool.name.to_owned(),
         spec: serde_json::json!({ "kind": KIND, "tool": tool.name }),

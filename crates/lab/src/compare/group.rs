@@ -1,7 +1,8 @@
 //! Groups of cells: which runs belong together, and what a variant is called beside others.
 
+use schedlab_base::Warning;
 use schedlab_machine::Span;
-use schedlab_record::Record;
+use schedlab_record::{Observe, Record};
 
 /// The runs of a cell, by ascending seed.
 pub struct CellRuns<'a> {
@@ -37,6 +38,7 @@ fn same_cell(a: &Record, b: &Record) -> bool {
         && a.machine == b.machine
         && a.resolved == b.resolved
         && a.guest == b.guest
+        && a.watched() == b.watched()
 }
 
 /// The order stored runs are shown in; plain kernels before changed ones.
@@ -87,6 +89,35 @@ pub fn group(records: &[Record]) -> Vec<Vec<CellRuns<'_>>> {
     groups
 }
 
+/// Cells that share their variant's name with one that was watched less closely, with the word for their own watching.
+fn closer(cells: &[CellRuns<'_>]) -> Vec<(usize, &'static str)> {
+    let watched = |c: &CellRuns<'_>| c.runs[0].watched();
+    let less = |c: &CellRuns<'_>| cells.iter().any(|o| o.label == c.label && watched(o) < watched(c));
+    let all = cells.iter().enumerate().filter(|(_, c)| less(c));
+    all.filter_map(|(i, c)| Some((i, watched(c)?.name()))).collect()
+}
+
+/// What to say of a group whose cells were watched in different ways.
+pub fn watched_differently(cells: &[CellRuns<'_>]) -> Option<Warning> {
+    let watched = |level| {
+        let of = cells.iter().filter(|c| c.runs[0].watched() == Some(level));
+        let names: Vec<&str> = of.map(|c| c.label.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{} by {}", names.join(", "), level.name()))
+    };
+    let levels = [Observe::Accounts, Observe::Stays, Observe::Counters, Observe::Events];
+    let told: Vec<String> = levels.into_iter().filter_map(watched).collect();
+    (told.len() > 1).then(|| {
+        let (r, load) = (cells[0].runs[0], &cells[0].load);
+        let text = format!(
+            "{} {load}: runs were watched differently ({}), and watching costs time: make them again alike, all with or all \
+             without --counters and --events",
+            r.workload,
+            told.join("; ")
+        );
+        Warning::new("watched.differently", text)
+    })
+}
+
 /// Numbers the loads that have one name though their workloads differ (one file name, or parameters that no name tells):
 /// rows, published figures and tables find their cells by the load's name.
 fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
@@ -103,10 +134,14 @@ fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     }
 }
 
-/// Gives cells of the same variant name their kernel's name, and a number where that is the same too.
+/// Gives cells of the same variant name how they were watched, where that differs, then their kernel's name, and a number
+/// where that is the same too.
 fn tell_apart(cells: &mut [CellRuns<'_>]) {
     let twice =
         |cells: &[CellRuns<'_>], i: usize| cells.iter().filter(|c| c.label == cells[i].label).count() > 1;
+    for (i, watched) in closer(cells) {
+        cells[i].label = format!("{} ({watched})", cells[i].label);
+    }
     let clashes: Vec<usize> = (0..cells.len()).filter(|i| twice(cells, *i)).collect();
     for i in clashes {
         cells[i].label = format!("{} {}", cells[i].label, cells[i].runs[0].kernel);

@@ -136,6 +136,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let mut open: Vec<rows::Open> = Vec::new();
     for runs in &groups {
         let first = cells.len();
+        warnings.extend(group::watched_differently(runs).map(|warning| Counted { warning, runs: 0 }));
         let own = runs.first().map(|c| {
             let r = c.runs[0];
             let machine = if r.backend == "host" { r.backend.clone() } else { r.machine.name.clone() };

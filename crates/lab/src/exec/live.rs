@@ -31,7 +31,7 @@ pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>
         workload: cell.spec.name().to_owned(),
         spec: cell.spec_json()?,
         load: cell.load.clone(),
-        observe: cell.observe,
+        observe: Some(cell.observe),
         seed,
         duration: outcome.duration,
         series,

@@ -6,9 +6,7 @@ use schedlab_base::{CpuId, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::Kernel;
 use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_machine::{Domains, Machine};
-use schedlab_record::{
-    Analyser, Better, MODEL, Observe, RECORD_SCHEMA, Record, Series, TaskName, environment,
-};
+use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate};
 use schedlab_workload::build::cut_off;
 use schedlab_workload::{Built, Guest, gathered};
@@ -79,7 +77,7 @@ impl Executor for Sim {
             kernel: cell.kernel.clone(),
             resolved: Some(kernel),
             guest: None,
-            observe: Observe::Counters,
+            observe: None,
             variant: cell.variant.clone(),
             workload: cell.spec.name().to_owned(),
             spec: cell.spec_json()?,

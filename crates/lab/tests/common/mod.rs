@@ -5,7 +5,7 @@
 use schedlab_base::{Error, Ns, Result, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
 use schedlab_lab::{Backend, Cell, Executor, Made};
-use schedlab_record::{Better, Observe, RECORD_SCHEMA, Record, Series, environment, version_of};
+use schedlab_record::{Better, RECORD_SCHEMA, Record, Series, environment, version_of};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -57,7 +57,7 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
         kernel: cell.kernel.clone(),
         resolved: cell.resolved,
         guest: cell.guest.as_ref().map(schedlab_guest::Guest::setup),
-        observe: Observe::Counters,
+        observe: None,
         variant: cell.variant.clone(),
         workload: cell.spec.name().into(),
         spec,

@@ -1,4 +1,4 @@
-//! The kernel's performance counters around a workload: what `perf stat` counts, in every live run.
+//! The kernel's performance counters around a workload: what `perf stat` counts, where a run asks for them.
 //!
 //! Counters are opened through perf_event_open(2) (Linux 2.6.31) before the tasks are there and inherited by them, so that
 //! each task carries its own and nothing is sampled. They stand in groups that the CPU counts together or not at all;
@@ -60,6 +60,10 @@ impl Offspring {
     /// Opens the counters; they stand still.
     pub fn open() -> Offspring {
         Offspring { all: Set::open(&Whom::Offspring), own: Set::open(&Whom::Myself) }
+    }
+    /// None, because nobody asked for any.
+    pub fn unwanted() -> Offspring {
+        Offspring { all: Set::unwanted(), own: Set::unwanted() }
     }
     /// None, for the reason given.
     pub fn none(why: &str) -> Offspring {

@@ -52,6 +52,11 @@ impl Set {
         })
     }
 
+    /// No counter at all, because nobody asked for any.
+    pub fn unwanted() -> Set {
+        Set { opened: Vec::new(), missing: BTreeMap::new(), user_only: false }
+    }
+
     /// No counter at all, for the reason given.
     pub fn none(why: &str) -> Set {
         let missing = EVENTS.iter().map(|event| (event.name, why.to_owned())).collect();

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// A file that holds one value is not longer than this.
 const MAX_VALUE_BYTES: usize = 4096;
 /// What works without settings, for remedies.
-const INSTEAD: &str = "without it: variants that leave it alone, and the simulator for features and tunables";
+pub const INSTEAD: &str =
+    "without it: variants that leave it alone, and the simulator for features and tunables";
 
 /// The writes that give the setting this value here.
 ///

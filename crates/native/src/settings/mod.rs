@@ -22,6 +22,7 @@ mod journal_tests;
 mod plan_tests;
 
 pub use apply::{Applied, make, put_back_left, put_back_mine};
+pub use expand::INSTEAD;
 pub use files::{Files, ROOT_VARIABLE, System};
 pub use form::{Form, Write};
 pub use plan::{Later, Plan};

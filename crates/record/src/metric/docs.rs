@@ -1,6 +1,7 @@
 //! docs/metrics.md, from the table.
 
 use super::{METRICS, Metric};
+use crate::Observe;
 use std::fmt::Write;
 
 const HEAD: &str = "# Metrics
@@ -24,6 +25,7 @@ time ([counters.md](counters.md)); one that the machine does not have is missing
 Deterministic guests of the vm backend count instructions, which all their CPUs execute in turns, and call that time: rates and
 the time that work took (`*.rate`, `*.elapsed`, `perf.cpus_used`, a command's own times and rates) are missing there.
 
+host (counters): live only where an experiment asks for it, or with `--counters`, because it makes switches longer;
 host (events): live with `--events` only, which records every switch, wakeup and migration ([live.md](live.md)).
 
 Unless a definition says otherwise, and beside `balance.*`, `idle.*` and `sim.*`, metrics speak of the workload's tasks only,
@@ -38,7 +40,11 @@ pub fn page() -> String {
     let mut text = HEAD.to_owned();
     for m in METRICS {
         let backends = m.backends.join(", ");
-        let backends = if m.by_events { backends.replace("host", "host (events)") } else { backends };
+        let backends = match m.watched {
+            Observe::Accounts => backends,
+            Observe::Stays | Observe::Counters => backends.replace("host", "host (counters)"),
+            Observe::Events => backends.replace("host", "host (events)"),
+        };
         let unit = match (m.unit, m.name) {
             ("", super::PROGRAM_SERIES) => "declared",
             ("", _) => "count",

@@ -16,9 +16,9 @@ mod tests;
 pub use stat::Stat;
 pub use table::METRICS;
 
-use crate::Record;
 use crate::schedstat::{IdleType, Query};
 use crate::series::Series;
+use crate::{Observe, Record};
 use group::GroupQuery;
 pub use group::names as of_group;
 use schedlab_base::{Error, Ns, Result};
@@ -109,8 +109,8 @@ pub struct Metric {
     pub choices: Option<Choices>,
     /// The series it is a rate of.
     pub rate: Option<Rate>,
-    /// Whether a live run tells it only when every event is recorded.
-    pub by_events: bool,
+    /// How closely a live run must be watched for it.
+    pub watched: Observe,
     /// How it follows from other counters of the run; `None` in it: they were not measured.
     pub formula: Option<Formula>,
 }
@@ -426,11 +426,15 @@ impl Resolved {
             if let Some(why) = perf::why_uncounted(record, &self.name) {
                 return Value::Missing(why);
             }
-            let events = self.row.by_events && backend != "sim";
+            let live = backend != "sim";
+            let events = live && self.row.watched == Observe::Events;
             let why_no_events = || record.environment.get(&format!("{}events", perf::UNCOUNTED)).cloned();
             Value::Missing(match &self.from {
                 From::Schedstat(_) => "the run has no schedstat".to_owned(),
-                _ if events && record.observe.is_counters() => {
+                _ if live && !events && record.observe.is_some_and(|o| o < self.row.watched) => {
+                    "not watched: add --counters".to_owned()
+                }
+                _ if events && record.observe != Some(Observe::Events) => {
                     "not measured in this run: it takes every event (--events)".to_owned()
                 }
                 _ if events => why_no_events().unwrap_or_else(|| "not measured in this run".to_owned()),

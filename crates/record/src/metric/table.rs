@@ -2,6 +2,7 @@
 
 use super::perf::{cpus_used, per_cpu_second, ratio};
 use super::{Better, Choices, Formula, Metric, Rate, busy_share, newidle_entries};
+use crate::Observe;
 use crate::analyse::woken::{PLACES, STATES};
 use crate::schedstat::{BALANCE_ROWS, CPU_ROWS, DERIVED, DOMAIN_ROWS};
 use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
@@ -17,7 +18,17 @@ const fn row(
     backends: &'static [&'static str],
     about: &'static str,
 ) -> Metric {
-    Metric { name, unit, better, about, backends, choices: None, rate: None, formula: None, by_events: false }
+    Metric {
+        name,
+        unit,
+        better,
+        about,
+        backends,
+        choices: None,
+        rate: None,
+        formula: None,
+        watched: Observe::Accounts,
+    }
 }
 
 const fn rows(choices: Choices, of: Metric) -> Metric {
@@ -26,7 +37,17 @@ const fn rows(choices: Choices, of: Metric) -> Metric {
 
 /// What live kernels tell by their tracepoints only.
 const fn events(of: Metric) -> Metric {
-    Metric { by_events: true, ..of }
+    Metric { watched: Observe::Events, ..of }
+}
+
+/// What live kernels tell by records of their tasks' switches.
+const fn stays(of: Metric) -> Metric {
+    Metric { watched: Observe::Stays, ..of }
+}
+
+/// What is counted by performance counters, which live tasks carry only where it is asked for.
+const fn counted(of: Metric) -> Metric {
+    Metric { watched: Observe::Counters, ..of }
 }
 
 /// What follows from other counters.
@@ -102,10 +123,10 @@ pub const METRICS: &[Metric] = &[
     events(row("run_delay.<stat>", "ns", Lower, ALL,
         "a runnable task's wait for a CPU: after a wakeup, a fork, or an involuntary switch")),
     row("run_delay.total", "ns", Lower, ALL, "all those waits, summed"),
-    row("slice.<stat>", "ns", Neither, ALL,
-        "a task's stay on a CPU, from the switch to it until the switch away; being picked again is no switch"),
-    rows(ends, row("slice.end.<reason>", "", Neither, ALL,
-        "stays ended for this reason; of live ones only whether they were `blocked` or `preempted` is told")),
+    stays(row("slice.<stat>", "ns", Neither, ALL,
+        "a task's stay on a CPU, from the switch to it until the switch away; being picked again is no switch")),
+    stays(rows(ends, row("slice.end.<reason>", "", Neither, ALL,
+        "stays ended for this reason; of live ones only whether they were `blocked` or `preempted` is told"))),
     events(rows(ends, row("slice.<reason>.<stat>", "ns", Neither, ALL, "stays that ended for this reason"))),
     row("slice.preempted_by.<group>", "", Neither, SIM,
         "stays ended by a task of this group that woke up, or arrived by balancing or fork (reasons `wakeup`, `arrived`), \
@@ -198,44 +219,44 @@ pub const METRICS: &[Metric] = &[
     row("command.max_rss", "KiB", Lower, LIVE,
         "most memory that one process of a command had resident (ru_maxrss)"),
     row("command.exit_status", "", Neither, LIVE, "a command's exit code; others than those expected fail the run"),
-    row("perf.task_clock", "ns", Neither, LIVE, "perf: time on a CPU"),
-    formula("perf.cpus_used", "", Neither, LIVE, cpus_used, "CPUs kept busy: perf.task_clock over elapsed time"),
-    row("perf.context_switches", "", Neither, LIVE, "perf: switches away from the counted tasks"),
-    row("perf.migrations", "", Lower, LIVE, "perf: moves to another CPU"),
-    row("perf.page_faults", "", Neither, LIVE, "perf: page faults, minor and major"),
-    row("perf.cycles", "", Neither, LIVE, "perf: CPU cycles"),
-    row("perf.instructions", "", Neither, LIVE, "perf: instructions retired"),
-    row("perf.cache_references", "", Neither, LIVE, "perf: accesses to the last-level cache, as the CPU defines them"),
-    row("perf.cache_misses", "", Neither, LIVE, "perf: those that missed it"),
-    row("perf.branches", "", Neither, LIVE, "perf: branch instructions retired"),
-    row("perf.branch_misses", "", Neither, LIVE, "perf: those that were predicted wrongly"),
-    formula("perf.frequency", "GHz", Neither, LIVE, |r| ratio(r, "perf.cycles", "perf.task_clock", 1.0),
-        "perf.cycles over perf.task_clock: how fast the CPUs ran"),
-    formula("perf.ipc", "", Higher, LIVE, |r| ratio(r, "perf.instructions", "perf.cycles", 1.0),
-        "instructions per cycle"),
-    formula("perf.cache_miss_rate", "%", Lower, LIVE,
+    counted(row("perf.task_clock", "ns", Neither, LIVE, "perf: time on a CPU")),
+    counted(formula("perf.cpus_used", "", Neither, LIVE, cpus_used, "CPUs kept busy: perf.task_clock over elapsed time")),
+    counted(row("perf.context_switches", "", Neither, LIVE, "perf: switches away from the counted tasks")),
+    counted(row("perf.migrations", "", Lower, LIVE, "perf: moves to another CPU")),
+    counted(row("perf.page_faults", "", Neither, LIVE, "perf: page faults, minor and major")),
+    counted(row("perf.cycles", "", Neither, LIVE, "perf: CPU cycles")),
+    counted(row("perf.instructions", "", Neither, LIVE, "perf: instructions retired")),
+    counted(row("perf.cache_references", "", Neither, LIVE, "perf: accesses to the last-level cache, as the CPU defines them")),
+    counted(row("perf.cache_misses", "", Neither, LIVE, "perf: those that missed it")),
+    counted(row("perf.branches", "", Neither, LIVE, "perf: branch instructions retired")),
+    counted(row("perf.branch_misses", "", Neither, LIVE, "perf: those that were predicted wrongly")),
+    counted(formula("perf.frequency", "GHz", Neither, LIVE, |r| ratio(r, "perf.cycles", "perf.task_clock", 1.0),
+        "perf.cycles over perf.task_clock: how fast the CPUs ran")),
+    counted(formula("perf.ipc", "", Higher, LIVE, |r| ratio(r, "perf.instructions", "perf.cycles", 1.0),
+        "instructions per cycle")),
+    counted(formula("perf.cache_miss_rate", "%", Lower, LIVE,
         |r| ratio(r, "perf.cache_misses", "perf.cache_references", 100.0),
-        "perf.cache_misses as a part of perf.cache_references"),
-    formula("perf.branch_miss_rate", "%", Lower, LIVE, |r| ratio(r, "perf.branch_misses", "perf.branches", 100.0),
-        "perf.branch_misses as a part of perf.branches"),
-    formula("perf.context_switches.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.context_switches"),
-        "perf.context_switches per second of perf.task_clock"),
-    formula("perf.migrations.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.migrations"),
-        "perf.migrations per second of perf.task_clock"),
-    formula("perf.page_faults.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.page_faults"),
-        "perf.page_faults per second of perf.task_clock"),
-    formula("perf.cycles.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.cycles"),
-        "perf.cycles per second of perf.task_clock"),
-    formula("perf.instructions.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.instructions"),
-        "perf.instructions per second of perf.task_clock"),
-    formula("perf.cache_references.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.cache_references"),
-        "perf.cache_references per second of perf.task_clock"),
-    formula("perf.cache_misses.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.cache_misses"),
-        "perf.cache_misses per second of perf.task_clock"),
-    formula("perf.branches.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.branches"),
-        "perf.branches per second of perf.task_clock"),
-    formula("perf.branch_misses.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.branch_misses"),
-        "perf.branch_misses per second of perf.task_clock"),
+        "perf.cache_misses as a part of perf.cache_references")),
+    counted(formula("perf.branch_miss_rate", "%", Lower, LIVE, |r| ratio(r, "perf.branch_misses", "perf.branches", 100.0),
+        "perf.branch_misses as a part of perf.branches")),
+    counted(formula("perf.context_switches.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.context_switches"),
+        "perf.context_switches per second of perf.task_clock")),
+    counted(formula("perf.migrations.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.migrations"),
+        "perf.migrations per second of perf.task_clock")),
+    counted(formula("perf.page_faults.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.page_faults"),
+        "perf.page_faults per second of perf.task_clock")),
+    counted(formula("perf.cycles.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.cycles"),
+        "perf.cycles per second of perf.task_clock")),
+    counted(formula("perf.instructions.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.instructions"),
+        "perf.instructions per second of perf.task_clock")),
+    counted(formula("perf.cache_references.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.cache_references"),
+        "perf.cache_references per second of perf.task_clock")),
+    counted(formula("perf.cache_misses.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.cache_misses"),
+        "perf.cache_misses per second of perf.task_clock")),
+    counted(formula("perf.branches.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.branches"),
+        "perf.branches per second of perf.task_clock")),
+    counted(formula("perf.branch_misses.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.branch_misses"),
+        "perf.branch_misses per second of perf.task_clock")),
     row("sim.events", "", Neither, SIM, "events the simulator processed, warm-up included"),
     row("sim.wakeups", "", Neither, SIM, "wakeups begun, of whatever task"),
 ];

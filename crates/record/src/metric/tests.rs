@@ -98,7 +98,18 @@ fn what_was_not_measured_says_why() {
     assert_eq!(why(evaluate(&r, "placement.idle_core")), "the host backend does not measure it");
     assert!(why(evaluate(&r, "woken.prev")).contains("--events"));
     assert!(why(evaluate(&r, "woken.prev.share")).contains("--events"));
-    r.observe = crate::Observe::Events;
+    r.observe = Some(crate::Observe::Accounts);
+    for unwatched in
+        ["slice.p50", "slice.end.blocked", "perf.ipc", "perf.cycles.rate", "perf.context_switches"]
+    {
+        assert_eq!(why(evaluate(&r, unwatched)), "not watched: add --counters", "{unwatched}");
+    }
+    assert!(why(evaluate(&r, "woken.prev")).contains("--events"));
+    r.observe = Some(crate::Observe::Stays);
+    assert_eq!(why(evaluate(&r, "slice.p50")), "not measured in this run");
+    assert_eq!(why(evaluate(&r, "perf.ipc")), "not watched: add --counters");
+    r.observe = Some(crate::Observe::Events);
+    assert_eq!(why(evaluate(&r, "perf.ipc")), "not measured in this run");
     r.environment.insert("uncounted.events".into(), "records were lost".into());
     assert_eq!(why(evaluate(&r, "wakeups")), "records were lost");
     r.counters.extend([("woken".to_owned(), 8), ("woken.prev".to_owned(), 6)]);

@@ -8,7 +8,9 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::Variant;
 use schedlab_lab::knee::{Limit, Search, search};
+use schedlab_lab::plan::Cell;
 use schedlab_lab::uncertainty::DEFAULT_DRAWS;
+use schedlab_lab::watch;
 use schedlab_report::number;
 use schedlab_workload::{Benchmark, Params, Spec};
 
@@ -114,8 +116,9 @@ pub fn search_and_print(place: &Place, variants: Vec<Variant>, wanted: Wanted, s
     let (lo, hi) = wanted.bench.param(wanted.bench.load_param)?.range;
     let last =
         seed.checked_add(wanted.runs).ok_or_else(|| Error::input(format!("seed {seed} leaves no room")))?;
-    let cells =
-        variants.into_iter().map(|v| place.cell(wanted.spec.clone(), v)).collect::<Result<Vec<_>>>()?;
+    let needed = watch::needed([limit.metric.as_str()]);
+    let cell = |v| place.cell(wanted.spec.clone(), v).map(|c| Cell { observe: c.observe.max(needed), ..c });
+    let cells = variants.into_iter().map(cell).collect::<Result<Vec<_>>>()?;
     let unit = schedlab_record::Metric::find(&limit.metric)?.unit;
     let what =
         Search { cells, limit, seeds: (seed..last).collect(), start: lo, cap: wanted.max_load.unwrap_or(hi) };

@@ -89,27 +89,108 @@ fn row(found: &Found, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 fn changeable(seen: &[Seen], out: &mut dyn Write) -> std::io::Result<()> {
+    let mut told = false;
     for (title, access) in [
         ("Settings that can be changed", Access::Yes),
         ("Settings that this user can't change", Access::Refused),
         ("Settings that this machine has not", Access::Missing),
     ] {
         let of: Vec<&Seen> = seen.iter().filter(|s| s.access == access).collect();
-        if !of.is_empty() {
-            writeln!(out, "\n{title}:")?;
-            of.iter().try_for_each(|s| write!(out, "{}", wrap(&format!("  {:<22} ", s.name), &line(s))))?;
+        if of.is_empty() {
+            continue;
         }
+        writeln!(out, "\n{title}:")?;
+        told |= access != Access::Yes;
+        for (mend, those) in by_remedy(&of) {
+            match (mend, those.as_slice()) {
+                // One thing mends them all: where each of them lies matters when it is done.
+                (Some(mend), [_, _, ..]) => {
+                    let names: Vec<&str> = those.iter().map(|s| s.name).collect();
+                    write!(out, "{}", wrap("  ", &format!("{}: {mend}", names.join(", "))))?;
+                }
+                (mend, those) => those.iter().try_for_each(|s| {
+                    let line = mend.map_or_else(|| line(s), |mend| format!("{}; {mend}", line(s)));
+                    write!(out, "{}", wrap(&format!("  {:<22} ", s.name), &line))
+                })?,
+            }
+        }
+    }
+    if told {
+        let instead = settings::INSTEAD.trim_start_matches("without it: ");
+        write!(out, "{}", wrap("  ", &format!("Where a setting can't be changed there are {instead}.")))?;
     }
     Ok(())
 }
 
-fn line(seen: &Seen) -> String {
-    match (&seen.remedy, &seen.now) {
-        (Some(remedy), _) => {
-            let said =
-                remedy.trim_start_matches(&format!("setting '{}': ", seen.name)).replace("\n  help: ", "; ");
-            said.to_owned()
+/// The settings by what mends them, in the order of the first of each; `None`: nothing does. What there is instead is the same
+/// of all and left out.
+fn by_remedy<'a>(all: &[&'a Seen]) -> Vec<(Option<&'a str>, Vec<&'a Seen>)> {
+    let mut groups: Vec<(Option<&str>, Vec<&Seen>)> = Vec::new();
+    for seen in all {
+        let help = seen.remedy.as_deref().and_then(|r| r.split_once(HELP)).map(|(_, help)| help);
+        let own = help.map(|h| h.strip_suffix(settings::INSTEAD).unwrap_or(h).trim_end_matches("; "));
+        let mend = own.filter(|h| !h.is_empty());
+        match groups.iter_mut().find(|(known, _)| *known == mend) {
+            Some((_, group)) => group.push(seen),
+            None => groups.push((mend, vec![seen])),
         }
-        (None, now) => format!("{} ({}): {}", now.as_deref().unwrap_or("?"), seen.values, seen.about),
+    }
+    groups
+}
+
+/// What stands before the remedy in an error's text.
+const HELP: &str = "\n  help: ";
+
+/// A setting as it is, or what stands in its way.
+fn line(seen: &Seen) -> String {
+    let Some(remedy) = &seen.remedy else {
+        let now = seen.now.as_deref().unwrap_or("?");
+        return format!("{now} ({}): {}", seen.values, seen.about);
+    };
+    let why = remedy.split_once(HELP).map_or(remedy.as_str(), |(why, _)| why);
+    why.trim_start_matches(&format!("setting '{}': ", seen.name)).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(name: &'static str, remedy: &str) -> Seen {
+        let remedy = Some(format!("setting '{name}': this machine has no /{name}{remedy}"));
+        Seen { name, about: "", values: String::new(), access: Access::Missing, now: None, remedy }
+    }
+    fn told(seen: &[Seen]) -> String {
+        let mut out = Vec::new();
+        changeable(seen, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_one_thing_mends_is_one_paragraph() {
+        let mount = format!("{HELP}mount debugfs; {}", settings::INSTEAD);
+        let absent = format!("{HELP}{}", settings::INSTEAD);
+        let seen = [
+            missing("a", &mount),
+            missing("b", &absent),
+            missing("c", &mount),
+            missing("d", ""),
+            missing("e", &mount),
+        ];
+        let text = told(&seen);
+        assert!(text.contains("  a, c, e: mount debugfs\n"), "{text}");
+        assert_eq!(text.matches("mount debugfs").count(), 1, "{text}");
+        for name in ["b", "d"] {
+            assert!(text.contains(&format!("this machine has no /{name}\n")), "{text}");
+        }
+        assert_eq!(text.matches("leave it alone").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn what_is_mended_alone_says_where_it_lies() {
+        let text = told(&[missing("a", &format!("{HELP}mount debugfs; {}", settings::INSTEAD))]);
+        assert!(text.contains("this machine has no /a; mount debugfs\n"), "{text}");
+        let here = Seen { access: Access::Yes, now: Some("1".into()), remedy: None, ..missing("a", "") };
+        let text = told(&[here]);
+        assert!(text.contains("  a ") && !text.contains("Without"), "{text}");
     }
 }

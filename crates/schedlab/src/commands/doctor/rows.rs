@@ -1,7 +1,7 @@
 //! What a machine may have: the one table of `doctor`, a row and a small function each.
 
 use schedlab_base::Version;
-use schedlab_guest::images::{self, cache};
+use schedlab_guest::images::{self, Listed, cache};
 use schedlab_guest::{Mode, Qemu, fetch, kvm};
 use schedlab_lab::noise::Floors;
 use schedlab_native::counters::{Set, Whom};
@@ -54,6 +54,7 @@ pub struct Here {
     system: System,
     counters: Set,
     qemu: Result<Qemu, schedlab_base::Error>,
+    images: Vec<Listed>,
     floors: Floors,
     /// CPUs of which perf does not see all; why events can't be recorded.
     blind: Result<Vec<u32>, schedlab_base::Error>,
@@ -79,7 +80,9 @@ impl Here {
     /// This machine.
     pub fn look(floors: Floors) -> Here {
         let (system, counters) = (System::live(), Set::open(&Whom::Myself));
-        Here { system, counters, qemu: fetch::find_qemu(), floors, blind: tracepoints::blind_cpus() }
+        let images = cache::folder(None).map(|cache| images::list(&[], &cache)).unwrap_or_default();
+        let blind = tracepoints::blind_cpus();
+        Here { system, counters, qemu: fetch::find_qemu(), images, floors, blind }
     }
     /// Every row.
     pub fn rows(&self) -> Vec<Found> {
@@ -238,17 +241,31 @@ fn kvm_row(here: &Here) -> Seen {
         let said = format!("{} opens; without QEMU it can't be tried", kvm::DEVICE);
         return not(State::Partly, said, "schedlab kernel fetch qemu");
     };
-    match kvm::starts(qemu) {
-        Ok(()) => yes("a guest starts"),
-        Err(e) => {
-            let said = format!("{} opens, but {}", kvm::DEVICE, e.message());
-            not(State::No, said, "guests run under QEMU's translator (tcg) all the same")
-        }
+    let refused = |e: &schedlab_base::Error| {
+        let said = format!("{} opens, but {}", kvm::DEVICE, e.message());
+        not(
+            State::No,
+            said,
+            "guests run under QEMU's translator all the same (--accelerator tcg, the default)",
+        )
+    };
+    if let Err(e) = kvm::starts(qemu) {
+        return refused(&e);
+    }
+    // What runs a few instructions may still fail a kernel.
+    let Some(image) = here.images.iter().filter_map(|l| l.image.as_ref().ok()).max_by_key(|i| i.version)
+    else {
+        let said = "it runs code of a guest; without a kernel image no boot was tried";
+        return not(State::Partly, said, "schedlab kernel fetch");
+    };
+    match kvm::boots(qemu, image) {
+        Ok(()) => yes(format!("{} boots", image.release)),
+        Err(e) => refused(&e),
     }
 }
 
-fn kernels(_: &Here) -> Seen {
-    let all = cache::folder(None).map(|cache| images::list(&[], &cache)).unwrap_or_default();
+fn kernels(here: &Here) -> Seen {
+    let all = &here.images;
     let mut usable: Vec<(Version, &str)> =
         all.iter().filter_map(|l| l.image.as_ref().ok()).map(|i| (i.version, i.release.as_str())).collect();
     usable.sort();
@@ -288,7 +305,14 @@ mod tests {
         let qemu = Err(schedlab_base::Error::machine("none"));
         let counters = Set::open(&Whom::Myself);
         let blind = Err(schedlab_base::Error::machine("this kernel has no tracefs").help("another kernel"));
-        Here { system: System::at(root), counters, qemu, floors: Floors::default(), blind }
+        Here {
+            system: System::at(root),
+            counters,
+            qemu,
+            images: Vec::new(),
+            floors: Floors::default(),
+            blind,
+        }
     }
     fn put(root: &Path, path: &str, text: &str) {
         let file = root.join(path);
