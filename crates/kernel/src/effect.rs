@@ -1,24 +1,26 @@
 //! Which features act where: every kernel here takes every feature's name, but a mechanism that a kernel's code never
 //! asks for, or that leans on another one that is off, does nothing. Who switches such a one on is told so.
 
+use crate::origin::Span;
 use crate::{Feature, Kernel};
 use schedlab_base::{Version, Warning};
 
 /// What a feature needs to do anything.
 struct Need {
     feature: Feature,
-    /// Versions whose code asks for it: from, and up to but not including.
-    asked: (Option<Version>, Option<Version>),
+    /// Versions whose code asks for it.
+    asked: Span,
     /// A feature without which it does nothing.
     other: Option<Feature>,
 }
 
-const fn need(feature: Feature, from: Option<Version>, other: Option<Feature>) -> Need {
-    Need { feature, asked: (from, None), other }
+const fn need(feature: Feature, since: Option<Version>, other: Option<Feature>) -> Need {
+    Need { feature, asked: Span { since, until: None }, other }
 }
 
-/// The balancer that knows groups with spare capacity, on which D001 builds (5.5).
-const SPARE: Option<Version> = Some(Version::new(5, 5));
+/// The balancer that knows groups with spare capacity, on which the newidle RFC builds.
+const SPARE_CAPACITY: Version = Version::new(5, 5);
+const SPARE: Option<Version> = Some(SPARE_CAPACITY);
 /// wake_affine() in three parts (4.14).
 const AFFINE: Option<Version> = Some(Version::new(4, 14));
 
@@ -29,7 +31,7 @@ const DELAYS: Option<Version> = Some(Version::new(6, 12));
 
 /// A feature of versions up to, and not including, one.
 const fn until(feature: Feature, to: Version) -> Need {
-    Need { feature, asked: (None, Some(to)), other: None }
+    Need { feature, asked: Span::until(to), other: None }
 }
 
 const NEEDS: &[Need] = &[
@@ -37,7 +39,7 @@ const NEEDS: &[Need] = &[
     until(Feature::NormalizedSleeper, Version::v2_6(35)),
     Need {
         feature: Feature::AdaptiveGran,
-        asked: (Some(Version::v2_6(28)), Some(Version::v2_6(35))),
+        asked: Span::between(Version::v2_6(28), Version::v2_6(35)),
         other: None,
     },
     until(Feature::AsymGran, Version::v2_6(35)),
@@ -45,7 +47,7 @@ const NEEDS: &[Need] = &[
     until(Feature::AffineWakeups, Version::new(4, 0)),
     until(Feature::SisWakeIdle, Version::v2_6(32)),
     need(Feature::NextBuddy, Some(Version::v2_6(32)), None),
-    Need { feature: Feature::LastBuddy, asked: (Some(Version::v2_6(28)), Some(EEVDF)), other: None },
+    Need { feature: Feature::LastBuddy, asked: Span::between(Version::v2_6(28), EEVDF), other: None },
     until(Feature::GentleFairSleepers, EEVDF),
     until(Feature::StartDebit, EEVDF),
     until(Feature::AltPeriod, EEVDF),
@@ -61,7 +63,7 @@ const NEEDS: &[Need] = &[
     need(Feature::PreemptLazy, Some(Version::new(6, 13)), None),
     // CFS kernels know it too; only EEVDF's is simulated.
     need(Feature::Hrtick, Some(EEVDF), None),
-    Need { feature: Feature::LbBias, asked: (None, SPARE), other: None },
+    until(Feature::LbBias, SPARE_CAPACITY),
     need(Feature::WaIdle, AFFINE, None),
     need(Feature::WaWeight, AFFINE, None),
     need(Feature::WaBias, AFFINE, Some(Feature::WaWeight)),
@@ -83,19 +85,25 @@ const NEEDS: &[Need] = &[
     need(Feature::NiRate, Some(Version::new(5, 16)), Some(Feature::NiRandom)),
 ];
 
+/// What a feature needs to act in a simulated kernel: versions whose code asks for it, and a feature that must be on too.
+pub fn acts(feature: Feature) -> (Span, Option<Feature>) {
+    let need = NEEDS.iter().find(|n| n.feature == feature);
+    need.map_or((Span::ALL, None), |n| (n.asked, n.other))
+}
+
 /// Why a feature, though on, does nothing in this kernel; `None` when it may act.
 pub fn idle_because(feature: Feature, kernel: &Kernel) -> Option<String> {
-    let need = NEEDS.iter().find(|n| n.feature == feature)?;
-    match need.asked {
-        (Some(from), _) if kernel.version < from => {
+    let (asked, other) = acts(feature);
+    match asked {
+        Span { since: Some(from), .. } if kernel.version < from => {
             return Some(format!("only kernels from {from} on ask for it"));
         }
-        (_, Some(to)) if kernel.version >= to => {
+        Span { until: Some(to), .. } if kernel.version >= to => {
             return Some(format!("kernels from {to} on no longer ask for it"));
         }
         _ => {}
     }
-    let other = need.other.filter(|o| !kernel.features.has(*o))?;
+    let other = other.filter(|o| !kernel.features.has(*o))?;
     Some(format!("it leans on {}, which is off", other.name()))
 }
 

@@ -1,9 +1,11 @@
 //! Features: named mechanisms that can be switched, as in the kernel's own `sched/features`.
 //!
-//! One row each: name, what it does, where its default comes from. A row whose name the kernel itself has keeps the
-//! kernel's name; rows of ours (placement searches that the kernel chose by version) are marked `ours`. `NO_` before a
+//! One row each: name, when it is on by default, which releases have it, whose name it is, where that was read, what it
+//! does. A row whose name the kernel itself has keeps the kernel's name; the others say what they stand for. `NO_` before a
 //! name switches it off. A search feature excludes the other searches: switching one on switches the others off.
+//! `schedlab kernel features` and docs/features.md are made from this table.
 
+use crate::origin::{Source, Span};
 use schedlab_base::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
 
@@ -16,16 +18,20 @@ pub struct FeatureRow {
     pub name: &'static str,
     /// One sentence.
     pub about: &'static str,
-    /// Versions for which it is on by default: from, and up to but not including.
-    pub on: Option<(Version, Option<Version>)>,
+    /// Versions for which it is on by default; of some, stable trees that took it back ([`TAKEN_BACK`]) beside.
+    pub on: Option<Span>,
+    /// Releases that have it; `None`: no release has.
+    pub kernels: Option<Span>,
     /// Features of the same non-empty group exclude each other.
     pub group: &'static str,
-    /// Whether the name is schedlab's and not the kernel's.
-    pub ours: bool,
+    /// Whose name it is.
+    pub source: Source,
+    /// Trees in which that was read: "6.1 to 6.6" says that the change lies between these two.
+    pub read: &'static str,
 }
 
 macro_rules! features {
-    ($($variant:ident, $name:literal, $on:expr, $group:literal, $ours:literal, $about:literal;)*) => {
+    ($($variant:ident, $name:literal, $on:expr, $kernels:expr, $group:literal, $source:expr, $read:literal, $about:literal;)*) => {
         /// A switchable mechanism of the fair class.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
@@ -33,108 +39,177 @@ macro_rules! features {
 
         /// Every feature; the row number is the bit in a [`FeatureSet`].
         pub const FEATURES: &[FeatureRow] = &[$(FeatureRow {
-            feature: Feature::$variant, name: $name, about: $about, on: $on, group: $group, ours: $ours,
+            feature: Feature::$variant, name: $name, about: $about, on: $on, kernels: $kernels, group: $group, source: $source,
+            read: $read,
         },)*];
     };
 }
 
-/// On from `major.minor`, for good.
-const fn since(major: u16, minor: u16) -> Option<(Version, Option<Version>)> {
-    Some((Version::new(major, minor), None))
+/// A release by its three numbers.
+const fn release(v: (u16, u16, u16)) -> Version {
+    Version { major: v.0, minor: v.1, patch: v.2 }
 }
-/// On from the first version up to but not including the second.
-const fn between(a: (u16, u16), b: (u16, u16)) -> Option<(Version, Option<Version>)> {
-    Some((Version::new(a.0, a.1), Some(Version::new(b.0, b.1))))
+/// From a release on, for good.
+const fn newer(first: (u16, u16, u16)) -> Option<Span> {
+    Some(Span::since(release(first)))
 }
-const ALWAYS: Option<(Version, Option<Version>)> = Some((Version::v2_6(23), None));
-const CFS_ONLY: Option<(Version, Option<Version>)> = Some((Version::v2_6(24), Some(Version::new(6, 6))));
-/// On from `v2.6.from` up to but not including the second version.
-const fn early(from: u16, to: Version) -> Option<(Version, Option<Version>)> {
-    Some((Version::v2_6(from), Some(to)))
+/// From the first release up to but not including the second.
+const fn releases(first: (u16, u16, u16), until: (u16, u16, u16)) -> Option<Span> {
+    Some(Span::between(release(first), release(until)))
 }
-const OFF: Option<(Version, Option<Version>)> = None;
+/// Never on by default; in no release.
+const NEVER: Option<Span> = None;
+/// A word of the kernel's `sched/features`.
+const SCHED: Source = Source::Kernel("");
 
+#[rustfmt::skip]
 features! {
-    GentleFairSleepers, "GENTLE_FAIR_SLEEPERS", Some((Version::v2_6(32), Some(Version::new(6, 6)))), "", false,
+    GentleFairSleepers, "GENTLE_FAIR_SLEEPERS", releases((2, 6, 32), (6, 6, 0)), releases((2, 6, 32), (6, 6, 0)), "", SCHED,
+        "2.6.29 to 2.6.32, 6.1 to 6.6",
         "a sleeper is credited half a latency period at wakeup, not a whole one";
-    StartDebit, "START_DEBIT", CFS_ONLY, "", false, "a new task starts one slice to the right";
-    WakeupPreemption, "WAKEUP_PREEMPTION", ALWAYS, "", false, "a waking task may preempt the running one";
-    NextBuddy, "NEXT_BUDDY", OFF, "", false, "a waking task that did not preempt is picked next";
-    LastBuddy, "LAST_BUDDY", Some((Version::v2_6(28), Some(Version::new(6, 6)))), "", false,
+    StartDebit, "START_DEBIT", releases((2, 6, 24), (6, 6, 0)), releases((2, 6, 24), (6, 6, 0)), "", SCHED,
+        "6.1 to 6.6; since from memory",
+        "a new task starts one slice to the right";
+    WakeupPreemption, "WAKEUP_PREEMPTION", newer((2, 6, 24)), newer((2, 6, 24)), "", SCHED,
+        "since from memory; WAKEUP_PREEMPT in 2.6.29 to 3.0, renamed before 4.4",
+        "a waking task may preempt the running one";
+    NextBuddy, "NEXT_BUDDY", NEVER, newer((2, 6, 32)), "", SCHED,
+        "2.6.29 to 2.6.32",
+        "a waking task that did not preempt is picked next";
+    LastBuddy, "LAST_BUDDY", releases((2, 6, 28), (6, 6, 0)), releases((2, 6, 28), (6, 6, 0)), "", SCHED,
+        "6.1 to 6.6; since from memory, 2.6.29 has it",
         "a preempted task is picked again when the preemptor sleeps";
-    CacheHotBuddy, "CACHE_HOT_BUDDY", ALWAYS, "", false, "the balancer treats buddies as cache hot";
-    LbBias, "LB_BIAS", Some((Version::v2_6(28), Some(Version::new(5, 0)))), "", false,
+    CacheHotBuddy, "CACHE_HOT_BUDDY", newer((2, 6, 26)), newer((2, 6, 26)), "", SCHED,
+        "since from memory, 2.6.29 has it",
+        "the balancer treats buddies as cache hot";
+    LbBias, "LB_BIAS", releases((2, 6, 28), (5, 0, 0)), releases((2, 6, 27), (5, 3, 0)), "", SCHED,
+        "4.19 to 5.4; since and the releases with it off from memory",
         "the balancer reads loads low for sources and high for targets";
-    TtwuQueue, "TTWU_QUEUE", Some((Version::v2_6(39), None)), "", false,
+    TtwuQueue, "TTWU_QUEUE", newer((2, 6, 39)), newer((2, 6, 39)), "", SCHED,
+        "2.6.35 to 3.0",
         "a wakeup across caches is queued on the target CPU's wake list";
-    AltPeriod, "ALT_PERIOD", between((5, 13), (6, 6)), "", false, "the slice's period counts all tasks of the runqueue";
-    BaseSlice, "BASE_SLICE", between((5, 13), (6, 6)), "", false, "no slice is shorter than min_granularity";
-    WaIdle, "WA_IDLE", since(4, 14), "", false, "wake_affine prefers whichever of waker's and previous CPU is idle";
-    WaWeight, "WA_WEIGHT", since(4, 14), "", false, "wake_affine compares the loads of waker's and previous CPU";
-    WaBias, "WA_BIAS", since(4, 14), "", false, "wake_affine leans to the waker's CPU by half the imbalance_pct";
-    SisGroup, "SIS_GROUP", early(32, Version::new(4, 9)), "search", true,
+    AltPeriod, "ALT_PERIOD", releases((5, 13, 0), (6, 6, 0)), releases((5, 13, 0), (6, 6, 0)), "", SCHED,
+        "5.4 to 6.1, 6.1 to 6.6",
+        "the slice's period counts all tasks of the runqueue";
+    BaseSlice, "BASE_SLICE", releases((5, 13, 0), (6, 6, 0)), releases((5, 13, 0), (6, 6, 0)), "", SCHED,
+        "5.4 to 6.1, 6.1 to 6.6",
+        "no slice is shorter than min_granularity";
+    WaIdle, "WA_IDLE", newer((4, 14, 0)), newer((4, 14, 0)), "", SCHED,
+        "from memory, 4.19 has it",
+        "wake_affine prefers whichever of waker's and previous CPU is idle";
+    WaWeight, "WA_WEIGHT", newer((4, 14, 0)), newer((4, 14, 0)), "", SCHED,
+        "from memory, 4.19 has it",
+        "wake_affine compares the loads of waker's and previous CPU";
+    WaBias, "WA_BIAS", newer((4, 14, 0)), newer((4, 14, 0)), "", SCHED,
+        "from memory, 4.19 has it",
+        "wake_affine leans to the waker's CPU by half the imbalance_pct";
+    SisGroup, "SIS_GROUP", releases((2, 6, 32), (4, 9, 0)), releases((2, 6, 32), (4, 9, 0)), "search", Source::Ours("select_idle_sibling() of those releases"),
+        "3.4, 3.19, 4.9; since from memory",
         "search group by group for one whose CPUs are all idle (before 4.9)";
-    SisFirstIdle, "SIS_FIRST_IDLE", OFF, "search", true,
-        "search the cache domain in ascending CPU number and take the first idle one (D000)";
-    SisCore, "SIS_CORE", since(4, 9), "search", true,
+    SisFirstIdle, "SIS_FIRST_IDLE", NEVER, NEVER, "search", Source::Ours("Chris Mason's select_idle_sibling experiments of 2016"),
+        "the patch",
+        "search the cache domain in ascending CPU number and take the first idle one";
+    SisCore, "SIS_CORE", newer((4, 9, 0)), newer((4, 9, 0)), "search", Source::Ours("select_idle_core(), select_idle_cpu(), select_idle_smt()"),
+        "4.9, 6.1",
         "search for an idle core, then an idle CPU, then an idle sibling (4.9 and later)";
-    SisSkipTarget, "SIS_SKIP_TARGET", between((3, 9), (4, 9)), "", true,
+    SisSkipTarget, "SIS_SKIP_TARGET", releases((3, 9, 0), (4, 9, 0)), releases((3, 9, 0), (4, 9, 0)), "", Source::Ours("a test of select_idle_sibling()"),
+        "3.4 to 3.19, 4.9; since from memory",
         "the group search passes over the target's own group (the 'i == target' test)";
-    SisProp, "SIS_PROP", between((4, 13), (6, 0)), "", false, "limit the idle CPU search by average idle and scan time";
-    SisUtil, "SIS_UTIL", since(6, 0), "", false, "limit the idle CPU search by the cache domain's utilisation";
-    SdSharedAll, "SD_SHARED_ALL", OFF, "", true,
-        "shared state on every domain below NUMA, not only those of one cache (D001, 1/7)";
-    SdNrGroups, "SD_NR_GROUPS", OFF, "", true, "domains know how many groups they have (D001, 2/7)";
-    IlbSnapshot, "ILB_SNAPSHOT", OFF, "", false,
-        "periodic passes leave the domain's load and capacity for newidle passes (D001, 3/7)";
-    IlbUtil, "ILB_UTIL", OFF, "", false,
-        "newidle passes read fewer groups the busier the domain is (D001, 4/7 and 5/7)";
-    IlbFast, "ILB_FAST", OFF, "", false, "newidle passes stop at the first group that has something to give (D001, 6/7)";
-    LbSgScan, "LB_SG_SCAN", OFF, "", true, "schedstat counts the groups that passes read (D001, 7/7)";
-    IlbUtilQuad, "ILB_UTIL_QUAD", OFF, "", true,
+    SisProp, "SIS_PROP", releases((4, 13, 0), (6, 0, 0)), releases((4, 13, 0), (6, 7, 0)), "", SCHED,
+        "6.6 to 6.12; since from memory, 4.19 has it",
+        "limit the idle CPU search by average idle and scan time";
+    SisUtil, "SIS_UTIL", newer((6, 0, 0)), newer((6, 0, 0)), "", SCHED,
+        "5.4 to 6.1",
+        "limit the idle CPU search by the cache domain's utilisation";
+    SdSharedAll, "SD_SHARED_ALL", NEVER, NEVER, "", Source::Ours("Chen Yu's newidle RFC of 2023, 1/7"),
+        "the patch",
+        "shared state on every domain below NUMA, not only those of one cache";
+    SdNrGroups, "SD_NR_GROUPS", NEVER, NEVER, "", Source::Ours("Chen Yu's newidle RFC of 2023, 2/7"),
+        "the patch",
+        "domains know how many groups they have";
+    IlbSnapshot, "ILB_SNAPSHOT", NEVER, NEVER, "", Source::Patch("Chen Yu's newidle RFC of 2023, 3/7"),
+        "the patch",
+        "periodic passes leave the domain's load and capacity for newidle passes";
+    IlbUtil, "ILB_UTIL", NEVER, NEVER, "", Source::Patch("Chen Yu's newidle RFC of 2023, 4/7 and 5/7"),
+        "the patch",
+        "newidle passes read fewer groups the busier the domain is";
+    IlbFast, "ILB_FAST", NEVER, NEVER, "", Source::Patch("Chen Yu's newidle RFC of 2023, 6/7"),
+        "the patch",
+        "newidle passes stop at the first group that has something to give";
+    LbSgScan, "LB_SG_SCAN", NEVER, NEVER, "", Source::Ours("Chen Yu's newidle RFC of 2023, 7/7"),
+        "the patch",
+        "schedstat counts the groups that passes read";
+    IlbUtilQuad, "ILB_UTIL_QUAD", NEVER, NEVER, "", Source::Ours(""),
+        "no kernel's",
         "ILB_UTIL's depth follows the square law that SIS_UTIL computes, not a straight line";
-    IlbShare, "ILB_SHARE", OFF, "", true,
+    IlbShare, "ILB_SHARE", NEVER, NEVER, "", Source::Ours(""),
+        "no kernel's",
         "a newidle pass takes group statistics that another CPU has just gathered";
-    SdSharedNuma, "SD_SHARED_NUMA", OFF, "", true,
-        "shared state on NUMA domains too, as in the first version of D001";
-    UtilEst, "UTIL_EST", since(4, 17), "", false,
+    SdSharedNuma, "SD_SHARED_NUMA", NEVER, NEVER, "", Source::Ours("the first version of Chen Yu's newidle RFC of 2023"),
+        "no kernel's",
+        "shared state on NUMA domains too";
+    UtilEst, "UTIL_EST", newer((4, 17, 0)), newer((4, 17, 0)), "", SCHED,
+        "from memory, 4.19 has it",
         "utilisation counts what runnable tasks used when they last slept";
-    NewFairSleepers, "NEW_FAIR_SLEEPERS", early(24, Version::v2_6(39)), "", false,
-        "a sleeper is credited a latency period at wakeup, half of one with GENTLE_FAIR_SLEEPERS (D004)";
-    NormalizedSleeper, "NORMALIZED_SLEEPER", OFF, "", false,
+    NewFairSleepers, "NEW_FAIR_SLEEPERS", releases((2, 6, 24), (2, 6, 39)), releases((2, 6, 24), (2, 6, 39)), "", SCHED,
+        "2.6.35 to 3.0; since from memory; FAIR_SLEEPERS in 2.6.35",
+        "a sleeper is credited a latency period at wakeup, half of one with GENTLE_FAIR_SLEEPERS";
+    NormalizedSleeper, "NORMALIZED_SLEEPER", NEVER, releases((2, 6, 26), (2, 6, 35)), "", SCHED,
+        "2.6.32 to 2.6.35; since from memory",
         "that credit is virtual time of the sleeper's weight, not real time (before 2.6.32)";
-    AdaptiveGran, "ADAPTIVE_GRAN", early(29, Version::v2_6(35)), "", false,
+    AdaptiveGran, "ADAPTIVE_GRAN", releases((2, 6, 29), (2, 6, 35)), releases((2, 6, 29), (2, 6, 35)), "", SCHED,
+        "2.6.32 to 2.6.35; since from memory",
         "the wakeup granularity shrinks for tasks that wake others soon, and as the running one has run";
-    AsymGran, "ASYM_GRAN", early(26, Version::v2_6(35)), "", false,
+    AsymGran, "ASYM_GRAN", releases((2, 6, 26), (2, 6, 35)), releases((2, 6, 26), (2, 6, 35)), "", SCHED,
+        "2.6.32 to 2.6.35; since from memory",
         "the wakeup granularity is scaled by the wakee's weight, not by the running task's";
-    WakeupOverlap, "WAKEUP_OVERLAP", OFF, "", false,
+    WakeupOverlap, "WAKEUP_OVERLAP", NEVER, releases((2, 6, 28), (2, 6, 35)), "", SCHED,
+        "2.6.32 to 2.6.35; since from memory",
         "tasks whose run overlaps little with those they wake preempt at once (before 2.6.35)";
-    AffineWakeups, "AFFINE_WAKEUPS", early(24, Version::new(4, 0)), "", false,
+    AffineWakeups, "AFFINE_WAKEUPS", releases((2, 6, 24), (4, 0, 0)), releases((2, 6, 24), (4, 0, 0)), "", SCHED,
+        "3.0 to 4.4; since and the release from memory",
         "a waking task may be pulled to the waker's CPU";
-    Hrtick, "HRTICK", since(7, 0), "", false, "a timer ends slices between ticks";
-    PlaceLag, "PLACE_LAG", since(6, 6), "", false, "a task that is placed gets back the lag it left with";
-    PlaceDeadlineInitial, "PLACE_DEADLINE_INITIAL", since(6, 6), "", false,
+    Hrtick, "HRTICK", newer((7, 0, 0)), newer((2, 6, 25)), "", SCHED,
+        "since from memory, 2.6.29 has it; off in 6.12, on in 7.3",
+        "a timer ends slices between ticks";
+    PlaceLag, "PLACE_LAG", newer((6, 6, 0)), newer((6, 6, 0)), "", SCHED,
+        "6.1 to 6.6",
+        "a task that is placed gets back the lag it left with";
+    PlaceDeadlineInitial, "PLACE_DEADLINE_INITIAL", newer((6, 6, 0)), newer((6, 6, 0)), "", SCHED,
+        "6.1 to 6.6",
         "a new task's first deadline is half a slice away";
-    PlaceRelDeadline, "PLACE_REL_DEADLINE", since(6, 12), "", false,
+    PlaceRelDeadline, "PLACE_REL_DEADLINE", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
+        "from memory, 6.12.117 has it; a later stable 6.6 took it back",
         "a task that is moved while runnable keeps its distance to its deadline";
-    RunToParity, "RUN_TO_PARITY", since(6, 6), "", false,
+    RunToParity, "RUN_TO_PARITY", newer((6, 6, 0)), newer((6, 6, 0)), "", SCHED,
+        "6.1 to 6.6",
         "the running task is left alone until its slice is used up or no longer protected";
-    PreemptShort, "PREEMPT_SHORT", since(6, 12), "", false,
+    PreemptShort, "PREEMPT_SHORT", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
+        "6.6 to 6.12",
         "a waking task with a shorter slice may break that protection";
-    PickBuddy, "PICK_BUDDY", since(6, 15), "", false, "an eligible buddy is picked before earlier deadlines";
-    DelayDequeue, "DELAY_DEQUEUE", since(6, 12), "", false,
+    PickBuddy, "PICK_BUDDY", newer((6, 15, 0)), newer((6, 15, 0)), "", SCHED,
+        "from memory; 6.12.117 took it back, which profile v6.12 leaves out",
+        "an eligible buddy is picked before earlier deadlines";
+    DelayDequeue, "DELAY_DEQUEUE", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
+        "6.6 to 6.12",
         "a task that sleeps with negative lag stays queued until it has worked that off";
-    DelayZero, "DELAY_ZERO", since(6, 12), "", false,
+    DelayZero, "DELAY_ZERO", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
+        "6.6 to 6.12",
         "a task that was so delayed keeps no positive lag";
-    PreemptLazy, "PREEMPT_LAZY", since(7, 0), "", true,
+    PreemptLazy, "PREEMPT_LAZY", newer((7, 0, 0)), newer((6, 13, 0)), "", Source::Ours("CONFIG_PREEMPT_LAZY, preempt=lazy"),
+        "7.3; since from memory",
         "the lazy preemption model: fair preemptions wait for the next tick or the return to user mode";
-    NiRandom, "NI_RANDOM", since(6, 12), "", false,
+    NiRandom, "NI_RANDOM", newer((6, 12, 0)), newer((6, 19, 0)), "", SCHED,
+        "from memory; 6.1.192 and 6.12.117 took it back, so that profiles v6.1 and v6.12 have it",
         "newidle passes over a domain are made by dice, weighted with how often they pulled something";
-    NiRate, "NI_RATE", since(7, 0), "", false,
+    NiRate, "NI_RATE", newer((7, 0, 0)), newer((7, 0, 0)), "", SCHED,
+        "7.3; since from memory",
         "those dice are kinder to CPUs that seldom go idle";
-    SisWakeIdle, "SIS_WAKE_IDLE", early(23, Version::v2_6(32)), "search", true,
+    SisWakeIdle, "SIS_WAKE_IDLE", releases((2, 6, 23), (2, 6, 32)), releases((2, 6, 23), (2, 6, 32)), "search", Source::Ours("wake_idle() and SD_WAKE_IDLE"),
+        "2.6.30; the releases from memory",
         "search domains with SD_WAKE_IDLE for an idle CPU, if the previous one is not crowded (before 2.6.32)";
-    VcpuPack, "VCPU_PACK", OFF, "", true,
+    VcpuPack, "VCPU_PACK", NEVER, NEVER, "", Source::Ours("a host's guest kernels, started with sched_vcpu_pack="),
+        "a command line, not the code",
         "a wakeup stays on its busy target while that has room, so that no halted CPU is woken (guest kernels with sched_vcpu_pack=)";
 }
 
@@ -169,14 +244,13 @@ const _: () = assert!(FEATURES.len() <= 64);
 
 /// What a stable tree took back from later kernels: on there, though its release never had it. NI_RANDOM came with 6.19;
 /// 6.1.192 has it (as have 6.12.107 and the later trees, which the table takes for their releases), 6.5 has not.
-const TAKEN_BACK: &[(Feature, Version)] = &[(Feature::NiRandom, Version::new(6, 1))];
+pub const TAKEN_BACK: &[(Feature, Version)] = &[(Feature::NiRandom, Version::new(6, 1))];
 
 impl FeatureSet {
     /// The defaults of a kernel version.
     pub fn defaults(version: Version) -> FeatureSet {
         let on = |r: &&FeatureRow| {
-            r.on.is_some_and(|(from, to)| from <= version && to.is_none_or(|to| version < to))
-                || TAKEN_BACK.contains(&(r.feature, version))
+            r.on.is_some_and(|span| span.has(version)) || TAKEN_BACK.contains(&(r.feature, version))
         };
         FEATURES.iter().filter(on).fold(FeatureSet(0), |set, r| FeatureSet(set.0 | 1 << r.feature as u8))
     }
@@ -209,6 +283,27 @@ mod tests {
         for (i, row) in FEATURES.iter().enumerate() {
             assert_eq!(row.feature as usize, i, "{}", row.name);
             assert_eq!(Feature::parse(row.name).unwrap(), row.feature);
+        }
+    }
+
+    #[test]
+    fn nothing_is_on_in_a_release_that_does_not_have_it() {
+        for row in FEATURES.iter().filter(|r| !TAKEN_BACK.iter().any(|(f, _)| *f == r.feature)) {
+            let Some(on) = row.on else { continue };
+            let kernels = row.kernels.unwrap_or_else(|| panic!("{} is on in no release", row.name));
+            assert!(kernels.since <= on.since, "{} is on before it is there", row.name);
+            let gone = kernels.until.is_none_or(|gone| on.until.is_some_and(|off| off <= gone));
+            assert!(gone, "{} is on when it is gone", row.name);
+        }
+    }
+
+    #[test]
+    fn every_row_says_where_it_was_read_and_a_patch_is_in_no_release() {
+        for row in FEATURES {
+            assert!(!row.read.is_empty() && !row.about.contains("D0"), "{}", row.name);
+            let patch = matches!(row.source, Source::Patch(_));
+            assert!(!(patch && row.kernels.is_some()), "{}", row.name);
+            assert!(!(row.source == SCHED && row.kernels.is_none()), "{}", row.name);
         }
     }
 

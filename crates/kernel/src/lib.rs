@@ -2,10 +2,13 @@
 //!
 //! Tables and validation only; behaviour is `sim`'s, and the live backends apply the same words to the real thing.
 
+pub mod docs;
 pub mod effect;
 pub mod feature;
+pub mod origin;
 pub mod policy;
 pub mod profile;
+pub mod reference;
 pub mod tunable;
 pub mod variant;
 

@@ -1,5 +1,7 @@
-//! Tunables: numbers of a kernel that can be set. One row each; help, validation and JSON derive from the table.
+//! Tunables: numbers of a kernel that can be set. One row each: name, range, releases that have it, whose it is, where that
+//! was read, what it is. Help, validation, JSON and docs/features.md derive from the table.
 
+use crate::origin::{Source, Span};
 use schedlab_base::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
 
@@ -12,16 +14,23 @@ pub struct TunableRow {
     pub about: &'static str,
     /// Range accepted.
     pub range: (u64, u64),
+    /// Releases that have it; `None`: no release has.
+    pub kernels: Option<Span>,
+    /// Whose it is: the file or call where a live kernel has it.
+    pub source: Source,
+    /// Trees in which that was read.
+    pub read: &'static str,
 }
 
 macro_rules! tunables {
-    ($($name:ident, $lo:literal ..= $hi:literal, $about:literal;)*) => {
+    ($($name:ident, $lo:literal ..= $hi:literal, $kernels:expr, $source:expr, $read:literal, $about:literal;)*) => {
         /// The tunables of a kernel, before scaling by the number of CPUs.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
         pub struct Tunables { $(#[doc = $about] pub $name: u64,)* }
 
         /// Every tunable.
-        pub const TUNABLES: &[TunableRow] = &[$(TunableRow { name: stringify!($name), about: $about, range: ($lo, $hi) },)*];
+        pub const TUNABLES: &[TunableRow] = &[$(TunableRow { name: stringify!($name), about: $about, range: ($lo, $hi),
+            kernels: $kernels, source: $source, read: $read },)*];
 
         impl Tunables {
             /// Sets the tunable of that name.
@@ -46,18 +55,46 @@ macro_rules! tunables {
     };
 }
 
+/// Every release.
+const ALL: Option<Span> = Some(Span::ALL);
+/// Those before EEVDF.
+const CFS: Option<Span> = Some(Span::until(Version::new(6, 6)));
+
+#[rustfmt::skip]
 tunables! {
-    hz, 24 ..= 10000, "ticks a second (CONFIG_HZ)";
-    sched_latency_ns, 100000 ..= 1000000000, "period in which every task of a short queue runs once";
-    min_granularity_ns, 10000 ..= 1000000000, "shortest slice a tick enforces";
-    wakeup_granularity_ns, 0 ..= 1000000000, "how far a waking task must be behind to preempt";
-    base_slice_ns, 100000 ..= 100000000, "slice of a task that asks for none (6.6 and later)";
-    scale_by_cpus, 0 ..= 2, "1: the four above are multiplied by 1 + log2(CPUs), at most 8 CPUs counted; 2: all CPUs counted (before 2.6.32), latency and min_granularity at most 200 ms; 0: not";
-    compat_yield, 0 ..= 1, "1: sched_yield goes behind every other task (before 2.6.39)";
-    migration_cost_ns, 0 ..= 1000000000, "a task that ran less long ago is cache hot; newidle gate";
-    nr_migrate, 1 ..= 1024, "tasks moved in one go by the balancer";
-    timer_slack_ns, 0 ..= 1000000000, "slack of sleeps and futex time-outs of ordinary tasks";
-    probe_batch, 0 ..= 4096, "CPUs a balance pass reads between re-reads of the world; 0: one group (since 5.5 at most 16 of it), 1: exact";
+    hz, 24 ..= 10000, ALL, Source::Kernel("CONFIG_HZ"),
+        "every tree",
+        "ticks a second (CONFIG_HZ)";
+    sched_latency_ns, 100000 ..= 1000000000, CFS, Source::Kernel("/proc/sys/kernel/sched_latency_ns; from 5.13 on sched/latency_ns in debugfs"),
+        "2.6.30, 6.1; moved: from memory",
+        "period in which every task of a short queue runs once";
+    min_granularity_ns, 10000 ..= 1000000000, CFS, Source::Kernel("/proc/sys/kernel/sched_min_granularity_ns; from 5.13 on sched/min_granularity_ns in debugfs"),
+        "2.6.30, 6.1; moved: from memory",
+        "shortest slice a tick enforces";
+    wakeup_granularity_ns, 0 ..= 1000000000, CFS, Source::Kernel("/proc/sys/kernel/sched_wakeup_granularity_ns; from 5.13 on sched/wakeup_granularity_ns in debugfs"),
+        "2.6.30, 6.1; moved: from memory",
+        "how far a waking task must be behind to preempt";
+    base_slice_ns, 100000 ..= 100000000, Some(Span::since(Version::new(6, 6))), Source::Kernel("sched/base_slice_ns in debugfs"),
+        "6.12.107, 7.3; since from memory",
+        "slice of a task that asks for none (6.6 and later)";
+    scale_by_cpus, 0 ..= 2, ALL, Source::Ours("tunable_scaling, whose 1 is this 1; 2 is the rule of kernels before 2.6.32"),
+        "2.6.30, 6.1",
+        "1: the four above are multiplied by 1 + log2(CPUs), at most 8 CPUs counted; 2: all CPUs counted (before 2.6.32), latency and min_granularity at most 200 ms; 0: not";
+    compat_yield, 0 ..= 1, Some(Span::until(Version::v2_6(39))), Source::Kernel("/proc/sys/kernel/sched_compat_yield"),
+        "from memory",
+        "1: sched_yield goes behind every other task (before 2.6.39)";
+    migration_cost_ns, 0 ..= 1000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_migration_cost_ns, before 3.9 without _ns; from 5.13 on sched/migration_cost_ns in debugfs"),
+        "2.6.30, 6.1, 7.3; moved: from memory",
+        "a task that ran less long ago is cache hot; newidle gate";
+    nr_migrate, 1 ..= 1024, ALL, Source::Kernel("/proc/sys/kernel/sched_nr_migrate; from 5.13 on sched/nr_migrate in debugfs"),
+        "6.1; moved: from memory",
+        "tasks moved in one go by the balancer";
+    timer_slack_ns, 0 ..= 1000000000, Some(Span::since(Version::v2_6(28))), Source::Kernel("prctl(PR_SET_TIMERSLACK), /proc/PID/timerslack_ns"),
+        "6.1; since from memory",
+        "slack of sleeps and futex time-outs of ordinary tasks";
+    probe_batch, 0 ..= 4096, None, Source::Ours(""),
+        "no kernel's",
+        "CPUs a balance pass reads between re-reads of the world; 0: one group (since 5.5 at most 16 of it), 1: exact";
 }
 
 impl Tunables {

@@ -96,7 +96,7 @@ fn features(kernel: &Kernel, text: &str, found: &mut Found) {
             Err(_) => {}
         }
     }
-    let own = FEATURES.iter().filter(|r| !r.ours && kernel.features.has(r.feature));
+    let own = FEATURES.iter().filter(|r| !r.source.is_ours() && kernel.features.has(r.feature));
     for row in own.filter(|r| !known.contains(r.name)) {
         found.add(key, format!("profile {profile} has {}, which the kernel does not know", row.name));
     }

@@ -5,6 +5,7 @@
 
 pub mod csv;
 pub mod detail;
+pub mod features;
 pub mod gobench;
 pub mod json;
 pub mod knee;

@@ -485,3 +485,25 @@ fn kernels_are_listed_and_what_is_none_is_named() {
     assert_eq!((&own["origin"], &own["size_bytes"]), (&"given".into(), &0x2000.into()));
     assert!(lab.run(&["kernel", "fetch", "six"], 2).1.contains("6.12"));
 }
+
+#[test]
+fn the_reference_tells_all_features_one_profile_or_one_name() {
+    let lab = Lab::new();
+    let all = lab.ok(&["kernel", "features"]);
+    narrow(&all);
+    assert!(all.contains("\nDELAY_DEQUEUE          v6.12 ") && all.contains("\nbase_slice_ns "), "{all}");
+    let of = lab.json(&["kernel", "features", "v6.5", "--json"]);
+    assert_eq!((of["schema"].as_str(), of["kernel"].as_str()), (Some("schedlab/features/1"), Some("v6.5")));
+    let value = |name: &str| {
+        let entries = of["entries"].as_array().unwrap();
+        entries.iter().find(|e| e["name"] == name).map(|e| e["value"].clone())
+    };
+    assert_eq!((value("SIS_UTIL"), value("SIS_PROP")), (Some(true.into()), Some(false.into())));
+    assert_eq!((value("min_granularity_ns"), value("PLACE_LAG")), (Some(750_000.into()), None));
+    let one = lab.ok(&["kernel", "features", "sis_prop"]);
+    narrow(&one);
+    assert!(one.contains("from v4.13, before v6.7") && one.contains("from memory"), "{one}");
+    assert_eq!(one, lab.ok(&["kernel", "features", "--feature", "NO_SIS_PROP"]));
+    assert!(lab.run(&["kernel", "features", "SIS_UTLI"], 2).1.contains("'SIS_UTIL'"));
+    assert!(lab.run(&["kernel", "features", "6.4"], 2).1.contains("there are: v2.6.27"));
+}

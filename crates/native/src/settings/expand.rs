@@ -103,7 +103,7 @@ fn known_feature(list: &str, name: &str) -> Result<()> {
     if list.split_whitespace().any(|word| feature_name(word) == wanted) {
         return Ok(());
     }
-    if FEATURES.iter().any(|r| r.ours && r.name == wanted) {
+    if FEATURES.iter().any(|r| r.source.is_ours() && r.name == wanted) {
         return Err(Error::machine(format!(
             "'{wanted}' is a feature of the simulator: no kernel can switch it"
         ))

@@ -1,4 +1,5 @@
-//! `schedlab kernel`: the kernel images that guests can boot, on this machine or fetched.
+//! `schedlab kernel`: the kernel images that guests can boot, on this machine or fetched; and the reference of what can be
+//! switched and set in kernels.
 
 use crate::cli::Entry;
 use crate::output;
@@ -6,6 +7,9 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use schedlab_base::{Error, Result};
 use schedlab_guest::fetch;
 use schedlab_guest::images::{self, Listed, Origin, cache};
+use schedlab_kernel::Kernel;
+use schedlab_kernel::reference::{self, Setting};
+use schedlab_report::features as report;
 use schedlab_report::text::wrap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,6 +22,21 @@ enum Own {
     List(List),
     /// Fetch kernels and QEMU into the cache through the machine's package client; nothing is installed
     Fetch(Fetch),
+    /// Every feature and tunable: what it does, since when, its default, whose name it is
+    Features(Features),
+}
+
+#[derive(Args)]
+struct Features {
+    /// A simulated kernel (v6.5): only what it has, with its values; or the name of one feature or tunable
+    #[arg(value_name = "VERSION|NAME")]
+    what: Option<String>,
+    /// One feature or tunable, the same as NAME
+    #[arg(long, value_name = "NAME", conflicts_with = "what")]
+    feature: Option<String>,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -51,14 +70,53 @@ struct List {
 
 fn command() -> Command {
     Own::augment_subcommands(Command::new("kernel").subcommand_required(true).arg_required_else_help(true))
-        .about("Kernel images for --backend vm: list them, or fetch one")
+        .about("Kernel images for --backend vm, and the reference of features and tunables")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
     match Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))? {
         Own::List(own) => list(&own),
         Own::Fetch(own) => fetch(&own),
+        Own::Features(own) => features(&own),
     }
+}
+
+fn features(own: &Features) -> Result<()> {
+    const SCHEMA: &str = "schedlab/features/1";
+    let name = own.feature.as_ref().or(own.what.as_ref());
+    // Names of features and tunables begin with a letter, and versions with a figure behind their "v".
+    let version = own
+        .what
+        .as_deref()
+        .filter(|text| text.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit()));
+    if let Some(text) = version {
+        let version = Kernel::profile(text)?.version;
+        let entries = reference::of(version);
+        if !own.json {
+            return output::result(|out| report::profile(version, &entries, out));
+        }
+        let rows: Vec<_> = entries.iter().map(|e| Valued { entry: e, value: e.value(version) }).collect();
+        return output::json_as(SCHEMA, &serde_json::json!({ "kernel": version, "entries": rows }));
+    }
+    let entries = match name {
+        Some(name) => vec![reference::find(name)?],
+        None => reference::all(),
+    };
+    if own.json {
+        return output::json_as(SCHEMA, &serde_json::json!({ "entries": entries }));
+    }
+    match (name, &entries[..]) {
+        (Some(_), [entry]) => output::result(|out| report::one(entry, out)),
+        _ => output::result(|out| report::all(&entries, out)),
+    }
+}
+
+/// An entry with what one profile has.
+#[derive(serde::Serialize)]
+struct Valued<'a> {
+    #[serde(flatten)]
+    entry: &'a reference::Entry,
+    value: Option<Setting>,
 }
 
 fn fetch(own: &Fetch) -> Result<()> {

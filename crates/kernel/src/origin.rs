@@ -1,0 +1,105 @@
+//! Where a feature or tunable comes from: whose name it is, and which releases have it.
+//!
+//! Releases are kernel.org's; what a stable tree took back from later ones stands in words beside the row. A release that
+//! was not read in a tree is said to be from memory, in the same words.
+
+use schedlab_base::Version;
+use serde::Serialize;
+use std::fmt;
+
+/// Releases from one up to, and not including, another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Span {
+    /// The first; `None`: as far back as there are profiles.
+    pub since: Option<Version>,
+    /// The first that is not one of them; `None`: the newest still is.
+    pub until: Option<Version>,
+}
+
+impl Span {
+    /// Every release.
+    pub const ALL: Span = Span { since: None, until: None };
+
+    /// From a release on.
+    pub const fn since(first: Version) -> Span {
+        Span { since: Some(first), until: None }
+    }
+    /// From a release up to, and not including, another.
+    pub const fn between(first: Version, until: Version) -> Span {
+        Span { since: Some(first), until: Some(until) }
+    }
+    /// Up to, and not including, a release.
+    pub const fn until(until: Version) -> Span {
+        Span { since: None, until: Some(until) }
+    }
+    /// Whether a release is one of them.
+    pub fn has(self, version: Version) -> bool {
+        self.since.is_none_or(|first| first <= version) && self.until.is_none_or(|until| version < until)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.since, self.until) {
+            (None, None) => f.write_str("all"),
+            (Some(since), None) => write!(f, "from {since}"),
+            (None, Some(until)) => write!(f, "before {until}"),
+            (Some(since), Some(until)) => write!(f, "from {since}, before {until}"),
+        }
+    }
+}
+
+/// Whose a name is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The kernel's: a word of its `sched/features`, or the file or call named here.
+    Kernel(&'static str),
+    /// That of a posted patch, which no release has.
+    Patch(&'static str),
+    /// schedlab's own; with the kernel's code or the patch that it stands for, "" for none.
+    Ours(&'static str),
+}
+
+impl Source {
+    /// Whether the name is schedlab's own, so that no kernel knows it.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Source::Ours(_))
+    }
+    /// One word for tables and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Source::Kernel(_) => "kernel",
+            Source::Patch(_) => "patch",
+            Source::Ours(_) => "schedlab",
+        }
+    }
+    /// The words beside it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Source::Kernel(text) | Source::Patch(text) | Source::Ours(text) => text,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.words() {
+            "" => f.write_str(self.word()),
+            words => write!(f, "{}: {words}", self.word()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_has_its_first_release_and_not_its_last() {
+        let v = |t: &str| Version::parse(t).unwrap();
+        let span = Span::between(v("4.13"), v("6.7"));
+        assert_eq!(["4.12", "4.13", "6.6", "6.7"].map(|t| span.has(v(t))), [false, true, true, false]);
+        assert_eq!(span.to_string(), "from v4.13, before v6.7");
+        assert!(Span::ALL.has(v("2.6.0")) && !Span::until(v("4.0")).has(v("4.0")));
+    }
+}

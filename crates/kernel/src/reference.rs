@@ -1,0 +1,244 @@
+//! The reference of features and tunables: every row of both tables as one value, with what each profile has by default.
+//!
+//! Help, `schedlab kernel features`, its JSON and docs/features.md are made from it; it holds no fact of its own.
+
+use crate::feature::{FEATURES, FeatureRow};
+use crate::origin::{Source, Span};
+use crate::tunable::{TUNABLES, TunableRow};
+use crate::{Feature, Kernel, PROFILES, Toggle, effect};
+use schedlab_base::{Error, Result, Version};
+use serde::Serialize;
+use std::fmt;
+
+/// What a feature or a tunable is set to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Setting {
+    /// A feature, on or off.
+    Switch(bool),
+    /// A tunable's value, in the unit its name ends with.
+    Number(u64),
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::Switch(true) => f.write_str("on"),
+            Setting::Switch(false) => f.write_str("off"),
+            Setting::Number(n) => write!(f, "{n}"),
+        }
+    }
+}
+
+/// Neighbouring profiles with the same default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Default {
+    /// The oldest of them.
+    pub first: Version,
+    /// The newest of them.
+    pub last: Version,
+    /// What they have.
+    pub value: Setting,
+}
+
+impl fmt::Display for Default {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(f, "{}", self.first)
+        } else {
+            write!(f, "{}..{}", self.first, self.last)
+        }
+    }
+}
+
+/// A feature or tunable.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Entry {
+    /// Its name: upper case of features, with its unit of tunables.
+    pub name: &'static str,
+    /// "feature" or "tunable".
+    pub kind: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Whose name it is: "kernel", "patch" or "schedlab".
+    pub source: &'static str,
+    /// The file, call, code or patch that it is, or stands for; "" where the source says all.
+    pub source_text: &'static str,
+    /// Whether some release has it.
+    pub released: bool,
+    /// The first release that has it; `None`: as old as the oldest profile, or in none.
+    pub since: Option<Version>,
+    /// The first release that no longer has it; `None`: the newest still has it, or none ever had it.
+    pub until: Option<Version>,
+    /// Trees in which that was read.
+    pub read: &'static str,
+    /// Defaults, oldest profile first. A tunable that a profile's kernel does not have is left out there.
+    pub defaults: Vec<Default>,
+    /// Versions whose simulated code asks for it.
+    pub acts: Span,
+    /// A feature without which it does nothing.
+    pub leans_on: Option<&'static str>,
+    /// Features that it switches off when it is switched on.
+    pub excludes: Vec<&'static str>,
+    /// Smallest and largest value of a tunable.
+    pub range: Option<(u64, u64)>,
+}
+
+impl Entry {
+    fn feature(row: &'static FeatureRow) -> Entry {
+        let (acts, other) = effect::acts(row.feature);
+        let rivals = |r: &&FeatureRow| !row.group.is_empty() && r.group == row.group && r.name != row.name;
+        Entry {
+            name: row.name,
+            kind: "feature",
+            about: row.about,
+            source: row.source.word(),
+            source_text: source_text(row.source, "sched/features"),
+            released: row.kernels.is_some(),
+            since: row.kernels.and_then(|k| k.since),
+            until: row.kernels.and_then(|k| k.until),
+            read: row.read,
+            defaults: by_profile(|kernel| Some(Setting::Switch(kernel.features.has(row.feature)))),
+            acts,
+            leans_on: other.map(Feature::name),
+            excludes: FEATURES.iter().filter(rivals).map(|r| r.name).collect(),
+            range: None,
+        }
+    }
+    fn tunable(row: &'static TunableRow) -> Entry {
+        // What is schedlab's own is a number of every simulated kernel.
+        let acts = row.kernels.unwrap_or(Span::ALL);
+        let value = |kernel: &Kernel| {
+            kernel.tunables.get(row.name).filter(|_| acts.has(kernel.version)).map(Setting::Number)
+        };
+        Entry {
+            name: row.name,
+            kind: "tunable",
+            about: row.about,
+            source: row.source.word(),
+            source_text: source_text(row.source, ""),
+            released: row.kernels.is_some(),
+            since: row.kernels.and_then(|k| k.since),
+            until: row.kernels.and_then(|k| k.until),
+            read: row.read,
+            defaults: by_profile(value),
+            acts,
+            leans_on: None,
+            excludes: Vec::new(),
+            range: Some(row.range),
+        }
+    }
+    /// Whether it may act in the simulated kernel of that version.
+    pub fn is_in(&self, version: Version) -> bool {
+        self.acts.has(version)
+    }
+    /// What the profile of that version has by default.
+    pub fn value(&self, version: Version) -> Option<Setting> {
+        self.defaults.iter().find(|d| d.first <= version && version <= d.last).map(|d| d.value)
+    }
+}
+
+fn source_text(source: Source, word: &'static str) -> &'static str {
+    match (source, source.words()) {
+        (Source::Kernel(_), "") => word,
+        (_, words) => words,
+    }
+}
+
+/// The defaults of all profiles, neighbours of one value together.
+fn by_profile(value: impl Fn(&Kernel) -> Option<Setting>) -> Vec<Default> {
+    let mut all: Vec<Default> = Vec::new();
+    let mut gap = true;
+    for profile in PROFILES {
+        let Some(value) = value(&Kernel::of(profile.version)) else {
+            gap = true;
+            continue;
+        };
+        match all.last_mut().filter(|d| !gap && d.value == value) {
+            Some(before) => before.last = profile.version,
+            None => all.push(Default { first: profile.version, last: profile.version, value }),
+        }
+        gap = false;
+    }
+    all
+}
+
+/// Every feature, then every tunable, in the tables' order.
+pub fn all() -> Vec<Entry> {
+    FEATURES.iter().map(Entry::feature).chain(TUNABLES.iter().map(Entry::tunable)).collect()
+}
+
+/// Those that may act in a profile's kernel.
+pub fn of(version: Version) -> Vec<Entry> {
+    all().into_iter().filter(|e| e.is_in(version)).collect()
+}
+
+/// The feature or tunable of that name, in any case; `NO_` before a feature's is passed over.
+///
+/// # Errors
+/// When there is none; the nearest of all names is offered.
+pub fn find(name: &str) -> Result<Entry> {
+    let feature = Toggle::parse(name).ok().map(|t| t.feature.name());
+    let same = |e: &Entry| feature == Some(e.name) || e.name.eq_ignore_ascii_case(name.trim());
+    let known = all();
+    let found = known.iter().find(|e| same(e)).cloned();
+    found.ok_or_else(|| Error::unknown("feature or tunable", name, known.iter().map(|e| e.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(name: &str) -> Vec<String> {
+        find(name).unwrap().defaults.iter().map(|d| format!("{d} {}", d.value)).collect()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_profiles_with_neighbours_together() {
+        assert_eq!(
+            told("GENTLE_FAIR_SLEEPERS"),
+            ["v2.6.27..v2.6.30 off", "v3.4..v6.5 on", "v6.12..v7.3 off"]
+        );
+        assert_eq!(told("no_ni_random")[1..], ["v6.1 on", "v6.5 off", "v6.12..v7.3 on"]);
+        assert_eq!(told("sched_latency_ns"), ["v2.6.27..v2.6.30 20000000", "v3.4..v6.5 6000000"]);
+        assert_eq!(told("base_slice_ns"), ["v6.12..v7.3 700000"]);
+        for entry in all() {
+            for profile in PROFILES {
+                let kernel = Kernel::of(profile.version);
+                let value = match Feature::parse(entry.name) {
+                    Ok(f) => Some(Setting::Switch(kernel.features.has(f))),
+                    Err(_) => kernel.tunables.get(entry.name).map(Setting::Number),
+                };
+                let stated = entry.value(profile.version);
+                assert!(
+                    stated == value || stated.is_none() && !entry.is_in(profile.version),
+                    "{}",
+                    entry.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_profile_has_what_its_code_asks_for() {
+        let names = |v: Version| of(v).iter().map(|e| e.name).collect::<Vec<_>>();
+        let (v65, v73) = (names(Version::new(6, 5)), names(Version::new(7, 3)));
+        assert!(
+            v65.contains(&"SIS_UTIL") && v65.contains(&"ILB_FAST") && v65.contains(&"min_granularity_ns")
+        );
+        assert!(!v65.contains(&"PLACE_LAG") && !v65.contains(&"base_slice_ns"));
+        assert!(
+            v73.contains(&"PLACE_LAG") && !v73.contains(&"ALT_PERIOD") && !v73.contains(&"sched_latency_ns")
+        );
+    }
+
+    #[test]
+    fn one_is_found_by_any_spelling_and_a_wrong_one_gets_the_nearest() {
+        assert_eq!(find("no_sis_util").unwrap().name, "SIS_UTIL");
+        assert_eq!(find("HZ").unwrap().name, "hz");
+        assert_eq!(find("SIS_CORE").unwrap().excludes, ["SIS_GROUP", "SIS_FIRST_IDLE", "SIS_WAKE_IDLE"]);
+        assert!(find("SIS_UTLI").unwrap_err().to_string().contains("'SIS_UTIL'"));
+        assert!(find("migration_cost").unwrap_err().to_string().contains("'migration_cost_ns'"));
+        assert!(find("bananas").is_err());
+    }
+}
