@@ -14,6 +14,6 @@ pub mod variant;
 
 pub use feature::{Feature, FeatureSet};
 pub use policy::{Attr, AttrChange, Policy};
-pub use profile::{DEFAULT_PROFILE, Kernel, PROFILES, Profile};
+pub use profile::{DEFAULT_PROFILE, Kernel, PROFILES, Profile, nearest};
 pub use tunable::Tunables;
 pub use variant::{Change, Toggle, Variant};

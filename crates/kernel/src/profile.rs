@@ -53,7 +53,14 @@ pub const PROFILES: &[Profile] = &[
     },
 ];
 
-/// The profile that is simulated when none is named: the last CFS, on which most of what is modelled was checked.
+/// The profile that stands for a kernel of that version: the newest that is not newer; of kernels older than all, the oldest.
+pub fn nearest(version: Version) -> Version {
+    let known = || PROFILES.iter().map(|p| p.version);
+    known().filter(|v| *v <= version).max().or_else(|| known().min()).unwrap_or(DEFAULT_PROFILE)
+}
+
+/// The profile that is simulated when none is named, on machines that are not this host: the last CFS, on which most of
+/// what is modelled was checked.
 pub const DEFAULT_PROFILE: Version = Version::new(6, 5);
 
 /// A kernel with everything resolved: what a run runs under.
@@ -86,5 +93,20 @@ impl Kernel {
                 Error::input(format!("no simulated kernel '{name}'"))
                     .help(format!("there are: {}", known.join(", ")))
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_profile_is_never_newer_unless_all_are() {
+        let of = |text: &str| nearest(Version::parse(text).unwrap()).to_string();
+        assert_eq!(
+            ["6.18.44-fc", "6.17", "6.5.13", "6.4", "99.0"].map(of),
+            ["v6.18", "v6.12", "v6.5", "v6.1", "v7.3"]
+        );
+        assert_eq!(["2.6.18", "2.6.29"].map(of), ["v2.6.27", "v2.6.27"]);
     }
 }

@@ -10,13 +10,13 @@
 //! the search goes on upwards, where there are more, and claims nothing for that load. A seed in which no load could be
 //! judged to hold while some could not be judged at all has no knee: that is "cannot tell", not 0.
 
-use crate::exec::Executor;
+use crate::exec::{Executor, guessed};
 use crate::metrics;
 use crate::plan::Cell;
 use crate::stats::describe::{mean, std};
 use crate::stats::special::t_quantile;
 use crate::uncertainty::{Point, Sway, sway};
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_machine::Drawn;
 use schedlab_record::{Metric, Value};
 use schedlab_workload::{Benchmark, Built, Params, Spec, spec};
@@ -171,6 +171,9 @@ pub struct Knees {
     pub variants: Vec<Knee>,
     /// Whether it was ended early; seeds not finished are left out.
     pub interrupted: bool,
+    /// What the reader must know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
 }
 
 /// The schema of knees.
@@ -236,6 +239,7 @@ pub fn search(
         seeds: search.seeds.clone(),
         variants,
         interrupted,
+        warnings: guessed(first).into_iter().collect(),
     })
 }
 

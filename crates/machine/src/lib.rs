@@ -116,6 +116,13 @@ impl Machine {
         Ok(())
     }
 
+    /// Whether nobody has stated or measured what steps cost on it: this host, as long as it has not been probed. Its
+    /// topology is its own, its costs are those of a machine of no make.
+    pub fn is_guessed(&self) -> bool {
+        self.name == sysfs::HOST
+            && !self.provenance.iter().any(|n| n.source.starts_with(probed::MEASURED_HERE))
+    }
+
     /// Range and source of a figure: the machine's own, else the cost table's, else none ("not stated").
     pub fn note(&self, name: &str) -> CostNote {
         if let Some(own) = self.provenance.iter().find(|n| n.name == name) {

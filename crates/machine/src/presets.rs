@@ -44,7 +44,7 @@ impl Machine {
         if let Some((name, text)) = preset {
             return file::parse(Path::new(&format!("machines/{name}.toml")), text);
         }
-        if name_or_path == "host" {
+        if name_or_path == sysfs::HOST {
             return match Probed::kept()? {
                 Some(probed) => probed.host(),
                 None => sysfs::read(Path::new("/sys")),

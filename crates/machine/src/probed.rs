@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub const STATE_VARIABLE: &str = "SCHEDLAB_STATE_DIR";
 /// The name under which the time to leave a halt is kept: it is an idle state's, not a cost's.
 pub const IDLE_EXIT: &str = "idle.exit";
+/// How the sources of probed costs begin.
+pub const MEASURED_HERE: &str = "measured here";
 /// What recording an event takes.
 const WATCHED: &str = "trace_event_ns";
 
@@ -159,7 +161,7 @@ impl Probed {
                 // Of another version.
                 continue;
             };
-            let source = format!("measured here: {}", found.how);
+            let source = format!("{MEASURED_HERE}: {}", found.how);
             machine.provenance.retain(|n| n.name != name);
             machine.provenance.push(CostNote { name, range: Some(found.range), source });
         }

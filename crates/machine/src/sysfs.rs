@@ -11,6 +11,9 @@ use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Spot};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// The name of the machine that schedlab runs on.
+pub const HOST: &str = "host";
+
 /// Reads the machine whose sysfs is mounted at `root`.
 ///
 /// # Errors
@@ -34,7 +37,7 @@ pub fn read(root: &Path) -> Result<Machine> {
     let mut machine = presets::no_make()?;
     let gaps = online.iter().enumerate().any(|(i, c)| c.index() != i);
     machine.os_cpu = if gaps { online.iter().map(|c| c.0).collect() } else { Vec::new() };
-    machine.name = "host".into();
+    machine.name = HOST.into();
     machine.about = format!("this machine: {} CPUs online", online.len());
     machine.provenance.retain(|n| n.name != "topology" && !n.name.starts_with("idle."));
     machine.provenance.insert(0, note("topology", root));

@@ -49,5 +49,5 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
     if k.interrupted {
         writeln!(out, "interrupted: seeds that were not finished are left out")?;
     }
-    Ok(())
+    k.warnings.iter().try_for_each(|w| write!(out, "{}", wrap("warning: ", &w.message)))
 }

@@ -333,6 +333,7 @@ fn knees_are_tabled() {
         seeds: vec![1, 2, 3],
         variants: vec![knee("v4.5", vec![23, 24, 25], 1)],
         interrupted: true,
+        warnings: Vec::new(),
     };
     let mut out = Vec::new();
     schedlab_report::knee::export(&knees, &mut out).unwrap();

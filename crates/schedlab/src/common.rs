@@ -2,7 +2,7 @@
 
 use crate::output;
 use clap::Args;
-use schedlab_base::{Error, Ns, Result, Warning};
+use schedlab_base::{Error, Ns, Result, Version, Warning};
 use schedlab_lab::{Any, Backend, Comparison, Sim};
 use schedlab_record::Observe;
 use schedlab_report::Form;
@@ -25,6 +25,12 @@ pub fn length_of_time(text: &str) -> Result<Ns> {
 /// CPUs this process may use.
 pub fn cpus() -> u64 {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
+}
+
+/// The version of the running kernel.
+pub fn running_kernel() -> Option<Version> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    Version::parse(&text).ok()
 }
 
 /// How far the simulation under way is, simulated ns; of use where one run is made at a time.

@@ -1,11 +1,13 @@
 //! Kernels and variants in words of the command line.
 
-use schedlab_base::{Error, Ns, Result};
+use crate::common;
+use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
-use schedlab_kernel::{Change, DEFAULT_PROFILE, Variant};
+use schedlab_kernel::{Change, DEFAULT_PROFILE, Variant, nearest};
 use schedlab_lab::Backend;
 use schedlab_lab::experiment::set_attribute;
+use schedlab_machine::sysfs::HOST;
 use std::collections::BTreeMap;
 
 /// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`, a change being a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`), a tunable
@@ -136,19 +138,24 @@ fn checked(variant: Variant) -> Result<Variant> {
     Ok(variant)
 }
 
-/// The kernel that is meant when none is named.
+/// The kernel that is meant when none is named: simulated, of this host the profile nearest to the kernel that runs on it.
 ///
 /// # Errors
 /// In guests there is none.
-pub fn default_kernel(backend: Backend) -> Result<String> {
+pub fn default_kernel(backend: Backend, machine: &str) -> Result<String> {
     match backend {
-        Backend::Sim => Ok(DEFAULT_PROFILE.to_string()),
+        Backend::Sim => Ok(default_profile(machine, common::running_kernel()).to_string()),
         Backend::Host => Ok(RUNNING.to_owned()),
         Backend::Vm => {
             let help = "--kernel 6.1, or the path of a bzImage; 'schedlab kernel list' shows what is here";
             Err(Error::input("--backend vm: no kernel is named").help(help))
         }
     }
+}
+
+/// The profile that is simulated when none is named.
+fn default_profile(machine: &str, running: Option<Version>) -> Version {
+    running.filter(|_| machine == HOST).map_or(DEFAULT_PROFILE, nearest)
 }
 
 /// An image with changes named one by one; `word` names it, and the variant then.
@@ -196,6 +203,15 @@ mod tests {
         let changes = Changes { attributes: [Some(&batch), None, Some(&slice)], ..Changes::default() };
         let v = of(RUNNING, changes).unwrap();
         assert_eq!((v.name.as_str(), v.is_plain()), ("running:policy=batch,slice=3ms", true));
+    }
+
+    #[test]
+    fn of_this_host_the_nearest_profile_is_simulated_and_of_others_a_stated_one() {
+        let running = Some(Version::new(6, 18));
+        assert_eq!(default_profile("host", running), Version::new(6, 18));
+        assert_eq!(default_profile("host", Some(Version::new(6, 17))), Version::new(6, 12));
+        assert_eq!(default_profile("smp-4", running), DEFAULT_PROFILE);
+        assert_eq!(default_profile("host", None), DEFAULT_PROFILE);
     }
 
     #[test]

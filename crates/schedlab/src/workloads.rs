@@ -3,6 +3,7 @@
 
 use crate::common::WatchOptions;
 use crate::guests::{DEFAULT_MACHINE, GuestOptions};
+use crate::output;
 use crate::variants::{self, Changes};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use schedlab_base::{Error, Ns, Result};
@@ -12,6 +13,7 @@ use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::plan::Cell;
 use schedlab_lab::{Backend, fits, guests};
 use schedlab_machine::Machine;
+use schedlab_machine::sysfs::HOST;
 use schedlab_workload::{BENCHMARKS, Benchmark, Choice, Param, ParamKind, Params, Spec, spec};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,8 +30,8 @@ pub struct Place {
     /// Machine of the simulator [default: host] or the guest [default: 4cpu]: a preset, Ncpu, smt-N, host or a file
     #[arg(long, global = true, value_name = "MACHINE")]
     machine: Option<String>,
-    /// Kernel to simulate [default: v6.5, the last CFS], or to boot: a series such as 6.1, or a bzImage. Several are set
-    /// side by side
+    /// Kernel to simulate [default: on machine host the profile nearest to the running kernel, on others v6.5, the last
+    /// CFS], or to boot: a series such as 6.1, or a bzImage. Several are set side by side
     #[arg(long, global = true, value_name = "KERNEL")]
     kernel: Vec<String>,
     /// Feature switched on (NAME) or off (NO_NAME), with @TIME from then on; may be given more than once
@@ -69,11 +71,11 @@ impl Place {
         self.guest.check(backend)?;
         Ok(backend)
     }
-    /// The kernels, each with the changes.
+    /// The kernels, each with the changes. A kernel that is simulated because another one runs is told, unless `quiet`.
     ///
     /// # Errors
     /// What the kernel's tables do not have, and changes to the running kernel.
-    pub fn variants(&self) -> Result<Vec<Variant>> {
+    pub fn variants(&self, quiet: bool) -> Result<Vec<Variant>> {
         let backend = self.backend()?;
         let attributes = [&self.policy, &self.nice, &self.slice].map(Option::as_ref);
         let changes = Changes { features: &self.feature, tunables: &self.tunable, attributes };
@@ -82,9 +84,21 @@ impl Place {
             Backend::Sim | Backend::Host => variants::of(kernel, changes),
         };
         match self.kernel.as_slice() {
-            [] => Ok(vec![one(&variants::default_kernel(backend)?)?]),
+            [] => {
+                let kernel = variants::default_kernel(backend, self.simulated())?;
+                if backend == Backend::Sim && self.simulated() == HOST && !quiet {
+                    output::note(&format!(
+                        "simulated as {kernel}, the profile nearest to the running kernel; --kernel names another"
+                    ));
+                }
+                Ok(vec![one(&kernel)?])
+            }
             named => named.iter().map(one).collect(),
         }
+    }
+    /// The machine of the simulator.
+    fn simulated(&self) -> &str {
+        self.machine.as_deref().unwrap_or(HOST)
     }
     /// How long a program without an end of its own runs there when nobody says; `None`: as long as it does by itself.
     ///
@@ -131,7 +145,7 @@ impl Place {
         match self.backend()? {
             Backend::Vm => self.in_guest(spec, variant, load),
             Backend::Sim => {
-                let machine = Machine::load(self.machine.as_deref().unwrap_or("host"))?;
+                let machine = Machine::load(self.simulated())?;
                 Cell::simulated(&Arc::new(machine), variant, spec, load)
             }
             Backend::Host => {

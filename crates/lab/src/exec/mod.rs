@@ -15,7 +15,7 @@ pub use host::Host;
 pub use sim::Sim;
 pub use vm::{KERNEL_LOG, Vm};
 
-use crate::plan::{Cell, Plan, Run};
+use crate::plan::{Backend, Cell, Plan, Run};
 use rayon::prelude::*;
 use schedlab_base::{Error, Result, Warning};
 use schedlab_record::{Record, Store};
@@ -55,6 +55,16 @@ pub enum Done<'a> {
     Found(&'a Record),
     /// It failed.
     Failed(&'a Error),
+}
+
+/// A simulated run whose costs nobody stated or measured says so: a probe of this host takes seconds, and what it finds
+/// may be several times what is assumed without it.
+pub fn guessed(cell: &Cell) -> Option<Warning> {
+    let guessed = cell.backend == Backend::Sim && cell.machine.is_guessed();
+    let text = "the costs of machine 'host' are guesses, those of a machine of no make: times may be off several-fold, and \
+                changes with them; 'schedlab machine probe' measures this machine's in about eight seconds, and simulations \
+                of 'host' have them from then on";
+    guessed.then(|| Warning::new("costs.guessed", text.to_owned()))
 }
 
 /// Told of runs as they end, from any thread. Libraries print nothing.

@@ -1,6 +1,6 @@
 //! Runs in the simulator: builds the workload, lets the analyser watch, and puts both their findings into a record.
 
-use super::{Executor, Made};
+use super::{Executor, Made, guessed};
 use crate::plan::Cell;
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::Kernel;
@@ -56,6 +56,7 @@ impl Executor for Sim {
         }
         let schedstat = report.schedstat;
         let mut warnings = cell.variant.without_effect()?;
+        warnings.extend(guessed(cell));
         let cut = to_the_end && report.end >= warmup.plus(duration);
         warnings.extend(cut.then(|| cut_off(duration)));
         if asks && kernel.version < SLICES_SINCE && cell.variant.tasks.values().all(|t| t.slice.is_none()) {

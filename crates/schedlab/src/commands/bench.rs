@@ -102,13 +102,18 @@ fn run(matches: &ArgMatches) -> Result<()> {
         let auto = knee::Wanted::auto(bench);
         let runs = if own.place.uncertainty { own.runs.unwrap_or(DEFAULT_DRAWS) } else { auto.runs };
         let search = knee::Wanted { spec, runs, json: form == "json", quiet: own.quiet, ..auto };
-        return knee::search_and_print(&own.place, own.place.variants()?, search, own.seed.unwrap_or(1));
+        return knee::search_and_print(
+            &own.place,
+            own.place.variants(own.quiet)?,
+            search,
+            own.seed.unwrap_or(1),
+        );
     }
     once(&own, spec, form)
 }
 
 fn once(own: &Own, spec: Spec, form: &str) -> Result<()> {
-    let all = own.place.variants()?.into_iter().map(|v| own.place.cell(spec.clone(), v));
+    let all = own.place.variants(own.quiet)?.into_iter().map(|v| own.place.cell(spec.clone(), v));
     let mut all = all.collect::<Result<Vec<_>>>()?;
     if all.len() > 1 && own.place.backend()? == Backend::Vm {
         let twins = twins(own, &all)?;
@@ -145,7 +150,7 @@ fn once_a_command(own: &Own, wanted: Option<external::Wanted>, form: &str) -> Re
         let cell = own.place.cell(spec.clone(), variant)?;
         Ok(Cell { load: load.clone().unwrap_or(cell.load), ..cell })
     };
-    let all = own.place.variants()?.into_iter().map(one);
+    let all = own.place.variants(own.quiet)?.into_iter().map(one);
     run_cells(own, &all.collect::<Result<Vec<_>>>()?, form)
 }
 

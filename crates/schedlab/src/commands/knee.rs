@@ -92,7 +92,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     };
     let own = Own::from_arg_matches(sub).map_err(|e| Error::internal(e.to_string()))?;
     let variants = match own.variant.as_slice() {
-        [] => own.place.variants()?,
+        [] => own.place.variants(own.quiet)?,
         named => variants::all(named)?,
     };
     let wanted = Wanted {

@@ -1,11 +1,12 @@
 //! `schedlab machine`: the presets, or one machine with its topology, domains, groups and costs.
 
 use crate::cli::Entry;
-use crate::output;
+use crate::{common, output};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, Error, Result, Version};
 use schedlab_kernel::DEFAULT_PROFILE;
 use schedlab_machine::probed::Probed;
+use schedlab_machine::sysfs::HOST;
 use schedlab_machine::{Machine, Shown, show};
 use schedlab_native::probe::{self, Effort};
 use schedlab_report::text::wrap;
@@ -82,11 +83,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 fn usual_kernel(machine: &str) -> Version {
-    let running = || {
-        let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
-        Version::parse(&text).ok()
-    };
-    if machine == "host" { running().unwrap_or(DEFAULT_PROFILE) } else { DEFAULT_PROFILE }
+    if machine == HOST { common::running_kernel().unwrap_or(DEFAULT_PROFILE) } else { DEFAULT_PROFILE }
 }
 
 fn list(json: bool) -> Result<()> {
