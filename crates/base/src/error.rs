@@ -3,6 +3,7 @@
 //! One error type serves all crates: a kind (which fixes the exit code), a message, an optional place in a file, and
 //! an optional remedy. Libraries return it; only the command line prints it.
 
+use crate::printable;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -111,7 +112,7 @@ impl Error {
             Some(near) => format!("did you mean '{near}'?"),
             None => format!("known: {}", known.join(", ")),
         };
-        Error::input(format!("unknown {what} '{name}'")).help(help)
+        Error::input(format!("unknown {what} '{}'", printable::name(name))).help(help)
     }
 
     /// The same error with a remedy.
@@ -152,11 +153,12 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Messages quote files and names of others.
         if let Some(spot) = &self.0.spot {
-            write!(f, "{spot}: ")?;
+            write!(f, "{}: ", printable::name(&spot.to_string()))?;
         }
-        write!(f, "{}", self.0.message)?;
-        self.0.help.as_ref().map_or(Ok(()), |h| write!(f, "\n  help: {h}"))
+        f.write_str(&printable::lines(&self.0.message))?;
+        self.0.help.as_ref().map_or(Ok(()), |h| write!(f, "\n  help: {}", printable::lines(h)))
     }
 }
 
@@ -192,5 +194,13 @@ mod tests {
         ));
         assert_eq!(e.to_string(), "x.toml:2:1: unknown key 'kernal'\n  help: did you mean 'kernel'?");
         assert_eq!(e.kind().exit_code(), 2);
+    }
+
+    #[test]
+    fn what_an_error_quotes_does_not_act_on_the_terminal() {
+        let spot = Spot::file(Path::new("a\u{1b}[2J\n.toml"));
+        let e = Error::unknown("key", "k\ne\u{9b}y", ["x"]).context("in \u{202e}b").at(spot);
+        let shown = "a\\u001b[2J\\u000a.toml: in \\u202eb: unknown key 'k\\u000ae\\u009by'\n  help: known: x";
+        assert_eq!(e.to_string(), shown);
     }
 }

@@ -4,7 +4,9 @@
 
 pub mod cpuset;
 pub mod error;
+pub mod input;
 pub mod nearest;
+pub mod printable;
 pub mod random;
 pub mod time;
 pub mod version;

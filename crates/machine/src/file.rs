@@ -209,7 +209,7 @@ fn costs(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<(String,
 fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<IdleState>> {
     let mut states: Vec<IdleState> = Vec::new();
     for table in top.tables("idle_state", IDLE)? {
-        let name = table.required("name", table.string("name")?)?;
+        let name = table.required("name", table.label("name")?)?;
         let exit = table.required("exit", short_time(&table, "exit")?)?;
         let typical = table.time("typical")?.unwrap_or(exit);
         let residency = table.required("residency", short_time(&table, "residency")?)?;
@@ -303,7 +303,7 @@ fn background(table: &Table<'_>) -> Result<Background> {
         return Err(table.error_at("run", "a background task runs shorter than the gap between its arrivals"));
     }
     Ok(Background {
-        name: table.required("name", table.string("name")?)?.into(),
+        name: table.required("name", table.label("name")?)?.into(),
         per_cpu: table.required("per_cpu", table.boolean("per_cpu")?)?,
         every,
         run,

@@ -3,7 +3,7 @@
 use crate::probed::Probed;
 use crate::shape::{Numbering, Shape};
 use crate::{Machine, file, sysfs};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, input};
 use std::path::Path;
 
 macro_rules! preset_files {
@@ -55,7 +55,7 @@ impl Machine {
         }
         let path = Path::new(name_or_path);
         if name_or_path.contains('/') || path.extension().is_some_and(|e| e == "toml") {
-            let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read", &e))?;
+            let text = input::text(path)?;
             return file::parse(path, &text);
         }
         let known = PRESETS.iter().map(|(n, _)| *n).chain(PATTERNS.iter().map(|(n, _)| *n));

@@ -4,7 +4,7 @@
 //! model; else those of a machine of no make. A value outside of the table's range is taken as it is: it was measured.
 
 use crate::{CostNote, Costs, IdleGovernor, IdleState, Machine, sysfs};
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Error, Ns, Result, input};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -81,11 +81,7 @@ impl Probed {
     /// A file that can't be read or is none of ours.
     pub fn kept() -> Result<Option<Probed>> {
         let Some(file) = file() else { return Ok(None) };
-        let text = match std::fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(Error::io(&file, "read", &e)),
-        };
+        let Some(text) = input::text_if_there(&file)? else { return Ok(None) };
         let probed: Probed = serde_json::from_str(&text).map_err(|e| {
             Error::input(format!("{}: {e}", file.display())).help("'schedlab machine probe' writes it anew")
         })?;

@@ -3,7 +3,7 @@
 //! Unknown keys are errors that offer the nearest known one. A value is read exactly once by the caller that knows its
 //! key, so that the list of known keys stands beside the code that reads them.
 
-use schedlab_base::{Error, Ns, Result, Spot};
+use schedlab_base::{Error, Ns, Result, Spot, printable};
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
@@ -115,7 +115,7 @@ impl<'t> Table<'t> {
     pub fn label(&self, key: &str) -> Result<Option<&'t str>> {
         match self.string(key)? {
             Some(name) if name.trim().is_empty() => Err(self.error_at(key, format!("{key} is empty"))),
-            Some(name) if name.chars().any(char::is_control) => {
+            Some(name) if name.contains(printable::acts) => {
                 Err(self.error_at(key, format!("{key} has control characters or more than one line")))
             }
             name => Ok(name),

@@ -1,17 +1,26 @@
 //! Run folders: `ROOT/<cell-hash>/<seed>/record.json`, written once.
 //!
 //! A run is written to a folder of a temporary name beside its place and renamed, so that a run folder is whole or not
-//! there, also after a full disk or a kill. Who comes second finds the first one's run and keeps it: a cell and a seed
+//! there, also after a full disk or a kill. What a killed writer left is taken away when its cell is next written to. Who comes second finds the first one's run and keeps it: a cell and a seed
 //! have one run, and processes that share a root need no lock.
 
 use crate::{RECORD_SCHEMA, Record};
-use schedlab_base::{Error, Result, Spot};
+use schedlab_base::{Error, Result, Spot, input, printable};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The record's file in a run folder.
 pub const RECORD_FILE: &str = "record.json";
+/// The longest record that is read unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB. A task takes about 200 bytes.
+pub const MAX_RECORD_MB: u64 = 1024;
+/// How names of folders end that are being written.
+const TEMP_ENDING: &str = ".tmp";
+/// A folder being written has its lock long before it is this old.
+const LEFT_AFTER: Duration = Duration::from_secs(60);
 /// How deep below a folder runs are looked for; a store itself is two levels deep.
 const MAX_DEPTH: usize = 6;
 
@@ -102,15 +111,15 @@ impl Store {
         let place = self.place(cell_hash, seed);
         let cell = self.root.join(cell_hash);
         fs::create_dir_all(&cell).map_err(|e| Error::io(&cell, "create the folder", &e))?;
-        let temp = Temp(cell.join(format!(".{seed}.{}.tmp", std::process::id())));
-        fs::create_dir(&temp.0).map_err(|e| Error::io(&temp.0, "create the folder", &e))?;
+        clear_left(&cell);
+        let temp = Temp::create(&cell, seed)?;
         let mut json = serde_json::to_vec(record)
             .map_err(|e| Error::internal(format!("the record can't be written as JSON: {e}")))?;
         json.push(b'\n');
         for (name, content) in extra.iter().copied().chain([(RECORD_FILE, json.as_slice())]) {
-            write_synced(&temp.0.join(name), content)?;
+            write_synced(&temp.path.join(name), content)?;
         }
-        match fs::rename(&temp.0, &place) {
+        match fs::rename(&temp.path, &place) {
             Ok(()) => Ok(Stored::Written(RunDir { path: place })),
             // Another process was faster.
             Err(_) if place.join(RECORD_FILE).is_file() => Ok(Stored::Kept(RunDir { path: place })),
@@ -119,14 +128,55 @@ impl Store {
     }
 }
 
-/// A folder that goes away, with its empty parent, unless it was renamed.
-struct Temp(PathBuf);
+/// A folder that goes away, with its empty parent, unless it was renamed. Its lock says that its writer lives; the
+/// kernel drops the lock with the writer.
+struct Temp {
+    path: PathBuf,
+    _lock: Option<File>,
+}
+
+impl Temp {
+    fn create(cell: &Path, seed: u64) -> Result<Temp> {
+        // A killed process may have left a folder of this name: process ids come again.
+        for attempt in 0_u32.. {
+            let path = cell.join(format!(".{seed}.{}.{attempt}{TEMP_ENDING}", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    // Some network file systems have no locks: what is left there is not collected then.
+                    let lock = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
+                    return Ok(Temp { path, _lock: lock });
+                }
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(Error::io(&path, "create the folder", &e)),
+            }
+        }
+        Err(Error::internal("no name is left for a temporary folder"))
+    }
+}
 
 impl Drop for Temp {
     fn drop(&mut self) {
         // Both fail when the rename was done, which is what is wanted; there is nothing to tell otherwise either.
-        let _ = fs::remove_dir_all(&self.0);
-        let _ = self.0.parent().map(fs::remove_dir);
+        let _ = fs::remove_dir_all(&self.path);
+        let _ = self.path.parent().map(fs::remove_dir);
+    }
+}
+
+/// Takes away what writers of this cell left when they were killed: folders whose lock is free. A young one may just
+/// not have its lock yet.
+fn clear_left(cell: &Path) {
+    let left = |path: &Path| {
+        let age = fs::metadata(path).and_then(|m| m.modified()).map(|at| at.elapsed().unwrap_or_default());
+        age.is_ok_and(|age| age > LEFT_AFTER)
+            && File::open(path).is_ok_and(|folder| folder.try_lock().is_ok())
+    };
+    for entry in fs::read_dir(cell).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_temp = name.to_str().is_some_and(|n| n.starts_with('.') && n.ends_with(TEMP_ENDING));
+        if is_temp && left(&entry.path()) {
+            // Another process may do the same.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -149,8 +199,38 @@ pub fn load(path: &Path) -> Result<Record> {
         return Err(Error::input(format!("{} is not a run: it has no {RECORD_FILE}", path.display()))
             .help("name a run's folder, ROOT/<cell>/<seed>"));
     }
-    let text = fs::read_to_string(&file).map_err(|e| Error::io(&file, "read", &e))?;
+    let text = input::text_up_to(&file, MAX_RECORD_MB)?;
     parse(&file, &text)
+}
+
+/// Names that tables print, each on one line; schedlab itself writes no others. Texts are escaped where they are printed.
+fn on_one_line(mut record: Record) -> Record {
+    let task_names = record.tasks.iter_mut().map(|t| &mut t.name);
+    let names = [
+        &mut record.backend,
+        &mut record.kernel,
+        &mut record.workload,
+        &mut record.load,
+        &mut record.variant.name,
+        &mut record.variant.kernel,
+        &mut record.machine.name,
+    ];
+    for name in names.into_iter().chain(task_names) {
+        if let Cow::Owned(escaped) = printable::name(name) {
+            *name = escaped;
+        }
+    }
+    record.series = on_one_line_each(record.series);
+    record.counters = on_one_line_each(record.counters);
+    record.figures = on_one_line_each(record.figures);
+    record
+}
+
+fn on_one_line_each<T>(named: BTreeMap<String, T>) -> BTreeMap<String, T> {
+    if !named.keys().any(|name| name.contains(printable::acts)) {
+        return named;
+    }
+    named.into_iter().map(|(name, value)| (printable::name(&name).into_owned(), value)).collect()
 }
 
 fn parse(file: &Path, text: &str) -> Result<Record> {
@@ -168,7 +248,7 @@ fn parse(file: &Path, text: &str) -> Result<Record> {
     }
     let head: Head = serde_json::from_str(text).map_err(|e| malformed(&e))?;
     match head.schema.as_deref() {
-        Some(RECORD_SCHEMA) => serde_json::from_str(text).map_err(|e| malformed(&e)),
+        Some(RECORD_SCHEMA) => serde_json::from_str(text).map(on_one_line).map_err(|e| malformed(&e)),
         Some(other) => Err(Error::input(format!("schema is '{other}', and '{RECORD_SCHEMA}' was expected"))
             .help("the run is another version's; make it again with this one")
             .at(Spot::file(file))),
@@ -272,6 +352,39 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(list(empty.path()).unwrap_err().kind(), ErrorKind::Input);
         assert!(list(&empty.path().join("nowhere")).is_err());
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_goes_and_what_a_living_one_has_stays() {
+        let (_dir, store) = store();
+        let cell = store.root().join("c");
+        fs::create_dir(&cell).unwrap();
+        // A killed process of this one's number left half a run of the same seed.
+        let left = cell.join(format!(".1.{}.0.tmp", std::process::id()));
+        let (old, young) = (cell.join(".2.77.0.tmp"), cell.join(".3.78.0.tmp"));
+        for folder in [&left, &old, &young] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join(RECORD_FILE), "half").unwrap();
+        }
+        let living = Temp::create(&cell, 4).unwrap();
+        for folder in [&old, &living.path] {
+            let long_ago = std::time::SystemTime::now() - 2 * LEFT_AFTER;
+            File::open(folder).unwrap().set_modified(long_ago).unwrap();
+        }
+        store.put("c", 1, &record(1), &[]).unwrap();
+        assert_eq!(store.get("c", 1).unwrap().record().unwrap(), record(1));
+        assert!(!old.exists() && young.exists() && living.path.exists());
+    }
+
+    #[test]
+    fn names_that_act_on_terminals_are_read_as_text() {
+        let (_dir, store) = store();
+        let mut bad = record(1);
+        bad.workload = "pi\u{1b}[31m\npe".into();
+        bad.counters.insert("mine\u{9b}".into(), 1);
+        let read = store.put("c", 1, &bad, &[]).unwrap().run().record().unwrap();
+        assert_eq!(read.workload, "pi\\u001b[31m\\u000ape");
+        assert_eq!(read.counters["mine\\u009b"], 1);
     }
 
     #[test]

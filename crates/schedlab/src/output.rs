@@ -3,7 +3,7 @@
 //! A result is made whole in memory and written at once. A reader that has gone (`| head`) is no error; a full disk is
 //! one. Standard error that can't be written is silently lost: there is nowhere left to say so.
 
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, printable};
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,15 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The exit code of a fault of schedlab itself.
 pub const FAULT: u8 = 4;
 
-/// Makes a result and writes it to standard output.
+/// Makes a result and writes it to standard output. Names in it may come from files of others: what a terminal would
+/// obey is written out. JSON says the same with these escapes.
 ///
 /// # Errors
 /// When standard output can't be written, unless its reader has gone.
 pub fn result(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut text = Vec::new();
     make(&mut text).map_err(|e| Error::internal(format!("the result can't be written as text: {e}")))?;
+    let text = String::from_utf8_lossy(&text);
+    let text = printable::lines(&text);
     let mut out = io::stdout().lock();
-    match out.write_all(&text).and_then(|()| out.flush()) {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(unwritable(&e)),
         _ => Ok(()),
     }
@@ -56,7 +59,7 @@ pub fn json_as(schema: &'static str, value: &impl serde::Serialize) -> Result<()
 
 /// Says something beside the result.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "schedlab: {text}");
+    let _ = writeln!(io::stderr(), "schedlab: {}", printable::lines(text));
 }
 
 /// Tells of an error, once, and gives the exit code.
@@ -89,6 +92,7 @@ pub fn tell_panics_in_one_line() {
         let words = words.downcast_ref::<&str>().copied().map(str::to_owned);
         let words = words.or_else(|| panic.payload().downcast_ref::<String>().cloned());
         let words = words.unwrap_or_else(|| "no words".to_owned()).replace('\n', " ");
+        let words = printable::name(&words);
         let place = panic.location().map_or_else(String::new, |l| format!(" at {}:{}", l.file(), l.line()));
         let _ = writeln!(io::stderr(), "schedlab: error: a fault of schedlab{place}: {words}");
     }));

@@ -4,13 +4,12 @@ use crate::build::{Builder, Built};
 use crate::command::{CommandSpec, only_live};
 use crate::param::{Benchmark, Params};
 use crate::{BENCHMARKS, rtapp};
-use schedlab_base::{Error, Result, Spot};
+use schedlab_base::{Error, Result, input};
 use serde::{Deserialize, Serialize};
-use std::io::Read;
 use std::path::Path;
 
-/// A longer rt-app file is a mistake (a log, a trace): 16 MB.
-pub const MAX_FILE_BYTES: u64 = 16 << 20;
+/// A longer rt-app file is a mistake (a log, a trace), MiB.
+pub const MAX_FILE_MB: u64 = 16;
 
 /// A workload, resolved enough to be built anywhere.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -46,19 +45,9 @@ impl Spec {
     /// The workload an rt-app file describes, checked.
     ///
     /// # Errors
-    /// Unreadable file, one longer than [`MAX_FILE_BYTES`] or not UTF-8, and what the reader finds wrong in it.
+    /// Unreadable file, one longer than [`MAX_FILE_MB`] or not UTF-8, and what the reader finds wrong in it.
     pub fn rtapp_file(path: &Path) -> Result<Spec> {
-        let file = std::fs::File::open(path).map_err(|e| Error::io(path, "read", &e))?;
-        let mut bytes = Vec::new();
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Error::io(path, "read", &e))?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            let error = Error::input(format!("longer than {} MB", MAX_FILE_BYTES >> 20)).at(Spot::file(path));
-            return Err(error.help("an rt-app file holds a description, not a log"));
-        }
-        let text = String::from_utf8(bytes).map_err(|e| {
-            let good = e.utf8_error().valid_up_to();
-            Error::input(format!("not UTF-8 text (byte {good})")).at(Spot::file(path))
-        })?;
+        let text = input::text_up_to(path, MAX_FILE_MB)?;
         Spec::RtApp { file: path.display().to_string(), text }.checked()
     }
     /// The same workload, if it can be built.

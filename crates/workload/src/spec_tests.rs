@@ -1,6 +1,6 @@
 //! Parameters and specs: bounds, defaults, files.
 
-use crate::spec::{MAX_FILE_BYTES, find};
+use crate::spec::{MAX_FILE_MB, find};
 use crate::{BENCHMARKS, Params, Spec};
 use proptest::prelude::*;
 use schedlab_base::{ErrorKind, Ns};
@@ -147,9 +147,9 @@ fn a_bad_file_is_told_with_its_path() {
 #[test]
 fn a_file_beyond_the_limit_is_not_read_whole() {
     let (_folder, path) = file(b"");
-    std::fs::File::options().write(true).open(&path).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len((MAX_FILE_MB << 20) + 1).unwrap();
     assert!(Spec::rtapp_file(&path).unwrap_err().message().contains("longer than 16 MB"));
-    std::fs::File::options().write(true).open(&path).unwrap().set_len(MAX_FILE_BYTES).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(MAX_FILE_MB << 20).unwrap();
     assert!(Spec::rtapp_file(&path).unwrap_err().message().contains("expected a value"));
 }
 

@@ -17,6 +17,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+/// No kernel image is longer, not even with all its debug information.
+const MOST_BYTES: u64 = 4 << 30;
+
 impl Image {
     /// The image at a path.
     ///
@@ -25,7 +28,11 @@ impl Image {
     pub fn open(path: &Path) -> Result<Image> {
         let unreadable = |e: std::io::Error| unreadable(path, &e);
         let mut file = File::open(path).map_err(unreadable)?;
-        if !file.metadata().map_err(unreadable)?.is_file() {
+        let about = file.metadata().map_err(unreadable)?;
+        if about.len() > MOST_BYTES {
+            return Err(Refused::NoBanner.error(path).context("longer than any kernel image"));
+        }
+        if !about.is_file() {
             return Err(Error::input(format!("{} is not a file", path.display()))
                 .help("give a kernel image: a bzImage, or /boot/vmlinuz-VERSION"));
         }

@@ -5,21 +5,18 @@
 //! seeds of different variants differ.
 
 use super::{Reading, TOOLS, Tool, Values, detect};
-use schedlab_base::{Error, Ns, Result, Spot, Warning};
+use schedlab_base::{Error, Ns, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_record::{RECORD_SCHEMA, Record, store, version_of};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The backend in records of saved outputs.
 pub const BACKEND: &str = "file";
 /// The kind of workload in records of saved outputs.
 pub const KIND: &str = "saved";
-/// A longer file is no result but a trace.
-const MAX_BYTES: u64 = 64 << 20;
 /// How deep below a folder outputs are looked for.
 const MAX_DEPTH: usize = 4;
 /// What is not known of a saved output.
@@ -99,10 +96,10 @@ fn side(source: &str) -> Result<Side> {
             }
             collect(Path::new(file), MAX_DEPTH, &mut all)?;
         }
-        return Ok(Side::Outputs(name.to_owned(), all));
+        return Ok(Side::Outputs(printable::name(name).into_owned(), all));
     }
     let name = |whole: Option<&std::ffi::OsStr>| {
-        whole.map_or(source.to_owned(), |n| n.to_string_lossy().into_owned())
+        printable::name(&whole.map_or(source.into(), |n| n.to_string_lossy())).into_owned()
     };
     if path.is_dir() {
         match store::list(path) {
@@ -147,14 +144,7 @@ fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
 
 /// A file's text; bytes that are no UTF-8 are replaced, as a progress line or a host's name may hold any.
 fn text(path: &Path) -> Result<String> {
-    let file = fs::File::open(path).map_err(|e| Error::io(path, "read", &e))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Error::io(path, "read", &e))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        let error = Error::input(format!("longer than {} MB", MAX_BYTES >> 20)).at(Spot::file(path));
-        return Err(error.help("saved outputs hold results, not traces"));
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(String::from_utf8_lossy(&input::bytes(path)?).into_owned())
 }
 
 fn readings(path: &Path, tool: Option<&'static Tool>) -> Result<Vec<(&'static Tool, Reading)>> {

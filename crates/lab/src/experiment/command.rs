@@ -93,7 +93,7 @@ fn env(table: &Table<'_>) -> Result<BTreeMap<String, String>> {
 }
 
 fn metric(table: &Table<'_>, workload: &str) -> Result<Extract> {
-    let name = table.required("name", table.string("name")?)?;
+    let name = table.required("name", table.label("name")?)?;
     let (key, place) = match (table.string("regex")?, table.string("json_pointer")?) {
         (Some(pattern), None) => ("regex", Place::Regex(pattern.to_owned())),
         (None, Some(pointer)) => ("json_pointer", Place::JsonPointer(pointer.to_owned())),

@@ -4,7 +4,7 @@ use super::command;
 use super::expand::{combinations, expand};
 use super::sweep::texts;
 use crate::command::{Template, headline};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, input};
 use schedlab_machine::reader::Table;
 use schedlab_workload::{Benchmark, Params, Spec, spec};
 use std::path::Path;
@@ -52,8 +52,7 @@ impl Workload {
                     return Err(table.error_at(key, format!("an rt-app workload has no parameter '{key}'")));
                 }
                 let path = folder.join(file);
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|e| table.place("rtapp", Error::io(&path, "read", &e)))?;
+                let text = input::text_up_to(&path, spec::MAX_FILE_MB).map_err(|e| table.place("rtapp", e))?;
                 // Checked under the full path, for errors; kept under the name in the experiment, because the cell's
                 // hash holds it and must not depend on the folder the experiment lies in.
                 Spec::RtApp { file: path.display().to_string(), text: text.clone() }.build(0)?;
@@ -94,7 +93,7 @@ impl Workload {
     /// The loads that `table` stands for (one for each combination of swept values) on a machine with `cpus` CPUs:
     /// name and resolved workload. Without a table: the workload as it is.
     pub fn loads(&self, table: Option<&Table<'_>>, cpus: u64) -> Result<Vec<(String, Spec)>> {
-        let name = table.map_or(Ok(None), |t| t.string("name"))?.unwrap_or("default");
+        let name = table.map_or(Ok(None), |t| t.label("name"))?.unwrap_or("default");
         let (bench, shared) = match self {
             Workload::RtApp(spec) => return Ok(vec![(name.to_owned(), spec.clone())]),
             Workload::Command(template) => return commands(template, table, name, cpus),

@@ -17,7 +17,7 @@ pub use read::{MAX_RUNS, parse};
 pub(crate) use read::{number, only_workload, strings};
 pub use variants::set_attribute;
 
-use schedlab_base::{Error, Result};
+use schedlab_base::{Result, input};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_workload::Spec;
@@ -132,7 +132,7 @@ impl Experiment {
 /// # Errors
 /// An unreadable file, and whatever is wrong in it, with file, line and column.
 pub fn load(file: &Path) -> Result<Experiment> {
-    let text = std::fs::read_to_string(file).map_err(|e| Error::io(file, "read", &e))?;
+    let text = input::text(file)?;
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     parse(file, &text, cpus)
 }

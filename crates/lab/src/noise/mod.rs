@@ -11,7 +11,7 @@ mod measure;
 pub use measure::{SHORT, floors, plan};
 
 use crate::compare::{Counted, Row};
-use schedlab_base::{Error, Result, Warning};
+use schedlab_base::{Error, Result, Warning, input};
 use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -58,10 +58,7 @@ impl Floors {
     /// # Errors
     /// A file that can't be read or is no such file.
     pub fn load(path: &Path) -> Result<Floors> {
-        let text = match fs::read_to_string(path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Floors::default()),
-            other => other.map_err(|e| Error::io(path, "read", &e))?,
-        };
+        let Some(text) = input::text_if_there(path)? else { return Ok(Floors::default()) };
         let bad = |what: String| {
             Error::input(format!("{} holds no noise floors: {what}", path.display()))
                 .help("remove it; 'schedlab doctor --noise' makes it anew")

@@ -6,7 +6,7 @@
 
 use super::metrics::{CLASSES, Class};
 use crate::experiment::{MAX_RUNS, number, only_workload, strings};
-use schedlab_base::{Error, Result, Version};
+use schedlab_base::{Error, Result, Version, input};
 use schedlab_guest::Mode;
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_kernel::variant::RUNNING;
@@ -127,7 +127,7 @@ pub struct Case {
 /// # Errors
 /// An unreadable file, and whatever is wrong in it, with file, line and column.
 pub fn load(file: &Path) -> Result<Case> {
-    let text = std::fs::read_to_string(file).map_err(|e| Error::io(file, "read", &e))?;
+    let text = input::text(file)?;
     parse(file, &text)
 }
 

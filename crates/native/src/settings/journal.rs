@@ -12,7 +12,7 @@
 use super::files::Files;
 use super::form::{Form, Write};
 use crate::tracepoints::instance;
-use schedlab_base::{Error, Result, Warning};
+use schedlab_base::{Error, Result, Warning, input};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -270,7 +270,7 @@ impl Journal {
         paths.sort();
         paths.reverse();
         let read = |path: PathBuf| {
-            let text = fs::read(&path).unwrap_or_default();
+            let text = input::bytes(&path).unwrap_or_default();
             let entry = serde_json::from_slice::<Entry>(&text).ok();
             (path, entry.filter(|e| e.schema == SCHEMA && !e.written.is_empty()))
         };

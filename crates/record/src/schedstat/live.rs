@@ -1,30 +1,21 @@
 //! The running kernel's /proc/schedstat, and saved ones.
 
 use super::{Schedstat, parse};
-use schedlab_base::{Error, Result, Spot};
-use std::fs::{self, File};
-use std::io::Read;
+use schedlab_base::{Error, Result, input};
+use std::fs;
 use std::path::Path;
 
 /// Where the kernel gives it.
 pub const PROC_FILE: &str = "/proc/schedstat";
 /// The switch of the running kernel.
 const SWITCH: &str = "/proc/sys/kernel/sched_schedstats";
-/// More than 4096 CPUs with a dozen levels need.
-const MAX_BYTES: u64 = 64 << 20;
 
 /// Reads a saved file.
 ///
 /// # Errors
-/// When it can't be read, is longer than 64 MB, or is no whole /proc/schedstat.
+/// When it can't be read, is longer than an input may be, or is no whole /proc/schedstat.
 pub fn load(file: &Path) -> Result<Schedstat> {
-    let mut bytes = Vec::new();
-    let read = File::open(file).and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes));
-    read.map_err(|e| Error::io(file, "read", &e))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(Error::input("longer than any /proc/schedstat").at(Spot::file(file)));
-    }
-    parse(file, &bytes)
+    parse(file, &input::bytes(file)?)
 }
 
 /// Reads the running kernel's counters.

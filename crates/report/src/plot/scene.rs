@@ -1,7 +1,7 @@
 //! A drawing as a list of marks, and its two forms: SVG text, and pixels as PNG with a font of its own, so that no font
 //! of the system is needed and the same marks give the same bytes everywhere.
 
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, printable};
 use std::fmt::Write;
 use tiny_skia::{Color, FillRule, LineCap, Paint, PathBuilder, Pixmap, Rect, Stroke, StrokeDash, Transform};
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
@@ -71,7 +71,9 @@ impl Scene {
     }
 }
 
+/// Text for XML, which has no way to write most control characters. Two characters of Unicode are none in XML, either.
 fn escaped(text: &str) -> String {
+    let text = printable::name(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

@@ -38,7 +38,8 @@ pub use keys::{Fate, KEYS, Key, Level};
 pub use lower::LONGEST;
 
 use crate::build::Builder;
-use schedlab_base::Result;
+use schedlab_base::{Error, Result, Spot, printable};
+use std::path::Path;
 
 /// Builds the tasks an rt-app text describes. Series: `rtapp.wakeup_latency`, `rtapp.slack`, `rtapp.lateness`,
 /// `rtapp.run`, `rtapp.period`, all in ns.
@@ -46,6 +47,11 @@ use schedlab_base::Result;
 /// # Errors
 /// Malformed JSON, anything the reader does not know or that can't work, with line and column.
 pub fn build(file: &str, text: &str, b: &mut Builder) -> Result<()> {
+    if file.contains(printable::acts) {
+        return Err(Error::input("the file's name has control characters; results would carry them")
+            .help("rename it")
+            .at(Spot::file(Path::new(file))));
+    }
     let source = json::Source::new(file, text);
     let content = schema::read(source, &json::parse(source)?)?;
     let modes = check::check(source, &content)?;

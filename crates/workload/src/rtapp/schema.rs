@@ -6,7 +6,7 @@ use super::json::{Kind, Member, Source, Value};
 use super::keys::{self, Fate, Level};
 use super::read;
 use crate::build::MAX_TASKS;
-use schedlab_base::{CpuSet, Ns, Result};
+use schedlab_base::{CpuSet, Ns, Result, printable};
 use schedlab_kernel::{Attr, Policy};
 
 /// A file's content.
@@ -178,6 +178,9 @@ fn read_task(source: Source<'_>, task: &Member, default: Policy) -> Result<Task>
             "phases" => phases = Some(member),
             _ => common.take(source, row, member, &task.key)?,
         }
+    }
+    if task.key.contains(printable::acts) {
+        return Err(source.error(task.at, "the task's name has control characters or more than one line"));
     }
     let attr = common.attr(source, default)?.unwrap_or_else(|| plain(default));
     let given = common.loops.map(|m| read::loops(source, m)).transpose()?;

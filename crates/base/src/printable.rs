@@ -1,0 +1,63 @@
+//! Text of others made harmless for a terminal and for a reader.
+//!
+//! A record, a saved output or a file's name may hold characters that a terminal obeys (colours, moves of the cursor)
+//! or that change the order in which text is read. They are shown as `\u001b`, the way JSON writes them: JSON that is
+//! escaped here stays the same JSON. Harmless text comes back as it was.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Whether a character acts on the text instead of standing in it: C0, DEL and C1 controls, line and paragraph
+/// separators, and the marks, embeddings, overrides and isolates of bidirectional text.
+pub fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A name for the middle of a line: newlines and tabs are escaped, too.
+pub fn name(text: &str) -> Cow<'_, str> {
+    escaped(text, acts)
+}
+
+/// Whole lines: newlines and tabs stay as they are.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| acts(c) && !matches!(c, '\n' | '\t'))
+}
+
+fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if acts(c) {
+            // Writing to a string can't fail. All of these characters have four digits.
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_is_written_out_and_the_rest_stays() {
+        assert_eq!(name("pi\u{1b}[31mpe"), "pi\\u001b[31mpe");
+        assert_eq!(name("a\nb\tc\u{7f}\u{9b}\u{202e}"), "a\\u000ab\\u0009c\\u007f\\u009b\\u202e");
+        assert_eq!(lines("a\n\tb\r\u{85}\u{2066}"), "a\n\tb\\u000d\\u0085\\u2066");
+        assert!(matches!(lines("Jörg: 日本 \u{200d} \\u001b\n"), Cow::Borrowed(_)), "harmless text is not copied");
+    }
+
+    #[test]
+    fn escaped_json_says_the_same() {
+        // Inside strings, JSON allows DEL, C1 and bidirectional marks as they are.
+        let json = "{\"a\u{7f}\": \"\u{9b}31m\u{202e}\"}\n";
+        let escaped = lines(json);
+        assert!(!escaped.contains(|c| acts(c) && c != '\n'));
+        assert_eq!(escaped, "{\"a\\u007f\": \"\\u009b31m\\u202e\"}\n");
+    }
+}
