@@ -49,7 +49,10 @@ mod tests {
         assert_eq!(name("pi\u{1b}[31mpe"), "pi\\u001b[31mpe");
         assert_eq!(name("a\nb\tc\u{7f}\u{9b}\u{202e}"), "a\\u000ab\\u0009c\\u007f\\u009b\\u202e");
         assert_eq!(lines("a\n\tb\r\u{85}\u{2066}"), "a\n\tb\\u000d\\u0085\\u2066");
-        assert!(matches!(lines("Jörg: 日本 \u{200d} \\u001b\n"), Cow::Borrowed(_)), "harmless text is not copied");
+        assert!(
+            matches!(lines("Jörg: 日本 \u{200d} \\u001b\n"), Cow::Borrowed(_)),
+            "harmless text is not copied"
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod noise;
 pub mod plan;
 pub mod profile;
+pub mod room;
 pub mod stat;
 pub mod stats;
 pub mod uncertainty;

@@ -8,7 +8,7 @@ use crate::changes::Changes;
 use crate::found::Found;
 use crate::kernel_counters::KernelCounters;
 use crate::witness::Witness;
-use crate::{Job, Outcome, command, engine, sys};
+use crate::{Job, Outcome, command, engine, limits, sys};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::policy::{EVERY_TASK, changed};
 use schedlab_record::Observe;
@@ -111,6 +111,7 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         return Ok(outcome);
     }
     let mut built = job.workload.build(job.seed)?;
+    limits::room_for_tasks(built.tasks.len())?;
     for task in &mut built.tasks {
         task.attr = changed(&job.attrs, &task.name, task.attr);
     }

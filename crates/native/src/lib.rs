@@ -21,7 +21,7 @@ mod footprint;
 mod found;
 mod intervals;
 mod kernel_counters;
-mod limits;
+pub mod limits;
 pub mod live;
 mod offspring;
 mod parent;

@@ -34,6 +34,34 @@ pub fn too_many(name: &str, alive: u32, asked: usize, error: &io::Error) -> Erro
         .help(format!("the workload has {asked} tasks; use fewer, or raise what is in the way\n  {text}"))
 }
 
+/// Sees that so many tasks may be there at once, before the first is made. Others run here, too: a number that passes
+/// may still be too large ([`too_many`]).
+///
+/// # Errors
+/// When a limit of this machine, this user or this group is lower.
+pub fn room_for_tasks(tasks: usize) -> Result<()> {
+    let value = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+    // The first two of the files hold for all; root is above the limit of its own processes.
+    let mut limits: Vec<(&str, u64)> =
+        LIMITS[..2].iter().filter_map(|(name, file)| Some((*name, value(file)?))).collect();
+    if !sys::is_root() {
+        limits.extend(sys::process_limit().map(|n| ("RLIMIT_NPROC", n)));
+    }
+    let group = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let most = cgroup2(&group).and_then(|path| value(&format!("/sys/fs/cgroup{path}/pids.max")));
+    limits.extend(most.map(|n| ("cgroup pids.max", n)));
+    fewer_than_all(tasks as u64, &limits)
+}
+
+fn fewer_than_all(tasks: u64, limits: &[(&str, u64)]) -> Result<()> {
+    let Some((name, most)) = limits.iter().min_by_key(|(_, most)| most).filter(|(_, most)| *most <= tasks)
+    else {
+        return Ok(());
+    };
+    Err(Error::machine(format!("{tasks} tasks can't run here at once: {name} is {most}"))
+        .help("use fewer tasks, or raise that limit"))
+}
+
 /// Descriptors left for everything that is no channel: the tasks' looks into /proc, the bell, the results.
 const SPARE_FILES: u64 = 64;
 
@@ -107,6 +135,20 @@ mod tests {
         for part in ["worker-7", "41 others", "100 tasks", "RLIMIT_NPROC", "kernel.threads-max"] {
             assert!(e.contains(part), "{part}: {e}");
         }
+    }
+
+    #[test]
+    fn more_tasks_than_a_limit_are_refused_before_they_start() {
+        room_for_tasks(1).unwrap();
+        let limits = [("kernel.threads-max", 192_730), ("kernel.pid_max", 32_768)];
+        fewer_than_all(32_767, &limits).unwrap();
+        let e = fewer_than_all(32_768, &limits).unwrap_err();
+        assert_eq!(e.kind().exit_code(), 3);
+        assert!(
+            e.to_string().contains("32768 tasks") && e.to_string().contains("kernel.pid_max is 32768"),
+            "{e}"
+        );
+        assert!(room_for_tasks(usize::MAX).is_err());
     }
 
     #[test]

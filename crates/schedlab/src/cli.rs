@@ -1,6 +1,6 @@
 //! The commands, and the way from the words of the command line to one of them.
 
-use crate::{commands, output};
+use crate::{commands, common, output};
 use clap::{ArgMatches, Command};
 use schedlab_base::Result;
 use std::process::ExitCode;
@@ -58,7 +58,8 @@ pub fn run() -> ExitCode {
         COMMANDS.iter().find(|c| (c.command)().get_name() == name).map(|entry| (entry, own))
     });
     // Without a command clap has already ended in help.
-    output::conclude(chosen.map_or(Ok(()), |(entry, own)| (entry.run)(own)))
+    let obeyed = common::walk_if_asked();
+    output::conclude(obeyed.and_then(|()| chosen.map_or(Ok(()), |(entry, own)| (entry.run)(own))))
 }
 
 #[cfg(test)]

@@ -39,6 +39,24 @@ pub static SIMULATED: AtomicU64 = AtomicU64::new(0);
 /// What makes runs, each on the backend of its cell.
 pub static EXECUTOR: Any = Any::new(Sim { check: false, clock: Some(&SIMULATED) });
 
+/// The environment variable that has the invariants of simulations walked every so many steps: for soaks
+/// (docs/reliability.md).
+const WALK_VARIABLE: &str = "SCHEDLAB_WALK_EVERY";
+
+/// Obeys [`WALK_VARIABLE`].
+///
+/// # Errors
+/// When it holds no number from 1 to 4096.
+pub fn walk_if_asked() -> Result<()> {
+    let Some(given) = std::env::var_os(WALK_VARIABLE) else { return Ok(()) };
+    let given = given.to_string_lossy();
+    let steps = given.parse().ok().filter(|steps| (1..=4096).contains(steps)).ok_or_else(|| {
+        Error::input(format!("{WALK_VARIABLE} is '{given}'")).help("it takes a number of steps, 1 to 4096")
+    })?;
+    EXECUTOR.walk_every(steps);
+    Ok(())
+}
+
 /// How closely live runs are watched.
 #[derive(Args)]
 pub struct WatchOptions {

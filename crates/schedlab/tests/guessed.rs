@@ -39,7 +39,10 @@ fn the_kernel_taken_for_the_running_one_is_told() {
     let lab = Lab::new();
     let (_, err, run) = simulated(&lab, "host", &[]);
     let kernel = run["kernel"].as_str().unwrap().to_owned();
-    assert!(err.contains(&format!("simulated as {kernel}, the profile nearest to the running kernel")), "{err}");
+    assert!(
+        err.contains(&format!("simulated as {kernel}, the profile nearest to the running kernel")),
+        "{err}"
+    );
     let (_, err, run) = simulated(&lab, "smp-2", &[]);
     assert_eq!((run["kernel"].as_str(), err.contains("nearest")), (Some("v6.5"), false));
     let (_, err, run) = simulated(&lab, "host", &["--kernel", "v4.5", "--seed", "3"]);
@@ -59,7 +62,8 @@ fn a_comparison_and_a_knee_carry_the_warning_too() {
     let codes = |json: &serde_json::Value| json["warnings"].to_string().matches("costs.guessed").count();
     let comparison = run(&["run", "own.toml", "--json", "--runs", "2", "--load", "1x2"]);
     assert_eq!(codes(&comparison), 1, "once for all runs: {}", comparison["warnings"]);
-    let knee = ["knee", "--backend", "sim", "--runs", "1", "--max-load", "1", "--limit", "work > 0", "--json"];
+    let knee =
+        ["knee", "--backend", "sim", "--runs", "1", "--max-load", "1", "--limit", "work > 0", "--json"];
     let knee = run(&[&knee[..], &["schbench", "--runtime", "100ms"]].concat());
     assert_eq!(codes(&knee), 1, "{knee}");
 }

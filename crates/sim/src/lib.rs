@@ -106,7 +106,7 @@ pub struct SimReport {
 /// # Errors
 /// When the workload asks for something the simulator can't do (a real-time policy, a CPU the machine lacks).
 pub fn simulate<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimReport> {
-    run::run(setup, true, sink)
+    run::run(setup, true, None, sink)
 }
 
 /// The same, every step in its turn: a CPU that is first again is armed and found again. Slower, and equal to the byte,
@@ -115,5 +115,14 @@ pub fn simulate<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimReport> {
 /// # Errors
 /// As [`simulate`].
 pub fn simulate_unmerged<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimReport> {
-    run::run(setup, false, sink)
+    run::run(setup, false, None, sink)
+}
+
+/// The same, and the invariants are walked every so many steps (at most 4096), the same to the byte: what long runs of
+/// large machines can afford, where a walk takes longer than thousands of steps.
+///
+/// # Errors
+/// As [`simulate`], and an invariant that does not hold.
+pub fn simulate_walking<S: Sink>(setup: Setup<'_>, every: u64, sink: &mut S) -> Result<SimReport> {
+    run::run(setup, true, Some(every), sink)
 }

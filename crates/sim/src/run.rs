@@ -39,8 +39,14 @@ pub(crate) struct NewTask {
     pub(crate) cpu: CpuId,
 }
 
-/// Runs a simulation; see [`crate::simulate`] and, for `merge`, [`crate::simulate_unmerged`].
-pub fn run(setup: Setup<'_>, merge: bool, sink: &mut dyn schedlab_trace::Sink) -> Result<SimReport> {
+/// Runs a simulation; see [`crate::simulate`], for `merge` [`crate::simulate_unmerged`], and for `walk_every`
+/// [`crate::simulate_walking`].
+pub fn run(
+    setup: Setup<'_>,
+    merge: bool,
+    walk_every: Option<u64>,
+    sink: &mut dyn schedlab_trace::Sink,
+) -> Result<SimReport> {
     let Setup { machine, kernel, changes, mut workload, seed, background, check, stop, clock: watched } =
         setup;
     validate(&mut workload, machine)?;
@@ -57,8 +63,9 @@ pub fn run(setup: Setup<'_>, merge: bool, sink: &mut dyn schedlab_trace::Sink) -
         sys.kick(CpuId(0), cpu);
     }
     sys.merge = merge && !check;
-    let how = How { check, stop, clock: watched, changes };
-    let clock = Clock { end, look_at: STOP_EVERY, stopped: false };
+    let look_every = walk_every.map_or(STOP_EVERY, |steps| steps.clamp(1, STOP_EVERY));
+    let how = How { check, walks: walk_every.is_some(), look_every, stop, clock: watched, changes };
+    let clock = Clock { end, look_at: look_every, stopped: false };
     let mut clock = match sys.turns {
         Some(_) => turns::drive::drive(&mut sys, clock, &how)?,
         None => drive(&mut sys, seed, clock, &how)?,
@@ -224,6 +231,10 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
 pub(crate) struct How<'a> {
     /// The expensive invariants are walked after every step.
     pub(crate) check: bool,
+    /// They are walked at every look.
+    walks: bool,
+    /// Steps between two looks at what is outside.
+    look_every: u64,
     stop: Option<&'a AtomicBool>,
     clock: Option<&'a AtomicU64>,
     /// When the kernel's switches change, and to what.
@@ -368,7 +379,7 @@ pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'
     if let Some(fault) = sys.fault.take() {
         return Err(fault);
     }
-    if how.check {
+    if how.check || (how.walks && sys.steps >= clock.look_at) {
         crate::invariants::walk(sys)?;
     }
     if sys.alive == 0 {
@@ -376,7 +387,7 @@ pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'
         return Ok(true);
     }
     if sys.steps >= clock.look_at {
-        clock.look_at = sys.steps + STOP_EVERY;
+        clock.look_at = sys.steps + how.look_every;
         clock.stopped = how.wants_an_end(at);
         clock.end = if clock.stopped { at } else { clock.end };
     }

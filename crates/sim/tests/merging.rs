@@ -5,7 +5,7 @@ mod support;
 
 use schedlab_base::Ns;
 use schedlab_machine::Machine;
-use schedlab_sim::{Setup, simulate, simulate_unmerged};
+use schedlab_sim::{Setup, simulate, simulate_unmerged, simulate_walking};
 use schedlab_trace::Keep;
 use schedlab_workload::{Built, Op, Outcome, Params, Spec};
 use support::{Load, forever, kernel, machine, once, program, run_us, sleep_us};
@@ -82,6 +82,8 @@ fn equal(machine_name: &str, profile: &str, seed: u64, load: impl Fn(&Machine) -
     let (mut merged, mut unmerged) = (Keep::default(), Keep::default());
     let report = simulate(setup(), &mut merged).expect("the run ends well");
     assert_eq!(report, simulate_unmerged(setup(), &mut unmerged).expect("the run ends well"));
+    let walking = simulate_walking(setup(), 64, &mut Keep::default()).expect("the run ends well");
+    assert_eq!(report, walking, "{machine_name} {profile}: walking the invariants changes nothing");
     let differ = merged.events.iter().zip(&unmerged.events).position(|(a, b)| a != b);
     assert_eq!(
         differ.map(|at| (at, merged.events[at], unmerged.events[at])),

@@ -3,19 +3,26 @@
 use super::{Executor, Host, Made, Sim, Vm};
 use crate::plan::{Backend, Cell};
 use schedlab_base::Result;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The executor of all backends.
 #[derive(Debug)]
 pub struct Any {
     sim: Sim,
     vm: Vm,
+    /// Steps between two walks over a simulation's invariants; 0: none.
+    walk_every: AtomicU64,
 }
 
 impl Any {
     /// One that simulates so.
     pub const fn new(sim: Sim) -> Any {
-        Any { sim, vm: Vm::new() }
+        Any { sim, vm: Vm::new(), walk_every: AtomicU64::new(0) }
+    }
+    /// From now on the invariants of simulations are walked every so many steps. Records stay the same.
+    pub fn walk_every(&self, steps: u64) {
+        self.walk_every.store(steps, Relaxed);
     }
     fn of(&self, cell: &Cell) -> &dyn Executor {
         match cell.backend {
@@ -28,7 +35,10 @@ impl Any {
 
 impl Executor for Any {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
-        self.of(cell).run(cell, seed, stop)
+        match (cell.backend, self.walk_every.load(Relaxed)) {
+            (Backend::Sim, steps @ 1..) => self.sim.run_walking(cell, seed, stop, Some(steps)),
+            _ => self.of(cell).run(cell, seed, stop),
+        }
     }
     fn parallel(&self, cell: &Cell) -> bool {
         self.of(cell).parallel(cell)

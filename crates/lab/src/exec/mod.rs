@@ -16,9 +16,10 @@ pub use sim::Sim;
 pub use vm::{KERNEL_LOG, Vm};
 
 use crate::plan::{Backend, Cell, Plan, Run};
+use crate::room;
 use rayon::prelude::*;
 use schedlab_base::{Error, Result, Warning};
-use schedlab_record::{Record, Store};
+use schedlab_record::{Record, RunDir, Store};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// What a run leaves.
@@ -123,6 +124,8 @@ impl Session<'_> {
     pub fn work(&self, plan: &Plan) -> Result<Finished> {
         self.progress.start(plan.runs.len());
         let hashes: Vec<String> = plan.cells.iter().map(Cell::hash).collect::<Result<_>>()?;
+        let to_make = plan.runs.iter().filter(|run| self.stored(&hashes[run.cell], run.seed).is_none());
+        room::for_plan(plan, to_make, self.jobs)?;
         // Place of the first run that failed: those before it are still made, so that the error does not depend on jobs.
         let failed = AtomicUsize::new(usize::MAX);
         let one = |(at, run): (usize, &Run)| {
@@ -153,6 +156,10 @@ impl Session<'_> {
         self.finish(plan, results.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
+    fn stored(&self, hash: &str, seed: u64) -> Option<RunDir> {
+        self.store.and_then(|s| s.get(hash, seed))
+    }
+
     fn one(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
         let outcome = self.found_or_made(cell, hash, seed);
         match &outcome {
@@ -165,7 +172,7 @@ impl Session<'_> {
     }
 
     fn found_or_made(&self, cell: &Cell, hash: &str, seed: u64) -> Outcome {
-        if let Some(run) = self.store.and_then(|s| s.get(hash, seed)) {
+        if let Some(run) = self.stored(hash, seed) {
             return Ok(Some((run.record()?, true)));
         }
         let made = self.executor.run(cell, seed, self.stop);

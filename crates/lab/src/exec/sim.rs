@@ -2,12 +2,13 @@
 
 use super::{Executor, Made, guessed};
 use crate::plan::Cell;
+use crate::room;
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::Kernel;
 use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_machine::{Domains, Machine};
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
-use schedlab_sim::{Setup, simulate};
+use schedlab_sim::{Setup, simulate, simulate_walking};
 use schedlab_workload::build::cut_off;
 use schedlab_workload::{Built, Guest, gathered};
 use std::collections::BTreeMap;
@@ -24,8 +25,28 @@ pub struct Sim {
 
 impl Executor for Sim {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
+        self.run_walking(cell, seed, stop, None)
+    }
+    fn parallel(&self, _: &Cell) -> bool {
+        true
+    }
+}
+
+impl Sim {
+    /// A run whose invariants are walked every so many steps.
+    ///
+    /// # Errors
+    /// As [`Executor::run`], and an invariant that does not hold.
+    pub fn run_walking(
+        &self,
+        cell: &Cell,
+        seed: u64,
+        stop: &AtomicBool,
+        walk_every: Option<u64>,
+    ) -> Result<Option<Made>> {
         let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
         let mut workload = cell.spec.build(seed)?;
+        room::for_one(room::Size::of(cell.machine.topology.nr_cpus(), &workload))?;
         if cell.machine.turns.is_some() {
             // A guest, and so held against one, whose run begins when all tasks are there.
             workload = gathered(workload, guest(&cell.machine, kernel.version, seed));
@@ -50,7 +71,10 @@ impl Executor for Sim {
             stop: Some(stop),
             clock: self.clock,
         };
-        let report = simulate(setup, &mut analyser)?;
+        let report = match walk_every {
+            Some(steps) => simulate_walking(setup, steps, &mut analyser)?,
+            None => simulate(setup, &mut analyser)?,
+        };
         if report.stopped {
             return Ok(None);
         }
@@ -97,9 +121,6 @@ impl Executor for Sim {
             warnings: warnings.into_iter().chain(seen.warnings).chain(report.warnings).collect(),
         };
         Ok(Some(record.into()))
-    }
-    fn parallel(&self, _: &Cell) -> bool {
-        true
     }
 }
 

@@ -52,7 +52,8 @@ impl Workload {
                     return Err(table.error_at(key, format!("an rt-app workload has no parameter '{key}'")));
                 }
                 let path = folder.join(file);
-                let text = input::text_up_to(&path, spec::MAX_FILE_MB).map_err(|e| table.place("rtapp", e))?;
+                let text =
+                    input::text_up_to(&path, spec::MAX_FILE_MB).map_err(|e| table.place("rtapp", e))?;
                 // Checked under the full path, for errors; kept under the name in the experiment, because the cell's
                 // hash holds it and must not depend on the folder the experiment lies in.
                 Spec::RtApp { file: path.display().to_string(), text: text.clone() }.build(0)?;
