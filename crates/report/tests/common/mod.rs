@@ -3,7 +3,7 @@
 use schedlab_base::{Ns, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
 use schedlab_lab::{Backend, Cell, Options, Question, plan};
-use schedlab_record::{Better, Figure, Observe, RECORD_SCHEMA, Record, environment, version_of};
+use schedlab_record::{Better, Figure, RECORD_SCHEMA, Record, environment, version_of};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -49,7 +49,7 @@ fn record(cell: &Cell, number: u64, seed: u64, metrics: &[String]) -> Record {
         kernel: cell.kernel.clone(),
         resolved: cell.resolved,
         guest: None,
-        observe: Observe::Counters,
+        observe: None,
         variant: cell.variant.clone(),
         workload: cell.spec.name().into(),
         spec,
