@@ -52,6 +52,7 @@ pub fn natural_order(r: &Record) -> impl Ord + '_ {
         &r.kernel,
         &r.variant.name,
         !r.drawn.is_empty(),
+        r.watched(),
         r.seed,
     )
 }
