@@ -8,6 +8,7 @@ pub mod input;
 pub mod nearest;
 pub mod printable;
 pub mod random;
+pub mod temp;
 pub mod time;
 pub mod version;
 

@@ -5,6 +5,7 @@ use crate::limits::{self, Limits};
 use crate::qemu::{self, Files};
 use crate::watch::{self, Left, Outputs};
 use crate::{Guest, Mode, initramfs, shape, symptoms};
+use schedlab_base::temp::Folder;
 use schedlab_base::{Error, ErrorKind, Ns, Result, Warning};
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
@@ -65,11 +66,9 @@ fn visit(
     let job = Job { request: request.clone(), settle, loopback: needs_loopback(request) };
     let job = serde_json::to_vec(&job).map_err(|e| Error::internal(format!("a guest's job: {e}")))?;
     let initramfs = initramfs::pack(&request.spec, &job)?;
-    let folder = tempfile::Builder::new().prefix("schedlab-guest-").tempdir().map_err(|e| {
-        Error::machine(format!("can't make a folder for the guest's files: {e}"))
-            .help("TMPDIR names another place")
-    })?;
-    let path = |name: &str| folder.path().join(name);
+    let folder = Folder::create(&std::env::temp_dir(), "schedlab-guest-", 0o700)
+        .map_err(|e| e.help("the guest's files go there; TMPDIR names another place"))?;
+    let path = |name: &str| folder.path.join(name);
     let (initrd, log, reply, said) = (path("initrd"), path("log"), path("reply"), path("said"));
     std::fs::write(&initrd, initramfs).map_err(|e| Error::io(&initrd, "write", &e))?;
     let files = Files { kernel: &guest.image.path, initrd: &initrd, log: &log, reply: &reply };

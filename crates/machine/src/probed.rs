@@ -4,7 +4,7 @@
 //! model; else those of a machine of no make. A value outside of the table's range is taken as it is: it was measured.
 
 use crate::{CostNote, Costs, IdleGovernor, IdleState, Machine, sysfs};
-use schedlab_base::{Error, Ns, Result, input};
+use schedlab_base::{Error, Ns, Result, input, temp};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -97,14 +97,9 @@ impl Probed {
                 .help(format!("{STATE_VARIABLE} names one"))
         })?;
         let text = serde_json::to_string_pretty(self).map_err(|e| Error::internal(e.to_string()))?;
-        let fresh = file.with_extension(format!("{}", std::process::id()));
         let folder = file.parent().unwrap_or(Path::new("."));
-        let write = || {
-            std::fs::create_dir_all(folder)?;
-            std::fs::write(&fresh, text)?;
-            std::fs::rename(&fresh, &file)
-        };
-        write().map_err(|e| Error::io(&file, "write", &e))?;
+        std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create the folder", &e))?;
+        temp::write_whole(&file, text.as_bytes())?;
         Ok(file)
     }
     /// This machine with these costs.

@@ -6,21 +6,19 @@
 
 use crate::{RECORD_SCHEMA, Record};
 use schedlab_base::{Error, Result, Spot, input, printable};
+use schedlab_base::temp::Folder;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The record's file in a run folder.
 pub const RECORD_FILE: &str = "record.json";
 /// The longest record that is read unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB. A task takes about 200 bytes.
 pub const MAX_RECORD_MB: u64 = 1024;
-/// How names of folders end that are being written.
-const TEMP_ENDING: &str = ".tmp";
-/// A folder being written has its lock long before it is this old.
-const LEFT_AFTER: Duration = Duration::from_secs(60);
+/// How names of run folders begin that are being written; such names are no runs.
+const TEMP_PREFIX: &str = ".run.";
 /// How deep below a folder runs are looked for; a store itself is two levels deep.
 const MAX_DEPTH: usize = 6;
 
@@ -111,8 +109,8 @@ impl Store {
         let place = self.place(cell_hash, seed);
         let cell = self.root.join(cell_hash);
         fs::create_dir_all(&cell).map_err(|e| Error::io(&cell, "create the folder", &e))?;
-        clear_left(&cell);
-        let temp = Temp::create(&cell, seed)?;
+        let _emptied = Emptied(&cell);
+        let temp = Folder::create(&cell, TEMP_PREFIX, 0o777)?;
         let mut json = serde_json::to_vec(record)
             .map_err(|e| Error::internal(format!("the record can't be written as JSON: {e}")))?;
         json.push(b'\n');
@@ -128,55 +126,13 @@ impl Store {
     }
 }
 
-/// A folder that goes away, with its empty parent, unless it was renamed. Its lock says that its writer lives; the
-/// kernel drops the lock with the writer.
-struct Temp {
-    path: PathBuf,
-    _lock: Option<File>,
-}
+/// A cell's folder, which goes away again if it is left empty.
+struct Emptied<'a>(&'a Path);
 
-impl Temp {
-    fn create(cell: &Path, seed: u64) -> Result<Temp> {
-        // A killed process may have left a folder of this name: process ids come again.
-        for attempt in 0_u32.. {
-            let path = cell.join(format!(".{seed}.{}.{attempt}{TEMP_ENDING}", std::process::id()));
-            match fs::create_dir(&path) {
-                Ok(()) => {
-                    // Some network file systems have no locks: what is left there is not collected then.
-                    let lock = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
-                    return Ok(Temp { path, _lock: lock });
-                }
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(Error::io(&path, "create the folder", &e)),
-            }
-        }
-        Err(Error::internal("no name is left for a temporary folder"))
-    }
-}
-
-impl Drop for Temp {
+impl Drop for Emptied<'_> {
     fn drop(&mut self) {
-        // Both fail when the rename was done, which is what is wanted; there is nothing to tell otherwise either.
-        let _ = fs::remove_dir_all(&self.path);
-        let _ = self.path.parent().map(fs::remove_dir);
-    }
-}
-
-/// Takes away what writers of this cell left when they were killed: folders whose lock is free. A young one may just
-/// not have its lock yet.
-fn clear_left(cell: &Path) {
-    let left = |path: &Path| {
-        let age = fs::metadata(path).and_then(|m| m.modified()).map(|at| at.elapsed().unwrap_or_default());
-        age.is_ok_and(|age| age > LEFT_AFTER)
-            && File::open(path).is_ok_and(|folder| folder.try_lock().is_ok())
-    };
-    for entry in fs::read_dir(cell).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let is_temp = name.to_str().is_some_and(|n| n.starts_with('.') && n.ends_with(TEMP_ENDING));
-        if is_temp && left(&entry.path()) {
-            // Another process may do the same.
-            let _ = fs::remove_dir_all(entry.path());
-        }
+        // Fails when it holds a run, which is what is wanted.
+        let _ = fs::remove_dir(self.0);
     }
 }
 
@@ -355,25 +311,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_writer_left_goes_and_what_a_living_one_has_stays() {
+    fn what_a_killed_writer_left_of_a_run_goes_with_the_next_run_of_its_cell() {
         let (_dir, store) = store();
-        let cell = store.root().join("c");
-        fs::create_dir(&cell).unwrap();
-        // A killed process of this one's number left half a run of the same seed.
-        let left = cell.join(format!(".1.{}.0.tmp", std::process::id()));
-        let (old, young) = (cell.join(".2.77.0.tmp"), cell.join(".3.78.0.tmp"));
-        for folder in [&left, &old, &young] {
-            fs::create_dir(folder).unwrap();
-            fs::write(folder.join(RECORD_FILE), "half").unwrap();
-        }
-        let living = Temp::create(&cell, 4).unwrap();
-        for folder in [&old, &living.path] {
-            let long_ago = std::time::SystemTime::now() - 2 * LEFT_AFTER;
-            File::open(folder).unwrap().set_modified(long_ago).unwrap();
-        }
+        let left = store.root().join(format!("c/.run.{}.0.tmp", std::process::id()));
+        fs::create_dir_all(&left).unwrap();
+        fs::write(left.join(RECORD_FILE), "half").unwrap();
         store.put("c", 1, &record(1), &[]).unwrap();
-        assert_eq!(store.get("c", 1).unwrap().record().unwrap(), record(1));
-        assert!(!old.exists() && young.exists() && living.path.exists());
+        let long_ago = std::time::SystemTime::now() - 2 * schedlab_base::temp::LEFT_AFTER;
+        File::open(&left).unwrap().set_modified(long_ago).unwrap();
+        store.put("c", 2, &record(2), &[]).unwrap();
+        assert!(!left.exists());
+        assert_eq!(list(store.root()).unwrap().len(), 2);
     }
 
     #[test]

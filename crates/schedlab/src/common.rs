@@ -2,12 +2,12 @@
 
 use crate::output;
 use clap::Args;
-use schedlab_base::{Error, Ns, Result, Version, Warning};
+use schedlab_base::{Error, Ns, Result, Version, Warning, temp};
 use schedlab_lab::{Any, Backend, Comparison, Sim};
 use schedlab_record::Observe;
 use schedlab_report::Form;
 use schedlab_report::plot::{self, Kind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 /// Reads the value of `--for`, bare numbers in seconds.
@@ -132,23 +132,9 @@ pub fn print(comparison: &Comparison, options: &FormOptions) -> Result<()> {
     let form = options.form()?;
     output::result(|out| form.exporter.export(comparison, out))?;
     match &options.plot {
-        Some(file) => write_plot(comparison, file),
+        Some(file) => temp::write_whole(file, &plot::plot(comparison, Kind::of(file)?)?),
         None => Ok(()),
     }
-}
-
-/// Writes a plot beside its place, and then into it, so that nobody meets half of one.
-fn write_plot(comparison: &Comparison, file: &Path) -> Result<()> {
-    let bytes = plot::plot(comparison, Kind::of(file)?)?;
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, file));
-    written.map_err(|e| {
-        // What is left of it is of no use to anybody.
-        let _ = std::fs::remove_file(&beside);
-        Error::io(file, "write", &e)
-    })
 }
 
 /// Prints warnings beside a result whose form has no place for them.

@@ -11,7 +11,7 @@ mod measure;
 pub use measure::{SHORT, floors, plan};
 
 use crate::compare::{Counted, Row};
-use schedlab_base::{Error, Result, Warning, input};
+use schedlab_base::{Error, Result, Warning, input, temp};
 use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -73,12 +73,9 @@ impl Floors {
     pub fn store(&self, path: &Path) -> Result<()> {
         let stored = Floors { schema: SCHEMA.to_owned(), floors: self.floors.clone() };
         let text = serde_json::to_string_pretty(&stored).map_err(|e| Error::internal(e.to_string()))?;
-        let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
         let folder = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder)
-            .and_then(|()| fs::write(&unfinished, text + "\n"))
-            .and_then(|()| fs::rename(&unfinished, path))
-            .map_err(|e| Error::io(path, "write", &e))
+        fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create the folder", &e))?;
+        temp::write_whole(path, (text + "\n").as_bytes())
     }
     /// Takes newer floors in: those of a host and workload go as a whole when any of theirs comes.
     pub fn renew(&mut self, new: Vec<Floor>) {

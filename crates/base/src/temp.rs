@@ -1,0 +1,152 @@
+//! Temporary names: what is being written stands beside its place under one of them and is renamed when it is whole.
+//!
+//! A name holds its writer's lock (flock), which the kernel drops with the writer. What a killed writer left is known by
+//! its free lock and taken away when the next writer comes to the same folder. Names end in `.tmp` and hold the process
+//! id, so that two writers never share one.
+
+use crate::{Error, Result};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How temporary names end.
+pub const ENDING: &str = ".tmp";
+/// What is being written has its lock long before it is this old.
+pub const LEFT_AFTER: Duration = Duration::from_secs(60);
+
+/// A folder that goes away, unless it was renamed.
+#[derive(Debug)]
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    _lock: Option<File>,
+}
+
+impl Folder {
+    /// A new folder in `parent` whose name begins with `prefix`; what killed writers left there under that prefix goes.
+    /// `mode` holds its permissions, less the umask.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn create(parent: &Path, prefix: &str, mode: u32) -> Result<Folder> {
+        clear_left(parent, prefix);
+        let make = |path: &Path| DirBuilder::new().mode(mode).create(path);
+        let (path, ()) = first_free(parent, prefix, make)
+            .map_err(|(path, e)| Error::io(&path, "create the folder", &e))?;
+        // Some network file systems have no locks: what is left there is not collected then.
+        let lock = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
+        Ok(Folder { path, _lock: lock })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Fails when it was renamed, which is what is wanted.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Writes a file whole or not at all: beside its place, synced, then renamed.
+///
+/// # Errors
+/// When the disk does not take it; nothing is left then.
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let prefix = format!(".{name}.");
+    clear_left(parent, &prefix);
+    let failed = |e: io::Error| Error::io(path, "write", &e);
+    let (beside, mut file) = first_free(parent, &prefix, File::create_new).map_err(|(_, e)| failed(e))?;
+    let _ = file.try_lock();
+    let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
+    written.map_err(|e| {
+        // What is left of it is of no use to anybody.
+        let _ = fs::remove_file(&beside);
+        failed(e)
+    })
+}
+
+/// Makes something under the first name that is free. A killed process may have left one of this process's number.
+fn first_free<T>(
+    parent: &Path,
+    prefix: &str,
+    make: impl Fn(&Path) -> io::Result<T>,
+) -> std::result::Result<(PathBuf, T), (PathBuf, io::Error)> {
+    let mut attempt = 0_u64;
+    loop {
+        let path = parent.join(format!("{prefix}{}.{attempt}{ENDING}", std::process::id()));
+        match make(&path) {
+            Ok(made) => return Ok((path, made)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => attempt += 1,
+            Err(e) => return Err((path, e)),
+        }
+    }
+}
+
+/// Takes away what writers that were killed left in a folder under a prefix. A young one may just not have its lock yet.
+pub fn clear_left(parent: &Path, prefix: &str) {
+    let left = |path: &Path| -> io::Result<bool> {
+        let about = fs::symlink_metadata(path)?;
+        let old = about.modified()?.elapsed().is_ok_and(|age| age > LEFT_AFTER);
+        // Opening anything else may block or act.
+        Ok(old && (about.is_dir() || about.is_file()) && File::open(path)?.try_lock().is_ok())
+    };
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let ours = name.to_str().is_some_and(|n| n.starts_with(prefix) && n.ends_with(ENDING));
+        if ours && left(&entry.path()).is_ok_and(|left| left) {
+            // Another process may do the same.
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    fn aged(path: &Path) {
+        File::open(path).unwrap().set_modified(SystemTime::now() - 2 * LEFT_AFTER).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_goes_and_what_a_living_one_has_stays() {
+        let parent = std::env::temp_dir().join(format!("schedlab-temp-{}", std::process::id()));
+        fs::create_dir_all(&parent).unwrap();
+        let at = |name: &str| parent.join(name);
+        // A killed process of this one's number left half of something.
+        let (same, old, young) = (format!(".a.{}.0.tmp", std::process::id()), ".a.77.0.tmp", ".a.78.0.tmp");
+        for folder in [same.as_str(), old, young, ".b.79.0.tmp"] {
+            fs::create_dir(at(folder)).unwrap();
+            fs::write(at(folder).join("half"), "").unwrap();
+        }
+        let living = Folder::create(&parent, ".a.", 0o700).unwrap();
+        assert!(living.path.ends_with(format!(".a.{}.1.tmp", std::process::id())));
+        aged(&living.path);
+        aged(&at(old));
+        aged(&at(".b.79.0.tmp"));
+        let other = Folder::create(&parent, ".a.", 0o700).unwrap();
+        assert!(!at(old).exists() && at(young).exists() && living.path.exists() && at(".b.79.0.tmp").exists());
+        let gone = other.path.clone();
+        drop(other);
+        assert!(!gone.exists());
+
+        fs::write(at(".c.80.0.tmp"), "half").unwrap();
+        aged(&at(".c.80.0.tmp"));
+        write_whole(&at("c"), b"whole").unwrap();
+        assert_eq!(fs::read(at("c")).unwrap(), b"whole");
+        assert!(!at(".c.80.0.tmp").exists());
+        assert!(write_whole(&at("no/such/folder"), b"x").is_err());
+        // A folder can't be replaced by a file; nothing is left of the attempt.
+        assert!(write_whole(&at(young), b"x").is_err());
+        let names: Vec<String> =
+            fs::read_dir(&parent).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        assert!(!names.iter().any(|n| n.starts_with(&format!(".{young}"))), "{names:?}");
+        drop(living);
+        fs::remove_dir_all(&parent).unwrap();
+    }
+}
