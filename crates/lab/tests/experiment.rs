@@ -167,6 +167,21 @@ fn an_rtapp_workload_is_named_as_the_experiment_names_it() {
     let e = parse(&dir.path().join("e.toml"), text, 2).unwrap_or_else(|e| panic!("{e}"));
     assert!(matches!(&e.loads[0].spec, Spec::RtApp { file, .. } if file == "w.json"));
     assert_eq!((e.loads.len(), e.loads[0].name.as_str(), e.metrics.len()), (1, "default", 3));
+    let timed = |value: &str| {
+        let text = text.replace("\"w.json\"", &format!("\"w.json\"\nruntime = {value}"));
+        parse(&dir.path().join("e.toml"), &text, 2).map(|e| e.loads[0].spec.clone())
+    };
+    let with =
+        |value| matches!(timed(value), Ok(Spec::RtApp { runtime: Some(ns), .. }) if ns.0 == 2_000_000_000);
+    assert!(with("\"2s\"") && with("2") && with("\"2000ms\""));
+    for (value, wanted) in [
+        ("\"2y\"", "5:11"),
+        ("{ sweep = [1, 2] }", "not swept"),
+        ("\"2s\"\nsleep = 3", "its only one is runtime"),
+    ] {
+        let told = timed(value).unwrap_err().to_string();
+        assert!(told.contains(wanted), "{value}: {told}");
+    }
     std::fs::write(dir.path().join("w.json"), json.replace("\"sleep\"", "\"sleeep\"")).unwrap();
     let text = parse(&dir.path().join("e.toml"), text, 2).unwrap_err().to_string();
     assert!(text.contains(dir.path().to_str().unwrap()) && text.contains("sleeep"), "{text}");

@@ -9,7 +9,7 @@ use crate::found::Found;
 use crate::kernel_counters::KernelCounters;
 use crate::witness::Witness;
 use crate::{Job, Outcome, command, engine, limits, sys};
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::{Error, ErrorKind, Result, Spot};
 use schedlab_kernel::policy::{EVERY_TASK, changed};
 use schedlab_record::Observe;
 use schedlab_workload::Spec;
@@ -17,17 +17,21 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 
 /// Longer than any job; what claims to be longer is no job.
 const MAX_JOB_BYTES: u64 = 256 << 20;
 
-/// An error as it crosses from one process, or machine, to another; its place in a file stays behind.
+/// An error as it crosses from one process, or machine, to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Exit code of the error's class.
     class: u8,
     message: String,
     help: Option<String>,
+    /// File, and line and column in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<(PathBuf, Option<(usize, usize)>)>,
 }
 
 impl From<&Error> for Fault {
@@ -36,6 +40,7 @@ impl From<&Error> for Fault {
             class: e.kind().exit_code(),
             message: e.message().to_owned(),
             help: e.remedy().map(str::to_owned),
+            place: e.spot().map(|spot| (spot.file.clone(), spot.line_column)),
         }
     }
 }
@@ -45,6 +50,10 @@ impl From<Fault> for Error {
         let kinds = [ErrorKind::CheckFailed, ErrorKind::Input, ErrorKind::Machine];
         let kind = kinds.into_iter().find(|k| k.exit_code() == fault.class);
         let error = Error::new(kind.unwrap_or(ErrorKind::Internal), fault.message);
+        let error = match fault.place {
+            Some((file, line_column)) => error.at(Spot { file, line_column }),
+            None => error,
+        };
         match fault.help {
             Some(help) => error.help(help),
             None => error,
@@ -207,10 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_keeps_class_message_and_remedy() {
-        let fault = Fault::from(&Error::machine("no CPU 7").help("use 0-1"));
-        let text = serde_json::to_string(&fault).unwrap();
-        let e = Error::from(serde_json::from_str::<Fault>(&text).unwrap());
+    fn an_error_keeps_class_place_message_and_remedy() {
+        let over = |e: Error| {
+            let text = serde_json::to_string(&Fault::from(&e)).unwrap();
+            Error::from(serde_json::from_str::<Fault>(&text).unwrap())
+        };
+        let e = over(Error::machine("no CPU 7").help("use 0-1"));
         assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::Machine, "no CPU 7\n  help: use 0-1"));
+        let placed = Error::machine("no").at(Spot::at_offset(std::path::Path::new("a.json"), "x\ny", 2));
+        assert_eq!(over(placed).to_string(), "a.json:2:1: no");
     }
 }

@@ -273,13 +273,13 @@ const BESIDE_EVENTS: &str =
 /// # Errors
 /// As [`run_built`], and a change that the kernel does not take.
 pub(crate) fn run_changing(
-    built: Built,
+    mut built: Built,
     changes: &Changes,
     stop: Option<BorrowedFd<'_>>,
     observe: Observe,
     mut kernel: KernelCounters,
 ) -> Result<Measured> {
-    limits::check_cpus(&built)?;
+    limits::confine(&mut built)?;
     sys::install_nudge().map_err(|e| Error::machine(format!("can't install a signal handler: {e}")))?;
     sys::ignore_broken_pipes();
     let (warmup, duration, to_the_end) = (built.warmup, built.duration, built.to_the_end);

@@ -2,9 +2,10 @@
 //! threads, open files, CPUs.
 
 use crate::sys;
-use schedlab_base::{CpuId, CpuSet, Error, Result};
+use schedlab_base::cpuset::MAX_CPUS;
+use schedlab_base::{CpuSet, Error, Result};
 use schedlab_workload::Built;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 
 /// The files that hold a limit of threads, and what each is called.
@@ -95,29 +96,31 @@ pub fn of_files() -> String {
     )
 }
 
-/// Tries every CPU mask of the workload on the calling thread: the kernel drops CPUs silently that are not there.
+/// Leaves of every CPU mask of the workload what the kernel makes of it: those CPUs that are here and that this process may
+/// use. A mask of all CPUs there can be means those that a task has which names none. Masks are tried on the calling
+/// thread, since only the kernel knows of the cpusets above it.
 ///
 /// # Errors
-/// When a mask names CPUs that this run may not use.
-pub fn check_cpus(built: &Built) -> Result<()> {
+/// When nothing is left of a mask.
+pub fn confine(built: &mut Built) -> Result<()> {
     let fault = |e| Error::machine(format!("can't read or set the CPU mask: {e}"));
     let own = sys::affinity().map_err(fault)?;
-    let mut tried = HashSet::new();
-    let named = built.tasks.iter().filter_map(|t| Some((t.name.as_str(), t.affinity.as_ref()?)));
-    let all = named.chain(built.masks.iter().map(|m| ("a change of CPUs in the run", m)));
-    for (who, wanted) in all.filter(|(_, m)| tried.insert((*m).clone())) {
+    let all = CpuSet::first(MAX_CPUS as usize);
+    let mut tried: HashMap<CpuSet, CpuSet> = HashMap::from([(all, own.clone())]);
+    built.confine(|wanted| {
+        if let Some(known) = tried.get(wanted) {
+            return Ok(known.clone());
+        }
         let set = sys::set_affinity(wanted);
         let got = if set.is_ok() { sys::affinity().map_err(fault)? } else { CpuSet::new() };
         sys::set_affinity(&own).map_err(fault)?;
-        if got != *wanted || wanted.is_empty() {
-            let missing: CpuSet = wanted.iter().filter(|c: &CpuId| !got.contains(*c)).collect();
-            return Err(Error::machine(format!(
-                "'{who}' wants CPUs '{wanted}', of which '{missing}' can't be used here"
-            ))
-            .help(format!("this run may use CPUs {own}")));
+        if got.is_empty() {
+            let text = format!("may run on CPUs {wanted} only, and none of them can be used here");
+            return Err(Error::machine(text).help(format!("this run may use CPUs {own}")));
         }
-    }
-    Ok(())
+        tried.insert(wanted.clone(), got.clone());
+        Ok(got)
+    })
 }
 
 /// The cgroup v2 path of a /proc/self/cgroup text, without a final slash.
@@ -128,6 +131,40 @@ pub fn cgroup2(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::CpuId;
+    use schedlab_workload::{Builder, Env, Op, Program};
+
+    struct Leaves;
+
+    impl Program for Leaves {
+        fn next(&mut self, _: &mut dyn Env) -> Op {
+            Op::Exit
+        }
+    }
+
+    /// A workload of one task with this mask, which changes to `later` in the run.
+    fn masked(first: &CpuSet, later: &CpuSet) -> Built {
+        let mut b = Builder::new(1);
+        let task = b.task("t", Box::new(Leaves)).unwrap();
+        b.edit(task).affinity = Some(first.clone());
+        b.mask(later.clone());
+        b.finish().unwrap()
+    }
+
+    #[test]
+    fn masks_keep_what_is_here_and_all_is_what_the_run_may_use() {
+        let own = sys::affinity().unwrap();
+        let mut wide = CpuSet::from_iter(own.lowest());
+        wide.insert(CpuId(MAX_CPUS - 1));
+        let mut built = masked(&wide, &CpuSet::first(MAX_CPUS as usize));
+        confine(&mut built).unwrap();
+        assert_eq!(built.tasks[0].affinity, Some(CpuSet::from_iter(own.lowest())));
+        assert_eq!((built.masks, sys::affinity().unwrap()), (vec![own.clone()], own.clone()));
+        let none = CpuSet::from_iter([CpuId(MAX_CPUS - 1)]);
+        let told = confine(&mut masked(&own, &none)).unwrap_err().to_string();
+        assert!(told.contains("a task: may run on CPUs 4095 only"), "{told}");
+        assert_eq!(sys::affinity().unwrap(), own, "the thread's own mask is back");
+    }
 
     #[test]
     fn a_refused_thread_names_how_many_and_which_limits() {

@@ -3,7 +3,7 @@
 use crate::output;
 use clap::Args;
 use schedlab_base::{Error, Ns, Result};
-use schedlab_lab::command::{self, TOOLS, Template, Tool, find, metric_option, one_word_or_line};
+use schedlab_lab::command::{self, TOOLS, Template, Tool, metric_option, one_word_or_line, startable};
 use schedlab_report::text::wrap;
 use schedlab_workload::command::{MAX_TIMEOUT, Place};
 use schedlab_workload::{CommandSpec, Spec};
@@ -55,7 +55,7 @@ impl External {
             (Some(line), _) => Template::run(one_word_or_line(line)?),
             (None, Some(name)) => {
                 let args = self.args.as_deref().filter(|a| !a.trim().is_empty()).map(one_word_or_line);
-                Template::tool(find(name)?, args.transpose()?.unwrap_or_default())
+                Template::tool(startable(name)?, args.transpose()?.unwrap_or_default())
             }
             (None, None) => return self.nothing_said().map(|()| None),
         };
@@ -148,6 +148,7 @@ pub fn list(json: bool) -> Result<()> {
     output::result(|out| {
         for t in &tools {
             let place = match (t.installed, t.package) {
+                _ if t.program.is_empty() => "saved files only".to_owned(),
                 (true, _) => "installed".to_owned(),
                 (false, Some(package)) => format!("in package {package}"),
                 (false, None) => "not installed".to_owned(),
@@ -164,5 +165,5 @@ pub fn list(json: bool) -> Result<()> {
 
 fn installed(tool: &'static Tool) -> bool {
     let spec = Template::tool(tool, Vec::new()).resolve(None, 1);
-    spec.is_ok_and(|spec| command::check_installed(&spec).is_ok())
+    !tool.program.is_empty() && spec.is_ok_and(|spec| command::check_installed(&spec).is_ok())
 }

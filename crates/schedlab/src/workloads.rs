@@ -14,7 +14,7 @@ use schedlab_lab::plan::Cell;
 use schedlab_lab::{Backend, fits, guests};
 use schedlab_machine::Machine;
 use schedlab_machine::sysfs::HOST;
-use schedlab_workload::{BENCHMARKS, Benchmark, Choice, Param, ParamKind, Params, Spec, spec};
+use schedlab_workload::{BENCHMARKS, Benchmark, Choice, Param, ParamKind, Params, Spec, rtapp, spec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -311,14 +311,36 @@ pub fn described(bench: &Benchmark, matches: &ArgMatches, usual: Option<Ns>) -> 
 
 const RUNTIME: &str = "runtime";
 
-/// The workload in a file that was named instead of a benchmark.
+/// The argument that names a file instead of a benchmark, and the options a file has.
+pub fn file_args(name: &'static str) -> Vec<Arg> {
+    let file = Arg::new(name).value_name("FILE").help("An rt-app file (.json), instead of a workload");
+    let mut all = vec![file];
+    all.extend(options(&rtapp::RUNTIME).into_iter().map(|arg| arg.help_heading("rt-app files")));
+    all
+}
+
+/// Checks that the options of files were not given for a benchmark, which has its own.
+///
+/// # Errors
+/// When one was.
+pub fn no_file_options(bench: &Benchmark, matches: &ArgMatches) -> Result<()> {
+    match matches.contains_id(rtapp::RUNTIME.name) {
+        true => Err(Error::input("-r before the workload's name is for rt-app files")
+            .help(format!("put it behind: schedlab bench {} -r TIME", bench.name))),
+        false => Ok(()),
+    }
+}
+
+/// The workload in a file that was named instead of a benchmark, with the options given for it.
 ///
 /// # Errors
 /// A name that is neither, and what is wrong in the file.
-pub fn in_file(name: &str) -> Result<Spec> {
+pub fn in_file(name: &str, matches: &ArgMatches) -> Result<Spec> {
     let path = Path::new(name);
     if path.extension().is_some_and(|e| e == "json") || path.is_file() {
-        return Spec::rtapp_file(path);
+        let runtime = matches.get_one::<String>(rtapp::RUNTIME.name).map(|time| rtapp::RUNTIME.parse(time));
+        let runtime = runtime.transpose().map_err(|e| e.context("--runtime"))?;
+        return Spec::rtapp_file(path, runtime.map(Ns));
     }
     match spec::find(name) {
         Ok(_) => Err(Error::internal(format!("the workload '{name}' was taken for a file"))),

@@ -12,7 +12,7 @@ use crate::transfer::Channels;
 use crate::turns;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
-use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Spot, Stream, TaskId};
 use schedlab_kernel::{Attr, Kernel};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Outcome, Program};
@@ -76,25 +76,28 @@ pub fn run(
 
 /// What the simulator can't do is said before it starts. Masks shrink to the machine's CPUs (rt-app's "all" is larger).
 fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
+    for t in &workload.tasks {
+        fair_only(t.attr).map_err(|e| placed(e.context(format!("task '{}'", t.name)), &t.real_time_at))?;
+    }
+    for (attr, at) in &workload.later_policies {
+        fair_only(*attr).map_err(|e| placed(e, &Some(at.clone())))?;
+    }
     let all = CpuSet::first(machine.topology.nr_cpus());
-    let here = |mask: &CpuSet, who: &str| {
+    workload.confine(|mask| {
         let both = mask.and(&all);
         if both.is_empty() {
-            return Err(Error::input(format!(
-                "{who} may run on CPUs {mask} only, but {} has {all}",
-                machine.name
-            )));
+            let text = format!("may run on CPUs {mask} only, but {} has {all}", machine.name);
+            return Err(Error::input(text).help("choose a larger machine, or change the CPUs"));
         }
         Ok(both)
-    };
-    for t in &mut workload.tasks {
-        fair_only(t.attr).map_err(|e| e.context(format!("task '{}'", t.name)))?;
-        t.affinity = t.affinity.as_ref().map(|a| here(a, &format!("task '{}'", t.name))).transpose()?;
+    })
+}
+
+fn placed(error: Error, at: &Option<Spot>) -> Error {
+    match at {
+        Some(at) => error.at(at.clone()),
+        None => error,
     }
-    for mask in &mut workload.masks {
-        *mask = here(mask, "a task")?;
-    }
-    Ok(())
 }
 
 /// Refuses what the fair class does not run.
@@ -105,8 +108,9 @@ pub fn fair_only(attr: Attr) -> Result<()> {
     if attr.policy.is_fair() {
         return Ok(());
     }
-    Err(Error::machine(format!("policy {} is not simulated: only the fair class is", attr.policy))
-        .help("run it on the live kernel, or use policy other, batch or idle"))
+    Err(Error::machine(format!("policy {} is not simulated: only the fair class is", attr.policy)).help(
+        "live kernels run it (--backend host or vm), given the right; simulated are other, batch and idle",
+    ))
 }
 
 /// Declares the workload's tasks; returns those that start by themselves.

@@ -2,9 +2,10 @@
 //! result, in the simulator and in the live agent.
 
 use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
-use schedlab_base::{CpuSet, Error, Ns, Result, Stream, TaskId, Warning};
+use schedlab_base::{CpuSet, Error, Ns, Result, Spot, Stream, TaskId, Warning};
 use schedlab_kernel::Attr;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// More tasks than any run can hold; a larger number is a slip of the pen, not a workload.
 pub const MAX_TASKS: usize = 100_000;
@@ -28,6 +29,8 @@ pub struct TaskDecl {
     pub program: Box<dyn Program>,
     /// Scheduling attributes it starts with.
     pub attr: Attr,
+    /// Where a file gives it a real-time policy.
+    pub real_time_at: Option<Spot>,
     /// CPUs it may use; `None` for all.
     pub affinity: Option<CpuSet>,
     /// The task that starts it by `Op::Spawn`; `None`: it is there from the start.
@@ -69,6 +72,10 @@ pub struct Built {
     pub channels: Vec<ChannelKind>,
     /// CPU masks that `Op::SetAffinity` names.
     pub masks: Vec<CpuSet>,
+    /// Where a file names CPUs, by the list notation of the mask.
+    pub cpus_at: BTreeMap<String, Spot>,
+    /// Real-time policies that tasks take in the run, and where a file says so.
+    pub later_policies: Vec<(Attr, Spot)>,
     /// How long is measured, after the warm-up.
     pub duration: Ns,
     /// How long the workload runs before that; values and events of this time are not measured.
@@ -77,6 +84,32 @@ pub struct Built {
     pub to_the_end: bool,
     /// Whether live tasks are processes instead of threads of one. Words and cells are shared either way.
     pub processes: bool,
+}
+
+impl Built {
+    /// Leaves of every CPU mask what `usable` makes of it.
+    ///
+    /// # Errors
+    /// Those of `usable`, such as a mask of which nothing is left; they name the task and, of a file, the place.
+    pub fn confine(&mut self, mut usable: impl FnMut(&CpuSet) -> Result<CpuSet>) -> Result<()> {
+        let places = &self.cpus_at;
+        let mut left = |who: &str, mask: &mut CpuSet| {
+            *mask = usable(mask).map_err(|e| {
+                let e = e.context(who);
+                match places.get(&mask.to_string()) {
+                    Some(place) => e.at(place.clone()),
+                    None => e,
+                }
+            })?;
+            Ok(())
+        };
+        for task in &mut self.tasks {
+            if let Some(mask) = &mut task.affinity {
+                left(&format!("task '{}'", task.name), mask)?;
+            }
+        }
+        self.masks.iter_mut().try_for_each(|mask| left("a task", mask))
+    }
 }
 
 /// What is said of a workload that was to run to its end and was cut off after `longest`.
@@ -106,6 +139,8 @@ impl Builder {
             series: Vec::new(),
             channels: Vec::new(),
             masks: Vec::new(),
+            cpus_at: BTreeMap::new(),
+            later_policies: Vec::new(),
             duration: Ns::secs(1),
             warmup: Ns::ZERO,
             to_the_end: false,
@@ -125,6 +160,7 @@ impl Builder {
             name: name.into(),
             program,
             attr: Attr::default(),
+            real_time_at: None,
             affinity: None,
             spawned_by: None,
             footprint_kb: DEFAULT_FOOTPRINT_KB,
@@ -175,6 +211,14 @@ impl Builder {
     pub fn mask(&mut self, cpus: CpuSet) -> u32 {
         self.built.masks.push(cpus);
         self.built.masks.len() as u32 - 1
+    }
+    /// Notes where a file names these CPUs.
+    pub fn cpus_at(&mut self, cpus: &CpuSet, at: Spot) {
+        self.built.cpus_at.entry(cpus.to_string()).or_insert(at);
+    }
+    /// Notes that a task takes a real-time policy in the run, as a file says there.
+    pub fn later_policy(&mut self, attr: Attr, at: Spot) {
+        self.built.later_policies.push((attr, at));
     }
     /// Draws for a purpose, keyed by it and by an ordinal path of the caller's (task path, never a global order).
     pub fn stream(&self, purpose: &str, ordinal: u64) -> Stream {

@@ -58,6 +58,7 @@ fn replaced(page: &str, name: &str, table: &str) -> String {
 fn the_tables_of_the_page_are_those_of_the_code() {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let mut wanted = replaced(&page, "rtapp", &keys());
+    wanted = replaced(&wanted, "rtapp-examples", &crate::rtapp::example_tests::table());
     for bench in BENCHMARKS {
         wanted = replaced(&wanted, bench.name, &options(bench));
     }
@@ -77,6 +78,7 @@ fn every_series_is_on_the_page() {
     let spec = crate::Spec::RtApp {
         file: "t.json".into(),
         text: r#"{"tasks": {"a": {"loop": 1, "run": 1}}}"#.into(),
+        runtime: None,
     };
     let mut specs = vec![spec];
     specs.extend(BENCHMARKS.iter().map(|b| crate::Spec::bench(b.name, &crate::Params::default()).unwrap()));

@@ -160,6 +160,7 @@ pub fn gathered(mut built: Built, guest: Guest) -> Built {
         name: "controller".to_owned(),
         program: Box::new(controls),
         attr: Attr::default(),
+        real_time_at: None,
         affinity: Some(CpuSet::from_iter([guest.on])),
         spawned_by: None,
         footprint_kb: DEFAULT_FOOTPRINT_KB,

@@ -4,7 +4,7 @@ use crate::build::{Builder, Built};
 use crate::command::{CommandSpec, only_live};
 use crate::param::{Benchmark, Params};
 use crate::{BENCHMARKS, rtapp};
-use schedlab_base::{Error, Result, input};
+use schedlab_base::{Error, Ns, Result, input};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -28,6 +28,9 @@ pub enum Spec {
         file: String,
         /// Its text.
         text: String,
+        /// How long it runs, in place of its duration.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        runtime: Option<Ns>,
     },
     /// A command, which only live backends can run.
     Command(Box<CommandSpec>),
@@ -42,13 +45,13 @@ impl Spec {
         let bench = find(name)?;
         Spec::Bench { name: name.to_owned(), params: bench.resolve(given)? }.checked()
     }
-    /// The workload an rt-app file describes, checked.
+    /// The workload an rt-app file describes, checked; a `runtime` takes the place of its duration.
     ///
     /// # Errors
     /// Unreadable file, one longer than [`MAX_FILE_MB`] or not UTF-8, and what the reader finds wrong in it.
-    pub fn rtapp_file(path: &Path) -> Result<Spec> {
+    pub fn rtapp_file(path: &Path, runtime: Option<Ns>) -> Result<Spec> {
         let text = input::text_up_to(path, MAX_FILE_MB)?;
-        Spec::RtApp { file: path.display().to_string(), text }.checked()
+        Spec::RtApp { file: path.display().to_string(), text, runtime }.checked()
     }
     /// The same workload, if it can be built.
     fn checked(self) -> Result<Spec> {
@@ -70,7 +73,7 @@ impl Spec {
         let mut builder = Builder::new(seed);
         match self {
             Spec::Bench { name, params } => (find(name)?.build)(params, &mut builder)?,
-            Spec::RtApp { file, text } => rtapp::build(file, text, &mut builder)?,
+            Spec::RtApp { file, text, runtime } => rtapp::build(file, text, *runtime, &mut builder)?,
             Spec::Command(_) => return Err(only_live()),
         }
         builder.finish()

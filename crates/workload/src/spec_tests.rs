@@ -109,7 +109,7 @@ fn every_row_of_every_table_is_sound() {
 fn a_spec_survives_serialisation() {
     for spec in [
         Spec::bench("schbench", &given(&[("threads", 3)])).unwrap(),
-        Spec::RtApp { file: "dir/x.json".into(), text: "{}".into() },
+        Spec::RtApp { file: "dir/x.json".into(), text: "{}".into(), runtime: None },
     ] {
         let text = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec);
@@ -126,7 +126,7 @@ fn file(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn an_rtapp_file_is_read_and_named_after_itself() {
     let (_folder, path) = file(br#"{"tasks": {"a": {"loop": 1, "run": 5}}}"#);
-    let spec = Spec::rtapp_file(&path).unwrap();
+    let spec = Spec::rtapp_file(&path, None).unwrap();
     assert_eq!(spec.name(), "load.json");
     assert_eq!(spec.build(9).unwrap().tasks[0].name, "a-0");
 }
@@ -134,23 +134,23 @@ fn an_rtapp_file_is_read_and_named_after_itself() {
 #[test]
 fn a_bad_file_is_told_with_its_path() {
     let (_folder, path) = file(b"{\"tasks\": {\n  \"a\": {\"rum\": 5}}}");
-    let told = Spec::rtapp_file(&path).unwrap_err().to_string();
+    let told = Spec::rtapp_file(&path, None).unwrap_err().to_string();
     assert!(told.starts_with(&format!("{}:2:9: unknown key", path.display())), "{told}");
-    let missing = Spec::rtapp_file(Path::new("/nowhere/x.json")).unwrap_err();
+    let missing = Spec::rtapp_file(Path::new("/nowhere/x.json"), None).unwrap_err();
     assert!(missing.kind() == ErrorKind::Input && missing.message().contains("/nowhere/x.json"));
     let (_folder, binary) = file(b"{\"tasks\": \xff}");
-    assert!(Spec::rtapp_file(&binary).unwrap_err().message().contains("not UTF-8 text (byte 10)"));
+    assert!(Spec::rtapp_file(&binary, None).unwrap_err().message().contains("not UTF-8 text (byte 10)"));
     let (_folder, folder) = (0, _folder.path().to_owned());
-    assert_eq!(Spec::rtapp_file(&folder).unwrap_err().kind(), ErrorKind::Input);
+    assert_eq!(Spec::rtapp_file(&folder, None).unwrap_err().kind(), ErrorKind::Input);
 }
 
 #[test]
 fn a_file_beyond_the_limit_is_not_read_whole() {
     let (_folder, path) = file(b"");
     std::fs::File::options().write(true).open(&path).unwrap().set_len((MAX_FILE_MB << 20) + 1).unwrap();
-    assert!(Spec::rtapp_file(&path).unwrap_err().message().contains("longer than 16 MB"));
+    assert!(Spec::rtapp_file(&path, None).unwrap_err().message().contains("longer than 16 MB"));
     std::fs::File::options().write(true).open(&path).unwrap().set_len(MAX_FILE_MB << 20).unwrap();
-    assert!(Spec::rtapp_file(&path).unwrap_err().message().contains("expected a value"));
+    assert!(Spec::rtapp_file(&path, None).unwrap_err().message().contains("expected a value"));
 }
 
 proptest! {

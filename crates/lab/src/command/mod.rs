@@ -11,6 +11,7 @@ mod hackbench;
 mod hyperfine;
 mod installed;
 mod perf;
+mod rt_app;
 pub mod saved;
 mod schbench;
 mod stress_ng;
@@ -36,7 +37,7 @@ pub struct Tool {
     pub name: &'static str,
     /// One line.
     pub about: &'static str,
-    /// What is started.
+    /// What is started; "" of a tool of which only saved files are read.
     pub program: &'static str,
     /// The package of Debian that has it; "" when none does.
     pub package: &'static str,
@@ -93,6 +94,7 @@ pub const TOOLS: &[&Tool] = &[
     &cyclictest::TOOL,
     &stress_ng::TOOL,
     &hyperfine::TOOL,
+    &rt_app::TOOL,
 ];
 
 /// The tool of that name.
@@ -102,6 +104,19 @@ pub const TOOLS: &[&Tool] = &[
 pub fn find(name: &str) -> Result<&'static Tool> {
     let known = TOOLS.iter().map(|t| t.name);
     TOOLS.iter().copied().find(|t| t.name == name).ok_or_else(|| Error::unknown("tool", name, known))
+}
+
+/// The tool of that name, to be started.
+///
+/// # Errors
+/// When there is none, or when only its saved files are read.
+pub fn startable(name: &str) -> Result<&'static Tool> {
+    let tool = find(name)?;
+    if tool.program.is_empty() {
+        let text = format!("{name} is not run as a tool: its results are files of its own");
+        return Err(Error::input(text).help(format!("schedlab compare reads them; {}", tool.about)));
+    }
+    Ok(tool)
 }
 
 /// The tool whose output a text is.

@@ -1,6 +1,6 @@
 //! `[workload.command]`: any command, or a known tool with arguments, and the figures taken from what it says.
 
-use crate::command::{self, Template, default_better, find, one_word_or_line};
+use crate::command::{self, Template, default_better, one_word_or_line, startable};
 use schedlab_base::{Error, Result};
 use schedlab_machine::reader::Table;
 use schedlab_workload::command::{Extract, MAX_TIMEOUT, Place, Source, Take};
@@ -19,9 +19,10 @@ pub fn read(table: &Table<'_>, label: Option<&str>) -> Result<Template> {
     let arguments = words(table, "args")?;
     let mut template = match (words(table, "run")?, table.string("tool")?) {
         (Some(run), None) if arguments.is_none() => Template::run(run),
-        (None, Some(name)) => {
-            Template::tool(find(name).map_err(|e| table.place("tool", e))?, arguments.unwrap_or_default())
-        }
+        (None, Some(name)) => Template::tool(
+            startable(name).map_err(|e| table.place("tool", e))?,
+            arguments.unwrap_or_default(),
+        ),
         (Some(_), None) => return Err(table.error_at("args", "args are for a tool: put them into run")),
         _ => return Err(table.error("a command has either run (a command line) or tool (a known one)")),
     };

@@ -4,8 +4,9 @@ use super::command;
 use super::expand::{combinations, expand};
 use super::sweep::texts;
 use crate::command::{Template, headline};
-use schedlab_base::{Error, Result, input};
+use schedlab_base::{Error, Ns, Result, input};
 use schedlab_machine::reader::Table;
+use schedlab_workload::rtapp::RUNTIME;
 use schedlab_workload::{Benchmark, Params, Spec, spec};
 use std::path::Path;
 
@@ -27,7 +28,7 @@ pub struct Setting {
 pub enum Workload {
     /// A benchmark and the parameters that all loads share.
     Bench(&'static Benchmark, Vec<Setting>),
-    /// An rt-app description, which has no parameters.
+    /// An rt-app description, whose only parameter is its runtime.
     RtApp(Spec),
     /// A command, whose only parameter is its load.
     Command(Box<Template>),
@@ -48,16 +49,18 @@ impl Workload {
                 Ok(Workload::Bench(bench, settings(table, bench)?))
             }
             (None, Some(file)) => {
-                if let Some(key) = table.keys().find(|k| *k != "rtapp") {
-                    return Err(table.error_at(key, format!("an rt-app workload has no parameter '{key}'")));
+                if let Some(key) = table.keys().find(|k| !["rtapp", RUNTIME.name].contains(k)) {
+                    let error = table.error_at(key, format!("an rt-app workload has no parameter '{key}'"));
+                    return Err(error.help(format!("its only one is {}", RUNTIME.name)));
                 }
+                let runtime = runtime(table)?;
                 let path = folder.join(file);
                 let text =
                     input::text_up_to(&path, spec::MAX_FILE_MB).map_err(|e| table.place("rtapp", e))?;
                 // Checked under the full path, for errors; kept under the name in the experiment, because the cell's
                 // hash holds it and must not depend on the folder the experiment lies in.
-                Spec::RtApp { file: path.display().to_string(), text: text.clone() }.build(0)?;
-                let spec = Spec::RtApp { file: file.to_owned(), text };
+                Spec::RtApp { file: path.display().to_string(), text: text.clone(), runtime }.build(0)?;
+                let spec = Spec::RtApp { file: file.to_owned(), text, runtime };
                 Ok(Workload::RtApp(spec))
             }
             _ => {
@@ -132,6 +135,15 @@ impl Workload {
         };
         let all = combinations(&lists).and_then(|all| all.into_iter().map(load).collect::<Result<_>>());
         all.map_err(placed)
+    }
+}
+
+/// The runtime that a table gives an rt-app file.
+fn runtime(table: &Table<'_>) -> Result<Option<Ns>> {
+    let Some(value) = table.get(RUNTIME.name) else { return Ok(None) };
+    match &texts(table, RUNTIME.name, value)?[..] {
+        [time] => RUNTIME.parse(time).map(|ns| Some(Ns(ns))).map_err(|e| table.place(RUNTIME.name, e)),
+        _ => Err(table.error_at(RUNTIME.name, "an rt-app workload has one runtime, which is not swept")),
     }
 }
 

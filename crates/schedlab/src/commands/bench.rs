@@ -56,11 +56,10 @@ struct Own {
 }
 
 fn command() -> Command {
-    let file = Arg::new(FILE).value_name("FILE").help("An rt-app file (.json), instead of a workload");
     let about = "Run one workload once, on this kernel or simulated";
     let command = External::augment_args(Own::augment_args(Command::new("bench")))
         .about(about)
-        .arg(file)
+        .args(workloads::file_args(FILE))
         .override_usage("schedlab bench [OPTIONS] <WORKLOAD|FILE|--command LINE|--tool NAME>")
         .arg_required_else_help(true);
     workloads::with_benchmarks(command, |b| vec![auto(b)])
@@ -94,8 +93,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
         _ if wanted.is_some() => {
             return Err(Error::input("a command and another workload").help("run one, then the other"));
         }
-        (Some((bench, sub)), _) => workloads::described(bench, sub, own.place.usual_runtime()?)?,
-        (None, Some(file)) => workloads::in_file(file)?,
+        (Some((bench, sub)), _) => {
+            workloads::no_file_options(bench, matches)?;
+            workloads::described(bench, sub, own.place.usual_runtime()?)?
+        }
+        (None, Some(file)) => workloads::in_file(file, matches)?,
         (None, None) => return Err(Error::input("no workload").help("schedlab bench --help lists them")),
     };
     if let Some((bench, _)) = chosen.filter(|(_, sub)| sub.get_flag(AUTO)) {

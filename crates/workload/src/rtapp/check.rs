@@ -39,6 +39,7 @@ fn events(task: &Task) -> impl Iterator<Item = &super::event::Event> {
 fn time_passes(source: Source<'_>, task: &Task) -> Result<()> {
     let takes_time = |what: &What| match what {
         What::Run(t) | What::Runtime(t) => *t > Ns::ZERO,
+        What::Memory(bytes) | What::Io(bytes) => *bytes > 0,
         What::Sleep(_) | What::Timer { .. } | What::Yield => true,
         What::Wait(_) | What::Sync(_) | What::Suspend(_) => true,
         _ => false,
@@ -65,7 +66,9 @@ fn ends(source: Source<'_>, file: &File) -> Result<()> {
         Some(task) if file.duration.is_none() => {
             let error = source
                 .error(task.at, format!("task '{}' loops for ever and the file has no duration", task.name));
-            Err(error.help("give \"global\": { \"duration\": SECONDS }, or every task a loop count"))
+            Err(error.help(
+                "say how long: -r TIME, or \"global\": { \"duration\": SECONDS }; or give every task a loop count",
+            ))
         }
         _ => Ok(()),
     }

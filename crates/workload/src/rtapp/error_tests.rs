@@ -7,7 +7,7 @@ use schedlab_base::{Error, ErrorKind};
 
 fn build(text: &str) -> Result<(), Error> {
     let mut b = Builder::new(1);
-    super::build("t.json", text, &mut b).and_then(|()| b.finish().map(|_| ()))
+    super::build("t.json", text, None, &mut b).and_then(|()| b.finish().map(|_| ()))
 }
 /// The whole message about a file that has `tasks` on its second line.
 fn complaint(tasks: &str) -> String {
@@ -63,7 +63,7 @@ fn single_values_are_checked() {
         ),
         (
             r#""a": {"policy": "SCHED_DEADLINE", "run": 1}"#,
-            "t.json:2:17: SCHED_DEADLINE is not supported\n  help: use SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR",
+            "t.json:2:17: SCHED_DEADLINE is neither simulated nor asked of live kernels; rt-app runs it\n  help: use SCHED_OTHER, SCHED_BATCH or SCHED_IDLE; or SCHED_FIFO or SCHED_RR, which live kernels run",
         ),
         (
             r#""a": {"cpus": [0, 4096], "run": 1}"#,
@@ -98,7 +98,36 @@ fn single_values_are_checked() {
         ),
         (
             r#""a": {"phases": {"p": {"instance": 2, "run": 2}}}"#,
-            "t.json:2:24: unknown key in phase 'p' 'instance'\n  help: known: loop, policy, priority, cpus, run, runtime, sleep, timer, lock, unlock, wait, signal, broad, sync, suspend, resume, barrier, yield, fork",
+            "t.json:2:24: unknown key in phase 'p' 'instance'\n  help: known: loop, policy, priority, cpus, dl-runtime, run, runtime, sleep, timer, lock, unlock, wait, signal, broad, sync, suspend, resume, barrier, yield, fork, mem, iorun",
+        ),
+        (
+            r#""a": {"loop": 1, "run": 1, "loop": 2}"#,
+            "t.json:2:28: key 'loop' is there twice (first on line 2)\n  help: remove one: only events may be repeated, and rt-app would ignore the second 'loop'",
+        ),
+        (
+            r#""a": {"phases": {"p": {"run": 1, "cpus": [0], "cpus": [1]}}}"#,
+            "t.json:2:47: key 'cpus' is there twice (first on line 2)\n  help: remove one: only events may be repeated, and rt-app would ignore the second 'cpus'",
+        ),
+        (
+            r#""a": {"timer": {"ref": "x", "period": 5, "ref": "y"}}"#,
+            "t.json:2:42: key 'ref' is there twice (first on line 2)\n  help: remove one: only events may be repeated, and rt-app would ignore the second 'ref'",
+        ),
+        (
+            r#""a": {"run": 1, "run": -1}"#,
+            "t.json:2:24: run = -1 is no whole number in range\n  help: it takes 0 to 3600000000",
+        ),
+        (r#""a": {"mem": "1 MB"}"#, "t.json:2:14: 'mem' takes a whole number, not a string"),
+        (
+            r#""a": {"iorun": 3000000000}"#,
+            "t.json:2:16: iorun = 3000000000 is no whole number in range\n  help: it takes 0 to 2147483647",
+        ),
+        (
+            r#""a": {"policy": "SCHED_IDLE", "dl-runtime": 1000, "run": 1}"#,
+            "t.json:2:31: 'dl-runtime' is a slice, which policy idle has none of\n  help: kernels take one for SCHED_OTHER and SCHED_BATCH",
+        ),
+        (
+            r#""a": {"policy": "SCHED_RR", "dl-runtime": 1000, "run": 1}"#,
+            "t.json:2:29: 'dl-runtime' is a slice, which policy rr has none of\n  help: kernels take one for SCHED_OTHER and SCHED_BATCH",
         ),
     ] {
         assert_eq!(complaint(tasks), wanted, "{tasks}");
@@ -125,6 +154,14 @@ fn the_file_as_a_whole_is_checked() {
         (r#"{"global": {"calibration": "CUP0"}, "tasks": {}}"#, "t.json:1:28: 'CUP0' is not a CPU"),
         (r#"{"resources": 3, "tasks": {}}"#, "t.json:1:15: 'resources' takes an object, not a number"),
         (
+            r#"{"global": {"mem_buffer_size": 0}, "tasks": {}}"#,
+            "t.json:1:32: mem_buffer_size = 0 is no whole number in range",
+        ),
+        (
+            r#"{"global": {"duration": 1, "duration": 2}, "tasks": {}}"#,
+            "t.json:1:28: key 'duration' is there twice (first on line 1)",
+        ),
+        (
             r#"{"tasks": {"a": {"run": 1}}}"#,
             "t.json:1:12: task 'a' loops for ever and the file has no duration",
         ),
@@ -139,6 +176,7 @@ fn what_would_hang_or_run_away_is_refused() {
     for (tasks, wanted) in [
         (r#""a": {"lock": "m", "unlock": "m"}"#, "t.json:2:1: no event of task 'a' takes any time"),
         (r#""a": {"run": 0}"#, "t.json:2:1: no event of task 'a' takes any time"),
+        (r#""a": {"mem": 0, "iorun": 0}"#, "t.json:2:1: no event of task 'a' takes any time"),
         (
             r#""a": {"phases": {"p": {"run": 1}, "q": {"loop": 9, "signal": "c"}}}"#,
             "t.json:2:35: this phase loops, but none of its events takes any time",
@@ -281,6 +319,9 @@ proptest! {
     #[test]
     fn damaged_files_are_refused_or_run_but_never_panic(at in 0usize..2000, cut in 0usize..30, put in "\\PC{0,3}") {
         for text in [
+            include_str!("../../tests/rtapp/suspend-alone.json"),
+            include_str!("../../tests/rtapp/memory-and-io.json"),
+            include_str!("../../tests/rtapp/slice-beside-deadline.json"),
             include_str!("../../../../examples/rtapp/pipeline.json"),
             include_str!("../../../../examples/rtapp/fork-join.json"),
             include_str!("../../../../examples/rtapp/periodic.json"),

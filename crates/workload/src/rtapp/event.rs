@@ -1,7 +1,7 @@
 //! The events of a phase, as the file states them.
 
 use super::json::{Kind, Member, Source};
-use super::read;
+use super::{keys, read};
 use schedlab_base::{Error, Ns, Result};
 
 /// An event and where it stands.
@@ -58,6 +58,10 @@ pub enum What {
     Resume(String),
     /// Wait for all others.
     Barrier(String),
+    /// Go over so many bytes of the thread's buffer.
+    Memory(u64),
+    /// Wait for a device to take so many bytes.
+    Io(u64),
     /// sched_yield.
     Yield,
     /// Start a thread of the named task.
@@ -98,6 +102,8 @@ pub fn read(source: Source<'_>, kind: &str, member: &Member, task: &str) -> Resu
             _ => What::Yield,
         },
         "fork" => What::Fork(name()?),
+        "mem" => What::Memory(read::bytes(source, member, 0)?),
+        "iorun" => What::Io(read::bytes(source, member, 0)?),
         other => return Err(Error::internal(format!("event '{other}' is in the table but is not read"))),
     };
     Ok(Event { at: member.at, what })
@@ -119,6 +125,7 @@ fn fields<'a, const N: usize>(
         let at = names.iter().position(|n| *n == field.key).ok_or_else(|| {
             Error::unknown(&format!("key in {}", member.key), &field.key, names).at(source.spot(field.at))
         })?;
+        keys::once(source, field)?;
         found[at] = Some(field);
     }
     Ok(found)

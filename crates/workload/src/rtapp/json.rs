@@ -1,14 +1,19 @@
 //! A JSON reader for people's files: keeps the order of members, remembers where every value stands, and tolerates
-//! what json-c, the library rt-app reads with, tolerates by default: `/* */` and `//` comments, a comma after the last
-//! element, and `True`/`FALSE` in any case.
+//! what rt-app's readers tolerate.
+//!
+//! json-c, the library rt-app reads with, takes `/* */` and `//` comments, a comma after the last element, strings in
+//! single quotes, and `True`/`FALSE` in any case. The script `workgen`, which comes with rt-app and prepares a file for
+//! it, adds two things: it numbers the keys that an object repeats, and it gives a `suspend` without a value one. Both
+//! are done here the same way; whether a repeated key makes sense is for later readers to judge, who know which keys are
+//! events ([`Member::repeats`]).
 //!
 //! Order matters because the events of a phase run in the order of the file; places matter because every later error
-//! names line and column. A repeated key is an error: rt-app would silently keep one of the two. Numbers stay text
-//! until somebody asks for one with a range, so that none is rounded on the way. Depth is limited, so that no input
-//! overflows the stack; apart from that the work is linear in the length of the text (times a logarithm for keys).
+//! names line and column. Numbers stay text until somebody asks for one with a range, so that none is rounded on the
+//! way. Depth is limited, so that no input overflows the stack; apart from that the work is linear in the length of the
+//! text (times a logarithm for keys).
 
 use schedlab_base::{Error, Result, Spot};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Nesting beyond this is no workload.
@@ -65,12 +70,30 @@ pub enum Kind {
 /// A key of an object with its value.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// The key.
+    /// The key, as written.
     pub key: String,
     /// Byte offset of the key.
     pub at: usize,
+    /// Set if the object has the same key before.
+    pub repeats: Option<Repeat>,
     /// The value.
     pub value: Value,
+}
+
+/// What is known of a key that its object has before.
+#[derive(Clone, Copy, Debug)]
+pub struct Repeat {
+    /// Byte offset of the first one.
+    pub first: usize,
+    /// The number that `workgen` would put behind this one.
+    pub number: usize,
+}
+
+impl Member {
+    /// The key as `workgen` would leave it: no other of the object is the same.
+    pub fn name(&self) -> String {
+        self.repeats.map_or_else(|| self.key.clone(), |r| format!("{}{}", self.key, r.number))
+    }
 }
 
 impl Kind {
@@ -90,7 +113,7 @@ impl Kind {
 /// Reads one JSON value that fills the text.
 ///
 /// # Errors
-/// Malformed text, a repeated key, nesting beyond 32: with line and column.
+/// Malformed text, nesting beyond 32: with line and column.
 pub fn parse(source: Source<'_>) -> Result<Value> {
     let mut reader = Reader { source, bytes: source.text.as_bytes(), at: 0 };
     reader.blank()?;
@@ -99,6 +122,30 @@ pub fn parse(source: Source<'_>) -> Result<Value> {
     match reader.peek() {
         None => Ok(value),
         Some(_) => Err(reader.unexpected("the end of the file")),
+    }
+}
+
+/// The keys of an object, repeated ones with their numbers, and where each stands.
+#[derive(Default)]
+struct Names {
+    seen: BTreeMap<String, usize>,
+    /// The last number given. One count serves all keys of the object, as in `workgen`.
+    number: usize,
+}
+
+impl Names {
+    /// Notes the key at `at`; whether it repeats one.
+    fn note(&mut self, key: &str, at: usize) -> Option<Repeat> {
+        let Some(first) = self.seen.get(key).copied() else {
+            self.seen.insert(key.to_owned(), at);
+            return None;
+        };
+        self.number = self.number.max(1);
+        while self.seen.contains_key(&format!("{key}{}", self.number)) {
+            self.number += 1;
+        }
+        self.seen.insert(format!("{key}{}", self.number), at);
+        Some(Repeat { first, number: self.number })
     }
 }
 
@@ -151,7 +198,7 @@ impl Reader<'_> {
         let kind = match self.peek() {
             Some(b'{') => self.object(depth)?,
             Some(b'[') => self.list(depth)?,
-            Some(b'"') => Kind::Text(self.string()?),
+            Some(b'"' | b'\'') => Kind::Text(self.string()?),
             Some(b'-' | b'0'..=b'9') => self.number()?,
             Some(b'a'..=b'z' | b'A'..=b'Z') => self.word()?,
             _ => return Err(self.unexpected("a value")),
@@ -160,8 +207,7 @@ impl Reader<'_> {
     }
 
     fn object(&mut self, depth: usize) -> Result<Kind> {
-        let mut members: Vec<Member> = Vec::new();
-        let mut seen = BTreeSet::new();
+        let (mut members, mut names) = (Vec::new(), Names::default());
         self.at += 1;
         loop {
             self.blank()?;
@@ -169,20 +215,14 @@ impl Reader<'_> {
                 return Ok(Kind::Object(members));
             }
             let at = self.at;
-            if self.peek() != Some(b'"') {
+            if !matches!(self.peek(), Some(b'"' | b'\'')) {
                 return Err(self.unexpected("a key in quotes or '}'"));
             }
             let key = self.string()?;
-            if !seen.insert(key.clone()) {
-                return Err(self.repeated(at, &key, &members));
-            }
             self.blank()?;
-            if !self.eat(b':') {
-                return Err(self.unexpected("':'"));
-            }
-            self.blank()?;
-            let value = self.value(depth + 1)?;
-            members.push(Member { key, at, value });
+            let value = self.member_value(&key, at, depth)?;
+            let repeats = names.note(&key, at);
+            members.push(Member { key, at, repeats, value });
             self.blank()?;
             if !self.eat(b',') && self.peek() != Some(b'}') {
                 return Err(self.unexpected("',' or '}'"));
@@ -190,12 +230,19 @@ impl Reader<'_> {
         }
     }
 
-    fn repeated(&self, at: usize, key: &str, members: &[Member]) -> Error {
-        let first = members.iter().find(|m| m.key == key).map_or(at, |m| m.at);
-        let before = self.source.spot(first).line_column.map_or(0, |(line, _)| line);
-        self.source
-            .error(at, format!("key '{key}' is there twice (first on line {before})"))
-            .help(format!("number repeated events: {key}0, {key}1, ..."))
+    /// What stands behind a key. A `suspend` may stand alone: `workgen` gives it the task's name, which an empty value
+    /// means too.
+    fn member_value(&mut self, key: &str, at: usize, depth: usize) -> Result<Value> {
+        if self.eat(b':') {
+            self.blank()?;
+            return self.value(depth + 1);
+        }
+        match self.peek() {
+            Some(b',' | b'}') if key.starts_with("suspend") => {
+                Ok(Value { at, kind: Kind::Text(String::new()) })
+            }
+            _ => Err(self.unexpected("':'")),
+        }
     }
 
     fn list(&mut self, depth: usize) -> Result<Kind> {
@@ -256,16 +303,18 @@ impl Reader<'_> {
 
     fn string(&mut self) -> Result<String> {
         let open = self.at;
+        let quote = self.bytes[open];
         self.at += 1;
         let mut text = String::new();
         loop {
             let rest = &self.bytes[self.at..];
-            let plain = rest.iter().position(|c| matches!(c, b'"' | b'\\' | 0..=0x1f)).unwrap_or(rest.len());
+            let ends = |c: &u8| *c == quote || matches!(c, b'\\' | 0..=0x1f);
+            let plain = rest.iter().position(ends).unwrap_or(rest.len());
             // Both ends lie at ASCII characters or ends of the text, so the slice is whole characters.
             text.push_str(&self.source.text[self.at..self.at + plain]);
             self.at += plain;
             match self.peek() {
-                Some(b'"') => {
+                Some(c) if c == quote => {
                     self.at += 1;
                     return Ok(text);
                 }

@@ -75,11 +75,43 @@ fn escapes_and_surrogate_pairs_are_read() {
     assert!(complaint(r#""\u12"#).contains("\\u escape"));
 }
 
+fn names(text: &str) -> Vec<String> {
+    let Kind::Object(members) = read(text).unwrap().kind else { panic!("{text}") };
+    members.iter().map(super::json::Member::name).collect()
+}
+
 #[test]
-fn a_repeated_key_names_both_places_and_the_remedy() {
-    let text = complaint("{\n\"run\": 1,\n\"run\": 2 }");
-    assert!(text.starts_with("t.json:3:1: key 'run' is there twice (first on line 2)"), "{text}");
-    assert!(text.contains("run0, run1"), "{text}");
+fn repeated_keys_are_numbered_as_workgen_does() {
+    // What workgen 1.0 makes of these keys, one on a line.
+    assert_eq!(
+        names(r#"{"run": 1, "run": 2, "run1": 3, "sleep": 4, "sleep": 5, "run": 6, "run2": 7, "sleep": 8}"#),
+        ["run", "run1", "run11", "sleep", "sleep1", "run2", "run22", "sleep2"]
+    );
+    let Kind::Object(members) = read("{\n\"a\": 1,\n\"b\": {\"a\": 1},\n\"a\": 2 }").unwrap().kind else {
+        panic!()
+    };
+    assert!(members[0].repeats.is_none() && members[1].repeats.is_none());
+    assert_eq!(members[2].repeats.map(|r| (r.first, r.number)), Some((2, 1)));
+}
+
+#[test]
+fn only_a_suspend_may_stand_without_a_value() {
+    for text in ["{\"suspend\"}", "{\"suspend\",}", "{\"suspend0\" /* none */ , \"run\": 1}"] {
+        let Kind::Object(members) = read(text).unwrap().kind else { panic!("{text}") };
+        assert!(matches!(&members[0].value.kind, Kind::Text(t) if t.is_empty()), "{text}");
+    }
+    for text in ["{\"resume\"}", "{\"suspend\" 1}", "{\"suspend\"", "[\"a\", {\"\"}]"] {
+        assert!(complaint(text).contains("expected ':'"), "{text}");
+    }
+}
+
+#[test]
+fn strings_may_have_single_quotes() {
+    assert_eq!(
+        printed(&read("{'a': 'say \"b\"', \"c\": \"it's\"}").unwrap()),
+        "{\"a\": \"say \\\"b\\\"\",\n\"c\": \"it's\"}"
+    );
+    assert!(complaint("['a\"]").contains("not closed"));
 }
 
 #[test]
@@ -114,6 +146,8 @@ fn many_keys_take_no_quadratic_time() {
     let body: Vec<String> = (0..200_000).map(|i| format!("\"k{i}\":{i}")).collect();
     let Kind::Object(members) = read(&format!("{{{}}}", body.join(","))).unwrap().kind else { panic!() };
     assert_eq!(members.len(), 200_000);
+    let same = format!("{{{}}}", "\"run\":1,".repeat(100_000));
+    assert_eq!(names(&same)[99_999], "run99999");
 }
 
 /// Random values: (text of a value as this reader prints it).

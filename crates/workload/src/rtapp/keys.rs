@@ -52,9 +52,10 @@ const fn row(level: Level, name: &'static str, fate: Fate, about: &'static str) 
     Key { level, name, fate, about }
 }
 
-const DEADLINE: &str = "SCHED_DEADLINE and custom slices are not supported";
+const DEADLINE: &str =
+    "only SCHED_DEADLINE has it, which neither the simulator nor a live run of schedlab has; rt-app runs it";
 const CLAMP: &str = "utilisation clamps are not modelled";
-const MEMORY: &str = "memory and IO loads are not modelled; use run";
+const BEFORE_2014: &str = "a key of rt-app before 2014, which knows no events; today's refuses such tasks";
 const LOGGING: &str = "rt-app's own logging";
 
 /// Every key.
@@ -76,26 +77,29 @@ pub const KEYS: &[Key] = {
         row(Global, "log_size", NoEffect, LOGGING),
         row(Global, "ftrace", NoEffect, LOGGING),
         row(Global, "gnuplot", NoEffect, LOGGING),
-        row(Global, "io_device", NoEffect, "only iorun uses it, which is refused"),
-        row(Global, "mem_buffer_size", NoEffect, "only mem and iorun use it, which are refused"),
+        row(Global, "frag", NoEffect, "a key of rt-app before 2014; today's ignores it"),
+        row(Global, "io_device", NoEffect, "nothing is written; iorun is a sleep whatever the device"),
+        row(Global, "mem_buffer_size", Done, "size of each thread's buffer in bytes (4194304), which mem goes over"),
         row(Task, "instance", Done, "threads of this kind (1); 0: only by fork"),
         row(Task, "delay", Done, "start this many us after the run's start"),
         row(Task, "phases", Done, "phases by name, in the order of the file"),
         row(Task, "period", Refused, DEADLINE),
         row(Task, "deadline", Refused, DEADLINE),
-        row(Task, "exec", Refused, "a key of rt-app before 2014; use run"),
+        row(Task, "exec", Refused, BEFORE_2014),
+        row(Task, "lock_order", Refused, BEFORE_2014),
+        row(Task, "resources", Refused, BEFORE_2014),
         row(Phase, "loop", Done, "repetitions; -1: for ever. Default: a phase once, a task for ever"),
         row(Phase, "policy", Done, "SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR; from this phase on"),
         row(Phase, "priority", Done, "nice value (0), or real-time priority (10); from this phase on"),
-        row(Phase, "cpus", Done, "CPUs of this phase; else the task's; else all"),
-        row(Phase, "dl-runtime", Refused, DEADLINE),
+        row(Phase, "cpus", Done, "CPUs of this phase; else the task's; else all. Those the machine has not do not count"),
+        row(Phase, "dl-runtime", Done, "slice in us that a SCHED_OTHER or SCHED_BATCH task asks for (kernels from 6.12 on), held to 100 us to 100 ms as there"),
         row(Phase, "dl-period", Refused, DEADLINE),
         row(Phase, "dl-deadline", Refused, DEADLINE),
         row(Phase, "util_min", Refused, CLAMP),
         row(Phase, "util_max", Refused, CLAMP),
         row(Phase, "nodes_membind", Refused, "memory placement is not modelled; use cpus"),
         row(Phase, "membind_nodes", Refused, "memory placement is not modelled; use cpus"),
-        row(Phase, "taskgroup", OnlyOff, "all tasks are in one group"),
+        row(Phase, "taskgroup", OnlyOff, "task groups are neither simulated nor made live yet; rt-app runs it, as root"),
         row(Event, "run", Done, "us of work of a CPU at full speed"),
         row(Event, "runtime", Done, "spin until so many us of wall time have passed"),
         row(Event, "sleep", Done, "sleep so many us"),
@@ -111,15 +115,16 @@ pub const KEYS: &[Key] = {
         row(Event, "barrier", Done, "wait until all threads of all tasks that name it have come"),
         row(Event, "yield", Done, "sched_yield"),
         row(Event, "fork", Done, "start one more thread of the named task"),
-        row(Event, "mem", Refused, MEMORY),
-        row(Event, "iorun", Refused, MEMORY),
+        row(Event, "mem", Done, "go over so many bytes of the thread's buffer, from its start, again and again if there are more"),
+        row(Event, "iorun", Done, "sleep 1 ns for each byte, as if waiting for a device of 1 GB/s"),
     ]
 };
 
 /// The row of a member in an object that may hold keys of `levels`.
 ///
 /// # Errors
-/// An unknown key (the nearest is offered), a refused one, one that must be off and is not.
+/// An unknown key (the nearest is offered), a refused one, one that must be off and is not, a repeated one that is no
+/// event.
 pub fn find(source: Source<'_>, levels: &[Level], what: &str, member: &Member) -> Result<&'static Key> {
     let fits = |k: &&Key| levels.contains(&k.level) && names(k, &member.key);
     let row = KEYS.iter().find(fits).ok_or_else(|| {
@@ -129,6 +134,9 @@ pub fn find(source: Source<'_>, levels: &[Level], what: &str, member: &Member) -
         Error::unknown(&format!("key in {what}"), &member.key, known.map(|k| k.name))
             .at(source.spot(member.at))
     })?;
+    if row.level != Level::Event {
+        once(source, member)?;
+    }
     let off = match &member.value.kind {
         Kind::Bool(b) => !b,
         Kind::Text(t) => t.is_empty(),
@@ -143,6 +151,17 @@ pub fn find(source: Source<'_>, levels: &[Level], what: &str, member: &Member) -
             .help(format!("remove it ({})", row.about))),
         _ => Ok(row),
     }
+}
+
+/// Checks that a key which may be there once is.
+///
+/// # Errors
+/// A repeated one: `workgen` would number it, and rt-app ignore it then.
+pub fn once(source: Source<'_>, member: &Member) -> Result<()> {
+    let Some(repeat) = member.repeats else { return Ok(()) };
+    let (key, line) = (&member.key, source.spot(repeat.first).line_column.map_or(0, |(line, _)| line));
+    let help = format!("remove one: only events may be repeated, and rt-app would ignore the second '{key}'");
+    Err(source.error(member.at, format!("key '{key}' is there twice (first on line {line})")).help(help))
 }
 
 /// Whether the row is meant: by its name, for events also with a suffix that begins with no small letter, so that

@@ -33,7 +33,8 @@ struct Planned {
 pub fn lower(source: Source<'_>, file: &File, modes: &Modes, b: &mut Builder) -> Result<()> {
     let plan = plan(source, &file.tasks)?;
     let series = declare_series(b);
-    let mut lowering = Lowering { source, b: &mut *b, shared: Shared::new(&file.tasks), modes, series };
+    let (shared, buffer) = (Shared::new(&file.tasks), file.buffer);
+    let mut lowering = Lowering { source, b: &mut *b, shared, buffer, modes, series };
     let numbered = file.tasks.iter().enumerate();
     let scripts: Vec<Arc<Script>> =
         numbered.map(|(i, t)| lowering.script(i, t).map(Arc::new)).collect::<Result<_>>()?;
@@ -44,9 +45,20 @@ pub fn lower(source: Source<'_>, file: &File, modes: &Modes, b: &mut Builder) ->
         let thread = Thread::new(Arc::clone(&scripts[planned.task]), forks);
         let task = b.task(planned.name, Box::new(thread))?;
         let declared = b.edit(task);
-        declared.attr = file.tasks[planned.task].attr;
-        declared.affinity.clone_from(&file.tasks[planned.task].cpus);
+        let of = &file.tasks[planned.task];
+        declared.attr = of.attr;
+        declared.real_time_at = of.real_time.map(|at| source.spot(at));
+        declared.affinity = of.cpus.as_ref().map(|c| c.set.clone());
+        declared.footprint_kb = declared.footprint_kb.max(scripts[planned.task].touched_kb());
         declared.spawned_by = planned.parent.map(id);
+    }
+    let of_tasks = file.tasks.iter().filter_map(|t| t.cpus.as_ref());
+    let of_phases = file.tasks.iter().flat_map(|t| &t.phases).filter_map(|p| p.cpus.as_ref());
+    of_tasks.chain(of_phases).for_each(|c| b.cpus_at(&c.set, source.spot(c.at)));
+    for phase in file.tasks.iter().flat_map(|t| &t.phases) {
+        if let (Some(attr), Some(at)) = (phase.attr, phase.real_time) {
+            b.later_policy(attr, source.spot(at));
+        }
     }
     b.lasts(file.duration.unwrap_or(LONGEST), Ns::ZERO);
     Ok(())

@@ -6,7 +6,9 @@
 //!
 //! Follows rt-app as of 2026, with these differences, all of them on purpose:
 //! - A file must be right: what rt-app skips, guesses or hangs on is an error with its place.
+//! - What the script `workgen` mends before rt-app reads a file is mended here: repeated keys, `suspend` without a value.
 //! - `run` is work of a CPU at full speed, so no calibration happens.
+//! - `mem` goes over the thread's own memory; `iorun` sleeps, since no device is written to.
 //! - Each signal ends exactly one wait, and barriers are proper cyclic ones (see `sync`).
 //! - `sync` takes its mutex itself unless the task holds it.
 //! - A run without `duration` ends with its tasks, at the latest after an hour ([`LONGEST`]).
@@ -28,6 +30,8 @@ mod sync;
 #[cfg(test)]
 mod error_tests;
 #[cfg(test)]
+pub(crate) mod example_tests;
+#[cfg(test)]
 mod json_tests;
 #[cfg(test)]
 mod sync_tests;
@@ -38,22 +42,34 @@ pub use keys::{Fate, KEYS, Key, Level};
 pub use lower::LONGEST;
 
 use crate::build::Builder;
-use schedlab_base::{Error, Result, Spot, printable};
+use crate::param::{Param, ParamKind};
+use schedlab_base::{Error, Ns, Result, Spot, printable};
 use std::path::Path;
 
+/// How long a file is run, whatever it says itself: the only parameter it has.
+pub const RUNTIME: Param = Param {
+    name: "runtime",
+    short: Some('r'),
+    kind: ParamKind::Time("s"),
+    default: None,
+    range: (1_000_000, 3_600_000_000_000),
+    about: "how long to run, whatever the file's duration",
+};
+
 /// Builds the tasks an rt-app text describes. Series: `rtapp.wakeup_latency`, `rtapp.slack`, `rtapp.lateness`,
-/// `rtapp.run`, `rtapp.period`, all in ns.
+/// `rtapp.run`, `rtapp.period`, all in ns. A `runtime` takes the place of the file's duration.
 ///
 /// # Errors
 /// Malformed JSON, anything the reader does not know or that can't work, with line and column.
-pub fn build(file: &str, text: &str, b: &mut Builder) -> Result<()> {
+pub fn build(file: &str, text: &str, runtime: Option<Ns>, b: &mut Builder) -> Result<()> {
     if file.contains(printable::acts) {
         return Err(Error::input("the file's name has control characters; results would carry them")
             .help("rename it")
             .at(Spot::file(Path::new(file))));
     }
     let source = json::Source::new(file, text);
-    let content = schema::read(source, &json::parse(source)?)?;
+    let mut content = schema::read(source, &json::parse(source)?)?;
+    content.duration = runtime.or(content.duration);
     let modes = check::check(source, &content)?;
     lower::lower(source, &content, &modes, b)
 }

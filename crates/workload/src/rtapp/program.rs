@@ -46,6 +46,13 @@ pub enum Step {
         /// What to do when late.
         mode: Mode,
     },
+    /// Go over the first `kb` KB of the thread's memory, `rounds` times.
+    Touch {
+        /// How much.
+        kb: u32,
+        /// How often.
+        rounds: u32,
+    },
     /// Take a mutex.
     Lock(Mutex),
     /// Release a mutex.
@@ -107,6 +114,17 @@ pub struct Script {
     pub attr: Attr,
     /// Where values go.
     pub series: Series,
+}
+
+impl Script {
+    /// The most KB that a step of it goes over.
+    pub fn touched_kb(&self) -> u32 {
+        let touched = self.phases.iter().flat_map(|p| &p.steps).map(|step| match step {
+            Step::Touch { kb, .. } => *kb,
+            _ => 0,
+        });
+        touched.max().unwrap_or(0)
+    }
 }
 
 /// What the last step still waits for.
@@ -212,6 +230,7 @@ impl Thread {
                 self.busy = Busy::Sleeping(env.now().plus(length));
                 Some(Op::Sleep { length })
             }
+            Step::Touch { kb, rounds } => Some(Op::Touch { kb, rounds }),
             Step::Timer { timer, period, mode } => self.timer(timer, period, mode, env),
             Step::Lock(mutex) => self.enter(Busy::Locking(mutex.lock())),
             Step::Unlock(mutex) => mutex.unlock(env),

@@ -4,6 +4,7 @@ use super::json::{Kind, Member, Source, Value};
 use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result};
 use schedlab_kernel::Policy;
+use schedlab_kernel::policy::SLICES;
 
 /// The longest time a file may name, in us: an hour. rt-app's own limit is 2^31 us, 36 minutes.
 const MAX_US: i64 = 3_600_000_000;
@@ -62,6 +63,23 @@ pub fn time_us(source: Source<'_>, member: &Member, low: i64) -> Result<Ns> {
     whole(source, member, low, MAX_US).map(|us| Ns::us(us.unsigned_abs()))
 }
 
+/// A number of bytes, as rt-app holds it in an int.
+pub fn bytes(source: Source<'_>, member: &Member, low: i64) -> Result<u64> {
+    whole(source, member, low, i64::from(i32::MAX)).map(i64::unsigned_abs)
+}
+
+/// The slice that a task of this policy asks for, held to what kernels give.
+pub fn slice(source: Source<'_>, member: &Member, policy: Policy) -> Result<Ns> {
+    if !matches!(policy, Policy::Other | Policy::Batch) {
+        let text = format!("'{}' is a slice, which policy {policy} has none of", member.key);
+        return Err(source.error(member.at, text).help("kernels take one for SCHED_OTHER and SCHED_BATCH"));
+    }
+    time_us(source, member, 0).map(|asked| match asked {
+        Ns::ZERO => Ns::ZERO,
+        some => some.clamp(*SLICES.start(), *SLICES.end()),
+    })
+}
+
 /// A loop count: `None` for -1, for ever.
 pub fn loops(source: Source<'_>, member: &Member) -> Result<Option<u32>> {
     match whole(source, member, -1, i64::from(i32::MAX))? {
@@ -77,8 +95,13 @@ pub fn loops(source: Source<'_>, member: &Member) -> Result<Option<u32>> {
 pub fn policy(source: Source<'_>, member: &Member) -> Result<Policy> {
     let name = text(source, member)?;
     if name.eq_ignore_ascii_case("SCHED_DEADLINE") {
-        let error = source.error(member.value.at, "SCHED_DEADLINE is not supported");
-        return Err(error.help("use SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR"));
+        let error = source.error(
+            member.value.at,
+            "SCHED_DEADLINE is neither simulated nor asked of live kernels; rt-app runs it",
+        );
+        return Err(error.help(
+            "use SCHED_OTHER, SCHED_BATCH or SCHED_IDLE; or SCHED_FIFO or SCHED_RR, which live kernels run",
+        ));
     }
     Policy::parse(name).map_err(|e| e.at(source.spot(member.value.at)))
 }

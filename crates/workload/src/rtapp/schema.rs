@@ -14,6 +14,8 @@ use schedlab_kernel::{Attr, Policy};
 pub struct File {
     /// How long it runs; `None`: until every task has ended.
     pub duration: Option<Ns>,
+    /// Bytes of each thread's buffer.
+    pub buffer: u64,
     /// Its tasks, in the order of the file.
     pub tasks: Vec<Task>,
 }
@@ -33,10 +35,21 @@ pub struct Task {
     pub loops: Option<u32>,
     /// Attributes it starts with.
     pub attr: Attr,
+    /// Where its policy is named, if it is a real-time one.
+    pub real_time: Option<usize>,
     /// CPUs of phases that name none.
-    pub cpus: Option<CpuSet>,
+    pub cpus: Option<Cpus>,
     /// What it does.
     pub phases: Vec<Phase>,
+}
+
+/// CPUs and where they are named.
+#[derive(Debug)]
+pub struct Cpus {
+    /// The CPUs.
+    pub set: CpuSet,
+    /// Where they stand.
+    pub at: usize,
 }
 
 /// A phase of a task.
@@ -48,14 +61,19 @@ pub struct Phase {
     pub loops: Option<u32>,
     /// Attributes to set at its beginning.
     pub attr: Option<Attr>,
+    /// Where it names a real-time policy.
+    pub real_time: Option<usize>,
     /// CPUs it is confined to, if it says so.
-    pub cpus: Option<CpuSet>,
+    pub cpus: Option<Cpus>,
     /// What it does.
     pub events: Vec<Event>,
 }
 
 /// Priorities that rt-app gives to a policy named without one.
 const DEFAULT_RT_PRIORITY: u8 = 10;
+
+/// Bytes of a thread's buffer in a file that does not say.
+const DEFAULT_BUFFER: u64 = 4 << 20;
 
 /// Reads the file's outermost value.
 ///
@@ -74,32 +92,45 @@ pub fn read(source: Source<'_>, root: &Value) -> Result<File> {
             _ => _ = read::object(source, member)?,
         }
     }
-    let (duration, policy) = read_global(source, global.unwrap_or_default())?;
+    let global = read_global(source, global.unwrap_or_default())?;
     let Some(tasks) = tasks else {
         return Err(source.error(root.at, "the file has no 'tasks'"));
     };
     let tasks: Vec<Task> =
-        read::object(source, tasks)?.iter().map(|m| read_task(source, m, policy)).collect::<Result<_>>()?;
+        read::object(source, tasks)?.iter().map(|m| read_task(source, m, &global)).collect::<Result<_>>()?;
     match tasks.iter().any(|t| t.instances > 0) {
-        true => Ok(File { duration, tasks }),
+        true => Ok(File { duration: global.duration, buffer: global.buffer, tasks }),
         false => Err(source
             .error(root.at, "no task starts with the run")
             .help("give one an instance of at least 1")),
     }
 }
 
-fn read_global(source: Source<'_>, members: &[Member]) -> Result<(Option<Ns>, Policy)> {
-    let (mut duration, mut policy) = (None, Policy::Other);
+/// What `global` says.
+struct Global {
+    duration: Option<Ns>,
+    buffer: u64,
+    /// The policy of tasks that name none.
+    policy: Policy,
+    /// Where that is named.
+    policy_at: usize,
+}
+
+fn read_global(source: Source<'_>, members: &[Member]) -> Result<Global> {
+    let mut global = Global { duration: None, buffer: DEFAULT_BUFFER, policy: Policy::Other, policy_at: 0 };
     for member in members {
         let row = keys::find(source, &[Level::Global], "global", member)?;
         match row.name {
-            "duration" => duration = read_duration(source, member)?,
-            "default_policy" => policy = read::policy(source, member)?,
+            "duration" => global.duration = read_duration(source, member)?,
+            "default_policy" => {
+                (global.policy, global.policy_at) = (read::policy(source, member)?, member.value.at);
+            }
+            "mem_buffer_size" => global.buffer = read::bytes(source, member, 1)?,
             "calibration" => check_calibration(source, member)?,
             _ => debug_assert_ne!(row.fate, Fate::Done, "{} is not read", row.name),
         }
     }
-    Ok((duration, policy))
+    Ok(global)
 }
 
 /// Seconds, up to a day; -1 is none.
@@ -130,7 +161,8 @@ struct Common<'a> {
     loops: Option<&'a Member>,
     policy: Option<&'a Member>,
     priority: Option<&'a Member>,
-    cpus: Option<CpuSet>,
+    slice: Option<&'a Member>,
+    cpus: Option<Cpus>,
     events: Vec<Event>,
 }
 
@@ -141,34 +173,42 @@ impl<'a> Common<'a> {
             (_, "loop") => self.loops = Some(member),
             (_, "policy") => self.policy = Some(member),
             (_, "priority") => self.priority = Some(member),
-            (_, "cpus") => self.cpus = Some(read::cpus(source, member)?),
+            (_, "dl-runtime") => self.slice = Some(member),
+            (_, "cpus") => self.cpus = Some(Cpus { set: read::cpus(source, member)?, at: member.value.at }),
             (_, other) => debug_assert_ne!(row.fate, Fate::Done, "{other} is not read"),
         }
         Ok(())
     }
 
-    /// Attributes after this object, given those before it; `None` when it says nothing of them. A policy without a
-    /// priority takes the policy's default one, a priority without a policy keeps the policy.
-    fn attr(&self, source: Source<'_>, before: Policy) -> Result<Option<Attr>> {
-        let policy = self.policy.map(|m| read::policy(source, m)).transpose()?;
-        if policy.is_none() && self.priority.is_none() {
+    /// Attributes after this object, given those before it; `None` when it says nothing of them. A policy begins anew:
+    /// without a priority it has the policy's default one, without a slice the kernel's. A priority or a slice alone
+    /// leaves everything else as it was.
+    fn attr(&self, source: Source<'_>, before: Attr) -> Result<Option<Attr>> {
+        if self.policy.is_none() && self.priority.is_none() && self.slice.is_none() {
             return Ok(None);
         }
-        let policy = policy.unwrap_or(before);
-        let real_time = !policy.is_fair();
-        let (low, high) = if real_time { (1, 99) } else { (-20, 19) };
-        let priority = self.priority.map(|m| read::whole(source, m, low, high)).transpose()?;
-        Ok(Some(if real_time {
-            let rt_priority = priority.map_or(DEFAULT_RT_PRIORITY, |p| p as u8);
-            Attr { policy, rt_priority, ..Attr::default() }
-        } else {
-            Attr { policy, nice: priority.map_or(0, |p| p as i8), ..Attr::default() }
-        }))
+        let named = self.policy.map(|m| read::policy(source, m)).transpose()?;
+        let mut attr = named.map_or(before, plain);
+        let (low, high) = if attr.policy.is_fair() { (-20, 19) } else { (1, 99) };
+        match self.priority.map(|m| read::whole(source, m, low, high)).transpose()? {
+            Some(nice) if attr.policy.is_fair() => attr.nice = nice as i8,
+            Some(priority) => attr.rt_priority = priority as u8,
+            None => {}
+        }
+        if let Some(slice) = self.slice {
+            attr.slice = read::slice(source, slice, attr.policy)?;
+        }
+        Ok(Some(attr))
+    }
+
+    /// Where this object names its policy.
+    fn policy_at(&self) -> Option<usize> {
+        self.policy.map(|m| m.value.at)
     }
 }
 
-fn read_task(source: Source<'_>, task: &Member, default: Policy) -> Result<Task> {
-    let what = format!("task '{}'", task.key);
+fn read_task(source: Source<'_>, task: &Member, global: &Global) -> Result<Task> {
+    let (name, what) = (task.name(), format!("task '{}'", task.name()));
     let (mut common, mut phases, mut instances, mut delay) = (Common::default(), None, 1, Ns::ZERO);
     for member in read::object(source, task)? {
         let row = keys::find(source, &[Level::Task, Level::Phase, Level::Event], &what, member)?;
@@ -176,23 +216,24 @@ fn read_task(source: Source<'_>, task: &Member, default: Policy) -> Result<Task>
             "instance" => instances = read::whole(source, member, 0, MAX_TASKS as i64)? as usize,
             "delay" => delay = read::time_us(source, member, 0)?,
             "phases" => phases = Some(member),
-            _ => common.take(source, row, member, &task.key)?,
+            _ => common.take(source, row, member, &name)?,
         }
     }
     if task.key.contains(printable::acts) {
         return Err(source.error(task.at, "the task's name has control characters or more than one line"));
     }
-    let attr = common.attr(source, default)?.unwrap_or_else(|| plain(default));
+    let attr = common.attr(source, plain(global.policy))?.unwrap_or_else(|| plain(global.policy));
+    let real_time = (!attr.policy.is_fair()).then(|| common.policy_at().unwrap_or(global.policy_at));
     let given = common.loops.map(|m| read::loops(source, m)).transpose()?;
     let loops = given.unwrap_or(None);
     let (loops, phases) = match phases {
-        Some(phases) => (loops, read_phases(source, phases, &common, &task.key, attr.policy)?),
+        Some(phases) => (loops, read_phases(source, phases, &common, &name, attr)?),
         None => (loops, vec![only_phase(source, task, std::mem::take(&mut common.events))?]),
     };
-    Ok(Task { name: task.key.clone(), at: task.at, instances, delay, loops, attr, cpus: common.cpus, phases })
+    Ok(Task { name, at: task.at, instances, delay, loops, attr, real_time, cpus: common.cpus, phases })
 }
 
-/// The attributes of a task that says nothing of them.
+/// The attributes of a task of which nothing but the policy is known.
 fn plain(policy: Policy) -> Attr {
     let rt_priority = if policy.is_fair() { 0 } else { DEFAULT_RT_PRIORITY };
     Attr { policy, rt_priority, ..Attr::default() }
@@ -201,9 +242,9 @@ fn plain(policy: Policy) -> Attr {
 /// The phase of a task that lists its events itself.
 fn only_phase(source: Source<'_>, task: &Member, events: Vec<Event>) -> Result<Phase> {
     if events.is_empty() {
-        return Err(source.error(task.at, format!("task '{}' has no events", task.key)));
+        return Err(source.error(task.at, format!("task '{}' has no events", task.name())));
     }
-    Ok(Phase { at: task.at, loops: Some(1), attr: None, cpus: None, events })
+    Ok(Phase { at: task.at, loops: Some(1), attr: None, real_time: None, cpus: None, events })
 }
 
 fn read_phases(
@@ -211,7 +252,7 @@ fn read_phases(
     phases: &Member,
     task: &Common<'_>,
     name: &str,
-    mut policy: Policy,
+    mut attr: Attr,
 ) -> Result<Vec<Phase>> {
     if let Some(event) = task.events.first() {
         return Err(source
@@ -224,24 +265,27 @@ fn read_phases(
     }
     let mut all = Vec::new();
     for member in members {
-        let phase = read_phase(source, member, name, policy)?;
-        policy = phase.attr.map_or(policy, |a| a.policy);
+        let phase = read_phase(source, member, name, attr)?;
+        attr = phase.attr.unwrap_or(attr);
         all.push(phase);
     }
     Ok(all)
 }
 
-fn read_phase(source: Source<'_>, phase: &Member, task: &str, before: Policy) -> Result<Phase> {
-    let what = format!("phase '{}'", phase.key);
+fn read_phase(source: Source<'_>, phase: &Member, task: &str, before: Attr) -> Result<Phase> {
+    let what = format!("phase '{}'", phase.name());
     let mut common = Common::default();
     for member in read::object(source, phase)? {
         let row = keys::find(source, &[Level::Phase, Level::Event], &what, member)?;
         common.take(source, row, member, task)?;
     }
     if common.events.is_empty() {
-        return Err(source.error(phase.at, format!("phase '{}' of task '{task}' has no events", phase.key)));
+        return Err(
+            source.error(phase.at, format!("phase '{}' of task '{task}' has no events", phase.name()))
+        );
     }
     let loops = common.loops.map_or(Ok(Some(1)), |m| read::loops(source, m))?;
     let attr = common.attr(source, before)?;
-    Ok(Phase { at: phase.at, loops, attr, cpus: common.cpus, events: common.events })
+    let real_time = common.policy_at().filter(|_| attr.is_some_and(|a| !a.policy.is_fair()));
+    Ok(Phase { at: phase.at, loops, attr, real_time, cpus: common.cpus, events: common.events })
 }

@@ -10,8 +10,11 @@ use super::sync::{Barrier, Condition, Mutex};
 use crate::build::Builder;
 use crate::op::SlotId;
 use schedlab_base::cpuset::MAX_CPUS;
-use schedlab_base::{CpuSet, Result};
+use schedlab_base::{CpuSet, Ns, Result};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How long `iorun` waits for each byte: that of a device which takes 1 GB/s.
+const IO_NS_PER_BYTE: u64 = 1;
 
 /// What tasks share, by name; made at first use.
 #[derive(Default)]
@@ -69,6 +72,8 @@ pub struct Lowering<'a> {
     pub b: &'a mut Builder,
     /// What tasks share.
     pub shared: Shared,
+    /// Bytes of each thread's buffer.
+    pub buffer: u64,
     /// Modes of all timers.
     pub modes: &'a Modes,
     /// Where values go.
@@ -83,6 +88,15 @@ struct Own<'t> {
     fork_sites: usize,
 }
 
+/// The passes over a buffer of `buffer` bytes that `bytes` bytes make: whole ones, then the rest. A KB begun counts whole.
+fn passes(bytes: u64, buffer: u64) -> impl Iterator<Item = Step> {
+    let pass =
+        |bytes: u64, rounds: u64| Step::Touch { kb: bytes.div_ceil(1024) as u32, rounds: rounds as u32 };
+    let (whole, rest) = (bytes / buffer, bytes % buffer);
+    let whole = (whole > 0).then(|| pass(buffer, whole));
+    whole.into_iter().chain((rest > 0).then(|| pass(rest, 1)))
+}
+
 impl Lowering<'_> {
     /// The script of task number `number` of the file.
     ///
@@ -91,7 +105,7 @@ impl Lowering<'_> {
     pub fn script(&mut self, number: usize, task: &Task) -> Result<Script> {
         let mut own = Own { number, timers: BTreeMap::new(), held: BTreeSet::new(), fork_sites: 0 };
         let moves = task.phases.iter().any(|p| p.cpus.is_some());
-        let cpus = moves.then(|| self.shared.mask(task.cpus.as_ref(), self.b));
+        let cpus = moves.then(|| self.shared.mask(task.cpus.as_ref().map(|c| &c.set), self.b));
         let mut phases = Vec::new();
         for phase in &task.phases {
             let before = (phase.loops != Some(1)).then(|| own.held.clone());
@@ -133,7 +147,7 @@ impl Lowering<'_> {
         let mut steps = Vec::new();
         if moves {
             let cpus = phase.cpus.as_ref().or(task.cpus.as_ref());
-            steps.push(Step::Cpus(self.shared.mask(cpus, self.b)));
+            steps.push(Step::Cpus(self.shared.mask(cpus.map(|c| &c.set), self.b)));
         }
         steps.extend(phase.attr.map(Step::Attr));
         for event in &phase.events {
@@ -148,6 +162,8 @@ impl Lowering<'_> {
             What::Run(work) => steps.push(Step::Run(*work)),
             What::Runtime(length) => steps.push(Step::Spin(*length)),
             What::Sleep(length) => steps.push(Step::Sleep(*length)),
+            What::Memory(bytes) => steps.extend(passes(*bytes, self.buffer)),
+            What::Io(bytes) => steps.push(Step::Sleep(Ns(bytes * IO_NS_PER_BYTE))),
             What::Yield => steps.push(Step::Yield),
             What::Timer { name, period, .. } => {
                 let (timer, key) = self.timer(name, own);

@@ -13,7 +13,7 @@ const REAL: Costs = Costs { op: Ns(700), wakeup: Ns::us(5), slack: Ns::us(50) };
 
 fn built(text: &str) -> Built {
     let mut b = Builder::new(1);
-    super::build("t.json", text, &mut b).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    super::build("t.json", text, None, &mut b).unwrap_or_else(|e| panic!("{e}\n{text}"));
     b.finish().unwrap()
 }
 /// Runs a file with these tasks for a second.
@@ -304,6 +304,102 @@ fn policy_priority_and_cpus_change_with_the_phases() {
 }
 
 #[test]
+fn repeated_events_run_in_the_order_of_the_file() {
+    let log = tasks(r#""a": {"loop": 1, "run": 10, "sleep": 5, "run": 20, "sleep": 6, "run": 30}"#, FREE);
+    let ops: Vec<Op> = log.steps_of("a-0").iter().map(|s| s.op).collect();
+    let (run, sleep) = (|us| Op::Run { work: Ns::us(us) }, |us| Op::Sleep { length: Ns::us(us) });
+    assert_eq!(ops, [run(10), sleep(5), run(20), sleep(6), run(30), Op::Exit]);
+    // Tasks and phases that are there twice are two.
+    let log = tasks(
+        r#""a": {"loop": 1, "run": 1}, "a": {"loop": 1, "phases": {"p": {"run": 2}, "p": {"run": 3}}}"#,
+        FREE,
+    );
+    assert_eq!(log.names, ["a-0", "a1-1"]);
+    assert_eq!(log.times("a1-1", is_run).len(), 2);
+}
+
+#[test]
+fn a_suspend_without_a_value_waits_for_the_tasks_own_name() {
+    let log = tasks(
+        r#""w": {"loop": 2, "suspend", "run": 1}, "b": {"loop": 3, "sleep": 10000, "resume": "w"}"#,
+        FREE,
+    );
+    assert_eq!(log.times("w-0", is_run), ms(&[10, 20]));
+}
+
+#[test]
+fn mem_goes_over_the_buffer_and_iorun_sleeps() {
+    let text = r#"{"global": {"duration": 1, "mem_buffer_size": 102400}, "tasks": {
+        "small": {"loop": 1, "mem": 1000, "iorun": 3000},
+        "large": {"loop": 1, "mem": 250000, "mem": 102400}}}"#;
+    let workload = built(text);
+    let footprints: Vec<u32> = workload.tasks.iter().map(|t| t.footprint_kb).collect();
+    assert_eq!(footprints, [crate::build::DEFAULT_FOOTPRINT_KB, 100]);
+    let log = run(workload, FREE);
+    let ops = |name: &str| -> Vec<Op> { log.steps_of(name).iter().map(|s| s.op).collect() };
+    let touch = |kb, rounds| Op::Touch { kb, rounds };
+    assert_eq!(ops("small-0"), [touch(1, 1), Op::Sleep { length: Ns::us(3) }, Op::Exit]);
+    // 250000 bytes are the buffer of 102400 twice, and 45200 of it.
+    assert_eq!(ops("large-1"), [touch(100, 2), touch(45, 1), touch(100, 1), Op::Exit]);
+}
+
+#[test]
+fn a_slice_is_asked_for_and_stays_until_a_policy_is_named() {
+    let text = r#"{"global": {"duration": 1}, "tasks": {
+        "a": {"dl-runtime": 3000, "priority": 5, "loop": 1, "phases": {
+            "p": {"run": 1}, "q": {"priority": 7, "run": 1}, "r": {"dl-runtime": 500, "run": 1},
+            "s": {"policy": "SCHED_BATCH", "run": 1}}},
+        "short": {"dl-runtime": 1, "loop": 1, "run": 1}, "long": {"dl-runtime": 9000000, "loop": 1, "run": 1}}}"#;
+    let workload = built(text);
+    let of = |nice, slice| Attr { nice, slice, ..Attr::default() };
+    let attrs: Vec<Attr> = workload.tasks.iter().map(|t| t.attr).collect();
+    // Kernels hold what a task asks for between these.
+    assert_eq!(attrs, [of(5, Ns::ms(3)), of(0, Ns::us(100)), of(0, Ns::ms(100))]);
+    let log = run(workload, FREE);
+    let set: Vec<Attr> = log
+        .steps_of("a-0")
+        .iter()
+        .filter_map(|s| match s.op {
+            Op::SetAttr { attr } => Some(attr),
+            _ => None,
+        })
+        .collect();
+    let batch = Attr { policy: Policy::Batch, ..Attr::default() };
+    assert_eq!(set, [of(7, Ns::ms(3)), of(7, Ns::us(500)), batch]);
+}
+
+#[test]
+fn a_runtime_takes_the_place_of_the_duration() {
+    let with = |text: &str, runtime| {
+        let mut b = Builder::new(1);
+        super::build("t.json", text, runtime, &mut b).and_then(|()| b.finish()).map(|built| built.duration)
+    };
+    let endless = r#"{"tasks": {"a": {"run": 1}}}"#;
+    assert_eq!(with(endless, Some(Ns::secs(3))).unwrap(), Ns::secs(3));
+    let told = with(endless, None).unwrap_err().to_string();
+    assert!(told.contains("t.json:1:12") && told.contains("-r TIME"), "{told}");
+    let stated = r#"{"global": {"duration": 600}, "tasks": {"a": {"run": 1}}}"#;
+    assert_eq!(with(stated, Some(Ns::ms(50))).unwrap(), Ns::ms(50));
+}
+
+#[test]
+fn real_time_policies_and_cpus_keep_their_places() {
+    let text = "{\"global\": {\"duration\": 1, \"default_policy\": \"SCHED_RR\"}, \"tasks\": {\n\
+        \"a\": {\"run\": 1},\n\
+        \"b\": {\"policy\": \"SCHED_OTHER\", \"cpus\": [5], \"phases\": {\n\
+        \"p\": {\"run\": 1}, \"q\": {\"policy\": \"SCHED_FIFO\", \"run\": 1}}}}}";
+    let mut workload = built(text);
+    let places: Vec<Option<String>> =
+        workload.tasks.iter().map(|t| t.real_time_at.as_ref().map(ToString::to_string)).collect();
+    assert_eq!(places, [Some("t.json:1:46".to_owned()), None]);
+    let later: Vec<_> = workload.later_policies.iter().map(|(a, at)| (a.policy, at.to_string())).collect();
+    assert_eq!(later, [(Policy::Fifo, "t.json:4:34".to_owned())]);
+    let refuse = |_: &schedlab_base::CpuSet| Err(schedlab_base::Error::input("may run nowhere"));
+    let told = workload.confine(refuse).unwrap_err().to_string();
+    assert_eq!(told, "t.json:3:40: task 'b-1': may run nowhere");
+}
+
+#[test]
 fn a_file_without_a_duration_lasts_until_its_tasks_end() {
     let text = r#"{"tasks": {"a": {"loop": 2, "run": 1000}}}"#;
     assert_eq!(built(text).duration, super::LONGEST);
@@ -318,7 +414,7 @@ fn the_examples_run_without_getting_stuck() {
     names.sort();
     assert_eq!(names.len(), 3);
     for path in names {
-        let log = run(Spec::rtapp_file(&path).unwrap().build(1).unwrap(), REAL);
+        let log = run(Spec::rtapp_file(&path, None).unwrap().build(1).unwrap(), REAL);
         assert!(log.steps.len() > 100 && !log.values("rtapp.period").is_empty(), "{}", path.display());
         // What waits at the end of an endless run waits for a task that is itself asleep, so something is due.
         assert!(log.stuck.len() < log.names.len(), "{}", path.display());

@@ -1,0 +1,179 @@
+//! rt-app's logs: one file for each thread, one row for each repetition of a phase, times in us. The columns are known by
+//! their names in the header, which begins with `#idx`; other lines that begin with `#` tell the policy.
+//!
+//! A thread is a load of its own ("thread 2", by the number that rt-app gave it), so that each is compared with its like.
+//! The names and meanings are those of schedlab's own series of rt-app files, as far as a log has them: slack and wakeup
+//! latency are of timers, summed over those of a repetition, and a timer that was reached late slept not at all.
+
+use super::text::{lines, missing, scaled};
+use super::{Reading, Row, Tool, Values};
+use schedlab_base::Result;
+use schedlab_record::Better::{Higher, Lower, Neither};
+
+/// The row.
+pub const TOOL: Tool = Tool {
+    name: "rt-app",
+    about: "logs of rt-app, a file for each thread; its descriptions are run by schedlab bench FILE.json",
+    // Its results are files of its own, which no run sees.
+    program: "",
+    package: "rt-app",
+    before: &[],
+    load: &[],
+    after: &[],
+    load_about: "",
+    default_load: "",
+    server: &[],
+    figures: &[
+        Row("period.mean", "ns", Neither, "mean length of a repetition of a phase"),
+        Row("period.p50", "ns", Neither, "median length of a repetition"),
+        Row("run.mean", "ns", Lower, "mean time that a repetition's run and runtime events took"),
+        Row("run.p50", "ns", Lower, "median of the same"),
+        Row("run.p99", "ns", Lower, "99th percentile of the same, from 1000 repetitions on"),
+        Row("run.max", "ns", Lower, "longest of the same"),
+        Row("slack.mean", "ns", Higher, "mean time left when a repetition came to its timer; negative: late"),
+        Row("slack.min", "ns", Higher, "least of the same"),
+        Row("late", "count", Lower, "repetitions that came to their timer late"),
+        Row("wakeup_latency.p50", "ns", Lower, "median delay of the wakeups by a repetition's timers"),
+        Row("wakeup_latency.p99", "ns", Lower, "99th percentile of the same, from 1000 repetitions on"),
+        Row("wakeup_latency.max", "ns", Lower, "longest of the same"),
+        Row("repetitions", "count", Neither, "repetitions of phases"),
+    ],
+    headline: &["period.mean", "run.mean", "slack.mean", "wakeup_latency.p50", "wakeup_latency.max"],
+    knows: |text| lines(text).any(is_header),
+    read,
+};
+
+/// The columns that are read, in the order of [`Repetition`].
+const COLUMNS: [&str; 6] = ["idx", "run", "period", "slack", "c_period", "wu_lat"];
+
+/// What a row says: thread, run, period, slack, the timers' periods, wakeup latency.
+type Repetition = [f64; COLUMNS.len()];
+
+fn is_header(line: &str) -> bool {
+    columns(line).is_some()
+}
+
+/// Where the columns stand in a row, and how many it has.
+fn columns(line: &str) -> Option<([usize; COLUMNS.len()], usize)> {
+    let names: Vec<&str> = line.strip_prefix('#')?.split_whitespace().collect();
+    let mut at = [0; COLUMNS.len()];
+    for (place, wanted) in at.iter_mut().zip(COLUMNS) {
+        *place = names.iter().position(|n| *n == wanted)?;
+    }
+    Some((at, names.len()))
+}
+
+fn read(text: &str) -> Result<Vec<Reading>> {
+    let header = lines(text).find_map(columns);
+    let (at, width) = header.ok_or_else(|| missing("rt-app", "line '#idx perf run period ...'"))?;
+    let row = |line: &str| -> Option<Repetition> {
+        let cells: Vec<f64> = line.split_whitespace().map(|w| w.parse().ok()).collect::<Option<_>>()?;
+        (cells.len() == width && cells.iter().all(|c| c.is_finite())).then(|| at.map(|i| cells[i]))
+    };
+    // A run that was killed leaves its last row cut off.
+    let all: Vec<Repetition> = lines(text).filter(|l| !l.starts_with('#')).filter_map(row).collect();
+    let first = all.first().ok_or_else(|| missing("rt-app", "repetition of a phase below its header"))?;
+    let load = Some(format!("thread {}", first[0]));
+    Ok(vec![Reading { load, values: values(&all), repeats: Vec::new() }])
+}
+
+fn values(all: &[Repetition]) -> Values {
+    let column =
+        |i: usize, of: fn(&Repetition) -> bool| Sorted::of(all.iter().filter(|r| of(r)).map(|r| r[i]));
+    let (run, period) = (column(1, |_| true), column(2, |_| true));
+    let slack = column(3, |r| r[4] > 0.0);
+    let latency = column(5, |r| r[5] > 0.0);
+    let times = [
+        ("period.mean", period.mean()),
+        ("period.p50", period.percentile(50)),
+        ("run.mean", run.mean()),
+        ("run.p50", run.percentile(50)),
+        ("run.p99", run.percentile(99)),
+        ("run.max", run.0.last().copied()),
+        ("slack.mean", slack.mean()),
+        ("slack.min", slack.0.first().copied()),
+        ("wakeup_latency.p50", latency.percentile(50)),
+        ("wakeup_latency.p99", latency.percentile(99)),
+        ("wakeup_latency.max", latency.0.last().copied()),
+    ];
+    let times = times.into_iter().filter_map(|(name, us)| Some((name.to_owned(), scaled(us?, 1e3))));
+    let late = (!slack.0.is_empty()).then(|| slack.0.iter().filter(|s| **s < 0.0).count() as f64);
+    let counts = [("late", late), ("repetitions", Some(all.len() as f64))];
+    times.chain(counts.into_iter().filter_map(|(name, n)| Some((name.to_owned(), n?)))).collect()
+}
+
+/// Values in order.
+struct Sorted(Vec<f64>);
+
+/// A percentile with fewer values above it is not told.
+const TAIL: usize = 10;
+
+impl Sorted {
+    fn of(values: impl Iterator<Item = f64>) -> Sorted {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        Sorted(values)
+    }
+    fn mean(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
+    }
+    /// The smallest value that is not below `percent` of all.
+    fn percentile(&self, percent: usize) -> Option<f64> {
+        let rank = (self.0.len() * percent).div_ceil(100);
+        let enough = percent <= 50 || self.0.len() - rank >= TAIL;
+        self.0.get(rank.checked_sub(1)?).copied().filter(|_| enough)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "#idx perf run period start end rel_st slack c_duration c_period wu_lat\n";
+
+    fn value(text: &str, name: &str) -> Option<f64> {
+        read(text).unwrap()[0].values.get(name).copied()
+    }
+
+    #[test]
+    fn timers_only_count_where_there_are_some() {
+        let text = format!(
+            "# Policy : SCHED_OTHER priority : 0\n{HEADER}3 10 500 2500 0 0 0 0 500 0 0\n\
+             3 10 700 9000 0 0 0 -40 500 9000 0\n3 10 600 9500 0 0 0 8000 500 9000 70\n3 10 6"
+        );
+        assert_eq!(read(&text).unwrap()[0].load.as_deref(), Some("thread 3"));
+        for (name, want) in [
+            ("repetitions", Some(3.0)),
+            ("run.mean", Some(600e3)),
+            ("period.p50", Some(9e6)),
+            ("slack.mean", Some(3980e3)),
+            ("slack.min", Some(-40e3)),
+            ("late", Some(1.0)),
+            ("wakeup_latency.p50", Some(70e3)),
+            ("wakeup_latency.p99", None),
+        ] {
+            assert_eq!(value(&text, name), want, "{name}");
+        }
+        let plain = format!("{HEADER}0 1 5 6 0 0 0 0 5 0 0\n");
+        assert_eq!((value(&plain, "late"), value(&plain, "slack.min")), (None, None));
+    }
+
+    #[test]
+    fn a_tail_needs_values_above_it() {
+        let rows = |n: usize| -> String {
+            let row = |i: usize| format!("0 1 {i} 9 0 0 0 0 5 0 0\n");
+            HEADER.to_owned() + &(1..=n).map(row).collect::<String>()
+        };
+        assert_eq!((value(&rows(999), "run.p99"), value(&rows(1000), "run.p99")), (None, Some(990e3)));
+        assert_eq!(value(&rows(4), "run.p50"), Some(2e3));
+    }
+
+    #[test]
+    fn what_is_no_log_is_told() {
+        for (text, wanted) in [("", "#idx perf run"), (HEADER, "no repetition"), ("#idx perf\n0 1\n", "#idx")]
+        {
+            let told = read(text).unwrap_err().to_string();
+            assert!(told.contains(wanted), "{text}: {told}");
+        }
+    }
+}

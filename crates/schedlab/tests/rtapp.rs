@@ -1,0 +1,117 @@
+//! rt-app files through the binary: what runs and what is refused, CPUs that the machine has not, saved logs.
+
+mod common;
+
+use common::Lab;
+use std::collections::BTreeMap;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Rows of the page's table of rt-app's examples: for each syntax whether it is simulated and run live.
+fn page() -> BTreeMap<String, (bool, bool)> {
+    let page = std::fs::read_to_string(format!("{ROOT}/docs/workloads.md")).unwrap();
+    let (_, rest) = page.split_once("<!-- begin: rtapp-examples -->").unwrap();
+    let (table, _) = rest.split_once("<!-- end: rtapp-examples -->").unwrap();
+    let rows = table.lines().filter(|l| l.starts_with("| `"));
+    let one = |row: &str| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        (cells[2].to_owned(), (cells[3] == "yes", cells[4] == "yes"))
+    };
+    rows.map(one).collect()
+}
+
+#[test]
+fn every_syntax_of_rt_apps_examples_becomes_what_the_page_says() {
+    let (lab, rows) = (Lab::new(), page());
+    assert!(rows.len() > 20, "{rows:?}");
+    for (name, (sim, live)) in rows {
+        let file = format!("{name}.json");
+        let text = std::fs::read_to_string(format!("{ROOT}/crates/workload/tests/rtapp/{file}")).unwrap();
+        lab.write(&file, &text);
+        let at = ["bench", &file, "--backend", "sim", "--machine", "4cpu", "-r", "60ms"];
+        if sim {
+            assert!(lab.ok(&at).contains("rtapp.period"), "{name}");
+            continue;
+        }
+        let (_, told) = lab.run(&at, if live { 3 } else { 2 });
+        assert!(told.contains(&format!("error: {file}:")), "{name}: {told}");
+        assert_eq!(live, told.contains("live kernels run it"), "{name}: {told}");
+        if !live {
+            let (_, told) = lab.run(&["bench", &file, "-r", "60ms"], 2);
+            assert!(told.contains(&format!("error: {file}:")), "{name}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_file_without_an_end_needs_a_runtime() {
+    let lab = Lab::new();
+    lab.write("on.json", r#"{"tasks": {"t": {"run": 1000, "sleep": 1000}}}"#);
+    let sim = ["bench", "on.json", "--backend", "sim", "--machine", "smp-2"];
+    let (_, told) = lab.run(&sim, 2);
+    assert!(told.contains("on.json:1:12") && told.contains("-r TIME"), "{told}");
+    let text = lab.ok(&[&sim[..], &["-r", "0.2"]].concat());
+    assert!(text.contains("simulated for 200ms"), "{text}");
+    let (_, told) = lab.run(&["bench", "-r", "2", "schbench"], 2);
+    assert!(told.contains("bench schbench -r TIME"), "{told}");
+}
+
+/// A CPU that this process may use.
+fn own_cpu() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    list.split([',', '-']).next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn cpus_that_are_not_there_are_left_out_live_and_all_are_none_named() {
+    let lab = Lab::new();
+    let cpu = own_cpu();
+    lab.write(
+        "wide.json",
+        &format!(
+            r#"{{"tasks": {{"t": {{"loop": 1, "phases": {{
+                "wide": {{"cpus": [{cpu}, 4095], "run": 100}}, "all": {{"run": 100}}}}}}}}}}"#
+        ),
+    );
+    assert!(lab.ok(&["bench", "wide.json"]).contains("rtapp.period"));
+    lab.write("away.json", "{\"tasks\": {\"t\": {\"loop\": 1,\n\"cpus\": [4095], \"run\": 100}}}");
+    let (_, told) = lab.run(&["bench", "away.json"], 3);
+    assert!(told.contains("away.json:2:9: task 't-0': may run on CPUs 4095 only"), "{told}");
+    let (_, told) = lab.run(&["bench", "away.json", "--backend", "sim", "--machine", "smp-2"], 2);
+    assert!(told.contains("away.json:2:9: task 't-0': may run on CPUs 4095 only"), "{told}");
+}
+
+/// A log of rt-app's: repetitions whose run takes so many us.
+fn log(thread: u32, run: u32) -> String {
+    let head = "# Policy : SCHED_OTHER priority : 0\n#idx     perf      run   period           start             end          rel_st      slack c_duration   c_period     wu_lat\n";
+    let row =
+        |i: u32| format!("   {thread}    90000 {run} 10000 {i} {i} {i} 4000 1000 10000 {}\n", 60 + i % 5);
+    head.to_owned() + &(0..20).map(row).collect::<String>()
+}
+
+#[test]
+fn logs_of_rt_app_are_compared_thread_by_thread() {
+    let lab = Lab::new();
+    for (folder, run) in [("old", 1000), ("new", 1500)] {
+        for i in 0..5 {
+            let path = format!("{folder}{i}");
+            std::fs::create_dir(lab.path().join(&path)).unwrap();
+            lab.write(&format!("{path}/rt-app-a-0.log"), &log(0, run + i));
+            lab.write(&format!("{path}/rt-app-b-1.log"), &log(1, 700 + i));
+        }
+    }
+    let side = |name: &str| {
+        let folders: Vec<String> = (0..5).map(|i| format!("{name}{i}")).collect();
+        format!("{name}={}", folders.join(","))
+    };
+    let text = lab.ok(&["compare", &side("old"), &side("new")]);
+    let row = |thread: &str| {
+        let (_, rest) = text.split_once(thread).unwrap_or_else(|| panic!("{thread}: {text}"));
+        rest.lines().find(|l| l.starts_with("run.mean")).unwrap().to_owned()
+    };
+    assert!(row("rt-app thread 0").contains("+50% !"), "{text}");
+    assert!(row("rt-app thread 1").ends_with('='), "{text}");
+    let (_, told) = lab.run(&["bench", "--tool", "rt-app"], 2);
+    assert!(told.contains("schedlab compare reads them"), "{told}");
+}
