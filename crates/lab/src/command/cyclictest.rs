@@ -62,7 +62,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     let all = [("latency.min", min), ("latency.avg", avg), ("latency.max", max)];
     let values: Values = all.into_iter().map(|(n, v)| (n.to_owned(), scaled(v, factor))).collect();
     let load = Some(format!("{} threads", threads.len()));
-    Ok(vec![Reading { load, values, repeats: Vec::new() }])
+    Ok(vec![Reading { load, values, ..Reading::default() }])
 }
 
 /// The comments under a histogram: "# Total: 300 300", "# Min Latencies: 00053 00046".

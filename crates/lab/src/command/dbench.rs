@@ -56,7 +56,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
             values.extend(after(line, "max_latency=").map(|ms| ("latency.max".to_owned(), scaled(ms, 1e6))));
             let clients = line.split_once(" MB/sec").and_then(|(_, rest)| number(rest));
             let load = clients.filter(|_| line.contains(" clients")).map(|n| format!("{n} clients"));
-            all.push(Reading { load, values, repeats: Vec::new() });
+            all.push(Reading { load, values, ..Reading::default() });
         } else if line.starts_with("dbench version") {
             values.clear();
         } else {

@@ -41,7 +41,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
             load = Some(groups);
         } else if let Some(time) = time(line) {
             let values = [("time".to_owned(), scaled(time, 1e9))].into();
-            all.push(Reading { load: load.clone(), values, repeats: Vec::new() });
+            all.push(Reading { load: load.clone(), values, ..Reading::default() });
         }
     }
     if all.is_empty() { Err(missing("hackbench", "line 'Time: SECONDS'")) } else { Ok(all) }

@@ -52,5 +52,5 @@ fn one(result: &Value) -> Option<Reading> {
     let times = result.get("times").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_f64);
     let repeats = times.map(|t| Values::from([("time".to_owned(), scaled(t, 1e9))])).collect();
     let load = result.get("command").and_then(Value::as_str).map(|c| c.trim().replace(char::is_control, " "));
-    Some(Reading { load, values, repeats })
+    Some(Reading { load, values, repeats, ..Reading::default() })
 }

@@ -10,7 +10,11 @@ mod extract;
 mod hackbench;
 mod hyperfine;
 mod installed;
+mod mmtests;
+pub mod own;
 mod perf;
+mod perf_sched;
+mod perf_stat;
 mod rt_app;
 pub mod saved;
 mod schbench;
@@ -75,6 +79,10 @@ pub struct Reading {
     pub values: Values,
     /// The same of each repeat by itself, where the tool repeats and tells them apart.
     pub repeats: Vec<Values>,
+    /// The variant, where the text tells several.
+    pub variant: Option<String>,
+    /// What the values are means of ("5 runs"), where the tool repeats and does not tell its repeats apart.
+    pub means: Option<String>,
 }
 
 /// Values by name.
@@ -85,6 +93,7 @@ pub const TOOLS: &[&Tool] = &[
     &hackbench::TOOL,
     &perf::MESSAGING,
     &perf::PIPE,
+    &perf::BENCH,
     &sysbench::CPU,
     &sysbench::THREADS,
     &dbench::DBENCH,
@@ -95,6 +104,9 @@ pub const TOOLS: &[&Tool] = &[
     &stress_ng::TOOL,
     &hyperfine::TOOL,
     &rt_app::TOOL,
+    &perf_stat::TOOL,
+    &perf_sched::TOOL,
+    &mmtests::TOOL,
 ];
 
 /// The tool of that name.
@@ -117,6 +129,38 @@ pub fn startable(name: &str) -> Result<&'static Tool> {
         return Err(Error::input(text).help(format!("schedlab compare reads them; {}", tool.about)));
     }
     Ok(tool)
+}
+
+/// What reads a saved output.
+#[derive(Clone, Copy)]
+pub enum Reader {
+    /// A tool's reader.
+    Tool(&'static Tool),
+    /// That of a form in which schedlab prints.
+    Own(&'static own::Form),
+}
+
+/// The reader of that name: a tool's, or a form's.
+///
+/// # Errors
+/// When there is none; the nearest is offered.
+pub fn reader(name: &str) -> Result<Reader> {
+    let name = if name == "go" { "gobench" } else { name };
+    if let Some(form) = own::FORMS.iter().find(|f| f.name == name) {
+        return Ok(Reader::Own(form));
+    }
+    let known = TOOLS.iter().map(|t| t.name).chain(own::FORMS.iter().map(|f| f.name));
+    TOOLS
+        .iter()
+        .find(|t| t.name == name)
+        .map(|t| Reader::Tool(t))
+        .ok_or_else(|| Error::unknown("tool", name, known))
+}
+
+/// The reader of a text, by its looks. What schedlab printed says so itself, and is asked first.
+pub fn reader_of(text: &str) -> Option<Reader> {
+    let own = own::FORMS.iter().find(|f| (f.knows)(text)).map(Reader::Own);
+    own.or_else(|| detect(text).map(Reader::Tool))
 }
 
 /// The tool whose output a text is.
@@ -193,6 +237,11 @@ pub fn headline(spec: &CommandSpec) -> Vec<String> {
 pub fn headline_of(record: &Record) -> Option<Vec<String>> {
     let of = |key: &str| record.spec.get(key).and_then(|v| v.as_str());
     let all = match (of("kind")?, serde_json::from_value(record.spec.clone())) {
+        (saved::KIND, _) if of("tool") == Some(saved::OWN) => {
+            let bench = schedlab_workload::spec::find(&record.workload);
+            let firsts = bench.map_or(crate::metrics::HEADLINE, |b| b.headline);
+            return Some(own::headline(&record.figures, firsts));
+        }
         (saved::KIND, _) => {
             let rows = find(of("tool")?).ok()?.headline;
             rows.iter().map(|name| format!("{}.{name}", record.workload)).collect()

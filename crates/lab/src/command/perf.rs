@@ -1,4 +1,5 @@
-//! `perf bench sched messaging` and `pipe`: a head line with the benchmark's name, then the total time.
+//! `perf bench`: a head line with the benchmark's name, then the total time; with `-f simple` seconds alone, behind a head
+//! where several benchmarks are run. `sched messaging` and `pipe` have rows of their own, as they are started by name.
 
 use super::text::{lines, missing, number, scaled};
 use super::{Reading, Row, Tool, Values};
@@ -19,8 +20,8 @@ pub const MESSAGING: Tool = Tool {
     server: &[],
     figures: &[Row("time", "ns", Lower, "total time")],
     headline: &["time"],
-    knows: |text| lines(text).any(|l| is_head(l, "messaging")),
-    read: |text| read(text, "messaging"),
+    knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/messaging")),
+    read: |text| read(text, Some("sched/messaging")),
 };
 
 /// `perf bench sched pipe`.
@@ -41,26 +42,77 @@ pub const PIPE: Tool = Tool {
         Row("time", "ns", Lower, "total time"),
     ],
     headline: &["per_op", "rate"],
-    knows: |text| lines(text).any(|l| is_head(l, "pipe")),
-    read: |text| read(text, "pipe"),
+    knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/pipe")),
+    read: |text| read(text, Some("sched/pipe")),
 };
 
-fn is_head(line: &str, which: &str) -> bool {
-    line.strip_prefix("# Running 'sched/").is_some_and(|l| l.starts_with(&format!("{which}'")))
+/// Any of perf's benchmarks that tell a total time.
+pub const BENCH: Tool = Tool {
+    name: "perf-bench",
+    about: "any perf bench, or several; args = \"syscall basic\"",
+    program: "perf",
+    package: "linux-perf",
+    before: &["bench"],
+    load: &[],
+    after: &[],
+    load_about: "",
+    default_load: "",
+    server: &[],
+    figures: &[
+        Row("time", "ns", Lower, "total time"),
+        Row("per_op", "ns", Lower, "time of an operation"),
+        Row("rate", "1/s", Higher, "operations per second"),
+    ],
+    headline: &["time", "per_op"],
+    knows: |text| read(text, None).is_ok(),
+    read: |text| read(text, None),
+};
+
+/// The benchmark that a head line names: "# Running 'sched/pipe' benchmark:", or with several "# Running sched/pipe
+/// benchmark...".
+fn head(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("# Running ")?;
+    let name = rest.split_once(" benchmark").map(|(name, _)| name.trim_matches('\''))?;
+    name.contains('/').then_some(name)
 }
 
-/// Every stretch of text from a head line to the next.
-fn read(text: &str, which: &str) -> Result<Vec<Reading>> {
+/// The names of all heads; `None` without any.
+fn heads(text: &str) -> Option<Vec<&str>> {
+    let all: Vec<&str> = lines(text).filter_map(head).collect();
+    (!all.is_empty()).then_some(all)
+}
+
+/// The seconds in a line of `-f simple`, which has three decimals.
+fn simple(line: &str) -> Option<f64> {
+    let (seconds, thousandths) = line.split_once('.')?;
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    (digits(seconds) && digits(thousandths) && thousandths.len() == 3).then(|| line.parse().ok()).flatten()
+}
+
+/// Every stretch of text from a head line to the next, of one benchmark or of any; or, of `-f simple` without heads, every
+/// line.
+fn read(text: &str, which: Option<&str>) -> Result<Vec<Reading>> {
+    let time = |line| simple(line).map(|v| ("time".to_owned(), scaled(v, 1e9)));
     let mut all: Vec<Reading> = Vec::new();
     let mut within = false;
+    if heads(text).is_none() {
+        let times: Option<Vec<_>> = lines(text).map(time).collect();
+        let one = |time| Reading { values: [time].into(), ..Reading::default() };
+        all.extend(times.into_iter().flatten().map(one));
+    }
     for line in lines(text) {
-        if line.starts_with("# Running '") {
-            within = is_head(line, which);
-            all.extend(within.then(Reading::default));
+        if let Some(name) = head(line) {
+            within = which.is_none_or(|w| w == name);
+            // Of any benchmark its name tells results apart.
+            let load = which.is_none().then(|| name.replace(char::is_control, " "));
+            all.extend(within.then(|| Reading { load, ..Reading::default() }));
         } else if let Some(reading) = all.last_mut().filter(|_| within) {
             if let Some(groups) = groups(line) {
-                reading.load = Some(groups);
+                reading.load = Some(
+                    reading.load.take().map_or_else(|| groups.clone(), |name| format!("{name}, {groups}")),
+                );
             }
+            reading.values.extend(time(line));
             reading.values.extend(value(line).map(|(name, v)| (name.to_owned(), v)));
         }
     }

@@ -74,7 +74,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     let all: Vec<Repetition> = lines(text).filter(|l| !l.starts_with('#')).filter_map(row).collect();
     let first = all.first().ok_or_else(|| missing("rt-app", "repetition of a phase below its header"))?;
     let load = Some(format!("thread {}", first[0]));
-    Ok(vec![Reading { load, values: values(&all), repeats: Vec::new() }])
+    Ok(vec![Reading { load, values: values(&all), ..Reading::default() }])
 }
 
 fn values(all: &[Repetition]) -> Values {

@@ -1,10 +1,11 @@
 //! Saved outputs of known tools as records, so that they are compared as runs are.
 //!
-//! A source is a file, several, or a folder of them, with a name: a variant. Each result in a file is a run. Nothing is
+//! A source is a file, several, or a folder of them, with a name: a variant, unless the text itself tells variants. Each result in a file is a run. Nothing is
 //! known of the machine and the kernel, so that all saved outputs count as made on the same; nothing pairs their runs, so
 //! seeds of different variants differ.
 
-use super::{Reading, TOOLS, Tool, Values, detect};
+use super::own::{self, FORMS};
+use super::{Reader, Reading, TOOLS, Tool, Values, reader_of};
 use schedlab_base::{Error, Ns, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 pub const BACKEND: &str = "file";
 /// The kind of workload in records of saved outputs.
 pub const KIND: &str = "saved";
+/// The tool in records of what schedlab itself printed.
+pub const OWN: &str = "schedlab";
 /// How deep below a folder outputs are looked for.
 const MAX_DEPTH: usize = 4;
 /// What is not known of a saved output.
@@ -27,11 +30,13 @@ const UNKNOWN: &str = "unknown";
 ///
 /// # Errors
 /// A path that is not there, without runs and outputs, or a file of no known tool.
-pub fn records(sources: &[String], tool: Option<&'static Tool>) -> Result<(Vec<Record>, Vec<Record>)> {
+pub fn records(sources: &[String], from: Option<Reader>) -> Result<(Vec<Record>, Vec<Record>)> {
     let (mut stored, mut saved) = (Vec::new(), Vec::new());
     let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
     // Sources that were given no name, and the one they have from their path.
     let mut unnamed: Vec<(&str, String)> = Vec::new();
+    // Runs that schedlab printed, with the source they are from.
+    let mut printed: Vec<(Given, PathBuf, own::Run)> = Vec::new();
     for source in sources {
         let side = side(source)?;
         if let Side::Outputs(name, _) = &side
@@ -56,13 +61,100 @@ pub fn records(sources: &[String], tool: Option<&'static Tool>) -> Result<(Vec<R
     }
     for (i, (name, files)) in sides.iter().enumerate() {
         let mut seed = (i as u64 + 1) << 32;
+        let given = Given { name: name.clone(), by_user: !unnamed.iter().any(|(_, known)| known == name) };
         for file in files {
-            for (spec, reading) in readings(file, tool)? {
-                saved.extend(runs(name, file, spec, &reading, &mut seed)?);
+            match contents(file, from)? {
+                Contents::Tool(tool, readings) => {
+                    for reading in readings {
+                        saved.extend(runs(&given, file, tool, &reading, &mut seed)?);
+                    }
+                }
+                Contents::Own(runs) => printed.extend(runs.into_iter().map(|mut run| {
+                    seed += 1;
+                    run.seed.get_or_insert(seed);
+                    (given.clone(), file.clone(), run)
+                })),
             }
         }
     }
+    saved.extend(own_records(printed)?);
     Ok((stored, saved))
+}
+
+/// A source's name, and whether the user gave it or it is the path's.
+#[derive(Clone, PartialEq)]
+struct Given {
+    name: String,
+    by_user: bool,
+}
+
+/// What a file holds.
+enum Contents {
+    Tool(&'static Tool, Vec<Reading>),
+    Own(Vec<own::Run>),
+}
+
+fn contents(path: &Path, from: Option<Reader>) -> Result<Contents> {
+    let text = text(path)?;
+    let reader = from.or_else(|| reader_of(&text)).ok_or_else(|| {
+        let known: Vec<&str> = TOOLS.iter().map(|t| t.name).chain(FORMS.iter().map(|f| f.name)).collect();
+        Error::input("not the output of a tool that is known")
+            .help(format!("known: {}; --from NAME says which it is", known.join(", ")))
+            .at(Spot::file(path))
+    })?;
+    match reader {
+        Reader::Tool(tool) => (tool.read)(&text).map(|all| Contents::Tool(tool, all)),
+        Reader::Own(form) => (form.read)(&text).map(Contents::Own),
+    }
+    .map_err(|e| e.at(Spot::file(path)))
+}
+
+/// Records of what schedlab printed. Variants keep their names, but where the user gave one, and where two sources have
+/// one of the same name: the source's stands before it then.
+fn own_records(printed: Vec<(Given, PathBuf, own::Run)>) -> Result<Vec<Record>> {
+    let cell = |r: &own::Run| [&r.backend, &r.machine, &r.workload, &r.load, &r.variant].map(Clone::clone);
+    let name = |given: &Given, run: &own::Run| {
+        let variants = printed.iter().filter(|(g, ..)| g == given).map(|(.., r)| &r.variant);
+        let alone = variants.collect::<std::collections::BTreeSet<_>>().len() == 1;
+        let twice = printed.iter().any(|(g, _, r)| g != given && cell(r) == cell(run));
+        match (run.variant.as_str(), given.by_user, alone) {
+            ("", ..) | (_, true, true) => given.name.clone(),
+            (own, true, false) => format!("{} {own}", given.name),
+            (own, false, _) if twice => format!("{} {own}", given.name),
+            (own, false, _) => own.to_owned(),
+        }
+    };
+    printed.iter().map(|(given, file, run)| own_record(&name(given, run), file, run)).collect()
+}
+
+fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
+    let told =
+        |text: &str, otherwise: &str| if text.is_empty() { otherwise.to_owned() } else { text.to_owned() };
+    let backend = told(&run.backend, BACKEND);
+    let kernel = told(&run.kernel, UNKNOWN);
+    let mut warnings = Vec::new();
+    if run.mean_of > 1 {
+        let text = format!(
+            "this CSV tells means of {} runs, each of which counts as one run: its spread is not known here; the JSON form \
+             has every run",
+            run.mean_of
+        );
+        warnings.push(Warning::new("saved.means", text));
+    }
+    let plain = record(&told(&run.workload, "unknown"), variant, file)?;
+    Ok(Record {
+        model: run.model.unwrap_or_else(|| version_of(&backend)),
+        machine: Machine { name: told(&run.machine, &plain.machine.name), ..plain.machine },
+        variant: Variant { name: variant.to_owned(), ..Variant::plain(&kernel) },
+        kernel,
+        backend,
+        spec: serde_json::json!({ "kind": KIND, "tool": OWN, "params": run.params }),
+        load: told(&run.load, "default"),
+        seed: run.seed.unwrap_or_default(),
+        figures: run.figures.clone(),
+        warnings,
+        ..plain
+    })
 }
 
 /// Whether a source is `NAME=FILE` and not a path with such a name.
@@ -108,7 +200,7 @@ fn side(source: &str) -> Result<Side> {
                 let mut files = Vec::new();
                 collect(path, MAX_DEPTH, &mut files)?;
                 let first = files.first().map(|f| text(f)).transpose()?;
-                return match first.is_some_and(|t| detect(&t).is_some()) {
+                return match first.is_some_and(|t| reader_of(&t).is_some()) {
                     true => Ok(Side::Outputs(name(path.file_name()), files)),
                     false => Err(none.help(
                         "a run is a folder with a record.json; saved outputs of known tools are read too",
@@ -147,27 +239,21 @@ fn text(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&input::bytes(path)?).into_owned())
 }
 
-fn readings(path: &Path, tool: Option<&'static Tool>) -> Result<Vec<(&'static Tool, Reading)>> {
-    let text = text(path)?;
-    let tool = tool.or_else(|| detect(&text)).ok_or_else(|| {
-        let known: Vec<&str> = TOOLS.iter().map(|t| t.name).collect();
-        Error::input("not the output of a tool that is known")
-            .help(format!("known: {}; --from NAME says which it is", known.join(", ")))
-            .at(Spot::file(path))
-    })?;
-    let readings = (tool.read)(&text).map_err(|e| e.at(Spot::file(path)))?;
-    Ok(readings.into_iter().map(|r| (tool, r)).collect())
-}
-
 /// The runs of a result: its repeats, or itself.
-fn runs(variant: &str, file: &Path, tool: &Tool, reading: &Reading, seed: &mut u64) -> Result<Vec<Record>> {
+fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut u64) -> Result<Vec<Record>> {
     let runs: Vec<&Values> =
         if reading.repeats.is_empty() { vec![&reading.values] } else { reading.repeats.iter().collect() };
     let several = runs.len() > 1;
     let mut all = Vec::new();
     for values in runs {
         *seed += 1;
-        let mut record = record(variant, file, tool, reading.load.as_deref(), values, *seed)?;
+        let mut record = Record {
+            spec: serde_json::json!({ "kind": KIND, "tool": tool.name }),
+            load: reading.load.clone().unwrap_or_else(|| "default".to_owned()),
+            seed: *seed,
+            figures: tool.figures(tool.name, values)?,
+            ..record(tool.name, &variant_of(variant, reading), file)?
+        };
         if several {
             let text = format!(
                 "{} made these runs one after the other: what drifted meanwhile is not in their spread",
@@ -175,19 +261,30 @@ fn runs(variant: &str, file: &Path, tool: &Tool, reading: &Reading, seed: &mut u
             );
             record.warnings.push(Warning::new("saved.in_a_row", text));
         }
+        if let Some(what) = &reading.means {
+            let text = format!(
+                "{}: a figure is a mean of {what}, which counts as one run: its spread is not known here; several outputs of \
+                 single runs can be compared with intervals",
+                tool.name
+            );
+            record.warnings.push(Warning::new("saved.means", text));
+        }
         all.push(record);
     }
     Ok(all)
 }
 
-fn record(
-    variant: &str,
-    file: &Path,
-    tool: &Tool,
-    load: Option<&str>,
-    values: &Values,
-    seed: u64,
-) -> Result<Record> {
+/// The variant's name; of a text that tells several, theirs, behind the source's where that was given one.
+fn variant_of(given: &Given, reading: &Reading) -> String {
+    match (&reading.variant, given.by_user) {
+        (None, _) => given.name.clone(),
+        (Some(own), false) => own.clone(),
+        (Some(own), true) => format!("{} {own}", given.name),
+    }
+}
+
+/// A record of which nothing is known but what it is of and where it is from.
+fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
     Ok(Record {
         schema: RECORD_SCHEMA.to_owned(),
         model: version_of(BACKEND),
@@ -199,15 +296,15 @@ fn record(
         guest: None,
         observe: None,
         variant: Variant { name: variant.to_owned(), ..Variant::plain(UNKNOWN) },
-        workload: tool.name.to_owned(),
-        spec: serde_json::json!({ "kind": KIND, "tool": tool.name }),
-        load: load.unwrap_or("default").to_owned(),
-        seed,
+        workload: workload.to_owned(),
+        spec: serde_json::Value::Null,
+        load: "default".to_owned(),
+        seed: 0,
         duration: Ns::ZERO,
         series: BTreeMap::new(),
         counters: BTreeMap::new(),
         schedstat: None,
-        figures: tool.figures(tool.name, values)?,
+        figures: BTreeMap::new(),
         tasks: Vec::new(),
         stays: Vec::new(),
         intervals: Vec::new(),

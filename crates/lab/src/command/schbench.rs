@@ -78,7 +78,7 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     if values.is_empty() {
         return Err(missing("schbench", "block of percentiles"));
     }
-    Ok(vec![Reading { load: None, values, repeats: Vec::new() }])
+    Ok(vec![Reading { load: None, values, ..Reading::default() }])
 }
 
 /// "* 99.0th: 12         (1200 samples)", "*99.0000th: 12", "min=1, max=30"

@@ -65,5 +65,5 @@ fn read(text: &str) -> Result<Vec<Reading>> {
     if values.is_empty() {
         return Err(missing("stress-ng", "line of metrics (--metrics-brief)"));
     }
-    Ok(vec![Reading { load: None, values, repeats: Vec::new() }])
+    Ok(vec![Reading { load: None, values, ..Reading::default() }])
 }

@@ -77,7 +77,7 @@ fn one(text: &str) -> Option<Reading> {
     let spread = lines(text).find_map(|l| l.strip_prefix("events (avg/stddev):")?.split_once('/'));
     values.extend(spread.and_then(|(_, std)| Some(("fairness.events_std".to_owned(), number(std)?))));
     let load = first(text, "Number of threads:").map(|n| format!("{n} threads"));
-    Some(Reading { load, values, repeats: Vec::new() })
+    Some(Reading { load, values, ..Reading::default() })
 }
 
 /// "min: 0.20", "95th percentile: 19.29"

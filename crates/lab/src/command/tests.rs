@@ -23,6 +23,12 @@ fn told(name: &str) -> String {
         for (name, f) in tool.figures("w", &r.values).unwrap() {
             all += &format!("  {name} {} {} {}\n", f.value, f.unit, f.better.name());
         }
+        if let Some(variant) = &r.variant {
+            all += &format!("  of variant {variant}\n");
+        }
+        if let Some(what) = &r.means {
+            all += &format!("  means of {what}\n");
+        }
         if !r.repeats.is_empty() {
             all += &format!("  {} repeats\n", r.repeats.len());
         }
@@ -172,9 +178,49 @@ fn saved_outputs_become_runs_of_variants() {
     let error = |source: String, tool| saved::records(&[source], tool).unwrap_err().to_string();
     let e = error(path("other.txt"), None);
     assert!(e.contains("other.txt: not the output") && e.contains("hackbench, perf-messaging"), "{e}");
-    assert!(error(path("other.txt"), Some(&dbench::DBENCH)).contains("Throughput"));
+    assert!(error(path("other.txt"), Some(Reader::Tool(&dbench::DBENCH))).contains("Throughput"));
     assert!(error(path("none.txt"), None).contains("none.txt"));
     assert!(error("old=".to_owned(), None).contains("names no file"));
+}
+
+#[test]
+fn columns_of_a_table_are_variants_and_means_count_once() {
+    let path = samples().join("mmtests.txt").display().to_string();
+    let seen = |source: String| -> Vec<String> {
+        let (_, runs) = saved::records(&[source], None).unwrap();
+        assert!(runs.iter().all(|r| r.warnings.iter().any(|w| w.code == "saved.means")));
+        runs.iter().map(|r| format!("{} {}", r.load, r.variant.name)).collect()
+    };
+    let want = [
+        "hackbench-process-pipes 6.1.0-rc1-vanilla",
+        "hackbench-process-pipes 6.1.0-rc1-placement-v2r1",
+        "netperf-udp baseline",
+        "netperf-udp patched",
+    ];
+    assert_eq!(seen(path.clone()), want);
+    assert_eq!(seen(format!("x={path}"))[3], "netperf-udp x patched");
+    let repeated = samples().join("perf-stat-r.txt").display().to_string();
+    let text = saved::records(&[repeated], None).unwrap().1[0].warnings[0].message.clone();
+    assert!(text.contains("a mean of 5 runs"), "{text}");
+}
+
+#[test]
+fn a_reader_is_named_or_told_by_looks() {
+    let simple = sample("perf-bench-simple.txt");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pipe.txt").display().to_string();
+    std::fs::write(&path, simple).unwrap();
+    let workloads = |from: Option<&str>| {
+        let from = from.map(|name| reader(name).unwrap());
+        let runs = saved::records(std::slice::from_ref(&path), from).unwrap().1;
+        runs.iter().map(|r| r.workload.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(workloads(None), ["perf-bench", "perf-bench"]);
+    assert_eq!(workloads(Some("perf-pipe")), ["perf-pipe", "perf-pipe"]);
+    assert!(reader("gobnech").err().unwrap().to_string().contains("'gobench'"));
+    assert!(matches!(reader("go"), Ok(Reader::Own(form)) if form.name == "gobench"));
+    let run = r#"{"schema": "schedlab/run/1", "seed": 1, "metrics": {"a": {"unit": "", "better": "lower", "value": 1}}}"#;
+    assert!(matches!(reader_of(run), Some(Reader::Own(form)) if form.name == "run"));
 }
 
 #[test]
@@ -209,6 +255,10 @@ proptest! {
                 for reading in (tool.read)(text).unwrap_or_default() {
                     prop_assert!(reading.values.values().all(|v| v.is_finite()));
                 }
+            }
+            for form in own::FORMS {
+                (form.knows)(text);
+                let _ = (form.read)(text);
             }
         }
     }

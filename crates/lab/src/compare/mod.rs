@@ -97,17 +97,17 @@ pub fn compare_paths(paths: &[PathBuf], question: &Question) -> Result<Compariso
     compare(&records, question, &[])
 }
 
-/// Compares what the command line names: stored runs, and saved outputs of tools (all of one, when `tool` is given).
+/// Compares what the command line names: stored runs, and saved outputs (all in one form, when `from` is given).
 /// Saved outputs keep the order they are named in.
 ///
 /// # Errors
 /// As [`compare_paths`], and a file of no known tool.
 pub fn compare_sources(
     sources: &[String],
-    tool: Option<&'static command::Tool>,
+    from: Option<command::Reader>,
     question: &Question,
 ) -> Result<Comparison> {
-    let (mut records, saved) = command::saved::records(sources, tool)?;
+    let (mut records, saved) = command::saved::records(sources, from)?;
     records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
     records.extend(saved);
     compare(&records, question, &[])

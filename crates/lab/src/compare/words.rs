@@ -7,6 +7,10 @@ use serde_json::Value;
 /// A benchmark's parameters, out of a record's workload, with words and nice values as they are written; none for what is no
 /// benchmark.
 pub fn params_in_words(workload: &str, spec: &Value) -> Value {
+    if spec.get("kind").is_some_and(|kind| kind == crate::command::saved::KIND) {
+        // What was printed is in words.
+        return spec.get("params").cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+    }
     let table = spec::find(workload).map_or(&[][..], |b| b.params);
     let mut shown = spec.get("params").cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
     for (name, value) in shown.as_object_mut().into_iter().flatten() {

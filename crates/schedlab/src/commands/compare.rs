@@ -11,11 +11,12 @@ pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct Own {
-    /// Run folders, stores, or folders above them; or saved outputs of known tools: FILE or FOLDER, each a variant, or
-    /// NAME=FILE[,FILE...] with several runs of one
+    /// Run folders, stores, or folders above them; or saved outputs of known tools and of schedlab itself: FILE or FOLDER,
+    /// each a variant, or NAME=FILE[,FILE...] with several runs of one
     #[arg(value_name = "RUNS", required = true)]
     sources: Vec<String>,
-    /// The tool that all saved outputs are of [default: what each looks like]
+    /// What all saved outputs are: a tool (bench --tools lists them), or what schedlab printed: comparison, run, csv or
+    /// gobench [default: what each looks like]
     #[arg(long, value_name = "TOOL")]
     from: Option<String>,
     /// The variant all others are compared with [default: the first of each load]
@@ -42,7 +43,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if !(0.0..=100.0).contains(&own.min_effect) {
         return Err(Error::input(format!("--min-effect {} is not 0 to 100 percent", own.min_effect)));
     }
-    let tool = own.from.as_deref().map(command::find).transpose()?;
+    let from = own.from.as_deref().map(command::reader).transpose()?;
     let question = Question {
         baseline: own.baseline,
         metrics: own.metric,
@@ -50,5 +51,5 @@ fn run(matches: &ArgMatches) -> Result<()> {
         floors: stored_floors()?,
         ..Question::default()
     };
-    common::print(&compare_sources(&own.sources, tool, &question)?, &own.form)
+    common::print(&compare_sources(&own.sources, from, &question)?, &own.form)
 }

@@ -1,0 +1,179 @@
+//! Tables of mmtests (`compare-mmtests.pl`, `compare-kernels.sh`), as they stand in mails, quoted ones too: a title, the
+//! names of the columns in one line or two, then lines of a statistic, an operation, and for each column a value and its
+//! change in brackets or, where mmtests calls it significant, stars.
+//!
+//! A column is a variant and has one value, a mean over mmtests' iterations: its own spread is told in other lines, if at
+//! all. Units are not told.
+
+use super::text::missing;
+use super::{Reading, Row, Tool};
+use schedlab_base::Result;
+use schedlab_record::Better::{Higher, Lower, Neither};
+
+/// The row. It is read, never started: mmtests installs what it runs.
+pub const TOOL: Tool = Tool {
+    name: "mmtests",
+    about: "tables of mmtests' comparisons; each column is a variant",
+    program: "",
+    package: "",
+    before: &[],
+    load: &[],
+    after: &[],
+    load_about: "",
+    default_load: "",
+    server: &[],
+    figures: &[
+        Row("<operation>.amean", "", Lower, "arithmetic mean, which mmtests takes of what should be small"),
+        Row("<operation>.hmean", "", Higher, "harmonic mean, which mmtests takes of rates"),
+        Row("<operation>.gmean", "", Neither, "geometric mean"),
+        Row("<operation>.bamean", "", Lower, "arithmetic mean of the best part"),
+        Row("<operation>.bhmean", "", Higher, "harmonic mean of the best part"),
+        Row("<operation>.min", "", Neither, "smallest value"),
+        Row("<operation>.max", "", Neither, "largest value"),
+        Row("<operation>.stddev", "", Neither, "standard deviation"),
+        Row("<operation>.coeffvar", "", Neither, "standard deviation in per cent of the mean"),
+    ],
+    headline: &[],
+    knows: |text| text.lines().filter(|l| row(l).is_some()).count() > 0,
+    read,
+};
+
+/// mmtests' words, as they begin a line.
+const STATISTICS: &[&str] =
+    &["amean", "hmean", "gmean", "bamean", "bhmean", "min", "max", "stddev", "coeffvar"];
+
+/// What stands before a table's lines: lines that are no rows, newest last, with whether they are indented, as columns'
+/// names are and titles are not.
+#[derive(Default)]
+struct Above<'a>(Vec<(bool, Vec<&'a str>)>);
+
+impl Above<'_> {
+    /// The columns' names, and the title over them.
+    fn names(&self, columns: usize) -> (Vec<String>, Option<String>) {
+        let named = |(indented, words): &&(bool, Vec<&str>)| *indented && words.len() == columns;
+        let heads = self.0.iter().rev().take(2).take_while(named).count();
+        let (above, heads) = self.0.split_at(self.0.len() - heads);
+        let name = |column: usize| match heads
+            .iter()
+            .map(|(_, words)| words[column])
+            .collect::<Vec<_>>()
+            .join("-")
+        {
+            none if none.is_empty() => format!("column {}", column + 1),
+            name => name,
+        };
+        let mut names: Vec<String> = Vec::new();
+        for name in (0..columns).map(name) {
+            let same = names.iter().filter(|n| **n == name || n.starts_with(&format!("{name} #"))).count();
+            names.push(if same == 0 { name } else { format!("{name} #{}", same + 1) });
+        }
+        let title = above.last().filter(|(indented, words)| !indented && words.len() <= 4);
+        (names, title.map(|(_, words)| words.join(" ")))
+    }
+}
+
+fn read(text: &str) -> Result<Vec<Reading>> {
+    let mut all: Vec<Reading> = Vec::new();
+    // The first reading of the table that is being read.
+    let mut table: Option<usize> = None;
+    let mut above = Above::default();
+    for line in text.lines() {
+        let Some((name, values)) = row(line) else {
+            let words: Vec<&str> = unquoted(line).split_whitespace().collect();
+            // Bars under a title say nothing.
+            if words.iter().any(|w| w.chars().any(char::is_alphanumeric)) {
+                table = None;
+                above.0.push((indented(line), words));
+            }
+            continue;
+        };
+        let same =
+            |first: &usize| all.len() - first == values.len() && !all[*first].values.contains_key(&name);
+        let first = table.filter(same).unwrap_or_else(|| {
+            let (names, load) = above.names(values.len());
+            let start = all.len();
+            all.extend(names.into_iter().map(|variant| Reading {
+                load: load.clone(),
+                variant: Some(variant),
+                means: Some("mmtests' iterations".to_owned()),
+                ..Reading::default()
+            }));
+            start
+        });
+        table = Some(first);
+        for (reading, value) in all[first..].iter_mut().zip(values) {
+            reading.values.insert(name.clone(), value);
+        }
+    }
+    if all.is_empty() {
+        Err(missing("mmtests", "line 'Amean OPERATION VALUE ( CHANGE%) ...'"))
+    } else {
+        Ok(all)
+    }
+}
+
+/// A line without the marks of a mail that quotes it.
+fn unquoted(line: &str) -> &str {
+    line.trim_start_matches(['>', ' ', '\t'])
+}
+
+/// Whether a line begins with more than the blank behind a quote's mark.
+fn indented(line: &str) -> bool {
+    let own = line.trim_start_matches("> ").trim_start_matches('>');
+    own.starts_with([' ', '\t'])
+}
+
+/// A row's figure and its value in each column.
+fn row(line: &str) -> Option<(String, Vec<f64>)> {
+    let plain = unquoted(line).replace(['(', ')', '*'], " ");
+    let mut words = plain.split_whitespace();
+    let statistic = words.next()?.to_ascii_lowercase();
+    // "BAmean-50": the best half.
+    let (word, part) =
+        statistic.split_once('-').map_or((statistic.as_str(), ""), |(word, part)| (word, part));
+    if !STATISTICS.contains(&word) {
+        return None;
+    }
+    let operation = words.next()?;
+    let rest: Vec<&str> = words.collect();
+    let is_change = |w: &&&str| w.ends_with('%');
+    let values: Option<Vec<f64>> = rest.iter().filter(|w| !is_change(w)).map(|w| w.parse().ok()).collect();
+    let values = values.filter(|v: &Vec<f64>| !v.is_empty() && v.iter().all(|v| v.is_finite()))?;
+    // Each value has its change behind it, which prose that begins with "Max" has not.
+    if rest.iter().filter(is_change).count() != values.len() {
+        return None;
+    }
+    let part = if part.is_empty() { String::new() } else { format!(".best{part}") };
+    Some((format!("{operation}{part}.{word}"), values))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Vec<(String, String, Vec<(String, f64)>)> {
+        let all = read(text).unwrap().into_iter();
+        all.map(|r| (r.load.unwrap_or_default(), r.variant.unwrap(), r.values.into_iter().collect()))
+            .collect()
+    }
+
+    #[test]
+    fn quoted_tables_without_names_are_read_and_prose_is_not() {
+        let text = "> Max latency went down (see below)\n> \n> Hmean     send-64   100.5 (   0.00%)  90 * -10.45%*\n\
+                    > BAmean-50 4  2.0 ( 0.00%)   1.0 ( 50.00%)\n";
+        let all = told(text);
+        assert_eq!(all[0].1, "column 1");
+        let want = [("4.best50.bamean".to_owned(), 1.0), ("send-64.hmean".to_owned(), 90.0)];
+        assert_eq!((all[1].1.as_str(), &all[1].2[..]), ("column 2", &want[..]));
+    }
+
+    #[test]
+    fn each_table_has_its_own_title_and_columns_of_one_name_are_numbered() {
+        let text = "one\n  6.1  6.1  6.1\n  a b b\nAmean 1 1.0 (0.00%) 2.0 (-100.00%) 3.0 (-200.00%)\n\ntwo\n x y\n\
+                    Amean 1 4.0 (0.00%) 5.0 (-25.00%)\n";
+        let all: Vec<(String, String)> =
+            told(text).into_iter().map(|(load, variant, _)| (load, variant)).collect();
+        let want = [("one", "6.1-a"), ("one", "6.1-b"), ("one", "6.1-b #2"), ("two", "x"), ("two", "y")];
+        assert_eq!(all, want.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    }
+}

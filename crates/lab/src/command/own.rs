@@ -1,0 +1,190 @@
+//! What schedlab itself printed, read back: a comparison or a run as JSON, a comparison as CSV, and as Go benchmark text
+//! (which other programs write, too).
+//!
+//! JSON tells every run and its seed, so that what was paired stays paired. CSV tells means only: one run for each cell. Go
+//! text tells every run and no seed.
+
+use super::units;
+use schedlab_base::{Error, Result};
+use schedlab_record::{Better, Figure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+mod csv;
+mod gobench;
+
+/// A form of schedlab's own results.
+pub struct Form {
+    /// The name it is asked for by.
+    pub name: &'static str,
+    /// Whether a text is in it.
+    pub knows: fn(&str) -> bool,
+    /// The runs in a text, at least one.
+    pub read: fn(&str) -> Result<Vec<Run>>,
+}
+
+/// Every form; what a text is, is asked in this order.
+pub const FORMS: &[Form] = &[
+    Form { name: "comparison", knows: |text| has_schema(text, COMPARISON), read: comparison },
+    Form { name: "run", knows: |text| has_schema(text, RUN), read: run },
+    Form { name: "csv", knows: csv::knows, read: csv::read },
+    Form { name: "gobench", knows: gobench::knows, read: gobench::read },
+];
+
+const COMPARISON: &str = "schedlab/comparison/1";
+const RUN: &str = "schedlab/run/1";
+
+/// A run as far as a form tells it.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Run {
+    /// Where it was made: "sim", "host", "vm"; "" if that is not told.
+    pub backend: String,
+    /// The machine's name; "" as above.
+    pub machine: String,
+    /// The kernel's name; "" as above.
+    pub kernel: String,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name; "" as above.
+    pub load: String,
+    /// The variant's name; "" as above.
+    pub variant: String,
+    /// Its seed, by which runs of variants are paired.
+    pub seed: Option<u64>,
+    /// The version that made it.
+    pub model: Option<u32>,
+    /// Parameters of the workload, in words.
+    pub params: Value,
+    /// Metrics by name.
+    pub figures: BTreeMap<String, Figure>,
+    /// How many runs its figures are means of; 0 or 1: it is one.
+    pub mean_of: u64,
+}
+
+/// Begins a text's first JSON value with that schema.
+fn has_schema(text: &str, schema: &str) -> bool {
+    let start = text.trim_start();
+    start.starts_with('{') && start.contains(schema) && parsed(text).is_ok_and(|v| v["schema"] == schema)
+}
+
+fn parsed(text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|e| Error::input(format!("its JSON is not whole: {e}")))
+}
+
+fn word(value: &Value, key: &str) -> String {
+    value.get(key).and_then(Value::as_str).unwrap_or_default().replace(char::is_control, " ")
+}
+
+fn some(all: Vec<Run>, what: &str) -> Result<Vec<Run>> {
+    if all.iter().all(|r| r.figures.is_empty()) {
+        return Err(Error::input(format!("no {what} in it")));
+    }
+    Ok(all)
+}
+
+/// What a cell or a run says of where it is from.
+fn origin(cell: &Value, model: &Value) -> Run {
+    let params = cell.get("params").cloned().unwrap_or_default();
+    Run {
+        backend: word(cell, "backend"),
+        machine: word(cell, "machine"),
+        kernel: word(cell, "kernel"),
+        workload: word(cell, "workload"),
+        load: word(cell, "load"),
+        variant: word(cell, "variant"),
+        model: model.as_u64().and_then(|m| m.try_into().ok()),
+        params,
+        ..Run::default()
+    }
+}
+
+fn figure(metric: &Value, value: f64) -> Figure {
+    let better = Better::parse(&word(metric, "better")).unwrap_or(Better::Neither);
+    Figure { value, unit: word(metric, "unit"), better }
+}
+
+fn comparison(text: &str) -> Result<Vec<Run>> {
+    let whole = parsed(text)?;
+    let cells = whole["cells"].as_array().map_or(&[][..], Vec::as_slice);
+    some(
+        cells.iter().flat_map(|cell| cell_runs(cell, &whole["model"])).collect(),
+        "cell with a measured metric",
+    )
+}
+
+/// The runs of a cell. Where a metric is missing in some of them nobody says in which, and none of them keeps its seed.
+fn cell_runs(cell: &Value, model: &Value) -> Vec<Run> {
+    let first = origin(cell, model);
+    let metrics = cell["metrics"].as_object().into_iter().flatten();
+    let values = |m: &Value| -> Vec<f64> {
+        m["values"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
+    };
+    let all: Vec<(&String, &Value, Vec<f64>)> = metrics.map(|(name, m)| (name, m, values(m))).collect();
+    let seeds: Vec<u64> = cell["seeds"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+    let runs = all.iter().map(|(.., v)| v.len()).max().unwrap_or(0);
+    let whole = seeds.len() == runs && all.iter().all(|(.., v)| v.is_empty() || v.len() == runs);
+    let one = |i: usize| {
+        let told = all.iter().filter_map(|(name, m, v)| Some(((*name).clone(), figure(m, *v.get(i)?))));
+        Run { seed: whole.then(|| seeds[i]), figures: told.collect(), ..first.clone() }
+    };
+    (0..runs).map(one).collect()
+}
+
+fn run(text: &str) -> Result<Vec<Run>> {
+    let whole = parsed(text)?;
+    let metrics = whole["metrics"].as_object().into_iter().flatten();
+    let figures = metrics.filter_map(|(name, m)| Some((name.clone(), figure(m, m["value"].as_f64()?))));
+    let run =
+        Run { seed: whole["seed"].as_u64(), figures: figures.collect(), ..origin(&whole, &whole["model"]) };
+    some(vec![run], "measured metric")
+}
+
+/// A figure whose direction nobody states.
+fn undirected(name: &str, unit: &str, value: f64) -> (String, Figure) {
+    let (canonical, factor) = units::canonical(unit);
+    let better = units::better(unit);
+    (name.to_owned(), Figure { value: value * factor, unit: canonical.to_owned(), better })
+}
+
+/// Figures that tables show when nobody says which: all of a few, the workload's own first ones of many.
+pub fn headline(figures: &BTreeMap<String, Figure>, own: &[&str]) -> Vec<String> {
+    let firsts: Vec<String> =
+        own.iter().filter(|n| figures.contains_key(**n)).map(|n| (*n).to_owned()).collect();
+    let rest = figures.keys().filter(|n| !firsts.contains(n)).cloned();
+    match figures.len() {
+        0..=FEW => firsts.iter().cloned().chain(rest).collect(),
+        _ if firsts.is_empty() => rest.take(FEW).collect(),
+        _ => firsts,
+    }
+}
+
+/// So many figures are shown all.
+const FEW: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_keep_their_seeds_unless_values_are_missing() {
+        let text = |b: &str| {
+            format!(
+                "{{\"schema\": \"{COMPARISON}\", \"model\": 9, \"cells\": [{{\"backend\": \"sim\", \"workload\": \"pipe\", \
+                 \"seeds\": [3, 4], \"metrics\": {{\"a\": {{\"unit\": \"ns\", \"better\": \"lower\", \"values\": [1, 2]}}, \
+                 \"b\": {b}}}}}]}}"
+            )
+        };
+        let all = comparison(&text("{\"missing\": \"why\"}")).unwrap();
+        assert_eq!(
+            all.iter().map(|r| (r.seed, r.figures["a"].value)).collect::<Vec<_>>(),
+            [(Some(3), 1.0), (Some(4), 2.0)]
+        );
+        assert_eq!((all[0].model, all[0].figures["a"].better), (Some(9), Better::Lower));
+        let holes = comparison(&text("{\"unit\": \"\", \"better\": \"neither\", \"values\": [7]}")).unwrap();
+        assert_eq!(
+            holes.iter().map(|r| (r.seed, r.figures.len())).collect::<Vec<_>>(),
+            [(None, 2), (None, 1)]
+        );
+        assert!(comparison(&format!("{{\"schema\": \"{COMPARISON}\", \"cells\": []}}")).is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! `perf sched latency`: a row for each task, with its run time, switches and delays.
+//!
+//! Tasks of one name count together, since numbers of processes differ from run to run: times and switches add up, mean
+//! delays are weighted by switches. Without a name: all tasks.
+
+use super::text::{missing, number, scaled};
+use super::{Reading, Row, Tool, Values};
+use schedlab_base::Result;
+use schedlab_record::Better::{Lower, Neither};
+use std::collections::BTreeMap;
+
+/// The row.
+pub const TOOL: Tool = Tool {
+    name: "perf-sched-latency",
+    about: "how long tasks waited in what 'perf sched record' recorded",
+    program: "perf",
+    package: "linux-perf",
+    before: &["sched", "latency"],
+    load: &[],
+    after: &[],
+    load_about: "",
+    default_load: "",
+    server: &[],
+    figures: &[
+        Row("runtime", "ns", Neither, "CPU time of all tasks"),
+        Row("switches", "", Neither, "switches of all tasks"),
+        Row("delay.avg", "ns", Lower, "mean time from wakeup to running, over all switches"),
+        Row("delay.max", "ns", Lower, "longest time from wakeup to running"),
+        Row("<task>.runtime", "ns", Neither, "CPU time of the tasks of that name"),
+        Row("<task>.switches", "", Neither, "their switches"),
+        Row("<task>.delay.avg", "ns", Lower, "their mean time from wakeup to running"),
+        Row("<task>.delay.max", "ns", Lower, "their longest time from wakeup to running"),
+    ],
+    headline: &["delay.avg", "delay.max", "runtime", "switches"],
+    knows: |text| text.lines().any(is_head),
+    read,
+};
+
+fn is_head(line: &str) -> bool {
+    let mut cells = line.split('|').map(str::trim);
+    cells.next() == Some("Task") && cells.next().is_some_and(|c| c.starts_with("Runtime"))
+}
+
+/// What is told of the tasks of one name.
+#[derive(Default)]
+struct Task {
+    runtime_ns: f64,
+    switches: f64,
+    /// Sum over the switches.
+    delay_ns: f64,
+    longest_ns: f64,
+}
+
+impl Task {
+    fn add(&mut self, other: &Task) {
+        self.runtime_ns += other.runtime_ns;
+        self.switches += other.switches;
+        self.delay_ns += other.delay_ns;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+    fn tell(&self, prefix: &str, values: &mut Values) {
+        let mean = if self.switches > 0.0 { self.delay_ns / self.switches } else { 0.0 };
+        let all = [
+            ("runtime", self.runtime_ns),
+            ("switches", self.switches),
+            ("delay.avg", mean),
+            ("delay.max", self.longest_ns),
+        ];
+        values.extend(all.map(|(name, v)| (format!("{prefix}{name}"), scaled(v, 1.0))));
+    }
+}
+
+/// Every table is a run.
+fn read(text: &str) -> Result<Vec<Reading>> {
+    let mut all: Vec<BTreeMap<String, Task>> = Vec::new();
+    for line in text.lines() {
+        if is_head(line) {
+            all.push(BTreeMap::new());
+        } else if let Some((tasks, (name, task))) = all.last_mut().zip(row(line)) {
+            tasks.entry(name).or_default().add(&task);
+        }
+    }
+    all.retain(|tasks| !tasks.is_empty());
+    if all.is_empty() {
+        return Err(missing(
+            "perf sched latency",
+            "row 'TASK:PID | RUNTIME ms | SWITCHES | avg: DELAY ms | max: DELAY ms'",
+        ));
+    }
+    Ok(all.iter().map(reading).collect())
+}
+
+fn reading(tasks: &BTreeMap<String, Task>) -> Reading {
+    let (mut values, mut whole) = (Values::new(), Task::default());
+    for (name, task) in tasks {
+        whole.add(task);
+        task.tell(&format!("{name}."), &mut values);
+    }
+    whole.tell("", &mut values);
+    Reading { values, ..Reading::default() }
+}
+
+/// `name:pid` or `name:(number of tasks)`, run time in ms, switches, mean and longest delay in ms.
+fn row(line: &str) -> Option<(String, Task)> {
+    let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+    let [name, runtime, switches, avg, max, ..] = cells[..] else { return None };
+    let (name, id) = name.rsplit_once(':')?;
+    let id = id.trim_matches(['(', ')']);
+    if id.is_empty() || !id.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let ms = |cell: &str| number(cell.strip_suffix("ms")?).map(|v| v * 1e6);
+    let switches = number(switches)?;
+    let task = Task {
+        runtime_ns: ms(runtime)?,
+        switches,
+        delay_ns: switches * ms(avg.strip_prefix("avg:")?)?,
+        longest_ns: ms(max.strip_prefix("max:")?)?,
+    };
+    let clean = |c: char| if c.is_whitespace() || c.is_control() { '_' } else { c };
+    let name: String = name.trim().chars().map(clean).collect();
+    // perf writes ":PID" where it does not know the name.
+    let nameless = name.trim_start_matches(':').bytes().all(|b| b.is_ascii_digit());
+    Some((if nameless { "unnamed".to_owned() } else { name }, task))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_of_one_name_count_together() {
+        let text = "  Task  |   Runtime ms  | Switches | Avg delay ms | Max delay ms |\n\
+                    \x20 a b:1 | 1.000 ms | 1 | avg: 4.000 ms | max: 4.000 ms | x\n\
+                    \x20 a b:2 | 2.000 ms | 3 | avg: 0.000 ms | max: 0.001 ms | x\n\
+                    \x20 c:(7) | 5.000 ms | 4 | avg: 2.000 ms | max: 9.000 ms | x\n  TOTAL: | 8.0 ms | 8 |\n";
+        let v = &read(text).unwrap()[0].values;
+        assert_eq!((v["a_b.runtime"], v["a_b.switches"], v["a_b.delay.avg"]), (3e6, 4.0, 1e6));
+        assert_eq!((v["delay.avg"], v["delay.max"], v["runtime"], v["switches"]), (1.5e6, 9e6, 8e6, 8.0));
+    }
+}
