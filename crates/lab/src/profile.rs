@@ -5,7 +5,7 @@ use schedlab_base::Warning;
 use serde::Serialize;
 
 pub use schedlab_native::profile::symbols::also_called;
-pub use schedlab_native::profile::{Clock, Profile, Sampled, Share, command, system};
+pub use schedlab_native::profile::{Ask, Clock, Profile, Sampled, Share, command, system};
 
 /// The schema of a profile.
 pub const PROFILE_SCHEMA: &str = "schedlab/profile/1";

@@ -2,7 +2,7 @@
 
 use crate::number;
 use crate::text::wrap;
-use schedlab_lab::profile::{Row, Shares};
+use schedlab_lab::profile::{Profile, Row, Shares};
 use std::io::{self, Write};
 
 /// Writes the shares: the first `top` functions and objects, all that were asked for by name.
@@ -36,6 +36,14 @@ pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
         )
     )?;
     s.warnings.iter().try_for_each(|w| write!(out, "{}", wrap("warning: ", &w.message)))
+}
+
+/// Writes call chains as flame graphs are made of them: `comm;frame;frame COUNT`, outermost frame first.
+///
+/// # Errors
+/// What the writer says.
+pub fn folded(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    profile.stacks.iter().try_for_each(|(line, count)| writeln!(out, "{line} {count}"))
 }
 
 fn head(s: &Shares) -> String {

@@ -96,3 +96,23 @@ fn what_makes_no_sense_is_told() {
         assert!(err.contains(part), "{words:?}: {err}");
     }
 }
+
+#[test]
+fn call_chains_are_folded_for_flame_graphs() {
+    let lab = Lab::new();
+    let words = [&["profile", "--freq", "1999", "--folded", "--"], BUSY].concat();
+    let output = lab.command(&words).output().unwrap();
+    let (out, err) = texts(&output);
+    if output.status.code() == Some(3) {
+        eprintln!("skipped: {err}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
+    let lines: Vec<(&str, u64)> =
+        out.lines().map(|l| l.rsplit_once(' ').map(|(s, n)| (s, n.parse().unwrap())).unwrap()).collect();
+    assert!(lines.iter().map(|(_, n)| n).sum::<u64>() > 30, "{out}");
+    assert!(lines.iter().all(|(stack, n)| *n > 0 && stack.contains(';') && !stack.contains(' ')), "{out}");
+    let through = |frame: &str| lines.iter().any(|(s, _)| s.starts_with("dd;") && s.contains(frame));
+    assert!(through("ksys_read;") || through("vfs_"), "a read is under dd: {out}");
+    assert!(lab.run(&["profile", "--folded", "--json", "--", "true"], 2).1.contains("--json"));
+}

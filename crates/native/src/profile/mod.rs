@@ -5,6 +5,7 @@
 //! of such code fall where it lets interrupts in again. Kernel addresses are named through /proc/kallsyms.
 
 mod record;
+mod stacks;
 pub mod symbols;
 mod tally;
 
@@ -36,6 +37,15 @@ pub enum Clock {
     Timer,
 }
 
+/// What is sampled.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Samples a second of CPU time.
+    pub rate: u64,
+    /// Whether call chains are kept, in user mode too: for flame graphs.
+    pub chains: bool,
+}
+
 /// A profile, and what it is of.
 #[derive(Clone, Debug)]
 pub struct Sampled {
@@ -49,12 +59,12 @@ pub struct Sampled {
     pub known: Symbols,
 }
 
-/// Samples a command with its children (or, with `how.system`, all CPUs while it runs), `rate` times a second.
+/// Samples a command with its children (or, with `how.system`, all CPUs while it runs).
 ///
 /// # Errors
 /// When sampling the kernel is not allowed, symbols are hidden, or the command can't be started.
-pub fn command(argv: &[String], how: How, rate: u64, stop: &AtomicBool) -> Result<Sampled> {
-    let (mut rings, known) = Rings::open(how.system, rate)?;
+pub fn command(argv: &[String], how: How, ask: Ask, stop: &AtomicBool) -> Result<Sampled> {
+    let (mut rings, known) = Rings::open(how.system, ask)?;
     let watched = watch::start(argv, how)?.finish(stop, &mut || rings.empty())?;
     Ok(rings.finish(watched, known))
 }
@@ -63,8 +73,8 @@ pub fn command(argv: &[String], how: How, rate: u64, stop: &AtomicBool) -> Resul
 ///
 /// # Errors
 /// As [`command`].
-pub fn system(length: Option<Ns>, rate: u64, stop: &AtomicBool) -> Result<Sampled> {
-    let (mut rings, known) = Rings::open(true, rate)?;
+pub fn system(length: Option<Ns>, ask: Ask, stop: &AtomicBool) -> Result<Sampled> {
+    let (mut rings, known) = Rings::open(true, ask)?;
     let elapsed = watch::pass(length, stop, EMPTY_EVERY, &mut || rings.empty());
     let none = Counts::default();
     let watched = Watched { counts: none, elapsed, user: Ns::ZERO, system: Ns::ZERO, status: None };
@@ -78,20 +88,21 @@ struct Rings {
 }
 
 impl Rings {
-    fn open(system: bool, rate: u64) -> Result<(Rings, Symbols)> {
+    fn open(system: bool, ask: Ask) -> Result<(Rings, Symbols)> {
+        let rate = ask.rate;
         let most = std::fs::read_to_string(MAX_RATE).ok().and_then(|t| t.trim().parse::<u64>().ok());
         if let Some(most) = most.filter(|most| rate > *most) {
             return Err(Error::input(format!("{rate} samples a second: this kernel gives {most}"))
                 .help(format!("sysctl kernel.perf_event_max_sample_rate={rate}")));
         }
         let known = Symbols::running()?;
-        let mut tally = Tally::new(known.clone());
+        let mut tally = Tally::new(known.clone(), ask.chains);
         if system {
             mappings_so_far(&mut tally);
         }
         let cpus = watch::online()?;
         let attempt = |clock| {
-            let open = |cpu: &u32| configured(clock, system, *cpu, rate).build()?.sampled(RING_BYTES);
+            let open = |cpu: &u32| configured(clock, system, *cpu, ask).build()?.sampled(RING_BYTES);
             cpus.iter().map(open).collect::<io::Result<Vec<Sampler>>>()
         };
         let (rings, clock) = match attempt(Clock::Cycles) {
@@ -127,14 +138,14 @@ impl Rings {
 }
 
 /// The event as it is asked for on one CPU.
-fn configured(clock: Clock, system: bool, cpu: u32, rate: u64) -> Builder<'static> {
+fn configured(clock: Clock, system: bool, cpu: u32, ask: Ask) -> Builder<'static> {
     let mut builder = match clock {
         Clock::Cycles => Builder::new(Hardware::CPU_CYCLES),
         Clock::Timer => Builder::new(Software::CPU_CLOCK),
     };
-    builder.exclude_kernel(false).exclude_hv(false).exclude_callchain_user(true);
-    builder.sample(SampleFlag::from_bits_retain(record::SAMPLE_TYPE)).sample_frequency(rate);
-    builder.mmap(true).task(true).one_cpu(cpu as usize);
+    builder.exclude_kernel(false).exclude_hv(false).exclude_callchain_user(!ask.chains);
+    builder.sample(SampleFlag::from_bits_retain(record::SAMPLE_TYPE)).sample_frequency(ask.rate);
+    builder.mmap(true).task(true).comm(ask.chains).one_cpu(cpu as usize);
     if system {
         builder.any_pid();
     } else {
@@ -150,13 +161,18 @@ fn refused(e: &io::Error, system: bool) -> Error {
     Error::machine(format!("samples can't be taken: {e}"))
 }
 
-/// What the processes that are there already have mapped; one that ends meanwhile is passed over.
+/// What the processes that are there already have mapped, and what their threads are called; one that ends meanwhile is passed over.
 fn mappings_so_far(tally: &mut Tally) {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes.filter_map(|f| f.file_name().to_str()?.parse::<u32>().ok()) {
         let text = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
         for (start, length, object) in text.lines().filter_map(mapping) {
             tally.mapped(process, start, length, object);
+        }
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        for thread in threads.filter_map(|t| t.file_name().to_str()?.parse::<u32>().ok()) {
+            let name = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/comm"));
+            tally.named(thread, name.unwrap_or_default().trim_end());
         }
     }
 }
@@ -187,20 +203,23 @@ mod tests {
 
     #[test]
     fn samples_are_asked_for_as_they_are_read() {
-        let b = configured(Clock::Cycles, false, 1, 999);
+        let b = configured(Clock::Cycles, false, 1, Ask { rate: 999, chains: false });
         let a = b.attrs();
         assert_eq!((a.type_, a.config, a.sample_type), (0, 0, record::SAMPLE_TYPE));
         assert_eq!((a.inherit(), a.enable_on_exec(), a.disabled(), a.exclude_kernel()), (1, 1, 1, 0));
         assert_eq!((a.mmap(), a.task(), a.freq(), a.exclude_callchain_user()), (1, 1, 1, 1));
-        let b = configured(Clock::Timer, true, 1, 999);
+        let b = configured(Clock::Timer, true, 1, Ask { rate: 999, chains: true });
         let a = b.attrs();
         assert_eq!((a.type_, a.config, a.inherit(), a.enable_on_exec()), (1, 0, 0, 0));
+        assert_eq!((a.comm(), a.exclude_callchain_user()), (1, 0), "chains go on in user mode");
     }
 
     #[test]
     fn a_rate_beyond_the_kernels_is_refused_with_the_setting() {
         let argv = ["true".to_owned()];
-        let e = command(&argv, How::default(), u64::MAX, &AtomicBool::new(false)).unwrap_err();
+        let e =
+            command(&argv, How::default(), Ask { rate: u64::MAX, chains: false }, &AtomicBool::new(false))
+                .unwrap_err();
         assert!(e.to_string().contains("perf_event_max_sample_rate"), "{e}");
     }
 
@@ -208,12 +227,14 @@ mod tests {
     fn a_busy_command_is_found_in_kernel_and_user() {
         let argv = ["dd", "if=/dev/zero", "of=/dev/null", "bs=512", "count=300000"].map(str::to_owned);
         let how = How { output_aside: true, ..How::default() };
-        match command(&argv, how, 1999, &AtomicBool::new(false)) {
+        match command(&argv, how, Ask { rate: 1999, chains: true }, &AtomicBool::new(false)) {
             Err(e) => eprintln!("skipped: {e}"),
             Ok(s) => {
                 let p = &s.profile;
                 assert!(p.busy > 20 && p.kernel > 0 && p.kernel <= p.busy, "{p:?}");
                 assert_eq!(p.objects.values().sum::<u64>() + p.kernel, p.busy);
+                assert_eq!(p.stacks.values().sum::<u64>(), p.busy);
+                assert!(p.stacks.keys().any(|line| line.starts_with("dd;")), "{:?}", p.stacks);
                 assert!(p.functions.values().all(|f| f.own <= f.total && f.total <= p.kernel));
                 assert!(
                     p.objects.contains_key("dd") || p.objects.keys().any(|o| o.starts_with("libc")),

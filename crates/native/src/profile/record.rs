@@ -7,6 +7,7 @@
 pub const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 5;
 
 const MMAP: u32 = 1;
+const COMM: u32 = 3;
 const LOST: u32 = 2;
 const THROTTLE: u32 = 5;
 const FORK: u32 = 7;
@@ -18,6 +19,7 @@ const MODE_KERNEL: u16 = 1;
 /// Numbers of a call chain from here on are no addresses but say whose addresses follow (PERF_CONTEXT_MAX).
 const CONTEXT: u64 = -4095i64 as u64;
 const CONTEXT_KERNEL: u64 = -128i64 as u64;
+const CONTEXT_USER: u64 = -512i64 as u64;
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,12 +28,23 @@ pub enum Record {
     Sample {
         /// The process; 0: idle.
         process: u32,
+        /// The thread of it.
+        thread: u32,
         /// The address.
         at: u64,
         /// Whether it was in the kernel.
         kernel: bool,
         /// The kernel's part of the call chain, innermost first.
         chain: Vec<u64>,
+        /// That in user mode; empty unless it was asked for.
+        user: Vec<u64>,
+    },
+    /// A thread was named.
+    Named {
+        /// The thread.
+        thread: u32,
+        /// Its name.
+        name: String,
     },
     /// A process mapped code.
     Mapped {
@@ -50,6 +63,10 @@ pub enum Record {
         process: u32,
         /// Of which.
         parent: u32,
+        /// The new thread.
+        thread: u32,
+        /// By which.
+        by: u32,
     },
     /// So many records found no room.
     Lost(u64),
@@ -70,15 +87,16 @@ pub fn parse(kind: u32, misc: u16, bytes: &[u8]) -> Option<Record> {
             let chain: Vec<u64> = chain.filter_map(|c| c.try_into().ok()).map(u64::from_ne_bytes).collect();
             (chain.len() == length).then_some(())?;
             let kernel = misc & MODE == MODE_KERNEL;
-            Record::Sample { process: half(8)?, at: word(0)?, kernel, chain: kernel_part(&chain) }
+            let user = part(&chain, CONTEXT_USER);
+            let (process, thread, at) = (half(8)?, half(12)?, word(0)?);
+            Record::Sample { process, thread, at, kernel, chain: part(&chain, CONTEXT_KERNEL), user }
         }
         MMAP => {
-            let name = bytes.get(32..)?;
-            let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-            let object = String::from_utf8_lossy(&name[..end]).into_owned();
+            let object = text(bytes.get(32..)?);
             Record::Mapped { process: half(0)?, start: word(8)?, length: word(16)?, object }
         }
-        FORK => Record::Forked { process: half(0)?, parent: half(4)? },
+        COMM => Record::Named { thread: half(4)?, name: text(bytes.get(8..)?) },
+        FORK => Record::Forked { process: half(0)?, parent: half(4)?, thread: half(8)?, by: half(12)? },
         LOST => Record::Lost(word(8)?),
         LOST_SAMPLES => Record::Lost(word(0)?),
         THROTTLE => Record::Throttled,
@@ -86,9 +104,15 @@ pub fn parse(kind: u32, misc: u16, bytes: &[u8]) -> Option<Record> {
     })
 }
 
-/// The addresses behind the kernel's mark.
-fn kernel_part(chain: &[u64]) -> Vec<u64> {
-    let from = chain.iter().position(|a| *a == CONTEXT_KERNEL).map_or(chain.len(), |at| at + 1);
+/// Text that ends with a zero.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// The addresses behind a mark.
+fn part(chain: &[u64], mark: u64) -> Vec<u64> {
+    let from = chain.iter().position(|a| *a == mark).map_or(chain.len(), |at| at + 1);
     chain[from..].iter().copied().take_while(|a| *a < CONTEXT).collect()
 }
 
@@ -105,14 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_has_its_kernel_chain_only() {
+    fn a_sample_has_its_chain_in_the_kernel_and_in_user_mode() {
         let user = -512i64 as u64;
         let chain = [CONTEXT_KERNEL, 0xff10, 0xff20, user, 0x10];
         let sample = [bytes(&[0xff10]), halves(42, 43), bytes(&[5]), bytes(&chain)].concat();
-        let want = Record::Sample { process: 42, at: 0xff10, kernel: true, chain: vec![0xff10, 0xff20] };
+        let (process, thread) = (42, 43);
+        let (chain, user_part) = (vec![0xff10, 0xff20], vec![0x10]);
+        let want = Record::Sample { process, thread, at: 0xff10, kernel: true, chain, user: user_part };
         assert_eq!(parse(SAMPLE, 1, &sample), Some(want));
         let in_user = [bytes(&[0x10]), halves(42, 43), bytes(&[2, user, 0x10])].concat();
-        let want = Record::Sample { process: 42, at: 0x10, kernel: false, chain: vec![] };
+        let want =
+            Record::Sample { process, thread, at: 0x10, kernel: false, chain: vec![], user: vec![0x10] };
         assert_eq!(parse(SAMPLE, 2, &in_user), Some(want));
         assert_eq!(parse(SAMPLE, 1, &sample[..sample.len() - 1]), None);
     }
@@ -123,11 +150,13 @@ mod tests {
         let want = Record::Mapped { process: 7, start: 0x1000, length: 0x2000, object: "/usr/bin/x".into() };
         assert_eq!(parse(MMAP, 0, &map), Some(want));
         let fork = [halves(8, 7), halves(8, 7), bytes(&[1])].concat();
-        assert_eq!(parse(FORK, 0, &fork), Some(Record::Forked { process: 8, parent: 7 }));
+        assert_eq!(parse(FORK, 0, &fork), Some(Record::Forked { process: 8, parent: 7, thread: 8, by: 7 }));
+        let named = [halves(8, 9), b"dd\0\0\0\0\0\0".to_vec()].concat();
+        assert_eq!(parse(COMM, 0, &named), Some(Record::Named { thread: 9, name: "dd".into() }));
         assert_eq!(parse(LOST, 0, &bytes(&[1, 99])), Some(Record::Lost(99)));
         assert_eq!(parse(LOST_SAMPLES, 0, &bytes(&[5])), Some(Record::Lost(5)));
         assert_eq!(parse(THROTTLE, 0, &[]), Some(Record::Throttled));
-        assert_eq!(parse(3, 0, &[]), Some(Record::Other));
+        assert_eq!(parse(4, 0, &[]), Some(Record::Other));
     }
 
     proptest! {

@@ -4,6 +4,7 @@
 //! however often the function stands in the chain. User mode is known by the mapped file's name only.
 
 use super::record::Record;
+use super::stacks::{Of, Stacks};
 use super::symbols::Symbols;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +43,8 @@ pub struct Profile {
     pub functions: BTreeMap<String, Share>,
     /// User mode by object: the file's last name.
     pub objects: BTreeMap<String, u64>,
+    /// Busy samples by call chain, `comm;frame;frame`; empty unless chains were asked for.
+    pub stacks: BTreeMap<String, u64>,
 }
 
 /// Adds samples up as they come.
@@ -53,35 +56,53 @@ pub struct Tally {
     /// Mapped code by process and first address: end and object.
     maps: BTreeMap<(u32, u64), (u64, String)>,
     parents: BTreeMap<u32, u32>,
+    /// Where whole chains are asked for.
+    stacks: Option<Stacks>,
 }
 
 impl Tally {
-    /// Nothing yet.
-    pub fn new(symbols: Symbols) -> Tally {
+    /// Nothing yet; with whole call chains where `chains` says so.
+    pub fn new(symbols: Symbols, chains: bool) -> Tally {
         Tally {
             symbols,
             profile: Profile::default(),
             user: BTreeMap::new(),
             maps: BTreeMap::new(),
             parents: BTreeMap::new(),
+            stacks: chains.then(Stacks::default),
         }
     }
 
     /// Takes in a record.
     pub fn add(&mut self, record: Record) {
         match record {
-            Record::Sample { process, at, kernel: false, .. } => {
+            Record::Sample { process, thread, at, kernel: false, chain: _, user } => {
                 self.profile.busy += 1;
+                if let Some(stacks) = &mut self.stacks {
+                    stacks.add(Of { process, thread }, Vec::new(), with_own(user, at));
+                }
                 *self.user.entry((process, at)).or_default() += 1;
             }
-            Record::Sample { process, at, chain, .. } => self.in_kernel(process, at, &chain),
+            Record::Sample { process, thread, at, kernel: true, chain, user } => {
+                if self.in_kernel(process, at, &chain)
+                    && let Some(stacks) = &mut self.stacks
+                {
+                    stacks.add(Of { process, thread }, with_own(chain, at), user);
+                }
+            }
+            Record::Named { thread, name } => self.named(thread, &name),
             Record::Mapped { process, start, length, object } => self.mapped(process, start, length, &object),
-            Record::Forked { process, parent } if process != parent => {
-                self.parents.insert(process, parent);
+            Record::Forked { process, parent, thread, by } => {
+                if process != parent {
+                    self.parents.insert(process, parent);
+                }
+                if let Some(stacks) = &mut self.stacks {
+                    stacks.forked(thread, by);
+                }
             }
             Record::Lost(n) => self.profile.lost += n,
             Record::Throttled => self.profile.throttled += 1,
-            Record::Forked { .. } | Record::Other => {}
+            Record::Other => {}
         }
     }
 
@@ -91,12 +112,20 @@ impl Tally {
         self.maps.insert((process, start), (start.saturating_add(length), name));
     }
 
-    fn in_kernel(&mut self, process: u32, at: u64, chain: &[u64]) {
+    /// A thread's name.
+    pub fn named(&mut self, thread: u32, name: &str) {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.named(thread, name);
+        }
+    }
+
+    /// Counts a sample in the kernel; whether its CPU was busy.
+    fn in_kernel(&mut self, process: u32, at: u64, chain: &[u64]) -> bool {
         let name = |address: u64| self.symbols.find(address).unwrap_or(NAMELESS);
         let own = name(at);
         if process == 0 && is_idle(own) {
             self.profile.idle += 1;
-            return;
+            return false;
         }
         let mut all: BTreeSet<&str> = chain.iter().map(|a| name(*a)).collect();
         all.insert(own);
@@ -110,6 +139,7 @@ impl Tally {
             share.total += 1;
             share.own += u64::from(function == own);
         }
+        true
     }
 
     /// All samples added up; user mode by the mappings that are known now.
@@ -117,6 +147,11 @@ impl Tally {
         for ((process, at), n) in std::mem::take(&mut self.user) {
             let object = self.object(process, at).unwrap_or(NOWHERE).to_owned();
             *self.profile.objects.entry(object).or_default() += n;
+        }
+        if let Some(stacks) = &self.stacks {
+            let kernel = |at| self.symbols.find(at).unwrap_or(NAMELESS).to_owned();
+            let user = |process, at| self.object(process, at).unwrap_or(NOWHERE).to_owned();
+            self.profile.stacks = stacks.fold(kernel, user);
         }
         self.profile
     }
@@ -138,6 +173,14 @@ impl Tally {
     }
 }
 
+/// A chain that begins with the sample's own address, as all but those of some interrupts do.
+fn with_own(mut chain: Vec<u64>, at: u64) -> Vec<u64> {
+    if chain.first() != Some(&at) {
+        chain.insert(0, at);
+    }
+    chain
+}
+
 fn is_idle(function: &str) -> bool {
     IDLE_ENDS.iter().any(|e| function.ends_with(e)) || IDLE_BEGINS.iter().any(|b| function.starts_with(b))
 }
@@ -147,12 +190,15 @@ mod tests {
     use super::*;
 
     fn tally() -> Tally {
-        Tally::new(Symbols::parse(
-            "100 T schedule\n200 t newidle_balance\n300 t update_sd_lb_stats\n400 t pv_native_safe_halt\n",
-        ))
+        Tally::new(
+            Symbols::parse(
+                "100 T schedule\n200 t newidle_balance\n300 t update_sd_lb_stats\n400 t pv_native_safe_halt\n",
+            ),
+            true,
+        )
     }
     fn sample(process: u32, at: u64, kernel: bool, chain: &[u64]) -> Record {
-        Record::Sample { process, at, kernel, chain: chain.to_vec() }
+        Record::Sample { process, thread: process, at, kernel, chain: chain.to_vec(), user: vec![] }
     }
 
     #[test]
@@ -171,6 +217,8 @@ mod tests {
         assert_eq!(p.functions["update_sd_lb_stats"], Share { total: 1, own: 1 });
         assert_eq!(p.functions[NAMELESS], Share { total: 1, own: 1 });
         assert_eq!(p.functions.values().map(|s| s.own).sum::<u64>(), p.kernel);
+        assert_eq!(p.stacks.values().sum::<u64>(), p.busy, "an idle CPU is in no chain: {:?}", p.stacks);
+        assert_eq!(p.stacks["[unknown];schedule;newidle_balance;update_sd_lb_stats"], 1);
     }
 
     #[test]
@@ -178,8 +226,8 @@ mod tests {
         let mut t = tally();
         t.add(sample(9, 0x1500, false, &[]));
         t.add(Record::Mapped { process: 7, start: 0x1000, length: 0x1000, object: "/usr/bin/x".into() });
-        t.add(Record::Forked { process: 9, parent: 7 });
-        t.add(Record::Forked { process: 7, parent: 9 });
+        t.add(Record::Forked { process: 9, parent: 7, thread: 9, by: 7 });
+        t.add(Record::Forked { process: 7, parent: 9, thread: 7, by: 9 });
         t.add(sample(7, 0x1fff, false, &[]));
         t.add(sample(7, 0x2000, false, &[]));
         t.add(Record::Lost(3));

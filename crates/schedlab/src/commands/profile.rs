@@ -4,7 +4,7 @@ use crate::cli::Entry;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::profile::{self, Shares};
+use schedlab_lab::profile::{self, Ask, Shares};
 use schedlab_lab::stat::How;
 use schedlab_report::profile as show;
 use schedlab_workload::command::one_line;
@@ -31,6 +31,10 @@ struct Own {
     /// Functions to show, also when no sample was in them; old names and those since 6.10 are both known
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     symbols: Vec<String>,
+    /// Call chains for flame graphs, a line each: comm;frame;frame COUNT. Frames in user mode are files; code without frame
+    /// pointers ends a chain
+    #[arg(long, conflicts_with_all = ["json", "symbols"])]
+    folded: bool,
     /// The result as JSON, all functions
     #[arg(long)]
     json: bool,
@@ -55,21 +59,25 @@ fn run(matches: &ArgMatches) -> Result<()> {
         );
     }
     let stop = interrupt::stop_flag()?;
+    let ask = Ask { rate: own.freq, chains: own.folded };
     let sampled = if own.command.is_empty() {
         if !own.all_cpus {
             return Err(Error::input("no command").help("schedlab profile -- COMMAND..., or -a --for 10s"));
         }
         let length = own.length.as_deref().map(common::length_of_time);
-        profile::system(length.transpose()?, own.freq, stop)?
+        profile::system(length.transpose()?, ask, stop)?
     } else {
-        let how = How { system: own.all_cpus, output_aside: own.json };
-        profile::command(&own.command, how, own.freq, stop)?
+        let how = How { system: own.all_cpus, output_aside: own.json || own.folded };
+        profile::command(&own.command, how, ask, stop)?
     };
     let line = one_line(&own.command);
     let shares = Shares::of(&sampled, &line, own.all_cpus, own.freq, &own.symbols);
     let top = if own.symbols.is_empty() { own.top } else { own.symbols.len() };
     if own.json {
         output::json(&shares)?;
+    } else if own.folded {
+        common::warn(&shares.warnings);
+        output::result(|out| show::folded(&sampled.profile, out))?;
     } else {
         output::result(|out| show::export(&shares, top, out))?;
     }
