@@ -60,7 +60,8 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     let failed = |e: io::Error| Error::io(path, "write", &e);
     let (beside, mut file) = first_free(parent, &prefix, File::create_new).map_err(|(_, e)| failed(e))?;
     let _ = file.try_lock();
-    let written = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
+    let written =
+        file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
     written.map_err(|e| {
         // What is left of it is of no use to anybody.
         let _ = fs::remove_file(&beside);
@@ -130,7 +131,9 @@ mod tests {
         aged(&at(old));
         aged(&at(".b.79.0.tmp"));
         let other = Folder::create(&parent, ".a.", 0o700).unwrap();
-        assert!(!at(old).exists() && at(young).exists() && living.path.exists() && at(".b.79.0.tmp").exists());
+        assert!(
+            !at(old).exists() && at(young).exists() && living.path.exists() && at(".b.79.0.tmp").exists()
+        );
         let gone = other.path.clone();
         drop(other);
         assert!(!gone.exists());

@@ -5,8 +5,8 @@
 //! have one run, and processes that share a root need no lock.
 
 use crate::{RECORD_SCHEMA, Record};
-use schedlab_base::{Error, Result, Spot, input, printable};
 use schedlab_base::temp::Folder;
+use schedlab_base::{Error, Result, Spot, input, printable};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -143,3 +143,70 @@ fn tools_are_listed_and_their_saved_outputs_compared() {
     let (_, err) = lab.run(&["compare", "old-0.txt", "--metric", "hackbench.tiem"], 2);
     assert!(err.contains("'hackbench.time'"), "{err}");
 }
+
+#[test]
+fn what_schedlab_printed_is_read_back() {
+    let lab = Lab::new();
+    let first = lab.json(&["run", "small.toml", "--json", "--quiet"]);
+    lab.write("all.json", &first.to_string());
+    let again = lab.json(&["compare", "all.json", "--baseline", "v4.5", "--json"]);
+    let rows = |c: &serde_json::Value| {
+        let row = |r: &serde_json::Value| {
+            ["load", "metric", "variant", "change_pct", "ci95_pct", "p", "verdict", "pairs"]
+                .map(|k| r[k].clone())
+        };
+        let mut all: Vec<String> =
+            c["comparisons"].as_array().unwrap().iter().map(|r| format!("{:?}", row(r))).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(rows(&first), rows(&again), "pairs stay pairs");
+    assert_eq!(
+        (&again["cells"][0]["params"], &again["cells"][0]["seeds"]),
+        (&first["cells"][0]["params"], &first["cells"][0]["seeds"])
+    );
+
+    let mean = |c: &serde_json::Value, load: &str, variant: &str| {
+        let cells = c["cells"].as_array().unwrap();
+        let cell = cells.iter().find(|c| c["load"] == load && c["variant"] == variant).unwrap();
+        cell["metrics"]["work"]["mean"].as_f64().unwrap()
+    };
+    for form in ["go", "csv"] {
+        lab.write("printed", &lab.ok(&["run", "small.toml", "--quiet", "--format", form]));
+        let read = lab.json(&["compare", "printed", "--json"]);
+        for (load, variant) in [("1x2", "v4.5"), ("1x6", "first-idle")] {
+            let (a, b) = (mean(&first, load, variant), mean(&read, load, variant));
+            assert!((a - b).abs() <= a * 1e-9, "{form} {load} {variant}: {a} and {b}");
+        }
+        let warned = read["warnings"].to_string().contains("saved.means");
+        assert_eq!(warned, form == "csv", "{form}: {}", read["warnings"]);
+        assert_eq!(lab.ok(&["compare", "printed", "--from", form, "--json"]).is_empty(), false);
+    }
+
+    for seed in ["1", "2"] {
+        let words = [
+            "bench",
+            "--backend",
+            "sim",
+            "--machine",
+            "smp-2",
+            "--json",
+            "--seed",
+            seed,
+            "pipe",
+            "--loops",
+            "200",
+        ];
+        lab.write(&format!("run{seed}.json"), &lab.ok(&words));
+    }
+    let runs = lab.json(&["compare", "a=run1.json", "b=run2.json", "--json"]);
+    let names: Vec<&str> =
+        runs["cells"].as_array().unwrap().iter().filter_map(|c| c["variant"].as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert!(runs["metrics"].to_string().contains("pipe.round_trip.mean"), "{}", runs["metrics"]);
+    lab.write("copy.json", &first.to_string());
+    let twice = lab.json(&["compare", "all.json", "copy.json", "--json", "--metric", "work"]);
+    let names: Vec<&str> =
+        twice["cells"].as_array().unwrap().iter().filter_map(|c| c["variant"].as_str()).collect();
+    assert!(names.contains(&"all v4.5") && names.contains(&"copy v4.5"), "none is dropped: {names:?}");
+}
