@@ -58,7 +58,8 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     let prefix = format!(".{name}.");
     clear_left(parent, &prefix);
     let failed = |e: io::Error| Error::io(path, "write", &e);
-    let (beside, mut file) = first_free(parent, &prefix, File::create_new).map_err(|(_, e)| failed(e))?;
+    let (beside, mut file) =
+        first_free(parent, &prefix, |path| File::create_new(path)).map_err(|(_, e)| failed(e))?;
     let _ = file.try_lock();
     let written =
         file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));

@@ -9,7 +9,7 @@ use super::{Reader, Reading, TOOLS, Tool, Values, reader_of};
 use schedlab_base::{Error, Ns, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
-use schedlab_record::{RECORD_SCHEMA, Record, store, version_of};
+use schedlab_record::{Figure, RECORD_SCHEMA, Record, store, version_of};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,8 +128,14 @@ fn own_records(printed: Vec<(Given, PathBuf, own::Run)>) -> Result<Vec<Record>> 
 }
 
 fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
-    let told =
-        |text: &str, otherwise: &str| if text.is_empty() { otherwise.to_owned() } else { text.to_owned() };
+    // Names in a file may hold anything; in records they are names that print.
+    let told = |text: &str, otherwise: &str| {
+        printable::name(if text.is_empty() { otherwise } else { text }).into_owned()
+    };
+    let figures = run.figures.iter().map(|(name, f)| {
+        let unit = printable::name(&f.unit).into_owned();
+        (printable::name(name).into_owned(), Figure { unit, ..f.clone() })
+    });
     let backend = told(&run.backend, BACKEND);
     let kernel = told(&run.kernel, UNKNOWN);
     let mut warnings = Vec::new();
@@ -141,17 +147,18 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
         );
         warnings.push(Warning::new("saved.means", text));
     }
-    let plain = record(&told(&run.workload, "unknown"), variant, file)?;
+    let variant = told(variant, UNKNOWN);
+    let plain = record(&told(&run.workload, UNKNOWN), &variant, file)?;
     Ok(Record {
         model: run.model.unwrap_or_else(|| version_of(&backend)),
         machine: Machine { name: told(&run.machine, &plain.machine.name), ..plain.machine },
-        variant: Variant { name: variant.to_owned(), ..Variant::plain(&kernel) },
+        variant: Variant { name: variant, ..Variant::plain(&kernel) },
         kernel,
         backend,
         spec: serde_json::json!({ "kind": KIND, "tool": OWN, "params": run.params }),
         load: told(&run.load, "default"),
         seed: run.seed.unwrap_or_default(),
-        figures: run.figures.clone(),
+        figures: figures.collect(),
         warnings,
         ..plain
     })
