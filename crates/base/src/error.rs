@@ -22,6 +22,10 @@ pub enum ErrorKind {
     Machine,
     /// A fault of schedlab itself (exit code 4).
     Internal,
+    /// The command that was to replace schedlab is there and can't be executed (exit code 126, as in shells).
+    NotExecutable,
+    /// The command that was to replace schedlab is not there (exit code 127, as in shells).
+    NoCommand,
 }
 
 impl ErrorKind {
@@ -32,6 +36,8 @@ impl ErrorKind {
             ErrorKind::Input => 2,
             ErrorKind::Machine => 3,
             ErrorKind::Internal => 4,
+            ErrorKind::NotExecutable => 126,
+            ErrorKind::NoCommand => 127,
         }
     }
 }
@@ -65,6 +71,21 @@ impl fmt::Display for Spot {
         write!(f, "{}", self.file.display())?;
         self.line_column.map_or(Ok(()), |(l, c)| write!(f, ":{l}:{c}"))
     }
+}
+
+/// More characters of names than this are a page; then only the likest are told.
+const MOST_LISTED: usize = 600;
+/// How many names are told of a list that is too long.
+const LIKEST: usize = 8;
+
+/// The names that are known, or of a long list those that are most like `name`.
+fn listed(name: &str, known: &[&str]) -> String {
+    let all = known.join(", ");
+    if all.len() <= MOST_LISTED {
+        return format!("known: {all}");
+    }
+    let likest = crate::nearest::likest(name, known.iter().copied(), LIKEST);
+    format!("{} are known, among them {}", known.len(), likest.join(", "))
 }
 
 #[derive(Debug)]
@@ -110,7 +131,7 @@ impl Error {
         let known: Vec<&str> = known.into_iter().collect();
         let help = match crate::nearest::nearest(name, known.iter().copied()) {
             Some(near) => format!("did you mean '{near}'?"),
-            None => format!("known: {}", known.join(", ")),
+            None => listed(name, &known),
         };
         Error::input(format!("unknown {what} '{}'", printable::name(name))).help(help)
     }

@@ -10,6 +10,7 @@ pub mod printable;
 pub mod random;
 pub mod temp;
 pub mod time;
+pub mod utc;
 pub mod version;
 
 pub use cpuset::CpuSet;

@@ -1,5 +1,7 @@
 //! The nearest valid name to one that is unknown, by edit distance.
 
+use std::cmp::Reverse;
+
 /// The candidate nearest to `name`, if one is near enough to be worth offering (a third of the letters compared, and
 /// never all that was typed).
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -9,6 +11,40 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .filter_map(|k| Some((score(&wanted, &k.to_lowercase())?, k)))
         .min_by_key(|(d, _)| *d)
         .map(|(_, k)| k)
+}
+
+/// The `most` candidates that are most like `name`, the likest first, however far they are: those that share words with
+/// it (parts between dots, underscores and hyphens), then by edit distance. Candidates of the same likeness keep their order.
+pub fn likest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
+    let wanted = name.to_lowercase();
+    let shared = |known: &str| words(&wanted).filter(|w| words(known).any(|k| alike(w, k))).count();
+    let mut all: Vec<(Reverse<usize>, usize, &str)> = known
+        .into_iter()
+        .map(|k| {
+            let lower = k.to_lowercase();
+            (Reverse(shared(&lower)), distance(&wanted, &lower), k)
+        })
+        .collect();
+    all.sort_by_key(|(shared, edits, _)| (*shared, *edits));
+    let mut names: Vec<&str> = Vec::new();
+    for (_, _, name) in all {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.truncate(most);
+    names
+}
+
+/// The parts of a name that can be compared: two letters and more.
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    name.split(['.', '_', '-', ' ']).filter(|w| w.len() > 1)
+}
+
+/// Whether two words are the same but for an ending or a slip.
+fn alike(a: &str, b: &str) -> bool {
+    let starts = |a: &str, b: &str| a.len() > 2 && b.starts_with(a);
+    a == b || starts(a, b) || starts(b, a) || (a.len() > 3 && distance(a, b) <= 1)
 }
 
 /// Edits to the candidate, or to as much of its beginning as was typed: `SIS_FRIST` is near `SIS_FIRST_IDLE`. `None`
@@ -43,7 +79,16 @@ fn distance(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{likest, nearest};
+
+    #[test]
+    fn the_likest_share_words_and_are_told_once() {
+        let known =
+            ["wakeup_delay.p50", "run_delay.total", "run_delay.mean", "migrations", "run_delay.total"];
+        assert_eq!(likest("rundelay.total", known, 2), ["run_delay.total", "run_delay.mean"]);
+        assert_eq!(likest("delays", known, 3), ["run_delay.mean", "run_delay.total", "wakeup_delay.p50"]);
+        assert_eq!(likest("bananas", known, 9).len(), 4, "however far they are");
+    }
 
     #[test]
     fn offers_a_near_name_and_keeps_silent_otherwise() {

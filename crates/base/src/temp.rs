@@ -87,18 +87,23 @@ fn first_free<T>(
     }
 }
 
-/// Takes away what writers that were killed left in a folder under a prefix. A young one may just not have its lock yet.
-pub fn clear_left(parent: &Path, prefix: &str) {
-    let left = |path: &Path| -> io::Result<bool> {
+/// Whether the writer of something under a temporary name was killed: it is old, and nobody holds its lock.
+pub fn is_left(path: &Path) -> bool {
+    let left = || -> io::Result<bool> {
         let about = fs::symlink_metadata(path)?;
         let old = about.modified()?.elapsed().is_ok_and(|age| age > LEFT_AFTER);
         // Opening anything else may block or act.
         Ok(old && (about.is_dir() || about.is_file()) && File::open(path)?.try_lock().is_ok())
     };
+    left().is_ok_and(|left| left)
+}
+
+/// Takes away what writers that were killed left in a folder under a prefix. A young one may just not have its lock yet.
+pub fn clear_left(parent: &Path, prefix: &str) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let ours = name.to_str().is_some_and(|n| n.starts_with(prefix) && n.ends_with(ENDING));
-        if ours && left(&entry.path()).is_ok_and(|left| left) {
+        if ours && is_left(&entry.path()) {
             // Another process may do the same.
             let path = entry.path();
             let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };

@@ -10,18 +10,24 @@
 //! the search goes on upwards, where there are more, and claims nothing for that load. A seed in which no load could be
 //! judged to hold while some could not be judged at all has no knee: that is "cannot tell", not 0.
 
+mod raise;
+
+pub use raise::Raised;
+
 use crate::exec::{Executor, guessed};
-use crate::metrics;
+use crate::metrics::{self, Evaluated};
 use crate::plan::Cell;
 use crate::stats::describe::{mean, std};
 use crate::stats::special::t_quantile;
 use crate::uncertainty::{Point, Sway, sway};
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_machine::Drawn;
-use schedlab_record::{Metric, Value};
-use schedlab_workload::{Benchmark, Built, Params, Spec, spec};
+use schedlab_record::{Metric, Stat};
+use schedlab_workload::{Benchmark, Built, Params, Spec};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A limit on a metric, such as "p99 < 2ms".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,7 +91,11 @@ impl Limit {
         let higher = |b: Built| b.series.iter().any(|s| s.name == series && s.better == "higher");
         if built.is_ok_and(higher) { "mean > 2ms" } else { "mean < 2ms" }
     }
-    fn judge(&self, value: &Value) -> Judged {
+    /// Whether it names a statistic alone, of whatever the workload measures first.
+    fn is_bare(&self) -> bool {
+        Stat::parse(&self.metric).is_some()
+    }
+    fn judge(&self, value: &schedlab_record::Value) -> Judged {
         match value.number() {
             None => Judged::Unknown,
             Some(v) if (self.below && v < self.value) || (!self.below && v > self.value) => Judged::Holds,
@@ -113,10 +123,12 @@ enum Found {
 }
 
 /// What is searched.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Search {
-    /// One cell per variant; its workload's load parameter is replaced.
+    /// One cell per variant; its workload and load are replaced by what is raised.
     pub cells: Vec<Cell>,
+    /// What is raised.
+    pub raised: Raised,
     /// The limit, with a full metric name.
     pub limit: Limit,
     /// One knee each.
@@ -169,6 +181,12 @@ pub struct Knees {
     pub seeds: Vec<u64>,
     /// Per variant.
     pub variants: Vec<Knee>,
+    /// Unit of the limit's metric; "" for counts.
+    #[serde(default)]
+    pub unit: String,
+    /// Every load that was tried, by variant and load.
+    #[serde(default)]
+    pub tried: Vec<TriedLoad>,
     /// Whether it was ended early; seeds not finished are left out.
     pub interrupted: bool,
     /// What the reader must know.
@@ -176,16 +194,34 @@ pub struct Knees {
     pub warnings: Vec<Warning>,
 }
 
+/// A load that a search tried under a variant, with what came of it in the seeds that tried it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TriedLoad {
+    /// The variant.
+    pub variant: String,
+    /// How much of the parameter.
+    pub load: u64,
+    /// The limit's metric by ascending seed, in [`Knees::unit`].
+    pub values: Vec<f64>,
+    /// Seeds in which it was missing.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing: usize,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
 /// The schema of knees.
 pub const KNEE_SCHEMA: &str = "schedlab/knee/1";
 
 /// Told of every load tried: variant, seed, load, value of the metric.
-pub type Tried<'a> = &'a (dyn Fn(&str, u64, u64, &Value) + Sync);
+pub type Tried<'a> = &'a (dyn Fn(&str, u64, u64, &Evaluated) + Sync);
 
 /// Searches the knees of all variants.
 ///
 /// # Errors
-/// A workload without a load parameter, bounds outside its range, and what the executor finds.
+/// Bounds outside the range of what is raised, and what the executor finds.
 pub fn search(
     search: &Search,
     executor: &dyn Executor,
@@ -193,27 +229,20 @@ pub fn search(
     stop: &AtomicBool,
 ) -> Result<Knees> {
     let first = search.cells.first().ok_or_else(|| Error::input("no variant to search a knee for"))?;
-    let bench = match &first.spec {
-        Spec::Bench { name, .. } => spec::find(name)?,
-        Spec::RtApp { file, .. } => {
-            return Err(Error::input(format!("{file}: an rt-app workload has no load parameter to raise")));
-        }
-        Spec::Command(command) => {
-            let text = format!("{}: a command's load is not raised by itself", command.name);
-            return Err(Error::input(text).help("sweep it: [[load]] load = { sweep = [1, 2, 4] }"));
-        }
-    };
     measured(&search.limit.metric, first)?;
-    let param = bench.param(bench.load_param)?;
-    param.check(search.start)?;
-    param.check(search.cap)?;
+    in_range(search)?;
+    let curve = Curve::default();
+    let note = |variant: &str, seed: u64, load: u64, found: &Evaluated| {
+        curve.add(variant, seed, load, found);
+        tried(variant, seed, load, found);
+    };
     let mut variants = Vec::new();
     let mut interrupted = false;
     for cell in &search.cells {
         let (mut found, mut unknown) = (Vec::new(), 0);
         for seed in &search.seeds {
-            let at = |load: u64| at_load(cell, bench, load, *seed, search, executor, tried, stop);
-            match one(search.start, search.cap, param.range.0, at)? {
+            let at = |load: u64| at_load(cell, load, *seed, search, executor, &note, stop);
+            match one(search.start, search.cap, search.raised.range.0, at)? {
                 Found::Knee(knee) => found.push((*seed, knee)),
                 Found::Unknown => unknown += 1,
                 Found::Stopped => interrupted = true,
@@ -228,35 +257,92 @@ pub fn search(
         let name = cell.variant.name.as_str();
         variants.push(Knee { uncertainty, ..knee(name, knees, unknown, search.cap) });
     }
+    let (unit, tried) = curve.told(&search.cells);
     Ok(Knees {
         schema: KNEE_SCHEMA.to_owned(),
-        workload: bench.name.to_owned(),
-        parameter: bench.load_param.to_owned(),
+        workload: search.raised.workload.clone(),
+        parameter: search.raised.parameter.to_owned(),
         backend: first.backend.name().to_owned(),
         machine: first.machine.name.clone(),
         limit: search.limit.clone(),
         cap: search.cap,
         seeds: search.seeds.clone(),
         variants,
+        unit,
+        tried,
         interrupted,
         warnings: guessed(first).into_iter().collect(),
     })
 }
 
+fn in_range(search: &Search) -> Result<()> {
+    let (low, high) = search.raised.range;
+    for load in [search.start, search.cap] {
+        if !(low..=high).contains(&load) {
+            let name = search.raised.parameter;
+            return Err(Error::input(format!("{name} = {load} is out of range"))
+                .help(format!("it takes {low} to {high}")));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a metric that the backend never gives: the search would raise the load for nothing.
 fn measured(metric: &str, cell: &Cell) -> Result<()> {
-    let (row, backend) = (Metric::find(metric)?.row, cell.backend.name());
-    if row.backends.contains(&backend) {
+    // What is no row of the table is a figure of a command, which only live runs have.
+    let Ok(found) = Metric::find(metric) else { return Ok(()) };
+    let backend = cell.backend.name();
+    if found.row.backends.contains(&backend) {
         return Ok(());
     }
     Err(Error::machine(format!("the {backend} backend does not measure {metric}")))
 }
 
+/// What was tried, as it comes.
+#[derive(Default)]
+struct Curve(Mutex<CurveInner>);
+
+#[derive(Default)]
+struct CurveInner {
+    unit: String,
+    /// Values and missing ones by variant and load.
+    points: BTreeMap<(String, u64), (Vec<f64>, usize)>,
+}
+
+impl Curve {
+    /// Seeds come in ascending order, so values do.
+    fn add(&self, variant: &str, _seed: u64, load: u64, found: &Evaluated) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !found.unit.is_empty() {
+            all.unit.clone_from(&found.unit);
+        }
+        let point = all.points.entry((variant.to_owned(), load)).or_default();
+        match found.value.number() {
+            Some(value) => point.0.push(value),
+            None => point.1 += 1,
+        }
+    }
+    /// Unit and points, variants in the order of the cells.
+    fn told(self, cells: &[Cell]) -> (String, Vec<TriedLoad>) {
+        let all = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let of = |name: &str| {
+            let own = all.points.iter().filter(|((variant, _), _)| variant == name);
+            own.map(|((variant, load), (values, missing))| TriedLoad {
+                variant: variant.clone(),
+                load: *load,
+                values: values.clone(),
+                missing: *missing,
+            })
+            .collect::<Vec<_>>()
+        };
+        let tried = cells.iter().flat_map(|c| of(&c.variant.name)).collect();
+        (all.unit, tried)
+    }
+}
+
 /// Whether the limit holds at a load; `None` when stopped.
-#[allow(clippy::too_many_arguments)] // one call site; a struct of the same eight would say no more
 fn at_load(
     cell: &Cell,
-    bench: &Benchmark,
     load: u64,
     seed: u64,
     search: &Search,
@@ -264,19 +350,13 @@ fn at_load(
     tried: Tried<'_>,
     stop: &AtomicBool,
 ) -> Result<Option<Judged>> {
-    let Spec::Bench { name, params } = &cell.spec else {
-        return Err(Error::internal("a knee without a benchmark"));
-    };
-    let mut params = params.clone();
-    params.0.insert(bench.load_param.to_owned(), load);
     let mut cell = cell.clone();
-    cell.spec = Spec::bench(name, &params)?;
-    cell.load = format!("{}={load}", bench.load_param);
+    cell.spec = search.raised.with(load)?;
+    cell.load = format!("{}={load}", search.raised.parameter);
     let Some(made) = executor.run(&cell, seed, stop)? else { return Ok(None) };
-    let record = made.record;
-    let value = metrics::evaluate(&record, &search.limit.metric).value;
-    tried(&cell.variant.name, seed, load, &value);
-    Ok(Some(search.limit.judge(&value)))
+    let found = metrics::evaluate(&made.record, &search.limit.metric);
+    tried(&cell.variant.name, seed, load, &found);
+    Ok(Some(search.limit.judge(&found.value)))
 }
 
 /// One seed's knee: doubling, then bisection.
@@ -340,6 +420,7 @@ fn knee(variant: &str, knees: Vec<u64>, unknown: usize, cap: u64) -> Knee {
 mod tests {
     use super::*;
     use schedlab_record::Better;
+    use schedlab_workload::spec;
     use std::cell::RefCell;
 
     fn found(start: u64, cap: u64, holds: impl Fn(u64) -> bool) -> (u64, Vec<u64>) {

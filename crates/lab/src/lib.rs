@@ -16,6 +16,7 @@ pub mod noise;
 pub mod plan;
 pub mod profile;
 pub mod room;
+pub mod runs;
 pub mod stat;
 pub mod stats;
 pub mod uncertainty;

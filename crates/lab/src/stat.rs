@@ -14,7 +14,7 @@ use schedlab_record::{Better, Observe, RECORD_SCHEMA, Record, Value, WATCHING, e
 use std::collections::BTreeMap;
 
 pub use schedlab_native::counters::EVENTS;
-pub use schedlab_native::counters::watch::{How, Watched, command, system};
+pub use schedlab_native::counters::watch::{How, Output, Watched, command, system};
 
 /// What is asked of counted commands, in the order of the tables: time first, then counters, then what follows.
 pub fn metrics() -> Vec<String> {

@@ -242,14 +242,18 @@ fn a_workload_shows_its_own_first_metrics_when_none_are_asked_for() {
 
 #[test]
 fn knees_are_found_per_variant_and_seed() {
-    use schedlab_lab::knee::{Limit, Search, search};
+    use schedlab_lab::knee::{Limit, Raised, Search, search};
     let cells = plan(&experiment(SMALL), Backend::Sim, Options::default()).unwrap().cells;
     let limit = Limit { metric: "schbench.latency.p50".into(), below: true, value: 100_000.0 };
-    let s = Search { cells: cells[..2].to_vec(), limit, seeds: vec![1, 2, 3], start: 1, cap: 64 };
+    let raised = Raised::of(&cells[0].spec).unwrap();
+    let s = Search { cells: cells[..2].to_vec(), raised, limit, seeds: vec![1, 2, 3], start: 1, cap: 64 };
     let k = search(&s, &Mock::default(), &|_, _, _, _| {}, &AtomicBool::new(false)).unwrap();
     assert_eq!((k.parameter.as_str(), k.variants.len(), k.interrupted), ("threads", 2, false));
     // The slow one adds 10 us a thread and 1 us of ramp: 100 us at about 9 or 10 threads.
     assert!(k.variants[0].knees.iter().all(|n| (8..=11).contains(n)), "{k:?}");
+    let doubled: Vec<u64> = k.tried.iter().take_while(|t| t.load <= 8).map(|t| t.load).collect();
+    assert_eq!((k.unit.as_str(), &doubled[..4]), ("ns", &[1, 2, 4, 8][..]));
+    assert!(k.tried.iter().all(|t| (1..=3).contains(&t.values.len())), "{:?}", k.tried);
     assert_eq!((k.variants[1].at_cap, k.variants[1].mean), (3, 64.0), "the fast one is not done at the cap");
     for (seed, knee) in s.seeds.iter().zip(&k.variants[0].knees) {
         let at = |threads: u64| {

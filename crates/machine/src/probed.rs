@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// The environment variable that names the folder of schedlab's state.
 pub const STATE_VARIABLE: &str = "SCHEDLAB_STATE_DIR";
+/// The probe's file in that folder.
+pub const FILE: &str = "probe.json";
 /// The name under which the time to leave a halt is kept: it is an idle state's, not a cost's.
 pub const IDLE_EXIT: &str = "idle.exit";
 /// How the sources of probed costs begin.
@@ -75,13 +77,16 @@ impl Probed {
         let now = Probed::here(Vec::new());
         (&self.release, &self.model, self.cpus) == (&now.release, &now.model, now.cpus)
     }
-    /// What is kept of this machine, if it still holds.
+    /// What is kept of this machine, if it still holds. A file that can't be read counts as none.
     ///
     /// # Errors
-    /// A file that can't be read or is none of ours.
+    /// A file that is none of ours.
     pub fn kept() -> Result<Option<Probed>> {
         let Some(file) = file() else { return Ok(None) };
-        let Some(text) = input::text_if_there(&file)? else { return Ok(None) };
+        // What can't be read is no probe; what is too long or no text is an error of its own.
+        let there = std::fs::File::open(&file).is_ok();
+        let text = if there { input::text_if_there(&file)? } else { None };
+        let Some(text) = text else { return Ok(None) };
         let probed: Probed = serde_json::from_str(&text).map_err(|e| {
             Error::input(format!("{}: {e}", file.display())).help("'schedlab machine probe' writes it anew")
         })?;
@@ -189,7 +194,7 @@ fn file() -> Option<PathBuf> {
         .or_else(|| root().then(|| PathBuf::from("/var/lib/schedlab")))
         .or_else(|| named("XDG_STATE_HOME").map(|d| d.join("schedlab")))
         .or_else(|| named("HOME").map(|d| d.join(".local/state/schedlab")))
-        .map(|folder| folder.join("probe.json"))
+        .map(|folder| folder.join(FILE))
 }
 
 #[cfg(test)]

@@ -76,11 +76,17 @@ fn command(argv: &[String]) -> Result<(Command, &str)> {
     Ok((command, program))
 }
 
+/// What shells say of a command that does not start, with their exit codes: 127 not there, 126 not executable.
 fn unstartable(program: &str, e: &io::Error) -> Error {
+    use schedlab_base::ErrorKind::{NoCommand, NotExecutable};
     match e.kind() {
-        ErrorKind::NotFound => Error::machine(format!("can't start '{program}': it is not there"))
+        ErrorKind::NotFound => Error::new(NoCommand, format!("can't start '{program}': it is not there"))
             .help("install it, or name it with its folder"),
-        _ => Error::machine(format!("can't start '{program}': {e}")),
+        ErrorKind::PermissionDenied => {
+            Error::new(NotExecutable, format!("can't start '{program}': it may not be executed"))
+                .help("chmod +x makes a file executable; a folder is no command")
+        }
+        _ => Error::new(NotExecutable, format!("can't start '{program}': {e}")),
     }
 }
 

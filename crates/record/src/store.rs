@@ -18,7 +18,7 @@ pub const RECORD_FILE: &str = "record.json";
 /// The longest record that is read unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB. A task takes about 200 bytes.
 pub const MAX_RECORD_MB: u64 = 1024;
 /// How names of run folders begin that are being written; such names are no runs.
-const TEMP_PREFIX: &str = ".run.";
+pub(crate) const TEMP_PREFIX: &str = ".run.";
 /// How deep below a folder runs are looked for; a store itself is two levels deep.
 const MAX_DEPTH: usize = 6;
 

@@ -50,7 +50,13 @@ fn head(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let text = format!("{how}, kernel {}, {runs} runs each", kernels.join(", "));
     write!(out, "{}", wrap("  ", &text))?;
     let params = parameters(&cell.workload, &cell.params);
-    if params.is_empty() { Ok(()) } else { write!(out, "{}", wrap("  ", &params.join(" "))) }
+    if !params.is_empty() {
+        write!(out, "{}", wrap("  ", &params.join(" ")))?;
+    }
+    let kept = group.iter().filter(|cell| !cell.folders.is_empty());
+    kept.into_iter().try_for_each(|cell| {
+        write!(out, "{}", wrap(&format!("  {:<16}", format!("{}:", cell.variant)), &cell.folders.join(" ")))
+    })
 }
 
 fn paragraph(

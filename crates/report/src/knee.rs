@@ -1,10 +1,13 @@
-//! The result of a knee search as plain text.
+//! The result of a knee search as plain text, and as what a plot is drawn from: the metric against every load tried.
 
 use crate::number::{count, value};
 use crate::text::wrap;
 use crate::uncertainty::of_one;
-use schedlab_lab::knee::Knees;
-use schedlab_record::Metric;
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{COMPARISON_SCHEMA, Cell, Measured, Stat};
+use schedlab_lab::knee::{Knees, TriedLoad};
+use schedlab_record::{Better, MODEL};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Writes a knee search's table.
@@ -12,10 +15,7 @@ use std::io::{self, Write};
 /// # Errors
 /// What the writer says.
 pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
-    let unit = Metric::find(&k.limit.metric)
-        .map_or_else(|_| "ns".to_owned(), |m| if m.unit.is_empty() { "ns".into() } else { m.unit });
-    let sign = if k.limit.below { "<" } else { ">" };
-    let limit = format!("{} {sign} {}", k.limit.metric, value(k.limit.value, &unit));
+    let limit = format!("{} {}", k.limit.metric, bound(k));
     let head =
         format!("largest {} of {} with {limit}, on {} ({})", k.parameter, k.workload, k.machine, k.backend);
     write!(out, "{}", wrap("", &head))?;
@@ -50,4 +50,64 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "interrupted: seeds that were not finished are left out")?;
     }
     k.warnings.iter().try_for_each(|w| write!(out, "{}", wrap("warning: ", &w.message)))
+}
+
+/// "< 2.00ms".
+fn bound(k: &Knees) -> String {
+    let sign = if k.limit.below { "<" } else { ">" };
+    // What an interrupted search never measured is a time, as nearly all limits are.
+    let unit = if k.unit.is_empty() && k.tried.is_empty() { "ns" } else { &k.unit };
+    format!("{sign} {}", value(k.limit.value, unit))
+}
+
+/// The loads tried as a comparison without verdicts, so that it can be plotted: a line for each variant, and the limit across.
+pub fn curve(k: &Knees) -> Comparison {
+    let tried = k.tried.iter().filter(|t| !t.values.is_empty());
+    let mut cells: Vec<Cell> =
+        tried.map(|t| point(k, &t.variant, format!("{}={}", k.parameter, t.load), t)).collect();
+    if !cells.is_empty() {
+        let values = vec![k.limit.value];
+        let limit = TriedLoad { variant: String::new(), load: 0, values, missing: 0 };
+        cells.push(point(k, &format!("limit {}", bound(k)), String::new(), &limit));
+    }
+    Comparison {
+        schema: COMPARISON_SCHEMA.to_owned(),
+        experiment: format!("{} on {} ({}): loads tried", k.workload, k.machine, k.backend),
+        model: MODEL,
+        metrics: vec![k.limit.metric.clone()],
+        min_effect_pct: 0.0,
+        cells,
+        comparisons: Vec::new(),
+        published: Vec::new(),
+        fits: Vec::new(),
+        uncertainty: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+fn point(k: &Knees, variant: &str, load: String, tried: &TriedLoad) -> Cell {
+    let values = tried.values.clone();
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let measured = Measured {
+        unit: k.unit.clone(),
+        better: Better::Neither,
+        mean,
+        std_pct: None,
+        missing_runs: tried.missing,
+        values,
+    };
+    Cell {
+        backend: k.backend.clone(),
+        mode: None,
+        machine: k.machine.clone(),
+        kernel: String::new(),
+        workload: k.workload.clone(),
+        load,
+        params: serde_json::Value::Null,
+        variant: variant.to_owned(),
+        runs: tried.values.len(),
+        seeds: Vec::new(),
+        folders: Vec::new(),
+        metrics: BTreeMap::from([(k.limit.metric.clone(), Stat::Measured(measured))]),
+    }
 }

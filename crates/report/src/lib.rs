@@ -16,6 +16,7 @@ pub mod number;
 pub mod plot;
 pub mod profile;
 pub mod run;
+pub mod runs;
 pub mod schbench;
 pub mod schbench2016;
 pub mod schedstat;

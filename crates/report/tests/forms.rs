@@ -312,7 +312,7 @@ fn a_load_shows_its_own_metrics_only() {
 
 #[test]
 fn knees_are_tabled() {
-    use schedlab_lab::knee::{KNEE_SCHEMA, Knee, Knees, Limit};
+    use schedlab_lab::knee::{KNEE_SCHEMA, Knee, Knees, Limit, TriedLoad};
     let knee = |variant: &str, knees: Vec<u64>, at_cap| Knee {
         variant: variant.into(),
         mean: 24.0,
@@ -332,10 +332,79 @@ fn knees_are_tabled() {
         cap: 25,
         seeds: vec![1, 2, 3],
         variants: vec![knee("v4.5", vec![23, 24, 25], 1)],
+        unit: "ns".into(),
+        tried: [1u64, 2, 4]
+            .map(|load| TriedLoad {
+                variant: "v4.5".into(),
+                load,
+                values: vec![load as f64 * 1e6, load as f64 * 1.2e6],
+                missing: 0,
+            })
+            .into(),
         interrupted: true,
         warnings: Vec::new(),
     };
+    let drawn = schedlab_report::knee::curve(&knees);
+    let svg = schedlab_report::plot::plot(&drawn, schedlab_report::plot::Kind::Svg).unwrap();
+    let svg = String::from_utf8(svg).unwrap();
+    for part in [">threads<", "limit &lt; 2.00ms", "stroke-dasharray", "schbench.latency.p99, ms"] {
+        assert!(svg.contains(part), "{part}: {svg}");
+    }
     let mut out = Vec::new();
     schedlab_report::knee::export(&knees, &mut out).unwrap();
     golden("knee.txt", &String::from_utf8(out).unwrap());
+}
+
+#[test]
+fn the_folders_of_stored_runs_are_told() {
+    let c = comparison();
+    assert!(!written("table", &c).contains("kept in") && !written("json", &c).contains("folders"));
+    let mut stored = c.clone();
+    for (i, cell) in stored.cells.iter_mut().enumerate() {
+        cell.folders = vec![format!("runs/{i:032x}")];
+    }
+    let last = written("table", &stored);
+    let line = "runs: kept in runs; 'schedlab runs' lists each cell's folder\n";
+    assert!(last.contains(line) && last.replace(line, "") == written("table", &c), "{last}");
+    let detail = written("detail", &stored);
+    for cell in &stored.cells {
+        assert!(detail.contains(&cell.folders[0]), "{detail}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&written("json", &stored)).unwrap();
+    assert_eq!(json["cells"][1]["folders"][0], stored.cells[1].folders[0].as_str());
+    let text = |c: &Comparison, form: &str| written(form, c);
+    assert!(["table", "detail"].iter().all(|f| text(&stored, f).lines().all(|l| l.chars().count() <= 78)));
+    stored.cells[0].folders = vec!["elsewhere/x".into()];
+    assert!(written("table", &stored).contains("kept in elsewhere, runs; 'schedlab runs --out DIR'"));
+}
+
+#[test]
+fn many_rows_end_in_a_line_that_names_those_that_changed() {
+    let c = comparison();
+    let told = |c: &Comparison| {
+        let text = written("table", c).replace('\n', " ");
+        let at = text.find(" rows changed").map(|at| text[..at].rfind(' ').unwrap_or(0));
+        at.map(|at| text[at - 5..].to_owned())
+    };
+    let rows = c.comparisons.len();
+    let mut many = c.clone();
+    while many.comparisons.len() <= 8 {
+        let more = c.comparisons.clone();
+        many.comparisons.extend(more);
+    }
+    let mut few = c.clone();
+    few.comparisons.truncate(8.min(rows));
+    assert_eq!(told(&few), None);
+    let text = told(&many).unwrap();
+    let changed =
+        many.comparisons.iter().filter(|r| ["better", "worse", "changed"].contains(&r.verdict.word()));
+    assert!(
+        text.contains(&format!("{} of {} rows changed: ", changed.count(), many.comparisons.len())),
+        "{text}"
+    );
+    let first = many.comparisons.iter().find(|r| r.verdict.word() == "better").unwrap();
+    assert!(
+        text.contains(&format!("{} {} ", first.load, first.variant)) && text.contains("(better)"),
+        "{text}"
+    );
 }

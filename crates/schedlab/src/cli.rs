@@ -1,7 +1,7 @@
 //! The commands, and the way from the words of the command line to one of them.
 
-use crate::{commands, common, output};
-use clap::{ArgMatches, Command};
+use crate::{colour, commands, common, output};
+use clap::{Arg, ArgMatches, ColorChoice, Command};
 use schedlab_base::Result;
 use std::process::ExitCode;
 
@@ -20,6 +20,7 @@ const COMMANDS: &[Entry] = &[
     commands::knee::ENTRY,
     commands::explain::ENTRY,
     commands::compare::ENTRY,
+    commands::runs::ENTRY,
     commands::machine::ENTRY,
     commands::schedstat::ENTRY,
     commands::stat::ENTRY,
@@ -33,6 +34,22 @@ const COMMANDS: &[Entry] = &[
     commands::man::ENTRY,
 ];
 
+const COLOR: &str = "color";
+
+/// Colours of help and errors, which are printed before `--color` is parsed.
+fn of_messages() -> ColorChoice {
+    let words: Vec<String> = std::env::args().collect();
+    let is = |choice: &str| {
+        words.iter().any(|w| *w == format!("--{COLOR}={choice}"))
+            || words.windows(2).any(|w| w[0] == format!("--{COLOR}") && w[1] == choice)
+    };
+    match () {
+        () if is("never") => ColorChoice::Never,
+        () if is("always") => ColorChoice::Always,
+        () => ColorChoice::Auto,
+    }
+}
+
 /// The whole command line. The agent is not part of it: it is dispatched before.
 pub fn command() -> Command {
     Command::new("schedlab")
@@ -45,15 +62,27 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100)
+        .arg(
+            Arg::new(COLOR)
+                .long(COLOR)
+                .global(true)
+                .value_name("WHEN")
+                .value_parser(["auto", "always", "never"])
+                .hide_possible_values(true)
+                .hide_default_value(true)
+                .default_value("auto")
+                .help("Colours for verdicts: auto (on a terminal, unless NO_COLOR is set), always or never"),
+        )
         .subcommands(COMMANDS.iter().map(|c| (c.command)()))
 }
 
 /// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
-    let matches = match command().try_get_matches() {
+    let matches = match command().color(of_messages()).try_get_matches() {
         Ok(matches) => matches,
         Err(e) => return output::usage(&e),
     };
+    colour::decide(matches.get_one::<String>(COLOR).map_or("auto", String::as_str));
     let chosen = matches.subcommand().and_then(|(name, own)| {
         COMMANDS.iter().find(|c| (c.command)().get_name() == name).map(|entry| (entry, own))
     });

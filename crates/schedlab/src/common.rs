@@ -1,6 +1,6 @@
 //! Options and helps that several commands share.
 
-use crate::output;
+use crate::{colour, output};
 use clap::Args;
 use schedlab_base::{Error, Ns, Result, Version, Warning, temp};
 use schedlab_lab::{Any, Backend, Comparison, Sim};
@@ -129,12 +129,19 @@ impl FormOptions {
 /// # Errors
 /// When standard output or the plot's file can't be written.
 pub fn print(comparison: &Comparison, options: &FormOptions) -> Result<()> {
-    let form = options.form()?;
-    output::result(|out| form.exporter.export(comparison, out))?;
+    show(comparison, options.form()?)?;
     match &options.plot {
         Some(file) => temp::write_whole(file, &plot::plot(comparison, Kind::of(file)?)?),
         None => Ok(()),
     }
+}
+
+/// Prints a comparison in a form, with colours where they are wanted.
+///
+/// # Errors
+/// When standard output can't be written.
+pub fn show(comparison: &Comparison, form: &Form) -> Result<()> {
+    output::painted(|out| form.exporter.export(comparison, out), |text| colour::verdicts(text, form.name))
 }
 
 /// Prints warnings beside a result whose form has no place for them.

@@ -9,10 +9,12 @@ use crate::{interrupt, output};
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::Variant;
+use schedlab_lab::compare::Folders;
 use schedlab_lab::experiment::Load;
 use schedlab_lab::{
     Backend, Cell, Experiment, Finished, Options, Plan, Question, Session, compare, plan, plan_in_guests,
 };
+use schedlab_record::holdings::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Store};
 use std::path::PathBuf;
 
@@ -113,7 +115,9 @@ pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
     if finished.interrupted {
         return Err(interrupted(&finished, &plan, &store));
     }
-    let comparison = compare(&finished.records, &question(&experiment, &plan)?, &finished.warnings)?;
+    let folders = Folders::of_plan(&plan.cells, store.root())?;
+    let question = question(&experiment, &plan)?.kept_in(folders);
+    let comparison = compare(&finished.records, &question, &finished.warnings)?;
     common::print(&comparison, &options.form)?;
     if !options.quiet {
         let made = finished.records.len() - finished.found;
@@ -129,7 +133,7 @@ fn work(plan: &Plan, experiment: &Experiment, store: &Store, options: &RunOption
     let session = Session {
         executor: &executor,
         store: Some(store),
-        attach: &[("experiment.toml", experiment.text.as_bytes())],
+        attach: &[(EXPERIMENT_FILE, experiment.text.as_bytes())],
         jobs: options.jobs.unwrap_or_else(common::cpus) as usize,
         progress: &bar,
         stop: interrupt::stop_flag()?,

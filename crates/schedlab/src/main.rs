@@ -3,17 +3,20 @@
 //! Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 1 a check did not hold or
 //! the work was interrupted, 2 bad input, 3 this machine can't do that, 4 a fault of schedlab.
 
+mod again;
 mod cases;
 mod cli;
+mod colour;
 mod commands;
 mod common;
-mod draws;
 mod experiments;
 mod external;
 mod guests;
 mod interrupt;
 mod output;
 mod progress;
+mod several;
+mod state;
 mod studies;
 mod timing;
 mod variants;

@@ -17,10 +17,21 @@ pub const FAULT: u8 = 4;
 /// # Errors
 /// When standard output can't be written, unless its reader has gone.
 pub fn result(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    painted(make, |text| text)
+}
+
+/// As [`result`]; `paint` puts colours on the text, of which nothing is a name's any more that a terminal would obey.
+///
+/// # Errors
+/// As [`result`].
+pub fn painted(
+    make: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    paint: impl FnOnce(String) -> String,
+) -> Result<()> {
     let mut text = Vec::new();
     make(&mut text).map_err(|e| Error::internal(format!("the result can't be written as text: {e}")))?;
     let text = String::from_utf8_lossy(&text);
-    let text = printable::lines(&text);
+    let text = paint(printable::lines(&text).into_owned());
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(unwritable(&e)),

@@ -4,6 +4,7 @@
 use crate::common::WatchOptions;
 use crate::guests::{DEFAULT_MACHINE, GuestOptions};
 use crate::output;
+use crate::state;
 use crate::variants::{self, Changes};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use schedlab_base::{Error, Ns, Result};
@@ -134,6 +135,7 @@ impl Place {
 
     /// The cell with costs as the machine states them.
     fn stated(&self, spec: Spec, variant: Variant) -> Result<Cell> {
+        state::warn_if_unreadable();
         let load = load_name(&spec)?;
         let observe = self.watch.observe(self.backend()?)?;
         fits::watched(observe, &spec)?;

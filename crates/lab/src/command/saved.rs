@@ -6,6 +6,7 @@
 
 use super::own::{self, FORMS};
 use super::{Reader, Reading, TOOLS, Tool, Values, reader_of};
+use crate::compare::Folders;
 use schedlab_base::{Error, Ns, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
@@ -31,6 +32,18 @@ const UNKNOWN: &str = "unknown";
 /// # Errors
 /// A path that is not there, without runs and outputs, or a file of no known tool.
 pub fn records(sources: &[String], from: Option<Reader>) -> Result<(Vec<Record>, Vec<Record>)> {
+    records_with(sources, from, &mut Folders::default())
+}
+
+/// As [`records`]; `folders` takes in where the stored runs lie.
+///
+/// # Errors
+/// As [`records`].
+pub fn records_with(
+    sources: &[String],
+    from: Option<Reader>,
+    folders: &mut Folders,
+) -> Result<(Vec<Record>, Vec<Record>)> {
     let (mut stored, mut saved) = (Vec::new(), Vec::new());
     let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
     // Sources that were given no name, and the one they have from their path.
@@ -50,7 +63,9 @@ pub fn records(sources: &[String], from: Option<Reader>) -> Result<(Vec<Record>,
         match side {
             Side::Runs(path) => {
                 for run in store::list(&path)? {
-                    stored.push(run.record()?);
+                    let record = run.record()?;
+                    folders.add(&run, &record);
+                    stored.push(record);
                 }
             }
             Side::Outputs(name, files) => match sides.iter_mut().find(|(known, _)| *known == name) {

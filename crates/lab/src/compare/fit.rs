@@ -90,6 +90,7 @@ mod tests {
             variant: "v4.5".into(),
             runs: 1,
             seeds: vec![1],
+            folders: Vec::new(),
             metrics: values.iter().map(|(m, v)| ((*m).into(), Stat::Measured(measured(*v)))).collect(),
         }
     }

@@ -4,12 +4,14 @@
 //! two) each variant is compared with the baseline. All rows of a comparison are one family for Holm's correction.
 
 mod fit;
+mod folders;
 mod group;
 mod model;
 mod rows;
 mod sway;
 mod words;
 
+pub use folders::Folders;
 pub use model::{ASTRAY, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Measured, Row, Stat};
 pub use words::params_in_words;
 
@@ -40,6 +42,8 @@ pub struct Question {
     pub published: Vec<Published>,
     /// Noise floors of live machines: no smaller change counts, where they are above `min_effect_pct`.
     pub floors: Floors,
+    /// Where the runs lie.
+    pub folders: Folders,
 }
 
 impl Default for Question {
@@ -52,6 +56,7 @@ impl Default for Question {
             min_effect_pct: DEFAULT_MIN_EFFECT_PCT,
             published: Vec::new(),
             floors: Floors::default(),
+            folders: Folders::default(),
         }
     }
 }
@@ -72,12 +77,18 @@ impl Question {
             min_effect_pct: experiment.min_effect_pct,
             published: experiment.published.clone(),
             floors: Floors::default(),
+            folders: Folders::default(),
         }
     }
     /// The same, with floors.
     #[must_use]
     pub fn with_floors(self, floors: Floors) -> Question {
         Question { floors, ..self }
+    }
+    /// The same, with the folders that the runs lie in.
+    #[must_use]
+    pub fn kept_in(self, folders: Folders) -> Question {
+        Question { folders, ..self }
     }
 }
 
@@ -86,15 +97,17 @@ impl Question {
 /// # Errors
 /// A path without runs, an unreadable record, an unknown metric or baseline.
 pub fn compare_paths(paths: &[PathBuf], question: &Question) -> Result<Comparison> {
-    let mut records = Vec::new();
+    let (mut records, mut folders) = (Vec::new(), Folders::default());
     for path in paths {
         for run in store::list(path)? {
-            records.push(run.record()?);
+            let record = run.record()?;
+            folders.add(&run, &record);
+            records.push(record);
         }
     }
     // Folders are named by hashes: put what belongs together in an order that people expect.
     records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
-    compare(&records, question, &[])
+    compare(&records, &question.clone().kept_in(folders), &[])
 }
 
 /// Compares what the command line names: stored runs, and saved outputs (all in one form, when `from` is given).
@@ -107,10 +120,11 @@ pub fn compare_sources(
     from: Option<command::Reader>,
     question: &Question,
 ) -> Result<Comparison> {
-    let (mut records, saved) = command::saved::records(sources, from)?;
+    let mut folders = Folders::default();
+    let (mut records, saved) = command::saved::records_with(sources, from, &mut folders)?;
     records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
     records.extend(saved);
-    compare(&records, question, &[])
+    compare(&records, &question.clone().kept_in(folders), &[])
 }
 
 /// Compares records; `warnings` are about the whole.
@@ -147,7 +161,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             question.metrics.is_empty().then(|| headline(runs.iter().flat_map(|c| c.runs.iter().copied())));
         let common = firsts.as_ref().unwrap_or(&question.metrics);
         let shown = own.and_then(|key| question.of_load.get(&key)).unwrap_or(common);
-        cells.extend(runs.iter().map(|c| summary(c, shown)));
+        cells.extend(runs.iter().map(|c| summary(c, shown, &question.folders)));
         let base = match &question.baseline {
             None => Some(0),
             Some(name) => runs.iter().position(|c| c.is_named(name)),
@@ -277,7 +291,7 @@ fn other_versions(records: &[Record]) -> Vec<Counted> {
     kinds.into_iter().filter_map(of_kind).collect()
 }
 
-fn summary(c: &CellRuns<'_>, metrics: &[String]) -> Cell {
+fn summary(c: &CellRuns<'_>, metrics: &[String], folders: &Folders) -> Cell {
     let r = c.runs[0];
     let params = params_in_words(&r.workload, &r.spec);
     Cell {
@@ -291,6 +305,7 @@ fn summary(c: &CellRuns<'_>, metrics: &[String]) -> Cell {
         variant: c.label.clone(),
         runs: c.runs.len(),
         seeds: c.runs.iter().map(|r| r.seed).collect(),
+        folders: folders.of(&c.runs),
         metrics: metrics.iter().map(|m| (m.clone(), stat(&c.runs, m))).collect(),
     }
 }

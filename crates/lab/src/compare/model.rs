@@ -75,6 +75,9 @@ pub struct Cell {
     pub runs: usize,
     /// Their seeds, ascending; `values` of metrics are in this order, less the runs a metric is missing in.
     pub seeds: Vec<u64>,
+    /// The folders its runs lie in; empty where they are not stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<String>,
     /// Metrics by name.
     pub metrics: BTreeMap<String, Stat>,
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The log of a guest's kernel, beside the record.
-pub const KERNEL_LOG: &str = "kernel.log";
+pub const KERNEL_LOG: &str = schedlab_record::holdings::KERNEL_LOG_FILE;
 
 /// The executor of guests.
 #[derive(Debug)]

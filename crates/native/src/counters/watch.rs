@@ -28,8 +28,20 @@ const END_WITHIN: Ns = Ns::secs(2);
 pub struct How {
     /// Count the whole system instead of the command and its children.
     pub system: bool,
-    /// Have the command's standard output go where its standard error goes.
-    pub output_aside: bool,
+    /// Where the command's standard output goes.
+    pub output: Output,
+}
+
+/// Where a watched command's standard output goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Where ours goes.
+    #[default]
+    Kept,
+    /// Where its standard error goes: a result of ours stands alone on standard output.
+    Aside,
+    /// Nowhere: it runs many times, and nobody wants to read it as often.
+    Dropped,
 }
 
 /// What was seen.
@@ -110,9 +122,15 @@ pub(crate) fn start(argv: &[String], how: How) -> Result<Started> {
     let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("a command without words"))?;
     let mut command = Command::new(program);
     command.args(arguments);
-    if how.output_aside {
-        let aside = std::io::stderr().as_fd().try_clone_to_owned();
-        command.stdout(aside.map_or_else(|_| Stdio::null(), Stdio::from));
+    match how.output {
+        Output::Kept => {}
+        Output::Aside => {
+            let aside = std::io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(aside.map_or_else(|_| Stdio::null(), Stdio::from));
+        }
+        Output::Dropped => {
+            command.stdout(Stdio::null());
+        }
     }
     let from = sys::monotonic_ns();
     let child = command.spawn().map_err(|e| unstartable(program, &e))?;
@@ -187,7 +205,7 @@ mod tests {
 
     fn run(words: &[&str]) -> Watched {
         let argv: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        command(&argv, How { output_aside: true, ..How::default() }, &AtomicBool::new(false)).unwrap()
+        command(&argv, How { output: Output::Aside, ..How::default() }, &AtomicBool::new(false)).unwrap()
     }
 
     #[test]

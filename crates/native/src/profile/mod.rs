@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_busy_command_is_found_in_kernel_and_user() {
         let argv = ["dd", "if=/dev/zero", "of=/dev/null", "bs=512", "count=300000"].map(str::to_owned);
-        let how = How { output_aside: true, ..How::default() };
+        let how = How { output: watch::Output::Aside, ..How::default() };
         match command(&argv, how, Ask { rate: 1999, chains: true }, &AtomicBool::new(false)) {
             Err(e) => eprintln!("skipped: {e}"),
             Ok(s) => {

@@ -4,8 +4,10 @@
 //! longer than that, the explanation says so and speaks of those that were kept. Times are nanoseconds.
 
 mod text;
+mod versus;
 
 pub use text::explain_text;
+pub use versus::{CauseOfTwo, Part, Side, Versus, versus, versus_text};
 
 use crate::metric::{Stat, Value};
 use crate::wait::{Wait, WaitCause};
@@ -156,13 +158,13 @@ fn is_count(stat: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::wait::Occupant;
     use crate::{Better, Series};
     use schedlab_base::{CpuId, Ns};
 
-    fn wait(length_ns: u64) -> Wait {
+    pub(crate) fn wait(length_ns: u64) -> Wait {
         Wait {
             task: "worker-3".into(),
             woken_at: Ns::ms(1234),
@@ -183,7 +185,7 @@ mod tests {
         }
     }
 
-    fn idle(length_ns: u64) -> Wait {
+    pub(crate) fn idle(length_ns: u64) -> Wait {
         Wait {
             waker: None,
             occupant: None,
@@ -196,7 +198,7 @@ mod tests {
         }
     }
 
-    fn record() -> Record {
+    pub(crate) fn record() -> Record {
         let mut r = crate::tests::record(1);
         let mut delays = Series::new("ns", Better::Lower);
         (0..1980).for_each(|_| delays.record(50_000));

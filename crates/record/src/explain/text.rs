@@ -6,7 +6,7 @@ use crate::wait::Wait;
 use schedlab_base::Ns;
 use schedlab_trace::{MoveReason, PlaceReason, SwitchReason};
 
-const WIDTH: usize = 78;
+pub(super) const WIDTH: usize = 78;
 /// Where the words of a worst wait begin.
 const STORY: usize = 14;
 
@@ -36,7 +36,7 @@ pub fn explain_text(e: &Explanation) -> String {
     out.join("\n")
 }
 
-fn delay(name: &str, value: &Value) -> String {
+pub(super) fn delay(name: &str, value: &Value) -> String {
     match value {
         Value::Number(n) if is_count(name) => format!("{n} waits"),
         Value::Number(n) => format!("{name} {}", Ns(n.round() as u64)),
@@ -127,7 +127,7 @@ fn ended(w: &Wait) -> String {
 
 /// Adds words in lines of at most [`WIDTH`] columns: the first after `front`, the others indented. A word longer than a
 /// line (a task's name) is cut.
-fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
+pub(super) fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
     let (mut line, mut empty) = (front.to_owned(), true);
     for word in words.split_whitespace() {
         let word: String = word.chars().take(WIDTH - indent).collect();

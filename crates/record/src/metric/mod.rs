@@ -384,13 +384,16 @@ impl Metric {
     }
 }
 
+/// How many names are told where none is near.
+const LIKEST: usize = 6;
+
 fn unknown(name: &str) -> Error {
     let known: Vec<String> = METRICS.iter().flat_map(Metric::names).collect();
     let help = match schedlab_base::nearest::nearest(name, known.iter().map(String::as_str)) {
         Some(near) => format!("did you mean '{near}'?"),
         None => {
-            let rows: Vec<&str> = METRICS.iter().map(|r| r.name).collect();
-            format!("metrics are: {}", rows.join(", "))
+            let likest = schedlab_base::nearest::likest(name, known.iter().map(String::as_str), LIKEST);
+            format!("the likest are {}; docs/metrics.md lists all", likest.join(", "))
         }
     };
     Error::input(format!("unknown metric '{name}'")).help(help)

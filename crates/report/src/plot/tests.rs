@@ -28,6 +28,7 @@ fn cell(load: &str, variant: &str, values: &[f64]) -> Cell {
         variant: variant.into(),
         runs: values.len(),
         seeds: (1..=values.len() as u64).collect(),
+        folders: Vec::new(),
         metrics: BTreeMap::from([
             ("run_delay.p99".to_owned(), measured(1e6, "ns")),
             ("migrations".to_owned(), measured(100.0, "")),

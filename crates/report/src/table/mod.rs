@@ -6,6 +6,7 @@
 
 mod matrix;
 mod notes;
+mod summary;
 
 use crate::number::{parameters, three};
 use crate::text::{WIDTH, sources, warnings, wrap};
@@ -35,9 +36,13 @@ impl Exporter for Table {
         }
         best(c, out)?;
         uncertain(c, out)?;
+        if let Some(text) = summary::of(c) {
+            write!(out, "{}", wrap("", &text))?;
+        }
         notes::legend(c, out)?;
         sources(c, out)?;
         notes::missing(c, out)?;
+        notes::kept(c, out)?;
         warnings(c, out)
     }
 }

@@ -6,6 +6,7 @@ use crate::text::wrap;
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::Stat;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// A note for each metric that is missing somewhere: in whole cells, or in some runs of a cell.
 pub fn missing(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
@@ -37,6 +38,29 @@ pub fn missing(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
 fn cells(n: usize) -> String {
     if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") }
 }
+
+/// Where the runs lie: the store, and the command that lists each cell's folder.
+pub fn kept(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    let mut stores: Vec<String> = Vec::new();
+    for folder in c.cells.iter().flat_map(|cell| &cell.folders) {
+        let store = Path::new(folder).parent().unwrap_or(Path::new("")).display().to_string();
+        if !stores.contains(&store) {
+            stores.push(store);
+        }
+    }
+    let text = match &stores[..] {
+        [] => return Ok(()),
+        [one] if one == USUAL_STORE => format!("kept in {one}; 'schedlab runs' lists each cell's folder"),
+        [one] => format!("kept in {one}; 'schedlab runs --out {one}' lists each cell's folder"),
+        several => {
+            format!("kept in {}; 'schedlab runs --out DIR' lists each cell's folder", several.join(", "))
+        }
+    };
+    write!(out, "{}", wrap("runs: ", &text))
+}
+
+/// The store that is meant when none is named.
+const USUAL_STORE: &str = "runs";
 
 /// What the columns and marks mean.
 pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {

@@ -2,9 +2,9 @@
 
 use super::knee;
 use crate::cli::Entry;
-use crate::draws::{self, Draws};
 use crate::external::{self, External};
 use crate::progress::Bar;
+use crate::several::{self, Several};
 use crate::timing::Timed;
 use crate::workloads::{self, Place};
 use crate::{common, interrupt, output};
@@ -12,8 +12,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Ns, Result};
 use schedlab_guest::Mode;
 use schedlab_lab::command::check_installed;
-use schedlab_lab::compare::overview;
-use schedlab_lab::knee::Limit;
+use schedlab_lab::compare::{Folders, overview};
+use schedlab_lab::knee::{Limit, Raised};
 use schedlab_lab::plan::Cell;
 use schedlab_lab::uncertainty::DEFAULT_DRAWS;
 use schedlab_lab::{Backend, Executor, Made, Question, compare, guests};
@@ -32,10 +32,10 @@ const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "slice", "json"];
 struct Own {
     #[command(flatten)]
     place: Place,
-    /// Runs, each with a draw of its own [default: 40]
-    #[arg(long, global = true, value_name = "N", requires = "uncertainty", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    /// Runs of each kernel, in A B B A order, whose means and spreads are told [default: 1, with --uncertainty 40]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     runs: Option<u64>,
-    /// Seed of the run [default: 1 where it can be repeated (sim, deterministic guests), else the next one not in DIR]
+    /// Seed of the first run [default: 1 where it can be repeated (sim, deterministic guests), else the next one not in DIR]
     #[arg(long, global = true, value_name = "S")]
     seed: Option<u64>,
     /// Where the run is stored
@@ -101,15 +101,20 @@ fn run(matches: &ArgMatches) -> Result<()> {
         (None, None) => return Err(Error::input("no workload").help("schedlab bench --help lists them")),
     };
     if let Some((bench, _)) = chosen.filter(|(_, sub)| sub.get_flag(AUTO)) {
-        let auto = knee::Wanted::auto(bench);
-        let runs = if own.place.uncertainty { own.runs.unwrap_or(DEFAULT_DRAWS) } else { auto.runs };
-        let search = knee::Wanted { spec, runs, json: form == "json", quiet: own.quiet, ..auto };
-        return knee::search_and_print(
-            &own.place,
-            own.place.variants(own.quiet)?,
-            search,
-            own.seed.unwrap_or(1),
-        );
+        let raised = Raised::of(&spec)?;
+        let usual = if own.place.uncertainty { DEFAULT_DRAWS } else { 1 };
+        let search = knee::Wanted {
+            limit: Limit::usual(bench).to_owned(),
+            runs: own.runs.unwrap_or(usual),
+            max_load: None,
+            json: form == "json",
+            plot: None,
+            quiet: own.quiet,
+            raised,
+            spec,
+        };
+        let variants = own.place.variants(own.quiet)?;
+        return knee::search_and_print(&own.place, variants, search, own.seed.unwrap_or(1));
     }
     once(&own, spec, form)
 }
@@ -169,8 +174,10 @@ fn check_form(form: &str, workload: &str) -> Result<()> {
 
 /// One run of each cell; those of several kernels are set side by side.
 fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
-    if own.place.uncertainty {
-        return drawn(own, cells, form);
+    let usual = if own.place.uncertainty { DEFAULT_DRAWS } else { 1 };
+    let runs = own.runs.unwrap_or(usual);
+    if own.place.uncertainty || runs > 1 {
+        return many(own, cells, runs, form);
     }
     let store = Store::create(&own.out)?;
     if let [cell] = cells {
@@ -183,18 +190,17 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
         let text = format!("--format {form} is of one run, and there are {} kernels", cells.len());
         return Err(Error::input(text).help("--format table or json sets them side by side"));
     }
-    let exporter = schedlab_report::form(form)?.exporter;
     let made = cells.iter().map(|cell| run_cell(own, cell, &store)).collect::<Result<Vec<_>>>()?;
     let (records, stored): (Vec<Record>, Vec<Stored>) = made.into_iter().unzip();
-    let question = Question { metrics: overview(&records), ..Question::default() };
-    let comparison = compare(&records, &question, &[])?;
-    output::result(|out| exporter.export(&comparison, out))?;
+    let folders = Folders::of_plan(cells, store.root())?;
+    let question = Question { metrics: overview(&records), ..Question::default() }.kept_in(folders);
+    common::show(&compare(&records, &question, &[])?, schedlab_report::form(form)?)?;
     let all = cells.iter().zip(&records).zip(&stored);
     all.into_iter().try_for_each(|((cell, record), stored)| tell(own, cell, record.seed, stored))
 }
 
 fn run_cell(own: &Own, cell: &Cell, store: &Store) -> Result<(Record, Stored)> {
-    let seed = seed(own.seed, cell, store)?;
+    let seed = seed(own.seed, std::slice::from_ref(cell), 1, store)?;
     let made = make(own, cell, seed)?;
     let files: Vec<(&str, &[u8])> = made.files.iter().map(|(name, text)| (*name, text.as_slice())).collect();
     let stored = store.put(&cell.hash()?, seed, &made.record, &files)?;
@@ -223,27 +229,28 @@ fn repeats(cell: &Cell) -> bool {
     }
 }
 
-/// Several runs under drawn costs, which make a comparison's table of one variant.
-fn drawn(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
+/// Several runs of each cell, which make a comparison's table.
+fn many(own: &Own, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
     if !["table", "json"].contains(&form) {
-        return Err(Error::input(format!("--format {form} shows one run, and --uncertainty makes several"))
-            .help("--format table or json"));
+        let text = format!("--format {form} shows one run, and {runs} are asked for");
+        return Err(Error::input(text).help("--format table or json"));
     }
-    let draws = Draws { runs: own.runs, seed: own.seed.unwrap_or(1), quiet: own.quiet };
-    draws::conduct(cells.to_vec(), &Store::create(&own.out)?, draws, form)
+    let store = Store::create(&own.out)?;
+    let seed = seed(own.seed, cells, runs, &store)?;
+    let several = Several { runs, seed, timing: own.timing, quiet: own.quiet };
+    several::conduct(cells.to_vec(), &store, several, schedlab_report::form(form)?)
 }
 
-/// Live runs of a cell are all different, so each gets a seed of its own; a simulated one would only be the same again.
-fn seed(given: Option<u64>, cell: &Cell, store: &Store) -> Result<u64> {
-    match given {
-        Some(seed) => Ok(seed),
-        None if repeats(cell) => Ok(1),
-        None => {
-            let hash = cell.hash()?;
-            let free = (1..).find(|s| store.get(&hash, *s).is_none());
-            free.ok_or_else(|| Error::machine("the store is full of runs of this cell"))
-        }
+/// Live runs of a cell are all different, so each gets a seed of its own, the same in all cells, which makes them pairs; a
+/// simulated one would only be the same again.
+fn seed(given: Option<u64>, cells: &[Cell], runs: u64, store: &Store) -> Result<u64> {
+    if let Some(seed) = given {
+        return Ok(seed);
     }
+    let live = cells.iter().filter(|c| !repeats(c)).map(Cell::hash).collect::<Result<Vec<_>>>()?;
+    let free = |seed: u64| live.iter().all(|hash| store.get(hash, seed).is_none());
+    let first = (1..u64::MAX - runs).find(|s| (*s..*s + runs).all(free));
+    first.ok_or_else(|| Error::machine("the store is full of runs of this cell"))
 }
 
 fn make(own: &Own, cell: &Cell, seed: u64) -> Result<Made> {

@@ -1,4 +1,4 @@
-//! `schedlab completions`: a completion script for a shell. For packagers, so not in the list of commands.
+//! `schedlab completions`: a completion script for a shell.
 
 use crate::cli::{self, Entry};
 use crate::output;
@@ -10,7 +10,7 @@ pub const ENTRY: Entry = Entry { command, run };
 
 fn command() -> Command {
     let shell = Arg::new("shell").required(true).value_name("SHELL").value_parser(value_parser!(Shell));
-    Command::new("completions").about("Print a completion script").hide(true).arg(shell)
+    Command::new("completions").about("Print a completion script for a shell").arg(shell)
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {

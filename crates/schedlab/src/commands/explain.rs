@@ -1,21 +1,37 @@
-//! `schedlab explain`: why the longest waits of a run were long.
+//! `schedlab explain`: why the longest waits of a run were long, and how that differs between two runs.
+//!
+//! A run is named by its folder, by a cell's digits, or as an experiment, study or store with what chooses among its cells.
 
+use super::runs::Choice;
 use crate::cli::Entry;
-use crate::output;
+use crate::{output, studies};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_record::{explain, explain_text, store};
-use std::path::PathBuf;
+use schedlab_lab::runs::{self, Filter, ListedCell, Of};
+use schedlab_lab::{Backend, Experiment, Options, experiment, plan};
+use schedlab_record::holdings::is_cell;
+use schedlab_record::store::RECORD_FILE;
+use schedlab_record::{Record, RunDir, explain, explain_text, store, versus, versus_text};
+use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct Own {
-    /// A run's folder, or the record.json in it
-    #[arg(value_name = "RUN")]
-    path: PathBuf,
+    /// A run's folder, the record.json in it, or a cell's first digits; or an experiment's file, a study or a store, with
+    /// --load and --variant to choose one of its cells
+    #[arg(value_name = "RUN|EXPERIMENT")]
+    source: String,
+    /// Compare with this run, named in the same ways, or with this variant of the same load: causes side by side
+    #[arg(long, value_name = "RUN|VARIANT")]
+    vs: Option<String>,
+    #[command(flatten)]
+    choice: Choice,
+    /// The run of this seed [default: the first that is stored]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
     /// How many of the longest waits are told
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, conflicts_with = "vs")]
     worst: usize,
     /// The result as JSON
     #[arg(long)]
@@ -23,12 +39,33 @@ struct Own {
 }
 
 fn command() -> Command {
-    Own::augment_args(Command::new("explain")).about("Tell why the longest waits of a run were long")
+    Own::augment_args(Command::new("explain"))
+        .about("Tell why the longest waits of a run were long, or set the causes of two runs side by side")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let record = store::load(&own.path)?;
+    let wanted = Wanted { store: &own.choice.out, filter: own.choice.filter(), seed: own.seed };
+    let one = wanted.find(&own.source)?;
+    let record = told(&one)?;
+    let Some(other) = &own.vs else {
+        let explanation = explain(&record, own.worst);
+        if own.json {
+            return output::json_as("schedlab/explanation/1", &explanation);
+        }
+        return output::result(|out| out.write_all(explain_text(&explanation).as_bytes()));
+    };
+    let other = told(&beside(&wanted, &one, &record, other).map_err(|e| e.context("--vs"))?)?;
+    let both = versus(&record, &other);
+    if own.json {
+        return output::json_as("schedlab/explanations/1", &both);
+    }
+    output::result(|out| out.write_all(versus_text(&both).as_bytes()))
+}
+
+/// The record of a run that tells why its waits were long.
+fn told(run: &RunDir) -> Result<Record> {
+    let record = run.record()?;
     if record.backend != "sim" && record.waits.is_empty() {
         return Err(Error::machine(format!(
             "a {} run does not tell why its waits were long",
@@ -36,9 +73,189 @@ fn run(matches: &ArgMatches) -> Result<()> {
         ))
         .help("record its events (--events), or run it with --backend sim, which knows all reasons"));
     }
-    let explanation = explain(&record, own.worst);
-    if own.json {
-        return output::json_as("schedlab/explanation/1", &explanation);
+    Ok(record)
+}
+
+/// What chooses a run among many.
+#[derive(Clone)]
+struct Wanted<'a> {
+    /// Where the runs of experiments are stored.
+    store: &'a Path,
+    filter: Filter,
+    seed: Option<u64>,
+}
+
+impl Wanted<'_> {
+    /// The run that a name means.
+    fn find(&self, name: &str) -> Result<RunDir> {
+        let path = Path::new(name);
+        if path.is_dir() {
+            return self.in_folder(path);
+        }
+        if path.extension().is_some_and(|e| e == "toml") {
+            return self.of_experiment(&experiment::load(path)?);
+        }
+        if path.exists() {
+            // A record's file stands for its folder; of another file the record's reader says what is wrong with it.
+            let folder = path.parent().filter(|_| path.file_name().is_some_and(|n| n == RECORD_FILE));
+            return match folder {
+                Some(folder) => self.only(RunDir { path: folder.to_owned() }),
+                None => store::load(path).map(|_| RunDir { path: path.to_owned() }),
+            };
+        }
+        if studies::STUDIES.iter().any(|(study, _)| *study == name) {
+            return self.of_experiment(&studies::find(name)?);
+        }
+        match runs::list(self.store).and_then(|cells| runs::find(&cells, name)) {
+            Ok(chosen) => {
+                let wanted = Wanted { seed: self.seed.or(chosen.seed), ..self.clone() };
+                wanted.among(vec![chosen.cell], name)
+            }
+            Err(_) => Err(Error::input(format!("can't read {name}: there is no such run, cell or study"))
+                .help("name a run's folder, ROOT/<cell>/<seed>, a cell that 'schedlab runs' lists, or an experiment's file")),
+        }
     }
-    output::result(|out| out.write_all(explain_text(&explanation).as_bytes()))
+
+    /// A run by itself leaves nothing to choose.
+    fn only(&self, run: RunDir) -> Result<RunDir> {
+        if self.filter.is_empty() && self.seed.is_none() {
+            return Ok(run);
+        }
+        Err(Error::input(format!("{} is one run already", run.path.display()))
+            .help("--load, --variant, --seed and the like choose among the runs of an experiment or a store"))
+    }
+
+    fn in_folder(&self, path: &Path) -> Result<RunDir> {
+        if path.join(RECORD_FILE).is_file() {
+            return self.only(RunDir { path: path.to_owned() });
+        }
+        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = whole.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let cells = match whole.parent().filter(|_| is_cell(&name)) {
+            // The folder as it was named keeps its name in messages.
+            Some(_) => {
+                runs::list(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?
+                    .into_iter()
+                    .filter(|c| c.held.name == name)
+                    .collect()
+            }
+            None => runs::list(path)?,
+        };
+        if cells.is_empty() {
+            // Its error says that this is no run.
+            return store::load(path).map(|_| RunDir { path: path.to_owned() });
+        }
+        self.among(cells, &path.display().to_string())
+    }
+
+    /// Simulated cells are those that the experiment would find; real ones those it made.
+    fn of_experiment(&self, e: &Experiment) -> Result<RunDir> {
+        let planned = plan(e, Backend::Sim, Options::default()).map(|p| p.cells).unwrap_or_default();
+        let names = planned.iter().map(|c| c.hash()).collect::<Result<Vec<_>>>()?;
+        let own = |c: &ListedCell| {
+            let made = c.experiments.contains(&e.name) && c.of.as_ref().is_some_and(|of| of.backend != "sim");
+            names.contains(&c.held.name) || made
+        };
+        let none = || {
+            let again = match studies::STUDIES.iter().any(|(name, text)| *name == e.name && *text == e.text) {
+                true => format!("schedlab study {}", e.name),
+                false => format!("schedlab run {}", e.file.display()),
+            };
+            Error::input(format!("no run of {} is stored in {}", e.name, self.store.display()))
+                .help(format!("'{again}' makes them; --out names another store"))
+        };
+        let cells = runs::list(self.store).map_err(|_| none())?;
+        let cells: Vec<ListedCell> = cells.into_iter().filter(own).collect();
+        if cells.is_empty() { Err(none()) } else { self.among(cells, &e.name) }
+    }
+
+    /// The run of the one cell that is left.
+    fn among(&self, cells: Vec<ListedCell>, of: &str) -> Result<RunDir> {
+        let mut left = self.filter.choose(cells)?;
+        // What this version would not find again stands back behind what it would.
+        if left.iter().any(|c| c.outdated.is_none()) {
+            left.retain(|c| c.outdated.is_none());
+        }
+        match &left[..] {
+            [] => Err(Error::input(format!("{of} has no run with all of that"))
+                .help("'schedlab runs' lists what there is")),
+            [cell] => self.run_of(cell),
+            several => Err(ambiguous(of, several)),
+        }
+    }
+
+    fn run_of(&self, cell: &ListedCell) -> Result<RunDir> {
+        let run = match self.seed {
+            Some(seed) => cell.run(seed),
+            None => cell.held.runs.first(),
+        };
+        let run = run.ok_or_else(|| {
+            let what = self.seed.map_or_else(|| "finished run".to_owned(), |s| format!("run of seed {s}"));
+            Error::input(format!("{} has no {what}", cell.folder))
+                .help(format!("its seeds: {}", runs::seeds(&cell.seeds)))
+        })?;
+        Ok(run.run.clone())
+    }
+}
+
+/// What tells several cells apart, with the options that choose.
+fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
+    let all: Vec<&Of> = cells.iter().filter_map(|c| c.of.as_ref()).collect();
+    let words: [(&str, fn(&Of) -> &str); 5] = [
+        ("workload", |o| &o.workload),
+        ("backend", |o| &o.backend),
+        ("machine", |o| &o.machine),
+        ("load", |o| &o.load),
+        ("variant", |o| &o.variant),
+    ];
+    let mut options = Vec::new();
+    for (name, get) in words {
+        let mut values: Vec<&str> = Vec::new();
+        all.iter().map(|o| get(o)).for_each(|v| {
+            if !values.contains(&v) {
+                values.push(v);
+            }
+        });
+        if values.len() > 1 {
+            options.push(format!("--{name} {}", values.join("|")));
+        }
+    }
+    let help = match options.is_empty() {
+        true => "name one by its first digits: 'schedlab runs' lists them".to_owned(),
+        false => options.join("  "),
+    };
+    Error::input(format!("{of} has {} cells, and one is explained", cells.len())).help(help)
+}
+
+/// The run to compare with: another one by its name, or the same load and seed under another variant.
+fn beside(wanted: &Wanted<'_>, one: &RunDir, record: &Record, name: &str) -> Result<RunDir> {
+    let plain = Wanted { store: wanted.store, filter: Filter::default(), seed: None };
+    if Path::new(name).exists() {
+        // A store or an experiment needs choosing among; a run does not.
+        let whole = Path::new(name).join(RECORD_FILE).is_file() || Path::new(name).is_file();
+        return if whole { plain.find(name) } else { wanted.find(name) };
+    }
+    let root = one.path.parent().and_then(Path::parent).map(PathBuf::from);
+    let root = root.filter(|r| !r.as_os_str().is_empty()).unwrap_or_else(|| ".".into());
+    let cells = runs::list(&root)?;
+    let alike = |c: &&ListedCell| {
+        c.of.as_ref().is_some_and(|o| {
+            (&o.workload, &o.load, &o.machine, &o.backend)
+                == (&record.workload, &record.load, &record.machine.name, &record.backend)
+        })
+    };
+    let alike: Vec<ListedCell> = cells.iter().filter(alike).cloned().collect();
+    let named: Vec<ListedCell> =
+        alike.iter().filter(|c| c.of.as_ref().is_some_and(|o| o.variant == name)).cloned().collect();
+    if !named.is_empty() {
+        return Wanted { seed: Some(record.seed), ..plain }.among(named, name);
+    }
+    plain.find(name).map_err(|e| {
+        let variants: Vec<&str> =
+            alike.iter().filter_map(|c| Some(c.of.as_ref()?.variant.as_str())).collect();
+        match schedlab_base::nearest::nearest(name, variants.iter().copied()) {
+            Some(_) => Error::unknown("variant", name, variants),
+            None => e,
+        }
+    })
 }

@@ -4,19 +4,24 @@ use crate::cli::Entry;
 use crate::progress::Bar;
 use crate::workloads::{self, Place};
 use crate::{common, interrupt, output, variants};
-use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, ErrorKind, Result};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, ErrorKind, Result, temp};
 use schedlab_kernel::Variant;
-use schedlab_lab::knee::{Limit, Search, search};
+use schedlab_lab::Backend;
+use schedlab_lab::command::{self, Template, check_installed, one_word_or_line};
+use schedlab_lab::knee::{Limit, Raised, Search, search};
+use schedlab_lab::metrics::Evaluated;
 use schedlab_lab::plan::Cell;
 use schedlab_lab::uncertainty::DEFAULT_DRAWS;
 use schedlab_lab::watch;
-use schedlab_report::number;
-use schedlab_workload::{Benchmark, Params, Spec};
+use schedlab_report::{number, plot};
+use schedlab_workload::Spec;
+use std::path::PathBuf;
 
 pub const ENTRY: Entry = Entry { command, run };
 
 const DEFAULT_RUNS: u64 = 3;
+const FILE: &str = "file";
 
 #[derive(Args)]
 struct Own {
@@ -41,16 +46,30 @@ struct Own {
     /// The result as JSON
     #[arg(long, global = true)]
     json: bool,
+    /// Plot the metric against the loads tried, as .svg or .png, with the limit across
+    #[arg(long, global = true, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// No progress on standard error
     #[arg(long, short, global = true)]
     quiet: bool,
 }
 
+/// A tool instead of a workload of ours.
+#[derive(Args)]
+struct Outside {
+    /// A known tool as the workload, whose load is raised (bench --tools lists them); needs --limit
+    #[arg(long, value_name = "NAME", conflicts_with = FILE)]
+    tool: Option<String>,
+    /// Further arguments of the tool: one line
+    #[arg(long, value_name = "LINE", requires = "tool", allow_hyphen_values = true)]
+    args: Option<String>,
+}
+
 /// What is searched for, and how it is told.
 pub struct Wanted {
-    /// The workload.
-    pub bench: &'static Benchmark,
-    /// Its parameters; the one that is raised is replaced.
+    /// What is raised.
+    pub raised: Raised,
+    /// The workload; its load is replaced.
     pub spec: Spec,
     /// The limit as written.
     pub limit: String,
@@ -60,49 +79,65 @@ pub struct Wanted {
     pub max_load: Option<u64>,
     /// Whether the result is JSON.
     pub json: bool,
+    /// Where the loads tried are plotted.
+    pub plot: Option<PathBuf>,
     /// Whether progress is kept quiet.
     pub quiet: bool,
 }
 
-impl Wanted {
-    /// What `-a` asks of a benchmark: one seed, the usual limit.
-    pub fn auto(bench: &'static Benchmark) -> Wanted {
-        let spec = Spec::Bench { name: bench.name.to_owned(), params: Params::default() };
-        Wanted {
-            bench,
-            spec,
-            limit: Limit::usual(bench).to_owned(),
-            runs: 1,
-            max_load: None,
-            json: false,
-            quiet: false,
-        }
-    }
-}
-
 fn command() -> Command {
     let about = "Find the largest load that keeps a percentile under a limit";
-    let command = Own::augment_args(Command::new("knee")).about(about).subcommand_required(true);
+    let file = Arg::new(FILE)
+        .value_name("FILE")
+        .help("An rt-app file (.json), instead of a workload: how many copies of its tasks are held");
+    let command = Outside::augment_args(Own::augment_args(Command::new("knee")))
+        .about(about)
+        .arg(file)
+        .override_usage("schedlab knee [OPTIONS] <WORKLOAD|FILE|--tool NAME>")
+        .arg_required_else_help(true);
     workloads::with_benchmarks(command, |_| Vec::new())
 }
 
-fn run(matches: &ArgMatches) -> Result<()> {
-    let Some((bench, sub)) = workloads::chosen(matches)? else {
-        return Err(Error::input("no workload").help("schedlab knee --help lists them"));
+/// The workload with what is raised of it.
+fn raised(matches: &ArgMatches, own: &Own) -> Result<(Spec, Raised)> {
+    let outside = Outside::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    if let Some(name) = &outside.tool {
+        let args = outside.args.as_deref().filter(|a| !a.trim().is_empty()).map(one_word_or_line);
+        let template = Template::tool(command::find(name)?, args.transpose()?.unwrap_or_default());
+        let raised = Raised::tool(template, common::cpus())?;
+        let spec = raised.with(raised.range.0)?;
+        if let (Backend::Host, Spec::Command(command)) = (own.place.backend()?, &spec) {
+            check_installed(command)?;
+        }
+        return Ok((spec, raised));
+    }
+    let spec = match (workloads::chosen(matches)?, matches.get_one::<String>(FILE)) {
+        (Some((bench, sub)), _) => workloads::described(bench, sub, own.place.usual_runtime()?)?,
+        (None, Some(file)) => workloads::in_file(file)?,
+        (None, None) => return Err(Error::input("no workload").help("schedlab knee --help lists them")),
     };
-    let own = Own::from_arg_matches(sub).map_err(|e| Error::internal(e.to_string()))?;
+    Ok((spec.clone(), Raised::of(&spec)?))
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    // Options that all workloads have may stand before or after the workload's name.
+    let own = Own::from_arg_matches(workloads::chosen(matches)?.map_or(matches, |(_, sub)| sub));
+    let own = own.map_err(|e| Error::internal(e.to_string()))?;
+    own.plot.as_deref().map(plot::Kind::of).transpose()?;
+    let (spec, raised) = raised(matches, &own)?;
     let variants = match own.variant.as_slice() {
         [] => own.place.variants(own.quiet)?,
         named => variants::all(named)?,
     };
     let wanted = Wanted {
-        spec: workloads::described(bench, sub, own.place.usual_runtime()?)?,
-        limit: own.limit.unwrap_or_else(|| Limit::usual(bench).to_owned()),
+        limit: own.limit.map_or_else(|| raised.usual_limit().map(str::to_owned), Ok)?,
         runs: own.runs.unwrap_or(if own.place.uncertainty { DEFAULT_DRAWS } else { DEFAULT_RUNS }),
         max_load: own.max_load,
         json: own.json,
+        plot: own.plot,
         quiet: own.quiet,
-        bench,
+        raised,
+        spec,
     };
     search_and_print(&own.place, variants, wanted, own.seed)
 }
@@ -112,20 +147,21 @@ fn run(matches: &ArgMatches) -> Result<()> {
 /// # Errors
 /// A limit that is none, what a place can't do, what the runs find, and an interruption.
 pub fn search_and_print(place: &Place, variants: Vec<Variant>, wanted: Wanted, seed: u64) -> Result<()> {
-    let limit = Limit::parse(&wanted.limit)?.for_workload(wanted.bench)?;
-    let (lo, hi) = wanted.bench.param(wanted.bench.load_param)?.range;
+    let limit = wanted.raised.named(&Limit::parse(&wanted.limit)?)?;
+    let (lo, hi) = wanted.raised.range;
     let last =
         seed.checked_add(wanted.runs).ok_or_else(|| Error::input(format!("seed {seed} leaves no room")))?;
     let needed = watch::needed([limit.metric.as_str()]);
     let cell = |v| place.cell(wanted.spec.clone(), v).map(|c| Cell { observe: c.observe.max(needed), ..c });
     let cells = variants.into_iter().map(cell).collect::<Result<Vec<_>>>()?;
-    let unit = schedlab_record::Metric::find(&limit.metric)?.unit;
-    let what =
-        Search { cells, limit, seeds: (seed..last).collect(), start: lo, cap: wanted.max_load.unwrap_or(hi) };
+    let parameter = wanted.raised.parameter;
+    let (seeds, cap) = ((seed..last).collect(), wanted.max_load.unwrap_or(hi));
+    let what = Search { cells, raised: wanted.raised, limit, seeds, start: lo, cap };
     let bar = Bar::steps(wanted.quiet);
-    let tried = |variant: &str, seed: u64, load: u64, value: &schedlab_record::Value| {
-        let value = value.number().map_or_else(|| "missing".to_owned(), |v| number::value(v, &unit));
-        bar.say(format!("{variant}, seed {seed}: {}={load} gave {value}", wanted.bench.load_param));
+    let tried = |variant: &str, seed: u64, load: u64, found: &Evaluated| {
+        let value =
+            found.value.number().map_or_else(|| "missing".to_owned(), |v| number::value(v, &found.unit));
+        bar.say(format!("{variant}, seed {seed}: {parameter}={load} gave {value}"));
     };
     let found = search(&what, &common::EXECUTOR, &tried, interrupt::stop_flag()?);
     drop(bar);
@@ -134,6 +170,10 @@ pub fn search_and_print(place: &Place, variants: Vec<Variant>, wanted: Wanted, s
         output::json(&found)?;
     } else {
         output::result(|out| schedlab_report::knee::export(&found, out))?;
+    }
+    if let Some(file) = &wanted.plot {
+        let drawn = plot::plot(&schedlab_report::knee::curve(&found), plot::Kind::of(file)?)?;
+        temp::write_whole(file, &drawn)?;
     }
     if found.interrupted {
         return Err(Error::new(ErrorKind::CheckFailed, "interrupted: the search is not finished"));

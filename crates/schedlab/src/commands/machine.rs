@@ -1,7 +1,7 @@
 //! `schedlab machine`: the presets, or one machine with its topology, domains, groups and costs.
 
 use crate::cli::Entry;
-use crate::{common, output};
+use crate::{common, output, state};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, Error, Result, Version};
 use schedlab_kernel::DEFAULT_PROFILE;
@@ -65,6 +65,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let Some(name) = &own.name else { return list(own.json) };
+    if name == "host" {
+        state::warn_if_unreadable();
+    }
     let machine = Machine::load(name)?;
     let kernel = match &own.kernel {
         Some(text) => Version::parse(text)?,

@@ -1,4 +1,4 @@
-//! `schedlab man`: the manual page, or that of one command. For packagers, so not in the list of commands.
+//! `schedlab man`: the manual page, or that of one command.
 
 use crate::cli::{self, Entry};
 use crate::output;
@@ -9,7 +9,7 @@ pub const ENTRY: Entry = Entry { command, run };
 
 fn command() -> Command {
     let name = Arg::new("command").value_name("COMMAND").help("the command whose page is wanted");
-    Command::new("man").about("Print the manual page").hide(true).arg(name)
+    Command::new("man").about("Print the manual page, or that of one command").arg(name)
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {

@@ -13,6 +13,7 @@ pub mod man;
 pub mod profile;
 pub mod restore;
 pub mod run;
+pub mod runs;
 pub mod schedstat;
 pub mod stat;
 pub mod study;

@@ -6,7 +6,7 @@ use crate::{interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_lab::command::one_word_or_line;
-use schedlab_lab::stat::{self, Commands, How, Watched};
+use schedlab_lab::stat::{self, Commands, How, Output, Watched};
 use schedlab_lab::{Question, compare};
 use schedlab_record::Record;
 use schedlab_report::stat::Stat;
@@ -52,8 +52,17 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .after_help(
             "The command keeps its terminal; the counters follow on standard output when it has ended. With --json its \
-             standard output goes to standard error. A single run ends with the command's exit code.",
+             standard output goes to standard error, with --vs nowhere. A single run ends with the command's exit code.",
         )
+}
+
+/// Where the commands' standard output goes: two commands that run ten times each would bury their table in it.
+fn output_of(two: bool, json: bool) -> Output {
+    match (two, json) {
+        (true, _) => Output::Dropped,
+        (false, true) => Output::Aside,
+        (false, false) => Output::Kept,
+    }
 }
 
 /// All that is run, and in which way.
@@ -88,7 +97,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let two = commands.len() > 1;
     let plan = Plan {
         commands,
-        how: How { system: own.all_cpus, output_aside: json || form.name == "csv" },
+        how: How { system: own.all_cpus, output: output_of(two, json) },
         runs: own.runs.unwrap_or(if two { RUNS_OF_TWO } else { 1 }),
         repeat_order: own.repeat_order,
     };

@@ -14,9 +14,10 @@
 //! - A run without `duration` ends with its tasks, at the latest after an hour ([`LONGEST`]).
 //! - At the end tasks stop where they are; rt-app lets critical sections finish.
 //!
-//! An rt-app file has no load parameter, so `knee` does not apply to it.
+//! An rt-app file has no load parameter: `knee` raises how many copies there are of its tasks (`copies`).
 
 mod check;
+mod copies;
 mod event;
 mod json;
 mod keys;
@@ -38,6 +39,7 @@ mod sync_tests;
 #[cfg(test)]
 mod tests;
 
+pub use copies::copies;
 pub use keys::{Fate, KEYS, Key, Level};
 pub use lower::LONGEST;
 

@@ -3,7 +3,8 @@
 use crate::interrupt;
 use crate::output;
 use crate::progress::Bar;
-use schedlab_base::{Error, ErrorKind, Result};
+use crate::state;
+use schedlab_base::{Error, ErrorKind, Result, utc};
 use schedlab_lab::noise::{self, FILE, Floor, Floors};
 use schedlab_lab::{Host, Session};
 use schedlab_native::settings::journal;
@@ -24,12 +25,16 @@ pub fn file() -> Result<PathBuf> {
     Ok(journal::state_folder()?.join(FILE))
 }
 
-/// What is stored; without a folder for it there is nothing.
+/// What is stored; without a folder for it there is nothing, and one that can't be read is a warning.
 ///
 /// # Errors
 /// A file that is torn or of something else.
 pub fn stored() -> Result<Floors> {
-    file().map_or_else(|_| Ok(Floors::default()), |path| Floors::load(&path))
+    state::warn_if_unreadable();
+    match file() {
+        Ok(path) if state::why_unreadable(&path).is_none() => Floors::load(&path),
+        _ => Ok(Floors::default()),
+    }
 }
 
 /// Makes the runs, stores and prints the floors.
@@ -58,7 +63,7 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
              make them again when it is quiet, or with more --runs"
         ));
     }
-    let new = noise::floors(&finished.records, &minute(since_1970_s()))?;
+    let new = noise::floors(&finished.records, &utc::minute(utc::since_1970_s(SystemTime::now())))?;
     floors.renew(new.clone());
     floors.store(&path)?;
     if json {
@@ -80,40 +85,4 @@ pub fn print(floors: &[Floor], out: &mut dyn Write) -> std::io::Result<()> {
                 farther from 0, change the estimate. Comparisons on this host take the floor for the minimum effect \
                 where it is larger.";
     write!(out, "{}", wrap("", text))
-}
-
-fn since_1970_s() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs())
-}
-
-/// "2026-11-22 06:10" of seconds since 1970, UTC. Years are counted from March, so that the leap day ends them.
-fn minute(since_1970_s: u64) -> String {
-    let (days, s) = (since_1970_s / 86_400, since_1970_s % 86_400);
-    // Days since 1 March of the year 0; 400 years have 146,097 of them.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (of_month, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = era * 400 + year + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{of_month:02} {:02}:{:02}", s / 3_600, s % 3_600 / 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::minute;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        for (s, date) in [
-            (0, "1970-01-01 00:00"),
-            (951_782_400, "2000-02-29 00:00"),
-            (1_709_251_199, "2024-02-29 23:59"),
-            (1_795_327_800, "2026-11-22 06:10"),
-            (4_107_542_400, "2100-03-01 00:00"),
-        ] {
-            assert_eq!(minute(s), date);
-        }
-    }
 }

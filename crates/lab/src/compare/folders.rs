@@ -1,0 +1,57 @@
+//! Where the runs of a comparison lie: the folders of cells, by the cells' names.
+
+use crate::plan;
+use schedlab_base::Result;
+use schedlab_record::{Record, RunDir, cell_hash};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Folders of cells; empty: nothing is known of them.
+#[derive(Clone, Debug, Default)]
+pub struct Folders {
+    /// By the cell's name; several where several stores have it.
+    by_cell: BTreeMap<String, Vec<String>>,
+    seen: BTreeSet<PathBuf>,
+}
+
+impl Folders {
+    /// Those of a plan's cells in a store.
+    ///
+    /// # Errors
+    /// As [`plan::Cell::hash`].
+    pub fn of_plan(cells: &[plan::Cell], root: &Path) -> Result<Folders> {
+        let mut folders = Folders::default();
+        for cell in cells {
+            let name = cell.hash()?;
+            let folder = root.join(&name);
+            folders.put(name, folder);
+        }
+        Ok(folders)
+    }
+    /// Takes in the folder of a run that was read. The first run of a folder stands for all of it.
+    pub fn add(&mut self, run: &RunDir, record: &Record) {
+        let Some(folder) = run.path.parent() else { return };
+        if !self.seen.contains(folder) {
+            self.put(cell_hash(record), folder.to_owned());
+        }
+    }
+    fn put(&mut self, cell: String, folder: PathBuf) {
+        let shown = folder.display().to_string();
+        if self.seen.insert(folder) {
+            self.by_cell.entry(cell).or_default().push(shown);
+        }
+    }
+    /// The folders that runs of one cell of a comparison lie in: several where they were made or watched differently.
+    pub(super) fn of(&self, runs: &[&Record]) -> Vec<String> {
+        if self.by_cell.is_empty() {
+            return Vec::new();
+        }
+        let mut kinds: Vec<&Record> = Vec::new();
+        for run in runs {
+            if !kinds.iter().any(|k| (k.model, k.observe) == (run.model, run.observe)) {
+                kinds.push(run);
+            }
+        }
+        kinds.iter().filter_map(|r| self.by_cell.get(&cell_hash(r))).flatten().cloned().collect()
+    }
+}

@@ -1,0 +1,181 @@
+//! What a search raises: a benchmark's load parameter, the copies of an rt-app file's tasks, or the load of a tool.
+
+use crate::command::{self, Template};
+use schedlab_base::{Error, Result};
+use schedlab_workload::{Benchmark, Spec, rtapp, spec};
+
+/// Most copies of an rt-app file's tasks that are tried; its reader has a limit of its own.
+const MOST_COPIES: u64 = 10_000;
+/// The largest load of a tool that is tried unless another cap is given: far beyond what any machine holds.
+const MOST_LOAD: u64 = 10_000;
+
+/// A workload whose load can be raised.
+#[derive(Clone)]
+pub struct Raised {
+    /// The workload's name.
+    pub workload: String,
+    /// What is raised: a parameter's name, "copies" or "load".
+    pub parameter: &'static str,
+    /// The smallest and the largest that can be tried.
+    pub range: (u64, u64),
+    how: How,
+}
+
+#[derive(Clone)]
+enum How {
+    Parameter(&'static Benchmark, Spec),
+    Copies { file: String, text: String },
+    Tool(Box<Template>, u64),
+}
+
+impl Raised {
+    /// A benchmark or an rt-app file.
+    ///
+    /// # Errors
+    /// A command, which takes a load only where a template says so.
+    pub fn of(workload: &Spec) -> Result<Raised> {
+        match workload {
+            Spec::Bench { name, .. } => {
+                let bench = spec::find(name)?;
+                let range = bench.param(bench.load_param)?.range;
+                let how = How::Parameter(bench, workload.clone());
+                Ok(Raised { workload: name.clone(), parameter: bench.load_param, range, how })
+            }
+            Spec::RtApp { file, text } => Ok(Raised {
+                workload: workload.name().to_owned(),
+                parameter: "copies",
+                range: (1, MOST_COPIES),
+                how: How::Copies { file: file.clone(), text: text.clone() },
+            }),
+            Spec::Command(command) => {
+                let text = format!("{}: a command's load is not raised by itself", command.name);
+                Err(Error::input(text).help("sweep it: [[load]] load = { sweep = [1, 2, 4] }"))
+            }
+        }
+    }
+    /// A tool's load, on a machine with so many CPUs.
+    ///
+    /// # Errors
+    /// A tool that takes no load.
+    pub fn tool(template: Template, cpus: u64) -> Result<Raised> {
+        let workload = template.spec.name.clone();
+        if !template.takes_load() {
+            let with: Vec<&str> =
+                command::TOOLS.iter().filter(|t| !t.load.is_empty()).map(|t| t.name).collect();
+            return Err(Error::input(format!("{workload} takes no load that could be raised"))
+                .help(format!("these do: {}", with.join(", "))));
+        }
+        Ok(Raised {
+            workload,
+            parameter: "load",
+            range: (1, MOST_LOAD),
+            how: How::Tool(Box::new(template), cpus),
+        })
+    }
+    /// The workload with so much of it.
+    ///
+    /// # Errors
+    /// A load that the workload can't have.
+    pub fn with(&self, load: u64) -> Result<Spec> {
+        match &self.how {
+            How::Parameter(bench, workload) => {
+                let Spec::Bench { name, params } = workload else {
+                    return Err(Error::internal("a parameter of what is no benchmark"));
+                };
+                let mut params = params.clone();
+                params.0.insert(bench.load_param.to_owned(), load);
+                Spec::bench(name, &params)
+            }
+            How::Copies { file, text } => {
+                let text = rtapp::copies(file, text, load)?;
+                let spec = Spec::RtApp { file: file.clone(), text };
+                spec.build(0).map_err(|e| e.context(format!("{load} copies"))).map(|_| spec)
+            }
+            How::Tool(template, cpus) => {
+                Ok(Spec::Command(Box::new(template.resolve(Some(&load.to_string()), *cpus)?)))
+            }
+        }
+    }
+    /// The limit that is looked for when none is given.
+    ///
+    /// # Errors
+    /// A tool, whose figures have no usual limit.
+    pub fn usual_limit(&self) -> Result<&'static str> {
+        match &self.how {
+            How::Parameter(bench, _) => Ok(super::Limit::usual(bench)),
+            How::Copies { .. } => Ok("p99 < 2ms"),
+            How::Tool(template, _) => {
+                let figures = command::headline(&template.spec).join(", ");
+                Err(Error::input(format!("what is {} to keep?", self.workload))
+                    .help(format!("--limit \"METRIC < VALUE\", of {figures} or another metric")))
+            }
+        }
+    }
+    /// A limit with the full name of its metric: a bare statistic is of the workload's own first series.
+    ///
+    /// # Errors
+    /// A metric that does not exist.
+    pub fn named(&self, limit: &super::Limit) -> Result<super::Limit> {
+        match &self.how {
+            How::Parameter(bench, _) => limit.for_workload(bench),
+            How::Copies { .. } => self.of_rtapp(limit),
+            How::Tool(template, _) => {
+                let figures = command::declared(&template.spec)?;
+                let series = command::declared_series(&template.spec)?;
+                crate::metrics::check(&limit.metric, &series, &figures).map(|()| limit.clone())
+            }
+        }
+    }
+    /// The first series of an rt-app file is how late its timers woke it, where it has timers.
+    fn of_rtapp(&self, limit: &super::Limit) -> Result<super::Limit> {
+        let built = self.with(1)?.build(1)?;
+        let own: Vec<crate::metrics::Declared> = built
+            .series
+            .iter()
+            .map(|s| Ok((s.name.clone(), s.unit.clone(), schedlab_record::Better::parse(&s.better)?)))
+            .collect::<Result<_>>()?;
+        let first = own.iter().find(|s| s.0 == FIRST_OF_RTAPP).or(own.first());
+        let metric = match first {
+            Some((series, ..)) if limit.is_bare() => format!("{series}.{}", limit.metric),
+            _ => limit.metric.clone(),
+        };
+        crate::metrics::check(&metric, &own, &[])?;
+        Ok(super::Limit { metric, ..limit.clone() })
+    }
+}
+
+/// How late a thread ran after its timer: what an rt-app file is judged by.
+const FIRST_OF_RTAPP: &str = "rtapp.wakeup_latency";
+
+#[cfg(test)]
+mod tests {
+    use super::super::Limit;
+    use super::*;
+    use schedlab_workload::Params;
+
+    #[test]
+    fn each_kind_of_workload_is_raised_in_its_own_way() {
+        let schbench = Raised::of(&Spec::bench("schbench", &Params::default()).unwrap()).unwrap();
+        let Spec::Bench { params, .. } = schbench.with(7).unwrap() else { panic!() };
+        assert_eq!((schbench.parameter, params.0["threads"]), ("threads", 7));
+
+        let text = r#"{"global": {"duration": 1}, "tasks": {"t": {"run": 1000, "timer": {"ref": "u", "period": 5000}}}}"#;
+        let rtapp = Raised::of(&Spec::RtApp { file: "t.json".into(), text: text.into() }).unwrap();
+        assert_eq!(rtapp.with(5).unwrap().build(1).unwrap().tasks.len(), 5);
+        let named = |limit: &str| rtapp.named(&Limit::parse(limit).unwrap()).map(|l| l.metric);
+        assert_eq!(named("p99 < 2ms").unwrap(), "rtapp.wakeup_latency.p99");
+        assert_eq!(named("rtapp.slack.p50 > 1ms").unwrap(), "rtapp.slack.p50");
+        assert!(named("rtapp.slak.p50 > 1ms").is_err());
+
+        let tool = |name: &str| Raised::tool(Template::tool(command::find(name).unwrap(), Vec::new()), 2);
+        let hackbench = tool("hackbench").unwrap();
+        let Spec::Command(command) = hackbench.with(3).unwrap() else { panic!() };
+        assert!(command.argv.ends_with(&["-g".to_owned(), "3".to_owned()]), "{:?}", command.argv);
+        assert!(hackbench.usual_limit().unwrap_err().to_string().contains("hackbench.time"));
+        assert!(hackbench.named(&Limit::parse("hackbench.tiem < 1s").unwrap()).is_err());
+        assert!(
+            tool("perf-pipe").err().unwrap().to_string().contains("hackbench"),
+            "those that do are named"
+        );
+    }
+}

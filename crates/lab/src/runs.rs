@@ -1,0 +1,352 @@
+//! Stored runs by what they are of: the cells of a store in words, chosen by name or by load, variant and the like.
+//!
+//! A cell is named by the first digits of its folder, by the folder, or by what its record says. One record of each cell
+//! is read; a cell whose record can't be read is listed with the reason, and no filter chooses it.
+
+use schedlab_base::{Error, Result, input, printable, utc};
+use schedlab_record::holdings::{EXPERIMENT_FILE, Head, HeldCell, HeldRun, holdings};
+use serde::Serialize;
+use std::path::Path;
+
+/// Fewest digits of a cell's name that name it.
+const FEWEST_DIGITS: usize = 4;
+/// Digits that are shown when they tell all cells apart.
+const SHOWN_DIGITS: usize = 8;
+
+/// A cell of a store, in words.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListedCell {
+    /// Its folder.
+    pub folder: String,
+    /// Experiments that made runs of it, by name; those that only found them are not known.
+    pub experiments: Vec<String>,
+    /// What it is of; `None` where its record can't be read.
+    #[serde(flatten)]
+    pub of: Option<Of>,
+    /// Seeds of its runs, ascending.
+    pub seeds: Vec<u64>,
+    /// When the last of them was stored, UTC to the minute.
+    pub made: String,
+    /// Bytes of all its runs.
+    pub size_bytes: u64,
+    /// Unfinished runs that nobody works on any more.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub abandoned: usize,
+    /// Why this version of schedlab would not find the runs again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outdated: Option<String>,
+    /// What is wrong with its record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The cell as it lies in the store.
+    #[serde(skip)]
+    pub held: HeldCell,
+}
+
+/// What a cell is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Of {
+    /// The workload.
+    pub workload: String,
+    /// The load.
+    pub load: String,
+    /// The variant.
+    pub variant: String,
+    /// The machine.
+    pub machine: String,
+    /// "sim", "host" or "vm".
+    pub backend: String,
+    /// The kernel.
+    pub kernel: String,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+impl ListedCell {
+    fn of(held: HeldCell) -> ListedCell {
+        let first = held.runs.first();
+        let head = first.map(|r| Head::of(&r.run));
+        let (of, outdated, error) = match &head {
+            Some(Ok(head)) => (Some(Of::of(head)), head.outdated(), None),
+            Some(Err(e)) => (None, None, Some(e.to_string())),
+            None => (None, None, None),
+        };
+        let made = held.runs.iter().map(|r| utc::since_1970_s(r.made)).max();
+        ListedCell {
+            folder: held.folder.display().to_string(),
+            experiments: experiments(&held.runs),
+            seeds: held.runs.iter().map(|r| r.seed).collect(),
+            made: made.map_or_else(String::new, utc::minute),
+            size_bytes: held.bytes(),
+            abandoned: held.abandoned.len(),
+            of,
+            outdated,
+            error,
+            held,
+        }
+    }
+    /// The run of a seed.
+    pub fn run(&self, seed: u64) -> Option<&HeldRun> {
+        self.held.runs.iter().find(|r| r.seed == seed)
+    }
+}
+
+impl Of {
+    fn of(head: &Head) -> Of {
+        // A record may come from anywhere: its names must stay names.
+        let name = |text: &str| printable::name(text).into_owned();
+        Of {
+            workload: name(&head.workload),
+            load: name(&head.load),
+            variant: name(head.variant()),
+            machine: name(head.machine()),
+            backend: name(&head.backend),
+            kernel: name(&head.kernel),
+        }
+    }
+    /// The value of a filter's word.
+    fn get(&self, key: Key) -> &str {
+        match key {
+            Key::Load => &self.load,
+            Key::Variant => &self.variant,
+            Key::Machine => &self.machine,
+            Key::Workload => &self.workload,
+            Key::Backend => &self.backend,
+        }
+    }
+}
+
+/// Names of the experiments in the runs' folders, each once.
+fn experiments(runs: &[HeldRun]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut known: Vec<String> = Vec::new();
+    for run in runs {
+        let Ok(text) = input::text(&run.run.path.join(EXPERIMENT_FILE)) else { continue };
+        if known.contains(&text) {
+            continue;
+        }
+        let name = text
+            .parse::<toml::Table>()
+            .ok()
+            .and_then(|t| Some(printable::name(t.get("name")?.as_str()?).into_owned()));
+        if let Some(name) = name.filter(|n| !all.contains(n)) {
+            all.push(name);
+        }
+        known.push(text);
+    }
+    all
+}
+
+/// What cells are chosen by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Key {
+    Load,
+    Variant,
+    Machine,
+    Workload,
+    Backend,
+}
+
+/// Words that choose cells; of each kind any, of no words all.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Loads.
+    pub load: Vec<String>,
+    /// Variants.
+    pub variant: Vec<String>,
+    /// Machines.
+    pub machine: Vec<String>,
+    /// Workloads.
+    pub workload: Vec<String>,
+    /// Backends.
+    pub backend: Vec<String>,
+}
+
+impl Filter {
+    fn words(&self) -> [(Key, &'static str, &[String]); 5] {
+        [
+            (Key::Workload, "workload", &self.workload),
+            (Key::Backend, "backend", &self.backend),
+            (Key::Machine, "machine", &self.machine),
+            (Key::Load, "load", &self.load),
+            (Key::Variant, "variant", &self.variant),
+        ]
+    }
+    /// Whether it chooses everything.
+    pub fn is_empty(&self) -> bool {
+        self.words().iter().all(|(.., words)| words.is_empty())
+    }
+    /// The cells it chooses. A name without what is swept means all its values.
+    ///
+    /// # Errors
+    /// A word that none of the cells has, with the nearest that one has.
+    pub fn choose(&self, mut cells: Vec<ListedCell>) -> Result<Vec<ListedCell>> {
+        for (key, what, words) in self.words() {
+            if words.is_empty() {
+                continue;
+            }
+            let known = || cells.iter().filter_map(|c| c.of.as_ref()).map(|of| of.get(key));
+            if let Some(strange) = words.iter().find(|w| !known().any(|k| means(w, k))) {
+                let mut names: Vec<&str> = known().collect();
+                names.sort_unstable();
+                names.dedup();
+                return Err(Error::unknown(what, strange, names).context("stored runs"));
+            }
+            let is =
+                |c: &ListedCell| c.of.as_ref().is_some_and(|of| words.iter().any(|w| means(w, of.get(key))));
+            cells.retain(is);
+        }
+        Ok(cells)
+    }
+}
+
+/// Whether a word means that name: all of it, or without what is swept.
+pub fn means(word: &str, name: &str) -> bool {
+    name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+}
+
+/// The cells of a store, in the order of what they are of.
+///
+/// # Errors
+/// A store that is not there or can't be read.
+pub fn list(root: &Path) -> Result<Vec<ListedCell>> {
+    let held = holdings(root)
+        .map_err(|e| e.help("runs are kept in the folder that --out names; 'runs' unless it is said"))?;
+    let mut cells: Vec<ListedCell> = held.into_iter().map(ListedCell::of).collect();
+    cells.sort_by(|a, b| key(a).cmp(&key(b)));
+    Ok(cells)
+}
+
+fn key(c: &ListedCell) -> impl Ord + '_ {
+    let of = c.of.as_ref().map(|o| (&o.workload, &o.backend, &o.machine, &o.load, &o.kernel, &o.variant));
+    // Those that can't be read stand last.
+    (c.of.is_none(), &c.experiments, of, &c.folder)
+}
+
+/// How many digits of their names tell all cells apart, and are enough to read.
+pub fn digits(cells: &[ListedCell]) -> usize {
+    let mut names: Vec<&str> = cells.iter().map(|c| c.held.name.as_str()).collect();
+    names.sort_unstable();
+    let common = |(a, b): (&str, &str)| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let longest = names.windows(2).map(|w| common((w[0], w[1]))).max().unwrap_or(0);
+    SHOWN_DIGITS.max(longest + 1)
+}
+
+/// A cell that was named, and the seed if one of its runs was.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The cell.
+    pub cell: ListedCell,
+    /// The run's seed; `None`: all of them.
+    pub seed: Option<u64>,
+}
+
+/// The cell or run of a name: `DIGITS`, `DIGITS/SEED`, or the folder of either.
+///
+/// # Errors
+/// No such cell or run, and digits that several cells begin with.
+pub fn find(cells: &[ListedCell], name: &str) -> Result<Chosen> {
+    let trimmed = name.trim_end_matches('/').trim_end_matches("/record.json");
+    let mut parts = trimmed.rsplit('/');
+    let last = parts.next().unwrap_or(trimmed);
+    let before = parts.next();
+    // A seed may look like the digits of a cell: it is one when a cell's digits stand before it.
+    if let (Ok(seed), Some(cell)) = (last.parse::<u64>(), before)
+        && let Ok(cell) = one(cells, cell, name)
+    {
+        return match cell.run(seed) {
+            Some(_) => Ok(Chosen { cell: cell.clone(), seed: Some(seed) }),
+            None => Err(Error::input(format!("{} has no run of seed {seed}", cell.folder))
+                .help(format!("its seeds: {}", seeds(&cell.seeds)))),
+        };
+    }
+    one(cells, last, name).map(|cell| Chosen { cell: cell.clone(), seed: None })
+}
+
+fn one<'c>(cells: &'c [ListedCell], digits: &str, name: &str) -> Result<&'c ListedCell> {
+    let none = || {
+        Error::input(format!("no cell '{name}' is stored there"))
+            .help("'schedlab runs' lists them; the first digits of the folder name one")
+    };
+    if digits.len() < FEWEST_DIGITS {
+        return Err(none());
+    }
+    let fits: Vec<&ListedCell> = cells.iter().filter(|c| c.held.name.starts_with(digits)).collect();
+    match fits[..] {
+        [one] => Ok(one),
+        [] => Err(none()),
+        _ => Err(Error::input(format!("{} cells begin with '{digits}'", fits.len())).help("add a digit")),
+    }
+}
+
+/// Seeds in few words: "1-10", "1-3,7".
+pub fn seeds(all: &[u64]) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for some in all.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+        words.push(match some {
+            [one] => one.to_string(),
+            [first, .., last] => format!("{first}-{last}"),
+            [] => continue,
+        });
+    }
+    words.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_told_in_ranges() {
+        assert_eq!(seeds(&[1, 2, 3, 7, 9, 10]), "1-3,7,9-10");
+        assert_eq!(seeds(&[u64::MAX]), u64::MAX.to_string());
+        assert_eq!(seeds(&[]), "");
+    }
+
+    #[test]
+    fn a_word_means_a_name_with_all_that_is_swept() {
+        assert!(means("1x8", "1x8,threads=4") && means("1x8", "1x8") && !means("1x8", "1x80"));
+    }
+
+    fn listed(name: &str, seeds: &[u64]) -> ListedCell {
+        let run = |seed: &u64| HeldRun {
+            run: schedlab_record::RunDir { path: format!("runs/{name}/{seed}").into() },
+            seed: *seed,
+            bytes: 1,
+            made: std::time::SystemTime::UNIX_EPOCH,
+        };
+        let held = HeldCell {
+            folder: format!("runs/{name}").into(),
+            name: name.to_owned(),
+            runs: seeds.iter().map(run).collect(),
+            abandoned: Vec::new(),
+        };
+        ListedCell::of(held)
+    }
+
+    #[test]
+    fn cells_and_runs_are_named_by_digits_or_folder() {
+        let cells = [
+            listed("abcd1234000000000000000000000000", &[1, 2]),
+            listed("abcd5678000000000000000000000000", &[7]),
+        ];
+        let found = |name: &str| {
+            find(&cells, name).map(|c| (c.cell.held.name[..8].to_owned(), c.seed)).map_err(|e| e.to_string())
+        };
+        assert_eq!(found("abcd1"), Ok(("abcd1234".to_owned(), None)));
+        assert_eq!(found("runs/abcd5678000000000000000000000000/7/"), Ok(("abcd5678".to_owned(), Some(7))));
+        assert_eq!(found("abcd1/2"), Ok(("abcd1234".to_owned(), Some(2))));
+        assert!(found("abcd1/3").unwrap_err().contains("its seeds: 1-2"));
+        assert!(found("abcd").unwrap_err().contains("2 cells begin with"));
+        assert!(found("abc").unwrap_err().contains("no cell 'abc'"));
+        assert!(found("ffff").unwrap_err().contains("no cell"));
+        assert_eq!(digits(&cells), 8);
+        let near = [
+            listed("abcd1234500000000000000000000000", &[]),
+            listed("abcd1234600000000000000000000000", &[]),
+        ];
+        assert_eq!(digits(&near), 9);
+    }
+}

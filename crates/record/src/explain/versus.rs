@@ -1,0 +1,203 @@
+//! The longest waits of two runs side by side: what each cause has of either tail, and how that differs.
+//!
+//! Each run's tail is what lies beyond its own p99, as in [`explain`]: a bound of one run would leave nothing of another
+//! that is ten times faster. Shares are of the run's own tail; times are nanoseconds, and comparable where both runs
+//! measured for as long.
+
+use super::text::{delay, wrap};
+use super::{Explanation, explain};
+use crate::{Record, Value};
+use schedlab_base::Ns;
+use serde::Serialize;
+
+/// The tails of two runs by cause.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Versus {
+    /// The first run.
+    pub a: Side,
+    /// The run it is compared with.
+    pub b: Side,
+    /// Causes that occurred in either, those with the largest difference in time first.
+    pub causes: Vec<CauseOfTwo>,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// One run's tail.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Side {
+    /// Which run it is.
+    pub run: String,
+    /// How many waits were measured, and how long they were: statistic and value in ns.
+    pub delays: Vec<(String, Value)>,
+    /// Waits longer than this are split; `None`: all that were kept.
+    pub cut_ns: Option<u64>,
+    /// Waits that are split.
+    pub waits: u64,
+    /// Their time, summed.
+    pub time_ns: u64,
+}
+
+/// What a cause has of both tails.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CauseOfTwo {
+    /// The cause's name.
+    pub cause: &'static str,
+    /// The cause in a sentence.
+    pub about: &'static str,
+    /// Of the first run.
+    pub a: Part,
+    /// Of the second.
+    pub b: Part,
+    /// Time of the second less that of the first.
+    pub difference_ns: i64,
+}
+
+/// What a cause has of one tail; all 0 where it did not occur.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Part {
+    /// Waits put down to it.
+    pub waits: u64,
+    /// Their time, summed.
+    pub time_ns: u64,
+    /// That time in percent of the run's tail.
+    pub time_pct: f64,
+}
+
+/// Sets the tails of two runs side by side.
+pub fn versus(a: &Record, b: &Record) -> Versus {
+    let (one, other) = (explain(a, 0), explain(b, 0));
+    let mut causes: Vec<CauseOfTwo> = Vec::new();
+    for share in one.tail.causes.iter().chain(&other.tail.causes) {
+        if causes.iter().any(|c| c.cause == share.cause) {
+            continue;
+        }
+        let (a, b) = (part(&one, share.cause), part(&other, share.cause));
+        let difference_ns = b.time_ns as i64 - a.time_ns as i64;
+        causes.push(CauseOfTwo { cause: share.cause, about: share.about, a, b, difference_ns });
+    }
+    causes.sort_by_key(|c| std::cmp::Reverse(c.difference_ns.unsigned_abs()));
+    let notes = notes(a, b, &one, &other);
+    Versus { a: side(one), b: side(other), causes, notes }
+}
+
+fn part(e: &Explanation, cause: &str) -> Part {
+    let share = e.tail.causes.iter().find(|s| s.cause == cause);
+    share.map_or_else(Part::default, |s| Part {
+        waits: s.waits,
+        time_ns: s.time_ns,
+        time_pct: 100.0 * s.time_ns as f64 / e.tail.time_ns.max(1) as f64,
+    })
+}
+
+fn side(e: Explanation) -> Side {
+    let (cut_ns, waits, time_ns) = (e.tail.cut_ns, e.tail.waits, e.tail.time_ns);
+    Side { run: e.run, delays: e.delays, cut_ns, waits, time_ns }
+}
+
+fn notes(a: &Record, b: &Record, one: &Explanation, other: &Explanation) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    if a.duration != b.duration {
+        let text = format!("A measured {}, B {}: compare shares, not times", a.duration, b.duration);
+        notes.push(text);
+    }
+    if (&a.workload, &a.spec) != (&b.workload, &b.spec) {
+        notes.push("the two runs are of different workloads".to_owned());
+    }
+    for (name, e) in [("A", one), ("B", other)] {
+        for note in &e.notes {
+            notes.push(format!("{name}: {note}"));
+        }
+    }
+    notes
+}
+
+/// The comparison for people, at most 78 columns wide.
+pub fn versus_text(v: &Versus) -> String {
+    let mut out = Vec::new();
+    for (name, side) in [("A", &v.a), ("B", &v.b)] {
+        wrap(&mut out, &format!("{name}  "), 3, &side.run);
+        let delays: Vec<String> = side.delays.iter().map(|(name, v)| delay(name, v)).collect();
+        wrap(&mut out, "   ", 5, &format!("wakeup to running: {}", delays.join(", ")));
+        let tail = match side.cut_ns {
+            Some(cut) => {
+                format!("{} waits beyond p99 ({}); {} in all", side.waits, Ns(cut), Ns(side.time_ns))
+            }
+            None => format!("{} waits; {} in all", side.waits, Ns(side.time_ns)),
+        };
+        wrap(&mut out, "   ", 5, &tail);
+    }
+    if !v.causes.is_empty() {
+        out.push(String::new());
+        out.push(format!("{:<16}{:^24}{:^24}{:>14}", "", "A", "B", "B less A").trim_end().to_owned());
+        let head = format!("{:>6}{:>8}{:>10}", "waits", "share", "time");
+        out.push(format!("{:<16}{head}{head}{:>14}", "cause", "time"));
+    }
+    v.causes.iter().for_each(|c| out.push(line(c)));
+    if !v.causes.is_empty() {
+        out.push(String::new());
+        let front = |name: &str| format!("{name:<16}");
+        v.causes.iter().for_each(|c| wrap(&mut out, &front(c.cause), 16, c.about));
+    }
+    if !v.notes.is_empty() {
+        out.push(String::new());
+    }
+    v.notes.iter().for_each(|n| wrap(&mut out, "", 6, &format!("note: {n}")));
+    out.push(String::new());
+    out.join("\n")
+}
+
+fn line(c: &CauseOfTwo) -> String {
+    let part = |p: &Part| match p.waits {
+        0 => format!("{:>6}{:>8}{:>10}", 0, "-", "-"),
+        n => format!("{n:>6}{:>7.1}%{:>10}", p.time_pct, Ns(p.time_ns).to_string()),
+    };
+    let sign = if c.difference_ns < 0 { '-' } else { '+' };
+    let difference = format!("{sign}{}", Ns(c.difference_ns.unsigned_abs()));
+    format!("{:<16}{}{}{difference:>14}", c.cause, part(&c.a), part(&c.b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::tests::{idle, record, wait};
+    use crate::explain::text::WIDTH;
+
+    #[test]
+    fn causes_of_either_run_stand_side_by_side() {
+        let (a, mut b) = (record(), record());
+        b.variant.name = "first-idle".into();
+        b.waits.truncate(18);
+        b.waits.extend([idle(20_000_000), idle(15_000_000)]);
+        let v = versus(&a, &b);
+        let causes: Vec<(&str, u64, u64)> =
+            v.causes.iter().map(|c| (c.cause, c.a.waits, c.b.waits)).collect();
+        assert_eq!(causes, [("idle_exit", 1, 2), ("stacked", 19, 18)]);
+        assert_eq!(v.causes[0].difference_ns, 35_000_000 - 800_000);
+        assert!(v.causes[1].difference_ns < 0);
+        for shares in [|c: &CauseOfTwo| c.a.time_pct, |c: &CauseOfTwo| c.b.time_pct] {
+            assert!((v.causes.iter().map(shares).sum::<f64>() - 100.0).abs() < 1e-9);
+        }
+        let text = versus_text(&v);
+        assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+        assert!(text.contains("+34.20ms") && text.contains("first-idle"), "{text}");
+    }
+
+    #[test]
+    fn a_cause_of_one_run_alone_has_nothing_of_the_other() {
+        let (mut a, b) = (record(), record());
+        a.waits = vec![wait(9_000_000)];
+        let v = versus(&a, &b);
+        let idle = v.causes.iter().find(|c| c.cause == "idle_exit").unwrap();
+        assert_eq!((idle.a, idle.difference_ns), (Part::default(), 800_000));
+        assert!(versus_text(&v).contains("idle_exit            0       -         -"), "{}", versus_text(&v));
+    }
+
+    #[test]
+    fn runs_of_different_lengths_say_so() {
+        let (a, mut b) = (record(), record());
+        b.duration = schedlab_base::Ns::secs(9);
+        assert!(versus(&a, &b).notes[0].contains("compare shares"), "{:?}", versus(&a, &b).notes);
+        assert!(versus(&a, &a).notes.is_empty());
+    }
+}

@@ -1,0 +1,315 @@
+//! What a store holds, cell by cell, and how a part of it goes.
+//!
+//! A cell is a folder named by 32 hexadecimal digits. A run is a folder in it that is named by its seed and has a
+//! `record.json`. An unfinished run is a folder in it that begins with a dot and ends in `.tmp`, as the store
+//! names what it writes. Nothing else is ours: it is not listed and never
+//! removed, and a run with files that schedlab did not write stays. Links are not followed.
+
+use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX};
+use crate::{RECORD_SCHEMA, version_of};
+use schedlab_base::{Error, Result, Spot, input, temp};
+use serde::Deserialize;
+use std::fs::{self, DirEntry};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The experiment a run was made by, in its folder.
+pub const EXPERIMENT_FILE: &str = "experiment.toml";
+/// What a guest's kernel said, in the folder of its run.
+pub const KERNEL_LOG_FILE: &str = "kernel.log";
+/// Every file that schedlab writes in a run's folder.
+const OURS: &[&str] = &[RECORD_FILE, EXPERIMENT_FILE, KERNEL_LOG_FILE];
+/// Digits of a cell's name.
+pub const CELL_DIGITS: usize = 32;
+
+/// A cell of a store.
+#[derive(Clone, Debug)]
+pub struct HeldCell {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The folder's name: the cell's hash.
+    pub name: String,
+    /// Its runs, by seed.
+    pub runs: Vec<HeldRun>,
+    /// Folders of runs that were never finished, whose writers were killed.
+    pub abandoned: Vec<PathBuf>,
+}
+
+/// A run of a cell.
+#[derive(Clone, Debug)]
+pub struct HeldRun {
+    /// Its folder.
+    pub run: RunDir,
+    /// Its seed.
+    pub seed: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// When it was stored.
+    pub made: SystemTime,
+}
+
+/// What a record says of its cell, read without the rest.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Head {
+    /// The schema.
+    pub schema: String,
+    /// The version that made it.
+    pub model: u32,
+    /// "sim", "host" or "vm".
+    pub backend: String,
+    machine: Named,
+    /// The kernel's name.
+    pub kernel: String,
+    variant: Named,
+    /// The workload's name.
+    pub workload: String,
+    /// The load's name.
+    pub load: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Named {
+    name: String,
+}
+
+impl Head {
+    /// Reads the head of a run's record.
+    ///
+    /// # Errors
+    /// A record that can't be read or is none.
+    pub fn of(run: &RunDir) -> Result<Head> {
+        let file = run.path.join(RECORD_FILE);
+        let text = input::text_up_to(&file, MAX_RECORD_MB)?;
+        serde_json::from_str(&text).map_err(|e| {
+            let spot = Spot { file, line_column: Some((e.line(), e.column())) };
+            Error::input("not a whole record").at(spot)
+        })
+    }
+    /// The machine's name.
+    pub fn machine(&self) -> &str {
+        &self.machine.name
+    }
+    /// The variant's name.
+    pub fn variant(&self) -> &str {
+        &self.variant.name
+    }
+    /// Why this version of schedlab would make the run again instead of finding it; `None`: it would find it.
+    pub fn outdated(&self) -> Option<String> {
+        if self.schema != RECORD_SCHEMA {
+            return Some(format!("its record is a {}, and {RECORD_SCHEMA} is written now", self.schema));
+        }
+        let (made, now) = (self.model, version_of(&self.backend));
+        let what = if self.backend == "sim" { "simulated by model" } else { "watched by version" };
+        (made != now).then(|| format!("{what} {made}, this is {now}"))
+    }
+}
+
+impl HeldCell {
+    /// Bytes of all its runs.
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|r| r.bytes).sum()
+    }
+}
+
+/// The cells of a store, by name; those without any run or remains of one are left out.
+///
+/// # Errors
+/// When the folder is not there or can't be read.
+pub fn holdings(root: &Path) -> Result<Vec<HeldCell>> {
+    let mut cells = Vec::new();
+    for entry in folders(root)? {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_cell(&name) {
+            let cell = held(entry.path(), name)?;
+            if !cell.runs.is_empty() || !cell.abandoned.is_empty() {
+                cells.push(cell);
+            }
+        }
+    }
+    cells.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(cells)
+}
+
+/// Whether a folder's name is that of a cell.
+pub fn is_cell(name: &str) -> bool {
+    name.len() == CELL_DIGITS && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// The folders in a folder, links left out.
+fn folders(path: &Path) -> Result<Vec<DirEntry>> {
+    let entries = fs::read_dir(path).map_err(|e| Error::io(path, "read", &e))?;
+    let entries = entries.collect::<std::io::Result<Vec<_>>>().map_err(|e| Error::io(path, "read", &e))?;
+    Ok(entries.into_iter().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).collect())
+}
+
+fn held(folder: PathBuf, name: String) -> Result<HeldCell> {
+    let (mut runs, mut abandoned) = (Vec::new(), Vec::new());
+    for entry in folders(&folder)? {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = entry.path();
+        if is_unfinished(&name) {
+            if temp::is_left(&path) && ours(&path).is_ok() {
+                abandoned.push(path);
+            }
+        } else if let Some(run) = name.parse().ok().and_then(|seed| held_run(path, seed)) {
+            runs.push(run);
+        }
+    }
+    runs.sort_by_key(|r| r.seed);
+    Ok(HeldCell { folder, name, runs, abandoned })
+}
+
+fn held_run(path: PathBuf, seed: u64) -> Option<HeldRun> {
+    let record = fs::symlink_metadata(path.join(RECORD_FILE)).ok().filter(fs::Metadata::is_file)?;
+    let made = record.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+    Some(HeldRun { bytes: bytes(&path), seed, made, run: RunDir { path } })
+}
+
+fn bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|e| e.metadata().ok()).filter(fs::Metadata::is_file).map(|m| m.len()).sum()
+}
+
+/// `.run.PID.NUMBER.tmp`, as the store names what it is writing; before 0.2.0 it was `.SEED.PID.tmp`.
+fn is_unfinished(name: &str) -> bool {
+    let numbers =
+        |text: &str| text.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    let ours = name.strip_prefix(TEMP_PREFIX).or_else(|| name.strip_prefix('.'));
+    ours.and_then(|n| n.strip_suffix(temp::ENDING)).is_some_and(|n| n.contains('.') && numbers(n))
+}
+
+/// The files of a run's folder, if all of them are ours.
+fn ours(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(|e| Error::io(folder, "read", &e))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| Error::io(folder, "read", &e))?;
+        let name = entry.file_name();
+        let known = OURS.iter().any(|ours| name == *ours);
+        if !known || !entry.file_type().is_ok_and(|t| t.is_file()) {
+            let text = format!("{} holds {}, which schedlab did not write", folder.display(), name.display());
+            return Err(Error::input(text).help("it stays; take that away first"));
+        }
+        files.push(entry.path());
+    }
+    Ok(files)
+}
+
+/// Removes a run, and its cell's folder when that is empty then. The run goes out of sight first, so that half of one is
+/// never met; what a kill leaves is an unfinished run.
+///
+/// # Errors
+/// A folder with files that are not ours, which stays whole; a disk that does not let go.
+pub fn remove_run(run: &HeldRun) -> Result<()> {
+    ours(&run.run.path)?;
+    let cell = run.run.path.parent().unwrap_or(Path::new("."));
+    let aside = cell.join(format!("{TEMP_PREFIX}{}.{}{}", std::process::id(), run.seed, temp::ENDING));
+    fs::rename(&run.run.path, &aside).map_err(|e| Error::io(&run.run.path, "remove", &e))?;
+    remove_unfinished(&aside)
+}
+
+/// Removes an unfinished run, and its cell's folder when that is empty then.
+///
+/// # Errors
+/// As [`remove_run`].
+pub fn remove_unfinished(folder: &Path) -> Result<()> {
+    for file in ours(folder)? {
+        fs::remove_file(&file).map_err(|e| Error::io(&file, "remove", &e))?;
+    }
+    fs::remove_dir(folder).map_err(|e| Error::io(folder, "remove", &e))?;
+    // It fails while the cell has other runs, which is what is wanted.
+    let _ = folder.parent().map(fs::remove_dir);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::cell_hash;
+    use crate::store::Store;
+    use crate::tests::record;
+
+    struct Lab {
+        _dir: tempfile::TempDir,
+        store: Store,
+        cell: String,
+    }
+
+    /// A store with one cell and two runs.
+    fn lab() -> Lab {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create(&dir.path().join("runs")).unwrap();
+        let cell = cell_hash(&record(1));
+        for seed in [10, 9] {
+            store.put(&cell, seed, &record(seed), &[(EXPERIMENT_FILE, b"name = 'x'")]).unwrap();
+        }
+        Lab { _dir: dir, store, cell }
+    }
+
+    #[test]
+    fn cells_are_listed_with_runs_by_seed_and_nothing_else_is() {
+        let lab = lab();
+        let root = lab.store.root();
+        fs::create_dir_all(root.join("notes/3")).unwrap();
+        fs::write(root.join("notes/3/record.json"), "{}").unwrap();
+        fs::create_dir_all(root.join(&lab.cell).join("mine")).unwrap();
+        std::os::unix::fs::symlink(root.join(&lab.cell), root.join("0".repeat(32))).unwrap();
+        let held = holdings(root).unwrap();
+        let seeds: Vec<u64> = held[0].runs.iter().map(|r| r.seed).collect();
+        assert_eq!((held.len(), held[0].name.as_str(), seeds), (1, lab.cell.as_str(), vec![9, 10]));
+        let files = fs::read_dir(&held[0].runs[0].run.path).unwrap().flatten();
+        assert_eq!(held[0].runs[0].bytes, files.map(|f| f.metadata().unwrap().len()).sum::<u64>());
+        let head = Head::of(&held[0].runs[0].run).unwrap();
+        assert_eq!((head.machine(), head.variant(), head.load.as_str()), ("tiny", "v4.5", "2x24"));
+        assert!(holdings(&root.join("nowhere")).is_err());
+    }
+
+    #[test]
+    fn a_run_goes_with_its_cell_when_it_is_the_last() {
+        let lab = lab();
+        let held = holdings(lab.store.root()).unwrap();
+        remove_run(&held[0].runs[0]).unwrap();
+        assert_eq!(holdings(lab.store.root()).unwrap()[0].runs.len(), 1);
+        remove_run(&held[0].runs[1]).unwrap();
+        assert_eq!(fs::read_dir(lab.store.root()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_others_put_beside_a_record_keeps_the_run() {
+        let lab = lab();
+        let run = holdings(lab.store.root()).unwrap()[0].runs[0].clone();
+        fs::write(run.run.path.join("thesis.txt"), "years of work").unwrap();
+        let e = remove_run(&run).unwrap_err();
+        assert!(e.to_string().contains("thesis.txt"), "{e}");
+        assert!(run.run.path.join(RECORD_FILE).is_file() && run.run.path.join("thesis.txt").is_file());
+    }
+
+    #[test]
+    fn only_old_leftovers_are_abandoned() {
+        let lab = lab();
+        let left = lab.store.root().join(&lab.cell).join(".run.123.0.tmp");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join(RECORD_FILE), "half").unwrap();
+        assert!(holdings(lab.store.root()).unwrap()[0].abandoned.is_empty(), "it may be at work");
+        let old = SystemTime::now() - std::time::Duration::from_secs(86_400);
+        fs::File::open(&left).unwrap().set_modified(old).unwrap();
+        assert_eq!(holdings(lab.store.root()).unwrap()[0].abandoned, [left.clone()]);
+        remove_unfinished(&left).unwrap();
+        assert!(!left.exists() && lab.store.get(&lab.cell, 9).is_some());
+    }
+
+    #[test]
+    fn runs_of_other_versions_say_which() {
+        let lab = lab();
+        let head = Head::of(&holdings(lab.store.root()).unwrap()[0].runs[0].run).unwrap();
+        assert_eq!(head.outdated(), None);
+        let told = |backend: &str, model: u32| {
+            Head { backend: backend.into(), model, ..head.clone() }.outdated().unwrap_or_default()
+        };
+        assert!(told("sim", 3).contains("simulated by model 3"));
+        assert!(told("host", crate::WATCHING - 1).contains("watched by version"));
+        assert_eq!(told("vm", crate::WATCHING), "");
+        let other = Head { schema: "schedlab/record/0".into(), ..head };
+        assert!(other.outdated().unwrap().contains("schedlab/record/0"));
+    }
+}

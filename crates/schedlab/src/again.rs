@@ -1,0 +1,205 @@
+//! The command line that makes a stored run again, from its record alone.
+//!
+//! A run of an experiment is made again by its experiment, which lies beside it or is a study of ours; any other by `bench`.
+//! What `bench` can't say (attributes of one group of tasks, settings, a machine from a file) has no command line.
+
+use crate::studies::STUDIES;
+use crate::variants::{self, Changes};
+use schedlab_kernel::Variant;
+use schedlab_kernel::policy::EVERY_TASK;
+use schedlab_kernel::variant::RUNNING;
+use schedlab_lab::command;
+use schedlab_machine::Machine;
+use schedlab_record::holdings::EXPERIMENT_FILE;
+use schedlab_record::{Observe, Record, RunDir};
+use schedlab_workload::command::{DEFAULT_TIMEOUT, one_line};
+use schedlab_workload::{CommandSpec, ParamKind, Params, Spec, spec};
+
+/// The line for the runs of these seeds (ascending) of a cell; `None`: there is none.
+pub fn line(record: &Record, run: &RunDir, seeds: &[u64]) -> Option<String> {
+    let mut words = vec!["schedlab".to_owned()];
+    match std::fs::read_to_string(run.path.join(EXPERIMENT_FILE)) {
+        Ok(text) => words.extend(of_experiment(record, run, &text)),
+        Err(_) => words.extend(of_bench(record)?),
+    }
+    let first = seeds.first()?;
+    let in_a_row = seeds.windows(2).all(|w| w[0].checked_add(1) == Some(w[1]));
+    let runs = if in_a_row { seeds.len() } else { 1 };
+    // Of an experiment the number of its runs is another one; of `bench` it is one, but for drawn costs.
+    if runs > 1 || words[1] != "bench" || !record.drawn.is_empty() {
+        words.extend(["--runs".to_owned(), runs.to_string()]);
+    }
+    words.extend(["--seed".to_owned(), first.to_string()]);
+    Some(one_line(&words))
+}
+
+fn pair(option: &str, value: impl ToString) -> [String; 2] {
+    [format!("--{option}"), value.to_string()]
+}
+
+fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Vec<String> {
+    let mut words = match STUDIES.iter().find(|(_, study)| *study == text) {
+        Some((name, _)) => vec!["study".to_owned(), (*name).to_owned()],
+        None => vec!["run".to_owned(), run.path.join(EXPERIMENT_FILE).display().to_string()],
+    };
+    if record.backend != "sim" {
+        words.extend(pair("backend", &record.backend));
+    }
+    words.extend(pair("load", &record.load));
+    words.extend(pair("variant", &record.variant.name));
+    if !record.drawn.is_empty() {
+        words.push("--uncertainty".to_owned());
+    }
+    words
+}
+
+fn of_bench(record: &Record) -> Option<Vec<String>> {
+    let mut words = vec!["bench".to_owned()];
+    words.extend(workload(record)?);
+    if record.backend != "host" {
+        words.extend(pair("backend", &record.backend));
+        let machine = Machine::load(&record.machine.name).ok()?;
+        if machine.topology != record.machine.topology && record.backend == "sim" {
+            return None;
+        }
+        words.extend(pair("machine", &record.machine.name));
+    }
+    words.extend(kernel(record)?);
+    if let Some(guest) = &record.guest {
+        words.extend(pair("guest-mode", &guest.mode));
+        words.extend(pair("accelerator", &guest.accelerator));
+        words.extend(pair("memory", guest.memory_mb));
+        guest.boot_options.iter().for_each(|b| words.extend(pair("boot", b)));
+    } else {
+        match record.observe {
+            Some(Observe::Events) => words.push("--events".to_owned()),
+            Some(Observe::Counters) => words.push("--counters".to_owned()),
+            Some(Observe::Accounts) | None => {}
+            // Only an experiment's metrics ask for it.
+            Some(Observe::Stays) => return None,
+        }
+    }
+    if !record.drawn.is_empty() {
+        words.push("--uncertainty".to_owned());
+    }
+    Some(words)
+}
+
+fn workload(record: &Record) -> Option<Vec<String>> {
+    match serde_json::from_value(record.spec.clone()).ok()? {
+        Spec::Bench { name, params } => benchmark(&name, &params),
+        Spec::RtApp { file, .. } => Some(vec![file]),
+        Spec::Command(command) => of_command(&command, &record.load),
+    }
+}
+
+/// The benchmark with what differs from its defaults, exactly: times in ns.
+fn benchmark(name: &str, params: &Params) -> Option<Vec<String>> {
+    let bench = spec::find(name).ok()?;
+    let mut words = vec![bench.name.to_owned()];
+    for p in bench.params {
+        let value = params.get(p.name).ok()?;
+        if p.default == Some(value) {
+            continue;
+        }
+        let option = p.name.replace('_', "-");
+        match p.kind {
+            ParamKind::Flag => words.push(format!("--{option}")),
+            ParamKind::Time(_) => words.extend(pair(&option, format!("{value}ns"))),
+            kind => words.extend(pair(&option, kind.show(value))),
+        }
+    }
+    Some(words)
+}
+
+/// A command, as far as `bench` can describe one. Figures of its own are left out: their options can't be told from what
+/// they became.
+fn of_command(c: &CommandSpec, load: &str) -> Option<Vec<String>> {
+    let plain = c.env.is_empty() && c.cwd.is_none() && c.setup.is_empty() && c.cleanup.is_empty();
+    if !plain || !c.metrics.is_empty() {
+        return None;
+    }
+    let load = load.strip_prefix("load=");
+    let mut words = match &c.tool {
+        None => [pair("command", one_line(&c.argv)).to_vec()].concat(),
+        Some(name) => {
+            let tool = command::find(name).ok()?;
+            let loaded = if load.is_some() || !tool.default_load.is_empty() { tool.load.len() } else { 0 };
+            let end = c.argv.len().checked_sub(tool.after.len() + loaded)?;
+            let own = c.argv.get(1 + tool.before.len()..end)?;
+            let mut words = pair("tool", name).to_vec();
+            if !own.is_empty() {
+                words.push(format!("--args={}", one_line(own)));
+            }
+            words
+        }
+    };
+    if let Some(load) = load {
+        words.extend(pair("load", load));
+    }
+    if c.timeout != DEFAULT_TIMEOUT {
+        words.extend(pair("timeout", format!("{}ns", c.timeout.0)));
+    }
+    Some(words)
+}
+
+/// The kernel with what is changed about it, if `bench` makes the same variant of the words.
+fn kernel(record: &Record) -> Option<Vec<String>> {
+    let v = &record.variant;
+    let mut words = match (v.kernel.as_str(), record.backend.as_str()) {
+        (RUNNING, _) => Vec::new(),
+        (kernel, "vm") => pair("kernel", kernel.trim_start_matches('v')).to_vec(),
+        (kernel, _) => pair("kernel", kernel).to_vec(),
+    };
+    let (features, tunables) = (features(v), tunables(v));
+    features.iter().for_each(|f| words.extend(pair("feature", f)));
+    tunables.iter().for_each(|t| words.extend(pair("tunable", t)));
+    let every = v.tasks.get(EVERY_TASK).cloned().unwrap_or_default();
+    let attributes = [
+        ("policy", every.policy.map(|p| p.to_string())),
+        ("nice", every.nice.map(|n| n.to_string())),
+        ("slice", every.slice.map(|s| format!("{}ns", s.0))),
+    ];
+    for (name, value) in &attributes {
+        if let Some(value) = value {
+            words.push(format!("--{name}={value}"));
+        }
+    }
+    let [policy, nice, slice] = &attributes;
+    let changes = Changes {
+        features: &features,
+        tunables: &tunables,
+        attributes: [policy.1.as_ref(), nice.1.as_ref(), slice.1.as_ref()],
+    };
+    let same = |made: Variant| Variant { name: v.name.clone(), ..made } == *v;
+    let made = variants::of(&v.kernel, changes).ok()?;
+    (record.backend == "vm" || same(made)).then_some(words)
+}
+
+fn features(v: &Variant) -> Vec<String> {
+    let later = v.at.iter().flat_map(|c| c.features.iter().map(move |f| format!("{f}@{}ns", c.time.0)));
+    v.features.iter().cloned().chain(later).collect()
+}
+
+fn tunables(v: &Variant) -> Vec<String> {
+    let later = |c: &schedlab_kernel::Change| {
+        let time = c.time.0;
+        c.tunables.iter().map(|(n, value)| format!("{n}={value}@{time}ns")).collect::<Vec<_>>()
+    };
+    let first = v.tunables.iter().map(|(n, value)| format!("{n}={value}"));
+    first.chain(v.at.iter().flat_map(later)).collect()
+}
+
+/// What a variant changes, in the words of the command line.
+pub fn changes(v: &Variant) -> Vec<String> {
+    let mut all = features(v);
+    all.extend(tunables(v));
+    for (group, change) in &v.tasks {
+        let of = if group == EVERY_TASK { String::new() } else { format!("{group}.") };
+        all.extend(change.policy.map(|p| format!("{of}policy={p}")));
+        all.extend(change.nice.map(|n| format!("{of}nice={n}")));
+        all.extend(change.slice.map(|s| format!("{of}slice={s}")));
+    }
+    all.extend(v.settings.iter().map(|(name, value)| format!("{name}={value}")));
+    all
+}

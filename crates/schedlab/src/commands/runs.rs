@@ -1,0 +1,335 @@
+//! `schedlab runs`: stored runs listed, shown, and removed. What is removed is said first; only `--yes` does it.
+
+use crate::again;
+use crate::cli::Entry;
+use crate::output;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, Result};
+use schedlab_lab::compare::{Comparison, overview, params_in_words};
+use schedlab_lab::runs::{self, Chosen, Filter, ListedCell};
+use schedlab_lab::{Question, compare};
+use schedlab_record::Record;
+use schedlab_record::holdings::{HeldRun, remove_run, remove_unfinished};
+use schedlab_report::number::parameters;
+use schedlab_report::runs::{list, size, title};
+use schedlab_report::text::wrap;
+use schedlab_report::{Exporter, run as one_run, table};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// Which cells of which store.
+#[derive(Args)]
+pub struct Choice {
+    /// Where the runs are stored
+    #[arg(long, global = true, value_name = "DIR", default_value = "runs")]
+    pub out: PathBuf,
+    /// Only this load; may be given more than once, as may the others
+    #[arg(long, global = true, value_name = "NAME")]
+    load: Vec<String>,
+    /// Only this variant
+    #[arg(long, global = true, value_name = "NAME")]
+    variant: Vec<String>,
+    /// Only this machine
+    #[arg(long, global = true, value_name = "NAME")]
+    machine: Vec<String>,
+    /// Only this workload
+    #[arg(long, global = true, value_name = "NAME")]
+    workload: Vec<String>,
+    /// Only this backend: sim, host or vm
+    #[arg(long, global = true, value_name = "BACKEND")]
+    backend: Vec<String>,
+}
+
+impl Choice {
+    /// The same as words of the list.
+    pub fn filter(&self) -> Filter {
+        Filter {
+            load: self.load.clone(),
+            variant: self.variant.clone(),
+            machine: self.machine.clone(),
+            workload: self.workload.clone(),
+            backend: self.backend.clone(),
+        }
+    }
+    fn cells(&self) -> Result<Vec<ListedCell>> {
+        self.filter().choose(runs::list(&self.out)?)
+    }
+}
+
+#[derive(Args)]
+struct Own {
+    #[command(flatten)]
+    choice: Choice,
+    /// The result as JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+const NAMES: &str = "cell";
+const YES: &str = "yes";
+
+fn command() -> Command {
+    let yes = || {
+        Arg::new(YES).long(YES).action(ArgAction::SetTrue).help("Do it; without it, only say what would go")
+    };
+    let cells =
+        |about: &'static str| Arg::new(NAMES).value_name("CELL").action(ArgAction::Append).help(about);
+    let ls = Command::new("ls").about("List the cells of a store, one line each; the same as without a word");
+    let show = Command::new("show")
+        .about("Show one cell or run: what it is of, its metrics, its environment, and how to make it again")
+        .arg(cells("First digits of a cell, DIGITS/SEED, or the folder of either [default: the one that is left by the filters]").num_args(0..=1));
+    let rm = Command::new("rm")
+        .about("Remove cells or runs")
+        .arg(
+            cells("First digits of cells, DIGITS/SEED, or their folders [default: what the filters leave]")
+                .num_args(0..),
+        )
+        .arg(yes());
+    let gc = Command::new("gc")
+        .about("Remove what this version would not find again: runs of other versions, and remains of unfinished ones")
+        .arg(yes());
+    Own::augment_args(Command::new("runs"))
+        .about("List, show and remove stored runs")
+        .subcommand_value_name("WORD")
+        .disable_help_subcommand(true)
+        .subcommands([ls, show, rm, gc])
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let (word, inner) = matches.subcommand().unwrap_or(("ls", matches));
+    let own = Own::from_arg_matches(inner).map_err(|e| Error::internal(e.to_string()))?;
+    let names = || inner.get_many::<String>(NAMES).into_iter().flatten().cloned().collect::<Vec<_>>();
+    match word {
+        "show" => show(&own, names().first().map(String::as_str)),
+        "rm" => rm(&own, &names(), inner.get_flag(YES)),
+        "gc" => gc(&own, inner.get_flag(YES)),
+        _ => ls(&own),
+    }
+}
+
+fn ls(own: &Own) -> Result<()> {
+    let cells = own.choice.cells()?;
+    if own.json {
+        let store = own.choice.out.display().to_string();
+        return output::json_as("schedlab/runs/1", &serde_json::json!({ "store": store, "cells": cells }));
+    }
+    output::result(|out| list(&cells, out))
+}
+
+/// The cell that a name means, or the only one that the filters leave.
+fn chosen(own: &Own, name: Option<&str>) -> Result<Chosen> {
+    let cells = own.choice.cells()?;
+    match (name, &cells[..]) {
+        (Some(name), _) => runs::find(&cells, name),
+        (None, [cell]) => Ok(Chosen { cell: cell.clone(), seed: None }),
+        (None, _) => Err(Error::input(format!("{} cells are left, and one is shown", cells.len())).help(
+            "'schedlab runs' lists them; name one by its first digits, or say --load, --variant, --machine",
+        )),
+    }
+}
+
+/// What `show` tells.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    cell: ListedCell,
+    seed: Option<u64>,
+    model: u32,
+    params: serde_json::Value,
+    changes: Vec<String>,
+    again: Option<String>,
+    environment: std::collections::BTreeMap<String, String>,
+    warnings: Vec<schedlab_lab::compare::Counted>,
+    metrics: std::collections::BTreeMap<String, schedlab_lab::compare::Stat>,
+}
+
+fn show(own: &Own, name: Option<&str>) -> Result<()> {
+    let Chosen { cell, seed } = chosen(own, name)?;
+    let held: Vec<&HeldRun> = cell.held.runs.iter().filter(|r| seed.is_none_or(|s| s == r.seed)).collect();
+    let records = held.iter().map(|r| r.run.record()).collect::<Result<Vec<Record>>>()?;
+    let (Some(first), Some(run)) = (records.first(), held.first()) else {
+        let text = format!("{} has no finished run", cell.folder);
+        return Err(Error::input(text).help("'schedlab runs gc' removes what is left of unfinished ones"));
+    };
+    let comparison =
+        compare(&records, &Question { metrics: overview(&records), ..Question::default() }, &[])?;
+    let seeds: Vec<u64> = held.iter().map(|r| r.seed).collect();
+    let again = again::line(first, &run.run, &seeds);
+    if own.json {
+        let shown = Shown {
+            seed,
+            model: first.model,
+            params: params_in_words(&first.workload, &first.spec),
+            changes: again::changes(&first.variant),
+            again,
+            environment: first.environment.clone(),
+            warnings: comparison.warnings,
+            metrics: comparison.cells.into_iter().next().map(|c| c.metrics).unwrap_or_default(),
+            cell,
+        };
+        return output::json_as("schedlab/stored/1", &shown);
+    }
+    let folder = if seed.is_some() { run.run.path.display().to_string() } else { cell.folder.clone() };
+    output::result(|out| {
+        head(&cell, first, &folder, out)?;
+        writeln!(out)?;
+        metrics(&records, &comparison, out)?;
+        writeln!(out, "\nenvironment")?;
+        first.environment.iter().try_for_each(|(k, v)| write!(out, "{}", wrap(&format!("  {k:<24} "), v)))?;
+        writeln!(out, "\nto make it again")?;
+        let none = "no single command line: it needs the experiment that made it";
+        writeln!(out, "  {}", again.as_deref().unwrap_or(none))
+    })
+}
+
+fn head(cell: &ListedCell, first: &Record, folder: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(out, "{folder}")?;
+    write!(out, "{}", wrap("  ", &title(cell)))?;
+    let params = parameters(&first.workload, &params_in_words(&first.workload, &first.spec));
+    if !params.is_empty() {
+        write!(out, "{}", wrap("  ", &params.join(" ")))?;
+    }
+    let changes = again::changes(&first.variant);
+    if !changes.is_empty() {
+        write!(out, "{}", wrap("  changed: ", &changes.join(", ")))?;
+    }
+    let made = match cell.experiments.is_empty() {
+        true => String::new(),
+        false => format!("by experiment {}, ", cell.experiments.join(" and ")),
+    };
+    let watched = first.watched().map_or_else(String::new, |how| format!(", watched by {}", how.name()));
+    let text = format!("made {made}stored {} UTC, {}{watched}", cell.made, size(cell.size_bytes));
+    write!(out, "{}", wrap("  ", &text))?;
+    if let Some(why) = &cell.outdated {
+        write!(out, "{}", wrap("  ", &format!("would not be found again: {why}")))?;
+    }
+    Ok(())
+}
+
+/// Of one run all that is shown of runs, of several the means over them.
+fn metrics(records: &[Record], comparison: &Comparison, out: &mut dyn Write) -> std::io::Result<()> {
+    match records {
+        [one] => one_run::Run::of(one).export(out),
+        _ => table::Table.export(comparison, out),
+    }
+}
+
+/// Something that would go, and why.
+#[derive(Serialize)]
+struct Going {
+    folder: String,
+    bytes: u64,
+    why: String,
+    #[serde(skip)]
+    what: What,
+}
+
+enum What {
+    Run(HeldRun),
+    Unfinished(PathBuf),
+}
+
+impl Going {
+    fn run(run: &HeldRun, why: &str) -> Going {
+        let (folder, why) = (run.run.path.display().to_string(), why.to_owned());
+        Going { folder, bytes: run.bytes, why, what: What::Run(run.clone()) }
+    }
+    fn unfinished(folder: &Path) -> Going {
+        let why = "it was never finished".to_owned();
+        Going {
+            folder: folder.display().to_string(),
+            bytes: 0,
+            why,
+            what: What::Unfinished(folder.to_owned()),
+        }
+    }
+    fn remove(&self) -> Result<()> {
+        match &self.what {
+            What::Run(run) => remove_run(run),
+            What::Unfinished(folder) => remove_unfinished(folder),
+        }
+    }
+}
+
+fn rm(own: &Own, names: &[String], yes: bool) -> Result<()> {
+    if names.is_empty() && own.choice.filter().is_empty() {
+        return Err(Error::input("nothing is named to be removed")
+            .help("name cells by their first digits ('schedlab runs' lists them), or say --load, --variant, --machine, --workload or --backend"));
+    }
+    let cells = own.choice.cells()?;
+    let mut chosen: Vec<Chosen> = names.iter().map(|n| runs::find(&cells, n)).collect::<Result<_>>()?;
+    if names.is_empty() {
+        chosen = cells.into_iter().map(|cell| Chosen { cell, seed: None }).collect();
+    }
+    let mut going: Vec<Going> = Vec::new();
+    for Chosen { cell, seed } in &chosen {
+        let runs = cell.held.runs.iter().filter(|r| seed.is_none_or(|s| s == r.seed));
+        for run in runs {
+            let new = Going::run(run, &title(cell));
+            if !going.iter().any(|g| g.folder == new.folder) {
+                going.push(new);
+            }
+        }
+    }
+    remove(own, &going, yes)
+}
+
+fn gc(own: &Own, yes: bool) -> Result<()> {
+    let mut going = Vec::new();
+    for cell in own.choice.cells()? {
+        if let Some(why) = &cell.outdated {
+            going.extend(cell.held.runs.iter().map(|r| Going::run(r, why)));
+        }
+        going.extend(cell.held.abandoned.iter().map(|f| Going::unfinished(f)));
+    }
+    remove(own, &going, yes)
+}
+
+/// Says what goes, and with `yes` removes it. A run that can't go is told and stays; the others go.
+fn remove(own: &Own, going: &[Going], yes: bool) -> Result<()> {
+    let mut stayed: Vec<Error> = Vec::new();
+    if yes {
+        stayed.extend(going.iter().filter_map(|g| g.remove().err()));
+    }
+    let bytes: u64 = going.iter().map(|g| g.bytes).sum();
+    if own.json {
+        let kept: Vec<String> = stayed.iter().map(Error::to_string).collect();
+        let told = serde_json::json!({ "removed": yes, "runs": going, "bytes": bytes, "kept": kept });
+        output::json_as("schedlab/removal/1", &told)?;
+    } else {
+        output::result(|out| tell(going, bytes, yes, out))?;
+    }
+    stayed.iter().for_each(|e| output::note(&format!("not removed: {e}")));
+    match stayed.len() {
+        0 => Ok(()),
+        n => Err(Error::machine(format!("{n} of {} could not be removed", going.len()))),
+    }
+}
+
+fn tell(going: &[Going], bytes: u64, yes: bool, out: &mut dyn Write) -> std::io::Result<()> {
+    if going.is_empty() {
+        return writeln!(out, "nothing to remove");
+    }
+    // Runs of one cell go for one reason: a line each cell.
+    for some in going
+        .chunk_by(|a, b| a.why == b.why && Path::new(&a.folder).parent() == Path::new(&b.folder).parent())
+    {
+        let cell = Path::new(&some[0].folder).parent().unwrap_or(Path::new("")).display().to_string();
+        let bytes = some.iter().map(|g| g.bytes).sum();
+        match some {
+            [one] => writeln!(out, "{} ({})", one.folder, size(bytes))?,
+            _ => writeln!(out, "{cell}: {} runs ({})", some.len(), size(bytes))?,
+        }
+        write!(out, "{}", wrap("    ", &some[0].why))?;
+    }
+    let runs = if going.len() == 1 { "run" } else { "runs" };
+    match yes {
+        true => writeln!(out, "{} {runs} removed, {}", going.len(), size(bytes)),
+        false => {
+            writeln!(out, "{} {runs}, {}; nothing is removed yet: --yes does it", going.len(), size(bytes))
+        }
+    }
+}

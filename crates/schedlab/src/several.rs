@@ -1,0 +1,64 @@
+//! One workload several times, under one kernel or several side by side: plain runs, or each with costs drawn from their
+//! ranges.
+
+use crate::progress::Bar;
+use crate::timing::Timed;
+use crate::{common, interrupt, output};
+use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_lab::compare::{Folders, overview};
+use schedlab_lab::plan::{Cell, order};
+use schedlab_lab::{Backend, Plan, Question, Session, compare};
+use schedlab_record::Store;
+use schedlab_report::Form;
+
+/// How many runs, and how they are told.
+#[derive(Clone, Copy)]
+pub struct Several {
+    /// Runs of each cell.
+    pub runs: u64,
+    /// The first seed.
+    pub seed: u64,
+    /// Whether the speed of the simulator is told.
+    pub timing: bool,
+    /// Whether progress and notes are kept quiet.
+    pub quiet: bool,
+}
+
+/// Makes the runs, cell after cell in turn, and prints the cells' metrics. Runs that are stored already are not made again.
+///
+/// # Errors
+/// What the runs find, and an interruption.
+pub fn conduct(cells: Vec<Cell>, store: &Store, several: Several, form: &Form) -> Result<()> {
+    let runs = order(cells.len(), several.runs, several.seed)?;
+    let live = cells.iter().any(|c| c.backend == Backend::Host);
+    let drawn = cells.iter().any(|c| !c.uncertain.is_empty());
+    let plan = Plan { cells, runs, warnings: Vec::new() };
+    let bar = Bar::runs(several.quiet);
+    let jobs = common::cpus() as usize;
+    let stop = interrupt::stop_flag()?;
+    let executor = Timed::new(&common::EXECUTOR);
+    let finished =
+        Session { executor: &executor, store: Some(store), attach: &[], jobs, progress: &bar, stop }
+            .work(&plan)?;
+    drop(bar);
+    if several.timing {
+        executor.table().lines().for_each(output::note);
+    }
+    let kept = store.root().display();
+    if finished.interrupted {
+        let (done, all) = (finished.records.len(), plan.runs.len());
+        let words = format!("interrupted: {done} of {all} runs finished, kept in {kept}");
+        let error = Error::new(ErrorKind::CheckFailed, words);
+        // Live runs get seeds of their own, so the same command would make others.
+        return Err(if live { error } else { error.help("the same command goes on from there") });
+    }
+    let metrics = if drawn { Vec::new() } else { overview(&finished.records) };
+    let question =
+        Question { metrics, folders: Folders::of_plan(&plan.cells, store.root())?, ..Question::default() };
+    common::show(&compare(&finished.records, &question, &finished.warnings)?, form)?;
+    if !several.quiet && !drawn {
+        let made = finished.records.len() - finished.found;
+        output::note(&format!("{made} runs made, {} found; kept in {kept}", finished.found));
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Stored runs through the binary: found, shown, made again, removed; and why the waits of one are longer than another's.
+
+mod common;
+
+use common::{Lab, files};
+use std::path::Path;
+
+/// The words of a line that `show` printed, without the program.
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().skip(1).map(|w| w.trim_matches('\'').to_owned()).collect()
+}
+
+fn again(lab: &Lab, cell: &str, out: &str) -> Vec<String> {
+    let json = lab.json(&["runs", "show", cell, "--json"]);
+    let mut words = words(json["again"].as_str().unwrap_or_else(|| panic!("{json}")));
+    words.extend(["--out".to_owned(), out.to_owned()]);
+    words
+}
+
+fn ok(lab: &Lab, words: &[String]) {
+    lab.ok(&words.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn runs_are_listed_by_what_they_are_of_and_shown() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q"]);
+    let text = lab.ok(&["runs"]);
+    assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
+    assert!(text.starts_with("all of them: experiment small, workload schbench, machine smp-4"), "{text}");
+    assert!(text.contains("4 cells, 12 runs"), "{text}");
+    assert_eq!(text, lab.ok(&["runs", "ls"]));
+    let json = lab.json(&["runs", "ls", "--load", "1x6", "--variant", "first-idle", "--json"]);
+    let cells = json["cells"].as_array().unwrap();
+    let cell = &cells[0];
+    assert_eq!((json["schema"].as_str(), cells.len()), (Some("schedlab/runs/1"), 1));
+    assert_eq!((&cell["load"], &cell["variant"]), (&"1x6".into(), &"first-idle".into()));
+    assert_eq!((&cell["kernel"], &cell["seeds"]), (&"v4.5".into(), &serde_json::json!([1, 2, 3])));
+    let folder = cell["folder"].as_str().unwrap();
+    assert!(lab.path().join(folder).join("2/record.json").is_file(), "{folder}");
+    // The folder is the one that the comparison names.
+    let compared = lab.json(&["run", "small.toml", "-q", "--json"]);
+    let named = compared["cells"].as_array().unwrap().iter();
+    let named = named.filter(|c| c["load"] == "1x6" && c["variant"] == "first-idle");
+    assert!(named.clone().count() == 1 && named.clone().all(|c| c["folders"] == serde_json::json!([folder])));
+    let stored = lab.json(&["compare", "runs", "--json"]);
+    assert!(stored["cells"].as_array().unwrap().iter().any(|c| c["folders"][0] == folder));
+    assert!(lab.ok(&["run", "small.toml", "-q"]).contains("\nruns: kept in runs; 'schedlab runs'"));
+    // Digits, folder and filters name the same.
+    let digits = &folder["runs/".len()..][..8];
+    let shown = lab.ok(&["runs", "show", digits]);
+    assert_eq!(shown, lab.ok(&["runs", "show", "--load", "1x6", "--variant", "first-idle"]));
+    for part in [folder, "seeds 1-3", "changed: SIS_FIRST_IDLE", "schedlab.version", "to make it again"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(lab.ok(&["runs", "show", &format!("{digits}/2")]).contains("  p50 "), "a run has percentiles");
+    let (_, err) = lab.run(&["runs", "--load", "1x7"], 2);
+    assert!(err.contains("unknown load '1x7'") && err.contains("1x6"), "{err}");
+    assert!(lab.run(&["runs", "show"], 2).1.contains("4 cells are left"));
+    assert!(lab.run(&["runs", "show", "ffffff"], 2).1.contains("'schedlab runs' lists them"));
+    assert!(lab.run(&["runs", "--out", "nowhere"], 2).1.contains("nowhere"));
+}
+
+#[test]
+fn a_stored_run_is_made_again_by_the_line_that_show_prints() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q", "--load", "1x2", "--variant", "first-idle", "--seed", "4"]);
+    let bench = "bench schbench --backend sim --machine smp-2 --kernel v6.5 --feature NO_SIS_UTIL@50ms \
+                 --tunable hz=250 --nice 3 -m 1 -t 2 -r 100ms -c 1500us --seed 7 -q";
+    lab.ok(&bench.split_whitespace().collect::<Vec<_>>());
+    let cells = lab.json(&["runs", "--json"]);
+    let cells = cells["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2);
+    for cell in cells {
+        ok(&lab, &again(&lab, cell["folder"].as_str().unwrap(), "anew"));
+    }
+    let (first, anew) = (files(&lab.path().join("runs")), files(&lab.path().join("anew")));
+    assert!(first == anew, "the same runs, to the byte");
+}
+
+#[test]
+fn what_is_removed_is_said_first_and_nothing_else_goes() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q"]);
+    std::fs::create_dir_all(lab.path().join("runs/notes")).unwrap();
+    lab.write("runs/notes/mine.txt", "mine");
+    let before = files(&lab.path().join("runs"));
+    assert!(lab.run(&["runs", "rm", "--yes"], 2).1.contains("nothing is named"));
+    let said = lab.ok(&["runs", "rm", "--load", "1x6"]);
+    assert!(said.contains("6 runs, ") && said.contains("nothing is removed yet: --yes does it"), "{said}");
+    assert!(files(&lab.path().join("runs")) == before);
+    // A run with somebody's file beside its record stays, the others go.
+    let folder = lab.json(&["runs", "--load", "1x6", "--json"])["cells"][0]["folder"].clone();
+    lab.write(&format!("{}/2/thesis.txt", folder.as_str().unwrap()), "years of work");
+    let (out, err) = lab.run(&["runs", "rm", "--load", "1x6", "--yes"], 3);
+    assert!(out.contains("6 runs removed") && err.contains("thesis.txt"), "{out}\n{err}");
+    let left = lab.json(&["runs", "--json"]);
+    let seeds: Vec<usize> =
+        left["cells"].as_array().unwrap().iter().map(|c| c["seeds"].as_array().unwrap().len()).collect();
+    assert_eq!(seeds.iter().sum::<usize>(), 7, "{left}");
+    assert!(lab.path().join("runs/notes/mine.txt").is_file());
+    assert_eq!(lab.ok(&["runs", "gc"]), "nothing to remove\n");
+}
+
+#[test]
+fn gc_removes_runs_of_other_versions_and_old_remains() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q", "--load", "1x2"]);
+    let all = files(&lab.path().join("runs"));
+    let record = all.iter().find(|(name, _)| name.ends_with("1/record.json")).unwrap();
+    let file = lab.path().join("runs").join(&record.0);
+    let text = String::from_utf8(record.1.clone()).unwrap();
+    let (front, model) = text.split_once("\"model\":").unwrap();
+    let rest = model.trim_start_matches(|c: char| c.is_ascii_digit());
+    std::fs::write(&file, format!("{front}\"model\":1{rest}")).unwrap();
+    let remains = file.parent().unwrap().with_file_name(".run.1.0.tmp");
+    std::fs::create_dir(&remains).unwrap();
+    std::fs::write(remains.join("record.json"), "half").unwrap();
+    let day_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
+    std::fs::File::open(&remains).unwrap().set_modified(day_ago).unwrap();
+    assert!(lab.ok(&["runs"]).contains("1 of another version"));
+    let said = lab.ok(&["runs", "gc"]);
+    assert!(said.contains("simulated by model 1") && said.contains("never finished"), "{said}");
+    assert!(file.is_file() && remains.is_dir());
+    let json = lab.json(&["runs", "gc", "--yes", "--json"]);
+    assert_eq!((&json["schema"], &json["removed"]), (&"schedlab/removal/1".into(), &true.into()));
+    assert!(!file.exists() && !remains.exists());
+    assert_eq!(lab.json(&["runs", "--json"])["cells"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_run_of_an_experiment_is_explained_by_load_and_variant() {
+    let lab = Lab::new();
+    let none = lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1;
+    assert!(
+        none.contains("no run of small is stored in runs") && none.contains("schedlab run small.toml"),
+        "{none}"
+    );
+    lab.ok(&["run", "small.toml", "-q"]);
+    let text = lab.ok(&["explain", "small.toml", "--load", "1x6", "--variant", "first-idle", "--seed", "2"]);
+    assert!(text.starts_with("schbench 1x6 on smp-4, first-idle, sim, seed 2\n"), "{text}");
+    assert_eq!(text, lab.ok(&["explain", "runs", "--load", "1x6", "--variant", "first-idle", "--seed", "2"]));
+    let err = lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1;
+    assert!(err.contains("2 cells") && err.contains("--variant v4.5|first-idle"), "{err}");
+    assert!(lab.run(&["explain", "small.toml", "--load", "1x7"], 2).1.contains("unknown load '1x7'"));
+    // An experiment that was changed since has no runs.
+    lab.write("small.toml", &common::SMALL.replace("200ms", "201ms"));
+    assert!(lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1.contains("no run of small"));
+}
+
+#[test]
+fn causes_of_two_runs_stand_side_by_side() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q"]);
+    let choice = ["explain", "small.toml", "--load", "1x6", "--variant", "v4.5"];
+    let text = lab.ok(&[&choice[..], &["--vs", "first-idle"]].concat());
+    assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
+    assert!(text.starts_with("A  schbench 1x6 on smp-4, v4.5, sim, seed 1\n"), "{text}");
+    assert!(text.contains("\nB  schbench 1x6 on smp-4, first-idle, sim, seed 1\n"), "{text}");
+    let json = lab.json(&[&choice[..], &["--vs", "first-idle", "--json"]].concat());
+    assert_eq!(json["schema"], "schedlab/explanations/1");
+    let time = |side: &str| {
+        let all = json["causes"].as_array().unwrap().iter();
+        all.map(|c| c[side]["time_ns"].as_u64().unwrap()).sum::<u64>()
+    };
+    for side in ["a", "b"] {
+        assert_eq!(json[side]["time_ns"].as_u64().unwrap(), time(side), "{json}");
+    }
+    // Two runs by their folders, and a variant that there is not.
+    let cells = lab.json(&["runs", "--load", "1x6", "--json"]);
+    let folder = |variant: &str| {
+        let cell = cells["cells"].as_array().unwrap().iter().find(|c| c["variant"] == variant).unwrap();
+        format!("{}/1", cell["folder"].as_str().unwrap())
+    };
+    assert_eq!(lab.ok(&["explain", &folder("v4.5"), "--vs", &folder("first-idle")]), text);
+    assert_eq!(lab.ok(&["explain", &folder("v4.5"), "--vs", "first-idle"]), text);
+    let err = lab.run(&["explain", &folder("v4.5"), "--vs", "frist-idle"], 2).1;
+    assert!(err.contains("'first-idle'"), "{err}");
+    assert!(Path::new(&folder("v4.5")).is_relative());
+}
