@@ -393,7 +393,10 @@ fn unknown(name: &str) -> Error {
         Some(near) => format!("did you mean '{near}'?"),
         None => {
             let likest = schedlab_base::nearest::likest(name, known.iter().map(String::as_str), LIKEST);
-            format!("the likest are {}; docs/metrics.md lists all", likest.join(", "))
+            format!(
+                "the likest are {}; a workload's own are {PROGRAM_SERIES}; docs/metrics.md lists all",
+                likest.join(", ")
+            )
         }
     };
     Error::input(format!("unknown metric '{name}'")).help(help)
