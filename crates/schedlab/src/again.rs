@@ -143,37 +143,37 @@ fn of_command(c: &CommandSpec, load: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// The kernel with what is changed about it, if `bench` makes the same variant of the words.
+/// The kernel with what is changed about it, if `bench` makes the same variant of the words. They are in the variant's name, as
+/// they were written.
 fn kernel(record: &Record) -> Option<Vec<String>> {
     let v = &record.variant;
     let mut words = match (v.kernel.as_str(), record.backend.as_str()) {
-        (RUNNING, _) => Vec::new(),
+        (RUNNING, "host") => Vec::new(),
         (kernel, "vm") => pair("kernel", kernel.trim_start_matches('v')).to_vec(),
         (kernel, _) => pair("kernel", kernel).to_vec(),
     };
-    let (features, tunables) = (features(v), tunables(v));
-    features.iter().for_each(|f| words.extend(pair("feature", f)));
-    tunables.iter().for_each(|t| words.extend(pair("tunable", t)));
-    let every = v.tasks.get(EVERY_TASK).cloned().unwrap_or_default();
-    let attributes = [
-        ("policy", every.policy.map(|p| p.to_string())),
-        ("nice", every.nice.map(|n| n.to_string())),
-        ("slice", every.slice.map(|s| format!("{}ns", s.0))),
-    ];
-    for (name, value) in &attributes {
-        if let Some(value) = value {
-            words.push(format!("--{name}={value}"));
+    let (mut features, mut tunables) = (Vec::new(), Vec::new());
+    let mut attributes: [Option<String>; 3] = [None, None, None];
+    let written = v.name.split_once(':').map_or("", |(_, changes)| changes);
+    for change in written.split(',').filter(|c| !c.is_empty()) {
+        let word = change
+            .split_once('=')
+            .map(|(word, value)| (variants::ATTRIBUTES.iter().position(|a| *a == word), value));
+        match word {
+            None => features.push(change.to_owned()),
+            Some((None, _)) => tunables.push(change.to_owned()),
+            Some((Some(at), value)) => attributes[at] = Some(value.to_owned()),
         }
     }
+    features.iter().for_each(|f| words.extend(pair("feature", f)));
+    tunables.iter().for_each(|t| words.extend(pair("tunable", t)));
+    for (name, value) in variants::ATTRIBUTES.iter().zip(&attributes) {
+        words.extend(value.iter().map(|value| format!("--{name}={value}")));
+    }
     let [policy, nice, slice] = &attributes;
-    let changes = Changes {
-        features: &features,
-        tunables: &tunables,
-        attributes: [policy.1.as_ref(), nice.1.as_ref(), slice.1.as_ref()],
-    };
-    let same = |made: Variant| Variant { name: v.name.clone(), ..made } == *v;
-    let made = variants::of(&v.kernel, changes).ok()?;
-    (record.backend == "vm" || same(made)).then_some(words)
+    let attributes = [policy.as_ref(), nice.as_ref(), slice.as_ref()];
+    let made = variants::of(&v.kernel, Changes { features: &features, tunables: &tunables, attributes });
+    (record.backend == "vm" || made.is_ok_and(|made| made == *v)).then_some(words)
 }
 
 fn features(v: &Variant) -> Vec<String> {

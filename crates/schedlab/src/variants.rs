@@ -64,8 +64,8 @@ fn later(variant: &mut Variant, time: Ns) -> &mut Change {
     &mut variant.at[at]
 }
 
-/// Words of [`set_attribute`].
-const ATTRIBUTES: [&str; 3] = ["policy", "nice", "slice"];
+/// Words of [`set_attribute`], in the order in which a variant that is named by its changes has them.
+pub const ATTRIBUTES: [&str; 3] = ["policy", "nice", "slice"];
 
 fn attribute(variant: &mut Variant, group: &str, key: &str, value: &str) -> Result<()> {
     set_attribute(variant.tasks.entry(group.to_owned()).or_default(), key, value)
