@@ -220,7 +220,9 @@ pub fn list(root: &Path) -> Result<Vec<ListedCell>> {
 }
 
 fn key(c: &ListedCell) -> impl Ord + '_ {
-    let of = c.of.as_ref().map(|o| (&o.workload, &o.backend, &o.machine, &o.load, &o.kernel, &o.variant));
+    let of = c.of.as_ref().map(|o| {
+        (&o.workload, &o.backend, &o.machine, &o.load, &o.kernel, o.variant != o.kernel, &o.variant)
+    });
     // Those that can't be read stand last.
     (c.of.is_none(), &c.experiments, of, &c.folder)
 }

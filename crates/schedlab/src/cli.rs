@@ -35,6 +35,8 @@ const COMMANDS: &[Entry] = &[
 ];
 
 const COLOR: &str = "color";
+/// Behind every command's own options, and before help.
+const LAST: usize = 900;
 
 /// Colours of help and errors, which are printed before `--color` is parsed.
 fn of_messages() -> ColorChoice {
@@ -67,6 +69,7 @@ pub fn command() -> Command {
                 .long(COLOR)
                 .global(true)
                 .value_name("WHEN")
+                .display_order(LAST)
                 .value_parser(["auto", "always", "never"])
                 .hide_possible_values(true)
                 .hide_default_value(true)
