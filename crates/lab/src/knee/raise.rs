@@ -1,7 +1,7 @@
 //! What a search raises: a benchmark's load parameter, the copies of an rt-app file's tasks, or the load of a tool.
 
 use crate::command::{self, Template};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Ns, Result};
 use schedlab_workload::{Benchmark, Spec, rtapp, spec};
 
 /// Most copies of an rt-app file's tasks that are tried; its reader has a limit of its own.
@@ -24,7 +24,7 @@ pub struct Raised {
 #[derive(Clone)]
 enum How {
     Parameter(&'static Benchmark, Spec),
-    Copies { file: String, text: String },
+    Copies { file: String, text: String, runtime: Option<Ns> },
     Tool(Box<Template>, u64),
 }
 
@@ -41,11 +41,11 @@ impl Raised {
                 let how = How::Parameter(bench, workload.clone());
                 Ok(Raised { workload: name.clone(), parameter: bench.load_param, range, how })
             }
-            Spec::RtApp { file, text } => Ok(Raised {
+            Spec::RtApp { file, text, runtime } => Ok(Raised {
                 workload: workload.name().to_owned(),
                 parameter: "copies",
                 range: (1, MOST_COPIES),
-                how: How::Copies { file: file.clone(), text: text.clone() },
+                how: How::Copies { file: file.clone(), text: text.clone(), runtime: *runtime },
             }),
             Spec::Command(command) => {
                 let text = format!("{}: a command's load is not raised by itself", command.name);
@@ -86,9 +86,9 @@ impl Raised {
                 params.0.insert(bench.load_param.to_owned(), load);
                 Spec::bench(name, &params)
             }
-            How::Copies { file, text } => {
+            How::Copies { file, text, runtime } => {
                 let text = rtapp::copies(file, text, load)?;
-                let spec = Spec::RtApp { file: file.clone(), text };
+                let spec = Spec::RtApp { file: file.clone(), text, runtime: *runtime };
                 spec.build(0).map_err(|e| e.context(format!("{load} copies"))).map(|_| spec)
             }
             How::Tool(template, cpus) => {

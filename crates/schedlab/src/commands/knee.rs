@@ -87,12 +87,12 @@ pub struct Wanted {
 
 fn command() -> Command {
     let about = "Find the largest load that keeps a percentile under a limit";
-    let file = Arg::new(FILE)
-        .value_name("FILE")
-        .help("An rt-app file (.json), instead of a workload: how many copies of its tasks are held");
     let command = Outside::augment_args(Own::augment_args(Command::new("knee")))
         .about(about)
-        .arg(file)
+        .args(workloads::file_args(FILE))
+        .mut_arg(FILE, |arg| {
+            arg.help("An rt-app file (.json), instead of a workload: how many copies of its tasks are held")
+        })
         .override_usage("schedlab knee [OPTIONS] <WORKLOAD|FILE|--tool NAME>")
         .arg_required_else_help(true);
     workloads::with_benchmarks(command, |_| Vec::new())
@@ -112,8 +112,11 @@ fn raised(matches: &ArgMatches, own: &Own) -> Result<(Spec, Raised)> {
         return Ok((spec, raised));
     }
     let spec = match (workloads::chosen(matches)?, matches.get_one::<String>(FILE)) {
-        (Some((bench, sub)), _) => workloads::described(bench, sub, own.place.usual_runtime()?)?,
-        (None, Some(file)) => workloads::in_file(file)?,
+        (Some((bench, sub)), _) => {
+            workloads::no_file_options(bench, matches)?;
+            workloads::described(bench, sub, own.place.usual_runtime()?)?
+        }
+        (None, Some(file)) => workloads::in_file(file, matches)?,
         (None, None) => return Err(Error::input("no workload").help("schedlab knee --help lists them")),
     };
     Ok((spec.clone(), Raised::of(&spec)?))
