@@ -126,9 +126,10 @@ impl Error {
         };
         Error::new(kind, format!("can't {doing} {}: {error}", path.display()))
     }
-    /// `what` has no `name`; the nearest of `known` is offered.
+    /// `what` has no `name`; the nearest of `known` is offered, or each of them once.
     pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
-        let known: Vec<&str> = known.into_iter().collect();
+        let mut seen = std::collections::BTreeSet::new();
+        let known: Vec<&str> = known.into_iter().filter(|k| seen.insert(*k)).collect();
         let help = match crate::nearest::nearest(name, known.iter().copied()) {
             Some(near) => format!("did you mean '{near}'?"),
             None => listed(name, &known),

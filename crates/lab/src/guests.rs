@@ -8,6 +8,7 @@ use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::Machine;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Memory of a guest when nobody says, MiB: the kernels of distributions, 32 CPUs and hundreds of tasks fit.
@@ -28,6 +29,37 @@ pub struct Guests {
     pub boot_options: Vec<String>,
     /// Images that were asked for, each with the word that named it; empty: those the variants' kernels mean.
     pub images: Vec<(String, Image)>,
+}
+
+/// Whether a variant's kernel is the path of an image.
+fn is_path(kernel: &str) -> bool {
+    kernel.contains('/') || kernel == "bzImage" || kernel.starts_with("vmlinuz")
+}
+
+/// Whether a variant's kernel is meant as an image: a path, or a series without the v that profiles have.
+fn means_image(kernel: &str) -> bool {
+    is_path(kernel) || kernel.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Whether a variant's kernel can be an image only: one that is meant, and has no profile to be simulated by.
+pub fn is_real(kernel: &str) -> bool {
+    means_image(kernel) && (is_path(kernel) || Kernel::profile(kernel).is_err())
+}
+
+/// Whether a variant's kernel is meant as an image and can be simulated, too, by the profile of its series.
+pub fn has_profile(kernel: &str) -> bool {
+    means_image(kernel) && !is_real(kernel)
+}
+
+/// What a variant without a name is called: its kernel; of /boot/vmlinuz-RELEASE the release.
+pub fn short_name(kernel: &str) -> &str {
+    let file = kernel.rsplit('/').next().unwrap_or(kernel);
+    file.strip_prefix("vmlinuz-").filter(|release| !release.is_empty()).unwrap_or(kernel)
+}
+
+/// The image that a variant's kernel means; paths are relative to `folder`.
+fn image_of(kernel: &str, folder: &Path) -> Result<Image> {
+    if is_path(kernel) { Image::open(&folder.join(kernel)) } else { Image::find(kernel) }
 }
 
 /// A variant in a guest.
@@ -53,15 +85,17 @@ impl Guests {
             boot_options: self.boot_options.clone(),
         }
     }
-    /// The variants an experiment has in guests, each with its image. `strict`: its variants are meant for real kernels,
-    /// so that one without an image is an error; else it is left out, and the reader is told.
+    /// The variants an experiment has in guests, each with its image; paths are relative to `folder`. A missing image is
+    /// an error where the variant is meant for a real kernel, as all are under `strict`; else the variant is left out, and
+    /// the reader is told.
     ///
     /// # Errors
-    /// No image at all, or under `strict` one that is missing.
+    /// No image at all, or one that is missing.
     pub fn variants(
         &self,
         all: &[Variant],
         strict: bool,
+        folder: &Path,
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Hosted>> {
         let simulated: Vec<&Variant> = all.iter().filter(|v| v.kernel != RUNNING).collect();
@@ -70,12 +104,14 @@ impl Guests {
         }
         let (mut found, mut left, mut last) = (Vec::new(), Vec::new(), None);
         for variant in simulated {
-            match Image::find(&variant.kernel) {
+            match image_of(&variant.kernel, folder) {
                 Ok(image) => {
                     let (of, variant) = (Some(variant.name.clone()), variant.clone());
                     found.push(Hosted { variant, image, of });
                 }
-                Err(e) if strict => return Err(e.context(format!("variant '{}'", variant.name))),
+                Err(e) if strict || means_image(&variant.kernel) => {
+                    return Err(e.context(format!("variant '{}'", variant.name)));
+                }
                 Err(e) => {
                     left.push(variant.name.as_str());
                     last = Some(e);
@@ -213,7 +249,7 @@ mod tests {
     }
 
     fn names(images: &[(&str, &str)], variants: &[Variant]) -> Vec<String> {
-        let all = guests(images).variants(variants, false, &mut Vec::new()).unwrap();
+        let all = guests(images).variants(variants, false, Path::new("."), &mut Vec::new()).unwrap();
         let text = |h: Hosted| format!("{}|{}|{}", h.variant.name, h.variant.kernel, h.image.release);
         all.into_iter().map(text).collect()
     }
@@ -232,6 +268,21 @@ mod tests {
             ["6.1 a|6.1|6.1.1", "6.1 b|6.1|6.1.2"],
             "two kernels of one series are told apart by what they were called"
         );
+    }
+
+    #[test]
+    fn paths_and_series_without_a_profile_are_real() {
+        for kernel in
+            ["/boot/vmlinuz-6.1.0-56-cloud", "linux-a/bzImage", "vmlinuz-6.1", "6.8", "7", "6.8.1-mine"]
+        {
+            assert!(is_real(kernel) && !has_profile(kernel), "{kernel}");
+        }
+        assert!(!is_real("6.1") && has_profile("6.1"), "an image of the series, and a profile");
+        for kernel in ["v6.1", "v6.8", RUNNING, "mine"] {
+            assert!(!is_real(kernel) && !has_profile(kernel), "{kernel}");
+        }
+        assert_eq!(short_name("/boot/vmlinuz-6.1.0-56-cloud"), "6.1.0-56-cloud");
+        assert_eq!(short_name("linux-a/bzImage"), "linux-a/bzImage");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use crate::command;
 use schedlab_base::{Error, Result};
 use schedlab_record::{Better, Metric, Record, Value};
+use schedlab_workload::Spec;
 
 /// Metrics shown first for a workload that names none of its own.
 pub const HEADLINE: &[&str] = &["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_delay.p99.9"];
@@ -39,6 +40,62 @@ pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> 
         return Err(Error::unknown("figure", name, own()));
     }
     Metric::find_with(name, series.iter().map(|(n, u, b)| (n.as_str(), u.as_str(), *b))).map(|_| ())
+}
+
+/// What workloads can be asked for beside the metrics that all have: the series they declare, and figures of commands.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    series: Vec<Declared>,
+    figures: Vec<String>,
+}
+
+impl Known {
+    /// That of all these workloads.
+    ///
+    /// # Errors
+    /// What a workload's own table or file has wrong.
+    pub fn of<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Result<Known> {
+        let mut known = Known::default();
+        let mut last = None;
+        for spec in specs {
+            // Cells of one load lie side by side.
+            if last != Some(spec) {
+                known.add(spec)?;
+            }
+            last = Some(spec);
+        }
+        Ok(known)
+    }
+    fn add(&mut self, spec: &Spec) -> Result<()> {
+        if let Spec::Command(command) = spec {
+            self.figures.extend(command::declared(command)?);
+            self.series.extend(command::declared_series(command)?);
+            return Ok(());
+        }
+        for s in spec.build(0)?.series {
+            if !self.series.iter().any(|(name, ..)| *name == s.name) {
+                self.series.push((s.name, s.unit, Better::parse(&s.better)?));
+            }
+        }
+        Ok(())
+    }
+    /// Whether one of the workloads can be asked for that metric.
+    ///
+    /// # Errors
+    /// When none can; the nearest name is offered.
+    pub fn check(&self, name: &str) -> Result<()> {
+        check(name, &self.series, &self.figures).map_err(|e| {
+            // Tables leave out the program's name.
+            let whole = self.series.iter().find_map(|(series, ..)| {
+                let (program, rest) = series.split_once('.')?;
+                name.strip_prefix(rest)?.starts_with('.').then(|| format!("{program}.{name}"))
+            });
+            match whole {
+                Some(whole) => e.help(format!("did you mean '{whole}'?")),
+                None => e,
+            }
+        })
+    }
 }
 
 /// The value of a metric in a record; a name that it can't have is missing, with the reason.

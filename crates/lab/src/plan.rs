@@ -17,6 +17,7 @@ use schedlab_native::settings;
 use schedlab_record::{CellKey, Observe};
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Where runs are made.
@@ -244,7 +245,7 @@ pub struct Options {
 /// When nothing of the experiment can run there, the live kernel can't be changed as asked, or it is too large.
 pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Result<Plan> {
     let (mut cells, warnings) = match backend {
-        Backend::Sim => (simulated(experiment)?, Vec::new()),
+        Backend::Sim => (simulated(experiment)?, not_booted(experiment)),
         Backend::Host => live(experiment)?,
         Backend::Vm => {
             let text = "a plan in guests needs to know which";
@@ -317,19 +318,27 @@ fn machines(experiment: &Experiment) -> Vec<Arc<Machine>> {
 fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Warning>)> {
     let mut warnings: Vec<Warning> =
         experiment.left_out.iter().map(|t| Warning::new("vm.left_out", t)).collect();
-    let variants = guests.variants(&experiment.variants, experiment.real, &mut warnings)?;
-    let mut untwinned: Vec<String> = Vec::new();
+    let folder = experiment.file.parent().unwrap_or(Path::new("."));
+    let variants = guests.variants(&experiment.variants, experiment.real, folder, &mut warnings)?;
+    let (mut untwinned, mut alike): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let mut twins: Vec<(&Hosted, Variant)> = Vec::new();
     for hosted in &variants {
         match guests::simulated(hosted) {
-            // Two images of a series have one profile.
-            Ok(twin) if twins.iter().any(|(_, t)| t.name == twin.name) => {}
-            Ok(twin) => twins.push((hosted, twin)),
+            Ok(twin) => match twins.iter().find(|(_, t)| is_same(t, &twin)) {
+                // Two images of a series have one profile.
+                Some((_, t)) if t.name == twin.name => {}
+                Some((_, t)) => alike.push(format!("{} as {}", twin.name, t.name)),
+                None => twins.push((hosted, twin)),
+            },
             Err(e) => untwinned.push(format!("{} ({})", hosted.variant.name, e.message())),
         }
     }
     if !untwinned.is_empty() {
         let text = format!("not simulated beside their guests: {}", untwinned.join("; "));
+        warnings.push(Warning::new("vm.twins", text));
+    }
+    if !alike.is_empty() {
+        let text = format!("simulated once, the profile is the same: {}", alike.join(", "));
         warnings.push(Warning::new("vm.twins", text));
     }
     let built: Vec<Arc<Machine>> =
@@ -354,11 +363,15 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
     }
     if cells.is_empty() {
         let text = format!("{}: nothing of it runs in a guest", experiment.name);
-        return Err(
-            Error::input(text).help("it needs a machine and a load: [vm] with machines = [\"smp-8\"]")
-        );
+        return Err(Error::input(text)
+            .help("it needs a machine and a load: machine = \"smt-8\" at the top, or in [vm]"));
     }
     Ok((cells, warnings))
+}
+
+/// Whether two simulated variants are one but for their names, or have one name.
+fn is_same(a: &Variant, b: &Variant) -> bool {
+    a.name == b.name || *a == Variant { name: a.name.clone(), ..b.clone() }
 }
 
 fn hosted_cell(machine: &Arc<Machine>, load: &Load, hosted: &Hosted, guests: &Guests) -> Result<Cell> {
@@ -375,29 +388,59 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
     }
     if experiment.loads.is_empty() {
         return Err(Error::input(format!("{}: no machine to simulate", experiment.name))
-            .help("machines = [\"smp-8\"], or machine = \"...\" in each [[load]]"));
+            .help("machine = \"smt-8\" at the top, or in each [[load]]; 'schedlab machine' lists them"));
     }
     let machines = machines(experiment);
     let mut cells = Vec::new();
     for load in &experiment.loads {
-        let runs = |v: &&Variant| v.kernel != RUNNING && load.runs_under(&v.name);
+        let runs = |v: &&Variant| is_simulated(v) && load.runs_under(&v.name);
         for variant in experiment.variants.iter().filter(runs) {
             let machine = &machines[load.machine];
             cells.push(Cell::simulated(machine, variant.clone(), load.spec.clone(), load.name.clone())?);
         }
     }
-    let simulated = |v: &Variant| v.kernel != RUNNING;
-    if cells.is_empty() && experiment.variants.iter().any(simulated) {
+    if cells.is_empty() && experiment.variants.iter().any(is_simulated) {
         let runs = |l: &Load| format!("load '{}' runs under {}", l.name, l.variants.join(", "));
         let told: Vec<String> = experiment.loads.iter().map(runs).collect();
         let text = format!("{}: no load that is left runs under a variant that is left", experiment.name);
         return Err(Error::input(text).help(told.join("; ")));
+    }
+    let real = named(experiment, |v| guests::is_real(&v.kernel));
+    if cells.is_empty() && !real.is_empty() {
+        let text = format!("{}: real kernels can't be simulated: {real}", experiment.name);
+        return Err(Error::input(text).help("--backend vm boots them in guests"));
     }
     if cells.is_empty() {
         return Err(Error::input(format!("{}: all variants are of the running kernel", experiment.name))
             .help("use --backend host, or name a kernel to simulate"));
     }
     Ok(cells)
+}
+
+fn is_simulated(variant: &Variant) -> bool {
+    variant.kernel != RUNNING && !guests::is_real(&variant.kernel)
+}
+
+/// The names of the variants that are so.
+fn named(experiment: &Experiment, so: impl Fn(&Variant) -> bool) -> String {
+    let names: Vec<&str> = experiment.variants.iter().filter(|v| so(v)).map(|v| v.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// What the reader of a simulation must know of variants that are meant for real kernels.
+fn not_booted(experiment: &Experiment) -> Vec<Warning> {
+    let told = |code: &str, names: String, text: &str| {
+        (!names.is_empty()).then(|| Warning::new(code, format!("{text} (--backend vm boots them): {names}")))
+    };
+    let real = named(experiment, |v| guests::is_real(&v.kernel));
+    let profiles = named(experiment, |v| guests::has_profile(&v.kernel));
+    [
+        told("sim.left_out", real, "left out, real kernels can't be simulated"),
+        told("sim.profiles", profiles, "not the real kernels, but the simulated ones of their series"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The name of the running kernel's release.
@@ -412,8 +455,7 @@ fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
         experiment.variants.iter().filter(|v| v.kernel == RUNNING).cloned().collect();
     if variants.is_empty() {
         variants.push(Variant::plain(RUNNING));
-        let text =
-            "all variants of this experiment are simulated kernels: the running one is measured as it is";
+        let text = "no variant of this experiment is of the running kernel, which is measured as it is";
         warnings.push(Warning::new("host.variants", text));
     }
     // What this machine lacks, or this user may not, is told before the first run.

@@ -186,3 +186,139 @@ fn an_rtapp_workload_is_named_as_the_experiment_names_it() {
     let text = parse(&dir.path().join("e.toml"), text, 2).unwrap_err().to_string();
     assert!(text.contains(dir.path().to_str().unwrap()) && text.contains("sleeep"), "{text}");
 }
+
+/// The workload, load and variants of an experiment, with what is put between its name and them.
+fn with_top(top: &str) -> String {
+    format!("name = \"x\"\n{top}\n[workload]\nname = \"pipe\"\n[[variant]]\nkernel = \"v6.5\"\n")
+}
+
+#[test]
+fn a_machine_is_a_name_a_list_or_tables() {
+    let names = |top: &str| -> Vec<String> {
+        let e = experiment(&with_top(top));
+        e.loads.iter().map(|l| e.machines[l.machine].name.clone()).collect()
+    };
+    assert_eq!(names("machine = \"smp-4\""), ["smp-4"]);
+    assert_eq!(names("machines = \"smp-4\""), ["smp-4"]);
+    assert_eq!(names("machine = [\"smp-4\", \"smp-2\"]"), ["smp-4", "smp-2"]);
+    assert_eq!(names("[[machine]]\nname = \"m\"\nbase = \"smp-4\""), ["m"]);
+    let load = "[[load]]\nmachine = [\"smp-4\", \"smp-2\"]\nloops = 5";
+    assert_eq!(names(load), ["smp-4", "smp-2"]);
+    let vm = with_top("machine = \"smp-4\"\n[vm]\nmachine = \"smt-2\"");
+    assert_eq!(experiment(&vm).in_guests().machines[0].name, "smt-2");
+    for (top, place, says) in [
+        ("machine = \"smp-x\"", "e.toml:2:11", "smp-x"),
+        ("machine = 4", "e.toml:2:11", "[[machine]]"),
+        ("machine = \"smp-4\"\nmachines = [\"smp-2\"]", "e.toml:2:11", "keep one"),
+        ("machine = [\"smp-4\", 2]", "e.toml:2:11", "array of tables"),
+        ("[[machine]]\nname = \"m\"", "e.toml:2:1", "machine = \"smp-8\" at the top"),
+        ("[machine]\nname = \"m\"", "e.toml:2:1", "write [[machine]], also where there is only one"),
+        ("[load]\nloops = 5", "e.toml:2:1", "write [[load]], also where there is only one"),
+    ] {
+        let text = error(&with_top(top));
+        assert!(text.starts_with(place) && text.contains(says), "{top}: {text}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_answered_with_the_keys_of_that_table_once_each() {
+    let text =
+        error("name = \"x\"\n[workload]\nname = \"pipe\"\nbananas = 3\n[[variant]]\nkernel = \"v6.5\"\n");
+    assert_eq!(
+        text,
+        "e.toml:4:1: unknown pipe parameter 'bananas'\n  help: known: loops, size, pairs, mode, runtime, name, rtapp, command"
+    );
+    // Also among several workloads of which others have such a key.
+    let two = "name = \"x\"\n[[workload]]\nname = \"hackbench\"\n[[workload]]\nname = \"pipe\"\ngroups = 3\n";
+    let text = error(&format!("{two}[[variant]]\nkernel = \"v6.5\"\n"));
+    assert!(text.starts_with("e.toml:6:1: unknown pipe parameter 'groups'"), "{text}");
+    assert_eq!(text.matches("runtime").count(), 1, "{text}");
+    let load =
+        error(&with_top("machine = \"smp-2\"").replace("[[variant]]", "[[load]]\nthreads = 2\n[[variant]]"));
+    assert!(load.starts_with("e.toml:6:1: unknown pipe parameter 'threads'"), "{load}");
+    for (from, to, says) in [
+        ("name = \"pipe\"", "name = \"pipe\"\nruns = 3", "runs belongs at the top of the file"),
+        ("name = \"pipe\"", "name = \"pipe\"\nfeatures = [\"X\"]", "features belongs in [[variant]]"),
+        ("name = \"pipe\"", "nmae = \"pipe\"", "did you mean 'name'"),
+        ("name = \"pipe\"", "loops = 2", "name = one of schbench, "),
+        ("kernel = \"v6.5\"", "metrics = [\"work\"]\nkernel = \"v6.5\"", "metrics belongs at the top"),
+        ("kernel = \"v6.5\"", "kernel = \"v6.5\"\nhz = 100", "tunables = { hz = ... }"),
+        ("kernel = \"v6.5\"", "kernel = \"v6.5\"\nNO_SIS_UTIL = true", "features = [\"NO_SIS_UTIL\"]"),
+        ("kernel = \"v6.5\"", "kernel = \"v6.5\"\npairs = 2", "[workload] or [[load]]"),
+        ("kernel = \"v6.5\"", "kernel = 6.5", "in quotes"),
+        ("machine = \"smp-2\"", "kernel = \"v6.5\"", "kernel belongs in [[variant]]"),
+        ("machine = \"smp-2\"", "metrics = [\"round_trip.mean\"]", "did you mean 'pipe.round_trip.mean'?"),
+        ("machine = \"smp-2\"", "machine = smp-2", "text stands in quotes"),
+        ("[workload]", "[load]\n[load]\n[workload]", "written [[name]]"),
+        ("kernel = \"v6.5\"", "kernle = \"v6.5\"", "did you mean 'kernel'"),
+        ("kernel = \"v6.5\"", "name = \"a\"", "kernel = \"v6.5\", \"6.1\" or \"running\""),
+        ("[workload]\nname = \"pipe\"", "workload = \"pipe\"", "[workload] and below it name = \"pipe\""),
+    ] {
+        let text = error(&with_top("machine = \"smp-2\"").replace(from, to));
+        assert!(text.contains(says), "{to}: {text}");
+    }
+}
+
+#[test]
+fn a_load_without_a_name_is_called_after_what_it_says() {
+    let names = |loads: &str| -> Vec<String> {
+        let text = with_top("machine = \"smp-4\"").replace("[[variant]]", &format!("{loads}\n[[variant]]"));
+        experiment(&text).loads.into_iter().map(|l| l.name).collect()
+    };
+    assert_eq!(names("[[load]]\npairs = { sweep = [1, 2] }"), ["pairs=1", "pairs=2"]);
+    assert_eq!(names("[[load]]\npairs = \"{cpus/2}\"\nloops = 7"), ["loops=7,pairs=2"]);
+    assert_eq!(names("[[load]]\n[[load]]\npairs = 2"), ["default", "pairs=2"]);
+    let wrong =
+        with_top("machine = \"smp-4\"").replace("[[variant]]", "[[load]]\npairs = \"{cpu}\"\n[[variant]]");
+    assert!(error(&wrong).starts_with("e.toml:6:9: '{cpu}' can't"), "{}", error(&wrong));
+    assert_eq!(names("[[load]]\nname = \"a\"\npairs = { sweep = [1, 2] }"), ["a,pairs=1", "a,pairs=2"]);
+    // What the workload sweeps is in the name of every load.
+    let swept = with_top("machine = \"smp-4\"")
+        .replace("[[variant]]", "size = { sweep = [4, 8] }\n[[load]]\npairs = 2\n[[variant]]");
+    let swept: Vec<String> = experiment(&swept).loads.into_iter().map(|l| l.name).collect();
+    assert_eq!(swept, ["size=4,pairs=2", "size=8,pairs=2"]);
+    let twice = with_top("machine = \"smp-4\"").replace("[[variant]]", "[[load]]\n[[load]]\n[[variant]]");
+    let twice = error(&twice);
+    assert!(
+        twice.contains("two loads have the name 'default'") && twice.contains("in each [[load]]"),
+        "{twice}"
+    );
+    let command = "name = \"x\"\nmachine = \"smp-2\"\n[workload.command]\nrun = \"true {load}\"\n\
+                   [[load]]\nload = { sweep = [1, 2] }\n[[variant]]\nkernel = \"running\"\n";
+    let command: Vec<String> = experiment(command).host_loads.into_iter().map(|l| l.name).collect();
+    assert_eq!(command, ["load=1", "load=2"]);
+}
+
+#[test]
+fn real_kernels_are_variants_and_the_simulator_says_that_it_cannot_boot_them() {
+    let with = |kernels: &[&str]| {
+        let variants: String = kernels.iter().map(|k| format!("[[variant]]\nkernel = \"{k}\"\n")).collect();
+        experiment(&with_top("machine = \"smp-2\"").replace("[[variant]]\nkernel = \"v6.5\"\n", &variants))
+    };
+    let planned = |kernels: &[&str]| plan(&with(kernels), Backend::Sim, plan::Options::default());
+    let real = with(&["/boot/vmlinuz-6.8.1-mine", "6.8", "7"]);
+    let names: Vec<&str> = real.variants.iter().map(|v| v.name.as_str()).collect();
+    assert_eq!(names, ["6.8.1-mine", "6.8", "7"]);
+    let refused = planned(&["/boot/vmlinuz-6.8.1-mine", "6.8"]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "x: real kernels can't be simulated: 6.8.1-mine, 6.8\n  help: --backend vm boots them in guests"
+    );
+    let mixed = planned(&["v6.5", "linux-a/arch/x86/boot/bzImage", "6.1"]).unwrap();
+    let kernels: Vec<&str> = mixed.cells.iter().map(|c| c.kernel.as_str()).collect();
+    assert_eq!(kernels, ["v6.5", "v6.1"]);
+    let told: Vec<String> = mixed.warnings.iter().map(|w| format!("{}: {}", w.code, w.message)).collect();
+    assert!(
+        told[0].starts_with("sim.left_out")
+            && told[0].ends_with("(--backend vm boots them): linux-a/arch/x86/boot/bzImage"),
+        "{told:?}"
+    );
+    assert!(told[1].starts_with("sim.profiles") && told[1].ends_with(": 6.1"), "{told:?}");
+    assert!(planned(&["v6.5"]).unwrap().warnings.is_empty());
+    let wrong = error(&with_top("machine = \"smp-2\"").replace("v6.5", "v6.8"));
+    assert!(wrong.contains("no simulated kernel 'v6.8'") && wrong.contains("a series without v"), "{wrong}");
+    // What a real kernel is given is checked as far as it can be.
+    let feature =
+        with_top("machine = \"smp-2\"").replace("\"v6.5\"", "\"6.8\"\nfeatures = [\"NO_SIS_UTLI\"]");
+    assert!(error(&feature).contains("'SIS_UTIL'"));
+}

@@ -173,3 +173,36 @@ fn what_is_wrong_is_named() {
     let refused = plan_in_guests(&large, &all, Options::default()).unwrap_err().to_string();
     assert!(refused.contains("smp-64"), "{refused}");
 }
+
+#[test]
+fn an_experiment_of_paths_boots_those_images_and_simulates_their_series_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, release) in [("a", "6.1.0-mine"), ("b", "6.1.0-patched"), ("c", "6.8.0-other")] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+        write_image(&dir.path().join(name).join("bzImage"), release);
+    }
+    let variant = |name: &str| format!("[[variant]]\nname = \"{name}\"\nkernel = \"{name}/bzImage\"\n");
+    let variants: String = ["a", "b", "c"].map(variant).concat();
+    let text = format!("name = \"x\"\nmachine = \"smt-4\"\n[workload]\nname = \"pipe\"\n{variants}");
+    let read = |text: &str| schedlab_lab::experiment::parse(&dir.path().join("e.toml"), text, 4).unwrap();
+    let p = planned(read(&text), &guests(Mode::Deterministic, &[]));
+    assert_eq!(
+        words(&p),
+        [
+            "vm smt-4 default a 6.1.0-mine",
+            "vm smt-4 default b 6.1.0-patched",
+            "vm smt-4 default c 6.8.0-other",
+            "sim smt-4 default a v6.1",
+        ]
+    );
+    let told: Vec<&str> = p.warnings.iter().map(|w| w.message.as_str()).collect();
+    assert!(
+        told.iter().any(|t| t.ends_with(": b as a")) && told.iter().any(|t| t.contains("v6.8")),
+        "{told:?}"
+    );
+    // An image that is not there is an error, whatever else can be run.
+    let missing = read(&text.replace("b/bzImage", "d/bzImage"));
+    let refused =
+        plan_in_guests(&missing, &guests(Mode::RealTime, &[]), Options::default()).unwrap_err().to_string();
+    assert!(refused.contains("variant 'b'") && refused.contains("d/bzImage"), "{refused}");
+}

@@ -29,7 +29,11 @@ impl<'s> Source<'s> {
     pub fn parse(self) -> Result<Spanned<DeTable<'s>>> {
         DeTable::parse(self.text).map_err(|e| {
             let what = Error::input(e.message().to_string());
-            what.at(self.spot(e.span().unwrap_or(0..0)))
+            let help = match e.message().contains("duplicate key") {
+                true => "a key stands once in its table; several tables of one name are written [[name]]",
+                false => "text stands in quotes (\"30us\", \"{cpus}\", [\"a\", \"b\"]), numbers do not",
+            };
+            what.help(help).at(self.spot(e.span().unwrap_or(0..0)))
         })
     }
     fn spot(self, span: Range<usize>) -> Spot {
@@ -62,14 +66,28 @@ impl<'t> Table<'t> {
         entries: &'t DeTable<'t>,
         known: &[&str],
     ) -> Result<Table<'t>> {
-        let table = Table { source, name: name.to_string(), span, entries };
-        match entries.keys().find(|k| !known.contains(&k.get_ref().as_ref())) {
-            Some(key) => {
-                let what = format!("key in {name}");
-                Err(Error::unknown(&what, key.get_ref(), known.iter().copied()).at(source.spot(key.span())))
-            }
-            None => Ok(table),
-        }
+        let table = Table::open(source, name, span, entries);
+        table.only(&format!("key in {name}"), known, |_| None)?;
+        Ok(table)
+    }
+    /// A table with keys that the caller checks ([`Table::only`]).
+    pub fn open(source: Source<'t>, name: &str, span: Range<usize>, entries: &'t DeTable<'t>) -> Table<'t> {
+        Table { source, name: name.to_string(), span, entries }
+    }
+    /// Checks its keys; `elsewhere` knows where a key belongs that does not belong here.
+    ///
+    /// # Errors
+    /// A key that is none of `known`, called `what`: with the place where it belongs, or the nearest one.
+    pub fn only(&self, what: &str, known: &[&str], elsewhere: impl Fn(&str) -> Option<String>) -> Result<()> {
+        let strange = self.entries.keys().find(|k| !known.contains(&k.get_ref().as_ref()));
+        strange.map_or(Ok(()), |key| {
+            let error = Error::unknown(what, key.get_ref(), known.iter().copied());
+            let error = match elsewhere(key.get_ref()) {
+                Some(place) => error.help(place),
+                None => error,
+            };
+            Err(error.at(self.source.spot(key.span())))
+        })
     }
 
     /// An error at the table as a whole.
@@ -91,7 +109,14 @@ impl<'t> Table<'t> {
             "integer" if wanted == WHOLE => format!("{key} in {} is out of range", self.name),
             found => format!("{key} in {} must be {wanted}; this is of type {found}", self.name),
         };
-        self.error_at(key, what)
+        match (wanted, value.get_ref().type_str()) {
+            (TABLES, "table") => {
+                self.error_at(key, what).help(format!("write [[{key}]], also where there is only one"))
+            }
+            (TABLES, _) => self.error_at(key, what).help(format!("write [[{key}]] on a line of its own")),
+            ("a string", _) => self.error_at(key, what).help(format!("{key} = \"...\", in quotes")),
+            _ => self.error_at(key, what),
+        }
     }
     fn value<T>(
         &self,
@@ -170,19 +195,32 @@ impl<'t> Table<'t> {
     }
     /// A table within, or nothing.
     pub fn table(&self, key: &str, known: &[&str]) -> Result<Option<Table<'t>>> {
-        let Some(value) = self.entries.get(key) else { return Ok(None) };
-        let inner = value.get_ref().as_table().ok_or_else(|| self.wrong(key, "a table", value))?;
-        Table::new(self.source, &format!("[{key}]"), value.span(), inner, known).map(Some)
+        let table = self.open_table(key)?;
+        if let Some(table) = &table {
+            table.only(&format!("key in {}", table.name), known, |_| None)?;
+        }
+        Ok(table)
     }
     /// The tables of an array `[[key]]`, none when it is absent.
     pub fn tables(&self, key: &str, known: &[&str]) -> Result<Vec<Table<'t>>> {
-        let items = self.value(key, "an array of tables", DeValue::as_array)?;
+        let all = self.open_tables(key)?;
+        all.iter().try_for_each(|t| t.only(&format!("key in {}", t.name), known, |_| None))?;
+        Ok(all)
+    }
+    /// As [`Table::tables`], with keys that the caller checks ([`Table::only`]) when it knows which there may be.
+    pub fn open_tables(&self, key: &str) -> Result<Vec<Table<'t>>> {
+        let items = self.value(key, TABLES, DeValue::as_array)?;
         let table = |item: &'t Value<'t>| {
-            let inner =
-                item.get_ref().as_table().ok_or_else(|| self.wrong(key, "an array of tables", item))?;
-            Table::new(self.source, &format!("[[{key}]]"), item.span(), inner, known)
+            let entries = item.get_ref().as_table().ok_or_else(|| self.wrong(key, TABLES, item))?;
+            Ok(Table { source: self.source, name: format!("[[{key}]]"), span: item.span(), entries })
         };
         items.into_iter().flatten().map(table).collect()
+    }
+    /// A table within, with keys that the caller checks, or nothing.
+    pub fn open_table(&self, key: &str) -> Result<Option<Table<'t>>> {
+        let Some(value) = self.entries.get(key) else { return Ok(None) };
+        let entries = value.get_ref().as_table().ok_or_else(|| self.wrong(key, "a table", value))?;
+        Ok(Some(Table { source: self.source, name: format!("[{key}]"), span: value.span(), entries }))
     }
     /// The value of a key as it stands, with its place.
     pub fn get(&self, key: &str) -> Option<&'t Value<'t>> {
@@ -198,6 +236,8 @@ impl<'t> Table<'t> {
     }
 }
 
+/// What [`Table::tables`] wants.
+const TABLES: &str = "an array of tables";
 /// What [`Table::number`] wants.
 const WHOLE: &str = "a whole number";
 

@@ -8,9 +8,9 @@ use crate::timing::Timed;
 use crate::{interrupt, output};
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result};
-use schedlab_kernel::Variant;
 use schedlab_lab::compare::Folders;
-use schedlab_lab::experiment::Load;
+use schedlab_lab::experiment::Part;
+use schedlab_lab::metrics::Known;
 use schedlab_lab::{
     Backend, Cell, Experiment, Finished, Options, Plan, Question, Session, compare, plan, plan_in_guests,
 };
@@ -42,12 +42,19 @@ pub struct RunOptions {
     /// Where runs are stored; those that are there already are not made again
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
-    /// Only this load; may be given more than once
-    #[arg(long, value_name = "NAME")]
+    /// Only this load, on all its machines or on one; may be given more than once
+    #[arg(long, value_name = "NAME[@MACHINE]")]
     load: Vec<String>,
+    /// Only the loads on this machine; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    machine: Vec<String>,
     /// Only this variant; may be given more than once. The first left is the baseline if the experiment's is not
     #[arg(long, value_name = "NAME")]
     variant: Vec<String>,
+    /// Only this metric, of the experiment or any other (docs/metrics.md); may be given more than once. Loads that give
+    /// none of them are left out
+    #[arg(long, value_name = "NAME")]
+    metric: Vec<String>,
     /// Image of a kernel for guests: a series such as 6.1, or a bzImage. It runs the variants of its series; may be given
     /// more than once [default: the images that the variants' kernels name]
     #[arg(long, value_name = "KERNEL")]
@@ -84,6 +91,14 @@ impl RunOptions {
 }
 
 impl RunOptions {
+    fn part(&self) -> Part {
+        Part {
+            loads: self.load.clone(),
+            machines: self.machine.clone(),
+            variants: self.variant.clone(),
+            metrics: self.metric.clone(),
+        }
+    }
     fn observe(&self) -> Result<Observe> {
         self.watch.observe(Backend::parse(&self.backend)?)
     }
@@ -99,7 +114,7 @@ pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
     if backend == Backend::Vm {
         experiment = experiment.in_guests();
     }
-    narrow(&mut experiment, backend, options)?;
+    experiment.narrow(backend, &options.part())?;
     let wanted = Options {
         runs: options.runs,
         seed: options.seed,
@@ -156,39 +171,8 @@ fn interrupted(finished: &Finished, plan: &Plan, store: &Store) -> Error {
     Error::new(ErrorKind::CheckFailed, words).help("the same command goes on from there")
 }
 
-/// Leaves only the loads and variants that were asked for.
-fn narrow(experiment: &mut Experiment, backend: Backend, options: &RunOptions) -> Result<()> {
-    let name = |l: &Load| l.name.clone();
-    let loads = match backend {
-        Backend::Sim | Backend::Vm => &mut experiment.loads,
-        Backend::Host => &mut experiment.host_loads,
-    };
-    keep("load", &options.load, loads, name)?;
-    keep("variant", &options.variant, &mut experiment.variants, |v: &Variant| v.name.clone())?;
-    let left = &experiment.variants;
-    if let Some(first) = left.first().filter(|_| !left.iter().any(|v| v.name == experiment.baseline)) {
-        experiment.baseline.clone_from(&first.name);
-    }
-    Ok(())
-}
-
-fn keep<T>(what: &str, wanted: &[String], all: &mut Vec<T>, name: impl Fn(&T) -> String) -> Result<()> {
-    let known: Vec<String> = all.iter().map(&name).collect();
-    // A name without what is swept means all values.
-    let means = |wanted: &str, name: &str| {
-        name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
-    };
-    if let Some(strange) = wanted.iter().find(|w| !known.iter().any(|k| means(w, k))) {
-        return Err(Error::unknown(what, strange, known.iter().map(String::as_str)));
-    }
-    if !wanted.is_empty() {
-        all.retain(|item| wanted.iter().any(|w| means(w, &name(item))));
-    }
-    Ok(())
-}
-
-/// What is asked of the records: on the live kernel the experiment's variants, and figures published for them, may not
-/// have been run.
+/// What is asked of the records. Variants of the experiment, and figures published for them, may not have been run on the
+/// live kernel; and loads that were left out take the metrics with them that only they give.
 fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
     // In guests the experiment's own names may be those of the simulated cells only.
     let backends: Vec<Backend> = plan.cells.iter().map(|c| c.backend).collect();
@@ -197,6 +181,10 @@ fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
     let mut question = Question::of(experiment);
     question.baseline = question.baseline.filter(|b| was_run(b));
     question.published.retain(|p| was_run(&p.variant));
+    let known = Known::of(plan.cells.iter().map(|c| &c.spec))?;
+    question.metrics.retain(|m| known.check(m).is_ok());
+    question.of_load.values_mut().for_each(|own| own.retain(|m| known.check(m).is_ok()));
+    question.of_load.retain(|_, own| !own.is_empty());
     let live = plan.cells.iter().any(|c| c.backend == Backend::Host);
     if live { Ok(question.with_floors(stored_floors()?)) } else { Ok(question) }
 }

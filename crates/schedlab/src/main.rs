@@ -13,6 +13,7 @@ mod experiments;
 mod external;
 mod guests;
 mod interrupt;
+mod names;
 mod output;
 mod progress;
 mod several;

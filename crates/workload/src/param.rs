@@ -87,6 +87,10 @@ pub struct Benchmark {
     pub headline: &'static [&'static str],
     /// The parameter that `knee` raises.
     pub load_param: &'static str,
+    /// Parameters of a first experiment, as they are written: a simulated run on a few CPUs then takes well under a second.
+    pub brief: &'static [(&'static str, &'static str)],
+    /// Values of `load_param` for its two loads; `{cpus}` is the machine's.
+    pub brief_loads: [&'static str; 2],
     /// The benchmark that is also run as this one by a switch of its own: its name and the switch.
     pub form_of: Option<(&'static str, &'static str)>,
     /// Declares its tasks.

@@ -2,18 +2,18 @@
 
 use super::command;
 use super::expand::{combinations, expand};
+use super::keys;
 use super::sweep::texts;
 use crate::command::{Template, headline};
+use schedlab_base::nearest::nearest;
 use schedlab_base::{Error, Ns, Result, input};
 use schedlab_machine::reader::Table;
 use schedlab_workload::rtapp::RUNTIME;
-use schedlab_workload::{Benchmark, Params, Spec, spec};
+use schedlab_workload::{BENCHMARKS, Benchmark, Params, Spec, spec};
 use std::path::Path;
 
-/// Keys of a load that are no parameters.
-pub const LOAD_KEYS: &[&str] = &["name", "machine", "workload", "variants", "metrics"];
-/// Keys of a workload that are no parameters.
-pub const WORKLOAD_KEYS: &[&str] = &["name", "rtapp", "command"];
+/// The name of a load that says nothing.
+const UNNAMED: &str = "default";
 /// The only parameter of a command: what stands for `{load}`.
 const LOAD: &str = "load";
 
@@ -41,11 +41,15 @@ impl Workload {
             if table.get("rtapp").is_some() {
                 return Err(table.error_at("rtapp", "[workload] is a command or an rt-app file, not both"));
             }
+            keys::WORKLOAD.check(table, "key of a command's [workload]", &[])?;
             return Ok(Workload::Command(Box::new(command::read(&inner, table.label("name")?)?)));
         }
+        let names: Vec<&str> = BENCHMARKS.iter().map(|b| b.name).collect();
         match (table.string("name")?, table.string("rtapp")?) {
             (Some(name), None) => {
                 let bench = spec::find(name).map_err(|e| table.place("name", e))?;
+                let params: Vec<&str> = bench.params.iter().map(|p| p.name).collect();
+                keys::WORKLOAD.check(table, &format!("{} parameter", bench.name), &params)?;
                 Ok(Workload::Bench(bench, settings(table, bench)?))
             }
             (None, Some(file)) => {
@@ -64,8 +68,15 @@ impl Workload {
                 Ok(Workload::RtApp(spec))
             }
             _ => {
-                Err(table
-                    .error("[workload] has a name (of a benchmark), rtapp (a file) or command (a table)"))
+                // A slip in one of the three is what is missing.
+                let own = keys::WORKLOAD.names();
+                let slip =
+                    table.keys().find(|k| !own.contains(k) && nearest(k, own.iter().copied()).is_some());
+                if let Some(key) = slip {
+                    return Err(table.place(key, Error::unknown("key in [workload]", key, own)));
+                }
+                let text = "[workload] has a name (of a benchmark), rtapp (a file) or command (a table)";
+                Err(table.error(text).help(format!("name = one of {}", names.join(", "))))
             }
         }
     }
@@ -77,7 +88,7 @@ impl Workload {
             Workload::Command(template) => &template.spec.name,
         }
     }
-    /// Keys that its loads may have beside [`LOAD_KEYS`].
+    /// Keys that its loads may have beside [`keys::LOAD`].
     pub fn param_names(&self) -> Vec<&'static str> {
         match self {
             Workload::Bench(bench, _) => bench.params.iter().map(|p| p.name).collect(),
@@ -97,10 +108,10 @@ impl Workload {
     /// The loads that `table` stands for (one for each combination of swept values) on a machine with `cpus` CPUs:
     /// name and resolved workload. Without a table: the workload as it is.
     pub fn loads(&self, table: Option<&Table<'_>>, cpus: u64) -> Result<Vec<(String, Spec)>> {
-        let name = table.map_or(Ok(None), |t| t.label("name"))?.unwrap_or("default");
+        let given = table.map_or(Ok(None), |t| t.label("name"))?;
         let (bench, shared) = match self {
-            Workload::RtApp(spec) => return Ok(vec![(name.to_owned(), spec.clone())]),
-            Workload::Command(template) => return commands(template, table, name, cpus),
+            Workload::RtApp(spec) => return Ok(vec![(given.unwrap_or(UNNAMED).to_owned(), spec.clone())]),
+            Workload::Command(template) => return commands(template, table, given, cpus),
             Workload::Bench(bench, shared) => (bench, shared),
         };
         let own = table.map_or(Ok(Vec::new()), |t| settings(t, bench))?;
@@ -109,18 +120,32 @@ impl Workload {
             all.retain(|old| old.name != s.name);
             all.push(s);
         }
+        // A load without a name is called after what it says itself and what is swept.
+        let is_own = |name: &str| own.iter().any(|s| s.name == name);
         let lists: Vec<Vec<String>> = all.iter().map(|s| s.values.clone()).collect();
         let swept: Vec<usize> = (0..all.len()).filter(|i| all[*i].values.len() > 1).collect();
+        let at = |name: &str, e: Error| match table {
+            Some(t) if t.get(name).is_some() => t.place(name, e),
+            _ => e,
+        };
         let load = |values: Vec<String>| -> Result<(String, Spec)> {
             let mut params = Params::default();
             for (setting, text) in all.iter().zip(&values) {
-                let text = expand(text, cpus)?;
-                params.0.insert(setting.name.to_owned(), bench.param(setting.name)?.parse(&text)?);
+                let value = || bench.param(setting.name)?.parse(&expand(text, cpus)?);
+                params.0.insert(setting.name.to_owned(), value().map_err(|e| at(setting.name, e))?);
             }
-            let mut full = expand(name, cpus)?;
-            for i in &swept {
-                full = format!("{full},{}={}", all[*i].name, values[*i]);
-            }
+            let word = |i: usize| format!("{}={}", all[i].name, values[i]);
+            let full = match given {
+                Some(name) => {
+                    let swept = swept.iter().map(|i| word(*i));
+                    [expand(name, cpus)?].into_iter().chain(swept).collect::<Vec<_>>().join(",")
+                }
+                None => {
+                    let own = (0..all.len()).filter(|i| swept.contains(i) || is_own(all[*i].name));
+                    let words = expand(&own.map(word).collect::<Vec<_>>().join(","), cpus)?;
+                    if words.is_empty() { UNNAMED.to_owned() } else { words }
+                }
+            };
             let spec = Spec::bench(bench.name, &params)?;
             spec.build(0)?;
             Ok((full, spec))
@@ -147,18 +172,18 @@ fn runtime(table: &Table<'_>) -> Result<Option<Ns>> {
     }
 }
 
-/// A command under the loads of a table: those of its key `load`, else its name.
+/// A command under the loads of a table: those of its key `load`, else the name it is `called`.
 fn commands(
     template: &Template,
     table: Option<&Table<'_>>,
-    name: &str,
+    called: Option<&str>,
     cpus: u64,
 ) -> Result<Vec<(String, Spec)>> {
     let given = table.and_then(|t| t.get(LOAD).map(|v| (t, v)));
     let Some((table, value)) = given else {
         // The name of a tool's load need not be one; what else stands in a command can be any word.
-        let is_load = table.is_some() && template.takes_load();
-        let name = expand(name, cpus)?;
+        let is_load = called.is_some() && template.takes_load();
+        let name = expand(called.unwrap_or(UNNAMED), cpus)?;
         let load =
             Some(&*name).filter(|n| is_load && (template.spec.tool.is_none() || n.parse::<u64>().is_ok()));
         let spec = template.resolve(load, cpus).map_err(|e| match table {
@@ -172,8 +197,13 @@ fn commands(
     let one = |load: &String| {
         let load = expand(load, cpus)?;
         let spec = template.resolve(Some(&load), cpus)?;
-        let name = expand(name, cpus)?;
-        Ok((if swept { format!("{name},{LOAD}={load}") } else { name }, Spec::Command(Box::new(spec))))
+        let name = called.map(|name| expand(name, cpus)).transpose()?;
+        let name = match name {
+            Some(name) if swept => format!("{name},{LOAD}={load}"),
+            Some(name) => name,
+            None => format!("{LOAD}={load}"),
+        };
+        Ok((name, Spec::Command(Box::new(spec))))
     };
     loads.iter().map(one).collect::<Result<_>>().map_err(|e| table.place(LOAD, e))
 }

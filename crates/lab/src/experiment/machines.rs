@@ -2,14 +2,14 @@
 //! each of which may be a sweep ("spr,probe_hit_ns=40").
 
 use super::expand::combinations;
+use super::keys;
 use super::read::strings;
 use super::sweep::{Item, values};
 use schedlab_base::{Error, Result};
-use schedlab_machine::reader::Table;
+use schedlab_machine::reader::{Table, Value};
 use schedlab_machine::{CostNote, Costs, Machine};
 use std::path::Path;
 
-const KEYS: &[&str] = &["name", "base", "cpus", "costs"];
 const CPUS: &str = "cpus";
 /// Names of sizes, which can be had for any number of CPUs.
 const SIZES: [&str; 2] = ["smp-", "smt-"];
@@ -34,7 +34,15 @@ impl<'f> Machines<'f> {
     pub fn read(top: &Table<'_>, folder: &'f Path) -> Result<(Machines<'f>, Vec<usize>)> {
         let mut machines = Machines { folder, all: Vec::new(), families: Vec::new() };
         let mut shared = Vec::new();
-        for table in top.tables("machine", KEYS)? {
+        let key = if names_machines(top) { "machine" } else { "machines" };
+        if key == "machine" && top.get("machines").is_some() {
+            return Err(top
+                .error_at("machine", "both machine and machines say where loads run")
+                .help("keep one"));
+        }
+        let tables =
+            if key == "machine" { Vec::new() } else { top.tables("machine", &keys::MACHINE.names())? };
+        for table in tables {
             let name = table.required("name", table.label("name")?)?;
             if machines.families.iter().any(|(n, _)| n == name) {
                 return Err(table.error_at("name", format!("two machines have the name '{name}'")));
@@ -45,10 +53,10 @@ impl<'f> Machines<'f> {
             }
             machines.families.push((name.to_owned(), (first..machines.all.len()).collect()));
         }
-        for (name, value) in strings(top, "machines")? {
+        for (name, value) in strings(top, key)? {
             shared.extend(machines.named(name).map_err(|e| top.error_on(value, e))?);
         }
-        if top.get("machines").is_none() {
+        if top.get(key).is_none() {
             shared = (0..machines.all.len()).collect();
         }
         Ok((machines, shared))
@@ -84,7 +92,11 @@ impl<'f> Machines<'f> {
 
     /// What a `[[machine]]` stands for.
     fn changed(&self, table: &Table<'_>, name: &str) -> Result<Vec<Machine>> {
-        let base = table.required("base", table.string("base")?)?;
+        let base = table.string("base")?.ok_or_else(|| {
+            let help = "base = \"smp-8\" or another of 'schedlab machine'; one that nothing is changed about needs only \
+                        machine = \"smp-8\" at the top";
+            table.error(format!("[[machine]] '{name}' has no base")).help(help)
+        })?;
         let plain = self.load(base).map_err(|e| table.place("base", e))?;
         let costs: Vec<&str> = Costs::TABLE.iter().map(|row| row.name).collect();
         let costs = table.table("costs", &costs)?;
@@ -113,6 +125,14 @@ impl<'f> Machines<'f> {
         }
         Ok(all)
     }
+}
+
+/// Whether `machine` is a name or a list of names, and no `[[machine]]`.
+fn names_machines(top: &Table<'_>) -> bool {
+    let is_name = |v: &Value<'_>| v.get_ref().as_str().is_some();
+    top.get("machine").is_some_and(|v| {
+        is_name(v) || v.get_ref().as_array().is_some_and(|all| !all.is_empty() && all.iter().all(is_name))
+    })
 }
 
 /// Sets one number of a machine. `cpus` comes first of all, since it makes another machine.

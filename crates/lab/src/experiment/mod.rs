@@ -4,15 +4,18 @@
 //! [`Experiment`] that exists can be planned on any backend without further surprises from its file.
 
 mod command;
+pub mod draft;
 mod expand;
-
-pub(crate) use expand::expand;
+pub mod keys;
 mod loads;
 mod machines;
+mod narrow;
 mod read;
 mod sweep;
 mod variants;
 
+pub(crate) use expand::expand;
+pub use narrow::Part;
 pub use read::{MAX_RUNS, parse};
 pub(crate) use read::{number, only_workload, strings};
 pub use variants::set_attribute;

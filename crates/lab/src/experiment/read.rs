@@ -1,44 +1,20 @@
 //! The reader of experiment files: one function for each part, each error with its place.
 
-use super::loads::{LOAD_KEYS, WORKLOAD_KEYS, Workload};
+use super::keys;
+use super::loads::Workload;
 use super::machines::Machines;
 use super::variants::{self, Family};
 use super::{DEFAULT_MIN_EFFECT_PCT, DEFAULT_RUNS, Experiment, Load, Published};
-use crate::{command, metrics};
-use schedlab_base::{Error, Ns, Result};
+use crate::metrics::Known;
+use schedlab_base::{Error, Ns, Result, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_machine::reader::{Source, Table, Value};
-use schedlab_record::Better;
 use schedlab_workload::Spec;
 use std::path::Path;
 
 /// More runs than this in one experiment are a slip of the pen.
 pub const MAX_RUNS: u64 = 1_000_000;
-
-const KEYS: &[&str] = &[
-    "name",
-    "about",
-    "runs",
-    "seed",
-    "machines",
-    "machine",
-    "baseline",
-    "metrics",
-    "min_effect_pct",
-    "background",
-    "workload",
-    "load",
-    "variant",
-    "host",
-    "vm",
-    "published",
-    "at",
-];
-const HOST_KEYS: &[&str] = &["load"];
-const VM_KEYS: &[&str] =
-    &["machines", "machine", "baseline", "metrics", "runs", "seed", "load", "variant", "at", "left_out"];
-const PUBLISHED_KEYS: &[&str] = &["variant", "metric", "load", "value", "unit", "source"];
 
 /// Reads an experiment's text; `host_cpus` is what `{cpus}` means in its loads on the live kernel.
 ///
@@ -47,9 +23,12 @@ const PUBLISHED_KEYS: &[&str] = &["variant", "metric", "load", "value", "unit", 
 pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let source = Source { file, text };
     let document = source.parse()?;
-    let top = Table::new(source, "the experiment", document.span(), document.get_ref(), KEYS)?;
+    let top = Table::open(source, "the experiment", document.span(), document.get_ref());
+    keys::TOP.check(&top, "key in the experiment", &[])?;
     let folder = file.parent().unwrap_or(Path::new("."));
-    let name = top.required("name", top.label("name")?)?.to_owned();
+    let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned());
+    let stem = stem.filter(|s| !s.contains(printable::acts));
+    let name = top.required("name", top.label("name")?.map(str::to_owned).or(stem))?;
     let runs = bounded(&top, "runs", DEFAULT_RUNS, 1, MAX_RUNS)?;
     let seed = bounded(&top, "seed", 1, 0, u64::MAX >> 1)?;
     let workloads = workloads(&top, folder)?;
@@ -90,7 +69,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
         left_out: None,
         vm: None,
     };
-    let vm = match top.table("vm", VM_KEYS)? {
+    let vm = match top.table("vm", &keys::VM.names())? {
         Some(table) => Some(Box::new(in_guests(&table, &top, &workloads, folder, &whole)?)),
         None => None,
     };
@@ -154,43 +133,35 @@ fn min_effect(t: &Table<'_>) -> Result<f64> {
         .ok_or_else(|| t.error_at("min_effect_pct", "min_effect_pct is a number from 0 to 100"))
 }
 
-/// A list of strings, each with its place; empty when the key is absent.
+/// A list of strings, or a single one, each with its place; empty when the key is absent.
 pub(crate) fn strings<'t>(t: &Table<'t>, key: &str) -> Result<Vec<(&'t str, &'t Value<'t>)>> {
     let Some(value) = t.get(key) else { return Ok(Vec::new()) };
-    let wrong = || t.error_at(key, format!("{key} is a list of strings"));
+    if let Some(one) = value.get_ref().as_str() {
+        return Ok(vec![(one, value)]);
+    }
+    let wrong = || t.error_at(key, format!("{key} is a list of strings")).help(format!("{key} = [\"...\"]"));
     let items = value.get_ref().as_array().ok_or_else(wrong)?;
     items.iter().map(|v| v.get_ref().as_str().map(|s| (s, v)).ok_or_else(wrong)).collect()
 }
 
-/// `[workload]` or several `[[workload]]`. Which keys are known depends on the benchmark, so it is looked up first.
+/// `[workload]` or several `[[workload]]`.
 fn workloads(top: &Table<'_>, folder: &Path) -> Result<Vec<Workload>> {
-    let value = top.get("workload").ok_or_else(|| {
-        top.error("the experiment has no [workload]")
-            .help("[workload] with name = \"schbench\", rtapp = \"FILE\" or command = { run = \"...\" }")
-    })?;
-    let many = value.get_ref().is_array();
-    let tables = |known: &[&str]| -> Result<Vec<Table<'_>>> {
-        if many {
-            top.tables("workload", known)
-        } else {
-            Ok(top.table("workload", known)?.into_iter().collect())
-        }
+    let Some(value) = top.get("workload") else {
+        return Err(top
+            .error("the experiment has no [workload]")
+            .help("[workload] with name = \"schbench\", rtapp = \"FILE\" or command = { run = \"...\" }"));
     };
-    let all_params: Vec<&str> =
-        schedlab_workload::BENCHMARKS.iter().flat_map(|b| b.params).map(|p| p.name).collect();
-    let any = [WORKLOAD_KEYS, &all_params].concat();
-    let read: Vec<Workload> =
-        tables(&any)?.iter().map(|t| Workload::read(t, folder)).collect::<Result<_>>()?;
-    for (i, workload) in read.iter().enumerate() {
-        // Once more with the keys of this very benchmark.
-        let known = [WORKLOAD_KEYS, &workload.param_names()].concat();
-        let table = tables(&any)?.swap_remove(i);
-        if let Some(key) = table.keys().find(|k| !known.contains(k)) {
-            let what = format!("{} parameter", workload.name());
-            return Err(table.place(key, Error::unknown(&what, key, workload.param_names())));
-        }
+    if let Some(name) = value.get_ref().as_str() {
+        let text = "workload is a table, with a line for each parameter";
+        return Err(top
+            .error_at("workload", text)
+            .help(format!("[workload] and below it name = \"{name}\"")));
     }
-    if read.is_empty() { Err(top.error("the experiment has no [workload]")) } else { Ok(read) }
+    let tables = match value.get_ref().is_array() {
+        true => top.open_tables("workload")?,
+        false => top.open_table("workload")?.into_iter().collect(),
+    };
+    tables.iter().map(|t| Workload::read(t, folder)).collect()
 }
 
 /// The workload of a file that has exactly one and no loads, for a machine of so many CPUs.
@@ -228,16 +199,12 @@ fn load_tables<'t, 'w>(
     within: &Table<'t>,
     workloads: &'w [Workload],
 ) -> Result<Vec<(Table<'t>, &'w Workload)>> {
-    let params: Vec<&str> = workloads.iter().flat_map(Workload::param_names).collect();
-    let tables = within.tables("load", &[LOAD_KEYS, &params].concat())?;
     let mut all = Vec::new();
-    for table in tables {
-        table.required("name", table.label("name")?)?;
+    for table in within.open_tables("load")? {
+        table.label("name")?;
         let workload = workload_of(&table, workloads)?;
-        let own = workload.param_names();
-        if let Some(key) = table.keys().find(|k| !LOAD_KEYS.contains(k) && !own.contains(k)) {
-            return Err(table.error_at(key, format!("{} has no parameter '{key}'", workload.name())));
-        }
+        let what = format!("{} parameter", workload.name());
+        keys::LOAD.check(&table, &what, &workload.param_names())?;
         all.push((table, workload));
     }
     Ok(all)
@@ -254,11 +221,13 @@ fn simulated_loads(
     let tables = load_tables(top, workloads)?;
     let mut wanted: Vec<(Option<&Table<'_>>, &Workload, Vec<usize>)> = Vec::new();
     for (table, workload) in &tables {
-        let own = table.string("machine")?;
-        let on = match own {
-            Some(name) => machines.named(name).map_err(|e| table.place("machine", e))?,
-            None => shared.clone(),
-        };
+        let mut on = Vec::new();
+        for (name, value) in strings(table, "machine")? {
+            on.extend(machines.named(name).map_err(|e| table.error_on(value, e))?);
+        }
+        if table.get("machine").is_none() {
+            on.clone_from(&shared);
+        }
         wanted.push((Some(table), workload, on));
     }
     if tables.is_empty() {
@@ -284,7 +253,7 @@ fn simulated_loads(
 }
 
 fn host_loads(top: &Table<'_>, workloads: &[Workload], cpus: u64) -> Result<Vec<Load>> {
-    let host = top.table("host", HOST_KEYS)?;
+    let host = top.table("host", &keys::HOST.names())?;
     let tables = load_tables(host.as_ref().unwrap_or(top), workloads)?;
     let wanted: Vec<(Option<&Table<'_>>, &Workload)> = if tables.is_empty() {
         workloads.iter().map(|w| (None, w)).collect()
@@ -348,7 +317,10 @@ fn unique(top: &Table<'_>, loads: &[Load]) -> Result<()> {
     let same =
         |a: &Load, b: &Load| a.name == b.name && a.machine == b.machine && a.spec.name() == b.spec.name();
     let twice = loads.iter().enumerate().find(|(i, a)| loads[..*i].iter().any(|b| same(a, b)));
-    twice.map_or(Ok(()), |(_, l)| Err(top.error_at("load", format!("two loads have the name '{}'", l.name))))
+    twice.map_or(Ok(()), |(_, l)| {
+        let text = format!("two loads have the name '{}'", l.name);
+        Err(top.error_at("load", text).help("name = \"...\" in each [[load]] tells them apart"))
+    })
 }
 
 /// The baseline: of a swept variant the first value.
@@ -370,29 +342,15 @@ fn metric_names(
     loads: &[Load],
     host_loads: &[Load],
 ) -> Result<Vec<String>> {
-    let mut series: Vec<metrics::Declared> = Vec::new();
-    let mut figures = Vec::new();
-    for load in loads.iter().chain(host_loads) {
-        if let Spec::Command(command) = &load.spec {
-            figures.extend(command::declared(command)?);
-            series.extend(command::declared_series(command)?);
-            continue;
-        }
-        for s in load.spec.build(0)?.series {
-            if !series.iter().any(|(name, ..)| *name == s.name) {
-                series.push((s.name, s.unit, Better::parse(&s.better)?));
-            }
-        }
-    }
+    let known = Known::of(loads.iter().chain(host_loads).map(|l| &l.spec))?;
     let mut all = Vec::new();
     for (name, value) in strings(top, "metrics")? {
-        metrics::check(name, &series, &figures).map_err(|e| top.error_on(value, e))?;
+        known.check(name).map_err(|e| top.error_on(value, e))?;
         all.push(name.to_owned());
     }
     for load in loads.iter().chain(host_loads) {
         for name in &load.metrics {
-            metrics::check(name, &series, &figures)
-                .map_err(|e| top.place("load", e.context(format!("load '{}'", load.name))))?;
+            known.check(name).map_err(|e| top.place("load", e.context(format!("load '{}'", load.name))))?;
         }
     }
     if all.is_empty() {
@@ -427,5 +385,5 @@ fn published(top: &Table<'_>, variants: &[Variant], metrics: &[String]) -> Resul
         let source = t.string("source")?.unwrap_or_default().to_owned();
         Ok(Published { variant, metric, load, value, unit: unit.to_owned(), source })
     };
-    top.tables("published", PUBLISHED_KEYS)?.iter().map(one).collect()
+    top.tables("published", &keys::PUBLISHED.names())?.iter().map(one).collect()
 }

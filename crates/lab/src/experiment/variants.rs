@@ -4,21 +4,18 @@
 //! combinations of values are variants of their own, named after what is swept ("cfs,hz=250"); without sweeps there is
 //! one. What such a family is called stands for all of it where loads and the baseline name variants.
 
-use super::Load;
 use super::expand::combinations;
 use super::read::strings;
 use super::sweep::{Item, values};
-use crate::fits;
+use super::{Load, keys};
+use crate::{fits, guests};
 use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::tunable::TUNABLES;
-use schedlab_kernel::{AttrChange, Change, Policy, Toggle, Tunables, Variant, variant::RUNNING};
+use schedlab_kernel::{AttrChange, Change, Kernel, Policy, Toggle, Tunables, Variant, variant::RUNNING};
 use schedlab_machine::reader::{Table, Value};
 
-const KEYS: &[&str] =
-    &["name", "kernel", "features", "tunables", "policy", "nice", "slice", "tasks", "settings", "at"];
 const ATTRS: &[&str] = &["policy", "nice", "slice"];
-const AT_KEYS: &[&str] = &["time", "features", "tunables"];
 
 /// What a value does to a variant.
 type Set<'t> = Box<dyn Fn(&mut Variant, &str) -> Result<()> + 't>;
@@ -45,23 +42,25 @@ pub struct Family<'t> {
     real: bool,
 }
 
-/// Reads all `[[variant]]` of an experiment, with the experiment's own `[[at]]`; `real` ones are of kernel images, which need no
-/// profile.
+/// Reads all `[[variant]]` of an experiment, with the experiment's own `[[at]]`. Kernel images need no profile; `real`
+/// variants are of such, and so are others whose kernel only an image can be.
 pub fn read<'t>(top: &Table<'t>, real: bool) -> Result<Vec<Family<'t>>> {
     let mut all: Vec<Family<'t>> = Vec::new();
-    for table in top.tables("variant", KEYS)? {
+    for table in top.open_tables("variant")? {
+        keys::VARIANT.check(&table, "key in [[variant]]", &[])?;
         let family = family(top, table, real)?;
         let taken = |v: &Variant| all.iter().flat_map(|f| &f.variants).any(|other| other.name == v.name);
         if let Some(twice) = family.variants.iter().find(|v| taken(v)) {
             let text = format!("two variants have the name '{}'", twice.name);
-            return Err(family.table.error_at("name", text));
+            let help = "name = \"...\" in each [[variant]] tells them apart";
+            return Err(family.table.error_at("name", text).help(help));
         }
         all.push(family);
     }
     if all.is_empty() {
         return Err(top
             .error("the experiment has no [[variant]]")
-            .help("[[variant]] with kernel = \"v4.5\""));
+            .help("[[variant]] and below it kernel = \"v6.5\""));
     }
     Ok(all)
 }
@@ -128,11 +127,16 @@ impl Family<'_> {
 }
 
 fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t>> {
-    let kernel = table.required("kernel", table.string("kernel")?)?;
-    let name = table.label("name")?.unwrap_or(kernel).to_owned();
-    let shared = top.tables("at", AT_KEYS)?;
+    let Some(kernel) = table.label("kernel")? else {
+        return Err(table
+            .error("[[variant]] has no kernel")
+            .help("kernel = \"v6.5\", \"6.1\" or \"running\""));
+    };
+    let name = table.label("name")?.unwrap_or(guests::short_name(kernel)).to_owned();
+    let real = real || guests::is_real(kernel);
+    let shared = top.tables("at", &keys::AT.names())?;
     let nr_shared = shared.len();
-    let at: Vec<Table<'t>> = shared.into_iter().chain(table.tables("at", AT_KEYS)?).collect();
+    let at: Vec<Table<'t>> = shared.into_iter().chain(table.tables("at", &keys::AT.names())?).collect();
     let mut dials = features(&table, "features", |v| &mut v.features)?;
     dials.extend(tunables(&table, "", |v| &mut v.tunables)?);
     dials.extend(attributes(&table, "", EVERY_TASK)?);
@@ -172,6 +176,11 @@ impl Family<'_> {
         fits::attributes(&variant).map_err(|e| self.table.place("tasks", e))?;
         if variant.kernel == RUNNING {
             return Ok(variant);
+        }
+        if let Err(e) = Kernel::profile(&variant.kernel) {
+            let there = e.remedy().unwrap_or_default().to_owned();
+            let help = format!("{there}; a real kernel, for --backend vm, is a series without v, or a path");
+            return Err(self.table.place("kernel", e.help(help)));
         }
         variant.resolve().map_err(|e| self.table.place("kernel", e))?;
         variant.changes().map_err(|e| self.table.place("at", e))?;

@@ -160,7 +160,8 @@ mod tests {
         assert_eq!((schbench.parameter, params.0["threads"]), ("threads", 7));
 
         let text = r#"{"global": {"duration": 1}, "tasks": {"t": {"run": 1000, "timer": {"ref": "u", "period": 5000}}}}"#;
-        let rtapp = Raised::of(&Spec::RtApp { file: "t.json".into(), text: text.into() }).unwrap();
+        let rtapp =
+            Raised::of(&Spec::RtApp { file: "t.json".into(), text: text.into(), runtime: None }).unwrap();
         assert_eq!(rtapp.with(5).unwrap().build(1).unwrap().tasks.len(), 5);
         let named = |limit: &str| rtapp.named(&Limit::parse(limit).unwrap()).map(|l| l.metric);
         assert_eq!(named("p99 < 2ms").unwrap(), "rtapp.wakeup_latency.p99");

@@ -4,7 +4,7 @@ use crate::cli::Entry;
 use crate::progress::Bar;
 use crate::workloads::{self, Place};
 use crate::{common, interrupt, output, variants};
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result, temp};
 use schedlab_kernel::Variant;
 use schedlab_lab::Backend;

@@ -10,6 +10,7 @@ pub mod kernel;
 pub mod knee;
 pub mod machine;
 pub mod man;
+pub mod new;
 pub mod profile;
 pub mod restore;
 pub mod run;

@@ -2,9 +2,12 @@
 
 use crate::cli::Entry;
 use crate::experiments::{self, RunOptions};
+use crate::studies::STUDIES;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use std::path::PathBuf;
+use schedlab_lab::experiment::load;
+use schedlab_workload::BENCHMARKS;
+use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -24,5 +27,27 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.options.check()?;
-    experiments::conduct(schedlab_lab::experiment::load(&own.file)?, &own.options)
+    let experiment = load(&own.file).map_err(|e| match instead(&own.file) {
+        Some(help) if !own.file.is_file() => e.help(help),
+        _ => e,
+    })?;
+    experiments::conduct(experiment, &own.options)
+}
+
+/// What was meant by a file that is not there.
+fn instead(file: &Path) -> Option<String> {
+    let name = file.to_str()?;
+    let longer = format!("{name}.toml");
+    if STUDIES.iter().any(|(study, _)| *study == name) {
+        return Some(format!("{name} is a study: schedlab study {name}"));
+    }
+    if BENCHMARKS.iter().any(|b| b.name == name) {
+        return Some(format!(
+            "{name} is a workload: schedlab bench {name}, or schedlab new mine.toml --workload {name}"
+        ));
+    }
+    if Path::new(&longer).is_file() {
+        return Some(format!("did you mean '{longer}'?"));
+    }
+    (!file.exists()).then(|| format!("schedlab new {name} writes one"))
 }

@@ -28,6 +28,8 @@ pub const BATCH: Benchmark = Benchmark {
     params: PARAMS,
     headline: &["batch.rate", "batch.latency.p50", "batch.latency.p99", "batch.waker_delay.p99"],
     load_param: "jobs",
+    brief: &[("runtime", "2s")],
+    brief_loads: ["{cpus}", "{cpus*2}"],
     form_of: None,
     build,
 };

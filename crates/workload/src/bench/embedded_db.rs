@@ -21,6 +21,8 @@ pub const EMBEDDED_DB: Benchmark = Benchmark {
     params: PARAMS,
     headline: &["embedded-db.rate", "embedded-db.latency.p50", "embedded-db.latency.p99"],
     load_param: "clients",
+    brief: &[("runtime", "500ms")],
+    brief_loads: ["{cpus}", "{cpus*4}"],
     form_of: None,
     build,
 };

@@ -19,6 +19,8 @@ pub const NANOSLEEP: Benchmark = Benchmark {
     params: PARAMS,
     headline: &["nanosleep.overrun.p50", "nanosleep.overrun.p99", "nanosleep.overrun.p99.9"],
     load_param: "tasks",
+    brief: &[("runtime", "500ms")],
+    brief_loads: ["{cpus/2}", "{cpus}"],
     form_of: None,
     build,
 };

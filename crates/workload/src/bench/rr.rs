@@ -19,6 +19,8 @@ pub const RR: Benchmark = Benchmark {
     params: PARAMS,
     headline: &["rr.rate", "rr.latency.p50", "rr.latency.p99"],
     load_param: "pairs",
+    brief: &[("runtime", "100ms")],
+    brief_loads: ["{cpus/2}", "{cpus}"],
     form_of: None,
     build,
 };

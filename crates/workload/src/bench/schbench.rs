@@ -19,6 +19,8 @@ pub const SCHBENCH: Benchmark = Benchmark {
     params: PARAMS,
     headline: &["schbench.latency.p50", "schbench.latency.p99", "schbench.latency.p99.9"],
     load_param: "threads",
+    brief: &[("runtime", "5s"), ("message_threads", "1"), ("sleeptime", "1ms"), ("cputime", "1ms")],
+    brief_loads: ["{cpus}", "{cpus*2}"],
     form_of: None,
     build,
 };

@@ -24,6 +24,8 @@ pub const SLICE: Benchmark = Benchmark {
     params: PARAMS,
     headline: &["slice-test.printed.mean", "slice-test.exact.mean", "slice-test.utime_rate.mean"],
     load_param: "tasks",
+    brief: &[("runtime", "5s")],
+    brief_loads: ["{cpus}", "{cpus*2}"],
     form_of: None,
     build,
 };

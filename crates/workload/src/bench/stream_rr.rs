@@ -20,6 +20,8 @@ pub const STREAM_RR: Benchmark = Benchmark {
     params: PARAMS,
     headline: &["stream-rr.throughput", "stream-rr.latency.p50", "stream-rr.latency.p99"],
     load_param: "clients",
+    brief: &[("runtime", "100ms")],
+    brief_loads: ["{cpus/2}", "{cpus}"],
     form_of: None,
     build,
 };

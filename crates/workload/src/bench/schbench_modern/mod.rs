@@ -40,6 +40,8 @@ pub const SCHBENCH_MODERN: Benchmark = Benchmark {
         "schbench-modern.rps.p50",
     ],
     load_param: "threads",
+    brief: &[("runtime", "2s")],
+    brief_loads: ["{cpus}", "{cpus*2}"],
     form_of: Some(("schbench", "modern")),
     build,
 };

@@ -1,0 +1,256 @@
+//! The keys of an experiment file, one row each: the source of what the reader accepts, of the messages about keys, of
+//! `schedlab new --list keys` and of the table in docs/formats.md.
+//!
+//! Parameters of workloads are no rows here: they are keys of `[workload]` and `[[load]]`, and each benchmark has its
+//! own table of them.
+
+use schedlab_base::Result;
+use schedlab_kernel::Toggle;
+use schedlab_kernel::tunable::TUNABLES;
+use schedlab_machine::reader::Table;
+use schedlab_workload::BENCHMARKS;
+use serde::Serialize;
+
+/// A key.
+#[derive(Debug, Serialize)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// A value it may have, as TOML.
+    pub example: &'static str,
+    /// What it says, and what holds without it.
+    pub about: &'static str,
+}
+
+/// A table of the file with its keys.
+#[derive(Debug, Serialize)]
+pub struct Section {
+    /// Its header, "" for the keys above all tables.
+    pub header: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Its keys.
+    pub keys: &'static [Key],
+}
+
+const fn key(name: &'static str, example: &'static str, about: &'static str) -> Key {
+    Key { name, example, about }
+}
+
+/// The keys above all tables.
+pub const TOP: Section = Section {
+    header: "",
+    about: "above the first [table]",
+    keys: &[
+        key("name", r#""idle-sibling""#, "the experiment's name; default the file's"),
+        key("about", r#""what the first idle CPU does""#, "what it asks, for people"),
+        key("runs", "10", "runs of each cell; default 10"),
+        key("seed", "1", "run i has seed + i; default 1"),
+        key("machine", r#""smt-8""#, "the machine, or several as in machines"),
+        key("machines", r#"["fb-2x12-smt"]"#, "presets, smp-N, smt-N, host, files, or names of [[machine]]"),
+        key("baseline", r#""v4.5""#, "the variant that others are compared with; default the first"),
+        key("metrics", r#"["work"]"#, "what the tables show; default the workload's own first metrics"),
+        key("min_effect_pct", "2.0", "changes below are \"same\"; default 2"),
+        key("background", "true", "whether the machine's own tasks run, in the simulator; default true"),
+        key("workload", "", "[workload], or several [[workload]]"),
+        key("load", "", "[[load]]; default one of the workload as it is"),
+        key("variant", "", "[[variant]], at least one"),
+        key("at", "", "[[at]]: a change in the middle of a run, of all variants"),
+        key("host", "", "[host] with [[host.load]]: other loads on the live kernel"),
+        key("vm", "", "[vm]: what --backend vm runs instead"),
+        key("published", "", "[[published]]: figures shown beside ours"),
+    ],
+};
+
+/// The keys of a workload.
+pub const WORKLOAD: Section = Section {
+    header: "[workload]",
+    about: "what runs; with the parameters that all loads share",
+    keys: &[
+        key("name", r#""schbench""#, "the benchmark; of a command its name"),
+        key("rtapp", r#""tasks.json""#, "an rt-app file instead"),
+        key("command", r#"{ run = "make -j{load}" }"#, "a command instead (commands.md)"),
+    ],
+};
+
+/// The keys of a load.
+pub const LOAD: Section = Section {
+    header: "[[load]]",
+    about: "the workload with some parameters; each may be a sweep",
+    keys: &[
+        key("name", r#""2x24""#, "default its parameters: \"threads=24\""),
+        key("machine", r#""fb-2x24-smt""#, "the machine, or a list; default each of the experiment's"),
+        key("workload", r#""schbench""#, "needed only where there are several"),
+        key("variants", r#"["first-idle"]"#, "default all; the baseline must be among them"),
+        key("metrics", r#"["migrations"]"#, "default the experiment's"),
+    ],
+};
+
+/// The keys of a variant.
+pub const VARIANT: Section = Section {
+    header: "[[variant]]",
+    about: "a kernel and what is changed about it; each value may be a sweep",
+    keys: &[
+        key("name", r#""first-idle""#, "default the kernel's"),
+        key(
+            "kernel",
+            r#""v4.5""#,
+            "a profile; for --backend vm a series (\"6.1\") or the path of a bzImage; \"running\" is the live one",
+        ),
+        key("features", r#"["SIS_FIRST_IDLE", "NO_LAST_BUDDY"]"#, "switched on, and with NO_ off"),
+        key("tunables", "{ hz = 1000 }", "numbers of the kernel"),
+        key("policy", r#""batch""#, "of all tasks of the workload"),
+        key("nice", "5", "of all tasks of the workload"),
+        key("slice", r#""3ms""#, "that all tasks ask for; of use from 6.12 on"),
+        key("tasks", "{ worker = { nice = 5 } }", "policy, nice and slice of one group of tasks"),
+        key("settings", r#"{ governor = "performance" }"#, "of the live system (settings.md)"),
+        key("at", "", "[[variant.at]]: a change in the middle of a run"),
+    ],
+};
+
+/// The keys of a change in the middle of a run.
+pub const AT: Section = Section {
+    header: "[[at]]",
+    about: "a change in the middle of a run; [[variant.at]] is of one variant",
+    keys: &[
+        key("time", r#""10s""#, "from when on, counted from the end of the warm-up"),
+        key("features", r#"["LAST_BUDDY"]"#, "as in [[variant]]"),
+        key("tunables", "{ nr_migrate = 8 }", "as in [[variant]]"),
+    ],
+};
+
+/// The keys of a machine.
+pub const MACHINE: Section = Section {
+    header: "[[machine]]",
+    about: "a machine that differs from another in some numbers, each of which may be a sweep",
+    keys: &[
+        key("name", r#""slow-probes""#, "what machines and loads call it"),
+        key("base", r#""fb-2x12-smt""#, "a preset, smp-N, smt-N or a file"),
+        key("cpus", "{ sweep = [4, 8] }", "of smp-N and smt-N"),
+        key("costs", "{ probe_hit_ns = 40 }", "names as in machine files"),
+    ],
+};
+
+/// The keys of the part for the live kernel.
+pub const HOST: Section = Section {
+    header: "[host]",
+    about: "what --backend host runs instead",
+    keys: &[key("load", "", "[[host.load]], as [[load]]")],
+};
+
+/// The keys of the part for guests.
+pub const VM: Section = Section {
+    header: "[vm]",
+    about: "what --backend vm runs instead; what it does not say is the experiment's",
+    keys: &[
+        key("machine", r#""smt-8""#, "as at the top"),
+        key("machines", r#"["smt-8"]"#, "as at the top"),
+        key("baseline", r#""6.1""#, "as at the top"),
+        key("metrics", r#"["work"]"#, "as at the top"),
+        key("runs", "3", "as at the top"),
+        key("seed", "1", "as at the top"),
+        key("load", "", "[[vm.load]], as [[load]]"),
+        key("variant", "", "[[vm.variant]]: of real kernels"),
+        key("at", "", "[[vm.at]], as [[at]]"),
+        key("left_out", r#""first-idle is of no release""#, "what is not run, told with the result"),
+    ],
+};
+
+/// The keys of a published figure.
+pub const PUBLISHED: Section = Section {
+    header: "[[published]]",
+    about: "a figure that is shown beside ours",
+    keys: &[
+        key("variant", r#""v4.5""#, "the variant it was published for"),
+        key("metric", r#""schbench.latency.p99""#, "one of the experiment's"),
+        key("load", r#""2x24""#, "default any"),
+        key("value", r#""4680us""#, "a time, or a number with unit"),
+        key("unit", r#""1/s""#, "of a number"),
+        key("source", r#""D000""#, "where it was published"),
+    ],
+};
+
+/// All of them.
+pub const SECTIONS: &[&Section] = &[&TOP, &WORKLOAD, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &PUBLISHED];
+
+impl Section {
+    /// The names of its keys.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.keys.iter().map(|k| k.name).collect()
+    }
+    /// Checks that a table has only keys of this section and `more`, the parameters of a workload; `what` they are called.
+    ///
+    /// # Errors
+    /// Another key, with the table it belongs to, or the nearest one.
+    pub fn check(&self, table: &Table<'_>, what: &str, more: &[&str]) -> Result<()> {
+        let own = self.names();
+        // A near miss is of a parameter more often than of the few keys that all have.
+        let known: Vec<&str> = more.iter().copied().chain(own.iter().copied()).collect();
+        table.only(what, &known, |name| Section::elsewhere(name, !more.is_empty()))
+    }
+    /// Where a key of another section belongs.
+    fn elsewhere(name: &str, of_workload: bool) -> Option<String> {
+        if TUNABLES.iter().any(|t| t.name == name) {
+            return Some(format!("{name} is a tunable of a [[variant]]: tunables = {{ {name} = ... }}"));
+        }
+        if Toggle::parse(name).is_ok() {
+            return Some(format!("{name} is a feature of a [[variant]]: features = [\"{name}\"]"));
+        }
+        let has = |s: &&Section| s.keys.iter().any(|k| k.name == name && !k.example.is_empty());
+        let Some(other) = [&TOP, &VARIANT, &LOAD, &WORKLOAD].into_iter().find(has) else {
+            let is_param = BENCHMARKS.iter().any(|b| b.params.iter().any(|p| p.name == name));
+            return (is_param && !of_workload).then(|| {
+                format!("{name} is a parameter of a workload: it belongs in [workload] or [[load]]")
+            });
+        };
+        Some(match other.header {
+            "" => format!("{name} belongs at the top of the file, above the first [table]"),
+            header => format!("{name} belongs in {header}"),
+        })
+    }
+}
+
+/// The table of docs/formats.md.
+pub fn markdown() -> String {
+    let mut text = String::from("| in | key | for example | meaning |\n|---|---|---|---|\n");
+    for section in SECTIONS {
+        let of = if section.header.is_empty() { "top" } else { section.header };
+        for Key { name, example, about } in section.keys {
+            let example = if example.is_empty() { String::new() } else { format!("`{example}`") };
+            text += &format!("| `{of}` | `{name}` | {example} | {about} |\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats.md");
+
+    #[test]
+    fn the_table_of_the_page_is_this_one() {
+        let page = std::fs::read_to_string(PAGE).unwrap();
+        let (begin, end) = ("<!-- begin: experiment keys -->\n", "<!-- end: experiment keys -->");
+        let (before, rest) = page.split_once(begin).unwrap();
+        let (_, after) = rest.split_once(end).unwrap();
+        let wanted = format!("{before}{begin}{}{end}{after}", markdown());
+        if std::env::var_os("SCHEDLAB_BLESS").is_some() {
+            std::fs::write(PAGE, &wanted).unwrap();
+        } else {
+            assert!(
+                page == wanted,
+                "docs/formats.md is stale: SCHEDLAB_BLESS=1 cargo test -p schedlab-lab keys"
+            );
+        }
+    }
+
+    #[test]
+    fn every_example_is_toml() {
+        for key in SECTIONS.iter().flat_map(|s| s.keys).filter(|k| !k.example.is_empty()) {
+            let text = format!("{} = {}", key.name, key.example);
+            assert!(toml::de::DeTable::parse(&text).is_ok(), "{text}");
+        }
+    }
+}

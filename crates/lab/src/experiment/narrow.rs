@@ -1,0 +1,210 @@
+//! A part of an experiment: the loads, machines, variants and metrics that the command line asks for.
+//!
+//! A name without what is swept means all its values: "hz" means "hz,hz=250" and "hz,hz=1000". Loads on different
+//! machines may share a name; `NAME@MACHINE` means one of them.
+
+use super::{Experiment, Load};
+use crate::metrics::Known;
+use crate::plan::Backend;
+use schedlab_base::{Error, Result};
+
+/// More names than this are not listed in a message.
+const LISTED: usize = 10;
+
+/// What is asked for; an empty list asks for all.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// Loads, each as NAME or NAME@MACHINE.
+    pub loads: Vec<String>,
+    /// Machines.
+    pub machines: Vec<String>,
+    /// Variants.
+    pub variants: Vec<String>,
+    /// Metrics, of the experiment or not.
+    pub metrics: Vec<String>,
+}
+
+impl Experiment {
+    /// Leaves only the part that is asked for. The first variant left is the baseline if the experiment's is not among
+    /// them. Loads that can give none of the metrics go, too.
+    ///
+    /// # Errors
+    /// A name that the experiment does not have, a metric that none of its loads can give, and a part without loads.
+    pub fn narrow(&mut self, backend: Backend, part: &Part) -> Result<()> {
+        if let (Backend::Host, Some(name)) = (backend, part.machines.first()) {
+            let text =
+                format!("--machine {name} is for the simulator and for guests, and this runs on this host");
+            return Err(Error::input(text).help("add --backend sim or --backend vm"));
+        }
+        let of = |l: &Load| match backend {
+            Backend::Host => "host".to_owned(),
+            Backend::Sim | Backend::Vm => self.machines[l.machine].name.clone(),
+        };
+        let all = match backend {
+            Backend::Host => &self.host_loads,
+            Backend::Sim | Backend::Vm => &self.loads,
+        };
+        let all: Vec<(Load, String)> = all.iter().map(|l| (l.clone(), of(l))).collect();
+        let left = shown(chosen(&all, part)?, &all, &part.metrics)?;
+        match backend {
+            Backend::Host => self.host_loads = left,
+            Backend::Sim | Backend::Vm => self.keep_loads(left),
+        }
+        if !part.metrics.is_empty() {
+            self.metrics.clone_from(&part.metrics);
+            self.published.retain(|p| part.metrics.contains(&p.metric));
+        }
+        self.keep_variants(&part.variants)
+    }
+
+    /// Keeps these loads and the machines they run on: nothing is asked of the others.
+    fn keep_loads(&mut self, mut loads: Vec<Load>) {
+        let mut used: Vec<usize> = loads.iter().map(|l| l.machine).collect();
+        used.sort_unstable();
+        used.dedup();
+        self.machines = used.iter().map(|at| self.machines[*at].clone()).collect();
+        for load in &mut loads {
+            load.machine = used.partition_point(|at| *at < load.machine);
+        }
+        self.loads = loads;
+    }
+
+    fn keep_variants(&mut self, wanted: &[String]) -> Result<()> {
+        let known: Vec<&str> = self.variants.iter().map(|v| v.name.as_str()).collect();
+        if let Some(strange) = wanted.iter().find(|w| !known.iter().any(|name| means(w, name))) {
+            return Err(unknown("variant", strange, known));
+        }
+        self.variants.retain(|v| wanted.is_empty() || wanted.iter().any(|w| means(w, &v.name)));
+        if let Some(first) = self.variants.first()
+            && !self.variants.iter().any(|v| v.name == self.baseline)
+        {
+            self.baseline.clone_from(&first.name);
+        }
+        Ok(())
+    }
+}
+
+/// Whether `wanted` is the name, or the name without what is swept.
+fn means(wanted: &str, name: &str) -> bool {
+    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+}
+
+/// Whether `wanted` means a load of that name on that machine.
+fn means_load(wanted: &str, name: &str, machine: &str) -> bool {
+    let on = wanted.rsplit_once('@').is_some_and(|(n, m)| means(n, name) && means(m, machine));
+    on || means(wanted, name)
+}
+
+/// The loads, each beside its machine's name, that are asked for by load and machine.
+fn chosen<'l>(all: &'l [(Load, String)], part: &Part) -> Result<Vec<&'l Load>> {
+    let machines = || all.iter().map(|(_, machine)| machine.as_str());
+    if let Some(strange) = part.machines.iter().find(|w| !machines().any(|m| means(w, m))) {
+        return Err(unknown("machine of this experiment", strange, machines()));
+    }
+    for wanted in &part.loads {
+        if !all.iter().any(|(l, machine)| means_load(wanted, &l.name, machine)) {
+            return Err(no_load(wanted, all));
+        }
+    }
+    let is_on = |machine: &str| part.machines.is_empty() || part.machines.iter().any(|w| means(w, machine));
+    let is_one = |l: &Load, machine: &str| {
+        part.loads.is_empty() || part.loads.iter().any(|w| means_load(w, &l.name, machine))
+    };
+    let left: Vec<&Load> = all.iter().filter(|(l, m)| is_on(m) && is_one(l, m)).map(|(l, _)| l).collect();
+    if left.is_empty() && !all.is_empty() {
+        let (loads, on) = (part.loads.join(", "), part.machines.join(", "));
+        let where_else = all.iter().filter(|(l, m)| is_one(l, m)).map(|(_, m)| m.as_str());
+        return Err(Error::input(format!("no load '{loads}' runs on {on}"))
+            .help(format!("it runs on {}", listed(where_else))));
+    }
+    Ok(left)
+}
+
+/// Why a word of `--load` means nothing.
+fn no_load(wanted: &str, all: &[(Load, String)]) -> Error {
+    let names = all.iter().map(|(l, _)| l.name.as_str());
+    let Some((name, machine)) = wanted.rsplit_once('@') else { return unknown("load", wanted, names) };
+    let on: Vec<&str> = all.iter().filter(|(l, _)| means(name, &l.name)).map(|(_, m)| m.as_str()).collect();
+    let machines = || all.iter().map(|(_, m)| m.as_str());
+    if on.is_empty() {
+        unknown("load", name, names)
+    } else if machines().any(|m| means(machine, m)) {
+        Error::input(format!("load '{name}' does not run on {machine}"))
+            .help(format!("it runs on {}", listed(on.into_iter())))
+    } else {
+        unknown("machine of this experiment", machine, machines())
+    }
+}
+
+/// An error that stays short: the nearest name, or the first few, each without what is swept.
+fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+    let known: Vec<&str> = known.into_iter().collect();
+    match schedlab_base::nearest::nearest(name, known.iter().copied()) {
+        Some(_) => Error::unknown(what, name, known),
+        None => Error::input(format!("unknown {what} '{name}'"))
+            .help(format!("known: {}", listed(known.iter().map(|k| k.split(',').next().unwrap_or(k))))),
+    }
+}
+
+/// Each name once; of many the first few.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut once: Vec<&str> = Vec::new();
+    for name in names {
+        if !once.contains(&name) {
+            once.push(name);
+        }
+    }
+    match once.len().saturating_sub(LISTED) {
+        0 => once.join(", "),
+        more => format!("{} and {more} more", once[..LISTED].join(", ")),
+    }
+}
+
+/// The loads that can give one of the metrics at least, each showing those that it can give; without metrics, the loads
+/// as they are.
+fn shown(loads: Vec<&Load>, all: &[(Load, String)], metrics: &[String]) -> Result<Vec<Load>> {
+    if metrics.is_empty() {
+        return Ok(loads.into_iter().cloned().collect());
+    }
+    let whole = Known::of(all.iter().map(|(l, _)| &l.spec))?;
+    metrics.iter().try_for_each(|m| whole.check(m))?;
+    let mut left = Vec::new();
+    for load in loads {
+        let known = Known::of([&load.spec])?;
+        let own: Vec<String> = metrics.iter().filter(|m| known.check(m).is_ok()).cloned().collect();
+        if !own.is_empty() {
+            left.push(Load { metrics: own, ..load.clone() });
+        }
+    }
+    if left.is_empty() {
+        let given = |l: &Load| Known::of([&l.spec]).is_ok_and(|k| metrics.iter().any(|m| k.check(m).is_ok()));
+        let others = all.iter().map(|(l, _)| l).filter(|l| given(l)).map(|l| l.name.as_str());
+        let text = format!("no load that is left gives {}", metrics.join(", "));
+        return Err(Error::input(text).help(format!("other loads do: {}", listed(others))));
+    }
+    Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_all_its_sweep_but_no_longer_name() {
+        assert!(means("hz", "hz") && means("hz", "hz,hz=250") && means("hz,hz=250", "hz,hz=250"));
+        assert!(!means("hz", "hzz") && !means("hz,hz=25", "hz,hz=250") && !means("hz,hz=250", "hz"));
+        assert!(means_load("a@b", "a", "b") && means_load("a@b", "a,threads=2", "b,cpus=4"));
+        assert!(means_load("a@b", "a@b", "c"), "a load may be called so");
+        assert!(!means_load("a@b", "a", "c") && !means_load("@b", "a", "b"));
+    }
+
+    #[test]
+    fn messages_stay_short_and_name_each_once() {
+        let many: Vec<String> =
+            (0..30).flat_map(|i| [format!("load-{i},t=1"), format!("load-{i},t=2")]).collect();
+        let text = unknown("load", "bananas", many.iter().map(String::as_str)).to_string();
+        assert!(text.ends_with("load-8, load-9 and 20 more") && text.len() < 200, "{text}");
+        let text = unknown("load", "bananas", ["2x24", "2x24", "6x24"]).to_string();
+        assert!(text.ends_with("known: 2x24, 6x24"), "{text}");
+    }
+}

@@ -1,0 +1,169 @@
+//! `schedlab new`: an experiment of one's own, commented and ready to run; and the names that can be written into one.
+
+use crate::cli::Entry;
+use crate::names::{self, What};
+use crate::output;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, Result};
+use schedlab_kernel::DEFAULT_PROFILE;
+use schedlab_lab::experiment::draft::{self, Draft, Subject};
+use schedlab_lab::experiment::parse;
+use schedlab_machine::Machine;
+use schedlab_workload::{BENCHMARKS, Spec, spec};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// What is drafted when nobody says: a workload that most know, on a machine that shows placement and SMT.
+const WORKLOAD: &str = "schbench";
+const MACHINE: &str = "smt-8";
+
+#[derive(Args)]
+struct Own {
+    /// The file to write, FILE.toml; one that is there is never overwritten
+    #[arg(value_name = "FILE", required_unless_present = "list")]
+    file: Option<String>,
+    /// A benchmark, or an rt-app file (.json) [default: schbench]
+    #[arg(long, value_name = "NAME|FILE.json")]
+    workload: Option<String>,
+    /// A machine; may be given more than once [default: smt-8]
+    #[arg(long, value_name = "NAME|FILE")]
+    machine: Vec<String>,
+    /// A kernel: simulated (v6.5), real (6.1, or a bzImage), or running; may be given more than once [default: v6.5]
+    #[arg(long, value_name = "KERNEL")]
+    kernel: Vec<String>,
+    /// List the names that fit in an experiment: keys, workloads, machines, kernels, features, tunables or metrics
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "", conflicts_with = "file")]
+    list: Option<String>,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("new"))
+        .about("Write an experiment of your own, ready to run; or list the names that fit in one")
+        .after_help(
+            "schedlab new mine.toml && schedlab run mine.toml\n\
+             schedlab new pipes.toml --workload pipe --machine fb-2x12-smt --kernel v6.12\n\
+             schedlab new --list features",
+        )
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    match (&own.list, &own.file) {
+        (Some(what), _) => names::print(What::parse(what)?, own.json),
+        (None, Some(file)) => create(file, &own),
+        (None, None) => Err(Error::input("no file is named").help("schedlab new mine.toml")),
+    }
+}
+
+fn create(file: &str, own: &Own) -> Result<()> {
+    let path = Path::new(file);
+    check_name(file, path)?;
+    let draft = drafted(file, path, own)?;
+    let text = draft.text();
+    let experiment = parse(path, &text, crate::common::cpus())?;
+    write(path, &text)?;
+    let variants: Vec<&str> = experiment.variants.iter().map(|v| v.name.as_str()).collect();
+    let workload = experiment.loads.first().map_or("", |l| l.spec.name());
+    if own.json {
+        let what = serde_json::json!({
+            "file": file, "workload": workload, "loads": experiment.loads.len(), "runs": experiment.runs,
+            "machines": draft.machines, "variants": variants, "next": draft.command(),
+        });
+        return output::json_as("schedlab/new/1", &what);
+    }
+    output::result(|out| {
+        let (on, under) = (draft.machines.join(", "), variants.join(" and "));
+        let (loads, runs) = (experiment.loads.len(), experiment.runs);
+        let many = if loads == 1 { "load" } else { "loads" };
+        writeln!(out, "{file}: {workload} on {on} under {under}, {loads} {many}, {runs} runs each")?;
+        writeln!(out, "next:")?;
+        let mut next = vec![(draft.command(), "run it and compare the variants")];
+        next.extend(draft.fetch().map(|command| (command, "before that: the kernels it boots")));
+        next.push((format!("${{EDITOR:-vi}} {}", draft.file), "its comments say what else can be set"));
+        next.push(("schedlab new --list".to_owned(), "all names that fit in it"));
+        next.iter().try_for_each(|(command, about)| writeln!(out, "  {command:<42} {about}"))
+    })
+}
+
+/// Refuses what is rather a workload or somebody's file.
+fn check_name(file: &str, path: &Path) -> Result<()> {
+    if BENCHMARKS.iter().any(|b| b.name == file) || file.ends_with(".json") {
+        let text = format!("'{file}' is a workload, and the file to write comes first");
+        return Err(Error::input(text).help(format!("schedlab new mine.toml --workload {file}")));
+    }
+    if path.exists() {
+        return Err(Error::input(format!("{file} is there already, and is not overwritten"))
+            .help("give another name, or remove it"));
+    }
+    Ok(())
+}
+
+fn drafted(file: &str, path: &Path, own: &Own) -> Result<Draft> {
+    let workload = own.workload.as_deref().unwrap_or(WORKLOAD);
+    let subject = if workload.ends_with(".json") {
+        Spec::rtapp_file(Path::new(workload), None)?;
+        Subject::RtApp(seen_from(path, workload))
+    } else {
+        Subject::Bench(spec::find(workload).map_err(|e| {
+            let help =
+                format!("{}; 'schedlab new --list workloads' lists them", e.remedy().unwrap_or_default());
+            e.help(help)
+        })?)
+    };
+    let mut machines = once(&own.machine, MACHINE);
+    for machine in &mut machines {
+        Machine::load(machine)?;
+        if machine.contains('/') || machine.ends_with(".toml") {
+            *machine = seen_from(path, machine);
+        }
+    }
+    let mut kernels = once(&own.kernel, &DEFAULT_PROFILE.to_string());
+    for kernel in &mut kernels {
+        draft::check_kernel(kernel)?;
+        if Path::new(kernel).is_file() {
+            *kernel = seen_from(path, kernel);
+        }
+    }
+    let stem = path.file_stem().map_or_else(|| file.to_owned(), |s| s.to_string_lossy().into_owned());
+    let word = |c: char| c.is_ascii_alphanumeric() || "._-/+,".contains(c);
+    let named =
+        if file.chars().all(word) { file.to_owned() } else { format!("'{}'", file.replace('\'', "'\\''")) };
+    Ok(Draft { name: stem, file: named, subject, machines, kernels })
+}
+
+/// Each word once, or the usual one.
+fn once(given: &[String], usual: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for word in given {
+        if !all.contains(word) {
+            all.push(word.clone());
+        }
+    }
+    if all.is_empty() { vec![usual.to_owned()] } else { all }
+}
+
+/// A file as the experiment names it, whose files are relative to its own folder.
+fn seen_from(experiment: &Path, file: &str) -> String {
+    let here = experiment.parent().is_none_or(|p| p.as_os_str().is_empty() || p == Path::new("."));
+    if here || Path::new(file).is_absolute() {
+        return file.to_owned();
+    }
+    Path::new(file).canonicalize().map_or_else(|_| file.to_owned(), |p| p.display().to_string())
+}
+
+/// Writes a new file, whole or not at all, and never over another.
+fn write(path: &Path, text: &str) -> Result<()> {
+    let wrong = |e: &std::io::Error| Error::io(path, "write", e);
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| wrong(&e))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {
+        // Half an experiment is of no use to anybody.
+        let _ = std::fs::remove_file(path);
+        wrong(&e)
+    })
+}
