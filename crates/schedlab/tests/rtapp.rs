@@ -56,6 +56,30 @@ fn a_file_without_an_end_needs_a_runtime() {
     assert!(told.contains("bench schbench -r TIME"), "{told}");
 }
 
+#[test]
+fn a_slice_of_a_task_or_a_phase_is_asked_for_and_old_kernels_say_they_take_no_notice() {
+    let lab = Lab::new();
+    let hogs = |name: &str, task: &str| {
+        let text = format!(
+            r#"{{"global": {{"duration": 1}}, "tasks": {{"t": {{"instance": 2, "cpus": [0], {task}}}}}}}"#
+        );
+        lab.write(name, &text);
+    };
+    hogs("plain.json", r#""run": 100000"#);
+    hogs("task.json", r#""dl-runtime": 20000, "run": 100000"#);
+    hogs("phase.json", r#""phases": {"p": {"loop": -1, "dl-runtime": 20000, "run": 100000}}"#);
+    let sim = ["bench", "--backend", "sim", "--machine", "smp-2", "--json", "--kernel"];
+    let slice = |file: &str| {
+        lab.json(&[&sim[..], &["v6.12", file]].concat())["metrics"]["slice.p50"]["value"].as_f64()
+    };
+    assert!(slice("plain.json").unwrap() < 5e6);
+    assert!(slice("task.json").unwrap() > 19e6 && slice("phase.json").unwrap() > 19e6);
+    for (file, asks) in [("plain.json", false), ("task.json", true), ("phase.json", true)] {
+        let told = lab.json(&[&sim[..], &["v6.5", file]].concat())["warnings"].to_string();
+        assert_eq!(told.contains("take no notice"), asks, "{told}");
+    }
+}
+
 /// A CPU that this process may use.
 fn own_cpu() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

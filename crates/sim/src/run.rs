@@ -79,7 +79,7 @@ fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
     for t in &workload.tasks {
         fair_only(t.attr).map_err(|e| placed(e.context(format!("task '{}'", t.name)), &t.real_time_at))?;
     }
-    for (attr, at) in &workload.later_policies {
+    for (attr, at) in &workload.later_attrs {
         fair_only(*attr).map_err(|e| placed(e, &Some(at.clone())))?;
     }
     let all = CpuSet::first(machine.topology.nr_cpus());

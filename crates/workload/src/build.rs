@@ -74,8 +74,8 @@ pub struct Built {
     pub masks: Vec<CpuSet>,
     /// Where a file names CPUs, by the list notation of the mask.
     pub cpus_at: BTreeMap<String, Spot>,
-    /// Real-time policies that tasks take in the run, and where a file says so.
-    pub later_policies: Vec<(Attr, Spot)>,
+    /// Attributes that tasks take in the run, and where a file says so.
+    pub later_attrs: Vec<(Attr, Spot)>,
     /// How long is measured, after the warm-up.
     pub duration: Ns,
     /// How long the workload runs before that; values and events of this time are not measured.
@@ -140,7 +140,7 @@ impl Builder {
             channels: Vec::new(),
             masks: Vec::new(),
             cpus_at: BTreeMap::new(),
-            later_policies: Vec::new(),
+            later_attrs: Vec::new(),
             duration: Ns::secs(1),
             warmup: Ns::ZERO,
             to_the_end: false,
@@ -216,9 +216,9 @@ impl Builder {
     pub fn cpus_at(&mut self, cpus: &CpuSet, at: Spot) {
         self.built.cpus_at.entry(cpus.to_string()).or_insert(at);
     }
-    /// Notes that a task takes a real-time policy in the run, as a file says there.
-    pub fn later_policy(&mut self, attr: Attr, at: Spot) {
-        self.built.later_policies.push((attr, at));
+    /// Notes that a task takes attributes in the run, as a file says there.
+    pub fn later_attr(&mut self, attr: Attr, at: Spot) {
+        self.built.later_attrs.push((attr, at));
     }
     /// Draws for a purpose, keyed by it and by an ordinal path of the caller's (task path, never a global order).
     pub fn stream(&self, purpose: &str, ordinal: u64) -> Stream {

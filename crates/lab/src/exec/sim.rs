@@ -54,7 +54,8 @@ impl Sim {
         for task in &mut workload.tasks {
             task.attr = cell.variant.attr_of(&task.name, task.attr);
         }
-        let asks = workload.tasks.iter().any(|t| t.attr.slice != Ns::ZERO);
+        let later = workload.later_attrs.iter().map(|(attr, _)| attr);
+        let asks = workload.tasks.iter().map(|t| &t.attr).chain(later).any(|a| a.slice != Ns::ZERO);
         let (warmup, duration) = (workload.warmup, workload.duration);
         let to_the_end = workload.to_the_end;
         let drawn = cell.draw(seed);

@@ -66,7 +66,7 @@ fn read(name: &str, runtime: Option<Ns>) -> Result<Built, Error> {
 /// The policy of real time that the workload asks for, if any.
 fn real_time(built: &Built) -> Option<String> {
     let at_start = built.tasks.iter().map(|t| t.attr.policy);
-    let all = at_start.chain(built.later_policies.iter().map(|(attr, _)| attr.policy));
+    let all = at_start.chain(built.later_attrs.iter().map(|(attr, _)| attr.policy));
     all.into_iter().find(|p| !p.is_fair()).map(|p| format!("SCHED_{}", p.to_string().to_uppercase()))
 }
 

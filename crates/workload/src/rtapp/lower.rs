@@ -56,8 +56,8 @@ pub fn lower(source: Source<'_>, file: &File, modes: &Modes, b: &mut Builder) ->
     let of_phases = file.tasks.iter().flat_map(|t| &t.phases).filter_map(|p| p.cpus.as_ref());
     of_tasks.chain(of_phases).for_each(|c| b.cpus_at(&c.set, source.spot(c.at)));
     for phase in file.tasks.iter().flat_map(|t| &t.phases) {
-        if let (Some(attr), Some(at)) = (phase.attr, phase.real_time) {
-            b.later_policy(attr, source.spot(at));
+        if let Some(attr) = phase.attr {
+            b.later_attr(attr, source.spot(phase.real_time.unwrap_or(phase.at)));
         }
     }
     b.lasts(file.duration.unwrap_or(LONGEST), Ns::ZERO);

@@ -392,7 +392,7 @@ fn real_time_policies_and_cpus_keep_their_places() {
     let places: Vec<Option<String>> =
         workload.tasks.iter().map(|t| t.real_time_at.as_ref().map(ToString::to_string)).collect();
     assert_eq!(places, [Some("t.json:1:46".to_owned()), None]);
-    let later: Vec<_> = workload.later_policies.iter().map(|(a, at)| (a.policy, at.to_string())).collect();
+    let later: Vec<_> = workload.later_attrs.iter().map(|(a, at)| (a.policy, at.to_string())).collect();
     assert_eq!(later, [(Policy::Fifo, "t.json:4:34".to_owned())]);
     let refuse = |_: &schedlab_base::CpuSet| Err(schedlab_base::Error::input("may run nowhere"));
     let told = workload.confine(refuse).unwrap_err().to_string();
