@@ -67,7 +67,11 @@ mod tests {
         assert!(text.contains("// kept") && text.contains(r#"{ "instance": 2,  "run": 10"#), "{text}");
         assert!(text.contains(r#""instance": 6 , "run": 5"#), "{text}");
         let tasks = |text: &str| {
-            Spec::RtApp { file: "t.json".into(), text: text.into() }.build(1).unwrap().tasks.len()
+            Spec::RtApp { file: "t.json".into(), text: text.into(), runtime: None }
+                .build(1)
+                .unwrap()
+                .tasks
+                .len()
         };
         assert_eq!((tasks(TWO), tasks(&text)), (4, 8));
         assert_eq!(tasks(&copies("t.json", TWO, 1).unwrap()), 4);
