@@ -201,7 +201,8 @@ left() { find runs-* tmp state -name '.*.tmp' -o -name 'schedlab-*' -prune -o -n
 
 # Run in a private mount namespace: a small disk of its own, filled but for ever more of it.
 full_inside() {
-    local free_kb=0 code tried=0 disk=$scratch/disk
+    local free_kb=0 code tried=0 none=0 some=0 all=0 disk=$scratch/disk stored
+    failures=0
     mkdir -p "$disk"
     mount -t tmpfs -o size=4m,nr_inodes=4k soak "$disk" || { echo "soak: no tmpfs in a namespace here" >&2; return 3; }
     experiment full 50ms v6.5
@@ -219,8 +220,8 @@ full_inside() {
             *) failed "full disk, $free_kb KB free: exit code $code: $(tail -2 err)" ;;
         esac
         [ -z "$(find "$disk/runs" -name '*.tmp' 2>/dev/null)" ] || failed "full disk, $free_kb KB free: half a run is left"
-        local stored
         stored=$(records "$disk/runs")
+        case $stored in 0) none=$((none + 1)) ;; 1) some=$((some + 1)) ;; *) all=$((all + 1)) ;; esac
         if [ "$stored" -gt 0 ]; then
             "$schedlab" compare "$disk/runs" --json >compared 2>err || failed "full disk, $free_kb KB: $(tail -2 err)"
             grep -q "\"runs\": $stored" compared || failed "full disk, $free_kb KB: $stored stored runs, others compared"
@@ -239,7 +240,7 @@ full_inside() {
     done
     "$schedlab" run full.toml --runs 2 --out "$scratch/whole2" --quiet >/dev/full 2>err
     [ $? -eq 3 ] || failed "standard output on a full device: $(tail -2 err)"
-    echo "full: $tried free sizes tried"
+    echo "full: $tried free sizes tried; no run of two fitted in $none, one in $some, both in $all"
     if [ -n "${image:-}" ]; then
         rm -rf "${disk:?}"/*
         mkdir "$disk/tmp"

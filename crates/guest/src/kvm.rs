@@ -7,6 +7,7 @@
 
 use crate::watch::Guard;
 use crate::{Accelerator, Guest, Image, Mode, Qemu, run, sys};
+use schedlab_base::temp::Folder;
 use schedlab_base::{Error, Result};
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -34,10 +35,9 @@ const POLL: Duration = Duration::from_millis(10);
 /// # Errors
 /// Why it does not run, in QEMU's words.
 pub fn starts(qemu: &Qemu) -> Result<()> {
-    let folder = tempfile::Builder::new().prefix("schedlab-kvm-").tempdir();
-    let folder =
-        folder.map_err(|e| Error::machine(format!("can't make a folder for a guest's firmware: {e}")))?;
-    let (rom, said) = (folder.path().join("rom"), folder.path().join("said"));
+    let folder = Folder::create(&std::env::temp_dir(), "schedlab-kvm-", 0o700)
+        .map_err(|e| e.help("a guest's firmware goes there; TMPDIR names another place"))?;
+    let (rom, said) = (folder.path.join("rom"), folder.path.join("said"));
     fs::write(&rom, firmware()).map_err(|e| Error::io(&rom, "write", &e))?;
     // A file: a pipe would stay open as long as anything that a wrapper around QEMU left behind.
     let errors = fs::File::create(&said).map_err(|e| Error::io(&said, "write", &e))?;

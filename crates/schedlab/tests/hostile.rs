@@ -161,3 +161,21 @@ fn a_limit_on_length_can_be_raised() {
     let err = common::texts(&refused).1;
     assert!(err.contains("long.toml: longer than 1 MB") && err.contains("SCHEDLAB_MAX_INPUT_MB=4"), "{err}");
 }
+
+#[test]
+fn simulations_that_do_not_fit_side_by_side_are_refused_before_they_start() {
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let available = memory.lines().find_map(|l| l.strip_prefix("MemAvailable:")).unwrap().trim();
+    let available_kb: u64 = available.trim_end_matches("kB").trim().parse().unwrap();
+    if available_kb > 150 << 20 {
+        println!("skipped: this machine has room for 1024 simulations of 4096 CPUs");
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("wide.toml", &SMALL.replace("smp-4", "smp-4096").replace("runs = 3", "runs = 256"));
+    let (_, err) = lab.run(&["run", "wide.toml", "--jobs", "1024"], 3);
+    for part in ["1024 simulations side by side", " GB of memory are available", "4096 CPUs", "help: "] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+    assert!(files(&lab.path().join("runs")).is_empty());
+}
