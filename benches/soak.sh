@@ -92,7 +92,8 @@ orphans() {
     return 0
 }
 
-records() { find "$1" -mindepth 3 -maxdepth 3 -path "*/[0-9]*/record.json" 2>/dev/null | wc -l; }
+# Whole runs: those under temporary names are none.
+records() { find "$1" -mindepth 3 -maxdepth 3 -name record.json -not -path '*/.*' 2>/dev/null | wc -l; }
 
 experiment() {
     cat >"$1.toml" <<TEXT
@@ -151,7 +152,7 @@ one_kill() {
         [ -z "$(ls -A state/journal 2>/dev/null)" ] || failed "kill $id: the journal still holds $(ls -A state/journal)"
     elif [ "$after" -gt "$before" ]; then
         # Whatever is there must be whole.
-        find "runs-$kind" -name record.json -newer mark -print0 | while IFS= read -r -d '' run; do
+        find "runs-$kind" -name record.json -not -path '*/.*' -newer mark -print0 | while IFS= read -r -d '' run; do
             "$schedlab" compare "$run" >/dev/null 2>err || { failed "kill $id: $run: $(cat err)"; touch unreadable; }
         done
         touch mark

@@ -157,6 +157,9 @@ pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<
         Err(e) => Verdict::Unseen(e.to_string()),
         Ok(current) if Form::same(&current, &entry.old) => Verdict::AsBefore,
         Ok(current) if entry.written.iter().any(|w| Form::same(&current, w)) => Verdict::PutBack,
+        // The kernel's files take a value in one call; an ordinary file is emptied first, and its writer may have been
+        // killed before it wrote.
+        Ok(current) if current.is_empty() => Verdict::PutBack,
         Ok(current) => Verdict::Theirs(current),
     }
 }

@@ -167,6 +167,16 @@ fn a_value_that_somebody_else_set_meanwhile_stays() {
 }
 
 #[test]
+fn an_ordinary_file_that_a_killed_writer_left_empty_gets_its_value_back() {
+    let (_folder, system, journal, knob) = tree();
+    let applied = plan(&knob, "0", "0").apply_on(system, journal.clone()).unwrap();
+    fs::write(&knob, "").unwrap();
+    let warnings = applied.put_back();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!((fs::read_to_string(&knob).unwrap().as_str(), journal.entries().len()), ("1\n", 0));
+}
+
+#[test]
 fn a_journal_that_cannot_be_kept_changes_nothing() {
     let (folder, system, _, knob) = tree();
     let blocked = folder.path().join("blocked");
