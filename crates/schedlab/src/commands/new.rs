@@ -87,7 +87,7 @@ fn create(file: &str, own: &Own) -> Result<()> {
         next.extend(draft.fetch().map(|command| (command, "before that: the kernels it boots")));
         next.push((format!("${{EDITOR:-vi}} {}", draft.file), "its comments say what else can be set"));
         next.push(("schedlab new --list".to_owned(), "all names that fit in it"));
-        next.iter().try_for_each(|(command, about)| writeln!(out, "  {command:<42} {about}"))
+        next.iter().try_for_each(|(command, about)| writeln!(out, "  {command:<34} {about}"))
     })
 }
 

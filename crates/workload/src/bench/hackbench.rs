@@ -22,8 +22,8 @@ pub const HACKBENCH: Benchmark = Benchmark {
     params: PARAMS,
     headline: &["hackbench.elapsed.mean"],
     load_param: "groups",
-    brief: &[("loops", "20")],
-    brief_loads: ["1", "{cpus/2}"],
+    brief: &[("loops", "10")],
+    brief_loads: ["1", "{cpus*2}"],
     form_of: None,
     build,
 };

@@ -20,7 +20,7 @@ pub const NANOSLEEP: Benchmark = Benchmark {
     headline: &["nanosleep.overrun.p50", "nanosleep.overrun.p99", "nanosleep.overrun.p99.9"],
     load_param: "tasks",
     brief: &[("runtime", "500ms")],
-    brief_loads: ["{cpus/2}", "{cpus}"],
+    brief_loads: ["{cpus}", "{cpus*2}"],
     form_of: None,
     build,
 };

@@ -19,8 +19,8 @@ pub const PIPE: Benchmark = Benchmark {
     params: PARAMS,
     headline: &["pipe.round_trip.mean", "pipe.elapsed.mean"],
     load_param: "pairs",
-    brief: &[("loops", "10000")],
-    brief_loads: ["1", "{cpus/2}"],
+    brief: &[("loops", "2000")],
+    brief_loads: ["1", "{cpus*2}"],
     form_of: None,
     build,
 };

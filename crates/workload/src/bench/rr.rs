@@ -20,7 +20,7 @@ pub const RR: Benchmark = Benchmark {
     headline: &["rr.rate", "rr.latency.p50", "rr.latency.p99"],
     load_param: "pairs",
     brief: &[("runtime", "100ms")],
-    brief_loads: ["{cpus/2}", "{cpus}"],
+    brief_loads: ["{cpus}", "{cpus*2}"],
     form_of: None,
     build,
 };

@@ -21,7 +21,7 @@ pub const STREAM_RR: Benchmark = Benchmark {
     headline: &["stream-rr.throughput", "stream-rr.latency.p50", "stream-rr.latency.p99"],
     load_param: "clients",
     brief: &[("runtime", "100ms")],
-    brief_loads: ["{cpus/2}", "{cpus}"],
+    brief_loads: ["{cpus}", "{cpus*2}"],
     form_of: None,
     build,
 };
