@@ -88,7 +88,10 @@ fn of_bench(record: &Record) -> Option<Vec<String>> {
 fn workload(record: &Record) -> Option<Vec<String>> {
     match serde_json::from_value(record.spec.clone()).ok()? {
         Spec::Bench { name, params } => benchmark(&name, &params),
-        Spec::RtApp { file, .. } => Some(vec![file]),
+        Spec::RtApp { file, runtime, .. } => {
+            let runtime = runtime.into_iter().flat_map(|time| pair("runtime", format!("{}ns", time.0)));
+            Some([file].into_iter().chain(runtime).collect())
+        }
         Spec::Command(command) => of_command(&command, &record.load),
     }
 }
