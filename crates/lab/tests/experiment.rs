@@ -229,9 +229,9 @@ fn an_unknown_key_is_answered_with_the_keys_of_that_table_once_each() {
         "e.toml:4:1: unknown pipe parameter 'bananas'\n  help: known: loops, size, pairs, mode, runtime, name, rtapp, command"
     );
     // Also among several workloads of which others have such a key.
-    let two = "name = \"x\"\n[[workload]]\nname = \"hackbench\"\n[[workload]]\nname = \"pipe\"\ngroups = 3\n";
+    let two = "name = \"x\"\n[[workload]]\nname = \"hackbench\"\n[[workload]]\nname = \"pipe\"\nfds = 3\n";
     let text = error(&format!("{two}[[variant]]\nkernel = \"v6.5\"\n"));
-    assert!(text.starts_with("e.toml:6:1: unknown pipe parameter 'groups'"), "{text}");
+    assert!(text.starts_with("e.toml:6:1: unknown pipe parameter 'fds'"), "{text}");
     assert_eq!(text.matches("runtime").count(), 1, "{text}");
     let load =
         error(&with_top("machine = \"smp-2\"").replace("[[variant]]", "[[load]]\nthreads = 2\n[[variant]]"));
