@@ -337,7 +337,10 @@ mod tests {
         m.toml:5:13: unknown numbering 'intell'
           help: did you mean 'intel'?
         ");
-        insta::assert_snapshot!(error("name = 'm'\nabout = = 2"), @"m.toml:2:9: extra `=`, expected nothing");
+        insta::assert_snapshot!(error("name = 'm'\nabout = = 2"), @r#"
+        m.toml:2:9: extra `=`, expected nothing
+          help: text stands in quotes ("30us", "{cpus}", ["a", "b"]), numbers do not
+        "#);
         insta::assert_snapshot!(error(&with("cores = 'four'", "")), @"m.toml:4:9: cores in [topology] must be a whole number; this is of type string");
         insta::assert_snapshot!(error(&with("cores = -4", "")), @"m.toml:4:9: cores in [topology] is out of range");
     }

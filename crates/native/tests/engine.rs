@@ -173,10 +173,10 @@ fn attributes_names_and_cpus_are_the_kernels() {
 fn cpus_that_are_not_there_are_named() {
     let mut b = builder(Ns::ms(10));
     let task = b.task("far", steps(|_| Op::Exit)).unwrap();
-    b.edit(task).affinity = Some(CpuSet::from_iter([CpuId(0), CpuId(4000)]));
+    b.edit(task).affinity = Some(CpuSet::from_iter([CpuId(4000)]));
     let e = run(b).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Machine);
-    assert!(e.message().contains("'far'") && e.message().contains("'4000'"), "{e}");
+    assert!(e.message().contains("'far'") && e.message().contains("4000"), "{e}");
 }
 
 #[test]

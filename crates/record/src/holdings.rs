@@ -293,7 +293,7 @@ mod tests {
         assert!(holdings(lab.store.root()).unwrap()[0].abandoned.is_empty(), "it may be at work");
         let old = SystemTime::now() - std::time::Duration::from_secs(86_400);
         fs::File::open(&left).unwrap().set_modified(old).unwrap();
-        assert_eq!(holdings(lab.store.root()).unwrap()[0].abandoned, [left.clone()]);
+        assert_eq!(holdings(lab.store.root()).unwrap()[0].abandoned, std::slice::from_ref(&left));
         remove_unfinished(&left).unwrap();
         assert!(!left.exists() && lab.store.get(&lab.cell, 9).is_some());
     }

@@ -137,7 +137,7 @@ fn what_has_no_end_is_refused_before_it_is_read() {
         &["explain", zero],
         &["schedstat", zero, zero],
         &["validate", zero],
-        &["knee", "schbench", "--machine", zero],
+        &["knee", "schbench", "--backend", "sim", "--machine", zero],
     ];
     for words in all {
         let (_, err) = lab.run(words, 2);

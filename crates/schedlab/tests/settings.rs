@@ -241,7 +241,7 @@ fn what_is_wrong_is_told_before_anything_is_changed() {
             3,
             "scaling_governor",
         ),
-        (&["exec", "--set", "autogroup=0", "--", "no-such-command"], 3, "is not there"),
+        (&["exec", "--set", "autogroup=0", "--", "no-such-command"], 127, "is not there"),
         (&["exec", "--priority", "3", "--", "true"], 2, "fifo and rr"),
         (&["exec", "--pid", "1"], 2, "nothing is to be changed"),
         (&["exec", "--cpus", "4000", "--", "true"], 3, "this process may use"),
