@@ -69,7 +69,7 @@ impl ListedCell {
         let first = held.runs.first();
         let head = first.map(|r| Head::of(&r.run));
         let (of, outdated, error) = match &head {
-            Some(Ok(head)) => (Some(Of::of(head)), head.outdated(), None),
+            Some(Ok(head)) => (Some(Of::head(head)), head.outdated(), None),
             Some(Err(e)) => (None, None, Some(e.to_string())),
             None => (None, None, None),
         };
@@ -94,7 +94,7 @@ impl ListedCell {
 }
 
 impl Of {
-    fn of(head: &Head) -> Of {
+    fn head(head: &Head) -> Of {
         // A record may come from anywhere: its names must stay names.
         let name = |text: &str| printable::name(text).into_owned();
         Of {

@@ -180,7 +180,7 @@ fn what_schedlab_printed_is_read_back() {
         }
         let warned = read["warnings"].to_string().contains("saved.means");
         assert_eq!(warned, form == "csv", "{form}: {}", read["warnings"]);
-        assert_eq!(lab.ok(&["compare", "printed", "--from", form, "--json"]).is_empty(), false);
+        assert!(!lab.ok(&["compare", "printed", "--from", form, "--json"]).is_empty());
     }
 
     for seed in ["1", "2"] {

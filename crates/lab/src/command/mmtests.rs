@@ -151,7 +151,10 @@ fn row(line: &str) -> Option<(String, Vec<f64>)> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Vec<(String, String, Vec<(String, f64)>)> {
+    /// Load, variant, values by name.
+    type Told = (String, String, Vec<(String, f64)>);
+
+    fn told(text: &str) -> Vec<Told> {
         let all = read(text).unwrap().into_iter();
         all.map(|r| (r.load.unwrap_or_default(), r.variant.unwrap(), r.values.into_iter().collect()))
             .collect()

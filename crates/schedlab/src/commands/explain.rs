@@ -198,10 +198,13 @@ impl Wanted<'_> {
     }
 }
 
+/// A word of a cell.
+type Word = fn(&Of) -> &str;
+
 /// What tells several cells apart, with the options that choose.
 fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
     let all: Vec<&Of> = cells.iter().filter_map(|c| c.of.as_ref()).collect();
-    let words: [(&str, fn(&Of) -> &str); 5] = [
+    let words: [(&str, Word); 5] = [
         ("workload", |o| &o.workload),
         ("backend", |o| &o.backend),
         ("machine", |o| &o.machine),
