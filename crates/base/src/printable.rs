@@ -16,21 +16,23 @@ pub fn acts(c: char) -> bool {
 
 /// A name for the middle of a line: newlines and tabs are escaped, too.
 pub fn name(text: &str) -> Cow<'_, str> {
-    escaped(text, acts)
+    escaped(text, |c, _| acts(c))
 }
 
-/// Whole lines: newlines and tabs stay as they are.
+/// Whole lines: newlines and tabs stay as they are, and so does a carriage return that ends a line, as in CSV.
 pub fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| acts(c) && !matches!(c, '\n' | '\t'))
+    escaped(text, |c, next| acts(c) && !matches!((c, next), ('\n' | '\t', _) | ('\r', Some('\n'))))
 }
 
-fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&acts) {
+/// Escapes the characters that act; `acts` is told the next one, too.
+fn escaped(text: &str, acts: impl Fn(char, Option<char>) -> bool) -> Cow<'_, str> {
+    let with_next = || text.chars().zip(text.chars().skip(1).map(Some).chain([None]));
+    if !with_next().any(|(c, next)| acts(c, next)) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if acts(c) {
+    for (c, next) in with_next() {
+        if acts(c, next) {
             // Writing to a string can't fail. All of these characters have four digits.
             let _ = write!(out, "\\u{:04x}", u32::from(c));
         } else {
@@ -49,6 +51,7 @@ mod tests {
         assert_eq!(name("pi\u{1b}[31mpe"), "pi\\u001b[31mpe");
         assert_eq!(name("a\nb\tc\u{7f}\u{9b}\u{202e}"), "a\\u000ab\\u0009c\\u007f\\u009b\\u202e");
         assert_eq!(lines("a\n\tb\r\u{85}\u{2066}"), "a\n\tb\\u000d\\u0085\\u2066");
+        assert_eq!(lines("a,b\r\nc\r\r\n"), "a,b\r\nc\\u000d\r\n", "only what ends a line stays");
         assert!(
             matches!(lines("Jörg: 日本 \u{200d} \\u001b\n"), Cow::Borrowed(_)),
             "harmless text is not copied"

@@ -75,7 +75,9 @@ fn every_form_of_a_comparison_can_be_asked_for() {
     let form = |name: &str| lab.ok(&["run", "small.toml", "--runs", "2", "-q", "--format", name]);
     assert!(form("lkml").contains("case            \tload"));
     assert!(form("markdown").starts_with("| machine | load |"));
-    assert!(form("csv").starts_with("experiment,backend,machine"));
+    let csv = form("csv");
+    assert!(csv.starts_with("experiment,backend,machine") && csv.ends_with("\r\n"), "{csv:?}");
+    assert!(csv.lines().next().unwrap().ends_with(",astray") && !csv.contains('\\'), "{csv:?}");
     assert!(form("go").contains("\nBenchmarkSchbench/load=1x2/variant=first-idle 1 "));
     let json = lab.json(&["run", "small.toml", "--runs", "2", "-q", "--json"]);
     assert_eq!(
