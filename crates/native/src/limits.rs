@@ -54,6 +54,29 @@ pub fn room_for_tasks(tasks: usize) -> Result<()> {
     fewer_than_all(tasks as u64, &limits)
 }
 
+/// Sees that the working sets of all tasks fit this machine's memory. The kernel promises more than it has, so that tasks
+/// would only be killed when they go over theirs.
+///
+/// # Errors
+/// When they take more than is available.
+pub fn room_for_memory(footprints_kb: u64) -> Result<()> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    match available_kb(&text) {
+        Some(available) if footprints_kb > available => Err(Error::machine(format!(
+            "the tasks' working sets take {} MB, and {} MB are available",
+            footprints_kb >> 10,
+            available >> 10
+        ))
+        .help("use fewer tasks, or smaller working sets")),
+        _ => Ok(()),
+    }
+}
+
+/// MemAvailable of a /proc/meminfo text.
+fn available_kb(text: &str) -> Option<u64> {
+    text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?.trim().trim_end_matches(" kB").parse().ok()
+}
+
 fn fewer_than_all(tasks: u64, limits: &[(&str, u64)]) -> Result<()> {
     let Some((name, most)) = limits.iter().min_by_key(|(_, most)| most).filter(|(_, most)| *most <= tasks)
     else {
@@ -164,6 +187,14 @@ mod tests {
         let told = confine(&mut masked(&own, &none)).unwrap_err().to_string();
         assert!(told.contains("a task: may run on CPUs 4095 only"), "{told}");
         assert_eq!(sys::affinity().unwrap(), own, "the thread's own mask is back");
+    }
+
+    #[test]
+    fn working_sets_beyond_memory_are_refused() {
+        assert_eq!(available_kb("MemTotal: 8 kB\nMemAvailable:    2048 kB\n"), Some(2048));
+        assert!(room_for_memory(1 << 10).is_ok());
+        let told = room_for_memory(1 << 50).unwrap_err().to_string();
+        assert!(told.contains("working sets take 1099511627776 MB"), "{told}");
     }
 
     #[test]
