@@ -2,13 +2,14 @@
 //!
 //! A name holds its writer's lock (flock), which the kernel drops with the writer. What a killed writer left is known by
 //! its free lock and taken away when the next writer comes to the same folder. Names end in `.tmp` and hold the process
-//! id, so that two writers never share one.
+//! id and a number that the process never uses again, so that two writers never share one.
 
 use crate::{Error, Result};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How temporary names end.
@@ -16,11 +17,12 @@ pub const ENDING: &str = ".tmp";
 /// What is being written has its lock long before it is this old.
 pub const LEFT_AFTER: Duration = Duration::from_secs(60);
 
-/// A folder that goes away, unless it was renamed.
+/// A folder that goes away, unless [`Folder::rename_to`] has given it its place.
 #[derive(Debug)]
 pub struct Folder {
     /// Where it is.
     pub path: PathBuf,
+    renamed: bool,
     _lock: Option<File>,
 }
 
@@ -37,14 +39,26 @@ impl Folder {
             .map_err(|(path, e)| Error::io(&path, "create the folder", &e))?;
         // Some network file systems have no locks: what is left there is not collected then.
         let lock = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
-        Ok(Folder { path, _lock: lock })
+        Ok(Folder { path, renamed: false, _lock: lock })
+    }
+    /// Renames it to its place, where it stays. The folder goes away when that fails.
+    ///
+    /// # Errors
+    /// As rename(2): a file or a folder with something in it is at that place, or the disk does not take it.
+    pub fn rename_to(mut self, place: &Path) -> io::Result<()> {
+        fs::rename(&self.path, place)?;
+        // The name is free from here on. Whatever comes there next is another's.
+        self.renamed = true;
+        Ok(())
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Fails when it was renamed, which is what is wanted.
-        let _ = fs::remove_dir_all(&self.path);
+        if !self.renamed {
+            // The folder may hold something that this user can't remove; the next writer tries again.
+            let _ = fs::remove_dir_all(&self.path);
+        }
     }
 }
 
@@ -70,18 +84,24 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     })
 }
 
-/// Makes something under the first name that is free. A killed process may have left one of this process's number.
+/// A temporary name in `parent` that this process has not used and will not use again.
+pub fn new_name(parent: &Path, prefix: &str) -> PathBuf {
+    static USED: AtomicU64 = AtomicU64::new(0);
+    let number = USED.fetch_add(1, Ordering::Relaxed);
+    parent.join(format!("{prefix}{}.{number}{ENDING}", std::process::id()))
+}
+
+/// Makes something under a new name. A killed process may have had this process's id and left something there.
 fn first_free<T>(
     parent: &Path,
     prefix: &str,
     make: impl Fn(&Path) -> io::Result<T>,
 ) -> std::result::Result<(PathBuf, T), (PathBuf, io::Error)> {
-    let mut attempt = 0_u64;
     loop {
-        let path = parent.join(format!("{prefix}{}.{attempt}{ENDING}", std::process::id()));
+        let path = new_name(parent, prefix);
         match make(&path) {
             Ok(made) => return Ok((path, made)),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => attempt += 1,
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err((path, e)),
         }
     }
@@ -114,7 +134,36 @@ pub fn clear_left(parent: &Path, prefix: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::time::SystemTime;
+
+    #[test]
+    fn a_renamed_folder_has_nothing_more_to_do_with_its_old_name() {
+        let parent = std::env::temp_dir().join(format!("schedlab-renamed-{}", std::process::id()));
+        fs::create_dir_all(&parent).unwrap();
+        let first = Folder::create(&parent, ".a.", 0o700).unwrap();
+        let name = first.path.clone();
+        first.rename_to(&parent.join("place")).unwrap();
+        let second = Folder::create(&parent, ".a.", 0o700).unwrap();
+        assert_ne!(second.path, name, "no name is used twice");
+        // A place that is taken: the folder goes, and what is there stays.
+        fs::write(parent.join("place/file"), "").unwrap();
+        let gone = second.path.clone();
+        assert!(second.rename_to(&parent.join("place")).is_err());
+        assert!(!gone.exists() && parent.join("place/file").exists());
+        fs::remove_dir_all(&parent).unwrap();
+    }
+
+    #[test]
+    fn a_name_that_a_killed_process_of_this_id_left_is_passed_over() {
+        let tried = Cell::new(0);
+        let taken_twice = |_: &Path| {
+            tried.set(tried.get() + 1);
+            if tried.get() < 3 { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(()) }
+        };
+        assert!(first_free(Path::new("/"), ".a.", taken_twice).is_ok());
+        assert_eq!(tried.get(), 3);
+    }
 
     fn aged(path: &Path) {
         File::open(path).unwrap().set_modified(SystemTime::now() - 2 * LEFT_AFTER).unwrap();
@@ -125,14 +174,12 @@ mod tests {
         let parent = std::env::temp_dir().join(format!("schedlab-temp-{}", std::process::id()));
         fs::create_dir_all(&parent).unwrap();
         let at = |name: &str| parent.join(name);
-        // A killed process of this one's number left half of something.
-        let (same, old, young) = (format!(".a.{}.0.tmp", std::process::id()), ".a.77.0.tmp", ".a.78.0.tmp");
-        for folder in [same.as_str(), old, young, ".b.79.0.tmp"] {
+        let (old, young) = (".a.77.0.tmp", ".a.78.0.tmp");
+        for folder in [old, young, ".b.79.0.tmp"] {
             fs::create_dir(at(folder)).unwrap();
             fs::write(at(folder).join("half"), "").unwrap();
         }
         let living = Folder::create(&parent, ".a.", 0o700).unwrap();
-        assert!(living.path.ends_with(format!(".a.{}.1.tmp", std::process::id())));
         aged(&living.path);
         aged(&at(old));
         aged(&at(".b.79.0.tmp"));

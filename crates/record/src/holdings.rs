@@ -1,15 +1,18 @@
 //! What a store holds, cell by cell, and how a part of it goes.
 //!
 //! A cell is a folder named by 32 hexadecimal digits. A run is a folder in it that is named by its seed and has a
-//! `record.json`. An unfinished run is a folder in it that begins with a dot and ends in `.tmp`, as the store
-//! names what it writes. Nothing else is ours: it is not listed and never
-//! removed, and a run with files that schedlab did not write stays. Links are not followed.
+//! `record.json`. An unfinished run is a folder in it whose name begins with a dot and ends in `.tmp`, as the store names
+//! what it writes. Nothing else is ours: it is not listed and never removed. A run with files that schedlab did not write
+//! stays, too. Links are not followed.
+//!
+//! Several processes may remove the same runs: what another took away first counts as removed.
 
 use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX};
 use crate::{RECORD_SCHEMA, version_of};
 use schedlab_base::{Error, Result, Spot, input, temp};
 use serde::Deserialize;
 use std::fs::{self, DirEntry};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -178,9 +181,12 @@ fn is_unfinished(name: &str) -> bool {
     ours.and_then(|n| n.strip_suffix(temp::ENDING)).is_some_and(|n| n.contains('.') && numbers(n))
 }
 
-/// The files of a run's folder, if all of them are ours.
+/// The files of a run's folder, if all of them are ours; none when the folder is not there.
 fn ours(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(|e| Error::io(folder, "read", &e))?;
+    let entries = match fs::read_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|e| Error::io(folder, "read", &e))?,
+    };
     let mut files = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|e| Error::io(folder, "read", &e))?;
@@ -203,8 +209,8 @@ fn ours(folder: &Path) -> Result<Vec<PathBuf>> {
 pub fn remove_run(run: &HeldRun) -> Result<()> {
     ours(&run.run.path)?;
     let cell = run.run.path.parent().unwrap_or(Path::new("."));
-    let aside = cell.join(format!("{TEMP_PREFIX}{}.{}{}", std::process::id(), run.seed, temp::ENDING));
-    fs::rename(&run.run.path, &aside).map_err(|e| Error::io(&run.run.path, "remove", &e))?;
+    let aside = temp::new_name(cell, TEMP_PREFIX);
+    gone(fs::rename(&run.run.path, &aside)).map_err(|e| Error::io(&run.run.path, "remove", &e))?;
     remove_unfinished(&aside)
 }
 
@@ -214,12 +220,17 @@ pub fn remove_run(run: &HeldRun) -> Result<()> {
 /// As [`remove_run`].
 pub fn remove_unfinished(folder: &Path) -> Result<()> {
     for file in ours(folder)? {
-        fs::remove_file(&file).map_err(|e| Error::io(&file, "remove", &e))?;
+        gone(fs::remove_file(&file)).map_err(|e| Error::io(&file, "remove", &e))?;
     }
-    fs::remove_dir(folder).map_err(|e| Error::io(folder, "remove", &e))?;
+    gone(fs::remove_dir(folder)).map_err(|e| Error::io(folder, "remove", &e))?;
     // It fails while the cell has other runs, which is what is wanted.
     let _ = folder.parent().map(fs::remove_dir);
     Ok(())
+}
+
+/// What is not there any more has been removed by another process.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
 #[cfg(test)]
@@ -271,6 +282,23 @@ mod tests {
         remove_run(&held[0].runs[0]).unwrap();
         assert_eq!(holdings(lab.store.root()).unwrap()[0].runs.len(), 1);
         remove_run(&held[0].runs[1]).unwrap();
+        assert_eq!(fs::read_dir(lab.store.root()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_another_process_removed_first_is_removed() {
+        let lab = lab();
+        let run = holdings(lab.store.root()).unwrap()[0].runs[0].clone();
+        remove_run(&run).unwrap();
+        remove_run(&run).unwrap();
+        remove_unfinished(&lab.store.root().join(&lab.cell).join(".run.123.0.tmp")).unwrap();
+        assert!(lab.store.get(&lab.cell, 10).is_some(), "the cell's other run stays");
+        // Many at once: a file may go between the listing and its removal.
+        let run = holdings(lab.store.root()).unwrap()[0].runs[0].clone();
+        std::thread::scope(|scope| {
+            let removed: Vec<_> = (0..8).map(|_| scope.spawn(|| remove_run(&run))).collect();
+            removed.into_iter().for_each(|r| r.join().unwrap().unwrap());
+        });
         assert_eq!(fs::read_dir(lab.store.root()).unwrap().count(), 0);
     }
 

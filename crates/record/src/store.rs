@@ -1,11 +1,15 @@
 //! Run folders: `ROOT/<cell-hash>/<seed>/record.json`, written once.
 //!
-//! A run is written to a folder of a temporary name beside its place and renamed, so that a run folder is whole or not
-//! there, also after a full disk or a kill. What a killed writer left is taken away when its cell is next written to. Who comes second finds the first one's run and keeps it: a cell and a seed
-//! have one run, and processes that share a root need no lock.
+//! A run is written to a folder with a temporary name beside its place, which is then renamed. A run folder is therefore
+//! whole or not there, also after a full disk or a kill. The next writer in a cell takes away what a killed one left.
+//! A cell and a seed have one run: a second writer finds the first one's run and keeps it. Processes that share a root
+//! need no lock.
+//!
+//! The record in `<cell-hash>/<seed>` is that seed's; another seed's there is an error ([`load`]).
 
+use crate::holdings::{is_cell, remove_unfinished};
 use crate::{RECORD_SCHEMA, Record};
-use schedlab_base::temp::Folder;
+use schedlab_base::temp::{self, Folder};
 use schedlab_base::{Error, Result, Spot, input, printable};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -117,7 +121,10 @@ impl Store {
         for (name, content) in extra.iter().copied().chain([(RECORD_FILE, json.as_slice())]) {
             write_synced(&temp.path.join(name), content)?;
         }
-        match fs::rename(&temp.path, &place) {
+        if place.is_dir() {
+            clear_place(&cell, &place)?;
+        }
+        match temp.rename_to(&place) {
             Ok(()) => Ok(Stored::Written(RunDir { path: place })),
             // Another process was faster.
             Err(_) if place.join(RECORD_FILE).is_file() => Ok(Stored::Kept(RunDir { path: place })),
@@ -136,6 +143,25 @@ impl Drop for Emptied<'_> {
     }
 }
 
+/// Takes away a run's folder that has no record, as versions left it whose threads got in each other's way. A folder with
+/// files that are not ours stays. It goes out of sight first: another process may do the same and have its run there already, which
+/// then goes back.
+fn clear_place(cell: &Path, place: &Path) -> Result<()> {
+    if place.join(RECORD_FILE).exists() {
+        return Ok(());
+    }
+    let aside = temp::new_name(cell, TEMP_PREFIX);
+    if fs::rename(place, &aside).is_err() {
+        // Another process took it away.
+        return Ok(());
+    }
+    let cleared = if aside.join(RECORD_FILE).exists() { Ok(()) } else { remove_unfinished(&aside) };
+    if aside.exists() {
+        fs::rename(&aside, place).map_err(|e| Error::io(place, "put back", &e))?;
+    }
+    cleared
+}
+
 fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
     let write = || {
         let mut file = File::create(path)?;
@@ -148,7 +174,8 @@ fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
 /// Reads a record from its run folder or its file.
 ///
 /// # Errors
-/// When it is not there or can't be read, is no whole JSON (with line and column), or has another schema.
+/// When it is not there or can't be read, is no whole JSON (with line and column), has another schema, or is in a store
+/// under another seed than its own.
 pub fn load(path: &Path) -> Result<Record> {
     let file = if path.is_dir() { path.join(RECORD_FILE) } else { path.to_owned() };
     if path.is_dir() && !file.is_file() {
@@ -156,7 +183,26 @@ pub fn load(path: &Path) -> Result<Record> {
             .help("name a run's folder, ROOT/<cell>/<seed>"));
     }
     let text = input::text_up_to(&file, MAX_RECORD_MB)?;
-    parse(&file, &text)
+    let record = parse(&file, &text)?;
+    match seed_of_place(&file) {
+        Some((name, seed)) if seed != record.seed => {
+            let text = format!("the folder is seed {seed}'s, and the record in it is seed {}'s", record.seed);
+            let root = file.ancestors().nth(3).unwrap_or(Path::new("")).display().to_string();
+            let root = if root.is_empty() { "." } else { &root };
+            let remedy = format!("'schedlab runs rm {name} --out {root} --yes' takes the run away");
+            Err(Error::input(text).help(remedy + "; then make it again").at(Spot::file(&file)))
+        }
+        _ => Ok(record),
+    }
+}
+
+/// The seed that a run's folder in a store is named by, with the name `CELL/SEED`; `None` for a record kept elsewhere.
+fn seed_of_place(file: &Path) -> Option<(String, u64)> {
+    let file = std::path::absolute(file).ok().filter(|f| f.ends_with(RECORD_FILE))?;
+    let folder = file.parent()?;
+    let (name, cell) = (folder.file_name()?.to_str()?, folder.parent()?.file_name()?.to_str()?);
+    is_cell(cell).then_some(())?;
+    Some((format!("{cell}/{name}"), name.parse().ok()?))
 }
 
 /// Names that tables print, each on one line; schedlab itself writes no others. Texts are escaped where they are printed.
@@ -288,6 +334,85 @@ mod tests {
         assert!(matches!(store.put("c", 1, &second, &[]).unwrap(), Stored::Kept(_)));
         assert_eq!(store.get("c", 1).unwrap().record().unwrap(), first);
         assert!(store.get("c", 2).is_none());
+    }
+
+    #[test]
+    fn threads_that_store_runs_of_one_cell_do_not_touch_each_other_s() {
+        // In memory where that can be had: 1600 runs are synced one by one.
+        let memory = Path::new("/dev/shm");
+        let dir = tempfile::tempdir_in(if memory.is_dir() { memory.into() } else { std::env::temp_dir() });
+        let dir = dir.unwrap();
+        let store = Store::create(dir.path()).unwrap();
+        let cell = cell_hash(&record(1));
+        std::thread::scope(|scope| {
+            for thread in 0..8_u64 {
+                let (store, cell) = (&store, &cell);
+                scope.spawn(move || {
+                    for seed in (thread * 200..).take(200) {
+                        let text = seed.to_string();
+                        store
+                            .put(cell, seed, &record(seed), &[("experiment.toml", text.as_bytes())])
+                            .unwrap();
+                    }
+                });
+            }
+        });
+        let runs = list(store.root()).unwrap();
+        assert_eq!(runs.len(), 1600);
+        for (run, seed) in runs.iter().zip(0..) {
+            assert!(run.path.ends_with(format!("{seed}")), "{run:?}");
+            assert_eq!(run.record().unwrap().seed, seed);
+            assert_eq!(fs::read_to_string(run.path.join("experiment.toml")).unwrap(), seed.to_string());
+        }
+        assert_eq!(
+            fs::read_dir(store.root().join(&cell)).unwrap().count(),
+            1600,
+            "no temporary folder stays"
+        );
+    }
+
+    #[test]
+    fn a_record_under_another_seed_is_told_with_the_remedy() {
+        let (dir, store) = store();
+        let cell = cell_hash(&record(1));
+        store.put(&cell, 7, &record(8), &[]).unwrap();
+        let run = store.get(&cell, 7).unwrap();
+        for path in [run.path.clone(), run.path.join(RECORD_FILE)] {
+            let e = load(&path).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Input);
+            let said = e.to_string();
+            assert!(said.contains("seed 7's") && said.contains("seed 8's"), "{said}");
+            assert!(
+                said.contains(&format!("schedlab runs rm {cell}/7 --out {}", store.root().display())),
+                "{said}"
+            );
+        }
+        // Outside of a store a folder may have any name.
+        for name in ["7", "mine"] {
+            let copy = dir.path().join(name);
+            fs::create_dir(&copy).unwrap();
+            fs::copy(run.path.join(RECORD_FILE), copy.join(RECORD_FILE)).unwrap();
+            assert_eq!(load(&copy).unwrap().seed, 8);
+        }
+    }
+
+    #[test]
+    fn a_place_without_a_record_is_made_free_unless_others_wrote_there() {
+        let (_dir, store) = store();
+        let place = store.root().join("c/1");
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("experiment.toml"), "left").unwrap();
+        assert!(matches!(store.put("c", 1, &record(1), &[]).unwrap(), Stored::Written(_)));
+        assert!(!place.join("experiment.toml").exists());
+        assert_eq!(store.get("c", 1).unwrap().record().unwrap(), record(1));
+
+        let place = store.root().join("c/2");
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("thesis.txt"), "years of work").unwrap();
+        let e = store.put("c", 2, &record(2), &[]).unwrap_err();
+        assert!(e.to_string().contains("thesis.txt"), "{e}");
+        assert!(place.join("thesis.txt").exists());
+        assert_eq!(fs::read_dir(store.root().join("c")).unwrap().count(), 2, "no temporary folder stays");
     }
 
     #[test]
