@@ -83,10 +83,7 @@ impl Probed {
     /// A file that is none of ours.
     pub fn kept() -> Result<Option<Probed>> {
         let Some(file) = file() else { return Ok(None) };
-        // What can't be read is no probe; what is too long or no text is an error of its own.
-        let there = std::fs::File::open(&file).is_ok();
-        let text = if there { input::text_if_there(&file)? } else { None };
-        let Some(text) = text else { return Ok(None) };
+        let Some(text) = text_of(&file)? else { return Ok(None) };
         let probed: Probed = serde_json::from_str(&text).map_err(|e| {
             Error::input(format!("{}: {e}", file.display())).help("'schedlab machine probe' writes it anew")
         })?;
@@ -187,6 +184,18 @@ impl Probed {
     }
 }
 
+/// A probe's text; `None` where there is no file or this user can't read it. What is too long or no text is an error.
+fn text_of(file: &Path) -> Result<Option<String>> {
+    // A pipe is none of ours, and opening it would wait for its writer.
+    if !std::fs::metadata(file).is_ok_and(|about| about.is_file()) {
+        return Ok(None);
+    }
+    match std::fs::File::open(file) {
+        Ok(_) => input::text_if_there(file),
+        Err(_) => Ok(None),
+    }
+}
+
 fn file() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let root = || std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
@@ -261,6 +270,24 @@ mod tests {
         ];
         assert_eq!(states, want);
         assert_eq!(machine.note("idle.halt 200us").range, Some((20_000, 80_000)));
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_probe_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(FILE);
+        assert_eq!(text_of(&file).unwrap(), None);
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        let (sender, told) = std::sync::mpsc::channel();
+        let pipe = file.clone();
+        std::thread::spawn(move || sender.send(text_of(&pipe).unwrap()));
+        let told = told.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(told.expect("the pipe is not opened"), None);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, "{}").unwrap();
+        assert_eq!(text_of(&file).unwrap().as_deref(), Some("{}"));
+        std::fs::write(&file, [0xff]).unwrap();
+        assert!(text_of(&file).unwrap_err().to_string().contains("UTF-8"));
     }
 
     #[test]
