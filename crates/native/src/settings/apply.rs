@@ -101,7 +101,7 @@ impl Applied {
     fn tell(&self) -> BTreeMap<String, String> {
         let mut tallies: BTreeMap<&str, [BTreeMap<String, usize>; 2]> = BTreeMap::new();
         for entry in &self.entries {
-            let now = entry.current(&self.system).unwrap_or_else(|e| e.to_string());
+            let now = entry.current(&self.system).map_or_else(|e| e.to_string(), |c| c.shown().to_owned());
             let [after, before] = tallies.entry(&entry.setting).or_default();
             *after.entry(now).or_default() += 1;
             *before.entry(entry.old.trim().to_owned()).or_default() += 1;

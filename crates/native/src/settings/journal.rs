@@ -3,8 +3,10 @@
 //! One file per thing changed, in a folder of the state directory: boot id, owner with its start time, file, old value,
 //! every value this owner may write, and the form in which the file reads back. An entry is written under a temporary
 //! name, synced, renamed, and its folder synced; only then the setting is written. An entry goes away when its setting
-//! is back. Who makes or takes entries away holds the machine's lock ([`Lock`]), an flock(2) on a folder of /sys: it is the same
-//! for all users, which no user's state folder is, needs no file of its own, and goes with its holder.
+//! is back. An entry that can't be read stays and is pending; only one that was read and is torn is set aside.
+//!
+//! Making entries and taking them away needs the machine's lock ([`Lock`]), an flock(2) on a folder of /sys. That lock is
+//! the same for all users, which no user's state folder is. It needs no file of its own, and goes with its holder.
 //!
 //! Root's folder is the machine's, whatever HOME says under sudo: only root changes the system, and any root shell must
 //! find what another left. [`judge`] is the one place that says when an old value goes back.
@@ -12,7 +14,7 @@
 use super::files::Files;
 use super::form::{Form, Write};
 use crate::tracepoints::instance;
-use schedlab_base::{Error, Result, Warning, input};
+use schedlab_base::{Error, Result, Warning};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -87,10 +89,38 @@ impl Entry {
     ///
     /// # Errors
     /// As read(2); a file that does not speak of it at all is [`io::ErrorKind::InvalidData`].
-    pub fn current(&self, files: &dyn Files) -> io::Result<String> {
+    pub fn current(&self, files: &dyn Files) -> io::Result<Current> {
         let text = files.read(&self.path)?;
-        self.form.current(&text, &self.old).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        if text.is_empty() && self.form == Form::Plain && !is_kernels(&self.path) {
+            return Ok(Current::Emptied);
+        }
+        let value = self.form.current(&text, &self.old);
+        value.map(Current::Says).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
+}
+
+/// What an entry's file says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Current {
+    /// This value, which may be an empty one.
+    Says(String),
+    /// An ordinary file without a byte. It is emptied before it is written, and its writer may have been killed between.
+    Emptied,
+}
+
+impl Current {
+    /// The value, nothing of an emptied file.
+    pub fn shown(&self) -> &str {
+        match self {
+            Current::Says(value) => value,
+            Current::Emptied => "",
+        }
+    }
+}
+
+/// Whether the kernel keeps a file: it takes a value in one call, so that nobody's kill leaves it empty.
+fn is_kernels(path: &Path) -> bool {
+    path.starts_with("/proc") || path.starts_with("/sys")
 }
 
 /// The time of judgement: which boot it is, who asks, who lives.
@@ -145,7 +175,7 @@ pub enum Whose {
 }
 
 /// What is to be done about an entry, given what its file says now.
-pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<String>) -> Verdict {
+pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<Current>) -> Verdict {
     if entry.boot != now.boot {
         return Verdict::OtherBoot;
     }
@@ -155,12 +185,11 @@ pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<
     }
     match current {
         Err(e) => Verdict::Unseen(e.to_string()),
-        Ok(current) if Form::same(&current, &entry.old) => Verdict::AsBefore,
-        Ok(current) if entry.written.iter().any(|w| Form::same(&current, w)) => Verdict::PutBack,
-        // The kernel's files take a value in one call; an ordinary file is emptied first, and its writer may have been
-        // killed before it wrote.
-        Ok(current) if current.is_empty() => Verdict::PutBack,
-        Ok(current) => Verdict::Theirs(current),
+        Ok(Current::Emptied) if entry.old.is_empty() => Verdict::AsBefore,
+        Ok(Current::Emptied) => Verdict::PutBack,
+        Ok(Current::Says(value)) if Form::same(&value, &entry.old) => Verdict::AsBefore,
+        Ok(Current::Says(value)) if entry.written.iter().any(|w| Form::same(&value, w)) => Verdict::PutBack,
+        Ok(Current::Says(value)) => Verdict::Theirs(value),
     }
 }
 
@@ -209,8 +238,19 @@ pub struct Journal {
     folder: PathBuf,
 }
 
-/// An entry's file and what it says; `None` when it can't be read.
-pub type Found = (PathBuf, Option<Entry>);
+/// What an entry's file holds.
+#[derive(Debug)]
+pub enum Content {
+    /// An entry.
+    Whole(Entry),
+    /// No entry: its writer was killed, or the file is another's.
+    Torn,
+    /// Not known: it can't be read now, for this reason.
+    Unread(String),
+}
+
+/// An entry's file and what it holds.
+pub type Found = (PathBuf, Content);
 
 impl Journal {
     /// This user's.
@@ -266,18 +306,13 @@ impl Journal {
         }
     }
 
-    /// Every entry, the latest first. What is torn comes without its content.
+    /// Every entry, the latest first, also what is torn or can't be read.
     pub fn entries(&self) -> Vec<Found> {
         let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = listed.map(|e| e.path()).filter(|p| has_ending(p, ENDING)).collect();
         paths.sort();
         paths.reverse();
-        let read = |path: PathBuf| {
-            let text = input::bytes(&path).unwrap_or_default();
-            let entry = serde_json::from_slice::<Entry>(&text).ok();
-            (path, entry.filter(|e| e.schema == SCHEMA && !e.written.is_empty()))
-        };
-        paths.into_iter().map(read).collect()
+        paths.into_iter().filter_map(|path| content(&path).map(|content| (path, content))).collect()
     }
 
     /// Takes away what a writer killed before its renaming left: its setting was not written yet. Under the lock only.
@@ -285,6 +320,24 @@ impl Journal {
         let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         listed.map(|e| e.path()).filter(|p| has_ending(p, UNFINISHED)).for_each(|p| drop(fs::remove_file(p)));
     }
+}
+
+/// What is in an entry's file; `None` when another process has just taken it away. No limit of inputs is asked: an entry is
+/// ours, and a wrong limit must not hide it.
+fn content(path: &Path) -> Option<Content> {
+    // Opening a pipe would wait for its writer.
+    let regular = fs::metadata(path).and_then(|about| match about.is_file() {
+        true => fs::read(path),
+        false => Err(io::Error::other("it is no regular file")),
+    });
+    let bytes = match regular {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+        Err(e) => return Some(Content::Unread(e.to_string())),
+        Ok(bytes) => bytes,
+    };
+    let entry = serde_json::from_slice::<Entry>(&bytes).ok();
+    let entry = entry.filter(|e| e.schema == SCHEMA && !e.written.is_empty());
+    Some(entry.map_or(Content::Torn, Content::Whole))
 }
 
 fn has_ending(path: &Path, ending: &str) -> bool {
@@ -320,11 +373,17 @@ pub fn recover(journal: &Journal, files: &dyn Files, now: &Moment<'_>, whose: Wh
     if whose == Whose::Gone {
         journal.clear_unfinished();
     }
-    let one = |(file, entry): Found| match entry {
-        None => (whose == Whose::Gone).then(|| set_aside(&file)),
-        Some(entry) => put_back(&file, &entry, files, now, whose),
+    let one = |(file, content): Found| match content {
+        Content::Torn => (whose == Whose::Gone).then(|| set_aside(&file)),
+        Content::Unread(why) => Some(unread(file, &why)),
+        Content::Whole(entry) => put_back(&file, &entry, files, now, whose),
     };
     journal.entries().into_iter().filter_map(one).collect()
+}
+
+fn unread(file: PathBuf, why: &str) -> Recovered {
+    let said = format!("{}, an entry of the journal, can't be read and stays: {why}", file.display());
+    Recovered { setting: "?".to_owned(), path: file, restored: false, pending: true, said }
 }
 
 fn set_aside(file: &Path) -> Recovered {
@@ -378,7 +437,8 @@ fn put_back(
 fn write_back(entry: &Entry, files: &dyn Files) -> std::result::Result<(), String> {
     files.write(&entry.path, &entry.old).map_err(|e| e.to_string())?;
     let now = entry.current(files).map_err(|e| e.to_string())?;
-    if Form::same(&now, &entry.old) { Ok(()) } else { Err(format!("the kernel keeps '{now}'")) }
+    let now = now.shown();
+    if Form::same(now, &entry.old) { Ok(()) } else { Err(format!("the kernel keeps '{now}'")) }
 }
 
 fn still_records(path: PathBuf) -> Recovered {
@@ -391,14 +451,27 @@ pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
     let now = Moment::now()?;
     let left = instance::left(files.instances());
     let mut all: Vec<Recovered> = left.iter().map(|name| still_records(instance::shown(name))).collect();
-    for (file, entry) in Journal::all()?.iter().flat_map(Journal::entries) {
-        let Some(entry) = entry else {
-            let said = format!("{} is torn: 'schedlab restore' sets it aside", file.display());
-            all.push(Recovered { setting: "?".to_owned(), path: file, restored: false, pending: true, said });
-            continue;
+    for (file, content) in Journal::all()?.iter().flat_map(Journal::entries) {
+        let entry = match content {
+            Content::Whole(entry) => entry,
+            Content::Unread(why) => {
+                all.push(unread(file, &why));
+                continue;
+            }
+            Content::Torn => {
+                let said = format!("{} is torn: 'schedlab restore' sets it aside", file.display());
+                all.push(Recovered {
+                    setting: "?".to_owned(),
+                    path: file,
+                    restored: false,
+                    pending: true,
+                    said,
+                });
+                continue;
+            }
         };
         let current = entry.current(files);
-        let shown = current.as_ref().map_or_else(io::Error::to_string, |c| format!("'{c}'"));
+        let shown = current.as_ref().map_or_else(io::Error::to_string, |c| format!("'{}'", c.shown()));
         if matches!(judge(&entry, &now, Whose::Gone, current), Verdict::PutBack | Verdict::Unseen(_)) {
             let (setting, path) = (entry.setting.clone(), entry.path.clone());
             let said = format!("{} is {shown} and was '{}'", path.display(), entry.old.trim());

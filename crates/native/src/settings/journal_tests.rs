@@ -4,7 +4,7 @@ use super::apply::make;
 use super::fake::FakeKernel;
 use super::files::{Files, System};
 use super::form::{Form, Write};
-use super::journal::{Entry, Journal, Lock, Moment, Owner, Verdict, Whose, judge, recover};
+use super::journal::{Content, Current, Entry, Journal, Lock, Moment, Owner, Verdict, Whose, judge, recover};
 use super::plan::{Later, Plan};
 use schedlab_base::Ns;
 use std::fs;
@@ -37,12 +37,15 @@ fn the_old_value_goes_back_when_boot_owner_and_value_say_so() {
     let reused: &dyn Fn(Owner) -> bool = &|o| o == Owner { started: 8, ..OTHER };
     let unreadable = || Err(io::Error::from_raw_os_error(libc::EACCES));
     let theirs = || Verdict::Theirs("3".to_owned());
-    let says = |text: &str| Ok(text.to_owned());
+    let says = |text: &str| Ok(Current::Says(text.to_owned()));
+    let emptied = || Ok(Current::Emptied);
     for (boot, alive, me, whose, current, verdict) in [
         ("b", gone, ME, Whose::Gone, says("0"), Verdict::PutBack),
         ("b", gone, ME, Whose::Gone, says("2"), Verdict::PutBack),
         ("b", gone, ME, Whose::Gone, says("1"), Verdict::AsBefore),
         ("b", gone, ME, Whose::Gone, says("3"), theirs()),
+        ("b", gone, ME, Whose::Gone, says(""), Verdict::Theirs(String::new())),
+        ("b", gone, ME, Whose::Gone, emptied(), Verdict::PutBack),
         ("b", reused, ME, Whose::Gone, says("0"), Verdict::PutBack),
         ("b", lives, ME, Whose::Gone, says("0"), Verdict::OwnerAlive),
         ("b", lives, ME, Whose::Mine, says("0"), Verdict::OwnerAlive),
@@ -127,7 +130,7 @@ fn old_values_are_on_disk_before_and_back_after() {
     let applied = plan(&knob, "0", "2").apply_on(system.clone(), journal.clone()).unwrap();
     assert_eq!(fs::read_to_string(&knob).unwrap(), "0\n");
     let entries = journal.entries();
-    let entry = entries[0].1.as_ref().unwrap();
+    let Content::Whole(entry) = &entries[0].1 else { panic!("{entries:?}") };
     assert_eq!(
         (entries.len(), entry.old.as_str(), entry.written.as_slice()),
         (1, "1\n", &["0".to_owned(), "2".to_owned()][..])
@@ -174,6 +177,44 @@ fn an_ordinary_file_that_a_killed_writer_left_empty_gets_its_value_back() {
     let warnings = applied.put_back();
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!((fs::read_to_string(&knob).unwrap().as_str(), journal.entries().len()), ("1\n", 0));
+}
+
+#[test]
+fn an_empty_value_that_an_administrator_set_stays() {
+    let (_folder, system, journal, knob) = tree();
+    let applied = plan(&knob, "0", "0").apply_on(system, journal.clone()).unwrap();
+    fs::write(&knob, "\n").unwrap();
+    let warnings = applied.put_back();
+    assert!(warnings.len() == 1 && warnings[0].message.contains("did not write"), "{warnings:?}");
+    assert_eq!((fs::read_to_string(&knob).unwrap().as_str(), journal.entries().len()), ("\n", 0));
+    // No kill leaves a file of the kernel's empty: that is its value.
+    let kernel = FakeKernel::with(&[]);
+    kernel.files.borrow_mut().insert(KNOB.into(), String::new());
+    assert_eq!(entry("b").current(&kernel).unwrap(), Current::Says(String::new()));
+}
+
+#[test]
+fn an_entry_that_can_not_be_read_stays_and_is_told() {
+    let (folder, kernel) = (tempfile::tempdir().unwrap(), FakeKernel::with(&[(KNOB, "0")]));
+    let journal = Journal::at(folder.path());
+    let kept = journal.keep(&[entry("b")]).unwrap();
+    // Links in a circle: nobody can read them, whatever their rights.
+    let (unreadable, whole) = (&kept[0], folder.path().join("whole"));
+    fs::rename(unreadable, &whole).unwrap();
+    std::os::unix::fs::symlink(unreadable, unreadable).unwrap();
+    let pipe = folder.path().join("99-pipe.json");
+    let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: the name is a C string that lives until the call returns.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let recovered = || recover(&journal, &kernel, &moment("b", ME, &|_| false), Whose::Gone);
+    let done = recovered();
+    assert!(done.len() == 2 && done.iter().all(|r| r.pending && !r.restored), "{done:?}");
+    assert!(done.iter().all(|r| r.said.contains("can't be read and stays")), "{done:?}");
+    assert!(unreadable.is_symlink() && pipe.exists());
+    fs::rename(&whole, unreadable).unwrap();
+    fs::remove_file(&pipe).unwrap();
+    assert!(recovered()[0].restored);
+    assert_eq!(kernel.text(KNOB), "1");
 }
 
 #[test]
