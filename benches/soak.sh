@@ -81,15 +81,39 @@ TEXT
     done
 }
 
-# What belongs to a started schedlab carries this word in its environment. A process that has just been killed may be
-# seen for a moment.
+# Everything that belongs to a started schedlab carries this word in its environment. A process that has just been killed
+# may be seen for a moment. True when one is still there after that; `orphans` then names it.
 orphans() {
     local tries
     for tries in 1 2 3 4 5 6 7 8 9 10; do
-        grep -lz "^SCHEDLAB_SOAK=$1\$" /proc/[0-9]*/environ 2>/dev/null | grep -v "^/proc/$$/" >orphans || return 1
+        # grep's status says nothing here: it is 2 whenever one process's environment can't be read.
+        grep -lz "^SCHEDLAB_SOAK=$1\$" /proc/[0-9]*/environ >carriers 2>/dev/null
+        grep -v "^/proc/$$/" carriers >orphans
+        [ -s orphans ] || return 1
         sleep 0.3
     done
     return 0
+}
+
+# A check that can't fail shows nothing: it must find a process that lives and carries the word.
+try_orphans() {
+    local pid
+    SCHEDLAB_SOAK=trial sleep 60 &
+    pid=$!
+    orphans trial && [ "$(cat orphans)" = "/proc/$pid/environ" ] || failed "the orphan check misses a living orphan"
+    kill "$pid"
+    wait "$pid" 2>/dev/null
+    ! orphans trial || failed "the orphan check finds $(tr '\n' ' ' <orphans) where nothing is left"
+}
+
+# Every record is that of the seed its folder is named by.
+own_seeds() {
+    local record seed
+    find "$1" -mindepth 3 -maxdepth 3 -name record.json -not -path '*/.*' 2>/dev/null | while IFS= read -r record; do
+        seed=$(basename "$(dirname "$record")")
+        grep -qE "\"seed\": ?$seed[,}]" "$record" || echo "$record"
+    done >strangers
+    [ ! -s strangers ] || failed "$(wc -l <strangers) records under another seed: $(head -3 strangers | tr '\n' ' ')"
 }
 
 # Whole runs: those under temporary names are none.
@@ -168,6 +192,7 @@ kill_part() {
     mkdir -p "$(dirname $knob)"
     echo 1 >$knob
     touch -d 2000-01-01 mark
+    try_orphans
     RANDOM=$seed
     declare -A counted=()
     for ((n = 1; n <= kills; n++)); do
@@ -192,6 +217,7 @@ kill_part() {
     done
     [ -z "$(left)" ] || failed "never collected: $(left | tr '\n' ' ')"
     for kind in "${!counted[@]}"; do
+        own_seeds "runs-$kind"
         echo "kill: ${counted[$kind]} of $kind, $(records "runs-$kind") runs kept"
     done
     echo "kill: $ended had ended before the signal"
@@ -223,6 +249,7 @@ full_inside() {
         [ -z "$(find "$disk/runs" -name '*.tmp' 2>/dev/null)" ] || failed "full disk, $free_kb KB free: half a run is left"
         stored=$(records "$disk/runs")
         case $stored in 0) none=$((none + 1)) ;; 1) some=$((some + 1)) ;; *) all=$((all + 1)) ;; esac
+        own_seeds "$disk/runs"
         if [ "$stored" -gt 0 ]; then
             "$schedlab" compare "$disk/runs" --json >compared 2>err || failed "full disk, $free_kb KB: $(tail -2 err)"
             grep -q "\"runs\": $stored" compared || failed "full disk, $free_kb KB: $stored stored runs, others compared"
@@ -260,7 +287,7 @@ full_part() {
     "$schedlab" run full.toml --runs 2 --out whole --quiet >/dev/null 2>err || failed "a run on a disk with room: $(tail -2 err)"
     image=$("$schedlab" kernel list --json 2>/dev/null | sed -n 's/.*"path": "\(.*\)".*/\1/p' | head -1)
     export schedlab scratch knob image failures
-    export -f full_inside failed experiment records of_kind
+    export -f full_inside failed experiment records of_kind own_seeds
     unshare -rm bash -c full_inside
     case $? in
         0) ;;
