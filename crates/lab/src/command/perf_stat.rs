@@ -8,6 +8,7 @@ use super::{Reading, Row, Tool, Values};
 use schedlab_base::{Error, Result};
 use schedlab_record::Better::{Higher, Lower, Neither};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The row.
 pub const TOOL: Tool = Tool {
@@ -73,19 +74,21 @@ fn texts(text: &str) -> Result<Vec<Reading>> {
                 ..Reading::default()
             });
         } else if let Some(reading) = all.last_mut() {
-            reading.values.extend(line_of_text(line));
+            reading.values.extend(line_of_text(line)?);
         }
     }
     some(all)
 }
 
 /// A line: a time, or a count with its unit, its event, and what perf derives from it.
-fn line_of_text(line: &str) -> Vec<(String, f64)> {
+fn line_of_text(line: &str) -> Result<Vec<(String, f64)>> {
     for (end, name) in
         [("seconds time elapsed", "elapsed"), ("seconds user", "user"), ("seconds sys", "system")]
     {
         if line.contains(end) {
-            return number(line).map(|v| (name.to_owned(), scaled(v, 1e9))).into_iter().collect();
+            let word = line.split_whitespace().next().unwrap_or_default();
+            let seconds = plain(word).map_err(|_| other_locale(line))?;
+            return Ok(number(&seconds).map(|v| (name.to_owned(), scaled(v, 1e9))).into_iter().collect());
         }
     }
     let (counted, derived) = line.split_once('#').unwrap_or((line, ""));
@@ -94,22 +97,59 @@ fn line_of_text(line: &str) -> Vec<(String, f64)> {
     let (value, unit, event) = match words[..] {
         [value, event] => (value, "", event),
         [value, unit, event] => (value, unit, event),
-        _ => return Vec::new(),
+        _ => return Ok(Vec::new()),
     };
+    let value = &plain(value).map_err(|_| other_locale(line))?;
+    // Some locales put a space between thousands.
+    if !value.is_empty() && is_count(value) && is_count(unit) {
+        return Err(other_locale(line));
+    }
     let derived = derived.trim();
     let unit_of_derived = derived.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim_start();
     let unit_of_derived = unit_of_derived.split_once("  ").map_or(unit_of_derived, |(unit, _)| unit);
-    figures(value, unit, event, derived, unit_of_derived)
+    Ok(figures(value, unit, event, derived, unit_of_derived))
+}
+
+/// Whether a word is made of nothing but digits and separators.
+fn is_count(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit())
+        && word.chars().all(|c| c.is_ascii_digit() || ",.".contains(c))
+}
+
+/// A count without its commas between thousands; any other word as it is.
+///
+/// # Errors
+/// A count with other separators: a comma before decimals would be read as a number a thousand times as large.
+fn plain(word: &str) -> Result<String> {
+    if !is_count(word) {
+        return Ok(word.to_owned());
+    }
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    let (whole, decimals) = word.split_once('.').unwrap_or((word, "0"));
+    let (first, groups) = whole.split_once(',').map_or((whole, None), |(first, rest)| (first, Some(rest)));
+    let grouped = groups.is_none_or(|rest| {
+        first.len() <= 3 && rest.split(',').all(|group| group.len() == 3 && digits(group))
+    });
+    match digits(first) && digits(decimals) && grouped {
+        true => Ok(word.replace(',', "")),
+        false => Err(other_locale(word)),
+    }
+}
+
+fn other_locale(line: &str) -> Error {
+    Error::input(format!(
+        "no result of perf stat: the number of '{line}' is written in the way of another locale"
+    ))
+    .help("save it under LC_ALL=C")
 }
 
 /// What one event says: its count, and of what is derived from it that which is of use.
 fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Vec<(String, f64)> {
     let mut all = Vec::new();
-    let plain = value.replace(',', "");
-    let whole = !plain.is_empty() && plain.chars().all(|c| c.is_ascii_digit() || ".+-e".contains(c));
+    let whole = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit() || ".+-e".contains(c));
     let good_name =
         !event.is_empty() && !event.contains(char::is_whitespace) && !event.contains(char::is_control);
-    if let Some(v) = number(&plain).filter(|_| whole && good_name) {
+    if let Some(v) = number(value).filter(|_| whole && good_name) {
         let factor = match unit {
             "msec" => 1e6,
             "usec" => 1e3,
@@ -132,7 +172,7 @@ fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Vec
 /// The reports in lines of fields: value, unit, event, with `-r` a spread, time counted, share counted, and a derived value
 /// with its unit.
 fn table(text: &str) -> Result<Vec<Reading>> {
-    let mut all: Vec<Reading> = Vec::new();
+    let mut reports = Reports::default();
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
     for line in lines {
         let separator = if line.contains(';') && !line.contains(',') { ';' } else { ',' };
@@ -148,9 +188,9 @@ fn table(text: &str) -> Result<Vec<Reading>> {
             [.., derived, of] if fields.len() > 5 => (derived, of),
             _ => ("", ""),
         };
-        add(&mut all, event, spread, figures(value, unit, event, derived, of));
+        reports.add(event, spread, figures(value, unit, event, derived, of));
     }
-    some(all)
+    some(reports.all)
 }
 
 fn no_table(line: &str) -> Error {
@@ -161,7 +201,7 @@ fn no_table(line: &str) -> Error {
 
 /// The reports in lines of JSON, one for each event.
 fn reports(text: &str) -> Result<Vec<Reading>> {
-    let mut all: Vec<Reading> = Vec::new();
+    let mut reports = Reports::default();
     for line in text.lines().map(str::trim).filter(|l| l.starts_with('{')) {
         let event: Value = serde_json::from_str(line).map_err(|e| {
             Error::input(format!("no result of perf stat: a line of its JSON is not whole: {e}"))
@@ -175,19 +215,34 @@ fn reports(text: &str) -> Result<Vec<Reading>> {
         }
         let values =
             figures(value, word("unit"), word("event"), &number("metric-value"), word("metric-unit"));
-        add(&mut all, word("event"), event.get("variance").is_some(), values);
+        reports.add(word("event"), event.get("variance").is_some(), values);
     }
-    some(all)
+    some(reports.all)
 }
 
-/// Adds an event to the last report, or to a new one when that has it.
-fn add(all: &mut Vec<Reading>, event: &str, spread: bool, values: Vec<(String, f64)>) {
-    if all.last().is_none_or(|r: &Reading| r.values.contains_key(event)) {
-        let means = spread.then(|| "several runs".to_owned());
-        all.push(Reading { means, ..Reading::default() });
-    }
-    if let Some(reading) = all.last_mut() {
-        reading.values.extend(values);
+/// Reports as their events come.
+#[derive(Default)]
+struct Reports {
+    all: Vec<Reading>,
+    /// The events of the last report, counted or not.
+    seen: BTreeSet<String>,
+}
+
+impl Reports {
+    /// Adds an event to the last report, or to a new one when that has it. A derived value alone has no event.
+    fn add(&mut self, event: &str, spread: bool, values: Vec<(String, f64)>) {
+        let again = !event.is_empty() && !self.seen.insert(event.to_owned());
+        if again || self.all.is_empty() {
+            let means = spread.then(|| "several runs".to_owned());
+            self.all.push(Reading { means, ..Reading::default() });
+            self.seen = [event.to_owned()].into();
+        }
+        if let Some(reading) = self.all.last_mut() {
+            if spread && reading.means.is_none() {
+                reading.means = Some("several runs".to_owned());
+            }
+            reading.values.extend(values);
+        }
     }
 }
 
@@ -223,6 +278,45 @@ mod tests {
         let all = read(csv).unwrap();
         assert_eq!(all.iter().map(|r| r.values["context-switches"]).collect::<Vec<_>>(), [10.0, 12.0]);
         assert_eq!((all[0].values.len(), all[1].values.len()), (2, 1));
+    }
+
+    #[test]
+    fn an_event_that_was_not_counted_is_of_its_report_all_the_same() {
+        let csv = "<not counted>,,cycles,0,0.00,,\n5,,faults,100,100.00,,\n70,,cycles,100,100.00,,\n6,,faults,1,100.00,,\n";
+        let json = |value: &str, event: &str| {
+            format!("{{\"counter-value\" : \"{value}\", \"unit\" : \"\", \"event\" : \"{event}\"}}\n")
+        };
+        let lines = [("<not counted>", "cycles"), ("5", "faults"), ("70", "cycles"), ("6", "faults")];
+        let json: String = lines.map(|(value, event)| json(value, event)).concat();
+        for text in [csv, &json] {
+            let all = read(text).unwrap();
+            let told: Vec<_> = all.iter().map(|r| (r.values.get("cycles"), r.values["faults"])).collect();
+            assert_eq!(told, [(None, 5.0), (Some(&70.0), 6.0)], "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_another_locale_are_refused_with_the_line() {
+        let head = "Performance counter stats for 'x':\n";
+        for line in [
+            "0,012345678 seconds time elapsed",
+            "1.234,56 msec task-clock",
+            "12,34 msec task-clock",
+            "1.234.567 cycles",
+            "1\u{202f}234 cycles",
+            "0,5 +- 0,01 seconds time elapsed",
+        ] {
+            let e = read(&format!("{head} {line}\n")).unwrap_err();
+            let said = format!("{e} {:?}", e);
+            assert!(said.contains("LC_ALL=C"), "{said}");
+            assert!(e.to_string().contains(line), "{e}");
+        }
+        let good =
+            one(&format!("{head} 1,234.56 msec task-clock\n 1234567 cycles\n 0.012 seconds time elapsed\n"));
+        assert_eq!(
+            (good.values["task-clock"], good.values["cycles"], good.values["elapsed"]),
+            (1_234_560_000.0, 1_234_567.0, 12e6)
+        );
     }
 
     #[test]
