@@ -87,8 +87,9 @@ fn read(text: &str) -> Result<Vec<Reading>> {
             }
             continue;
         };
-        let same =
-            |first: &usize| all.len() - first == values.len() && !all[*first].values.contains_key(&name);
+        let same = |first: &usize| {
+            all.len() - first == values.len() && !all[*first..].iter().any(|r| r.values.contains_key(&name))
+        };
         let first = table.filter(same).unwrap_or_else(|| {
             let (names, load) = above.names(values.len());
             let start = all.len();
@@ -102,9 +103,10 @@ fn read(text: &str) -> Result<Vec<Reading>> {
         });
         table = Some(first);
         for (reading, value) in all[first..].iter_mut().zip(values) {
-            reading.values.insert(name.clone(), value);
+            reading.values.extend(value.map(|value| (name.clone(), value)));
         }
     }
+    all.retain(|r| !r.values.is_empty());
     if all.is_empty() {
         Err(missing("mmtests", "line 'Amean OPERATION VALUE ( CHANGE%) ...'"))
     } else {
@@ -123,8 +125,8 @@ fn indented(line: &str) -> bool {
     own.starts_with([' ', '\t'])
 }
 
-/// A row's figure and its value in each column.
-fn row(line: &str) -> Option<(String, Vec<f64>)> {
+/// A row's figure and its value in each column; `None` where mmtests printed "nan".
+fn row(line: &str) -> Option<(String, Vec<Option<f64>>)> {
     let plain = unquoted(line).replace(['(', ')', '*'], " ");
     let mut words = plain.split_whitespace();
     let statistic = words.next()?.to_ascii_lowercase();
@@ -137,8 +139,9 @@ fn row(line: &str) -> Option<(String, Vec<f64>)> {
     let operation = words.next()?;
     let rest: Vec<&str> = words.collect();
     let is_change = |w: &&&str| w.ends_with('%');
-    let values: Option<Vec<f64>> = rest.iter().filter(|w| !is_change(w)).map(|w| w.parse().ok()).collect();
-    let values = values.filter(|v: &Vec<f64>| !v.is_empty() && v.iter().all(|v| v.is_finite()))?;
+    let value = |w: &&str| w.parse().ok().map(|v: f64| v.is_finite().then_some(v));
+    let values: Option<Vec<Option<f64>>> = rest.iter().filter(|w| !is_change(w)).map(value).collect();
+    let values = values.filter(|v| !v.is_empty())?;
     // Each value has its change behind it, which prose that begins with "Max" has not.
     if rest.iter().filter(is_change).count() != values.len() {
         return None;
@@ -168,6 +171,20 @@ mod tests {
         assert_eq!(all[0].1, "column 1");
         let want = [("4.best50.bamean".to_owned(), 1.0), ("send-64.hmean".to_owned(), 90.0)];
         assert_eq!((all[1].1.as_str(), &all[1].2[..]), ("column 2", &want[..]));
+    }
+
+    #[test]
+    fn a_value_that_is_missing_leaves_the_table_whole() {
+        let text = "one\n  a b\nAmean 1 nan (0.00%) 2.0 (-nan%)\nAmean 2 nan (nan%) -nan (nan%)\nAmean 3 3.0 (0.00%) 4.0 (-33.33%)\n";
+        let all = told(text);
+        let value = |name: &str, v| (name.to_owned(), v);
+        assert_eq!(
+            all,
+            [
+                ("one".to_owned(), "a".to_owned(), vec![value("3.amean", 3.0)]),
+                ("one".to_owned(), "b".to_owned(), vec![value("1.amean", 2.0), value("3.amean", 4.0)]),
+            ]
+        );
     }
 
     #[test]
