@@ -133,8 +133,22 @@ fn available() -> Option<u64> {
     let own = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let group = cgroup2(&own).map(|path| Path::new("/sys/fs/cgroup").join(path.trim_start_matches('/')));
     let number = |file: &str| read(&group.as_ref()?.join(file))?.trim().parse::<u64>().ok();
-    let left = number("memory.max").map(|most| most.saturating_sub(number("memory.current").unwrap_or(0)));
+    let left = number("memory.max").map(|most| {
+        let stat = group.as_ref().and_then(|g| read(&g.join("memory.stat"))).unwrap_or_default();
+        left_in_group(most, number("memory.current").unwrap_or(0), &stat)
+    });
     Some(left.map_or(free, |left| left.min(free)))
+}
+
+/// Bytes a group may still take: pages of files that its `memory.stat` tells are given back when memory is short. Pages of
+/// shared memory are not among them.
+fn left_in_group(most: u64, current: u64, stat: &str) -> u64 {
+    let of = |name: &str| {
+        let line = stat.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    let cache = of("inactive_file").saturating_add(of("active_file"));
+    most.saturating_sub(current.saturating_sub(cache))
 }
 
 fn from_meminfo(text: &str) -> Option<u64> {
@@ -178,6 +192,15 @@ mod tests {
         );
         let many = said(&[LARGE; 1000], 2, 3 * one);
         assert!(many.contains("records of 1000 runs") && many.contains("fewer runs at a time"), "{many}");
+    }
+
+    #[test]
+    fn page_cache_of_a_group_counts_as_free() {
+        let stat =
+            "anon 100\nfile 700\ninactive_anon 50\nactive_anon 50\ninactive_file 400\nactive_file 200\n";
+        assert_eq!(left_in_group(1000, 900, stat), 700);
+        assert_eq!(left_in_group(1000, 900, ""), 100);
+        assert_eq!((left_in_group(1000, 1100, ""), left_in_group(1000, 500, stat)), (0, 1000));
     }
 
     #[test]
