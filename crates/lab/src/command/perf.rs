@@ -64,7 +64,8 @@ pub const BENCH: Tool = Tool {
         Row("rate", "1/s", Higher, "operations per second"),
     ],
     headline: &["time", "per_op"],
-    knows: |text| read(text, None).is_ok(),
+    // Numbers with three decimals may be anything: `-f simple` without heads is read when it is named.
+    knows: |text| heads(text).is_some() && read(text, None).is_ok(),
     read: |text| read(text, None),
 };
 
@@ -140,5 +141,19 @@ fn value(line: &str) -> Option<(&'static str, f64)> {
         None if line.ends_with("usecs/op") => Some(("per_op", scaled(number(line)?, 1e3))),
         None if line.ends_with("ops/sec") => Some(("rate", number(&line.replace(',', ""))?)),
         None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_numbers_are_read_when_named_and_not_taken_for_it() {
+        let text = "0.123\n4.567\n";
+        assert!(!(BENCH.knows)(text), "any file of numbers may look like that");
+        let all = (BENCH.read)(text).unwrap();
+        assert_eq!(all.iter().map(|r| r.values["time"]).collect::<Vec<_>>(), [123e6, 4567e6]);
+        assert!((BENCH.knows)("# Running sched/pipe benchmark...\n0.123\n"));
     }
 }
