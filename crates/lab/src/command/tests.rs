@@ -269,3 +269,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn printed_runs_of_one_seed_are_the_same_run_only_when_their_figures_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, value: f64| {
+        let path = dir.path().join(name);
+        let run = serde_json::json!({
+            "schema": "schedlab/run/1", "backend": "host", "workload": "pipe", "seed": 1,
+            "metrics": { "pipe.rate": { "unit": "1/s", "better": "higher", "value": value } },
+        });
+        std::fs::write(&path, run.to_string()).unwrap();
+        path.display().to_string()
+    };
+    let (a, b, again, c, d) =
+        (file("a", 10.0), file("b", 11.0), file("again", 10.0), file("c", 20.0), file("d", 21.0));
+    let sources = [format!("old={a},{b},{again}"), format!("new={c},{d}")];
+    let all = crate::compare::compare_sources(&sources, None, &crate::compare::Question::default()).unwrap();
+    let values = |i: usize| match &all.cells[i].metrics["pipe.rate"] {
+        crate::compare::Stat::Measured(m) => m.values.clone(),
+        missing => panic!("{missing:?}"),
+    };
+    assert_eq!((values(0), values(1)), (vec![10.0, 11.0], vec![20.0, 21.0]));
+    assert_eq!((&all.cells[0].seeds[..], &all.cells[1].seeds[..]), (&[1, 2][..], &[1, 3][..]));
+    let said: Vec<_> = all.warnings.iter().filter(|w| w.warning.code == "compare.same_seed").collect();
+    assert!(said.len() == 1 && said[0].warning.message.starts_with("2 runs"), "{said:?}");
+}

@@ -41,6 +41,11 @@ fn same_cell(a: &Record, b: &Record) -> bool {
         && a.watched() == b.watched()
 }
 
+/// Whether two records are of one cell.
+pub(super) fn same_place(a: &Record, b: &Record) -> bool {
+    same_cell(a, b) && group_key(a) == group_key(b)
+}
+
 /// The order stored runs are shown in; plain kernels before changed ones.
 pub fn natural_order(r: &Record) -> impl Ord + '_ {
     (

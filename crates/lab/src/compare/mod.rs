@@ -8,6 +8,7 @@ mod folders;
 mod group;
 mod model;
 mod rows;
+mod seeds;
 mod sway;
 mod words;
 
@@ -135,6 +136,8 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     if records.is_empty() {
         return Err(Error::input("there are no runs to compare"));
     }
+    let (own_seeds, same_seed) = seeds::of_their_own(records);
+    let records = &own_seeds[..];
     let mut metrics = if question.metrics.is_empty() { headline(records) } else { question.metrics.clone() };
     metrics.extend(question.of_load.values().flatten().cloned());
     let mut seen = std::collections::BTreeSet::new();
@@ -145,6 +148,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     let mut warnings: Vec<Counted> =
         warnings.iter().map(|w| Counted { warning: w.clone(), runs: 0 }).collect();
     merge(&mut warnings, records);
+    warnings.extend(same_seed.map(|warning| Counted { warning, runs: 0 }));
     warnings.extend(other_versions(records));
     let (mut cells, mut fits, mut sections) = (Vec::new(), Vec::new(), Vec::new());
     let mut open: Vec<rows::Open> = Vec::new();

@@ -1,0 +1,53 @@
+//! Seeds that several runs of a cell share. Runs of equal seed are pairs across variants, and within a cell an equal seed
+//! means the same run: a store and a folder in it were named. Runs of live kernels of several stores break that rule: they
+//! have equal seeds and are different runs. Here they get seeds of their own, so that none is lost and none is paired.
+
+use super::group::same_place;
+use schedlab_base::Warning;
+use schedlab_record::Record;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The records, later ones under fresh seeds where another run of their cell has theirs; and what to say of that.
+pub fn of_their_own(records: &[Record]) -> (Cow<'_, [Record]>, Option<Warning>) {
+    let mut by_seed: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    let mut others: Vec<usize> = Vec::new();
+    for (i, r) in records.iter().enumerate() {
+        let of_seed = by_seed.entry(r.seed).or_default();
+        let mut twins = of_seed.iter().map(|o| &records[*o]).filter(|o| same_place(o, r)).peekable();
+        if twins.peek().is_some() && !twins.any(|o| same_run(o, r)) {
+            others.push(i);
+        }
+        of_seed.push(i);
+    }
+    if others.is_empty() {
+        return (Cow::Borrowed(records), None);
+    }
+    let mut used: BTreeSet<u64> = by_seed.into_keys().collect();
+    let mut seed = used.last().copied().unwrap_or_default();
+    let mut all = records.to_vec();
+    for i in &others {
+        // Above the largest of all, so that no run of another variant has it.
+        seed = seed.wrapping_add(1);
+        while !used.insert(seed) {
+            seed = seed.wrapping_add(1);
+        }
+        all[*i].seed = seed;
+    }
+    let r = &records[others[0]];
+    let text = format!(
+        "{} runs have the seed of another run of their cell and other results, the first {} {} {} seed {}: they count as runs \
+         of their own under new seeds and are not paired",
+        others.len(),
+        r.workload,
+        r.load,
+        r.variant.name,
+        r.seed
+    );
+    (Cow::Owned(all), Some(Warning::new("compare.same_seed", text)))
+}
+
+/// Whether two records of one seed tell the same results.
+fn same_run(a: &Record, b: &Record) -> bool {
+    a.figures == b.figures && a.series == b.series && a.counters == b.counters
+}
