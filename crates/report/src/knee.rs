@@ -108,6 +108,7 @@ fn point(k: &Knees, variant: &str, load: String, tried: &TriedLoad) -> Cell {
         runs: tried.values.len(),
         seeds: Vec::new(),
         folders: Vec::new(),
+        watched: None,
         metrics: BTreeMap::from([(k.limit.metric.clone(), Stat::Measured(measured))]),
     }
 }

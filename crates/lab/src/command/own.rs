@@ -6,7 +6,8 @@
 
 use super::units;
 use schedlab_base::{Error, Result};
-use schedlab_record::{Better, Figure};
+use schedlab_record::{Better, Figure, Observe};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -53,6 +54,8 @@ pub struct Run {
     pub seed: Option<u64>,
     /// The version that made it.
     pub model: Option<u32>,
+    /// How closely it was watched; `None` of simulated runs and where that is not told.
+    pub watched: Option<Observe>,
     /// Parameters of the workload, in words.
     pub params: Value,
     /// Metrics by name.
@@ -93,6 +96,7 @@ fn origin(cell: &Value, model: &Value) -> Run {
         load: word(cell, "load"),
         variant: word(cell, "variant"),
         model: model.as_u64().and_then(|m| m.try_into().ok()),
+        watched: cell.get("watched").and_then(|w| Observe::deserialize(w).ok()),
         params,
         ..Run::default()
     }

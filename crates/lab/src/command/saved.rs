@@ -172,6 +172,7 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
         backend,
         spec: serde_json::json!({ "kind": KIND, "tool": OWN, "params": run.params }),
         load: told(&run.load, "default"),
+        observe: run.watched,
         seed: run.seed.unwrap_or_default(),
         figures: figures.collect(),
         warnings,

@@ -295,3 +295,31 @@ fn printed_runs_of_one_seed_are_the_same_run_only_when_their_figures_are() {
     let said: Vec<_> = all.warnings.iter().filter(|w| w.warning.code == "compare.same_seed").collect();
     assert!(said.len() == 1 && said[0].warning.message.starts_with("2 runs"), "{said:?}");
 }
+
+#[test]
+fn printed_runs_tell_how_they_were_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, watched: &str| {
+        let path = dir.path().join(name);
+        let run = serde_json::json!({
+            "schema": "schedlab/run/1", "backend": "host", "workload": "pipe", "seed": 1, "watched": watched,
+            "metrics": { "pipe.rate": { "unit": "1/s", "better": "higher", "value": 1.0 } },
+        });
+        std::fs::write(&path, run.to_string()).unwrap();
+        path.display().to_string()
+    };
+    let of = |sources: &[String]| {
+        crate::compare::compare_sources(sources, None, &crate::compare::Question::default()).unwrap()
+    };
+    let warns = |all: &crate::compare::Comparison| {
+        all.warnings.iter().any(|w| w.warning.code == "watched.differently")
+    };
+    let (plain, events) = (file("plain", "accounts"), file("events", "events"));
+    let differently = of(&[plain.clone(), events]);
+    assert!(warns(&differently), "{:?}", differently.warnings);
+    assert!(!warns(&of(&[plain, file("alike", "accounts")])));
+    // A printed comparison says it too.
+    let path = dir.path().join("both.json");
+    std::fs::write(&path, serde_json::to_string(&differently).unwrap()).unwrap();
+    assert!(warns(&of(&[path.display().to_string()])));
+}

@@ -91,6 +91,7 @@ mod tests {
             runs: 1,
             seeds: vec![1],
             folders: Vec::new(),
+            watched: None,
             metrics: values.iter().map(|(m, v)| ((*m).into(), Stat::Measured(measured(*v)))).collect(),
         }
     }

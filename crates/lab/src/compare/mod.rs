@@ -310,6 +310,7 @@ fn summary(c: &CellRuns<'_>, metrics: &[String], folders: &Folders) -> Cell {
         runs: c.runs.len(),
         seeds: c.runs.iter().map(|r| r.seed).collect(),
         folders: folders.of(&c.runs),
+        watched: r.watched(),
         metrics: metrics.iter().map(|m| (m.clone(), stat(&c.runs, m))).collect(),
     }
 }

@@ -4,7 +4,7 @@ use crate::experiment::Published;
 use crate::stats::Verdict;
 use crate::uncertainty::Sway;
 use schedlab_base::Warning;
-use schedlab_record::Better;
+use schedlab_record::{Better, Observe};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -78,6 +78,9 @@ pub struct Cell {
     /// The folders its runs lie in; empty where they are not stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<String>,
+    /// How closely its runs were watched; `None` of simulated runs and of other tools' outputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<Observe>,
     /// Metrics by name.
     pub metrics: BTreeMap<String, Stat>,
 }

@@ -29,6 +29,7 @@ fn cell(load: &str, variant: &str, values: &[f64]) -> Cell {
         runs: values.len(),
         seeds: (1..=values.len() as u64).collect(),
         folders: Vec::new(),
+        watched: None,
         metrics: BTreeMap::from([
             ("run_delay.p99".to_owned(), measured(1e6, "ns")),
             ("migrations".to_owned(), measured(100.0, "")),
