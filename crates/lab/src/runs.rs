@@ -4,7 +4,7 @@
 //! is read; a cell whose record can't be read is listed with the reason, and no filter chooses it.
 
 use schedlab_base::{Error, Result, input, printable, utc};
-use schedlab_record::holdings::{EXPERIMENT_FILE, Head, HeldCell, HeldRun, holdings};
+use schedlab_record::holdings::{EXPERIMENT_FILE, Head, HeldCell, HeldRun, holdings, is_cell};
 use serde::Serialize;
 use std::path::Path;
 
@@ -245,32 +245,47 @@ pub struct Chosen {
     pub seed: Option<u64>,
 }
 
-/// The cell or run of a name: `DIGITS`, `DIGITS/SEED`, or the folder of either.
+/// The cell or run of a name: `DIGITS`, `DIGITS/SEED`, or the folder of either, which must lie in the listed store.
 ///
 /// # Errors
-/// No such cell or run, and digits that several cells begin with.
+/// No such cell or run, a folder in another store, and digits that several cells begin with.
 pub fn find(cells: &[ListedCell], name: &str) -> Result<Chosen> {
     let trimmed = name.trim_end_matches('/').trim_end_matches("/record.json");
-    let mut parts = trimmed.rsplit('/');
-    let last = parts.next().unwrap_or(trimmed);
-    let before = parts.next();
-    // A seed may look like the digits of a cell: it is one when a cell's digits stand before it.
-    if let (Ok(seed), Some(cell)) = (last.parse::<u64>(), before)
-        && let Ok(cell) = one(cells, cell, name)
-    {
-        return match cell.run(seed) {
-            Some(_) => Ok(Chosen { cell: cell.clone(), seed: Some(seed) }),
-            None => Err(Error::input(format!("{} has no run of seed {seed}", cell.folder))
-                .help(format!("its seeds: {}", seeds(&cell.seeds)))),
-        };
+    let Some((before, last)) = trimmed.rsplit_once('/') else {
+        return one(cells, trimmed, name).map(|cell| Chosen { cell: cell.clone(), seed: None });
+    };
+    let Some(seed) = last.parse::<u64>().ok().filter(|_| !is_cell(last)) else {
+        return in_store(cells, trimmed, name).map(|cell| Chosen { cell, seed: None });
+    };
+    let cell = match before.contains('/') {
+        true => in_store(cells, before, name)?,
+        false => one(cells, before, name)?.clone(),
+    };
+    match cell.run(seed) {
+        Some(_) => Ok(Chosen { cell, seed: Some(seed) }),
+        None => Err(Error::input(format!("{} has no run of seed {seed}", cell.folder))
+            .help(format!("its seeds: {}", seeds(&cell.seeds)))),
     }
-    one(cells, last, name).map(|cell| Chosen { cell: cell.clone(), seed: None })
+}
+
+/// The cell of a folder. A cell of equal name in another store is another cell.
+fn in_store(cells: &[ListedCell], folder: &str, name: &str) -> Result<ListedCell> {
+    let real = |path: Option<&Path>| {
+        let path = path.filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        path.canonicalize().unwrap_or_else(|_| path.to_owned())
+    };
+    let store = real(Path::new(folder).parent());
+    let inside: Vec<ListedCell> =
+        cells.iter().filter(|c| real(c.held.folder.parent()) == store).cloned().collect();
+    let digits = folder.rsplit('/').next().unwrap_or(folder);
+    one(&inside, digits, name).cloned()
 }
 
 fn one<'c>(cells: &'c [ListedCell], digits: &str, name: &str) -> Result<&'c ListedCell> {
     let none = || {
-        Error::input(format!("no cell '{name}' is stored there"))
-            .help("'schedlab runs' lists them; the first digits of the folder name one")
+        Error::input(format!("no cell '{name}' is stored there")).help(
+            "'schedlab runs' lists them; the first digits of the folder name one; --out names another store",
+        )
     };
     if digits.len() < FEWEST_DIGITS {
         return Err(none());
@@ -344,6 +359,14 @@ mod tests {
         assert!(found("abcd").unwrap_err().contains("2 cells begin with"));
         assert!(found("abc").unwrap_err().contains("no cell 'abc'"));
         assert!(found("ffff").unwrap_err().contains("no cell"));
+        // Another store's cell is not this one's, and a seed is never the digits of a cell.
+        assert!(found("other/abcd5678000000000000000000000000").unwrap_err().contains("no cell 'other/"));
+        assert!(found("other/abcd5678000000000000000000000000/7").unwrap_err().contains("no cell 'other/"));
+        let numbers = [listed("27700000000000000000000000000000", &[1])];
+        for wrong in ["ffff/2770", "runs/ffff/2770", "other/2770"] {
+            assert!(find(&numbers, wrong).unwrap_err().to_string().contains("no cell"), "{wrong}");
+        }
+        assert!(find(&numbers, "2770").is_ok());
         assert_eq!(digits(&cells), 8);
         let near = [
             listed("abcd1234500000000000000000000000", &[]),
