@@ -130,3 +130,14 @@ fn all_names_can_be_listed() {
         assert!(json["names"].as_array().unwrap().iter().any(|n| n["name"].as_str().unwrap().trim() == name));
     }
 }
+
+#[test]
+fn names_that_are_none_are_refused_and_odd_ones_can_be_pasted() {
+    let lab = Lab::new();
+    let told = lab.ok(&["new", "--", "-x.toml"]);
+    assert!(told.contains("\n  schedlab run ./-x.toml "), "{told}");
+    assert!(lab.run(&["new", ".toml"], 2).1.contains("an ending without a name"));
+    let (_, err) = lab.run(&["new", "a\nb.toml"], 2);
+    assert!(err.contains("control characters"), "{err}");
+    assert!(!lab.path().join(".toml").exists() && !lab.path().join("a\nb.toml").exists());
+}

@@ -97,6 +97,14 @@ fn check_name(file: &str, path: &Path) -> Result<()> {
         let text = format!("'{file}' is a workload, and the file to write comes first");
         return Err(Error::input(text).help(format!("schedlab new mine.toml --workload {file}")));
     }
+    if file.chars().any(char::is_control) {
+        let text = format!("the file's name {file:?} has control characters");
+        return Err(Error::input(text).help("give a name of printable characters"));
+    }
+    if path.file_name().is_some_and(|name| name == ".toml") {
+        return Err(Error::input(format!("'{file}' is an ending without a name"))
+            .help("the experiment is named after its file: schedlab new mine.toml"));
+    }
     if path.exists() {
         return Err(Error::input(format!("{file} is there already, and is not overwritten"))
             .help("give another name, or remove it"));
@@ -132,8 +140,10 @@ fn drafted(file: &str, path: &Path, own: &Own) -> Result<Draft> {
     }
     let stem = path.file_stem().map_or_else(|| file.to_owned(), |s| s.to_string_lossy().into_owned());
     let word = |c: char| c.is_ascii_alphanumeric() || "._-/+,".contains(c);
+    // A name that begins with a dash would be read as an option.
+    let file = if file.starts_with('-') { format!("./{file}") } else { file.to_owned() };
     let named =
-        if file.chars().all(word) { file.to_owned() } else { format!("'{}'", file.replace('\'', "'\\''")) };
+        if file.chars().all(word) { file.clone() } else { format!("'{}'", file.replace('\'', "'\\''")) };
     Ok(Draft { name: stem, file: named, subject, machines, kernels })
 }
 
