@@ -106,11 +106,14 @@ impl Wanted<'_> {
         if studies::STUDIES.iter().any(|(study, _)| *study == name) {
             return self.of_experiment(&studies::find(name)?);
         }
-        match runs::list(self.store).and_then(|cells| runs::find(&cells, name)) {
+        let cells = runs::list(self.store).unwrap_or_default();
+        match runs::find(&cells, name) {
             Ok(chosen) => {
                 let wanted = Wanted { seed: self.seed.or(chosen.seed), ..self.clone() };
                 wanted.among(vec![chosen.cell], name)
             }
+            // Of what looks like a cell or a run of one, the store says what is wrong with it.
+            Err(e) if !cells.is_empty() && like_a_cell(name) => Err(e),
             Err(_) => Err(Error::input(format!("can't read {name}: there is no such run, cell or study"))
                 .help("name a run's folder, ROOT/<cell>/<seed>, a cell that 'schedlab runs' lists, or an experiment's file")),
         }
@@ -132,12 +135,10 @@ impl Wanted<'_> {
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let cells = match whole.parent().filter(|_| is_cell(&name)) {
-            // The folder as it was named keeps its name in messages.
-            Some(_) => {
-                runs::list(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?
-                    .into_iter()
-                    .filter(|c| c.held.name == name)
-                    .collect()
+            Some(store) => {
+                // The folder as it was named keeps its name in messages; `.` names none.
+                let named = path.parent().filter(|p| !p.as_os_str().is_empty() && path.ends_with(&name));
+                runs::list(named.unwrap_or(store))?.into_iter().filter(|c| c.held.name == name).collect()
             }
             None => runs::list(path)?,
         };
@@ -198,6 +199,11 @@ impl Wanted<'_> {
     }
 }
 
+/// Whether a name may be digits of a cell, or a folder.
+fn like_a_cell(name: &str) -> bool {
+    name.contains('/') || (name.len() >= 4 && name.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
 /// A word of a cell.
 type Word = fn(&Of) -> &str;
 
@@ -238,7 +244,9 @@ fn beside(wanted: &Wanted<'_>, one: &RunDir, record: &Record, name: &str) -> Res
         let whole = Path::new(name).join(RECORD_FILE).is_file() || Path::new(name).is_file();
         return if whole { plain.find(name) } else { wanted.find(name) };
     }
-    let root = one.path.parent().and_then(Path::parent).map(PathBuf::from);
+    // Inside a cell's folder a run is named `1`, and only its whole path tells the store.
+    let whole = one.path.canonicalize().unwrap_or_else(|_| one.path.clone());
+    let root = whole.parent().and_then(Path::parent).map(PathBuf::from);
     let root = root.filter(|r| !r.as_os_str().is_empty()).unwrap_or_else(|| ".".into());
     let cells = runs::list(&root)?;
     let alike = |c: &&ListedCell| {
