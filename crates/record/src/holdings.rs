@@ -22,6 +22,10 @@ pub const EXPERIMENT_FILE: &str = "experiment.toml";
 pub const KERNEL_LOG_FILE: &str = "kernel.log";
 /// Every file that schedlab writes in a run's folder.
 const OURS: &[&str] = &[RECORD_FILE, EXPERIMENT_FILE, KERNEL_LOG_FILE];
+/// What every record's schema begins with, before its number.
+const RECORD_SCHEMA_OF: &str = "schedlab/record/";
+/// The mode of guests whose time counts instructions, as the guest crate names it.
+const VIRTUAL_TIME: &str = "deterministic";
 /// Digits of a cell's name.
 pub const CELL_DIGITS: usize = 32;
 
@@ -68,6 +72,12 @@ pub struct Head {
     pub workload: String,
     /// The load's name.
     pub load: String,
+    guest: Option<GuestHead>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct GuestHead {
+    mode: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -103,7 +113,21 @@ impl Head {
         }
         let (made, now) = (self.model, version_of(&self.backend));
         let what = if self.backend == "sim" { "simulated by model" } else { "watched by version" };
-        (made != now).then(|| format!("{what} {made}, this is {now}"))
+        let newer = if made > now { ", which is newer" } else { "" };
+        (made != now).then(|| format!("{what} {made}{newer}, this is {now}"))
+    }
+    /// Whether a newer version made it, or one that is not known: a version that finds it may well be installed.
+    pub fn is_newer(&self) -> bool {
+        let number = |schema: &str| Some(schema.strip_prefix(RECORD_SCHEMA_OF)?.parse::<u32>().ok()?);
+        match (number(&self.schema), number(RECORD_SCHEMA)) {
+            (Some(made), Some(now)) if made < now => false,
+            (Some(made), Some(now)) if made == now => self.model > version_of(&self.backend),
+            _ => true,
+        }
+    }
+    /// Whether it was measured in real time, on this machine or in a guest. Such a run can't be made again.
+    pub fn is_live(&self) -> bool {
+        self.backend != "sim" && self.guest.as_ref().is_none_or(|g| g.mode != VIRTUAL_TIME)
     }
 }
 
@@ -337,7 +361,16 @@ mod tests {
         assert!(told("sim", 3).contains("simulated by model 3"));
         assert!(told("host", crate::WATCHING - 1).contains("watched by version"));
         assert_eq!(told("vm", crate::WATCHING), "");
+        let newer = |model: u32| Head { model, ..head.clone() }.is_newer();
+        assert!(newer(head.model + 1) && !newer(head.model) && !newer(head.model - 1));
+        let live = |backend: &str, mode: Option<&str>| {
+            let guest = mode.map(|mode| GuestHead { mode: mode.into() });
+            Head { backend: backend.into(), guest, ..head.clone() }.is_live()
+        };
+        assert!(live("host", None) && live("vm", Some("real-time")) && live("vm", None));
+        assert!(!live("sim", None) && !live("vm", Some(VIRTUAL_TIME)));
         let other = Head { schema: "schedlab/record/0".into(), ..head };
+        assert!(!other.is_newer());
         assert!(other.outdated().unwrap().contains("schedlab/record/0"));
     }
 }

@@ -93,7 +93,10 @@ fn what_is_removed_is_said_first_and_nothing_else_goes() {
     let folder = lab.json(&["runs", "--load", "1x6", "--json"])["cells"][0]["folder"].clone();
     lab.write(&format!("{}/2/thesis.txt", folder.as_str().unwrap()), "years of work");
     let (out, err) = lab.run(&["runs", "rm", "--load", "1x6", "--yes"], 3);
-    assert!(out.contains("6 runs removed") && err.contains("thesis.txt"), "{out}\n{err}");
+    assert!(
+        out.contains("\n5 runs removed, ") && !out.contains("6 runs") && err.contains("thesis.txt"),
+        "{out}\n{err}"
+    );
     let left = lab.json(&["runs", "--json"]);
     let seeds: Vec<usize> =
         left["cells"].as_array().unwrap().iter().map(|c| c["seeds"].as_array().unwrap().len()).collect();
@@ -125,7 +128,60 @@ fn gc_removes_runs_of_other_versions_and_old_remains() {
     let json = lab.json(&["runs", "gc", "--yes", "--json"]);
     assert_eq!((&json["schema"], &json["removed"]), (&"schedlab/removal/1".into(), &true.into()));
     assert!(!file.exists() && !remains.exists());
-    assert_eq!(lab.json(&["runs", "--json"])["cells"].as_array().unwrap().len(), 1);
+    // The other runs of that cell are this version's, and stay.
+    let left = lab.json(&["runs", "--json"]);
+    let seeds: Vec<usize> =
+        left["cells"].as_array().unwrap().iter().map(|c| c["seeds"].as_array().unwrap().len()).collect();
+    assert_eq!(seeds.iter().sum::<usize>(), 5, "{left}");
+}
+
+/// Every stored record's text with this in place of that.
+fn rewritten(lab: &Lab, change: impl Fn(&str) -> String) {
+    for (name, bytes) in files(&lab.path().join("runs")) {
+        if name.ends_with("record.json") {
+            let text = String::from_utf8(bytes).unwrap();
+            std::fs::write(lab.path().join("runs").join(name), change(&text)).unwrap();
+        }
+    }
+}
+
+fn with_model(text: &str, model: u32) -> String {
+    let (front, rest) = text.split_once("\"model\":").unwrap();
+    format!("{front}\"model\":{model}{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
+#[test]
+fn gc_keeps_newer_runs_and_live_measurements() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q", "--load", "1x2", "--variant", "v4.5"]);
+    rewritten(&lab, |text| with_model(text, 999_999));
+    let said = lab.ok(&["runs", "gc", "--live", "--yes"]);
+    assert_eq!(said, "nothing to remove\nkept: 3 runs of a newer version\n");
+    rewritten(&lab, |text| with_model(text, 0).replacen("\"backend\":\"sim\"", "\"backend\":\"host\"", 1));
+    let json = lab.json(&["runs", "gc", "--yes", "--json"]);
+    assert_eq!((&json["removed"], &json["live"], &json["newer"]), (&false.into(), &3.into(), &0.into()));
+    assert!(lab.ok(&["runs", "gc"]).contains("kept: 3 runs measured in real time; --live removes them, too"));
+    assert!(lab.ok(&["runs", "gc", "--live", "--yes"]).contains("3 runs removed"));
+}
+
+#[test]
+fn no_cell_goes_that_was_not_named() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q", "--load", "1x2", "--variant", "v4.5"]);
+    let folder = lab.json(&["runs", "--json"])["cells"][0]["folder"].as_str().unwrap().to_owned();
+    let name = folder.strip_prefix("runs/").unwrap();
+    std::fs::create_dir_all(lab.path().join("other").join(name)).unwrap();
+    for wrong in [format!("other/{name}"), format!("other/{name}/1"), format!("nowhere/{name}")] {
+        let (_, err) = lab.run(&["runs", "rm", &wrong, "--yes"], 2);
+        assert!(err.contains("no cell '"), "{err}");
+    }
+    let whole = lab.path().join("runs").join(name).join("2");
+    lab.ok(&["runs", "rm", whole.to_str().unwrap(), "--yes"]);
+    assert_eq!(lab.json(&["runs", "--json"])["cells"][0]["seeds"], serde_json::json!([1, 3]));
+    // Nobody's experiment made a run of `bench`.
+    lab.ok(&["bench", "pipe", "--backend", "sim", "--machine", "smp-2", "-q", "--out", "plain"]);
+    let shown = lab.ok(&["runs", "show", "--out", "plain"]);
+    assert!(shown.contains("\n  stored 2") && !shown.contains("made stored"), "{shown}");
 }
 
 #[test]
@@ -177,4 +233,22 @@ fn causes_of_two_runs_stand_side_by_side() {
     let err = lab.run(&["explain", &folder("v4.5"), "--vs", "frist-idle"], 2).1;
     assert!(err.contains("'first-idle'"), "{err}");
     assert!(Path::new(&folder("v4.5")).is_relative());
+}
+
+#[test]
+fn explain_says_what_is_wrong_with_a_cell_and_works_inside_one() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q", "--load", "1x6"]);
+    let cells = lab.json(&["runs", "--variant", "v4.5", "--json"]);
+    let folder = cells["cells"][0]["folder"].as_str().unwrap();
+    let digits = &folder["runs/".len()..][..8];
+    let (_, err) = lab.run(&["explain", &format!("{digits}/7")], 2);
+    assert!(err.contains("has no run of seed 7") && err.contains("its seeds: 1-3"), "{err}");
+    let beside = lab.ok(&["explain", &format!("{folder}/1"), "--vs", "first-idle"]);
+    let within = |words: &[&str]| {
+        let output = lab.command(words).current_dir(lab.path().join(folder)).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(within(&["explain", "1", "--vs", "first-idle"]), beside);
+    assert_eq!(within(&["explain", "."]), lab.ok(&["explain", &format!("{folder}/1")]));
 }

@@ -9,7 +9,7 @@ use schedlab_lab::compare::{Comparison, overview, params_in_words};
 use schedlab_lab::runs::{self, Chosen, Filter, ListedCell};
 use schedlab_lab::{Question, compare};
 use schedlab_record::Record;
-use schedlab_record::holdings::{HeldRun, remove_run, remove_unfinished};
+use schedlab_record::holdings::{Head, HeldRun, remove_run, remove_unfinished};
 use schedlab_report::number::parameters;
 use schedlab_report::runs::{list, size, title};
 use schedlab_report::text::wrap;
@@ -70,6 +70,7 @@ struct Own {
 
 const NAMES: &str = "cell";
 const YES: &str = "yes";
+const LIVE: &str = "live";
 
 fn command() -> Command {
     let yes = || {
@@ -88,8 +89,13 @@ fn command() -> Command {
                 .num_args(0..),
         )
         .arg(yes());
+    let live = Arg::new(LIVE)
+        .long(LIVE)
+        .action(ArgAction::SetTrue)
+        .help("Also what was measured in real time by older versions, which can't be made again");
     let gc = Command::new("gc")
-        .about("Remove what this version would not find again: runs of other versions, and remains of unfinished ones")
+        .about("Remove what this version would not find again: runs of older versions, and remains of unfinished ones")
+        .arg(live)
         .arg(yes());
     Own::augment_args(Command::new("runs"))
         .about("List, show and remove stored runs")
@@ -105,7 +111,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     match word {
         "show" => show(&own, names().first().map(String::as_str)),
         "rm" => rm(&own, &names(), inner.get_flag(YES)),
-        "gc" => gc(&own, inner.get_flag(YES)),
+        "gc" => gc(&own, inner.get_flag(LIVE), inner.get_flag(YES)),
         _ => ls(&own),
     }
 }
@@ -198,10 +204,10 @@ fn head(cell: &ListedCell, first: &Record, folder: &str, out: &mut dyn Write) ->
     }
     let made = match cell.experiments.is_empty() {
         true => String::new(),
-        false => format!("by experiment {}, ", cell.experiments.join(" and ")),
+        false => format!("made by experiment {}, ", cell.experiments.join(" and ")),
     };
     let watched = first.watched().map_or_else(String::new, |how| format!(", watched by {}", how.name()));
-    let text = format!("made {made}stored {} UTC, {}{watched}", cell.made, size(cell.size_bytes));
+    let text = format!("{made}stored {} UTC, {}{watched}", cell.made, size(cell.size_bytes));
     write!(out, "{}", wrap("  ", &text))?;
     if let Some(why) = &cell.outdated {
         write!(out, "{}", wrap("  ", &format!("would not be found again: {why}")))?;
@@ -274,45 +280,84 @@ fn rm(own: &Own, names: &[String], yes: bool) -> Result<()> {
             }
         }
     }
-    remove(own, &going, yes)
+    remove(own, going, &Left::default(), yes)
 }
 
-fn gc(own: &Own, yes: bool) -> Result<()> {
-    let mut going = Vec::new();
+/// Runs that this version would not find again, which `gc` leaves all the same.
+#[derive(Default)]
+struct Left {
+    /// Those of a newer version, which finds them.
+    newer: usize,
+    /// Measurements in real time, which nothing makes again.
+    live: usize,
+}
+
+impl Left {
+    fn tell(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
+        if self.newer > 0 {
+            writeln!(out, "kept: {} of a newer version", runs(self.newer))?;
+        }
+        if self.live > 0 {
+            writeln!(out, "kept: {} measured in real time; --live removes them, too", runs(self.live))?;
+        }
+        Ok(())
+    }
+}
+
+fn gc(own: &Own, live: bool, yes: bool) -> Result<()> {
+    let (mut going, mut left) = (Vec::new(), Left::default());
     for cell in own.choice.cells()? {
-        if let Some(why) = &cell.outdated {
-            going.extend(cell.held.runs.iter().map(|r| Going::run(r, why)));
+        for run in &cell.held.runs {
+            // A run whose record can't be read may be anything: it stays.
+            let Ok(head) = Head::of(&run.run) else { continue };
+            let Some(why) = head.outdated() else { continue };
+            if head.is_newer() {
+                left.newer += 1;
+            } else if head.is_live() && !live {
+                left.live += 1;
+            } else {
+                going.push(Going::run(run, &why));
+            }
         }
         going.extend(cell.held.abandoned.iter().map(|f| Going::unfinished(f)));
     }
-    remove(own, &going, yes)
+    remove(own, going, &left, yes)
 }
 
-/// Says what goes, and with `yes` removes it. A run that can't go is told and stays; the others go.
-fn remove(own: &Own, going: &[Going], yes: bool) -> Result<()> {
+/// Says what would go; with `yes` removes it and says what went. A run that can't go stays and is told; the others go.
+fn remove(own: &Own, mut going: Vec<Going>, left: &Left, yes: bool) -> Result<()> {
+    let all = going.len();
     let mut stayed: Vec<Error> = Vec::new();
     if yes {
-        stayed.extend(going.iter().filter_map(|g| g.remove().err()));
+        going.retain(|g| g.remove().map_err(|e| stayed.push(e)).is_ok());
     }
     let bytes: u64 = going.iter().map(|g| g.bytes).sum();
     if own.json {
         let kept: Vec<String> = stayed.iter().map(Error::to_string).collect();
-        let told = serde_json::json!({ "removed": yes, "runs": going, "bytes": bytes, "kept": kept });
+        let removed = yes && !going.is_empty();
+        let told = serde_json::json!({
+            "removed": removed, "runs": going, "bytes": bytes, "kept": kept,
+            "newer": left.newer, "live": left.live,
+        });
         output::json_as("schedlab/removal/1", &told)?;
     } else {
-        output::result(|out| tell(going, bytes, yes, out))?;
+        output::result(|out| {
+            match all {
+                0 => writeln!(out, "nothing to remove")?,
+                _ => tell(&going, bytes, yes, out)?,
+            }
+            left.tell(out)
+        })?;
     }
     stayed.iter().for_each(|e| output::note(&format!("not removed: {e}")));
     match stayed.len() {
         0 => Ok(()),
-        n => Err(Error::machine(format!("{n} of {} could not be removed", going.len()))),
+        n => Err(Error::machine(format!("{n} of {all} could not be removed"))),
     }
 }
 
 fn tell(going: &[Going], bytes: u64, yes: bool, out: &mut dyn Write) -> std::io::Result<()> {
-    if going.is_empty() {
-        return writeln!(out, "nothing to remove");
-    }
     // Runs of one cell go for one reason: a line each cell.
     for some in going
         .chunk_by(|a, b| a.why == b.why && Path::new(&a.folder).parent() == Path::new(&b.folder).parent())
