@@ -15,42 +15,58 @@ use schedlab_record::{Observe, Record, RunDir};
 use schedlab_workload::command::{DEFAULT_TIMEOUT, one_line};
 use schedlab_workload::{CommandSpec, ParamKind, Params, Spec, spec};
 
-/// The line for the runs of these seeds (ascending) of a cell; `None`: there is none.
+/// The line for the runs of these seeds (ascending) of a cell, one for each stretch of them; `None`: there is none.
+///
+/// Runs in real time get no seed: stored ones of it would be found, and a new measurement is wanted.
 pub fn line(record: &Record, run: &RunDir, seeds: &[u64]) -> Option<String> {
     let mut words = vec!["schedlab".to_owned()];
     match std::fs::read_to_string(run.path.join(EXPERIMENT_FILE)) {
-        Ok(text) => words.extend(of_experiment(record, run, &text)),
+        Ok(text) => words.extend(of_experiment(record, run, &text)?),
         Err(_) => words.extend(of_bench(record)?),
     }
-    let first = seeds.first()?;
-    let in_a_row = seeds.windows(2).all(|w| w[0].checked_add(1) == Some(w[1]));
-    let runs = if in_a_row { seeds.len() } else { 1 };
+    seeds.first()?;
     // Of an experiment the number of its runs is another one; of `bench` it is one, but for drawn costs.
-    if runs > 1 || words[1] != "bench" || !record.drawn.is_empty() {
-        words.extend(["--runs".to_owned(), runs.to_string()]);
+    let runs = |n: usize| match n > 1 || words[1] != "bench" || !record.drawn.is_empty() {
+        true => pair("runs", n).to_vec(),
+        false => Vec::new(),
+    };
+    let live = record.backend != "sim" && record.guest.as_ref().is_none_or(|g| g.mode != "deterministic");
+    if live {
+        return Some(one_line(&[words.clone(), runs(seeds.len())].concat()));
     }
-    words.extend(["--seed".to_owned(), first.to_string()]);
-    Some(one_line(&words))
+    let stretches = seeds.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+    let lines = stretches
+        .map(|some| one_line(&[words.clone(), runs(some.len()), pair("seed", some[0]).to_vec()].concat()));
+    Some(lines.collect::<Vec<_>>().join("\n"))
 }
 
 fn pair(option: &str, value: impl ToString) -> [String; 2] {
     [format!("--{option}"), value.to_string()]
 }
 
-fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Vec<String> {
+/// The experiment's copy, unless it names files that lie beside the original only.
+fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Option<Vec<String>> {
     let mut words = match STUDIES.iter().find(|(_, study)| *study == text) {
         Some((name, _)) => vec!["study".to_owned(), (*name).to_owned()],
-        None => vec!["run".to_owned(), run.path.join(EXPERIMENT_FILE).display().to_string()],
+        None => {
+            let copy = run.path.join(EXPERIMENT_FILE);
+            schedlab_lab::experiment::load(&copy).ok()?;
+            vec!["run".to_owned(), copy.display().to_string()]
+        }
     };
     if record.backend != "sim" {
         words.extend(pair("backend", &record.backend));
     }
-    words.extend(pair("load", &record.load));
+    // Loads of several machines may have the same name. A live run's machine has its own name, which no load has.
+    match record.backend.as_str() {
+        "sim" => words.extend(pair("load", format!("{}@{}", record.load, record.machine.name))),
+        _ => words.extend(pair("load", &record.load)),
+    }
     words.extend(pair("variant", &record.variant.name));
     if !record.drawn.is_empty() {
         words.push("--uncertainty".to_owned());
     }
-    words
+    Some(words)
 }
 
 fn of_bench(record: &Record) -> Option<Vec<String>> {

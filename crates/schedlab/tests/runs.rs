@@ -252,3 +252,25 @@ fn explain_says_what_is_wrong_with_a_cell_and_works_inside_one() {
     assert_eq!(within(&["explain", "1", "--vs", "first-idle"]), beside);
     assert_eq!(within(&["explain", "."]), lab.ok(&["explain", &format!("{folder}/1")]));
 }
+
+#[test]
+fn lines_that_make_runs_again_fit_gaps_files_and_live_runs() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q", "--load", "1x2", "--variant", "v4.5"]);
+    let folder = lab.json(&["runs", "--json"])["cells"][0]["folder"].as_str().unwrap().to_owned();
+    let line = |lab: &Lab| lab.json(&["runs", "show", "--json"])["again"].as_str().map(str::to_owned);
+    assert!(line(&lab).unwrap().contains(" 1x2@smp-4 "), "{:?}", line(&lab));
+    lab.ok(&["runs", "rm", &format!("{folder}/2"), "--yes"]);
+    let both = line(&lab).unwrap();
+    let ends: Vec<&str> = both.lines().map(|l| l.split_once(" --runs ").unwrap().1).collect();
+    assert_eq!(ends, ["1 --seed 1", "1 --seed 3"]);
+    rewritten(&lab, |text| text.replacen("\"backend\":\"sim\"", "\"backend\":\"host\"", 1));
+    let live = line(&lab).unwrap();
+    assert!(live.ends_with(" --runs 2") && live.contains("--backend host"), "{live}");
+    // The copy can't be loaded where it lies: it names a file beside the original.
+    for seed in [1, 3] {
+        let text = common::SMALL.replace("name = \"schbench\"", "rtapp = \"j.json\"");
+        lab.write(&format!("{folder}/{seed}/experiment.toml"), &text);
+    }
+    assert_eq!(line(&lab), None);
+}

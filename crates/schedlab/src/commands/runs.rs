@@ -187,7 +187,7 @@ fn show(own: &Own, name: Option<&str>) -> Result<()> {
         first.environment.iter().try_for_each(|(k, v)| write!(out, "{}", wrap(&format!("  {k:<24} "), v)))?;
         writeln!(out, "\nto make it again")?;
         let none = "no single command line: it needs the experiment that made it";
-        writeln!(out, "  {}", again.as_deref().unwrap_or(none))
+        again.as_deref().unwrap_or(none).lines().try_for_each(|line| writeln!(out, "  {line}"))
     })
 }
 
