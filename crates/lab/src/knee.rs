@@ -25,7 +25,8 @@ use schedlab_machine::Drawn;
 use schedlab_record::{Metric, Stat};
 use schedlab_workload::{Benchmark, Built, Params, Spec};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -155,6 +156,9 @@ pub struct Knee {
     /// Seeds that can't tell, because the metric was missing where it mattered; they have no knee.
     #[serde(default)]
     pub unknown: usize,
+    /// Loads above a seed's knee that could not be judged, because the metric was missing: the true knee may lie above.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unjudged: usize,
     /// Which drawn cost moves the knee; `None` where none were drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<Sway>,
@@ -239,10 +243,12 @@ pub fn search(
     let mut variants = Vec::new();
     let mut interrupted = false;
     for cell in &search.cells {
-        let (mut found, mut unknown) = (Vec::new(), 0);
+        let (mut found, mut unknown, mut unjudged) = (Vec::new(), 0, BTreeSet::new());
         for seed in &search.seeds {
             let at = |load: u64| at_load(cell, load, *seed, search, executor, &note, stop);
-            match one(search.start, search.cap, search.raised.range.0, at)? {
+            let (ended, above) = one_told(search.start, search.cap, search.raised.range.0, at)?;
+            unjudged.extend(above);
+            match ended {
                 Found::Knee(knee) => found.push((*seed, knee)),
                 Found::Unknown => unknown += 1,
                 Found::Stopped => interrupted = true,
@@ -255,7 +261,11 @@ pub fn search(
         let uncertainty = moved(cell, &found);
         let knees = found.into_iter().map(|(_, knee)| knee).collect();
         let name = cell.variant.name.as_str();
-        variants.push(Knee { uncertainty, ..knee(name, knees, unknown, search.cap) });
+        variants.push(Knee {
+            uncertainty,
+            unjudged: unjudged.len(),
+            ..knee(name, knees, unknown, search.cap)
+        });
     }
     let (unit, tried) = curve.told(&search.cells);
     Ok(Knees {
@@ -359,6 +369,26 @@ fn at_load(
     Ok(Some(search.limit.judge(&found.value)))
 }
 
+/// One seed's knee, and the loads above it that could not be judged.
+fn one_told(
+    start: u64,
+    cap: u64,
+    lowest: u64,
+    probe: impl Fn(u64) -> Result<Option<Judged>>,
+) -> Result<(Found, Vec<u64>)> {
+    let unknown = RefCell::new(Vec::new());
+    let told = |load| {
+        let judged = probe(load)?;
+        if judged == Some(Judged::Unknown) {
+            unknown.borrow_mut().push(load);
+        }
+        Ok(judged)
+    };
+    let found = one(start, cap, lowest, told)?;
+    let above = |knee| unknown.into_inner().into_iter().filter(|load| *load > knee).collect();
+    Ok((found, if let Found::Knee(knee) = found { above(knee) } else { Vec::new() }))
+}
+
 /// One seed's knee: doubling, then bisection.
 fn one(start: u64, cap: u64, lowest: u64, probe: impl Fn(u64) -> Result<Option<Judged>>) -> Result<Found> {
     let (mut held, mut blind, mut load) = (0, false, start.min(cap));
@@ -412,6 +442,7 @@ fn knee(variant: &str, knees: Vec<u64>, unknown: usize, cap: u64) -> Knee {
         at_cap: knees.iter().filter(|k| **k == cap).count(),
         unknown,
         knees,
+        unjudged: 0,
         uncertainty: None,
     }
 }
@@ -421,7 +452,6 @@ mod tests {
     use super::*;
     use schedlab_record::Better;
     use schedlab_workload::spec;
-    use std::cell::RefCell;
 
     fn found(start: u64, cap: u64, holds: impl Fn(u64) -> bool) -> (u64, Vec<u64>) {
         let seen = RefCell::new(Vec::new());
@@ -452,6 +482,20 @@ mod tests {
         );
         assert_eq!(one(1, 100, 1, few(1000, 2000)).unwrap(), Found::Unknown);
         assert_eq!(one(1, 100, 1, few(64, 2000)).unwrap(), Found::Knee(100));
+    }
+
+    #[test]
+    fn larger_loads_that_could_not_be_judged_are_told() {
+        let probe = |load: u64| {
+            Ok(Some(match load {
+                1..=2 => Judged::Unknown,
+                3..=5 => Judged::Holds,
+                6..=20 => Judged::Unknown,
+                _ => Judged::Breaks,
+            }))
+        };
+        // Doubling sees 1, 2, 4, 8, 16 and 32; between 16 and 32 bisection sees 24, 20, 22 and 21.
+        assert_eq!(one_told(1, 100, 1, probe).unwrap(), (Found::Knee(4), vec![8, 16, 20]));
     }
 
     #[test]

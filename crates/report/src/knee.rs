@@ -33,6 +33,14 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
             );
             write!(out, "{}", wrap("  ", &text))?;
         }
+        if v.unjudged > 0 {
+            let loads = if v.unjudged == 1 { "load" } else { "loads" };
+            let text = format!(
+                "{} larger {loads} could not be judged ({} missing): the knee may lie above",
+                v.unjudged, k.limit.metric
+            );
+            write!(out, "{}", wrap("  ", &text))?;
+        }
         if let Some(sway) = &v.uncertainty {
             write!(out, "{}", wrap("  ", &of_one(sway, "")))?;
         }

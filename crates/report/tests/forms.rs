@@ -321,6 +321,7 @@ fn knees_are_tabled() {
         ci95: Some([22.5, 25.5]),
         at_cap,
         unknown: 0,
+        unjudged: 0,
         uncertainty: None,
         knees,
     };
