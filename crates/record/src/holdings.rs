@@ -118,7 +118,7 @@ impl Head {
     }
     /// Whether a newer version made it, or one that is not known: a version that finds it may well be installed.
     pub fn is_newer(&self) -> bool {
-        let number = |schema: &str| Some(schema.strip_prefix(RECORD_SCHEMA_OF)?.parse::<u32>().ok()?);
+        let number = |schema: &str| schema.strip_prefix(RECORD_SCHEMA_OF)?.parse::<u32>().ok();
         match (number(&self.schema), number(RECORD_SCHEMA)) {
             (Some(made), Some(now)) if made < now => false,
             (Some(made), Some(now)) if made == now => self.model > version_of(&self.backend),
