@@ -208,7 +208,10 @@ fn events_tell_what_schbench_waited_for() {
     assert!(delays.count() > 100 && n("wakeups") >= delays.count(), "{}", delays.count());
     let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
     assert_eq!(places.iter().sum::<u64>(), n("woken"));
-    assert!(n("woken") > 100 && n("cpu_time") > 0 && n("idle_time") + n("background.cpu_time") > 0);
+    assert!(n("woken") > 100 && n("cpu_time") > 0);
+    // Switches that contradict each other leave time that is nobody's: where that is much, idle time is not told.
+    let gaps = outcome.warnings.iter().any(|w| w.code == "trace.gaps");
+    assert!(gaps || n("idle_time") + n("background.cpu_time") > 0, "{:?}", outcome.warnings);
     // Counters of each task would slow down the very switches that are recorded.
     assert!(!outcome.counters.contains_key("perf.context_switches"));
     assert!(outcome.environment.values().any(|why| why.contains("while events are recorded")));
