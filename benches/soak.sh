@@ -100,6 +100,8 @@ try_orphans() {
     local pid
     SCHEDLAB_SOAK=trial sleep 60 &
     pid=$!
+    # Until it has become the sleep, the child's environment is this script's.
+    sleep 0.5
     orphans trial && [ "$(cat orphans)" = "/proc/$pid/environ" ] || failed "the orphan check misses a living orphan"
     kill "$pid"
     wait "$pid" 2>/dev/null
