@@ -22,9 +22,9 @@ pub enum ErrorKind {
     Machine,
     /// A fault of schedlab itself (exit code 4).
     Internal,
-    /// The command that was to replace schedlab is there and can't be executed (exit code 126, as in shells).
+    /// The command that a user gave to `exec`, `stat` or `profile` is there and can't be executed (exit code 126, as in shells).
     NotExecutable,
-    /// The command that was to replace schedlab is not there (exit code 127, as in shells).
+    /// The command that a user gave to `exec`, `stat` or `profile` is not there (exit code 127, as in shells).
     NoCommand,
 }
 

@@ -62,11 +62,14 @@ impl Drop for Folder {
     }
 }
 
-/// Writes a file whole or not at all: beside its place, synced, then renamed.
+/// Writes a file whole or not at all: beside its place, synced, then renamed. A symbolic link stays, and the file that it
+/// names is written.
 ///
 /// # Errors
 /// When the disk does not take it; nothing is left then.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
+    let target = fs::canonicalize(path);
+    let path = target.as_deref().unwrap_or(path);
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = format!(".{name}.");
@@ -197,6 +200,11 @@ mod tests {
         assert_eq!(fs::read(at("c")).unwrap(), b"whole");
         assert!(!at(".c.80.0.tmp").exists());
         assert!(write_whole(&at("no/such/folder"), b"x").is_err());
+        let link = at("link");
+        std::os::unix::fs::symlink("c", &link).unwrap();
+        write_whole(&link, b"through the link").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(at("c")).unwrap(), b"through the link");
         // A folder can't be replaced by a file; nothing is left of the attempt.
         assert!(write_whole(&at(young), b"x").is_err());
         let names: Vec<String> =

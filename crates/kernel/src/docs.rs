@@ -21,7 +21,7 @@ middle of a run (`NAME@10s`). On live systems features and tunables are settings
 - **Whose** is `kernel` (a word of its sched/features, or the file named), `patch` (a posted patch's own word; no release
   has it) or `schedlab` (a word of ours, for code that the kernel can't switch).
 - **Read** names the trees between which a change lies: \"6.1 to 6.6\" was read in both. A release that no tree pins down is
-  from memory, and says so. Trees: 6.1.192, 6.12.117 and 7.3.4 of Debian; 2.6.30.4, 2.6.39, 3.19 and 4.9 of kernel.org; vendors'
+  from memory, and says so. Trees: 6.1.192, 6.12.107, 6.12.117 and 7.3.4 of Debian; 2.6.30.4, 2.6.39, 3.19 and 4.9 of kernel.org; vendors'
   2.6.29, 2.6.32, 2.6.35, 3.0, 4.4, 4.14, 4.19, 5.4 and 6.6.
 
 ";

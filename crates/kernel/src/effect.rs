@@ -39,7 +39,7 @@ const NEEDS: &[Need] = &[
     until(Feature::NormalizedSleeper, Version::v2_6(35)),
     Need {
         feature: Feature::AdaptiveGran,
-        asked: Span::between(Version::v2_6(28), Version::v2_6(35)),
+        asked: Span::between(Version::v2_6(29), Version::v2_6(35)),
         other: None,
     },
     until(Feature::AsymGran, Version::v2_6(35)),

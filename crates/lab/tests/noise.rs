@@ -43,6 +43,7 @@ fn floors(host: String, floor_pct: f64) -> Floors {
         change_pct: 0.0,
         runs: 8,
         at: text("2026-11-22 06:10"),
+        watching: WATCHING,
     };
     let mut all = Floors::default();
     all.renew(vec![floor]);

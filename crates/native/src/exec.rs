@@ -77,7 +77,7 @@ fn command(argv: &[String]) -> Result<(Command, &str)> {
 }
 
 /// What shells say of a command that does not start, with their exit codes: 127 not there, 126 not executable.
-fn unstartable(program: &str, e: &io::Error) -> Error {
+pub(crate) fn unstartable(program: &str, e: &io::Error) -> Error {
     use schedlab_base::ErrorKind::{NoCommand, NotExecutable};
     match e.kind() {
         ErrorKind::NotFound => Error::new(NoCommand, format!("can't start '{program}': it is not there"))

@@ -112,9 +112,8 @@ impl Store {
         }
         let place = self.place(cell_hash, seed);
         let cell = self.root.join(cell_hash);
-        fs::create_dir_all(&cell).map_err(|e| Error::io(&cell, "create the folder", &e))?;
         let _emptied = Emptied(&cell);
-        let temp = Folder::create(&cell, TEMP_PREFIX, 0o777)?;
+        let temp = folder_in(&cell)?;
         let mut json = serde_json::to_vec(record)
             .map_err(|e| Error::internal(format!("the record can't be written as JSON: {e}")))?;
         json.push(b'\n');
@@ -129,6 +128,18 @@ impl Store {
             // Another process was faster.
             Err(_) if place.join(RECORD_FILE).is_file() => Ok(Stored::Kept(RunDir { path: place })),
             Err(e) => Err(Error::io(&place, "put the run in", &e)),
+        }
+    }
+}
+
+/// A run's folder in its cell's, which is made where it is not there.
+fn folder_in(cell: &Path) -> Result<Folder> {
+    loop {
+        fs::create_dir_all(cell).map_err(|e| Error::io(cell, "create the folder", &e))?;
+        match Folder::create(cell, TEMP_PREFIX, 0o777) {
+            // A writer that failed took the empty cell away in between.
+            Err(_) if !cell.exists() => {}
+            made => return made,
         }
     }
 }
@@ -369,6 +380,30 @@ mod tests {
             1600,
             "no temporary folder stays"
         );
+    }
+
+    #[test]
+    fn writers_that_fail_do_not_take_the_cell_from_under_others() {
+        let memory = Path::new("/dev/shm");
+        let dir = tempfile::tempdir_in(if memory.is_dir() { memory.into() } else { std::env::temp_dir() });
+        let dir = dir.unwrap();
+        let store = Store::create(dir.path()).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let store = &store;
+                scope.spawn(move || {
+                    // One cell each round, so that it is often empty.
+                    for round in 0..500 {
+                        let (cell, run) = (format!("c{round}"), record(thread));
+                        let files: &[(&str, &[u8])] =
+                            if thread % 2 == 0 { &[("no/such/folder", b"")] } else { &[] };
+                        let stored = store.put(&cell, thread, &run, files);
+                        assert_eq!(stored.is_ok(), thread % 2 == 1, "{stored:?}");
+                    }
+                });
+            }
+        });
+        assert_eq!(list(store.root()).unwrap().len(), 1000);
     }
 
     #[test]

@@ -48,7 +48,11 @@ pub fn percent(v: f64) -> String {
 
 /// A change without the percent sign, for intervals.
 pub fn signed(v: f64) -> String {
-    if v.abs() >= 99.95 { format!("{v:+.0}") } else { format!("{:+.1}", v + 0.0) }
+    match v.abs() {
+        s if s >= POWERS_FROM => format!("{v:+.2e}"),
+        s if s >= 99.95 => format!("{v:+.0}"),
+        _ => format!("{:+.1}", v + 0.0),
+    }
 }
 
 /// From this change on the factor is easier to read than the percentage.
@@ -66,7 +70,11 @@ pub fn change(pct: f64) -> String {
 
 /// A spread in percent, two digits: "0.3%", "12%", "170%".
 pub fn spread(pct: f64) -> String {
-    if pct < 9.95 { format!("{pct:.1}%") } else { format!("{pct:.0}%") }
+    match pct {
+        p if p < 9.95 => format!("{p:.1}%"),
+        p if p < POWERS_FROM => format!("{p:.0}%"),
+        p => format!("{p:.2e}%"),
+    }
 }
 
 /// A workload's parameters, words as such, as "name=value", in the order of the benchmark's table, times with their unit.
@@ -82,9 +90,13 @@ pub fn parameters(workload: &str, params: &serde_json::Value) -> Vec<String> {
     all.iter().map(|(name, v)| format!("{name}={}", text(name, v))).collect()
 }
 
-/// Three significant digits of a number below 1000.
+/// From here on a number is written with its power of ten, so that no file's 1e308 widens a table.
+const POWERS_FROM: f64 = 1e7;
+
+/// Three significant digits of a number below 1000; larger ones whole, the largest as "1.00e299".
 pub fn three(v: f64) -> String {
     match v.abs() {
+        s if s >= POWERS_FROM => format!("{v:.2e}"),
         s if s >= 99.95 => format!("{v:.0}"),
         s if s >= 9.995 => format!("{v:.1}"),
         _ => format!("{v:.2}"),
@@ -115,6 +127,16 @@ mod tests {
         ] {
             assert_eq!(duration(ns), text);
         }
+    }
+
+    #[test]
+    fn no_number_is_wide() {
+        for v in [1e7, 1e12, 1e17, 1e308, -1e308, f64::MAX] {
+            for text in [duration(v), count(v), percent(v), change(v), spread(v), value(v, "KB")] {
+                assert!(text.len() <= 12, "{text}");
+            }
+        }
+        assert_eq!((duration(1e308), change(1e308)), ("1.00e299s".into(), "x1.00e306".into()));
     }
 
     #[test]

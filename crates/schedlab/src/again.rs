@@ -63,6 +63,7 @@ fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Option<Vec<String
         _ => words.extend(pair("load", &record.load)),
     }
     words.extend(pair("variant", &record.variant.name));
+    words.extend(surroundings(record));
     if !record.drawn.is_empty() {
         words.push("--uncertainty".to_owned());
     }
@@ -81,6 +82,20 @@ fn of_bench(record: &Record) -> Option<Vec<String>> {
         words.extend(pair("machine", &record.machine.name));
     }
     words.extend(kernel(record)?);
+    // Only an experiment's metrics ask for it.
+    if record.guest.is_none() && record.observe == Some(Observe::Stays) {
+        return None;
+    }
+    words.extend(surroundings(record));
+    if !record.drawn.is_empty() {
+        words.push("--uncertainty".to_owned());
+    }
+    Some(words)
+}
+
+/// The guest that the run was made in, or how it was watched on the host.
+fn surroundings(record: &Record) -> Vec<String> {
+    let mut words = Vec::new();
     if let Some(guest) = &record.guest {
         words.extend(pair("guest-mode", &guest.mode));
         words.extend(pair("accelerator", &guest.accelerator));
@@ -90,15 +105,11 @@ fn of_bench(record: &Record) -> Option<Vec<String>> {
         match record.observe {
             Some(Observe::Events) => words.push("--events".to_owned()),
             Some(Observe::Counters) => words.push("--counters".to_owned()),
-            Some(Observe::Accounts) | None => {}
-            // Only an experiment's metrics ask for it.
-            Some(Observe::Stays) => return None,
+            // What the metrics ask for needs no option.
+            Some(Observe::Accounts | Observe::Stays) | None => {}
         }
     }
-    if !record.drawn.is_empty() {
-        words.push("--uncertainty".to_owned());
-    }
-    Some(words)
+    words
 }
 
 fn workload(record: &Record) -> Option<Vec<String>> {

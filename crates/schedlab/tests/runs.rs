@@ -267,6 +267,9 @@ fn lines_that_make_runs_again_fit_gaps_files_and_live_runs() {
     rewritten(&lab, |text| text.replacen("\"backend\":\"sim\"", "\"backend\":\"host\"", 1));
     let live = line(&lab).unwrap();
     assert!(live.ends_with(" --runs 2") && live.contains("--backend host"), "{live}");
+    assert!(!live.contains("--counters"), "{live}");
+    rewritten(&lab, |text| text.replacen("\"backend\":", "\"observe\":\"counters\",\"backend\":", 1));
+    assert!(line(&lab).unwrap().contains(" --counters "), "{:?}", line(&lab));
     // The copy can't be loaded where it lies: it names a file beside the original.
     for seed in [1, 3] {
         let text = common::SMALL.replace("name = \"schbench\"", "rtapp = \"j.json\"");

@@ -19,7 +19,7 @@ fn a_commands_output_and_exit_code_pass_through() {
     let (out, err) = lab.run(&["stat", "--", "sh", "-c", "echo oh >&2; exit 7"], 7);
     assert!(err.starts_with("oh\n") && out.contains("ended with exit code 7"), "{out}\n{err}");
     lab.run(&["stat", "--", "sh", "-c", "kill -9 $$"], 137);
-    let (_, err) = lab.run(&["stat", "--", "/no/such/program"], 3);
+    let (_, err) = lab.run(&["stat", "--", "/no/such/program"], 127);
     assert!(err.contains("it is not there"), "{err}");
 }
 

@@ -7,7 +7,7 @@ use crate::plan::{self, Cell, Plan};
 use schedlab_base::{Error, Result};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
-use schedlab_record::Record;
+use schedlab_record::{Record, WATCHING};
 use schedlab_workload::{Params, Spec, spec};
 use std::sync::Arc;
 
@@ -87,6 +87,7 @@ pub fn floors(records: &[Record], at: &str) -> Result<Vec<Floor>> {
                 change_pct: change.abs(),
                 runs,
                 at: at.to_owned(),
+                watching: WATCHING,
             })
         }));
     }

@@ -12,7 +12,7 @@ pub use measure::{SHORT, floors, plan};
 
 use crate::compare::{Counted, Row};
 use schedlab_base::{Error, Result, Warning, input, temp};
-use schedlab_record::Record;
+use schedlab_record::{Record, WATCHING};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -42,6 +42,9 @@ pub struct Floor {
     pub runs: usize,
     /// When, "2026-11-22 06:10" UTC.
     pub at: String,
+    /// The version of what watched the runs ([`WATCHING`]); 0 before it was kept.
+    #[serde(default)]
+    pub watching: u32,
 }
 
 /// Floors, of any number of hosts.
@@ -53,7 +56,8 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// What is stored; none where there is no file.
+    /// What is stored; none where there is no file. Floors of runs that another version watched are left out: what
+    /// watching adds to a metric is part of its floor.
     ///
     /// # Errors
     /// A file that can't be read or is no such file.
@@ -63,7 +67,8 @@ impl Floors {
             Error::input(format!("{} holds no noise floors: {what}", path.display()))
                 .help("remove it; 'schedlab doctor --noise' makes it anew")
         };
-        let floors: Floors = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        let mut floors: Floors = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+        floors.floors.retain(|f| f.watching == WATCHING);
         if floors.schema == SCHEMA { Ok(floors) } else { Err(bad(format!("schema '{}'", floors.schema))) }
     }
     /// Stores them, renamed into place.
@@ -136,6 +141,7 @@ mod tests {
             change_pct: 0.1,
             runs: 8,
             at: text("2026-11-22 06:10"),
+            watching: WATCHING,
         }
     }
 
@@ -149,6 +155,13 @@ mod tests {
         floors.store(&path).unwrap();
         assert_eq!(Floors::load(&path).unwrap().floors, floors.floors);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing half-written is left");
+        let text = fs::read_to_string(&path).unwrap();
+        let own = format!("\"watching\": {WATCHING}");
+        assert!(text.contains(&own));
+        fs::write(&path, text.replace(&own, "\"watching\": 1")).unwrap();
+        assert_eq!(Floors::load(&path).unwrap().floors, [], "watched by another version");
+        fs::write(&path, text.replace(&format!(",\n      {own}"), "")).unwrap();
+        assert_eq!(Floors::load(&path).unwrap().floors, [], "of a version that did not tell");
         fs::write(&path, r#"{"schema": "other/1", "floors": []}"#).unwrap();
         assert!(Floors::load(&path).unwrap_err().to_string().contains("doctor --noise"));
     }

@@ -6,9 +6,9 @@
 
 use super::Counts;
 use super::set::{Set, Whom};
+use crate::exec::unstartable;
 use crate::{offspring, sys};
 use schedlab_base::{CpuSet, Error, Ns, Result};
-use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -188,14 +188,6 @@ fn wait(child: u32, stop: &AtomicBool, meanwhile: &mut dyn FnMut()) -> u64 {
             offspring::terminate(child);
             end_at = Some(u64::MAX);
         }
-    }
-}
-
-fn unstartable(program: &str, e: &std::io::Error) -> Error {
-    match e.kind() {
-        ErrorKind::NotFound => Error::machine(format!("can't start '{program}': it is not there"))
-            .help("install it, or name it with its folder"),
-        _ => Error::machine(format!("can't start '{program}': {e}")),
     }
 }
 
