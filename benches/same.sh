@@ -61,7 +61,7 @@ drawn() {
             if (kind == "nanosleep")
                 return kind " --tasks " from(1, 24) " --sleep " one("1us 20us 300us 2ms") " --run " one("0us 5us 80us 1500us") " -r " from(20, 80) "ms"
             if (kind == "hackbench")
-                return kind " -g " from(1, 3) " -f " from(2, 8) " -l " from(5, 40) one(" -p") " " one("-P -T")
+                return kind " -g " from(1, 3) " -f " from(2, 8) " -l " from(5, 40) (draw(2) ? " -p " : " ") one("-P -T")
             if (kind == "pipe")
                 return kind " -l " from(50, 1500) " --pairs " from(1, 6)
             if (kind == "rr")
@@ -98,8 +98,8 @@ lines() {
     for study in first-idle newidle fair-sleepers; do
         echo "study $study --runs 1"
     done
-    for file in "$here"/examples/*.json; do
-        echo "bench examples/${file##*/} --backend sim --machine 4cpu -r 200ms"
+    for file in "$here"/examples/rtapp/*.json; do
+        echo "bench examples/rtapp/${file##*/} --backend sim --machine 4cpu -r 200ms"
     done
     drawn
 }
