@@ -1,12 +1,12 @@
 //! Archives in the "newc" form of cpio, which the kernel unpacks into its first root file system.
 //!
-//! The same files give the same bytes: inode numbers count from 1, owners and times are 0, and paths are sorted, so that
-//! a folder stands before what is in it. Format: Documentation/driver-api/early-userspace/buffer-format of the kernel;
+//! The same files give the same bytes: inode numbers count from 1, owners and times are 0, and paths are sorted, so
+//! that a folder stands before its files. Format: Documentation/driver-api/early-userspace/buffer-format of the kernel;
 //! several archives may follow each other, each beginning at a multiple of four bytes.
 
 use std::collections::BTreeMap;
 
-/// What lies at a path.
+/// A node of the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     /// A folder.
@@ -30,12 +30,12 @@ pub struct Archive {
     nodes: BTreeMap<String, Node>,
 }
 
-/// What archives are padded to, so that others may follow.
+/// Archives are padded to a multiple of this, so that others may follow.
 const BLOCK: usize = 512;
 const TRAILER: &str = "TRAILER!!!";
 
 impl Archive {
-    /// Puts something at an absolute path, and the folders above it.
+    /// Puts a node at an absolute path, and makes the folders above it.
     pub fn put(&mut self, path: &str, node: Node) {
         let path = path.trim_matches('/');
         for (end, _) in path.match_indices('/') {
@@ -48,8 +48,8 @@ impl Archive {
         self.nodes.contains_key(path.trim_matches('/'))
     }
 
-    /// The archive's bytes, padded to a multiple of 512. Archives that follow each other may use the same inode numbers:
-    /// only files that say they have several links are taken for one.
+    /// The archive's bytes, padded to a multiple of 512. Archives that follow each other may use the same inode
+    /// numbers, because the kernel links files by inode number only when they claim several links.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (inode, (path, node)) in (1u32..).zip(&self.nodes) {

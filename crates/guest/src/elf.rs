@@ -1,8 +1,8 @@
-//! What is to be known of an executable to carry it into a guest: its interpreter, the libraries it needs, where it
-//! looks for them, and how many of its bytes are ever mapped.
+//! Reads an executable to carry it into a guest: its interpreter, the libraries it needs, where it looks for them, and
+//! how many of its bytes are ever mapped.
 //!
-//! Reads the program headers of 64-bit little-endian ELF only; sections are for linkers and debuggers, and are left
-//! behind. Format: System V ABI, chapters "Object Files" and "Program Loading".
+//! Only the program headers of 64-bit little-endian ELF are read. Sections are for linkers and debuggers, and are not
+//! carried along. Format: System V ABI, chapters "Object Files" and "Program Loading".
 
 use schedlab_base::{Error, Result};
 
@@ -17,13 +17,13 @@ const DT_RUNPATH: u64 = 29;
 /// An executable or a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elf {
-    /// The program that loads it; `None` of libraries and static executables.
+    /// The program that loads it; `None` for libraries and static executables.
     pub interpreter: Option<String>,
     /// File names of the libraries it needs.
     pub needed: Vec<String>,
-    /// Folders in which it wants them looked for first.
+    /// Folders to look in first for those libraries.
     pub run_path: Vec<String>,
-    /// Bytes of the file up to the end of what is mapped.
+    /// Bytes of the file up to the end of the last mapped segment.
     pub mapped: usize,
 }
 
@@ -44,7 +44,7 @@ impl Elf {
     }
 }
 
-/// The file as it is needed in a guest: up to the end of what is mapped, without the sections' table.
+/// The part of the file that a guest needs: up to the end of the last mapped segment, without the table of sections.
 pub fn stripped(bytes: &[u8], elf: &Elf) -> Vec<u8> {
     let mut kept = bytes[..elf.mapped.min(bytes.len())].to_vec();
     // Offset of the table, then its entry count and the index of its names: none.
@@ -112,7 +112,7 @@ fn read_dynamic(bytes: &[u8], segments: &[Segment], dynamic: &Segment, elf: &mut
         })
         .collect::<Option<_>>()?;
     let strings = entries.iter().find(|(tag, _)| *tag == DT_STRTAB)?.1;
-    // The table of strings is given by its address; files know offsets.
+    // The headers give the string table by its address; the file needs its offset.
     let home = segments
         .iter()
         .find(|s| s.kind == PT_LOAD && (s.address..s.address.saturating_add(s.size)).contains(&strings))?;

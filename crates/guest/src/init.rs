@@ -1,9 +1,9 @@
-//! The guest's side: process 1, from the kernel's first file system to the reply and the end.
+//! The guest's side: process 1, from the initramfs to the reply and the power-off.
 //!
-//! Mounts what measuring reads, lifts limits, sets the kernel to count, switches loopback on where the run has TCP or UDP,
-//! lets the kernel come to rest, makes the run by the same
-//! code as a live run on the host, sends the reply through the second serial port and switches the machine off. It has no
-//! orphans to take up but those of its one run: the agent takes up its own, and then the machine ends.
+//! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, and switches
+//! loopback on where the run has TCP or UDP. It lets the kernel come to rest and makes the run by the same code as a
+//! live run on the host. Then it sends the reply through the second serial port and switches the machine off. Init
+//! reaps no orphans: the agent reaps those of its run, and then the machine ends.
 
 use crate::initramfs::JOB_PATH;
 use crate::job::{Findings, Job, Reply};
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// The port that the reply goes through.
 const REPLY_PORT: &str = "/dev/ttyS1";
 
-/// Type, place, options, whether there is no run without it, and the kernel option that has it.
+/// Type, place, options, whether a run needs it, and the kernel option that has it.
 type Mount = (&'static str, &'static str, &'static str, bool, &'static str);
 
 #[rustfmt::skip]
@@ -39,17 +39,17 @@ const MOUNTS: &[Mount] = &[
     ("cgroup2", "/sys/fs/cgroup", "", false, "CONFIG_CGROUPS"),
 ];
 
-/// Files of /proc/sys, what is written there, and why; those that a kernel has not are left out.
+/// Files of /proc/sys and the values written to them; files that a kernel lacks are left out.
 #[rustfmt::skip]
 const SYSCTLS: &[(&str, &str)] = &[
     // Count wakeups, placements and balancing.
     ("kernel/sched_schedstats", "1"),
-    // Counters and symbols are for the run.
+    // The run may use counters and symbols.
     ("kernel/perf_event_paranoid", "-1"),
     ("kernel/kptr_restrict", "0"),
-    // Only errors and worse reach the serial port, since each of its bytes takes time of the CPU that prints.
+    // Only errors and worse reach the serial port, because each byte takes time of the CPU that prints it.
     ("kernel/printk", "4 4 1 4"),
-    // Many small tasks, in little memory.
+    // Workloads may have many small tasks, in little memory.
     ("kernel/threads-max", "120000"),
     ("kernel/pid_max", "400000"),
     ("vm/max_map_count", "400000"),
@@ -72,7 +72,7 @@ pub fn init_main() {
         }
     };
     if let Err(e) = send(&reply) {
-        // The log is the only way left to tell.
+        // The reply did not get through: report in the kernel's log.
         let first = match &reply {
             Reply::Failed(fault) => format!("{}; ", Error::from(fault.clone()).message()),
             Reply::Done(_) => String::new(),
@@ -94,14 +94,14 @@ fn work() -> Result<Findings> {
     say(INIT_UP);
     lift_limits();
     for (file, value) in SYSCTLS {
-        // A kernel that lacks one lacks what it would switch.
+        // A kernel without the file lacks the mechanism that it would switch.
         let _ = fs::write(Path::new("/proc/sys").join(file), value);
     }
     let text = fs::read(JOB_PATH).map_err(|e| Error::io(Path::new(JOB_PATH), "read", &e))?;
     let job: Job = serde_json::from_slice(&text)
         .map_err(|e| Error::internal(format!("the guest's job can't be read: {e}")))?;
     let loopback = if job.loopback { sys::loopback_up() } else { Ok(()) };
-    // A command may do without TCP and UDP; where it can't, it says so itself.
+    // A command may do without TCP and UDP; a command that can't reports it itself.
     let needed = !matches!(job.request.spec, schedlab_workload::Spec::Command(_));
     if let (true, Err(e)) = (needed, loopback) {
         return Err(Error::machine(format!("can't switch the loopback interface on: {e}"))
@@ -109,18 +109,18 @@ fn work() -> Result<Findings> {
     }
     std::thread::sleep(Duration::from_nanos(job.settle.0));
     let mut request = job.request;
-    // Here it is the running one, whatever it is called outside.
+    // In the guest the variant's kernel is the running one, whatever its name outside.
     RUNNING.clone_into(&mut request.variant.kernel);
     let mut outcome = live::run(&request, None)?;
     outcome.warnings.append(&mut warnings);
     Ok(Findings { outcome, topology: Machine::load("host")?.topology })
 }
 
-/// Mounts everything; tells what this kernel has not.
+/// Mounts everything; returns a warning for each file system that this kernel lacks.
 fn mount_all() -> Result<Vec<Warning>> {
     let mut missing = Vec::new();
     for (kind, at, options, needed, config) in MOUNTS {
-        // Folders of sysfs are the kernel's own to make.
+        // Fails within sysfs, where the kernel makes the folders itself.
         let _ = fs::create_dir_all(at);
         match sys::mount(kind, at, options) {
             // A kernel may mount it by itself (CONFIG_DEVTMPFS_MOUNT).
@@ -148,12 +148,12 @@ fn lift_limits() {
         (libc::RLIMIT_RTPRIO, 99),
     ];
     for (which, to) in limits {
-        // What stays low shows as an error of the workload that needs it.
+        // A limit that stays low shows as an error of the workload that needs more.
         let _ = sys::lift_limit(which, to);
     }
 }
 
-/// A line in the kernel's log, important enough to be seen on the console whatever the user asked of it.
+/// Writes a line to the kernel's log, at a level that reaches the console whatever the user's log level.
 fn say(words: &str) {
     let line = format!("<0>{}\n", words.replace('\n', " "));
     if fs::write("/dev/kmsg", &line).is_err() {

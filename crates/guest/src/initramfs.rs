@@ -1,9 +1,10 @@
-//! What a guest has for a root file system: schedlab itself as init, the libraries it is linked with, the programs of a
+//! Makes a guest's root file system: schedlab itself as init, the libraries it is linked with, the programs of a
 //! command, and the job.
 //!
-//! Libraries are found without running the loader: by the folders an executable names, those of the libraries mapped
-//! into this very process, and the usual ones; each is kept where it was found, which is where the guest's loader (the
-//! same one) looks too. A static executable needs none. Two archives, one behind the other: the second has the job alone.
+//! Libraries are found without running the loader: in the folders that an executable names, in those of the libraries
+//! mapped into this very process, and in the usual ones. Each library keeps its path, since the guest's loader, the
+//! same one, looks there too. A static executable needs none. The initramfs is two archives, one behind the other; the
+//! second has only the job.
 
 use crate::cpio::{Archive, Node};
 use crate::elf::{self, Elf};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Where the job lies in the guest.
 pub const JOB_PATH: &str = "/schedlab/job.json";
-/// Folders of libraries when nothing else is said (ld.so(8)).
+/// The loader's default folders of libraries (ld.so(8)).
 const USUAL: &[&str] =
     &["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 /// Folders that are mounted on or written to.
@@ -29,7 +30,7 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sb
 pub fn pack(spec: &Spec, job: &[u8]) -> Result<Vec<u8>> {
     let mut base = Archive::default();
     FOLDERS.iter().for_each(|f| base.put(f, Node::Folder));
-    // Before init has mounted anything it has these only: the first is its standard input and output.
+    // Init has only these devices before it mounts /dev; the console is its standard input and output.
     base.put("/dev/console", Node::Device(5, 1));
     base.put("/dev/null", Node::Device(1, 3));
     let mut packer = Packer { archive: base, mapped: mapped_libraries() };
@@ -44,7 +45,7 @@ pub fn pack(spec: &Spec, job: &[u8]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// This executable, also when its file was replaced or removed while it runs; or the one that stands for it in tests.
+/// This executable, also when its file was replaced or removed while it runs; in tests the one that the variable names.
 fn own_executable() -> PathBuf {
     let named = std::env::var_os(AGENT_VARIABLE).map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
@@ -57,7 +58,7 @@ struct Packer {
 }
 
 impl Packer {
-    /// Packs an executable or library and whatever it needs.
+    /// Packs an executable or library and all that it needs.
     fn executable(&mut self, file: &Path, to: &str) -> Result<()> {
         let bytes = std::fs::read(file).map_err(|e| Error::io(file, "read", &e))?;
         let elf = Elf::parse(&bytes).map_err(|e| {
@@ -95,7 +96,7 @@ impl Packer {
         })
     }
 
-    /// Packs every program that a command starts, each where it lies here.
+    /// Packs every program that a command starts, under its path here.
     fn programs(&mut self, command: &CommandSpec) -> Result<()> {
         let started = [&command.argv, &command.setup, &command.server, &command.cleanup];
         for program in started.into_iter().filter_map(|argv| argv.first()) {
@@ -104,7 +105,7 @@ impl Packer {
             if !self.archive.has(&place) {
                 self.executable(&path, &place)?;
             }
-            // The guest has no PATH, which means /bin first.
+            // The guest has no PATH, so /bin is searched first.
             let usual = format!("/bin/{program}");
             if !program.contains('/') && !self.archive.has(&usual) {
                 self.archive.put(&usual, Node::Link(place));
@@ -144,7 +145,7 @@ fn mapped_libraries() -> Vec<PathBuf> {
     files
 }
 
-/// The file of a line of /proc/self/maps: whatever follows the fifth field.
+/// The file of a line of /proc/self/maps: the text behind the fifth field.
 fn mapped_file(line: &str) -> Option<&str> {
     let at = line.find('/')?;
     let path = &line[at..];

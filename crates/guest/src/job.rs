@@ -1,4 +1,4 @@
-//! What goes into a guest and what comes out of it, as plain data.
+//! A guest's job and its reply, as plain data.
 
 use schedlab_base::Ns;
 use schedlab_machine::Topology;
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 pub struct Job {
     /// The run.
     pub request: Request,
-    /// How long it lets the kernel come to rest after boot, in the guest's time.
+    /// How long init lets the kernel come to rest after boot, in the guest's time.
     pub settle: Ns,
     /// Whether the loopback interface is switched on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
 }
 
-/// What it replies.
+/// The reply of a guest's init.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
@@ -29,10 +29,10 @@ pub enum Reply {
     Failed(Fault),
 }
 
-/// What was found.
+/// The findings of a run in a guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
-    /// The run's.
+    /// The run's outcome.
     pub outcome: Outcome,
     /// The CPUs as the guest's kernel sees them.
     pub topology: Topology,

@@ -1,9 +1,11 @@
-//! Whether KVM works: a device that opens proves little, and code that runs not enough; a kernel that booted proves it.
+//! Tests whether KVM works. A device that opens proves little, and so does code that runs; only a booted kernel proves
+//! it.
 //!
-//! The first trial takes a moment and needs no kernel. Its guest is 64 KiB of firmware whose first instructions, at the reset vector, write to the port of QEMU's debug exit
-//! device: QEMU then ends with a code of their choosing. It has the CPU model that guests under KVM get, which is where
-//! nested virtualisation fails first (the host refuses a register the model asks for). Where that much runs, what firmware
-//! and kernel do next may still not: so the second trial boots a kernel as a run does.
+//! The first trial ([`starts`]) takes a moment and needs no kernel. Its guest is 64 KiB of firmware. The first
+//! instructions, at the reset vector, write to the port of QEMU's debug exit device, and QEMU then ends with a code of
+//! their choosing. The guest has the CPU model that guests under KVM get, because nested virtualisation fails there
+//! first (the host refuses a register that the model asks for). Firmware and kernel may still fail later, so the second
+//! trial ([`boots`]) boots a kernel as a run does.
 
 use crate::watch::Guard;
 use crate::{Accelerator, Guest, Image, Mode, Qemu, run, sys};
@@ -24,22 +26,22 @@ const RESET_VECTOR: usize = 0xfff0;
 /// The device ends QEMU with twice the value plus one.
 const EXIT_CODE: i32 = 0x10 * 2 + 1;
 const LONGEST: Duration = Duration::from_secs(2);
-/// What boots under KVM does so within 3 s; this is said of a host that does other things too.
+/// Kernels boot under KVM within 3 s; the limit allows for a host that does other work, too.
 const BOOTS_WITHIN: Duration = Duration::from_secs(15);
 /// Memory of the guest that is booted, MiB.
 const MEMORY_MB: u32 = 512;
 const POLL: Duration = Duration::from_millis(10);
 
-/// Starts the tiny guest under KVM. One that takes too long is ended with all it started.
+/// Starts the tiny guest under KVM. If it takes too long, QEMU and all processes it started are killed.
 ///
 /// # Errors
-/// Why it does not run, in QEMU's words.
+/// When it does not run: why, in QEMU's words.
 pub fn starts(qemu: &Qemu) -> Result<()> {
     let folder = Folder::create(&std::env::temp_dir(), "schedlab-kvm-", 0o700)
         .map_err(|e| e.help("a guest's firmware goes there; TMPDIR names another place"))?;
     let (rom, said) = (folder.path.join("rom"), folder.path.join("said"));
     fs::write(&rom, firmware()).map_err(|e| Error::io(&rom, "write", &e))?;
-    // A file: a pipe would stay open as long as anything that a wrapper around QEMU left behind.
+    // Not a pipe: it would stay open as long as any process that a wrapper around QEMU left behind.
     let errors = fs::File::create(&said).map_err(|e| Error::io(&said, "write", &e))?;
     let mut command = qemu.command();
     command.args(["-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "16", "-nodefaults"]);
@@ -59,7 +61,7 @@ pub fn starts(qemu: &Qemu) -> Result<()> {
 /// Boots the kernel under KVM as a run in real time does.
 ///
 /// # Errors
-/// Why it does not, in the words of QEMU and of the kernel.
+/// When it does not boot: why, in the words of QEMU and of the kernel.
 pub fn boots(qemu: &Qemu, image: &Image) -> Result<()> {
     let guest = Guest {
         image: image.clone(),
@@ -86,9 +88,9 @@ fn ended(child: &mut Guard) -> Option<Option<i32>> {
     None
 }
 
-/// The first line that QEMU said, without the program's name: what follows a failure is its consequence.
+/// The first line of QEMU's output, without the program's name; later lines are consequences of the first failure.
 fn first_line(said: &Path) -> String {
-    // What can't be read can't be told.
+    // An unreadable file counts as empty.
     let text = fs::read(said).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
     let line = text.lines().find(|l| !l.contains("warning:")).unwrap_or("QEMU ended without a word");
     let line = line.split_once(": ").map_or(line, |(_, rest)| rest);
@@ -139,12 +141,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let left = dir.path().join("left");
         let begun = Instant::now();
-        // The child of the first holds on to its standard error; that of the second is told apart by its number.
+        // The first script's child keeps its standard error open; the second script writes down its child's number.
         let refused = with("sleep 30 & echo 'qemu: error: no' >&2; exit 1").unwrap_err().to_string();
         assert!(refused.ends_with("start: no") && begun.elapsed() < LONGEST, "{refused}");
         with(&format!("sleep 30 & echo $! > {}; wait", left.display())).unwrap_err();
         let number = fs::read_to_string(&left).unwrap();
-        // It may lie there until its new parent takes it up; on a busy machine it takes a moment to die.
+        // It may be a zombie until its new parent reaps it; on a busy machine it takes a moment to die.
         let state = || fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
         let is_over = |state: &str| state.is_empty() || state.contains(") Z ") || state.contains(") X ");
         let killed = Instant::now();

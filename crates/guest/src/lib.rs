@@ -1,7 +1,7 @@
 //! The kernel in a VM: any image, any topology QEMU can build, and inside it this same executable as init.
 //!
-//! A guest has no network, no disk and no user space but schedlab. What goes in is an initramfs; what comes out is one
-//! reply on a second serial port and the kernel's log on the first.
+//! A guest has no network, no disk and no user space but schedlab. An initramfs carries the job in. The kernel's log
+//! comes out on the first serial port, and one reply on the second.
 
 mod cpio;
 mod elf;
@@ -37,11 +37,11 @@ const DETERMINISTIC_SINCE: Version = Version::new(8, 1);
 pub struct Image {
     /// The bzImage.
     pub path: PathBuf,
-    /// What `uname -r` says in it ("6.1.0-56-cloud-amd64").
+    /// The release as `uname -r` prints it ("6.1.0-56-cloud-amd64").
     pub release: String,
     /// The upstream version, as far as the image tells it.
     pub version: Version,
-    /// Hash of its bytes: names it in records, wherever it lies.
+    /// Hash of its bytes. Records identify the image by it, wherever the file lies.
     pub hash: String,
 }
 
@@ -61,14 +61,14 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Its version as QEMU writes it.
+    /// The version as QEMU writes it.
     pub fn number(&self) -> String {
         plain_number(self.version)
     }
-    /// Whether guests of several CPUs can have the mode in it.
+    /// Checks that this QEMU can run guests of several CPUs in the mode.
     ///
     /// # Errors
-    /// They can't: which QEMU could, and what else there is.
+    /// When it can't: which QEMU can, and what to do without one.
     pub fn can(&self, mode: Mode) -> Result<()> {
         if mode == Mode::RealTime || self.version >= DETERMINISTIC_SINCE {
             return Ok(());
@@ -84,7 +84,7 @@ impl Qemu {
     }
 }
 
-/// A version without the letter that stands before kernels'.
+/// A version without the `v` that kernel versions begin with.
 fn plain_number(version: Version) -> String {
     version.to_string().trim_start_matches('v').to_owned()
 }
@@ -92,9 +92,9 @@ fn plain_number(version: Version) -> String {
 /// How a guest's time passes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// As on the host. What it measures is the host too.
+    /// As on the host, so that figures are those of the host, too.
     RealTime,
-    /// By instructions executed: the same bytes every time. All CPUs share one CPU's time, in turns.
+    /// By instructions executed: a run gives the same bytes every time. All CPUs share one CPU's time, in turns.
     Deterministic,
 }
 
@@ -129,7 +129,7 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// QEMU's name of it.
+    /// QEMU's name for it.
     pub fn name(self) -> &'static str {
         match self {
             Accelerator::Tcg => "tcg",
@@ -138,7 +138,7 @@ impl Accelerator {
     }
 }
 
-/// A guest that can be started: all but machine and workload.
+/// The parts of a guest other than machine and workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
     /// The kernel.
@@ -147,7 +147,7 @@ pub struct Guest {
     pub qemu: Qemu,
     /// How time passes.
     pub mode: Mode,
-    /// What executes it.
+    /// What executes its instructions.
     pub accelerator: Accelerator,
     /// Memory, MiB.
     pub memory_mb: u32,
@@ -156,7 +156,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// What its runs depend on, as the record keeps it.
+    /// The part of a guest that its runs depend on, as the record keeps it.
     pub fn setup(&self) -> GuestSetup {
         GuestSetup {
             image: self.image.hash.clone(),

@@ -1,8 +1,8 @@
-//! How long a guest may take: to boot, and to make its run. All in the host's time.
+//! Limits on the time that a guest takes to boot and to make its run. All times are the host's.
 //!
-//! A limit tells a hang from slowness, so it is several times what was seen: translated guests booted within 5 s of real
-//! time at 8 CPUs, and within 75 s at 32 where instructions are counted; a second of virtual time in which every CPU is
-//! busy took 8 to 13 s. A host that does other things too may take some times that.
+//! A limit tells a hang from slowness, so it is several times the measured times. Translated guests booted within 5 s
+//! of real time at 8 CPUs, and within 75 s at 32 where instructions are counted; a second of virtual time in which
+//! every CPU is busy took 8 to 13 s. A host that does other work, too, may take several times as long.
 
 use crate::{Accelerator, Guest, Mode};
 use schedlab_base::{Error, Ns, Result};
@@ -20,7 +20,7 @@ pub struct Limits {
     pub run: Duration,
 }
 
-/// The limits for a guest whose run takes `run` of its own time; the user's, where there are any.
+/// The limits for a guest whose run takes `run` of its own time; the user's limits go before.
 ///
 /// # Errors
 /// When the variable holds no number of seconds.
@@ -38,7 +38,7 @@ pub fn given_or(usual: Limits) -> Result<Limits> {
 
 fn given(text: &str) -> Result<Limits> {
     let seconds = text.trim().parse().ok().filter(|s| (1..=604_800).contains(s)).ok_or_else(|| {
-        Error::input(format!("{LIMIT_VARIABLE} is '{text}', which is no number of seconds"))
+        Error::input(format!("{LIMIT_VARIABLE} is '{text}', which is not a number of seconds"))
             .help("give 1 to 604800 (a week)")
     })?;
     Ok(Limits { boot: Duration::from_secs(seconds), run: Duration::from_secs(seconds) })

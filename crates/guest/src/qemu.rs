@@ -1,9 +1,9 @@
-//! The command line of QEMU, and the kernel's, for a guest.
+//! The command lines of QEMU and of the kernel for a guest.
 //!
-//! A PC without devices but two serial ports: the kernel's log on the first, schedlab's reply on the second. Time is read
-//! from the TSC, which an emulated CPU has at no cost; without being told so the kernel would take the HPET, each of
-//! whose reads is a trap. The vendor is Intel's because kernels before 6.9 see no SMT on the AMD CPU that QEMU's `max`
-//! otherwise is. What was tried: QEMU 7.2 and 10.0 with Linux 6.1 and 7.3.
+//! The guest is a PC without devices except two serial ports: the kernel's log on the first, schedlab's reply on the
+//! second. The kernel is told to read time from the TSC, which an emulated CPU has at no cost; by default it would take
+//! the HPET, where each read is a trap. The CPU's vendor is Intel, because QEMU's `max` is an AMD CPU by default, on
+//! which kernels before 6.9 see no SMT. Tried with QEMU 7.2 and 10.0 and Linux 6.1 and 7.3.
 
 use crate::shape::{self, Counts};
 use crate::{Accelerator, Guest, Mode};
@@ -13,12 +13,12 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-/// The first QEMU whose translator may have a thread for each CPU: 7.2 runs code that the kernel patches stale, and
-/// 5 of 20 boots of Linux 7.3 die of it.
+/// The first QEMU whose translator may have a thread for each CPU. QEMU 7.2 runs stale copies of code that the kernel
+/// has patched, and 5 of 20 boots of Linux 7.3 die of it.
 const THREADS_SINCE: Version = Version::new(10, 0);
-/// The kernel takes no longer command line on x86 (COMMAND_LINE_SIZE), its final NUL included.
+/// The kernel's longest command line on x86 (COMMAND_LINE_SIZE), its final NUL included.
 const MAX_COMMAND_LINE: usize = 2048;
-/// Less holds no kernel with its initramfs.
+/// Less memory can't hold a kernel with its initramfs.
 const MIN_MEMORY_MB: u32 = 256;
 
 /// The files of one start.
@@ -34,10 +34,10 @@ pub struct Files<'a> {
     pub reply: &'a Path,
 }
 
-/// QEMU, ready to be started for a machine that is numbered as QEMU does it.
+/// QEMU, ready to be started, for a machine whose CPUs are numbered as QEMU numbers them.
 ///
 /// # Errors
-/// What this QEMU, mode or accelerator can't do, and boot options that are none.
+/// When this QEMU, mode or accelerator can't run the guest, or a boot option is not one word.
 pub fn command(guest: &Guest, machine: &Machine, seed: u64, files: Files<'_>) -> Result<Command> {
     let mut command = guest.qemu.command();
     let threads = threads(guest, machine.topology.nr_cpus(), host_cpus());
@@ -45,7 +45,7 @@ pub fn command(guest: &Guest, machine: &Machine, seed: u64, files: Files<'_>) ->
     Ok(command)
 }
 
-/// How many threads of the host are the guest's CPUs.
+/// How many threads of the host run the guest's CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Threads {
     /// One, on which they take turns.
@@ -69,9 +69,9 @@ pub fn host_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A thread for each CPU needs a QEMU where that is sound, and a host with a CPU for each of them and one for QEMU
-/// itself: where the host takes one of them off its CPU, the others spin for it, and 8 CPUs on 2 took eight times as long
-/// as on one thread.
+/// Chooses the threads. A thread for each CPU needs a QEMU where that is sound, and a host with a CPU for each thread
+/// and one for QEMU itself. If the host takes one of the threads off its CPU, the others spin for it: 8 CPUs on 2 took
+/// eight times as long as on one thread.
 pub fn threads(guest: &Guest, cpus: usize, host_cpus: usize) -> Threads {
     let translated = guest.accelerator == Accelerator::Tcg;
     let sound = guest.qemu.version >= THREADS_SINCE && host_cpus > cpus;
@@ -99,7 +99,7 @@ fn arguments(
     memory(guest.memory_mb, &machine.topology).into_iter().for_each(|(option, value)| say(option, value));
     say("-append", kernel_line(guest)?);
     for (name, path) in [("log", files.log), ("reply", files.reply)] {
-        // A comma within a value is written twice.
+        // QEMU reads a doubled comma as a comma within the value.
         let path = path.display().to_string().replace(',', ",,");
         say("-chardev", format!("file,id={name},path={path}"));
         say("-serial", format!("chardev:{name}"));
@@ -109,7 +109,7 @@ fn arguments(
     if guest.mode == Mode::Deterministic {
         say("-icount", "shift=0,sleep=off".to_owned());
         say("-rtc", "clock=vm,base=2026-01-01".to_owned());
-        // Seeds what the guest's random numbers come from.
+        // Seeds the guest's random numbers.
         say("-seed", seed.to_string());
     }
     words.extend(["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from));
@@ -143,8 +143,8 @@ fn accelerator(guest: &Guest, threads: Threads) -> String {
 fn cpu(guest: &Guest, counts: Counts) -> String {
     match guest.accelerator {
         Accelerator::Kvm => "host".to_owned(),
-        // Without leaf 0x1f: some QEMUs (10.0) fall over it where there are several dies. The kernel reads the caches from
-        // leaf 4, and needs no dies for its domains.
+        // Leaf 0x1f is switched off, because some QEMUs (10.0) fail on it where there are several dies. The kernel
+        // reads the caches from leaf 4, and needs no dies for its domains.
         Accelerator::Tcg if counts.dies > 1 => "max,vendor=GenuineIntel,level=0x16".to_owned(),
         Accelerator::Tcg => "max,vendor=GenuineIntel".to_owned(),
     }
@@ -155,7 +155,7 @@ fn smp(cpus: usize, counts: Counts) -> String {
     format!("{cpus},sockets={sockets},dies={dies},cores={cores},threads={threads}")
 }
 
-/// Memory and the nodes that share it; a single node is what a PC has anyway.
+/// Options for the memory and the nodes that share it; a PC has a single node by default.
 fn memory(megabytes: u32, topology: &Topology) -> Vec<(&'static str, String)> {
     let nodes = topology.node_distance.len();
     if nodes < 2 {
@@ -179,12 +179,12 @@ fn memory(megabytes: u32, topology: &Topology) -> Vec<(&'static str, String)> {
     options
 }
 
-/// The kernel's command line; what the user adds stands last, so that it prevails.
+/// The kernel's command line. The user's words stand last, so that they prevail.
 fn kernel_line(guest: &Guest) -> Result<String> {
-    // An oops ends the guest, since what runs on after it measures nothing; -no-reboot makes that the end of QEMU too.
-    // Some kernels have fewer ports than there are, unless they are told.
+    // An oops panics, since a run after an oops measures nothing; -no-reboot then ends QEMU, too.
+    // Some kernels use fewer serial ports than the machine has, unless nr_uarts is given.
     let mut words = vec!["console=ttyS0", "8250.nr_uarts=4", "panic=-1", "oops=panic", "rdinit=/init"];
-    // Addresses decide about cache sets and hashes: the same ones each time. The domains show in debugfs.
+    // Fixed addresses, since cache sets and hashes depend on them. sched_verbose shows the domains in debugfs.
     words.extend(["nokaslr", "norandmaps", "sched_verbose"]);
     if guest.accelerator == Accelerator::Tcg {
         words.extend(["tsc=reliable", "clocksource=tsc"]);
@@ -199,7 +199,7 @@ fn kernel_line(guest: &Guest) -> Result<String> {
     let line = words.join(" ");
     if line.len() >= MAX_COMMAND_LINE {
         return Err(Error::input(format!(
-            "the boot options make a kernel command line of {} bytes: it takes {}",
+            "the boot options make a kernel command line of {} bytes; the kernel takes at most {}",
             line.len(),
             MAX_COMMAND_LINE - 1
         )));

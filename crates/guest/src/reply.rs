@@ -1,8 +1,8 @@
-//! How a guest's reply crosses a serial port: framed, so that noise before and after it does no harm, and checked, so
-//! that a torn or changed one is never taken for a result.
+//! Carries a guest's reply over a serial port. The reply is framed, so that noise before and after it does no harm, and
+//! checked, so that a torn or changed reply is never taken for a result.
 //!
-//! Head: a mark, the length and a check sum (CRC-32 as in IEEE 802.3), as hexadecimal text on one line; then the payload,
-//! byte by byte; then the mark of the end. The port must be raw: a terminal that cooks would change the payload.
+//! The head is a mark, the length and a check sum (CRC-32 as in IEEE 802.3), as hexadecimal text on one line. The
+//! payload follows byte by byte, then the end mark. The port must be raw: a cooked terminal would change the payload.
 
 use schedlab_base::{Error, Result};
 
@@ -11,14 +11,14 @@ const END: &[u8] = b"\n\x04schedlab-end\n";
 /// Length and check sum with a space between, and the line's end.
 const NUMBERS: usize = 8 + 1 + 8 + 1;
 
-/// What has been received so far.
+/// The part of a reply that has been received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<'a> {
     /// No reply has begun.
     Nothing,
-    /// It has begun; so many bytes of it are there, of so many.
+    /// A part of the reply: the bytes received, and the bytes of the whole payload.
     Part(usize, usize),
-    /// All of it.
+    /// The whole payload.
     Whole(&'a [u8]),
 }
 
@@ -31,10 +31,10 @@ pub fn framed(payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Looks for a reply in what came.
+/// Looks for a reply in the received bytes.
 ///
 /// # Errors
-/// When there is one, whole by its length, but it is not what was sent.
+/// When a reply is complete by its length, but not the one that was sent.
 pub fn find(bytes: &[u8]) -> Result<Received<'_>> {
     let Some(begun) = bytes.windows(BEGIN.len()).position(|w| w == BEGIN) else {
         return Ok(Received::Nothing);

@@ -1,4 +1,4 @@
-//! One run in a guest: pack, boot, wait, read the reply, and look whether the guest was what it was to be.
+//! One run in a guest: pack, boot, wait, read the reply, and check that the guest had the machine asked for.
 
 use crate::job::{Findings, Job, Reply};
 use crate::limits::{self, Limits};
@@ -18,13 +18,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How long a booted kernel comes to rest before the run: the work of its boot goes on beside the first second or so.
+/// How long a booted kernel comes to rest before the run: work of the boot goes on for the first second or so.
 const SETTLE: Ns = Ns::secs(2);
 
-/// What a run in a guest gave.
+/// The result of a run in a guest.
 #[derive(Clone, Debug)]
 pub struct Visit {
-    /// What the run gave, with what is known of the guest in its environment and warnings.
+    /// The run's outcome, with facts about the guest in its environment and warnings.
     pub outcome: Outcome,
     /// The kernel's log.
     pub log: String,
@@ -33,17 +33,17 @@ pub struct Visit {
 /// Makes a run in a guest with the topology of `machine`; `None` when `stop` became true before it was done.
 ///
 /// # Errors
-/// What QEMU can't build or start, how the kernel failed, and what the run asks for that the guest has not.
+/// When QEMU can't build or start the machine, the kernel fails, or the guest lacks what the run asks for.
 pub fn run(guest: &Guest, machine: &Machine, request: &Request, stop: &AtomicBool) -> Result<Option<Visit>> {
     let machine = shape::as_built(machine)?;
     let limits = limits::limits(guest, machine.topology.nr_cpus(), length(request).plus(SETTLE))?;
     visit(guest, &machine, request, SETTLE, limits, stop)
 }
 
-/// Boots a guest of two CPUs as a run does, has it make a run of a moment, and takes its reply.
+/// Boots a guest of two CPUs as a run does, lets it make a very short run, and takes its reply.
 ///
 /// # Errors
-/// As [`run`]; a guest that takes longer than `within` to boot, or for its run, did not boot.
+/// As [`run`], and when the guest takes longer than `within` to boot, or for its run.
 pub fn boots(guest: &Guest, within: Duration) -> Result<()> {
     let once = Params([("loops".to_owned(), 1)].into());
     let spec = Spec::bench("pipe", &once)?;
@@ -61,13 +61,13 @@ fn visit(
     limits: Limits,
     stop: &AtomicBool,
 ) -> Result<Option<Visit>> {
-    // Nobody else is disturbed there, and its init is root.
+    // Recording events disturbs no other user in a guest, and its init is root.
     let request = &Request { observe: Observe::Events, ..request.clone() };
     let job = Job { request: request.clone(), settle, loopback: needs_loopback(request) };
     let job = serde_json::to_vec(&job).map_err(|e| Error::internal(format!("a guest's job: {e}")))?;
     let initramfs = initramfs::pack(&request.spec, &job)?;
     let folder = Folder::create(&std::env::temp_dir(), "schedlab-guest-", 0o700)
-        .map_err(|e| e.help("the guest's files go there; TMPDIR names another place"))?;
+        .map_err(|e| e.help("schedlab writes the guest's files there; TMPDIR names another place"))?;
     let path = |name: &str| folder.path.join(name);
     let (initrd, log, reply, said) = (path("initrd"), path("log"), path("reply"), path("said"));
     std::fs::write(&initrd, initramfs).map_err(|e| Error::io(&initrd, "write", &e))?;
@@ -80,8 +80,8 @@ fn visit(
     Ok(Some(Visit { outcome, log: left.log }))
 }
 
-/// Whether the run may use TCP or UDP. A guest of any other run is left as it boots: an interface that goes up is work for
-/// the kernel, and would make other figures of runs that count instructions.
+/// Whether the run may use TCP or UDP. For any other run the interface stays down, because bringing it up is work for
+/// the kernel and would change the figures of runs that count instructions.
 fn needs_loopback(request: &Request) -> bool {
     let over_network = |kind: &ChannelKind| matches!(kind, ChannelKind::Tcp | ChannelKind::Udp);
     match &request.spec {
@@ -98,7 +98,7 @@ fn length(request: &Request) -> Ns {
             let started = parts.iter().filter(|argv| !argv.is_empty()).count() as u64;
             Ns(command.timeout.0.saturating_mul(started))
         }
-        // What can't be built is refused in the guest as it is anywhere.
+        // The guest refuses a spec that can't be built.
         spec => spec.build(request.seed).map_or(Ns::ZERO, |built| built.warmup.plus(built.duration)),
     }
 }
@@ -117,7 +117,7 @@ fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<Outcome> {
     if let Some(what) = shape::difference(&machine.topology, &topology) {
         let text = format!("the guest is not the machine that was asked for: {what}");
         let e = Error::new(ErrorKind::Machine, text).help(
-            "this kernel reads QEMU's CPUs otherwise: try another kernel, or a machine without that unit",
+            "this kernel reads QEMU's CPUs differently: try another kernel, or a machine without that unit",
         );
         return Err(named(e, guest, machine));
     }
@@ -126,7 +126,7 @@ fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What the record says of the guest: nothing that differs between runs that are alike.
+/// Facts about the guest for the record; none of them differs between equal runs.
 fn told(guest: &Guest, machine: &Machine) -> BTreeMap<String, String> {
     let (setup, cpus) = (guest.setup(), machine.topology.nr_cpus());
     let facts = [
@@ -149,7 +149,7 @@ fn warnings(guest: &Guest, log: &str) -> Vec<Warning> {
         .collect();
     if guest.mode == Mode::RealTime && guest.accelerator == crate::Accelerator::Tcg {
         let text =
-            "times are of emulated CPUs, which run many times slower than the host's and share its CPUs";
+            "times are those of emulated CPUs, which run many times slower than the host's CPUs and share them";
         all.push(Warning::new("guest.emulated", text));
     }
     all

@@ -1,15 +1,15 @@
-//! A machine as QEMU builds it: which topologies it can, and how CPUs are numbered then.
+//! A machine as QEMU builds it: the topologies QEMU can build, and its CPU numbers.
 //!
-//! QEMU's PC is regular: sockets of equally many dies, dies of equally many cores, cores of equally many threads; an L3
-//! belongs to a die (CPUID leaf 4 of an Intel CPU), so that a die is what schedlab calls an LLC. CPU numbers go through
-//! the threads of a core, then the cores, dies and sockets (the order of the MADT); a machine that is numbered otherwise
-//! is the same machine under other numbers.
+//! QEMU's PC is regular: sockets of equally many dies, dies of equally many cores, cores of equally many threads. An L3
+//! belongs to a die (CPUID leaf 4 of an Intel CPU), so that schedlab's LLC is QEMU's die. CPU numbers go through the
+//! threads of a core, then the cores, dies and sockets (the order of the MADT). A machine with another numbering is
+//! renumbered and otherwise the same.
 
 use schedlab_base::{Error, Result};
 use schedlab_machine::{Cpu, Machine, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// CPUs of a guest at most: more are not booted by an emulator in any time worth waiting for.
+/// The most CPUs of a guest: an emulator takes too long to boot more.
 pub const MAX_CPUS: usize = 32;
 
 /// Counts for QEMU's -smp.
@@ -43,7 +43,7 @@ fn order(topology: &Topology) -> Vec<Cpu> {
     cpus
 }
 
-/// Units numbered anew by their first CPU; nodes keep their numbers, which the distances go by.
+/// Renumbers units by their first CPU. Nodes keep their numbers, because the distances are indexed by them.
 fn renumbered(topology: &Topology, order: &[Cpu]) -> Topology {
     fn dense(order: &[Cpu], unit: fn(&Cpu) -> u32) -> Vec<u32> {
         let mut known = BTreeMap::new();
@@ -65,7 +65,7 @@ fn renumbered(topology: &Topology, order: &[Cpu]) -> Topology {
     Topology { cpus: order.iter().enumerate().map(row).collect(), ..topology.clone() }
 }
 
-/// The counts of a machine that is numbered as QEMU does it.
+/// The counts of a machine whose CPUs are numbered as QEMU numbers them.
 ///
 /// # Errors
 /// As [`as_built`].
@@ -108,7 +108,7 @@ fn uneven(what: &str) -> Error {
         .help("QEMU builds regular machines only: sockets, caches, cores and threads, each of the same size")
 }
 
-/// What a guest has otherwise than it should, in a sentence; `None` when all is as asked.
+/// The first difference between the machine asked for and the guest's, in a sentence; `None` when they are the same.
 pub fn difference(asked: &Topology, seen: &Topology) -> Option<String> {
     if asked.nr_cpus() != seen.nr_cpus() {
         return Some(format!("{} CPUs are online instead of {}", seen.nr_cpus(), asked.nr_cpus()));
@@ -177,7 +177,7 @@ mod tests {
         let mut odd = machine(&two_sockets());
         odd.topology.cpus.pop();
         assert!(error(&odd).contains("not equally many"));
-        // As many of each in all, but not each.
+        // The totals divide evenly, but the units are unequal.
         let mut skewed = machine(&Shape { numbering: Numbering::Adjacent, ..Shape::flat(2, 2) });
         skewed.topology.cpus[1].core = 1;
         skewed.topology.cpus[1].cluster = 1;

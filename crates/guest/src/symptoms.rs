@@ -1,20 +1,20 @@
-//! What a kernel's log says when something went wrong, and what to do about it.
+//! Recognises failures in a kernel's log, and says what to do about them.
 //!
-//! Pure text: lines that every kernel from 3.x to 7.x prints when it stops, when it hangs, or when it lacks what a guest
-//! needs. Specific lines stand before general ones, because a panic follows whatever caused it.
+//! Pure text: lines that every kernel from 3.x to 7.x prints when it stops, when it hangs, or when it lacks what a
+//! guest needs. Specific lines stand before general ones in the tables, because a panic follows its cause in the log.
 
-/// What init says of itself, before the words for people.
+/// The prefix of init's own lines.
 pub const INIT_SAYS: &str = "schedlab: ";
-/// Said when it is up.
+/// Init's line when it is up.
 pub const INIT_UP: &str = "schedlab: init is up";
-/// Said when it can't do its work and has no way to reply.
+/// Init's line when it can't do its work and has no way to reply.
 pub const INIT_FAILED: &str = "schedlab: init can't work: ";
 
 /// A recognised line.
 struct Sign {
-    /// What the line has in it.
+    /// Words in the line.
     words: &'static str,
-    /// What it means.
+    /// Their meaning, a clause about the kernel.
     what: &'static str,
     /// What helps.
     help: &'static str,
@@ -37,7 +37,7 @@ const FATAL: &[Sign] = &[
     Sign { words: "Initramfs unpacking failed", what: "the kernel could not unpack the initramfs", help: INITRD },
     Sign { words: "Failed to execute /init", what: "the kernel could not start schedlab as init", help: INITRD },
     Sign { words: "No working init found", what: "the kernel found no init", help: INITRD },
-    Sign { words: "VFS: Unable to mount root fs", what: "the kernel took no notice of the initramfs", help: INITRD },
+    Sign { words: "VFS: Unable to mount root fs", what: "the kernel ignored the initramfs", help: INITRD },
     Sign { words: "kernel BUG at", what: "the kernel ran into a BUG()", help: KERNEL_FAULT },
     Sign { words: "BUG: unable to handle", what: "the kernel oopsed", help: KERNEL_FAULT },
     Sign { words: "BUG: kernel NULL pointer", what: "the kernel oopsed", help: KERNEL_FAULT },
@@ -47,7 +47,7 @@ const FATAL: &[Sign] = &[
     Sign { words: "Kernel panic - not syncing", what: "the kernel panicked", help: KERNEL_FAULT },
 ];
 
-/// Signs that something hangs: results beside them are doubtful, and a run that does not end has its reason here.
+/// Signs of a hang. They make results doubtful, and explain a run that does not end.
 #[rustfmt::skip]
 const DOUBTFUL: &[Sign] = &[
     Sign { words: "soft lockup", what: "a CPU did not schedule for more than 20 s (soft lockup)", help: KERNEL_FAULT },
@@ -58,21 +58,21 @@ const DOUBTFUL: &[Sign] = &[
     Sign { words: "WARNING: CPU:", what: "the kernel warned of itself", help: "see the log" },
 ];
 
-/// What is wrong.
+/// A failure found in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symptom {
-    /// What, a clause about the kernel.
+    /// The failure, a clause about the kernel.
     pub what: String,
     /// What helps.
     pub help: &'static str,
-    /// The lines that say so.
+    /// The lines of the log that show it.
     pub lines: String,
 }
 
 /// How many lines of a log are quoted.
 const QUOTED: usize = 15;
 
-/// Why the guest can't go on, if it can't.
+/// The reason why the guest can't go on, if there is one.
 pub fn fatal(log: &str) -> Option<Symptom> {
     if let Some((_, said)) = log.split_once(INIT_FAILED) {
         let what = format!("init can't work: {}", said.lines().next().unwrap_or_default().trim_end());
@@ -85,7 +85,7 @@ pub fn fatal(log: &str) -> Option<Symptom> {
     Some(Symptom { what: sign.what.to_owned(), help: sign.help, lines: first_lines(&log[from..]) })
 }
 
-/// What makes a guest's results doubtful, each thing once.
+/// The symptoms that make a guest's results doubtful, each once.
 pub fn doubtful(log: &str) -> Vec<Symptom> {
     let one = |sign: &Sign| {
         let at = log.find(sign.words)?;
@@ -108,7 +108,7 @@ fn first_lines(log: &str) -> String {
     lines.join("\n")
 }
 
-/// Lines that tell something: not the firmware's, and no addresses of modules and stacks.
+/// The lines worth quoting: without the firmware's lines, code bytes and lists of modules.
 fn told(log: &str) -> Vec<String> {
     let noise = |line: &String| {
         let said = line.split_once("] ").map_or(line.as_str(), |(_, said)| said).trim_start();
@@ -120,7 +120,7 @@ fn told(log: &str) -> Vec<String> {
     log.lines().map(clean).filter(|line| !noise(line)).collect()
 }
 
-/// A line without the controls of terminals.
+/// A line without terminal control sequences.
 fn clean(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line.chars();

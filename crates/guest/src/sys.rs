@@ -20,7 +20,7 @@ pub fn die_with_parent(command: &mut Command) {
         // SAFETY: both calls take integers only and are async-signal-safe.
         unsafe {
             check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
-            // A parent that died before the request is not noticed by it.
+            // The request does not notice a parent that has died already.
             if libc::getppid() as u32 == parent { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
         }
     };
@@ -28,7 +28,7 @@ pub fn die_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(ask) };
 }
 
-/// Kills a group of processes, by the process that leads it. One that has just ended is no error.
+/// Kills a group of processes, given its leader. It is no error if the group has just ended.
 pub fn kill_group(leader: u32) {
     // SAFETY: takes integers only; a child that was not waited for keeps its number.
     unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
@@ -37,14 +37,14 @@ pub fn kill_group(leader: u32) {
 /// Mounts a file system without a device.
 ///
 /// # Errors
-/// ENODEV when the kernel has none of that type.
+/// ENODEV when the kernel has no file system of that type.
 pub fn mount(kind: &str, at: &str, options: &str) -> io::Result<()> {
     let [kind, at, options] = [CString::new(kind)?, CString::new(at)?, CString::new(options)?];
     // SAFETY: all four are NUL-terminated strings that live through the call.
     check(unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) })
 }
 
-/// Lifts a limit of this process and its children as far as the kernel allows root.
+/// Sets a limit of this process and its children, soft and hard.
 ///
 /// # Errors
 /// EPERM beyond a limit of the system.
@@ -57,7 +57,7 @@ pub fn lift_limit(which: libc::__rlimit_resource_t, to: u64) -> io::Result<()> {
 /// Switches the loopback interface on. The kernel gives it 127.0.0.1 by itself.
 ///
 /// # Errors
-/// EAFNOSUPPORT of a kernel without IPv4, ENODEV of one without the interface.
+/// EAFNOSUPPORT from a kernel without IPv4, ENODEV from a kernel without the interface.
 pub fn loopback_up() -> io::Result<()> {
     // SAFETY: takes integers only; a descriptor that it returns belongs to nobody else.
     let socket = unsafe {
@@ -70,8 +70,8 @@ pub fn loopback_up() -> io::Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = *from as libc::c_char;
     }
-    // SAFETY: the name is NUL-terminated, and both calls read and write the flags of a whole ifreq; the first has set them
-    // when they are read.
+    // SAFETY: the name is NUL-terminated, and both calls read and write the flags of a whole ifreq; the first has set
+    // them when they are read.
     unsafe {
         check(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &mut request))?;
         request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
@@ -82,7 +82,7 @@ pub fn loopback_up() -> io::Result<()> {
 /// Makes a terminal pass bytes as they are.
 ///
 /// # Errors
-/// ENOTTY for what is no terminal.
+/// ENOTTY when it is no terminal.
 pub fn make_raw(terminal: BorrowedFd<'_>) -> io::Result<()> {
     let mut settings = MaybeUninit::<libc::termios>::zeroed();
     // SAFETY: the descriptor is open for the time of the borrow; `settings` is filled before it is changed and used.
@@ -102,7 +102,7 @@ pub fn drain(terminal: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::tcdrain(terminal.as_raw_fd()) })
 }
 
-/// Switches the machine off. Returns only where that can't be done.
+/// Switches the machine off. Returns only if that fails.
 pub fn power_off() -> io::Error {
     // SAFETY: takes an integer only.
     unsafe { libc::reboot(libc::RB_POWER_OFF) };

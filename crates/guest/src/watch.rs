@@ -1,5 +1,5 @@
-//! Runs QEMU and watches it: reads the kernel's log and the reply as they grow, and ends it when the reply is there, the
-//! kernel died, time is over, or the user wants to stop. QEMU never outlives the thread that watches it.
+//! Runs QEMU and watches it: reads the kernel's log and the reply as they grow, and ends QEMU when the reply is there,
+//! the kernel dies, the time is over, or the user wants to stop. QEMU never outlives the thread that watches it.
 
 use crate::limits::{LIMIT_VARIABLE, Limits};
 use crate::reply::{self, Received};
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 
 /// How often files, the child and the stop flag are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// What a dying kernel may still say.
+/// How long a dying kernel may go on writing to its log.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long a guest that has replied may take to switch itself off.
 const OFF_WITHIN: Duration = Duration::from_secs(2);
 
-/// What QEMU says when KVM can't go on with a guest.
+/// QEMU's words when KVM can't go on with a guest.
 const GIVEN_UP: &str = "KVM internal error";
-/// What helps where KVM does not.
-const WITHOUT_KVM: &str = "KVM can't be used here: --accelerator tcg needs none";
+/// The help where KVM does not work.
+const WITHOUT_KVM: &str = "KVM can't be used here: use --accelerator tcg, which needs no KVM";
 
-/// What a guest left.
+/// The outputs of a guest that has replied.
 #[derive(Debug)]
 pub struct Left {
     /// The reply's payload.
@@ -40,17 +40,17 @@ pub struct Left {
 pub struct Outputs<'a> {
     /// The kernel's log.
     pub log: &'a Path,
-    /// What comes out of the second serial port.
+    /// The output of the second serial port.
     pub reply: &'a Path,
-    /// What QEMU itself says.
+    /// QEMU's own output.
     pub said: &'a Path,
 }
 
 /// Starts QEMU and waits for the guest's reply; `None` when `stop` became true before.
 ///
 /// # Errors
-/// When QEMU can't start, the kernel dies or hangs, or the guest ends without a whole reply: each with the last lines of
-/// what was said.
+/// When QEMU can't start, the kernel dies or hangs, or the guest ends without a whole reply; each error quotes the last
+/// lines of the log or of QEMU.
 pub fn watch(
     mut qemu: Command,
     outputs: Outputs<'_>,
@@ -60,11 +60,12 @@ pub fn watch(
 ) -> Result<Option<Left>> {
     let create = |path: &Path| File::create(path).map_err(|e| Error::io(path, "write", &e));
     let (said, again) = (create(outputs.said)?, create(outputs.said)?);
-    // QEMU truncates them; they are there so that they can be read from the beginning.
+    // QEMU truncates these files; they are created here so that they can be opened before QEMU writes.
     let (log, reply) = (create(outputs.log), create(outputs.reply));
     log.and(reply)?;
     qemu.stdin(Stdio::null()).stdout(said).stderr(again);
-    // A group of its own: Ctrl-C is for schedlab, which then ends the guest, and wrappers end with what they started.
+    // QEMU gets a process group of its own. Ctrl-C then reaches only schedlab, which ends the guest, and a wrapper
+    // around QEMU is killed together with its children.
     qemu.process_group(0);
     sys::die_with_parent(&mut qemu);
     let program = qemu.get_program().to_string_lossy().into_owned();
@@ -84,15 +85,15 @@ pub fn watch(
     running.until_done(limits, stop)
 }
 
-/// A child that is killed when nobody waits for it any more.
+/// A child process that is killed when this value is dropped.
 pub struct Guard(pub Child);
 
 impl Guard {
-    /// Kills it and all it started, unless it has ended by itself.
+    /// Kills the child and all it started, unless it has ended by itself.
     pub fn end(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             sys::kill_group(self.0.id());
-            // Nothing more can be done about one that can't be taken up.
+            // Nothing more can be done if the wait fails.
             let _ = self.0.wait();
         }
     }
@@ -115,7 +116,7 @@ impl Tail {
         let file = File::open(path).map_err(|e| Error::io(path, "read", &e))?;
         Ok(Tail { file, bytes: Vec::new() })
     }
-    /// Reads on; tells whether more was there.
+    /// Reads on; returns whether there was more.
     fn grow(&mut self) -> bool {
         self.file.read_to_end(&mut self.bytes).is_ok_and(|n| n > 0)
     }
@@ -158,7 +159,7 @@ impl Running<'_> {
         }
     }
 
-    /// Reads what came.
+    /// Reads the new output, and looks for a fatal symptom.
     fn look(&mut self) -> Result<()> {
         self.reply.grow();
         if !self.log.grow() {
@@ -172,7 +173,7 @@ impl Running<'_> {
             std::thread::sleep(LAST_WORDS);
             self.log.grow();
             self.reply.grow();
-            // A kernel may die after the reply: on the way to being switched off.
+            // A kernel may die after the reply, while it switches off.
             if !matches!(reply::find(&self.reply.bytes), Ok(Received::Whole(_))) {
                 return Err(self.died());
             }
@@ -188,7 +189,7 @@ impl Running<'_> {
         }
     }
 
-    /// QEMU has ended, and there is no reply.
+    /// The error when QEMU has ended without a reply.
     fn without_reply(&mut self, status: ExitStatus) -> Error {
         let text = self.log.text();
         if let Some(symptom) = symptoms::fatal(&text) {
@@ -206,25 +207,25 @@ impl Running<'_> {
         quoting(Error::machine(what), &symptoms::last_lines(&text))
     }
 
-    /// What QEMU itself has said so far.
+    /// QEMU's own output so far.
     fn said(&self) -> String {
         let said = std::fs::read(self.said).unwrap_or_default();
         String::from_utf8_lossy(&said).trim().to_owned()
     }
 
-    /// KVM may give up a guest, which QEMU then stops and keeps.
+    /// Checks for a guest that KVM has given up: QEMU stops such a guest and does not end.
     fn check_kvm(&self) -> Result<()> {
         if self.accelerator != Accelerator::Kvm || !self.said().contains(GIVEN_UP) {
             return Ok(());
         }
-        // Registers and code follow, which tell only those something who work on KVM.
+        // Registers and code follow, which help only KVM's developers.
         let said = self.said();
         let first: Vec<&str> = said.lines().skip_while(|l| !l.contains(GIVEN_UP)).take(2).collect();
         Err(Error::machine(format!("KVM gave the guest up; QEMU said {}", first.join("; ")))
             .help(WITHOUT_KVM))
     }
 
-    /// The guest has not said a word for all its time.
+    /// The error when the guest has written nothing in all its time.
     fn silent(&self, seconds: u64) -> Error {
         let name = self.accelerator.name();
         let mut what = format!("the guest said nothing on its serial port within {seconds} s under {name}");
@@ -235,7 +236,7 @@ impl Running<'_> {
         let patience = format!("a slow host needs {LIMIT_VARIABLE}=SECONDS");
         Error::machine(what).help(match self.accelerator {
             Accelerator::Kvm => format!(
-                "'schedlab doctor' tells whether KVM boots a kernel here; --accelerator tcg needs none; {patience}"
+                "'schedlab doctor' tells whether KVM boots a kernel here; --accelerator tcg needs no KVM; {patience}"
             ),
             Accelerator::Tcg => {
                 format!("the image must be a kernel with CONFIG_SERIAL_8250_CONSOLE; {patience}")
@@ -277,7 +278,7 @@ fn dead(symptom: &Symptom) -> Error {
     quoting(Error::machine(format!("the guest died: {}", symptom.what)), &symptom.lines).help(symptom.help)
 }
 
-/// The same error with lines behind it.
+/// The same error with lines of the log behind it.
 fn quoting(error: Error, lines: &str) -> Error {
     if lines.is_empty() {
         return error;
@@ -304,7 +305,7 @@ mod tests {
 
     const SHORT: Limits = Limits { boot: Duration::from_secs(2), run: Duration::from_secs(1) };
 
-    /// What becomes of a QEMU that does what the shell is told, with `$log` and `$reply` for the files.
+    /// Watches a shell script in place of QEMU; `$log` and `$reply` name its files.
     fn watched(script: &str, limits: Limits, stop: &AtomicBool) -> Result<Option<Left>> {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -405,7 +406,7 @@ mod tests {
     fn the_stop_ends_it_at_once_and_nothing_is_left_behind() {
         let folder = tempfile::tempdir().unwrap();
         let pid = folder.path().join("pid");
-        // As a wrapper that stays does it.
+        // As a wrapper around QEMU that stays.
         let script = format!("sleep 60 & echo $! >{}; wait", pid.display());
         let stop = AtomicBool::new(false);
         let left = std::thread::scope(|scope| {
@@ -421,7 +422,7 @@ mod tests {
         assert!(left.is_none());
         let stat = format!("/proc/{}/stat", std::fs::read_to_string(&pid).unwrap().trim());
         let until = Instant::now() + Duration::from_secs(5);
-        // Whoever takes up orphans here may leave it a zombie for a while.
+        // The process that reaps orphans here may leave it a zombie for a while.
         let runs = || std::fs::read_to_string(&stat).is_ok_and(|s| !s.contains(") Z "));
         while runs() {
             assert!(Instant::now() < until, "{stat} still runs");

@@ -1,7 +1,7 @@
-//! Guests for real: the kernel that SCHEDLAB_TEST_KERNEL names, under the QEMU that there is. Without them nothing is
-//! booted, and it says so.
+//! Boots real guests: the kernel that SCHEDLAB_TEST_KERNEL names, under this machine's QEMU. Without a kernel or QEMU
+//! it boots nothing, and says so.
 //!
-//! This executable is what runs in the guest, as init and as agent, so it has a main of its own.
+//! This executable also runs in the guest, as init and as agent, so it has a main of its own.
 
 use schedlab_base::{Error, Result};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, Visit, find_qemu, run};

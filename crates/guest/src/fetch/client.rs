@@ -1,8 +1,8 @@
 //! The machine's package client (apt), run on a state of its own.
 //!
-//! Lists, downloads and sources are in a work folder of the cache that goes with this value; the machine's are neither
-//! read nor written, except for what is installed, its keys and its settings of the network (proxies). No lock of the
-//! machine's is taken, no hook of its configuration is run, and no privilege is needed.
+//! Lists, downloads and sources are in a work folder of the cache, which is removed with this value. Of the machine's
+//! own state the client reads the list of installed packages, the keys and the network settings (proxies), and writes
+//! nothing. It takes no lock of the machine, runs no hook of its configuration, and needs no privilege.
 
 use super::packages::Package;
 use super::sources;
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const WORK: &str = ".work-";
-/// Lines of the client's that an error shows.
+/// How many lines of the client's output an error shows.
 const SHOWN_LINES: usize = 5;
 
-/// A folder of the cache for what is under way; it goes with this value. One of a process that was killed goes when the
-/// next one is made.
+/// A work folder of the cache. It is removed with this value; the folder of a killed process is removed when the next
+/// one is made.
 #[derive(Debug)]
 pub struct Work(PathBuf);
 
 impl Work {
-    /// Makes it.
+    /// Makes the work folder.
     ///
     /// # Errors
     /// When the cache can't be written.
@@ -38,7 +38,7 @@ impl Work {
             Error::io(&path, "make", &e).help(help)
         })
     }
-    /// Makes a folder in it.
+    /// Makes a folder in the work folder.
     ///
     /// # Errors
     /// When the disk does not take it.
@@ -51,7 +51,7 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // What can't be removed now is removed by the next fetch.
+        // If it can't be removed now, the next fetch removes it.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -63,12 +63,13 @@ pub struct Client {
     config: PathBuf,
     /// The machine's release.
     codename: String,
-    /// What the client said of its lists, for errors about what they lack.
+    /// The client's output about its lists, for errors about packages they lack.
     said: String,
 }
 
 impl Client {
-    /// Starts on a machine that has apt: gets the lists of its own release, its backports and those of the stable one.
+    /// Starts the client on a machine that has apt, and gets the lists of the machine's release, of its backports and
+    /// of the backports of the stable release.
     ///
     /// # Errors
     /// A machine without apt, without sources of its release, or a cache that can't be written.
@@ -80,9 +81,9 @@ impl Client {
         let config = work.0.join("apt.conf");
         let mut client = Client { work, config, codename, said: String::new() };
         client.configure()?;
-        say("asking the package client what there is");
-        // The stable release's codename is known only to its own list: names of suites such as "stable" are what mirrors
-        // may serve late.
+        say("asking the package client for its lists");
+        // Only the stable release's own list tells its codename. Mirrors may update suites named "stable" late, so the
+        // codename is used from here on.
         client.update(&[client.backports(), "stable-backports".to_owned()])?;
         let stable =
             fs::read_dir(client.work.folder("lists")?).into_iter().flatten().flatten().find_map(|e| {
@@ -121,7 +122,7 @@ impl Client {
         fs::write(&self.config, text).map_err(|e| Error::io(&self.config, "write", &e))
     }
 
-    /// A suite that a mirror lacks is no failure yet: what counts is whether a package is found.
+    /// Gets the lists. A suite that a mirror lacks is no error yet; a package that is not found is one.
     fn update(&mut self, more: &[String]) -> Result<()> {
         let text = sources::derive(&sources::of_machine(), &self.codename, more);
         if text.is_empty() {
@@ -135,7 +136,7 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a folder beside what is unpacked; it goes with this value, unless it is moved away.
+    /// Makes a folder beside the unpacked packages. It is removed with this value, unless it is moved away.
     ///
     /// # Errors
     /// When the disk does not take it.
@@ -143,7 +144,7 @@ impl Client {
         self.work.folder(name)
     }
 
-    /// Names of packages that begin with a prefix, those that are installed among them.
+    /// Names of packages that begin with a prefix, installed ones included.
     ///
     /// # Errors
     /// When the client can't be started.
@@ -153,14 +154,15 @@ impl Client {
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// The error that the client knows nothing of what it should: its lists are at fault, so what it said of them.
+    /// The error for a client that knows no such package. Its lists are at fault, so the error quotes its output about
+    /// them.
     pub fn knows_no(&self, what: &str) -> Error {
         let said = last_lines(&self.said);
-        Error::machine(format!("the package client knows no {what}; of its lists it said:\n{said}"))
-            .help(format!("is the network there? Else {BY_HAND}"))
+        Error::machine(format!("the package client knows no {what}; it said of its lists:\n{said}"))
+            .help(format!("check the network, or {BY_HAND}"))
     }
 
-    /// What installing packages would say, from the backports where there are any.
+    /// The client's simulation of installing packages, from the backports where there are any.
     ///
     /// # Errors
     /// When the client can't put them together.
@@ -180,10 +182,10 @@ impl Client {
         }
     }
 
-    /// Downloads packages and unpacks them into one folder of the work folder, which is told.
+    /// Downloads packages and unpacks them into one folder of the work folder; returns that folder.
     ///
     /// # Errors
-    /// What the client or the unpacker says.
+    /// When the client or the unpacker fails, with their words.
     pub fn unpacked(&self, name: &str, packages: &[Package]) -> Result<PathBuf> {
         let (debs, target) = (self.work.folder(&format!("{name}.debs"))?, self.work.folder(name)?);
         let named: Vec<String> = packages.iter().map(|p| format!("{}={}", p.name, p.version)).collect();
@@ -201,7 +203,7 @@ impl Client {
                 return Err(told.error(&format!("{} could not be unpacked", file.display())));
             }
         }
-        // A failure leaves the packages to the work folder's own end.
+        // Packages that can't be removed here are removed with the work folder.
         let _ = fs::remove_dir_all(&debs);
         Ok(target)
     }
@@ -248,7 +250,7 @@ impl Told {
 const BY_HAND: &str =
     "give the path of an image or program that you have: --kernel FILE, SCHEDLAB_QEMU=PROGRAM";
 
-/// apt marks errors and failures; where it marks none, its last lines are what there is.
+/// The lines that apt marks as errors and failures; where it marks none, its last lines.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
     let marked: Vec<&str> =

@@ -1,8 +1,8 @@
-//! Which QEMU there is: the one named, the newest that was fetched, or the installed one.
+//! Finds a QEMU: the one named, the newest that was fetched, or the installed one.
 //!
-//! A fetched QEMU is the unpacked packages. It needs its own libraries and modules before the system's
-//! (LD_LIBRARY_PATH, QEMU_MODULE_DIR) and its own firmware (-L); firmware that it has not in the cache it finds where
-//! the system's lies, by its built-in path.
+//! A fetched QEMU is a folder of unpacked packages. It needs its own libraries and modules before the system's
+//! (LD_LIBRARY_PATH, QEMU_MODULE_DIR) and its own firmware (-L). Firmware that the cache lacks is found in the system's
+//! folder, by QEMU's built-in path.
 
 use crate::Qemu;
 use crate::images::{cache, natural};
@@ -22,7 +22,7 @@ const LIBRARY_DEPTH: u32 = 3;
 /// The QEMU that guests run in.
 ///
 /// # Errors
-/// None, or one that does not start: what it said, and how to get another.
+/// When there is no QEMU, or it does not start: the error quotes its output and says how to get another.
 pub fn find_qemu() -> Result<Qemu> {
     if let Some(named) = std::env::var_os(QEMU_VARIABLE).filter(|v| !v.is_empty()) {
         let named = PathBuf::from(named);
@@ -49,7 +49,7 @@ pub fn newest(cache: &Path) -> Option<PathBuf> {
 /// The QEMU of unpacked packages.
 ///
 /// # Errors
-/// One that does not start.
+/// When it does not start.
 pub fn unpacked(folder: &Path) -> Result<Qemu> {
     let mut libraries = Vec::new();
     for below in ["usr/lib", "lib"] {
@@ -80,7 +80,7 @@ impl Qemu {
         if !self.libraries.is_empty() {
             let own = std::env::var_os("LD_LIBRARY_PATH").filter(|v| !v.is_empty());
             let before = own.iter().flat_map(std::env::split_paths);
-            // A folder with a colon in its name can't be written there; the program then says what it misses.
+            // LD_LIBRARY_PATH can't hold a folder with a colon in its name; the program then reports missing libraries.
             let all = std::env::join_paths(self.libraries.iter().cloned().chain(before));
             command.envs(all.ok().map(|v| ("LD_LIBRARY_PATH", v)));
         }
@@ -122,7 +122,7 @@ fn libraries_of_machine(folder: &Path) -> Vec<PathBuf> {
     all.into_iter().filter(|d| d.to_string_lossy().ends_with("-linux-gnu")).collect()
 }
 
-/// Folders with shared libraries ("libx.so.1"); modules end in ".so" and are not meant.
+/// Folders with shared libraries ("libx.so.1"), but not those with modules only, which end in ".so".
 fn with_libraries(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
     let mut files = fs::read_dir(folder).into_iter().flatten().flatten();
     if files.any(|e| e.file_name().to_string_lossy().contains(".so.")) {

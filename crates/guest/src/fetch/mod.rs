@@ -1,7 +1,8 @@
 //! Fetching kernels and QEMU into the cache through the machine's package client. Nothing is installed.
 //!
-//! A kernel needs its image alone: the guest's devices are built in. QEMU comes with what it needs beyond what the machine
-//! has installed, and is run from the cache ([`emulator`]). What is fetched is whole before it gets its name.
+//! A kernel needs its image alone, because the drivers of the guest's devices are built in. QEMU comes with the
+//! packages that it needs and the machine lacks, and is run from the cache ([`emulator`]). A folder of the cache is
+//! complete before it gets its name.
 
 mod client;
 pub mod emulator;
@@ -21,12 +22,12 @@ use std::path::{Path, PathBuf};
 
 /// The word that means QEMU among series of kernels.
 pub const QEMU: &str = "qemu";
-/// What is fetched when nothing is named: the CFS that long-term trees still carry, a kernel with sched_ext, and a QEMU
-/// for the deterministic mode.
+/// The default when no word is given: a long-term kernel with CFS, a kernel with sched_ext, and a QEMU for the
+/// deterministic mode.
 pub const USUAL: &[&str] = &["6.1", "7", QEMU];
 const QEMU_PACKAGE: &str = "qemu-system-x86";
 
-/// What there is now.
+/// A kernel or QEMU that is in the cache, or installed, after `fetch`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Fetched {
     /// The word that asked for it.
@@ -40,17 +41,17 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// What became of it, in words.
+    /// Whether it is new, in words.
     pub fn state(&self) -> &'static str {
         if self.new { "fetched" } else { "was there already" }
     }
 }
 
-/// Fetches what words name: [`QEMU`], or kernels by series ("6.1", "7"). What the cache has of them stays as it is, unless
-/// a newer one is asked for (`refresh`).
+/// Fetches what the words name: [`QEMU`], or kernels by series ("6.1", "7"). A word that the cache can answer fetches
+/// nothing, unless `refresh` asks for newer versions.
 ///
 /// # Errors
-/// A word that is neither, a machine without a package client, or what the client says.
+/// When a word is neither, the machine has no package client, or the client fails.
 pub fn fetch(
     words: &[String],
     cache: &Path,
@@ -105,7 +106,7 @@ fn kernel(client: &Client, series: &str, cache: &Path, say: &mut dyn FnMut(&str)
             return Err(client.knows_no("kernel at all"));
         }
         return Err(Error::machine(format!("the package client has no kernel {series}"))
-            .help(format!("it has {has}; others: give the path of a bzImage (--kernel FILE)")));
+            .help(format!("it has {has}; for others give the path of a bzImage (--kernel FILE)")));
     };
     let version = client.version(&kernel.image)?;
     let place = cache::kernels(cache).join(&kernel.release);
@@ -158,7 +159,7 @@ fn qemu(client: &Client, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetc
     let Some(own) = wanted.iter().find(|p| p.name == QEMU_PACKAGE) else {
         let qemu = find_qemu()?;
         say(&format!(
-            "the QEMU that is installed is as new as what the package client has: {}",
+            "the installed QEMU is as new as the package client's: {}",
             qemu.number()
         ));
         let name = qemu.number();
@@ -183,7 +184,7 @@ fn qemu(client: &Client, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetc
     Ok(Fetched { word: QEMU.to_owned(), name, path: place.join(emulator::PROGRAM), new })
 }
 
-/// Gives a whole folder its name; what had the name goes.
+/// Gives a complete folder its name, and moves away the folder that had the name.
 fn put_in_place(folder: &Path, place: &Path) -> Result<()> {
     let failed = |e: std::io::Error| Error::io(place, "make", &e);
     if let Some(above) = place.parent() {

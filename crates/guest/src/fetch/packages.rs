@@ -1,4 +1,5 @@
-//! Which package holds what is wanted: names of kernel packages, and what an installation of QEMU would bring. Pure.
+//! Chooses packages: finds a kernel's among names of packages, and lists those that an installation of QEMU would
+//! bring. Pure.
 //!
 //! Debian's kernel packages: up to 6.18 `linux-image-RELEASE` holds image, configuration and modules; since 6.19
 //! `linux-binary-RELEASE` holds the image, and since 7.2 `linux-base-RELEASE` the configuration. Beside them are
@@ -17,11 +18,11 @@ pub struct KernelPackages {
     pub release: String,
     /// The package with the image.
     pub image: String,
-    /// The package with the configuration, where that is another.
+    /// The package with the configuration, where it is not the image's.
     pub config: Option<String>,
 }
 
-/// The newest kernel of a series ("6.1", "7", "6.12.57") among package names; small builds for VMs go before others.
+/// The newest kernel of a series ("6.1", "7", "6.12.57") among package names; small builds for VMs are preferred.
 pub fn newest(names: &[&str], series: &str) -> Option<KernelPackages> {
     let releases = names.iter().filter_map(|n| release(n)).filter(|r| starts(series, r));
     let newest = releases.max_by(|a, b| small(a).cmp(&small(b)).then_with(|| natural(a, b)))?;
@@ -30,7 +31,7 @@ pub fn newest(names: &[&str], series: &str) -> Option<KernelPackages> {
     Some(KernelPackages { release: newest.to_owned(), image, config: named(BASE) })
 }
 
-/// The series among package names, oldest first: what there is, for an error.
+/// The series among package names, oldest first, for an error.
 pub fn series(names: &[&str]) -> Vec<String> {
     let of = |release: &str| release.split('.').take(2).collect::<Vec<_>>().join(".");
     let mut all: Vec<String> = names.iter().filter_map(|n| release(n)).map(of).collect();
@@ -39,12 +40,12 @@ pub fn series(names: &[&str]) -> Vec<String> {
     all
 }
 
-/// The release of a package that holds a kernel to be booted.
+/// The release of a package that holds a bootable kernel.
 fn release(package: &str) -> Option<&str> {
     let release = package.strip_prefix(BINARY).or_else(|| package.strip_prefix(IMAGE))?;
     let other = ["-dbg", "-unsigned", "-template"].iter().any(|end| release.ends_with(end));
     let real_time = ["-rt-", "-realtime", "-lowlatency"].iter().any(|part| release.contains(part));
-    // Packages of a series ("6.12-amd64") depend on a kernel and hold none.
+    // Packages of a whole series ("6.12-amd64") only depend on a kernel.
     let numbers = release.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?;
     (numbers.split('.').filter(|n| !n.is_empty()).count() == 3 && !other && !real_time).then_some(release)
 }
@@ -62,7 +63,8 @@ pub struct Package {
     pub version: String,
 }
 
-/// What an installation would unpack, from the client's simulation of it: lines "Inst NAME [OLD] (NEW ORIGIN [ARCH])".
+/// The packages that an installation would unpack, from the client's simulation of it: lines
+/// "Inst NAME [OLD] (NEW ORIGIN [ARCH])".
 pub fn closure(simulation: &str) -> Vec<Package> {
     let one = |line: &str| {
         let rest = line.strip_prefix("Inst ")?;

@@ -1,17 +1,17 @@
 //! Where packages come from: the machine's own sources, with other suites.
 //!
-//! Nothing here names a host. The machine's files say from where it gets its packages and by which keys it trusts them
-//! (sources.list(5): stanzas in `*.sources`, lines in `*.list`); only the suites are exchanged. Taken are the sources of
-//! the distribution's own release; those that other vendors add are left out.
+//! Nothing here names a host. The machine's files say where it gets its packages and by which keys it trusts them
+//! (sources.list(5): stanzas in `*.sources`, lines in `*.list`); only the suites are exchanged. Only the sources of the
+//! distribution's own release are taken; sources that other vendors add are left out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Words that stand for a release, whatever its codename.
+/// Suites that name a release without its codename.
 const RELEASE_WORDS: &[&str] = &["stable", "oldstable", "oldoldstable", "testing", "unstable", "sid"];
-/// The suites a release has beside its plain one.
+/// Endings of a release's suites: the plain one has none.
 const PARTS: &[&str] = &["", "-updates", "-security", "/updates", "-backports"];
-/// Options of the one-line form and what they are called in stanzas.
+/// Options of the one-line form, and their names in stanzas.
 const OPTIONS: &[(&str, &str)] = &[
     ("signed-by", "Signed-By"),
     ("trusted", "Trusted"),
@@ -28,7 +28,7 @@ pub struct Source {
     uris: Vec<String>,
     suites: Vec<String>,
     components: Vec<String>,
-    /// Keys and the like, by their names in stanzas.
+    /// Signing keys and other options, by their names in stanzas.
     options: Vec<(String, String)>,
 }
 
@@ -73,7 +73,7 @@ fn line(text: &str) -> Option<Source> {
     usable(Source { uris: vec![uri], suites: vec![suite], components: words.collect(), options })
 }
 
-/// Stanzas of "Key: value", values going on in lines that begin with a space.
+/// Reads stanzas of "Key: value"; a line that begins with a space continues the value.
 fn stanzas(text: &str) -> Vec<Source> {
     let mut all = Vec::new();
     let mut fields: Vec<(String, String)> = Vec::new();
@@ -126,7 +126,7 @@ fn is_plain(suite: &str, codename: &str) -> bool {
     suite == codename || RELEASE_WORDS.contains(&suite)
 }
 
-/// Stanzas for the machine's own suites, and for `more` suites from where its plain release comes from. Empty when the
+/// Stanzas for the machine's own suites, and for `more` suites from the sources of its plain release. Empty when the
 /// machine has no source of its own release.
 pub fn derive(sources: &[Source], codename: &str, more: &[String]) -> String {
     let mut text = String::new();
@@ -148,7 +148,7 @@ pub fn derive(sources: &[Source], codename: &str, more: &[String]) -> String {
     text
 }
 
-/// Packages alone: no descriptions, icons or sources.
+/// One stanza; it asks for packages only, not for descriptions, icons or sources.
 fn written(source: &Source, uri: &str, suite: &str) -> String {
     let mut text = format!("Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nTargets: Packages\n");
     for (key, value) in &source.options {

@@ -1,4 +1,4 @@
-//! The cache: kernel images and QEMUs that were fetched, a folder each, and beside each a note of what it is.
+//! The cache: a folder for each fetched kernel image and QEMU, with a note that names its package.
 //!
 //! ```text
 //! CACHE/kernels/RELEASE/{vmlinuz, config, note.json}
@@ -6,7 +6,7 @@
 //! CACHE/.apt/                    the package client's own state: lists, sources, downloads
 //! ```
 //!
-//! What is fetched is made under another name and renamed into place, so a folder that is there is whole.
+//! A folder is made under another name and renamed into place, so that each folder in place is complete.
 
 use schedlab_base::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub fn qemus(cache: &Path) -> PathBuf {
     cache.join("qemu")
 }
 
-/// What was fetched.
+/// The note in a folder of the cache: the package it came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Note {
     /// The package.
@@ -69,7 +69,7 @@ impl Note {
     }
 }
 
-/// The folders of a folder, with names, sorted; those that are being made (hidden) are left out.
+/// The folders in a folder, sorted; hidden ones, which are still being made, are left out.
 pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let listed = fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path());
     let hidden = |p: &Path| p.file_name().is_none_or(|n| n.as_encoded_bytes().starts_with(b"."));

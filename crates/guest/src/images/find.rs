@@ -1,7 +1,7 @@
-//! Which images there are, and which one a word means.
+//! Lists the images of this machine, and finds the one a word means.
 //!
-//! A word with a slash, or that names a file, is a path. Any other is the start of a release or version, cut where a
-//! number ends: "6.1" means 6.1.192 and not 6.12. Fetched images go before installed ones, newer before older.
+//! A word with a slash, or that names a file, is a path. Any other word is the start of a release or version, cut where
+//! a number ends: "6.1" means 6.1.192 and not 6.12. Fetched images go before installed ones, newer before older.
 
 use super::cache;
 use crate::Image;
@@ -23,7 +23,7 @@ pub enum Origin {
     Installed,
 }
 
-/// A file that is, or by its name should be, an image.
+/// A file that is an image, or should be one by its name.
 #[derive(Debug)]
 pub struct Listed {
     /// Where it was found.
@@ -32,12 +32,12 @@ pub struct Listed {
     pub path: PathBuf,
     /// Its size.
     pub size_bytes: u64,
-    /// What it is, or why it can't be used.
+    /// The image, or why the file can't be used.
     pub image: Result<Image>,
 }
 
-/// All images: those given, the cache's, the installed ones; each group by version, newest first. A file that several
-/// names lead to comes once.
+/// All images: first those given, then the cache's, then the installed ones; each group by version, newest first. A
+/// file with several names is listed once.
 pub fn list(given: &[PathBuf], cache: &Path) -> Vec<Listed> {
     list_below(Path::new("/"), given, cache)
 }
@@ -63,7 +63,7 @@ fn list_below(root: &Path, given: &[PathBuf], cache: &Path) -> Vec<Listed> {
     found
 }
 
-/// By version, then release; what is no image comes last when the order is turned.
+/// Orders by version, then by release. Files that are no images are the least, and come last in descending order.
 fn by_age(a: &Listed, b: &Listed) -> Ordering {
     match (&a.image, &b.image) {
         (Ok(a), Ok(b)) => a.version.cmp(&b.version).then_with(|| natural(&a.release, &b.release)),
@@ -109,7 +109,7 @@ fn installed(root: &Path) -> Vec<PathBuf> {
     boot.chain(modules.map(|d| d.join("vmlinuz"))).filter(|p| p.symlink_metadata().is_ok()).collect()
 }
 
-/// The image a word means, among those of the cache and the installed ones.
+/// The image that a word means, among those of the cache and the installed ones.
 ///
 /// # Errors
 /// As [`Image::find`].
@@ -128,7 +128,7 @@ fn choose(word: &str, all: Vec<Listed>) -> Result<Image> {
         match listed.image {
             Ok(image) if means(wanted, &image) => return Ok(image),
             Ok(image) => others.push(image.release),
-            // The reason why an image can't be read is the answer to why it is not found.
+            // The image exists but can't be read: that reason is the better error.
             Err(e) if starts(wanted, &release_of(&listed.path)) => return Err(e),
             Err(_) => {}
         }
@@ -145,13 +145,13 @@ fn means(word: &str, image: &Image) -> bool {
     starts(word, &image.release) || starts(word, image.version.to_string().trim_start_matches('v'))
 }
 
-/// The newest image of a series that was fetched.
+/// The newest fetched image of a series.
 pub fn in_cache(series: &str, cache: &Path) -> Option<Image> {
     let fetched = list_below(Path::new("/nonexistent"), &[], cache);
     fetched.into_iter().filter_map(|l| l.image.ok()).find(|image| means(series, image))
 }
 
-/// Whether `text` starts with `word`, and the word does not end within a number of it.
+/// Whether `text` starts with `word`, and `word` does not end in the middle of a number.
 pub fn starts(word: &str, text: &str) -> bool {
     let rest = text.strip_prefix(word).filter(|_| !word.is_empty());
     rest.is_some_and(|rest| {
@@ -159,7 +159,7 @@ pub fn starts(word: &str, text: &str) -> bool {
     })
 }
 
-/// The release an image's place tells: /boot/vmlinuz-RELEASE, modules/RELEASE/vmlinuz.
+/// The release by an image's path: /boot/vmlinuz-RELEASE or modules/RELEASE/vmlinuz.
 fn release_of(path: &Path) -> String {
     let text = |name: Option<&std::ffi::OsStr>| name.unwrap_or_default().to_string_lossy().into_owned();
     let own = text(path.file_name());

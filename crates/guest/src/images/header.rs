@@ -1,19 +1,19 @@
-//! The boot header of an x86 kernel image: what the file says of itself before anything runs it.
+//! Reads the boot header of an x86 kernel image.
 //!
-//! Mirrors the kernel's documented boot protocol, 2.00 (1.3.73) to 2.15 (6.x): the setup code's first sector ends in a
-//! header with the signature "HdrS" at 0x202, the protocol's version at 0x206, and at 0x20e the place of the version
-//! string, counted from 0x200. Numbers are little-endian. The setup code is real-mode code, so the string lies within
-//! the first 64 KiB or not at all.
+//! Mirrors the kernel's documented boot protocol, 2.00 (1.3.73) to 2.15 (6.x). The setup code's first sector ends with
+//! a header, which has the signature "HdrS" at 0x202, the protocol's version at 0x206, and at 0x20e the place of the
+//! version string, counted from 0x200. Numbers are little-endian. The setup code is real-mode code, so the string lies
+//! within the first 64 KiB or not at all.
 
 use schedlab_base::Error;
 use std::path::Path;
 
-/// Bytes from the file's start in which header and version string lie.
+/// How many bytes from the file's start are enough to hold header and version string.
 pub const ENOUGH: usize = 0x200 + 0x1_0000 + 0x400;
 /// A version string is a line; the kernel's own have 100 to 200 bytes.
 const LONGEST_BANNER: usize = 1024;
 
-/// What a bootable image says of itself.
+/// The boot header of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
     /// The boot protocol, 0x020f for 2.15.
@@ -31,8 +31,9 @@ impl Header {
     pub fn release(&self) -> &str {
         self.banner.split_whitespace().next().unwrap_or_default()
     }
-    /// The upstream version where the banner tells it, else that of the release. Distributions keep the release of a
-    /// series ("6.1.0-56") while the kernel moves on, and put the real version ("6.1.192-2") behind the build's number.
+    /// The upstream version where the banner has it, else the numbers of the release. Distributions keep the release of
+    /// a series ("6.1.0-56") while the kernel moves on, and put the real version ("6.1.192-2") behind the build's
+    /// number.
     pub fn version(&self) -> &str {
         let own = numbers(self.release());
         let series: Vec<&str> = own.split('.').take(2).collect();
@@ -53,7 +54,7 @@ fn numbers(word: &str) -> &str {
 /// Why a file can't be booted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// ELF: vmlinux as the linker left it.
+    /// An ELF file: vmlinux as the linker wrote it.
     Elf,
     /// Compressed by the named tool; a kernel for another machine, or an initramfs.
     Packed(&'static str),
@@ -67,7 +68,7 @@ pub enum Refused {
     Low,
     /// No 64-bit entry: a kernel for 32-bit CPUs.
     ThirtyTwoBit,
-    /// Nothing known.
+    /// No known format.
     Unknown,
 }
 
@@ -100,7 +101,7 @@ impl Refused {
 /// Reads the header from the file's first [`ENOUGH`] bytes.
 ///
 /// # Errors
-/// What the file is instead.
+/// When it is no bootable image: what the file is instead.
 pub fn parse(bytes: &[u8]) -> Result<Header, Refused> {
     if let Some(other) = other_kind(bytes) {
         return Err(other);
@@ -125,7 +126,7 @@ pub fn parse(bytes: &[u8]) -> Result<Header, Refused> {
     Ok(Header { protocol, banner, has_64_bit_entry, relocatable: since(0x0205, 0x234, 1) })
 }
 
-/// The string at a place: it ends with a zero, is text, and begins with a version.
+/// The version string at a place, if it ends with a zero, is text, and begins with a version.
 fn banner(bytes: &[u8], at: usize) -> Option<String> {
     let rest = bytes.get(at..)?;
     let rest = &rest[..rest.len().min(LONGEST_BANNER)];
@@ -134,7 +135,7 @@ fn banner(bytes: &[u8], at: usize) -> Option<String> {
     (numbers(&text).contains('.') && !text.contains(|c: char| c.is_control())).then_some(text)
 }
 
-/// Files that people have and that are no x86 image, by their first bytes.
+/// Recognises files that people mistake for an x86 image, by their first bytes.
 fn other_kind(bytes: &[u8]) -> Option<Refused> {
     let at = |place: usize, magic: &[u8]| bytes.get(place..place + magic.len()) == Some(magic);
     let kinds = [

@@ -1,7 +1,8 @@
-//! Kernel images on this machine: what each file is, which there are, and which one a word means.
+//! Kernel images on this machine: opens them, lists them, and finds the one a word means.
 //!
-//! An image is known by the hash of its bytes, so that a record means the same kernel wherever its file lay. Looked
-//! for are the cache ([`cache`]), /boot, and the folders of modules where newer packages keep the image itself.
+//! An image is identified by the hash of its bytes, so that a record means the same kernel wherever its file lies.
+//! Images are looked for in the cache ([`cache`]), in /boot, and in the folders of modules, where newer packages keep
+//! them.
 
 pub mod cache;
 mod find;
@@ -17,14 +18,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// No kernel image is longer, not even with all its debug information.
+/// The longest file that is read: no kernel image is longer, not even with all its debug information.
 const MOST_BYTES: u64 = 4 << 30;
 
 impl Image {
     /// The image at a path.
     ///
     /// # Errors
-    /// A file that can't be read or is no bootable x86-64 kernel: what it is, and what to give instead.
+    /// When the file can't be read or is no bootable x86-64 kernel; the error says what it is and what to give instead.
     pub fn open(path: &Path) -> Result<Image> {
         let unreadable = |e: std::io::Error| unreadable(path, &e);
         let mut file = File::open(path).map_err(unreadable)?;
@@ -48,13 +49,14 @@ impl Image {
     /// The image that a word means: a path, or the start of a version or release ("6.1", "7", "6.1.0-56").
     ///
     /// # Errors
-    /// No such file, no bootable image, or no image of that version: what there is, and how to get one.
+    /// When there is no such file, no bootable image, or no image of that version; the error names the images of this
+    /// machine and how to get one.
     pub fn find(word: &str) -> Result<Image> {
         find::find(word)
     }
 }
 
-/// Distributions keep images readable by root alone; the remedy is not to run everything as root.
+/// Distributions make images readable by root only. The help offers a way that does not run everything as root.
 fn unreadable(path: &Path, e: &std::io::Error) -> Error {
     let error = Error::io(path, "read", e);
     match e.kind() {
