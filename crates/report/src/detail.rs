@@ -1,5 +1,6 @@
-//! Everything in plain text of at most 78 columns: a block for each load, a paragraph for each metric, a line for each
-//! variant with its spread, its interval, and what the data could have shown. The short form is `table`.
+//! Every figure in plain text of at most 78 columns: a block for each load, a paragraph for each metric, a line for
+//! each variant with its spread, its interval, and the smallest change that would have shown. The short form is
+//! `table`.
 
 use crate::number::{parameters, percent, signed, value};
 use crate::text::{sources, warnings, wrap};
@@ -19,7 +20,7 @@ impl Exporter for Detail {
         let mut notes = Vec::new();
         for group in groups(c) {
             head(c, group, out)?;
-            // A load may have metrics of its own: those of others are not its business.
+            // A load may have metrics of its own; those of other loads are left out.
             for metric in c.metrics.iter().filter(|m| group.iter().any(|cell| cell.metrics.contains_key(*m)))
             {
                 paragraph(c, group, metric, &mut notes, out)?;
@@ -84,7 +85,8 @@ fn paragraph(
     Ok(())
 }
 
-/// Columns: variant 18, mean 9, spread 8, published 9 (when there is any), change 9, interval 16, verdict 9.
+/// Columns: variant 18, mean 9, spread 8, published 9 (if there are published figures), change 9, interval 16, verdict
+/// 9.
 fn line(
     c: &Comparison,
     cell: &Cell,
@@ -112,7 +114,7 @@ fn line(
         format!("  {:<16}", cell.variant)
     };
     let row = row(c, cell, metric);
-    // The flag belongs to the mean and leaves it in its column.
+    // The flag stands behind the mean and takes a column of the spread.
     let flag = row.map_or("", Row::flag);
     let mut text = format!("{name}{mean:>9}{flag}{std:>w$}", w = 8 - flag.len());
     if with_published {

@@ -1,14 +1,15 @@
-//! The reference of features and tunables as text of at most 78 columns: all, those of one profile, or one by itself.
+//! The reference of features and tunables as text of at most 78 columns: all entries, those of one profile, or one
+//! entry.
 
 use crate::text::wrap;
 use schedlab_base::Version;
 use schedlab_kernel::reference::{Entry, Setting};
 use std::io::{self, Write};
 
-/// Writes every entry: since, until, defaults by profile, whose it is, what it does.
+/// Writes every entry: since, until, defaults by profile, whose word it is, and what it does.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn all(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
     let (features, tunables): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(|e| e.kind == "feature");
     line(["feature", "since", "until", "on in profiles", "whose"], out)?;
@@ -26,16 +27,17 @@ pub fn all(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap("    ", e.about))?;
     }
     let legend = "Since, until: the releases of kernel.org that have it; '-' in both: no release. 'schedlab kernel features \
-                  NAME' tells where that was read and more of one, VERSION in its place what one profile has.";
+                  NAME' prints all about one entry and where it was read, 'schedlab kernel features VERSION' the defaults \
+                  of one profile.";
     write!(out, "\n{}", wrap("", legend))
 }
 
-/// Writes what a profile has, with its values.
+/// Writes the entries of a profile, with their defaults.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn profile(version: Version, entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{version}: what can be switched and set, and its defaults")?;
+    writeln!(out, "{version}: features and tunables, with their defaults")?;
     for e in entries {
         let value = e.value(version).map_or_else(|| "-".to_owned(), |v| v.to_string());
         let leans = e.leans_on.map_or_else(String::new, |other| format!(" (with {other})"));
@@ -46,10 +48,10 @@ pub fn profile(version: Version, entries: &[Entry], out: &mut dyn Write) -> io::
     Ok(())
 }
 
-/// Writes all that is known of one.
+/// Writes all that is known of one entry.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn one(e: &Entry, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap(&format!("{}, a {}: ", e.name, e.kind), e.about))?;
     let mut row = |head: &str, text: &str| write!(out, "{}", wrap(&format!("  {head:<10} "), text));

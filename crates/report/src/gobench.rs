@@ -1,6 +1,6 @@
 //! Go benchmark text (Go proposal 14313), which benchstat reads: `key: value` lines, `Unit` lines with the direction,
 //! and a result line for each run, so that benchstat has the samples. Units are "METRIC-ns" and the like; benchstat
-//! scales those that end in -ns by itself.
+//! scales units that end in -ns by itself.
 
 use crate::{Exporter, groups};
 use schedlab_lab::Comparison;
@@ -19,7 +19,7 @@ impl Exporter for GoBench {
         units(c, out)?;
         for group in groups(c) {
             let Some(first) = group.first() else { continue };
-            // benchstat makes a table of its own for each set of these: kernels are left to the variants' names.
+            // benchstat makes a table for each set of these lines, so there is none for the kernel; variants name it.
             writeln!(out, "backend: {}\nmachine: {}", first.backend, first.machine)?;
             group.iter().try_for_each(|cell| results(c, cell, out))?;
         }
@@ -54,14 +54,14 @@ fn results(c: &Comparison, cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A unit has no spaces; a plain count is in the metric's own name.
+/// The unit of a metric, without spaces; the unit of a plain count is the metric's name.
 fn unit(metric: &str, unit: &str) -> String {
     let unit = unit.replace(char::is_whitespace, "_");
     if unit.is_empty() { metric.to_owned() } else { format!("{metric}-{unit}") }
 }
 
-/// `BenchmarkSchbench/load=2x24/variant=v4.5`. The format wants an upper-case letter after the word, no spaces, and
-/// takes "-8" at the end for a number of CPUs.
+/// `BenchmarkSchbench/load=2x24/variant=v4.5`. The format wants an upper-case letter after the word and no spaces, and
+/// reads "-8" at the end as a number of CPUs.
 fn name(cell: &Cell) -> String {
     let clean = |s: &str| s.replace(|c: char| c.is_whitespace() || c == '/', "_");
     let mut workload = clean(&cell.workload);

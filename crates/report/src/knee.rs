@@ -1,4 +1,4 @@
-//! The result of a knee search as plain text, and as what a plot is drawn from: the metric against every load tried.
+//! The result of a knee search as plain text, and as a comparison to plot: the metric against every load tried.
 
 use crate::number::{count, value};
 use crate::text::wrap;
@@ -13,7 +13,7 @@ use std::io::{self, Write};
 /// Writes a knee search's table.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
     let limit = format!("{} {}", k.limit.metric, bound(k));
     let head =
@@ -28,7 +28,7 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap(&first, &knees.join(" ")))?;
         if v.unknown > 0 {
             let text = format!(
-                "{} seeds can't tell: {} is missing at loads that matter, for lack of samples; run longer",
+                "{} seeds can't tell: {} is missing at loads that matter, because there are too few samples; run longer",
                 v.unknown, k.limit.metric
             );
             write!(out, "{}", wrap("  ", &text))?;
@@ -63,12 +63,13 @@ pub fn export(k: &Knees, out: &mut dyn Write) -> io::Result<()> {
 /// "< 2.00ms".
 fn bound(k: &Knees) -> String {
     let sign = if k.limit.below { "<" } else { ">" };
-    // What an interrupted search never measured is a time, as nearly all limits are.
+    // An interrupted search may have measured nothing. Then the unit is taken to be ns, as for nearly all limits.
     let unit = if k.unit.is_empty() && k.tried.is_empty() { "ns" } else { &k.unit };
     format!("{sign} {}", value(k.limit.value, unit))
 }
 
-/// The loads tried as a comparison without verdicts, so that it can be plotted: a line for each variant, and the limit across.
+/// The loads tried, as a comparison without verdicts, for a plot: a line for each variant, and a line across at the
+/// limit.
 pub fn curve(k: &Knees) -> Comparison {
     let tried = k.tried.iter().filter(|t| !t.values.is_empty());
     let mut cells: Vec<Cell> =

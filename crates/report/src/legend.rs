@@ -1,22 +1,21 @@
-//! What marks and flags mean, in the words that all text forms share.
+//! The legend of marks and flags, in the words that all text forms share.
 
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::ASTRAY;
 
-/// What the marks mean.
+/// The meaning of the marks.
 pub fn marks(c: &Comparison) -> String {
     let (change, same) = limits(c);
     format!("* better, ! worse, # changed: {change}; = same: {same}; ~ cannot tell.")
 }
 
-/// What verdicts mean that stand as words.
+/// The meaning of verdicts that are printed as words.
 pub fn words(c: &Comparison) -> String {
     let (change, same) = limits(c);
     format!("better, worse, changed: {change}; same: {same}; unclear: the data cannot tell.")
 }
 
-/// What counts as a change and what as the same. Where noise floors raise the first, both limits are told: a floor never
-/// widens the second.
+/// The limits for a change and for "the same". A noise floor raises only the first, so the text gives both.
 fn limits(c: &Comparison) -> (String, String) {
     let min = c.min_effect_pct;
     let floors = || c.comparisons.iter().filter_map(|r| r.min_effect_pct);
@@ -33,12 +32,12 @@ fn limits(c: &Comparison) -> (String, String) {
     )
 }
 
-/// What the flag means, behind a space; nothing where no row has it.
+/// The meaning of the flag, behind a space; empty where no row has the flag.
 pub fn flag(c: &Comparison) -> String {
     if !c.comparisons.iter().any(|r| r.astray) {
         return String::new();
     }
     format!(
-        " {ASTRAY} the ratio of the means lies outside the interval of the change: few wild runs move a mean."
+        " {ASTRAY} the ratio of the means lies outside the interval of the change: a few wild runs move a mean."
     )
 }

@@ -1,7 +1,7 @@
-//! What people look at: one file per form of a comparison, and the text layouts of other tools.
+//! The output for people: one file for each form of a comparison, and the text layouts of other tools.
 //!
-//! An exporter gets a [`Comparison`] and a place to write to; it computes nothing but what its form needs (a ratio, a
-//! rounding). A new form is a file and a row of [`EXPORTERS`].
+//! An exporter gets a [`Comparison`] and a place to write to. It computes only the ratios and roundings of its form. A
+//! new form is a file and a row of [`EXPORTERS`].
 
 pub mod csv;
 pub mod detail;
@@ -36,28 +36,28 @@ use schedlab_lab::{Comparison, Published};
 use schedlab_record::metric::of_program;
 use std::io::{self, Write};
 
-/// A form a comparison can be written in.
+/// Writes a comparison in one form.
 pub trait Exporter: Sync {
     /// Writes the comparison.
     ///
     /// # Errors
-    /// What the writer says.
+    /// When the writer fails.
     fn export(&self, comparison: &Comparison, out: &mut dyn Write) -> io::Result<()>;
 }
 
 /// A row of the table of exporters.
 pub struct Form {
-    /// The name it is asked for by.
+    /// Its name in options.
     pub name: &'static str,
-    /// The usual end of its files' names.
+    /// The usual extension of its files.
     pub extension: &'static str,
-    /// One line.
+    /// What it is, in one line.
     pub about: &'static str,
     /// The exporter.
     pub exporter: &'static dyn Exporter,
 }
 
-/// Every form, the first is the default.
+/// Every form; the first is the default.
 pub const EXPORTERS: &[Form] = &[
     Form {
         name: "table",
@@ -91,7 +91,7 @@ pub const EXPORTERS: &[Form] = &[
 /// The form of that name.
 ///
 /// # Errors
-/// When there is none; the nearest is offered.
+/// When there is none; the error offers the nearest name.
 pub fn form(name: &str) -> Result<&'static Form> {
     EXPORTERS
         .iter()
@@ -118,8 +118,8 @@ fn groups(c: &Comparison) -> Vec<&[Cell]> {
     c.cells.chunk_by(Cell::same_group).collect()
 }
 
-/// The metric's name without the workload's in front, which the reader knows already. What is seen of any workload keeps its
-/// family's: `slice.p50` of the workload `slice` is none of its program's.
+/// The metric's name without the workload's in front, which the reader knows already. Metrics that any workload has
+/// keep their whole names: `slice.p50` is not a metric of the program `slice`.
 fn short<'a>(metric: &'a str, workload: &str) -> &'a str {
     if !of_program(metric) {
         return metric;

@@ -1,9 +1,10 @@
-//! The table of schedtests, as letters to LKML carry it: case, load, normalised baseline with its spread, change with
-//! the variant's spread. Column widths are 16 and 8, then tab-separated cells. A table for each variant and machine.
+//! The table of schedtests, as mails to LKML carry it: case, load, normalised baseline with its spread, change with
+//! the variant's spread. Column widths are 16 and 8, then tab-separated cells. There is a table for each variant and
+//! machine.
 //!
-//! The change is the comparison's own estimate, as in every other form; its sign always means "better". Marks and the flag
-//! are ours and explained below the table, because one character has had three meanings on that list. Names too long for 78
-//! columns are cut to their beginning with a number, and told in full below the tables.
+//! The change is the comparison's own estimate, as in every other form; a positive sign always means "better". Marks
+//! and the flag are schedlab's own. The legend below the table explains them, because one character has had three
+//! meanings on that list. Names too long for 78 columns are cut and numbered, and stand in full below the tables.
 
 use crate::text::{warnings, wrap};
 use crate::uncertainty::summary;
@@ -16,7 +17,7 @@ use std::io::{self, Write};
 /// The exporter.
 pub struct Lkml;
 
-/// What a table is about: machine and backend, variant and baseline.
+/// The title of a table: machine and backend, then variant and baseline.
 type Title = (String, String);
 
 impl Exporter for Lkml {
@@ -52,16 +53,16 @@ impl Exporter for Lkml {
     }
 }
 
-/// Longest case and load before the tab behind them leads beyond what [`crate::text::WIDTH`] columns hold.
+/// Longest case and load: with a longer one the tab behind it leads beyond [`crate::text::WIDTH`] columns.
 const CASE: usize = 23;
 const LOAD: usize = 15;
 
-/// Names that were cut, by their numbers from 1 on.
+/// Names that were cut; their numbers in the text count from 1.
 #[derive(Default)]
 struct Cut(Vec<String>);
 
 impl Cut {
-    /// The name in at most so many columns.
+    /// The name in at most `most` columns.
     fn fit(&mut self, name: &str, most: usize) -> String {
         if name.chars().count() <= most {
             return name.to_owned();
@@ -103,7 +104,7 @@ fn gain(row: &Row, better: Better) -> Option<f64> {
     row.change_pct.map(|up| if better == Better::Lower { 0.0 - up } else { up })
 }
 
-/// What the columns say; the rest is as in all text forms.
+/// The legend of the columns; the marks mean the same as in all text forms.
 fn columns(c: &Comparison) -> String {
     let new =
         if c.comparisons.iter().any(|r| r.change_pct.is_none()) { "; new: the baseline is 0" } else { "" };

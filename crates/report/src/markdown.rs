@@ -66,7 +66,7 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> String {
     format!("| {} |", fields.map(|f| f.replace('|', "\\|")).join(" | "))
 }
 
-/// What the columns say.
+/// The legend of the columns.
 fn words(c: &Comparison) -> String {
     format!(
         "Mean and std over runs; change: typical, trimmed, over runs.{} {}",
@@ -75,7 +75,7 @@ fn words(c: &Comparison) -> String {
     )
 }
 
-/// Whether the others of its group are compared with this cell, or it has none beside it.
+/// Whether the other cells of its group are compared with this cell, or it is alone.
 fn is_baseline(c: &Comparison, cell: &Cell) -> bool {
     let group = c.cells.iter().filter(|other| other.same_group(cell));
     let of_group = |r: &&Row| {

@@ -29,7 +29,7 @@ pub fn duration(ns: f64) -> String {
     if scale == 1.0 && v == v.trunc() { format!("{v:.0}ns") } else { format!("{}{unit}", three(v / scale)) }
 }
 
-/// A plain number: whole where it is, in thousands or millions only when long.
+/// A plain number: a whole number without decimals, a long one in thousands or millions.
 pub fn count(v: f64) -> String {
     let size = v.abs();
     match () {
@@ -55,7 +55,7 @@ pub fn signed(v: f64) -> String {
     }
 }
 
-/// From this change on the factor is easier to read than the percentage.
+/// From this change on a factor is printed, which is easier to read than the percentage.
 pub const FACTOR_FROM_PCT: f64 = 900.0;
 
 /// A change in at most six characters: "+0.4%", "-37%", "-99.6%", "x23.8"; "0.0%" has no sign.
@@ -77,7 +77,7 @@ pub fn spread(pct: f64) -> String {
     }
 }
 
-/// A workload's parameters, words as such, as "name=value", in the order of the benchmark's table, times with their unit.
+/// A workload's parameters as "name=value", in the order of the benchmark's table, times with their unit.
 pub fn parameters(workload: &str, params: &serde_json::Value) -> Vec<String> {
     let table = schedlab_workload::spec::find(workload).map_or(&[][..], |b| b.params);
     let row = |name: &str| table.iter().position(|p| p.name == name);
@@ -90,7 +90,7 @@ pub fn parameters(workload: &str, params: &serde_json::Value) -> Vec<String> {
     all.iter().map(|(name, v)| format!("{name}={}", text(name, v))).collect()
 }
 
-/// From here on a number is written with its power of ten, so that no file's 1e308 widens a table.
+/// From here on a number is written with its power of ten, so that a value such as 1e308 does not widen a table.
 const POWERS_FROM: f64 = 1e7;
 
 /// Three significant digits of a number below 1000; larger ones whole, the largest as "1.00e299".
@@ -105,7 +105,7 @@ pub fn three(v: f64) -> String {
 
 /// Rounded to three significant digits, so that 999.7 us is printed as 1.00 ms.
 fn round3(v: f64) -> f64 {
-    // The text form rounds exactly; arithmetic with powers of ten would not.
+    // Formatting rounds exactly; arithmetic with powers of ten would not.
     format!("{v:.2e}").parse().unwrap_or(v)
 }
 

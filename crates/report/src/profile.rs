@@ -5,10 +5,10 @@ use crate::text::wrap;
 use schedlab_lab::profile::{Profile, Row, Shares};
 use std::io::{self, Write};
 
-/// Writes the shares: the first `top` functions and objects, all that were asked for by name.
+/// Writes the shares: the first `top` functions and objects, and all functions that were asked for by name.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap("", &head(s)))?;
     writeln!(out, "{:>7} {:>14}  {:>7} {:>14}  function", "total", "95%", "self", "95%")?;
@@ -17,7 +17,7 @@ pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
     }
     let rest = s.functions.len().saturating_sub(top);
     if rest > 0 {
-        writeln!(out, "  and {rest} functions more (--top)")?;
+        writeln!(out, "  and {rest} more functions (--top)")?;
     }
     if !s.objects.is_empty() {
         writeln!(out, "{:>7} {:>14}  {:>7} {:>14}  user mode, by object", "", "", "self", "95%")?;
@@ -31,17 +31,17 @@ pub fn export(s: &Shares, top: usize, out: &mut dyn Write) -> io::Result<()> {
         "{}",
         wrap(
             "",
-            "Total: in it or in what it called; self: in it; both of the samples in which a CPU was busy. \
-                  95%: what chance alone may have done to a share of so many samples."
+            "Total: samples in the function or in functions it called; self: samples in the function itself; both as \
+                  shares of the samples in which a CPU was busy. 95%: the interval that chance leaves to such a share."
         )
     )?;
     s.warnings.iter().try_for_each(|w| write!(out, "{}", wrap("warning: ", &w.message)))
 }
 
-/// Writes call chains as flame graphs are made of them: `comm;frame;frame COUNT`, outermost frame first.
+/// Writes call chains as tools for flame graphs read them: `comm;frame;frame COUNT`, outermost frame first.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn folded(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     profile.stacks.iter().try_for_each(|(line, count)| writeln!(out, "{line} {count}"))
 }
@@ -133,7 +133,7 @@ the kernel
 ";
         assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
         assert!(text.starts_with(&want[..want.find("\n 12").unwrap()]), "{text}");
-        assert!(text.contains("newidle_balance (here\n") && text.contains("and 1 functions more"), "{text}");
+        assert!(text.contains("newidle_balance (here\n") && text.contains("and 1 more functions"), "{text}");
         assert!(text.contains("[24.50, 25.50]  libc.so.6") && !text.contains("  x\n"), "{text}");
     }
 }

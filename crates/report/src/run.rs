@@ -1,7 +1,7 @@
-//! One run by itself: what was measured in it, as text for people and as JSON.
+//! One run by itself: its metrics, as text for people and as JSON.
 //!
-//! The text shows the series of the workload's own first, then what the analyser saw, then the counters that say what
-//! was paid; the JSON has every metric of the record. Times are nanoseconds in JSON.
+//! The text shows the workload's own series first, then the analyser's, then the main counters. The JSON has every
+//! metric of the record. Times are nanoseconds in JSON.
 
 use crate::number;
 use crate::text::wrap;
@@ -18,9 +18,9 @@ pub const RUN_SCHEMA: &str = "schedlab/run/1";
 
 /// Statistics shown of a series.
 const SHOWN: &[&str] = &["p50", "p75", "p90", "p95", "p99", "p99.5", "p99.9", "max"];
-/// Series of the analyser's that are shown; of others only where the workload has none of its own.
+/// The analyser's series that are shown.
 const SEEN: &[&str] = &["wakeup_delay"];
-/// Counters that are shown, those that were not measured left out.
+/// Counters that are shown, if they were measured.
 const COUNTERS: &[&str] =
     &["work", "cpu_time", "run_delay.total", "switches.voluntary", "switches.involuntary", "migrations"];
 
@@ -65,15 +65,15 @@ pub struct Run {
     pub duration_ns: u64,
     /// Metrics by name.
     pub metrics: BTreeMap<String, Measured>,
-    /// What programs measured interval by interval, in the order of time; times and values as the record has them.
+    /// Series that programs measured interval by interval, in the order of time; times and values as in the record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
 impl Run {
-    /// What a record shows.
+    /// The run of a record.
     pub fn of(record: &Record) -> Run {
         let series =
             record.series.keys().flat_map(|s| Stat::USUAL.iter().map(move |stat| format!("{s}.{stat}")));
@@ -103,7 +103,7 @@ impl Run {
     /// Writes the run as text of at most 78 columns.
     ///
     /// # Errors
-    /// What the writer says.
+    /// When the writer fails.
     pub fn export(&self, out: &mut dyn Write) -> io::Result<()> {
         self.head(out)?;
         for series in self.series() {
@@ -142,19 +142,19 @@ impl Run {
         let bases = self.metrics.keys().filter_map(|name| name.strip_suffix(".p50"));
         let program = spec::find(&self.workload).map_or("rtapp", |b| b.name);
         let named = |s: &str| s.strip_prefix(&self.workload).is_some_and(|s| s.starts_with('.'));
-        // A program of the same name as a family of the analyser's records under another one.
+        // The program slice has the name of a family of the analyser's, so it records under another name.
         let shared = program == "slice";
         let own = bases.filter(|s| {
             if shared { of_program(s) } else { s.split('.').next() == Some(program) || named(s) }
         });
-        // A percentile that a command itself gave is a figure, not a series.
+        // A percentile that a command itself printed is a figure, not a series.
         let own = own.filter(|s| self.metrics.contains_key(&format!("{s}.count"))).map(str::to_owned);
         let family = shared.then_some(&program);
         let seen = family.into_iter().chain(SEEN).filter(|s| self.metrics.contains_key(&format!("{s}.p50")));
         own.chain(seen.map(|s| (*s).to_owned())).collect()
     }
 
-    /// What a command said of itself, and what was seen of it.
+    /// The figures in a command's output, and those measured of it.
     fn figures(&self, out: &mut dyn Write) -> io::Result<()> {
         let series = self.series();
         let of_series =
@@ -199,7 +199,7 @@ impl Run {
     }
 }
 
-/// A metric of a record; nothing for a counter that is no metric.
+/// A metric of a record; `None` for a counter that is no metric.
 fn measured(record: &Record, name: &str) -> Option<Measured> {
     if let Some(f) = record.figures.get(name) {
         return Some(Measured { unit: f.unit.clone(), better: f.better, value: Value::Number(f.value) });

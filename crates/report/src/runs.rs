@@ -1,18 +1,18 @@
 //! Stored cells as a table of at most 78 columns, one line each, as `schedlab runs` lists them.
 //!
-//! A column that says the same of every cell is told once, above. Names that are too long for what is left are cut, the
-//! longest first, and end in `..`; `--json` and `runs show` have them whole.
+//! A value that all cells share is printed once, above the table. Names that are too long for the rest of the line are
+//! cut, the longest first, and end in `..`; `--json` and `runs show` have them whole.
 
 use crate::text::{WIDTH, wrap};
 use schedlab_lab::runs::{ListedCell, digits, seeds};
 use std::io::{self, Write};
 
-/// Names are not cut below this.
+/// Names are not cut to fewer characters than this.
 const LEAST: usize = 6;
 const CUT: &str = "..";
 const GAP: usize = 2;
 
-/// A column: its head, what stands in it, and whether it may be cut.
+/// A column: its head, its texts, its side, and whether it holds names, which may be cut.
 struct Column {
     head: &'static str,
     cells: Vec<String>,
@@ -37,7 +37,7 @@ impl Column {
 /// Writes the list.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn list(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     if cells.is_empty() {
         return writeln!(out, "no runs are stored there");
@@ -100,7 +100,7 @@ fn mark(c: &ListedCell) -> &'static str {
     }
 }
 
-/// Takes the columns of names out that say the same of all cells, and tells what they say.
+/// Takes out the columns of names that are the same for all cells, and returns those names.
 fn take_common(columns: &mut Vec<Column>) -> Vec<String> {
     let mut common = Vec::new();
     let same = |c: &Column| c.cells.windows(2).all(|w| w[0] == w[1]);
@@ -139,7 +139,7 @@ fn foot(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     );
     if old > 0 {
         let text =
-            format!("{old} of another version, which this one would not find again ('schedlab runs gc')");
+            format!("{old} of another version: this version would not find their runs again ('schedlab runs gc')");
         write!(out, "{}", wrap("-  ", &text))?;
     }
     if torn > 0 {
@@ -163,7 +163,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// What a cell is of, in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim v4.5, seeds 1-10".
+/// A cell in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim v4.5, seeds 1-10".
 pub fn title(c: &ListedCell) -> String {
     let what = match &c.of {
         Some(o) => {

@@ -1,24 +1,24 @@
 //! The text that schbench prints today (2023 and later): blocks of percentiles with the samples behind each.
 //!
-//! schbench-modern has the original's three blocks and its average. Our schbench is the program of 2016, which has wakeup
-//! latencies and no requests: what a run has no figures for is left out, and named, so that the caller can say so.
+//! schbench-modern has the original's three blocks and its average. The workload schbench is the program of 2016, which
+//! has wakeup latencies and no requests. Blocks without figures are left out; [`left_out`] names them for the caller.
 
 use crate::usec::Usec;
 use schedlab_base::Result;
 use schedlab_lab::metrics;
 use schedlab_record::Record;
 
-/// A block of the original's.
+/// A block of the original's text.
 struct Block {
     title: &'static str,
     unit: &'static str,
-    /// What is left out without it.
+    /// Its name when it is left out.
     name: &'static str,
-    /// The series with its figures, of whichever program.
+    /// The series that may have its figures, one for each program.
     series: &'static [&'static str],
-    /// What one printed unit is in the series' unit: ns in a microsecond, or 1.
+    /// A printed unit in units of the series: ns in a microsecond, or 1.
     scale: u64,
-    /// Percentiles in thousandths of a percent; those before `printed_from` are counted and not printed.
+    /// Percentiles in thousandths of a percent; those below `printed_from` are counted and not printed.
     percentiles: &'static [u64],
     printed_from: u64,
     headline: u64,
@@ -63,22 +63,23 @@ const BLOCKS: &[Block] = &[
 /// The metric behind "average rps".
 const AVERAGE: &str = "schbench-modern.average_rps";
 
-/// Whether runs of a workload can be printed so.
+/// Whether runs of a workload can be printed in this layout.
 pub fn prints(workload: &str) -> bool {
     ["schbench", "schbench-modern"].contains(&workload)
 }
 
-/// What of the original's text a run has no figures for.
+/// The parts of the original's text for which a run has no figures.
 pub fn left_out(record: &Record) -> Vec<&'static str> {
     let blocks = BLOCKS.iter().filter(|b| b.of(record).is_none()).map(|b| b.name);
     let average = average(record).is_none().then_some("average rps");
     blocks.chain(average).chain(["sched delay"]).collect()
 }
 
-/// A run in today's layout. A percentile's samples are those since the one before it in the original's internal list.
+/// A run in today's layout. The samples of a percentile are those above the previous percentile of the original's
+/// internal list.
 ///
 /// # Errors
-/// When the run was no schbench.
+/// When the run was not of schbench.
 pub fn text(record: &Record) -> Result<String> {
     let blocks: Vec<String> = BLOCKS
         .iter()

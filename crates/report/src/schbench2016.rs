@@ -1,7 +1,7 @@
 //! The text that schbench printed in 2016 (D000): percentiles of wakeup latency in whole microseconds.
 //!
-//! The original starts its minimum at zero and only lowers it, so that it always prints `min=0`; so does this, because
-//! parsers of the time meet nothing else. `Over` counts samples above 50 ms.
+//! The original starts its minimum at zero and only lowers it, so that it always prints `min=0`. This form prints the
+//! same, because parsers of the time expect it. `Over` counts samples above 50 ms.
 
 use crate::usec::Usec;
 use schedlab_base::Result;
@@ -13,7 +13,7 @@ const OVER_US: u64 = 50_000;
 const PERCENTILES: &[u64] = &[50_000, 75_000, 90_000, 95_000, 99_000, 99_500, 99_900];
 const HEADLINE: u64 = 99_000;
 
-/// Whether runs of a workload can be printed so.
+/// Whether runs of a workload can be printed in this layout.
 pub fn prints(workload: &str) -> bool {
     workload == "schbench"
 }
@@ -21,7 +21,7 @@ pub fn prints(workload: &str) -> bool {
 /// A run in the layout of 2016.
 ///
 /// # Errors
-/// When the run was no schbench.
+/// When the run was not of schbench.
 pub fn text(record: &Record) -> Result<String> {
     let u = Usec::of(record)?;
     let mut out = "Latency percentiles (usec)\n".to_owned();

@@ -1,6 +1,6 @@
 //! Counters of /proc/schedstat for people and programs: a table, the lines of D001, JSON.
 //!
-//! `lb_imbalance` is shown as the sum over kinds where the layout splits it, so that the name means the same everywhere.
+//! Where the layout splits `lb_imbalance` by kind, the sum is shown, so that the name means the same everywhere.
 
 use crate::number;
 use schedlab_base::Warning;
@@ -15,16 +15,16 @@ use std::fmt::Write;
 const NAME: usize = 24;
 const NUMBER: usize = 16;
 
-/// What is shown of the counters.
+/// A choice among the counters.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Levels; empty: all.
     pub domains: Vec<usize>,
     /// Idle types; empty: all.
     pub types: Vec<IdleType>,
-    /// Counters of 0 too (text only; JSON always has them).
+    /// Also counters that are 0 (text only; JSON always has them).
     pub all: bool,
-    /// Every CPU apart, not their sum.
+    /// Each CPU by itself, not their sum.
     pub per_cpu: bool,
 }
 
@@ -45,7 +45,8 @@ impl View {
     fn types(&self) -> Vec<IdleType> {
         IdleType::ALL.into_iter().filter(|t| self.types.is_empty() || self.types.contains(t)).collect()
     }
-    /// Whether the numbers of whole CPUs and domains are shown: they are of no level and no idle type.
+    /// Whether the counters of whole CPUs, and those of whole domains, are shown. The first belong to no level and no
+    /// idle type, the second to no idle type.
     fn wholes(&self) -> (bool, bool) {
         (self.domains.is_empty() && self.types.is_empty(), self.types.is_empty())
     }
@@ -59,7 +60,7 @@ fn derived(layout: Layout) -> impl Iterator<Item = &'static Derived> {
     DERIVED.iter().filter(move |d| layout.has(d.since))
 }
 
-/// A table, at most 78 columns wide unless numbers are longer than any that were seen.
+/// A table, at most 78 columns wide unless a number is unusually long.
 pub fn table(stat: &Schedstat, view: &View) -> String {
     let mut out = String::new();
     for (i, part) in view.parts(stat).iter().enumerate() {
@@ -132,7 +133,7 @@ fn domain_table(out: &mut String, layout: Layout, level: usize, d: &DomainTotal,
     }
 }
 
-/// A line for each counter as D001 lists them: `.domain1.CPU_NEWLY_IDLE.lb_count 822`.
+/// A line for each counter, as in D001: `.domain1.CPU_NEWLY_IDLE.lb_count 822`.
 pub fn lines(stat: &Schedstat, view: &View) -> String {
     let mut out = String::new();
     for part in view.parts(stat) {
@@ -160,7 +161,7 @@ pub fn lines(stat: &Schedstat, view: &View) -> String {
     out
 }
 
-/// D001 names two of them by the structure they are in.
+/// D001's name of a CPU's counter; two are named by the structure that holds them.
 fn cpu_line(row: &Row<CpuCounters>) -> String {
     match row.name {
         "run_delay" | "pcount" => format!("stats.rq_sched_info.{}", row.name),
@@ -168,7 +169,7 @@ fn cpu_line(row: &Row<CpuCounters>) -> String {
     }
 }
 
-/// `schedlab/schedstat/1`, less its schema's name.
+/// `schedlab/schedstat/1`, without the schema's name.
 pub fn to_json(
     stat: &Schedstat,
     view: &View,
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
     use schedlab_base::CpuSet;
 
-    /// CPU 8 of D001's baseline, as far as domain1 goes, and a CPU that did nothing.
+    /// CPU 8 of D001's baseline, with domain1 only, and a CPU that did nothing.
     fn published() -> Schedstat {
         let mut stat = Schedstat::new(
             (0..2).map(|_| vec![(String::from("SMT"), CpuSet::first(2)), ("MC".into(), CpuSet::first(2))]),

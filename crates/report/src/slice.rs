@@ -1,21 +1,22 @@
-//! A run of the slice test, a line for each interval, as the original printed it in 2009 (D004), with ours behind it.
+//! A run of the slice test, a line for each interval, as the original printed it in 2009 (D004), with exact figures
+//! behind it.
 //!
-//! `avg slice` is the mean over processes of whole milliseconds, with two decimals; `utime` the mean user time of a process
-//! by ticks, us, with six. Behind the bar stand the exact mean slice (CPU time over stays, `-` where no stay ended), the
-//! user time of a process per second of the clock, the interval's real length, and when it ended. What was switched in the
-//! middle of the run stands between the lines, before the interval in which it happened.
+//! `avg slice` is the mean over processes of whole milliseconds, with two decimals. `utime` is the mean user time of a
+//! process by ticks, us, with six decimals. Behind the bar stand the exact mean slice (CPU time over stays, `-` where
+//! no stay ended), the user time of a process per second of the clock, the interval's real length, and when it ended. A
+//! change in the middle of the run stands on a line of its own, before the interval in which it happened.
 
 use schedlab_base::{Error, Ns, Result};
 use schedlab_record::{Interval, Record};
 
 const PROGRAM: &str = "slice-test";
 
-/// Whether runs of a workload can be printed so.
+/// Whether runs of a workload can be printed in this layout.
 pub fn prints(workload: &str) -> bool {
     workload == "slice"
 }
 
-/// The error of a run that has no slices to print.
+/// The error for a run that has no slices to print.
 pub fn none_in(workload: &str) -> Error {
     Error::input(format!("a run of {workload} has no slices to print by interval")).help(
         "--format slice is for the workload slice, with its sampler and a runtime beyond its first interval",
@@ -25,7 +26,7 @@ pub fn none_in(workload: &str) -> Error {
 /// A run's intervals.
 ///
 /// # Errors
-/// When it has none: it was no slice test, or had no sampler, or ended before its first interval did.
+/// When it has none: it was not a slice test, had no sampler, or ended before its first interval did.
 pub fn text(record: &Record) -> Result<String> {
     let of_program = |i: &&Interval| value(i, "printed").is_some();
     let intervals: Vec<&Interval> = record.intervals.iter().filter(of_program).collect();
@@ -75,7 +76,7 @@ mod tests {
         let values = values.map(|(name, v)| (format!("{PROGRAM}.{name}"), v));
         let i = Interval { start: Ns::ms(3_460), length: Ns::us(1_002_060), values: values.into() };
         let text = line(&i, i.start.plus(i.length));
-        // Two sixteenths of a millisecond; halves go to the even digit, as in the document.
+        // Two sixteenths of a millisecond; halves are rounded to the even digit, as in the document.
         assert_eq!(text, "avg slice: 0.12 utime: 125507.687000 |  0.98ms 125.2ms/s 1.002s to 4.46s\n");
         let none = Interval { values: Default::default(), ..i };
         assert!(line(&none, Ns::ZERO).contains("|       - "), "no stay ended");

@@ -27,12 +27,12 @@ pub struct Stat {
     pub runs: usize,
     /// Metrics by name.
     pub metrics: BTreeMap<String, Over>,
-    /// What the reader must know, each once.
+    /// Warnings for the reader, each once.
     pub warnings: Vec<Warning>,
 }
 
 impl Stat {
-    /// What runs of one command show.
+    /// The counters over the runs of one command.
     pub fn of(records: &[Record], command: &str, whole_system: bool) -> Stat {
         let mut names = metrics();
         names.extend(EVENTS.iter().filter_map(|e| Some(beside(e.name)?.0)));
@@ -56,7 +56,7 @@ impl Stat {
     /// Writes it as text.
     ///
     /// # Errors
-    /// What the writer says.
+    /// When the writer fails.
     pub fn export(&self, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap("", &self.head()))?;
         if self.runs > 1 {
@@ -112,7 +112,7 @@ impl Stat {
         }
     }
 
-    /// Reasons of what was not counted, each once with its counters.
+    /// The counters that were not counted, grouped by reason.
     fn missing(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for event in EVENTS {
@@ -128,7 +128,7 @@ impl Stat {
     }
 }
 
-/// A count whole, a time in milliseconds to the microsecond: what one compares with another tool's.
+/// A whole count, or a time in milliseconds to the microsecond, so that it can be compared with other tools' output.
 fn exact(mean: f64, unit: &str) -> String {
     match unit {
         "ns" => format!("{:.3} ms", mean / 1e6),

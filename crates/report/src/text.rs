@@ -1,12 +1,12 @@
-//! Small helps for plain text: wrapping, and the notes below tables.
+//! Helpers for plain text: wrapping, and the notes below tables.
 
 use schedlab_lab::Comparison;
 use std::io::{self, Write};
 
-/// The width that mails and terminals take.
+/// The width that fits into mails and terminals.
 pub const WIDTH: usize = 78;
 
-/// The text in lines of at most [`WIDTH`] columns, the first behind `first`, the others behind as many spaces.
+/// The text in lines of at most [`WIDTH`] columns. The first line begins with `first`, the others with as many spaces.
 pub fn wrap(first: &str, text: &str) -> String {
     let indent = " ".repeat(first.len());
     let (mut out, mut line) = (String::new(), first.to_owned());
@@ -29,12 +29,12 @@ pub fn wrap(first: &str, text: &str) -> String {
     out
 }
 
-/// Columns that a text takes.
+/// The columns that a text takes.
 pub fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A name in lines of at most `most` characters, broken behind its separators where it can be.
+/// A name in lines of at most `most` characters, broken behind its separators where possible.
 pub fn stack(name: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for piece in name.split_inclusive(['-', '_', ' ', ',', '+', '=', '/']) {
@@ -67,7 +67,7 @@ pub fn warnings(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the published figures are from.
+/// The sources of the published figures.
 pub fn sources(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut sources: Vec<&str> = Vec::new();
     for p in c.published.iter().filter(|p| !p.source.is_empty()) {

@@ -1,4 +1,4 @@
-//! What drawn costs do to a comparison, in words: below each load's table, and in two sentences for every form.
+//! The effect of drawn costs on a comparison, in words: below each load's table, and in two sentences for every form.
 
 use crate::number::{change, value};
 use crate::text::wrap;
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 /// Costs named in the summary.
 const NAMED: usize = 3;
 
-/// A sentence or two on the whole; `None` when no costs were drawn.
+/// A sentence or two about the whole comparison; `None` when no costs were drawn.
 pub fn summary(c: &Comparison) -> Option<String> {
     let draws = c.uncertainty.iter().map(|e| e.sway.draws).max()?;
     let costs = c.uncertainty.iter().map(|e| e.sway.costs).max()?;
@@ -26,7 +26,7 @@ pub fn summary(c: &Comparison) -> Option<String> {
     Some(text)
 }
 
-/// In how many draws the verdicts hold.
+/// How many draws agree with the verdicts.
 fn held(c: &Comparison) -> Option<String> {
     let decided = || c.uncertainty.iter().filter_map(|e| e.sway.agree.map(|n| (e, n)));
     let (weakest, n) = decided().min_by(|(a, n), (b, m)| (n * b.sway.draws).cmp(&(m * a.sway.draws)))?;
@@ -37,12 +37,12 @@ fn held(c: &Comparison) -> Option<String> {
     }
     let Effect { metric, variant, load, machine, .. } = weakest;
     Some(format!(
-        "Every draw by itself agrees with {whole} of {all} verdicts; the weakest ({metric} of {variant}, {load} on \
-         {machine}) has {n} of {of} behind it."
+        "Every draw by itself agrees with {whole} of {all} verdicts; with the weakest ({metric} of {variant}, {load} on \
+         {machine}) {n} of {of} agree."
     ))
 }
 
-/// The costs that are the first to go with most results.
+/// The costs that are the strongest movers of the most figures.
 fn strongest(c: &Comparison) -> String {
     let first =
         |e: &'_ Effect| e.sway.movers.first().filter(|m| m.beyond_chance()).map(|m| m.cost.name.clone());
@@ -56,14 +56,14 @@ fn strongest(c: &Comparison) -> String {
     counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let all = c.uncertainty.len();
     match counts.as_slice() {
-        [] => format!("No cost goes with any of the {all} figures beyond chance."),
+        [] => format!("No cost correlates with any of the {all} figures beyond chance."),
         found => {
             let words: Vec<String> = found
                 .iter()
                 .take(NAMED)
                 .map(|(name, n)| format!("{name} (first in {n} of {all} figures)"))
                 .collect();
-            format!("What moves them most: {}.", words.join(", "))
+            format!("The costs that move them most: {}.", words.join(", "))
         }
     }
 }
@@ -71,7 +71,7 @@ fn strongest(c: &Comparison) -> String {
 /// The paragraph of a load: a line for each figure that a cost moves beyond chance, or that not all draws agree on.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = group.first() else { return Ok(()) };
     let of =
@@ -80,8 +80,8 @@ pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Resu
     if effects.is_empty() {
         return Ok(());
     }
-    let head = "what drawn costs move (rank correlation; medians over the third of the draws where the cost is lowest, \
-                and where it is highest)";
+    let head = "figures that drawn costs move (rank correlation; medians over the third of the draws where the cost is \
+                lowest, and where it is highest)";
     write!(out, "{}", wrap("", head))?;
     let mut silent = 0;
     for e in effects {
@@ -96,7 +96,7 @@ pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Resu
     }
 }
 
-/// One figure; `None` when there is nothing to tell of it.
+/// The line of a figure; `None` when no cost moves it beyond chance and all draws agree.
 fn line(c: &Comparison, e: &Effect) -> Option<String> {
     let metric = crate::short(&e.metric, &e.workload);
     let unit =
@@ -125,7 +125,7 @@ fn mover(m: &Mover, shown: &dyn Fn(f64) -> String) -> String {
     format!("{} {:+.2}{ends}", m.cost.name, m.rho)
 }
 
-/// What drawn costs do to one value of that unit: for results that are no comparison.
+/// The effect of drawn costs on one value, for results that are no comparison.
 pub fn of_one(sway: &Sway, unit: &str) -> String {
     let shown = |v: f64| value(v, unit);
     let movers: Vec<String> =

@@ -1,10 +1,11 @@
-//! schbench's own histogram, for output that existing parsers compare with: whole microseconds, exact up to 511, above
-//! that 256 buckets to an octave, of which the middle is printed (761, 4680, 10160 are such middles; D000).
+//! schbench's own histogram, so that figures can be compared with the original's output: whole microseconds, exact up
+//! to 511, above that 256 buckets to an octave. The middle of a bucket is printed (761, 4680, 10160 are such middles;
+//! D000).
 
 use schedlab_base::{Error, Result};
 use schedlab_record::{Record, Series};
 
-/// The series both layouts print.
+/// The series that both layouts print.
 const LATENCY: &str = "schbench.latency";
 /// Values below this are exact, us.
 const EXACT_US: u64 = 512;
@@ -22,7 +23,7 @@ pub struct Usec {
     pub max: u64,
 }
 
-/// The error of a run that recorded none: it was no schbench.
+/// The error for a run without latencies: it was not of schbench.
 pub fn none_in(workload: &str) -> Error {
     Error::input(format!("a run of {workload} has no schbench latencies to print"))
         .help("--format schbench is for schbench and schbench-modern, schbench-2016 for schbench")
@@ -32,12 +33,12 @@ impl Usec {
     /// The latencies of a record.
     ///
     /// # Errors
-    /// When the run recorded none: it was no schbench.
+    /// When the run recorded none: it was not of schbench.
     pub fn of(record: &Record) -> Result<Usec> {
         let series = record.series.get(LATENCY).ok_or_else(|| none_in(&record.workload))?;
         Ok(Usec::from_series(series, 1000))
     }
-    /// A series in the histogram's unit, which is `scale` of the series' own.
+    /// A series in the histogram's unit, which is `scale` units of the series.
     pub fn from_series(series: &Series, scale: u64) -> Usec {
         let mut buckets: Vec<(u64, u64)> = Vec::new();
         for (ns, n) in series.values() {
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn buckets_have_the_printed_middles() {
-        // Values of the published tables (D000, 5 Apr 2016) are middles of their own buckets.
+        // The values in the published tables (D000, 5 Apr 2016) are middles of buckets.
         for us in [50, 99, 511, 761, 4680, 10160, 10192, 10928] {
             assert_eq!(bucket(us), us);
         }

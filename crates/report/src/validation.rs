@@ -1,6 +1,6 @@
-//! What `schedlab validate` found, as plain text and as Markdown.
+//! The result of `schedlab validate`, as plain text and as Markdown.
 //!
-//! Every metric of the list is shown: those that were judged in a table, the others by their reasons.
+//! Every metric of the list is shown: judged metrics in a table, the others below it with the reason.
 
 use crate::number::value;
 use crate::text::{WIDTH, wrap};
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 /// Writes all cases and the summary as plain text, at most 78 columns wide.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn text(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     for case in &all.cases {
         one(case, out)?;
@@ -53,7 +53,7 @@ fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap("  warning: ", &warning.message))?;
     }
     let line = format!(
-        "{} agree; three times as large {}: {}",
+        "{} agree; with the simulated values times three {}: {}",
         share(case.share),
         triple(case),
         case.outcome.words()
@@ -82,7 +82,8 @@ fn shown(number: Option<f64>, row: &Judged) -> String {
     }
 }
 
-/// How far off; of distributions, which have no two numbers, the part of the values that is elsewhere.
+/// How far off the simulated value is; for distributions, which have no two numbers, the part of the values that lies
+/// elsewhere.
 fn off(pct: f64, row: &Judged) -> String {
     match row.simulated {
         None => format!("{}%", short(pct)),
@@ -106,7 +107,7 @@ fn triple(case: &CaseResult) -> String {
     }
 }
 
-/// The metrics that were not measured by why, in the order of the list.
+/// The metrics that were not measured, grouped by reason, in the order of the list.
 fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in case.metrics.iter().filter(|m| m.verdict == Verdict::NotMeasured) {
@@ -119,7 +120,7 @@ fn reasons(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
     all
 }
 
-/// What there is to know of metrics that were judged.
+/// Notes on metrics that were judged.
 fn noted(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
     let judged = case.metrics.iter().filter(|m| m.verdict != Verdict::NotMeasured);
     judged.filter_map(|m| m.why.as_deref().map(|why| (why, vec![&*m.metric]))).collect()
@@ -158,16 +159,16 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
 /// Writes the summary and every case as Markdown tables.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn markdown(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     overview(all, out)?;
     all.cases.iter().try_for_each(|case| one_markdown(case, out))
 }
 
-/// Writes the summary as Markdown tables: a row for each case, a row for each class. docs/fidelity.md holds it.
+/// Writes the summary as Markdown tables: a row for each case, a row for each class. It stands in docs/fidelity.md.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "| case | workload | machine | simulated | real | runs | agree | outcome |")?;
     writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- |")?;
@@ -187,7 +188,7 @@ pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", row("all", all.share))
 }
 
-/// The whole in a sentence or two, as Markdown.
+/// The whole result in a sentence or two, as Markdown.
 pub fn sentence(all: &Validation) -> String {
     let pct = |s: Share| s.pct().map_or_else(String::new, |p| format!(" ({p:.0} %)"));
     let (controls, cases): (Vec<_>, Vec<_>) = all.cases.iter().partition(|c| c.control.is_some());
@@ -207,7 +208,7 @@ pub fn sentence(all: &Validation) -> String {
     )
 }
 
-/// A case in a line. A control names the machine that is simulated, too: that can be what is wrong about it.
+/// A case in a row. A control also names the simulated machine, since its error may be the machine.
 fn case_row(case: &CaseResult) -> String {
     let kernel = |s: &Option<Side>| s.as_ref().map_or_else(String::new, |s| s.kernel.clone());
     let (machine, runs) = case

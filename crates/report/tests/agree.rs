@@ -1,5 +1,5 @@
-//! One comparison, one story: every form that tells changes tells the estimate, the verdict and the flag of the JSON. Held
-//! over the shapes of all studies, with values of all kinds.
+//! One comparison, one story: every form that prints changes prints the estimate, the verdict and the flag of the JSON.
+//! Tested over the shapes of all studies, with values of all kinds.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn written(name: &str, c: &Comparison) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// What a form says of rows, in no order, against what it must say of each row of the JSON.
+/// Compares what a form prints of rows, in no order, with what it must print of each row of the JSON.
 fn hold(form: &str, c: &Comparison, said: Vec<String>, must: impl Fn(&Row) -> String) {
     let json: Comparison = serde_json::from_str(&written("json", c)).unwrap();
     let mut wanted: Vec<String> = json.comparisons.iter().map(must).collect();

@@ -294,7 +294,7 @@ fn todays_schbench_prints_requests_too() {
     golden("schbench-modern.out", &schbench::text(&r).unwrap());
     assert_eq!(schbench::left_out(&r), ["sched delay"]);
     assert_eq!(schbench2016::text(&r).unwrap_err().kind().exit_code(), 2);
-    // What it prints, the reader of the original's text reads.
+    // The reader of the original's text reads this output.
     let text = schbench::text(&r).unwrap();
     let tool = schedlab_lab::command::detect(&text).unwrap();
     let values = &(tool.read)(&text).unwrap()[0].values;

@@ -1,4 +1,4 @@
-//! The text of a knee search: what a seed could not tell is told.
+//! The text of a knee search: it says which seeds and loads could not be judged.
 
 use schedlab_lab::knee::{KNEE_SCHEMA, Knee, Knees, Limit};
 use schedlab_report::knee::export;

@@ -15,7 +15,7 @@ fn an_experiment_tells_what_its_costs_do() {
     let words = ["run", "small.toml", "--uncertainty", "--runs", "12"];
     let (table, notes) = lab.run(&words, 0);
     assert!(table.contains("costs drawn from their ranges, 12 draws"), "{table}");
-    assert!(table.contains("what drawn costs move"), "{table}");
+    assert!(table.contains("figures that drawn costs move"), "{table}");
     assert!(table.lines().all(|l| l.chars().count() <= 78), "{table}");
     assert!(notes.contains("48 runs made, 0 found"), "{notes}");
     let (again, notes) = lab.run(&words, 0);

@@ -1,9 +1,9 @@
-//! An axis: linear, or logarithmic where values span more than two decades; its ticks; and units that fit what is shown.
+//! An axis: linear, or logarithmic where values span more than two decades; its ticks; and units that fit its values.
 
 /// A span longer than this ratio is shown logarithmically.
 const LOG_FROM: f64 = 100.0;
 
-/// Values onto a length of the drawing.
+/// Maps values to a length of the drawing.
 #[derive(Clone, Debug)]
 pub struct Axis {
     low: f64,
@@ -47,7 +47,7 @@ impl Axis {
     }
 }
 
-/// A number without needless zeroes, at most four digits of it telling.
+/// A number without needless zeroes, with at most four significant digits.
 pub fn label(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -60,7 +60,7 @@ pub fn label(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// The unit in which values of `unit` up to `most` are shown, and the factor between.
+/// The unit in which values of `unit` up to `most` are shown, and the factor between the two.
 pub fn unit(unit: &str, most: f64) -> (&str, f64) {
     match unit {
         "ns" if most >= 1e9 => ("s", 1e-9),

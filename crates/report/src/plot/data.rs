@@ -1,7 +1,7 @@
-//! What of a comparison goes into a plot: which number is swept, which lines there are, and their points.
+//! The data of a plot, taken from a comparison: the swept number, the lines, and their points.
 //!
-//! Sweeps are known by the names of cells ("1x8,threads=4", "v4.5,hz=250", "small,cpus=2"), so stored runs that are put
-//! side by side can be plotted as an experiment can.
+//! Sweeps are recognised by the names of cells ("1x8,threads=4", "v4.5,hz=250", "small,cpus=2"), so that stored runs
+//! can be plotted like an experiment.
 
 use crate::number::value;
 use crate::published;
@@ -10,10 +10,10 @@ use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Measured};
 use schedlab_lab::stats::special::t_quantile;
 
-/// A mean with half the width of its 95 % interval (0 of a single run).
+/// A mean with half the width of its 95 % interval (0 for a single run).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
-    /// The swept number; `None` of a cell that is not swept.
+    /// The swept number; `None` for a cell that is not swept.
     pub x: Option<f64>,
     pub mean: f64,
     pub half: f64,
@@ -38,16 +38,16 @@ pub struct Panel {
     pub lines: Vec<Line>,
 }
 
-/// The whole.
+/// The whole plot.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Data {
-    /// What is swept, and its unit; `None`: bars, whose places are `groups`.
+    /// The swept parameter and its unit; `None` for bars, whose places are `groups`.
     pub swept: Option<(String, &'static str)>,
     pub groups: Vec<String>,
     pub panels: Vec<Panel>,
 }
 
-/// A cell's names apart: what is fixed, and what is swept.
+/// A cell's names, taken apart into fixed and swept parts.
 struct Parts {
     /// Workload, machine, load, variant, and how its runs were made.
     fixed: Vec<String>,
@@ -80,7 +80,7 @@ fn number(text: &str) -> Option<(f64, &'static str)> {
     }
 }
 
-/// The key with the most different numbers among the cells; of equals the first.
+/// The key with the most different numbers among the cells; the first of several.
 fn axis(all: &[Parts]) -> Option<(String, &'static str)> {
     let mut keys: Vec<(&str, &'static str, Vec<f64>)> = Vec::new();
     for (key, value) in all.iter().flat_map(|p| &p.swept) {
@@ -121,13 +121,14 @@ fn tip(cell: &Cell, m: &Measured, published: Option<f64>) -> String {
     format!("{place}: {}{half} ({} {runs}){published}", value(m.mean, &m.unit), m.values.len())
 }
 
-/// What of a comparison is drawn.
+/// The data to plot of a comparison.
 pub fn of(c: &Comparison) -> Data {
     let all: Vec<Parts> = c.cells.iter().map(parts).collect();
     let swept = axis(&all);
     let telling: Vec<bool> =
         (0..5).map(|i| all.iter().any(|p| p.fixed[i] != all[0].fixed[i] && !p.fixed[i].is_empty())).collect();
-    // With a sweep a line is all but the swept number; without, a bar's colour is the variant and its place the rest.
+    // With a sweep, everything but the swept number names the line. Without one, the variant gives a bar's colour, and
+    // the rest its place.
     let words = |p: &Parts, of: &[usize]| {
         let fixed = of.iter().filter(|i| telling[**i]).map(|i| p.fixed[*i].clone()).filter(|w| !w.is_empty());
         fixed.collect::<Vec<String>>()

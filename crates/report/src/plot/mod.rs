@@ -1,5 +1,6 @@
-//! Plots of comparisons: a metric against the number that is swept, one panel for each metric, one line for each variant
-//! and whatever else differs, with 95 % intervals of the mean over runs; without a sweep bars for loads and variants.
+//! Plots of comparisons: one panel for each metric, which shows it against the swept number. Each combination of
+//! variant and all else that differs is a line, with 95 % intervals of the mean over runs. Without a sweep there are
+//! bars for loads and variants.
 
 mod axis;
 mod data;
@@ -15,7 +16,7 @@ use schedlab_lab::Comparison;
 use std::path::Path;
 
 const WIDTH: f64 = 760.0;
-/// Height of what is drawn within a panel's axes.
+/// Height within a panel's axes.
 const INNER: f64 = 184.0;
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 20.0;
@@ -23,41 +24,41 @@ const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 const ROW: f64 = 18.0;
 const SMALL: f64 = 11.0;
-/// Columns that a character takes at most times, and a line of labels.
+/// Usual width of a character, and height of a line of labels.
 const CHARACTER: f64 = 6.5;
 const LABEL: f64 = 13.0;
 /// Least width of a bar, and of a group with its labels.
 const BAR: f64 = 7.0;
 const GROUP: f64 = 82.0;
-/// Colours that people with colour blindness tell apart as well (after Okabe and Ito).
+/// Colours that people with colour blindness can tell apart, too (after Okabe and Ito).
 const COLORS: [u32; 8] = [0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00, 0x56b4e9, 0x000000, 0x8c6d31];
 const GREY: u32 = 0x888888;
 const DARK: u32 = 0x222222;
 const WHITE: u32 = 0xffffff;
 const PALE: u32 = 0xe4e4e4;
-/// More panels than this are a page nobody reads.
+/// The most panels of a plot: nobody reads more.
 const MAX_PANELS: usize = 40;
 
-/// The form of a plot, by the end of its file's name.
+/// The form of a plot, by its file's extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Scalable; text is text.
+    /// Scalable; text stays text.
     Svg,
     /// Pixels.
     Png,
 }
 
 impl Kind {
-    /// The form that a file's name asks for.
+    /// The form for a file's name.
     ///
     /// # Errors
-    /// A name that ends in neither.
+    /// When the name ends in neither.
     pub fn of(file: &Path) -> Result<Kind> {
         match file.extension().and_then(|e| e.to_str()) {
             Some("svg") => Ok(Kind::Svg),
             Some("png") => Ok(Kind::Png),
             _ => Err(Error::input(format!("--plot {}: a plot is .svg or .png", file.display()))
-                .help("--plot FILE.svg")),
+                .help("write --plot FILE.svg")),
         }
     }
 }
@@ -65,7 +66,7 @@ impl Kind {
 /// The bytes of a plot.
 ///
 /// # Errors
-/// A comparison in which nothing was measured, or with too many metrics.
+/// When the comparison has no measured metric, or too many metrics.
 pub fn plot(comparison: &Comparison, kind: Kind) -> Result<Vec<u8>> {
     let data = data::of(comparison);
     if data.panels.is_empty() {
@@ -73,7 +74,7 @@ pub fn plot(comparison: &Comparison, kind: Kind) -> Result<Vec<u8>> {
     }
     if data.panels.len() > MAX_PANELS {
         return Err(Error::input(format!("{} metrics are too many for a plot", data.panels.len()))
-            .help(format!("name at most {MAX_PANELS}")));
+            .help(format!("name at most {MAX_PANELS} metrics")));
     }
     let scene = drawn(&comparison.experiment, &data);
     match kind {
@@ -82,7 +83,7 @@ pub fn plot(comparison: &Comparison, kind: Kind) -> Result<Vec<u8>> {
     }
 }
 
-/// The names of lines, in the order of their first appearance; their place is their colour.
+/// The names of lines, in the order of their first appearance. The place of a name decides its colour.
 fn names(data: &Data) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for line in data.panels.iter().flat_map(|p| &p.lines) {
@@ -100,7 +101,7 @@ fn line(points: Vec<(f64, f64)>, color: u32, width: f64) -> Mark {
     Mark::Line { points, color, width, dashed: false }
 }
 
-/// What all panels have in common.
+/// The measures that all panels share.
 struct Frame {
     width: f64,
     /// Height below the axes.
@@ -110,7 +111,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// A drawing becomes wider with its groups, and higher with their labels: each stands there whole.
+    /// Makes the drawing wide enough for all groups of bars, and high enough for their whole labels.
     fn of(data: &Data, bars: usize) -> Frame {
         let groups = data.groups.len();
         let room = (WIDTH - LEFT - RIGHT) / groups.max(1) as f64;

@@ -21,7 +21,7 @@ impl Pane<'_> {
         let bounds: Vec<f64> = own.chain(points().filter_map(|p| p.published)).collect();
         let most = bounds.iter().copied().fold(0.0, f64::max);
         let (unit, factor) = unit(&self.panel.unit, most);
-        // An interval that reaches below 0 is cut there where all means are above: a log axis has no 0.
+        // A logarithmic axis has no 0: where all means are above 0, the parts of intervals at or below 0 are left out.
         let positive = points().all(|p| p.mean > 0.0);
         let bounds: Vec<f64> =
             bounds.into_iter().filter(|v| !positive || *v > 0.0).map(|v| v * factor).collect();
@@ -44,7 +44,7 @@ impl Pane<'_> {
         marks.push(line(vec![(left, self.top + TOP), (left, low), (right, low)], GREY, 1.0));
     }
 
-    /// Where the axes end below.
+    /// Where the axes end at the bottom.
     fn low(&self) -> f64 {
         self.top + TOP + INNER
     }
@@ -63,7 +63,7 @@ impl Pane<'_> {
         let scaled: Vec<f64> = xs.iter().map(|x| x * scale).collect();
         let x = Axis::of(&scaled, false, (LEFT, self.frame.right()));
         let low = self.low();
-        // Few values are labelled themselves, many by round numbers.
+        // Few values are labelled one by one, many by round numbers.
         let ticks = if scaled.len() <= 8 { scaled } else { x.ticks() };
         let mut right = f64::NEG_INFINITY;
         for tick in ticks {
@@ -86,7 +86,7 @@ impl Pane<'_> {
                     Some(value) => {
                         whisker(marks, y, x.at(value * scale), p.mean * factor, p.half * factor, color)
                     }
-                    // Not swept: the same everywhere.
+                    // A cell that is not swept has the same value along the whole axis.
                     None => {
                         let at = y.at(p.mean * factor);
                         let points = vec![(LEFT, at), (self.frame.right(), at)];

@@ -1,5 +1,5 @@
-//! A drawing as a list of marks, and its two forms: SVG text, and pixels as PNG with a font of its own, so that no font
-//! of the system is needed and the same marks give the same bytes everywhere.
+//! A drawing as a list of marks, and its two forms: SVG text, and PNG pixels. The PNG uses a font that is built in, so
+//! that no font of the system is needed and the same marks give the same bytes everywhere.
 
 use schedlab_base::{Error, Result, printable};
 use std::fmt::Write;
@@ -26,7 +26,7 @@ pub enum Mark {
     Rect { at: (f64, f64), size: (f64, f64), color: u32 },
     /// A text whose baseline goes through a place.
     Text { at: (f64, f64), text: String, size: f64, anchor: Anchor },
-    /// A mark that says more when it is pointed at, in SVG.
+    /// A mark with a text that SVG viewers show when it is pointed at.
     Tipped { mark: Box<Mark>, tip: String },
 }
 
@@ -58,7 +58,7 @@ impl Scene {
     /// As PNG.
     ///
     /// # Errors
-    /// A drawing too large for memory.
+    /// When the drawing is too large for memory.
     pub fn png(&self) -> Result<Vec<u8>> {
         let pixels = |length: f64| (length as f32 * SCALE) as u32;
         let mut pixmap = Pixmap::new(pixels(self.size.0), pixels(self.size.1))
@@ -71,13 +71,13 @@ impl Scene {
     }
 }
 
-/// Text for XML, which has no way to write most control characters. Two characters of Unicode are none in XML, either.
+/// Text for XML. XML can't hold most control characters, nor two other characters of Unicode.
 fn escaped(text: &str) -> String {
     let text = printable::name(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A coordinate with at most two places.
+/// A coordinate with at most two decimals.
 fn short(v: f64) -> f64 {
     let rounded = (v * 100.0).round() / 100.0;
     if rounded == 0.0 { 0.0 } else { rounded }

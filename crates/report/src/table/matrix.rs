@@ -1,6 +1,6 @@
 //! A matrix: metrics down, variants across, the baseline first. All matrices of a comparison have the same columns, so
-//! that the eye can go down from load to load; where the variants don't fit beside each other they go on in another
-//! matrix, behind the baseline again.
+//! that the eye can go down from load to load. Where the variants don't fit beside each other they go on in another
+//! matrix, which repeats the baseline.
 
 use crate::number::{change, spread, value};
 use crate::text::{WIDTH, stack, width};
@@ -11,13 +11,13 @@ use std::io::{self, Write};
 
 /// The row below a metric with the published figures.
 const PUBLISHED: &str = "  published";
-/// Metrics with longer names have a line for the name alone.
+/// The name of a metric with a longer name stands on a line of its own.
 const LONGEST_LABEL: usize = 28;
-/// Most characters of a baseline's name that its column is made wider for.
+/// A baseline's column is widened for its name up to this many characters.
 const LONGEST_ALONE: usize = 14;
-/// Least width of changes, that of "+0.4%": so that none touches a flag before it.
+/// Least width of changes, that of "+0.4%", so that none touches a flag before it.
 const CHANGE: usize = 5;
-/// Fewest and most columns between columns.
+/// Fewest and most spaces between columns.
 const GAP: (usize, usize) = (2, 4);
 
 /// Widths that all matrices of a comparison have in common, in characters.
@@ -26,23 +26,23 @@ pub struct Layout {
     value: usize,
     /// 0: no cell has several runs.
     spread: usize,
-    /// Of the baseline's column at least, so that no name is broken within a word where no spread makes room.
+    /// Least width of the baseline's column, so that its name is not broken within a word where no spread makes room.
     name: usize,
     change: usize,
-    /// Of a variant's column: its cells, or its name where there is room for all names.
+    /// Width of a variant's column: that of its cells, or of its name where there is room for all names.
     column: usize,
     gap: usize,
     /// Variants that fit beside the baseline.
     beside: usize,
 }
 
-/// What a cell of a matrix says.
+/// The texts of a cell of a matrix.
 struct Shown {
     value: String,
     spread: String,
     change: String,
     mark: &'static str,
-    /// Between value and change: [`ASTRAY`](schedlab_lab::compare::ASTRAY) or nothing.
+    /// [`ASTRAY`](schedlab_lab::compare::ASTRAY) or nothing, between value and change.
     flag: &'static str,
 }
 
@@ -64,7 +64,7 @@ fn baseline(c: &Comparison, group: &[Cell]) -> usize {
     named.and_then(|r| group.iter().position(|cell| cell.variant == r.baseline)).unwrap_or(0)
 }
 
-/// The metrics of a group: those asked of its load, but for another workload's own.
+/// The metrics of a group: those asked of its load, without those of another workload's program.
 fn metrics<'a>(c: &'a Comparison, cell: &'a Cell) -> impl Iterator<Item = &'a str> {
     let foreign = |m: &str| c.cells.iter().any(|o| o.workload != cell.workload && short(m, &o.workload) != m);
     let asked = |m: &str| cell.metrics.contains_key(m);
@@ -128,7 +128,7 @@ impl Layout {
         (self.value + self.behind()).max(self.name)
     }
 
-    /// Width of what stands behind the baseline's values.
+    /// Width of the spread behind the baseline's values, with its space.
     fn behind(&self) -> usize {
         if self.spread > 0 { 1 + self.spread } else { 0 }
     }
@@ -136,7 +136,7 @@ impl Layout {
     /// Writes a group's matrix, or several.
     ///
     /// # Errors
-    /// What the writer says.
+    /// When the writer fails.
     pub fn write(&self, c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
         let at = baseline(c, group);
         let Some(base) = group.get(at) else { return Ok(()) };

@@ -1,8 +1,8 @@
-//! The default: plain text of at most 78 columns that pastes into mail, a matrix for each load with a row for each metric
-//! and a column for each variant.
+//! The default: plain text of at most 78 columns that pastes into mail, a matrix for each load with a row for each
+//! metric and a column for each variant.
 //!
-//! A cell says what a reader decides by: the value, the change, and whether to believe it. Spread, interval and power of
-//! each are in the form `detail`; the legend says so.
+//! A cell has the value, the change, and the verdict on it. Spread, interval and power of each are in the form
+//! `detail`; the legend says so.
 
 mod matrix;
 mod notes;
@@ -47,12 +47,12 @@ impl Exporter for Table {
     }
 }
 
-/// What the whole shows of the model's own uncertainty.
+/// The paragraph on the model's own uncertainty.
 fn uncertain(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     uncertainty::summary(c).map_or(Ok(()), |text| writeln!(out, "{}", wrap("", &text)))
 }
 
-/// The experiment's name, and for each workload what is the same in all its loads.
+/// The experiment's name, and for each workload the parameters that all its loads share.
 fn top(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut lines = Vec::new();
     if !c.experiment.is_empty() {
@@ -72,7 +72,7 @@ fn top(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     if lines.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
-/// A cell's parameters, those that all cells of its workload share or those that they don't.
+/// A cell's parameters: only those that all cells of its workload share, or only the others.
 fn split(c: &Comparison, cell: &Cell, shared: bool) -> Value {
     let everywhere = |name: &String, v: &Value| {
         c.cells.iter().filter(|o| o.workload == cell.workload).all(|o| o.params.get(name) == Some(v))
@@ -83,7 +83,8 @@ fn split(c: &Comparison, cell: &Cell, shared: bool) -> Value {
     Value::Object(some)
 }
 
-/// "schbench 2x24 on fb-2x12-smt, simulated v4.5, 10 runs, message_threads=2", in two lines where one is too short.
+/// "schbench 2x24 on fb-2x12-smt, simulated v4.5, 10 runs, message_threads=2", in two lines where it does not fit in
+/// one.
 fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> io::Result<()> {
     let mut kernels: Vec<&str> = Vec::new();
     for cell in group {
@@ -108,7 +109,7 @@ fn heading(c: &Comparison, group: &[Cell], cell: &Cell, out: &mut dyn Write) -> 
     }
 }
 
-/// How near the baseline comes to what was published for it.
+/// How near the baseline comes to the figures published for it.
 fn nearness(c: &Comparison, fit: &Fit) -> String {
     let missing = match fit.missing {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! What is said below the matrices: why something is missing, and what the marks mean.
+//! The notes below the matrices: why metrics are missing, where the runs lie, and the legend.
 
 use crate::legend;
 use crate::number::FACTOR_FROM_PCT;
@@ -59,10 +59,10 @@ pub fn kept(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", wrap("runs: ", &text))
 }
 
-/// The store that is meant when none is named.
+/// The default store.
 const USUAL_STORE: &str = "runs";
 
-/// What the columns and marks mean.
+/// The legend of columns and marks.
 pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let single = c.cells.iter().all(|cell| cell.runs == 1);
     let Some(row) = c.comparisons.first() else {
@@ -71,7 +71,7 @@ pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     };
     if single {
         let text = format!(
-            "One run each, and its change against {}: ~ a single run can't tell how much of that is chance.",
+            "One run each, with its change against {}. ~ a single run can't tell how much of the change is chance.",
             row.baseline
         );
         return write!(out, "{}", wrap("", &text));
@@ -80,7 +80,7 @@ pub fn legend(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let factor = if large { ", x20: 20 times as much" } else { "" };
     let text = format!(
         "Mean over runs (std in percent of it) and typical change against {}: trimmed, over runs{factor}.{} {} --format \
-         detail has the spread and interval of every cell, and which change would have shown.",
+         detail has the spread and interval of every cell, and the change that would have shown.",
         row.baseline,
         legend::flag(c),
         legend::marks(c),

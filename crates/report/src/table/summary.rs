@@ -6,12 +6,12 @@ use schedlab_lab::Comparison;
 use schedlab_lab::compare::Row;
 use schedlab_lab::stats::Verdict;
 
-/// With so few rows the eye is as fast.
+/// A table of at most this many rows needs no summary.
 const FEW: usize = 8;
-/// Most rows that are named.
+/// The most rows that are named.
 const NAMED: usize = 8;
 
-/// "3 of 24 rows changed: ...", with the rows' names; `None` where there are few rows, or none that could be judged.
+/// "3 of 24 rows changed: ...", with the rows' names; `None` where there are few rows, or no row could be judged.
 pub fn of(c: &Comparison) -> Option<String> {
     let rows = &c.comparisons;
     if rows.len() <= FEW || c.cells.iter().all(|cell| cell.runs == 1) {
@@ -35,7 +35,7 @@ pub fn of(c: &Comparison) -> Option<String> {
     Some(format!("{} of {} rows changed{names}{rest}.", changed.len(), rows.len()))
 }
 
-/// "2x24 first-idle latency.p99 -99% (better)": of where it is only what tells rows apart.
+/// "2x24 first-idle latency.p99 -99% (better)": of backend, machine, workload and load only those in which rows differ.
 fn name(c: &Comparison, row: &Row) -> String {
     let differs = |of: fn(&Row) -> &str| c.comparisons.iter().any(|r| of(r) != of(row));
     let places: [fn(&Row) -> &str; 4] = [|r| &r.backend, |r| &r.machine, |r| &r.workload, |r| &r.load];

@@ -1,4 +1,4 @@
-//! Made-up runs of real plans: what forms print is tested without a simulator, in the shape of the studies that ship.
+//! Made-up runs of real plans, so that forms are tested without a simulator, in the shape of the studies that ship.
 
 use schedlab_base::{Ns, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
@@ -19,7 +19,7 @@ pub fn studies() -> Vec<Experiment> {
     files.iter().map(read).collect()
 }
 
-/// Ten runs of each simulated cell of an experiment; each metric that it asks for of any load is a figure of theirs.
+/// Ten runs of each simulated cell of an experiment. Each run has a figure for every metric that any load asks for.
 pub fn made_up(experiment: &Experiment) -> Vec<Record> {
     let options = Options { runs: Some(10), ..Options::default() };
     let plan = plan(experiment, Backend::Sim, options).unwrap_or_else(|e| panic!("{e}"));
