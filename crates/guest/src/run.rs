@@ -148,8 +148,7 @@ fn warnings(guest: &Guest, log: &str) -> Vec<Warning> {
         .map(|s| Warning::new("guest.log", format!("in the guest {}: {}", s.what, s.lines)))
         .collect();
     if guest.mode == Mode::RealTime && guest.accelerator == crate::Accelerator::Tcg {
-        let text =
-            "times are those of emulated CPUs, which run many times slower than the host's CPUs and share them";
+        let text = "times are those of emulated CPUs, which run many times slower than the host's CPUs and share them";
         all.push(Warning::new("guest.emulated", text));
     }
     all

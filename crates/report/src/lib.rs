@@ -51,7 +51,7 @@ pub struct Form {
     pub name: &'static str,
     /// The usual extension of its files.
     pub extension: &'static str,
-    /// What it is, in one line.
+    /// A line about it.
     pub about: &'static str,
     /// The exporter.
     pub exporter: &'static dyn Exporter,

@@ -138,8 +138,9 @@ fn foot(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
         cells.iter().filter(|c| c.error.is_some()).count(),
     );
     if old > 0 {
-        let text =
-            format!("{old} of another version: this version would not find their runs again ('schedlab runs gc')");
+        let text = format!(
+            "{old} of another version: this version would not find their runs again ('schedlab runs gc')"
+        );
         write!(out, "{}", wrap("-  ", &text))?;
     }
     if torn > 0 {

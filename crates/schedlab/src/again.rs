@@ -1,7 +1,8 @@
 //! The command line that makes a stored run again, from its record alone.
 //!
-//! A run of an experiment is made again by its experiment, which lies beside it or is a study of ours; any other by `bench`.
-//! What `bench` can't say (attributes of one group of tasks, settings, a machine from a file) has no command line.
+//! A run of an experiment is made again by its experiment, which lies beside it or is a study that ships; any other run
+//! by `bench`. A run that `bench` can't describe (attributes of one group of tasks, settings, a machine from a file)
+//! has no command line.
 
 use crate::studies::STUDIES;
 use crate::variants::{self, Changes};
@@ -15,9 +16,10 @@ use schedlab_record::{Observe, Record, RunDir};
 use schedlab_workload::command::{DEFAULT_TIMEOUT, one_line};
 use schedlab_workload::{CommandSpec, ParamKind, Params, Spec, spec};
 
-/// The line for the runs of these seeds (ascending) of a cell, one for each stretch of them; `None`: there is none.
+/// The command lines for the runs of these seeds (ascending) of a cell, one for each stretch of seeds; `None` when
+/// there is none.
 ///
-/// Runs in real time get no seed: stored ones of it would be found, and a new measurement is wanted.
+/// The line of runs in real time has no seed: with it the stored runs would be found, and a new measurement is wanted.
 pub fn line(record: &Record, run: &RunDir, seeds: &[u64]) -> Option<String> {
     let mut words = vec!["schedlab".to_owned()];
     match std::fs::read_to_string(run.path.join(EXPERIMENT_FILE)) {
@@ -25,7 +27,7 @@ pub fn line(record: &Record, run: &RunDir, seeds: &[u64]) -> Option<String> {
         Err(_) => words.extend(of_bench(record)?),
     }
     seeds.first()?;
-    // Of an experiment the number of its runs is another one; of `bench` it is one, but for drawn costs.
+    // `bench` makes one run by default, so one needs no option. An experiment, and drawn costs, have other defaults.
     let runs = |n: usize| match n > 1 || words[1] != "bench" || !record.drawn.is_empty() {
         true => pair("runs", n).to_vec(),
         false => Vec::new(),
@@ -44,7 +46,7 @@ fn pair(option: &str, value: impl ToString) -> [String; 2] {
     [format!("--{option}"), value.to_string()]
 }
 
-/// The experiment's copy, unless it names files that lie beside the original only.
+/// The words that run the experiment's copy, unless it names files that lie only beside the original.
 fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Option<Vec<String>> {
     let mut words = match STUDIES.iter().find(|(_, study)| *study == text) {
         Some((name, _)) => vec!["study".to_owned(), (*name).to_owned()],
@@ -57,7 +59,7 @@ fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Option<Vec<String
     if record.backend != "sim" {
         words.extend(pair("backend", &record.backend));
     }
-    // Loads of several machines may have the same name. A live run's machine has its own name, which no load has.
+    // Loads of several machines may have the same name. The machine of a live run has a name that no load has.
     match record.backend.as_str() {
         "sim" => words.extend(pair("load", format!("{}@{}", record.load, record.machine.name))),
         _ => words.extend(pair("load", &record.load)),
@@ -82,7 +84,7 @@ fn of_bench(record: &Record) -> Option<Vec<String>> {
         words.extend(pair("machine", &record.machine.name));
     }
     words.extend(kernel(record)?);
-    // Only an experiment's metrics ask for it.
+    // Only an experiment's metrics ask for stays.
     if record.guest.is_none() && record.observe == Some(Observe::Stays) {
         return None;
     }
@@ -93,7 +95,7 @@ fn of_bench(record: &Record) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// The guest that the run was made in, or how it was watched on the host.
+/// The options of the guest that the run was made in, or of how it was watched on the host.
 fn surroundings(record: &Record) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(guest) = &record.guest {
@@ -105,7 +107,7 @@ fn surroundings(record: &Record) -> Vec<String> {
         match record.observe {
             Some(Observe::Events) => words.push("--events".to_owned()),
             Some(Observe::Counters) => words.push("--counters".to_owned()),
-            // What the metrics ask for needs no option.
+            // Metrics ask for these without an option.
             Some(Observe::Accounts | Observe::Stays) | None => {}
         }
     }
@@ -123,7 +125,7 @@ fn workload(record: &Record) -> Option<Vec<String>> {
     }
 }
 
-/// The benchmark with what differs from its defaults, exactly: times in ns.
+/// The benchmark with the parameters that differ from their defaults; times in ns, to be exact.
 fn benchmark(name: &str, params: &Params) -> Option<Vec<String>> {
     let bench = spec::find(name).ok()?;
     let mut words = vec![bench.name.to_owned()];
@@ -142,8 +144,8 @@ fn benchmark(name: &str, params: &Params) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// A command, as far as `bench` can describe one. Figures of its own are left out: their options can't be told from what
-/// they became.
+/// A command, if `bench` can describe it. A command with metrics of its own can't be: their options can't be derived
+/// from the record.
 fn of_command(c: &CommandSpec, load: &str) -> Option<Vec<String>> {
     let plain = c.env.is_empty() && c.cwd.is_none() && c.setup.is_empty() && c.cleanup.is_empty();
     if !plain || !c.metrics.is_empty() {
@@ -173,7 +175,7 @@ fn of_command(c: &CommandSpec, load: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// The kernel with what is changed about it, if `bench` makes the same variant of the words. They are in the variant's name, as
+/// The kernel with its changes, if `bench` makes the same variant of these words. The variant's name holds the words as
 /// they were written.
 fn kernel(record: &Record) -> Option<Vec<String>> {
     let v = &record.variant;
@@ -220,7 +222,7 @@ fn tunables(v: &Variant) -> Vec<String> {
     first.chain(v.at.iter().flat_map(later)).collect()
 }
 
-/// What a variant changes, in the words of the command line.
+/// The changes of a variant, in the words of the command line.
 pub fn changes(v: &Variant) -> Vec<String> {
     let mut all = features(v);
     all.extend(tunables(v));

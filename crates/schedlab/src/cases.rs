@@ -24,10 +24,10 @@ case_files! {
     "control-host-slices" "control-cfs-8-slices" "control-eevdf-4-machine"
 }
 
-/// All of them.
+/// All cases that ship.
 ///
 /// # Errors
-/// None that a test would not have found.
+/// For a case with an error, which a test would have found.
 pub fn all() -> Result<Vec<Case>> {
     CASES.iter().map(|(name, text)| case::parse(Path::new(&format!("cases/{name}.toml")), text)).collect()
 }
@@ -35,7 +35,7 @@ pub fn all() -> Result<Vec<Case>> {
 /// The cases of these names among `all`; all of them when none is named.
 ///
 /// # Errors
-/// A name that none of them has (the nearest is offered).
+/// When no case has a name; the error offers the nearest.
 pub fn named(all: Vec<Case>, names: &[String]) -> Result<Vec<Case>> {
     let known = || all.iter().map(|c| c.name.as_str());
     if let Some(strange) = names.iter().find(|n| !known().any(|k| k == *n)) {

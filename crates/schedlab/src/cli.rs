@@ -5,11 +5,11 @@ use clap::{Arg, ArgMatches, ColorChoice, Command};
 use schedlab_base::Result;
 use std::process::ExitCode;
 
-/// A command: how it is parsed, and what it does. One row each; help, completions and man page derive from the table.
+/// A row of the table of commands. Help, completions and man page derive from the table.
 pub struct Entry {
     /// Name, options, help.
     pub command: fn() -> Command,
-    /// Calls and prints.
+    /// Runs the command and prints its result.
     pub run: fn(&ArgMatches) -> Result<()>,
 }
 
@@ -36,10 +36,11 @@ const COMMANDS: &[Entry] = &[
 ];
 
 const COLOR: &str = "color";
-/// Behind every command's own options, and before help.
+/// Display order behind every command's own options, and before help.
 const LAST: usize = 900;
 
-/// Colours of help and errors, which are printed before `--color` is parsed.
+/// Whether help and errors are coloured. clap prints them before `--color` is parsed, so this looks for the words
+/// itself.
 fn of_messages() -> ColorChoice {
     let words: Vec<String> = std::env::args().collect();
     let is = |choice: &str| {
@@ -53,7 +54,7 @@ fn of_messages() -> ColorChoice {
     }
 }
 
-/// The whole command line. The agent is not part of it: it is dispatched before.
+/// The whole command line, without the agent, which is dispatched before.
 pub fn command() -> Command {
     Command::new("schedlab")
         .version(env!("CARGO_PKG_VERSION"))
@@ -90,7 +91,7 @@ pub fn run() -> ExitCode {
     let chosen = matches.subcommand().and_then(|(name, own)| {
         COMMANDS.iter().find(|c| (c.command)().get_name() == name).map(|entry| (entry, own))
     });
-    // Without a command clap has already ended in help.
+    // Without a command, clap has already printed help.
     let obeyed = common::walk_if_asked();
     output::conclude(obeyed.and_then(|()| chosen.map_or(Ok(()), |(entry, own)| (entry.run)(own))))
 }

@@ -1,8 +1,9 @@
-//! Colours of verdicts, put on a finished table where it leaves for a terminal: better green, worse red, changed yellow and
-//! bold. Forms know nothing of it, so what is piped, stored and tested stays the same to the byte.
+//! Colours of verdicts: better green, worse red, changed yellow and bold. They are added to a finished table just
+//! before a terminal shows it. Forms know nothing of colours, so text that is piped, stored or tested stays the same to
+//! the byte.
 //!
-//! A mark is known by what stands before it: in `table` a change ("-97% *", "x23.8 !", "new #"), in `detail` it is the last
-//! word of a line ("*better"). Marks of legends have neither.
+//! A mark is recognised by its surroundings: in `table` it follows a change ("-97% *", "x23.8 !", "new #"), in `detail`
+//! it begins the last word of a line ("*better"). Marks in legends do neither.
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;
@@ -18,24 +19,24 @@ const PLAIN: &str = "\x1b[0m";
 const MARKS: &[(char, &str, &str)] =
     &[('*', "*better", GREEN), ('!', "!worse", RED), ('#', "#changed", YELLOW)];
 
-/// Settles once what `--color` asks for: `always`, `never`, or `auto`.
+/// Decides once for the process, by the value of `--color`: `always`, `never`, or `auto`.
 pub fn decide(choice: &str) {
     let on = match choice {
         "always" => true,
         "never" => false,
         _ => wanted(std::io::stdout().is_terminal(), &|name| std::env::var_os(name)),
     };
-    // A second call is another command line's, of which there is none in a process.
+    // A process has one command line, so there is no second call.
     let _ = ON.set(on);
 }
 
-/// Whether standard output is shown by something that knows colours, to somebody who wants them.
+/// Whether standard output is a terminal with colours, and the user has not switched colours off.
 fn wanted(terminal: bool, variable: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> bool {
     let refused = variable("NO_COLOR").is_some_and(|v| !v.is_empty());
     terminal && !refused && variable("TERM").is_none_or(|t| t != "dumb")
 }
 
-/// The text with its verdicts coloured, when that is settled.
+/// The text with its verdicts coloured, if [`decide`] chose colours.
 pub fn verdicts(text: String, form: &str) -> String {
     let on = ON.get().copied().unwrap_or(false);
     if on && ["table", "detail"].contains(&form) { painted(&text) } else { text }

@@ -1,4 +1,4 @@
-//! Options and helps that several commands share.
+//! Options and helpers that several commands share.
 
 use crate::{colour, output};
 use clap::Args;
@@ -10,14 +10,14 @@ use schedlab_report::plot::{self, Kind};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// Reads the value of `--for`, bare numbers in seconds.
+/// Reads the value of `--for`; bare numbers are seconds.
 ///
 /// # Errors
-/// When it is no time, or none at all.
+/// When it is no time, or 0.
 pub fn length_of_time(text: &str) -> Result<Ns> {
     let length = Ns::parse(text, "s").map_err(|e| e.context("--for"))?;
     if length == Ns::ZERO {
-        return Err(Error::input("--for: no time").help("--for 10s"));
+        return Err(Error::input("--for: the time is 0").help("write --for 10s"));
     }
     Ok(length)
 }
@@ -33,17 +33,17 @@ pub fn running_kernel() -> Option<Version> {
     Version::parse(&text).ok()
 }
 
-/// How far the simulation under way is, simulated ns; of use where one run is made at a time.
+/// The clock of the current simulation, simulated ns; of use only where one run is made at a time.
 pub static SIMULATED: AtomicU64 = AtomicU64::new(0);
 
-/// What makes runs, each on the backend of its cell.
+/// Makes runs, each on the backend of its cell.
 pub static EXECUTOR: Any = Any::new(Sim { check: false, clock: Some(&SIMULATED) });
 
-/// The environment variable that has the invariants of simulations walked every so many steps: for soaks
+/// The environment variable that sets after how many steps the invariants of simulations are walked, for soaks
 /// (docs/reliability.md).
 const WALK_VARIABLE: &str = "SCHEDLAB_WALK_EVERY";
 
-/// Obeys [`WALK_VARIABLE`].
+/// Applies [`WALK_VARIABLE`].
 ///
 /// # Errors
 /// When it holds no number from 1 to 4096.
@@ -51,7 +51,7 @@ pub fn walk_if_asked() -> Result<()> {
     let Some(given) = std::env::var_os(WALK_VARIABLE) else { return Ok(()) };
     let given = given.to_string_lossy();
     let steps = given.parse().ok().filter(|steps| (1..=4096).contains(steps)).ok_or_else(|| {
-        Error::input(format!("{WALK_VARIABLE} is '{given}'")).help("it takes a number of steps, 1 to 4096")
+        Error::input(format!("{WALK_VARIABLE} is '{given}'")).help("set it to a number of steps, 1 to 4096")
     })?;
     EXECUTOR.walk_every(steps);
     Ok(())
@@ -61,7 +61,7 @@ pub fn walk_if_asked() -> Result<()> {
 #[derive(Args)]
 pub struct WatchOptions {
     /// Count cycles, cache misses and the like in each task of live runs, and record how long tasks stay on a CPU; this
-    /// makes switches longer [default: only what the metrics need that are asked for]
+    /// makes switches longer [default: only as far as the metrics asked for need it]
     #[arg(long, global = true, conflicts_with = "events")]
     counters: bool,
     /// Record every switch, wakeup and migration of live runs through the kernel's tracepoints (root or CAP_PERFMON)
@@ -70,10 +70,10 @@ pub struct WatchOptions {
 }
 
 impl WatchOptions {
-    /// How closely runs are watched at least.
+    /// How closely runs are watched, at the least.
     ///
     /// # Errors
-    /// An option for what is not run live, and events that this user may not record here.
+    /// For an option where runs are not live, and when this user may not record events here.
     pub fn observe(&self, backend: Backend) -> Result<Observe> {
         let (option, observe) = match (self.counters, self.events) {
             (false, false) => return Ok(Observe::Accounts),
@@ -87,14 +87,14 @@ impl WatchOptions {
                 }
                 return Ok(observe);
             }
-            Backend::Sim => "is for live runs: the simulator tells all events anyway",
-            Backend::Vm => "is for the running kernel: guests tell all events anyway",
+            Backend::Sim => "is for live runs: the simulator records all events anyway",
+            Backend::Vm => "is for the running kernel: guests record all events anyway",
         };
         Err(Error::input(format!("{option} {why}")).help("leave it out, or add --backend host"))
     }
 }
 
-/// In which form a comparison is printed.
+/// The form in which a comparison is printed.
 #[derive(Args)]
 pub struct FormOptions {
     /// Form of the result: table, detail, lkml, markdown, csv, json or go
@@ -103,7 +103,7 @@ pub struct FormOptions {
     /// The result as JSON, the same as --format json
     #[arg(long)]
     json: bool,
-    /// Plot it too, as .svg or .png: metrics against what is swept, with 95 % intervals; else bars
+    /// Plot it, too, as .svg or .png: metrics against the swept parameter, with 95 % intervals; without a sweep, bars
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
@@ -116,7 +116,7 @@ impl FormOptions {
     /// The form that was asked for.
     ///
     /// # Errors
-    /// An unknown one; the nearest is offered. A plot's file that is no .svg and no .png.
+    /// When it is unknown (the error offers the nearest), or the plot's file is neither .svg nor .png.
     pub fn form(&self) -> Result<&'static Form> {
         self.plot.as_deref().map(Kind::of).transpose()?;
         let name = if self.json { "json" } else { &self.format };
@@ -144,7 +144,7 @@ pub fn show(comparison: &Comparison, form: &Form) -> Result<()> {
     output::painted(|out| form.exporter.export(comparison, out), |text| colour::verdicts(text, form.name))
 }
 
-/// Prints warnings beside a result whose form has no place for them.
+/// Prints warnings on standard error, for a form of the result that has no place for them.
 pub fn warn(warnings: &[Warning]) {
     for w in warnings {
         output::note(&format!("warning: {}", w.message));

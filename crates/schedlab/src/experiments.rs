@@ -1,4 +1,4 @@
-//! An experiment, from its options to the printed comparison: what `study` and `run` share.
+//! An experiment, from its options to the printed comparison. `study` and `run` share it.
 
 use crate::commands::doctor::stored_floors;
 use crate::common::{self, FormOptions, WatchOptions};
@@ -21,25 +21,26 @@ use std::path::PathBuf;
 /// Options of experiments.
 #[derive(Args)]
 pub struct RunOptions {
-    /// Where runs are made: sim (the simulator), host (the running kernel) or vm (kernels in guests, with the simulation of the
-    /// same beside them)
+    /// Where runs are made: sim (the simulator), host (the running kernel) or vm (kernels in guests, with a simulation
+    /// of the same beside them)
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     backend: String,
     #[command(flatten)]
     watch: WatchOptions,
-    /// Runs of each cell, over what the experiment says
+    /// Runs of each cell; overrides the experiment's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
-    /// Seed of the first run, over what the experiment says; run i has seed S + i
+    /// Seed of the first run; overrides the experiment's. Run i has seed S + i
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Draw costs from their stated ranges, run by run (simulator; 40 runs unless --runs says), and tell which moves what
+    /// Draw costs from their stated ranges, run by run (simulator; 40 runs unless --runs is given), and show which
+    /// costs move the results
     #[arg(long)]
     uncertainty: bool,
     /// Simulations and deterministic guests side by side; all CPUs by default. Live runs are made one at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     jobs: Option<u64>,
-    /// Where runs are stored; those that are there already are not made again
+    /// Where runs are stored; runs that are there already are not made again
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
     /// Only this load, on all its machines or on one; may be given more than once
@@ -48,14 +49,15 @@ pub struct RunOptions {
     /// Only the loads on this machine; may be given more than once
     #[arg(long, value_name = "NAME")]
     machine: Vec<String>,
-    /// Only this variant; may be given more than once. The first left is the baseline if the experiment's is not
+    /// Only this variant; may be given more than once. Without the experiment's baseline, the first of them is the
+    /// baseline
     #[arg(long, value_name = "NAME")]
     variant: Vec<String>,
-    /// Only this metric, of the experiment or any other (docs/metrics.md); may be given more than once. Loads that give
+    /// Only this metric, of the experiment or any other (docs/metrics.md); may be given more than once. Loads that have
     /// none of them are left out
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
-    /// Image of a kernel for guests: a series such as 6.1, or a bzImage. It runs the variants of its series; may be given
+    /// Kernel image for guests: a series such as 6.1, or a bzImage, which runs the variants of its series; may be given
     /// more than once [default: the images that the variants' kernels name]
     #[arg(long, value_name = "KERNEL")]
     kernel: Vec<String>,
@@ -63,7 +65,7 @@ pub struct RunOptions {
     guest: GuestOptions,
     #[command(flatten)]
     form: FormOptions,
-    /// Say on standard error how fast the simulator was
+    /// Print on standard error how fast the simulator was
     #[arg(long)]
     timing: bool,
     /// No progress and no notes on standard error
@@ -75,13 +77,13 @@ impl RunOptions {
     /// The form of the result, checked before any work is done.
     ///
     /// # Errors
-    /// An unknown form.
+    /// For an unknown form, and options of another backend.
     pub fn check(&self) -> Result<()> {
         let backend = Backend::parse(&self.backend)?;
         self.guest.check(backend)?;
         if let Some(kernel) = self.kernel.first().filter(|_| backend != Backend::Vm) {
             return Err(Error::input(format!(
-                "--kernel {kernel} is for guests: an experiment's variants say what is simulated"
+                "--kernel {kernel} is for guests: an experiment's variants name the kernels to simulate"
             ))
             .help("add --backend vm"));
         }
@@ -107,7 +109,7 @@ impl RunOptions {
 /// Runs an experiment and prints its comparison.
 ///
 /// # Errors
-/// Whatever is wrong with options or experiment, what the runs find, and an interruption.
+/// For errors in options or experiment, when a run fails, or on an interruption.
 pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
     let backend = Backend::parse(&options.backend)?;
     options.check()?;
@@ -171,10 +173,10 @@ fn interrupted(finished: &Finished, plan: &Plan, store: &Store) -> Error {
     Error::new(ErrorKind::CheckFailed, words).help("the same command goes on from there")
 }
 
-/// What is asked of the records. Variants of the experiment, and figures published for them, may not have been run on the
-/// live kernel; and loads that were left out take the metrics with them that only they give.
+/// The question asked of the records. It leaves out variants, and their published figures, that were not run, as on the
+/// live kernel, and metrics that only left-out loads have.
 fn question(experiment: &Experiment, plan: &Plan) -> Result<Question> {
-    // In guests the experiment's own names may be those of the simulated cells only.
+    // With guests, the experiment's own variant names may be those of the simulated cells only.
     let backends: Vec<Backend> = plan.cells.iter().map(|c| c.backend).collect();
     let is = |c: &Cell, variant: &str, backend: Backend| c.backend == backend && c.variant.name == variant;
     let was_run = |variant: &str| backends.iter().all(|b| plan.cells.iter().any(|c| is(c, variant, *b)));

@@ -20,10 +20,10 @@ pub struct External {
     /// Further arguments of the tool: one line
     #[arg(long, value_name = "LINE", requires = "tool", allow_hyphen_values = true)]
     args: Option<String>,
-    /// What {load} stands for; of a tool its groups, threads or clients
+    /// Value of {load} in the command; for a tool its groups, threads or clients
     #[arg(long, value_name = "N")]
     load: Option<String>,
-    /// A figure in what the command says: NAME[UNIT,lower|higher,first|last|all,stderr]=REGEX with one group
+    /// A figure in the command's output: NAME[UNIT,lower|higher,first|last|all,stderr]=REGEX with one group
     #[arg(long, value_name = "METRIC")]
     metric_regex: Vec<String>,
     /// The same with a JSON pointer: NAME[UNIT,...]=/a/b
@@ -37,7 +37,7 @@ pub struct External {
     pub tools: bool,
 }
 
-/// A command that the command line describes.
+/// A command as a workload, as the command line describes it.
 pub struct Wanted {
     /// The workload.
     pub spec: Spec,
@@ -49,7 +49,7 @@ impl External {
     /// The command, when one is asked for.
     ///
     /// # Errors
-    /// What is wrong with it, and options of commands without one.
+    /// When it can't be read, and for options of commands without a command.
     pub fn wanted(&self, cpus: u64) -> Result<Option<Wanted>> {
         let mut template = match (&self.command, &self.tool) {
             (Some(line), _) => Template::run(one_word_or_line(line)?),

@@ -1,4 +1,4 @@
-//! Options of the vm backend: how its guests are set up. What they mean for a command depends on its kernels and machines.
+//! Options of the vm backend: how its guests are set up. Each command applies them to its own kernels and machines.
 
 use clap::Args;
 use schedlab_base::{Error, Ns, Result};
@@ -6,9 +6,9 @@ use schedlab_guest::{Accelerator, Image, Mode, fetch};
 use schedlab_lab::Backend;
 use schedlab_lab::guests::{self, Guests};
 
-/// The machine of guests when none is named: small enough for any host, and more than one CPU.
+/// The default machine of guests: small enough for any host, and more than one CPU.
 pub const DEFAULT_MACHINE: &str = "4cpu";
-/// How long a program without an end of its own runs in a guest when nobody says, by mode: boot and run of a `bench` then
+/// The default runtime in a guest, by mode, of a program without an end of its own. With it, boot and run of a `bench`
 /// take well under a minute.
 const USUAL_RUNTIME: [(Mode, Ns); 2] = [(Mode::RealTime, Ns::secs(10)), (Mode::Deterministic, Ns::secs(2))];
 const HEADING: &str = "Guests (--backend vm)";
@@ -19,7 +19,7 @@ pub struct GuestOptions {
     /// How a guest's time passes: real-time or deterministic (the same bytes every time; QEMU 8.1 or later)
     #[arg(long, global = true, help_heading = HEADING, value_name = "MODE")]
     guest_mode: Option<String>,
-    /// What executes a guest: tcg (QEMU's translator) or kvm (this machine's CPUs, in real time only) [default: tcg]
+    /// Accelerator of a guest: tcg (QEMU's translator) or kvm (this machine's CPUs, in real time only) [default: tcg]
     #[arg(long, global = true, help_heading = HEADING, value_name = "NAME")]
     accelerator: Option<String>,
     /// Memory of a guest in MiB [default: 2048]
@@ -31,10 +31,10 @@ pub struct GuestOptions {
 }
 
 impl GuestOptions {
-    /// Refuses options of guests where there are none.
+    /// Refuses options of guests on other backends.
     ///
     /// # Errors
-    /// The first of them that was given.
+    /// When one was given; the error names the first.
     pub fn check(&self, backend: Backend) -> Result<()> {
         let given = [
             ("--guest-mode", self.guest_mode.is_some()),
@@ -44,7 +44,7 @@ impl GuestOptions {
         ];
         match given.iter().find(|(_, given)| *given && backend != Backend::Vm) {
             Some((name, _)) => {
-                Err(Error::input(format!("{name} is for guests, and this runs on {}", backend.name()))
+                Err(Error::input(format!("{name} is for guests, but this runs on {}", backend.name()))
                     .help("add --backend vm"))
             }
             None => Ok(()),
@@ -53,15 +53,15 @@ impl GuestOptions {
     /// The mode, `usual` when none is named.
     ///
     /// # Errors
-    /// A word that is none.
+    /// When the word is no mode.
     pub fn mode(&self, usual: Mode) -> Result<Mode> {
         self.guest_mode.as_deref().map_or(Ok(usual), Mode::parse).map_err(|e| e.context("--guest-mode"))
     }
-    /// Guests on this machine; of these images only, when any are named. Without a mode it is `usual`, or what can be
-    /// repeated where QEMU can do it.
+    /// Guests on this machine, only of these images if any are named. The default mode is `usual`; without that it is
+    /// deterministic where QEMU can do it.
     ///
     /// # Errors
-    /// No QEMU, one that can't do the mode, an image that is not there.
+    /// When there is no QEMU, it can't do the mode, or an image is not there.
     pub fn guests(&self, kernels: &[String], usual: Option<Mode>) -> Result<Guests> {
         let qemu = fetch::find_qemu()?;
         let mode = self.mode(usual.unwrap_or_else(|| guests::usual_mode(&qemu)))?;
@@ -82,17 +82,17 @@ impl GuestOptions {
         let known = || all.iter().map(|a| a.name());
         all.into_iter().find(|a| a.name() == name).ok_or_else(|| Error::unknown("accelerator", name, known()))
     }
-    /// What an image is called in tables: the word that named it, or of a path the version that the image tells.
+    /// The name of an image in tables: the word that named it, or for a path the image's version.
     ///
     /// # Errors
-    /// An image that is not there.
+    /// When the image is not there.
     pub fn named(word: &str) -> Result<(String, Image)> {
         let image = Image::find(word)?;
         let is_path = word.contains('/') || image.path == std::path::Path::new(word);
         let version = image.version.to_string().trim_start_matches('v').to_owned();
         Ok((if is_path { version } else { word.to_owned() }, image))
     }
-    /// How long programs run when nobody says.
+    /// The default runtime of programs without an end of their own.
     ///
     /// # Errors
     /// As [`GuestOptions::mode`].

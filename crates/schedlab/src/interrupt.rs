@@ -1,24 +1,24 @@
-//! Ctrl-C, and whatever else asks for an end (SIGTERM, the end of the terminal): the first asks the work to stop, keep
-//! what is done and put back what was changed, the second ends the process at once.
+//! Ctrl-C, SIGTERM and SIGHUP. The first of them asks the work to stop, to keep the finished part and to put back
+//! changed settings. The second ends the process at once.
 
 use crate::output;
 use schedlab_base::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static STOP: AtomicBool = AtomicBool::new(false);
-/// What shells report for a process that SIGINT ended.
+/// The exit code that shells report for a process that SIGINT ended.
 const KILLED: i32 = 130;
 
-/// The flag that Ctrl-C, SIGTERM and SIGHUP set. To be asked for once, before the work begins.
+/// The flag that Ctrl-C, SIGTERM and SIGHUP set. Call it before the work begins.
 ///
 /// # Errors
 /// When the signal can't be caught here.
 pub fn stop_flag() -> Result<&'static AtomicBool> {
-    // nohup(1): what is to outlive its terminal still does.
+    // Under nohup(1) hangups stay ignored, so that the process outlives its terminal.
     let stays = schedlab_native::hangups_are_ignored();
     let caught = ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::SeqCst) {
-            // Nothing is unwound on this way out.
+            // This exit runs no destructors, so the settings are put back here.
             schedlab_native::settings::put_back_mine();
             std::process::exit(KILLED);
         }

@@ -1,7 +1,7 @@
-//! The command line of schedlab: parse, call, print. Nothing is computed here.
+//! The command line of schedlab: parse, call, print. It computes nothing itself.
 //!
-//! Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 1 a check did not hold or
-//! the work was interrupted, 2 bad input, 3 this machine can't do that, 4 a fault of schedlab.
+//! Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 1 a check did not hold
+//! or the work was interrupted, 2 bad input, 3 this machine can't do that, 4 a fault of schedlab.
 
 mod again;
 mod cases;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         schedlab_guest::init_main();
         return ExitCode::from(output::FAULT);
     }
-    // The agent measures: before it starts its tasks it must have met no thread, handler or parser of ours.
+    // The agent measures, so it starts its tasks before any other thread, signal handler or parser of schedlab exists.
     if std::env::args_os().nth(1).is_some_and(|word| word == "agent") {
         return output::conclude(schedlab_native::agent_main());
     }

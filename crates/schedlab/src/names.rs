@@ -1,4 +1,5 @@
-//! The names that can be written into an experiment, each with a line about it, out of the tables that the reader uses.
+//! The names that can be written into an experiment, each with a line about it. They come from the tables that the
+//! reader of experiments uses.
 
 use crate::output;
 use schedlab_base::{Error, Result};
@@ -42,10 +43,10 @@ const LISTS: &[What] = &[
 ];
 
 impl What {
-    /// The list of that name; of the empty one the list of lists.
+    /// The list of that name; `None`, the list of lists, for an empty name.
     ///
     /// # Errors
-    /// Another word; the nearest is offered.
+    /// When there is no such list; the error offers the nearest name.
     pub fn parse(word: &str) -> Result<Option<&'static What>> {
         if word.is_empty() {
             return Ok(None);

@@ -1,7 +1,7 @@
-//! Where text goes: results to standard output, everything else to standard error, and the exit code.
+//! Output: results go to standard output, everything else to standard error; and the exit code.
 //!
 //! A result is made whole in memory and written at once. A reader that has gone (`| head`) is no error; a full disk is
-//! one. Standard error that can't be written is silently lost: there is nowhere left to say so.
+//! one. A message that can't be written to standard error is lost: there is nowhere left to report it.
 
 use schedlab_base::{Error, Result, printable};
 use std::io::{self, ErrorKind, Write};
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The exit code of a fault of schedlab itself.
 pub const FAULT: u8 = 4;
 
-/// Makes a result and writes it to standard output. Names in it may come from files of others: what a terminal would
-/// obey is written out. JSON says the same with these escapes.
+/// Makes a result and writes it to standard output. Names in it may come from other people's files, so characters that
+/// a terminal would obey are escaped. JSON with these escapes means the same.
 ///
 /// # Errors
 /// When standard output can't be written, unless its reader has gone.
@@ -20,7 +20,7 @@ pub fn result(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()>
     painted(make, |text| text)
 }
 
-/// As [`result`]; `paint` puts colours on the text, of which nothing is a name's any more that a terminal would obey.
+/// As [`result`]; `paint` adds colours to the text, after names have been escaped.
 ///
 /// # Errors
 /// As [`result`].
@@ -68,12 +68,12 @@ pub fn json_as(schema: &'static str, value: &impl serde::Serialize) -> Result<()
     json(&Tagged { schema, value })
 }
 
-/// Says something beside the result.
+/// Writes a note to standard error, beside the result.
 pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "schedlab: {}", printable::lines(text));
 }
 
-/// Tells of an error, once, and gives the exit code.
+/// Reports the error, if there is one, and returns the exit code.
 pub fn conclude(outcome: Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -84,7 +84,7 @@ pub fn conclude(outcome: Result<()>) -> ExitCode {
     }
 }
 
-/// What clap found: help and version that were asked for, or a wrong command line.
+/// Prints clap's help or version, or its error for a wrong command line; returns the exit code.
 pub fn usage(e: &clap::Error) -> ExitCode {
     match e.print() {
         Err(io) if e.exit_code() == 0 && io.kind() != ErrorKind::BrokenPipe => conclude(Err(unwritable(&io))),
@@ -92,7 +92,8 @@ pub fn usage(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// A panic is a fault of ours: one line with its place, whatever thread it is in. Later ones are its consequences.
+/// Reports a panic of any thread in one line with its place, since it is a fault of schedlab. Later panics are
+/// consequences of the first, and are not reported.
 pub fn tell_panics_in_one_line() {
     static TOLD: AtomicBool = AtomicBool::new(false);
     std::panic::set_hook(Box::new(|panic| {

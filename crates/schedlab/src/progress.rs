@@ -24,7 +24,7 @@ impl Bar {
     pub fn runs(quiet: bool) -> Bar {
         Bar::new(quiet, style("{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} left  {wide_msg}"))
     }
-    /// Counts down a run whose length in real time is known.
+    /// Counts down a run of known length in real time.
     pub fn countdown(quiet: bool, length: Ns) -> Bar {
         let left = move |state: &ProgressState, out: &mut dyn Write| {
             let left = length.as_secs_f64() - state.elapsed().as_secs_f64();
@@ -32,7 +32,7 @@ impl Bar {
         };
         Bar::new(quiet, style("{spinner} {elapsed} so far, {left} left  {wide_msg}").with_key("left", left))
     }
-    /// One simulated run of that length, whose clock tells how far it is.
+    /// Shows one simulated run of that length; its clock tells how far it is.
     pub fn simulated(quiet: bool, length: Ns, clock: &'static AtomicU64) -> Bar {
         let left = move |state: &ProgressState, out: &mut dyn Write| {
             let done = Ns(clock.load(Relaxed)).as_secs_f64();
@@ -43,11 +43,11 @@ impl Bar {
         };
         Bar::new(quiet, style("{spinner} {elapsed} so far, {left} left  {wide_msg}").with_key("left", left))
     }
-    /// Work of unknown length.
+    /// Shows work of unknown length.
     pub fn steps(quiet: bool) -> Bar {
         Bar::new(quiet, style("{spinner} {elapsed} so far  {wide_msg}"))
     }
-    /// What is being done.
+    /// Shows the current step.
     pub fn say(&self, words: String) {
         self.0.set_message(words);
     }
@@ -60,7 +60,7 @@ fn style(template: &str) -> ProgressStyle {
 impl Progress for Bar {
     fn start(&self, runs: usize) {
         self.0.set_length(runs as u64);
-        // What was found in the store takes no time and must not make the estimate rosy.
+        // Runs found in the store take no time and must not shorten the estimate.
         self.0.reset_eta();
     }
     fn done(&self, cell: &Cell, seed: u64, how: Done<'_>) {

@@ -1,5 +1,5 @@
-//! One workload several times, under one kernel or several side by side: plain runs, or each with costs drawn from their
-//! ranges.
+//! Several runs of one workload, under one kernel or several side by side: plain runs, or runs with costs drawn from
+//! their ranges.
 
 use crate::progress::Bar;
 use crate::timing::Timed;
@@ -11,23 +11,24 @@ use schedlab_lab::{Backend, Plan, Question, Session, compare};
 use schedlab_record::Store;
 use schedlab_report::Form;
 
-/// How many runs, and how they are told.
+/// How many runs to make, and what to print of them.
 #[derive(Clone, Copy)]
 pub struct Several {
     /// Runs of each cell.
     pub runs: u64,
     /// The first seed.
     pub seed: u64,
-    /// Whether the speed of the simulator is told.
+    /// Whether the speed of the simulator is printed.
     pub timing: bool,
     /// Whether progress and notes are kept quiet.
     pub quiet: bool,
 }
 
-/// Makes the runs, cell after cell in turn, and prints the cells' metrics. Runs that are stored already are not made again.
+/// Makes the runs, cell after cell in turn, and prints the cells' metrics. Runs that are stored already are not made
+/// again.
 ///
 /// # Errors
-/// What the runs find, and an interruption.
+/// When a run fails, or on an interruption.
 pub fn conduct(cells: Vec<Cell>, store: &Store, several: Several, form: &Form) -> Result<()> {
     let runs = order(cells.len(), several.runs, several.seed)?;
     let live = cells.iter().any(|c| c.backend == Backend::Host);
@@ -49,7 +50,7 @@ pub fn conduct(cells: Vec<Cell>, store: &Store, several: Several, form: &Form) -
         let (done, all) = (finished.records.len(), plan.runs.len());
         let words = format!("interrupted: {done} of {all} runs finished, kept in {kept}");
         let error = Error::new(ErrorKind::CheckFailed, words);
-        // Live runs get seeds of their own, so the same command would make others.
+        // Live runs get new seeds, so the same command would make other runs.
         return Err(if live { error } else { error.help("the same command goes on from there") });
     }
     let metrics = if drawn { Vec::new() } else { overview(&finished.records) };

@@ -1,5 +1,5 @@
-//! The state folder of this user, where a probe of this machine and its noise floors are kept. A folder that can't be read
-//! is a warning: runs and comparisons do without what is in it.
+//! The state folder of this user, which holds the probe of this machine and its noise floors. A folder that can't be
+//! read is a warning; runs and comparisons go on without its content.
 
 use crate::output;
 use schedlab_lab::noise;
@@ -10,10 +10,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Files of it that are read without being asked for.
+/// Its files that commands read without being asked to.
 const READ: &[&str] = &[noise::FILE, probed::FILE];
 
-/// Says, once, that something in the folder can't be read.
+/// Warns, once, that a file in the folder can't be read.
 pub fn warn_if_unreadable() {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let Ok(folder) = journal::state_folder() else { return };
@@ -24,7 +24,7 @@ pub fn warn_if_unreadable() {
     }
 }
 
-/// Why a file that may be there can't be read; `None`: it can, or there is none.
+/// Why a file can't be read; `None` when it can be read, or is not there.
 pub fn why_unreadable(path: &Path) -> Option<std::io::Error> {
     File::open(path).err().filter(|e| e.kind() != ErrorKind::NotFound)
 }

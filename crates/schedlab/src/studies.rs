@@ -18,7 +18,7 @@ study_files! { "idle-sibling" "newidle" "fair-sleepers" }
 /// The study of that name.
 ///
 /// # Errors
-/// When there is none (the nearest name is offered).
+/// When there is none; the error offers the nearest name.
 pub fn find(name: &str) -> Result<Experiment> {
     let known = STUDIES.iter().map(|(name, _)| *name);
     let found = STUDIES.iter().find(|(n, _)| *n == name);

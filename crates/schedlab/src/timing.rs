@@ -1,5 +1,5 @@
-//! `--timing`: how fast the simulator was, for each cell. Wall time is taken here, around the executor: records must
-//! not know it, or the same seed would not give the same bytes.
+//! `--timing`: how fast the simulator was, for each cell. Wall time is taken here, around the executor. Records must
+//! not hold it, or the same seed would not give the same bytes.
 
 use schedlab_base::{Ns, Result};
 use schedlab_lab::{Cell, Executor, Made};
@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// What the runs of a cell took.
+/// The sums over the runs of a cell.
 #[derive(Clone, Default)]
 struct Sum {
     title: String,
@@ -21,7 +21,7 @@ struct Sum {
     wakeups: u64,
 }
 
-/// An executor that looks at the clock before and after.
+/// An executor that reads the clock before and after each run.
 pub struct Timed<'a> {
     inner: &'a dyn Executor,
     sums: Mutex<Vec<Sum>>,
@@ -66,7 +66,7 @@ impl<'a> Timed<'a> {
             let _ = writeln!(text, "{}", line(s));
         }
         if sums.is_empty() {
-            text.push_str("no run was made: all were found in the store\n");
+            text.push_str("no run was made: the store had all of them\n");
         }
         text
     }

@@ -1,4 +1,4 @@
-//! Kernels and variants in words of the command line.
+//! Reads kernels and variants from the words of the command line.
 
 use crate::common;
 use schedlab_base::{Error, Ns, Result, Version};
@@ -10,13 +10,13 @@ use schedlab_lab::experiment::set_attribute;
 use schedlab_machine::sysfs::HOST;
 use std::collections::BTreeMap;
 
-/// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`, a change being a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`), a tunable
-/// (`hz=1000`), either of them with a time in the run from which on it holds (`NO_LAST_BUDDY@10s`), or an attribute of
-/// tasks (`policy=batch`, `nice=5`, `slice=3ms`; of one group of them `hog.policy=batch`). Without a name the variant is
-/// called as it is written.
+/// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`. A change is a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`), a tunable
+/// (`hz=1000`), one of these from a time in the run on (`NO_LAST_BUDDY@10s`), or an attribute of tasks (`policy=batch`,
+/// `nice=5`, `slice=3ms`; of one group of them `hog.policy=batch`). Without a name, the whole text is the variant's
+/// name.
 ///
 /// # Errors
-/// Another form, and what the kernel's tables do not have.
+/// When the text has another form, or the kernel's tables lack a name in it.
 pub fn parse(text: &str) -> Result<Variant> {
     let (front, changes) = text.split_once(':').unwrap_or((text, ""));
     let (name, kernel) = front.split_once('=').unwrap_or((text, front));
@@ -32,7 +32,7 @@ pub fn parse(text: &str) -> Result<Variant> {
     checked(variant)
 }
 
-/// Makes one change.
+/// Adds one change to a variant.
 fn change(variant: &mut Variant, text: &str) -> Result<()> {
     if let Some((what, time)) = text.split_once('@') {
         let time = Ns::parse(time, "").map_err(|e| e.context(format!("'{text}'")))?;
@@ -64,7 +64,7 @@ fn later(variant: &mut Variant, time: Ns) -> &mut Change {
     &mut variant.at[at]
 }
 
-/// Words of [`set_attribute`], in the order in which a variant that is named by its changes has them.
+/// Words of [`set_attribute`], in the order in which they stand in a variant's name.
 pub const ATTRIBUTES: [&str; 3] = ["policy", "nice", "slice"];
 
 fn attribute(variant: &mut Variant, group: &str, key: &str, value: &str) -> Result<()> {
@@ -72,10 +72,10 @@ fn attribute(variant: &mut Variant, group: &str, key: &str, value: &str) -> Resu
         .map_err(|e| e.context(format!("{key}={value}")))
 }
 
-/// Reads several, each with a name of its own.
+/// Reads several variants, each with a name of its own.
 ///
 /// # Errors
-/// As [`parse`], and two of one name.
+/// As [`parse`], and when two have the same name.
 pub fn all(texts: &[String]) -> Result<Vec<Variant>> {
     let mut all: Vec<Variant> = Vec::new();
     for text in texts {
@@ -90,7 +90,7 @@ pub fn all(texts: &[String]) -> Result<Vec<Variant>> {
     Ok(all)
 }
 
-/// What the options of a command say of a kernel and of the tasks under it.
+/// The options of a command that change a kernel or the tasks under it.
 #[derive(Clone, Copy, Default)]
 pub struct Changes<'a> {
     /// Features, with their times.
@@ -101,7 +101,7 @@ pub struct Changes<'a> {
     pub attributes: [Option<&'a String>; 3],
 }
 
-/// A kernel with changes named one by one; its name tells them.
+/// A kernel with changes given one by one; the variant's name holds them.
 ///
 /// # Errors
 /// As [`parse`].
@@ -138,32 +138,32 @@ fn checked(variant: Variant) -> Result<Variant> {
     Ok(variant)
 }
 
-/// The kernel that is meant when none is named: simulated, of this host the profile nearest to the kernel that runs on it.
+/// The default kernel. A simulation of this host takes the profile nearest to the running kernel.
 ///
 /// # Errors
-/// In guests there is none.
+/// Guests have no default kernel.
 pub fn default_kernel(backend: Backend, machine: &str) -> Result<String> {
     match backend {
         Backend::Sim => Ok(default_profile(machine, common::running_kernel()).to_string()),
         Backend::Host => Ok(RUNNING.to_owned()),
         Backend::Vm => {
-            let help = "--kernel 6.1, or the path of a bzImage; 'schedlab kernel list' shows what is here";
+            let help = "--kernel 6.1, or the path of a bzImage; 'schedlab kernel list' lists the images here";
             Err(Error::input("--backend vm: no kernel is named").help(help))
         }
     }
 }
 
-/// The profile that is simulated when none is named.
+/// The default profile to simulate.
 fn default_profile(machine: &str, running: Option<Version>) -> Version {
     running.filter(|_| machine == HOST).map_or(DEFAULT_PROFILE, nearest)
 }
 
-/// An image with changes named one by one; `word` names it, and the variant then.
+/// An image with changes given one by one; `word` names the image, and begins the variant's name.
 ///
 /// # Errors
 /// As [`parse`].
 pub fn of_image(word: &str, changes: Changes<'_>) -> Result<Variant> {
-    // Words of a path may have any character, so it never goes through the parser.
+    // A path may have any character, so it does not go through the parser.
     let variant = of(RUNNING, changes)?;
     let name = variant.name.replacen(RUNNING, word, 1);
     Ok(Variant { name, kernel: word.to_owned(), ..variant })

@@ -1,5 +1,5 @@
-//! Workloads on the command line: a subcommand for each benchmark, its options made from the benchmark's own table; and
-//! the options that say where it is run. `bench` and `knee` share them.
+//! Workloads on the command line: a subcommand for each benchmark, with options from the benchmark's own table, and the
+//! options that choose where it runs. `bench` and `knee` share them.
 
 use crate::common::WatchOptions;
 use crate::guests::{DEFAULT_MACHINE, GuestOptions};
@@ -19,7 +19,7 @@ use schedlab_workload::{BENCHMARKS, Benchmark, Choice, Param, ParamKind, Params,
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where help lists a workload's own options.
+/// The heading of a workload's own options in help.
 pub const HEADING: &str = "Workload";
 
 /// Where a workload is run.
@@ -32,7 +32,7 @@ pub struct Place {
     #[arg(long, global = true, value_name = "MACHINE")]
     machine: Option<String>,
     /// Kernel to simulate [default: on machine host the profile nearest to the running kernel, on others v6.5, the last
-    /// CFS], or to boot: a series such as 6.1, or a bzImage. Several are set side by side
+    /// CFS], or to boot: a series such as 6.1, or a bzImage. Several are compared side by side
     #[arg(long, global = true, value_name = "KERNEL")]
     kernel: Vec<String>,
     /// Feature switched on (NAME) or off (NO_NAME), with @TIME from then on; may be given more than once
@@ -50,7 +50,8 @@ pub struct Place {
     /// Slice that all tasks of the workload ask for (kernels from 6.12 on)
     #[arg(long, global = true, value_name = "TIME")]
     slice: Option<String>,
-    /// Draw costs from their stated ranges, run by run (simulator; 40 runs unless --runs says), and tell which moves what
+    /// Draw costs from their stated ranges, run by run (simulator; 40 runs unless --runs is given), and show which
+    /// costs move the results
     #[arg(long, global = true)]
     pub uncertainty: bool,
     #[command(flatten)]
@@ -59,23 +60,23 @@ pub struct Place {
     guest: GuestOptions,
 }
 
-/// How the time of a guest passes when a single workload is run and nobody says: a look is wanted, and soon.
+/// The default mode of guests for a single workload, where a quick look is wanted.
 const USUAL_MODE: Mode = Mode::RealTime;
 
 impl Place {
     /// The backend.
     ///
     /// # Errors
-    /// An unknown one, and options of another.
+    /// When it is unknown, or an option of another backend was given.
     pub fn backend(&self) -> Result<Backend> {
         let backend = Backend::parse(&self.backend)?;
         self.guest.check(backend)?;
         Ok(backend)
     }
-    /// The kernels, each with the changes. A kernel that is simulated because another one runs is told, unless `quiet`.
+    /// The kernels, each with the changes. A note names the profile that stands for the running kernel, unless `quiet`.
     ///
     /// # Errors
-    /// What the kernel's tables do not have, and changes to the running kernel.
+    /// When the kernel's tables lack something, and for changes to the running kernel.
     pub fn variants(&self, quiet: bool) -> Result<Vec<Variant>> {
         let backend = self.backend()?;
         let attributes = [&self.policy, &self.nice, &self.slice].map(Option::as_ref);
@@ -101,10 +102,10 @@ impl Place {
     fn simulated(&self) -> &str {
         self.machine.as_deref().unwrap_or(HOST)
     }
-    /// How long a program without an end of its own runs there when nobody says; `None`: as long as it does by itself.
+    /// The default runtime there of a program without an end of its own; `None`: its own default.
     ///
     /// # Errors
-    /// As [`Place::backend`], and an unknown mode.
+    /// As [`Place::backend`], and for an unknown mode.
     pub fn usual_runtime(&self) -> Result<Option<Ns>> {
         if self.backend()? == Backend::Vm { self.guest.usual_runtime(USUAL_MODE) } else { Ok(None) }
     }
@@ -127,7 +128,7 @@ impl Place {
     /// The cell of a workload under a variant.
     ///
     /// # Errors
-    /// An unknown machine; a machine, kernel or change that the running kernel does not have.
+    /// For an unknown machine, and for a machine, kernel or change that the running kernel does not have.
     pub fn cell(&self, spec: Spec, variant: Variant) -> Result<Cell> {
         let cell = self.stated(spec, variant)?;
         if self.uncertainty { cell.with_uncertainty() } else { Ok(cell) }
@@ -140,7 +141,7 @@ impl Place {
         let observe = self.watch.observe(self.backend()?)?;
         fits::watched(observe, &spec)?;
         match self.backend()? {
-            // A real kernel, which has all policies; only its name is not "running".
+            // An image is a real kernel: it has all policies, as the running one.
             Backend::Vm => fits::check(&Variant { kernel: RUNNING.to_owned(), ..variant.clone() }, &spec)?,
             Backend::Sim | Backend::Host => fits::check(&variant, &spec)?,
         }
@@ -153,7 +154,7 @@ impl Place {
             Backend::Host => {
                 let simulated = |what: &str| {
                     Error::input(format!(
-                        "{what} is for the simulator and for guests, and this runs on the running kernel"
+                        "{what} is for the simulator and for guests, but this workload runs on the running kernel"
                     ))
                     .help("add --backend sim or --backend vm")
                 };
@@ -162,7 +163,7 @@ impl Place {
                 }
                 if variant.kernel == RUNNING && !variant.is_plain() {
                     let text = format!(
-                        "--feature and --tunable are of simulated kernels, and '{}' is live",
+                        "--feature and --tunable change simulated kernels, but '{}' is live",
                         variant.name
                     );
                     let help = "add --backend sim; live: schedlab exec --set features=NO_NAME -- schedlab bench ..., or a \
@@ -202,7 +203,7 @@ pub fn with_benchmarks(command: Command, more: impl Fn(&Benchmark) -> Vec<Arg>) 
     let one = |b: &&'static Benchmark| {
         let forms = BENCHMARKS.iter().filter_map(|f| f.form_of.filter(|(of, _)| *of == b.name).zip(Some(f)));
         forms.fold(plain(b.name, b), |command, ((_, switch), form)| {
-            // Its options are another table's, so the switch comes first, like a subcommand.
+            // The form has options of its own, so the switch comes first, like a subcommand.
             let form = plain(form.name, form).long_flag(switch);
             command
                 .subcommand(form)
@@ -219,8 +220,8 @@ pub fn with_benchmarks(command: Command, more: impl Fn(&Benchmark) -> Vec<Arg>) 
         .subcommands(BENCHMARKS.iter().map(one))
 }
 
-/// The options a row of a benchmark's table stands for: one, and for words of a choice the original's switches. Values
-/// are read by the row itself, so that command line and TOML agree in all they accept.
+/// The options for a row of a benchmark's table: one, and the original's switches for the words of a choice. The row
+/// itself reads values, so that command line and TOML accept the same.
 fn options(p: &Param) -> Vec<Arg> {
     let (unit, value_name) = match p.kind {
         ParamKind::Time(unit) => (format!("; a bare number is {unit}"), "TIME"),
@@ -247,7 +248,7 @@ fn options(p: &Param) -> Vec<Arg> {
     }
 }
 
-/// The original's switches for the words of a choice, of which one may be given, or the option itself.
+/// The original's switches for the words of a choice. Only one of them, or the option itself, may be given.
 fn switches(option: &'static str, kind: ParamKind) -> Vec<Arg> {
     let ParamKind::Choice(words) = kind else { return Vec::new() };
     let all = words.iter().filter_map(|w| w.switch.map(|(long, short)| (w.name, long, short)));
@@ -265,10 +266,10 @@ fn switches(option: &'static str, kind: ParamKind) -> Vec<Arg> {
     all.map(one).collect()
 }
 
-/// The benchmark that was chosen and the arguments of its subcommand; `None` when none was.
+/// The chosen benchmark and the arguments of its subcommand; `None` when none was chosen.
 ///
 /// # Errors
-/// A benchmark that is none (clap lets none through).
+/// For an unknown benchmark (clap lets none through).
 pub fn chosen(matches: &ArgMatches) -> Result<Option<(&'static Benchmark, &ArgMatches)>> {
     let innermost = |(name, own)| match ArgMatches::subcommand(own) {
         Some((form, own)) => (form, own),
@@ -277,11 +278,10 @@ pub fn chosen(matches: &ArgMatches) -> Result<Option<(&'static Benchmark, &ArgMa
     matches.subcommand().map(innermost).map(|(name, own)| Ok((spec::find(name)?, own))).transpose()
 }
 
-/// The workload that a benchmark's options describe; one that goes on for a stated time goes on for `usual` unless they
-/// say how long.
+/// The workload that a benchmark's options describe. If it runs for a stated time, `usual` is the default of that time.
 ///
 /// # Errors
-/// A value that is none or out of its range, and values that do not fit together.
+/// For a value that can't be read or is out of its range, and values that do not fit together.
 pub fn described(bench: &Benchmark, matches: &ArgMatches, usual: Option<Ns>) -> Result<Spec> {
     let mut params = Params::default();
     for p in bench.params {
@@ -313,7 +313,7 @@ pub fn described(bench: &Benchmark, matches: &ArgMatches, usual: Option<Ns>) -> 
 
 const RUNTIME: &str = "runtime";
 
-/// The argument that names a file instead of a benchmark, and the options a file has.
+/// The argument that names a file instead of a benchmark, and the options of files.
 pub fn file_args(name: &'static str) -> Vec<Arg> {
     let file = Arg::new(name).value_name("FILE").help("An rt-app file (.json), instead of a workload");
     let mut all = vec![file];
@@ -321,7 +321,7 @@ pub fn file_args(name: &'static str) -> Vec<Arg> {
     all
 }
 
-/// Checks that the options of files were not given for a benchmark, which has its own.
+/// Checks that the options of files were not given for a benchmark, which has options of its own.
 ///
 /// # Errors
 /// When one was.
@@ -336,7 +336,7 @@ pub fn no_file_options(bench: &Benchmark, matches: &ArgMatches) -> Result<()> {
 /// The workload in a file that was named instead of a benchmark, with the options given for it.
 ///
 /// # Errors
-/// A name that is neither, and what is wrong in the file.
+/// When the name is neither, or the file has an error.
 pub fn in_file(name: &str, matches: &ArgMatches) -> Result<Spec> {
     let path = Path::new(name);
     if path.extension().is_some_and(|e| e == "json") || path.is_file() {

@@ -4,12 +4,12 @@ mod common;
 
 use common::{Lab, files, texts};
 
-/// The lines of a plain table must paste into mail.
+/// Checks that the lines of a plain table can be pasted into mail.
 fn narrow(text: &str) {
     assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
 }
 
-/// How many things a list with wrapped lines has.
+/// Counts the entries of a list with wrapped lines.
 fn firsts(list: &str) -> usize {
     list.lines().filter(|l| !l.starts_with(' ')).count()
 }
@@ -125,7 +125,7 @@ fn same_seed_same_bytes_whatever_the_number_of_jobs() {
     let lab = Lab::new();
     let one = lab.ok(&["run", "small.toml", "--jobs", "1", "--out", "one", "--json"]);
     let two = lab.ok(&["run", "small.toml", "--jobs", "2", "--out", "two", "--json", "--timing"]);
-    // Where the runs lie is what was asked for; all else is the same.
+    // Only the folders of the runs differ, as asked for.
     assert!(one.contains("\"one/") && one.replace("\"one/", "\"two/") == two, "the JSON differs");
     let (one, two) = (files(&lab.path().join("one")), files(&lab.path().join("two")));
     assert_eq!(one.len(), 24);
@@ -150,9 +150,9 @@ fn a_live_bench_prints_percentiles_and_is_stored_anew_each_time() {
     let json = lab.json(&[&words[..], &["--json"]].concat());
     assert_eq!((json["schema"].as_str(), json["seed"].as_u64()), (Some("schedlab/run/1"), Some(2)));
     let samples = json["metrics"]["schbench.latency.count"]["value"].as_f64().unwrap();
-    // Some 880 on an idle machine; what else runs may take most of them.
+    // Some 880 on an idle machine; other work may take most of them.
     assert!(samples > 50.0, "{samples} samples in a second");
-    // The second run is of the same cell; beside it stands the first.
+    // The second run is of the same cell, and is stored beside the first.
     let compared = lab.json(&["compare", "runs", "--json"]);
     assert_eq!(compared["cells"][0]["runs"], 2);
 }
@@ -185,7 +185,7 @@ fn the_layouts_of_schbench_can_be_asked_for() {
     let (text, err) = lab.run(&[&modern[..], &["schbench"]].concat(), 0);
     assert!(text.contains("\nRequest Latencies percentiles (usec) runtime 1 (s) ("), "{text}");
     assert!(text.contains("\naverage rps: ") && err.contains("not measured: sched delay"), "{text} {err}");
-    // What can't be printed is not run.
+    // A run that can't be printed is not made.
     let before = files(&lab.path().join("runs")).len();
     let (_, err) = lab.run(&[&modern[..], &["schbench-2016"]].concat(), 2);
     assert!(err.contains("schbench-modern has no schbench latencies"), "{err}");
@@ -454,7 +454,7 @@ fn doctor_lists_every_row_with_what_mends_it() {
     };
     let text = ask(&["doctor"]);
     assert!(
-        text.contains("To be put back: nothing") && text.contains("What this machine lets us measure"),
+        text.contains("To be put back: nothing") && text.contains("What can be measured on this machine"),
         "{text}"
     );
     let json: serde_json::Value = serde_json::from_str(&ask(&["doctor", "--json"])).unwrap();

@@ -38,7 +38,7 @@ fn a_command_gives_its_figures_and_what_it_used() {
     for name in ["command.elapsed", "command.max_rss"] {
         assert!(json["metrics"][name]["value"].as_f64().unwrap() > 0.0, "{name}: {json}");
     }
-    // So short a command need not wait for anything.
+    // The command is so short that it waits for nothing.
     assert!(json["metrics"]["switches.voluntary"]["value"].is_number(), "{json}");
     let text = lab.ok(&["bench", "--command", "sleep 0.05"]);
     assert!(text.starts_with("sleep on host") && text.contains("command.elapsed"), "{text}");

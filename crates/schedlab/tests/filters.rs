@@ -74,7 +74,7 @@ fn metrics_of_loads_that_are_left_out_are_not_asked_of_the_rest() {
         ["smp-4 pipe one v4.5: pipe.round_trip.mean"],
         "hackbench is not run, and nobody asks for its time"
     );
-    // A variant that no load of hackbench but one runs under takes hackbench's own loads along.
+    // The only load of hackbench that runs under v6.5 is on smp-2, so hackbench's metrics are left out, too.
     let left = cells(&lab, &["--variant", "v6.5", "--machine", "smp-4"]);
     assert_eq!(left, ["smp-4 pipe small v6.5: pipe.elapsed.mean"]);
 }
@@ -130,7 +130,7 @@ fn what_is_not_there_is_named_in_few_words() {
         parts.iter().for_each(|part| assert!(err.contains(part), "{words:?} does not say {part}:\n{err}"));
         assert!(err.lines().count() == 2, "{err}");
     }
-    // What no load of the experiment can give is an error of the file, filtered or not.
+    // A metric that no load of the experiment can give is an error of the file, filtered or not.
     lab.write("strange.toml", &MIXED.replace("pipe.elapsed", "rr.elapsed"));
     let (_, err) = lab.run(&["run", "strange.toml", "--load", "one"], 2);
     assert!(err.contains("strange.toml:4:38: ") && err.contains("unknown series 'rr.elapsed'"), "{err}");

@@ -1,4 +1,4 @@
-//! Small things of the command line that stood in the way: headings, exit codes, colours, warnings instead of errors.
+//! Details of the command line: headings, exit codes, colours, warnings instead of errors.
 
 mod common;
 
@@ -129,7 +129,7 @@ fn several_plain_runs_give_means_and_spreads() {
     assert!(p50["std_pct"].is_number());
     let (text, err) = lab.run(&[&base[..], &["--runs", "3", "--seed", "2"]].concat(), 0);
     assert!(text.contains("3 runs") && err.contains("1 runs made, 2 found; kept in runs"), "{text}\n{err}");
-    // Live runs are made anew, behind those that are there.
+    // New live runs get the seeds behind those of the stored ones.
     let live = [
         "bench", "schbench", "-m", "1", "-t", "1", "-r", "50ms", "-c", "100", "-s", "1000", "--runs", "2",
         "--json", "-q",
@@ -181,7 +181,7 @@ fn a_knee_of_a_tool_needs_a_limit_and_a_load() {
     assert!(err.contains("takes no load") && err.contains("hackbench"), "{err}");
     let output = lab.command(&["knee", "--tool", "hackbench"]).output().unwrap();
     let (_, err) = texts(&output);
-    // Without the tool that is said first, with its package.
+    // Where the tool is missing, the first error names its package.
     let installed = !err.contains("rt-tests");
     assert_eq!(output.status.code(), Some(if installed { 2 } else { 3 }), "{err}");
     if !installed {

@@ -1,12 +1,12 @@
-//! A simulation of this host says when nobody has measured what steps cost here, and which kernel it took for the running
-//! one.
+//! A simulation of this host warns when its costs were not measured, and names the profile that stands for the running
+//! kernel.
 
 mod common;
 
 use common::{Lab, texts};
 use schedlab_machine::probed::{Measured, Probed};
 
-/// The warnings' codes of one simulated run, and what was said beside it; with a state folder of its own.
+/// The warning codes of one simulated run, and its notes on standard error; with a state folder of its own.
 fn simulated(lab: &Lab, machine: &str, more: &[&str]) -> (Vec<String>, String, serde_json::Value) {
     let words = ["bench", "--backend", "sim", "--json", "--machine", machine, "--out", machine];
     let mut command = lab.command(&[&words[..], more, &["pipe", "--loops", "200"]].concat());

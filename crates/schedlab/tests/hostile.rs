@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A colour, a new line, C1, DEL and an override of the reading direction.
 const BAD: &str = "pi\u{1b}[31m\npe\u{9b}32m\u{7f}\u{202e}";
-/// How it is shown in the middle of a line.
+/// The same, as it is shown in the middle of a line.
 const SHOWN: &str = "pi\\u001b[31m\\u000ape\\u009b32m\\u007f\\u202e";
 
 fn acts(c: char) -> bool {
@@ -15,7 +15,7 @@ fn acts(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t') || ('\u{202a}'..='\u{202e}').contains(&c)
 }
 
-/// No character of it does anything to a terminal.
+/// Checks that no character of a text acts on a terminal.
 fn harmless(what: &str, text: &str) {
     assert!(!text.contains(acts), "{what}: {}", text.escape_debug());
 }
@@ -65,7 +65,7 @@ fn no_form_of_a_result_passes_on_what_acts() {
     let lab = spoiled();
     for form in ["table", "detail", "lkml", "markdown", "csv", "go"] {
         let (out, err) = lab.run(&["compare", "runs", "--format", form], 0);
-        // CSV ends its lines with a carriage return, too; one elsewhere is none of these.
+        // CSV lines end with a carriage return, too; anywhere else one would act on a terminal.
         harmless(form, &out.replace("\r\n", "\n"));
         harmless(form, &err);
         assert!(out.contains("\\u001b"), "{form} shows it:\n{out}");
@@ -90,7 +90,7 @@ fn explanations_and_errors_pass_on_nothing_either() {
         harmless("explain", &lab.ok(&words));
     }
     harmless("schedstat", &lab.ok(&["schedstat", &run]));
-    // Errors quote what files say and what they are called.
+    // Errors quote the files' content and names.
     lab.write("bad.toml", &SMALL.replace("schbench\"\nruntime", "sch\\u001b[31mbench\"\nruntime"));
     let wrong = lab.path().join(BAD.replace('\n', ""));
     std::fs::write(&wrong, "no output of anything").unwrap();

@@ -17,7 +17,7 @@ fn interrupt(child: &Child) {
     assert!(status.success());
 }
 
-/// Waits for the end and says how long it took.
+/// Waits for the end and returns how long it took.
 fn end(child: Child) -> (Option<i32>, String, String, Duration) {
     let before = Instant::now();
     let output = child.wait_with_output().unwrap();

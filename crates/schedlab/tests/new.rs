@@ -1,4 +1,4 @@
-//! `schedlab new`: the first experiment of one's own.
+//! `schedlab new`: the user's first experiment.
 
 mod common;
 

@@ -7,7 +7,7 @@ use common::{Lab, texts};
 /// Reads and writes in the kernel for a good part of a second.
 const BUSY: &[&str] = &["dd", "if=/dev/zero", "of=/dev/null", "bs=64", "count=600000", "status=none"];
 
-/// The JSON of a profile; `None`, with a word, where this user may not sample.
+/// The JSON of a profile; `None`, with a message, where this user may not sample.
 fn profile(lab: &Lab, words: &[&str]) -> Option<serde_json::Value> {
     let output = lab.command(words).output().unwrap();
     let (out, err) = texts(&output);
@@ -72,7 +72,7 @@ fn the_text_fits_and_the_exit_code_is_the_commands() {
     }
     assert_eq!(output.status.code(), Some(4), "{out}\n{err}");
     assert!(out.starts_with("said\n") && out.contains("samples in") && out.contains("0 lost"), "{out}");
-    // The name of a function stands last, as long as it is.
+    // The name of a function stands last, in its full length.
     let fits = |l: &str| {
         let before = l.rsplit_once("  ").map_or(l, |(before, _)| before);
         l.chars().count() <= 78 || l.contains('%') && before.chars().count() <= 50

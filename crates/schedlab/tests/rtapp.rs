@@ -1,4 +1,5 @@
-//! rt-app files through the binary: what runs and what is refused, CPUs that the machine has not, saved logs.
+//! rt-app files through the binary: files that run, files that are refused, CPUs that the machine does not have, saved
+//! logs.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Stored runs through the binary: found, shown, made again, removed; and why the waits of one are longer than another's.
+//! Stored runs through the binary: found, shown, made again, removed; and why the waits of one are longer than
+//! another's.
 
 mod common;
 
@@ -135,7 +136,7 @@ fn gc_removes_runs_of_other_versions_and_old_remains() {
     assert_eq!(seeds.iter().sum::<usize>(), 5, "{left}");
 }
 
-/// Every stored record's text with this in place of that.
+/// Replaces a text in every stored record.
 fn rewritten(lab: &Lab, change: impl Fn(&str) -> String) {
     for (name, bytes) in files(&lab.path().join("runs")) {
         if name.ends_with("record.json") {
@@ -178,7 +179,7 @@ fn no_cell_goes_that_was_not_named() {
     let whole = lab.path().join("runs").join(name).join("2");
     lab.ok(&["runs", "rm", whole.to_str().unwrap(), "--yes"]);
     assert_eq!(lab.json(&["runs", "--json"])["cells"][0]["seeds"], serde_json::json!([1, 3]));
-    // Nobody's experiment made a run of `bench`.
+    // No experiment made a run of `bench`.
     lab.ok(&["bench", "pipe", "--backend", "sim", "--machine", "smp-2", "-q", "--out", "plain"]);
     let shown = lab.ok(&["runs", "show", "--out", "plain"]);
     assert!(shown.contains("\n  stored 2") && !shown.contains("made stored"), "{shown}");
@@ -199,7 +200,7 @@ fn a_run_of_an_experiment_is_explained_by_load_and_variant() {
     let err = lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1;
     assert!(err.contains("2 cells") && err.contains("--variant v4.5|first-idle"), "{err}");
     assert!(lab.run(&["explain", "small.toml", "--load", "1x7"], 2).1.contains("unknown load '1x7'"));
-    // An experiment that was changed since has no runs.
+    // An experiment that was changed after its runs has no runs.
     lab.write("small.toml", &common::SMALL.replace("200ms", "201ms"));
     assert!(lab.run(&["explain", "small.toml", "--load", "1x6"], 2).1.contains("no run of small"));
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 const EARLIER: &str = include_str!("../../record/tests/data/schedstat.v15-sg-scan");
 const V17: &str = include_str!("../../record/tests/data/schedstat.v17");
 
-/// Five seconds later: what D001 counted on its CPU 8, here CPU 2; no other counter moves.
+/// Five seconds later: CPU 2 has counted what D001's CPU 8 did; no other counter moves.
 fn later() -> String {
     let cpu = "cpu2 1 0 178783 89390 89392 88166 227910772 2145671 89393";
     assert!(EARLIER.contains(cpu));

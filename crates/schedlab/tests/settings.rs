@@ -1,5 +1,5 @@
-//! Settings and attributes through the binary: changed, seen, put back; after kill -9 by the next start. A tree of files
-//! stands for /proc and /sys, so none of it needs root.
+//! Settings and attributes through the binary: they are changed, take effect, and are put back, after kill -9 by the
+//! next start. A tree of files stands for /proc and /sys, so no test needs root.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn run(lab: &Lab, words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
-/// Starts it with the signals of a terminal: under nohup(1) it would inherit that hangups are ignored, and keep to it.
+/// Starts it with the signals of a terminal: under nohup(1) it would inherit ignored hangups, and go on ignoring them.
 fn start(lab: &Lab, words: &[&str]) -> Child {
     let mut command = Command::new("env");
     command.arg("--default-signal=HUP,INT,TERM");
@@ -65,7 +65,7 @@ fn kill(signal: &str, pid: u32) {
     assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }
 
-/// Starts a command with autogroup 0, and kills schedlab, not the command, once that holds.
+/// Starts a command with autogroup 0, and kills schedlab, not the command, once the setting is applied.
 fn killed_in_the_middle(lab: &Lab) {
     let mut child = start(lab, &["exec", "--set", "autogroup=0", "--", "cat"]);
     wait_for("the setting is made", || value(lab) == "0");
@@ -119,7 +119,7 @@ fn what_somebody_else_has_changed_since_stays() {
 fn interrupts_and_other_signals_reach_the_command_and_settings_go_back() {
     for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
         let lab = lab();
-        // Whoever runs these tests in the background may have them ignore interrupts, and so would the command.
+        // Tests that run in the background may ignore interrupts, and the command would inherit that.
         let words = ["exec", "--set", "autogroup=0", "--", "env", "--default-signal", "cat"];
         let mut child = start(&lab, &words);
         wait_for("the setting is made", || value(&lab) == "0");
@@ -172,7 +172,7 @@ fn input_output_and_exit_code_are_the_commands() {
         };
         assert_eq!((out.as_str(), err.as_str()), ("through\n", "no\n"));
     }
-    // Without settings nothing stands between: the signal is the command's own.
+    // Without settings schedlab has become the command, so the command itself gets the signal.
     let by_signal = |status: ExitStatus| std::os::unix::process::ExitStatusExt::signal(&status);
     let status = |words: &[&str]| schedlab(&lab, words).status().unwrap();
     assert_eq!(by_signal(status(&["exec", "--", "sh", "-c", "kill -USR1 $$"])), Some(10));
@@ -242,7 +242,7 @@ fn what_is_wrong_is_told_before_anything_is_changed() {
             "scaling_governor",
         ),
         (&["exec", "--set", "autogroup=0", "--", "no-such-command"], 127, "is not there"),
-        (&["exec", "--priority", "3", "--", "true"], 2, "fifo and rr"),
+        (&["exec", "--priority", "3", "--", "true"], 2, "needs the policy fifo or rr"),
         (&["exec", "--pid", "1"], 2, "nothing is to be changed"),
         (&["exec", "--cpus", "4000", "--", "true"], 3, "this process may use"),
         (&["exec", "--cpus", "", "--", "true"], 2, "no CPU is named"),

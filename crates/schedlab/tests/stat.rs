@@ -1,4 +1,4 @@
-//! `schedlab stat` through the binary: what passes through, how it ends, what it says, and whether perf says the same.
+//! `schedlab stat` through the binary: output that passes through, exit codes, figures, and agreement with perf.
 
 mod common;
 
@@ -94,8 +94,8 @@ fn the_whole_system_is_counted_or_says_what_is_needed() {
     assert!(lab.ok(&["stat", "-a", "--", "sleep", "0.1"]).contains("whole system during: sleep 0.1"));
 }
 
-/// A program that sleeps fifty times is switched away from as often whoever counts. Others on the machine can only add
-/// to that, so it is the least of several runs, run about, that must agree; and CPU time must be alike.
+/// perf and schedlab count the same switches of a program that sleeps fifty times. Other work on the machine can only
+/// add switches, so the least of several runs, made in turns, must agree; and CPU time must be similar.
 #[test]
 fn perf_stat_counts_the_same() {
     const SLEEPS: &[&str] = &["perl", "-e", "select(undef, undef, undef, 0.001) for 1..50"];
@@ -142,7 +142,7 @@ fn perf_stat_counts_the_same() {
     assert!((0.7..1.4).contains(&ratio), "task clock: {a:?}, perf {b:?}");
 }
 
-/// Counters join the comparison of an experiment by their names, missing ones with the reason.
+/// An experiment compares counters by their names; missing ones have a reason.
 #[test]
 fn an_experiment_asks_for_counters_by_name() {
     let lab = Lab::new();

@@ -1,4 +1,4 @@
-//! `--uncertainty` through the binary: what is printed, in which forms, and that it repeats.
+//! `--uncertainty` through the binary: its output in each form, and that it repeats.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn an_experiment_tells_what_its_costs_do() {
     }
     let c = json(&lab.run(&[&words[..], &["--json"]].concat(), 0).0);
     let all = c["uncertainty"].as_array().unwrap();
-    // Two loads, three metrics: a baseline's value and a change each.
+    // Two loads, three metrics, and for each the baseline's value and a change.
     assert_eq!(all.len(), 12);
     assert!(all.iter().all(|e| e["draws"] == 12 && e["costs"].as_u64() > Some(30)), "{all:?}");
     let mover = &all[0]["movers"][0];

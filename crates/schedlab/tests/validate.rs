@@ -43,8 +43,8 @@ fn lab(text: &str) -> Lab {
 #[test]
 fn a_case_is_run_on_both_sides_and_every_metric_is_told() {
     let lab = lab(CASE);
-    // Two short runs on a machine that does other things as well: whether they agree is not this test's matter, nor whether
-    // more of them are asked for.
+    // Two short runs on a machine that does other work, too: this test does not check whether they agree, nor whether
+    // more runs are made.
     let text = |code: &[i32]| {
         let args = ["validate", "tiny.toml", "--runs", "2", "--json", "-q", "--out", "kept"];
         let output = lab.command(&args).output().unwrap();

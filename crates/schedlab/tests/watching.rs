@@ -1,5 +1,5 @@
-//! How closely live runs are watched: by what costs nothing, unless a metric or an option asks for more; and what is said of
-//! runs that were watched differently.
+//! How closely live runs are watched: by accounts, which cost nothing, unless a metric or an option asks for more; and
+//! the warning about runs that were watched differently.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn runs_that_were_watched_differently_are_other_cells_and_their_comparison_warns
     assert!(!alike["warnings"].to_string().contains("watched.differently"), "{alike}");
 }
 
-/// The metrics of an experiment decide, and what it did not ask for is missing with the option that gives it.
+/// The metrics of an experiment decide; a metric that it did not ask for is missing, and the reason names the option.
 #[test]
 fn an_experiment_is_watched_as_its_metrics_need() {
     let lab = Lab::new();

@@ -158,10 +158,7 @@ fn qemu(client: &Client, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetc
     let wanted = packages::closure(&client.simulate(&[QEMU_PACKAGE, "seabios"])?);
     let Some(own) = wanted.iter().find(|p| p.name == QEMU_PACKAGE) else {
         let qemu = find_qemu()?;
-        say(&format!(
-            "the installed QEMU is as new as the package client's: {}",
-            qemu.number()
-        ));
+        say(&format!("the installed QEMU is as new as the package client's: {}", qemu.number()));
         let name = qemu.number();
         return Ok(Fetched { word: QEMU.to_owned(), name, path: qemu.program, new: false });
     };

@@ -154,7 +154,7 @@ fn published_figures_are_marks_and_values_are_tips() {
         "one in the panel, one in the legend"
     );
     assert!(with.contains("(2 runs); published 9.00ms</title>"));
-    // The axis reaches as far as what was published.
+    // The axis reaches as far as the published figure.
     assert!(
         words(&with).contains(&"8")
             && !words(&svg(&comparison(vec![cell("1x4", "v4.5", &[2.0])]))).contains(&"8")

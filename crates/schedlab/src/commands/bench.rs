@@ -1,4 +1,5 @@
-//! `schedlab bench`: one workload, once; with the options of the original tool, and its output where asked for.
+//! `schedlab bench`: runs one workload once, with the options of the original tool, and prints its form of output where
+//! asked for.
 
 use super::knee;
 use crate::cli::Entry;
@@ -32,10 +33,10 @@ const FORMS: &[&str] = &["table", "schbench-2016", "schbench", "slice", "json"];
 struct Own {
     #[command(flatten)]
     place: Place,
-    /// Runs of each kernel, in A B B A order, whose means and spreads are told [default: 1, with --uncertainty 40]
+    /// Runs of each kernel, in A B B A order; several print means and spreads [default: 1, with --uncertainty 40]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     runs: Option<u64>,
-    /// Seed of the first run [default: 1 where it can be repeated (sim, deterministic guests), else the next one not in DIR]
+    /// Seed of the first run [default: 1 where runs repeat (sim, deterministic guests), else the next one not in DIR]
     #[arg(long, global = true, value_name = "S")]
     seed: Option<u64>,
     /// Where the run is stored
@@ -47,7 +48,7 @@ struct Own {
     /// The result as JSON, the same as --format json
     #[arg(long, global = true)]
     json: bool,
-    /// Say on standard error how fast the simulator was
+    /// Print on standard error how fast the simulator was
     #[arg(long, global = true)]
     timing: bool,
     /// No progress and no notes on standard error
@@ -65,7 +66,7 @@ fn command() -> Command {
     workloads::with_benchmarks(command, |b| vec![auto(b)])
 }
 
-/// `-a`, as schbench has it, for every benchmark.
+/// `--auto` for every benchmark, and its short form `-a` of schbench where that letter is free.
 fn auto(bench: &Benchmark) -> Arg {
     let stat = if Limit::usual(bench).starts_with("mean") { "the mean" } else { "p99" };
     let help = format!("raise --{} until {stat} reaches 2 ms", bench.load_param.replace('_', "-"));
@@ -129,7 +130,7 @@ fn once(own: &Own, spec: Spec, form: &str) -> Result<()> {
     run_cells(own, &all, form)
 }
 
-/// The simulations beside several kernels in guests; two images of one series have one.
+/// The simulations beside several kernels in guests; images of one series share a simulation.
 fn twins(own: &Own, guests: &[Cell]) -> Result<Vec<Cell>> {
     let (mut twins, mut known) = (Vec::new(), Vec::new());
     for cell in guests {
@@ -141,7 +142,7 @@ fn twins(own: &Own, guests: &[Cell]) -> Result<Vec<Cell>> {
             }
             Err(e) if own.quiet || e.kind() != ErrorKind::Input => {}
             Err(e) => {
-                output::note(&format!("not simulated beside it: {}: {}", cell.variant.name, e.message()))
+                output::note(&format!("{} is not simulated as well: {}", cell.variant.name, e.message()))
             }
         }
     }
@@ -161,7 +162,7 @@ fn once_a_command(own: &Own, wanted: Option<external::Wanted>, form: &str) -> Re
     run_cells(own, &all.collect::<Result<Vec<_>>>()?, form)
 }
 
-/// A form that can't show the workload is said before the run, not after it.
+/// Refuses a form that can't show the workload, before the run is made.
 fn check_form(form: &str, workload: &str) -> Result<()> {
     let fits = match form {
         "schbench" => schbench::prints(workload),
@@ -172,7 +173,7 @@ fn check_form(form: &str, workload: &str) -> Result<()> {
     if fits { Ok(()) } else { Err(no_schbench(workload)) }
 }
 
-/// One run of each cell; those of several kernels are set side by side.
+/// Makes the runs of the cells; several kernels are compared side by side.
 fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
     let usual = if own.place.uncertainty { DEFAULT_DRAWS } else { 1 };
     let runs = own.runs.unwrap_or(usual);
@@ -187,7 +188,7 @@ fn run_cells(own: &Own, cells: &[Cell], form: &str) -> Result<()> {
         return tell(own, cell, record.seed, &stored);
     }
     if !["table", "json"].contains(&form) {
-        let text = format!("--format {form} is of one run, and there are {} kernels", cells.len());
+        let text = format!("--format {form} shows one run, and there are {} kernels", cells.len());
         return Err(Error::input(text).help("--format table or json sets them side by side"));
     }
     let made = cells.iter().map(|cell| run_cell(own, cell, &store)).collect::<Result<Vec<_>>>()?;
@@ -207,7 +208,7 @@ fn run_cell(own: &Own, cell: &Cell, store: &Store) -> Result<(Record, Stored)> {
     Ok((made.record, stored))
 }
 
-/// Where the run is kept.
+/// Says where the run is kept.
 fn tell(own: &Own, cell: &Cell, seed: u64, stored: &Stored) -> Result<()> {
     match stored {
         Stored::Kept(run) if !repeats(cell) => {
@@ -229,7 +230,7 @@ fn repeats(cell: &Cell) -> bool {
     }
 }
 
-/// Several runs of each cell, which make a comparison's table.
+/// Makes several runs of each cell, and prints a comparison.
 fn many(own: &Own, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
     if !["table", "json"].contains(&form) {
         let text = format!("--format {form} shows one run, and {runs} are asked for");
@@ -241,8 +242,8 @@ fn many(own: &Own, cells: &[Cell], runs: u64, form: &str) -> Result<()> {
     several::conduct(cells.to_vec(), &store, several, schedlab_report::form(form)?)
 }
 
-/// Live runs of a cell are all different, so each gets a seed of its own, the same in all cells, which makes them pairs; a
-/// simulated one would only be the same again.
+/// The first seed. Live runs of a cell all differ, so they get seeds that no stored run has, the same in all cells,
+/// which makes them pairs. Runs that repeat start at seed 1.
 fn seed(given: Option<u64>, cells: &[Cell], runs: u64, store: &Store) -> Result<u64> {
     if let Some(seed) = given {
         return Ok(seed);

@@ -1,4 +1,4 @@
-//! `schedlab compare`: stored runs side by side, and saved outputs of known tools.
+//! `schedlab compare`: compares stored runs, or saved outputs of known tools.
 
 use crate::cli::Entry;
 use crate::commands::doctor::stored_floors;
@@ -11,18 +11,18 @@ pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct Own {
-    /// Run folders, stores, or folders above them; or saved outputs of known tools and of schedlab itself: FILE or FOLDER,
-    /// each a variant, or NAME=FILE[,FILE...] with several runs of one
+    /// Run folders, stores, or folders above them; or saved outputs of known tools and of schedlab itself: FILE or
+    /// FOLDER for each variant, or NAME=FILE[,FILE...] for several runs of a variant
     #[arg(value_name = "RUNS", required = true)]
     sources: Vec<String>,
-    /// What all saved outputs are: a tool (bench --tools lists them), or what schedlab printed: comparison, run, csv or
-    /// gobench [default: what each looks like]
+    /// Format of all saved outputs: a tool's name (bench --tools lists them), or comparison, run, csv or gobench for
+    /// schedlab's own [default: recognised from each text]
     #[arg(long, value_name = "TOOL")]
     from: Option<String>,
-    /// The variant all others are compared with [default: the first of each load]
+    /// The variant that all others are compared with [default: the first of each load]
     #[arg(long, value_name = "VARIANT")]
     baseline: Option<String>,
-    /// A metric to compare; may be given more than once [default: the workload's own first ones]
+    /// A metric to compare; may be given more than once [default: the workload's own first metrics]
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
     /// Smallest change that counts, percent

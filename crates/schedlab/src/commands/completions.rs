@@ -1,4 +1,4 @@
-//! `schedlab completions`: a completion script for a shell.
+//! `schedlab completions`: prints a completion script for a shell.
 
 use crate::cli::{self, Entry};
 use crate::output;
@@ -16,7 +16,7 @@ fn command() -> Command {
 fn run(matches: &ArgMatches) -> Result<()> {
     let shell = matches.get_one::<Shell>("shell").ok_or_else(|| Error::internal("no shell was parsed"))?;
     output::result(|out| {
-        // The generator can't tell of a failure; into memory it has none.
+        // The generator can't report a failed write; writing to memory does not fail.
         let mut script = Vec::new();
         clap_complete::generate(*shell, &mut cli::command(), "schedlab", &mut script);
         out.write_all(&script)

@@ -1,4 +1,5 @@
-//! `schedlab exec`: a command and its children, or a live process, under a policy, nice value, slice, CPUs and settings.
+//! `schedlab exec`: runs a command and its children, or changes a live process, under a policy, nice value, slice, CPUs
+//! and settings.
 
 use crate::cli::Entry;
 use crate::{interrupt, output};
@@ -30,22 +31,22 @@ struct Own {
     /// Priority under fifo and rr
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=99))]
     priority: Option<u8>,
-    /// CPUs it may use, e.g. 0,2-3
+    /// CPUs that may be used, e.g. 0,2-3
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
-    /// A setting of the system meanwhile (docs/settings.md); may be given more than once
+    /// A setting of the system for that time (docs/settings.md); may be given more than once
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// A live process with all its threads, instead of a command
     #[arg(long, value_name = "PID", conflicts_with = "words", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
-    /// With --pid: all that descends from it too
+    /// With --pid: also all its descendants
     #[arg(long)]
     children: bool,
     /// With --pid: put everything back after that time, or at Ctrl-C
     #[arg(long = "for", value_name = "TIME")]
     length: Option<String>,
-    /// Say what was done
+    /// Print what was done
     #[arg(long, short)]
     verbose: bool,
     /// The command
@@ -61,11 +62,12 @@ fn command() -> Command {
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    // clap does not ask for --pid when the command, which excludes it, is there.
+    // clap's `requires` does not ask for --pid when the command, which excludes it, is given.
     if own.pid.is_none() && (own.children || own.length.is_some()) {
         let option = if own.children { "--children" } else { "--for" };
-        return Err(Error::input(format!("{option} is of --pid"))
-            .help("a command's children inherit; it ends by itself"));
+        return Err(Error::input(format!("{option} needs --pid")).help(
+            "leave it out: a command's children inherit its attributes, and a command ends by itself",
+        ));
     }
     let attributes = attributes(&own)?;
     let pairs = own.set.iter().map(|text| pair(text)).collect::<Result<Vec<_>>>()?;
@@ -75,7 +77,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             Err(Error::input("no command and no --pid").help("schedlab exec --policy batch -- make"))
         }
         None if pairs.is_empty() => {
-            say(&own, &format!("becomes {}", own.words.join(" ")));
+            say(&own, &format!("this process becomes {}", own.words.join(" ")));
             Err(exec::replace(&own.words, &attributes))
         }
         None => with_settings(&own, &attributes, &pairs),
@@ -97,11 +99,11 @@ fn attributes(own: &Own) -> Result<Attributes> {
         return Err(Error::input(text));
     }
     if let (Some(policy), Some(_)) = (policy.filter(|p| !p.is_fair()), slice) {
-        return Err(Error::input(format!("--slice: tasks of policy {policy} ask for none")));
+        return Err(Error::input(format!("--slice: tasks of policy {policy} have no slice")));
     }
     if own.priority.is_some() && policy.is_none_or(Policy::is_fair) {
         return Err(
-            Error::input("--priority is of the policies fifo and rr").help("--policy fifo --priority 5")
+            Error::input("--priority needs the policy fifo or rr").help("write --policy fifo --priority 5")
         );
     }
     let cpus = own.cpus.as_deref().map(CpuSet::parse).transpose().map_err(|e| e.context("--cpus"))?;
@@ -119,7 +121,7 @@ fn tell_old_kernels(own: &Own) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = schedlab_base::Version::parse(text.trim());
     if version.is_ok_and(|v| v < schedlab_base::Version::new(6, 12)) {
-        output::note("warning: this kernel takes no notice of --slice (6.12 and later do)");
+        output::note("warning: this kernel ignores --slice, which needs 6.12 or later");
     }
     say(own, "the slice is asked for with sched_setattr");
 }
@@ -133,7 +135,7 @@ fn pair(text: &str) -> Result<(String, String)> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Makes the settings and tells of them, and of what was found to be put back.
+/// Applies the settings, and reports them and the settings of killed runs that were put back before.
 fn apply(own: &Own, pairs: &[(String, String)]) -> Result<settings::Applied> {
     let applied = Plan::of_pairs(pairs)?.apply()?;
     applied.recovered.iter().for_each(|r| output::note(&format!("left by a killed run: {}", r.said)));
@@ -155,10 +157,10 @@ fn live(own: &Own, pid: u32, attributes: &Attributes, pairs: &[(String, String)]
     let parse = |t: &str| Ns::parse(t, "s").map_err(|e| e.context("--for"));
     let length = own.length.as_deref().map(parse).transpose()?;
     if attributes.is_empty() && pairs.is_empty() {
-        return Err(Error::input("nothing is to be changed").help("--policy, --nice, --slice, --cpus"));
+        return Err(Error::input("nothing is to be changed").help("give --policy, --nice, --slice or --cpus"));
     }
     if !pairs.is_empty() && length.is_none() {
-        return Err(Error::input("--set with --pid holds for a time only").help("--for 10s says how long"));
+        return Err(Error::input("--set with --pid needs --for").help("--for 10s says how long it holds"));
     }
     let stop = interrupt::stop_flag()?;
     let _applied = if pairs.is_empty() { None } else { Some(apply(own, pairs)?) };
@@ -167,7 +169,7 @@ fn live(own: &Own, pid: u32, attributes: &Attributes, pairs: &[(String, String)]
     let counted = format!("{threads} threads of {processes} processes");
     let Some(length) = length else {
         output::note(&format!(
-            "{counted} changed, for good: what they were before is not kept (--for puts it back)"
+            "{counted} changed for good: their old attributes are not kept (with --for they are put back)"
         ));
         return Ok(());
     };

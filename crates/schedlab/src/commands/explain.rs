@@ -1,6 +1,7 @@
-//! `schedlab explain`: why the longest waits of a run were long, and how that differs between two runs.
+//! `schedlab explain`: why the longest waits of a run were long, and how the causes differ between two runs.
 //!
-//! A run is named by its folder, by a cell's digits, or as an experiment, study or store with what chooses among its cells.
+//! A run is named by its folder, by a cell's digits, or as an experiment, study or store with options that choose one
+//! of its cells.
 
 use super::runs::Choice;
 use crate::cli::Entry;
@@ -18,8 +19,8 @@ pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct Own {
-    /// A run's folder, the record.json in it, or a cell's first digits; or an experiment's file, a study or a store, with
-    /// --load and --variant to choose one of its cells
+    /// A run's folder, the record.json in it, or a cell's first digits; or an experiment's file, a study or a store,
+    /// with --load and --variant to choose one of its cells
     #[arg(value_name = "RUN|EXPERIMENT")]
     source: String,
     /// Compare with this run, named in the same ways, or with this variant of the same load: causes side by side
@@ -30,7 +31,7 @@ struct Own {
     /// The run of this seed [default: the first that is stored]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// How many of the longest waits are told
+    /// How many of the longest waits are shown
     #[arg(long, value_name = "N", default_value_t = 10, conflicts_with = "vs")]
     worst: usize,
     /// The result as JSON
@@ -40,7 +41,7 @@ struct Own {
 
 fn command() -> Command {
     Own::augment_args(Command::new("explain"))
-        .about("Tell why the longest waits of a run were long, or set the causes of two runs side by side")
+        .about("Explain why the longest waits of a run were long, or compare the causes of two runs")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
@@ -63,12 +64,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
     output::result(|out| out.write_all(versus_text(&both).as_bytes()))
 }
 
-/// The record of a run that tells why its waits were long.
+/// The record of a run, if it knows why its waits were long.
 fn told(run: &RunDir) -> Result<Record> {
     let record = run.record()?;
     if record.backend != "sim" && record.waits.is_empty() {
         return Err(Error::machine(format!(
-            "a {} run does not tell why its waits were long",
+            "this {} run does not know why its waits were long",
             record.backend
         ))
         .help("record its events (--events), or run it with --backend sim, which knows all reasons"));
@@ -76,7 +77,7 @@ fn told(run: &RunDir) -> Result<Record> {
     Ok(record)
 }
 
-/// What chooses a run among many.
+/// The choice of a run among many.
 #[derive(Clone)]
 struct Wanted<'a> {
     /// Where the runs of experiments are stored.
@@ -96,7 +97,7 @@ impl Wanted<'_> {
             return self.of_experiment(&experiment::load(path)?);
         }
         if path.exists() {
-            // A record's file stands for its folder; of another file the record's reader says what is wrong with it.
+            // A record's file stands for its folder. For another file the record's reader makes the error.
             let folder = path.parent().filter(|_| path.file_name().is_some_and(|n| n == RECORD_FILE));
             return match folder {
                 Some(folder) => self.only(RunDir { path: folder.to_owned() }),
@@ -112,14 +113,14 @@ impl Wanted<'_> {
                 let wanted = Wanted { seed: self.seed.or(chosen.seed), ..self.clone() };
                 wanted.among(vec![chosen.cell], name)
             }
-            // Of what looks like a cell or a run of one, the store says what is wrong with it.
+            // For a name that looks like a cell or a run, the store's error is the better one.
             Err(e) if !cells.is_empty() && like_a_cell(name) => Err(e),
             Err(_) => Err(Error::input(format!("can't read {name}: there is no such run, cell or study"))
                 .help("name a run's folder, ROOT/<cell>/<seed>, a cell that 'schedlab runs' lists, or an experiment's file")),
         }
     }
 
-    /// A run by itself leaves nothing to choose.
+    /// The run, unless options choose among several: a single run leaves nothing to choose.
     fn only(&self, run: RunDir) -> Result<RunDir> {
         if self.filter.is_empty() && self.seed.is_none() {
             return Ok(run);
@@ -136,20 +137,20 @@ impl Wanted<'_> {
         let name = whole.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let cells = match whole.parent().filter(|_| is_cell(&name)) {
             Some(store) => {
-                // The folder as it was named keeps its name in messages; `.` names none.
+                // Messages name the folder as the user did, except for `.`, which has no name.
                 let named = path.parent().filter(|p| !p.as_os_str().is_empty() && path.ends_with(&name));
                 runs::list(named.unwrap_or(store))?.into_iter().filter(|c| c.held.name == name).collect()
             }
             None => runs::list(path)?,
         };
         if cells.is_empty() {
-            // Its error says that this is no run.
+            // The reader's error says that this is no run.
             return store::load(path).map(|_| RunDir { path: path.to_owned() });
         }
         self.among(cells, &path.display().to_string())
     }
 
-    /// Simulated cells are those that the experiment would find; real ones those it made.
+    /// The run of an experiment: among the simulated cells that the experiment would find, and the real ones it made.
     fn of_experiment(&self, e: &Experiment) -> Result<RunDir> {
         let planned = plan(e, Backend::Sim, Options::default()).map(|p| p.cells).unwrap_or_default();
         let names = planned.iter().map(|c| c.hash()).collect::<Result<Vec<_>>>()?;
@@ -173,13 +174,13 @@ impl Wanted<'_> {
     /// The run of the one cell that is left.
     fn among(&self, cells: Vec<ListedCell>, of: &str) -> Result<RunDir> {
         let mut left = self.filter.choose(cells)?;
-        // What this version would not find again stands back behind what it would.
+        // Cells that this version would find again go before those it would not.
         if left.iter().any(|c| c.outdated.is_none()) {
             left.retain(|c| c.outdated.is_none());
         }
         match &left[..] {
             [] => Err(Error::input(format!("{of} has no run with all of that"))
-                .help("'schedlab runs' lists what there is")),
+                .help("'schedlab runs' lists the stored cells")),
             [cell] => self.run_of(cell),
             several => Err(ambiguous(of, several)),
         }
@@ -199,15 +200,15 @@ impl Wanted<'_> {
     }
 }
 
-/// Whether a name may be digits of a cell, or a folder.
+/// Whether a name may be the digits of a cell, or a folder.
 fn like_a_cell(name: &str) -> bool {
     name.contains('/') || (name.len() >= 4 && name.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// A word of a cell.
+/// Takes one word of a cell's identity.
 type Word = fn(&Of) -> &str;
 
-/// What tells several cells apart, with the options that choose.
+/// The error for several cells: it lists the options that tell them apart.
 fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
     let all: Vec<&Of> = cells.iter().filter_map(|c| c.of.as_ref()).collect();
     let words: [(&str, Word); 5] = [
@@ -233,18 +234,18 @@ fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
         true => "name one by its first digits: 'schedlab runs' lists them".to_owned(),
         false => options.join("  "),
     };
-    Error::input(format!("{of} has {} cells, and one is explained", cells.len())).help(help)
+    Error::input(format!("{of} has {} cells, but only one can be explained", cells.len())).help(help)
 }
 
 /// The run to compare with: another one by its name, or the same load and seed under another variant.
 fn beside(wanted: &Wanted<'_>, one: &RunDir, record: &Record, name: &str) -> Result<RunDir> {
     let plain = Wanted { store: wanted.store, filter: Filter::default(), seed: None };
     if Path::new(name).exists() {
-        // A store or an experiment needs choosing among; a run does not.
+        // In a store or an experiment the options choose a run; a single run needs no choice.
         let whole = Path::new(name).join(RECORD_FILE).is_file() || Path::new(name).is_file();
         return if whole { plain.find(name) } else { wanted.find(name) };
     }
-    // Inside a cell's folder a run is named `1`, and only its whole path tells the store.
+    // Inside a cell's folder a run may be named `1`; then only its absolute path tells the store.
     let whole = one.path.canonicalize().unwrap_or_else(|_| one.path.clone());
     let root = whole.parent().and_then(Path::parent).map(PathBuf::from);
     let root = root.filter(|r| !r.as_os_str().is_empty()).unwrap_or_else(|| ".".into());

@@ -1,5 +1,5 @@
-//! `schedlab kernel`: the kernel images that guests can boot, on this machine or fetched; and the reference of what can be
-//! switched and set in kernels.
+//! `schedlab kernel`: the kernel images that guests can boot, on this machine or fetched; and the reference of features
+//! and tunables.
 
 use crate::cli::Entry;
 use crate::output;
@@ -22,13 +22,14 @@ enum Own {
     List(List),
     /// Fetch kernels and QEMU into the cache through the machine's package client; nothing is installed
     Fetch(Fetch),
-    /// Every feature and tunable: what it does, since when, its default, whose name it is
+    /// Show every feature and tunable: what it does, since when, its default, whose name it is
     Features(Features),
 }
 
 #[derive(Args)]
 struct Features {
-    /// A simulated kernel (v6.5): only what it has, with its values; or the name of one feature or tunable
+    /// A simulated kernel (v6.5), for its features and tunables with their values; or the name of one feature or
+    /// tunable
     #[arg(value_name = "VERSION|NAME")]
     what: Option<String>,
     /// One feature or tunable, the same as NAME
@@ -44,10 +45,10 @@ struct Fetch {
     /// Series of kernels (6.1, 6.12, 7), or qemu [default: 6.1 7 qemu]
     #[arg(value_name = "SERIES|qemu")]
     words: Vec<String>,
-    /// Folder of what is fetched [default: SCHEDLAB_CACHE_DIR, else schedlab in the user's cache]
+    /// Folder for fetched kernels and QEMU [default: SCHEDLAB_CACHE_DIR, else schedlab in the user's cache]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
-    /// Look for a newer one where one is there
+    /// Fetch a newer version, if there is one, even if the cache has an older one
     #[arg(long)]
     refresh: bool,
     /// The result as JSON
@@ -57,10 +58,10 @@ struct Fetch {
 
 #[derive(Args)]
 struct List {
-    /// Images to be listed too
+    /// Files to list, too
     #[arg(value_name = "IMAGE")]
     images: Vec<PathBuf>,
-    /// Folder of what was fetched [default: SCHEDLAB_CACHE_DIR, else schedlab in the user's cache]
+    /// Folder of fetched kernels and QEMU [default: SCHEDLAB_CACHE_DIR, else schedlab in the user's cache]
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
     /// The result as JSON
@@ -84,7 +85,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 fn features(own: &Features) -> Result<()> {
     const SCHEMA: &str = "schedlab/features/1";
     let name = own.feature.as_ref().or(own.what.as_ref());
-    // Names of features and tunables begin with a letter, and versions with a figure behind their "v".
+    // A version begins with a digit, or with "v" and a digit; names of features and tunables do not.
     let version = own
         .what
         .as_deref()
@@ -111,7 +112,7 @@ fn features(own: &Features) -> Result<()> {
     }
 }
 
-/// An entry with what one profile has.
+/// An entry with its value in one profile.
 #[derive(serde::Serialize)]
 struct Valued<'a> {
     #[serde(flatten)]
@@ -138,7 +139,7 @@ fn fetch(own: &Fetch) -> Result<()> {
 fn list(own: &List) -> Result<()> {
     let cache = cache::folder(own.cache.as_deref())?;
     let mut all = images::list(&own.images, &cache);
-    // Who names a file wants that file: that it is no image is an error, not a row.
+    // The user asked for this file, so it is an error if it is no image, not a row of the list.
     if let Some(at) = all.iter().position(|l| l.origin == Origin::Given && l.image.is_err()) {
         return all.swap_remove(at).image.map(|_| ());
     }

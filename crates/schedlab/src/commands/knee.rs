@@ -27,14 +27,14 @@ const FILE: &str = "file";
 struct Own {
     #[command(flatten)]
     place: Place,
-    /// What must hold, e.g. "run_delay.p50 < 100us" [default: p99 < 2ms, or mean < 2ms of what has one value a run]
+    /// The limit, e.g. "run_delay.p50 < 100us" [default: p99 < 2ms, or mean < 2ms for a metric with one value a run]
     #[arg(long, global = true, value_name = "LIMIT")]
     limit: Option<String>,
     /// A variant to search, [NAME=]KERNEL[:FEATURE,TUNABLE=N,policy=P,GROUP.nice=N,FEATURE@TIME...]; may be given more
     /// than once
     #[arg(long, global = true, value_name = "VARIANT", conflicts_with_all = ["kernel", "feature", "tunable", "policy", "nice", "slice"])]
     variant: Vec<String>,
-    /// Seeds; each gives a knee [default: 3]
+    /// Number of seeds; each gives a knee [default: 3]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     runs: Option<u64>,
     /// The first seed
@@ -54,7 +54,7 @@ struct Own {
     quiet: bool,
 }
 
-/// A tool instead of a workload of ours.
+/// A tool, instead of one of schedlab's workloads.
 #[derive(Args)]
 struct Outside {
     /// A known tool as the workload, whose load is raised (bench --tools lists them); needs --limit
@@ -65,9 +65,9 @@ struct Outside {
     args: Option<String>,
 }
 
-/// What is searched for, and how it is told.
+/// The search, and how its result is printed.
 pub struct Wanted {
-    /// What is raised.
+    /// The parameter that is raised.
     pub raised: Raised,
     /// The workload; its load is replaced.
     pub spec: Spec,
@@ -79,7 +79,7 @@ pub struct Wanted {
     pub max_load: Option<u64>,
     /// Whether the result is JSON.
     pub json: bool,
-    /// Where the loads tried are plotted.
+    /// The file for a plot of the loads tried.
     pub plot: Option<PathBuf>,
     /// Whether progress is kept quiet.
     pub quiet: bool,
@@ -91,14 +91,14 @@ fn command() -> Command {
         .about(about)
         .args(workloads::file_args(FILE))
         .mut_arg(FILE, |arg| {
-            arg.help("An rt-app file (.json), instead of a workload: how many copies of its tasks are held")
+            arg.help("An rt-app file (.json), instead of a workload; the load is the number of copies of its tasks")
         })
         .override_usage("schedlab knee [OPTIONS] <WORKLOAD|FILE|--tool NAME>")
         .arg_required_else_help(true);
     workloads::with_benchmarks(command, |_| Vec::new())
 }
 
-/// The workload with what is raised of it.
+/// The workload with its parameter to raise.
 fn raised(matches: &ArgMatches, own: &Own) -> Result<(Spec, Raised)> {
     let outside = Outside::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if let Some(name) = &outside.tool {
@@ -148,12 +148,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
 /// Searches and prints.
 ///
 /// # Errors
-/// A limit that is none, what a place can't do, what the runs find, and an interruption.
+/// For a limit that can't be read, a place that can't run the workload, a run that fails, and an interruption.
 pub fn search_and_print(place: &Place, variants: Vec<Variant>, wanted: Wanted, seed: u64) -> Result<()> {
     let limit = wanted.raised.named(&Limit::parse(&wanted.limit)?)?;
     let (lo, hi) = wanted.raised.range;
     let last =
-        seed.checked_add(wanted.runs).ok_or_else(|| Error::input(format!("seed {seed} leaves no room")))?;
+        seed.checked_add(wanted.runs).ok_or_else(|| Error::input(format!("seed {seed} is too large")))?;
     let needed = watch::needed([limit.metric.as_str()]);
     let cell = |v| place.cell(wanted.spec.clone(), v).map(|c| Cell { observe: c.observe.max(needed), ..c });
     let cells = variants.into_iter().map(cell).collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! `schedlab machine`: the presets, or one machine with its topology, domains, groups and costs.
+//! `schedlab machine`: lists the presets, or shows one machine with its topology, domains, groups and costs.
 
 use crate::cli::Entry;
 use crate::{common, output, state};
@@ -15,10 +15,10 @@ pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct Own {
-    /// A preset, smp-N, smt-N, host or a file; without one they are listed
+    /// A preset, smp-N, smt-N, host or a file; without a name the presets are listed
     #[arg(value_name = "NAME|FILE")]
     name: Option<String>,
-    /// Kernel whose domains and costs are shown [default: for host the running one, else v6.5]
+    /// Kernel whose domains and costs are shown [default: for host the running kernel, else v6.5]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// CPU whose groups are shown
@@ -32,8 +32,8 @@ struct Own {
 fn command() -> Command {
     let about = "Show a machine: topology, domains, groups, costs";
     let probe = Command::new("probe")
-        .about("Measure what steps cost here; the machine 'host' has these costs from then on")
-        .after_help("It takes about eight seconds, no privilege, and a quiet machine.")
+        .about("Measure what steps cost here, and give these costs to the machine 'host' from then on")
+        .after_help("It takes about eight seconds and no privilege, and needs a quiet machine.")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("The result as JSON"));
     Own::augment_args(Command::new("machine"))
         .about(about)
@@ -41,7 +41,7 @@ fn command() -> Command {
         .args_conflicts_with_subcommands(true)
 }
 
-/// Measures this machine and keeps what it found.
+/// Measures this machine and keeps the result.
 fn measure(json: bool) -> Result<()> {
     let probed = Probed::here(probe::measure(Effort::FULL)?);
     let file = probed.keep()?;

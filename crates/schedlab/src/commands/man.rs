@@ -1,4 +1,4 @@
-//! `schedlab man`: the manual page, or that of one command.
+//! `schedlab man`: the manual page, or the page of one command.
 
 use crate::cli::{self, Entry};
 use crate::output;
@@ -8,8 +8,8 @@ use schedlab_base::{Error, Result};
 pub const ENTRY: Entry = Entry { command, run };
 
 fn command() -> Command {
-    let name = Arg::new("command").value_name("COMMAND").help("the command whose page is wanted");
-    Command::new("man").about("Print the manual page, or that of one command").arg(name)
+    let name = Arg::new("command").value_name("COMMAND").help("the command whose page is printed");
+    Command::new("man").about("Print the manual page, or the page of one command").arg(name)
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {

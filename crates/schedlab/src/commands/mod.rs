@@ -1,4 +1,4 @@
-//! The commands: a file each, an entry each.
+//! The commands: each has a file and an entry.
 
 pub mod bench;
 pub mod compare;

@@ -1,4 +1,4 @@
-//! `schedlab new`: an experiment of one's own, commented and ready to run; and the names that can be written into one.
+//! `schedlab new`: writes an experiment, commented and ready to run, and lists the names that fit in one.
 
 use crate::cli::Entry;
 use crate::names::{self, What};
@@ -16,13 +16,13 @@ use std::path::Path;
 
 pub const ENTRY: Entry = Entry { command, run };
 
-/// What is drafted when nobody says: a workload that most know, on a machine that shows placement and SMT.
+/// The defaults of a draft: a well-known workload, on a machine that shows placement and SMT.
 const WORKLOAD: &str = "schbench";
 const MACHINE: &str = "smt-8";
 
 #[derive(Args)]
 struct Own {
-    /// The file to write, FILE.toml; one that is there is never overwritten
+    /// The file to write, FILE.toml; an existing file is never overwritten
     #[arg(value_name = "FILE", required_unless_present = "list")]
     file: Option<String>,
     /// A benchmark, or an rt-app file (.json) [default: schbench]
@@ -84,17 +84,17 @@ fn create(file: &str, own: &Own) -> Result<()> {
         writeln!(out, "{file}: {workload} on {on} under {under}, {loads} {many}, {runs} runs each")?;
         writeln!(out, "next:")?;
         let mut next = vec![(draft.command(), "run it and compare the variants")];
-        next.extend(draft.fetch().map(|command| (command, "before that: the kernels it boots")));
-        next.push((format!("${{EDITOR:-vi}} {}", draft.file), "its comments say what else can be set"));
+        next.extend(draft.fetch().map(|command| (command, "before that: fetch the kernels it boots")));
+        next.push((format!("${{EDITOR:-vi}} {}", draft.file), "its comments list what else can be set"));
         next.push(("schedlab new --list".to_owned(), "all names that fit in it"));
         next.iter().try_for_each(|(command, about)| writeln!(out, "  {command:<34} {about}"))
     })
 }
 
-/// Refuses what is rather a workload or somebody's file.
+/// Refuses a name that is a workload's, or that of an existing file, or no file's name.
 fn check_name(file: &str, path: &Path) -> Result<()> {
     if BENCHMARKS.iter().any(|b| b.name == file) || file.ends_with(".json") {
-        let text = format!("'{file}' is a workload, and the file to write comes first");
+        let text = format!("'{file}' is a workload; the file to write comes first");
         return Err(Error::input(text).help(format!("schedlab new mine.toml --workload {file}")));
     }
     if file.chars().any(char::is_control) {
@@ -106,7 +106,7 @@ fn check_name(file: &str, path: &Path) -> Result<()> {
             .help("the experiment is named after its file: schedlab new mine.toml"));
     }
     if path.exists() {
-        return Err(Error::input(format!("{file} is there already, and is not overwritten"))
+        return Err(Error::input(format!("{file} exists already, and is not overwritten"))
             .help("give another name, or remove it"));
     }
     Ok(())
@@ -147,7 +147,7 @@ fn drafted(file: &str, path: &Path, own: &Own) -> Result<Draft> {
     Ok(Draft { name: stem, file: named, subject, machines, kernels })
 }
 
-/// Each word once, or the usual one.
+/// Each word once, or the default.
 fn once(given: &[String], usual: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for word in given {
@@ -158,7 +158,7 @@ fn once(given: &[String], usual: &str) -> Vec<String> {
     if all.is_empty() { vec![usual.to_owned()] } else { all }
 }
 
-/// A file as the experiment names it, whose files are relative to its own folder.
+/// A file's path as the experiment has to write it, since its files are relative to its own folder.
 fn seen_from(experiment: &Path, file: &str) -> String {
     let here = experiment.parent().is_none_or(|p| p.as_os_str().is_empty() || p == Path::new("."));
     if here || Path::new(file).is_absolute() {
@@ -167,12 +167,12 @@ fn seen_from(experiment: &Path, file: &str) -> String {
     Path::new(file).canonicalize().map_or_else(|_| file.to_owned(), |p| p.display().to_string())
 }
 
-/// Writes a new file, whole or not at all, and never over another.
+/// Writes a new file, completely or not at all, and never over another.
 fn write(path: &Path, text: &str) -> Result<()> {
     let wrong = |e: &std::io::Error| Error::io(path, "write", e);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| wrong(&e))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {
-        // Half an experiment is of no use to anybody.
+        // Half an experiment is of no use.
         let _ = std::fs::remove_file(path);
         wrong(&e)
     })

@@ -1,4 +1,4 @@
-//! `schedlab profile`: where a command's CPU time goes in the kernel, by function.
+//! `schedlab profile`: a command's CPU time in the kernel, by function.
 
 use crate::cli::Entry;
 use crate::{common, interrupt, output};
@@ -25,14 +25,14 @@ struct Own {
     /// Samples per second of CPU time
     #[arg(long, value_name = "HZ", default_value_t = 999, value_parser = clap::value_parser!(u64).range(1..))]
     freq: u64,
-    /// How many functions are shown, those with most samples of their own first
+    /// How many functions are shown; functions with most samples of their own come first
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
-    /// Functions to show, also when no sample was in them; old names and those since 6.10 are both known
+    /// Functions to show, even without samples; names from before and since 6.10 are both known
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     symbols: Vec<String>,
-    /// Call chains for flame graphs, a line each: comm;frame;frame COUNT. Frames in user mode are files; code without frame
-    /// pointers ends a chain
+    /// Print call chains for flame graphs, a line each: comm;frame;frame COUNT. Frames in user mode are files; code
+    /// without frame pointers ends a chain
     #[arg(long, conflicts_with_all = ["json", "symbols"])]
     folded: bool,
     /// The result as JSON, all functions
@@ -47,16 +47,15 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .after_help(
             "Needs root, CAP_PERFMON, or kernel.perf_event_paranoid at most 1 (-a: 0), and addresses in /proc/kallsyms. \
-             The simulator's figures beside it: balance.*_time (schedlab bench --backend sim).",
+             Compare with the simulator's balance.*_time (schedlab bench --backend sim).",
         )
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     if own.symbols.iter().any(|name| name.trim().is_empty()) {
-        return Err(
-            Error::input("--symbols: an empty name").help("--symbols newidle_balance,update_sd_lb_stats")
-        );
+        return Err(Error::input("--symbols: a name is empty")
+            .help("write --symbols newidle_balance,update_sd_lb_stats"));
     }
     let stop = interrupt::stop_flag()?;
     let ask = Ask { rate: own.freq, chains: own.folded };

@@ -35,6 +35,6 @@ fn run(matches: &ArgMatches) -> Result<()> {
     match done.iter().filter(|r| r.pending).count() {
         0 => Ok(()),
         n => Err(Error::new(ErrorKind::CheckFailed, format!("{n} settings could not be put back"))
-            .help("run it as the user who ran what was killed, or as root")),
+            .help("run it as the user of the killed run, or as root")),
     }
 }

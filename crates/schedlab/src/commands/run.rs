@@ -1,4 +1,4 @@
-//! `schedlab run`: an experiment from a file.
+//! `schedlab run`: runs an experiment from a file.
 
 use crate::cli::Entry;
 use crate::experiments::{self, RunOptions};
@@ -34,7 +34,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     experiments::conduct(experiment, &own.options)
 }
 
-/// What was meant by a file that is not there.
+/// A guess at what was meant by a file that is not there.
 fn instead(file: &Path) -> Option<String> {
     let name = file.to_str()?;
     let longer = format!("{name}.toml");

@@ -1,4 +1,5 @@
-//! `schedlab runs`: stored runs listed, shown, and removed. What is removed is said first; only `--yes` does it.
+//! `schedlab runs`: lists, shows and removes stored runs. It only removes with `--yes`; without it, it prints the runs
+//! that it would remove.
 
 use crate::again;
 use crate::cli::Entry;
@@ -26,7 +27,7 @@ pub struct Choice {
     /// Where the runs are stored
     #[arg(long, global = true, value_name = "DIR", default_value = "runs")]
     pub out: PathBuf,
-    /// Only this load; may be given more than once, as may the others
+    /// Only this load; this filter and the others may be given more than once
     #[arg(long, global = true, value_name = "NAME")]
     load: Vec<String>,
     /// Only this variant
@@ -44,7 +45,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The same as words of the list.
+    /// The filter that these options describe.
     pub fn filter(&self) -> Filter {
         Filter {
             load: self.load.clone(),
@@ -74,27 +75,33 @@ const LIVE: &str = "live";
 
 fn command() -> Command {
     let yes = || {
-        Arg::new(YES).long(YES).action(ArgAction::SetTrue).help("Do it; without it, only say what would go")
+        Arg::new(YES)
+            .long(YES)
+            .action(ArgAction::SetTrue)
+            .help("Remove them; without it they are only listed")
     };
     let cells =
         |about: &'static str| Arg::new(NAMES).value_name("CELL").action(ArgAction::Append).help(about);
-    let ls = Command::new("ls").about("List the cells of a store, one line each; the same as without a word");
+    let ls = Command::new("ls")
+        .about("List the cells of a store, one line each; the same as 'schedlab runs' alone");
     let show = Command::new("show")
-        .about("Show one cell or run: what it is of, its metrics, its environment, and how to make it again")
-        .arg(cells("First digits of a cell, DIGITS/SEED, or the folder of either [default: the one that is left by the filters]").num_args(0..=1));
+        .about("Show one cell or run: its metrics, its environment, and how to make it again")
+        .arg(cells("First digits of a cell, DIGITS/SEED, or the folder of either [default: the one cell that passes the filters]").num_args(0..=1));
     let rm = Command::new("rm")
         .about("Remove cells or runs")
         .arg(
-            cells("First digits of cells, DIGITS/SEED, or their folders [default: what the filters leave]")
-                .num_args(0..),
+            cells(
+                "First digits of cells, DIGITS/SEED, or their folders [default: all that pass the filters]",
+            )
+            .num_args(0..),
         )
         .arg(yes());
     let live = Arg::new(LIVE)
         .long(LIVE)
         .action(ArgAction::SetTrue)
-        .help("Also what was measured in real time by older versions, which can't be made again");
+        .help("Also remove older versions' measurements in real time, which can't be made again");
     let gc = Command::new("gc")
-        .about("Remove what this version would not find again: runs of older versions, and remains of unfinished ones")
+        .about("Remove the runs that this version would not find again: those of older versions, and remains of unfinished ones")
         .arg(live)
         .arg(yes());
     Own::augment_args(Command::new("runs"))
@@ -125,19 +132,19 @@ fn ls(own: &Own) -> Result<()> {
     output::result(|out| list(&cells, out))
 }
 
-/// The cell that a name means, or the only one that the filters leave.
+/// The cell that a name means, or the only one that passes the filters.
 fn chosen(own: &Own, name: Option<&str>) -> Result<Chosen> {
     let cells = own.choice.cells()?;
     match (name, &cells[..]) {
         (Some(name), _) => runs::find(&cells, name),
         (None, [cell]) => Ok(Chosen { cell: cell.clone(), seed: None }),
-        (None, _) => Err(Error::input(format!("{} cells are left, and one is shown", cells.len())).help(
-            "'schedlab runs' lists them; name one by its first digits, or say --load, --variant, --machine",
+        (None, _) => Err(Error::input(format!("{} cells are left, but only one can be shown", cells.len())).help(
+            "'schedlab runs' lists them; name one by its first digits, or choose with --load, --variant, --machine",
         )),
     }
 }
 
-/// What `show` tells.
+/// The JSON of `show`.
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -158,7 +165,7 @@ fn show(own: &Own, name: Option<&str>) -> Result<()> {
     let records = held.iter().map(|r| r.run.record()).collect::<Result<Vec<Record>>>()?;
     let (Some(first), Some(run)) = (records.first(), held.first()) else {
         let text = format!("{} has no finished run", cell.folder);
-        return Err(Error::input(text).help("'schedlab runs gc' removes what is left of unfinished ones"));
+        return Err(Error::input(text).help("'schedlab runs gc' removes the remains of unfinished runs"));
     };
     let comparison =
         compare(&records, &Question { metrics: overview(&records), ..Question::default() }, &[])?;
@@ -186,7 +193,7 @@ fn show(own: &Own, name: Option<&str>) -> Result<()> {
         writeln!(out, "\nenvironment")?;
         first.environment.iter().try_for_each(|(k, v)| write!(out, "{}", wrap(&format!("  {k:<24} "), v)))?;
         writeln!(out, "\nto make it again")?;
-        let none = "no single command line: it needs the experiment that made it";
+        let none = "no single command line does it: it needs the experiment that made it";
         again.as_deref().unwrap_or(none).lines().try_for_each(|line| writeln!(out, "  {line}"))
     })
 }
@@ -210,12 +217,12 @@ fn head(cell: &ListedCell, first: &Record, folder: &str, out: &mut dyn Write) ->
     let text = format!("{made}stored {} UTC, {}{watched}", cell.made, size(cell.size_bytes));
     write!(out, "{}", wrap("  ", &text))?;
     if let Some(why) = &cell.outdated {
-        write!(out, "{}", wrap("  ", &format!("would not be found again: {why}")))?;
+        write!(out, "{}", wrap("  ", &format!("this version would not find it again: {why}")))?;
     }
     Ok(())
 }
 
-/// Of one run all that is shown of runs, of several the means over them.
+/// Prints the metrics: a single run as `bench` prints it, several as means over them.
 fn metrics(records: &[Record], comparison: &Comparison, out: &mut dyn Write) -> std::io::Result<()> {
     match records {
         [one] => one_run::Run::of(one).export(out),
@@ -223,7 +230,7 @@ fn metrics(records: &[Record], comparison: &Comparison, out: &mut dyn Write) -> 
     }
 }
 
-/// Something that would go, and why.
+/// A run or remains to remove, and why.
 #[derive(Serialize)]
 struct Going {
     folder: String,
@@ -263,7 +270,7 @@ impl Going {
 fn rm(own: &Own, names: &[String], yes: bool) -> Result<()> {
     if names.is_empty() && own.choice.filter().is_empty() {
         return Err(Error::input("nothing is named to be removed")
-            .help("name cells by their first digits ('schedlab runs' lists them), or say --load, --variant, --machine, --workload or --backend"));
+            .help("name cells by their first digits ('schedlab runs' lists them), or choose with --load, --variant, --machine, --workload or --backend"));
     }
     let cells = own.choice.cells()?;
     let mut chosen: Vec<Chosen> = names.iter().map(|n| runs::find(&cells, n)).collect::<Result<_>>()?;
@@ -283,12 +290,12 @@ fn rm(own: &Own, names: &[String], yes: bool) -> Result<()> {
     remove(own, going, &Left::default(), yes)
 }
 
-/// Runs that this version would not find again, which `gc` leaves all the same.
+/// Numbers of runs that this version would not find again, but that `gc` keeps.
 #[derive(Default)]
 struct Left {
-    /// Those of a newer version, which finds them.
+    /// Runs of a newer version, which would find them.
     newer: usize,
-    /// Measurements in real time, which nothing makes again.
+    /// Measurements in real time, which can't be made again.
     live: usize,
 }
 
@@ -309,7 +316,7 @@ fn gc(own: &Own, live: bool, yes: bool) -> Result<()> {
     let (mut going, mut left) = (Vec::new(), Left::default());
     for cell in own.choice.cells()? {
         for run in &cell.held.runs {
-            // A run whose record can't be read may be anything: it stays.
+            // A run with an unreadable record stays: it may be of any version.
             let Ok(head) = Head::of(&run.run) else { continue };
             let Some(why) = head.outdated() else { continue };
             if head.is_newer() {
@@ -325,7 +332,8 @@ fn gc(own: &Own, live: bool, yes: bool) -> Result<()> {
     remove(own, going, &left, yes)
 }
 
-/// Says what would go; with `yes` removes it and says what went. A run that can't go stays and is told; the others go.
+/// Prints the runs to remove; with `yes` it removes them first. A run that can't be removed stays and is reported; the
+/// others are removed.
 fn remove(own: &Own, mut going: Vec<Going>, left: &Left, yes: bool) -> Result<()> {
     let all = going.len();
     let mut stayed: Vec<Error> = Vec::new();
@@ -358,7 +366,7 @@ fn remove(own: &Own, mut going: Vec<Going>, left: &Left, yes: bool) -> Result<()
 }
 
 fn tell(going: &[Going], bytes: u64, yes: bool, out: &mut dyn Write) -> std::io::Result<()> {
-    // Runs of one cell go for one reason: a line each cell.
+    // Runs of one cell with the same reason share a line.
     for some in going
         .chunk_by(|a, b| a.why == b.why && Path::new(&a.folder).parent() == Path::new(&b.folder).parent())
     {

@@ -1,4 +1,4 @@
-//! `schedlab schedstat`: the scheduler's own counters, live over an interval, saved, or of a simulated run.
+//! `schedlab schedstat`: the scheduler's own counters, live over an interval, from saved files, or of a simulated run.
 
 use crate::cli::Entry;
 use crate::{common, interrupt, output};
@@ -17,7 +17,7 @@ pub const ENTRY: Entry = Entry { command, run };
 
 /// How often Ctrl-C is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How many violated identities are told.
+/// How many violated identities are printed.
 const TOLD: usize = 5;
 
 #[derive(Args)]
@@ -31,25 +31,25 @@ struct Own {
     /// CPUs that are counted, e.g. 8,10-12 [default: all]
     #[arg(long, value_name = "LIST")]
     cpu: Option<String>,
-    /// Every CPU apart, not their sum
+    /// Each CPU by itself, instead of their sum
     #[arg(long)]
     per_cpu: bool,
     /// A level of domains to show; may be given more than once [default: all]
     #[arg(long, value_name = "N")]
     domain: Vec<usize>,
-    /// What balancing CPUs were doing, idle, busy or newidle; may be given more than once [default: all]
+    /// Only balancing by CPUs of this type: idle, busy or newidle; may be given more than once [default: all]
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Counters of 0 too
+    /// Also show counters that are 0
     #[arg(long)]
     all: bool,
-    /// A line for each counter, as .domain1.CPU_NEWLY_IDLE.lb_count 822
+    /// Print a line for each counter, such as .domain1.CPU_NEWLY_IDLE.lb_count 822
     #[arg(long)]
     lines: bool,
     /// The result as JSON
     #[arg(long, conflicts_with = "lines")]
     json: bool,
-    /// The counters as a kernel's file of that version, 15, 16 or 17
+    /// Print the counters as a kernel's file of that version, 15, 16 or 17
     #[arg(long, value_name = "N", conflicts_with_all = ["json", "lines", "domain", "types", "all", "per_cpu"])]
     print_version: Option<u32>,
     /// With --print-version: append lb_sg_scan to each idle type, as D001 does
@@ -59,10 +59,10 @@ struct Own {
 
 fn command() -> Command {
     Own::augment_args(Command::new("schedstat"))
-        .about("Show the scheduler's own counters: live, saved, or of a simulated run")
+        .about("Show the scheduler's own counters: live, from saved files, or of a simulated run")
 }
 
-/// Counters, where they are from, and how far they may be off because CPUs counted while they were read.
+/// Counters, their source, and how far they may be off because CPUs went on counting while they were read.
 struct Counted {
     stat: Schedstat,
     source: String,
@@ -142,7 +142,8 @@ fn counted(own: &Own) -> Result<Counted> {
     }
 }
 
-/// A folder, or a file that begins as JSON does. What can be read but once (a pipe, `<(ssh ...)`) is not looked into.
+/// Whether a path is a run: a folder, or a file that begins like JSON. A pipe (`<(ssh ...)`), which can be read only
+/// once, is not looked into.
 fn is_run(path: &Path) -> bool {
     let mut first = [0];
     path.is_dir()
@@ -154,7 +155,7 @@ fn of_run(path: &Path) -> Result<Counted> {
     let record = store::load(path)?;
     let Some(stat) = record.schedstat else {
         let help = match record.backend.as_str() {
-            "sim" => "it is of an older version; run it again",
+            "sim" => "an older version made it; run it again",
             _ => {
                 "the kernel it ran on did not count: it needs CONFIG_SCHEDSTATS, and kernel.sched_schedstats=1"
             }

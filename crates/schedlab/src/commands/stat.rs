@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub const ENTRY: Entry = Entry { command, run };
 
-/// Runs of each of two commands, unless it is said.
+/// The default number of runs of each of two commands.
 const RUNS_OF_TWO: u64 = 10;
 
 #[derive(Args)]
@@ -51,12 +51,13 @@ fn command() -> Command {
         .override_usage("schedlab stat [OPTIONS] [--] COMMAND...\n       schedlab stat -a --for TIME")
         .arg_required_else_help(true)
         .after_help(
-            "The command keeps its terminal; the counters follow on standard output when it has ended. With --json its \
-             standard output goes to standard error, with --vs nowhere. A single run ends with the command's exit code.",
+            "The command keeps its terminal; the counters follow on standard output when it has ended. With --json the \
+             command's standard output goes to standard error; with --vs it is dropped. A single run ends with the \
+             command's exit code.",
         )
 }
 
-/// Where the commands' standard output goes: two commands that run ten times each would bury their table in it.
+/// Where the commands' standard output goes. The output of two commands is dropped: ten runs each would bury the table.
 fn output_of(two: bool, json: bool) -> Output {
     match (two, json) {
         (true, _) => Output::Dropped,
@@ -65,7 +66,7 @@ fn output_of(two: bool, json: bool) -> Output {
     }
 }
 
-/// All that is run, and in which way.
+/// The commands to run, and how to run them.
 struct Plan {
     /// Name, words.
     commands: Vec<(String, Vec<String>)>,
@@ -79,9 +80,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let form = own.form.form()?;
     let json = form.name == "json";
     if own.vs.is_none() && !json && form.name != "table" {
-        return Err(
-            Error::input(format!("--format {} is for --vs", form.name)).help("table and json are for all")
-        );
+        return Err(Error::input(format!("--format {} is for --vs", form.name))
+            .help("without --vs use table or json"));
     }
     if own.vs.is_none() && own.form.plots() {
         return Err(Error::input("--plot is for --vs: one command by itself is no comparison"));
@@ -135,7 +135,7 @@ fn work(plan: &Plan, stop: &AtomicBool) -> Result<(Vec<Record>, u8)> {
     for run in order {
         let (name, words) = &plan.commands[run.cell];
         let seen = stat::command(words, plan.how, stop)?;
-        // A run that was cut short says nothing beside others; alone, it is what was asked for.
+        // A run that was cut short can't be compared with others; a single one is still printed.
         if stop.load(Ordering::Relaxed) && !single {
             break;
         }
@@ -166,7 +166,7 @@ fn whole_system(own: &Own, json: bool, stop: &AtomicBool) -> Result<()> {
     print(&Stat::of(&records, "", true), json)
 }
 
-/// The metrics that at least one run has: a table of two commands need not say ten times that a machine has no counter.
+/// The metrics that at least one run has, so that a table of two commands does not list each counter that is missing.
 fn counted(records: &[Record]) -> Vec<String> {
     let has = |name: &String| records.iter().any(|r| schedlab_record::evaluate(r, name).number().is_some());
     stat::metrics().into_iter().filter(has).collect()

@@ -1,4 +1,4 @@
-//! `schedlab study`: the experiments that ship with schedlab, listed or run.
+//! `schedlab study`: lists or runs the experiments that ship with schedlab.
 
 use crate::cli::Entry;
 use crate::experiments::{self, RunOptions};
@@ -12,7 +12,7 @@ pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct Own {
-    /// The study to run; without one they are listed
+    /// The study to run; without a name the studies are listed
     name: Option<String>,
     /// Run every study
     #[arg(long, conflicts_with = "name")]
@@ -50,7 +50,7 @@ fn list(json: bool) -> Result<()> {
     })
 }
 
-/// A list has room for one sentence of what a study is about.
+/// The first sentence about a study; the list has no room for more.
 fn first_sentence(about: &str) -> String {
     let flat = about.split_whitespace().collect::<Vec<_>>().join(" ");
     flat.split_once(". ").map_or(flat.clone(), |(first, _)| format!("{first}."))

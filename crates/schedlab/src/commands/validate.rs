@@ -1,4 +1,4 @@
-//! `schedlab validate`: the simulator held against real kernels, case by case.
+//! `schedlab validate`: compares the simulator with real kernels, case by case.
 
 use crate::cli::Entry;
 use crate::progress::Bar;
@@ -25,19 +25,20 @@ struct Own {
     /// Only this case; may be given more than once
     #[arg(long, value_name = "NAME")]
     case: Vec<String>,
-    /// Only cases whose real kernel is there: host (the running one) or vm (one in a guest)
+    /// Only cases with this backend for the real kernel: host (the running kernel) or vm (a kernel in a guest)
     #[arg(long, value_name = "BACKEND")]
     backend: Option<String>,
     /// List the cases
     #[arg(long)]
     list: bool,
-    /// Runs of the real side, over what cases say; else up to sixteen times as many (on the host four) where its own means are not known
+    /// Runs of the real side; overrides the cases'. Without it, a case makes up to sixteen times as many (on the host
+    /// four) where the real means are not known well enough
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
     /// Simulations side by side; all CPUs by default. Live runs are made one at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     jobs: Option<u64>,
-    /// Where runs are stored; those that are there already are not made again
+    /// Where runs are stored; runs that are there already are not made again
     #[arg(long, value_name = "DIR", default_value = "runs")]
     out: PathBuf,
     /// Form of the result: table, markdown or json
@@ -72,13 +73,13 @@ impl Own {
             }
             chosen.retain(|c| c.real.backend() == backend);
         }
-        if chosen.is_empty() { Err(Error::input("no case is left")) } else { Ok(chosen) }
+        if chosen.is_empty() { Err(Error::input("no case passes the filters")) } else { Ok(chosen) }
     }
 }
 
 fn command() -> Command {
     Own::augment_args(Command::new("validate"))
-        .about("Hold the simulator against real kernels: the same workloads, metric by metric")
+        .about("Compare the simulator with real kernels: the same workloads, metric by metric")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
@@ -98,9 +99,11 @@ fn run(matches: &ArgMatches) -> Result<()> {
         return Ok(());
     }
     if found.cases.is_empty() {
-        return Err(Error::machine("no case could be run here").help("schedlab doctor says what is missing"));
+        return Err(
+            Error::machine("no case could be run here").help("'schedlab doctor' says what is missing")
+        );
     }
-    Err(Error::new(ErrorKind::CheckFailed, "the simulator does not agree with the kernel as it must"))
+    Err(Error::new(ErrorKind::CheckFailed, "the simulator does not agree with the kernel as well as it must"))
 }
 
 fn list(chosen: &[Case], json: bool) -> Result<()> {
@@ -119,8 +122,8 @@ fn list(chosen: &[Case], json: bool) -> Result<()> {
     })
 }
 
-/// Runs the cases one after the other. One that this machine can't run does not keep the others from being run; one that
-/// is wrong does, before any is.
+/// Runs the cases one after the other. A case that this machine can't run does not keep the others from being run. A
+/// case with an error stops the command before any case is run.
 fn all(own: &Own, chosen: &[Case]) -> Result<Validation> {
     let planned: Vec<_> =
         chosen.iter().map(|case| lacking(case, sides::plan(case, own.runs))).collect::<Result<_>>()?;
@@ -139,8 +142,8 @@ fn all(own: &Own, chosen: &[Case]) -> Result<Validation> {
     Ok(Validation::of(cases, not_run))
 }
 
-/// Takes what this machine lacks for a case out of the errors. The table says it in a line; a guest's last words go to standard
-/// error.
+/// Turns the error of a case that this machine can't run into a row of the table, with one line; a guest's last words
+/// go to standard error. Other errors stay errors.
 fn lacking<T>(case: &Case, done: Result<T>) -> Result<std::result::Result<T, NotRun>> {
     match done {
         Ok(done) => Ok(Ok(done)),
@@ -175,7 +178,7 @@ fn work(own: &Own, case: &Case, plan: &Plan, store: &Store) -> Result<Finished> 
     drop(bar);
     let finished = finished?;
     if finished.interrupted {
-        let text = format!("interrupted: what was run is kept in {}", store.root().display());
+        let text = format!("interrupted: the finished runs are kept in {}", store.root().display());
         return Err(Error::new(ErrorKind::CheckFailed, text).help("the same command goes on from there"));
     }
     Ok(finished)

@@ -1,4 +1,5 @@
-//! `schedlab doctor`: what this machine lets us measure and change, what is still to be put back, and how noisy it is.
+//! `schedlab doctor`: what can be measured and changed on this machine, what is still to be put back, and how noisy it
+//! is.
 
 mod noise;
 mod rows;
@@ -16,12 +17,12 @@ use std::io::Write;
 
 pub const ENTRY: Entry = Entry { command, run };
 
-/// Runs of each of two groups that show a floor of a few percent on a quiet machine.
+/// Runs of each of two groups: enough to show a floor of a few percent on a quiet machine.
 const NOISE_RUNS: u64 = 8;
 
 #[derive(Args)]
 struct Own {
-    /// Make A/A runs of these workloads and keep how much they differ as this machine's noise floor [default: schbench,
+    /// Make A/A runs of these workloads, and keep their difference as this machine's noise floor [default: schbench,
     /// pipe, hackbench and slice, short]
     #[arg(long, value_name = "WORKLOAD", num_args = 0..)]
     noise: Option<Vec<String>>,
@@ -38,7 +39,7 @@ struct Own {
 
 fn command() -> Command {
     let about =
-        "Show what this machine lets us measure and change, what is still to be put back, and its noise";
+        "Show what can be measured and changed on this machine, what is still to be put back, and its noise";
     Own::augment_args(Command::new("doctor")).about(about)
 }
 
@@ -64,7 +65,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
             writeln!(out, "To be put back ('schedlab restore' does it):")?;
             left.iter().try_for_each(|r| write!(out, "{}", wrap("  ", &r.said)))?;
         }
-        writeln!(out, "\nWhat this machine lets us measure:")?;
+        writeln!(out, "\nWhat can be measured on this machine:")?;
         found.iter().try_for_each(|f| row(f, out))?;
         if !floors.floors.is_empty() {
             writeln!(out, "\nNoise floors:")?;
@@ -81,7 +82,7 @@ fn row(found: &Found, out: &mut dyn Write) -> std::io::Result<()> {
         State::No => "no",
     };
     write!(out, "{}", wrap(&format!("  {:<16} {state:<6} ", found.name), &found.said))?;
-    // What is there needs no reason; what is missing is judged by what it would be good for.
+    // A missing thing is shown with its use, so that the reader can judge whether it matters.
     if found.state != State::Yes {
         write!(out, "{}", wrap(&format!("{:<26}for: ", ""), found.needed_for))?;
     }
@@ -93,7 +94,7 @@ fn changeable(seen: &[Seen], out: &mut dyn Write) -> std::io::Result<()> {
     for (title, access) in [
         ("Settings that can be changed", Access::Yes),
         ("Settings that this user can't change", Access::Refused),
-        ("Settings that this machine has not", Access::Missing),
+        ("Settings that this machine does not have", Access::Missing),
     ] {
         let of: Vec<&Seen> = seen.iter().filter(|s| s.access == access).collect();
         if of.is_empty() {
@@ -103,7 +104,7 @@ fn changeable(seen: &[Seen], out: &mut dyn Write) -> std::io::Result<()> {
         told |= access != Access::Yes;
         for (mend, those) in by_remedy(&of) {
             match (mend, those.as_slice()) {
-                // One thing mends them all: where each of them lies matters when it is done.
+                // One remedy for all of them: their places matter only after it.
                 (Some(mend), [_, _, ..]) => {
                     let names: Vec<&str> = those.iter().map(|s| s.name).collect();
                     write!(out, "{}", wrap("  ", &format!("{}: {mend}", names.join(", "))))?;
@@ -122,8 +123,8 @@ fn changeable(seen: &[Seen], out: &mut dyn Write) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The settings by what mends them, in the order of the first of each; `None`: nothing does. What there is instead is the same
-/// of all and left out.
+/// The settings grouped by remedy, in the order of the first of each group; `None` for no remedy. The alternatives are
+/// the same for all settings, and are left out.
 fn by_remedy<'a>(all: &[&'a Seen]) -> Vec<(Option<&'a str>, Vec<&'a Seen>)> {
     let mut groups: Vec<(Option<&str>, Vec<&Seen>)> = Vec::new();
     for seen in all {
@@ -138,10 +139,10 @@ fn by_remedy<'a>(all: &[&'a Seen]) -> Vec<(Option<&'a str>, Vec<&'a Seen>)> {
     groups
 }
 
-/// What stands before the remedy in an error's text.
+/// The text before the remedy in an error.
 const HELP: &str = "\n  help: ";
 
-/// A setting as it is, or what stands in its way.
+/// A setting's value and meaning, or why it can't be changed.
 fn line(seen: &Seen) -> String {
     let Some(remedy) = &seen.remedy else {
         let now = seen.now.as_deref().unwrap_or("?");

@@ -1,4 +1,4 @@
-//! `schedlab doctor --noise`: A/A runs, and the floors that stay.
+//! `schedlab doctor --noise`: makes A/A runs and stores the noise floors.
 
 use crate::interrupt;
 use crate::output;
@@ -14,10 +14,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// What the codes of warnings about other users of the machine begin with.
+/// The prefix of warning codes about other users of the machine.
 const DISTURBED: &str = "host.";
 
-/// The floors of this machine's users: where they are.
+/// The file of the stored floors.
 ///
 /// # Errors
 /// When the environment names no folder.
@@ -25,10 +25,10 @@ pub fn file() -> Result<PathBuf> {
     Ok(journal::state_folder()?.join(FILE))
 }
 
-/// What is stored; without a folder for it there is nothing, and one that can't be read is a warning.
+/// The stored floors; empty without a state folder. A folder that can't be read is a warning.
 ///
 /// # Errors
-/// A file that is torn or of something else.
+/// When the file is torn or holds something else.
 pub fn stored() -> Result<Floors> {
     state::warn_if_unreadable();
     match file() {
@@ -40,7 +40,7 @@ pub fn stored() -> Result<Floors> {
 /// Makes the runs, stores and prints the floors.
 ///
 /// # Errors
-/// An unknown workload, a run that fails, an interruption, or a full disk.
+/// For an unknown workload, a run that fails, an interruption, or a full disk.
 pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Result<()> {
     let usual = || noise::SHORT.iter().map(|(name, _)| (*name).to_owned()).collect();
     let names = if workloads.is_empty() { usual() } else { workloads.to_vec() };
@@ -59,8 +59,8 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
     if n > 0 && !quiet {
         let all = finished.records.len();
         output::note(&format!(
-            "warning: something else used the machine in {n} of {all} runs: the floors are higher than they need be; \
-             make them again when it is quiet, or with more --runs"
+            "warning: other work used the machine in {n} of {all} runs, so the floors are higher than they need be; \
+             measure them again when it is quiet, or with more --runs"
         ));
     }
     let new = noise::floors(&finished.records, &utc::minute(utc::since_1970_s(SystemTime::now())))?;
@@ -81,8 +81,8 @@ pub fn print(floors: &[Floor], out: &mut dyn Write) -> std::io::Result<()> {
         let (floor, change) = (format!("{:.1}%", f.floor_pct), format!("{:.1}%", f.change_pct));
         writeln!(out, "{:<12} {:<30} {floor:>8} {change:>8}  {}", f.workload, f.metric, f.at)?;
     }
-    let text = "Two groups of runs of the same thing, compared: floor is the end of the 95 % interval that lies \
-                farther from 0, change the estimate. Comparisons on this host take the floor for the minimum effect \
-                where it is larger.";
+    let text = "Two groups of runs of the same workload are compared. The floor is the end of the 95 % interval that \
+                lies farther from 0, the change is the estimate. Comparisons on this host take the floor as the minimum \
+                effect where it is larger.";
     write!(out, "{}", wrap("", text))
 }

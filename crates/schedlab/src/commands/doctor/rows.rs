@@ -1,4 +1,4 @@
-//! What a machine may have: the one table of `doctor`, a row and a small function each.
+//! The table of `doctor`: each thing that a machine may have is a row with a small function.
 
 use schedlab_base::Version;
 use schedlab_guest::images::{self, Listed, cache};
@@ -15,31 +15,31 @@ use std::path::Path;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It has.
+    /// The machine has it.
     Yes,
-    /// Part of it, or not for this user.
+    /// It has a part of it, or this user may not use it.
     Partly,
-    /// It has not.
+    /// The machine does not have it.
     No,
 }
 
-/// A row as it is here.
+/// A row with its state on this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Found {
     /// The row's name.
     pub name: &'static str,
     /// Whether it is there.
     pub state: State,
-    /// What there is, or why not.
+    /// What was found, or why it is missing.
     pub said: String,
-    /// What it is needed for.
+    /// Its use.
     pub needed_for: &'static str,
-    /// What mends it; `None` where nothing has to be, or nothing can.
+    /// The remedy; `None` where none is needed, or none is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
 }
 
-/// What a row's function says: state, words, remedy.
+/// The result of a row's function: state, words, remedy.
 type Seen = (State, String, Option<String>);
 
 /// A row.
@@ -49,14 +49,14 @@ pub struct Row {
     look: fn(&Here) -> Seen,
 }
 
-/// The machine that is looked at.
+/// The machine that is examined.
 pub struct Here {
     system: System,
     counters: Set,
     qemu: Result<Qemu, schedlab_base::Error>,
     images: Vec<Listed>,
     floors: Floors,
-    /// CPUs of which perf does not see all; why events can't be recorded.
+    /// CPUs where perf does not see all events, or why events can't be recorded.
     blind: Result<Vec<u32>, schedlab_base::Error>,
 }
 
@@ -77,7 +77,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 impl Here {
-    /// This machine.
+    /// Examines this machine.
     pub fn look(floors: Floors) -> Here {
         let (system, counters) = (System::live(), Set::open(&Whom::Myself));
         let images = cache::folder(None).map(|cache| images::list(&[], &cache)).unwrap_or_default();
@@ -121,7 +121,7 @@ fn hardware(here: &Here) -> Seen {
     match missing.first().and_then(|name| here.counters.why(name)) {
         None => yes("cycles, instructions and cache misses"),
         Some(why) if missing.len() == 3 => {
-            not(State::No, why, "a machine, or a VM setting, that shows its PMU")
+            not(State::No, why, "use a machine, or a VM setting, that exposes the PMU")
         }
         Some(why) => not(State::Partly, format!("{} missing: {why}", missing.join(", ")), ""),
     }
@@ -136,7 +136,7 @@ fn paranoid(here: &Here) -> Seen {
             not(State::Partly, format!("perf_event_paranoid is {level}: users see their own tasks"), mend)
         }
         Ok(Ok(level)) => not(State::No, format!("perf_event_paranoid is {level}: users see nothing"), mend),
-        _ => not(State::No, "this kernel has no performance events", "a kernel with CONFIG_PERF_EVENTS"),
+        _ => not(State::No, "this kernel has no performance events", "use a kernel with CONFIG_PERF_EVENTS"),
     }
 }
 
@@ -166,7 +166,7 @@ fn features(here: &Here) -> Seen {
     }
     match here.system.list(&here.system.place("/sys/kernel/debug")).is_empty() {
         _ if here.read("/sys/kernel/debug/").is_err_and(|e| e.kind() == ErrorKind::PermissionDenied) => {
-            not(State::Partly, "debugfs is for root alone", "run as root")
+            not(State::Partly, "only root may read debugfs", "run as root")
         }
         true => not(
             State::No,
@@ -176,17 +176,21 @@ fn features(here: &Here) -> Seen {
         false => not(
             State::No,
             "this kernel has no sched/features",
-            "a kernel with CONFIG_SCHED_DEBUG, or --backend vm",
+            "use a kernel with CONFIG_SCHED_DEBUG, or --backend vm",
         ),
     }
 }
 
 fn schedstat(here: &Here) -> Seen {
     if !here.has("/proc/schedstat") {
-        return not(State::No, "this kernel keeps none", "a kernel with CONFIG_SCHEDSTATS, or --backend vm");
+        return not(
+            State::No,
+            "this kernel keeps no schedstat",
+            "use a kernel with CONFIG_SCHEDSTATS, or --backend vm",
+        );
     }
     match here.read("/proc/sys/kernel/sched_schedstats").as_deref() {
-        Ok("0") => not(State::Partly, "there, but off", "sudo sysctl kernel.sched_schedstats=1"),
+        Ok("0") => not(State::Partly, "switched off", "sudo sysctl kernel.sched_schedstats=1"),
         _ => yes("/proc/schedstat counts"),
     }
 }
@@ -196,7 +200,7 @@ fn cgroup(here: &Here) -> Seen {
         Ok(all) if all.split_whitespace().any(|c| c == "cpu") => yes("with the cpu controller"),
         Ok(_) => not(
             State::Partly,
-            "there, without the cpu controller",
+            "mounted without the cpu controller",
             "echo +cpu | sudo tee /sys/fs/cgroup/cgroup.subtree_control (in the parent group)",
         ),
         Err(_) => {
@@ -210,8 +214,8 @@ fn sched_ext(here: &Here) -> Seen {
         Ok(state) => yes(format!("the kernel has it ({state})")),
         Err(_) => not(
             State::No,
-            "this kernel has none",
-            "a kernel from 6.12 with CONFIG_SCHED_CLASS_EXT: schedlab kernel fetch 7, --backend vm",
+            "this kernel has no sched_ext",
+            "use a kernel from 6.12 on with CONFIG_SCHED_CLASS_EXT: schedlab kernel fetch 7, --backend vm",
         ),
     }
 }
@@ -246,16 +250,16 @@ fn kvm_row(here: &Here) -> Seen {
         not(
             State::No,
             said,
-            "guests run under QEMU's translator all the same (--accelerator tcg, the default)",
+            "not needed: guests run under QEMU's translator (--accelerator tcg, the default)",
         )
     };
     if let Err(e) = kvm::starts(qemu) {
         return refused(&e);
     }
-    // What runs a few instructions may still fail a kernel.
+    // KVM may run a few instructions and still boot no kernel.
     let Some(image) = here.images.iter().filter_map(|l| l.image.as_ref().ok()).max_by_key(|i| i.version)
     else {
-        let said = "it runs code of a guest; without a kernel image no boot was tried";
+        let said = "it runs a guest's first instructions; no boot was tried, since there is no kernel image";
         return not(State::Partly, said, "schedlab kernel fetch");
     };
     match kvm::boots(qemu, image) {
@@ -273,11 +277,9 @@ fn kernels(here: &Here) -> Seen {
     match (names.is_empty(), all.is_empty()) {
         (false, _) => yes(names.join(", ")),
         (true, true) => not(State::No, "none in /boot or fetched", "schedlab kernel fetch"),
-        (true, false) => not(
-            State::No,
-            "those that are here can't be used ('schedlab kernel list')",
-            "schedlab kernel fetch",
-        ),
+        (true, false) => {
+            not(State::No, "the images here can't be used ('schedlab kernel list')", "schedlab kernel fetch")
+        }
     }
 }
 
