@@ -138,9 +138,12 @@ fn chosen(own: &Own, name: Option<&str>) -> Result<Chosen> {
     match (name, &cells[..]) {
         (Some(name), _) => runs::find(&cells, name),
         (None, [cell]) => Ok(Chosen { cell: cell.clone(), seed: None }),
-        (None, _) => Err(Error::input(format!("{} cells are left, but only one can be shown", cells.len())).help(
-            "'schedlab runs' lists them; name one by its first digits, or choose with --load, --variant, --machine",
-        )),
+        (None, _) => {
+            let text = format!("{} cells are left, but only one can be shown", cells.len());
+            let help = "'schedlab runs' lists them; name one by its first digits, or choose with --load, --variant, \
+                        --machine";
+            Err(Error::input(text).help(help))
+        }
     }
 }
 
