@@ -85,7 +85,7 @@ fn nothing_is_overwritten_and_slips_lead_on() {
     lab.write("mine.toml", "mine");
     let before = files(lab.path());
     for (words, parts) in [
-        (&["new", "mine.toml"][..], &["mine.toml is there already", "another name"][..]),
+        (&["new", "mine.toml"][..], &["mine.toml exists already", "another name"][..]),
         (&["new"], &["FILE"]),
         (&["new", "hackbench"], &["is a workload", "schedlab new mine.toml --workload hackbench"]),
         (&["new", "tasks.json"], &["schedlab new mine.toml --workload tasks.json"]),

@@ -246,8 +246,8 @@ fn what_is_wrong_is_told_before_anything_is_changed() {
         (&["exec", "--pid", "1"], 2, "nothing is to be changed"),
         (&["exec", "--cpus", "4000", "--", "true"], 3, "this process may use"),
         (&["exec", "--cpus", "", "--", "true"], 2, "no CPU is named"),
-        (&["exec", "--children", "--nice", "1", "--", "true"], 2, "--children is of --pid"),
-        (&["exec", "--for", "1s", "--nice", "1", "--", "true"], 2, "--for is of --pid"),
+        (&["exec", "--children", "--nice", "1", "--", "true"], 2, "--children needs --pid"),
+        (&["exec", "--for", "1s", "--nice", "1", "--", "true"], 2, "--for needs --pid"),
         (&["exec", "--policy", "fifo", "--slice", "3ms", "--", "true"], 2, "policy fifo"),
     ] {
         let (got, out, err) = run(&lab, words);
