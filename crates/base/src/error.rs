@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The result type of every fallible schedlab function.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, in the classes that exit codes tell apart.
+/// The classes of errors; each has an exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
     /// A check the user asked for did not hold (exit code 1).
@@ -22,9 +22,9 @@ pub enum ErrorKind {
     Machine,
     /// A fault of schedlab itself (exit code 4).
     Internal,
-    /// The command that a user gave to `exec`, `stat` or `profile` is there and can't be executed (exit code 126, as in shells).
+    /// The command of `exec`, `stat` or `profile` is there but can't be executed (exit code 126, as in shells).
     NotExecutable,
-    /// The command that a user gave to `exec`, `stat` or `profile` is not there (exit code 127, as in shells).
+    /// The command of `exec`, `stat` or `profile` is not there (exit code 127, as in shells).
     NoCommand,
 }
 
@@ -73,12 +73,12 @@ impl fmt::Display for Spot {
     }
 }
 
-/// More characters of names than this are a page; then only the likest are told.
+/// An error lists all known names up to this many characters; of a longer list it offers the likest names only.
 const MOST_LISTED: usize = 600;
-/// How many names are told of a list that is too long.
+/// The number of names offered of a list that is too long.
 const LIKEST: usize = 8;
 
-/// The names that are known, or of a long list those that are most like `name`.
+/// All known names, or those most like `name` when the list is long.
 fn listed(name: &str, known: &[&str]) -> String {
     let all = known.join(", ");
     if all.len() <= MOST_LISTED {
@@ -117,7 +117,8 @@ impl Error {
     pub fn internal(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Internal, message)
     }
-    /// Reading or writing `path` failed: a missing or unreadable file is bad input, all else the machine's limit.
+    /// Reading or writing `path` failed: a missing or unreadable file is bad input; any other failure is a limit of the
+    /// machine.
     pub fn io(path: &Path, doing: &str, error: &std::io::Error) -> Error {
         use std::io::ErrorKind as Io;
         let kind = match error.kind() {
@@ -126,7 +127,7 @@ impl Error {
         };
         Error::new(kind, format!("can't {doing} {}: {error}", path.display()))
     }
-    /// `what` has no `name`; the nearest of `known` is offered, or each of them once.
+    /// There is no `name` among the things called `what`. The help offers the nearest of `known`, or lists each once.
     pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
         let mut seen = std::collections::BTreeSet::new();
         let known: Vec<&str> = known.into_iter().filter(|k| seen.insert(*k)).collect();
@@ -175,7 +176,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Messages quote files and names of others.
+        // A message may quote text from a file or another program.
         if let Some(spot) = &self.0.spot {
             write!(f, "{}: ", printable::name(&spot.to_string()))?;
         }
@@ -186,7 +187,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Something the reader of a result must know; travels with the record and is printed beside the result.
+/// Something the reader of a result must know. It is stored in the record and printed beside the result.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Warning {
     /// A stable dotted code ("samples.few", "host.steal").

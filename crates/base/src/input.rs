@@ -1,7 +1,8 @@
 //! The one way in for files that a user names: regular files and pipes, up to a limit.
 //!
-//! A device gives bytes for ever and may act when it is opened, so that it is refused before. The limit keeps a wrong
-//! file (a trace, a disk image) from filling the memory; [`LIMIT_VARIABLE`] sets another one. Sizes are in MiB.
+//! A device may give bytes for ever and may act when it is opened, so devices are refused before they are opened. The
+//! limit keeps a wrong file (a trace, a disk image) from filling the memory; [`LIMIT_VARIABLE`] sets another limit.
+//! Sizes are in MiB.
 
 use crate::{Error, Result, Spot};
 use std::fs::{self, File, FileType};
@@ -9,20 +10,20 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// The longest input that is read unless its reader says otherwise, MiB.
+/// The usual limit of an input's length, MiB; the `_up_to` functions take another.
 pub const LIMIT_MB: u64 = 64;
-/// The environment variable with another limit for all inputs, MiB.
+/// The environment variable that sets the limit of all inputs, MiB.
 pub const LIMIT_VARIABLE: &str = "SCHEDLAB_MAX_INPUT_MB";
 
 /// Reads a file or a pipe to its end.
 ///
 /// # Errors
-/// What is missing, unreadable, neither file nor pipe, or longer than the limit.
+/// When the path is missing, unreadable, neither a file nor a pipe, or when the input is longer than the limit.
 pub fn bytes(path: &Path) -> Result<Vec<u8>> {
     bytes_up_to(path, LIMIT_MB)
 }
 
-/// The same for a kind of file that has another usual limit.
+/// As [`bytes`], for a kind of file with another usual limit.
 ///
 /// # Errors
 /// As [`bytes`].
@@ -34,12 +35,12 @@ pub fn bytes_up_to(path: &Path, usual_mb: u64) -> Result<Vec<u8>> {
 /// Reads a file or a pipe of UTF-8 text.
 ///
 /// # Errors
-/// As [`bytes`], and text that is no UTF-8, with the place.
+/// As [`bytes`], and when the text is not UTF-8, with the place.
 pub fn text(path: &Path) -> Result<String> {
     text_up_to(path, LIMIT_MB)
 }
 
-/// The same for a kind of file that has another usual limit.
+/// As [`text`], for a kind of file with another usual limit.
 ///
 /// # Errors
 /// As [`text`].
@@ -47,10 +48,10 @@ pub fn text_up_to(path: &Path, usual_mb: u64) -> Result<String> {
     utf8(path, bytes_up_to(path, usual_mb)?)
 }
 
-/// As [`text`]; nothing where there is no such file.
+/// As [`text`], but `None` when there is no such file.
 ///
 /// # Errors
-/// As [`text`], but for a missing file.
+/// As [`text`], except that a missing file is no error.
 pub fn text_if_there(path: &Path) -> Result<Option<String>> {
     let limit = limit_mb(LIMIT_MB)?;
     match read(path, limit) {
@@ -60,10 +61,11 @@ pub fn text_if_there(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Opens a file or a pipe; what it is, is asked before and after, as the path may have changed its meaning.
+/// Opens a file or a pipe. Its kind is checked before and after opening, because the path may come to name another file
+/// in between.
 ///
 /// # Errors
-/// What is missing, unreadable, or neither file nor pipe.
+/// When the path is missing, unreadable, or neither a file nor a pipe.
 pub fn open(path: &Path) -> Result<File> {
     opened(path).map_err(|e| Error::io(path, "read", &e))?
 }
@@ -93,7 +95,7 @@ fn read(path: &Path, limit_mb: u64) -> io::Result<Result<Vec<u8>>> {
     Ok(if bytes.len() as u64 > most { Err(too_long(path, limit_mb)) } else { Ok(bytes) })
 }
 
-/// What is neither a file nor a pipe, in words.
+/// The word for a kind of file that is refused; `None` for files and pipes.
 fn refused(kind: FileType) -> Option<&'static str> {
     match kind {
         k if k.is_file() || k.is_fifo() => None,
@@ -121,13 +123,13 @@ fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String> {
     })
 }
 
-/// The limit that holds: the variable's, or the usual one.
+/// The limit in force, MiB: the environment variable's, else the usual one.
 fn limit_mb(usual: u64) -> Result<u64> {
     std::env::var_os(LIMIT_VARIABLE).map_or(Ok(usual), |given| stated(&given.to_string_lossy()))
 }
 
 fn stated(text: &str) -> Result<u64> {
-    // More than any address space has would overflow as bytes.
+    // A limit beyond any address space could overflow when it is counted in bytes.
     text.trim().parse().ok().filter(|mb| (1..1 << 40).contains(mb)).ok_or_else(|| {
         Error::input(format!("{LIMIT_VARIABLE} is '{text}', not a number of MB"))
             .help(format!("{LIMIT_VARIABLE}=256"))

@@ -1,8 +1,8 @@
-//! Text of others made harmless for a terminal and for a reader.
+//! Escapes for text that schedlab did not write, to make it harmless for a terminal and for a reader.
 //!
 //! A record, a saved output or a file's name may hold characters that a terminal obeys (colours, moves of the cursor)
-//! or that change the order in which text is read. They are shown as `\u001b`, the way JSON writes them: JSON that is
-//! escaped here stays the same JSON. Harmless text comes back as it was.
+//! or that change the order in which text is read. Such characters are shown the way JSON writes them, as in `\u001b`:
+//! JSON that is escaped here stays the same JSON. Harmless text comes back unchanged.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -14,17 +14,17 @@ pub fn acts(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A name for the middle of a line: newlines and tabs are escaped, too.
+/// Escapes a name for the middle of a line: newlines and tabs are escaped, too.
 pub fn name(text: &str) -> Cow<'_, str> {
     escaped(text, |c, _| acts(c))
 }
 
-/// Whole lines: newlines and tabs stay as they are, and so does a carriage return that ends a line, as in CSV.
+/// Escapes whole lines. Newlines and tabs stay, and so does a carriage return that ends a line, as in CSV.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c, next| acts(c) && !matches!((c, next), ('\n' | '\t', _) | ('\r', Some('\n'))))
 }
 
-/// Escapes the characters that act; `acts` is told the next one, too.
+/// Escapes the characters for which `acts` holds; `acts` also gets the character that follows.
 fn escaped(text: &str, acts: impl Fn(char, Option<char>) -> bool) -> Cow<'_, str> {
     let with_next = || text.chars().zip(text.chars().skip(1).map(Some).chain([None]));
     if !with_next().any(|(c, next)| acts(c, next)) {

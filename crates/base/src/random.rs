@@ -1,8 +1,9 @@
 //! Keyed random draws: common random numbers without a shared generator.
 //!
-//! A [`Stream`] is a key made of a seed and a path of words; draw number `i` is a pure function of key and `i`. Adding
-//! a draw in one place never shifts another's, so that variants of one run stay paired: run i of every variant draws the same. The mixer
-//! is the 64-bit finaliser of the SplitMix family; a test pins its output, because records depend on it.
+//! A [`Stream`] is a key made of a seed and a path of words; draw number `i` is a pure function of key and `i`. A draw
+//! that is added in one place never shifts the draws of another. So variants stay paired: run i of every variant draws
+//! the same. The mixer is the 64-bit finaliser of the SplitMix family; a test pins its output, because records depend
+//! on it.
 
 /// A keyed source of random numbers; draws are addressed by purpose and index, not taken in turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
-//! Temporary names: what is being written stands beside its place under one of them and is renamed when it is whole.
+//! Temporary names: a file or folder is written under such a name beside its place, and renamed when it is whole.
 //!
-//! A name holds its writer's lock (flock), which the kernel drops with the writer. What a killed writer left is known by
-//! its free lock and taken away when the next writer comes to the same folder. Names end in `.tmp` and hold the process
-//! id and a number that the process never uses again, so that two writers never share one.
+//! The writer holds a lock (flock) on the file or folder, which the kernel drops when the writer dies. A killed
+//! writer's leftovers are recognised by their free lock; the next writer in the same folder removes them. Names end in
+//! `.tmp` and hold the process id and a number that the process never uses again, so that two writers never share one.
 
 use crate::{Error, Result};
 use std::fs::{self, DirBuilder, File};
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 /// How temporary names end.
 pub const ENDING: &str = ".tmp";
-/// What is being written has its lock long before it is this old.
+/// Nothing younger than this counts as left over: a writer takes its lock long before.
 pub const LEFT_AFTER: Duration = Duration::from_secs(60);
 
-/// A folder that goes away, unless [`Folder::rename_to`] has given it its place.
+/// A folder under a temporary name. It is removed when dropped, unless [`Folder::rename_to`] has given it its place.
 #[derive(Debug)]
 pub struct Folder {
     /// Where it is.
@@ -27,8 +27,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A new folder in `parent` whose name begins with `prefix`; what killed writers left there under that prefix goes.
-    /// `mode` holds its permissions, less the umask.
+    /// Makes a folder in `parent` whose name begins with `prefix`, and removes what killed writers left there under
+    /// that prefix. `mode` holds its permissions, less the umask.
     ///
     /// # Errors
     /// When it can't be made.
@@ -37,17 +37,17 @@ impl Folder {
         let make = |path: &Path| DirBuilder::new().mode(mode).create(path);
         let (path, ()) = first_free(parent, prefix, make)
             .map_err(|(path, e)| Error::io(&path, "create the folder", &e))?;
-        // Some network file systems have no locks: what is left there is not collected then.
+        // Some network file systems have no locks; leftovers are not collected there.
         let lock = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
         Ok(Folder { path, renamed: false, _lock: lock })
     }
-    /// Renames it to its place, where it stays. The folder goes away when that fails.
+    /// Renames the folder to its place, where it stays. The folder is removed when that fails.
     ///
     /// # Errors
     /// As rename(2): a file or a folder with something in it is at that place, or the disk does not take it.
     pub fn rename_to(mut self, place: &Path) -> io::Result<()> {
         fs::rename(&self.path, place)?;
-        // The name is free from here on. Whatever comes there next is another's.
+        // The temporary name is free from here on; anything that appears under it belongs to another writer.
         self.renamed = true;
         Ok(())
     }
@@ -62,8 +62,8 @@ impl Drop for Folder {
     }
 }
 
-/// Writes a file whole or not at all: beside its place, synced, then renamed. A symbolic link stays, and the file that it
-/// names is written.
+/// Writes a file whole or not at all: beside its place, synced, then renamed. A symbolic link stays a link; the file
+/// that it names is written.
 ///
 /// # Errors
 /// When the disk does not take it; nothing is left then.
@@ -81,7 +81,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     let written =
         file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
     written.map_err(|e| {
-        // What is left of it is of no use to anybody.
+        // An incomplete file is of no use.
         let _ = fs::remove_file(&beside);
         failed(e)
     })
@@ -121,13 +121,14 @@ pub fn is_left(path: &Path) -> bool {
     left().is_ok_and(|left| left)
 }
 
-/// Takes away what writers that were killed left in a folder under a prefix. A young one may just not have its lock yet.
+/// Removes what killed writers left in a folder under a prefix. Young leftovers stay: their writers may not have taken
+/// the lock yet.
 pub fn clear_left(parent: &Path, prefix: &str) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let ours = name.to_str().is_some_and(|n| n.starts_with(prefix) && n.ends_with(ENDING));
         if ours && is_left(&entry.path()) {
-            // Another process may do the same.
+            // Another process may remove the same; a failure is no matter.
             let path = entry.path();
             let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }

@@ -1,8 +1,8 @@
-//! Dates for people: minutes of the calendar in UTC, out of seconds since 1970.
+//! Dates for people: seconds since 1970 as a calendar date and minute in UTC.
 
 use std::time::SystemTime;
 
-/// "2026-11-22 06:10" of seconds since 1970, UTC. Years are counted from March, so that the leap day ends them.
+/// Seconds since 1970 as "2026-11-22 06:10", UTC. Years are counted from March, so that the leap day is their last.
 pub fn minute(since_1970_s: u64) -> String {
     let (days, s) = (since_1970_s / 86_400, since_1970_s % 86_400);
     // Days since 1 March of the year 0; 400 years have 146,097 of them.
@@ -16,7 +16,7 @@ pub fn minute(since_1970_s: u64) -> String {
     format!("{year:04}-{month:02}-{of_month:02} {:02}:{:02}", s / 3_600, s % 3_600 / 60)
 }
 
-/// Seconds since 1970; 0 for what is before.
+/// Seconds since 1970; 0 for earlier times.
 pub fn since_1970_s(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }

@@ -1,4 +1,4 @@
-//! Kernel versions, compared as the eras of the scheduler are: "v4.5" < "v4.9" < "v6.5".
+//! Kernel versions and their order: "v4.5" < "v4.9" < "v6.5".
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ impl Version {
     pub const fn new(major: u16, minor: u16) -> Version {
         Version { major, minor, patch: 0 }
     }
-    /// All three numbers as one: the simulator asks for the era several times an event.
+    /// All three numbers in one, for a fast comparison: the simulator compares versions several times per event.
     #[inline]
     const fn rank(self) -> u64 {
         (self.major as u64) << 32 | (self.minor as u64) << 16 | self.patch as u64
@@ -30,7 +30,7 @@ impl Version {
     pub const fn v2_6(patch: u16) -> Version {
         Version { major: 2, minor: 6, patch }
     }
-    /// Reads "v4.5", "4.5", "v2.6.30", "6.18.44-fc" (what follows the numbers is ignored).
+    /// Reads "v4.5", "4.5", "v2.6.30", "6.18.44-fc" (the rest after the numbers is ignored).
     ///
     /// # Errors
     /// When the text does not start with at least two numbers.
