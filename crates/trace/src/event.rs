@@ -10,11 +10,11 @@ pub struct Event {
     pub at: Ns,
     /// The CPU it happened on; for wakeups the waker's.
     pub cpu: CpuId,
-    /// What happened.
+    /// The kind of event, with its details.
     pub kind: EventKind,
 }
 
-/// What happened. `None` for a task means the idle task. Each variant's line says what its fields mean.
+/// The kinds of events. `None` for a task means the idle task. Each variant's line says what its fields mean.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
@@ -24,8 +24,8 @@ pub enum EventKind {
     Waking { task: TaskId, waker: Option<TaskId> },
     /// A CPU was chosen for a waking or new task. `probes` counts the CPUs whose idle state was read.
     Placed { task: TaskId, target: CpuId, reason: PlaceReason, probes: u16 },
-    /// sched_wakeup (or sched_wakeup_new): `task` is on the runqueue of the event's CPU, now `nr_running` long, the
-    /// running task included; 0: the source does not tell.
+    /// sched_wakeup (or sched_wakeup_new): `task` is now on the runqueue of the event's CPU. `nr_running` is the length
+    /// of that queue, the running task included; 0 when the source does not tell.
     Enqueued { task: TaskId, nr_running: u16, new: bool },
     /// sched_migrate_task: the event's CPU is the destination.
     Migrate { task: TaskId, from: CpuId, why: MoveReason },
@@ -37,7 +37,7 @@ pub enum EventKind {
     IdleEnter { state: u8 },
     /// The CPU leaves idle; `exit_ns` was spent waking up.
     IdleExit { exit_ns: u32 },
-    /// A balance pass over one domain ended; `moved` tasks came, it took `took_ns`, `visited` CPUs were read.
+    /// A balance pass over one domain ended. It pulled `moved` tasks, read `visited` CPUs and took `took_ns`.
     Balance { level: u8, trigger: BalanceTrigger, moved: u16, visited: u16, took_ns: u32 },
 }
 

@@ -1,8 +1,8 @@
-//! What happened, event by event: one tracepoint-shaped model for the simulator, the live kernel and importers.
+//! The events of a run: one model, shaped like tracepoints, for the simulator, the live kernel and importers.
 //!
-//! The simulator emits these events as it goes; whoever wants them is a [`Sink`]. Only the `record` crate says what a
-//! slice, a wakeup delay or a migration is, so that every backend means the same. Times are nanoseconds since the run
-//! began; causally ordered events of one task never share an order problem, because a sink sees them in causal order.
+//! A backend hands each event to a [`Sink`]. Only the `record` crate defines what a slice, a wakeup delay or a
+//! migration is, so that every backend means the same. Times are nanoseconds since the run began. A sink sees the
+//! events of one task in causal order, also where their times are equal.
 
 pub mod event;
 pub mod reason;
@@ -12,7 +12,7 @@ pub use reason::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
 use schedlab_base::{Ns, TaskId};
 
-/// Something that consumes what a run emits, in time order per CPU.
+/// A consumer of what a run emits, in time order per CPU.
 pub trait Sink {
     /// One event of the scheduler.
     fn event(&mut self, event: &Event);

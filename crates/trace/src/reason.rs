@@ -1,4 +1,4 @@
-//! Why: the reasons that decisions carry. One row each: name in metrics (`placement.<name>`), sentence for people.
+//! The reasons that decisions carry. Each is one row: a name in metrics (`placement.<name>`) and a sentence for people.
 //!
 //! A new wakeup mechanism adds its reasons here; metrics, `explain` and docs derive from the rows.
 
@@ -41,14 +41,14 @@ reasons! {
         TargetBusy = "target_busy", "no idle CPU was seen: the task stays on the busy target";
         ScanSkipped = "scan_skipped", "the scan was not worth its cost or had no budget: the task stays on the target";
         IdlestFork = "idlest_fork", "the idlest CPU of the idlest group, chosen at fork or exec";
-        WakeAffine = "wake_affine", "wake_affine chose the waker's CPU, and nobody looked for an idle one (before 2.6.32)";
-        WakeBalance = "wake_balance", "the waker's CPU was the idler one, and nobody looked further (before 2.6.32)";
+        WakeAffine = "wake_affine", "wake_affine chose the waker's CPU, without a search for an idle one (before 2.6.32)";
+        WakeBalance = "wake_balance", "the waker's CPU was the idler one, without a further search (before 2.6.32)";
         StillQueued = "still_queued", "the task had not left its CPU yet and was queued there";
     }
 }
 
 reasons! {
-    /// What ended a task's stay on a CPU.
+    /// The reason why a task's stay on a CPU ended.
     SwitchReason {
         Blocked = "blocked", "the task went to sleep";
         Exited = "exited", "the task ended";
@@ -56,7 +56,7 @@ reasons! {
         WakeupPreempt = "wakeup", "a waking task preempted it";
         TickSlice = "slice", "its slice was used up";
         TickBehind = "behind", "at a tick another task was more than a slice behind it";
-        Preempted = "preempted", "it could have run on; why it did not is not told (live)";
+        Preempted = "preempted", "it was still runnable; a live trace does not tell why it left";
         Moved = "moved", "the balancer or an affinity change moved it off";
         Arrived = "arrived", "a task that arrived by balancing or fork preempted it";
         FromIdle = "idle", "the CPU was idle";
@@ -74,12 +74,12 @@ reasons! {
         NohzIdle = "nohz_idle", "pulled on behalf of a tickless idle CPU";
         Active = "active", "pushed while running, by active balance";
         Affinity = "affinity", "its allowed CPUs changed";
-        Moved = "moved", "by a balancer, at exec, or because its allowed CPUs changed; which of them is not told (live)";
+        Moved = "moved", "by a balancer, at exec, or because its allowed CPUs changed; a live trace does not tell which";
     }
 }
 
 reasons! {
-    /// What started a balance pass.
+    /// The trigger of a balance pass.
     BalanceTrigger {
         Newidle = "newidle", "the CPU was about to go idle";
         Idle = "idle", "periodic, on an idle CPU";
