@@ -1,23 +1,23 @@
-//! What each step costs on a machine, in one table: name, default, range, source.
+//! The cost of each step on a machine, in one table: name, default, range, source.
 //!
-//! Defaults are for a two-socket x86 server of the 2010s; a machine's file overrides them. "estimate" is our own,
-//! from what the step does; none is derived from a result that a study is to predict.
+//! Defaults are for a two-socket x86 server of the 2010s; a machine's file overrides them. An "estimate" is our own,
+//! judged from the work of the step. No default is derived from a result that a study is to predict.
 
 use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 
-/// A cost as the table has it.
+/// A row of the table of costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostRow {
     /// Field name, unit last.
     pub name: &'static str,
-    /// Value when the machine's file has none.
+    /// The value when the machine's file states none.
     pub default: u64,
-    /// Range that is plausible.
+    /// The plausible range.
     pub range: (u64, u64),
     /// Where the value comes from.
     pub source: &'static str,
-    /// What it is.
+    /// The step that has this cost.
     pub about: &'static str,
 }
 
@@ -63,34 +63,38 @@ costs! {
     timer_start_ns = 300 in 100 .. 600, "estimate";
     /// Timer interrupt until the sleeper's wakeup starts.
     timer_irq_ns = 1500 in 1000 .. 2000, "estimate: hrtimer interrupt to wakeup, 1-2 us";
-    /// The rest of a timer interrupt, after its wakeups: setting the timer anew.
+    /// The rest of a timer interrupt after its wakeups: programming the timer anew.
     timer_exit_ns = 0 in 0 .. 2000, "part of timer_irq_ns";
-    /// Setting a CPU's timer hardware, beside timer_start_ns, when a timer that is started becomes its first.
+    /// Programming the CPU's timer hardware, on top of timer_start_ns, when a timer is started that becomes the CPU's
+    /// first.
     timer_program_ns = 0 in 0 .. 5000, "part of timer_start_ns where it is a register; on a virtual machine a trip to the hypervisor, which 'schedlab machine probe' measures";
-    /// What a sleep that its timer ended takes, beside the call, the timer and the switch: queueing, caches that the interrupt has emptied.
+    /// The return from a sleep that its timer ended, on top of the call, the timer and the switch: queueing, and caches
+    /// that the interrupt has emptied.
     timer_return_ns = 0 in 0 .. 10000, "part of context_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
-    /// The same of a task that a CPU takes up that has halted, after another wakeup than its timer's.
+    /// The same for a task that a halted CPU takes up after another wakeup than its timer's.
     idle_return_ns = 0 in 0 .. 10000, "part of idle_switch_ns; on a virtual machine more, which 'schedlab machine probe' measures";
-    /// Asking the kernel for a thread's CPU time, as live programs do before and after they compute. Where it is above 0 simulated ones
-    /// stop by that clock, which goes on in interrupts.
+    /// Reading a thread's CPU time from the kernel, as live programs do before and after they compute. Above 0,
+    /// simulated programs stop by that clock, too, and it goes on in interrupts.
     cpu_clock_ns = 0 in 0 .. 2000, "no part of simulated programs; of live ones what 'schedlab machine probe' measures";
-    /// schedule() and the switch from one task to another; only the switch, where schedule() is stated apart.
+    /// schedule() and the switch from one task to another; only the switch where the costs of schedule() are stated
+    /// apart.
     context_switch_ns = 1200 in 1000 .. 2000, "public pipe tests: about 1.1 us a thread switch";
-    /// The same from a task to idle, or from idle to a task (beside the idle exit).
+    /// The same from a task to idle, or from idle to a task (without the idle exit).
     idle_switch_ns = 700 in 500 .. 1000, "estimate";
-    /// schedule() of an idle CPU that found work, up to the switch's event; 0: part of the switch costs, as are the next three.
+    /// schedule() on an idle CPU that found work, up to the switch's event. At 0, this cost is part of the switch
+    /// costs; so are the next three.
     schedule_idle_ns = 0 in 0 .. 4000, "part of idle_switch_ns";
-    /// The same of a task that goes to sleep: with its dequeue.
+    /// schedule() by a task that goes to sleep, with its dequeue.
     schedule_sleep_ns = 0 in 0 .. 4000, "part of context_switch_ns and idle_switch_ns";
-    /// The same of a task that goes to sleep and leaves nobody behind: to idle.
+    /// schedule() by a task that goes to sleep and leaves its runqueue empty: the CPU goes idle.
     schedule_empty_ns = 0 in 0 .. 4000, "as schedule_sleep_ns";
-    /// The same of a task that has to give way.
+    /// schedule() by a task that stays runnable and gives way to another.
     schedule_preempt_ns = 0 in 0 .. 4000, "part of context_switch_ns";
     /// From the switch to idle until the CPU halts.
     idle_enter_ns = 0 in 0 .. 2000, "part of idle_switch_ns";
     /// Stopping the tick of a CPU that halts.
     tick_stop_ns = 0 in 0 .. 5000, "part of idle_switch_ns";
-    /// Starting it again.
+    /// Starting the tick again.
     tick_restart_ns = 0 in 0 .. 5000, "part of idle_switch_ns";
     /// Setting the timer that ends a slice (HRTICK).
     hrtick_ns = 0 in 0 .. 5000, "part of context_switch_ns";
@@ -104,13 +108,14 @@ costs! {
     ipi_irq_ns = 300 in 150 .. 600, "estimate";
     /// Local enqueue and preemption test.
     enqueue_ns = 250 in 100 .. 500, "estimate";
-    /// What that takes more on a CPU where a task runs, which is charged and compared with (`check_preempt_wakeup`).
+    /// The extra cost of an enqueue on a CPU that runs a task: the running task is charged and compared with the new
+    /// one (`check_preempt_wakeup`).
     preempt_check_ns = 0 in 0 .. 1000, "part of enqueue_ns";
     /// Taking a remote runqueue's lock and lines, same LLC.
     rq_lock_near_ns = 200 in 80 .. 400, "estimate: three to four dirty lines";
     /// Taking a remote runqueue's lock and lines, other package.
     rq_lock_far_ns = 600 in 300 .. 1000, "estimate: three to four dirty lines by snoop";
-    /// Recording one of the scheduler's events (switch, waking, wakeup, migration); 0 where nobody watches.
+    /// Recording one of the scheduler's events (switch, waking, wakeup, migration); 0 when nothing records them.
     trace_event_ns = 0 in 0 .. 2000, "nobody watches; recorded by tracepoints 350 ns on a small EPYC guest, docs/live.md";
     /// The tick's handler, balancing excluded.
     tick_ns = 2000 in 1000 .. 3000, "estimate: CFS, no balancing";
@@ -132,13 +137,13 @@ costs! {
     move_task_ns = 1500 in 1000 .. 2000, "estimate";
     /// Active balance: waking the stopper, its switch and push.
     active_balance_ns = 10000 in 5000 .. 20000, "estimate";
-    /// Choosing a task's slow path (fork, exec), per CPU visited, beside the visit.
+    /// Choosing a CPU on the slow path (fork, exec), per CPU visited, on top of the visit.
     fork_visit_ns = 30 in 20 .. 60, "estimate";
     /// Creating a thread, seen from the parent.
     fork_ns = 20000 in 10000 .. 60000, "estimate";
-    /// Leaving for good.
+    /// A task's exit.
     exit_ns = 10000 in 5000 .. 30000, "estimate";
-    /// Reading what another task has used: two or three small files of /proc opened, read and closed.
+    /// Reading another task's usage: two or three small files of /proc are opened, read and closed.
     usage_read_ns = 20000 in 8000 .. 60000, "estimate: 4-10 us for each file, most of it for making its text";
     /// Speed of a hardware thread whose sibling is busy, per cent of its speed alone.
     smt_speed_pct = 62 in 50 .. 75, "estimate: two threads yield 1.2-1.3 of one";
@@ -146,60 +151,65 @@ costs! {
     refill_near_ns_per_kb = 160 in 60 .. 480, "estimate: 16 lines of 64 B at 4-30 ns";
     /// Refilling 1 KB of a task's warm set from another LLC or node.
     refill_far_ns_per_kb = 1600 in 600 .. 3200, "estimate: 16 lines of 64 B at 40-200 ns";
-    /// Switching to another process's address space, beside the switch.
+    /// Switching to another process's address space, on top of the switch.
     mm_switch_ns = 500 in 200 .. 1300, "estimate: public pipe tests show 1.1 us a thread and up to 2.4 us a process switch";
-    /// What a program executes between two system calls, beside what it says that it computes.
+    /// A program's own instructions between two system calls, on top of the computing that it asks for.
     program_ns = 0 in 0 .. 1000, "part of the system call's";
-    /// Sleeping at a pipe, beside the call and the switch: getting in line, and out of it again.
+    /// Sleeping at a pipe, on top of the call and the switch: joining the wait queue and leaving it again.
     pipe_wait_ns = 0 in 0 .. 2000, "part of context_switch_ns";
     /// The same at a socket.
     socket_wait_ns = 0 in 0 .. 2000, "part of context_switch_ns";
-    /// What a call on a pipe or UNIX socket has yet to do once it has woken whom it wakes.
+    /// The rest of a call on a pipe or UNIX socket after its wakeup.
     channel_end_ns = 0 in 0 .. 1000, "part of the call, before the wakeup";
     /// Reading from or writing to a pipe, beyond the syscall: lock, buffer, wake test.
     pipe_io_ns = 270 in 150 .. 500, "measured on a small EPYC guest: 418 ns a call in all";
-    /// How long of that a call holds the pipe's lock, for which others wait; what it copies is copied meanwhile, too.
+    /// The part of pipe_io_ns in which the call holds the pipe's lock, for which others wait. The lock is also held
+    /// while the call copies its data.
     pipe_lock_ns = 0 in 0 .. 2000, "nobody waits for it";
     /// Writing to a UNIX stream socket, beyond the syscall: buffer, queue, readiness callback.
     unix_send_ns = 900 in 500 .. 1500, "estimate";
-    /// What that takes more for a message that lies in memory which none had before.
+    /// The extra cost of unix_send_ns for a message in memory that no earlier message used.
     unix_new_ns = 0 in 0 .. 3000, "part of unix_send_ns";
-    /// The same for one that lies in memory which others lay in, when more are unread than a slab holds.
+    /// The extra cost of unix_send_ns for a message in memory that earlier messages used, when more messages are unread
+    /// than a slab holds.
     unix_reuse_ns = 0 in 0 .. 1500, "part of unix_send_ns";
     /// Reading from a UNIX stream socket, beyond the syscall.
     unix_recv_ns = 600 in 300 .. 1000, "estimate";
-    /// How long of these a call holds the socket's lock, for which others wait; nothing is copied meanwhile.
+    /// The part of unix_send_ns and unix_recv_ns in which the call holds the socket's lock, for which others wait. The
+    /// lock is not held while the call copies its data.
     unix_lock_ns = 0 in 0 .. 2000, "nobody waits for it";
-    /// Sending on a TCP connection over loopback: both halves of the stack, which the sender runs.
+    /// Sending on a TCP connection over loopback. The sender runs both halves of the stack.
     tcp_send_ns = 4500 in 2500 .. 8000, "estimate: loopback request/response takes 10-20 us a round trip";
-    /// Reading what came by TCP.
+    /// Reading from a TCP connection.
     tcp_recv_ns = 900 in 500 .. 2000, "estimate";
     /// Sending a datagram over loopback.
     udp_send_ns = 3000 in 1500 .. 5000, "estimate: shorter path than TCP";
     /// Reading a datagram.
     udp_recv_ns = 800 in 400 .. 1500, "estimate";
-    /// Writing to a channel, beside that, when another CPU wrote to it or read from it last: messages, buffers and locks in its cache.
+    /// The extra cost of writing to a channel that another CPU wrote to or read from last: messages, buffers and locks
+    /// are in that CPU's cache.
     remote_send_ns = 0 in 0 .. 5000, "part of the kind's own cost";
-    /// Reading from a channel what another CPU wrote, beside the kind's own cost.
+    /// The extra cost of reading from a channel what another CPU wrote.
     remote_recv_ns = 0 in 0 .. 5000, "part of the kind's own cost";
     /// Copying 1 KB between user memory and a kernel buffer.
     copy_ns_per_kb = 80 in 40 .. 200, "estimate: 5-25 GB/s";
     /// Reading and changing 1 KB of warm memory.
     touch_ns_per_kb = 60 in 20 .. 150, "estimate: 16 lines at 1-10 ns";
-    /// Private cache of a core (L1 and L2): what its tasks share in turn, KB.
+    /// Private cache of a core (L1 and L2), which the core's tasks share in turn, KB.
     private_cache_kb = 256 in 128 .. 2048, "makers' data: L2 of 256 KB (2008-2016), 512 KB, 1-2 MB (servers since 2017)";
     /// Touching 1 KB of new data while running (how fast a set warms up).
     warm_ns_per_kb = 2000 in 500 .. 8000, "estimate";
 }
 
-/// No step of a kernel, idle state or arrival of a daemon takes longer: sums of such times stay far from overflow.
+/// The longest time that a machine may state for a step, an idle state or a daemon: sums of such times stay far from
+/// overflow.
 pub(crate) const LONGEST: Ns = Ns::secs(60);
 
 impl Costs {
     /// Sets a cost to a value that it can have.
     ///
     /// # Errors
-    /// No cost of that name; more than a minute; a per cent that is none.
+    /// When there is no cost of that name, the time is longer than a minute, or a percentage is not 1 to 100.
     pub fn change(&mut self, name: &str, value: u64) -> Result<()> {
         if value > LONGEST.0 {
             return Err(Error::input(format!("{name} = {value} is out of range: at most {}", LONGEST.0)));
@@ -220,25 +230,25 @@ impl Costs {
 pub struct IdleState {
     /// "C1", "C6", ...
     pub name: String,
-    /// Time to wake up from it at worst, as the driver's table has it: what governors and the fork path compare.
+    /// Longest time to wake up from it, as the driver's table has it. Governors and the fork path compare this one.
     pub exit: Ns,
-    /// Time that waking up from it typically takes: what a wakeup pays.
+    /// Typical time to wake up from it. A wakeup pays this one.
     pub typical: Ns,
     /// Shortest stay for which a governor chooses it.
     pub residency: Ns,
 }
 
-/// What decides how an idle CPU waits.
+/// The cpuidle governor, which decides how an idle CPU waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdleGovernor {
     /// It guesses how long the CPU will be idle and takes the deepest state that fits (`menu`).
     #[default]
     Menu,
-    /// It polls for a while, longer where that paid, then halts: guests of KVM (`haltpoll`, 5.4). The first idle state is
-    /// the polling one.
+    /// It polls for a while, longer where that paid, then halts: guests of KVM (`haltpoll`, 5.4). The first idle state
+    /// is the polling one.
     Haltpoll,
-    /// The same where it may not poll at all (guest_halt_poll_ns = 0): it halts at once, without its tick.
+    /// `haltpoll` that may not poll at all (guest_halt_poll_ns = 0): the CPU halts at once, without its tick.
     Halt,
 }
 
@@ -247,7 +257,7 @@ impl IdleGovernor {
     pub const NAMES: &'static [(&'static str, IdleGovernor)] =
         &[("menu", IdleGovernor::Menu), ("haltpoll", IdleGovernor::Haltpoll), ("halt", IdleGovernor::Halt)];
 
-    /// Whether it is the usual one, which files need not name.
+    /// Whether it is the default, which files need not name.
     pub fn is_menu(&self) -> bool {
         *self == IdleGovernor::Menu
     }

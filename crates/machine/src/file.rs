@@ -1,7 +1,7 @@
 //! Machine files: the TOML form of a machine (docs/machines.md has the schema for people).
 //!
-//! Every cost a file sets says its plausible range and where it comes from; a value outside its own range, an unknown
-//! key, or a size that can't be is refused with its place.
+//! A file states the plausible range and the source of every cost that it sets. A value outside its range, an unknown
+//! key and an impossible size are refused with their place.
 
 use crate::costs::LONGEST;
 use crate::reader::{Source, Table};
@@ -71,7 +71,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     let mut costs = costs_before;
     for (name, value) in &own {
         costs.set(name, *value);
-        // What the file says of all kernels holds for all.
+        // A cost that the file sets for all kernels replaces the preset's costs of single kernels.
         kernels.iter_mut().for_each(|k: &mut KernelCosts| k.costs.retain(|(n, _)| n != name));
     }
     let turns = turns(&top, &mut provenance)?.or(turns_before);
@@ -89,7 +89,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     for table in top.tables("background", BACKGROUND)? {
         all.push(background(&table)?);
     }
-    // Notes of its own come first, so that they are found first.
+    // The file's own notes come first, so that they are found first.
     provenance.append(&mut inherited);
     Ok(Machine {
         name: top.required("name", top.label("name")?)?.into(),
@@ -106,7 +106,8 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     })
 }
 
-/// The preset that the file's machine is like: what the file does not say, it has from there; background adds up, but `background = []` is none.
+/// The preset that `like` names. The machine takes everything from it that the file does not state. The file's
+/// background tasks are added to the preset's; `background = []` removes them all.
 fn like(top: &Table<'_>) -> Result<Option<Machine>> {
     let Some(name) = top.string("like")? else { return Ok(None) };
     if name.contains('/') || name.ends_with(".toml") || name == "host" {
@@ -169,7 +170,7 @@ fn kernels(top: &Table<'_>, in_turns: bool) -> Result<Vec<KernelCosts>> {
         }
         let newidle_ns = known_newidle(&table)?;
         if newidle_ns.is_some() && !in_turns {
-            let what = "newidle is only known of CPUs that take turns";
+            let what = "newidle is only used on machines whose CPUs take turns";
             return Err(table.error_at("newidle", what).help("say how in [turns], or leave it out"));
         }
         Ok(KernelCosts { since, costs, newidle_ns, provenance })
@@ -177,7 +178,7 @@ fn kernels(top: &Table<'_>, in_turns: bool) -> Result<Vec<KernelCosts>> {
     top.tables("kernel", KERNEL)?.into_iter().map(one).collect()
 }
 
-/// The costs a table `[costs]` within that one states.
+/// The costs in the `[costs]` table of `top`.
 fn costs(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<(String, u64)>> {
     let names: Vec<&str> = Costs::TABLE.iter().map(|row| row.name).collect();
     let (mut all, mut checked) = (Vec::new(), Costs::default());
@@ -239,7 +240,7 @@ fn idle_states(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Vec<Id
     Ok(states)
 }
 
-/// What decides how an idle CPU waits; nothing when the file does not say.
+/// The cpuidle governor; `None` when the file names none.
 fn governor(top: &Table<'_>, states: &[IdleState]) -> Result<Option<IdleGovernor>> {
     let Some(name) = top.string("idle_governor")? else { return Ok(None) };
     let known = || IdleGovernor::NAMES.iter().map(|(n, _)| *n);
@@ -256,7 +257,7 @@ fn governor(top: &Table<'_>, states: &[IdleState]) -> Result<Option<IdleGovernor
         .help("the last one is the halt; before it haltpoll has the polling state"))
 }
 
-/// How its CPUs take turns; nothing when each has its own time.
+/// How the machine's CPUs take turns; `None` when each has its own time.
 fn turns(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Option<Turns>> {
     let Some(table) = top.table("turns", TURNS)? else { return Ok(None) };
     let name = table.required("rule", table.string("rule")?)?;
@@ -265,7 +266,7 @@ fn turns(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Option<Turns
     })?;
     let spin = table.required("spin", short_time(&table, "spin")?)?;
     if spin == Ns::ZERO {
-        return Err(table.error_at("spin", "a round of waiting takes some time"));
+        return Err(table.error_at("spin", "a round of waiting must take some time"));
     }
     let cpu_clock_ns = short_time(&table, "cpu_clock")?.unwrap_or(Ns::ZERO).0;
     let alarm_ns = short_time(&table, "alarm")?.unwrap_or(Ns::ZERO).0;
@@ -275,7 +276,7 @@ fn turns(top: &Table<'_>, provenance: &mut Vec<CostNote>) -> Result<Option<Turns
     Ok(Some(Turns { rule, spin_ns: spin.0, cpu_clock_ns, alarm_ns, newidle_ns }))
 }
 
-/// What newidle passes have cost when a run begins.
+/// The costs of earlier newidle passes with which a run begins.
 fn known_newidle(table: &Table<'_>) -> Result<Option<[u32; 10]>> {
     let Some(listed) = table.numbers::<u32>("newidle")? else { return Ok(None) };
     let ten = listed.try_into().map_err(|_| table.error_at("newidle", "newidle is ten times in ns"))?;
@@ -300,7 +301,9 @@ fn background(table: &Table<'_>) -> Result<Background> {
     let every = table.required("every", table.time("every")?)?;
     let run = table.required("run", table.time("run")?)?;
     if every == Ns::ZERO || run >= every {
-        return Err(table.error_at("run", "a background task runs shorter than the gap between its arrivals"));
+        return Err(
+            table.error_at("run", "a background task must run shorter than the gap between its arrivals")
+        );
     }
     Ok(Background {
         name: table.required("name", table.label("name")?)?.into(),
@@ -406,7 +409,7 @@ mod tests {
         assert_eq!(
             set.under(Version::new(7, 3)).costs.tick_ns,
             2000,
-            "whoever sets a cost means all kernels"
+            "a cost without a kernel is set for all kernels"
         );
         let none = error(&with("cores = 4", "[[kernel]]\nsince = 'v6.6'"));
         assert!(none.contains("[[kernel]] has no [kernel.costs]"), "{none}");
@@ -456,9 +459,9 @@ mod tests {
         assert_eq!([newest("v6.5"), newest("v6.6")], [0, 9], "later kernels have others");
         let (_, alone) = later.split_once("[[kernel]]").unwrap();
         let dropped = parse(Path::new("m.toml"), &with("cores = 2", &format!("[[kernel]]{alone}")));
-        assert!(dropped.unwrap_err().to_string().contains("only known of CPUs that take turns"));
+        assert!(dropped.unwrap_err().to_string().contains("only used on machines whose CPUs take turns"));
         assert!(error("rule = 'deadline-share'").contains("[turns] has no spin"));
-        assert!(error("rule = 'deadline-share'\nspin = '0s'").contains("takes some time"));
+        assert!(error("rule = 'deadline-share'\nspin = '0s'").contains("must take some time"));
         let none = parse(Path::new("m.toml"), &with("cores = 2", "")).unwrap();
         assert!(!format!("{none:?}").contains("Some(Turns"), "each has its own processor");
     }
@@ -523,7 +526,7 @@ mod tests {
           help: a range holds typical and ends at exit or before
         ");
         insta::assert_snapshot!(of(&odd.replace("'60us', ", "")), @r#"m.toml:10:7: range in [[idle_state]] must be two times such as ["20us", "40us"]; this is of type array"#);
-        insta::assert_snapshot!(of("[[background]]\nname='k'\nper_cpu=true\nevery='1ms'\nrun='2ms'"), @"m.toml:9:5: a background task runs shorter than the gap between its arrivals");
+        insta::assert_snapshot!(of("[[background]]\nname='k'\nper_cpu=true\nevery='1ms'\nrun='2ms'"), @"m.toml:9:5: a background task must run shorter than the gap between its arrivals");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the hardware is: topology, the sched domains and groups a kernel derives from it, and what each step costs.
+//! The hardware: its topology, the sched domains and groups that a kernel derives from it, and the cost of each step.
 //!
 //! A machine comes from a preset (`machines/*.toml`, compiled in), from a file of the same form, from a size of no make
 //! (`smp-N`, `smt-N`), or from this host's sysfs (`host`). Domains are derived per kernel era (v2.6.12 to v6.x).
@@ -29,22 +29,22 @@ use serde::{Deserialize, Serialize};
 /// Where a figure of a machine comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CostNote {
-    /// What it is about: a cost by its name, "idle.C6", or "topology".
+    /// The figure: a cost by its name, "idle.C6", or "topology".
     pub name: String,
     /// Lowest and highest plausible value, in the cost's unit.
     pub range: Option<(u64, u64)>,
-    /// Document, driver table, measurement; or that it is an estimate.
+    /// A document, a driver's table, a measurement, or a note that it is an estimate.
     pub source: String,
 }
 
-/// Costs under a kernel and later ones, where code paths have become longer or shorter.
+/// Costs that differ from a kernel version on, because its code paths are longer or shorter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelCosts {
-    /// The first of those kernels.
+    /// The first kernel with these costs.
     pub since: Version,
-    /// Costs by name; those it does not name are as before.
+    /// Costs by name; all others stay as they are under older kernels.
     pub costs: Vec<(String, u64)>,
-    /// What newidle passes have cost when a run begins, if that is others than before ([`Turns::newidle_ns`]).
+    /// The costs of earlier newidle passes, where they differ from older kernels ([`Turns::newidle_ns`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newidle_ns: Option<[u32; 10]>,
     /// Their ranges and sources.
@@ -60,9 +60,9 @@ pub struct Machine {
     pub about: String,
     /// CPUs, caches, nodes.
     pub topology: Topology,
-    /// What each step costs, with source and range in [`Costs::TABLE`] or the machine's file.
+    /// The cost of each step, with source and range in [`Costs::TABLE`] or the machine's file.
     pub costs: Costs,
-    /// Costs that are others under later kernels, oldest first; none in a machine that is [`Machine::under`] a kernel.
+    /// Costs that differ under later kernels, oldest first; empty in a machine that [`Machine::under`] has made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelCosts>,
     /// Idle states, shallowest first; empty means an idle CPU polls.
@@ -89,7 +89,7 @@ impl Machine {
         self.os_cpu.get(cpu.index()).copied().unwrap_or(cpu.0)
     }
 
-    /// The machine as it is under that kernel.
+    /// The machine with the costs that hold under that kernel.
     #[must_use]
     pub fn under(&self, kernel: Version) -> Machine {
         let mut machine = self.clone();
@@ -116,8 +116,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether nobody has stated or measured what steps cost on it: this host, as long as it has not been probed. Its
-    /// topology is its own, its costs are those of a machine of no make.
+    /// Whether its costs are guessed. They are for this host, as long as it has not been probed: its topology is its
+    /// own, its costs are those of a machine of no make.
     pub fn is_guessed(&self) -> bool {
         self.name == sysfs::HOST
             && !self.provenance.iter().any(|n| n.source.starts_with(probed::MEASURED_HERE))
@@ -131,7 +131,7 @@ impl Machine {
         let row = Costs::TABLE.iter().find(|row| row.name == name);
         CostNote {
             name: name.into(),
-            // What is 0 unless it is stated is a part of another cost there, whose range covers it.
+            // A cost with default 0 is part of another cost, whose range covers it, until a machine states it apart.
             range: row.filter(|r| r.default > 0).map(|r| r.range),
             source: row.map_or("not stated", |r| r.source).into(),
         }

@@ -1,4 +1,4 @@
-//! Where a machine comes from when it is asked for by name: compiled-in files, sizes of no make, this host, a path.
+//! Machines by name: compiled-in files, sizes of no make (`smp-N` and the like), this host, the path of a file.
 
 use crate::probed::Probed;
 use crate::shape::{Numbering, Shape};
@@ -35,10 +35,11 @@ const PATTERNS: &[(&str, &str)] = &[
 ];
 
 impl Machine {
-    /// The machine of that name: a preset, `smp-N`, `smt-N`, `icount-N`, `icount-N-smt`, `host`, or the path of a file that ends in `.toml`.
+    /// The machine of that name: a preset, `smp-N`, `smt-N`, `icount-N`, `icount-N-smt`, `host`, or the path of a file
+    /// that ends in `.toml`.
     ///
     /// # Errors
-    /// When there is no such machine (the nearest name is offered), its file is wrong, or the size can't be.
+    /// When there is no such machine (the nearest name is offered), its file is wrong, or the size is impossible.
     pub fn load(name_or_path: &str) -> Result<Machine> {
         let preset = PRESETS.iter().find(|(name, _)| *name == name_or_path);
         if let Some((name, text)) = preset {
@@ -107,7 +108,7 @@ fn icount(name: &str, cpus: u32, smt: bool) -> Result<Machine> {
     if !cpus.is_multiple_of(threads * nodes) {
         let whole = cpus.next_multiple_of(threads * nodes);
         return Err(Error::input(format!(
-            "{name}: two nodes of cores with two threads are a multiple of 4 CPUs"
+            "{name}: two nodes of cores with two threads need a multiple of 4 CPUs"
         ))
         .help(format!("use icount-{whole}-smt or icount-{cpus}")));
     }
@@ -122,7 +123,7 @@ fn icount(name: &str, cpus: u32, smt: bool) -> Result<Machine> {
     Ok(Machine { name: name.into(), about, topology, ..costs })
 }
 
-/// The machine whose costs stand for machines that have none of their own.
+/// The machine whose costs are used for machines without costs of their own.
 pub(crate) fn no_make() -> Result<Machine> {
     file::parse(Path::new("machines/any-size.toml"), ANY_SIZE)
 }

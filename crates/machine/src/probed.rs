@@ -1,7 +1,7 @@
-//! What `schedlab machine probe` measured on this machine, kept where schedlab keeps its state.
+//! The costs that `schedlab machine probe` measured on this machine, kept in the folder of schedlab's state.
 //!
-//! The machine called "host" has these costs if they were measured under the running kernel, on as many CPUs of the same
-//! model; else those of a machine of no make. A value outside of the table's range is taken as it is: it was measured.
+//! The machine called "host" has these costs if they were measured under the running kernel, on as many CPUs of the
+//! same model; otherwise it has those of a machine of no make. A measured value may lie outside the table's range.
 
 use crate::{CostNote, Costs, IdleGovernor, IdleState, Machine, sysfs};
 use schedlab_base::{Error, Ns, Result, input, temp};
@@ -13,19 +13,20 @@ use std::path::{Path, PathBuf};
 pub const STATE_VARIABLE: &str = "SCHEDLAB_STATE_DIR";
 /// The probe's file in that folder.
 pub const FILE: &str = "probe.json";
-/// The name under which the time to leave a halt is kept: it is an idle state's, not a cost's.
+/// The name under which the time to leave a halt is kept. It belongs to an idle state, not to the table of costs.
 pub const IDLE_EXIT: &str = "idle.exit";
 /// How the sources of probed costs begin.
 pub const MEASURED_HERE: &str = "measured here";
-/// What recording an event takes.
+/// The cost of recording an event.
 const WATCHED: &str = "trace_event_ns";
 
-/// The name of the time to leave a halt that has lasted `since_ns`: on a virtual machine halts get deeper by themselves.
+/// The name of the time to leave a halt that has lasted `since_ns`. On a virtual machine a halt gets deeper by itself
+/// as it lasts.
 pub fn idle_exit_after(since_ns: u64) -> String {
     format!("{IDLE_EXIT}.{since_ns}")
 }
 
-/// How long a halt has lasted from which on that time is needed; `None` if the name is another.
+/// The length of halt that such a name states ([`idle_exit_after`]); `None` for other names.
 fn after(name: &str) -> Option<Ns> {
     name.strip_prefix(IDLE_EXIT)?.strip_prefix('.')?.parse().ok().map(Ns)
 }
@@ -34,18 +35,18 @@ fn after(name: &str) -> Option<Ns> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// The cost's name in the table, or [`IDLE_EXIT`]: how long an idle CPU that halted takes to run again; or the same after a
-    /// halt of some length ([`idle_exit_after`]).
+    /// The cost's name in the table; or [`IDLE_EXIT`], the time that a halted CPU takes to run again; or the same after
+    /// a halt of some length ([`idle_exit_after`]).
     pub name: String,
     /// Median, ns.
     pub value: u64,
     /// Fifth and ninety-fifth percentile of the batches, ns.
     pub range: (u64, u64),
-    /// What was timed, in a few words.
+    /// The timed step, in a few words.
     pub how: String,
 }
 
-/// All that was measured, and where.
+/// All measurements, and the machine that they were made on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probed {
@@ -55,7 +56,7 @@ pub struct Probed {
     pub model: String,
     /// How many are online.
     pub cpus: usize,
-    /// What was found.
+    /// The measured costs.
     pub measured: Vec<Measured>,
 }
 
@@ -72,15 +73,15 @@ impl Probed {
             measured,
         }
     }
-    /// Whether they hold here and now.
+    /// Whether they were made on this machine under the running kernel.
     fn holds(&self) -> bool {
         let now = Probed::here(Vec::new());
         (&self.release, &self.model, self.cpus) == (&now.release, &now.model, now.cpus)
     }
-    /// What is kept of this machine, if it still holds. A file that can't be read counts as none.
+    /// The kept measurements, if they still hold for this machine. A file that can't be read counts as none.
     ///
     /// # Errors
-    /// A file that is none of ours.
+    /// When the file does not have schedlab's form.
     pub fn kept() -> Result<Option<Probed>> {
         let Some(file) = file() else { return Ok(None) };
         let Some(text) = text_of(&file)? else { return Ok(None) };
@@ -89,7 +90,7 @@ impl Probed {
         })?;
         Ok(probed.holds().then_some(probed))
     }
-    /// Keeps them, in place of those before, and tells where.
+    /// Keeps them in place of earlier ones, and gives the file's path.
     ///
     /// # Errors
     /// When there is no folder for it, or the disk does not take it.
@@ -107,13 +108,14 @@ impl Probed {
     /// This machine with these costs.
     ///
     /// # Errors
-    /// A sysfs that can't be read, and a cost that can't be.
+    /// When sysfs can't be read, or a cost has an impossible value.
     pub fn host(&self) -> Result<Machine> {
         let mut host = sysfs::read(Path::new("/sys"))?;
         self.apply(&mut host)?;
         Ok(host)
     }
-    /// The mean of several probes; of each cost that all of them have, with the widest of their ranges. `None` of none.
+    /// The mean of several probes, of each cost that all of them have. Its range holds all their ranges. `None` when
+    /// there is no probe.
     pub fn mean(all: &[Probed]) -> Option<Probed> {
         let (first, n) = (all.first()?, all.len() as u64);
         let measured = first.measured.iter().filter_map(|cost| {
@@ -126,14 +128,14 @@ impl Probed {
         });
         Some(Probed { measured: measured.collect(), ..first.clone() })
     }
-    /// What recording an event takes, ns; only of runs that are watched, so that it is no cost of the machine.
+    /// The cost of recording an event, ns. It is no cost of the machine, since only watched runs pay it.
     pub fn watched_ns(&self) -> Option<u64> {
         self.measured.iter().find(|m| m.name == WATCHED).map(|m| m.value)
     }
     /// Gives a machine these costs.
     ///
     /// # Errors
-    /// A cost that can't be.
+    /// When a cost has an impossible value.
     pub fn apply(&self, machine: &mut Machine) -> Result<()> {
         let deepened = self.deepen(machine);
         for found in self.measured.iter().filter(|m| m.name != WATCHED) {
@@ -146,12 +148,12 @@ impl Probed {
                 format!("idle.{}", deepest.name)
             } else if Costs::TABLE.iter().any(|row| row.name == found.name) {
                 machine.costs.change(&found.name, found.value).map_err(|e| {
-                    e.context("what was measured of this machine")
+                    e.context("the kept probe of this machine")
                         .help("'schedlab machine probe' measures it anew")
                 })?;
                 found.name.clone()
             } else {
-                // Of another version.
+                // The file is of another version of schedlab.
                 continue;
             };
             let source = format!("{MEASURED_HERE}: {}", found.how);
@@ -160,8 +162,8 @@ impl Probed {
         }
         Ok(())
     }
-    /// Where a guest's CPU halts: a state for each length of a halt that was measured, in place of the one it has; whether
-    /// there are.
+    /// On a guest whose idle CPUs halt: replaces the halt state by one state for each measured length of a halt. Tells
+    /// whether it did.
     fn deepen(&self, machine: &mut Machine) -> bool {
         let halts = machine.idle_governor != IdleGovernor::Menu && machine.idle_states.len() > 1;
         let depths: Vec<(Ns, &Measured)> =
@@ -184,9 +186,10 @@ impl Probed {
     }
 }
 
-/// A probe's text; `None` where there is no file or this user can't read it. What is too long or no text is an error.
+/// A probe's text; `None` where there is no file or this user can't read it. A file that is too long or not text is an
+/// error.
 fn text_of(file: &Path) -> Result<Option<String>> {
-    // A pipe is none of ours, and opening it would wait for its writer.
+    // schedlab keeps a regular file here; to open a pipe would wait for its writer.
     if !std::fs::metadata(file).is_ok_and(|about| about.is_file()) {
         return Ok(None);
     }

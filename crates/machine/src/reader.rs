@@ -25,7 +25,7 @@ impl<'s> Source<'s> {
     /// Parses the text.
     ///
     /// # Errors
-    /// When it is no TOML, with the place.
+    /// When it is not TOML, with the place.
     pub fn parse(self) -> Result<Spanned<DeTable<'s>>> {
         DeTable::parse(self.text).map_err(|e| {
             let what = Error::input(e.message().to_string());
@@ -58,7 +58,7 @@ impl<'t> Table<'t> {
     /// A table with the keys it may have.
     ///
     /// # Errors
-    /// A key that is none of them; the nearest is offered. So do all readers below for values of another type.
+    /// When a key is none of them; the nearest is offered. All readers below give errors for values of another type.
     pub fn new(
         source: Source<'t>,
         name: &str,
@@ -74,10 +74,10 @@ impl<'t> Table<'t> {
     pub fn open(source: Source<'t>, name: &str, span: Range<usize>, entries: &'t DeTable<'t>) -> Table<'t> {
         Table { source, name: name.to_string(), span, entries }
     }
-    /// Checks its keys; `elsewhere` knows where a key belongs that does not belong here.
+    /// Checks its keys. `elsewhere` gives the help for a key that belongs in another table.
     ///
     /// # Errors
-    /// A key that is none of `known`, called `what`: with the place where it belongs, or the nearest one.
+    /// When a key is none of `known`; messages call it `what`, and name the place where it belongs or the nearest key.
     pub fn only(&self, what: &str, known: &[&str], elsewhere: impl Fn(&str) -> Option<String>) -> Result<()> {
         let strange = self.entries.keys().find(|k| !known.contains(&k.get_ref().as_ref()));
         strange.map_or(Ok(()), |key| {
@@ -127,7 +127,7 @@ impl<'t> Table<'t> {
         let Some(value) = self.entries.get(key) else { return Ok(None) };
         read(value.get_ref()).map(Some).ok_or_else(|| self.wrong(key, wanted, value))
     }
-    /// What must be there.
+    /// The value of a key that must be there.
     pub fn required<T>(&self, key: &str, value: Option<T>) -> Result<T> {
         value.ok_or_else(|| self.error(format!("{} has no {key}", self.name)))
     }
@@ -136,7 +136,8 @@ impl<'t> Table<'t> {
     pub fn string(&self, key: &str) -> Result<Option<&'t str>> {
         self.value(key, "a string", DeValue::as_str)
     }
-    /// A name that results carry, or nothing: visible and on one line, since tables, exports and terminals meet it.
+    /// A name that results carry, or nothing. It must be visible and on one line, because tables, exports and terminals
+    /// show it.
     pub fn label(&self, key: &str) -> Result<Option<&'t str>> {
         match self.string(key)? {
             Some(name) if name.trim().is_empty() => Err(self.error_at(key, format!("{key} is empty"))),
@@ -178,7 +179,7 @@ impl<'t> Table<'t> {
         let read = |text| Ns::parse(text, "").map_err(|e| self.place(key, e));
         Ok(Some((read(low)?, read(high)?)))
     }
-    /// A list of lists of whole numbers, or nothing; with it the spans of the inner lists' items.
+    /// A list of lists of whole numbers, with the spans of the inner lists' items; or nothing.
     #[allow(clippy::type_complexity)]
     pub fn matrix(&self, key: &str) -> Result<Option<(Vec<Vec<u32>>, Vec<Vec<Range<usize>>>)>> {
         let rows: Option<Vec<&[Value<'_>]>> = self.value(key, "a list of lists of numbers", |v| {
@@ -207,7 +208,7 @@ impl<'t> Table<'t> {
         all.iter().try_for_each(|t| t.only(&format!("key in {}", t.name), known, |_| None))?;
         Ok(all)
     }
-    /// As [`Table::tables`], with keys that the caller checks ([`Table::only`]) when it knows which there may be.
+    /// As [`Table::tables`], with keys that the caller checks later ([`Table::only`]).
     pub fn open_tables(&self, key: &str) -> Result<Vec<Table<'t>>> {
         let items = self.value(key, TABLES, DeValue::as_array)?;
         let table = |item: &'t Value<'t>| {
@@ -236,9 +237,9 @@ impl<'t> Table<'t> {
     }
 }
 
-/// What [`Table::tables`] wants.
+/// The type that [`Table::tables`] reads, for messages.
 const TABLES: &str = "an array of tables";
-/// What [`Table::number`] wants.
+/// The type that [`Table::number`] reads, for messages.
 const WHOLE: &str = "a whole number";
 
 fn whole<T: TryFrom<i64>>(value: &DeValue<'_>) -> Option<T> {

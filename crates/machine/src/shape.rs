@@ -1,7 +1,7 @@
 //! A regular machine in a few numbers: how many of each unit, and how CPUs are numbered.
 //!
-//! All counts are of the whole machine but the threads, which are per core. Every unit divides evenly: what is not
-//! regular is read from sysfs instead. Firmware decides the numbering; the two common orders are here.
+//! All counts are of the whole machine, except the threads, which are per core. Every unit divides evenly; an irregular
+//! machine is read from sysfs instead. Firmware decides the numbering; the two common orders are here.
 
 use crate::topology::{Cpu, RECLAIM_DISTANCE, Topology};
 use schedlab_base::{Error, Result, cpuset::MAX_CPUS};
@@ -16,7 +16,7 @@ pub enum Numbering {
 }
 
 impl Numbering {
-    /// What a machine file may write, and what it means.
+    /// The names in machine files and their meanings.
     pub const NAMES: &'static [(&'static str, Numbering)] = &[
         ("siblings-last", Numbering::SiblingsLast),
         ("intel", Numbering::SiblingsLast),

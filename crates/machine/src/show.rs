@@ -15,7 +15,7 @@ use text::{Page, WIDTH};
 pub struct Shown<'m> {
     /// The machine.
     pub machine: &'m Machine,
-    /// The kernel its domains are of.
+    /// The kernel that the domains are derived for.
     pub kernel: Version,
     /// Domains and groups by CPU.
     pub domains: Domains,
@@ -28,8 +28,8 @@ impl<'m> Shown<'m> {
     }
 }
 
-/// The machine, and the domains `kernel` makes of it, as text; groups are those that `cpu` sees (cpu0 by default, and
-/// when there is no such CPU).
+/// The machine and the domains that `kernel` makes of it, as text. The groups are those of `cpu`, or of cpu0 when there
+/// is no such CPU.
 pub fn show(machine: &Machine, kernel: Version, cpu: Option<CpuId>) -> String {
     let domains = Domains::build(&machine.topology, kernel);
     let cpu = cpu.filter(|c| c.index() < domains.of_cpu.len()).unwrap_or(CpuId(0));
@@ -79,7 +79,7 @@ fn topology(page: &mut Page, machine: &Machine) {
     }
 }
 
-/// What two CPUs' stacks must share to be told once.
+/// A key of a CPU's stack of domains: CPUs of equal keys are shown once.
 fn pattern(domains: &Domains, own: &[Domain]) -> String {
     let mut text = String::new();
     for d in own {

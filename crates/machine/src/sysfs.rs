@@ -1,7 +1,7 @@
 //! A machine from a running kernel's sysfs: topology, idle states; costs are those of a machine of no make.
 //!
-//! Reads `devices/system/cpu` and `devices/system/node` below a root that is a parameter, so that tests bring their own
-//! trees. Only online CPUs count. CPU numbers with gaps are made dense, as the simulator numbers CPUs from 0;
+//! Reads `devices/system/cpu` and `devices/system/node` below a root that the caller gives, so that tests bring their
+//! own trees. Only online CPUs count. CPU numbers with gaps are made dense, as the simulator numbers CPUs from 0;
 //! `Machine::os_cpu` then maps back. A missing topology entry means a CPU of its own; a missing node directory means
 //! one node; a cache that firmware reports across nodes is cut at the node, as the x86 kernel does.
 
@@ -128,7 +128,7 @@ fn nodes_in_use(rows: &[Row]) -> Vec<u32> {
     nodes
 }
 
-/// What the node directory says; empty where there is none.
+/// The content of the node directory; empty where there is none.
 struct Nodes {
     dir: PathBuf,
     /// Number, CPUs, distances to all online nodes in their order.
@@ -169,7 +169,7 @@ impl Nodes {
     }
 }
 
-/// CPUs that share the highest data or unified cache; nothing where caches aren't told.
+/// CPUs that share the highest data or unified cache; `None` where sysfs shows no caches.
 fn last_level(dir: &Path) -> Result<Option<CpuSet>> {
     let mut best: Option<(u32, CpuSet)> = None;
     for index in 0.. {
@@ -185,7 +185,7 @@ fn last_level(dir: &Path) -> Result<Option<CpuSet>> {
     Ok(best.map(|(_, set)| set))
 }
 
-/// The idle driver's states that are enabled, without the polling one (its exit takes no time).
+/// The cpuidle governor; haltpoll that may not poll at all is [`IdleGovernor::Halt`].
 fn governor(root: &Path, file: &Path) -> Result<IdleGovernor> {
     if text(file)?.as_deref() != Some("haltpoll") {
         return Ok(IdleGovernor::Menu);
@@ -194,7 +194,7 @@ fn governor(root: &Path, file: &Path) -> Result<IdleGovernor> {
     Ok(if longest.as_deref() == Some("0") { IdleGovernor::Halt } else { IdleGovernor::Haltpoll })
 }
 
-/// The states of a CPU. Polling is one only where the governor chooses it as such.
+/// A CPU's enabled idle states. The polling state (its exit takes no time) is left out under `menu`.
 fn idle_states(dir: &Path, governor: IdleGovernor) -> Result<Vec<IdleState>> {
     let mut states = Vec::new();
     for index in 0.. {

@@ -21,7 +21,7 @@ pub struct Cpu {
     pub thread: u32,
 }
 
-/// How far apart two CPUs are; costs are given by it.
+/// How far apart two CPUs are. Costs depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Distance {
     /// The same CPU.
@@ -79,8 +79,8 @@ impl Topology {
         self.alike(cpu, |a, b| a.llc == b.llc)
     }
 
-    /// Checks what every user of a topology relies on: 1 to 4096 CPUs; units that nest (core in cluster in LLC in
-    /// node and package); a square, symmetric distance table, 10 on the diagonal and more elsewhere.
+    /// Checks the properties that every user of a topology relies on: 1 to 4096 CPUs; units that nest (core in cluster
+    /// in LLC in node and package); a square, symmetric distance table, 10 on the diagonal and more elsewhere.
     ///
     /// # Errors
     /// Says which of these does not hold.

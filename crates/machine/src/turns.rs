@@ -1,17 +1,18 @@
-//! CPUs that share one processor's time in turns, as the CPUs of a guest do that counts instructions.
+//! CPUs that share one processor's time in turns, like the CPUs of a guest whose clock counts instructions.
 //!
-//! An emulator that executes all CPUs of a guest in one thread, and whose clock counts instructions, has one CPU's worth
-//! of time for all of them: one runs for a while, then the next in a ring, and the clock goes on with each. A halted
-//! CPU is passed over; when all are, the clock leaps to the next timer. Times are ns, of which one instruction takes one.
+//! An emulator may execute all CPUs of a guest in one thread, with a clock that counts instructions. All CPUs then
+//! share the time of one: each runs for a while, then the next in a ring, and the clock goes on with each. A halted CPU
+//! is passed over; when all are halted, the clock leaps to the next timer. Times are ns; one instruction takes 1 ns.
 
 use serde::{Deserialize, Serialize};
 
-/// Who is next, and for how long.
+/// The rule that decides which CPU is next and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TurnRule {
-    /// A turn is the time to the next timer of any CPU, divided by the number of CPUs (QEMU 8.1 and later, single-threaded
-    /// TCG with `-icount`). A timer that becomes the earliest of all ends the turn of whoever set it.
+    /// A turn is the time to the next timer of any CPU, divided by the number of CPUs (QEMU 8.1 and later,
+    /// single-threaded TCG with `-icount`). A timer that becomes the earliest of all ends the turn of the CPU that set
+    /// it.
     DeadlineShare,
 }
 
@@ -24,18 +25,21 @@ impl TurnRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Turns {
-    /// Whose turn it is, and until when.
+    /// The rule of the turns.
     pub rule: TurnRule,
-    /// One round of a loop that waits for the clock, ns: it reads it, compares, and says by a pause instruction that it
-    /// waits, which ends the turn.
+    /// One round of a loop that waits for the clock, ns. The loop reads the clock, compares, and executes a pause
+    /// instruction, which ends the turn.
     pub spin_ns: u64,
-    /// Asking the kernel how much CPU time a thread has used, ns: what computes for a stated time begins and ends so.
+    /// Reading a thread's CPU time from the kernel, ns. A program that computes for a stated time begins and ends with
+    /// it.
     pub cpu_clock_ns: u64,
-    /// The emulator's own timer that nobody in the guest waits for, but that ends turns: its period, ns; 0 for none.
+    /// Period of the emulator's own timer, ns; 0 for none. Nothing in the guest waits for this timer, but it ends
+    /// turns.
     pub alarm_ns: u64,
-    /// What the dearest newidle pass of a CPU over a domain has cost when a run begins (`max_newidle_lb_cost`), ns: of ten
-    /// domains one each has about as much. A pass whose CPU loses its turn has taken the others' turns, too, and is remembered,
-    /// 1 % less a second: whole boots are in it.
+    /// The cost of a CPU's dearest newidle pass over a domain when a run begins (`max_newidle_lb_cost`), ns. Each of
+    /// the ten values holds for about a tenth of the domains. When a CPU loses its turn within a pass, the pass lasts
+    /// through the other CPUs' turns as well. The kernel keeps the maximum and lets it decay by 1 % a second, so the
+    /// values reflect the whole boot.
     #[serde(default)]
     pub newidle_ns: [u32; 10],
 }

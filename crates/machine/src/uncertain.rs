@@ -1,20 +1,20 @@
-//! How sure a machine's figures are: which of them have a range, and machines with figures drawn from their ranges.
+//! Uncertain figures of a machine: the figures that have a range, and machines with figures drawn from their ranges.
 //!
-//! A figure is a cost ("ipi_far_ns") or what leaving an idle state typically takes ("idle.C6", ns). It is drawn when a
-//! range of more than one value is stated for it ([`Machine::note`]). A figure without a range is taken as it is: those
-//! of a driver's table, those an experiment sets, and background tasks, which are part of the scene rather than of the
-//! model.
+//! A figure is a cost ("ipi_far_ns") or the typical time to leave an idle state ("idle.C6", ns). It is drawn when a
+//! range of more than one value is stated for it ([`Machine::note`]). A figure without a range is taken as it is: the
+//! figures of a driver's table, those that an experiment sets, and background tasks, which are part of the scene rather
+//! than of the model.
 //!
 //! Draws are log-uniform: ranges are estimates "within a factor of", so halving and doubling are to be equally likely.
-//! Each is keyed by run and figure, so that a new figure shifts no other's draw. Only what the memory hierarchy or the
-//! driver's table puts in order ([`Machine::chains`]) is put back in order.
+//! Each is keyed by run and figure, so that a new figure shifts no other's draw. Figures that the memory hierarchy or
+//! the driver's table puts in order ([`Machine::chains`]) are sorted again after the draw.
 
 use crate::costs::LONGEST;
 use crate::{Costs, Machine};
 use schedlab_base::{Error, Ns, Result, Stream};
 use serde::{Deserialize, Serialize};
 
-/// Costs of which none is above the next, on a machine whose own values say so too.
+/// Chains of costs in rising order. A chain counts on machines whose own values rise along it.
 const ORDERED: &[&[&str]] = &[
     &["ipi_near_ns", "ipi_far_ns"],
     &["rq_lock_near_ns", "rq_lock_far_ns"],
@@ -23,7 +23,7 @@ const ORDERED: &[&[&str]] = &[
     &["refill_near_ns_per_kb", "refill_far_ns_per_kb"],
 ];
 
-/// What stands before the name of an idle state.
+/// The prefix of an idle state's name in the name of a figure.
 const IDLE: &str = "idle.";
 
 /// A figure that is known within a range only.
@@ -108,12 +108,13 @@ impl Machine {
     }
 }
 
-/// What a cost can be at all.
+/// The range of values that a cost may have at all.
 fn possible(name: &str) -> (u64, u64) {
     if name.ends_with("_pct") { (1, 100) } else { (0, LONGEST.0) }
 }
 
-/// One of the whole numbers of a range; chances by the logarithm, counted from one below so that a range may begin at 0.
+/// One of the whole numbers of a range, log-uniform. The logarithm counts from one below the range, so that a range may
+/// begin at 0.
 fn log_uniform(bits: u64, (low, high): (u64, u64)) -> u64 {
     // 53 bits are what a double holds exactly.
     let share = (bits >> 11) as f64 / (1_u64 << 53) as f64;
@@ -122,8 +123,8 @@ fn log_uniform(bits: u64, (low, high): (u64, u64)) -> u64 {
     ((drawn as u64).saturating_sub(1)).clamp(low, high)
 }
 
-/// Sorts the values of a chain. Where ranges rise along the chain, as all in the table do, sorted values stay in them; a
-/// machine's file may state others, so each is held to its own.
+/// Sorts the values of a chain. Where ranges rise along the chain, as all in the table do, sorted values stay in them;
+/// a machine's file may state others, so each is held to its own.
 fn put_in_order(drawn: &mut [Drawn], chain: &[String]) {
     let places: Vec<usize> =
         chain.iter().filter_map(|name| drawn.iter().position(|d| d.span.name == *name)).collect();

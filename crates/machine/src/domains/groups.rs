@@ -15,8 +15,8 @@ pub(super) struct Groups {
     pub all: Vec<Group>,
     /// (level of the domain, level of the child, unit of the child) to index.
     known: BTreeMap<(usize, usize, usize), u32>,
-    /// Per level and CPU, the group the CPU brings into any domain of that level; for levels below NUMA, where it is
-    /// the same whoever looks. Saves most look-ups on machines of thousands of CPUs.
+    /// Per level and CPU, the group the CPU brings into any domain of that level; only for levels below NUMA, where all
+    /// CPUs see the same groups. Saves most look-ups on machines of thousands of CPUs.
     plain: Vec<Vec<Option<u32>>>,
     /// Per CPU, the last ring that covered it.
     covered: Vec<u32>,
@@ -78,8 +78,8 @@ impl Groups {
         index
     }
 
-    /// Adds the group, or finds the one of the same span in the same level that another unit brought, which only
-    /// NUMA spans can do.
+    /// Adds the group, or finds the group of the same level and span that another unit has brought. Two units bring the
+    /// same span only on NUMA levels.
     fn insert(&mut self, key: (usize, usize, usize), numa: bool, group: Group) -> u32 {
         let last = if numa { (key.0, SINGLE, SINGLE) } else { (key.0, 0, 0) };
         let same_level = self.known.range((key.0, 0, 0)..=last);

@@ -42,7 +42,7 @@ pub struct DomainParams {
     pub first_interval_ms: u32,
     /// A busy CPU multiplies its interval by this.
     pub busy_factor: u32,
-    /// Percent by which a group must exceed the local one.
+    /// Percent of the local group's load that a group must exceed before tasks are pulled from it (125: by a quarter).
     pub imbalance_pct: u32,
     /// Failures before hot tasks are moved.
     pub cache_nice_tries: u32,
@@ -117,14 +117,15 @@ pub struct Domains {
     pub groups: Vec<Group>,
     /// Per CPU, bottom up, the levels that survived degeneration: `domain0`, `domain1`, ...
     pub of_cpu: Vec<Vec<Domain>>,
-    /// Per CPU, the index in `of_cpu` of its highest LLC-sharing domain (`sd_llc`); `None` when the CPU is alone in its cache.
+    /// Per CPU, the index in `of_cpu` of its highest LLC-sharing domain (`sd_llc`); `None` when the CPU is alone in its
+    /// cache.
     pub llc: Vec<Option<usize>>,
 }
 
 impl Domains {
     /// Derives the domains of `topology` as kernel `version` does.
     ///
-    /// The topology must hold what [`Topology::check`] demands; every machine that [`crate::Machine::load`] gives does.
+    /// The topology must pass [`Topology::check`]; every machine of [`crate::Machine::load`] does.
     pub fn build(topology: &Topology, version: Version) -> Domains {
         let levels = levels::levels(topology, version);
         let mut groups = Groups::new(levels.len(), topology.nr_cpus());
@@ -141,7 +142,7 @@ fn reclaim_distance(topology: &Topology, version: Version) -> u32 {
     if version >= Version::new(5, 4) { topology.reclaim_distance } else { RECLAIM_DISTANCE }
 }
 
-/// What of a kernel decides its domains.
+/// The properties of a kernel that decide its domains.
 struct Era {
     version: Version,
     reclaim_distance: u32,
@@ -156,7 +157,8 @@ impl Era {
         for (at, (spans, params)) in built.into_iter().enumerate() {
             let cpus = spans.cpus_of(cpu);
             match stack.last_mut() {
-                // A parent of the same span has one group and goes; since 3.12 its wish to spread stays.
+                // A parent of the same span has one group and is dropped; since 3.12 the child takes over its
+                // SD_PREFER_SIBLING.
                 Some(child) if child.cpus.len() == cpus.len() => {
                     child.params.prefer_sibling |=
                         params.prefer_sibling && self.version >= Version::new(3, 12);

@@ -71,8 +71,8 @@ const fn row(interval: Interval, busy: u32, pct: u32, tries: u32, idx: [u8; 5], 
 /// No index into `cpu_load[]`: the array is absent, or the entry is its first.
 const NO: [u8; 5] = [0; 5];
 
-// SMT and MC carry SHARE_LLC in every era: that a cache is shared is a fact of the hardware, and kernels that had no
-// such flag at a level have no code that reads it there.
+// SMT and MC carry SHARE_LLC in every era: a shared cache is a fact of the hardware, and kernels that had no such flag
+// at a level have no code that reads it there.
 #[rustfmt::skip]
 const ERAS: &[Era] = &[
     // 2.6.12 sched.h and i386/x86_64 topology.h; its newidle flag is absent at NODE, fork balancing came later.
@@ -91,7 +91,7 @@ const ERAS: &[Era] = &[
         die: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], WAKE_2629),
         numa: row(Fixed(8, 32), 32, 125, 2, [3, 2, 2, 1, 1], FORK | EXEC | WAKE_BALANCE | SERIALIZE | NUMA),
     },
-    // 2.6.32 to 3.4, x86_64; power saving off, which is when MC and CPU prefer siblings.
+    // 2.6.32 to 3.4, x86_64, with power saving off: MC and CPU prefer siblings then.
     Era {
         since: Version::v2_6(32),
         smt: row(Fixed(1, 2), 64, 110, 0, NO, COMMON | SHARE_CAPACITY | SHARE_LLC),

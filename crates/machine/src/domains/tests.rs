@@ -10,7 +10,7 @@ fn domains(machine: &str, version: &str) -> Domains {
     Domains::build(&machine.topology, Version::parse(version).unwrap())
 }
 
-/// name, span weight, groups, CPUs of the first group; of one CPU, bottom up.
+/// One CPU's domains, bottom up: name, span weight, groups, CPUs of the first group.
 fn shape(domains: &Domains, cpu: u32) -> Vec<(&'static str, usize, usize, usize)> {
     let own = &domains.of_cpu[cpu as usize];
     own.iter()
@@ -69,7 +69,8 @@ fn many_llcs_keep_the_die_level_under_its_name_of_the_day() {
     assert_eq!(names("6.7"), want("PKG"));
     let epyc = domains("epyc-2x64-smt", "6.5");
     assert_eq!(epyc.llc[0], Some(1));
-    // AMD sets the reclaim distance to its remote distance (5.4+), so affine wakeups cross sockets; before, not.
+    // AMD sets the reclaim distance to its remote distance (5.4+), so affine wakeups cross sockets; they do not on
+    // older kernels.
     assert!(epyc.of_cpu[0][3].params.wake_affine);
     assert!(!domains("epyc-2x64-smt", "5.3").of_cpu[0][3].params.wake_affine);
 }
@@ -113,7 +114,7 @@ fn a_mesh_has_a_level_per_distance_and_overlapping_groups() {
     assert_eq!(spans(0), ["0-1", "0-3", "0-5", "0-7"]);
     assert_eq!(spans(2), ["2-3", "0-5", "0-7"]);
     assert_eq!(ring(&domains, 2, 1), ["2-3", "4-5", "0-1"]);
-    // cpu2's child spans 0-5; what is left uncovered, 6-7, comes with its own node's reach, 4-7.
+    // cpu2's child spans 0-5. CPUs 6-7 are still uncovered; they come with the span of their own node, 4-7.
     assert_eq!(ring(&domains, 2, 2), ["0-5", "4-7"]);
     let params = |cpu: usize, at: usize| domains.of_cpu[cpu][at].params;
     assert!(params(0, 2).wake_affine && !params(0, 3).wake_affine && !params(0, 3).balance_fork);

@@ -2,7 +2,7 @@
 
 use schedlab_base::{CpuId, CpuSet};
 
-/// Columns that survive quoting in mail.
+/// Columns of a line that still fits when it is quoted in mail.
 pub(super) const WIDTH: usize = 78;
 
 /// Text under construction.
@@ -47,7 +47,7 @@ impl Page {
         self.line(&line);
     }
 
-    /// Units of one kind with their CPUs; a regular pattern is told as such, a long list is cut short.
+    /// Units of one kind with their CPUs; a regular pattern is shown as a pattern, a long list is cut short.
     pub fn units(&mut self, name: &str, units: &[CpuSet]) {
         if let Some(pattern) = (units.len() > 4).then(|| regular(units)).flatten() {
             return self.wrapped("  ", &format!("{name:<8} 0-{}: {pattern}", units.len() - 1));
