@@ -7,7 +7,7 @@ use schedlab_kernel::Attr;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// More tasks than any run can hold; a larger number is a slip of the pen, not a workload.
+/// The most tasks that a workload may have; a larger number is taken for a slip of the pen.
 pub const MAX_TASKS: usize = 100_000;
 
 /// A series of recorded values.
@@ -23,13 +23,13 @@ pub struct SeriesDecl {
 
 /// A task of the workload.
 pub struct TaskDecl {
-    /// Name, at most 15 bytes are shown live.
+    /// Name; a live kernel shows 15 bytes of it at most.
     pub name: String,
-    /// What it does.
+    /// The program that it runs.
     pub program: Box<dyn Program>,
     /// Scheduling attributes it starts with.
     pub attr: Attr,
-    /// Where a file gives it a real-time policy.
+    /// The place in a file that gives it a real-time policy.
     pub real_time_at: Option<Spot>,
     /// CPUs it may use; `None` for all.
     pub affinity: Option<CpuSet>,
@@ -39,13 +39,13 @@ pub struct TaskDecl {
     pub footprint_kb: u32,
     /// Its timer slack (prctl PR_SET_TIMERSLACK); `None` for the kernel's default.
     pub timer_slack: Option<Ns>,
-    /// Whether it is none of the workload's, but one that serves it; simulated only.
+    /// Whether it only serves the workload and is not part of it; simulated only.
     pub background: bool,
     /// Whether it goes to sleep when its program ends and exits after the run, as live tasks do; simulated only.
     pub waits_at_end: bool,
 }
 
-/// What a channel is made of. Buffers have the kernel's default sizes.
+/// The kind of a channel. Buffers have the kernel's default sizes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ChannelKind {
     /// pipe(2): one direction, from its second end to its first.
@@ -72,25 +72,25 @@ pub struct Built {
     pub channels: Vec<ChannelKind>,
     /// CPU masks that `Op::SetAffinity` names.
     pub masks: Vec<CpuSet>,
-    /// Where a file names CPUs, by the list notation of the mask.
+    /// The places where a file names CPUs, by the list notation of the mask.
     pub cpus_at: BTreeMap<String, Spot>,
-    /// Attributes that tasks take in the run, and where a file says so.
+    /// Attributes that tasks take within the run, and the places in the file that say so.
     pub later_attrs: Vec<(Attr, Spot)>,
-    /// How long is measured, after the warm-up.
+    /// The length of the measured time, after the warm-up.
     pub duration: Ns,
-    /// How long the workload runs before that; values and events of this time are not measured.
+    /// The length of the warm-up; its values and events are not measured.
     pub warmup: Ns,
-    /// Whether the tasks end by themselves and the result is how long that took: cut off, the run has none.
+    /// Whether the tasks end by themselves and the result is the time until then. A run that is cut off has no result.
     pub to_the_end: bool,
     /// Whether live tasks are processes instead of threads of one. Words and cells are shared either way.
     pub processes: bool,
 }
 
 impl Built {
-    /// Leaves of every CPU mask what `usable` makes of it.
+    /// Replaces every CPU mask by what `usable` makes of it.
     ///
     /// # Errors
-    /// Those of `usable`, such as a mask of which nothing is left; they name the task and, of a file, the place.
+    /// Those of `usable`, such as a mask of which no CPU is left. They name the task and the place in a file.
     pub fn confine(&mut self, mut usable: impl FnMut(&CpuSet) -> Result<CpuSet>) -> Result<()> {
         let places = &self.cpus_at;
         let mut left = |who: &str, mask: &mut CpuSet| {
@@ -112,7 +112,7 @@ impl Built {
     }
 }
 
-/// What is said of a workload that was to run to its end and was cut off after `longest`.
+/// The warning about a workload that should have run to its end but was cut off after `longest`.
 pub fn cut_off(longest: Ns) -> Warning {
     let text = format!(
         "cut off after {longest}, before its tasks were done: it has no result; give it a longer runtime"
@@ -126,7 +126,7 @@ pub struct Builder {
     stream: Stream,
 }
 
-/// Working set of a task that says nothing of it: half a small L2.
+/// Working set of a task that states none, KB: half of a small L2.
 pub const DEFAULT_FOOTPRINT_KB: u32 = 64;
 
 impl Builder {
@@ -188,7 +188,7 @@ impl Builder {
         self.built.slots += 1;
         SlotId(self.built.slots as u32 - 1)
     }
-    /// A channel: its two ends. Of a pipe the first is read and the second written; sockets go both ways.
+    /// Makes a channel and gives its two ends. A pipe's first end is read and its second written; sockets go both ways.
     pub fn channel(&mut self, kind: ChannelKind) -> (PortId, PortId) {
         let first = 2 * self.built.channels.len() as u32;
         self.built.channels.push(kind);
@@ -212,24 +212,26 @@ impl Builder {
         self.built.masks.push(cpus);
         self.built.masks.len() as u32 - 1
     }
-    /// Notes where a file names these CPUs.
+    /// Notes the place where a file names these CPUs.
     pub fn cpus_at(&mut self, cpus: &CpuSet, at: Spot) {
         self.built.cpus_at.entry(cpus.to_string()).or_insert(at);
     }
-    /// Notes that a task takes attributes in the run, as a file says there.
+    /// Notes that a task takes attributes within the run, and the place in the file that says so.
     pub fn later_attr(&mut self, attr: Attr, at: Spot) {
         self.built.later_attrs.push((attr, at));
     }
-    /// Draws for a purpose, keyed by it and by an ordinal path of the caller's (task path, never a global order).
+    /// Draws for a purpose. They are keyed by the purpose and by the caller's ordinal, such as the task's number (never
+    /// by a global order).
     pub fn stream(&self, purpose: &str, ordinal: u64) -> Stream {
         self.stream.purpose(purpose).number(ordinal)
     }
-    /// Sets how long is measured, and how long the workload runs before that.
+    /// Sets the length of the measured time and of the warm-up before it.
     pub fn lasts(&mut self, duration: Ns, warmup: Ns) {
         self.built.duration = duration;
         self.built.warmup = warmup;
     }
-    /// The tasks end by themselves, which is what is measured; after `longest` the run is cut off, without a result.
+    /// Says that the tasks end by themselves and that this time is the result. After `longest` the run is cut off and
+    /// has no result.
     pub fn ends_within(&mut self, longest: Ns) {
         self.lasts(longest, Ns::ZERO);
         self.built.to_the_end = true;

@@ -1,20 +1,20 @@
-//! A command as a workload: what is started, with what around it, and which figures are taken from what it says.
+//! A command as a workload: the command, the commands around it, and the figures that are taken from its output.
 //!
-//! Plain data, as every [`crate::Spec`]: nothing is looked up or compiled here. Only live backends can run it; the live
-//! agent starts it, the lab reads its output. All times are ns.
+//! This is plain data, like every [`crate::Spec`]: nothing is looked up or compiled here. Only live backends can run
+//! it; the live agent starts it, the lab reads its output. All times are ns.
 
 use schedlab_base::{Error, Ns};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A command that takes longer is ended, unless its description says otherwise.
+/// The default time-out of a command.
 pub const DEFAULT_TIMEOUT: Ns = Ns::secs(600);
-/// The longest time a command may be given: a week.
+/// The longest time-out that a command may be given: a week.
 pub const MAX_TIMEOUT: Ns = Ns::secs(7 * 86_400);
 /// The variable that tells a command the seed of its run.
 pub const SEED_VARIABLE: &str = "SCHEDLAB_SEED";
 
-/// A command, resolved: no placeholder is left in it.
+/// A command without placeholders.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CommandSpec {
     /// Name of the workload, in front of its figures' names.
@@ -22,7 +22,7 @@ pub struct CommandSpec {
     /// The known tool whose output this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// What tables show of it: `run`, the command in one line.
+    /// The parameters that tables show: `run` is the command in one line.
     pub params: BTreeMap<String, String>,
     /// The command and its arguments; at least one word.
     pub argv: Vec<String>,
@@ -32,18 +32,18 @@ pub struct CommandSpec {
     /// The folder it runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// A command run before, outside the measured time; empty: none.
+    /// A command that runs before it, outside the measured time; empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<String>,
     /// A command that runs beside it, started before and killed after; empty: none. Its CPU time is the workload's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server: Vec<String>,
-    /// A command run after, whatever became of the run; empty: none.
+    /// A command that runs after it, whether it failed or not; empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cleanup: Vec<String>,
-    /// It, `setup` and `cleanup` are each ended after this time.
+    /// The command, `setup` and `cleanup` are each ended after this time.
     pub timeout: Ns,
-    /// Exit codes that are no failure.
+    /// Exit codes that count as success.
     pub exit_codes: Vec<u8>,
     /// Figures taken from its output, beside those of the tool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,7 +51,7 @@ pub struct CommandSpec {
 }
 
 impl CommandSpec {
-    /// A command by itself, with everything else as it is when nothing is said.
+    /// A command by itself, with defaults for everything else.
     pub fn new(name: &str, argv: Vec<String>) -> CommandSpec {
         let params = BTreeMap::from([("run".to_owned(), one_line(&argv))]);
         CommandSpec {
@@ -71,22 +71,22 @@ impl CommandSpec {
     }
 }
 
-/// What those say that have no live kernel to run a command on.
+/// The error of backends that have no live kernel to run a command on.
 pub fn only_live() -> Error {
     Error::machine("a command can only be run live").help("use --backend host")
 }
 
-/// How one figure is taken from what a command says.
+/// How one figure is taken from a command's output.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Extract {
     /// Full dotted name, the workload's in front.
     pub name: String,
-    /// Where in the output it stands.
+    /// The place of the figure in the output.
     #[serde(flatten)]
     pub place: Place,
-    /// Which output is read.
+    /// The output that is read.
     pub source: Source,
-    /// Which of several is taken.
+    /// The one that is taken when there are several.
     pub take: Take,
     /// Unit as the command prints it ("s", "usec", "MB/s"; "" for counts).
     pub unit: String,
@@ -94,11 +94,11 @@ pub struct Extract {
     pub better: String,
 }
 
-/// Where in a text a figure stands.
+/// The place of a figure in a text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// What the only capture group of a regular expression matches.
+    /// The match of a regular expression's only capture group.
     Regex(String),
     /// A JSON pointer (RFC 6901) into the text as JSON.
     JsonPointer(String),
@@ -114,7 +114,7 @@ pub enum Source {
     Stderr,
 }
 
-/// Which of the places that a figure is found at counts.
+/// Which match counts when a figure is found at several places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Take {
@@ -124,11 +124,11 @@ pub enum Take {
     First,
     /// The last.
     Last,
-    /// All, as a series: it is asked by statistic, and its values are whole numbers or times.
+    /// All of them, as a series of whole numbers or times; results are its statistics.
     All,
 }
 
-/// Words as one line that [`split`] would take apart again into the same words.
+/// The words as one line that [`split`] splits into the same words.
 pub fn one_line(words: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%{}".contains(c);
     let quoted = |w: &String| match w {
@@ -142,7 +142,7 @@ pub fn one_line(words: &[String]) -> String {
 /// `\\`, a backslash keeps the next character. Nothing else is special: no variables, no patterns, no pipes.
 ///
 /// # Errors
-/// The words that say what is wrong: a quote that is not closed, a backslash at the end.
+/// A message when a quote is not closed, or a backslash ends the line.
 pub fn split(line: &str) -> std::result::Result<Vec<String>, &'static str> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

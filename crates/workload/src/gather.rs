@@ -1,10 +1,10 @@
-//! A workload that begins as a live run does: one task that is not of the workload makes the others, which prepare themselves
-//! and sleep, and wakes them all when the measured time begins.
+//! A workload that begins like a live run. A controller, which is not part of the workload, makes the tasks one after
+//! the other; each prepares itself and sleeps; the controller wakes them all when the measured time begins.
 //!
-//! So does the live engine; its tasks begin with a wakeup, one after the other, on the CPUs that forks in turn have given
-//! them. A simulation that is held against such a run must begin so too: in a short run these first wakeups are a good part
-//! of all, and tasks that appear at one instant, without a load, are put elsewhere. Only runs without a warm-up have their
-//! beginning measured.
+//! In the live engine, too, tasks begin with a wakeup, one after the other, on the CPUs that successive forks gave
+//! them. A simulation that is compared with such a run must begin the same way: in a short run these first wakeups are
+//! a large part of all, and tasks that appear at one instant, without a load, are placed elsewhere. Only runs without a
+//! warm-up have their beginning measured.
 
 use crate::build::{Built, DEFAULT_FOOTPRINT_KB, TaskDecl};
 use crate::op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
@@ -13,44 +13,47 @@ use schedlab_kernel::Attr;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What the live engine's beginning takes of a processor, for a task. Tasks that have run longer or shorter before the start
-/// lag less or more behind each other, which decides who preempts whom for the first milliseconds.
+/// CPU time of the live engine's beginning, per task. It matters because the lag between tasks depends on how long they
+/// ran before the start, and the lag decides which task preempts which for the first milliseconds.
 #[derive(Clone, Copy)]
 struct Takes {
-    /// Making it, beside the call that does, ns.
+    /// Making the task, without the system call, ns.
     making: Ns,
-    /// Its own preparation, ns.
+    /// The task's own preparation, ns.
     preparing: Ns,
-    /// What that takes the first of them more, which makes what all share, ns.
+    /// Extra preparation of the first task, which makes the things that all share, ns.
     first: Ns,
-    /// What its call, switches and interrupts take on the way, ns, and for each CPU; and the least that all that is.
+    /// Call, switches and interrupts meanwhile, ns.
     more: Ns,
+    /// The same for each CPU, ns.
     cpu: Ns,
+    /// The least that both together take, ns.
     least: Ns,
-    /// By how much all of them together take longer or shorter from one guest to the next, at most, ns.
+    /// The most by which the time of all tasks together differs from one guest to the next, longer or shorter, ns.
     spread: Ns,
 }
 
-/// What it is held against: of which kernel, and how much of its schedstat there is.
+/// The guest whose live runs the simulation is compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct Guest {
-    /// Where the one who makes the tasks is at first: wherever it was when the run came.
+    /// The controller's first CPU: the one on which the run found it.
     pub on: CpuId,
-    /// So many CPUs.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// The kernel's.
+    /// Version of its kernel.
     pub version: Version,
     /// Lines of CPUs and domains in `/proc/schedstat`.
     pub lines: usize,
-    /// Where within what differs from one guest to the next this one is: 0 to 1000.
+    /// Where this guest lies within the spread between guests: 0 to 1000.
     pub luck: u64,
 }
 
-/// Counted in guests of one CPU, 12 tasks (instructions, kernels 6.1.192 / 7.3.4): a thread is made every 83 / 82 us, of which
-/// 41 / 44 are the call, and is ready after 207 / 216 us on average; a process every 333 / 371 us, and ready after 2.40 /
-/// 2.46 ms, since it has pages of its own, the first one after 2.83 / 2.76 ms. What switches and interrupts add was seen in guests of
-/// 4, 8 and 16 CPUs with 2 to 24 processes: 2.81, 2.83 and 2.86 ms a process under 6.1.192, 2.92, 2.97 and 3.06 ms under 7.3.4, of
-/// which some is its own. All of a run's together took up to 0.05 ms more or less than that, under 7.3.4 up to 0.45 ms.
+/// Sources of these figures: instructions counted in guests of one CPU with 12 tasks, kernels 6.1.192 / 7.3.4. A thread
+/// is made every 83 / 82 us, of which 41 / 44 are the call, and is ready after 207 / 216 us on average. A process is
+/// made every 333 / 371 us and is ready after 2.40 / 2.46 ms, since it has its own pages; the first one is ready after
+/// 2.83 / 2.76 ms. The part of switches and interrupts was seen in guests of 4, 8 and 16 CPUs with 2 to 24 processes:
+/// 2.81, 2.83 and 2.86 ms a process under 6.1.192, and 2.92, 2.97 and 3.06 ms under 7.3.4, the process's own part
+/// included. All processes of a run together took up to 0.05 ms more or less than that, under 7.3.4 up to 0.45 ms.
 const THREAD: Takes = Takes {
     making: Ns::us(40),
     preparing: Ns::us(210),
@@ -78,20 +81,22 @@ const PROCESS_7: Takes = Takes {
     least: Ns::us(100),
     spread: Ns::us(450),
 };
-/// From here on those of 7.3.4 hold: it was counted, and nothing between it and 6.1.192 was.
+/// The figures of 7.3.4 hold from this version on; no kernel between 6.1.192 and 7.3.4 was counted.
 const SINCE_7: Version = Version::new(6, 6);
 
-/// So often the one who makes the tasks sleeps before it makes the first, as the live engine's does: its own load is gone. The last
-/// time ends at a tick: the live engine sees to that, and here 256 ms are a whole number of ticks at the HZ of kernels in guests
-/// (250; also 1000).
+/// Number of sleeps of the controller before it makes the first task: its own load has decayed then, as in the live
+/// engine. The last sleep ends at a tick. The live engine takes care of that; here 256 ms are a whole number of ticks
+/// at the HZ of kernels in guests (250; also 1000).
 const RESTS: u64 = 16;
-/// So long each time.
+/// Length of each of these sleeps.
 const REST: Ns = Ns::ms(16);
-/// When the last task is ready, beside the time for each.
+/// Time until the last task is ready, without the time per task.
 const READY: Ns = Ns::us(120);
-/// Who opens the gate reads schedstat before, which takes so long, and so long a line in 6.1.192 and 7.3.4. Seen in guests of 8 to
-/// 64 lines, from its wakeup to the first task's: 0.15 to 0.81 ms, and 0.2 to 1.34 ms.
+/// Time to read schedstat, which the controller does before it opens the gate, without the time per line. In guests of
+/// 8 to 64 lines, the time from its wakeup to the first task's was 0.15 to 0.81 ms under 6.1.192, and 0.2 to 1.34 ms
+/// under 7.3.4.
 const OPENS: Ns = Ns::us(55);
+/// The same per line, in 6.1.192 and in 7.3.4.
 const LINE: [Ns; 2] = [Ns(11_750), Ns(20_000)];
 
 impl Guest {
@@ -105,13 +110,13 @@ impl Guest {
         let least = takes.preparing.since(Ns(takes.spread.0 / tasks.max(1) as u64));
         Takes { preparing: least.plus(Ns(each)), ..takes }
     }
-    /// How long who opens the gate is awake before.
+    /// How long the controller is awake before it opens the gate.
     fn opening(self) -> Ns {
         let line = LINE[usize::from(self.version >= SINCE_7)];
         OPENS.plus(Ns(line.0 * self.lines as u64))
     }
-    /// When the gate opens for so many tasks, of which each has prepared itself and sleeps by then, even where all share one
-    /// CPU's time.
+    /// The time at which the gate opens for `tasks` tasks. Each has prepared itself and sleeps by then, even if all
+    /// share one CPU's time.
     fn begins_after(self, takes: &Takes, tasks: usize) -> Ns {
         let on_the_way = (takes.more.0 + takes.cpu.0 * self.cpus as u64).max(takes.least.0);
         let each = takes.making.plus(takes.preparing).0 + on_the_way;
@@ -120,8 +125,8 @@ impl Guest {
     }
 }
 
-/// The workload with such a beginning, which counts as its warm-up; programs see the time since all were ready, as live ones do. One that has
-/// a warm-up stays as it is.
+/// Gives a workload such a beginning, which counts as its warm-up. Programs see the time since all tasks were ready, as
+/// live programs do. A workload that has a warm-up stays as it is.
 #[must_use]
 pub fn gathered(mut built: Built, guest: Guest) -> Built {
     if built.warmup != Ns::ZERO {
@@ -171,7 +176,7 @@ pub fn gathered(mut built: Built, guest: Guest) -> Built {
     built
 }
 
-/// In place of a program that was taken.
+/// Stands in for a program while it is moved.
 struct Gone;
 
 impl Program for Gone {
@@ -190,7 +195,7 @@ struct Controller {
     never: WordId,
     everywhere: u32,
     rested: u64,
-    /// Steps taken since it is free to be anywhere.
+    /// Steps done since it may run on every CPU.
     done: Option<usize>,
 }
 
@@ -218,15 +223,15 @@ impl Program for Controller {
     }
 }
 
-/// Where a task is.
+/// How far a task is.
 enum At {
-    /// It has yet to prepare itself, which takes so long.
+    /// It has yet to prepare itself, for this long.
     Beginning(Ns),
     Gate,
     Work,
 }
 
-/// A task's program, behind the gate where it is there from the start.
+/// A task's program. A task that is there from the start waits at the gate first.
 struct Gathered {
     program: Box<dyn Program>,
     gate: WordId,
@@ -261,13 +266,13 @@ impl Program for Gathered {
     }
 }
 
-/// What the program sees: a clock that began when all were ready.
+/// The program's surroundings, with a clock that began when all tasks were ready.
 struct Later<'a> {
     env: &'a mut dyn Env,
     begins: Ns,
     /// When the measured time begins, a little later.
     opens: Ns,
-    /// It has asked for no operation yet.
+    /// Whether the program has asked for no operation yet.
     first: bool,
 }
 
@@ -291,7 +296,7 @@ impl Env for Later<'_> {
         self.env.record(series, value);
     }
     fn interval(&mut self, start: Ns, length: Ns, values: &[(SeriesId, u64)]) {
-        // One that began with the clock is the first that is measured, not of a warm-up.
+        // An interval that began with the clock is the first measured one, and not part of a warm-up.
         self.env.interval(start.plus(self.begins).max(self.opens), length, values);
     }
 }
@@ -339,7 +344,7 @@ mod tests {
             assert_eq!(
                 s.at,
                 Ns(s.value).plus(opens.since(OLD.opening())),
-                "time is counted from when all are ready"
+                "time counts from the moment when all tasks are ready"
             );
         }
         let waited = |s: &&rig::Sample| (OLD.opening().0..OLD.opening().0 + 100_000).contains(&s.value);

@@ -1,4 +1,4 @@
-//! What tasks do: programs, the operations they yield, and the benchmarks made of them.
+//! The programs that tasks run, the operations they yield, and the benchmarks made of them.
 //!
 //! A [`Program`] is a small state machine. The simulator advances it in simulated time, the live agent runs the very
 //! same value on a thread; neither can tell a program which of the two it is. A [`Benchmark`] is one file under

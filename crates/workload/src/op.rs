@@ -1,8 +1,8 @@
-//! Operations: what a program may ask of the machine, and what it is told afterwards.
+//! Operations that a program may ask of the machine, and their outcomes.
 //!
 //! Times are absolute nanoseconds since the run began, or lengths where the name says so. A program is asked for its
-//! next operation when its task is on a CPU again, never at the moment of wakeup, so that what it reads (clock, words)
-//! is what a real thread would read there.
+//! next operation when its task is on a CPU again, never at the moment of wakeup, so that it reads the same clock and
+//! words that a real thread would read there.
 
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::Attr;
@@ -57,8 +57,8 @@ pub enum Op {
         /// CPU time at full speed.
         work: Ns,
     },
-    /// Execute instructions for so long. Unlike [`Op::Run`], simulated, it looks at no clock on the way: where CPUs take turns
-    /// it gets on in its own ones only.
+    /// Execute instructions for a length of time. Unlike [`Op::Run`], the simulated operation reads no clock meanwhile:
+    /// where CPUs take turns it goes on only in its own CPU's turns.
     Execute {
         /// CPU time at full speed.
         length: Ns,
@@ -94,15 +94,15 @@ pub enum Op {
         /// At most so many.
         count: u32,
     },
-    /// Write `bytes` into the channel and return when all of them are in: sleeps while its buffer is full. On UDP one
-    /// datagram.
+    /// Write `bytes` into the channel and return when all of them are in; sleep while its buffer is full. On UDP this
+    /// is one datagram.
     Send {
         /// The end written to.
         port: PortId,
         /// How many.
         bytes: u32,
     },
-    /// Read until `bytes` have come: sleeps while there are none. On UDP one datagram.
+    /// Read until `bytes` have come; sleep while there are none. On UDP this is one datagram.
     Recv {
         /// The end read from.
         port: PortId,
@@ -133,36 +133,37 @@ pub enum Op {
         /// Mask number.
         mask: u32,
     },
-    /// Read what a task has used so far, as /proc tells it. `Outcome::Used` tells; of a task that is gone, what was read
-    /// of it last.
+    /// Read a task's usage so far, as /proc shows it. `Outcome::Used` has the result; for a task that is gone, the last
+    /// one that was read.
     Usage {
         /// The task.
         task: TaskId,
     },
-    /// Leave for good.
+    /// End the task.
     Exit,
 }
 
 const _: () = assert!(std::mem::size_of::<Op>() <= 24);
 
-/// What a task has used since it began.
+/// A task's usage since it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// Time on a CPU, exact (`sum_exec_runtime`).
     pub cpu: Ns,
-    /// User time as ticks see it: a tick's length for every tick that found the task in user mode (utime). Live it is
-    /// what the kernel shows as utime, in hundredths of a second; kernels from 2.6.23 on show it scaled to the exact time.
+    /// User time as ticks see it: a tick's length for every tick that found the task in user mode (utime). On a live
+    /// kernel it is utime as the kernel shows it, in hundredths of a second; kernels from 2.6.23 on scale it to the
+    /// exact time.
     pub ticked: Ns,
-    /// Switches because it slept or ended (nvcsw).
+    /// Switches at which it slept or ended (nvcsw).
     pub voluntary: u32,
-    /// Switches while it could have run on (nivcsw).
+    /// Switches at which it was still runnable (nivcsw).
     pub involuntary: u32,
 }
 
-/// What became of the last operation.
+/// The outcome of the last operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Outcome {
-    /// It was done (also: a wait was ended by a wake). The value before the first operation, too.
+    /// It is done, or a wake ended the wait. This is also the value before the first operation.
     #[default]
     Done,
     /// How many tasks a wake woke.
@@ -171,15 +172,15 @@ pub enum Outcome {
     TimedOut,
     /// A wait found another value in the word and did not sleep.
     WouldNotWait,
-    /// What a task has used.
+    /// A task's usage.
     Used(Usage),
 }
 
-/// What a program may look at while it decides. Implemented by the simulator and by the live agent.
+/// The surroundings that a program may look at while it decides. The simulator and the live agent implement it.
 pub trait Env {
     /// The wall clock, ns since the run began. Live this is a clock read, so ask only when needed.
     fn now(&mut self) -> Ns;
-    /// What became of the last operation.
+    /// The outcome of the last operation.
     fn outcome(&self) -> Outcome;
     /// The CPU the task is on (getcpu); it may be another one by the time the answer is used.
     fn cpu(&mut self) -> CpuId;
@@ -189,16 +190,16 @@ pub trait Env {
     fn slot(&self, id: SlotId) -> &AtomicU64;
     /// Records one value of a series, in the series' unit.
     fn record(&mut self, series: SeriesId, value: u64);
-    /// Records one value each of several series that all speak of one stretch of time, which began at `start` and lasted
-    /// `length`: as [`Env::record`] does, and besides in the order of time, in which the record keeps them. One that began
-    /// in the warm-up is not measured.
+    /// Records one value of each of several series for one stretch of time, which began at `start` and lasted `length`.
+    /// The values go to their series, as by [`Env::record`], and the record also keeps the stretches in the order of
+    /// time. A stretch that began in the warm-up is not measured.
     fn interval(&mut self, _start: Ns, _length: Ns, values: &[(SeriesId, u64)]) {
         values.iter().for_each(|(series, value)| self.record(*series, *value));
     }
 }
 
-/// What a task does.
+/// The program of a task.
 pub trait Program: Send {
-    /// The next operation; `env.outcome()` tells what became of the last one.
+    /// The next operation; `env.outcome()` gives the outcome of the last one.
     fn next(&mut self, env: &mut dyn Env) -> Op;
 }

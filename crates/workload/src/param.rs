@@ -5,7 +5,7 @@ use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a parameter's value is.
+/// The kind of a parameter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParamKind {
     /// A plain number.
@@ -65,7 +65,7 @@ pub struct Param {
     pub name: &'static str,
     /// Short option of the original tool.
     pub short: Option<char>,
-    /// What the value is.
+    /// The kind of its value.
     pub kind: ParamKind,
     /// Default; for times in ns. `None`: computed by the benchmark (e.g. from the number of CPUs), see `about`.
     pub default: Option<u64>,
@@ -87,11 +87,12 @@ pub struct Benchmark {
     pub headline: &'static [&'static str],
     /// The parameter that `knee` raises.
     pub load_param: &'static str,
-    /// Parameters of a first experiment, as they are written: a simulated run on a few CPUs then takes well under a second.
+    /// Parameters of a first experiment, as users write them. A simulated run on a few CPUs then takes well under a
+    /// second.
     pub brief: &'static [(&'static str, &'static str)],
-    /// Values of `load_param` for its two loads; `{cpus}` is the machine's.
+    /// Values of `load_param` for that experiment's two loads; `{cpus}` stands for the machine's number of CPUs.
     pub brief_loads: [&'static str; 2],
-    /// The benchmark that is also run as this one by a switch of its own: its name and the switch.
+    /// Another benchmark, and the switch of it that runs this one instead.
     pub form_of: Option<(&'static str, &'static str)>,
     /// Declares its tasks.
     pub build: fn(&Params, &mut Builder) -> Result<()>,
@@ -140,7 +141,7 @@ impl Param {
 }
 
 impl Params {
-    /// The value of a parameter that the benchmark's table gives a default, or that was set.
+    /// The value of a parameter that was set or has a default in the benchmark's table.
     ///
     /// # Errors
     /// When it has neither (a fault of the table).
@@ -174,7 +175,7 @@ impl Param {
     /// Reads a value as text (command line).
     ///
     /// # Errors
-    /// When it is no such value or out of range.
+    /// When the text is not such a value, or the value is out of range.
     pub fn parse(&self, text: &str) -> Result<u64> {
         let value = match self.kind {
             ParamKind::Time(unit) => Ns::parse(text, unit)?.0,

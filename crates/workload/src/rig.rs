@@ -1,6 +1,6 @@
-//! A tiny deterministic executor for tests: every task has a CPU of its own, so that what is seen is the program's
-//! logic and no scheduler's. Futex waits and wakes, sleeps, spawns, channels and clock are modelled; costs are
-//! constants, a KB touched once costs a nanosecond.
+//! A tiny deterministic executor for tests. Every task has a CPU of its own, so that tests see the program's logic and
+//! no scheduling. Futex waits and wakes, sleeps, spawns, channels and the clock are modelled. Costs are constants; to
+//! touch a KB once costs a nanosecond.
 
 mod channel;
 
@@ -12,10 +12,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What each step costs.
+/// The cost of each step.
 #[derive(Clone, Copy)]
 pub struct Costs {
-    /// Any operation, to the one who asks for it.
+    /// Cost of any operation to the task that asks for it.
     pub op: Ns,
     /// From a wake, an expiry or a spawn to running.
     pub wakeup: Ns,
@@ -32,7 +32,7 @@ pub struct Sample {
     pub value: u64,
 }
 
-/// An operation, who asked for it and when.
+/// An operation, the task that asked for it, and the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     pub task: TaskId,
@@ -40,13 +40,13 @@ pub struct Step {
     pub op: Op,
 }
 
-/// What a run showed.
+/// Everything that a run did.
 pub struct Log {
     pub steps: Vec<Step>,
     pub samples: Vec<Sample>,
-    /// Outcomes of waits: who, when it was back, how it ended.
+    /// Outcomes of waits: the task, the time when it was back, the outcome.
     pub waits: Vec<(TaskId, Ns, Outcome)>,
-    /// Tasks that neither left nor have anything that could wake them.
+    /// Tasks that are still there and that nothing can wake.
     pub stuck: Vec<TaskId>,
     /// Tasks that left, with the time.
     pub left: Vec<(TaskId, Ns)>,
@@ -65,7 +65,7 @@ struct Shared {
     cpu_reads: u64,
 }
 
-/// The CPU that a task is told it is on, by the number of times that any task has asked.
+/// Gives the CPU that a task is told it is on; the number counts how often any task has asked.
 pub type CpuOf = fn(TaskId, u64) -> CpuId;
 
 impl Env for Shared {
@@ -90,7 +90,7 @@ impl Env for Shared {
     }
 }
 
-/// Why a task is to run again, and the number of its sleep, so that an old time-out wakes nobody.
+/// Why a task runs again, and the number of its sleep, so that an old time-out wakes no task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Ns,
@@ -107,11 +107,11 @@ struct State {
     alive: bool,
     outcome: Outcome,
     used: Usage,
-    /// Since when it spins, if it does.
+    /// The time since which it spins, if it does.
     spins: Option<Ns>,
 }
 
-/// Operations after which a run is taken to be running away.
+/// A run of more operations than this is taken to run away.
 const LIMIT: usize = 2_000_000;
 
 /// Runs a workload for its duration.
@@ -119,7 +119,7 @@ pub fn run(built: Built, costs: Costs) -> Log {
     run_on(built, costs, |task, _| CpuId(task.0))
 }
 
-/// As [`run`], with tasks told that they are on other CPUs than their own.
+/// As [`run`], but tasks are told that they are on the CPUs of `cpu_of`.
 pub fn run_on(built: Built, costs: Costs, cpu_of: CpuOf) -> Log {
     Rig::new(built, costs, cpu_of).run()
 }
@@ -235,7 +235,7 @@ impl Rig {
         }
         match op {
             Op::Run { work } | Op::Execute { length: work } => {
-                // Counted when it begins; a task has a CPU of its own and is never preempted.
+                // Counted at the beginning of the work: a task has its own CPU and is never preempted.
                 let used = &mut self.tasks[task].used;
                 (used.cpu, used.ticked) = (used.cpu + work, used.ticked + work);
                 self.at(done + work, task, false);
@@ -289,7 +289,7 @@ impl Rig {
         }
     }
 
-    /// `through` are the tasks whose reading or writing is done by what `task` read or wrote.
+    /// `through` are the tasks whose own read or write is complete because of what `task` read or wrote.
     fn moved(&mut self, task: usize, done: Ns, through: Vec<usize>) {
         for other in through {
             let wakeup = if other == task { Ns::ZERO } else { self.costs.wakeup };
@@ -324,11 +324,11 @@ impl Log {
     pub fn steps_of(&self, name: &str) -> Vec<Step> {
         self.steps.iter().filter(|s| self.names[s.task.index()] == name).copied().collect()
     }
-    /// When the task of that name asked for operations that `pick` takes.
+    /// The times at which the task of that name asked for operations that `pick` accepts.
     pub fn times(&self, name: &str, pick: impl Fn(&Op) -> bool) -> Vec<Ns> {
         self.steps_of(name).iter().filter(|s| pick(&s.op)).map(|s| s.at).collect()
     }
-    /// When the task of that name left.
+    /// The time at which the task of that name left.
     pub fn end_of(&self, name: &str) -> Option<Ns> {
         self.left.iter().find(|(t, _)| self.names[t.index()] == name).map(|(_, at)| *at)
     }
@@ -344,7 +344,7 @@ pub fn spec(name: &str, given: &[(&str, u64)]) -> crate::Spec {
     crate::Spec::bench(name, &params(given)).unwrap()
 }
 
-/// Why these parameters are refused.
+/// The error with which these parameters are refused.
 pub fn refused(name: &str, given: &[(&str, u64)]) -> String {
     crate::Spec::bench(name, &params(given)).expect_err("refused").to_string()
 }

@@ -1,4 +1,4 @@
-//! A workload as plain data: what an experiment states, a record embeds and the live agent receives.
+//! A workload as plain data. Experiments state it, records embed it and the live agent receives it.
 
 use crate::build::{Builder, Built};
 use crate::command::{CommandSpec, only_live};
@@ -8,7 +8,7 @@ use schedlab_base::{Error, Ns, Result, input};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// A longer rt-app file is a mistake (a log, a trace), MiB.
+/// The longest rt-app file that is read, MiB. A longer one is a mistake (a log, a trace).
 pub const MAX_FILE_MB: u64 = 16;
 
 /// A workload, resolved enough to be built anywhere.
@@ -28,7 +28,7 @@ pub enum Spec {
         file: String,
         /// Its text.
         text: String,
-        /// How long it runs, in place of its duration.
+        /// The runtime that replaces the file's duration.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         runtime: Option<Ns>,
     },
@@ -40,15 +40,15 @@ impl Spec {
     /// A benchmark by name with the given parameters, checked and completed.
     ///
     /// # Errors
-    /// Unknown benchmark or parameter, value out of range, values that don't fit together.
+    /// When the benchmark or a parameter is unknown, a value is out of range, or values don't fit together.
     pub fn bench(name: &str, given: &Params) -> Result<Spec> {
         let bench = find(name)?;
         Spec::Bench { name: name.to_owned(), params: bench.resolve(given)? }.checked()
     }
-    /// The workload an rt-app file describes, checked; a `runtime` takes the place of its duration.
+    /// The workload that an rt-app file describes, checked; a `runtime` replaces the file's duration.
     ///
     /// # Errors
-    /// Unreadable file, one longer than [`MAX_FILE_MB`] or not UTF-8, and what the reader finds wrong in it.
+    /// When the file is unreadable, longer than [`MAX_FILE_MB`] or not UTF-8, or when the reader finds an error in it.
     pub fn rtapp_file(path: &Path, runtime: Option<Ns>) -> Result<Spec> {
         let text = input::text_up_to(path, MAX_FILE_MB)?;
         Spec::RtApp { file: path.display().to_string(), text, runtime }.checked()
@@ -68,7 +68,7 @@ impl Spec {
     /// Builds the tasks; the same everywhere for the same seed.
     ///
     /// # Errors
-    /// What the benchmark or the rt-app reader finds wrong; a command, which has no programs.
+    /// When the benchmark or the rt-app reader finds an error, or the workload is a command, which has no programs.
     pub fn build(&self, seed: u64) -> Result<Built> {
         let mut builder = Builder::new(seed);
         match self {

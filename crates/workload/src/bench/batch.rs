@@ -1,17 +1,18 @@
-//! Throughput of many jobs at once, with something interactive beside them: what short slices cost in work per second.
+//! Throughput of many jobs at once, with interactive tasks beside them: shows what short slices cost in work per
+//! second.
 //!
 //! The role of AIM and dbench in D004; our own program, neither of the two. A job goes over its working set in passes,
 //! computes, copies blocks into the kernel and back, and sleeps a moment; then the next job begins. A job that others
-//! interrupt finds its caches cold: how often that happens is the length of the slices. Wakers, if any, are the
-//! interactive load: each works a little at every beat of its rate, and has a latency of its own, so that what a remedy
-//! (SCHED_BATCH, for the one or the other) costs is seen beside what it brings. A waker that comes late makes up for the
-//! beats that passed: left out, they would be time won for the jobs that no slice had anything to do with.
+//! interrupt finds its caches cold; the length of the slices decides how often. Wakers, if any, are the interactive
+//! load: each works a little at every beat of its rate. Their latency is recorded, so that the gain of a remedy
+//! (SCHED_BATCH for jobs or wakers) is seen beside its price. A late waker makes up for the beats that passed.
+//! Otherwise the jobs would win time that has nothing to do with slices.
 //!
-//! The file phase writes a block to a pipe that only this task uses and reads it back: entering the kernel, and a copy
-//! there and back, as files in the page cache have them. It has none of a file system's locks, no disk and no waiting;
-//! the sleep stands for all waiting, of disks and of people, drawn between half and one and a half times its mean. So
-//! the same operations are made on every backend. Work is stated in KB gone over, not in passes: the size of the set
-//! can be swept with the work unchanged.
+//! The file phase writes a block to a pipe that only this task uses and reads it back. Like files in the page cache,
+//! that enters the kernel and copies the data there and back; there are no locks of a file system, no disk and no
+//! waiting. The sleep stands for all waiting, for disks and for people; it is drawn between half and one and a half
+//! times its mean. So every backend does the same operations. Work is stated in KB touched, not in passes, so that the
+//! size of the set can be swept with the work unchanged.
 
 use super::draws::Draws;
 use super::slice::{POLICIES, policy};
@@ -45,7 +46,7 @@ const PARAMS: &[Param] = &[
         None,
         65_536,
         (0, 1 << 30),
-        "KB of it gone over in a job, in passes over the set",
+        "KB of the set touched in a job, in passes over the set",
     ),
     Param::time("compute", None, "us", MS, (0, 60 * SECOND), "computing in a job"),
     Param::count("blocks", None, 16, (0, 100_000), "blocks of 4 KB copied into the kernel and back in a job"),
@@ -94,7 +95,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// What a job is made of.
+/// The parts of a job.
 #[derive(Clone, Copy)]
 struct Phases {
     set_kb: u32,
@@ -103,12 +104,12 @@ struct Phases {
     blocks: u32,
 }
 
-/// What a task does next.
+/// A task's next action.
 #[derive(Clone, Copy)]
 enum Phase {
     Begin,
     Compute,
-    /// So many blocks are left to write.
+    /// The number of blocks left to write.
     Write(u32),
     Read(u32),
     Sleep,
@@ -116,7 +117,7 @@ enum Phase {
 
 struct Job {
     phases: Phases,
-    /// Where blocks are read from and written to.
+    /// The ends that blocks are read from and written to.
     file: (PortId, PortId),
     sleep: Draws,
     latency: SeriesId,
@@ -177,7 +178,7 @@ impl Program for Waker {
             self.asleep = false;
             let now = env.now();
             env.record(self.delay, now.since(self.due).0);
-            // Late, it makes up for the beats that passed, in one go: its work is the same under every variant.
+            // A late waker does the work of all beats that passed in one go: its work is the same under every variant.
             let beats = 1 + now.since(self.due).0 / self.period.0;
             self.due = self.due.plus(Ns(self.period.0 * beats));
             if self.burst > Ns::ZERO {

@@ -1,4 +1,4 @@
-//! Lengths of time drawn by a task for itself: between half and one and a half times their mean.
+//! Lengths of time that each task draws from its own stream: between half and one and a half times their mean.
 
 use schedlab_base::{Ns, Stream};
 

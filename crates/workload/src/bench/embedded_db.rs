@@ -1,9 +1,9 @@
-//! Clients of an embedded database: short transactions, a lock in common, frequent short waits for the disk.
+//! Clients of an embedded database: short transactions, a common lock, frequent short waits for the disk.
 //!
-//! The role of the sqlite test in D001, whose CPUs entered idle so often that newidle balance took 7% of their time; our
-//! own program, not that one. A transaction prepares its statement, changes pages under the database's lock, and then
-//! waits for the disk `fsyncs` times (journal, then database), with the lock free again, as a database does that writes
-//! ahead. Work and waits have draws of their own for each client: half to one and a half times what is asked for. Waits
+//! The role of the sqlite test in D001, whose CPUs entered idle so often that newidle balance took 7% of their time;
+//! our own program, not that one. A transaction prepares its statement, changes pages under the database's lock, and
+//! then waits for the disk `fsyncs` times (journal, then database), without the lock, like a database that writes
+//! ahead. Each client draws its work and its waits by itself: half to one and a half times the mean asked for. Waits
 //! are sleeps with the least timer slack, since a disk's interrupt has none. The tasks are processes.
 
 use super::draws::Draws;
@@ -66,7 +66,7 @@ enum State {
     Lock,
     /// Pages are changed: release it.
     Unlock,
-    /// So many waits for the disk are left.
+    /// The number of waits for the disk that are left.
     Commit(u64),
 }
 

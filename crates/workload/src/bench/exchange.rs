@@ -1,13 +1,13 @@
-//! The client's side of requests and responses: whose turn it is, and how long each exchange took.
+//! The client's side of requests and responses: the client's next step, and the time of each exchange.
 
 use crate::op::{Env, SeriesId};
 use schedlab_base::Ns;
 
-/// What a client does next.
+/// A client's next step.
 pub enum Turn {
-    /// Send a request; `answered`: the one before has been.
+    /// Send a request. `answered` tells whether it follows an answered one.
     Ask {
-        /// Whether there was one.
+        /// Whether the request follows an answered one.
         answered: bool,
     },
     /// Receive the response.
@@ -32,7 +32,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Before the first. How long each takes is recorded in `latency`.
+    /// A client before its first exchange. The time of each exchange is recorded in `latency`.
     pub fn new(latency: SeriesId) -> Exchange {
         Exchange { latency, begun: Ns::ZERO, state: State::Begin }
     }

@@ -1,7 +1,7 @@
-//! A start signal, and a finish that the last to come sees: what the programs that end by themselves are timed by.
+//! The gate by which programs that end by themselves are timed: a common start, and a finish that the last task notes.
 //!
-//! All tasks gather at the gate; the last to come notes the time, opens it and wakes the others. When they are done they
-//! leave one after the other, and the last to leave learns how long it took.
+//! All tasks gather at the gate; the last to come notes the time, opens it and wakes the others. When they are done
+//! they leave one after the other, and the last to leave learns how long it took.
 
 use crate::build::Builder;
 use crate::op::{Env, Op, SlotId, WordId};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::SeqCst;
 const SHUT: u32 = 0;
 const OPEN: u32 = 1;
 
-/// What the tasks of a gate share.
+/// The state that the tasks of a gate share.
 #[derive(Clone, Copy)]
 pub struct Gate {
     /// How many tasks gather.
@@ -36,7 +36,7 @@ pub struct Pass {
 }
 
 impl Gate {
-    /// A gate for so many tasks.
+    /// A gate for `size` tasks.
     pub fn new(size: usize, b: &mut Builder) -> Gate {
         Gate { size: size as u32, arrived: b.slot(), left: b.slot(), opened: b.slot(), word: b.word() }
     }
@@ -51,7 +51,7 @@ impl Gate {
 }
 
 impl Pass {
-    /// What to do until the gate is open; nothing once it is.
+    /// The next operation on the way through; `None` once the gate is open.
     pub fn enter(&mut self, env: &mut dyn Env) -> Option<Op> {
         let Gate { size, arrived, opened, word, .. } = self.gate;
         match self.state {
@@ -72,7 +72,7 @@ impl Pass {
         }
         Some(Op::Wait { word, value: SHUT, until: Ns::MAX })
     }
-    /// Leaves. To the last of all: how long ago the gate was opened.
+    /// Leaves. The last task of all gets the time since the gate was opened.
     pub fn leave(&self, env: &mut dyn Env) -> Option<Ns> {
         if !self.gate.last(self.gate.left, env) {
             return None;

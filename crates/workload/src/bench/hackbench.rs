@@ -2,10 +2,11 @@
 //!
 //! Kept from the original (rt-tests): a group has `fds` senders and `fds` receivers and a channel for each receiver;
 //! each sender writes one message to each receiver in turn, `loops` times over, and ends; each receiver reads messages
-//! of `datasize` bytes until all of its group's have come, and ends. All tasks are there before the first message.
-//! Defaults, letters and what they mean are the original's, where sockets and processes are the default too.
-//! Differs: the signal to start is given by the last task to get ready, not by a parent, and the clock is stopped by the
-//! last task to finish, not by a parent that has seen it exit. A run cut off by `runtime` has no result.
+//! of `datasize` bytes until all messages of its group have come, and ends. All tasks are there before the first
+//! message. Defaults, option letters and their meanings are the original's; sockets and processes are the default
+//! there, too. Different: the last task to get ready gives the signal to start, where the original has a parent. The
+//! last task to finish stops the clock, where the original's parent waits for its exit. A run cut off by `runtime` has
+//! no result.
 
 use super::gate::{Gate, Pass};
 use super::{SECOND, at_most, in_mode, mode};
@@ -74,13 +75,13 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// A sender, or a receiver. It changes with every message, so no two threads' may share a cache line (or two that are
-/// fetched together).
+/// A sender or a receiver. It changes with every message, so those of two threads must not share a cache line (or two
+/// lines that are fetched together).
 #[repr(align(128))]
 struct Talker {
     /// The ends it writes to in turn, or reads from.
     ports: Arc<[PortId]>,
-    /// Whose turn it is of them.
+    /// The index of the end whose turn it is.
     turn: usize,
     sends: bool,
     bytes: u32,

@@ -35,32 +35,32 @@ pub const BENCHMARKS: &[&Benchmark] = &[
     &batch::BATCH,
 ];
 
-/// The longest a run may be asked to last: an hour.
+/// The longest runtime that may be asked for: an hour, ns.
 const HOUR: u64 = 3_600_000_000_000;
-/// A second.
+/// A second, ns.
 const SECOND: u64 = 1_000_000_000;
 
-/// The row for how long to run.
+/// The parameter row of the runtime.
 const fn runtime(short: Option<char>, default: u64) -> Param {
     Param::time("runtime", short, "s", default, (1_000_000, HOUR), "how long to run")
 }
-/// The row for the time a program that ends by itself may take.
+/// The parameter row of the longest runtime of a program that ends by itself.
 const fn at_most(default: u64) -> Param {
-    let about = "a run that is not done by then is cut off, without a result";
+    let about = "longest run; one that is not done by then is cut off and has no result";
     Param::time("runtime", None, "s", default, (1_000_000, HOUR), about)
 }
-/// The row for what is left out at the beginning.
+/// The parameter row of the warm-up.
 const fn warmup(short: Option<char>) -> Param {
     Param::time("warmup", short, "s", 0, (0, HOUR), "how long it runs before it is measured")
 }
-/// The row for what the tasks are when run live.
+/// The parameter row that makes live tasks processes or threads.
 const fn mode(words: &'static [Choice]) -> Param {
-    Param::choice("mode", words, "what the tasks are, live: processes, or threads of one")
+    Param::choice("mode", words, "whether live tasks are processes, or threads of one process")
 }
 /// The place of "thread" in the words of [`mode`].
 const THREADS: u64 = 1;
 
-/// Makes the tasks what [`mode`] says.
+/// Makes the tasks processes or threads, as the value of [`mode`] says.
 fn in_mode(params: &Params, b: &mut Builder) -> Result<()> {
     if params.get("mode")? != THREADS {
         b.as_processes();

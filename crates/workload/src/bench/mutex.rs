@@ -1,7 +1,7 @@
-//! A mutex of one futex word, as a part of programs: free, held, or held with somebody perhaps asleep on it.
+//! A mutex in one futex word, for use in programs: free, held, or held while tasks may sleep on it.
 //!
-//! Without contention no call is made. A task that has slept takes the mutex in the third state, because others may
-//! still sleep; the wake that this may cost in vain is the price of never losing one.
+//! Without contention no system call is made. A task that has slept takes the mutex in the third state, because others
+//! may still sleep. That may cost a needless wake, but no wake is ever lost.
 
 use crate::op::{Env, Op, WordId};
 use schedlab_base::Ns;
@@ -23,7 +23,7 @@ impl Mutex {
     pub fn new(word: WordId) -> Mutex {
         Mutex { word, slept: false }
     }
-    /// Tries to take it: nothing when the task now holds it, else the wait after which to call again.
+    /// Tries to take it: `None` when the task now holds it, else the wait after which to call again.
     pub fn take(&mut self, env: &mut dyn Env) -> Option<Op> {
         let word = env.word(self.word);
         if !self.slept && word.compare_exchange(FREE, HELD, SeqCst, SeqCst).is_ok() {
@@ -32,7 +32,7 @@ impl Mutex {
         self.slept = word.swap(WANTED, SeqCst) != FREE;
         self.slept.then_some(Op::Wait { word: self.word, value: WANTED, until: Ns::MAX })
     }
-    /// Releases it: the wake, where somebody may sleep.
+    /// Releases it; gives the wake when a task may sleep on it.
     pub fn release(&self, env: &mut dyn Env) -> Option<Op> {
         let found = env.word(self.word).swap(FREE, SeqCst);
         debug_assert_ne!(found, FREE, "released by one who does not hold it");

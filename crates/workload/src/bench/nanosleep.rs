@@ -1,10 +1,11 @@
 //! The nanosleep storm of D001: tasks that do nothing but sleep for a microsecond, again and again.
 //!
-//! The original is a C file of a few lines, an endless loop around nanosleep(2), started once per CPU by hand; it prints
-//! nothing. Kept: processes, the default timer slack (a microsecond's sleep lasts some 55), no work between two sleeps
-//! unless `run` asks for it. Processes started by hand have no common phase: each first sleeps once for a time drawn up to
-//! `spread`, else all would wake at the same instant for ever. Added: a result, the overrun, from the end that was asked for until the call is back; that
-//! takes one reading of the clock before each sleep and one after it, and nothing else.
+//! The original is a C file of a few lines, an endless loop around nanosleep(2), started once per CPU by hand; it
+//! prints nothing. Kept: processes, the default timer slack (a microsecond's sleep lasts some 55), no work between two
+//! sleeps unless `run` asks for it. Processes started by hand have no common phase, so each first sleeps once for a
+//! time drawn up to `spread`; otherwise all would wake at the same instant for ever. Added: a result, the overrun,
+//! counted from the end that was asked for until the call returns. It takes one reading of the clock before each sleep
+//! and one after it, and nothing else.
 
 use super::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::Builder;
@@ -15,7 +16,7 @@ use schedlab_base::{Ns, Result};
 /// The table row.
 pub const NANOSLEEP: Benchmark = Benchmark {
     name: "nanosleep",
-    about: "tasks that sleep for a microsecond, again and again; how much longer it took",
+    about: "tasks that sleep for a microsecond, again and again; how much longer each sleep took",
     params: PARAMS,
     headline: &["nanosleep.overrun.p50", "nanosleep.overrun.p99", "nanosleep.overrun.p99.9"],
     load_param: "tasks",
@@ -39,7 +40,7 @@ const PARAMS: &[Param] = &[
         range: (1, 60 * SECOND),
         about: "timer slack (prctl); without it the kernel's default, 50us",
     },
-    Param::time("run", None, "ns", 0, (0, 60 * SECOND), "work of a CPU between two sleeps"),
+    Param::time("run", None, "ns", 0, (0, 60 * SECOND), "CPU work between two sleeps"),
     Param::time("spread", None, "us", MS, (0, SECOND), "the tasks begin within this time, at random"),
     runtime(Some('r'), 5 * SECOND),
     warmup(None),
@@ -63,7 +64,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 }
 
 enum State {
-    /// At the very beginning: sleeps so long first.
+    /// At the very beginning: sleeps for `first`.
     Start { first: Ns },
     /// About to sleep.
     Sleep,
@@ -75,7 +76,7 @@ struct Sleeper {
     sleep: Ns,
     work: Ns,
     overrun: SeriesId,
-    /// When the sleep was to end.
+    /// The end of the sleep as it was asked for.
     wanted: Ns,
     state: State,
 }

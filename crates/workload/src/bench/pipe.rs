@@ -1,9 +1,10 @@
 //! Two tasks that pass a token to and fro over two pipes: `perf bench sched pipe`.
 //!
-//! Kept from the original: one task writes then reads, the other reads then writes, `loops` times, four bytes each time;
-//! one loop is a round trip, with at least two switches when both are on one CPU. Processes by default, `-T` for threads.
-//! Differs: the making of the tasks is not in the time (both are there when it begins); there may be several pairs at
-//! once, and then it is over when the last is; `size` may be changed. A run cut off by `runtime` has no result.
+//! Kept from the original: one task writes then reads, the other reads then writes, `loops` times, four bytes each
+//! time; one loop is a round trip, with at least two switches when both are on one CPU. Processes by default, `-T` for
+//! threads. Different: the time does not hold the making of the tasks (both are there when it begins); there may be
+//! several pairs at once, and then the last pair ends the run; `size` may be changed. A run cut off by `runtime` has no
+//! result.
 
 use super::gate::{Gate, Pass};
 use super::{SECOND, at_most, in_mode, mode};
@@ -64,7 +65,8 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// It changes with every call, so no two threads' may share a cache line (or two that are fetched together).
+/// One of the two tasks. It changes with every call, so those of two threads must not share a cache line (or two lines
+/// that are fetched together).
 #[repr(align(128))]
 struct Player {
     write: PortId,

@@ -10,7 +10,7 @@ fn pipe(given: &[(&str, u64)]) -> Log {
     bench("pipe", given, 1, COSTS)
 }
 
-/// What a task did between the start and its end, in letters.
+/// A task's operations between the start and its end, in letters.
 fn letters(log: &Log, name: &str) -> String {
     let letter = |op: Op| match op {
         Op::Send { bytes: 4, .. } => 's',

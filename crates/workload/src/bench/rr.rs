@@ -1,9 +1,10 @@
 //! Request and response over loopback, in pairs of client and server: the role of netperf's TCP_RR and UDP_RR.
 //!
 //! Kept from the original: each client sends a request of a byte, waits for the response of a byte, and sends the next;
-//! one transaction at a time in each pair, no delay (TCP_NODELAY), a connection of its own for each, processes. Differs:
-//! every transaction's latency is recorded, at the price of one reading of the clock each (the end of one is the begin
-//! of the next), and the rate is that of all pairs together. There is no control connection and no CPU accounting.
+//! one transaction at a time in each pair, no delay (TCP_NODELAY), a connection of its own for each, processes.
+//! Different: every transaction's latency is recorded, which costs one reading of the clock each (the end of one is the
+//! beginning of the next), and the rate is that of all pairs together. There is no control connection and no CPU
+//! accounting.
 
 use super::exchange::{Exchange, Turn};
 use super::{SECOND, runtime, warmup};
@@ -25,12 +26,12 @@ pub const RR: Benchmark = Benchmark {
     build,
 };
 
-/// The most that fits one datagram.
+/// The largest size that fits one datagram, bytes.
 const MAX_DATAGRAM: u64 = 65_507;
 
 const PARAMS: &[Param] = &[
     Param::count("pairs", None, 1, (1, 50_000), "clients, each with a server of its own"),
-    Param::choice("protocol", &[Choice::word("tcp"), Choice::word("udp")], "what it goes over"),
+    Param::choice("protocol", &[Choice::word("tcp"), Choice::word("udp")], "transport protocol"),
     Param::count("request", None, 1, (1, 1 << 20), "bytes of a request; over udp at most 65507"),
     Param::count("response", None, 1, (1, 1 << 20), "bytes of a response; over udp at most 65507"),
     runtime(Some('l'), 10 * SECOND),
@@ -79,7 +80,7 @@ struct Server {
     port: PortId,
     request: u32,
     response: u32,
-    /// Whether a request has come that is to be answered.
+    /// Whether a request has come that is not answered yet.
     asked: bool,
 }
 

@@ -1,15 +1,16 @@
-//! The sampler of the slice test: sleeps, reads what every watched task has used since, and says how long slices were.
+//! The sampler of the slice test: sleeps, reads the usage of every watched task since then, and records the mean slice.
 //!
-//! The mean slice is told in two ways. As the original prints it: user time as ticks see it over involuntary switches,
-//! in whole milliseconds, for each process by itself, then averaged over processes; so it is a multiple of 1/N ms, and a
-//! process with more switches than milliseconds counts as nothing. And exactly: time on a CPU over stays on a CPU, of all
-//! together. The interval is what lay between two readings by the clock, not what was slept.
+//! The mean slice is recorded in two ways. The first is as the original prints it: user time as ticks see it, divided
+//! by involuntary switches, in whole milliseconds, for each process by itself, then averaged over processes. So it is a
+//! multiple of 1/N ms, and a process with more switches than milliseconds counts as 0. The second is exact: time on a
+//! CPU divided by stays on a CPU, of all processes together. An interval is the time between two readings by the clock,
+//! which is longer than the sleep.
 
 use crate::build::Builder;
 use crate::op::{Env, Op, Outcome, Program, SeriesId, Usage};
 use schedlab_base::{Ns, TaskId};
 
-/// Where the sampler records.
+/// The series that the sampler records to.
 #[derive(Clone, Copy)]
 pub struct Watched {
     printed: SeriesId,
@@ -26,7 +27,7 @@ impl Watched {
     pub fn declare(program: &str, b: &mut Builder) -> Watched {
         let mut series = |name: &str, unit, better| b.series(&format!("{program}.{name}"), unit, better);
         Watched {
-            // What the document complains of is that slices are short.
+            // The document complains of short slices.
             printed: series("printed", "ns", "higher"),
             exact: series("exact", "ns", "higher"),
             utime: series("utime", "ns", "neither"),
@@ -41,24 +42,24 @@ impl Watched {
 /// The sampler: sleeps, and reads the tasks it watches.
 pub struct Sampler {
     sleep: Ns,
-    /// How long it waits before each reading; 0: not.
+    /// The sleep before each reading; 0: none.
     pause: Ns,
-    /// Whether it has waited for the reading that comes.
+    /// Whether it has slept for the next reading.
     paused: bool,
     tasks: Vec<TaskId>,
-    /// What each had used at the sample before.
+    /// The usage of each task at the last sample.
     before: Vec<Usage>,
-    /// What those read so far in this sample have used.
+    /// The usage of the tasks that were read so far in this sample.
     read: Vec<Usage>,
     /// Whether it has slept yet.
     slept: bool,
-    /// When the sample before was complete.
+    /// The time at which the last sample was complete.
     since: Ns,
     to: Watched,
 }
 
 impl Sampler {
-    /// A sampler of these tasks that sleeps so long between two samples, and `pause` before each reading. The first
+    /// A sampler of `tasks` that sleeps for `sleep` between two samples, and for `pause` before each reading. The first
     /// interval counts from the run's start.
     pub fn new(sleep: Ns, pause: Ns, tasks: Vec<TaskId>, to: Watched) -> Sampler {
         let before = vec![Usage::default(); tasks.len()];
@@ -66,7 +67,7 @@ impl Sampler {
         Sampler { sleep, pause, paused: false, tasks, before, read, slept: false, since: Ns::ZERO, to }
     }
 
-    /// A sample is complete: records what was used since the one before.
+    /// Records the usage since the last sample, now that the new one is complete.
     fn record(&mut self, env: &mut dyn Env) {
         let now = env.now();
         let used: Vec<Usage> =
@@ -110,7 +111,7 @@ impl Program for Sampler {
     }
 }
 
-/// What was used between two readings.
+/// The usage between two readings.
 fn since(now: Usage, then: Usage) -> Usage {
     Usage {
         cpu: now.cpu.since(then.cpu),
@@ -125,7 +126,7 @@ fn since(now: Usage, then: Usage) -> Usage {
 pub struct Sample {
     /// The mean slice as the original prints it, ns.
     pub printed_ns: u64,
-    /// Time on a CPU over stays that ended, of all tasks together, ns; `None` when none ended.
+    /// Time on a CPU divided by the stays that ended, of all tasks together, ns; `None` when none ended.
     pub exact_ns: Option<u64>,
     /// User time by ticks, mean over tasks, ns.
     pub utime_ns: u64,
@@ -138,7 +139,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// What tasks used in an interval of `length`; there must be one task at least.
+    /// Sums up the usage of tasks in an interval of `length`; there must be one task at least.
     pub fn of(used: &[Usage], length: Ns) -> Sample {
         let n = used.len().max(1) as u64;
         let sum = |of: fn(&Usage) -> u64| used.iter().map(of).sum::<u64>();
@@ -159,8 +160,9 @@ impl Sample {
     }
 }
 
-/// A process's slice as the original computes it: microseconds of user time over involuntary switches, then whole
-/// milliseconds. One that was never preempted counts as one slice: what the original does there is not known.
+/// A process's slice as the original computes it: microseconds of user time divided by involuntary switches, then whole
+/// milliseconds. The user time of a process that was never preempted counts as one slice; the original's behaviour is
+/// not known there.
 fn whole_ms(used: &Usage) -> u64 {
     used.ticked.0 / 1_000 / u64::from(used.involuntary.max(1)) / 1_000
 }

@@ -117,7 +117,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
 enum WorkerState {
     /// About to spin.
     Think,
-    /// Spun: get on the list and post the message thread.
+    /// Done spinning: get on the list and post the message thread.
     Post,
     /// Posted: wait for the wake.
     Wait,

@@ -1,12 +1,12 @@
-//! The slice test of D004 (Ingo Molnar's of May 2009): who gets how long a slice while somebody wakes often.
+//! The slice test of D004 (Ingo Molnar's of May 2009): the slices of spinning tasks while another task wakes often.
 //!
-//! Kept from the original, of which only its output is known: N processes that spin; a parent that sleeps about a second,
-//! again and again, and after each sleep reads what every one of them has used since; the printed mean slice, with its
-//! integer division. The task that disturbed them was not part of the test but of the host (a desktop program with about
-//! 1000 wakeups a second); here it is part of the workload, since what it does decides the result. The sampler is a task
-//! like any other, so that an interval lasts as long as it takes the sampler to get a CPU: time per interval and time per
-//! second of the clock are told apart. Added: exact slices beside the printed ones, policies, nice values, slices asked for
-//! and CPUs of each kind of task.
+//! Only the original's output is known. Kept from it: N processes that spin; a parent that sleeps about a second, again
+//! and again, and after each sleep reads the usage of each of them since then; the printed mean slice, with its integer
+//! division. The task that disturbed them was a program of the host (a desktop program with about 1000 wakeups a
+//! second) and no part of the test. Here it is part of the workload, because its behaviour decides the result. The
+//! sampler is a task like any other, so an interval lasts until the sampler gets a CPU; therefore time per interval and
+//! time per second of the clock are recorded apart. Added: exact slices beside the printed ones, policies, nice values,
+//! slices asked for and CPUs of each kind of task.
 
 use super::sample::{Sampler, Watched};
 use super::{SECOND, in_mode, mode, runtime, warmup};
@@ -40,7 +40,7 @@ const PLACEMENTS: &[Choice] = &[Choice::word("free"), Choice::word("pinned")];
 const WAKER_CPUS: &[Choice] = &[Choice::word("free"), Choice::word("first"), Choice::word("alternating")];
 const WAKERS: &[Choice] = &[Choice::word("timer"), Choice::word("sleeper")];
 
-/// A slice to ask for; 0 for the kernel's own.
+/// The parameter row of a slice to ask for; 0 for the kernel's own.
 const fn slice_of(name: &'static str, about: &'static str) -> Param {
     Param::time(name, None, "us", 0, (0, SLICES.end().0), about)
 }
@@ -144,7 +144,7 @@ fn hogs(params: &Params, b: &mut Builder) -> Result<Vec<TaskId>> {
     (0..params.count("tasks")?).map(one).collect()
 }
 
-/// The CPUs that wakers visit in turn: masks by number, none where they stay.
+/// The CPUs that wakers visit in turn, as numbers of masks; empty when they stay.
 struct Turns {
     masks: Vec<u32>,
     first: Option<CpuSet>,
@@ -187,8 +187,8 @@ struct Hog;
 
 impl Program for Hog {
     fn next(&mut self, _: &mut dyn Env) -> Op {
-        // By the wall clock, which is read without a system call: asking for CPU time would have the kernel look at the
-        // slice, and end it between ticks.
+        // Spins by the wall clock, which is read without a system call. Reading CPU time would make the kernel update
+        // the running task, and it might end the slice between ticks.
         Op::SpinTo { at: Ns::MAX }
     }
 }
@@ -200,7 +200,7 @@ enum State {
     Sleep,
     /// Woken.
     Work,
-    /// Its work is done, and it goes to the next CPU.
+    /// Done with its work: goes to the next CPU.
     Move,
 }
 
@@ -208,18 +208,18 @@ enum State {
 struct Waker {
     period: Ns,
     work: Ns,
-    /// On a grid of its period, instead of one period after its work.
+    /// Whether it wakes on a grid of its period, instead of one period after its work.
     by_timer: bool,
     /// The grid point of its next wakeup.
     due: Ns,
-    /// The CPUs it visits in turn, by mask; none: it stays where it is put.
+    /// The CPUs it visits in turn, as numbers of masks; empty: it stays where it is put.
     masks: Vec<u32>,
     turn: usize,
     state: State,
 }
 
 impl Waker {
-    /// The next sleep. Grid points that have gone by are left out, as of a timer that has one signal pending.
+    /// The next sleep. It skips grid points that have passed, like a timer that has one signal pending.
     fn sleep(&mut self, env: &mut dyn Env) -> Op {
         if !self.by_timer {
             return Op::Sleep { length: self.period };

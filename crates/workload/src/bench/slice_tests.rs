@@ -1,4 +1,4 @@
-//! The slice test's logic: who is declared how, when wakers wake and move, and what the sampler makes of what it reads.
+//! The slice test's logic: the tasks declared, the times at which wakers wake and move, and the sampler's results.
 
 use crate::bench::sample::Sample;
 use crate::op::{Op, Usage};
@@ -161,7 +161,7 @@ fn the_sampler_reads_every_process_after_each_sleep() {
     let read = |t| Op::Usage { task: TaskId(t) };
     let sleep = Op::Sleep { length: Ns::ms(100) };
     assert_eq!(ops, [sleep, read(0), read(1), read(2), sleep, read(0), read(1), read(2)]);
-    // What is slept, slack, the wakeup and four calls; the first counts from the start of the run.
+    // Sleep, slack, wakeup and four calls; the first counts from the start of the run.
     assert_eq!(log.values("slice-test.interval"), vec![100_054_600; 4]);
     assert_eq!(log.values("slice-test.involuntary"), [0; 4]);
     assert!(log.values("slice-test.exact").is_empty(), "no stay has ended");

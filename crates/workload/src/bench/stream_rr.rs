@@ -1,10 +1,10 @@
 //! Clients of a file server, each over its own TCP connection: the role of tbench.
 //!
 //! Kept from the original: a server process for each client; clients play a script of a file server's calls, one at a
-//! time, small ones about names and attributes mixed with reads and writes of 4 to 64 KB, and do no work themselves; the
-//! throughput counts the bytes of files read and written, not the calls. Differs: the script is our own table below, not
-//! a recorded one; each client begins at a place of its own in it, drawn by seed; the server's work is a stretch of CPU
-//! time that stands for its look-ups and copies, since nothing is stored; there is no clean-up between two passes.
+//! time, small ones about names and attributes mixed with reads and writes of 4 to 64 KB, and do no work themselves;
+//! the throughput counts the bytes of files read and written, not the calls. Different: the script is the table below,
+//! not a recorded one; each client begins at its own place in it, drawn by the seed; nothing is stored, so a stretch of
+//! CPU time stands for the server's look-ups and copies; there is no clean-up between two passes.
 
 use super::exchange::{Exchange, Turn};
 use super::{SECOND, runtime, warmup};
@@ -42,7 +42,7 @@ struct Call {
 }
 
 const KB: u32 = 1024;
-/// Bytes of a call beside a file's data.
+/// Bytes of a call without the file's data.
 const HEADER: u32 = 64;
 
 /// A call about names or attributes.
@@ -65,7 +65,7 @@ const RENAME: Call = meta(180, 40, 4_000);
 const REMOVE: Call = meta(104, 40, 3_500);
 const CLOSE: Call = meta(48, 40, 800);
 
-/// What a client does: documents saved, a folder looked through, files copied.
+/// A client's calls: documents are saved, a folder is looked through, files are copied.
 const SCRIPT: &[Call] = &[
     LOOKUP,
     OPEN,
@@ -142,7 +142,7 @@ enum Doing {
     Answer,
 }
 
-/// Plays the client's script from the same place, so that the messages need say nothing.
+/// Plays the client's script from the same place, so that the messages need no content.
 struct Server {
     port: PortId,
     at: usize,

@@ -1,41 +1,41 @@
 //! schbench's messages: workers put themselves on a lock-free list and post the message thread, which takes the whole
-//! list, stamps it once, and wakes one worker after the other. The last to come is the first to be woken.
+//! list, stamps it once, and wakes one worker after the other. The worker that came last is woken first.
 //!
-//! A futex word holds whether its thread may sleep or was posted; only who finds it sleeping makes the call. Shared by
-//! both forms of schbench.
+//! A futex word tells whether its thread may sleep or was posted; a poster makes the system call only if the thread may
+//! sleep. Both forms of schbench use this.
 
 use crate::build::Builder;
 use crate::op::{Env, Op, SlotId, WordId};
 use schedlab_base::Ns;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
-/// The state a futex word holds: a thread that may sleep, or one that was posted.
+/// The value of a futex word whose thread may sleep; otherwise the thread was posted.
 pub const BLOCKED: u32 = 0;
 const POSTED: u32 = 1;
 /// The empty list; otherwise a cell holds a worker's number plus one.
 pub const NOBODY: u64 = 0;
 
-/// What a message thread shares with its workers.
+/// The state that a message thread shares with its workers.
 #[derive(Clone)]
 pub struct Hub {
-    /// What it waits on.
+    /// The word it waits on.
     pub word: WordId,
     /// Head of the list of waiting workers, last poster first.
     head: SlotId,
 }
 
-/// What a worker shares with its message thread.
+/// The state that a worker shares with its message thread.
 #[derive(Clone)]
 pub struct Seat {
-    /// What it waits on.
+    /// The word it waits on.
     pub word: WordId,
     /// The worker below on the list.
     next: SlotId,
-    /// When the wake list that holds this worker was begun, ns.
+    /// The time at which the message thread took the list that held this worker, ns.
     wake_time: SlotId,
 }
 
-/// Marks the thread behind `word` as posted. The call that wakes it, where it may be asleep.
+/// Marks the thread behind `word` as posted. Gives the call that wakes it if it may sleep.
 pub fn post(word: WordId, env: &mut dyn Env) -> Option<Op> {
     (env.word(word).swap(POSTED, SeqCst) == BLOCKED).then_some(Op::Wake { word, count: 1 })
 }
@@ -45,7 +45,7 @@ impl Hub {
     pub fn new(b: &mut Builder) -> Hub {
         Hub { word: b.word(), head: b.slot() }
     }
-    /// Takes the list, with one time stamp for all on it; its first cell.
+    /// Takes the list, with one time stamp for all workers on it, and gives its first cell.
     pub fn splice(&self, seats: &[Seat], env: &mut dyn Env) -> u64 {
         env.word(self.word).store(BLOCKED, SeqCst);
         let list = env.slot(self.head).swap(NOBODY, SeqCst);
@@ -80,15 +80,15 @@ impl Seat {
             }
         }
     }
-    /// The cell below on the list. To be read before the worker is posted: once it runs, it may enlist again.
+    /// The cell below on the list. Read it before the worker is posted: a running worker may enlist again.
     pub fn below(&self, env: &mut dyn Env) -> u64 {
         env.slot(self.next).load(SeqCst)
     }
-    /// Whether nobody has posted the worker yet: it was woken by a signal, or spuriously.
+    /// Whether the worker is not posted yet: then a signal woke it, or it woke spuriously.
     pub fn blocked(&self, env: &mut dyn Env) -> bool {
         env.word(self.word).load(SeqCst) == BLOCKED
     }
-    /// How long ago the list was begun that held the worker.
+    /// The time since the message thread took the list that held the worker.
     pub fn waited(&self, now: Ns, env: &mut dyn Env) -> Ns {
         now.since(Ns(env.slot(self.wake_time).load(SeqCst)))
     }

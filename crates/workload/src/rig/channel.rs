@@ -1,10 +1,10 @@
-//! Channels of the rig: one bounded buffer for each direction, with those who wait at its two sides, first come first
-//! served. Bytes; on UDP also where a datagram begins, so that one read takes one datagram.
+//! Channels of the rig: one bounded buffer for each direction, and the tasks that wait at its two ends, first come
+//! first served. A buffer counts bytes; on UDP also the sizes of datagrams, so that one read takes one datagram.
 
 use crate::{ChannelKind, PortId};
 use std::collections::VecDeque;
 
-/// What a buffer holds: a pipe 16 pages, sockets the kernel's default send buffer.
+/// Capacity of a buffer, bytes: 16 pages for a pipe, the kernel's default send buffer for sockets.
 const fn capacity(kind: ChannelKind) -> u32 {
     match kind {
         ChannelKind::Pipe => 65_536,
@@ -31,13 +31,13 @@ impl Way {
         Way { kind, used: 0, datagrams: VecDeque::new(), writers, readers }
     }
 
-    /// Moves what can be moved; the tasks whose call is done by it.
+    /// Moves all that can be moved; gives the tasks whose call is done by it.
     fn pump(&mut self) -> Vec<usize> {
         let mut done = Vec::new();
         while self.fill(&mut done) | self.drain(&mut done) {}
         done
     }
-    /// The first writer puts in what fits. Whether it did.
+    /// Lets the first writer put in as much as fits; tells whether it could.
     fn fill(&mut self, done: &mut Vec<usize>) -> bool {
         let room = capacity(self.kind) - self.used;
         let Some((task, left)) = self.writers.front_mut() else { return false };
@@ -56,7 +56,7 @@ impl Way {
         }
         true
     }
-    /// The first reader takes what there is. Whether it did.
+    /// Lets the first reader take what is there; tells whether it could.
     fn drain(&mut self, done: &mut Vec<usize>) -> bool {
         let Some((task, left)) = self.readers.front_mut() else { return false };
         let moved = match self.kind {
@@ -84,11 +84,11 @@ impl Channels {
     pub fn new(kinds: &[ChannelKind]) -> Channels {
         Channels(kinds.iter().map(|k| [Way::new(*k), Way::new(*k)]).collect())
     }
-    /// What flows towards an end.
+    /// The direction that flows towards an end.
     fn towards(&mut self, end: PortId) -> &mut Way {
         &mut self.0[end.channel()][end.index() % 2]
     }
-    /// `task` writes; the tasks whose call is done by it, itself perhaps among them.
+    /// Lets `task` write; gives the tasks whose call is done by it, perhaps `task` itself among them.
     pub fn send(&mut self, task: usize, port: PortId, bytes: u32) -> Vec<usize> {
         let way = self.towards(port.peer());
         assert!(
@@ -99,7 +99,7 @@ impl Channels {
         way.writers.push_back((task, bytes));
         way.pump()
     }
-    /// `task` reads; as [`Channels::send`].
+    /// Lets `task` read; gives tasks as [`Channels::send`] does.
     pub fn recv(&mut self, task: usize, port: PortId, bytes: u32) -> Vec<usize> {
         let way = self.towards(port);
         assert!(

@@ -1,5 +1,5 @@
-//! What the parts of a file must mean together: nothing waits for what never comes, nothing loops without time
-//! passing, every fork can be counted before the run. What would hang or run away in rt-app is an error here.
+//! Checks across the parts of a file: no task waits for something that never comes, no loop runs without time passing,
+//! and every fork can be counted before the run. A file that would hang or run away in rt-app is an error here.
 
 use super::event::{Mode, What};
 use super::json::Source;
@@ -7,7 +7,7 @@ use super::schema::{File, Task};
 use schedlab_base::{Error, Ns, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Modes of timers, by the task they are private to ("unique" ones) and name.
+/// Modes of timers, by the task that owns the timer (for "unique" ones) and its name.
 pub type Modes = BTreeMap<(Option<usize>, String), Mode>;
 
 /// Whether a timer of this name is private to each thread.
@@ -59,7 +59,7 @@ fn time_passes(source: Source<'_>, task: &Task) -> Result<()> {
     Ok(())
 }
 
-/// Without a duration the run ends with its tasks, so they must end.
+/// A run without a duration ends with its tasks, so they must end.
 fn ends(source: Source<'_>, file: &File) -> Result<()> {
     let endless = |t: &&Task| t.loops.is_none() || t.phases.iter().any(|p| p.loops.is_none());
     match file.tasks.iter().find(endless) {
@@ -74,7 +74,7 @@ fn ends(source: Source<'_>, file: &File) -> Result<()> {
     }
 }
 
-/// What a task waits for must be signalled by somebody.
+/// Some task must signal each thing that a task waits for.
 fn wakeups_come(source: Source<'_>, file: &File) -> Result<()> {
     let mut signalled = BTreeSet::new();
     for event in file.tasks.iter().flat_map(events) {
@@ -115,8 +115,8 @@ fn forked(file: &File) -> BTreeSet<&str> {
     names.collect()
 }
 
-/// A barrier opens when one thread per instance of each task that names it has come: so each task names it once, no
-/// task of it is forked, and there are at least two threads.
+/// A barrier opens when all instances of all tasks that name it have come. So each task must name it only once, no such
+/// task may be forked, and there must be at least two threads.
 fn barriers_can_open(source: Source<'_>, file: &File) -> Result<()> {
     let forked = forked(file);
     let mut users: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -151,7 +151,7 @@ fn barriers_can_open(source: Source<'_>, file: &File) -> Result<()> {
     }
 }
 
-/// Every fork names a task, happens a known number of times, and no task starts itself by a detour.
+/// Every fork must name a task and happen a known number of times, and no task may start itself through others.
 fn forks_are_known(source: Source<'_>, file: &File) -> Result<()> {
     let index: BTreeMap<&str, usize> =
         file.tasks.iter().enumerate().map(|(i, t)| (t.name.as_str(), i)).collect();
@@ -181,8 +181,8 @@ fn forks_are_known(source: Source<'_>, file: &File) -> Result<()> {
     })
 }
 
-/// Takes away tasks that nobody left forks, in turn; what remains lies on, or behind, a circle. Gives the place of an
-/// edge on one.
+/// Removes tasks that no remaining task forks, one after the other. Tasks that remain lie on a circle or behind one.
+/// The error is the place of an edge on a circle.
 fn no_cycle(edges: &[Vec<(usize, usize)>]) -> std::result::Result<(), usize> {
     let mut parents = vec![0usize; edges.len()];
     edges.iter().flatten().for_each(|(child, _)| parents[*child] += 1);
@@ -202,7 +202,7 @@ fn no_cycle(edges: &[Vec<(usize, usize)>]) -> std::result::Result<(), usize> {
     }
 }
 
-/// A timer has one mode, whichever of its uses names it; relative if none does.
+/// A timer has one mode, which any of its uses may name; relative if none does.
 fn timer_modes(source: Source<'_>, file: &File) -> Result<Modes> {
     let mut named: BTreeMap<(Option<usize>, String), Option<Mode>> = BTreeMap::new();
     for (i, task) in file.tasks.iter().enumerate() {

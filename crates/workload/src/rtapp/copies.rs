@@ -1,13 +1,13 @@
-//! An rt-app description with more of everything: each task's `instance` times a number. rt-app shares mutexes, conditions and
-//! barriers among the instances of a task, so copies of a file's tasks contend as more instances do.
+//! Copies of all tasks of an rt-app description: each task's `instance` is multiplied. rt-app shares mutexes,
+//! conditions and barriers among the instances of a task, so copies contend as more instances do.
 
 use super::json::{self, Kind, Member, Source};
 use schedlab_base::{Error, Result};
 
-/// The text with `copies` times as many instances of each task; all else is as it was, comments included.
+/// The text with `copies` times as many instances of each task; everything else stays, comments included.
 ///
 /// # Errors
-/// Malformed JSON, and an `instance` that is no number or becomes too large, with line and column.
+/// When the JSON is malformed, or an `instance` is not a number or becomes too large, with line and column.
 pub fn copies(file: &str, text: &str, copies: u64) -> Result<String> {
     let source = Source::new(file, text);
     let mut changes: Vec<(usize, usize, String)> = Vec::new();
@@ -31,7 +31,7 @@ pub fn copies(file: &str, text: &str, copies: u64) -> Result<String> {
         }
     }
     if changes.is_empty() {
-        return Err(Error::input(format!("{file}: there is no task to have more of")));
+        return Err(Error::input(format!("{file}: the file has no task to copy")));
     }
     changes.sort_by_key(|(from, ..)| *from);
     let (mut out, mut at) = (String::new(), 0);

@@ -1,4 +1,4 @@
-//! What is wrong in a file is told with place, thing and remedy.
+//! Errors in a file are reported with place, thing and remedy.
 
 use super::keys::{Fate, KEYS, Level};
 use crate::Builder;
@@ -123,11 +123,11 @@ fn single_values_are_checked() {
         ),
         (
             r#""a": {"policy": "SCHED_IDLE", "dl-runtime": 1000, "run": 1}"#,
-            "t.json:2:31: 'dl-runtime' is a slice, which policy idle has none of\n  help: kernels take one for SCHED_OTHER and SCHED_BATCH",
+            "t.json:2:31: 'dl-runtime' sets a slice, but policy idle has none\n  help: kernels take one for SCHED_OTHER and SCHED_BATCH",
         ),
         (
             r#""a": {"policy": "SCHED_RR", "dl-runtime": 1000, "run": 1}"#,
-            "t.json:2:29: 'dl-runtime' is a slice, which policy rr has none of\n  help: kernels take one for SCHED_OTHER and SCHED_BATCH",
+            "t.json:2:29: 'dl-runtime' sets a slice, but policy rr has none\n  help: kernels take one for SCHED_OTHER and SCHED_BATCH",
         ),
     ] {
         assert_eq!(complaint(tasks), wanted, "{tasks}");
@@ -149,7 +149,7 @@ fn the_file_as_a_whole_is_checked() {
         ),
         (
             r#"{"global": {"pi_enabled": true}, "tasks": {}}"#,
-            "t.json:1:27: 'pi_enabled' is not supported other than off",
+            "t.json:1:27: 'pi_enabled' is supported only if it is off",
         ),
         (r#"{"global": {"calibration": "CUP0"}, "tasks": {}}"#, "t.json:1:28: 'CUP0' is not a CPU"),
         (r#"{"resources": 3, "tasks": {}}"#, "t.json:1:15: 'resources' takes an object, not a number"),

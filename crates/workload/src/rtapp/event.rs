@@ -4,25 +4,25 @@ use super::json::{Kind, Member, Source};
 use super::{keys, read};
 use schedlab_base::{Error, Ns, Result};
 
-/// An event and where it stands.
+/// An event and its place.
 #[derive(Debug)]
 pub struct Event {
     /// Byte offset of its key.
     pub at: usize,
-    /// What happens.
+    /// The kind of event.
     pub what: What,
 }
 
-/// How a timer that is late finds its next activation.
+/// How a late timer finds its next activation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// From now on: a late activation delays the next ones.
+    /// One period from now: a late activation delays the next ones.
     Relative,
-    /// On the grid it began with: a late task catches up.
+    /// On the grid of its start: a late task catches up.
     Absolute,
 }
 
-/// What happens in an event.
+/// The kinds of events.
 #[derive(Debug)]
 pub enum What {
     /// Work of a CPU at full speed.
@@ -58,9 +58,9 @@ pub enum What {
     Resume(String),
     /// Wait for all others.
     Barrier(String),
-    /// Go over so many bytes of the thread's buffer.
+    /// Go over a number of bytes of the thread's buffer.
     Memory(u64),
-    /// Wait for a device to take so many bytes.
+    /// Wait for a device to take a number of bytes.
     Io(u64),
     /// sched_yield.
     Yield,
@@ -80,7 +80,7 @@ pub struct Condition {
 /// Reads an event of the given kind (a key-table name) of the task called `task`.
 ///
 /// # Errors
-/// Values of a wrong kind or out of range.
+/// When a value is of a wrong kind or out of range.
 pub fn read(source: Source<'_>, kind: &str, member: &Member, task: &str) -> Result<Event> {
     let name = || read::name(source, member);
     let what = match kind {

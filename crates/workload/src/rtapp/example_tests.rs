@@ -1,14 +1,14 @@
-//! rt-app's own examples (`doc/examples` there) and what becomes of each here: the table in docs/workloads.md.
+//! rt-app's own examples (`doc/examples` there) and their outcomes here: the table in docs/workloads.md.
 //!
-//! Its files are not ours to copy. For each there is a small one of the same syntax in `tests/rtapp`, named after what
-//! is particular to it; the outcome a row states is that of reading this file. The end-to-end tests of the `schedlab`
+//! The examples are not ours to copy. For each there is a small file of the same syntax in `tests/rtapp`, named after
+//! its special feature. The outcome in a row is that of reading the small file. The end-to-end tests of the `schedlab`
 //! crate run the same files as the page says.
 
 use super::build;
 use crate::{Builder, Built};
 use schedlab_base::{CpuSet, Error, Ns};
 
-/// What becomes of a file.
+/// The outcome of a file.
 enum Becomes {
     /// It runs everywhere, on machines with so many CPUs or more.
     Runs(usize),
@@ -49,8 +49,8 @@ const EXAMPLES: &[(&str, &str, Becomes)] = &[
     ("tutorial/example7.json", "barriers", Runs(1)),
     ("tutorial/example8.json", "cpus-of-phases", Runs(3)),
     ("tutorial/example9.json", "fork", Runs(1)),
-    ("tutorial/example10.json", "taskgroup", Refused(3, 68, "'taskgroup' is not supported other than off")),
-    ("tutorial/example11.json", "taskgroups-of-phases", Refused(6, 57, "'taskgroup' is not supported other than off")),
+    ("tutorial/example10.json", "taskgroup", Refused(3, 68, "'taskgroup' is supported only if it is off")),
+    ("tutorial/example11.json", "taskgroups-of-phases", Refused(6, 57, "'taskgroup' is supported only if it is off")),
     ("video-long.json", "suspend-alone", Runs(1)),
     ("video-short.json", "suspend-alone", Runs(1)),
 ];

@@ -3,20 +3,20 @@
 //!
 //! json-c, the library rt-app reads with, takes `/* */` and `//` comments, a comma after the last element, strings in
 //! single quotes, and `True`/`FALSE` in any case. The script `workgen`, which comes with rt-app and prepares a file for
-//! it, adds two things: it numbers the keys that an object repeats, and it gives a `suspend` without a value one. Both
-//! are done here the same way; whether a repeated key makes sense is for later readers to judge, who know which keys are
-//! events ([`Member::repeats`]).
+//! it, does two more things: it numbers the keys that an object repeats, and it adds a value to a `suspend` without
+//! one. Both are done here the same way. Later readers, which know the keys that are events, judge whether a repeated
+//! key makes sense ([`Member::repeats`]).
 //!
 //! Order matters because the events of a phase run in the order of the file; places matter because every later error
-//! names line and column. Numbers stay text until somebody asks for one with a range, so that none is rounded on the
-//! way. Depth is limited, so that no input overflows the stack; apart from that the work is linear in the length of the
-//! text (times a logarithm for keys).
+//! names line and column. Numbers stay text until a reader asks for one with a range, so that none is rounded on the
+//! way. Depth is limited, so that no input overflows the stack. The work is linear in the length of the text (times a
+//! logarithm for keys).
 
 use schedlab_base::{Error, Result, Spot};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Nesting beyond this is no workload.
+/// The deepest nesting that is read.
 const MAX_DEPTH: usize = 32;
 
 /// A text being read and the file it came from.
@@ -46,11 +46,11 @@ impl<'a> Source<'a> {
 pub struct Value {
     /// Byte offset of its first character.
     pub at: usize,
-    /// What it is.
+    /// The value.
     pub kind: Kind,
 }
 
-/// What a JSON value is.
+/// The kinds of JSON values.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// `null`.
@@ -74,23 +74,23 @@ pub struct Member {
     pub key: String,
     /// Byte offset of the key.
     pub at: usize,
-    /// Set if the object has the same key before.
+    /// Set if the same key stands earlier in the object.
     pub repeats: Option<Repeat>,
     /// The value.
     pub value: Value,
 }
 
-/// What is known of a key that its object has before.
+/// A repeated key's earlier place, and its number.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeat {
     /// Byte offset of the first one.
     pub first: usize,
-    /// The number that `workgen` would put behind this one.
+    /// The number that `workgen` would append to this key.
     pub number: usize,
 }
 
 impl Member {
-    /// The key as `workgen` would leave it: no other of the object is the same.
+    /// The key as `workgen` would leave it, unique in its object.
     pub fn name(&self) -> String {
         self.repeats.map_or_else(|| self.key.clone(), |r| format!("{}{}", self.key, r.number))
     }
@@ -113,7 +113,7 @@ impl Kind {
 /// Reads one JSON value that fills the text.
 ///
 /// # Errors
-/// Malformed text, nesting beyond 32: with line and column.
+/// When the text is malformed or nested deeper than 32, with line and column.
 pub fn parse(source: Source<'_>) -> Result<Value> {
     let mut reader = Reader { source, bytes: source.text.as_bytes(), at: 0 };
     reader.blank()?;
@@ -125,7 +125,7 @@ pub fn parse(source: Source<'_>) -> Result<Value> {
     }
 }
 
-/// The keys of an object, repeated ones with their numbers, and where each stands.
+/// The keys of an object with their places; repeated ones with their numbers.
 #[derive(Default)]
 struct Names {
     seen: BTreeMap<String, usize>,
@@ -134,7 +134,7 @@ struct Names {
 }
 
 impl Names {
-    /// Notes the key at `at`; whether it repeats one.
+    /// Notes the key at `at`; tells whether it repeats an earlier one.
     fn note(&mut self, key: &str, at: usize) -> Option<Repeat> {
         let Some(first) = self.seen.get(key).copied() else {
             self.seen.insert(key.to_owned(), at);
@@ -159,7 +159,7 @@ impl Reader<'_> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
-    /// Whether `c` was next; if so, it is consumed.
+    /// Consumes `c` if it is next; tells whether it was.
     fn eat(&mut self, c: u8) -> bool {
         let hit = self.peek() == Some(c);
         self.at += usize::from(hit);
@@ -230,8 +230,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands behind a key. A `suspend` may stand alone: `workgen` gives it the task's name, which an empty value
-    /// means too.
+    /// The value of a key. A `suspend` may stand alone: `workgen` gives it the task's name, and an empty value means
+    /// the same.
     fn member_value(&mut self, key: &str, at: usize, depth: usize) -> Result<Value> {
         if self.eat(b':') {
             self.blank()?;

@@ -1,4 +1,4 @@
-//! Tests of the JSON reader: places, tolerances, hostile input, and that what is printed reads back.
+//! Tests of the JSON reader: places, tolerances, hostile input, and that printed values read back.
 
 use super::json::{Kind, Source, Value, parse};
 use proptest::prelude::*;
@@ -82,7 +82,7 @@ fn names(text: &str) -> Vec<String> {
 
 #[test]
 fn repeated_keys_are_numbered_as_workgen_does() {
-    // What workgen 1.0 makes of these keys, one on a line.
+    // The names that workgen 1.0 gives to these keys, one on a line.
     assert_eq!(
         names(r#"{"run": 1, "run": 2, "run1": 3, "sleep": 4, "sleep": 5, "run": 6, "run2": 7, "sleep": 8}"#),
         ["run", "run1", "run11", "sleep", "sleep1", "run2", "run22", "sleep2"]

@@ -1,13 +1,13 @@
-//! The table of every key an rt-app file may hold, and what becomes of it. The reader and the table in
-//! docs/workloads.md both derive from it, so that what is documented is what is read.
+//! The table of every key that an rt-app file may hold, and how schedlab treats it. The reader and the table in
+//! docs/workloads.md both derive from it, so that the documentation can't differ from the reader.
 //!
-//! Mirrors the grammar of rt-app as of 2026 (its tutorial). A key that is not acted on is here with the reason
-//! why that changes nothing, or with the reason why it is refused; all else is unknown.
+//! Mirrors the grammar of rt-app as of 2026 (its tutorial). A key that schedlab accepts without effect or refuses is
+//! here with the reason; any other key is unknown.
 
 use super::json::{Kind, Member, Source};
 use schedlab_base::{Error, Result};
 
-/// Which object a key belongs to.
+/// The object that a key belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
     /// The file's outermost object.
@@ -22,10 +22,10 @@ pub enum Level {
     Event,
 }
 
-/// What becomes of a key.
+/// How schedlab treats a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// The workload does it.
+    /// The workload does what it says.
     Done,
     /// Accepted; it has no effect on scheduling here.
     NoEffect,
@@ -38,13 +38,13 @@ pub enum Fate {
 /// A row.
 #[derive(Debug)]
 pub struct Key {
-    /// Where it stands.
+    /// The object it belongs to.
     pub level: Level,
     /// Its name; events may bear a suffix ("run0").
     pub name: &'static str,
-    /// What becomes of it.
+    /// How schedlab treats it.
     pub fate: Fate,
-    /// What it does, or why it is not done.
+    /// Its meaning, or the reason why it is not done.
     pub about: &'static str,
 }
 
@@ -53,9 +53,10 @@ const fn row(level: Level, name: &'static str, fate: Fate, about: &'static str) 
 }
 
 const DEADLINE: &str =
-    "only SCHED_DEADLINE has it, which neither the simulator nor a live run of schedlab has; rt-app runs it";
+    "belongs to SCHED_DEADLINE, which schedlab neither simulates nor runs live; rt-app runs it";
 const CLAMP: &str = "utilisation clamps are not modelled";
-const BEFORE_2014: &str = "a key of rt-app before 2014, which knows no events; today's refuses such tasks";
+const BEFORE_2014: &str =
+    "a key of rt-app before 2014, which had no events; today's rt-app refuses such tasks";
 const LOGGING: &str = "rt-app's own logging";
 
 /// Every key.
@@ -64,8 +65,8 @@ pub const KEYS: &[Key] = {
     use {Fate::*, Level::*};
     &[
         row(Root, "tasks", Done, "the tasks by name"),
-        row(Root, "global", Done, "what holds for the whole file"),
-        row(Root, "resources", NoEffect, "resources come into being where they are used"),
+        row(Root, "global", Done, "settings of the whole file"),
+        row(Root, "resources", NoEffect, "resources are made where they are used"),
         row(Global, "duration", Done, "length of the run, seconds; -1 or none: until every task has ended"),
         row(Global, "default_policy", Done, "policy of tasks that name none (SCHED_OTHER)"),
         row(Global, "calibration", NoEffect, "a run's microseconds are those of a CPU at full speed, which calibration aims at"),
@@ -77,7 +78,7 @@ pub const KEYS: &[Key] = {
         row(Global, "log_size", NoEffect, LOGGING),
         row(Global, "ftrace", NoEffect, LOGGING),
         row(Global, "gnuplot", NoEffect, LOGGING),
-        row(Global, "frag", NoEffect, "a key of rt-app before 2014; today's ignores it"),
+        row(Global, "frag", NoEffect, "a key of rt-app before 2014; today's rt-app ignores it"),
         row(Global, "io_device", NoEffect, "nothing is written; iorun is a sleep whatever the device"),
         row(Global, "mem_buffer_size", Done, "size of each thread's buffer in bytes (4194304), which mem goes over"),
         row(Task, "instance", Done, "threads of this kind (1); 0: only by fork"),
@@ -91,8 +92,8 @@ pub const KEYS: &[Key] = {
         row(Phase, "loop", Done, "repetitions; -1: for ever. Default: a phase once, a task for ever"),
         row(Phase, "policy", Done, "SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR; from this phase on"),
         row(Phase, "priority", Done, "nice value (0), or real-time priority (10); from this phase on"),
-        row(Phase, "cpus", Done, "CPUs of this phase; else the task's; else all. Those the machine has not do not count"),
-        row(Phase, "dl-runtime", Done, "slice in us that a SCHED_OTHER or SCHED_BATCH task asks for (kernels from 6.12 on), held to 100 us to 100 ms as there"),
+        row(Phase, "cpus", Done, "CPUs of this phase; else the task's; else all. CPUs that the machine lacks are ignored"),
+        row(Phase, "dl-runtime", Done, "slice in us that a SCHED_OTHER or SCHED_BATCH task asks for (kernels from 6.12 on), limited to 100 us to 100 ms as kernels do"),
         row(Phase, "dl-period", Refused, DEADLINE),
         row(Phase, "dl-deadline", Refused, DEADLINE),
         row(Phase, "util_min", Refused, CLAMP),
@@ -123,7 +124,7 @@ pub const KEYS: &[Key] = {
 /// The row of a member in an object that may hold keys of `levels`.
 ///
 /// # Errors
-/// An unknown key (the nearest is offered), a refused one, one that must be off and is not, a repeated one that is no
+/// When the key is unknown (the nearest is offered), refused, not off though it must be, or repeated without being an
 /// event.
 pub fn find(source: Source<'_>, levels: &[Level], what: &str, member: &Member) -> Result<&'static Key> {
     let fits = |k: &&Key| levels.contains(&k.level) && names(k, &member.key);
@@ -147,16 +148,16 @@ pub fn find(source: Source<'_>, levels: &[Level], what: &str, member: &Member) -
             .error(member.at, format!("{what} has '{}', which is not supported", member.key))
             .help(row.about)),
         Fate::OnlyOff if !off => Err(source
-            .error(member.value.at, format!("'{}' is not supported other than off", row.name))
+            .error(member.value.at, format!("'{}' is supported only if it is off", row.name))
             .help(format!("remove it ({})", row.about))),
         _ => Ok(row),
     }
 }
 
-/// Checks that a key which may be there once is.
+/// Checks that a key stands only once.
 ///
 /// # Errors
-/// A repeated one: `workgen` would number it, and rt-app ignore it then.
+/// When it is repeated: `workgen` would number it, and rt-app would then ignore it.
 pub fn once(source: Source<'_>, member: &Member) -> Result<()> {
     let Some(repeat) = member.repeats else { return Ok(()) };
     let (key, line) = (&member.key, source.spot(repeat.first).line_column.map_or(0, |(line, _)| line));
@@ -164,8 +165,8 @@ pub fn once(source: Source<'_>, member: &Member) -> Result<()> {
     Err(source.error(member.at, format!("key '{key}' is there twice (first on line {line})")).help(help))
 }
 
-/// Whether the row is meant: by its name, for events also with a suffix that begins with no small letter, so that
-/// "run0" and "timerA" are events while "runs" is a slip of the pen. (rt-app takes any suffix.)
+/// Whether `key` names the row. The name of an event may have a suffix that does not begin with a small letter: "run0"
+/// and "timerA" are events, while "runs" is a slip of the pen. (rt-app takes any suffix.)
 fn names(row: &Key, key: &str) -> bool {
     match key.strip_prefix(row.name) {
         Some("") => true,

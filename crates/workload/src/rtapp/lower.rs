@@ -1,5 +1,5 @@
-//! Declares the threads of a file: instances first, in the order of the file, then every thread that a fork will ever
-//! start, so that all are known before the run.
+//! Declares the threads of a file: first the instances, in the order of the file, then every thread that a fork will
+//! start. So all threads are known before the run.
 
 use super::check::Modes;
 use super::event::What;
@@ -17,19 +17,19 @@ pub const LONGEST: Ns = Ns::secs(3_600);
 
 /// A thread to be.
 struct Planned {
-    /// Which task of the file.
+    /// The task of the file, by number.
     task: usize,
     name: String,
-    /// Which thread forks it, by its place in the plan.
+    /// The thread that forks it, by its place in the plan.
     parent: Option<usize>,
-    /// Threads it forks, per fork event, by their place in the plan.
+    /// The threads that each fork event starts, by their place in the plan.
     forks: Vec<Vec<usize>>,
 }
 
 /// Declares the threads of a checked file.
 ///
 /// # Errors
-/// More threads than a run can hold; misused mutexes.
+/// When there are more threads than a run can hold, or mutexes are misused.
 pub fn lower(source: Source<'_>, file: &File, modes: &Modes, b: &mut Builder) -> Result<()> {
     let plan = plan(source, &file.tasks)?;
     let series = declare_series(b);

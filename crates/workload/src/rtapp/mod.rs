@@ -1,20 +1,20 @@
-//! Reader of rt-app's JSON workload descriptions: what other people's files say, run as our programs.
+//! Reader of rt-app's JSON workload descriptions, which turns them into schedlab's programs.
 //!
-//! The way of a file: `json` (order and places kept) -> `schema` and `event` (names, kinds, ranges; `keys` is the one
-//! table of what exists) -> `check` (what would hang or never end) -> `script` (names become futex words) -> `lower`
-//! (threads are declared) -> `program` and `sync` (what runs). Times are us in the file and ns here.
+//! The way of a file: `json` (keeps order and places) -> `schema` and `event` (names, kinds, ranges; `keys` is the one
+//! table of all keys) -> `check` (refuses files that would hang or never end) -> `script` (turns names into futex
+//! words) -> `lower` (declares the threads) -> `program` and `sync` (run them). Times are us in the file and ns here.
 //!
 //! Follows rt-app as of 2026, with these differences, all of them on purpose:
-//! - A file must be right: what rt-app skips, guesses or hangs on is an error with its place.
-//! - What the script `workgen` mends before rt-app reads a file is mended here: repeated keys, `suspend` without a value.
+//! - A file must be right: where rt-app skips, guesses or hangs, schedlab gives an error with its place.
+//! - The reader itself mends what the script `workgen` mends for rt-app: repeated keys, and `suspend` without a value.
 //! - `run` is work of a CPU at full speed, so no calibration happens.
 //! - `mem` goes over the thread's own memory; `iorun` sleeps, since no device is written to.
 //! - Each signal ends exactly one wait, and barriers are proper cyclic ones (see `sync`).
 //! - `sync` takes its mutex itself unless the task holds it.
 //! - A run without `duration` ends with its tasks, at the latest after an hour ([`LONGEST`]).
-//! - At the end tasks stop where they are; rt-app lets critical sections finish.
+//! - At the end of the run tasks stop where they are; rt-app lets critical sections finish.
 //!
-//! An rt-app file has no load parameter: `knee` raises how many copies there are of its tasks (`copies`).
+//! An rt-app file has no load parameter: `knee` raises the number of copies of its tasks (`copies`).
 
 mod check;
 mod copies;
@@ -48,7 +48,7 @@ use crate::param::{Param, ParamKind};
 use schedlab_base::{Error, Ns, Result, Spot, printable};
 use std::path::Path;
 
-/// How long a file is run, whatever it says itself: the only parameter it has.
+/// The only parameter of an rt-app file: its runtime, in place of the duration that it states.
 pub const RUNTIME: Param = Param {
     name: "runtime",
     short: Some('r'),
@@ -62,7 +62,7 @@ pub const RUNTIME: Param = Param {
 /// `rtapp.run`, `rtapp.period`, all in ns. A `runtime` takes the place of the file's duration.
 ///
 /// # Errors
-/// Malformed JSON, anything the reader does not know or that can't work, with line and column.
+/// When the JSON is malformed, or something in it is unknown or can't work, with line and column.
 pub fn build(file: &str, text: &str, runtime: Option<Ns>, b: &mut Builder) -> Result<()> {
     if file.contains(printable::acts) {
         return Err(Error::input("the file's name has control characters; results would carry them")

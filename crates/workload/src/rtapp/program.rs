@@ -4,8 +4,8 @@
 //! it is in. Times are ns since the run's start, which is also the start of timers, as in rt-app: a timer's first
 //! activation is one period after the run's start (plus the task's delay), for forked threads too.
 //!
-//! What is recorded, per thread: how late a sleep or a timer woke it, how early (slack) or late (lateness) it came to
-//! a timer, and per repetition of a phase its length and the wall time its run events took.
+//! Each thread records how late a sleep or a timer woke it, how early (slack) or late (lateness) it came to a timer,
+//! and per repetition of a phase its length and the wall time its run events took.
 
 use super::event::Mode;
 use super::sync::{Arriving, Barrier, Condition, Locking, Mutex, Waiting};
@@ -15,7 +15,8 @@ use schedlab_kernel::Attr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// A timer: its time of the next activation, 0 before its first use (no activation is at 0, for periods are not).
+/// A timer. Its value is the time of the next activation, and 0 before the first use (periods are never 0, so no
+/// activation is at 0).
 #[derive(Clone, Copy, Debug)]
 pub enum Timer {
     /// Number n of the thread's own ("unique").
@@ -27,9 +28,9 @@ pub enum Timer {
 /// One step of a phase.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// Set attributes, unless they are set.
+    /// Set attributes, unless the thread has them already.
     Attr(Attr),
-    /// Set the allowed CPUs, unless they are set.
+    /// Set the allowed CPUs, unless the thread has them already.
     Cpus(u32),
     /// Work.
     Run(Ns),
@@ -43,7 +44,7 @@ pub enum Step {
         timer: Timer,
         /// Time between activations.
         period: Ns,
-        /// What to do when late.
+        /// The next activation of a late timer.
         mode: Mode,
     },
     /// Go over the first `kb` KB of the thread's memory, `rounds` times.
@@ -74,7 +75,7 @@ pub enum Step {
 /// A phase: steps and repetitions (`None`: for ever).
 #[derive(Debug)]
 pub struct Phase {
-    /// What is done in each repetition.
+    /// The steps of each repetition.
     pub steps: Vec<Step>,
     /// How often.
     pub loops: Option<u32>,
@@ -97,12 +98,12 @@ pub struct Series {
     pub period: SeriesId,
 }
 
-/// What all threads of a task do.
+/// The steps of all threads of a task.
 #[derive(Debug)]
 pub struct Script {
     /// Phases in order.
     pub phases: Vec<Phase>,
-    /// How often all of them (`None`: for ever).
+    /// How often all phases are repeated (`None`: for ever).
     pub loops: Option<u32>,
     /// When to start.
     pub delay: Ns,
@@ -112,12 +113,12 @@ pub struct Script {
     pub cpus: Option<u32>,
     /// Attributes it starts with.
     pub attr: Attr,
-    /// Where values go.
+    /// The series that values are recorded to.
     pub series: Series,
 }
 
 impl Script {
-    /// The most KB that a step of it goes over.
+    /// The most KB that any of its steps goes over.
     pub fn touched_kb(&self) -> u32 {
         let touched = self.phases.iter().flat_map(|p| &p.steps).map(|step| match step {
             Step::Touch { kb, .. } => *kb,
@@ -127,16 +128,16 @@ impl Script {
     }
 }
 
-/// What the last step still waits for.
+/// The state of a step that is not done yet.
 #[derive(Debug)]
 enum Busy {
     Free,
     Locking(Locking),
     Waiting(Waiting),
     Arriving(Arriving),
-    /// Running since.
+    /// Running since this time.
     Running(Ns),
-    /// Sleeping until.
+    /// Sleeping until this time.
     Sleeping(Ns),
 }
 
@@ -168,7 +169,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// A thread at the script's beginning that starts `forks[n]` in turn at fork site n.
+    /// A thread at the beginning of the script. At fork site n it starts the threads `forks[n]` in turn.
     pub fn new(script: Arc<Script>, forks: Vec<Vec<TaskId>>) -> Thread {
         Thread {
             timers: vec![Ns::ZERO; script.own_timers],
@@ -187,7 +188,7 @@ impl Thread {
         }
     }
 
-    /// Goes on with the last step; `None` once it is through.
+    /// Goes on with the last step; `None` once it is done.
     fn resume(&mut self, env: &mut dyn Env) -> Option<Op> {
         let op = match &mut self.busy {
             Busy::Free => return None,
@@ -210,7 +211,7 @@ impl Thread {
         op
     }
 
-    /// Begins a step; `None` when it asks for nothing yet (`resume` may), or for nothing at all.
+    /// Begins a step and gives its operation. `None` when the step has none, or when only `resume` will give it.
     fn begin(&mut self, step: Step, env: &mut dyn Env) -> Option<Op> {
         match step {
             Step::Attr(attr) => {

@@ -30,7 +30,7 @@ pub fn text<'a>(source: Source<'_>, member: &'a Member) -> Result<&'a str> {
     }
 }
 
-/// A string that names something: not empty.
+/// A string that is a name: not empty.
 pub fn name(source: Source<'_>, member: &Member) -> Result<String> {
     match text(source, member)? {
         "" => Err(source.error(member.value.at, format!("'{}' needs a name", member.key))),
@@ -68,10 +68,10 @@ pub fn bytes(source: Source<'_>, member: &Member, low: i64) -> Result<u64> {
     whole(source, member, low, i64::from(i32::MAX)).map(i64::unsigned_abs)
 }
 
-/// The slice that a task of this policy asks for, held to what kernels give.
+/// The slice that a task of this policy asks for, limited to the range that kernels give.
 pub fn slice(source: Source<'_>, member: &Member, policy: Policy) -> Result<Ns> {
     if !matches!(policy, Policy::Other | Policy::Batch) {
-        let text = format!("'{}' is a slice, which policy {policy} has none of", member.key);
+        let text = format!("'{}' sets a slice, but policy {policy} has none", member.key);
         return Err(source.error(member.at, text).help("kernels take one for SCHED_OTHER and SCHED_BATCH"));
     }
     time_us(source, member, 0).map(|asked| match asked {

@@ -1,5 +1,5 @@
-//! Reads an rt-app file into plain structs: names, numbers and ranges are checked here, what they mean together in
-//! `check`. Places are byte offsets into the text.
+//! Reads an rt-app file into plain structs. Names, numbers and ranges are checked here; `check` checks how they fit
+//! together. Places are byte offsets into the text.
 
 use super::event::{self, Event};
 use super::json::{Kind, Member, Source, Value};
@@ -35,15 +35,15 @@ pub struct Task {
     pub loops: Option<u32>,
     /// Attributes it starts with.
     pub attr: Attr,
-    /// Where its policy is named, if it is a real-time one.
+    /// The place of its policy, if that is a real-time one.
     pub real_time: Option<usize>,
     /// CPUs of phases that name none.
     pub cpus: Option<Cpus>,
-    /// What it does.
+    /// Its phases, in the order of the file.
     pub phases: Vec<Phase>,
 }
 
-/// CPUs and where they are named.
+/// CPUs and their place.
 #[derive(Debug)]
 pub struct Cpus {
     /// The CPUs.
@@ -61,24 +61,24 @@ pub struct Phase {
     pub loops: Option<u32>,
     /// Attributes to set at its beginning.
     pub attr: Option<Attr>,
-    /// Where it names a real-time policy.
+    /// The place where it names a real-time policy, if it does.
     pub real_time: Option<usize>,
-    /// CPUs it is confined to, if it says so.
+    /// CPUs it is confined to, if it states any.
     pub cpus: Option<Cpus>,
-    /// What it does.
+    /// Its events, in the order of the file.
     pub events: Vec<Event>,
 }
 
-/// Priorities that rt-app gives to a policy named without one.
+/// The priority that rt-app gives to a real-time policy without one.
 const DEFAULT_RT_PRIORITY: u8 = 10;
 
-/// Bytes of a thread's buffer in a file that does not say.
+/// Bytes of a thread's buffer in a file that does not state them.
 const DEFAULT_BUFFER: u64 = 4 << 20;
 
 /// Reads the file's outermost value.
 ///
 /// # Errors
-/// Unknown, refused and missing keys; values of a wrong kind or out of range.
+/// When keys are unknown, refused or missing, or values are of a wrong kind or out of range.
 pub fn read(source: Source<'_>, root: &Value) -> Result<File> {
     let Kind::Object(members) = &root.kind else {
         let error = source.error(root.at, format!("an rt-app file is an object, not {}", root.kind.noun()));
@@ -106,13 +106,13 @@ pub fn read(source: Source<'_>, root: &Value) -> Result<File> {
     }
 }
 
-/// What `global` says.
+/// The settings of `global`.
 struct Global {
     duration: Option<Ns>,
     buffer: u64,
     /// The policy of tasks that name none.
     policy: Policy,
-    /// Where that is named.
+    /// The place of that policy.
     policy_at: usize,
 }
 
@@ -133,7 +133,7 @@ fn read_global(source: Source<'_>, members: &[Member]) -> Result<Global> {
     Ok(global)
 }
 
-/// Seconds, up to a day; -1 is none.
+/// A duration of seconds, up to a day; `None` for -1.
 fn read_duration(source: Source<'_>, member: &Member) -> Result<Option<Ns>> {
     match read::whole(source, member, -1, 86_400)? {
         -1 => Ok(None),
@@ -144,7 +144,7 @@ fn read_duration(source: Source<'_>, member: &Member) -> Result<Option<Ns>> {
     }
 }
 
-/// "CPU<n>" or nanoseconds per loop; neither is used, but a wrong one is a mistake worth telling.
+/// Checks "CPU<n>" or nanoseconds per loop. Neither is used, but a wrong value is an error.
 fn check_calibration(source: Source<'_>, member: &Member) -> Result<()> {
     let Kind::Text(cpu) = &member.value.kind else {
         return read::whole(source, member, 0, i64::from(i32::MAX)).map(|_| ());
@@ -155,7 +155,7 @@ fn check_calibration(source: Source<'_>, member: &Member) -> Result<()> {
     }
 }
 
-/// What a task and a phase may both say.
+/// The keys that a task and a phase may both have.
 #[derive(Default)]
 struct Common<'a> {
     loops: Option<&'a Member>,
@@ -180,9 +180,9 @@ impl<'a> Common<'a> {
         Ok(())
     }
 
-    /// Attributes after this object, given those before it; `None` when it says nothing of them. A policy begins anew:
-    /// without a priority it has the policy's default one, without a slice the kernel's. A priority or a slice alone
-    /// leaves everything else as it was.
+    /// Attributes after this object, given those before it; `None` when it states none. A policy starts anew: without a
+    /// priority it has the policy's default priority, without a slice the kernel's slice. A priority or a slice alone
+    /// leaves everything else unchanged.
     fn attr(&self, source: Source<'_>, before: Attr) -> Result<Option<Attr>> {
         if self.policy.is_none() && self.priority.is_none() && self.slice.is_none() {
             return Ok(None);
@@ -201,7 +201,7 @@ impl<'a> Common<'a> {
         Ok(Some(attr))
     }
 
-    /// Where this object names its policy.
+    /// The place where this object names its policy.
     fn policy_at(&self) -> Option<usize> {
         self.policy.map(|m| m.value.at)
     }
@@ -233,7 +233,7 @@ fn read_task(source: Source<'_>, task: &Member, global: &Global) -> Result<Task>
     Ok(Task { name, at: task.at, instances, delay, loops, attr, real_time, cpus: common.cpus, phases })
 }
 
-/// The attributes of a task of which nothing but the policy is known.
+/// The attributes of a task that states nothing but a policy.
 fn plain(policy: Policy) -> Attr {
     let rt_priority = if policy.is_fair() { 0 } else { DEFAULT_RT_PRIORITY };
     Attr { policy, rt_priority, ..Attr::default() }

@@ -1,5 +1,5 @@
-//! Lowers the phases of a task to steps: names become futex words and cells, and the mutexes a task holds are followed
-//! from event to event, so that an `unlock` of nothing or a second `lock` is told before the run.
+//! Lowers the phases of a task to steps: names become futex words and cells. The mutexes that a task holds are followed
+//! from event to event, so that an `unlock` of a free mutex or a second `lock` is an error before the run.
 
 use super::check::{Modes, is_unique};
 use super::event::{Event, What};
@@ -13,10 +13,10 @@ use schedlab_base::cpuset::MAX_CPUS;
 use schedlab_base::{CpuSet, Ns, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long `iorun` waits for each byte: that of a device which takes 1 GB/s.
+/// How long `iorun` waits for each byte: a device that takes 1 GB/s.
 const IO_NS_PER_BYTE: u64 = 1;
 
-/// What tasks share, by name; made at first use.
+/// The words and cells that tasks share, by name; made at first use.
 #[derive(Default)]
 pub struct Shared {
     mutexes: BTreeMap<String, Mutex>,
@@ -30,7 +30,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// What the tasks of a file share.
+    /// Counts the threads that use each barrier; all else is made at its first use.
     pub fn new(tasks: &[Task]) -> Shared {
         let mut shared = Shared::default();
         for task in tasks {
@@ -57,7 +57,7 @@ impl Shared {
     fn timer(&mut self, name: &str, b: &mut Builder) -> SlotId {
         *self.timers.entry(name.to_owned()).or_insert_with(|| b.slot())
     }
-    /// The mask of `cpus`, or of all there can be.
+    /// The mask of `cpus`, or of all possible CPUs.
     fn mask(&mut self, cpus: Option<&CpuSet>, b: &mut Builder) -> u32 {
         let cpus = cpus.cloned().unwrap_or_else(|| CpuSet::first(MAX_CPUS as usize));
         *self.masks.entry(cpus.to_string()).or_insert_with(|| b.mask(cpus))
@@ -68,19 +68,19 @@ impl Shared {
 pub struct Lowering<'a> {
     /// The text, for places.
     pub source: Source<'a>,
-    /// Where words and cells come from.
+    /// The builder that gives words and cells.
     pub b: &'a mut Builder,
-    /// What tasks share.
+    /// The words and cells that tasks share.
     pub shared: Shared,
     /// Bytes of each thread's buffer.
     pub buffer: u64,
     /// Modes of all timers.
     pub modes: &'a Modes,
-    /// Where values go.
+    /// The series that values are recorded to.
     pub series: Series,
 }
 
-/// What a task has of its own while it is lowered.
+/// A task's own state while it is lowered.
 struct Own<'t> {
     number: usize,
     timers: BTreeMap<&'t str, usize>,
@@ -88,7 +88,8 @@ struct Own<'t> {
     fork_sites: usize,
 }
 
-/// The passes over a buffer of `buffer` bytes that `bytes` bytes make: whole ones, then the rest. A KB begun counts whole.
+/// The passes over a buffer of `buffer` bytes that touch `bytes` bytes: whole passes, then the rest. A part of a KB
+/// counts as a whole one.
 fn passes(bytes: u64, buffer: u64) -> impl Iterator<Item = Step> {
     let pass =
         |bytes: u64, rounds: u64| Step::Touch { kb: bytes.div_ceil(1024) as u32, rounds: rounds as u32 };
@@ -101,7 +102,7 @@ impl Lowering<'_> {
     /// The script of task number `number` of the file.
     ///
     /// # Errors
-    /// Mutexes taken twice, released or waited with while not held, or kept over the end of a loop.
+    /// When a mutex is taken twice, is released or waited with while not held, or is kept over the end of a loop.
     pub fn script(&mut self, number: usize, task: &Task) -> Result<Script> {
         let mut own = Own { number, timers: BTreeMap::new(), held: BTreeSet::new(), fork_sites: 0 };
         let moves = task.phases.iter().any(|p| p.cpus.is_some());
@@ -204,7 +205,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The timer of that name, and whose it is.
+    /// The timer of that name, and its owner.
     fn timer<'t>(&mut self, name: &'t str, own: &mut Own<'t>) -> (Timer, Option<usize>) {
         if !is_unique(name) {
             return (Timer::Shared(self.shared.timer(name, self.b)), None);
@@ -238,7 +239,7 @@ impl Lowering<'_> {
         Ok(Step::Unlock(self.shared.mutex(name, self.b)))
     }
 
-    /// Steps with a mutex held: taken and released around them unless the task holds it anyway.
+    /// Steps with a mutex held. The mutex is taken and released around them unless the task holds it already.
     fn holding<'t, const N: usize>(
         &mut self,
         at: usize,
@@ -258,7 +259,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A step between lock and unlock of a mutex that the task does not hold.
+    /// A step between the lock and the unlock of a mutex that the task does not hold.
     fn alone<'t>(
         &mut self,
         at: usize,

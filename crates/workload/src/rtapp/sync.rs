@@ -1,9 +1,9 @@
-//! Mutexes, conditions and barriers as sub-machines that ask for futex waits and wakes only, so that engines need to
-//! know nothing else.
+//! Mutexes, conditions and barriers as sub-machines. They ask only for futex waits and wakes, so that engines need not
+//! know them.
 //!
 //! A sub-machine is polled whenever its task is on a CPU again: it returns the next operation, or `None` once it is
-//! through. The mutex is the three-state futex lock of C libraries (0 free, 1 held, 2 held and perhaps waited for),
-//! so an uncontended lock or unlock asks for nothing. A waker does not hand the mutex over: who runs first gets it.
+//! done. The mutex is the three-state futex lock of C libraries (0 free, 1 held, 2 held and perhaps waited for), so an
+//! uncontended lock or unlock asks for nothing. A waker does not hand the mutex over: the task that runs first gets it.
 //!
 //! rt-app takes every return from a condition wait as a signal, so a spurious return would be one event too many.
 //! Conditions here count waiters and permits: a signal without a waiter is lost, each signal lets one waiter go, and
@@ -30,7 +30,7 @@ impl Mutex {
     pub fn lock(self) -> Locking {
         Locking { mutex: self, contended: false }
     }
-    /// Releases it; the operation, if somebody may be waiting.
+    /// Releases it; gives the wake if a task may be waiting.
     pub fn unlock(self, env: &mut dyn Env) -> Option<Op> {
         let waited_for = env.word(self.0).swap(FREE, SeqCst) == CONTENDED;
         waited_for.then_some(Op::Wake { word: self.0, count: 1 })
@@ -51,7 +51,7 @@ impl Locking {
         if !self.contended && word.compare_exchange(FREE, HELD, SeqCst, SeqCst).is_ok() {
             return None;
         }
-        // Whoever had to wait can't know whether others still do: it takes the lock as contended.
+        // A task that had to wait can't know whether others still wait, so it takes the lock as contended.
         self.contended = true;
         let was = word.swap(CONTENDED, SeqCst);
         (was != FREE).then_some(Op::Wait { word: self.mutex.0, value: CONTENDED, until: Ns::MAX })
@@ -61,7 +61,7 @@ impl Locking {
 /// A condition.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition {
-    /// Counts signals; what waiters sleep on.
+    /// Counts signals; waiters sleep on this word.
     pub word: WordId,
     /// Waiters (high half) and permits not yet taken (low half); there are never more permits than waiters.
     pub count: SlotId,
@@ -82,7 +82,7 @@ impl Condition {
     pub fn broadcast(self, env: &mut dyn Env) -> Option<Op> {
         self.permit(env, u64::from(u32::MAX), ALL)
     }
-    /// Adds up to `more` permits, as many as there are waiters without one; the wake, if there was any.
+    /// Adds up to `more` permits, as many as there are waiters without one; gives the wake if it added any.
     fn permit(self, env: &mut dyn Env, more: u64, count: u32) -> Option<Op> {
         let add = |c: u64| {
             let (waiters, permits) = (c >> 32, c & (ONE_WAITER - 1));
@@ -137,7 +137,7 @@ impl Waiting {
                     return Some(wait);
                 }
                 WaitState::Woken => {
-                    // The word first: a permit that comes after this look changes it, so the sleep ends at once.
+                    // Read the word first: a permit that comes later changes the word, so that the sleep ends at once.
                     let value = env.word(self.condition.word).load(SeqCst);
                     self.state = match self.condition.leave(env) {
                         true => WaitState::Relock(self.mutex.lock()),
@@ -153,11 +153,11 @@ impl Waiting {
 /// A barrier.
 #[derive(Clone, Copy, Debug)]
 pub struct Barrier {
-    /// Its generation; what early comers sleep on.
+    /// Its generation; threads that come early sleep on this word.
     pub word: WordId,
-    /// How many have come in this generation.
+    /// The number of threads that have come in this generation.
     pub arrived: SlotId,
-    /// How many must come.
+    /// The number of threads that must come.
     pub users: u64,
 }
 
@@ -188,7 +188,7 @@ impl Arriving {
     pub fn poll(&mut self, env: &mut dyn Env) -> Option<Op> {
         let Barrier { word, arrived, users } = self.barrier;
         if let ArriveState::Coming = self.state {
-            // The generation first: it can't end before this thread is counted.
+            // Read the generation first: it can't end before this thread is counted.
             let generation = env.word(word).load(SeqCst);
             if env.slot(arrived).fetch_add(1, SeqCst) + 1 == users {
                 env.slot(arrived).store(0, SeqCst);

@@ -40,7 +40,7 @@ impl Env for View<'_> {
 }
 
 impl View<'_> {
-    /// What a futex does; a wait may return early, as a real one may.
+    /// The operations of a futex; a wait may return early, as a real one may.
     fn perform(&self, op: Op) {
         let queue = self.0.queue.lock().unwrap();
         match op {
@@ -138,7 +138,7 @@ fn as_many_waits_end_as_signals_were_given() {
         let mut view = View(&arena);
         let mut given = 0;
         while given < 3_000 {
-            // Only with a waiter that has no permit is a signal not lost.
+            // A signal is lost unless there is a waiter without a permit.
             let (waiters, permits) = counts();
             if waiters > permits {
                 view.once(|env| CONDITION.signal(env));

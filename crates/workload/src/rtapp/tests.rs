@@ -353,7 +353,7 @@ fn a_slice_is_asked_for_and_stays_until_a_policy_is_named() {
     let workload = built(text);
     let of = |nice, slice| Attr { nice, slice, ..Attr::default() };
     let attrs: Vec<Attr> = workload.tasks.iter().map(|t| t.attr).collect();
-    // Kernels hold what a task asks for between these.
+    // Kernels limit the slice to this range.
     assert_eq!(attrs, [of(5, Ns::ms(3)), of(0, Ns::us(100)), of(0, Ns::ms(100))]);
     let log = run(workload, FREE);
     let set: Vec<Attr> = log
@@ -416,7 +416,7 @@ fn the_examples_run_without_getting_stuck() {
     for path in names {
         let log = run(Spec::rtapp_file(&path, None).unwrap().build(1).unwrap(), REAL);
         assert!(log.steps.len() > 100 && !log.values("rtapp.period").is_empty(), "{}", path.display());
-        // What waits at the end of an endless run waits for a task that is itself asleep, so something is due.
+        // A task that waits at the end of an endless run waits for one that is itself asleep, so something is due.
         assert!(log.stuck.len() < log.names.len(), "{}", path.display());
         for name in log.names.iter().filter(|n| n.starts_with("display")) {
             assert!(log.times(name, is_run).len() > 100, "{name} is signalled every 16 ms");

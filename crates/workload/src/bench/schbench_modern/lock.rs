@@ -1,8 +1,8 @@
-//! One spin lock per CPU, taken by who computes there.
+//! One spin lock per CPU. A worker takes it to compute on that CPU.
 //!
-//! As in the original a worker keeps trying the lock of the CPU it was on when it began, and starts over when it is on
-//! another one by the time it has it. It spins a microsecond between two tries, so that a simulated wait is not a
-//! thousand events; a waiter therefore sees the release at most that much later.
+//! As in the original, a worker keeps trying the lock of the CPU it was on when it began, and starts over when it has
+//! moved to another CPU by the time it gets the lock. It spins a microsecond between two tries, so that a simulated
+//! wait is not a thousand events; a waiter therefore sees the release at most that much later.
 
 use crate::build::Builder;
 use crate::op::{Env, Op, WordId};
@@ -15,7 +15,7 @@ pub const SPIN: Ns = Ns::us(1);
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-/// The locks of all CPUs, and one task's way to the one it needs.
+/// The locks of all CPUs, and one task's state in taking the lock that it needs.
 #[derive(Clone)]
 pub struct CpuLocks {
     /// The lock of CPU 0; the others follow.
@@ -36,7 +36,7 @@ impl CpuLocks {
     fn here(&self, env: &mut dyn Env) -> WordId {
         WordId(self.first.0 + env.cpu().0 % MAX_CPUS)
     }
-    /// Tries to take the lock of this CPU: nothing when the task holds it, else the spin after which to call again.
+    /// Tries to take the lock of this CPU: `None` when the task holds it, else the spin after which to call again.
     pub fn take(&mut self, env: &mut dyn Env) -> Option<Op> {
         loop {
             let wanted = match self.wanted {

@@ -1,4 +1,4 @@
-//! Message threads: one that answers whoever posts it, and one that sends requests by the clock.
+//! Message threads: one kind answers workers that post it, the other sends requests by the clock.
 
 use super::Pace;
 use super::worker::Inbox;
@@ -30,7 +30,7 @@ enum State {
     Walk(u64),
 }
 
-/// Wakes whoever has put itself on the list, then waits to be posted.
+/// Wakes the workers on the list, then waits to be posted.
 pub struct Message {
     hub: Hub,
     seats: Vec<Seat>,

@@ -1,18 +1,18 @@
 //! schbench as it is today (2023 and later): message threads hand out requests, workers sleep, compute and answer.
 //!
-//! Kept from the original: a request is a short sleep (think of a network) and then `operations` multiplications of
-//! matrices that together fill the footprint, under the lock of the CPU the worker is on, which others of that CPU spin
-//! for, so that to preempt its holder hurts; wakeup latency counts from the message thread's stamp, one for a list of
-//! workers; request latency counts from the beginning of the sleep; requests per second are counted once a second by a
-//! task of their own. A multiplication is `n` rounds over the footprint, `n` the matrices' edge: as often as each element
-//! is read there.
+//! Kept from the original: a request is a short sleep (like a wait for the network) and then `operations`
+//! multiplications of matrices that together fill the footprint. The multiplications run under the lock of the worker's
+//! CPU; other workers of that CPU spin for it, so that preempting its holder hurts. Wakeup latency counts from the
+//! message thread's time stamp, one for a list of workers. Request latency counts from the beginning of the sleep. A
+//! separate task counts the requests per second, once a second. A multiplication is `n` rounds over the footprint, with
+//! `n` the edge of the matrices, because a multiplication reads each element that often.
 //!
-//! Differs, on purpose. With `-R` the original sends all requests of a second in one burst, then sleeps, so that at low
-//! rates most of what it shows is the burst's own queue. Here request number k is due k/R seconds after the start, the
-//! message threads taking turns; a late message thread sends what is due at once and nothing is left out; latency
-//! counts from when the request was due, so that waiting in a queue is in it (no coordinated omission). Latencies are ns and
-//! those below a microsecond count; the first second of requests is no bogus zero; the end wakes nobody, so no shutdown
-//! is taken for a latency. The number of workers does not follow the number of CPUs by itself.
+//! Different on purpose: with `-R` the original sends all requests of a second in one burst, then sleeps, so that at
+//! low rates it shows mostly the burst's own queue. Here request number k is due k/R seconds after the start, and the
+//! message threads take turns. A late message thread sends all due requests at once and leaves none out. Latency counts
+//! from the time at which the request was due, so it holds the waiting in a queue (no coordinated omission). Latencies
+//! are ns, and those below a microsecond count. The count of the first second is not a false zero. The end wakes no
+//! task, so no shutdown is taken for a latency. The number of workers does not follow the number of CPUs by itself.
 
 mod lock;
 mod message;
@@ -73,7 +73,7 @@ const PARAMS: &[Param] = &[
         (0, 10_000_000),
         "requests per second, evenly paced; 0: each worker asks for the next",
     ),
-    Param::flag("no_locking", Some('L'), "no lock of the CPU around the matrices"),
+    Param::flag("no_locking", Some('L'), "compute without taking the lock of the CPU"),
     warmup(Some('w')),
 ];
 
@@ -84,7 +84,7 @@ struct Recorded {
     request: SeriesId,
 }
 
-/// What a request is made of.
+/// The parts of a request.
 #[derive(Clone, Copy)]
 struct Request {
     sleep: Ns,
@@ -137,7 +137,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Declares message thread `h`; where each of its workers gets its requests from.
+/// Declares message thread `h`; gives the source of each worker's requests.
 fn message_thread(
     pace: Pace,
     h: usize,
@@ -170,7 +170,7 @@ fn message_thread(
     Ok(sources)
 }
 
-/// When requests are due: evenly, message threads taking turns.
+/// The times at which requests are due: evenly spaced, with the message threads in turn.
 #[derive(Clone, Copy)]
 struct Pace {
     /// Requests per second in all; 0 when they are not paced.
@@ -180,7 +180,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// When this message thread's request number `k` is due.
+    /// The time at which this message thread's request number `k` is due.
     fn due(&self, k: u64) -> Ns {
         let number = u128::from(k) * u128::from(self.hubs) + u128::from(self.hub) + 1;
         Ns((number * u128::from(SECOND) / u128::from(self.rps)) as u64)
@@ -191,7 +191,7 @@ impl Pace {
 struct Main {
     answered: Vec<SlotId>,
     rps: SeriesId,
-    /// When it counted last, and how many there were.
+    /// The time of the last count, and the number counted.
     at: Ns,
     seen: u64,
     second: u64,

@@ -15,7 +15,7 @@ fn modern(given: &[(&str, u64)]) -> Log {
 fn modern_on(given: &[(&str, u64)], cpu_of: CpuOf) -> Log {
     run_on(spec(NAME, given).build(1).unwrap(), COSTS, cpu_of)
 }
-/// What a task did, in letters.
+/// A task's operations, in letters.
 fn letters(log: &Log, name: &str) -> String {
     let letter = |op: Op| match op {
         Op::Wake { .. } => 'p',

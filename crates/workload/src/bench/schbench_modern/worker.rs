@@ -8,19 +8,19 @@ use crate::op::{Env, Op, Program, SeriesId, SlotId, WordId};
 use schedlab_base::Ns;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-/// What asking for a request comes to.
+/// The result of asking for a request.
 enum Got {
-    /// Do this, then ask again.
+    /// Do this operation, then ask again.
     Do(Op),
     /// A request, whose latency counts from this time.
     Request(Ns),
 }
 
-/// Where a worker gets its requests from.
+/// The source of a worker's requests.
 pub enum Source {
     /// It asks its message thread for each.
     Listed(Listed),
-    /// They come by the clock.
+    /// Requests come by the clock.
     Queued(Queued),
 }
 
@@ -82,16 +82,16 @@ impl Listed {
     }
 }
 
-/// What a message thread that sends by the clock shares with a worker. The requests themselves need no memory: which
-/// they are and when they were due follows from their number.
+/// The state shared by a worker and a message thread that sends by the clock. The requests themselves need no memory:
+/// their number tells when they were due.
 #[derive(Clone)]
 pub struct Inbox {
-    /// How many requests were put into it, modulo 2^32; the worker waits on it.
+    /// The number of requests put into it, modulo 2^32. The worker waits on this word.
     put: WordId,
-    /// 1 while the worker sleeps or is about to. Who takes it back to 0 decides: the message thread then owes a wake,
-    /// the worker none.
+    /// 1 while the worker sleeps or is about to. If the message thread sets it back to 0, it owes the worker a wake; if
+    /// the worker does, no wake is due.
     sleeps: SlotId,
-    /// When the message thread began to wake it, ns.
+    /// The time at which the message thread began to wake the worker, ns.
     wake_time: SlotId,
 }
 
@@ -99,9 +99,10 @@ impl Inbox {
     pub fn new(b: &mut Builder) -> Inbox {
         Inbox { put: b.word(), sleeps: b.slot(), wake_time: b.slot() }
     }
-    /// One more request, at `now`; the wake, if the worker sleeps.
+    /// Adds a request at `now`; gives the wake if the worker sleeps.
     pub fn put(&self, now: Ns, env: &mut dyn Env) -> Option<Op> {
-        // First the request, then the look: the worker does it the other way round, so that one of both sees the other.
+        // Add the request first and look then. The worker does it in the other order, so that one of them sees the
+        // other.
         env.word(self.put).fetch_add(1, SeqCst);
         if env.slot(self.sleeps).load(SeqCst) == 0 {
             return None;
@@ -116,13 +117,13 @@ impl Inbox {
 pub struct Queued {
     inbox: Inbox,
     pace: Pace,
-    /// Number of its first request among its message thread's, and from one to the next.
+    /// The number of its first request among its message thread's, and the step from one to the next.
     number: u64,
     step: u64,
     wakeup: SeriesId,
     /// Requests taken.
     taken: u32,
-    /// Whether it said that it sleeps.
+    /// Whether it has set `sleeps`.
     asleep: bool,
 }
 
@@ -155,7 +156,7 @@ enum State {
     Free,
     /// Slept: take the CPU's lock.
     Lock,
-    /// So many operations are left.
+    /// The number of operations left.
     Compute(u64),
 }
 
@@ -167,7 +168,7 @@ pub struct Worker {
     /// Counts its requests.
     answered: SlotId,
     latency: SeriesId,
-    /// From when the request's latency counts.
+    /// The time from which the request's latency counts.
     begun: Ns,
     state: State,
 }
