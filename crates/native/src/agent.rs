@@ -1,8 +1,8 @@
-//! The child's side: one job in on standard input, one reply out on standard output, then the end.
+//! The child's side: it reads one job from standard input, writes one reply to standard output, and ends.
 //!
-//! The job is framed by its length, because standard input stays open behind it: when the parent closes it, or is gone,
-//! the run ends early and what was measured until then is the reply. Standard error is for faults only; the parent
-//! quotes it. A process that was started for this has no threads yet, so programs meet nothing but themselves.
+//! The job is framed by its length, because standard input stays open after it: when the parent closes it or dies, the
+//! run ends early and the reply holds the measurements until then. Standard error is for faults only; the parent quotes
+//! it. The process is started for this job and has no other threads, so nothing in it disturbs the programs.
 
 use crate::changes::Changes;
 use crate::found::Found;
@@ -19,7 +19,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-/// Longer than any job; what claims to be longer is no job.
+/// The longest job that is read; a longer length is no job's.
 const MAX_JOB_BYTES: u64 = 256 << 20;
 
 /// An error as it crosses from one process, or machine, to another.
@@ -61,20 +61,20 @@ impl From<Fault> for Error {
     }
 }
 
-/// What the agent answers.
+/// The agent's reply.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
     /// The run was made.
     Done(Box<Outcome>),
-    /// It could not be made.
+    /// The run could not be made.
     Failed(Fault),
 }
 
-/// The hidden subcommand `agent`. To be called before the process has any other thread.
+/// The hidden subcommand `agent`. Call it before the process has any other thread.
 ///
 /// # Errors
-/// When standard input holds no job, or standard output can't be written; a run that fails is a reply, not an error.
+/// When standard input holds no job, or standard output can't be written. A run that fails gives a reply, not an error.
 pub fn agent_main() -> Result<()> {
     sys::die_with_parent();
     let input = io::stdin();
@@ -95,7 +95,7 @@ pub fn agent_main() -> Result<()> {
 /// hung up.
 ///
 /// # Errors
-/// What the workload has wrong, and what it asks for that this machine or user can't have.
+/// When the workload is wrong, or asks for something that this machine or user can't have.
 pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     let changes = Changes::new(job.changes.clone());
     let mut outcome = execute_changing(job, &changes, stop)?;
@@ -120,7 +120,7 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         return Ok(outcome);
     }
     let mut built = job.workload.build(job.seed)?;
-    // Tasks that others make in the run may never be there at once; a limit that they meet is named then.
+    // Tasks that others make in the run may never be there at once, so a limit on them is reported when they meet it.
     limits::room_for_tasks(built.tasks.iter().filter(|t| t.spawned_by.is_none()).count())?;
     limits::room_for_memory(built.tasks.iter().map(|t| u64::from(t.footprint_kb)).sum())?;
     for task in &mut built.tasks {
@@ -157,7 +157,7 @@ pub fn frame(job: &Job) -> Result<Vec<u8>> {
     Ok(framed)
 }
 
-/// Reads exactly one framed job and not a byte more: what follows is the stop.
+/// Reads exactly one framed job and not a byte more, because the end of the input after it means stop.
 fn read_job(from: BorrowedFd<'_>) -> Result<Job> {
     let none = |why: String| {
         Error::input(format!("standard input holds no job: {why}"))

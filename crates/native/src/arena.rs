@@ -1,8 +1,8 @@
-//! What tasks share: the workload's words and cells, and the few words by which a run is controlled.
+//! The memory that tasks share: the workload's words and cells, and the few words that control a run.
 //!
-//! All of it lies in one shared mapping, a cache line each, so that a task's word never slows its neighbour's and
-//! processes share it as well as threads do. The order of phases is the protocol: the controller alone moves it
-//! on (or any task, to [`Phase::Stop`], when it fails), tasks look at it between two operations.
+//! All of it lies in one shared mapping, so that processes share it as well as threads do. Each word has a cache line
+//! of its own, so that it never slows its neighbour. The order of phases is the protocol: the controller alone moves
+//! the phase on (but a task that fails sets [`Phase::Stop`]), and tasks look at it between two operations.
 
 use crate::sys::{Line, Lines};
 use schedlab_base::{Error, Result};
@@ -10,11 +10,11 @@ use schedlab_workload::{SlotId, WordId};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Where a run stands.
+/// The phase of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Phase {
-    /// Tasks are being made; those that are wait for the start.
+    /// Tasks are being made; those already there wait for the start.
     Gather = 0,
     /// Running; nothing is measured yet.
     WarmUp = 1,
@@ -52,7 +52,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena for so many futex words, cells and tasks, all zero.
+    /// An arena for these numbers of futex words, cells and tasks, all zero.
     ///
     /// # Errors
     /// When there is no memory for it.
@@ -83,7 +83,7 @@ impl Arena {
     pub fn phase_word(&self) -> &AtomicU32 {
         &self.line(PHASE).word
     }
-    /// Where the run stands.
+    /// The phase of the run.
     #[inline]
     pub fn phase(&self) -> Phase {
         Phase::of(self.phase_word().load(SeqCst))
@@ -100,25 +100,26 @@ impl Arena {
     pub fn ready(&self) -> &AtomicU32 {
         &self.line(READY).word
     }
-    /// How many tasks are there and have not left.
+    /// How many tasks have begun and not left.
     pub fn live(&self) -> &AtomicU32 {
         &self.line(LIVE).word
     }
-    /// How many of those have done their work and wait for the end.
+    /// How many of these have done their work and wait for the end.
     pub fn parked(&self) -> &AtomicU32 {
         &self.line(PARKED).word
     }
-    /// Whether no task works any more, in whatever order tasks begin, wait and leave meanwhile.
+    /// Whether no task works any more. The answer is right also while tasks begin, wait and leave.
     pub fn all_done(&self) -> bool {
-        // Nobody who waits goes back to work, so none works if no more are there afterwards than waited before.
+        // A waiting task never goes back to work. So no task works if the tasks there now are no more than waited
+        // before.
         let parked = self.parked().load(SeqCst);
         self.live().load(SeqCst) <= parked
     }
-    /// Maps it in the calling process.
+    /// Maps its pages in the calling process.
     pub fn map_here(&self) {
         self.lines.map_here();
     }
-    /// How many bytes of results processes have left.
+    /// How many bytes of results processes have written.
     pub fn results(&self) -> &AtomicU64 {
         &self.line(RESULTS).slot
     }
@@ -126,7 +127,7 @@ impl Arena {
     pub fn thread(&self, task: usize) -> &AtomicU32 {
         &self.line(self.first_task + task).word
     }
-    /// The same, kept after it left.
+    /// The thread id of a task, kept after the task has left.
     pub fn last_thread(&self, task: usize) -> &AtomicU64 {
         &self.line(self.first_task + task).slot
     }

@@ -1,9 +1,9 @@
-//! Scheduling attributes that a variant gives to tasks: of a child before it executes another program, whose own
-//! children inherit them, and of a thread that runs already (sched_setattr(2), Linux 3.14). What refuses them is told here
-//! for all who give attributes.
+//! Gives scheduling attributes to tasks (sched_setattr(2), Linux 3.14): to a child before it executes another program,
+//! whose own children inherit them, and to a thread that runs already. All errors about refused attributes are made
+//! here.
 //!
-//! The kernel is asked first on a thread made for it: what it refuses is then told in words, which the one number that
-//! comes back from between fork and exec can't carry.
+//! Attributes are first tried on a thread made for it. An error there can be told in words; between fork and exec only
+//! one number comes back.
 
 use crate::sys;
 use schedlab_base::{Error, Ns, Result};
@@ -12,7 +12,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The attributes of a thread (0: the caller). A slice it asked for is not told apart from the kernel's own, and left out.
+/// The attributes of a thread (0: the caller). The slice is left out, because the kernel does not tell one that was
+/// asked for from its own.
 ///
 /// # Errors
 /// When there is no such thread, or the kernel does not say (before 3.14).
@@ -23,12 +24,12 @@ pub(crate) fn of_thread(thread: u32) -> Result<Attr> {
 /// Gives a thread (0: the caller) attributes.
 ///
 /// # Errors
-/// What the kernel refuses, and what helps.
+/// When the kernel refuses; the help tells what it takes.
 pub(crate) fn give(thread: u32, attr: Attr) -> Result<()> {
     sys::set_attr_of(thread, attr).map_err(|e| refused(attr, &e))
 }
 
-/// Why a thread could not be asked.
+/// The error about a thread whose attributes can't be read.
 pub(crate) fn unreachable(thread: u32, e: &io::Error) -> Error {
     match e.raw_os_error() {
         Some(libc::ESRCH) => Error::input(format!("there is no process or thread {thread}")),
@@ -39,18 +40,18 @@ pub(crate) fn unreachable(thread: u32, e: &io::Error) -> Error {
 /// Checks that this process may give a thread these attributes.
 ///
 /// # Errors
-/// What the kernel refuses, and what helps.
+/// When the kernel refuses; the help tells what it takes.
 fn check(attr: Attr) -> Result<()> {
     tried(|| give(0, attr))
 }
 
-/// What comes of giving a thread something, tried on one made for it.
+/// Tries `give` on a thread made for it; gives its result.
 pub(crate) fn tried(give: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     let tried = std::thread::scope(|scope| scope.spawn(give).join());
     tried.map_err(|_| Error::internal("the thread that tries attributes panicked"))?
 }
 
-/// Has a child begin with the caller's attributes as changed. Its children inherit them.
+/// Makes a child begin with the caller's attributes as changed by `change`. Its children inherit them.
 ///
 /// # Errors
 /// As [`check`].
@@ -66,14 +67,14 @@ pub fn at_exec(command: &mut Command, change: AttrChange) -> Result<()> {
     Ok(())
 }
 
-/// Why the kernel would not give a task its attributes, and what helps.
+/// The error when the kernel refuses attributes, with help on what it takes.
 pub(crate) fn refused(attr: Attr, error: &io::Error) -> Error {
     let Attr { policy, nice, rt_priority, slice } = attr;
     if policy.is_fair() {
         let with = if slice == Ns::ZERO { String::new() } else { format!(" and a slice of {slice}") };
         Error::machine(format!("can't set policy {policy} with nice {nice}{with}: {error}")).help(
-            "to be batch, idle or nicer needs nothing; a lower nice value, or another user's process, needs CAP_SYS_NICE \
-             or RLIMIT_NICE (ulimit -e)",
+            "SCHED_BATCH, SCHED_IDLE and a higher nice value need no privilege; a lower nice value, or another \
+             user's process, needs CAP_SYS_NICE or RLIMIT_NICE (ulimit -e)",
         )
     } else {
         let range = if (1..=99).contains(&rt_priority) { "" } else { "; priorities are 1 to 99" };

@@ -1,14 +1,14 @@
-//! Settings that change in the middle of a run: made by whoever waits for the run's end, at their measured times.
+//! Changes of settings within a run. The loop that waits for the run's end makes them when they are due.
 //!
-//! Their old values are in the journal of the process that started this one before the run begins; what is written
-//! here needs no more than a file's name and a text.
+//! The process that started this one has written their old values to its journal before the run. So this module only
+//! writes texts to files.
 
 use crate::settings::{Later, System, make};
 use schedlab_base::{Ns, Result, Warning};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// The changes of one run and how far they are.
+/// The changes of one run, and the number already made.
 #[derive(Debug, Default)]
 pub struct Changes {
     later: Vec<Later>,
@@ -23,14 +23,14 @@ impl Changes {
         later.sort_by_key(|l| l.time);
         Changes { later, ..Changes::default() }
     }
-    /// The measured time begins.
+    /// Tells that the measured time begins.
     pub fn begin(&self, now_ns: u64) {
         self.from_ns.set(Some(now_ns));
     }
-    /// Makes those that are due, and tells when the next one is.
+    /// Makes the changes that are due, and gives the time of the next one.
     ///
     /// # Errors
-    /// When the kernel does not take one.
+    /// When the kernel does not take a value.
     pub fn make_due(&self, now_ns: u64) -> Result<Option<u64>> {
         let Some(from) = self.from_ns.get() else { return Ok(None) };
         while let Some(next) = self.later.get(self.made.get()) {
@@ -47,11 +47,11 @@ impl Changes {
         }
         Ok(None)
     }
-    /// What was changed when, for the record.
+    /// The changes made and their times, for the record.
     pub fn told(&self) -> BTreeMap<String, String> {
         self.told.borrow().clone()
     }
-    /// A warning when the run was over before all were made.
+    /// A warning if the run was over before all changes were made.
     pub fn missed(&self) -> Option<Warning> {
         let left = self.later.get(self.made.get())?;
         let text = format!("the run was over before its change at {} was made", left.time);

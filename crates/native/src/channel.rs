@@ -1,12 +1,14 @@
-//! Channels, live: pipes and connected sockets, made before any task, held open by all of them until the end.
+//! Live channels: pipes and connected sockets. They are made before any task, and all tasks hold them open until the
+//! end.
 //!
 //! A transfer that the kernel takes in one piece is one read(2) or write(2) and nothing else: no clock, no allocation
-//! (the task's buffer has grown to its longest transfer before), no look at the phase. Only what is left over, an
-//! error or a signal asks whether the run is over; then the task leaves, whatever the channel's state. Since every
-//! task holds every end, a peer that leaves closes nothing: the other sleeps until the end, as it would in futex wait.
+//! (the task's buffer has already grown to its longest transfer), no look at the phase. Only after a partial transfer,
+//! an error or a signal does a task check whether the run is over; then it leaves, whatever the channel's state. Since
+//! every task holds every end, a peer that leaves closes nothing: the other sleeps until the end, as it would in futex
+//! wait.
 //!
-//! A datagram can be lost even over loopback (full receive buffer, full backlog). Whoever waits for it waits until
-//! the end, and a count of what was sent, received and left over tells so: warning `channel.lost`.
+//! A datagram can be lost even over loopback (full receive buffer, full backlog). A task that waits for it waits until
+//! the end. Counts of datagrams sent, received and left over show the loss: warning `channel.lost`.
 
 use crate::limits;
 use crate::sys::{self, Lines};
@@ -20,13 +22,14 @@ mod make;
 
 pub(crate) use make::pair;
 
-/// The least a buffer has: neighbours on the heap belong to other threads, and must not share most of its lines.
+/// The least size of a buffer. Its neighbours on the heap belong to other threads, and must not share most of its
+/// lines.
 const BUFFER_BYTES: usize = 4096;
 /// The longest single read or write; longer transfers take several.
 const PIECE_BYTES: usize = 1 << 20;
 /// How long a datagram may be on its way when its sender has ended.
 const ON_ITS_WAY: Ns = Ns::ms(50);
-/// What a pipe holds unless the kernel is short of what it gives one user (pipe(7)).
+/// Capacity of a pipe. The kernel gives less to a user at his limit (pipe(7)).
 const PIPE_BYTES: u32 = 64 * 1024;
 
 /// How a transfer ended.
@@ -38,7 +41,7 @@ pub enum Moved {
     Over,
 }
 
-/// What a task sends from and receives into. Its content means nothing.
+/// The memory that a task sends from and receives into. Its content means nothing.
 #[derive(Debug, Default)]
 pub struct Buffer(Vec<u8>);
 
@@ -50,7 +53,7 @@ impl Buffer {
         }
         &mut self.0[..bytes]
     }
-    /// Makes the least it will have.
+    /// Allocates the least size.
     pub fn make(&mut self) {
         self.grow(BUFFER_BYTES);
     }
@@ -68,12 +71,12 @@ struct End {
 /// All channels of a run, by end.
 pub struct Channels {
     ends: Vec<End>,
-    /// Datagrams sent from and received at each end: two lines an end, shared with processes.
+    /// Counts of datagrams sent from and received at each end: two lines an end, shared with processes.
     datagrams: Option<Lines>,
 }
 
 impl Channels {
-    /// Makes them all.
+    /// Makes all channels.
     ///
     /// # Errors
     /// At a limit of descriptors, which is named; without loopback; without memory for buffers.
@@ -93,7 +96,7 @@ impl Channels {
         Ok(Channels { ends, datagrams })
     }
 
-    /// Whether the run has none.
+    /// Whether the run has no channels.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -109,7 +112,7 @@ impl Channels {
     /// Writes `bytes`; sleeps while the channel is full.
     ///
     /// # Errors
-    /// What the kernel refuses, unless the run is `over`.
+    /// When the kernel refuses, unless the run is `over`.
     #[inline]
     pub fn send(
         &self,
@@ -138,7 +141,7 @@ impl Channels {
     /// Reads until `bytes` have come; sleeps while there are none.
     ///
     /// # Errors
-    /// What the kernel refuses, a closed channel, a datagram of another size; unless the run is `over`.
+    /// When the kernel refuses, the channel is closed, or a datagram has another size; unless the run is `over`.
     #[inline]
     pub fn receive(
         &self,
@@ -164,8 +167,8 @@ impl Channels {
         }
     }
 
-    /// As [`Channels::receive`], of one datagram. There is room for one byte more, so that a longer one is not taken
-    /// for it.
+    /// As [`Channels::receive`], for one datagram. The buffer has room for one byte more, so that a longer datagram is
+    /// noticed.
     fn receive_datagram(
         &self,
         end: &End,
@@ -199,7 +202,7 @@ impl Channels {
         }
     }
 
-    /// After all tasks have left: what the reader must know of datagrams that never arrived, and of small pipes.
+    /// The warnings about datagrams that never arrived and about small pipes. Call it after all tasks have left.
     ///
     /// # Errors
     /// When none of many datagrams arrived at an end: this machine does not let them through.
@@ -208,7 +211,7 @@ impl Channels {
         let Some(lines) = &self.datagrams else { return Ok(warnings) };
         let count = |line: usize| lines.get()[line].slot.load(Relaxed);
         let ports = || (0..self.ends.len()).filter(|at| self.ends[*at].kind == ChannelKind::Udp);
-        // What was sent to each end, and what reached it, received or not.
+        // For each end: the number of datagrams sent to it, and the number that reached it, received or not.
         let mut ends: Vec<(usize, u64, u64)> =
             ports().map(|at| (at, count(2 * (at ^ 1)), count(2 * at + 1) + self.left_at(at))).collect();
         if ends.iter().any(|(_, sent, arrived)| arrived < sent) {
@@ -226,18 +229,18 @@ impl Channels {
         let lost: u64 = ends.iter().map(|(_, sent, arrived)| sent.saturating_sub(*arrived)).sum();
         if lost > 0 {
             let text = format!(
-                "{lost} of {sent} datagrams were lost over loopback: who waited for one stood still until the end"
+                "{lost} of {sent} datagrams were lost over loopback: a task that waited for one slept until the end"
             );
             warnings.push(Warning::new("channel.lost", text));
         }
         Ok(warnings)
     }
 
-    /// Takes out what nobody received at an end, and counts it.
+    /// Takes out the datagrams that no task received at an end, and counts them.
     fn left_at(&self, at: usize) -> u64 {
         let fd = self.ends[at].fd.as_fd();
         let mut left = 0;
-        // An end that reads as ready and gives an error has nothing more.
+        // A read that fails on a ready end means that nothing is left.
         while sys::wait_readable([Some(fd)], 0)[0] && sys::read(fd, &mut [0]).is_ok() {
             left += 1;
         }
@@ -258,7 +261,7 @@ impl Channels {
     }
 }
 
-/// How many bytes a call moved that did not move all: none when a signal came, or when the run is `over`.
+/// The bytes moved by a call that did not move all of them: 0 when a signal came or the run is `over`.
 #[cold]
 fn rest(
     done: io::Result<usize>,

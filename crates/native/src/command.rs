@@ -1,8 +1,9 @@
-//! A command as a workload: starts it, listens, waits for its end or ends it, and says what it used.
+//! A command as a workload: starts it, reads its outputs, waits for its end or ends it, and counts its usage.
 //!
-//! Runs in the agent. The command leads a process group of its own; at the stop or when its time is over the group gets
-//! SIGTERM, then SIGKILL. What it leaves behind, in whatever session, falls to the agent as subreaper and is killed,
-//! with a warning: a process that lives on would disturb the next run. Nothing is read from the output here but text.
+//! Runs in the agent. The command leads its own process group; at the stop or at its time-out the group gets SIGTERM,
+//! then SIGKILL. Processes that it leaves behind, in any session, become children of the agent (subreaper) and are
+//! killed, with a warning: a process that lives on would disturb the next run. The output is kept as text; the lab
+//! reads figures from it.
 
 use crate::changes::Changes;
 use crate::counters::{Set, Whom};
@@ -24,24 +25,24 @@ use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
 /// How long a command that was told to end may take before it is killed.
 const END_WITHIN: Ns = Ns::ms(500);
-/// How long what a command left behind may take to end by itself, and to close the outputs.
+/// How long a command's leftover processes may take to end by themselves, and to close the outputs.
 const LEAVE_WITHIN: Ns = Ns::ms(100);
 /// How long killed processes may take to be gone.
 const GONE_WITHIN: Ns = Ns::secs(2);
-/// How often the end is looked for where the kernel has no descriptor for it.
+/// How often the end is checked on kernels without pidfds.
 const LOOK_EVERY: Ns = Ns::ms(2);
-/// More output than this is no result but a trace or a loop.
+/// The most output that is kept, bytes. More is a trace or a loop and no result.
 const MAX_OUTPUT: usize = 16 << 20;
-/// How long a server gets to be ready, and to fail at once.
+/// How long a server gets to be ready; one that ends within this time has failed.
 const SERVE_AFTER: Ns = Ns::ms(300);
 /// Time for cleaning up after a stop: the parent waits for two seconds.
 const CLEAN_UP_WITHIN: Ns = Ns::ms(800);
 
-/// Runs a command, with what comes before and after it.
+/// Runs a command, with the commands before, beside and after it.
 ///
 /// # Errors
-/// When it or one of the others can't be started, runs into its time-out, says too much, or ends with an exit code that
-/// is not expected.
+/// When it or one of the others can't be started, runs into its time-out, writes too much, or ends with an unexpected
+/// exit code.
 pub fn execute(
     spec: &CommandSpec,
     seed: u64,
@@ -51,7 +52,7 @@ pub fn execute(
     stop: Option<BorrowedFd<'_>>,
 ) -> Result<Outcome> {
     offspring::adopt_orphans();
-    // What comes before and after is not measured, and stays as it is.
+    // The commands before and after are not measured; their attributes stay unchanged.
     let own = AttrChange::default();
     let call = |argv: &[String], stop, timeout| {
         Call { spec, argv, seed, change: own, stop, timeout, server: None }.run(&Changes::default())
@@ -74,7 +75,7 @@ pub fn execute(
     });
     kernel.after();
     let counts = counting.read();
-    // What is started from here on is not counted.
+    // Processes that start from here on are not counted.
     drop(counting);
     let (environment, mut warnings) = witness.after();
     if !spec.cleanup.is_empty() {
@@ -132,15 +133,15 @@ struct Call<'a> {
     spec: &'a CommandSpec,
     argv: &'a [String],
     seed: u64,
-    /// What is changed about its attributes, and so about its children's.
+    /// The change of its attributes, which its children inherit.
     change: AttrChange,
     stop: Option<BorrowedFd<'a>>,
     timeout: Ns,
-    /// A process that is to end with it.
+    /// The server, which must end with it.
     server: Option<u32>,
 }
 
-/// One that ended by itself.
+/// A call that ended by itself.
 struct Ran {
     line: String,
     status: ExitStatus,
@@ -150,7 +151,7 @@ struct Ran {
     left_behind: usize,
 }
 
-/// Why a command was ended.
+/// The reason why a command was cut short.
 enum Cut {
     Stop,
     TimeOut,
@@ -189,7 +190,7 @@ impl Call<'_> {
     }
 
     fn command(&self) -> Result<Command> {
-        let no_words = || Error::input("a command without words");
+        let no_words = || Error::input("the command is empty");
         let (program, arguments) = self.argv.split_first().ok_or_else(no_words)?;
         let mut command = Command::new(program);
         command.args(arguments).envs(&self.spec.env).env(SEED_VARIABLE, self.seed.to_string());
@@ -238,7 +239,7 @@ fn quote(last: &str) -> String {
 }
 
 impl Ran {
-    /// The same, unless it failed.
+    /// The call itself, or an error if it failed.
     fn succeeded(self, codes: &[u8]) -> Result<Ran> {
         let last = quote(&self.said.last_lines());
         match (self.status.code(), self.status.signal()) {
@@ -288,7 +289,7 @@ impl Ran {
     }
 }
 
-/// An output and what came of it.
+/// An output and the text read from it.
 struct Listened<T> {
     from: T,
     open: bool,
@@ -309,7 +310,7 @@ impl<T: std::io::Read + AsFd> Listened<T> {
 /// A command that was started.
 struct Watch {
     leader: u32,
-    /// Readable once the leader has ended; `None` where the kernel has none.
+    /// Readable once the leader has ended; `None` on kernels without pidfds.
     end: Option<OwnedFd>,
     stdout: Listened<ChildStdout>,
     stderr: Listened<ChildStderr>,
@@ -317,7 +318,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Until the command has ended and its outputs are read. One that is cut short has been killed then.
+    /// Waits until the command has ended and its outputs are read. A command that is cut short is killed.
     fn listen(
         &mut self,
         stop: Option<BorrowedFd<'_>>,
@@ -355,7 +356,7 @@ impl Watch {
         }
     }
 
-    /// Sleeps until something happens, and takes it in; tells whether the stop was asked for.
+    /// Sleeps until something happens, and reads new output; tells whether the stop was asked for.
     fn wait(&mut self, stop: Option<BorrowedFd<'_>>, at_most_ns: u64) -> Result<bool> {
         let end = self.end.as_ref().filter(|_| self.ended_at.is_none()).map(AsFd::as_fd);
         let blind = self.end.is_none() && self.ended_at.is_none();
@@ -375,8 +376,8 @@ impl Watch {
         Ok(stop)
     }
 
-    /// Takes up the command and all it left behind; ends what has not ended. How the command ended, what all used, and
-    /// how many had to be ended beside the server, whose end is expected.
+    /// Reaps the command and all processes that it left behind, and kills those that still run. Gives the command's
+    /// status, the usage of all, and the number that had to be killed, without the server, which is killed as planned.
     fn sweep(&self, server: Option<u32>) -> Result<(ExitStatus, Used, usize)> {
         let from = sys::monotonic_ns();
         if let Some(server) = server {

@@ -1,8 +1,8 @@
 //! The controller: starts all tasks together, moves the run from phase to phase, and ends it.
 //!
 //! It does nothing while tasks run: it sleeps until the next phase is due, a task rings the bell (all ready, all gone,
-//! or a failure), or the stop descriptor speaks. Tasks end by a flag and a signal that is sent again until they are
-//! gone, because one sent between a task's look at the flag and its sleep would be lost.
+//! or a failure), or the stop descriptor is ready. A flag and a signal end the tasks. The signal is sent again until
+//! they are gone, because one that comes between a task's look at the flag and its sleep is lost.
 
 use crate::arena::Phase;
 use crate::changes::Changes;
@@ -23,30 +23,30 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// How long tasks get to leave once the run is over, before that is an error.
+/// How long tasks may take to leave after the run; more is an error.
 const LEAVE_WITHIN: Ns = Ns::secs(10);
 /// First pause between two rounds of nudges; it doubles up to [`NUDGE_PAUSE_MAX`].
 const NUDGE_PAUSE: Ns = Ns::ms(1);
 const NUDGE_PAUSE_MAX: Ns = Ns::ms(16);
 
-/// The controller sleeps so often, and each time so long, before it makes tasks whose beginning is measured. Reading the job and
-/// opening the recording keeps a CPU busy for up to 100 ms, and forks and wakeups would shun that CPU for its load. After eight
-/// half-lives (32 ms, kernel 3.8 and later) nothing is left of a load average; of what UTIL_EST remembers of a task (4.17 and
-/// later) a quarter goes each time it falls asleep.
+/// Number of sleeps of the controller before it makes tasks whose beginning is measured. It was busy reading the job
+/// and opening the recording, for up to 100 ms, and forks and wakeups would avoid its CPU because of that load. The
+/// load has decayed after eight half-lives (32 ms, kernel 3.8 and later). UTIL_EST (4.17 and later) forgets a quarter
+/// of a task's utilisation each time it falls asleep.
 const RESTS: u32 = 16;
-/// Each of them.
+/// Length of each of these sleeps.
 const REST: Ns = Ns::ms(16);
 /// The longest sleep of the controller of threads.
 const DAY: Ns = Ns::secs(86_400);
 /// How often the controller of processes looks for dead ones.
 const REAP_EVERY: Ns = Ns::ms(500);
 
-/// Why the controller looked up.
+/// The reason why the controller woke up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Woke {
     /// The time came.
     Time,
-    /// What it waited for holds.
+    /// The condition that it waited for holds.
     Done,
     /// It was told to stop.
     Stop,
@@ -65,8 +65,9 @@ pub struct Ended {
     pub unfinished: bool,
 }
 
-/// Sleeps until a tick, so long at least, by a timeout that the kernel counts in ticks, rounded up (of a socket that nobody writes
-/// to). Who can't have a socket does not sleep: it is a matter of comparing like with like, and none of right and wrong.
+/// Sleeps for `least` or a little longer, until a tick. It uses the time-out of a socket that nobody writes to, which
+/// the kernel counts in ticks and rounds up. Without a socket it does not sleep: that makes runs less alike, but not
+/// wrong.
 fn sleep_to_tick(least: Duration) {
     if let Ok((mut quiet, _open)) = UnixStream::pair()
         && quiet.set_read_timeout(Some(least)).is_ok()
@@ -101,8 +102,8 @@ impl<'a> Controller<'a> {
         Controller { shared, changes, stop, recording }
     }
 
-    /// From the first thread to the end of `duration`, which is measured and begins after `warmup`. `counting` and `kernel` count
-    /// that time only.
+    /// Runs the workload from the first thread to the end of `duration`, which is measured and begins after `warmup`.
+    /// `counting` and `kernel` count only the measured time.
     ///
     /// # Errors
     /// When the counters can't be switched.
@@ -138,7 +139,7 @@ impl<'a> Controller<'a> {
             }
             arena.advance(phase);
             sys::futex_wake(arena.phase_word(), u32::MAX, self.shared.scope);
-            // What it takes to begin to measure is not taken from what is measured.
+            // The measured time counts from here, so that starting to measure does not shorten it.
             let until = from.map_or(start.saturating_add(until.0), |from| from.saturating_add(duration.0));
             woke = self.wait(until, || arena.all_done());
             if woke != Woke::Time {
@@ -149,25 +150,25 @@ impl<'a> Controller<'a> {
         let measured = from.map_or(0, |from| ended - from);
         if from.is_some() {
             counting.stop()?;
-            // Before the rings, which take longer to empty; events that come after the end don't count.
+            // Counted before the rings are emptied, which takes longer. Events after the end don't count anyway.
             kernel.after();
         }
         if self.shared.is_watched() {
-            // Tasks that went on would fill the rings, on busy CPUs faster than they are emptied. Records of stays are the tasks'
-            // own, who must be there yet.
+            // Tasks that went on would fill the rings, on busy CPUs faster than they are emptied. Without events the
+            // tasks go on: records of stays belong to the tasks, which must still be there.
             arena.advance(Phase::Stop);
         }
         self.recording.borrow_mut().close(ended, self.shared);
         Ok(Ended { measured: Ns(measured), stopped: woke == Woke::Stop, unfinished: woke != Woke::Done })
     }
 
-    /// What watching the run found.
+    /// The findings of watching the run.
     pub fn found(self) -> Found {
         self.recording.into_inner().found(self.shared)
     }
 
-    /// Comes to rest, so that what was prepared before is not seen by the tasks, and ends it at a tick: when the next one comes
-    /// after the tasks' start is not to depend on how long the preparation took.
+    /// Rests until the load of the preparation has decayed, so that it does not affect the tasks, and ends at a tick.
+    /// So the time from the tasks' start to the next tick does not depend on the length of the preparation.
     fn rest(&self) -> Woke {
         let mut slept = (1..RESTS).map(|_| self.wait(sys::monotonic_ns().saturating_add(REST.0), || false));
         slept.find(|woke| *woke != Woke::Time).unwrap_or_else(|| {
@@ -252,7 +253,7 @@ impl<'a> Controller<'a> {
         Ok(())
     }
 
-    /// Takes up processes that ended; one that ended otherwise than by leaving fails the run.
+    /// Reaps processes that ended. A process that ended without leaving the run properly fails the run.
     fn reap(&self) {
         if self.shared.scope == Scope::Threads {
             return;
@@ -266,7 +267,7 @@ impl<'a> Controller<'a> {
         }
     }
 
-    /// All have left; waits the moment until the last has ended, so that their CPU time is known.
+    /// Waits until the last process has ended, so that their CPU time is known. All have left the run already.
     fn reap_rest(&self) {
         if self.shared.scope == Scope::Processes {
             while sys::reap(true) != Reaped::None {}

@@ -1,8 +1,8 @@
 //! The engine: one thread or process per task, what they share, and the sum of what they measured.
 //!
 //! Threads are the default; a workload may ask for processes, which share the arena and nothing else. Processes are
-//! forked from a caller that must have no other threads; those that a task spawns are made siblings of it, so that the
-//! controller is told of every end.
+//! forked from a caller that must have no other threads. A process that a task spawns becomes the task's sibling, so
+//! that the controller can reap every process.
 
 use crate::arena::{Arena, Phase};
 use crate::changes::Changes;
@@ -31,32 +31,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Stack of a task: programs are small state machines, and 10,000 of them must fit.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Measured time: from the end of the warm-up to the end.
     pub duration: Ns,
     /// Every declared series by name.
     pub series: BTreeMap<String, Series>,
-    /// Counters of the tasks by dotted metric name; what this kernel does not tell is absent.
+    /// Counters of the tasks by dotted metric name; those that this kernel does not have are absent.
     pub counters: BTreeMap<String, u64>,
-    /// What watching the scheduler found.
+    /// The findings of watching the scheduler.
     pub found: Found,
     /// The kernel's performance counters of the tasks over the measured time.
     pub counts: Counts,
-    /// What /proc/schedstat counted over the measured time, all of the machine.
+    /// The counts of /proc/schedstat over the measured time, for the whole machine.
     pub schedstat: Option<Schedstat>,
-    /// What each task used, in the order in which they are declared.
+    /// The usage of each task, in the order of declaration.
     pub tasks: Vec<TaskAccount>,
-    /// What programs measured interval by interval, in the order of time.
+    /// The intervals that programs measured, in the order of time.
     pub intervals: Vec<Interval>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
-    /// Whether it was told to stop before its time.
+    /// Whether it was stopped before its end.
     pub stopped: bool,
 }
 
-/// What the tasks of a run share.
+/// The state that the tasks of a run share.
 pub(crate) struct Shared {
     /// Words, cells, control.
     pub arena: Arena,
@@ -66,17 +66,17 @@ pub(crate) struct Shared {
     pub columns: Vec<Column>,
     /// CPU masks by number.
     pub masks: Vec<CpuSet>,
-    /// The CPUs a task may use that names none.
+    /// The CPUs of tasks that name none.
     pub cpus: CpuSet,
-    /// The timer slack of a task that names none, ns.
+    /// The timer slack of tasks that name none, ns.
     pub slack_ns: u64,
     /// The end of the warm-up, counted from the start.
     pub warmup: Ns,
-    /// Who waits on the futex words.
+    /// Whether threads or processes wait on the futex words.
     pub scope: Scope,
-    /// Rung when the controller should look up.
+    /// Tasks ring it to wake the controller.
     pub bell: Bell,
-    /// How many tasks are there from the start.
+    /// The number of tasks that are there from the start.
     pub roots: u32,
     /// Their names, by id.
     pub names: Vec<String>,
@@ -86,13 +86,13 @@ pub(crate) struct Shared {
     ledger: Option<Ledger>,
     /// The process that controls the run.
     controller: u32,
-    /// What a process needs of its maker's memory; `None` of threads, which have it.
+    /// The memory of its maker that a process needs; `None` for threads, which share it.
     pub inherited: Option<Inherited>,
     /// Whether the memory of all tasks is small enough to be made beforehand.
     pub footprints_are_small: bool,
     /// Whether every event of the scheduler is recorded.
     watched: AtomicBool,
-    /// For threads to hold on to what they share.
+    /// A handle by which threads keep this value alive.
     me: std::sync::Weak<Shared>,
 }
 
@@ -148,7 +148,7 @@ impl Shared {
             Scope::Threads => self.spawn_thread(id, decl, origin),
             Scope::Processes => sys::spawn_process(origin.is_some(), || {
                 sys::die_with_parent();
-                // A controller that died before that line has left nobody to work for.
+                // If the controller died before that line, no process is left to work for.
                 if std::os::unix::process::parent_id() == self.controller {
                     task::body(self, id, decl, origin);
                 }
@@ -174,11 +174,11 @@ impl Shared {
     pub fn over(&self) -> bool {
         self.arena.phase() == Phase::Stop
     }
-    /// Every event of the scheduler is recorded; to be said before the first task is made.
+    /// Says that every event of the scheduler is recorded. Call it before the first task is made.
     pub fn watch(&self) {
         self.watched.store(true, SeqCst);
     }
-    /// Whether it is, so that tasks need not read what the events tell.
+    /// Whether every event is recorded. Tasks then need not read figures that the events give.
     pub fn is_watched(&self) -> bool {
         self.watched.load(SeqCst)
     }
@@ -187,14 +187,14 @@ impl Shared {
         self.tasks.len()
     }
 
-    /// A task that is there from the start is ready, or failed to be.
+    /// Says that a task that is there from the start is ready, or failed to get ready.
     pub fn ready(&self) {
         if self.arena.ready().fetch_add(1, SeqCst) + 1 == self.roots {
             self.bell.ring();
         }
     }
 
-    /// A task has done its work: it sleeps until the run is over.
+    /// Says that a task has done its work; sleeps until the run is over.
     pub fn park(&self) {
         self.arena.parked().fetch_add(1, SeqCst);
         if self.arena.all_done() {
@@ -209,7 +209,7 @@ impl Shared {
         }
     }
 
-    /// A task leaves, with what it measured or what went wrong; the first error ends the run.
+    /// Lets a task leave, with its measurements or its error; the first error ends the run.
     pub fn leave(&self, id: usize, values: Recorder, counted: Option<Counters>, error: Option<Error>) {
         let failed = error.is_some();
         match &self.ledger {
@@ -228,7 +228,7 @@ impl Shared {
         self.one_less();
     }
 
-    /// A process ended without leaving: the run fails.
+    /// Fails the run because a process ended without leaving it.
     pub fn died(&self, process: u32, how: &str) {
         let id = (0..self.len()).find(|id| self.arena.thread(*id).load(SeqCst) == process);
         let who = id.map_or("a task".to_owned(), |id| format!("task '{}'", self.names[id]));
@@ -257,21 +257,21 @@ impl Shared {
 /// A workload of processes must be run from a process with one thread and no other children.
 ///
 /// # Errors
-/// What the workload asks for and this machine or user can't have: threads, CPUs, policies, channels.
+/// When the workload asks for something that this machine or user can't have: threads, CPUs, policies, channels.
 pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured> {
     let kernel = KernelCounters::live();
     run_changing(built, &Changes::default(), stop, Observe::Counters, kernel)
 }
 
-/// Why there are no counters beside events: those of each task are taken off and put on the CPU at every switch, 2,700
-/// instructions in Linux 6.1 that lengthen each wakeup and each way to sleep.
+/// The reason why there are no counters beside events: at every switch the kernel swaps the counters of the two tasks.
+/// That takes 2,700 instructions in Linux 6.1, which lengthen each wakeup and each way to sleep.
 const BESIDE_EVENTS: &str =
     "not counted while events are recorded: each task's counters would slow down its switches";
 
-/// As [`run_built`], with settings of the system that change meanwhile, and the kernel's counters given.
+/// As [`run_built`], with the changes of settings within the run, and with the kernel's counters given.
 ///
 /// # Errors
-/// As [`run_built`], and a change that the kernel does not take.
+/// As [`run_built`], and when the kernel does not take a change.
 pub(crate) fn run_changing(
     mut built: Built,
     changes: &Changes,
@@ -314,7 +314,7 @@ pub(crate) fn run_changing(
     if !stopped {
         warnings.extend((to_the_end && unfinished).then(|| cut_off(duration)));
         warnings.extend(overrun(measured, duration));
-        // Of others the time is told by events, or was over before.
+        // The CPU time of other runs comes from events, or their tasks had ended before.
         warnings.extend(slow_end(measured, ending).filter(|_| unfinished && found.tasks.is_none()));
     }
     let names = shared.columns.iter().map(|c| c.name.clone());
@@ -335,12 +335,12 @@ pub(crate) fn run_changing(
     })
 }
 
-/// Whether a time is more than a twentieth, and more than a busy machine's wakeup takes.
+/// Whether a time is more than a twentieth of `of`, and more than a wakeup takes on a busy machine.
 fn much(time: Ns, of: Ns) -> bool {
     time > Ns(of.0 / 20).plus(Ns::ms(20))
 }
 
-/// A run that was measured for longer than it was to be: its process was stopped, or could not run.
+/// The warning about a run that was measured for too long: its process was stopped, or could not run.
 fn overrun(measured: Ns, wanted: Ns) -> Option<Warning> {
     much(measured.since(wanted), wanted).then(|| {
         let text = format!("measured for {measured} instead of {wanted}: the run was stopped or starved");
@@ -348,12 +348,13 @@ fn overrun(measured: Ns, wanted: Ns) -> Option<Warning> {
     })
 }
 
-/// Tasks that took long to leave: each reads its counters as it does, so that these hold more than the measured time.
+/// The warning about tasks that took long to leave. Each reads its counters when it leaves, so they hold more than the
+/// measured time.
 fn slow_end(measured: Ns, ending: Ns) -> Option<Warning> {
     much(ending, measured).then(|| {
         let text = format!(
-            "the tasks took {ending} to end after the measured {measured}, which their CPU time, switches and waits \
-             include: use fewer tasks or a longer run"
+            "the tasks took {ending} to end after the measured {measured}, and their CPU time, switches and waits \
+             include that: use fewer tasks or a longer run"
         );
         Warning::new("run.slow_end", text)
     })

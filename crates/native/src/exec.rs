@@ -1,8 +1,9 @@
-//! Any command, or a process that runs already, under scheduling attributes: policy, nice, slice, CPUs.
+//! Runs any command under scheduling attributes (policy, nice, slice, CPUs), or gives them to a running process.
 //!
-//! A command replaces this process, so that nothing stands between it and its caller; only when something is to be put
-//! back after it, a parent waits for it and passes signals on. Children inherit all of it (sched(7)). A live process is
-//! changed thread by thread until no new thread turns up, as new ones inherit from those that were not reached yet.
+//! A command replaces this process, so that nothing stands between it and its caller. Only when something must be put
+//! back afterwards does a parent wait for it and pass signals on. Children inherit all attributes (sched(7)). A live
+//! process is changed thread by thread until no new thread turns up, because new threads inherit from threads that are
+//! not changed yet.
 
 use crate::attrs;
 use crate::settings::journal::Owner;
@@ -15,10 +16,10 @@ use std::io::{self, ErrorKind};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 
-/// Rounds through a process that makes threads faster than they are changed.
+/// The most rounds through a process, which may make threads faster than they are changed.
 const ROUNDS: usize = 100;
 
-/// What a command or process is to run under; what is absent stays.
+/// The attributes that a command or process gets; absent ones stay unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
     /// Policy, nice, slice.
@@ -44,7 +45,8 @@ impl Attributes {
     /// Gives them to a thread (0: the caller).
     ///
     /// # Errors
-    /// What the kernel refuses, with the capability that helps; [`ErrorKind`] `Input` when there is no such thread.
+    /// When the kernel refuses, with the capability that helps; of kind [`ErrorKind`] `Input` when there is no such
+    /// thread.
     pub fn give(&self, thread: u32) -> Result<()> {
         if !self.change.is_empty() || self.priority.is_some() {
             attrs::give(thread, self.over(attrs::of_thread(thread)?))?;
@@ -76,7 +78,7 @@ fn command(argv: &[String]) -> Result<(Command, &str)> {
     Ok((command, program))
 }
 
-/// What shells say of a command that does not start, with their exit codes: 127 not there, 126 not executable.
+/// The error about a command that does not start, with the exit codes of shells: 127 not there, 126 not executable.
 pub(crate) fn unstartable(program: &str, e: &io::Error) -> Error {
     use schedlab_base::ErrorKind::{NoCommand, NotExecutable};
     match e.kind() {
@@ -90,7 +92,7 @@ pub(crate) fn unstartable(program: &str, e: &io::Error) -> Error {
     }
 }
 
-/// Becomes the command, under the attributes. Returns only when it can't.
+/// Replaces this process by the command, under the attributes. Returns only when that fails.
 pub fn replace(argv: &[String], attributes: &Attributes) -> Error {
     let ready = command(argv).and_then(|c| attributes.give(0).map(|()| c));
     match ready {
@@ -99,12 +101,12 @@ pub fn replace(argv: &[String], attributes: &Attributes) -> Error {
     }
 }
 
-/// A process that waits for a command: from the moment it is made, signals do not end it but wait for the command.
+/// A process that waits for a command. Once it is made, signals do not end this process; they are kept for the command.
 #[derive(Debug)]
 pub struct Supervisor(signals::Signals);
 
 impl Supervisor {
-    /// To be made before anything is changed that must be put back, in a process of one thread.
+    /// Make it before the first change that must be put back, in a process of one thread.
     ///
     /// # Errors
     /// When signals can't be taken.
@@ -112,11 +114,11 @@ impl Supervisor {
         let fault = |e: io::Error| Error::machine(format!("can't take signals: {e}"));
         signals::Signals::take().map(Supervisor).map_err(fault)
     }
-    /// Runs the command under the attributes and passes signals on to it; gives its exit code, or 128 and the signal
+    /// Runs the command under the attributes and passes signals on to it. Gives its exit code, or 128 plus the signal
     /// that ended it.
     ///
     /// # Errors
-    /// What the kernel refuses; a command that can't be started.
+    /// When the kernel refuses the attributes, or the command can't be started.
     pub fn run(mut self, argv: &[String], attributes: &Attributes) -> Result<i32> {
         supervise(argv, attributes, &mut self.0)
     }
@@ -124,7 +126,7 @@ impl Supervisor {
 
 fn supervise(argv: &[String], attributes: &Attributes, taken: &mut signals::Signals) -> Result<i32> {
     let (mut command, program) = command(argv)?;
-    // Tried on a thread of its own first: what is refused can be told in words only here.
+    // Tried on a separate thread first, because an error can be told in words only here.
     attrs::tried(|| attributes.give(0))?;
     let (mask, cpus) = (taken.before(), attributes.cpus.clone());
     let own = attrs::of_thread(0)?;
@@ -160,19 +162,19 @@ fn supervise(argv: &[String], attributes: &Attributes, taken: &mut signals::Sign
     }
 }
 
-/// A live process's threads, and what they had.
+/// The changed threads of a live process, and their old attributes.
 #[derive(Debug, Default)]
 pub struct Changed {
     root: u32,
     children: bool,
-    /// By thread with its start: process, attributes and CPUs before.
+    /// By thread and its start time: process, old attributes and old CPUs.
     before: BTreeMap<(u32, u64), (u32, Attr, CpuSet)>,
 }
 
-/// Changes a live process with all its threads, and with `children` all that descends from it.
+/// Changes a live process with all its threads, and with `children` all its descendants.
 ///
 /// # Errors
-/// No such process; what the kernel refuses, after what was changed is put back.
+/// When there is no such process. When the kernel refuses; the changes made so far are then put back.
 pub fn change_live(pid: u32, children: bool, attributes: &Attributes) -> Result<Changed> {
     let mut changed = Changed { root: pid, children, before: BTreeMap::new() };
     for round in 0..ROUNDS {
@@ -186,7 +188,7 @@ pub fn change_live(pid: u32, children: bool, attributes: &Attributes) -> Result<
             break;
         }
         for (thread, started, process) in new {
-            // A thread that ends meanwhile is none to be changed.
+            // A thread that has ended meanwhile needs no change.
             let (Ok(attr), Ok(cpus)) = (sys::attr_of(thread), sys::affinity_of(thread)) else { continue };
             changed.before.insert((thread, started), (process, attr, cpus));
             if let Err(e) = attributes.give(thread)
@@ -206,8 +208,8 @@ impl Changed {
         let processes: BTreeSet<u32> = self.before.values().map(|(process, ..)| *process).collect();
         (self.before.len(), processes.len())
     }
-    /// Gives every thread what it had; those made since get what their process's first thread had, else the first
-    /// process's. Tells how many could not be given it.
+    /// Gives every thread its old attributes. Threads made since then get those of their process's first thread, else
+    /// those of the first process. Gives the number of threads for which this failed.
     pub fn put_back(&self) -> usize {
         let of = |process: u32| self.before.values().find(|(p, ..)| *p == process);
         let mut failed = 0;
@@ -225,7 +227,7 @@ fn alive(thread: u32, started: u64) -> bool {
     Owner::of(thread) == Some(Owner { pid: thread, started })
 }
 
-/// Threads of a process, and with `children` of all that descends from it: number, start, process.
+/// Threads of a process, and with `children` of all its descendants: number, start time, process.
 fn threads(pid: u32, children: bool) -> Vec<(u32, u64, u32)> {
     let mut processes = vec![pid];
     if children {

@@ -1,7 +1,7 @@
-//! A task's own memory, for programs that go over it: what a move to another cache must refill.
+//! A task's own memory, for programs that go over it. A move to another cache must refill it.
 //!
-//! Made and touched before the start where those of all tasks are small ([`SMALL_KB`]); else at the first use, so that the
-//! thousands of tasks that never use theirs own none.
+//! It is made and touched before the start if the memory of all tasks together is small ([`SMALL_KB`]); otherwise at
+//! its first use, so that thousands of tasks that never use theirs have none.
 
 use schedlab_base::{Error, Result};
 use std::hint::black_box;
@@ -12,10 +12,10 @@ use std::hint::black_box;
 struct Line([u64; 8]);
 
 const LINES_PER_KB: usize = 1024 / size_of::<Line>();
-/// How much is gone over between two looks at the phase: a few microseconds.
+/// The lines touched between two looks at the phase: a few microseconds.
 const STRETCH: usize = 64 * LINES_PER_KB;
 
-/// What the memory of all tasks may come to for each to make its own before the start.
+/// The most memory of all tasks together for which each makes its own before the start.
 pub const SMALL_KB: u64 = 64 << 10;
 
 /// A task's memory.
@@ -25,7 +25,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Memory of so many KB, not made yet.
+    /// Memory of `kb` KB, not made yet.
     pub fn of(kb: u32) -> Footprint {
         Footprint { kb, lines: Vec::new() }
     }
@@ -33,7 +33,7 @@ impl Footprint {
     /// Reads and changes each line of the first `kb` KB, `rounds` times; false when it ended because the run is `over`.
     ///
     /// # Errors
-    /// When the task has not so much, or the machine hasn't.
+    /// When the task's footprint is smaller, or the machine has no memory for it.
     pub fn touch(&mut self, kb: u32, rounds: u32, over: impl Fn() -> bool) -> Result<bool> {
         if kb > self.kb {
             let text = format!("the program goes over {kb} KB of a footprint of {} KB", self.kb);
@@ -45,7 +45,7 @@ impl Footprint {
         let lines = &mut self.lines[..kb as usize * LINES_PER_KB];
         for _ in 0..rounds {
             for stretch in lines.chunks_mut(STRETCH) {
-                // The compiler must not run several rounds at once.
+                // The compiler must not merge several rounds into one.
                 for line in black_box(stretch) {
                     line.0[0] = line.0[0].wrapping_add(1);
                 }
@@ -57,7 +57,7 @@ impl Footprint {
         Ok(true)
     }
 
-    /// Makes it where it is not made yet.
+    /// Makes the memory if it is not made yet.
     ///
     /// # Errors
     /// When there is no memory for it.
@@ -73,7 +73,7 @@ impl Footprint {
             Error::machine(format!("no memory for a footprint of {} KB: {e}", self.kb))
                 .help("use a smaller footprint or fewer tasks")
         })?;
-        // Written, not only reserved: no page fault is left for the rounds.
+        // Write it, so that no page fault is left for the rounds.
         self.lines.resize(lines, Line([0; 8]));
         Ok(())
     }

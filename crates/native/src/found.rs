@@ -1,4 +1,4 @@
-//! What watching the scheduler found in a run, and what it could not tell and why.
+//! The findings of watching the scheduler in a run, and the reasons for missing ones.
 
 use crate::Outcome;
 use schedlab_base::Warning;
@@ -6,27 +6,27 @@ use schedlab_record::metric::perf::UNCOUNTED;
 use schedlab_record::{Series, Stays, TaskAccount, Wait};
 use std::collections::BTreeMap;
 
-/// What is known of switches, wakeups and migrations when a run is over.
+/// The findings about switches, wakeups and migrations at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
     /// Distributions by metric name.
     pub series: BTreeMap<String, Series>,
-    /// Counters by metric name; they stand above what the kernel counts for each task.
+    /// Counters by metric name; they replace the kernel's own counts of each task.
     pub counters: BTreeMap<String, u64>,
-    /// What each task used, where every switch was seen.
+    /// The usage of each task, if every switch was seen.
     pub tasks: Option<Vec<TaskAccount>>,
     /// How groups of tasks stayed on each CPU.
     pub stays: Vec<Stays>,
     /// The longest waits.
     pub waits: Vec<Wait>,
-    /// What is not known ("slice", "events"), and why.
+    /// Missing findings ("slice", "events"), with the reasons.
     pub unmeasured: BTreeMap<&'static str, String>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
 impl Found {
-    /// Leaves it where a run keeps its results.
+    /// Adds the findings to the results of a run.
     pub fn join(self, outcome: &mut Outcome) {
         outcome.series.extend(self.series);
         outcome.counters.extend(self.counters);

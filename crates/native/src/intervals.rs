@@ -1,4 +1,4 @@
-//! Stretches of time that a program measured one by one, as a task keeps them until it leaves.
+//! Intervals that a program measured one by one. A task keeps them until it leaves.
 
 use crate::recorder::Column;
 use schedlab_base::{Ns, Warning};
@@ -6,16 +6,16 @@ use schedlab_record::accounts::{Interval, MAX_INTERVALS, dropped};
 use schedlab_workload::SeriesId;
 use serde::{Deserialize, Serialize};
 
-/// One of them, times counted from the start of the run.
+/// An interval; times count from the start of the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Kept {
     start: Ns,
     length: Ns,
-    /// By column.
+    /// Values by column.
     values: Vec<(usize, u64)>,
 }
 
-/// Those of one task, or of all.
+/// The intervals of one task, or of all tasks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Intervals {
     kept: Vec<Kept>,
@@ -23,7 +23,7 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// Keeps one, while there is room.
+    /// Keeps an interval if there is room.
     pub fn keep(&mut self, start: Ns, length: Ns, values: &[(SeriesId, u64)]) {
         if self.kept.len() == MAX_INTERVALS {
             self.dropped += 1;
@@ -32,12 +32,13 @@ impl Intervals {
         let values = values.iter().map(|(series, value)| (series.index(), *value)).collect();
         self.kept.push(Kept { start, length, values });
     }
-    /// Adds those of another task.
+    /// Adds the intervals of another task.
     pub fn add(&mut self, other: Intervals) {
         self.kept.extend(other.kept);
         self.dropped += other.dropped;
     }
-    /// All in the order of time, counted from the end of the warm-up; and what is to be said of those that found no room.
+    /// All intervals in the order of time, counted from the end of the warm-up; and a warning about those that found no
+    /// room.
     pub fn in_order(mut self, warmup: Ns, columns: &[Column]) -> (Vec<Interval>, Option<Warning>) {
         self.kept.sort_by_key(|k| k.start);
         self.dropped += self.kept.len().saturating_sub(MAX_INTERVALS) as u64;

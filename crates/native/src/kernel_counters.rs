@@ -1,8 +1,8 @@
-//! What the kernel's own /proc/schedstat counted in the measured time: one copy of it before, one after.
+//! The counts of /proc/schedstat over the measured time, from a copy of the file before it and one after it.
 //!
-//! The text is long where there are many CPUs, and making it takes the kernel time. So both copies are taken outside of what
-//! is measured, as near to it as can be, into memory that is there already, and read when the run is over. What they hold
-//! more than the measured time is one such copy and a wakeup of the controller.
+//! The text is long on machines with many CPUs, and the kernel needs time to make it. So both copies are made outside
+//! of the measured time, as close to it as possible, into memory that is there already; they are read when the run is
+//! over. Besides the measured time they cover one such copy and a wakeup of the controller.
 
 use schedlab_base::{Error, Result, Warning};
 use schedlab_record::{Schedstat, schedstat};
@@ -13,29 +13,29 @@ use std::path::{Path, PathBuf};
 /// The file's copies around the measured time.
 pub struct KernelCounters {
     file: PathBuf,
-    /// `None`: this kernel keeps none, or they are switched off.
+    /// `None` if this kernel keeps no schedstat, or it is switched off.
     copies: Option<Copies>,
 }
 
 struct Copies {
     before: Vec<u8>,
     after: Vec<u8>,
-    /// How far the copies are made, and what went wrong.
+    /// The number of copies made, and the error if one failed.
     made: u8,
     fault: Option<io::Error>,
 }
 
 impl KernelCounters {
-    /// Those of the running kernel.
+    /// The counters of the running kernel.
     pub fn live() -> KernelCounters {
         let keeps = schedstat::read_live().is_ok();
         KernelCounters::of(Path::new(schedstat::PROC_FILE), keeps)
     }
 
-    /// Those of `file`, where it `keeps` any.
+    /// The counters of `file`, if the kernel `keeps` any.
     pub fn of(file: &Path, keeps: bool) -> KernelCounters {
         let copies = keeps.then(|| {
-            // Made once beforehand, so that no memory is asked for later.
+            // One copy beforehand, so that no memory is allocated later.
             let mut before = Vec::new();
             let fault = copy(file, &mut before).err();
             Copies { after: before.clone(), before, made: 0, fault }
@@ -43,11 +43,11 @@ impl KernelCounters {
         KernelCounters { file: file.to_owned(), copies }
     }
 
-    /// The measured time is about to begin.
+    /// Makes the copy before the measured time.
     pub fn before(&mut self) {
         self.copy(|c| &mut c.before);
     }
-    /// The measured time is over.
+    /// Makes the copy after the measured time.
     pub fn after(&mut self) {
         self.copy(|c| &mut c.after);
     }
@@ -60,8 +60,8 @@ impl KernelCounters {
         }
     }
 
-    /// What was counted in between; `None` where nothing is counted, or nothing was measured. A kernel that stopped counting
-    /// in the middle leaves none, with a warning.
+    /// The counts in between; `None` if nothing is counted or nothing was measured. There are none, but a warning, if
+    /// the kernel stopped counting in the middle.
     pub fn counted(self, warnings: &mut Vec<Warning>) -> Option<Schedstat> {
         let copies = self.copies.filter(|c| c.made == 2 || c.fault.is_some())?;
         match between(&self.file, copies) {
@@ -86,7 +86,7 @@ fn between(file: &Path, copies: Copies) -> Result<(Schedstat, Vec<Warning>)> {
     schedstat::delta(&before, &schedstat::parse(file, &copies.after)?)
 }
 
-/// Copies the file in place of what `to` holds; tells how long it is.
+/// Copies the file into `to`, over its old content; gives the length.
 fn copy(file: &Path, to: &mut Vec<u8>) -> io::Result<usize> {
     to.clear();
     File::open(file)?.read_to_end(to)

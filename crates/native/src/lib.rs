@@ -1,8 +1,8 @@
-//! The kernel, live: a re-executed agent that runs programs as threads or processes.
+//! Runs on the live kernel: a re-executed agent runs programs as threads or processes.
 //!
-//! [`run`] starts this same executable as `schedlab agent`, hands it a [`Job`] and takes back an [`Outcome`]; the agent
-//! starts them from a process that has none yet. Nothing here needs root: what a workload asks for and this user
-//! may not have ends in an error that names it. Counters that the kernel does not give are absent, never 0.
+//! [`run`] starts this same executable as `schedlab agent`, hands it a [`Job`] and takes back an [`Outcome`]. So tasks
+//! are started from a process that has no threads yet. A run does not need root; if a workload asks for something that
+//! this user may not have, the error names it. Counters that the kernel does not give are absent, never 0.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the live backend runs on Linux");
@@ -55,14 +55,14 @@ pub fn jiffy() -> Ns {
     Ns(sys::jiffy_ns())
 }
 
-/// What the agent is told to do: plain data.
+/// The agent's order, as plain data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// The workload.
     pub workload: Spec,
     /// Seed of the run.
     pub seed: u64,
-    /// What a variant changes about tasks' attributes, by group or for all of them; of a command, the latter.
+    /// A variant's changes of tasks' attributes, by group or for all tasks; for a command only the latter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attrs: BTreeMap<String, AttrChange>,
     /// Settings of the system that change within the run; their old values are in the parent's journal.
@@ -73,7 +73,7 @@ pub struct Job {
     pub observe: Observe,
 }
 
-/// What the agent sends back.
+/// The result that the agent sends back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Measured time: from the end of the warm-up to the end of the run.
@@ -82,7 +82,7 @@ pub struct Outcome {
     pub series: BTreeMap<String, Series>,
     /// Counters by dotted metric name ("cpu_time", "switches.voluntary").
     pub counters: BTreeMap<String, u64>,
-    /// What each task used, in the order in which they are declared; those that were not measured are left out.
+    /// The usage of each task, in the order of declaration; tasks that were not measured are left out.
     #[serde(default)]
     pub tasks: Vec<TaskAccount>,
     /// How groups of tasks stayed on each CPU; with events only.
@@ -91,24 +91,24 @@ pub struct Outcome {
     /// The longest waits; with events only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Wait>,
-    /// What programs measured interval by interval, in the order of time.
+    /// The intervals that programs measured, in the order of time.
     #[serde(default)]
     pub intervals: Vec<Interval>,
-    /// What /proc/schedstat counted over `duration`, all of the machine; `None` where the kernel keeps none.
+    /// The counts of /proc/schedstat over `duration`, for the whole machine; `None` if the kernel keeps none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedstat: Option<Schedstat>,
-    /// What was seen of the system around the run (steal, PSI, foreign CPU time).
+    /// The state of the system around the run (steal, PSI, foreign CPU time).
     pub environment: BTreeMap<String, String>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
     /// Whether `stop` ended it early.
     pub stopped: bool,
-    /// What a command said; `None` of programs.
+    /// A command's output; `None` for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<Said>,
 }
 
-/// The outputs of a command, whole; bytes that are no UTF-8 replaced.
+/// The whole outputs of a command; bytes that are not UTF-8 are replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     /// Standard output.
@@ -118,7 +118,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// The last lines, for messages: of standard error where it says anything, else of standard output.
+    /// The last lines for messages, from standard error if it has any, else from standard output.
     pub fn last_lines(&self) -> String {
         let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
         parent::tail(text.as_bytes())

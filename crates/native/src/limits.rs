@@ -1,5 +1,5 @@
-//! What a workload asks for and this machine or user may not have, by name and value, for an error one can act on:
-//! threads, open files, CPUs.
+//! Limits of this machine and user that a workload may exceed: threads, open files, memory, CPUs. Errors state each
+//! limit by name and value, so that one can act on them.
 
 use crate::sys;
 use schedlab_base::cpuset::MAX_CPUS;
@@ -8,14 +8,14 @@ use schedlab_workload::Built;
 use std::collections::HashMap;
 use std::io;
 
-/// The files that hold a limit of threads, and what each is called.
+/// The files that hold a limit of threads, with the name of each limit.
 const LIMITS: &[(&str, &str)] = &[
     ("kernel.threads-max", "/proc/sys/kernel/threads-max"),
     ("kernel.pid_max", "/proc/sys/kernel/pid_max"),
     ("vm.max_map_count (two mappings a thread)", "/proc/sys/vm/max_map_count"),
 ];
 
-/// The error for a thread that could not be made, with `alive` others there, of a workload of `asked` tasks.
+/// The error about a thread that could not be made beside `alive` others, in a workload of `asked` tasks.
 pub fn too_many(name: &str, alive: u32, asked: usize, error: &io::Error) -> Error {
     let user = sys::process_limit().map_or("unlimited".to_owned(), |n| n.to_string());
     let mut text = format!("limits here: RLIMIT_NPROC {user}");
@@ -35,14 +35,14 @@ pub fn too_many(name: &str, alive: u32, asked: usize, error: &io::Error) -> Erro
         .help(format!("the workload has {asked} tasks; use fewer, or raise what is in the way\n  {text}"))
 }
 
-/// Sees that so many tasks may be there at once, before the first is made. Others run here, too: a number that passes
-/// may still be too large ([`too_many`]).
+/// Checks that `tasks` tasks may be there at once, before the first is made. Others run on the machine, too, so a
+/// number that passes may still be too large ([`too_many`]).
 ///
 /// # Errors
 /// When a limit of this machine, this user or this group is lower.
 pub fn room_for_tasks(tasks: usize) -> Result<()> {
     let value = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
-    // The first two of the files hold for all; root is above the limit of its own processes.
+    // The first two files are limits for all users; RLIMIT_NPROC does not hold for root.
     let mut limits: Vec<(&str, u64)> =
         LIMITS[..2].iter().filter_map(|(name, file)| Some((*name, value(file)?))).collect();
     if !sys::is_root() {
@@ -54,8 +54,8 @@ pub fn room_for_tasks(tasks: usize) -> Result<()> {
     fewer_than_all(tasks as u64, &limits)
 }
 
-/// Sees that the working sets of all tasks fit this machine's memory. The kernel promises more than it has, so that tasks
-/// would only be killed when they go over theirs.
+/// Checks that the working sets of all tasks fit this machine's memory. The kernel promises more memory than it has, so
+/// without this check tasks would be killed when they use theirs.
 ///
 /// # Errors
 /// When they take more than is available.
@@ -86,10 +86,10 @@ fn fewer_than_all(tasks: u64, limits: &[(&str, u64)]) -> Result<()> {
         .help("use fewer tasks, or raise that limit"))
 }
 
-/// Descriptors left for everything that is no channel: the tasks' looks into /proc, the bell, the results.
+/// Descriptors kept for everything but channels: the tasks' reads of /proc, the bell, the results.
 const SPARE_FILES: u64 = 64;
 
-/// Sees that two descriptors for each of so many channels may be open; raises the soft limit if it must.
+/// Checks that two descriptors per channel may be open; raises the soft limit if necessary.
 ///
 /// # Errors
 /// When the hard limit is lower.
@@ -106,7 +106,7 @@ pub fn room_for_channels(channels: usize) -> Result<()> {
     Err(Error::machine(text).help(of_files()))
 }
 
-/// What limits open files here, and how to raise it.
+/// The limits of open files here, and how to raise them.
 pub fn of_files() -> String {
     let (soft, hard) = sys::file_limit();
     let value =
@@ -119,12 +119,12 @@ pub fn of_files() -> String {
     )
 }
 
-/// Leaves of every CPU mask of the workload what the kernel makes of it: those CPUs that are here and that this process may
-/// use. A mask of all CPUs there can be means those that a task has which names none. Masks are tried on the calling
-/// thread, since only the kernel knows of the cpusets above it.
+/// Reduces every CPU mask of the workload to the CPUs that are online and that this process may use. A mask of all
+/// possible CPUs means the CPUs of a task that names none. Each mask is tried on the calling thread, because only the
+/// kernel knows the cpusets above it.
 ///
 /// # Errors
-/// When nothing is left of a mask.
+/// When no CPU is left of a mask.
 pub fn confine(built: &mut Built) -> Result<()> {
     let fault = |e| Error::machine(format!("can't read or set the CPU mask: {e}"));
     let own = sys::affinity().map_err(fault)?;

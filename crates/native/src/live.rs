@@ -1,5 +1,5 @@
-//! One run on the running kernel under a variant: settings made, the agent run, and everything put back. The host backend
-//! calls it here, the vm backend inside its guest.
+//! One run on the running kernel under a variant: makes the settings, runs the agent, and puts everything back. The
+//! host backend calls it on this machine, the vm backend inside its guest.
 
 use crate::settings::{self, Applied, Plan, System};
 use crate::{Job, Outcome};
@@ -10,13 +10,13 @@ use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 
-/// What is to be run.
+/// The run that is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// The workload.
     pub spec: Spec,
-    /// What is changed about the running kernel and the tasks.
+    /// The changes of the running kernel and of the tasks.
     pub variant: Variant,
     /// Seed of the run.
     pub seed: u64,
@@ -25,11 +25,11 @@ pub struct Request {
     pub observe: Observe,
 }
 
-/// Makes the run; environment and warnings are those of the whole of it. When `stop` becomes true it ends early, and the
-/// outcome says so; `None`: nobody stops it.
+/// Makes the run. Its environment and warnings cover all of it, settings included. When `stop` becomes true the run
+/// ends early, and the outcome says so; with `None` it can't be stopped.
 ///
 /// # Errors
-/// What the variant or the workload asks for and this machine or user can't have.
+/// When the variant or the workload asks for something that this machine or user can't have.
 pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
     let mut applied = changed(&request.variant)?;
     let changes = applied.as_mut().map(|a| std::mem::take(&mut a.later)).unwrap_or_default();
@@ -52,7 +52,7 @@ pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Makes the live system what the variant says, until the value is dropped.
+/// Changes the live system as the variant says, until the value is dropped.
 fn changed(variant: &Variant) -> Result<Option<Applied>> {
     let plan = Plan::of(variant)?;
     if plan.is_empty() { Ok(None) } else { plan.apply().map(Some) }

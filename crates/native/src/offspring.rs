@@ -1,7 +1,7 @@
-//! System calls about children that are foreign programs: their process group, their end, and what they leave behind.
+//! System calls about children that are foreign programs: their process group, their end, and the processes they leave.
 //!
-//! A command is started as the leader of a process group, by a process that adopts orphans (PR_SET_CHILD_SUBREAPER, Linux
-//! 3.4): whatever the command starts, in whatever session, comes back here when its own parent ends, so that nothing
+//! A command leads a process group, and the process that starts it adopts orphans (PR_SET_CHILD_SUBREAPER, Linux 3.4).
+//! So every process that the command starts, in any session, becomes a child here when its own parent ends, and none
 //! outlives a run.
 
 use schedlab_base::Ns;
@@ -11,16 +11,16 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
-/// What ended children used: themselves, and those of their own children they waited for.
+/// The usage of ended children, with that of the children that they waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Used {
     /// CPU time in user mode.
     pub user: Ns,
     /// CPU time in the kernel.
     pub system: Ns,
-    /// Switches because a task slept.
+    /// Switches at which a task slept.
     pub voluntary: u64,
-    /// Switches because a task was preempted.
+    /// Switches at which a task was preempted.
     pub involuntary: u64,
     /// Most memory one process had resident, KiB.
     pub max_rss_kib: u64,
@@ -49,8 +49,8 @@ impl Used {
     }
 }
 
-/// Makes this process the parent of all that its children leave behind, and lets it live on when its own parent ends, so
-/// that it can still end them.
+/// Makes this process the parent of all processes that its children leave behind. It also lives on when its own parent
+/// ends, so that it can still end them.
 pub fn adopt_orphans() {
     // SAFETY: both take integers only.
     unsafe {
@@ -59,7 +59,7 @@ pub fn adopt_orphans() {
     }
 }
 
-/// Has the command lead a process group of its own, and be killed should this process die first.
+/// Makes the command lead its own process group, and makes the kernel kill it if this process dies first.
 pub fn lead_group(command: &mut Command) {
     command.process_group(0);
     let bind = || {
@@ -71,7 +71,7 @@ pub fn lead_group(command: &mut Command) {
     unsafe { command.pre_exec(bind) };
 }
 
-/// A descriptor that can be read once the process has ended (pidfd_open, Linux 5.3); `None` where there is none.
+/// A descriptor that can be read once the process has ended (pidfd_open, Linux 5.3); `None` on older kernels.
 pub fn end_of(process: u32) -> Option<OwnedFd> {
     // SAFETY: takes integers only.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
@@ -79,18 +79,18 @@ pub fn end_of(process: u32) -> Option<OwnedFd> {
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// What a look for ended children found.
+/// The result of a look for ended children.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// This one, thus, having used that much.
+    /// This child has ended, with this status and usage.
     Child(u32, ExitStatus, Used),
-    /// All run on.
+    /// All children still run.
     None,
     /// There are no children.
     NoChildren,
 }
 
-/// Takes up one child that has ended.
+/// Reaps one child that has ended.
 pub fn take_ended() -> Ended {
     let mut status = 0;
     let mut used = MaybeUninit::<libc::rusage>::zeroed();
@@ -107,7 +107,7 @@ pub fn take_ended() -> Ended {
     }
 }
 
-/// Waits for one child and takes it up.
+/// Waits for one child and reaps it.
 ///
 /// # Errors
 /// When it is no child of this process.
@@ -130,32 +130,32 @@ pub fn take(child: u32) -> io::Result<(ExitStatus, Used)> {
     }
 }
 
-/// Asks a child that has not been taken up to end.
+/// Asks a child that has not been reaped to end.
 pub fn terminate(child: u32) {
-    // SAFETY: takes integers only; a child that has not been taken up keeps its number.
+    // SAFETY: takes integers only; a child that has not been reaped keeps its number.
     unsafe { libc::kill(child as i32, libc::SIGTERM) };
 }
 
-/// Whether a child has ended; it is not taken up.
+/// Whether a child has ended; it is not reaped.
 pub fn has_ended(process: u32) -> bool {
     parent_and_state(process).is_none_or(|(_, ended)| ended)
 }
 
-/// Sends a signal to all of a process group. One without members is no error. Call it only while its leader has not been
-/// taken up: the number may be another's after that.
+/// Sends a signal to all members of a process group; a group without members is no error. Call it only while the leader
+/// has not been reaped: afterwards the number may belong to another group.
 pub fn signal_group(leader: u32, signal: i32) {
     // SAFETY: takes integers only.
     unsafe { libc::kill(-(leader as i32), signal) };
 }
 
-/// Kills every child this process has now and tells which.
+/// Kills every child that this process has now, and gives their numbers.
 pub fn kill_children() -> Vec<u32> {
     let own = std::process::id();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|f| f.file_name().to_str()?.parse::<u32>().ok());
     let children: Vec<u32> = pids.filter(|pid| parent_and_state(*pid) == Some((own, false))).collect();
     for pid in &children {
-        // SAFETY: takes integers only; a child that has not been taken up keeps its number.
+        // SAFETY: takes integers only; a child that has not been reaped keeps its number.
         unsafe { libc::kill(*pid as i32, libc::SIGKILL) };
     }
     children

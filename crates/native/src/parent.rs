@@ -1,9 +1,9 @@
-//! The parent's side: starts the agent, hands it the job, waits, and says clearly what became of it.
+//! The parent's side: starts the agent, hands it the job, waits, and gives the outcome or a clear error.
 //!
-//! The parent sleeps in poll(2) on the agent's two outputs and looks at the stop flag, if there is one, twenty times a
-//! second: in a guest there is none, whose tasks have the CPUs for themselves. The agent is a process group of its own, so
-//! that Ctrl-C reaches the parent alone, which then closes the agent's input; the agent ends the run and replies with what
-//! it has. One that does not is killed.
+//! The parent sleeps in poll(2) on the agent's two outputs and checks the stop flag, if there is one, twenty times a
+//! second. In a guest there is no stop flag, so that its tasks have the CPUs for themselves. The agent is in its own
+//! process group, so that Ctrl-C reaches only the parent. The parent then closes the agent's input; the agent ends the
+//! run and replies with its measurements so far. An agent that does not is killed.
 
 use crate::agent::{Reply, frame};
 use crate::tracepoints::instance;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub const AGENT_VARIABLE: &str = "SCHEDLAB_AGENT";
 /// The hidden subcommand.
 const SUBCOMMAND: &str = "agent";
-/// How often the stop flag is looked at.
+/// How often the stop flag is checked.
 const LOOK_EVERY: Ns = Ns::ms(50);
 /// Longer than any run.
 const FOREVER: Ns = Ns::secs(365 * 86_400);
@@ -30,10 +30,10 @@ const STOP_WITHIN: Ns = Ns::secs(2);
 const TAIL_BYTES: usize = 4096;
 
 /// Runs a job in a re-executed agent and waits for it. When `stop` becomes true the run ends early and its outcome so
-/// far comes back, marked as stopped; `None`: nobody stops it, and nobody wakes up to see.
+/// far comes back, marked as stopped. With `None` the run can't be stopped, and the parent does not wake up to check.
 ///
 /// # Errors
-/// When the agent can't start or dies, or the workload asks for what this kernel or user may not do.
+/// When the agent can't start or dies, or the workload asks for something that this kernel or user can't have.
 pub fn run(job: &Job, stop: Option<&AtomicBool>) -> Result<Outcome> {
     run_with(&agent_path(), job, stop)
 }
@@ -53,17 +53,17 @@ pub fn run_with(agent: &Path, job: &Job, stop: Option<&AtomicBool>) -> Result<Ou
     let (Some(mut input), Some(output), Some(errors)) = taken else {
         return Err(Error::internal("the agent was started without pipes"));
     };
-    // An agent that died before it read its job is told by its exit status, not by the broken pipe.
+    // If the agent died before it read its job, its exit status says more than the broken pipe.
     let _ = input.write_all(&frame(job)?);
     let mut talk = Talk { child, input: Some(input), output, errors, reply: Vec::new(), said: Vec::new() };
     let heard = talk.listen(stop);
     if heard.is_err() {
-        // Already ending; nothing more can be done about one that can't be killed.
+        // The run is ending already; nothing more can be done if the kill fails.
         let _ = talk.child.kill();
     }
     let status = talk.child.wait().map_err(|e| Error::machine(format!("can't wait for the agent: {e}")))?;
     if !status.success() {
-        // Killed, it had no time to.
+        // A killed agent had no time to remove its tracing instance.
         instance::clear_left();
     }
     heard?;
@@ -79,7 +79,7 @@ fn agent_path() -> PathBuf {
 
 struct Talk {
     child: Child,
-    /// Closed to make the agent stop.
+    /// The agent's input; closing it makes the agent stop.
     input: Option<ChildStdin>,
     output: ChildStdout,
     errors: ChildStderr,
@@ -120,7 +120,7 @@ impl Talk {
     }
 }
 
-/// Appends what can be read now; tells whether more may come.
+/// Appends all that can be read now; tells whether more may come.
 pub fn drain(from: &mut impl Read, to: &mut Vec<u8>) -> std::io::Result<bool> {
     match from.read_to_end(to) {
         Ok(_) => Ok(false),
@@ -136,7 +136,7 @@ pub fn tail(said: &[u8]) -> String {
     lines[lines.len().saturating_sub(8)..].join("\n  ")
 }
 
-/// The agent's reply, or how it died.
+/// The agent's reply, or an error about its death.
 fn conclude(reply: &[u8], said: &str, status: ExitStatus) -> Result<Outcome> {
     if let Ok(reply) = serde_json::from_slice::<Reply>(reply) {
         let mut outcome = match reply {

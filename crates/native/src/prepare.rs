@@ -1,24 +1,25 @@
-//! What a task does before the start, so that the measured time holds its work and not its beginnings: it has its memory
-//! mapped, as far as it is known that it will use it.
+//! A task's preparation before the start, so that the measured time holds its work and not its beginning: it maps the
+//! memory that it is known to use.
 //!
-//! A forked process begins with next to no page of its own: code, the shared arena and what both write since the fork are
-//! mapped by a page fault each at their first use (`do_fault`, `do_wp_page`), 45 of them and more time than 60 messages
-//! took in a guest of 6.1. Mirrors madvise(2) with MADV_POPULATE_READ and MADV_POPULATE_WRITE, Linux 5.14; on older
-//! kernels a process meets its page faults as it goes. Threads lack only their stack, which is written to.
+//! A forked process begins with hardly any mapped page: each page of code, of the shared arena and of memory written
+//! since the fork takes a page fault at its first use (`do_fault`, `do_wp_page`). In a guest of 6.1 that was 45 page
+//! faults, which took longer than 60 messages. Mirrors madvise(2) with MADV_POPULATE_READ and MADV_POPULATE_WRITE,
+//! Linux 5.14; on older kernels a process meets its page faults as it goes. Threads lack only their stack, which is
+//! written to.
 
 use crate::sys;
 use std::hint::black_box;
 use std::ops::Range;
 
-/// How far below its first frame a task's stack is made: programs are small state machines.
+/// How much of a task's stack is mapped below its first frame; programs are small state machines.
 const STACK_BYTES: usize = 8 << 10;
-/// What one page fault maps of a file at once (`fault_around_bytes`), so that one page of each such stretch is enough: asking
-/// for every page takes the kernel 3.9 million instructions a process in a guest.
+/// The part of a file that one page fault maps (`fault_around_bytes`). So it is enough to map one page of each such
+/// part; to map every page takes the kernel 3.9 million instructions a process in a guest.
 const FAULT_AROUND: usize = 64 << 10;
-/// Writable parts of the executable and its libraries that are larger are not copied for each process.
+/// The largest writable part of the executable or a library that is copied for each process.
 const MOST_WRITABLE: usize = 256 << 10;
 
-/// What of its maker's memory a new process will use.
+/// The parts of its maker's memory that a new process will use.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Inherited {
     read: Vec<Range<usize>>,
@@ -26,13 +27,13 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Of this process.
+    /// The parts of this process's memory.
     pub fn here() -> Inherited {
         Inherited::of(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default())
     }
 
-    /// From a text as of /proc/PID/maps: the files' parts, and the nameless ones beside them. Heap and stack are left out:
-    /// of these a task uses little.
+    /// Reads the text of /proc/PID/maps: the parts of files, and nameless parts. Heap and stack are left out, because a
+    /// task uses little of them.
     fn of(maps: &str) -> Inherited {
         let mut all = Inherited::default();
         for line in maps.lines() {
@@ -51,7 +52,7 @@ impl Inherited {
         all
     }
 
-    /// Maps it, in the process that calls.
+    /// Maps these parts in the calling process.
     pub fn map(&self) {
         for range in &self.read {
             let stretches = (range.start & !(FAULT_AROUND - 1)..range.end).step_by(FAULT_AROUND);
@@ -66,7 +67,7 @@ fn range(word: &str) -> Option<Range<usize>> {
     Some(usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?)
 }
 
-/// Maps the memory that a value lies in, to be written.
+/// Maps the memory of a value for writing.
 pub fn map_value<T: ?Sized>(value: &T) {
     let from = std::ptr::from_ref(value).cast::<u8>() as usize;
     sys::populate(from..from + size_of_val(value), true);

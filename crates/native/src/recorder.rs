@@ -1,10 +1,10 @@
-//! What one task measures: its own series and its own counters, without a lock while it runs.
+//! One task's measurements: its own series and its own counters, without a lock while it runs.
 //!
-//! The first values of a series go to a small buffer, touched beforehand: a task with few values never owns a histogram, which
-//! matters with 10,000 tasks. When it is full the values move to counts of the task's own, made then, to which all later
-//! ones go directly. To empty a buffer again and again into a histogram that grows cost a task
-//! 10 us every so often, and 200 us the first time (page faults), in the middle of what is measured: sleepers in a guest of
-//! 6.1 migrated 444 times a second with it and 376 times without.
+//! The first values of a series go to a small buffer, touched beforehand: a task with few values never has a histogram,
+//! which matters with 10,000 tasks. When the buffer is full, the task makes its own counts and moves the values there;
+//! all later values go to the counts directly. The buffer is not emptied again and again into a growing histogram,
+//! because that takes a task 10 us now and then, and 200 us the first time (page faults), within the measured time:
+//! sleepers in a guest of 6.1 migrated 444 times a second with it and 376 times without.
 
 use crate::intervals::Intervals;
 use crate::sys;
@@ -14,10 +14,10 @@ use schedlab_workload::SeriesDecl;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Values a buffer takes.
+/// Number of values in a buffer.
 const BUFFERED: usize = 256;
 
-/// A series as the workload declares it, its direction read.
+/// A series as the workload declares it, with its direction parsed.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Dotted name.
@@ -30,7 +30,7 @@ impl Column {
     /// Reads a declaration.
     ///
     /// # Errors
-    /// When its direction is none of the three words.
+    /// When its direction is not one of the three words.
     pub fn of(decl: &SeriesDecl) -> schedlab_base::Result<Column> {
         let better = Better::parse(&decl.better).map_err(|e| e.context(&decl.name))?;
         Ok(Column { name: decl.name.clone(), unit: decl.unit.clone(), better })
@@ -49,14 +49,14 @@ struct Values {
 /// The values of one task.
 pub struct Recorder {
     values: Vec<Values>,
-    /// What was measured interval by interval.
+    /// Intervals that the program measured.
     pub intervals: Intervals,
-    /// Whether values count yet.
+    /// Whether values are recorded yet.
     pub on: bool,
 }
 
 impl Recorder {
-    /// A recorder for so many series, off.
+    /// A recorder for `series` series, switched off.
     pub fn new(series: usize) -> Recorder {
         let touched = || {
             let mut buffer = vec![u64::MAX; BUFFERED];
@@ -69,7 +69,7 @@ impl Recorder {
             on: false,
         }
     }
-    /// Records a value if values count.
+    /// Records a value if the recorder is on.
     #[inline]
     pub fn record(&mut self, series: usize, value: u64, columns: &[Column]) {
         if !self.on {
@@ -96,7 +96,7 @@ impl Recorder {
     }
 }
 
-/// What the kernel counted of a task. `None`: this kernel does not tell.
+/// The kernel's counts of a task. `None` if this kernel does not have a count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Counters {
     cpu_ns: u64,
@@ -106,7 +106,7 @@ pub struct Counters {
     run_delay_ns: Option<u64>,
 }
 
-/// What of them the kernel tells in files: reading these takes as long as many a system call, in /proc of a guest 60 us.
+/// Those counts that are read from files. That takes as long as many system calls: 60 us in /proc of a guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Filed {
     migrations: Option<u64>,
@@ -114,7 +114,7 @@ pub struct Filed {
 }
 
 impl Filed {
-    /// Those of the calling thread, from its start.
+    /// The counts of the calling thread, from its start.
     pub fn read() -> Filed {
         let text = |file| std::fs::read_to_string(file).unwrap_or_default();
         Filed {
@@ -125,10 +125,10 @@ impl Filed {
 }
 
 impl Counters {
-    /// Those of a task that has not run yet.
+    /// The counts of a task that has not run yet.
     pub const ZERO: Counters =
         Counters { cpu_ns: 0, voluntary: 0, involuntary: 0, migrations: Some(0), run_delay_ns: Some(0) };
-    /// Those of the calling thread, from its start; `filed` as of now, where the caller wants what is in files.
+    /// The counts of the calling thread, from its start. `filed` are its counts from files, if the caller wants them.
     pub fn read(filed: Filed) -> Counters {
         let (usage, cpu_ns) = (sys::thread_usage(), sys::thread_cpu_ns());
         let Filed { migrations, run_delay_ns } = filed;
@@ -140,11 +140,11 @@ impl Counters {
             run_delay_ns,
         }
     }
-    /// The same, but for its CPU time, which is that at the end of its work.
+    /// The same counts with the CPU time at the end of the task's work.
     pub fn worked(self, cpu_ns: u64) -> Counters {
         Counters { cpu_ns, ..self }
     }
-    /// What was counted since `before`.
+    /// The counts since `before`.
     pub fn since(self, before: Counters) -> Counters {
         let minus = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_sub(b?));
         Counters {
@@ -155,7 +155,7 @@ impl Counters {
             run_delay_ns: minus(self.run_delay_ns, before.run_delay_ns),
         }
     }
-    /// Both together; what one does not know, the sum does not know.
+    /// The sum of both; a count that one of them lacks is missing in the sum.
     pub fn plus(self, other: Counters) -> Counters {
         let plus = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
         Counters {
@@ -176,7 +176,7 @@ impl Counters {
             migrations: self.migrations,
         }
     }
-    /// By dotted metric name; unknown ones are absent.
+    /// Counts by dotted metric name; missing ones are absent.
     pub fn named(self) -> BTreeMap<String, u64> {
         [
             ("cpu_time", Some(self.cpu_ns)),

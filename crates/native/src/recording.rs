@@ -1,5 +1,5 @@
-//! What is recorded of a run while it is made: nothing, the stays of its own tasks, which anybody may record, or every
-//! event of the scheduler.
+//! The recording of a run: nothing, the stays of its own tasks (which needs no privilege), or every event of the
+//! scheduler.
 
 use crate::engine::Shared;
 use crate::found::Found;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::SeqCst;
 /// A run's recorder.
 pub struct Recording {
     by: By,
-    /// Why events were asked for and are not recorded.
+    /// The reason why events were asked for but are not recorded.
     no_events: Option<String>,
 }
 
@@ -25,7 +25,8 @@ enum By {
 }
 
 impl Recording {
-    /// Opens it; the tasks that the caller makes from now on are recorded. Where events can't be had, stays are.
+    /// Opens the recorder; it records the tasks that the caller makes from now on. If events can't be recorded, it
+    /// records stays.
     pub fn open(observe: Observe, shared: &Shared) -> Recording {
         let stays = || By::Stays(Box::new(Stays::open(&shared.cpus, &shared.names)));
         match observe {
@@ -50,7 +51,7 @@ impl Recording {
             By::Events(events) => events.fd(),
         }
     }
-    /// The run is measured from now on.
+    /// Tells that the run is measured from now on.
     pub fn measure(&mut self, shared: &Shared) {
         match &mut self.by {
             By::Nothing => {}
@@ -58,7 +59,7 @@ impl Recording {
             By::Events(events) => events.measure(),
         }
     }
-    /// Takes what was recorded.
+    /// Reads the records so far.
     pub fn read(&mut self, shared: &Shared) {
         match &mut self.by {
             By::Nothing => {}
@@ -66,7 +67,7 @@ impl Recording {
             By::Events(events) => events.read(|| last_threads(shared)),
         }
     }
-    /// The measured time was over at `end_ns`.
+    /// Tells that the measured time was over at `end_ns`.
     pub fn close(&mut self, end_ns: u64, shared: &Shared) {
         match &mut self.by {
             By::Nothing => {}
@@ -74,7 +75,7 @@ impl Recording {
             By::Events(events) => events.close(end_ns),
         }
     }
-    /// What there was in the measured time.
+    /// The findings of the measured time.
     pub fn found(self, shared: &Shared) -> Found {
         let mut found = match self.by {
             By::Nothing => Found::default(),

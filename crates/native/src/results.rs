@@ -1,7 +1,8 @@
-//! Where tasks leave what they measured: a lock among threads, a memory file among processes.
+//! The place where tasks leave their measurements: behind a lock for threads, in a memory file for processes.
 //!
-//! Processes can't reach each other's heaps. Each takes a stretch of the file by moving the arena's cursor, once, when
-//! it leaves, and the controller reads them all when the last is gone. A process that died in between leaves zeroes.
+//! Processes can't reach each other's heaps. Each process takes a stretch of the file once, when it leaves, by moving
+//! the arena's cursor. The controller reads all stretches when the last process is gone. A process that died in between
+//! leaves zeroes.
 
 use crate::agent::Fault;
 use crate::arena::Arena;
@@ -16,22 +17,22 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// What all tasks measured together.
+/// The measurements of all tasks together.
 pub struct Totals {
     /// One series per column.
     pub series: Vec<Series>,
     /// Sums over tasks.
     pub counters: Counters,
-    /// What each task used, by its number, in the order in which they left.
+    /// The usage of each task, by its number, in the order in which they left.
     pub tasks: Vec<(usize, Counters)>,
-    /// What was measured interval by interval.
+    /// Intervals that programs measured.
     pub intervals: Intervals,
     /// The first error.
     pub error: Option<Error>,
 }
 
 impl Totals {
-    /// Nothing yet.
+    /// Empty totals.
     pub fn new(columns: &[Column]) -> Totals {
         Totals {
             series: columns.iter().map(Column::empty).collect(),
@@ -58,7 +59,7 @@ impl Totals {
     }
 }
 
-/// One process's results as they lie in the file, behind their length in eight bytes.
+/// One process's results in the file. Their length precedes them in eight bytes.
 #[derive(Serialize, Deserialize)]
 struct Page {
     /// Series with values, by column.
@@ -72,7 +73,7 @@ struct Page {
 pub struct Ledger(File);
 
 impl Ledger {
-    /// An empty one.
+    /// An empty memory file.
     ///
     /// # Errors
     /// When there is no descriptor or memory left.
@@ -81,7 +82,7 @@ impl Ledger {
         sys::memory_file().map(Ledger).map_err(fault)
     }
 
-    /// Leaves one process's results.
+    /// Writes one process's results.
     pub fn post(&self, arena: &Arena, mut task: Totals) {
         let series = task.series.drain(..).enumerate().filter(|(_, s)| s.count() > 0).collect();
         let fault = task.error.as_ref().map(Fault::from);

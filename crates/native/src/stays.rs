@@ -1,15 +1,15 @@
-//! How long tasks stay on a CPU, live: the kernel's records of context switches, read by the one analyser of events.
+//! Stays of tasks on a CPU, live: the analyser of events reads the kernel's records of context switches.
 //!
-//! One software event per CPU (PERF_COUNT_SW_DUMMY with `context_switch`, Linux 4.3; why a task left since 4.17), which
-//! all tasks of the run inherit, writes into a ring of that CPU's. Only our own tasks are recorded, so no privilege is
-//! needed at perf_event_paranoid 2. A switch from one of them to another takes two records of 24 bytes, some 0.3 us. The
-//! controller sleeps until a ring is half full, and only copies. Where tasks switch more often than [`MOST_PER_S`] times a
-//! second on a CPU, recording would be no longer small beside what is measured: it ends for that run, whose figures are
-//! absent, with the reason.
+//! There is one software event per CPU (PERF_COUNT_SW_DUMMY with `context_switch`, Linux 4.3; with the reason why a
+//! task left since 4.17). All tasks of the run inherit it, and it writes into a ring of that CPU. Only the run's own
+//! tasks are recorded, so no privilege is needed at perf_event_paranoid 2. A switch from one of them to another takes
+//! two records of 24 bytes, some 0.3 us. The controller sleeps until a ring is half full, and then only copies. If
+//! tasks switch more often than [`MOST_PER_S`] times a second on a CPU, recording would disturb the run: it ends for
+//! that run, whose figures are then absent, with the reason.
 //!
-//! The kernel says whether a task could have run on (`preempted`, sched_yield included) or not (`blocked`), and no more.
-//! Who ran in between is not seen: to the analyser a CPU without one of our tasks is idle, and only what it says of stays
-//! is kept.
+//! The kernel tells only whether a task was still runnable (`preempted`, sched_yield included) or not (`blocked`).
+//! Other tasks are not seen: for the analyser a CPU without one of the run's tasks is idle, and only its findings about
+//! stays are kept.
 
 use crate::found::Found;
 use crate::sys;
@@ -22,19 +22,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// More switches a second on one CPU are not recorded: these take about 0.6 % of its time.
+/// The most switches a second on one CPU that are recorded: recording them takes about 0.6 % of its time.
 const MOST_PER_S: u64 = 20_000;
-/// Fewer records than this are no rate.
+/// A rate is computed only from this many records or more.
 const LEAST_FOR_A_RATE: u64 = 4_000;
-/// More events than this, tasks times CPUs, are not opened: each takes a kilobyte of the kernel's memory.
+/// The most events, tasks times CPUs, that are opened: each takes a kilobyte of the kernel's memory.
 const MOST_EVENTS: usize = 16_384;
-/// Records that are kept before the analyser gets them in the middle of a run: 100 MB.
+/// The most records that are kept before the analyser gets them within the run: 100 MB.
 const MOST_HELD: usize = 4 << 20;
-/// What a user may lock per CPU by default is one page more (perf_event_mlock_kb).
+/// Bytes of a ring. By default a user may lock one page more per CPU (perf_event_mlock_kb).
 const RING_BYTES: usize = 512 << 10;
-/// The least ring worth having.
+/// The smallest useful ring, bytes.
 const LEAST_RING_BYTES: usize = 16 << 10;
-/// A record is in its ring by then, counted from its own time.
+/// The time after which a record is in its ring, counted from the record's own time.
 const SETTLED: Ns = Ns::ms(5);
 
 const RECORD_LOST: u32 = 2;
@@ -42,7 +42,7 @@ const RECORD_SWITCH: u32 = 14;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 
-/// What a switch did to the task.
+/// The effect of a switch on the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     In,
@@ -62,7 +62,7 @@ struct Switch {
 struct Ring {
     cpu: CpuId,
     sampler: Sampler,
-    /// When it was emptied last.
+    /// The time at which it was last emptied.
     since_ns: u64,
 }
 
@@ -71,9 +71,9 @@ pub struct Stays {
     rings: Vec<Ring>,
     /// Readable when a ring is half full.
     bell: Option<sys::Gathered>,
-    /// Why nothing is recorded, or no longer.
+    /// The reason why nothing is recorded, or nothing more.
     off: Option<String>,
-    /// The controller, which is no task of the run.
+    /// The controller's thread, which is no task of the run.
     myself: u32,
     names: Vec<TaskName>,
     threads: BTreeMap<u32, TaskId>,
@@ -85,7 +85,8 @@ pub struct Stays {
 }
 
 impl Stays {
-    /// Opens one event for each of `cpus`; the tasks that the caller makes from now on inherit them. `names` by task id.
+    /// Opens one event for each of `cpus`; the tasks that the caller makes from now on inherit them. `names` are by
+    /// task id.
     pub fn open(cpus: &CpuSet, names: &[String]) -> Stays {
         let named = |name: &String| TaskName { name: name.clone(), background: false };
         let mut stays = Stays {
@@ -121,7 +122,7 @@ impl Stays {
         Ok(())
     }
 
-    /// Gives up, for this reason.
+    /// Ends the recording for this reason.
     fn end(&mut self, why: String) {
         self.off = Some(why);
         self.rings.clear();
@@ -134,7 +135,7 @@ impl Stays {
         self.bell.as_ref().map(sys::Gathered::fd)
     }
 
-    /// The run is measured from now on.
+    /// Tells that the run is measured from now on.
     pub fn measure(&mut self, threads: impl Iterator<Item = (u32, TaskId)>) {
         if self.off.is_some() {
             return;
@@ -148,7 +149,7 @@ impl Stays {
         self.analyser = Some(Analyser::new(cpus, self.names.clone(), Vec::new(), from).keeping(0));
     }
 
-    /// Takes what the rings hold. `threads` are the tasks' thread ids as far as they are known now.
+    /// Empties the rings. `threads` are the tasks' thread ids as far as they are known now.
     pub fn read(&mut self, threads: impl Iterator<Item = (u32, TaskId)>) {
         let now_ns = sys::monotonic_ns();
         self.empty_rings(threads);
@@ -189,7 +190,7 @@ impl Stays {
     /// Gives the analyser all records up to `until_ns`, in the order of time.
     fn analyse(&mut self, until_ns: u64) {
         let Some(analyser) = &mut self.analyser else { return };
-        // Stable: records of one ring stay in its order.
+        // The sort is stable, so records of one ring keep their order.
         self.held.sort_by_key(|s| s.at_ns);
         let settled = self.held.partition_point(|s| s.at_ns <= until_ns);
         for switch in self.held.drain(..settled) {
@@ -198,7 +199,7 @@ impl Stays {
         }
     }
 
-    /// The measured time was over at `end_ns`; `threads` as for [`Stays::read`].
+    /// Tells that the measured time was over at `end_ns`; `threads` as for [`Stays::read`].
     pub fn close(&mut self, end_ns: u64, threads: impl Iterator<Item = (u32, TaskId)>) {
         self.empty_rings(threads);
         self.rings.clear();
@@ -206,7 +207,7 @@ impl Stays {
         self.ended_ns = end_ns;
     }
 
-    /// What there was in the measured time.
+    /// The findings of the measured time.
     pub fn found(mut self) -> Found {
         self.analyse(self.ended_ns);
         let lost = self.lost;
@@ -227,7 +228,7 @@ impl Stays {
     }
 }
 
-/// The task of a thread; one that came and went between two looks gets the first id that no other has.
+/// The task of a thread. A thread that came and went between two reads gets the first free id.
 fn task_of(threads: &mut BTreeMap<u32, TaskId>, thread: u32, tasks: usize) -> TaskId {
     if let Some(task) = threads.get(&thread) {
         return *task;
@@ -243,7 +244,7 @@ fn too_fast(records: u64, took_ns: u64) -> bool {
     records >= LEAST_FOR_A_RATE && u128::from(records) * 1_000_000_000 > most
 }
 
-/// The event of a CPU and its ring; a smaller one where this user may not lock as much.
+/// The event of a CPU and its ring; the ring is smaller if this user may not lock that much.
 fn ring(cpu: CpuId) -> io::Result<Sampler> {
     let mut bytes = RING_BYTES;
     loop {
@@ -258,11 +259,11 @@ fn ring(cpu: CpuId) -> io::Result<Sampler> {
     }
 }
 
-/// A record as it is read.
+/// A record of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Seen {
     Switch(Switch),
-    /// So many records had no room.
+    /// This many records found no room.
     Lost(u64),
     Other,
 }

@@ -37,7 +37,7 @@ fn a_thread_seen_late_gets_an_id_of_its_own() {
     assert_eq!(task_of(&mut threads, 52, 4), TaskId(4), "beyond all that were declared");
 }
 
-/// What was found while `body` ran on a thread of its own, which inherits the events.
+/// The findings while `body` ran on its own thread, which inherits the events.
 fn of_a_thread(body: impl FnOnce() + Send) -> Option<Found> {
     let cpus = sys::affinity().unwrap();
     let mut stays = Stays::open(&cpus, &["task".to_owned()]);
@@ -46,7 +46,7 @@ fn of_a_thread(body: impl FnOnce() + Send) -> Option<Found> {
     stays.close(sys::monotonic_ns(), std::iter::empty());
     let found = stays.found();
     match found.unmeasured.get("slice") {
-        // Not on this machine: then it says so.
+        // This machine can't record switches; then there is a reason.
         Some(why) => {
             assert!(why.contains("can't be recorded"), "{why}");
             None
@@ -57,7 +57,8 @@ fn of_a_thread(body: impl FnOnce() + Send) -> Option<Found> {
 
 #[test]
 fn stays_end_as_the_thread_ended_them() {
-    // A timer that fires before the thread has gone to sleep ends no stay: the kernel's own count says how often that was.
+    // A timer that fires before the thread is asleep ends no stay; the kernel's own count tells how often that
+    // happened.
     let mut voluntary = 0;
     let slept = of_a_thread(|| {
         for _ in 0..50 {
@@ -67,7 +68,7 @@ fn stays_end_as_the_thread_ended_them() {
     });
     let Some(found) = slept else { return };
     let blocked = found.counters.get("slice.end.blocked").copied().unwrap_or(0);
-    // The thread's own end, and what its beginning waited for, are voluntary too.
+    // The thread's own end and the waits at its beginning are voluntary, too.
     assert!((voluntary..=voluntary + 2).contains(&blocked), "{voluntary}: {:?}", found.counters);
     let slices = &found.series["slice"];
     assert!(

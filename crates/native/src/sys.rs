@@ -1,8 +1,8 @@
 //! The system calls of the live backend, each behind a safe function. `unsafe` is here and in the files below only.
 //!
-//! Times are nanoseconds of CLOCK_MONOTONIC (or of a CPU clock where the name says so). Calls that a signal may end
-//! early say so in their result instead of hiding it: the engine ends a run by signal. Mirrors futex(2),
-//! clock_nanosleep(2), sched_setattr(2), getrusage(2), getrlimit(2), prctl(2) as of Linux 3.14 and later.
+//! Times are nanoseconds of CLOCK_MONOTONIC (or of a CPU clock where the name says so). The result of a call tells if a
+//! signal ended it early, because the engine ends a run by signal. Mirrors futex(2), clock_nanosleep(2),
+//! sched_setattr(2), getrusage(2), getrlimit(2), prctl(2) as of Linux 3.14 and later.
 
 use libc::{c_int, c_long, c_void};
 use schedlab_base::{CpuId, Ns};
@@ -72,13 +72,13 @@ pub fn thread_cpu_ns() -> u64 {
 }
 
 /// CPU time of a thread of this process, or of another process's only thread, up to this instant, ns; `None` when there
-/// is no such one. The clock's number is made as the kernel defines it (posix-timers: the id inverted, the kind in the
-/// lowest three bits, 2 for the exact time, 4 for a thread's own).
+/// is no such thread. The clock's number is made as the kernel defines it (posix-timers: the id inverted, the kind in
+/// the lowest three bits, 2 for the exact time, 4 for a thread's own).
 pub fn cpu_clock_ns(process: u32, thread: u32) -> Option<u64> {
     let whole = process == thread && process != std::process::id();
     let id = (!(thread as libc::clockid_t) << 3) | if whole { 2 } else { 6 };
     let mut t = timespec(0);
-    // SAFETY: `t` is a valid timespec for the kernel to fill; a clock that is none is refused.
+    // SAFETY: `t` is a valid timespec for the kernel to fill; an invalid clock is refused.
     let refused = unsafe { libc::clock_gettime(id, &mut t) } != 0;
     (!refused).then(|| nanoseconds(t))
 }
@@ -88,7 +88,7 @@ pub fn cpu_clock_ns(process: u32, thread: u32) -> Option<u64> {
 pub enum Slept {
     /// The time was up.
     Whole,
-    /// A signal came; so many ns were left (0 for absolute sleeps).
+    /// A signal came; this many ns were left (0 for absolute sleeps).
     Interrupted(u64),
 }
 
@@ -115,7 +115,7 @@ pub fn yield_now() {
     unsafe { libc::sched_yield() };
 }
 
-/// The CPU the calling thread is on; 0 where the kernel does not tell.
+/// The CPU the calling thread is on; 0 if the kernel does not tell.
 pub fn current_cpu() -> CpuId {
     // SAFETY: takes no argument.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -124,7 +124,7 @@ pub fn current_cpu() -> CpuId {
 
 // ---- futexes ----
 
-/// Who can wait on a futex word.
+/// The tasks that can wait on a futex word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// Threads of this process: the kernel need not look up the mapping (FUTEX_PRIVATE_FLAG).
@@ -201,15 +201,15 @@ fn policy_number(policy: Policy) -> c_int {
 /// sched_setattr of the calling thread.
 ///
 /// # Errors
-/// As the kernel says: EPERM without CAP_SYS_NICE, EINVAL for a priority the policy has not.
+/// EPERM without CAP_SYS_NICE, EINVAL for a priority that the policy does not have.
 pub fn set_attr(attr: Attr) -> io::Result<()> {
     set_attr_of(0, attr)
 }
 
-/// The same of another thread.
+/// sched_setattr of another thread.
 ///
 /// # Errors
-/// As [`set_attr`], and ESRCH when there is none.
+/// As [`set_attr`], and ESRCH when there is no such thread.
 pub fn set_attr_of(thread: u32, attr: Attr) -> io::Result<()> {
     let wish = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
@@ -217,7 +217,7 @@ pub fn set_attr_of(thread: u32, attr: Attr) -> io::Result<()> {
         sched_flags: 0,
         sched_nice: i32::from(attr.nice),
         sched_priority: u32::from(attr.rt_priority),
-        // A fair task's own slice; kernels before 6.12 take no notice of it.
+        // A fair task's own slice; kernels before 6.12 ignore it.
         sched_runtime: if attr.policy.is_fair() { attr.slice.0 } else { 0 },
         sched_deadline: 0,
         sched_period: 0,
@@ -227,11 +227,11 @@ pub fn set_attr_of(thread: u32, attr: Attr) -> io::Result<()> {
     check(r as c_int).map(drop)
 }
 
-/// sched_getattr of a thread (0: the caller); its slice is left out, because the kernel does not say whether it was asked
-/// for.
+/// sched_getattr of a thread (0: the caller); its slice is left out, because the kernel does not say whether it was
+/// asked for.
 ///
 /// # Errors
-/// ESRCH when there is none; ENOSYS before 3.14; EINVAL for a policy that schedlab does not know.
+/// ESRCH when there is no such thread; ENOSYS before 3.14; EINVAL for a policy that schedlab does not know.
 pub fn attr_of(thread: u32) -> io::Result<Attr> {
     const SIZE: usize = size_of::<libc::sched_attr>();
     let mut seen = MaybeUninit::<libc::sched_attr>::zeroed();
@@ -275,7 +275,7 @@ pub fn timer_slack() -> u64 {
 
 /// Sets the calling thread's timer slack, ns (PR_SET_TIMERSLACK). Real-time policies have none, whatever is set.
 ///
-/// The kernel takes 0 for "as the thread that made this one", so that 0 is asked for as 1.
+/// The kernel takes 0 for "as the thread that made this one", so this function sets 1 for 0.
 pub fn set_timer_slack(ns: u64) {
     // SAFETY: takes integers only; can't fail.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns.max(1) as libc::c_ulong) };
@@ -284,9 +284,9 @@ pub fn set_timer_slack(ns: u64) {
 /// Context switches and CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Switches because it slept or yielded its place.
+    /// Switches at which it slept or yielded.
     pub voluntary: u64,
-    /// Switches because it was preempted.
+    /// Switches at which it was preempted.
     pub involuntary: u64,
     /// User and system time, ns.
     pub cpu_ns: u64,
@@ -335,7 +335,8 @@ extern "C" fn enter(body: *mut c_void) -> *mut c_void {
 }
 
 /// Starts a detached thread with a stack of `stack` bytes. std's threads map an alternative signal stack each, which
-/// halves how many fit into vm.max_map_count; these do not. A panic of `body` aborts, so it must catch its own.
+/// halves the number of threads that fit into vm.max_map_count; these do not. A panic of `body` aborts, so it must
+/// catch its own.
 ///
 /// # Errors
 /// EAGAIN at a limit of threads, mappings or memory.
@@ -384,10 +385,10 @@ pub fn spawn_process(sibling: bool, body: impl FnOnce()) -> io::Result<()> {
     unsafe { libc::_exit(code) }
 }
 
-/// What a look for ended children found.
+/// The result of a look for ended children.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaped {
-    /// This one ended, thus.
+    /// This child ended, with this status.
     Child(u32, ExitStatus),
     /// All children still run.
     Running,
@@ -395,7 +396,7 @@ pub enum Reaped {
     None,
 }
 
-/// Takes up one child that has ended; waits for one if `wait`.
+/// Reaps one child that has ended; waits for one if `wait`.
 pub fn reap(wait: bool) -> Reaped {
     let mut status = 0;
     let flags = if wait { 0 } else { libc::WNOHANG };
@@ -426,7 +427,7 @@ const NUDGE: c_int = libc::SIGUSR1;
 
 extern "C" fn nudged(_: c_int) {}
 
-/// Installs the empty handler of the nudge, without SA_RESTART: calls it meets return EINTR.
+/// Installs the empty handler of the nudge, without SA_RESTART: calls that it interrupts return EINTR.
 ///
 /// # Errors
 /// Never on Linux, short of a seccomp filter.
@@ -446,7 +447,7 @@ pub fn ignore_broken_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// Nudges a thread of this process, or the only thread of a process. One that has just ended is no error.
+/// Nudges a thread of this process, or the only thread of a process. It is no error if the thread has just ended.
 pub fn nudge(thread: u32, scope: Scope) {
     // SAFETY: getpid takes no argument; tgkill checks both ids; the signal has a handler.
     unsafe {
@@ -463,7 +464,7 @@ pub fn die_with_parent() {
 
 // ---- descriptors ----
 
-/// A descriptor that tasks write to when the controller should look up (eventfd).
+/// A descriptor that tasks write to when the controller should wake up (eventfd).
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 
@@ -522,7 +523,7 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// How many bytes a pipe holds (F_GETPIPE_SZ); `None` for what is no pipe.
+/// How many bytes a pipe holds (F_GETPIPE_SZ); `None` if the descriptor is no pipe.
 pub fn pipe_size(fd: BorrowedFd<'_>) -> Option<u32> {
     // SAFETY: fcntl on a descriptor that is open for the time of the borrow.
     u32::try_from(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ) }).ok()
@@ -538,7 +539,7 @@ pub fn process_limit() -> Option<u64> {
     (r == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// How many descriptors this process may have open, and up to what it may raise that itself (RLIMIT_NOFILE).
+/// The soft and the hard limit of this process's open descriptors (RLIMIT_NOFILE).
 pub fn file_limit() -> (u64, u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a whole rlimit for the kernel to fill.

@@ -1,11 +1,12 @@
 //! One task on its thread or in its process: asks its program for operations and carries them out with system calls.
 //!
-//! Between two operations it looks at the phase of the run; a program never sees the end. Calls that a signal ended
-//! early are taken up again unless the run is over, so that a nudge is no wakeup.
+//! Between two operations it looks at the phase of the run; a program never sees the end. A call that a signal ended
+//! early is made again unless the run is over, so that a nudge is no wakeup for the program.
 //!
-//! A task that is there from the start has its memory before it says that it is ready ([`crate::prepare`]), and one whose
-//! program ended sleeps until the run is over: reading its counters, handing in its results and the end of a thread or
-//! process are no part of the workload. Of those that tasks spawn, beginning and end are.
+//! A task that is there from the start has its memory before it says that it is ready ([`crate::prepare`]). When its
+//! program has ended, it sleeps until the run is over. So reading its counters, handing in its results and the end of
+//! its thread or process are no part of the workload. The beginning and the end of a task that another task spawns are
+//! part of it.
 
 use crate::arena::Phase;
 use crate::attrs::refused;
@@ -23,18 +24,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What a thread inherits from the one that makes it.
+/// The properties that a thread inherits from its maker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
     /// The maker's attributes, as far as the workload set them.
     attr: Attr,
     /// Whether the workload has changed the maker's CPUs.
     pinned: bool,
-    /// Whether it has set the maker's timer slack.
+    /// Whether the workload has set the maker's timer slack.
     slack: bool,
 }
 
-/// Whether a task goes on.
+/// Whether a task goes on after an operation.
 enum Step {
     Next(Outcome),
     Leave,
@@ -90,18 +91,18 @@ struct Task<'a> {
     start_ns: u64,
     outcome: Outcome,
     recorder: Recorder,
-    /// The counters when this task began to be measured.
+    /// The counters at the beginning of this task's measured time.
     counted: Option<Counters>,
-    /// What of them was read before the start.
+    /// Those of its counts from files that were read before the start.
     filed: Filed,
     /// Its CPU time when its program ended, ns.
     worked_ns: u64,
-    /// What it sends from and receives into.
+    /// The memory that it sends from and receives into.
     buffer: Buffer,
     footprint: Footprint,
-    /// What it has read of others.
+    /// Its readings of other tasks' usage.
     readings: Readings,
-    /// What a task spawned now would inherit.
+    /// The properties that a task spawned now would inherit.
     now: Origin,
 }
 
@@ -138,7 +139,7 @@ impl Env for Task<'_> {
 }
 
 impl Task<'_> {
-    /// Gives the thread its attributes, CPUs and timer slack, where they differ from what it inherits.
+    /// Gives the thread its attributes, CPUs and timer slack if they differ from the inherited ones.
     fn set_up(&mut self, attr: Attr, affinity: Option<&CpuSet>, slack: Option<Ns>) -> Result<()> {
         match slack {
             Some(slack) => sys::set_timer_slack(slack.0),
@@ -160,7 +161,7 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// Has all memory that the task will use, as far as that is known, and reads what takes long to read.
+    /// Maps all memory that the task is known to use, and reads the counts that take long to read.
     fn prepare(&mut self, program: &dyn Program) -> Result<()> {
         let shared = self.shared;
         touch_stack();
@@ -184,7 +185,7 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// Its counters now. Where every event is recorded, these tell what is left out here.
+    /// Its counters now. If every event is recorded, the counts that events give are left out.
     fn counters(&self) -> Counters {
         Counters::read(if self.shared.is_watched() { Filed::default() } else { Filed::read() })
     }
@@ -204,18 +205,18 @@ impl Task<'_> {
                 Phase::Measure if phase != seen => {
                     self.counted = Some(match (first, spawned) {
                         (true, true) => Counters::ZERO,
-                        // They have stood still since.
+                        // The counts from files have not changed since then.
                         (true, false) => Counters::read(self.filed),
                         (false, _) => self.counters(),
                     });
-                    // Reading the counters took time that must not be in a value: in mid-run, let one pass.
+                    // Reading the counters took time that must not be in a value, so in mid-run one value is dropped.
                     self.recorder.on = first;
                 }
                 Phase::Measure => self.recorder.on = true,
                 _ => {}
             }
             (seen, first) = (phase, false);
-            // What is called most goes past the table of operations: after a system call its jump is mispredicted.
+            // The most frequent operations bypass the jump table, which is mispredicted after a system call.
             let step = match program.next(self) {
                 Op::Send { port, bytes } => {
                     moved(shared.channels.send(port, bytes, &mut self.buffer, || shared.over())?)
@@ -289,12 +290,12 @@ impl Task<'_> {
         self.shared.over()
     }
 
-    /// Computes until the thread's CPU clock has moved by `work`. CPU time never passes faster than wall time, so
-    /// spinning on the cheap clock for what is left, then asking the dear one, never overshoots.
+    /// Computes until the thread's CPU clock has moved by `work`. CPU time never passes faster than wall time. So it
+    /// never overshoots to spin on the cheap wall clock for the rest and then read the expensive CPU clock.
     ///
-    /// The dear one is asked as seldom as can be: it has the kernel charge the running task, and one of the EEVDF kernels
-    /// that finds the slice used up there ends it there and not at the tick (6.18: stays of 2 ms instead of 4 when it was
-    /// asked every ms).
+    /// The CPU clock is read as seldom as possible, because a read makes the kernel charge the running task. Some EEVDF
+    /// kernels then end a used-up slice at once and not at the tick (6.18: stays of 2 ms instead of 4 with a read every
+    /// ms).
     fn run(&self, work: u64) -> Step {
         let end = sys::thread_cpu_ns().saturating_add(work);
         loop {

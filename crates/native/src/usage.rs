@@ -1,19 +1,20 @@
-//! What another task of the run has used: its CPU clock, and what /proc shows of it.
+//! The usage of another task of the run, from its CPU clock and from /proc.
 //!
 //! The CPU clock of a task is exact to the instant (a system call, Linux 2.6.12); user time and switches come from the
-//! task's `stat` and `status`. A task that has not begun has used nothing; of one that is gone, what was read last stands.
+//! task's `stat` and `status`. A task that has not begun has used nothing. For a task that is gone, the last reading
+//! stands.
 
 use crate::sys;
 use schedlab_base::Ns;
 use schedlab_workload::Usage;
 use std::collections::BTreeMap;
 
-/// What one task has read of others.
+/// The last readings of other tasks, kept by one task.
 #[derive(Default)]
 pub struct Readings(BTreeMap<usize, Usage>);
 
 impl Readings {
-    /// What task number `task` has used, whose thread is `thread` (0 when it is not there) of process `process`.
+    /// The usage of task number `task`, which is thread `thread` (0 when it is not there) of process `process`.
     pub fn of(&mut self, task: usize, process: u32, thread: u32) -> Usage {
         if let Some(now) = (thread > 0).then(|| read(process, thread)).flatten() {
             self.0.insert(task, now);
@@ -30,7 +31,7 @@ fn read(process: u32, thread: u32) -> Option<Usage> {
     Some(Usage { cpu, ticked, voluntary, involuntary })
 }
 
-/// User time in accounting ticks: field 14 of `stat`, counted behind the name, which may hold anything.
+/// User time in accounting ticks: field 14 of `stat`. It is counted from the end of the name, which may hold anything.
 fn user_ticks(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(11)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What lies outside of the measured time, and what a task does beside its work, is in no figure.
+//! No figure holds anything outside of the measured time, or anything that a task does beside its work.
 
 use super::*;
 use schedlab_workload::{Builder, Env, Op, Program};
@@ -17,7 +17,7 @@ fn steps<F: FnMut(&mut dyn Env) -> Op + Send + 'static>(f: F) -> Box<dyn Program
     Box::new(Steps(f))
 }
 
-/// Makes the file say that a CPU has switched so often.
+/// Makes the file say that a CPU has switched `switches` times.
 fn say(file: &Path, switches: u32) {
     let text = format!("version 15\ntimestamp {switches}\ncpu0 0 0 {switches} 4 0 0 123 45 6\n");
     let beside = file.with_extension("new");
@@ -25,7 +25,7 @@ fn say(file: &Path, switches: u32) {
     std::fs::rename(&beside, file).unwrap();
 }
 
-/// Says a number when it is dropped, which is when its task has left.
+/// Writes to the file when it is dropped, which is when its task has left.
 struct Last(PathBuf);
 
 impl Drop for Last {
@@ -43,7 +43,7 @@ fn counters_of_the_kernel_that_move_outside_of_the_window_do_not_count() {
     let (warmup, duration) = (Ns::ms(60), Ns::ms(120));
     let mut b = Builder::new(1);
     b.lasts(duration, warmup);
-    // In the warm-up it counts a thousand, well within the measured time 7, at the end thousands.
+    // The program counts a thousand in the warm-up, 7 well within the measured time, and thousands at the end.
     let (last, mut said) = (Last(file.clone()), 10);
     let program = steps(move |env| {
         let now = if env.now() < warmup.plus(Ns::ms(30)) { 1_010 } else { 1_017 };
@@ -67,7 +67,8 @@ fn counters_of_the_kernel_that_move_outside_of_the_window_do_not_count() {
     assert_eq!(m.warnings, []);
 }
 
-/// A task that has done its work is still there when another ends, has used what its work took, and keeps nobody waiting.
+/// A task that has done its work is still there when another ends, has used what its work took, and keeps nobody
+/// waiting.
 #[test]
 fn a_task_that_has_done_its_work_waits_for_the_end() {
     let mut b = Builder::new(1);

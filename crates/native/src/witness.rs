@@ -1,8 +1,8 @@
-//! The interference witness: what else happened on this machine while a run was made.
+//! The interference witness: everything else that happened on this machine during a run.
 //!
-//! Two snapshots of world-readable files, before and after, and the differences between them as environment and, where
-//! they pass a limit of [`LIMITS`], as warnings. The kernel accounts /proc/stat in ticks of 1/USER_HZ (10 ms), so that
-//! small amounts are not judged. Files that are absent (no PSI, no cpufreq) leave their keys out.
+//! It takes two snapshots of world-readable files, before and after the run. Their differences become the environment,
+//! and warnings if they pass a limit of [`LIMITS`]. The kernel accounts /proc/stat in ticks of 1/USER_HZ (10 ms), so
+//! small amounts are not judged. Keys of absent files (no PSI, no cpufreq) are left out.
 
 use crate::{limits, sys};
 use schedlab_base::{Ns, Warning};
@@ -10,20 +10,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Amounts below this are within what tick accounting may err by.
+/// The error of tick accounting; smaller amounts are not judged.
 const TICK_NOISE: Ns = Ns::ms(30);
 
 /// A limit on one kind of interference.
 struct Limit {
     /// Code of the warning.
     code: &'static str,
-    /// Thousandths that are still fine.
+    /// The share that is still fine, in thousandths.
     permille: u64,
-    /// The amount, and what it is a share of.
+    /// The amount, and the whole that it is a share of.
     share: fn(&Delta) -> Option<(Ns, Ns)>,
-    /// What the amount is.
+    /// The amount in words.
     what: &'static str,
-    /// What it is a share of.
+    /// The whole in words.
     of: &'static str,
 }
 
@@ -77,7 +77,7 @@ impl Witness {
         let root = PathBuf::from("/");
         Witness { before: Snapshot::take(&root), root }
     }
-    /// Looks again: what changed, as environment and warnings.
+    /// Looks again; gives the changes as environment and warnings.
     pub fn after(&self) -> (BTreeMap<String, String>, Vec<Warning>) {
         let delta = Snapshot::take(&self.root).since(&self.before);
         let mut environment = delta.environment();
@@ -91,7 +91,7 @@ impl Witness {
     }
 }
 
-/// What the files say at one time; all counters since boot.
+/// The content of the files at one time; all counters since boot.
 #[derive(Clone, Debug, Default)]
 struct Snapshot {
     at_ns: u64,
@@ -157,7 +157,7 @@ impl Snapshot {
 }
 
 impl Stat {
-    /// Guest time is part of user time there, and idle and I/O wait are no use of a CPU.
+    /// The file counts guest time within user time. Idle and I/O wait are no use of a CPU.
     fn parse(text: &str, tick_ns: u64) -> Option<Stat> {
         let total = text.lines().find_map(|l| l.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = total.split_whitespace().map_while(|n| n.parse().ok()).collect();
@@ -173,7 +173,7 @@ impl Stat {
     }
 }
 
-/// What happened between two snapshots.
+/// The differences between two snapshots.
 #[derive(Clone, Debug, Default)]
 struct Delta {
     wall: Ns,

@@ -103,7 +103,7 @@ fn page_faults() -> u64 {
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(7).unwrap().parse().unwrap()
 }
 
-/// Pairs that hand tokens to and fro: from their second message on they meet next to no page fault, and before that few.
+/// Pairs that hand tokens to and fro have few page faults in their first message, and hardly any after that.
 fn processes_have_their_pages_before_the_start() {
     let mut b = processes(Ns::secs(30));
     let faults = b.series("faults", "", "lower");
@@ -209,7 +209,7 @@ fn events_tell_what_schbench_waited_for() {
     let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
     assert_eq!(places.iter().sum::<u64>(), n("woken"));
     assert!(n("woken") > 100 && n("cpu_time") > 0);
-    // Switches that contradict each other leave time that is nobody's: where that is much, idle time is not told.
+    // Switches that contradict each other leave time without an owner. If that is much, idle time is not reported.
     let gaps = outcome.warnings.iter().any(|w| w.code == "trace.gaps");
     assert!(gaps || n("idle_time") + n("background.cpu_time") > 0, "{:?}", outcome.warnings);
     // Counters of each task would slow down the very switches that are recorded.
@@ -293,7 +293,7 @@ fn no_job_is_an_input_error() {
     assert!(said.contains("holds no job") && out.stdout.is_empty(), "{said}");
 }
 
-/// Two processes that spin share this machine with whatever else runs on it; what each used is what the sampler reads.
+/// Two processes that spin share this machine with everything else on it; the sampler reads the usage of each.
 fn the_slice_test_reads_what_processes_use() {
     for mode in [0, 1] {
         let given = [
@@ -319,7 +319,8 @@ fn the_slice_test_reads_what_processes_use() {
         let series = |name: &str| &outcome.series[&format!("slice-test.{name}")];
         let intervals = series("interval").count();
         assert!((2..=4).contains(&intervals) && series("interval").min() >= Some(250_000_000), "{intervals}");
-        // What two tasks got in the intervals: not more than two CPUs, nor than the run's own accounts say.
+        // The time of the two tasks in the intervals is at most that of two CPUs, and at most that of the run's own
+        // accounts.
         let length = series("interval").sum() as u64;
         let shared = 2 * series("utime").sum() as u64;
         let exact = series("cpu_rate").mean().unwrap() * length as f64 / 1e9;
@@ -330,8 +331,8 @@ fn the_slice_test_reads_what_processes_use() {
     }
 }
 
-/// A command says its own nice value and policy (fields 19 and 41 of its stat); a nice value that no task can have shows
-/// that the group's change came to the task, and to no other.
+/// A command prints its own nice value and policy (fields 19 and 41 of its stat). An impossible nice value shows that
+/// the group's change reaches its task and no other.
 fn a_variants_attributes_reach_tasks_and_commands() {
     let change = |nice| AttrChange { policy: Some(Policy::Batch), nice: Some(nice), slice: None };
     let line = ["cut", "-d ", "-f19,41", "/proc/self/stat"].map(str::to_owned);
@@ -351,7 +352,7 @@ fn a_variants_attributes_reach_tasks_and_commands() {
     job.attrs = [("worker".to_owned(), change(1)), ("message".to_owned(), change(2))].into();
     assert!(run(&job, None).is_ok());
     job.attrs = [("worker".to_owned(), fifo)].into();
-    // Whether this user may have a real-time policy or not, only workers are asked for it.
+    // Only workers ask for the real-time policy, whether this user may have it or not.
     if let Err(e) = run(&job, None) {
         assert!(e.to_string().contains("worker") && e.to_string().contains("SCHED_FIFO"), "{e}");
     }

@@ -22,7 +22,7 @@ const CHECKS: &[single::Check] = &[
     ("timer_slack_is_set_and_not_inherited", timer_slack_is_set_and_not_inherited),
 ];
 
-/// Says what became of a run with many channels, for the checks of limits.
+/// The argument that makes this program report on a run with many channels, for the checks of limits.
 const MANY_CHANNELS: &str = "many-channels";
 
 const KINDS: [ChannelKind; 4] = [Pipe, Unix, Tcp, Udp];
@@ -166,7 +166,7 @@ fn the_end_reaches_who_waits_for_a_channel() {
                 let (read, _) = b.channel(kind);
                 b.task("empty", once(Op::Recv { port: read, bytes: 100 })).unwrap();
                 if kind != Udp {
-                    // More than any buffer here holds; a half that has come is no whole.
+                    // The send is larger than any buffer; a receive must not return with half of its bytes.
                     let (_, write) = b.channel(kind);
                     b.task("full", once(Op::Send { port: write, bytes: 64 << 20 })).unwrap();
                     let (read, write) = b.channel(kind);
@@ -217,7 +217,7 @@ fn a_lost_datagram_is_told_and_hangs_nobody() {
     }
 }
 
-/// A run with 200 channels, in a process of its own: whether it could be made.
+/// Makes a run with 200 channels in a process of its own, and prints whether that worked.
 fn many_channels() {
     let mut b = Builder::new(1);
     for _ in 0..200 {
@@ -230,7 +230,7 @@ fn many_channels() {
     }
 }
 
-/// What it says under a limit set by the shell's ulimit with `flags`.
+/// The output of that process under a limit set by the shell's ulimit with `flags`.
 fn limited(flags: &str) -> String {
     let me = std::env::current_exe().unwrap();
     let text = format!("ulimit {flags}; exec \"$0\" {MANY_CHANNELS}");
@@ -258,7 +258,7 @@ fn touching_takes_cpu_time() {
         })
         .counters["cpu_time"]
     };
-    // 16384 lines at 0.3 ns or more each; rounds that the compiler ran as one would take no more than ten.
+    // 16384 lines at 0.3 ns or more each; rounds that the compiler had merged would take no longer than ten.
     let (few, many) = (cpu(10), cpu(2000));
     assert!(many > few + Ns::ms(5).0, "{few} and {many} ns");
 }

@@ -1,6 +1,6 @@
 //! Makes a channel: two descriptors that are connected, with buffers of the kernel's default sizes.
 //!
-//! As pipe(7), unix(7), tcp(7) and udp(7) tell. Addresses are 127.0.0.1 and ports of the kernel's choice.
+//! Mirrors pipe(7), unix(7), tcp(7) and udp(7). Addresses are 127.0.0.1, and the kernel chooses the ports.
 
 use super::word;
 use crate::limits;
@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-/// Two connected descriptors; of a pipe the first is read.
+/// Two connected descriptors; the first end of a pipe is read.
 pub fn pair(kind: ChannelKind, listener: &mut Option<TcpListener>) -> io::Result<[OwnedFd; 2]> {
     const HERE: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
     Ok(match kind {
@@ -42,7 +42,7 @@ pub fn pair(kind: ChannelKind, listener: &mut Option<TcpListener>) -> io::Result
     })
 }
 
-/// A connection to a listener of ours; a stranger's that comes between is dropped.
+/// A connection to our own listener. Connections of strangers are dropped.
 fn connect(listening: &TcpListener) -> io::Result<(TcpStream, TcpStream)> {
     let ours = TcpStream::connect(listening.local_addr()?)?;
     let address = ours.local_addr()?;
@@ -54,7 +54,7 @@ fn connect(listening: &TcpListener) -> io::Result<(TcpStream, TcpStream)> {
     }
 }
 
-/// Why it could not be made, and what helps.
+/// The error about a channel that can't be made, with help.
 pub fn not_made(number: usize, kind: ChannelKind, e: &io::Error) -> Error {
     let error = Error::machine(format!("can't make channel {number}, a {}: {e}", word(kind)));
     match (e.raw_os_error(), kind) {

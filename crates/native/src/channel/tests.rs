@@ -1,4 +1,4 @@
-//! Channels at work, and what is said when they don't.
+//! Channels at work, and the messages when they fail.
 
 use super::*;
 use std::net::UdpSocket;

@@ -1,9 +1,9 @@
-//! The kernel's performance counters around a workload: what `perf stat` counts, where a run asks for them.
+//! The kernel's performance counters of a workload, as `perf stat` counts them, for runs that ask for them.
 //!
-//! Counters are opened through perf_event_open(2) (Linux 2.6.31) before the tasks are there and inherited by them, so that
-//! each task carries its own and nothing is sampled. They stand in groups that the CPU counts together or not at all;
-//! only a group's leader is switched on and off, its members follow. A counter that the machine lacks or this user may
-//! not have is absent, with the reason. Counts are whole numbers, times ns.
+//! Counters are opened through perf_event_open(2) (Linux 2.6.31) before the tasks are made. The tasks inherit them, so
+//! that each task has its own counts and nothing is sampled. The CPU counts a group of them together or not at all;
+//! only a group's leader is switched on and off, and its members follow. A counter that the machine lacks or this user
+//! may not have is absent, with the reason. Counts are whole numbers, times ns.
 
 mod scale;
 mod set;
@@ -17,19 +17,19 @@ use schedlab_base::{Result, Warning};
 use schedlab_record::metric::perf::UNCOUNTED;
 use std::collections::BTreeMap;
 
-/// What was counted.
+/// The counts of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Counters by metric name (`perf.context_switches`).
     pub counters: BTreeMap<String, u64>,
-    /// Why others are missing, by metric name.
+    /// The reasons why other counters are missing, by metric name.
     pub uncounted: BTreeMap<String, String>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
 impl Counts {
-    /// The same, less what one of those counted did that is no part of the workload.
+    /// These counts less those of a counted task that is no part of the workload.
     #[must_use]
     pub fn less(mut self, own: &Counts) -> Counts {
         for (name, n) in &mut self.counters {
@@ -37,7 +37,7 @@ impl Counts {
         }
         self
     }
-    /// Leaves counters, reasons and warnings where a run keeps them.
+    /// Adds counters, reasons and warnings to those of a run.
     pub fn join(
         self,
         counters: &mut BTreeMap<String, u64>,
@@ -50,7 +50,7 @@ impl Counts {
     }
 }
 
-/// Counts the tasks this thread makes from now on, without itself: its own part is counted apart and taken off.
+/// Counts the tasks that this thread makes from now on. The thread's own part is counted apart and subtracted.
 pub struct Offspring {
     all: Set,
     own: Set,
@@ -61,31 +61,31 @@ impl Offspring {
     pub fn open() -> Offspring {
         Offspring { all: Set::open(&Whom::Offspring), own: Set::open(&Whom::Myself) }
     }
-    /// None, because nobody asked for any.
+    /// No counters, because none were asked for.
     pub fn unwanted() -> Offspring {
         Offspring { all: Set::unwanted(), own: Set::unwanted() }
     }
-    /// None, for the reason given.
+    /// No counters, for the given reason.
     pub fn none(why: &str) -> Offspring {
         Offspring { all: Set::none(why), own: Set::none(why) }
     }
-    /// Begins to count, in every task there is by now.
+    /// Begins to count in all tasks that are there.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// When the kernel refuses.
     pub fn start(&mut self) -> Result<()> {
         self.all.enable()?;
         self.own.enable()
     }
-    /// Stops counting, in every task.
+    /// Stops counting in all tasks.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// When the kernel refuses.
     pub fn stop(&mut self) -> Result<()> {
         self.own.disable()?;
         self.all.disable()
     }
-    /// What the tasks did in between; to be asked when they have ended.
+    /// The tasks' counts in between. Call it when they have ended.
     pub fn read(&mut self) -> Counts {
         let own = self.own.read();
         self.all.read().less(&own)
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(environment["uncounted.perf.cycles"], "none here");
     }
 
-    /// Two threads hand a byte to and fro: what the kernel's counter says is what each thread's usage says.
+    /// Two threads hand a byte to and fro: the kernel's counter must agree with the usage of each thread.
     #[test]
     fn switches_of_tasks_are_those_the_kernel_accounts_to_them() {
         use std::io::{Read, Write};
@@ -167,7 +167,7 @@ mod tests {
         counting.stop().unwrap();
         let counts = counting.read();
         let counted = counts.counters["perf.context_switches"];
-        // A thread's last switch, at its end, comes after it looked.
+        // A thread's last switch, at its end, comes after it has read its usage.
         assert!((used..=used + 2).contains(&counted), "{used} by getrusage, {counted} counted");
         assert!(used >= 500, "{used}");
         assert!(counts.counters["perf.task_clock"] > 100_000, "{counts:?}");

@@ -1,27 +1,27 @@
-//! A count, and the time it stood for: when a CPU has fewer registers than counters, they take turns.
+//! Counts scaled to the whole time: counters take turns when a CPU has fewer registers than counters.
 //!
-//! The kernel says for how long a counter was wanted and for how long it had a register (PERF_FORMAT_TOTAL_TIME_*). What
-//! it counted is stretched to the whole time, as if the rest had been alike, and that is said.
+//! The kernel reports for how long a counter was wanted and for how long it had a register (PERF_FORMAT_TOTAL_TIME_*).
+//! The count is stretched to the whole time, as if the rest had been alike, and a warning says so.
 
 /// One counter as the kernel reads it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reading {
-    /// What was counted.
+    /// The count.
     pub count: u64,
     /// For how long it was wanted while its task ran, ns.
     pub enabled_ns: u64,
-    /// For how long of that it was counted, ns.
+    /// For how much of that time it had a register, ns.
     pub running_ns: u64,
 }
 
-/// What a reading comes to.
+/// A reading scaled to the whole time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Scaled {
     /// Counted all the time.
     Whole(u64),
-    /// Counted for this part of the time, in per cent, and stretched.
+    /// The stretched count, and the part of the time for which it was counted, in per cent.
     Stretched(u64, f64),
-    /// It never had its turn.
+    /// It never had a register.
     Never,
 }
 
@@ -34,7 +34,7 @@ impl Reading {
             running_ns: self.running_ns + o.running_ns,
         }
     }
-    /// The count for the whole time. One that was never wanted, because no task ran, counted 0 of nothing.
+    /// The count for the whole time. A counter that was never wanted, because no task ran, counted 0.
     pub fn scaled(self) -> Scaled {
         let Reading { count, enabled_ns, running_ns } = self;
         match running_ns {

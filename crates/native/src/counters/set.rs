@@ -1,4 +1,5 @@
-//! Counters opened together: whom they watch, on and off, what they read, and why some are not there.
+//! A set of counters opened together: the tasks they watch, switching on and off, reading, and the reasons for missing
+//! ones.
 
 use super::Counts;
 use super::scale::{Reading, Scaled};
@@ -8,10 +9,10 @@ use schedlab_base::{Error, Result, Warning};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// The setting that says who may count what.
+/// The setting that says which users may count what.
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
-/// Whom a set of counters watches.
+/// The tasks or CPUs that a set of counters watches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Whom {
     /// This thread and all threads and processes it makes, from [`Set::enable`] on.
@@ -20,7 +21,7 @@ pub enum Whom {
     Programs,
     /// This thread alone.
     Myself,
-    /// Whatever runs on these CPUs.
+    /// Everything that runs on these CPUs.
     Cpus(Vec<u32>),
 }
 
@@ -44,7 +45,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// Opens every counter of the table that there is to have; they stand still.
+    /// Opens every counter of the table that this machine gives; they do not count yet.
     pub fn open(whom: &Whom) -> Set {
         Set::open_with(whom, &|builder, leader| match leader {
             Some(leader) => builder.build_with_group(leader),
@@ -52,18 +53,18 @@ impl Set {
         })
     }
 
-    /// No counter at all, because nobody asked for any.
+    /// No counters, because none were asked for.
     pub fn unwanted() -> Set {
         Set { opened: Vec::new(), missing: BTreeMap::new(), user_only: false }
     }
 
-    /// No counter at all, for the reason given.
+    /// No counters, for the given reason.
     pub fn none(why: &str) -> Set {
         let missing = EVENTS.iter().map(|event| (event.name, why.to_owned())).collect();
         Set { opened: Vec::new(), missing, user_only: false }
     }
 
-    /// As [`Set::open`], with another way to ask the kernel.
+    /// As [`Set::open`], with another way to open a counter, for tests.
     fn open_with(
         whom: &Whom,
         ask: &dyn Fn(&Builder<'_>, Option<&mut Counter>) -> io::Result<Counter>,
@@ -111,7 +112,7 @@ impl Set {
         }
     }
 
-    /// Why a counter of that name is not there.
+    /// The reason why a counter of that name is missing.
     pub fn why(&self, name: &str) -> Option<&str> {
         self.missing.get(name).map(String::as_str)
     }
@@ -123,14 +124,14 @@ impl Set {
     /// Switches all counters on, in every task that has inherited them.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// When the kernel refuses.
     pub fn enable(&mut self) -> Result<()> {
         self.leaders().try_for_each(Counter::enable).map_err(|e| fault("started", &e))
     }
-    /// Switches all counters off, likewise.
+    /// Switches all counters off, in the same tasks.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// When the kernel refuses.
     pub fn disable(&mut self) -> Result<()> {
         self.leaders().try_for_each(Counter::disable).map_err(|e| fault("stopped", &e))
     }
@@ -138,7 +139,7 @@ impl Set {
         self.opened.iter_mut().filter(|o| o.leads).map(|o| &mut o.counter)
     }
 
-    /// What was counted up to now. Tasks that have ended have left theirs here.
+    /// The counts up to now. They hold those of tasks that have ended.
     pub fn read(&mut self) -> Counts {
         let mut readings: BTreeMap<&'static str, Reading> = BTreeMap::new();
         let mut counts = Counts::default();
@@ -175,11 +176,11 @@ impl Set {
     }
 }
 
-/// The event as it is asked for: of whom, when it begins, and whether the kernel is included.
+/// The event's configuration: the tasks it watches, when it begins, and whether the kernel is included.
 fn configured(event: &Event, whom: &Whom, cpu: Option<u32>, leads: bool) -> Builder<'static> {
     let mut builder = event.builder();
     builder.exclude_kernel(false).exclude_hv(false).inherit(whom.inherits());
-    // A member counts when its leader does: only leaders wait to be switched on.
+    // A member counts when its leader does, so only leaders begin switched off.
     builder.enabled(!leads).enable_on_exec(leads && *whom == Whom::Programs);
     if let Some(cpu) = cpu {
         builder.any_pid().one_cpu(cpu as usize);
@@ -196,7 +197,7 @@ pub fn denied(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
-/// Why the kernel did not open a counter, and what would help.
+/// The reason why the kernel did not open a counter, and what would help.
 fn reason(e: &io::Error, whole_system: bool) -> String {
     match e.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO) => {
@@ -209,7 +210,7 @@ fn reason(e: &io::Error, whole_system: bool) -> String {
     }
 }
 
-/// That counting is not allowed, and the setting that would allow it.
+/// Says that counting is not allowed, and which setting would allow it.
 pub fn not_allowed(whole_system: bool) -> String {
     let now =
         std::fs::read_to_string(PARANOID).map_or_else(|_| "unknown".to_owned(), |t| t.trim().to_owned());

@@ -1,4 +1,4 @@
-//! The one table of counters: their metric names, the kernel's events, and which are counted together.
+//! The table of counters: metric names, the kernel's events, and the groups that are counted together.
 
 use perf_event::Builder;
 use perf_event::events::{Hardware, Software};
@@ -17,10 +17,10 @@ pub enum Kind {
 pub struct Event {
     /// Metric name; unit and definition are those of the table of metrics.
     pub name: &'static str,
-    /// What it is called beside its number.
+    /// Its name beside the number in results.
     pub title: &'static str,
     pub(super) kind: Kind,
-    /// Rows of one number are counted together: their ratios are then of the same stretch of time.
+    /// Rows of the same group are counted together, so that their ratios are of the same time.
     pub(super) group: u8,
     /// Whether the event happens in the kernel only, so that a user who may count user mode alone would read 0.
     pub(super) in_kernel: bool,
@@ -50,7 +50,7 @@ pub const EVENTS: &[Event] = &[
 ];
 
 impl Event {
-    /// The event alone, with nothing said of whom or when.
+    /// The event alone, without the tasks it watches and without a start.
     pub(super) fn builder(&self) -> Builder<'static> {
         match self.kind {
             Kind::Software(event) => Builder::new(event),
@@ -76,7 +76,7 @@ mod tests {
         assert!(EVENTS.is_sorted_by_key(|e| e.group), "members of a group stand together");
     }
 
-    /// What this machine can't count is right too: type and number as include/uapi/linux/perf_event.h has them.
+    /// Checks counters that this machine lacks, too: type and number must be those of include/uapi/linux/perf_event.h.
     #[test]
     fn events_have_the_kernels_numbers() {
         let numbers: Vec<(u32, u64)> = EVENTS

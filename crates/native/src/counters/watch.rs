@@ -1,8 +1,8 @@
 //! Counting around a command that keeps its terminal, or around the whole system for a time.
 //!
-//! The command inherits input and outputs and stays in the caller's process group, so that Ctrl-C reaches it as it would
-//! without us; what it printed is its own affair. It is counted from its exec to its end, with all its children that
-//! have ended by then. The whole system is counted CPU by CPU, whatever runs there.
+//! The command inherits input and outputs and stays in the caller's process group, so that Ctrl-C reaches it as it
+//! would without schedlab. Its output is not read. It is counted from its exec to its end, with all its children that
+//! have ended by then. The whole system is counted CPU by CPU, with everything that runs there.
 
 use super::Counts;
 use super::set::{Set, Whom};
@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The CPUs that are online.
 const ONLINE: &str = "/sys/devices/system/cpu/online";
-/// How often the stop is looked at.
+/// How often the stop flag is checked.
 const LOOK_EVERY: Ns = Ns::ms(100);
-/// How often the end is looked at where the kernel has no descriptor for it.
+/// How often the end is checked on kernels without pidfds.
 const LOOK_EVERY_BLIND: Ns = Ns::ms(2);
 /// How long a command gets to end by itself once the stop was asked for.
 const END_WITHIN: Ns = Ns::secs(2);
@@ -35,32 +35,32 @@ pub struct How {
 /// Where a watched command's standard output goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Output {
-    /// Where ours goes.
+    /// To schedlab's own standard output.
     #[default]
     Kept,
-    /// Where its standard error goes: a result of ours stands alone on standard output.
+    /// To standard error, because schedlab's result alone goes to standard output.
     Aside,
-    /// Nowhere: it runs many times, and nobody wants to read it as often.
+    /// Nowhere, because the command runs many times.
     Dropped,
 }
 
-/// What was seen.
+/// The result of watching a command or the system.
 #[derive(Clone, Debug)]
 pub struct Watched {
     /// The counters.
     pub counts: Counts,
-    /// From the start to the end of the command, or of the time.
+    /// Time from the start to the end of the command, or the length of the watched time.
     pub elapsed: Ns,
     /// CPU time of the command and the children it waited for, in user mode.
     pub user: Ns,
-    /// The same in the kernel.
+    /// Their CPU time in the kernel.
     pub system: Ns,
     /// How the command ended; `None` without one.
     pub status: Option<ExitStatus>,
 }
 
 impl Watched {
-    /// The exit code as a shell has it: 128 and the signal for one that was killed; 0 without a command.
+    /// The exit code as a shell has it: 128 plus the signal if the command was killed; 0 without a command.
     pub fn code(&self) -> u8 {
         let code = |s: ExitStatus| s.code().or_else(|| s.signal().map(|n| 128 + n)).unwrap_or(0);
         self.status.map_or(0, |s| code(s) as u8)
@@ -70,7 +70,7 @@ impl Watched {
 /// Runs a command and counts. When `stop` becomes true the command gets two seconds to end, then SIGTERM.
 ///
 /// # Errors
-/// When it can't be started, or the whole system may not be counted.
+/// When the command can't be started, or this user may not count the whole system.
 pub fn command(argv: &[String], how: How, stop: &AtomicBool) -> Result<Watched> {
     let mut set = if how.system { everywhere()? } else { Set::open(&Whom::Programs) };
     if how.system {
@@ -87,7 +87,7 @@ pub fn command(argv: &[String], how: How, stop: &AtomicBool) -> Result<Watched> 
 /// Counts the whole system for a time, or until `stop` becomes true.
 ///
 /// # Errors
-/// When that is not allowed.
+/// When this user may not count the whole system.
 pub fn system(length: Option<Ns>, stop: &AtomicBool) -> Result<Watched> {
     let mut set = everywhere()?;
     set.enable()?;
@@ -96,7 +96,7 @@ pub fn system(length: Option<Ns>, stop: &AtomicBool) -> Result<Watched> {
     Ok(Watched { counts: set.read(), elapsed, user: Ns::ZERO, system: Ns::ZERO, status: None })
 }
 
-/// Lets a time pass, or waits for the stop, and does something now and then; tells how long it took.
+/// Waits until a time has passed or the stop comes, and calls `meanwhile` every now and then; gives the time it took.
 pub(crate) fn pass(length: Option<Ns>, stop: &AtomicBool, every: Ns, meanwhile: &mut dyn FnMut()) -> Ns {
     let from = sys::monotonic_ns();
     let until = length.map_or(u64::MAX, |l| from.saturating_add(l.0));
@@ -117,9 +117,9 @@ pub(crate) struct Started {
 /// Starts a command.
 ///
 /// # Errors
-/// When that fails.
+/// When it can't be started.
 pub(crate) fn start(argv: &[String], how: How) -> Result<Started> {
-    let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("a command without words"))?;
+    let (program, arguments) = argv.split_first().ok_or_else(|| Error::input("the command is empty"))?;
     let mut command = Command::new(program);
     command.args(arguments);
     match how.output {
@@ -138,7 +138,7 @@ pub(crate) fn start(argv: &[String], how: How) -> Result<Started> {
 }
 
 impl Started {
-    /// Waits for the end, and does something several times a second meanwhile; counters are left to the caller.
+    /// Waits for the end, and calls `meanwhile` several times a second. The caller reads the counters.
     ///
     /// # Errors
     /// When it is no child of this process.
@@ -166,13 +166,13 @@ fn everywhere() -> Result<Set> {
 /// The CPUs that are online.
 ///
 /// # Errors
-/// When sysfs does not tell.
+/// When sysfs does not list them.
 pub fn online() -> Result<Vec<u32>> {
     let text = std::fs::read_to_string(ONLINE).map_err(|e| Error::io(ONLINE.as_ref(), "read", &e))?;
     Ok(CpuSet::parse(text.trim())?.iter().map(|c| c.0).collect())
 }
 
-/// Waits for the end of a child, which is not taken up; tells when it ended, ns of the monotonic clock.
+/// Waits for the end of a child without reaping it; gives the time of its end, ns of the monotonic clock.
 fn wait(child: u32, stop: &AtomicBool, meanwhile: &mut dyn FnMut()) -> u64 {
     let end = offspring::end_of(child);
     let pause = if end.is_some() { LOOK_EVERY } else { LOOK_EVERY_BLIND };

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 
 const BATCHES: usize = 101;
 
-/// Measures them.
+/// Measures the costs of these calls.
 pub(super) fn measure(known: &mut Known) -> Result<()> {
     // SAFETY: getppid has no arguments and can't fail.
     let syscall = timed(BATCHES, 1_000, || _ = unsafe { libc::syscall(libc::SYS_getppid) });
@@ -23,19 +23,19 @@ pub(super) fn measure(known: &mut Known) -> Result<()> {
     known.add(asks().cost("cpu_clock_ns", 0, how));
     let far = lates()?;
     known.add(far.cost("timer_start_ns", entry, "arming a timerfd"));
-    // A timer's interrupt ends with the same.
+    // A timer's interrupt ends by programming the next timer, too.
     let first = firsts()?;
     let how = "arming a timerfd as the CPU's first timer, beside arming a later one";
     known.add(first.cost("timer_program_ns", far.median(), how));
     known.add(first.cost("timer_exit_ns", far.median(), how));
-    // A tick that starts again is its CPU's first timer, and is set as one.
+    // A tick that starts again becomes its CPU's first timer and is programmed.
     known.add(first.cost("tick_restart_ns", far.median(), how));
     known.add(fork()?.cost("fork_ns", 0, "starting a thread, seen from its parent"));
     Ok(())
 }
 
-/// Asking for the CPU time of the calling thread as programs do that compute for a while after a wait: before and after, the first
-/// time out of caches that the wait has emptied. In a loop it takes half of that.
+/// Reading the CPU time of the calling thread, as programs do that compute for a while after a wait. They read it
+/// before and after; the first read finds caches that the wait has emptied. In a loop a read takes half as long.
 fn asks() -> Batches {
     const WORK_NS: u64 = 10_000;
     let one = |_| {
@@ -56,7 +56,7 @@ fn asks() -> Batches {
     Batches::new((0..BATCHES * 4).map(one).collect())
 }
 
-/// Arming one timer far and near in turn: ns of each call that made it the CPU's first and so set the hardware.
+/// Arms one timer far and near in turn: ns of each call that made it the CPU's first and so programmed the hardware.
 fn firsts() -> Result<Batches> {
     let timer = timerfd()?;
     let one = |_| {
@@ -68,16 +68,17 @@ fn firsts() -> Result<Batches> {
     Ok(slower_kind(&Batches::new((0..BATCHES * 20).map(one).collect())))
 }
 
-/// The slower of two kinds of calls: those on the slow side of the middle between the fast and the slow end. Where another
-/// timer came sooner nothing was set, however many of the calls that was. If there is one kind it is the slower half of it.
+/// The slower of two kinds of calls: those slower than the middle between the fast and the slow end. The fast calls
+/// found another timer that came sooner, so they programmed nothing; their share does not matter. If there is only one
+/// kind, this is its slower half.
 fn slower_kind(all: &Batches) -> Batches {
     let middle = all.quantile(5).midpoint(all.quantile(95));
     Batches(all.0.iter().copied().filter(|ns| *ns >= middle).collect())
 }
 
-/// After the next ticks.
+/// A time after the next ticks.
 const LATE: libc::timespec = libc::timespec { tv_sec: 100, tv_nsec: 0 };
-/// Mostly before the next tick or any other timer, and never reached.
+/// A time that is mostly before the next tick and any other timer, and is never reached.
 const SOON: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
 
 /// Arming a timer that is not the CPU's first, ns a call.
@@ -111,7 +112,7 @@ fn fork() -> Result<Batches> {
         sys::spawn_thread(64 * 1024, Box::new(move || _ = done.send(())))
             .map_err(|e| Error::machine(format!("can't start a thread: {e}")))?;
         times.push(sys::monotonic_ns() - began);
-        // It ends when the parent does; nothing is left to be told.
+        // The thread ends when its parent does; the message itself means nothing.
         let _ = wait.recv();
     }
     Ok(Batches::new(times))
@@ -131,6 +132,6 @@ mod tests {
         assert_eq!(mixed(700), (700, true));
         assert_eq!(mixed(120), (120, true));
         let alike = slower_kind(&Batches::new((0..1_000).map(|n| 490 + n % 20).collect()));
-        assert!((495..510).contains(&alike.median()), "no second kind is made up: {}", alike.median());
+        assert!((495..510).contains(&alike.median()), "no second kind is invented: {}", alike.median());
     }
 }

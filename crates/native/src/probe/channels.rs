@@ -1,8 +1,8 @@
-//! Channels: what calls take while one CPU uses both ends, what waiting at one takes, and what a call takes more where the
-//! other end was used on another CPU.
+//! Channels: the cost of calls when one CPU uses both ends, of waiting, and the extra cost of calls when another CPU
+//! used the other end.
 //!
-//! That last part is what messages, buffers and locks take that lie in the other CPU's cache: in a burst each message
-//! does, since its memory, too, was last used, or given back, over there.
+//! The extra cost is that of messages, buffers and locks in the other CPU's cache. In a burst it is paid for each
+//! message, because its memory, too, was last used or freed on the other CPU.
 
 use super::{BATCHES_OF_PAIRS, Batches, Known, Peer, as_batch, batch_class};
 use crate::channel::pair;
@@ -16,9 +16,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::SeqCst;
 
 const BATCHES: usize = 404;
-/// Messages that fit into any channel's buffer.
+/// A number of messages that fits into any channel's buffer.
 const BURST: usize = 16;
-/// Large enough for copying to outweigh the rest, small enough for one buffer of a pipe.
+/// Bytes: large enough for copying to outweigh the rest, small enough for one buffer of a pipe.
 const LARGE: usize = 4096;
 
 /// Measures calls and waits on the caller's CPU.
@@ -43,7 +43,7 @@ pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
     programs(known, here)
 }
 
-/// Measures what waiting takes: a round has a write, a read, a switch and a wait of each of two threads.
+/// Measures the cost of waiting. In a round each of two threads does a write, a read, a switch and a wait.
 pub(super) fn waits(known: &mut Known, here: CpuId) -> Result<()> {
     let c = known.costs;
     let rest = 2 * c.syscall_ns + c.enqueue_ns + c.context_switch_ns;
@@ -66,8 +66,8 @@ pub(super) fn waits(known: &mut Known, here: CpuId) -> Result<()> {
     Ok(())
 }
 
-/// What calls take more when the other end is used on another CPU, in several parts of the probe's time: a hypervisor moves
-/// its CPUs about, nearer to each other or farther away.
+/// The extra cost of calls when the other end is used on another CPU. It is measured several times during the probe,
+/// because a hypervisor moves its CPUs nearer to each other or farther apart.
 #[derive(Default)]
 pub(super) struct Apart {
     sent: Vec<u64>,
@@ -82,7 +82,7 @@ impl Apart {
         self.received.extend(apart.received.0);
         Ok(())
     }
-    /// The median of it all.
+    /// Adds the median of all measurements.
     pub fn known(self, known: &mut Known) {
         let c = known.costs;
         let how = "a byte through a UNIX socket from one CPU to another, against one on one CPU";
@@ -96,12 +96,12 @@ fn fault(e: io::Error) -> Error {
     Error::machine(format!("can't use a channel of our own: {e}"))
 }
 
-/// The end to read from, and the one to write to.
+/// The end to read from, and the end to write to.
 fn open(kind: ChannelKind) -> Result<[OwnedFd; 2]> {
     pair(kind, &mut None).map_err(fault)
 }
 
-/// ns a call for each side.
+/// Times of the calls of each side, ns.
 struct Bursts {
     sent: Batches,
     received: Batches,
@@ -134,12 +134,12 @@ fn bursts_between(kind: ChannelKind, there: CpuId) -> Result<Bursts> {
     let [from, to] = open(kind)?;
     let peer = Peer::start(there, Attr::default(), move |_, shared| {
         while shared.phase.load(SeqCst) == 0 {
-            // Not the word that it is ended by: then there would be nothing to read.
+            // Wait for `back`, not for `word`: `word` also ends this thread, and then there is nothing to read.
             if shared.back.swap(0, SeqCst) == 0 {
                 std::hint::spin_loop();
                 continue;
             }
-            // Without an answer the other gives up.
+            // Without an answer the other side gives up.
             let Ok(took) = each(BURST, || sys::read(from.as_fd(), &mut [0])) else { return };
             shared.ran_at.store(took.max(1), SeqCst);
         }
@@ -156,12 +156,12 @@ fn bursts_between(kind: ChannelKind, there: CpuId) -> Result<Bursts> {
     let done = (0..BATCHES).try_for_each(|_| round());
     peer.end();
     done?;
-    // Before the first nobody had been over there.
+    // Before the first burst the other CPU had not used the channel.
     sent.remove(0);
     Ok(Bursts { sent: Batches::new(sent), received: Batches::new(received) })
 }
 
-/// Half a round of two threads on a CPU, neither of which goes before the other waits.
+/// Half a round of two threads on a CPU, each of which runs only while the other waits.
 fn ping_pong(kind: ChannelKind, here: CpuId) -> Result<Batches> {
     const ROUNDS: usize = 100;
     let ([back_from, back_to], [from, to]) = (open(kind)?, open(kind)?);
@@ -180,12 +180,12 @@ fn ping_pong(kind: ChannelKind, here: CpuId) -> Result<Batches> {
         }
         Ok(Batches::new(halves))
     });
-    // Its end of the channel is closed by now, which ends the other.
+    // This thread's end of the channel is closed by now, which ends the other thread.
     peer.end();
     halves?
 }
 
-/// A live task that sends itself bursts and records what a call took, all in all.
+/// A live task that sends bursts to itself and records the time of a call, everything included.
 struct Monologue {
     ports: (PortId, PortId),
     calls: usize,
@@ -214,10 +214,10 @@ impl Program for Monologue {
     }
 }
 
-/// Rounds of it: a tenth of a second, so that how the run begins is a small part.
+/// Its rounds: a tenth of a second, so that the beginning of the run is a small part.
 const ROUNDS: usize = 10 * BATCHES;
 
-/// What a live task takes for a call beyond the call.
+/// Measures the extra time of a live task for a call, on top of the call.
 fn programs(known: &mut Known, here: CpuId) -> Result<()> {
     let mut b = Builder::new(1);
     let each = b.series("probe.call", "ns", "lower");

@@ -1,9 +1,9 @@
-//! What steps cost on this machine, measured: the costs of `schedlab_machine` that user space can see, without root.
+//! Measures the costs of steps on this machine: those costs of `schedlab_machine` that user space can see without root.
 //!
-//! Each is timed by itself, as a primitive of one or two threads, in batches; the value is the median batch, its range the
-//! fifth to the ninety-fifth percentile. What a step is made of is taken off by the costs measured before it, in the way
-//! the simulator adds them up. Nothing here runs a benchmark: figures that are compared later are no source of costs.
-//! Costs that need the kernel's inside (balancing, probing of runqueues) are left as they are. Times are ns.
+//! Each step is timed by itself, as a primitive of one or two threads, in batches. The value is the median batch, its
+//! range the fifth to the ninety-fifth percentile. The costs of a step's known parts are subtracted, in the way in
+//! which the simulator adds them up. No benchmark runs here: figures that are compared later must not be a source of
+//! costs. Costs inside the kernel (balancing, probing of runqueues) are not measured. Times are ns.
 
 mod calls;
 mod channels;
@@ -22,10 +22,10 @@ use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::Costs;
 use schedlab_machine::probed::Measured;
 
-/// Batches, or rounds where each is timed by itself, of what two threads do.
+/// Number of batches, or of rounds that are timed one by one, for primitives of two threads.
 const BATCHES_OF_PAIRS: usize = 101;
 
-/// Times of one primitive, one value a batch, ns a call.
+/// Times of one primitive: one value per batch, ns per call.
 #[derive(Default)]
 pub(crate) struct Batches(Vec<u64>);
 
@@ -34,7 +34,7 @@ impl Batches {
         values.sort_unstable();
         Batches(values)
     }
-    /// The value that `percent` of the batches do not exceed; 0 of none.
+    /// The value that `percent` of the batches do not exceed; 0 if there are none.
     fn quantile(&self, percent: usize) -> u64 {
         let last = self.0.len().saturating_sub(1);
         self.0.get(last * percent / 100).copied().unwrap_or(0)
@@ -42,7 +42,7 @@ impl Batches {
     fn median(&self) -> u64 {
         self.quantile(50)
     }
-    /// The cost that is left when the `known` parts of a call are taken off; at least 1 ns.
+    /// The cost that is left when the `known` parts of a call are subtracted; at least 1 ns.
     fn cost(&self, name: &str, known: u64, how: &str) -> Measured {
         let less = |percent| self.quantile(percent).saturating_sub(known).max(1);
         Measured { name: name.into(), value: less(50), range: (less(5), less(95)), how: how.into() }
@@ -58,25 +58,25 @@ pub(crate) struct Known {
 impl Known {
     fn add(&mut self, measured: Measured) {
         self.costs.set(&measured.name, measured.value);
-        // A better measurement takes the place of one before.
+        // A better measurement replaces an earlier one.
         self.found.retain(|m| m.name != measured.name);
         self.found.push(measured);
     }
 }
 
-/// How long is spent on what takes long.
+/// The time spent on the long measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
-    /// How often each length of a halt has its turn.
+    /// How often each length of a halt is measured.
     halts: usize,
     /// How long the tick is watched, ns.
     tick_ns: u64,
 }
 
 impl Effort {
-    /// For a probe that stands for a machine: about eight seconds.
+    /// For a single probe that describes a machine: about eight seconds.
     pub const FULL: Effort = Effort { halts: 7, tick_ns: 1_000_000_000 };
-    /// For one of many that are averaged: about two seconds.
+    /// For one of many probes that are averaged: about two seconds.
     pub const GLANCE: Effort = Effort { halts: 1, tick_ns: 250_000_000 };
 }
 
@@ -88,7 +88,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measured>> {
     let cpus = sys::affinity().map_err(|e| Error::machine(format!("can't read the CPU mask: {e}")))?;
     let mut first_two = cpus.iter();
     let (Some(here), Some(there)) = (first_two.next(), first_two.next()) else {
-        return Err(Error::machine("one CPU only: what waking another costs can't be measured")
+        return Err(Error::machine("only one CPU: the cost of waking another can't be measured")
             .help("let schedlab use two CPUs at least, or write a machine file"));
     };
     let mut known = Known { costs: Costs::default(), found: Vec::new() };
@@ -109,35 +109,35 @@ pub fn measure(effort: Effort) -> Result<Vec<Measured>> {
         apart.known(&mut known);
         Ok(())
     });
-    // The caller goes on with the CPUs it had.
+    // Give the caller its old CPUs back.
     let back =
         sys::set_affinity(&cpus).map_err(|e| Error::machine(format!("can't go back to CPUs {cpus}: {e}")));
     measured.and(back).map(|()| known.found)
 }
 
-/// Does it on one CPU.
+/// Calls `body` on one CPU.
 fn on<T>(cpu: CpuId, body: impl FnOnce() -> Result<T>) -> Result<T> {
     let mask: CpuSet = [cpu].into_iter().collect();
     sys::set_affinity(&mask).map_err(|e| Error::machine(format!("can't stay on CPU {}: {e}", cpu.0)))?;
     body()
 }
 
-/// Tasks that do not preempt whom they wake up beside: who wakes goes on to its own wait.
+/// Attributes of tasks that do not preempt their waker: the waker goes on to its own wait.
 fn batch_class() -> Attr {
     Attr { policy: Policy::Batch, ..Attr::default() }
 }
 
-/// Does it in a thread of that class on one CPU, which the caller's thread leaves alone.
+/// Calls `body` in a thread with these attributes on one CPU, which the caller's thread does not use meanwhile.
 fn as_batch<T: Send + 'static>(cpu: CpuId, body: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let (tell, told) = std::sync::mpsc::channel();
-    // A caller that is gone needs no answer.
+    // If the caller is gone, it needs no answer.
     let peer = Peer::start(cpu, batch_class(), move |_, _| _ = tell.send(body()))?;
     let answer = told.recv();
     peer.end();
     answer.map_err(|_| Error::internal("a thread of the probe ended without an answer"))
 }
 
-/// `batches` batches of `calls` calls each.
+/// Times `batches` batches of `calls` calls each.
 fn timed(batches: usize, calls: u64, mut call: impl FnMut()) -> Batches {
     let one = |_| {
         let began = sys::monotonic_ns();

@@ -7,7 +7,7 @@ use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::Costs;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-/// Measures them on the caller's CPU.
+/// Measures their costs on the caller's CPU.
 pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
     let entry = known.costs.syscall_ns;
     let switches = yields(here)?;
@@ -26,7 +26,7 @@ pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
             let how = "a sleeper beside a SCHED_IDLE thread: from its wakeup to the switch";
             known.add(seen.delays.cost("timer_exit_ns", queued + 2 * c.trace_event_ns, how));
         }
-        // The kernel charges it from its wakeup on, with the rest of the interrupt.
+        // The kernel charges the sleeper from its wakeup on, with the rest of the interrupt.
         None => known.add(sleeps.cpu.cost(
             "timer_return_ns",
             rest + c.timer_exit_ns,
@@ -49,7 +49,7 @@ fn yields(here: CpuId) -> Result<Batches> {
             sys::yield_now();
         }
     })?;
-    // Each of ours is answered by one of the other's.
+    // Each yield of this thread is followed by one of the other.
     let batches = super::timed(BATCHES_OF_PAIRS, CALLS, sys::yield_now);
     peer.end();
     Ok(Batches::new(batches.0.iter().map(|t| t / 2).collect()))
@@ -59,7 +59,8 @@ fn idle_class() -> Attr {
     Attr { policy: Policy::Idle, ..Attr::default() }
 }
 
-/// A round is a wake and a wait of each thread; how the two share what is left is the table's proportion.
+/// A round is a wake and a wait of each thread. The remaining time is divided between wake and wait in the proportion
+/// of the table of costs.
 fn wake_and_wait(known: &mut Known, half_round: &Batches) {
     let table = Costs::default();
     let (wake, wait) = (table.futex_wake_ns, table.futex_wait_ns);
@@ -71,7 +72,7 @@ fn wake_and_wait(known: &mut Known, half_round: &Batches) {
     }
 }
 
-/// Half a round of two threads, each of which waits once: neither preempts the other.
+/// Half a round of two threads. Each waits once, and neither preempts the other.
 fn ping_pong(here: CpuId) -> Result<Batches> {
     const ROUNDS: u64 = 100;
     let peer = Peer::start(here, batch_class(), |_, shared| {
@@ -98,9 +99,9 @@ fn ping_pong(here: CpuId) -> Result<Batches> {
 }
 
 struct Sleeps {
-    /// From the time on until the sleeper runs.
+    /// From the end of the sleep as asked for until the sleeper runs.
     overruns: Batches,
-    /// What the events tell, where they can be recorded.
+    /// Measurements from events, where they can be recorded.
     seen: Option<watched::Seen>,
     /// CPU time of a sleep.
     cpu: Batches,

@@ -8,30 +8,30 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread::JoinHandle;
 
-/// What the two share.
+/// The state that the two threads share.
 #[derive(Default)]
 pub struct Shared {
     /// 0 while it is to go on.
     pub phase: AtomicU32,
-    /// What the other waits on.
+    /// The word that the other thread waits on.
     pub word: AtomicU32,
-    /// What the caller waits on.
+    /// The word that the caller waits on.
     pub back: AtomicU32,
-    /// Its thread id.
+    /// The other thread's id.
     pub thread: AtomicU32,
-    /// When it last came out of a wait, ns; 0 before.
+    /// The time at which the other thread last came out of a wait, ns; 0 before.
     pub ran_at: AtomicU64,
 }
 
 impl Shared {
-    /// Waits on `word` and says when it came out, until it is to end.
+    /// Waits on `word` again and again and notes each time at which it came out, until the end.
     pub fn wait_again_and_again(&self) {
         while self.phase.load(SeqCst) == 0 {
             sys::futex_wait(&self.word, 0, None, Scope::Threads);
             self.ran_at.store(sys::monotonic_ns(), SeqCst);
         }
     }
-    /// When it came out of its wait, if before `limit_ns`.
+    /// The time at which the other thread came out of its wait, if that is before `limit_ns`.
     pub fn when_it_ran(&self, limit_ns: u64) -> Option<u64> {
         while sys::monotonic_ns() < limit_ns {
             let at = self.ran_at.load(SeqCst);
@@ -46,16 +46,16 @@ impl Shared {
 
 /// A thread on one CPU.
 pub struct Peer {
-    /// What it shares with the caller.
+    /// The state that it shares with the caller.
     pub shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
 
 impl Peer {
-    /// Starts it; back when it is on its CPU with its attributes.
+    /// Starts the thread; returns when it is on its CPU with its attributes.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// When the kernel refuses.
     pub fn start(cpu: CpuId, attr: Attr, body: impl FnOnce(CpuId, &Shared) + Send + 'static) -> Result<Peer> {
         let shared = Arc::new(Shared::default());
         let (tell, told) = std::sync::mpsc::channel();
@@ -66,7 +66,7 @@ impl Peer {
                 .and_then(|()| if attr == Attr::default() { Ok(()) } else { sys::set_attr(attr) });
             let fine = ready.is_ok();
             own.thread.store(sys::thread_id(), SeqCst);
-            // A caller that is gone needs no answer.
+            // If the caller is gone, it needs no answer.
             let _ = tell.send(ready);
             if fine {
                 body(cpu, &own);
@@ -87,7 +87,7 @@ impl Peer {
             sys::futex_wake(&self.shared.word, 1, Scope::Threads);
             sys::sleep_for(100_000);
         }
-        // A panic in it has been told on standard error.
+        // A panic of the thread has been printed on standard error.
         let _ = self.thread.join();
     }
 }

@@ -1,4 +1,4 @@
-//! Two processes on one CPU: what changing the address space adds to a switch.
+//! Two processes on one CPU: the cost that a change of address space adds to a switch.
 
 use super::{BATCHES_OF_PAIRS, Batches, Known};
 use crate::sys::{self, Lines};
@@ -11,7 +11,7 @@ pub(super) fn measure(known: &mut Known, threads: &Batches) -> Result<()> {
     let lines = Lines::map(1).map_err(fault)?;
     let over = &lines.get()[0].word;
     let child = sys::fork_bare(|| {
-        // Nobody else would tell it that it is over.
+        // Nothing else would end this process.
         sys::die_with_parent();
         while over.load(SeqCst) == 0 {
             sys::yield_now();

@@ -1,4 +1,4 @@
-//! Waking a task of another CPU: one that runs something less important, one that polls, one that halted.
+//! Waking a task of another CPU: of a CPU that runs something less important, that polls, or that halted.
 
 use super::{Batches, Known, Peer, watched};
 use crate::sys::{self, Scope};
@@ -7,8 +7,8 @@ use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::probed::{IDLE_EXIT, idle_exit_after};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-/// Halts of these lengths are ended, and how long one has lasted, ns, from which on that is taken for it: about halfway,
-/// by the logarithm. KVM polls for up to 0.2 ms before it gives the processor away.
+/// The lengths of the measured halts; and for each the shortest halt for which its cost is used, ns, about halfway to
+/// the one before by the logarithm. KVM polls for up to 0.2 ms before it gives the processor away.
 const HALTS: [(u64, u64); 6] = [
     (25_000, 0),
     (100_000, 50_000),
@@ -17,14 +17,15 @@ const HALTS: [(u64, u64); 6] = [
     (3_000_000, 1_700_000),
     (10_000_000, 5_500_000),
 ];
-/// The one that every governor's CPU has halted after.
+/// The length after which a CPU has halted under every governor.
 const ASLEEP: usize = 4;
-/// Wakeups of each kind in a row, and how many of them either CPU makes.
+/// Wakeups of each kind in a row.
 const WAKEUPS: usize = 36;
+/// Wakeups that each of the two CPUs makes.
 const EACH: usize = WAKEUPS / 2;
 
-/// Measures them between the caller's CPU and another; each length of a halt has its turn `turns` times, as what a hypervisor does
-/// follows what was before.
+/// Measures wakeups between the caller's CPU and another. Each length of a halt is measured `turns` times in turn,
+/// because a hypervisor's behaviour depends on what happened before.
 pub(super) fn measure(known: &mut Known, (here, there): (CpuId, CpuId), turns: usize) -> Result<()> {
     let halted = halts((here, there), turns)?;
     let c = known.costs;
@@ -41,7 +42,7 @@ pub(super) fn measure(known: &mut Known, (here, there): (CpuId, CpuId), turns: u
             rest + c.trace_event_ns,
             "a task that is woken on a CPU that has just halted: from the switch to it until it waits again",
         )),
-        // The kernel charges it from its wakeup on.
+        // The kernel charges the task from its wakeup on.
         None if !halted[0].used.0.is_empty() => known.add(halted[0].used.cost(
             "idle_return_ns",
             rest + c.enqueue_ns,
@@ -52,7 +53,7 @@ pub(super) fn measure(known: &mut Known, (here, there): (CpuId, CpuId), turns: u
     let c = known.costs;
     let call = c.syscall_ns + c.futex_wake_ns + c.enqueue_ns;
     let asleep = &halted[ASLEEP];
-    // Whom a wake list takes is queued by its own CPU.
+    // A task on a wake list is queued by its own CPU.
     let listed = c.syscall_ns + c.futex_wake_ns;
     known.add(halted[0].called.cost(
         "ipi_send_ns",
@@ -77,7 +78,7 @@ pub(super) fn measure(known: &mut Known, (here, there): (CpuId, CpuId), turns: u
         "waking a task of a CPU that runs a SCHED_IDLE thread",
     ));
     let around = match seen {
-        // Before the wakeup's event and after the switch's: what lies between is the way out of the halt.
+        // The parts before the wakeup's event and after the switch's; the way out of the halt lies in between.
         Some(seen) => {
             until.median().saturating_sub(seen.delays.median()).saturating_sub(c.trace_event_ns)
                 + c.enqueue_ns
@@ -93,8 +94,8 @@ pub(super) fn measure(known: &mut Known, (here, there): (CpuId, CpuId), turns: u
     Ok(())
 }
 
-/// Wakeups out of halts of each length, in both directions: what one CPU of a virtual machine takes is for seconds a fifth more
-/// than what the other does.
+/// Wakeups out of halts of each length, in both directions. One CPU of a virtual machine may take a fifth longer than
+/// the other, for seconds.
 fn halts((here, there): (CpuId, CpuId), turns: usize) -> Result<Vec<Woken>> {
     let mut all: Vec<Woken> = HALTS.iter().map(|_| Woken::default()).collect();
     for _ in 0..turns {
@@ -110,7 +111,7 @@ fn halts((here, there): (CpuId, CpuId), turns: usize) -> Result<Vec<Woken>> {
 
 #[derive(Default)]
 struct Woken {
-    /// Its thread id.
+    /// The woken task's thread id.
     thread: u32,
     /// How long the waker's call took.
     called: Batches,
@@ -126,7 +127,7 @@ impl Woken {
             |all: &Batches, more: &Batches| Batches::new(all.0.iter().chain(&more.0).copied().collect());
         *self = self.with(more, joined);
     }
-    /// The mean of two CPUs, quantile by quantile: the median of both together is the one or the other's.
+    /// The mean of two CPUs, quantile by quantile. The median of both together would be that of one of them.
     fn halfway(&self, other: &Woken) -> Woken {
         self.with(other, |a, b| Batches::new(a.0.iter().zip(&b.0).map(|(a, b)| a.midpoint(*b)).collect()))
     }
@@ -147,7 +148,7 @@ fn wakes(there: CpuId, rest_ns: u64, times: usize) -> Result<Woken> {
     let clock = || sys::cpu_clock_ns(std::process::id(), thread);
     let before = clock();
     for _ in 0..times {
-        // Spinning, so that the waker's own CPU is awake.
+        // Spin, so that the waker's own CPU stays awake.
         let at = sys::monotonic_ns() + rest_ns;
         while sys::monotonic_ns() < at {
             std::hint::spin_loop();

@@ -1,19 +1,19 @@
 //! The tick, seen from a thread that does nothing but read the clock: gaps in its time that come once a period.
 //!
-//! Not every gap is a tick: others run, and a hypervisor takes the CPU away when it likes, at a period of its own or at
-//! none. Ticks are a jiffy apart, so that their gaps begin at one phase of it; whichever phase has gaps in most periods is
-//! theirs, and of a period only the longest gap near it counts. The median over the periods is not moved by the few in
-//! which something else came on top. A tick costs what the thread loses: on a virtual machine the trips to the hypervisor
-//! that begin and end the interrupt are in it. Times are ns.
+//! Not every gap is a tick: other tasks run, and a hypervisor takes the CPU away at any time, periodically or not.
+//! Ticks are a jiffy apart, so their gaps begin at one phase of the jiffy. The phase that has gaps in most periods is
+//! taken for theirs, and only the longest gap near it counts in each period. A few periods with other gaps do not move
+//! the median. The cost of a tick is the time that the thread loses: on a virtual machine it includes the trips to the
+//! hypervisor that begin and end the interrupt. Times are ns.
 
 use super::Batches;
 use crate::sys;
 
-/// Shorter ones are cache misses.
+/// Shorter gaps are cache misses.
 const SHORTEST_NS: u64 = 500;
-/// Longer ones are another task's turn, or the hypervisor's.
+/// Longer gaps are time of another task or of the hypervisor.
 const LONGEST_NS: u64 = 400_000;
-/// A tick may begin that much before or after its phase: its timer waits for others' interrupts.
+/// A tick may begin this much before or after its phase, because its timer waits for other interrupts.
 const NEAR_NS: u64 = 50_000;
 
 /// A time in which the thread did not run.
@@ -23,7 +23,7 @@ struct Gap {
     ns: u64,
 }
 
-/// What each of many ticks took, watched for so long; empty where there is none to be seen.
+/// The time of each tick, watched for `for_ns`; empty if no ticks are found.
 pub(super) fn measure(for_ns: u64) -> Batches {
     let began = sys::monotonic_ns();
     let (mut last, mut gaps) = (began, Vec::with_capacity(1 << 14));
@@ -37,7 +37,7 @@ pub(super) fn measure(for_ns: u64) -> Batches {
     Batches::new(ticks(&gaps, sys::jiffy_ns(), for_ns))
 }
 
-/// The gaps that are ticks, of those seen in `for_ns`.
+/// Those gaps, of all seen in `for_ns`, that are ticks.
 fn ticks(gaps: &[Gap], jiffy_ns: u64, for_ns: u64) -> Vec<u64> {
     if jiffy_ns < 4 * NEAR_NS {
         return Vec::new();
@@ -45,15 +45,15 @@ fn ticks(gaps: &[Gap], jiffy_ns: u64, for_ns: u64) -> Vec<u64> {
     let periods = for_ns / jiffy_ns;
     let phases = (0..jiffy_ns).step_by(NEAR_NS as usize / 2);
     let best = phases.map(|phase| near(gaps, jiffy_ns, phase)).max_by_key(Vec::len).unwrap_or_default();
-    // A phase that most periods lack is chance.
+    // A phase without gaps in most periods is chance.
     if (best.len() as u64) * 2 < periods { Vec::new() } else { best }
 }
 
-/// In each period that has gaps around the phase, the longest.
+/// The longest gap around the phase, for each period that has one.
 fn near(gaps: &[Gap], jiffy_ns: u64, phase_ns: u64) -> Vec<u64> {
     let mut longest: Vec<(u64, u64)> = Vec::new();
     for gap in gaps.iter().filter(|g| g.ns < LONGEST_NS) {
-        // Shifted by half a window, so that what is a little early is in the same period.
+        // Shift by half a window, so that a gap that is a little early falls into the same period.
         let shifted = gap.from_ns + jiffy_ns - phase_ns + NEAR_NS / 2;
         if shifted % jiffy_ns >= NEAR_NS {
             continue;
@@ -80,7 +80,7 @@ mod tests {
     fn ticks_are_told_from_gaps_of_another_period_and_of_none() {
         let mut gaps: Vec<Gap> =
             (0..250).map(|n| at(n * JIFFY + 3_990_000 + n * 37 % 20_000, 30_000)).collect();
-        // A hypervisor that comes a hundred times a second, and short ones at any time.
+        // Gaps of a hypervisor a hundred times a second, and short gaps at any time.
         gaps.extend((0..100).map(|n| at(n * 10_000_000 + 555_000, 70_000)));
         gaps.extend((0..2_000).map(|n| at(n * 499_979, 1_400)));
         gaps.sort_by_key(|g| g.from_ns);

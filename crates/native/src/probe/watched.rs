@@ -1,15 +1,16 @@
-//! What only the scheduler's events tell, and what recording them takes: steps with and without the recorder that a watched
-//! run has. Nothing where events can't be recorded.
+//! Costs that only the scheduler's events show, and the cost of recording events: steps are timed with and without the
+//! recorder of watched runs. Nothing is measured where events can't be recorded.
 
 use super::{Batches, Known};
 use crate::sys;
 use crate::tracepoints::Events;
 use schedlab_base::{Result, TaskId};
 
-/// A wakeup and a switch: sched_waking, sched_wakeup, sched_switch.
+/// Events of a wakeup and a switch: sched_waking, sched_wakeup, sched_switch.
 const EVENTS: u64 = 3;
 
-/// Measures it where events can be recorded. `step` times wakeups from one task to another on the caller's CPU.
+/// Measures the cost of recording an event, where events can be recorded. `step` times wakeups from one task to another
+/// on the caller's CPU.
 pub(super) fn measure(known: &mut Known, step: impl Fn() -> Result<Batches>) -> Result<()> {
     let alone = step()?.median();
     let Ok(events) = Events::open(&[], sys::thread_id()) else { return Ok(()) };
@@ -21,15 +22,15 @@ pub(super) fn measure(known: &mut Known, step: impl Fn() -> Result<Batches>) -> 
     Ok(())
 }
 
-/// What the events tell of one thread.
+/// Times of one thread, from events.
 pub(super) struct Seen {
-    /// From its wakeups, as told by their waker, until the switches to it.
+    /// From its wakeups, when their waker reports them, until the switches to it.
     pub delays: Batches,
     /// From the switches to it until those from it.
     pub stays: Batches,
 }
 
-/// What the events tell, while `body` goes on, of the thread that it names.
+/// Records events while `body` runs, and gives the times of the thread that `body` names.
 pub(super) fn seen(body: impl FnOnce() -> Result<u32>) -> Result<Option<Seen>> {
     let Ok(mut events) = Events::open(&["probe".to_owned()], sys::thread_id()) else { return Ok(None) };
     events.measure();

@@ -1,8 +1,9 @@
 //! Where CPU time goes in the kernel: samples of a command, or of the whole system, by function.
 //!
-//! Each CPU has a ring into which the kernel writes where it was, so many times a second of CPU time: by the cycle
-//! counter where the machine has one, which interrupts even code that holds interrupts off; else by a timer, whose samples
-//! of such code fall where it lets interrupts in again. Kernel addresses are named through /proc/kallsyms.
+//! Each CPU has a ring into which the kernel writes samples of its position, at a rate per second of CPU time. The
+//! cycle counter drives them if the machine has one; it interrupts even code that has interrupts disabled. Otherwise a
+//! timer drives them, and samples of such code fall where it enables interrupts again. Kernel addresses are named
+//! through /proc/kallsyms.
 
 mod record;
 mod stacks;
@@ -21,23 +22,23 @@ use std::sync::atomic::AtomicBool;
 use symbols::Symbols;
 use tally::Tally;
 
-/// Bytes of a CPU's ring: as much as a user without rights may lock (kernel.perf_event_mlock_kb), less a page.
+/// Bytes of a CPU's ring: as much as an unprivileged user may lock (kernel.perf_event_mlock_kb), less a page.
 const RING_BYTES: usize = 512 << 10;
 /// How often the rings are emptied.
 const EMPTY_EVERY: Ns = Ns::ms(100);
-/// The most that may be asked for.
+/// The kernel's highest rate.
 const MAX_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 
-/// What drives the samples.
+/// The clock that drives the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// The CPU's cycle counter.
     Cycles,
-    /// A timer of the kernel's.
+    /// A timer of the kernel.
     Timer,
 }
 
-/// What is sampled.
+/// The samples that are asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     /// Samples a second of CPU time.
@@ -46,16 +47,16 @@ pub struct Ask {
     pub chains: bool,
 }
 
-/// A profile, and what it is of.
+/// A profile and the run that was sampled.
 #[derive(Clone, Debug)]
 pub struct Sampled {
     /// The samples.
     pub profile: Profile,
-    /// What drove them.
+    /// The clock that drove them.
     pub clock: Clock,
     /// The run itself; without counters.
     pub watched: Watched,
-    /// Other names of functions that this kernel has: as asked for, and as it calls it.
+    /// The kernel's functions, by which a function asked for is found under its older or newer name.
     pub known: Symbols,
 }
 
@@ -117,7 +118,7 @@ impl Rings {
         Ok((Rings { rings, tally, clock }, known))
     }
 
-    /// Takes up what has been written.
+    /// Reads everything that has been written.
     fn empty(&mut self) {
         for ring in &mut self.rings {
             while let Some(written) = ring.next_record() {
@@ -129,7 +130,7 @@ impl Rings {
 
     fn finish(mut self, watched: Watched, known: Symbols) -> Sampled {
         for ring in &mut self.rings {
-            // One that can't be stopped ends with its descriptor.
+            // A ring that can't be stopped ends with its descriptor.
             let _ = ring.disable();
         }
         self.empty();
@@ -137,7 +138,7 @@ impl Rings {
     }
 }
 
-/// The event as it is asked for on one CPU.
+/// The event's configuration on one CPU.
 fn configured(clock: Clock, system: bool, cpu: u32, ask: Ask) -> Builder<'static> {
     let mut builder = match clock {
         Clock::Cycles => Builder::new(Hardware::CPU_CYCLES),
@@ -161,7 +162,7 @@ fn refused(e: &io::Error, system: bool) -> Error {
     Error::machine(format!("samples can't be taken: {e}"))
 }
 
-/// What the processes that are there already have mapped, and what their threads are called; one that ends meanwhile is passed over.
+/// Reads the mappings and thread names of all processes that are there. Processes that end meanwhile are passed over.
 fn mappings_so_far(tally: &mut Tally) {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes.filter_map(|f| f.file_name().to_str()?.parse::<u32>().ok()) {

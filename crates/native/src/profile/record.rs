@@ -1,4 +1,4 @@
-//! What the kernel writes into a ring of samples, taken apart (include/uapi/linux/perf_event.h, PERF_RECORD_*).
+//! Reads the records that the kernel writes into a ring of samples (include/uapi/linux/perf_event.h, PERF_RECORD_*).
 //!
 //! The layout is that of the sample type asked for: address, process and thread, call chain. Numbers are of this
 //! machine's byte order.
@@ -16,7 +16,7 @@ const LOST_SAMPLES: u32 = 13;
 /// The mode a sample was taken in: bits of `misc`.
 const MODE: u16 = 7;
 const MODE_KERNEL: u16 = 1;
-/// Numbers of a call chain from here on are no addresses but say whose addresses follow (PERF_CONTEXT_MAX).
+/// Numbers of a call chain from here on are not addresses but marks that say whose addresses follow (PERF_CONTEXT_MAX).
 const CONTEXT: u64 = -4095i64 as u64;
 const CONTEXT_KERNEL: u64 = -128i64 as u64;
 const CONTEXT_USER: u64 = -512i64 as u64;
@@ -24,11 +24,11 @@ const CONTEXT_USER: u64 = -512i64 as u64;
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Where a CPU was.
+    /// A sample of a CPU's position.
     Sample {
         /// The process; 0: idle.
         process: u32,
-        /// The thread of it.
+        /// The thread.
         thread: u32,
         /// The address.
         at: u64,
@@ -36,7 +36,7 @@ pub enum Record {
         kernel: bool,
         /// The kernel's part of the call chain, innermost first.
         chain: Vec<u64>,
-        /// That in user mode; empty unless it was asked for.
+        /// The part in user mode; empty unless it was asked for.
         user: Vec<u64>,
     },
     /// A thread was named.
@@ -59,20 +59,20 @@ pub enum Record {
     },
     /// A process was made.
     Forked {
-        /// The new one.
+        /// The new process.
         process: u32,
-        /// Of which.
+        /// The process that made it.
         parent: u32,
         /// The new thread.
         thread: u32,
-        /// By which.
+        /// The thread that made it.
         by: u32,
     },
-    /// So many records found no room.
+    /// This many records found no room.
     Lost(u64),
     /// The kernel slowed sampling down.
     Throttled,
-    /// Something else.
+    /// Another kind of record.
     Other,
 }
 

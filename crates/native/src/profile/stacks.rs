@@ -1,12 +1,13 @@
-//! Call chains as they are counted for flame graphs: a line for each chain, outermost frame first.
+//! Counts of call chains for flame graphs: a line for each chain, outermost frame first.
 //!
-//! Chains are kept as addresses and named at the end, when every mapping and every name is known: rings of different CPUs
-//! are emptied in turn, so that a process's first samples may be read before its exec. Frames in user mode are known by the
-//! mapped file's name only, and neighbours in one file are one frame. Code without frame pointers ends a chain early.
+//! Chains are kept as addresses and named at the end, when every mapping and every name is known: rings of different
+//! CPUs are emptied in turn, so that a process's first samples may be read before its exec. Frames in user mode are
+//! known by the mapped file's name only, and neighbours in one file are one frame. Code without frame pointers ends a
+//! chain early.
 
 use std::collections::BTreeMap;
 
-/// Whom a sample is of.
+/// The task of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Of {
     /// The process.
@@ -18,26 +19,26 @@ pub struct Of {
 /// Chains with the number of their samples.
 #[derive(Default)]
 pub struct Stacks {
-    /// By whom: addresses in the kernel and in user mode, innermost first.
+    /// By task: addresses in the kernel and in user mode, innermost first.
     counts: BTreeMap<(Of, Vec<u64>, Vec<u64>), u64>,
     names: BTreeMap<u32, String>,
-    /// Of which thread a thread was made.
+    /// The thread that made each thread.
     parents: BTreeMap<u32, u32>,
 }
 
-/// More threads than this are not followed back to a name.
+/// The most ancestors that are followed back to a name.
 const GENERATIONS: usize = 64;
 
 impl Stacks {
-    /// A sample.
+    /// Adds a sample.
     pub fn add(&mut self, of: Of, kernel: Vec<u64>, user: Vec<u64>) {
         *self.counts.entry((of, kernel, user)).or_default() += 1;
     }
-    /// A thread has a name from now on.
+    /// Notes a thread's name from now on.
     pub fn named(&mut self, thread: u32, name: &str) {
         self.names.insert(thread, name.to_owned());
     }
-    /// A thread was made: until it is named it has its parent's name.
+    /// Notes that a thread was made. It has its parent's name until it gets its own.
     pub fn forked(&mut self, thread: u32, parent: u32) {
         if thread != parent {
             self.parents.insert(thread, parent);
@@ -74,7 +75,7 @@ impl Stacks {
     }
 }
 
-/// A frame as readers of folded lines take it: frames end at semicolons, lines at blanks before the count.
+/// A frame's name for readers of folded lines, in which a semicolon ends a frame and a blank precedes the count.
 fn clean(name: &str) -> String {
     let odd = |c: char| c == ';' || c.is_whitespace() || c.is_control();
     if name.is_empty() { "[unknown]".to_owned() } else { name.replace(odd, "_") }

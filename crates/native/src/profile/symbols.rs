@@ -1,14 +1,14 @@
 //! Names of the kernel's functions, from /proc/kallsyms.
 //!
 //! The file has a line for each symbol: address, kind, name, and the module in brackets. Without the right to see
-//! addresses (kernel.kptr_restrict) all of them read 0. What a compiler adds behind a name (`.constprop.0`, `.isra.0`,
-//! `.cold`) is left off, so that a function is found by its name in the source.
+//! addresses (kernel.kptr_restrict) all of them read 0. Endings that a compiler adds to a name (`.constprop.0`,
+//! `.isra.0`, `.cold`) are removed, so that a function is found by its name in the source.
 
 use schedlab_base::{Error, Result};
 
-/// Where the kernel tells its symbols.
+/// The file with the kernel's symbols.
 pub const KALLSYMS: &str = "/proc/kallsyms";
-/// What a text symbol may be called in the second column.
+/// The kinds of text symbols in the second column.
 const TEXT: &[&str] = &["T", "t", "W", "w"];
 /// The last symbol of the text is taken to be no longer than this.
 const LONGEST: u64 = 1 << 20;
@@ -43,7 +43,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Reads those of the running kernel.
+    /// Reads the symbols of the running kernel.
     ///
     /// # Errors
     /// When the file can't be read, or hides all addresses.
@@ -57,10 +57,10 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// Takes the file apart; lines that are none of it are passed over, as are data and hidden addresses.
+    /// Reads the file's text. Other lines, data symbols and hidden addresses are passed over.
     pub fn parse(text: &str) -> Symbols {
         let mut sorted: Vec<(u64, String)> = text.lines().filter_map(line).collect();
-        // Of several names at one address the first stays, as the file has the usual one first.
+        // The first of several names at one address stays, because the file has the usual name first.
         sorted.sort_by_key(|(at, _)| *at);
         sorted.dedup_by_key(|(at, _)| *at);
         Symbols { sorted }

@@ -1,4 +1,4 @@
-//! Samples added up: by function, total and self, and what is not the kernel's by the object it was in.
+//! Sums of samples: kernel functions by total and self, and user mode by object.
 //!
 //! A function's *self* is the samples taken in it; its *total* those taken in it or in what it called, each sample once
 //! however often the function stands in the chain. User mode is known by the mapped file's name only.
@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const IDLE_ENDS: &[&str] = &["_safe_halt"];
 const IDLE_BEGINS: &[&str] =
     &["mwait_idle", "intel_idle", "default_idle", "cpuidle_", "poll_idle", "acpi_idle"];
-/// What is in the kernel, but in no function of its list.
+/// Stands for kernel addresses in no known function.
 const NAMELESS: &str = "[kernel]";
-/// What is in no mapping that is known.
+/// Stands for user addresses in no known mapping.
 const NOWHERE: &str = "[unknown]";
 
 /// Samples of a function or an object.
@@ -26,14 +26,14 @@ pub struct Share {
     pub own: u64,
 }
 
-/// What the samples come to.
+/// The sums of all samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Samples of CPUs that were not idle.
     pub busy: u64,
     /// Samples of CPUs that waited for work.
     pub idle: u64,
-    /// Of the busy ones, those in the kernel.
+    /// Busy samples in the kernel.
     pub kernel: u64,
     /// Records that found no room.
     pub lost: u64,
@@ -56,12 +56,12 @@ pub struct Tally {
     /// Mapped code by process and first address: end and object.
     maps: BTreeMap<(u32, u64), (u64, String)>,
     parents: BTreeMap<u32, u32>,
-    /// Where whole chains are asked for.
+    /// The call chains, if they are asked for.
     stacks: Option<Stacks>,
 }
 
 impl Tally {
-    /// Nothing yet; with whole call chains where `chains` says so.
+    /// An empty tally; it keeps whole call chains if `chains` says so.
     pub fn new(symbols: Symbols, chains: bool) -> Tally {
         Tally {
             symbols,
@@ -73,7 +73,7 @@ impl Tally {
         }
     }
 
-    /// Takes in a record.
+    /// Adds a record.
     pub fn add(&mut self, record: Record) {
         match record {
             Record::Sample { process, thread, at, kernel: false, chain: _, user } => {
@@ -106,20 +106,20 @@ impl Tally {
         }
     }
 
-    /// Code that a process has mapped.
+    /// Notes code that a process has mapped.
     pub fn mapped(&mut self, process: u32, start: u64, length: u64, object: &str) {
         let name = object.rsplit('/').next().unwrap_or(object).to_owned();
         self.maps.insert((process, start), (start.saturating_add(length), name));
     }
 
-    /// A thread's name.
+    /// Notes a thread's name.
     pub fn named(&mut self, thread: u32, name: &str) {
         if let Some(stacks) = &mut self.stacks {
             stacks.named(thread, name);
         }
     }
 
-    /// Counts a sample in the kernel; whether its CPU was busy.
+    /// Counts a sample in the kernel; tells whether its CPU was busy.
     fn in_kernel(&mut self, process: u32, at: u64, chain: &[u64]) -> bool {
         let name = |address: u64| self.symbols.find(address).unwrap_or(NAMELESS);
         let own = name(at);
@@ -142,7 +142,7 @@ impl Tally {
         true
     }
 
-    /// All samples added up; user mode by the mappings that are known now.
+    /// Adds up all samples; resolves user mode by the mappings known now.
     pub fn finish(mut self) -> Profile {
         for ((process, at), n) in std::mem::take(&mut self.user) {
             let object = self.object(process, at).unwrap_or(NOWHERE).to_owned();
@@ -156,10 +156,10 @@ impl Tally {
         self.profile
     }
 
-    /// The object a process has at an address: mapped by itself or by one it was forked from.
+    /// The object at an address of a process, mapped by the process itself or by an ancestor.
     fn object(&self, process: u32, at: u64) -> Option<&str> {
         let mut process = process;
-        // A chain of forks is short; one that ran in a circle, by numbers used again, ends.
+        // A chain of forks is short. The limit ends one that runs in a circle because numbers were reused.
         for _ in 0..64 {
             let before = self.maps.range((process, 0)..=(process, at)).next_back();
             if let Some((_, (end, name))) = before

@@ -12,14 +12,14 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
-/// Changes that are made and will be taken back, at the latest when this is dropped.
+/// Changes that are made. They are taken back when this is dropped, or before.
 pub struct Applied {
     system: System,
     journal: Journal,
     entries: Vec<Entry>,
-    /// What earlier, killed processes had left, and what became of it.
+    /// Settings that earlier, killed processes had left changed, each with the result of putting it back.
     pub recovered: Vec<Recovered>,
-    /// What was set: by setting the value read back, and the value before.
+    /// The changes: by setting the value that was read back, and the value before.
     pub told: BTreeMap<String, String>,
     /// The changes still to be made within the run; their old values are in the journal already.
     pub later: Vec<Later>,
@@ -27,11 +27,12 @@ pub struct Applied {
 }
 
 impl Plan {
-    /// Puts back what others left, writes the old values down, and makes the changes that come before the run.
+    /// Puts back settings that killed processes left, writes the old values to the journal, and makes the changes
+    /// before the run.
     ///
     /// # Errors
-    /// When another schedlab is changing settings, the journal can't be kept, or the kernel takes a value not; nothing
-    /// is changed then.
+    /// When another schedlab is changing settings, the journal can't be written, or the kernel does not take a value.
+    /// Nothing is changed then.
     pub fn apply(&self) -> Result<Applied> {
         self.apply_on(System::live(), Journal::own()?)
     }
@@ -57,7 +58,7 @@ impl Plan {
     }
 }
 
-/// An entry for everything that a plan touches, with its value now.
+/// An entry for each thing that a plan changes, with its present value.
 fn entries(plan: &Plan, files: &dyn Files, now: &Moment<'_>) -> Result<Vec<Entry>> {
     let mut knobs: Vec<Vec<&Write>> = Vec::new();
     for write in plan.all() {
@@ -71,7 +72,7 @@ fn entries(plan: &Plan, files: &dyn Files, now: &Moment<'_>) -> Result<Vec<Entry
         let text = files.read(&first.path).map_err(|e| refused(&first.setting, &first.path, "read", &e))?;
         let old = first.form.old(&text, &first.value).ok_or_else(|| {
             let text =
-                format!("setting '{}': {} does not say what holds", first.setting, first.path.display());
+                format!("setting '{}': {} does not show its value", first.setting, first.path.display());
             Error::machine(text)
         })?;
         Ok(Entry::new(now, knob, old))
@@ -79,10 +80,10 @@ fn entries(plan: &Plan, files: &dyn Files, now: &Moment<'_>) -> Result<Vec<Entry
     knobs.iter().map(entry).collect()
 }
 
-/// Writes a value and looks whether the kernel keeps it.
+/// Writes a value and checks that the kernel keeps it.
 ///
 /// # Errors
-/// When it does not.
+/// When the kernel does not.
 pub fn make(files: &dyn Files, write: &Write) -> Result<()> {
     let fault = |doing: &str, e: &std::io::Error| refused(&write.setting, &write.path, doing, e);
     let text = if write.form == Form::Plain { format!("{}\n", write.value) } else { write.value.clone() };
@@ -97,7 +98,7 @@ pub fn make(files: &dyn Files, write: &Write) -> Result<()> {
 }
 
 impl Applied {
-    /// By setting: what is there now, in how many files where several, and what was there before.
+    /// By setting: the present value, the number of files if there are several, and the value before.
     fn tell(&self) -> BTreeMap<String, String> {
         let mut tallies: BTreeMap<&str, [BTreeMap<String, usize>; 2]> = BTreeMap::new();
         for entry in &self.entries {
@@ -112,7 +113,7 @@ impl Applied {
         tallies.iter().map(|(setting, both)| (format!("setting.{setting}"), told(both))).collect()
     }
 
-    /// Takes everything back now; tells what the reader of a result must know.
+    /// Takes everything back now; gives warnings for the reader of the result.
     pub fn put_back(mut self) -> Vec<Warning> {
         self.restore()
     }
@@ -130,7 +131,8 @@ impl Applied {
 }
 
 impl Drop for Applied {
-    /// After an error or a panic. What can't be put back stays in the journal, and the next start tells of it.
+    /// Puts everything back after an error or a panic. Settings that can't be put back stay in the journal, and the
+    /// next start reports them.
     fn drop(&mut self) {
         self.restore();
     }
@@ -149,14 +151,14 @@ fn tally(values: &BTreeMap<String, usize>) -> String {
     text
 }
 
-/// Puts back what this process has changed, whoever holds its [`Applied`]: for a way out that unwinds nothing.
+/// Puts back all changes of this process without its [`Applied`], for an exit that does not unwind.
 pub fn put_back_mine() {
     if let (Ok(journal), Ok(now)) = (Journal::own(), Moment::now()) {
         recover(&journal, &System::live(), &now, Whose::Mine);
     }
 }
 
-/// What became of a tracing instance that a killed run left.
+/// The result of removing a tracing instance that a killed run left.
 fn removed((path, done): (PathBuf, io::Result<()>)) -> Recovered {
     let said = match &done {
         Ok(()) => format!("{}, in which a killed run recorded events, is removed", path.display()),
@@ -166,7 +168,7 @@ fn removed((path, done): (PathBuf, io::Result<()>)) -> Recovered {
     Recovered { setting, path, restored: done.is_ok(), pending: done.is_err(), said }
 }
 
-/// Puts back what processes that are gone have left, and removes their tracing instances.
+/// Puts back the changes of processes that are gone, and removes their tracing instances.
 ///
 /// # Errors
 /// When another schedlab is changing settings.

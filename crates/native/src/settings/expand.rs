@@ -1,4 +1,4 @@
-//! From a setting and a value to the files and texts of this machine, with errors that say what is missing.
+//! Turns a setting and a value into writes of this machine's files, with errors that name what is missing.
 
 use super::files::{Files, matching};
 use super::form::{Form, Write, feature_name};
@@ -8,16 +8,16 @@ use schedlab_kernel::feature::FEATURES;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file that holds one value is not longer than this.
+/// The longest content of a file that holds one value.
 const MAX_VALUE_BYTES: usize = 4096;
-/// What works without settings, for remedies.
+/// Alternatives that work without the setting, for remedies.
 pub const INSTEAD: &str =
     "without it: variants that leave it alone, and the simulator for features and tunables";
 
 /// The writes that give the setting this value here.
 ///
 /// # Errors
-/// Unknown names and values; what this machine has not; what this user may not.
+/// When the name or value is unknown, this machine lacks the setting, or this user may not change it.
 pub fn expand(files: &dyn Files, name: &str, value: &str) -> Result<Vec<Write>> {
     let writes = match name.strip_prefix(FILE_PREFIX) {
         Some(path) => vec![own_file(files, name, Path::new(path), value)?],
@@ -53,8 +53,8 @@ fn of_row(files: &dyn Files, row: &Row, value: &str) -> Result<Vec<Write>> {
     }
 }
 
-/// The first place that this machine has, and its files. What only root can see (debugfs) may be there or not, so a place
-/// that can be read goes before one that can't.
+/// The first place that this machine has, and its files. A place that can be read goes before one that can't, because
+/// files that only root can see (debugfs) may be there or not.
 pub fn place_of(files: &dyn Files, row: &Row) -> Option<(&'static Place, Vec<PathBuf>)> {
     let mut there: Vec<(&Place, Vec<PathBuf>)> = row
         .places
@@ -77,7 +77,7 @@ pub fn state_name(files: &dyn Files, disable: &Path) -> String {
     named.map(|n| n.trim().to_owned()).unwrap_or_default()
 }
 
-/// For each state of each CPU whether it is to be disabled: those behind the one named, in the order of their numbers.
+/// For each state of each CPU: whether it must be disabled. The states deeper than the named one are, by number.
 fn idle_states(files: &dyn Files, paths: &[PathBuf], deepest: &str) -> Result<Vec<(PathBuf, &'static str)>> {
     let cpu = |path: &Path| path.ancestors().nth(3).map(Path::to_owned);
     let mut all = Vec::new();
@@ -114,7 +114,7 @@ fn known_feature(list: &str, name: &str) -> Result<()> {
     Err(Error::machine(format!("this kernel has no feature '{wanted}'")).help(help))
 }
 
-/// Whether the file lists its words, in itself or beside itself, and has this one not.
+/// Checks the word against the words that this file, or a file beside it, lists; it passes if there is no list.
 fn known_word(files: &dyn Files, row: &Row, path: &Path, value: &str) -> Result<()> {
     let now = read(files, row.name, path)?;
     let listed = match row.values {
@@ -137,7 +137,7 @@ fn known_word(files: &dyn Files, row: &Row, path: &Path, value: &str) -> Result<
 fn own_file(files: &dyn Files, name: &str, path: &Path, value: &str) -> Result<Write> {
     super::check(name, value)?;
     if path.exists() && !path.is_file() {
-        return Err(Error::input(format!("setting '{name}': that is no ordinary file")));
+        return Err(Error::input(format!("setting '{name}': the path is not an ordinary file")));
     }
     let now = read(files, name, path)?;
     if now.len() > MAX_VALUE_BYTES || now.trim_end().contains('\n') {
@@ -151,20 +151,20 @@ fn read(files: &dyn Files, setting: &str, path: &Path) -> Result<String> {
     files.read(path).map_err(|e| refused(setting, path, "read", &e))
 }
 
-/// What this machine has not, and how it could have it.
+/// The error about a setting that this machine lacks, with the way to get it.
 pub fn missing(files: &dyn Files, row: &Row) -> Error {
     let text = format!("setting '{}': this machine has no {}", row.name, row.whereabouts());
     let mounted = !files.list(&files.place("/sys/kernel/debug")).is_empty();
     let help = match row.in_debugfs() && !mounted {
         true => format!(
-            "debugfs is not mounted or not to be seen: 'mount -t debugfs none /sys/kernel/debug' as root (CAP_SYS_ADMIN); {INSTEAD}"
+            "debugfs is not mounted or not visible: 'mount -t debugfs none /sys/kernel/debug' as root (CAP_SYS_ADMIN); {INSTEAD}"
         ),
         false => INSTEAD.to_owned(),
     };
     Error::machine(text).help(help)
 }
 
-/// What this user may not, and which capability is needed.
+/// The error about a change that this user may not make, with the capability that it needs.
 pub fn refused(setting: &str, path: &Path, doing: &str, e: &io::Error) -> Error {
     let path = path.display();
     let text = format!("setting '{setting}': can't {doing} {path}: {e}");

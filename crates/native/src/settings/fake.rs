@@ -1,5 +1,5 @@
-//! A kernel's files in memory for tests: `features` takes one name and shows all, bad numbers are refused, and what is
-//! marked so is read-only.
+//! A kernel's files in memory for tests: `features` takes one name and shows all, bad numbers are refused, and sealed
+//! files are read-only.
 
 use super::files::Files;
 use std::cell::RefCell;
@@ -52,7 +52,7 @@ impl Files for FakeKernel {
                 let bare = old.replace(['(', ')'], "");
                 bare.replace(text.trim(), &format!("({})", text.trim()))
             }
-            // As a driver that rounds what it is given.
+            // Like a driver that rounds its value.
             Some("scaling_min_freq") => format!("{}", text.trim().parse::<u64>().unwrap_or(0) / 1000 * 1000),
             _ => text.to_owned(),
         };

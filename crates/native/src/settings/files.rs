@@ -1,24 +1,24 @@
-//! The files of a system: read, written, listed. Behind a trait, so that tests can have a kernel's odd files without one.
+//! Reads, writes and lists the files of a system. It is a trait, so that tests can imitate a kernel's odd files.
 //!
-//! [`ROOT_VARIABLE`] names a folder that stands for `/`: a tree of files there is then changed and put back in the
-//! system's stead, which needs no privilege. Paths named by the user (`file:PATH`) are taken as they are.
+//! [`ROOT_VARIABLE`] names a folder that stands for `/`: the files there are then changed and put back instead of the
+//! system's, which needs no privilege. Paths given by the user (`file:PATH`) are taken as they are.
 
 use crate::tracepoints::instance;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names a folder with `proc` and `sys` in it, in place of the live ones.
+/// The environment variable that names a folder with `proc` and `sys` in it, which replace the live ones.
 pub const ROOT_VARIABLE: &str = "SCHEDLAB_SYSTEM_ROOT";
 
-/// How much of a file is read.
+/// The most bytes of a file that are read.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Access to a system's files.
 pub trait Files {
-    /// Where a file of the kernel's is.
+    /// The path of a kernel's file on this system.
     fn place(&self, path: &str) -> PathBuf;
-    /// Its content.
+    /// The content of a file.
     ///
     /// # Errors
     /// As read(2).
@@ -28,20 +28,20 @@ pub trait Files {
     /// # Errors
     /// As write(2); the kernel refuses values with EINVAL.
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;
-    /// Whether it could be written, without writing.
+    /// Checks whether a file could be written, without writing.
     ///
     /// # Errors
-    /// Why not.
+    /// When it could not.
     fn writable(&self, path: &Path) -> io::Result<()>;
     /// Names in a folder, in no order; none where there is no folder.
     fn list(&self, folder: &Path) -> Vec<String>;
-    /// Names of its tracing instances.
+    /// Names of the system's tracing instances.
     fn instances(&self) -> Vec<String> {
         self.list(&self.place(instance::FOLDER))
     }
 }
 
-/// The live system, or the tree that stands for it.
+/// The live system, or a tree of files that stands for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct System {
     root: PathBuf,
@@ -57,8 +57,8 @@ impl System {
     pub fn at(root: &Path) -> System {
         System { root: root.to_owned() }
     }
-    /// The folder whose lock stands for the right to change settings: every user can open it, nothing has to be made,
-    /// and the kernel drops the lock with its owner.
+    /// The folder whose lock is the right to change settings. Every user can open it, no file has to be made, and the
+    /// kernel drops the lock with its owner.
     pub fn lock_folder(&self) -> PathBuf {
         let cpus = self.place("/sys/devices/system/cpu");
         if cpus.is_dir() { cpus } else { self.root.clone() }
@@ -70,7 +70,7 @@ impl Files for System {
         self.root.join(path.trim_start_matches('/'))
     }
     fn read(&self, path: &Path) -> io::Result<String> {
-        // No file of settings is longer, and what has no end (a device) must not be read to it.
+        // No file of settings is longer, and a file without end (a device) must not be read for ever.
         let mut text = String::new();
         File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
         Ok(text)
@@ -87,7 +87,7 @@ impl Files for System {
         entries.filter_map(|e| e.file_name().into_string().ok()).collect()
     }
     fn instances(&self) -> Vec<String> {
-        // The live one's tracefs need not be mounted.
+        // The live system's tracefs need not be mounted.
         let live = self.root == Path::new("/");
         if live { instance::names() } else { self.list(&self.place(instance::FOLDER)) }
     }

@@ -1,7 +1,7 @@
-//! How a file of the kernel reads, which is not always how it is written.
+//! Forms of the kernel's files, some of which read back in another form than they are written.
 //!
 //! `sched/features` takes one name and shows all of them; `sched/preempt` shows every model with the chosen one in
-//! parentheses. A value is *current* in the words in which it would be written.
+//! parentheses. A *current* value is given in the words in which it would be written.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use std::path::PathBuf;
 pub enum Form {
     /// The value and a newline.
     Plain,
-    /// All values in a row, the one that holds in parentheses: `none voluntary (full)`.
+    /// All values in a row, with the current one in parentheses: `none voluntary (full)`.
     Bracketed,
-    /// Every feature by name, those that are off with `NO_` before it; takes one name at a time.
+    /// Every feature by name, with the prefix `NO_` if it is off; a write takes one name.
     Feature,
 }
 
@@ -27,17 +27,17 @@ pub struct Write {
     pub path: PathBuf,
     /// How the file reads back.
     pub form: Form,
-    /// What is written.
+    /// The value that is written.
     pub value: String,
 }
 
-/// The feature that `NAME` or `NO_NAME` is about.
+/// The feature in `NAME` or `NO_NAME`.
 pub fn feature_name(text: &str) -> &str {
     text.strip_prefix("NO_").unwrap_or(text)
 }
 
 impl Form {
-    /// What `text`, read from the file, says now about the thing that `value` is written for; `None` when nothing.
+    /// The current value, in the file's `text`, of the thing that `value` would change; `None` if the text lacks it.
     pub fn current(self, text: &str, value: &str) -> Option<String> {
         match self {
             Form::Plain => Some(text.trim().to_owned()),
@@ -51,7 +51,7 @@ impl Form {
             }
         }
     }
-    /// What is to be written to have the file as it was when it read `text`.
+    /// The value to write to get the file back to the state in which it read `text`.
     pub fn old(self, text: &str, value: &str) -> Option<String> {
         if self == Form::Plain { Some(text.to_owned()) } else { self.current(text, value) }
     }
@@ -64,7 +64,7 @@ impl Form {
 }
 
 impl Write {
-    /// Whether both are about the same thing in the same file.
+    /// Whether both change the same thing in the same file.
     pub fn same_knob(&self, other: &Write) -> bool {
         self.path == other.path
             && (self.form != Form::Feature || feature_name(&self.value) == feature_name(&other.value))
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(now("NEXT_BUDDY").as_deref(), Some("NO_NEXT_BUDDY"));
         assert_eq!(now("NO_NEXT_BUDDY").as_deref(), Some("NO_NEXT_BUDDY"));
         assert_eq!(now("NO_PLACE_LAG").as_deref(), Some("PLACE_LAG"));
-        assert_eq!(now("LAG"), None, "a part of a name is no name");
+        assert_eq!(now("LAG"), None, "a part of a name does not count");
     }
 
     #[test]

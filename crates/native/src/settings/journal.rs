@@ -1,15 +1,15 @@
-//! The journal of changed settings: what was, on disk before it is changed.
+//! The journal of changed settings: the old values, on disk before they are changed.
 //!
 //! One file per thing changed, in a folder of the state directory: boot id, owner with its start time, file, old value,
 //! every value this owner may write, and the form in which the file reads back. An entry is written under a temporary
-//! name, synced, renamed, and its folder synced; only then the setting is written. An entry goes away when its setting
-//! is back. An entry that can't be read stays and is pending; only one that was read and is torn is set aside.
+//! name, synced, renamed, and its folder synced; only then the setting is written. An entry is removed when its setting
+//! is put back. An entry that can't be read stays and is pending; an entry that was read but is torn is set aside.
 //!
-//! Making entries and taking them away needs the machine's lock ([`Lock`]), an flock(2) on a folder of /sys. That lock is
-//! the same for all users, which no user's state folder is. It needs no file of its own, and goes with its holder.
+//! Entries are made and removed only under the machine's lock ([`Lock`]), an flock(2) on a folder of /sys. That lock is
+//! the same for all users, unlike a user's state folder. It needs no file, and the kernel drops it with its holder.
 //!
-//! Root's folder is the machine's, whatever HOME says under sudo: only root changes the system, and any root shell must
-//! find what another left. [`judge`] is the one place that says when an old value goes back.
+//! Root's folder is the machine's, even if HOME differs under sudo: only root changes the system, and every root shell
+//! must find the entries of another. [`judge`] is the only place that decides when an old value goes back.
 
 use super::files::Files;
 use super::form::{Form, Write};
@@ -29,12 +29,12 @@ const ENDING: &str = ".json";
 const UNFINISHED: &str = ".tmp";
 const SET_ASIDE: &str = ".unreadable";
 
-/// Who changed a setting: process ids come again, a process id with a start time does not within a boot.
+/// The process that changed a setting. A process id may be reused within a boot, but not with the same start time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Owner {
     /// Process.
     pub pid: u32,
-    /// Its start, ticks since boot (/proc/PID/stat field 22).
+    /// Its start time, ticks since boot (/proc/PID/stat field 22).
     pub started: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Entry {
     schema: String,
     /// The boot in which it was made (/proc/sys/kernel/random/boot_id).
     pub boot: String,
-    /// Who made it.
+    /// The process that made it.
     pub owner: Owner,
     /// The setting's name.
     pub setting: String,
@@ -64,14 +64,14 @@ pub struct Entry {
     pub path: PathBuf,
     /// How the file reads.
     pub form: Form,
-    /// What is to be written to have it as it was.
+    /// The value to write to put it back.
     pub old: String,
     /// Every value its owner may have written.
     pub written: Vec<String>,
 }
 
 impl Entry {
-    /// An entry for what `writes`, all of the same thing, are about to change.
+    /// An entry for a thing that all of `writes` are about to change.
     pub fn new(now: &Moment<'_>, writes: &[&Write], old: String) -> Entry {
         let first = writes[0];
         Entry {
@@ -85,10 +85,10 @@ impl Entry {
             written: writes.iter().map(|w| w.value.clone()).collect(),
         }
     }
-    /// What the file says now about this entry's thing.
+    /// The current value of this entry's thing.
     ///
     /// # Errors
-    /// As read(2); a file that does not speak of it at all is [`io::ErrorKind::InvalidData`].
+    /// As read(2); [`io::ErrorKind::InvalidData`] if the file does not mention it.
     pub fn current(&self, files: &dyn Files) -> io::Result<Current> {
         let text = files.read(&self.path)?;
         if text.is_empty() && self.form == Form::Plain && !is_kernels(&self.path) {
@@ -99,17 +99,17 @@ impl Entry {
     }
 }
 
-/// What an entry's file says.
+/// The current content of an entry's file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Current {
-    /// This value, which may be an empty one.
+    /// This value, which may be empty.
     Says(String),
-    /// An ordinary file without a byte. It is emptied before it is written, and its writer may have been killed between.
+    /// An ordinary file without a byte. A write empties it first, and the writer may have been killed in between.
     Emptied,
 }
 
 impl Current {
-    /// The value, nothing of an emptied file.
+    /// The value; empty for an emptied file.
     pub fn shown(&self) -> &str {
         match self {
             Current::Says(value) => value,
@@ -118,26 +118,26 @@ impl Current {
     }
 }
 
-/// Whether the kernel keeps a file: it takes a value in one call, so that nobody's kill leaves it empty.
+/// Whether a file is the kernel's. The kernel takes a value in one call, so that a killed writer never leaves it empty.
 fn is_kernels(path: &Path) -> bool {
     path.starts_with("/proc") || path.starts_with("/sys")
 }
 
-/// The time of judgement: which boot it is, who asks, who lives.
+/// The situation in which entries are judged: the boot, the process that asks, and the processes that live.
 pub struct Moment<'a> {
     /// The boot id.
     pub boot: String,
-    /// Who asks.
+    /// The process that asks.
     pub me: Owner,
     /// Whether a process still lives.
     pub alive: &'a dyn Fn(Owner) -> bool,
 }
 
 impl Moment<'_> {
-    /// Now.
+    /// The present situation.
     ///
     /// # Errors
-    /// When /proc is not there.
+    /// When /proc is not mounted.
     pub fn now() -> Result<Moment<'static>> {
         let path = Path::new("/proc/sys/kernel/random/boot_id");
         let boot = fs::read_to_string(path).map_err(|e| Error::io(path, "read", &e))?.trim().to_owned();
@@ -148,18 +148,18 @@ impl Moment<'_> {
     }
 }
 
-/// What is to be done about an entry.
+/// The decision about an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The old value goes back.
     PutBack,
-    /// The setting is as it was: the entry goes.
+    /// The setting has its old value: the entry is removed.
     AsBefore,
-    /// Somebody else has changed it since: theirs stands and the entry goes, with a warning.
+    /// Somebody else has changed the setting since: that value stays, and the entry is removed with a warning.
     Theirs(String),
-    /// It was another boot; the setting went with it, and so does the entry.
+    /// The entry is of an earlier boot, which the setting did not survive: the entry is removed.
     OtherBoot,
-    /// Its owner lives and will do it.
+    /// Its owner lives and will put it back.
     OwnerAlive,
     /// The file can't be read now: the entry stays.
     Unseen(String),
@@ -168,13 +168,13 @@ pub enum Verdict {
 /// Whose entries are to be put back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// Those of processes that are gone.
+    /// Entries of processes that are gone.
     Gone,
-    /// Those of this process.
+    /// Entries of this process.
     Mine,
 }
 
-/// What is to be done about an entry, given what its file says now.
+/// Decides about an entry, given the current value of its thing.
 pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<Current>) -> Verdict {
     if entry.boot != now.boot {
         return Verdict::OtherBoot;
@@ -198,10 +198,10 @@ pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<
 pub struct Lock(#[allow(dead_code, reason = "held, not read: the lock goes when it is closed")] File);
 
 impl Lock {
-    /// Takes it.
+    /// Takes the lock.
     ///
     /// # Errors
-    /// When another process has it.
+    /// When another process holds it.
     pub fn take(folder: &Path) -> Result<Lock> {
         let file = File::open(folder).map_err(|e| Error::io(folder, "open", &e))?;
         match crate::sys::lock_now(&file) {
@@ -216,7 +216,7 @@ impl Lock {
     }
 }
 
-/// The state folder of this user: the journal's, and what else is known of this machine.
+/// The state folder of this user: it holds the journal and other knowledge of this machine.
 ///
 /// # Errors
 /// When the environment names none.
@@ -238,29 +238,29 @@ pub struct Journal {
     folder: PathBuf,
 }
 
-/// What an entry's file holds.
+/// The content of an entry's file.
 #[derive(Debug)]
 pub enum Content {
     /// An entry.
     Whole(Entry),
-    /// No entry: its writer was killed, or the file is another's.
+    /// Not an entry: its writer was killed, or the file is not schedlab's.
     Torn,
-    /// Not known: it can't be read now, for this reason.
+    /// Unknown: the file can't be read now, for this reason.
     Unread(String),
 }
 
-/// An entry's file and what it holds.
+/// An entry's file and its content.
 pub type Found = (PathBuf, Content);
 
 impl Journal {
-    /// This user's.
+    /// This user's journal.
     ///
     /// # Errors
     /// When the environment names no folder for it.
     pub fn own() -> Result<Journal> {
         Ok(Journal { folder: state_folder()?.join("journal") })
     }
-    /// This user's, and the machine's where that is another and can be seen.
+    /// This user's journal, and the machine's if it is another and can be read.
     ///
     /// # Errors
     /// As [`Journal::own`].
@@ -270,19 +270,19 @@ impl Journal {
         let both = own != machine && std::env::var_os(STATE_VARIABLE).is_none() && machine.folder.is_dir();
         Ok(if both { vec![own, machine] } else { vec![own] })
     }
-    /// In a folder.
+    /// The journal in a folder.
     pub fn at(folder: &Path) -> Journal {
         Journal { folder: folder.to_owned() }
     }
-    /// Where it is.
+    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Keeps entries on disk, in order, and tells where.
+    /// Writes entries to disk, in order, and gives their paths.
     ///
     /// # Errors
-    /// When the disk does not take them; none is left then.
+    /// When the disk does not take them; no entry is left then.
     pub fn keep(&self, entries: &[Entry]) -> Result<Vec<PathBuf>> {
         let begun = crate::sys::boottime_ns();
         let mut kept = Vec::new();
@@ -306,7 +306,7 @@ impl Journal {
         }
     }
 
-    /// Every entry, the latest first, also what is torn or can't be read.
+    /// Every entry, the latest first, also those that are torn or can't be read.
     pub fn entries(&self) -> Vec<Found> {
         let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = listed.map(|e| e.path()).filter(|p| has_ending(p, ENDING)).collect();
@@ -315,20 +315,21 @@ impl Journal {
         paths.into_iter().filter_map(|path| content(&path).map(|content| (path, content))).collect()
     }
 
-    /// Takes away what a writer killed before its renaming left: its setting was not written yet. Under the lock only.
+    /// Removes unfinished files of writers that were killed before the rename: their settings were not written yet.
+    /// Call it only under the lock.
     fn clear_unfinished(&self) {
         let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         listed.map(|e| e.path()).filter(|p| has_ending(p, UNFINISHED)).for_each(|p| drop(fs::remove_file(p)));
     }
 }
 
-/// What is in an entry's file; `None` when another process has just taken it away. No limit of inputs is asked: an entry is
-/// ours, and a wrong limit must not hide it.
+/// The content of an entry's file; `None` when another process has just removed it. The limit of inputs does not apply:
+/// an entry is schedlab's own, and a wrong limit must not hide it.
 fn content(path: &Path) -> Option<Content> {
     // Opening a pipe would wait for its writer.
     let regular = fs::metadata(path).and_then(|about| match about.is_file() {
         true => fs::read(path),
-        false => Err(io::Error::other("it is no regular file")),
+        false => Err(io::Error::other("it is not a regular file")),
     });
     let bytes = match regular {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
@@ -353,22 +354,22 @@ fn write_synced(path: &Path, text: &[u8]) -> io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
-/// What became of an entry.
+/// The result of putting back an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Recovered {
-    /// The setting, and its file; of a torn entry the entry's file.
+    /// The setting; "?" for a torn entry.
     pub setting: String,
-    /// The file.
+    /// The setting's file; for a torn entry the entry's file.
     pub path: PathBuf,
-    /// Whether it is as it was before.
+    /// Whether the setting has its old value.
     pub restored: bool,
-    /// Whether it is still to be done.
+    /// Whether it must still be put back.
     pub pending: bool,
-    /// What happened, a sentence.
+    /// A sentence that tells what happened.
     pub said: String,
 }
 
-/// Puts back what the journal says, the latest change first, and tells of each. To be called under the lock.
+/// Puts back the journal's settings, the latest change first, and reports each. Call it under the lock.
 pub fn recover(journal: &Journal, files: &dyn Files, now: &Moment<'_>, whose: Whose) -> Vec<Recovered> {
     if whose == Whose::Gone {
         journal.clear_unfinished();
@@ -393,7 +394,7 @@ fn set_aside(file: &Path) -> Recovered {
     let moved = fs::rename(file, &aside).is_ok();
     let place = if moved { &aside } else { file }.display().to_string();
     let said =
-        format!("an entry of the journal is torn, so what it was about is not known; it is kept as {place}");
+        format!("an entry of the journal is torn, so its setting is not known; it is kept as {place}");
     Recovered { setting: "?".to_owned(), path: file.to_owned(), restored: false, pending: false, said }
 }
 
@@ -407,7 +408,7 @@ fn put_back(
     let (path, old) = (entry.path.display(), entry.old.trim());
     let told = |restored, pending: bool, said: String| {
         if !pending {
-            // One that can't be removed is judged again at the next start, with the same result.
+            // An entry that can't be removed is judged again at the next start, with the same result.
             let _ = fs::remove_file(file);
         }
         let (setting, path) = (entry.setting.clone(), entry.path.clone());
@@ -419,7 +420,7 @@ fn put_back(
         Verdict::OtherBoot => told(
             true,
             false,
-            format!("{path} was changed before the machine was started anew: nothing to do"),
+            format!("{path} was changed before this boot: nothing to do"),
         ),
         Verdict::Theirs(current) => told(
             false,
@@ -446,7 +447,8 @@ fn still_records(path: PathBuf) -> Recovered {
     Recovered { setting: instance::SETTING.to_owned(), path, restored: false, pending: true, said }
 }
 
-/// Entries of processes that are gone, and their tracing instances: what is still to be put back, in a sentence each.
+/// Entries of processes that are gone, and their tracing instances: all that must still be put back, in a sentence
+/// each.
 pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
     let now = Moment::now()?;
     let left = instance::left(files.instances());
@@ -481,7 +483,7 @@ pub fn pending(files: &dyn Files) -> Result<Vec<Recovered>> {
     Ok(all)
 }
 
-/// What is pending as a warning, for every live run: it is not the machine that it seems to be.
+/// A warning about pending entries, for every live run: the machine is not in its usual state.
 pub fn warning(files: &dyn Files) -> Option<Warning> {
     let left = pending(files).ok()?;
     let told: Vec<&str> = left.iter().map(|r| r.said.as_str()).collect();

@@ -23,7 +23,7 @@ fn moment<'a>(boot: &str, me: Owner, alive: &'a dyn Fn(Owner) -> bool) -> Moment
     Moment { boot: boot.to_owned(), me, alive }
 }
 
-/// OTHER wrote 0, then 2, where 1 was.
+/// An entry of OTHER, which wrote 0 and then 2; the old value is 1.
 fn entry(boot: &str) -> Entry {
     let writes = [write(KNOB, Form::Plain, "0"), write(KNOB, Form::Plain, "2")];
     Entry::new(&moment(boot, OTHER, &|_| false), &[&writes[0], &writes[1]], "1\n".to_owned())
@@ -153,7 +153,7 @@ fn a_panic_and_a_failed_change_put_everything_back() {
     });
     assert!(panicked.is_err() && fs::read_to_string(&knob).unwrap() == "1\n");
     let mut bad = plan(&knob, "0", "0");
-    // It keeps nothing: the second change fails after the first was made.
+    // This file keeps no value: the second change fails after the first was made.
     bad.writes.push(write("/dev/null", Form::Plain, "1"));
     assert!(bad.apply_on(system.clone(), journal.clone()).is_err());
     assert!(fs::read_to_string(&knob).unwrap() == "1\n" && Lock::take(&system.lock_folder()).is_ok());
@@ -187,7 +187,7 @@ fn an_empty_value_that_an_administrator_set_stays() {
     let warnings = applied.put_back();
     assert!(warnings.len() == 1 && warnings[0].message.contains("did not write"), "{warnings:?}");
     assert_eq!((fs::read_to_string(&knob).unwrap().as_str(), journal.entries().len()), ("\n", 0));
-    // No kill leaves a file of the kernel's empty: that is its value.
+    // A killed writer can't leave a kernel's file empty, so an empty text is its value.
     let kernel = FakeKernel::with(&[]);
     kernel.files.borrow_mut().insert(KNOB.into(), String::new());
     assert_eq!(entry("b").current(&kernel).unwrap(), Current::Says(String::new()));

@@ -1,9 +1,9 @@
-//! Settings of the live system: what they are called, where they live, how they are changed and put back.
+//! Settings of the live system: their names and files, and how they are changed and put back.
 //!
-//! One table ([`SETTINGS`]) says for each setting which file holds it by kernel era, how the file reads and which values
-//! it takes. A [`Plan`] turns a variant into writes; [`Plan::apply`] writes down the old values first ([`journal`]), then
-//! writes the new ones; the [`Applied`] it gives puts everything back when it is dropped, and what a killed process left
-//! is put back by the next start ([`journal::recover`]). Paths are kernel interfaces from 2.6.23 on.
+//! One table ([`SETTINGS`]) states for each setting its file by kernel era, the form of the file and the values it
+//! takes. A [`Plan`] turns a variant into writes. [`Plan::apply`] writes the old values to the [`journal`] first, then
+//! the new values to the files. The [`Applied`] that it gives puts everything back when it is dropped; the next start
+//! puts back the changes of a killed process ([`journal::recover`]). Paths are kernel interfaces from 2.6.23 on.
 
 mod apply;
 mod expand;

@@ -1,8 +1,8 @@
-//! What a variant changes about the live system: writes before the run, and writes at their times within it.
+//! A variant's changes of the live system: writes before the run, and writes at their times within it.
 //!
-//! A variant's tunables mean what they mean in the simulator: CFS's granularities and EEVDF's base slice are given before
-//! the kernel multiplies them for its CPUs, and the files hold the product; so they are multiplied here. Settings are
-//! written as they are given.
+//! A variant's tunables mean the same as in the simulator: CFS's granularities and EEVDF's base slice are stated before
+//! the kernel multiplies them for its CPUs. The kernel's files hold the product, so they are multiplied here. Settings
+//! are written unchanged.
 
 use super::expand::{expand, place_of, refused};
 use super::files::{Files, System};
@@ -20,30 +20,31 @@ const SCALED: &[&str] = &["base_slice_ns", "sched_latency_ns", "min_granularity_
 /// Writes in the middle of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Later {
-    /// When, counted from the end of the warm-up.
+    /// Their time, counted from the end of the warm-up.
     pub time: Ns,
-    /// What.
+    /// The writes.
     pub writes: Vec<Write>,
 }
 
-/// All that is to be written.
+/// All writes of a variant.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// Before the run.
+    /// Writes before the run.
     pub writes: Vec<Write>,
-    /// Within it, in the order of time.
+    /// Writes within the run, in the order of time.
     pub later: Vec<Later>,
 }
 
 impl Plan {
-    /// What a variant of the running kernel changes here.
+    /// The changes of a variant of the running kernel on this machine.
     ///
     /// # Errors
-    /// The first thing that this machine has not, this user may not, or no kernel knows; the variant is named.
+    /// When a change is unknown, this machine lacks it, or this user may not make it; the first such change and the
+    /// variant are named.
     pub fn of(variant: &Variant) -> Result<Plan> {
         Plan::on(&System::live(), variant)
     }
-    /// What settings given one by one change here.
+    /// The changes of settings that are given one by one.
     ///
     /// # Errors
     /// As [`Plan::of`].
@@ -110,7 +111,7 @@ fn step(
     Ok(writes)
 }
 
-/// A tunable in the simulator's words, as the setting that the live kernel has of it.
+/// Turns a tunable of the simulator into the live kernel's setting.
 fn live_tunable(files: &dyn Files, name: &str, value: u64) -> Result<(String, String)> {
     let known = TUNABLES
         .iter()
@@ -124,10 +125,10 @@ fn live_tunable(files: &dyn Files, name: &str, value: u64) -> Result<(String, St
         let why = match name {
             "hz" => "the tick is compiled in (CONFIG_HZ)",
             "scale_by_cpus" => {
-                "the live kernel's is the setting tunable_scaling, whose numbers mean something else"
+                "the live kernel has the setting tunable_scaling instead, whose numbers mean something else"
             }
             "timer_slack_ns" => "slack belongs to each task, not to the kernel",
-            _ => "it is the simulator's alone",
+            _ => "only the simulator has it",
         };
         return Err(Error::machine(format!("tunable '{name}' can't be set on a live kernel: {why}"))
             .help("leave it out of variants of the running kernel, or use --backend sim"));
@@ -136,8 +137,8 @@ fn live_tunable(files: &dyn Files, name: &str, value: u64) -> Result<(String, St
     Ok((name.to_owned(), value.saturating_mul(factor).to_string()))
 }
 
-/// By how much this kernel multiplies slices for its CPUs (`sched_tunable_scaling`, 2.6.33; before it always by the
-/// logarithm, and before 2.6.32 of all CPUs).
+/// The factor by which this kernel multiplies slices for its CPUs (`sched_tunable_scaling`, 2.6.33). Older kernels
+/// always use the logarithm; before 2.6.32 it is that of all CPUs.
 fn factor(files: &dyn Files) -> Result<u64> {
     let text = |path: &str| files.read(&files.place(path)).unwrap_or_default();
     let online = CpuSet::parse(text("/sys/devices/system/cpu/online").trim()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which settings this machine has, what they are, and whether this user may change them.
+//! The settings that this machine has, their values, and whether this user may change them.
 
 use super::expand::{flipped, missing, place_of, refused, state_name};
 use super::files::Files;
@@ -10,11 +10,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
-    /// It can.
+    /// It can be changed.
     Yes,
-    /// This user may not.
+    /// This user may not change it.
     Refused,
-    /// The machine has it not.
+    /// The machine lacks it.
     Missing,
 }
 
@@ -23,21 +23,21 @@ pub enum Access {
 pub struct Seen {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// One line about it.
     pub about: &'static str,
-    /// What it takes.
+    /// The values that it takes, in words.
     pub values: String,
     /// Whether it can be changed.
     pub access: Access,
-    /// What it is now, in the words that it takes; `None` where that can't be read.
+    /// The current value, in the words that it takes; `None` if it can't be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
-    /// What stands in the way, and what mends it.
+    /// The reason why it can't be changed, and the remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// Every setting of the table, as it is here.
+/// Every setting of the table, as it is on this machine.
 pub fn survey(files: &dyn Files) -> Vec<Seen> {
     SETTINGS.iter().map(|row| seen(files, row)).collect()
 }

@@ -2,16 +2,17 @@
 //!
 //! Sources: D004 for `sched/features` (in debugfs; beside `sched/` before 5.13), Documentation/admin-guide of 6.12 for
 //! sysctls and sysfs, kernel 5.13 for the move of the scheduler's tunables from /proc/sys/kernel to debugfs, D001 for
-//! what a measured machine has fixed (governor, deep idle states). `smt` stands last: it takes other settings' files away.
+//! the settings that its measured machine had fixed (governor, deep idle states). `smt` stands last, because it removes
+//! files of other settings.
 
 use super::form::Form;
 use schedlab_base::{Error, Ns, Result};
 use std::path::Path;
 
-/// Which values a setting takes.
+/// The values that a setting takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Values {
-    /// A whole number in this range; where the name ends in `_ns` also a time such as `3ms`.
+    /// A whole number in this range; if the setting's name ends in `_ns`, also a time such as `3ms`.
     Number(i64, i64),
     /// 0 or 1, off or on.
     Switch,
@@ -19,14 +20,14 @@ pub enum Values {
     Words(&'static [&'static str]),
     /// A word that the machine itself lists.
     Word,
-    /// Names of features, those to switch off with `NO_` before them, with commas between.
+    /// Names of features with commas between; the prefix `NO_` switches a feature off.
     Features,
     /// The name of the deepest idle state that stays allowed, or `all`.
     IdleState,
 }
 
 impl Values {
-    /// In words.
+    /// The values in words.
     pub fn describe(self) -> String {
         match self {
             Values::Number(low, high) => format!("{low} to {high}"),
@@ -44,24 +45,24 @@ impl Values {
 pub struct Place {
     /// The file, `*` standing for a number.
     pub pattern: &'static str,
-    /// How it reads.
+    /// The form in which it reads back.
     pub form: Form,
     /// Whether 1 there means off.
     pub inverted: bool,
-    /// Which kernels have it.
+    /// The kernels that have it.
     pub era: &'static str,
 }
 
-/// A setting as the table has it.
+/// A row of the table of settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
     /// Its name on the command line and in experiments.
     pub name: &'static str,
-    /// What it is.
+    /// One line about it.
     pub about: &'static str,
-    /// What it takes.
+    /// The values that it takes.
     pub values: Values,
-    /// Where it may be; the first that this machine has is it.
+    /// Its possible places; the first that this machine has is used.
     pub places: &'static [Place],
 }
 
@@ -90,25 +91,25 @@ macro_rules! cpu {
     };
 }
 
-/// Every setting. Of one change they are made in this order, and put back in the other.
+/// Every setting. The settings of one change are made in this order and put back in the reverse order.
 #[rustfmt::skip]
 pub const SETTINGS: &[Row] = &[
     Row { name: "features", about: "the scheduler's feature switches", values: Values::Features, places: &[
         with(Form::Feature, debugfs!("features"), "5.13 and later"),
         with(Form::Feature, "/sys/kernel/debug/sched_features", "2.6.28 to 5.12"),
     ] },
-    Row { name: "base_slice_ns", about: "slice of a task that asks for none, as the file has it: times the CPU factor",
+    Row { name: "base_slice_ns", about: "slice of a task that asks for none; the file holds it times the CPU factor",
         values: Values::Number(100_000, 1_000_000_000), places: &[plain(debugfs!("base_slice_ns"), "6.6 and later")] },
-    Row { name: "sched_latency_ns", about: "CFS: period of a short queue, as the file has it: times the CPU factor", values: NS, places: &[
+    Row { name: "sched_latency_ns", about: "CFS: period of a short queue; the file holds it times the CPU factor", values: NS, places: &[
         plain(debugfs!("latency_ns"), "5.13 to 6.5"), plain(sysctl!("sched_latency_ns"), "2.6.23 to 5.12"),
     ] },
-    Row { name: "min_granularity_ns", about: "CFS: shortest slice, as the file has it: times the CPU factor", values: NS, places: &[
+    Row { name: "min_granularity_ns", about: "CFS: shortest slice; the file holds it times the CPU factor", values: NS, places: &[
         plain(debugfs!("min_granularity_ns"), "5.13 to 6.5"), plain(sysctl!("sched_min_granularity_ns"), "2.6.23 to 5.12"),
     ] },
-    Row { name: "wakeup_granularity_ns", about: "CFS: lead a waking task needs, as the file has it: times the CPU factor", values: NS, places: &[
+    Row { name: "wakeup_granularity_ns", about: "CFS: lead that a waking task needs to preempt; the file holds it times the CPU factor", values: NS, places: &[
         plain(debugfs!("wakeup_granularity_ns"), "5.13 to 6.5"), plain(sysctl!("sched_wakeup_granularity_ns"), "2.6.23 to 5.12"),
     ] },
-    Row { name: "migration_cost_ns", about: "a task that ran less long ago is cache hot", values: NS, places: &[
+    Row { name: "migration_cost_ns", about: "a task that ran more recently than this is cache hot", values: NS, places: &[
         plain(debugfs!("migration_cost_ns"), "5.13 and later"), plain(sysctl!("sched_migration_cost_ns"), "3.9 to 5.12"),
         plain(sysctl!("sched_migration_cost"), "2.6.23 to 3.8"),
     ] },
@@ -121,7 +122,7 @@ pub const SETTINGS: &[Row] = &[
     ] },
     Row { name: "compat_yield", about: "1: sched_yield goes behind every other task", values: Values::Switch,
         places: &[plain(sysctl!("sched_compat_yield"), "2.6.23 to 2.6.38")] },
-    Row { name: "child_runs_first", about: "1: a new child goes before its parent", values: Values::Switch,
+    Row { name: "child_runs_first", about: "1: a new child runs before its parent", values: Values::Switch,
         places: &[plain(sysctl!("sched_child_runs_first"), "2.6.23 to 6.5")] },
     Row { name: "preempt", about: "where kernel code may be preempted", values: Values::Words(&["none", "voluntary", "full", "lazy"]),
         places: &[with(Form::Bracketed, debugfs!("preempt"), "5.12 and later with CONFIG_PREEMPT_DYNAMIC")] },
@@ -161,7 +162,7 @@ pub const SETTINGS: &[Row] = &[
         places: &[plain(cpu!("smt/control"), "4.19 and later")] },
 ];
 
-/// Before the path of any other file that holds one value, such as a delegated cgroup's `cpu.weight`.
+/// The prefix of a path of any other file that holds one value, such as a delegated cgroup's `cpu.weight`.
 pub const FILE_PREFIX: &str = "file:";
 
 /// The row of that name.
@@ -179,10 +180,10 @@ pub fn row(name: &str) -> Result<&'static Row> {
         .ok_or_else(|| other(Error::unknown("setting", name, SETTINGS.iter().map(|r| r.name))))
 }
 
-/// Checks a setting and its value as far as that can be done on any machine.
+/// Checks a setting and its value as far as possible without a machine.
 ///
 /// # Errors
-/// An unknown name; a value out of range or not of the listed words.
+/// When the name is unknown, or the value is out of range or not one of the listed words.
 pub fn check(name: &str, value: &str) -> Result<()> {
     if let Some(path) = name.strip_prefix(FILE_PREFIX) {
         if !Path::new(path).is_absolute() {
@@ -194,10 +195,10 @@ pub fn check(name: &str, value: &str) -> Result<()> {
     row(name)?.normalise(value).map(drop)
 }
 
-/// A value that a file with one value may hold.
+/// Checks a value for a file that holds one value.
 ///
 /// # Errors
-/// Nothing at all, or more than a line.
+/// When it is empty or longer than a line.
 pub fn one_line<'a>(name: &str, value: &'a str) -> Result<&'a str> {
     let value = value.trim();
     if value.is_empty() || value.chars().any(char::is_control) {
@@ -207,10 +208,10 @@ pub fn one_line<'a>(name: &str, value: &'a str) -> Result<&'a str> {
 }
 
 impl Row {
-    /// The value as it is written, before what a place or a machine makes of it.
+    /// The value as it is written, before a place or a machine changes it.
     ///
     /// # Errors
-    /// A value that no machine takes.
+    /// When no machine takes the value.
     pub fn normalise(&self, value: &str) -> Result<String> {
         let value = one_line(self.name, value)?;
         let wrong = || {
@@ -254,12 +255,12 @@ impl Row {
         plain.or_else(time)
     }
 
-    /// Where it may be, and in which kernels, for messages.
+    /// Its possible places and their kernels, for messages.
     pub fn whereabouts(&self) -> String {
         let one = |p: &Place| format!("{} ({})", p.pattern, p.era);
         self.places.iter().map(one).collect::<Vec<_>>().join(", ")
     }
-    /// Whether it is in debugfs alone on newer kernels.
+    /// Whether newer kernels have it only in debugfs.
     pub fn in_debugfs(&self) -> bool {
         self.places.iter().any(|p| p.pattern.starts_with("/sys/kernel/debug/"))
     }

@@ -15,10 +15,10 @@ pub fn set_affinity(cpus: &CpuSet) -> io::Result<()> {
     set_affinity_of(0, cpus)
 }
 
-/// The same of another thread.
+/// Restricts another thread to `cpus`.
 ///
 /// # Errors
-/// As [`set_affinity`], and ESRCH when there is none.
+/// As [`set_affinity`], and ESRCH when there is no such thread.
 pub fn set_affinity_of(thread: u32, cpus: &CpuSet) -> io::Result<()> {
     let mut mask: Mask = [0; MAX_CPUS as usize / 64];
     cpus.iter().for_each(|c| mask[c.index() / 64] |= 1 << (c.index() % 64));
@@ -38,7 +38,7 @@ pub fn affinity() -> io::Result<CpuSet> {
 /// The CPUs a thread may use.
 ///
 /// # Errors
-/// As [`affinity`], and ESRCH when there is none.
+/// As [`affinity`], and ESRCH when there is no such thread.
 pub fn affinity_of(thread: u32) -> io::Result<CpuSet> {
     let mut mask: Mask = [0; MAX_CPUS as usize / 64];
     // SAFETY: the kernel writes at most `size_of::<Mask>()` bytes into `mask`.

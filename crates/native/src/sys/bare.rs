@@ -3,8 +3,8 @@
 use super::{check, errno};
 use std::io;
 
-/// Starts a process that does `body` and ends; tells its number. For bodies that make system calls and read memory and
-/// nothing else: the caller's other threads, and what they hold, are not in the child.
+/// Starts a process that runs `body` and ends; gives its number. The body must only make system calls and read memory:
+/// the child does not have the caller's other threads, which may hold locks.
 ///
 /// # Errors
 /// EAGAIN at a limit of processes, ENOMEM.

@@ -1,4 +1,4 @@
-//! Many descriptors waited for as one (epoll(7)).
+//! Waits for many descriptors as one (epoll(7)).
 
 use super::check;
 use std::io;
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub struct Gathered(OwnedFd);
 
 impl Gathered {
-    /// An empty one.
+    /// A descriptor that gathers none yet.
     ///
     /// # Errors
     /// EMFILE, ENOMEM.
@@ -19,7 +19,7 @@ impl Gathered {
         // SAFETY: a fresh descriptor, owned by nobody else.
         Ok(Gathered(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
-    /// Adds one; it leaves when it is closed.
+    /// Adds a descriptor; closing it removes it.
     ///
     /// # Errors
     /// ENOSPC at the limit of watches.
@@ -29,7 +29,7 @@ impl Gathered {
         // SAFETY: both descriptors are open through the call; `event` is a live epoll_event that is only read.
         check(unsafe { libc::epoll_ctl(all, libc::EPOLL_CTL_ADD, one, &mut event) }).map(drop)
     }
-    /// What to wait for.
+    /// The descriptor to wait for.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Maps the pages of a range as if each had been read, or `written` to; content stays as it is. Pages that can't be had
-/// and kernels that can't do it leave them to be mapped at their first use.
+/// Maps the pages of a range as if each had been read, or `written` to; content stays unchanged. If that fails, or the
+/// kernel can't do it, the pages are mapped at their first use.
 pub fn populate(range: Range<usize>, written: bool) {
     const PAGE: usize = 4096;
     const POPULATE_READ: libc::c_int = 22;
@@ -68,7 +68,7 @@ impl Lines {
 }
 
 impl Lines {
-    /// Maps them in the calling process: a forked one has the memory, but none of its pages.
+    /// Maps the pages in the calling process: a forked process shares the memory but has no pages mapped.
     pub fn map_here(&self) {
         let from = self.base.as_ptr() as usize;
         populate(from..from + self.count * size_of::<Line>(), true);

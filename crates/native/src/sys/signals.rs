@@ -1,4 +1,4 @@
-//! Signals of a process that stands between a command and whoever started it: taken from a descriptor, and passed on.
+//! Signals of a process that stands between a command and its caller: read from a descriptor and passed on.
 
 use libc::c_int;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::FromRawFd;
 use std::ptr;
 
-/// Signals that are passed on, and the one that tells of a child's end.
+/// Signals that are passed on, and the signal of a child's end.
 const TAKEN: [c_int; 7] =
     [libc::SIGCHLD, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
 
@@ -16,11 +16,11 @@ const TAKEN: [c_int; 7] =
 pub struct Signal {
     /// Its number.
     pub number: c_int,
-    /// Whether a process sent it; what a terminal sends, it sends to all of the foreground.
+    /// Whether a process sent it. A terminal sends its signals to all foreground processes.
     pub sent: bool,
 }
 
-/// Takes signals in the place of their handlers. The calling thread must be the only one.
+/// Reads signals from a descriptor in place of their handlers. The calling thread must be the only one.
 #[derive(Debug)]
 pub struct Signals {
     from: File,
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Mask {
 }
 
 impl Mask {
-    /// Makes it the calling thread's; safe between fork and exec.
+    /// Makes this the calling thread's mask; safe between fork and exec.
     ///
     /// # Errors
     /// Never for a mask that the kernel gave.
@@ -52,7 +52,7 @@ impl Mask {
 }
 
 impl Signals {
-    /// Begins to take them.
+    /// Begins to take the signals.
     ///
     /// # Errors
     /// EMFILE and the like.
@@ -74,7 +74,7 @@ impl Signals {
             Ok(Signals { from: File::from_raw_fd(fd), before: Mask(before.assume_init()) })
         }
     }
-    /// What was blocked before: for children.
+    /// The signals that were blocked before, for children.
     pub fn before(&self) -> Mask {
         self.before
     }
@@ -92,7 +92,7 @@ impl Signals {
     }
 }
 
-/// Whether the end of the terminal is ignored, as under nohup(1).
+/// Whether SIGHUP is ignored, as under nohup(1).
 pub fn hangups_are_ignored() -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: no new action is given; the old one goes into a live, zeroed struct, for which all-zero is valid.
@@ -102,13 +102,13 @@ pub fn hangups_are_ignored() -> bool {
     }
 }
 
-/// Ignores the end of the terminal.
+/// Ignores SIGHUP.
 pub fn ignore_hangups() {
     // SAFETY: SIG_IGN is a valid disposition of SIGHUP.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
 
-/// Sends a signal to a process; one that has just ended is no error.
+/// Sends a signal to a process. It is no error if the process has just ended.
 pub fn send(process: u32, signal: c_int) {
     // SAFETY: takes integers only.
     unsafe { libc::kill(process as c_int, signal) };

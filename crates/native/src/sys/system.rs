@@ -1,4 +1,4 @@
-//! Calls about the system as a whole: who asks, since when it runs, and a lock that all processes see.
+//! Calls about the system as a whole: its clocks, the user, and a lock that all processes see.
 
 use std::fs::File;
 use std::io;

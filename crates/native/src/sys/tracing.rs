@@ -17,7 +17,7 @@ fn fresh(result: libc::c_long) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The root of a tracefs that is mounted nowhere: it is gone when the descriptor is closed (fsopen, fsmount; Linux 5.2).
+/// The root of a tracefs that is mounted nowhere; closing the descriptor removes it (fsopen, fsmount; Linux 5.2).
 ///
 /// # Errors
 /// EPERM without CAP_SYS_ADMIN, ENODEV where the kernel has no tracefs, ENOSYS before 5.2.
@@ -33,7 +33,7 @@ pub fn detached_tracefs() -> io::Result<OwnedFd> {
     fresh(unsafe { libc::syscall(libc::SYS_fsmount, made.as_raw_fd(), FSMOUNT_CLOEXEC, 0) })
 }
 
-/// Makes what a perf event records go into the ring of another of the same CPU.
+/// Makes a perf event write its records into the ring of another event of the same CPU.
 ///
 /// # Errors
 /// EINVAL where they differ in CPU or clock.

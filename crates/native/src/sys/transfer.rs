@@ -1,8 +1,8 @@
 //! read(2) and write(2) as the channels use them: the bare system call.
 //!
-//! libc's functions of those names are points where a thread can be cancelled, for which they pay two atomic changes
-//! of the thread's state once a process has several threads. Tasks are never cancelled, and a message through a pipe
-//! costs little more than 250 ns in all.
+//! libc's functions of those names are cancellation points. In a process with several threads that costs two atomic
+//! changes of the thread's state. Tasks are never cancelled, and a message through a pipe costs little more than 250 ns
+//! in all.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,14 +11,15 @@ fn bytes_or_errno(n: libc::c_long) -> io::Result<usize> {
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// Reads up to as many bytes as `into` holds; 0 at the end of what there is.
+/// Reads at most as many bytes as fit into `into`; 0 at the end of the file.
 ///
 /// # Errors
 /// As read(2); EINTR when a signal came before the first byte.
 #[inline]
 pub fn read(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
     let fd = libc::c_long::from(fd.as_raw_fd());
-    // SAFETY: the kernel writes at most `into.len()` bytes to `into`; the descriptor is open for the time of the borrow.
+    // SAFETY: the kernel writes at most `into.len()` bytes to `into`; the descriptor is open for the time of the
+    // borrow.
     bytes_or_errno(unsafe { libc::syscall(libc::SYS_read, fd, into.as_mut_ptr(), into.len()) })
 }
 

@@ -1,8 +1,8 @@
-//! Who comes to a CPU after its idle task, where the kernel does not report what that one does.
+//! Tasks that come to a CPU after its idle task, on kernels that do not report the idle task's events.
 //!
-//! The switch from idle is recorded in the idle task's context, perf's own record of a task that comes in (a software event
-//! with `context_switch`, PERF_RECORD_SWITCH_CPU_WIDE, Linux 4.3) in that of the task, at the end of the switch: a
-//! microsecond or two later.
+//! sched_switch records a switch from idle in the idle task's context. perf's own record of a task that comes in (a
+//! software event with `context_switch`, PERF_RECORD_SWITCH_CPU_WIDE, Linux 4.3) is made in the context of that task,
+//! at the end of the switch: a microsecond or two later.
 
 use super::layout::{Layouts, What};
 use super::ring::{Held, Seen, Source};
@@ -16,14 +16,14 @@ const RECORD_LOST: u32 = 2;
 const RECORD_SWITCH_CPU_WIDE: u32 = 15;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 
-/// One CPU's.
+/// The arrivals on one CPU.
 pub struct Arrivals {
     cpu: u32,
     sampler: Sampler,
 }
 
 impl Arrivals {
-    /// Opens them with a ring of `bytes`.
+    /// Opens the event with a ring of `bytes`.
     ///
     /// # Errors
     /// As perf_event_open(2).
@@ -61,8 +61,8 @@ impl Source for Arrivals {
     }
 }
 
-/// Who came and when, if it was after the idle task: that one's process and thread (32 bits each), then process and thread
-/// of who came, and the time (64 bits).
+/// The thread that came and the time, if it came after the idle task. The record holds process and thread of the task
+/// before (32 bits each), process and thread of the task that came, and the time (64 bits).
 fn from_idle(bytes: &[u8]) -> Option<(u32, u64)> {
     let number = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
     let at_ns = bytes.get(16..24)?.try_into().ok().map(u64::from_ne_bytes)?;

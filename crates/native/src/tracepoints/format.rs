@@ -1,11 +1,11 @@
-//! How the kernel lays out one tracepoint's record, read from its `format` file.
+//! The layout of a tracepoint's record, read from its `format` file.
 //!
-//! Offsets differ from one kernel to the next (a comm that was an array became a string elsewhere, a field was added), so
-//! nothing here is assumed: a field is found by its name.
+//! Offsets differ between kernels (some have a comm as an array, others as a string elsewhere; some have more fields).
+//! So no offset is assumed: a field is found by its name.
 
 use schedlab_base::{Error, Result};
 
-/// A number within a record.
+/// The place of a number within a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     offset: usize,
@@ -13,7 +13,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The number there, without regard to its sign; `None` where the record is too short.
+    /// The number there, taken as unsigned; `None` if the record is too short.
     #[inline]
     pub fn number(self, record: &[u8]) -> Option<u64> {
         let bytes = record.get(self.offset..self.offset + self.size)?;
@@ -44,7 +44,7 @@ struct Field {
 /// One tracepoint.
 pub struct Format {
     tracepoint: String,
-    /// Its number, which records begin with.
+    /// Its number, with which records begin.
     pub id: u16,
     fields: Vec<Field>,
 }
@@ -53,7 +53,7 @@ impl Format {
     /// Reads the text of a `format` file.
     ///
     /// # Errors
-    /// When it has no number, or a field without a place.
+    /// When the tracepoint has no number, or a field has no place.
     pub fn parse(tracepoint: &str, text: &str) -> Result<Format> {
         let wrong = |what: &str| Error::machine(format!("the format of tracepoint {tracepoint} has {what}"));
         let id = text.lines().find_map(|l| l.strip_prefix("ID:"));
@@ -63,10 +63,10 @@ impl Format {
         Ok(Format { tracepoint: tracepoint.to_owned(), id, fields: fields.collect::<Result<_>>()? })
     }
 
-    /// Where a number of one, two, four or eight bytes is.
+    /// The place of a number of one, two, four or eight bytes.
     ///
     /// # Errors
-    /// When there is no such field, or it is no number.
+    /// When there is no such field, or it is not a number.
     pub fn number(&self, name: &str) -> Result<Place> {
         let place = self.any(name)?;
         match place.size {
@@ -74,7 +74,7 @@ impl Format {
             n => Err(self.strange(name, &format!("has {n} bytes, which is no number"))),
         }
     }
-    /// Where a field is, whatever it holds.
+    /// The place of a field of any kind.
     ///
     /// # Errors
     /// When there is no such field.
@@ -84,11 +84,11 @@ impl Format {
     }
     fn strange(&self, name: &str, what: &str) -> Error {
         Error::machine(format!("field {name} of tracepoint {} {what}", self.tracepoint))
-            .help("this kernel records it otherwise than those schedlab knows: measure without --events")
+            .help("this kernel lays it out in a way that schedlab does not know: measure without --events")
     }
 }
 
-/// Reads what stands behind `field:`: `char prev_comm[16];`, `offset:8;`, `size:16;`, apart by tabs.
+/// Reads the text after `field:`: `char prev_comm[16];`, `offset:8;`, `size:16;`, apart by tabs.
 fn field(line: &str) -> Option<Field> {
     let mut parts = line.split(';').map(str::trim);
     let name = parts.next()?.rsplit([' ', '*']).next()?;

@@ -1,8 +1,9 @@
-//! A tracing instance of our own: a folder in tracefs with buffers, clock and switches that nobody else's tracing sees.
+//! A tracing instance of schedlab's own: a folder in tracefs with its own buffers, clock and switches, which other
+//! tracing does not see.
 //!
-//! It is the one thing of the system that recording events may leave behind: the kernel keeps it until it is removed. It is
-//! named after the process that made it ([`Owner`]), so that the next schedlab, or `schedlab restore`, knows one whose
-//! maker is gone and removes it. Linux 3.10.
+//! It is the only thing in the system that recording events may leave behind: the kernel keeps it until it is removed.
+//! Its name holds the process that made it ([`Owner`]). So the next schedlab, or `schedlab restore`, recognises an
+//! instance whose maker is gone and removes it. Linux 3.10.
 
 use super::layout::Layouts;
 use super::layout::NAMES;
@@ -18,18 +19,19 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Where instances are, and are told to be, wherever tracefs is reached.
+/// The folder of instances in messages, also if tracefs is reached through another path.
 pub const FOLDER: &str = "/sys/kernel/tracing/instances";
-/// What one that was left is called among settings.
+/// The name of a leftover instance among settings.
 pub const SETTING: &str = "tracing instance";
 const OURS: &str = "schedlab-";
-/// How many this process has made.
+/// The number of instances that this process has made.
 static MADE: AtomicU32 = AtomicU32::new(0);
 /// The process id namespace of the kernel itself has this inode (PROC_PID_INIT_INO, Linux 3.8).
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// Whether one may be made: by root, in the namespace whose thread numbers tracepoints tell. Not by schedlab as a guest's
-/// init either, whose agent is a child of process 1: guests are counted with perf's costs (machines/icount.toml).
+/// Whether an instance may be made: only by root, and only in the namespace whose thread numbers tracepoints report. An
+/// agent whose parent is process 1 (schedlab is the guest's init) makes none, because the costs of guests were counted
+/// with perf (machines/icount.toml).
 pub fn may_be_had() -> bool {
     let first = || fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == FIRST_NAMESPACE);
     sys::is_root()
@@ -38,32 +40,32 @@ pub fn may_be_had() -> bool {
         && folder().is_ok_and(|f| f.is_dir())
 }
 
-/// Where this process reaches them.
+/// The folder of instances as this process reaches it.
 fn folder() -> io::Result<PathBuf> {
     Ok(tracefs::root()?.join("instances"))
 }
 
-/// The names of all that there are.
+/// The names of all instances.
 pub fn names() -> Vec<String> {
     let listed = folder().and_then(fs::read_dir).into_iter().flatten().flatten();
     listed.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// An instance; removed when it is dropped, after its [`Pipe`]s.
+/// An instance. It is removed when this is dropped, which must be after its [`Pipe`]s.
 pub struct Instance {
     folder: PathBuf,
     head: Head,
 }
 
 impl Instance {
-    /// Makes one that records the scheduler's tracepoints, with a buffer of `bytes` for each CPU.
+    /// Makes an instance that records the scheduler's tracepoints, with a buffer of `bytes` for each CPU.
     ///
     /// # Errors
-    /// What the kernel refuses; nothing is left then.
+    /// When the kernel refuses; nothing is left then.
     pub fn make(bytes: usize) -> io::Result<Instance> {
         clear_left();
         let me = Owner::of(std::process::id()).ok_or(io::ErrorKind::NotFound)?;
-        // Threads of one process may each have one.
+        // Several threads of one process may each have an instance.
         let nth = MADE.fetch_add(1, Relaxed);
         let folder = folder()?.join(format!("{OURS}{}-{}.{nth}", me.pid, me.started));
         let head = Head::parse(&header()?).map_err(|e| io::Error::other(e.message().to_owned()))?;
@@ -76,7 +78,7 @@ impl Instance {
         }
         Ok(made)
     }
-    /// Where it is.
+    /// Its folder.
     #[cfg(test)]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -96,7 +98,7 @@ impl Instance {
     }
 }
 
-/// The text of `events/header_page`, which gives all in the first read or never the rest (6.18).
+/// The text of `events/header_page`. It must be read in one call: 6.18 never gives the rest in a second read.
 fn header() -> io::Result<String> {
     let mut text = [0; 4096];
     let n = File::open(tracefs::root()?.join("events/header_page"))?.read(&mut text)?;
@@ -105,7 +107,7 @@ fn header() -> io::Result<String> {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // One that can't be removed now is found by the next start.
+        // If it can't be removed now, the next start finds it.
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -127,7 +129,7 @@ impl AsRawFd for Pipe {
 impl Source for Pipe {
     fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(Seen<'_>)) {
         let Pipe { cpu, file, head, page } = self;
-        // EAGAIN is the end of what is there.
+        // EAGAIN means that nothing more is there.
         while let Ok(n @ 1..) = file.read(page) {
             read(head, &page[..n], |part| match part {
                 Part::Missed(n) => give(Seen::Lost(n)),
@@ -142,25 +144,25 @@ impl Source for Pipe {
     }
 }
 
-/// Who made the instance of that name, if a schedlab did.
+/// The process that made the instance of that name, if it is schedlab's.
 fn maker(name: &str) -> Option<Owner> {
     let (pid, started) = name.strip_prefix(OURS)?.split_once('-')?;
     let started = started.split_once('.').map_or(started, |(started, _)| started);
     Some(Owner { pid: pid.parse().ok()?, started: started.parse().ok()? })
 }
 
-/// Of the instances of these names those whose makers are gone.
+/// Those of the named instances whose makers are gone.
 pub fn left(mut names: Vec<String>) -> Vec<String> {
     names.retain(|name| maker(name).is_some_and(|owner| Owner::of(owner.pid) != Some(owner)));
     names
 }
 
-/// What the one of that name is called for people.
+/// The instance's path in messages.
 pub fn shown(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }
 
-/// Removes what killed processes left; tells what was removed, and what could not be.
+/// Removes the instances of killed processes; gives each with the result.
 pub fn clear_left() -> Vec<(PathBuf, io::Result<()>)> {
     let remove = |name: String| (shown(&name), folder().and_then(|f| fs::remove_dir(f.join(&name))));
     left(names()).into_iter().map(remove).collect()

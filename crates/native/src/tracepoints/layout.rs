@@ -1,4 +1,4 @@
-//! The tracepoints that are recorded, and what their records say.
+//! The tracepoints that are recorded, and the content of their records.
 
 use super::format::{Format, Place};
 use schedlab_base::Result;
@@ -6,7 +6,7 @@ use schedlab_trace::SwitchReason;
 
 /// Bits of `common_flags`: the record was made while a hard or soft interrupt was served (trace_flag_type).
 const IN_INTERRUPT: u64 = 0x08 | 0x10;
-/// What `prev_state` of sched_switch holds, as it is reported since 4.14: dead, zombie; preempted within the kernel.
+/// Bits of `prev_state` in sched_switch, as reported since 4.14: dead, zombie; preempted within the kernel.
 const DEAD: u64 = 0x10 | 0x20;
 const PREEMPTED: u64 = 0x100;
 
@@ -21,12 +21,12 @@ pub const NAMES: [&str; 7] = [
     "sched_process_exit",
 ];
 
-/// What a record says. Threads by the kernel's own numbers, 0: the idle task.
+/// The content of a record. Threads have the kernel's own numbers; 0 is the idle task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// `prev` left the CPU for `next`.
     Switch { prev: u32, next: u32, why: SwitchReason },
-    /// Somebody began to wake `thread`; `waker` is 0 where an interrupt or the idle task did.
+    /// `waker` began to wake `thread`; it is 0 for an interrupt or the idle task.
     Waking { thread: u32, waker: u32 },
     /// `thread` was queued on `cpu`.
     Queued { thread: u32, cpu: u32, new: bool },
@@ -52,7 +52,7 @@ struct Queued {
     cpu: Place,
 }
 
-/// Where everything is in this kernel's records.
+/// The places of all fields in this kernel's records.
 pub struct Layouts {
     /// Numbers of the tracepoints, as [`NAMES`] has them.
     pub ids: [u16; NAMES.len()],
@@ -69,7 +69,7 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// From the formats of [`NAMES`], in that order.
+    /// Makes them from the formats of [`NAMES`], in that order.
     ///
     /// # Errors
     /// When a field that is needed is not there.
@@ -102,7 +102,7 @@ impl Layouts {
         })
     }
 
-    /// What a record says; `None` of what is none of these, or too short.
+    /// The content of a record; `None` if it is of another tracepoint or too short.
     pub fn read(&self, record: &[u8]) -> Option<What> {
         let kind = self.kind.number(record)? as u16;
         let queued = |q: &Queued, new| {
@@ -135,20 +135,20 @@ impl Layouts {
         }
     }
 
-    /// Who ran when the record was made.
+    /// The thread that ran when the record was made.
     #[inline]
     pub fn current(&self, record: &[u8]) -> Option<u32> {
         self.current.small(record)
     }
-    /// The name of the task that left, of a switch.
+    /// The name of the task that left in a switch.
     #[inline]
     pub fn name<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         self.switch.comm.bytes(record)
     }
 }
 
-/// What ended a stay. A task that is still runnable was preempted, or gave way: the kernel does not tell these apart (a
-/// return to user mode and sched_yield look alike).
+/// The reason why a stay ended. A task that is still runnable was preempted or gave way; the kernel does not tell which
+/// (a return to user mode and sched_yield look alike).
 fn ended_by(prev: u32, state: u64) -> SwitchReason {
     match state {
         _ if prev == 0 => SwitchReason::FromIdle,

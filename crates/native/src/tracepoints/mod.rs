@@ -1,16 +1,16 @@
-//! Every switch, wakeup and migration, live: the scheduler's tracepoints, told to the one analyser of events.
+//! Every switch, wakeup and migration, live: records of the scheduler's tracepoints go to the analyser of events.
 //!
-//! One perf event per CPU and tracepoint, for whatever runs there, and one ring per CPU, which all of the CPU's events
-//! share (PERF_EVENT_IOC_SET_OUTPUT); times are of CLOCK_MONOTONIC (Linux 4.1). It takes root or CAP_PERFMON, and tracefs
-//! for the numbers and layouts, which is read through a mount of our own where it is mounted nowhere. Where perf does not
-//! see all of a machine, a tracing instance is read instead ([`sources`]), which takes root.
+//! There is one perf event per CPU and tracepoint, for all tasks there, and one ring per CPU, which the CPU's events
+//! share (PERF_EVENT_IOC_SET_OUTPUT). Times are of CLOCK_MONOTONIC (Linux 4.1). It takes root or CAP_PERFMON. The
+//! numbers and layouts of tracepoints come from tracefs; if that is not mounted, it is read through schedlab's own
+//! mount. If perf does not see all of a machine, a tracing instance is read instead ([`sources`]), which takes root.
 //!
-//! Rings are emptied when they are half full, and analysed when the run is over or memory would run out. Where records were
-//! lost, the recording ends: distributions hold what was seen until then, and counts are "not measured", because part of
-//! a count is none.
+//! Rings are emptied when they are half full. Records are analysed when the run is over or memory would run out. If
+//! records are lost, the recording ends: distributions hold what was seen until then, and counts are "not measured",
+//! because a part of a count is no count.
 //!
-//! What the kernel does not tell stays untold: why a CPU was chosen, what made a running task give way, which balancer
-//! moved a task. A stay begins and ends at sched_switch, so that interrupts (and a hypervisor's) are in it.
+//! The kernel does not tell why a CPU was chosen, what made a running task give way, or which balancer moved a task, so
+//! results lack that. A stay begins and ends at sched_switch, so it includes interrupts (and a hypervisor's time).
 
 mod arrivals;
 mod format;
@@ -38,46 +38,46 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use translate::Translator;
 
-/// Records that are kept before the analyser gets them in the middle of a run: 32 MB.
+/// The most records that are kept before the analyser gets them within the run: 32 MB.
 const MOST_HELD: usize = 1 << 20;
-/// A record is in its ring by then, counted from its own time.
+/// The time after which a record is in its ring, counted from the record's own time.
 const SETTLED: Ns = Ns::ms(5);
-/// How long a new task may take to say which it is; the analysis waits for that.
+/// How long a new thread may take to say which task it is; the analysis waits for that.
 const UNKNOWN_FOR: Ns = Ns::secs(1);
 
 /// The recorder of a run's events.
 pub struct Events {
     layouts: Layouts,
-    /// Until the recording ends.
+    /// The sources; `None` once the recording has ended.
     sources: Option<Sources>,
-    /// Who runs on each CPU, as switches have told, where those from idle may be told twice.
+    /// The running thread of each CPU, if switches from idle may be reported twice.
     running: Option<BTreeMap<u32, u32>>,
     held: Vec<Held>,
     translator: Translator,
     analyser: Analyser,
-    /// The kernel's own number of each thread, where this process's namespace has others.
+    /// The kernel's own number of each thread, if this process's namespace numbers threads differently.
     global: BTreeMap<u32, u32>,
     /// The thread that makes the tasks.
     maker: u32,
     lost: u64,
-    /// CPU time that emptying the rings took since the measured time began.
+    /// CPU time spent on emptying the rings since the measured time began.
     emptying: Ns,
-    /// Until when all there was is known.
+    /// The time until which no record is missing; `None` if none was lost.
     whole_until_ns: Option<u64>,
     ended_ns: u64,
 }
 
-/// Whether this user may record events here.
+/// Checks whether this user may record events here.
 ///
 /// # Errors
-/// Why not, and what would help.
+/// When the user may not, with what would help.
 pub fn check() -> Result<()> {
     let layouts = tracefs::layouts()?;
     let cpu = online()?.first().copied().unwrap_or(0);
     Ring::open(cpu, &layouts, LEAST_RING_BYTES).map(drop).map_err(|e| refused(&e))
 }
 
-/// The CPUs whose idle tasks' events this kernel does not report through perf. This thread sleeps on each CPU meanwhile, a
+/// The CPUs on which perf does not report the idle task's events. To find them, this thread sleeps on each CPU, a
 /// millisecond in all.
 ///
 /// # Errors
@@ -89,7 +89,7 @@ pub fn blind_cpus() -> Result<Vec<u32>> {
     Ok(blind(&online, &mut rings, &layouts))
 }
 
-/// Whether events are recorded through a tracing instance where perf does not see all.
+/// Whether a tracing instance is used if perf does not see everything.
 pub fn by_instance() -> bool {
     instance::may_be_had()
 }
@@ -106,7 +106,7 @@ impl Events {
         let machine = Machine::load("host").ok();
         let cpus: BTreeMap<u32, CpuId> = machine.iter().flat_map(machine_numbers).collect();
         let nr_cpus = machine.as_ref().map_or(0, |m| m.topology.nr_cpus());
-        // Nothing counts before the measured time begins.
+        // Nothing is counted before the measured time begins.
         let mut analyser = Analyser::new(nr_cpus, names, Vec::new(), Ns(u64::MAX));
         if let Some(machine) = &machine {
             analyser = analyser.on(&machine.topology);
@@ -135,14 +135,14 @@ impl Events {
         self.sources.as_ref().map(|s| s.bell.fd())
     }
 
-    /// The run is measured from now on.
+    /// Tells that the run is measured from now on.
     pub fn measure(&mut self) {
         let now_ns = sys::monotonic_ns();
         self.emptying = Ns::ZERO;
         self.analyser.measure_from(Ns(now_ns - self.translator.opened_ns));
     }
 
-    /// Takes what the rings hold. `threads` are the tasks' thread ids as far as they are known now.
+    /// Empties the rings. `threads` are the tasks' thread ids as far as they are known now.
     pub fn read(&mut self, threads: impl FnOnce() -> Vec<(u32, TaskId)>) {
         let (now_ns, from_ns) = (sys::monotonic_ns(), sys::thread_cpu_ns());
         self.empty_rings();
@@ -159,7 +159,7 @@ impl Events {
             let last_ns = &mut feed.last_ns;
             feed.source.empty(layouts, &mut |seen| match seen {
                 Seen::Record(mut record, thread, raw) => {
-                    // An interrupt's record may come before that of what it interrupted, whose time is earlier.
+                    // An interrupt's record may stand before the record that it interrupted, whose time is earlier.
                     record.at_ns = record.at_ns.max(*last_ns);
                     *last_ns = record.at_ns;
                     if is_named(thread)
@@ -185,7 +185,7 @@ impl Events {
         }
     }
 
-    /// The tasks' threads, by the kernel's numbers.
+    /// Notes the tasks' threads by the kernel's numbers.
     fn know(&mut self, threads: Vec<(u32, TaskId)>) {
         let global = |thread: u32| match self.global.get(&thread) {
             None if !self.global.is_empty() => None,
@@ -196,10 +196,10 @@ impl Events {
         self.translator.makers.extend(global(self.maker));
     }
 
-    /// Gives the analyser all records up to `until_ns`, in the order of time, but none since a task was made after
-    /// `unknown_since_ns` that has not said which it is.
+    /// Gives the analyser all records up to `until_ns`, in the order of time. It stops before a thread that was made
+    /// after `unknown_since_ns` and has not yet said which task it is.
     fn analyse(&mut self, until_ns: u64, unknown_since_ns: u64) {
-        // Stable: records of one CPU stay in its order.
+        // The sort is stable, so records of one CPU keep their order.
         self.held.sort_by_key(|h| h.at_ns);
         let until_ns = self.whole_until_ns.map_or(until_ns, |whole| whole.min(until_ns));
         let settled = self.held.partition_point(|h| h.at_ns <= until_ns);
@@ -212,14 +212,14 @@ impl Events {
         }
     }
 
-    /// The measured time was over at `end_ns`. What is recorded until [`Events::found`] takes the sources away is left out: to
-    /// do so takes the kernel a quarter of a second, in which the tasks would run on.
+    /// Tells that the measured time was over at `end_ns`. Later records are left out. The sources stay open until
+    /// [`Events::found`], because closing them takes the kernel a quarter of a second, in which the tasks would run on.
     pub fn close(&mut self, end_ns: u64) {
         self.empty_rings();
         self.ended_ns = end_ns;
     }
 
-    /// What there was in the measured time.
+    /// The findings of the measured time.
     pub fn found(mut self, threads: Vec<(u32, TaskId)>) -> Found {
         self.sources = None;
         self.know(threads);
@@ -239,14 +239,15 @@ impl Events {
     }
 }
 
-/// Whether a record is not the second one of a task that came to its CPU after idle.
+/// Whether a record is new: false for the second report of a task that came to its CPU after idle.
 fn is_news(running: &mut BTreeMap<u32, u32>, held: &Held) -> bool {
     let What::Switch { prev, next, .. } = held.what else { return true };
     let before = running.insert(held.cpu, next);
     prev != 0 || before != Some(next)
 }
 
-/// What of the analyser's findings a live kernel has told; `lost`: so many records, so long before the end.
+/// The analyser's findings that a live kernel's events support. `lost` is the number of lost records, and the time from
+/// their loss to the end.
 fn told(seen: Observed, lost: Option<(u64, Ns)>) -> Found {
     let series = seen.series.into_iter().filter(|(name, _)| is_told(name)).collect();
     let mut found = Found { series, waits: seen.waits, warnings: seen.warnings, ..Found::default() };
@@ -267,7 +268,7 @@ fn told(seen: Observed, lost: Option<(u64, Ns)>) -> Found {
     found
 }
 
-/// Whether a live kernel tells what the metric of that name, or the series, is about.
+/// Whether a live kernel's events support the metric or series of that name.
 fn is_told(name: &str) -> bool {
     let one_of = |before: &str, words: &[&str]| name.strip_prefix(before).is_none_or(|w| words.contains(&w));
     let ends = ["blocked", "exited", "preempted"];
@@ -280,7 +281,7 @@ fn is_told(name: &str) -> bool {
         }
 }
 
-/// Whether the recorder's namespace has a number for a thread: none for those outside of it, and for those that are dead.
+/// Whether the recorder's namespace has a number for a thread. It has none for threads outside of it and for dead ones.
 fn is_named(thread: u32) -> bool {
     !matches!(thread, 0 | u32::MAX)
 }
@@ -298,7 +299,7 @@ fn note_name(names: &mut BTreeMap<u32, Vec<u8>>, thread: u32, name: &[u8]) {
     }
 }
 
-/// The machine's number of each of the kernel's CPUs.
+/// The machine's number for each of the kernel's CPUs.
 fn machine_numbers(machine: &Machine) -> impl Iterator<Item = (u32, CpuId)> + '_ {
     let cpus = (0..machine.topology.nr_cpus()).map(CpuId::from);
     cpus.map(|cpu| (machine.os_cpu(cpu), cpu))

@@ -1,9 +1,10 @@
 //! Sub-buffers of the kernel's ring buffer, as `trace_pipe_raw` gives them.
 //!
-//! A sub-buffer begins with the time of its first record (64 bits) and the bytes that are in use, with flags above them; how
-//! wide these are `events/header_page` says. Records begin with a word of 32 bits: 5 bits of type or length in words, 27 bits
-//! of time since the one before (`events/header_event`; the bits lie the other way round on big-endian machines). Mirrors
-//! kernel/trace/ring_buffer.c of 2.6.30 and later; stamps with the whole time in them since 4.15.
+//! A sub-buffer begins with the time of its first record (64 bits) and the number of bytes in use, with flags in its
+//! high bits; `events/header_page` gives the width of the latter. Records begin with a word of 32 bits: 5 bits of type
+//! or length in words, 27 bits of time since the record before (`events/header_event`; on big-endian machines the bits
+//! are in the other order). Mirrors kernel/trace/ring_buffer.c of 2.6.30 and later; since 4.15 there are stamps with
+//! the whole time.
 
 use schedlab_base::{Error, Result};
 
@@ -11,30 +12,30 @@ const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 const DELTA_BITS: u32 = 27;
-/// Bits of time that a whole stamp has; those above it are the last time's.
+/// Number of time bits in a whole stamp; the bits above them are those of the last time.
 const STAMP_BITS: u32 = 59;
 /// Set in the field of bytes in use when records before this sub-buffer were overwritten.
 const MISSED: u64 = 1 << 31;
-/// Their number stands behind the last record then.
+/// Set if the number of those records stands behind the last record.
 const MISSED_STORED: u64 = 1 << 30;
 const USED: u64 = (1 << 27) - 1;
 
-/// How this kernel's sub-buffers begin.
+/// The header of this kernel's sub-buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// Bytes of the field that says how many are in use.
+    /// Width of the field with the number of bytes in use.
     commit_bytes: usize,
-    /// Where records begin.
+    /// Offset of the first record.
     data_at: usize,
-    /// A whole sub-buffer.
+    /// Size of a whole sub-buffer.
     pub bytes: usize,
 }
 
 impl Head {
-    /// From the text of `events/header_page`.
+    /// Reads the text of `events/header_page`.
     ///
     /// # Errors
-    /// When it does not say where the fields are.
+    /// When the text does not give the places of the fields.
     pub fn parse(text: &str) -> Result<Head> {
         let field = |name: &str| {
             let line = text.lines().find(|l| {
@@ -58,15 +59,15 @@ impl Head {
     }
 }
 
-/// What a sub-buffer holds.
+/// A part of a sub-buffer.
 pub enum Part<'a> {
-    /// Records before it were overwritten: so many, where that is known.
+    /// Records before it were overwritten; their number, if it is known.
     Missed(u64),
     /// A record: its time, and the tracepoint's bytes.
     Record(u64, &'a [u8]),
 }
 
-/// Gives everything in a sub-buffer; ends early where it is not what it should be.
+/// Gives all parts of a sub-buffer; ends early if the sub-buffer is malformed.
 pub fn read<'a>(head: &Head, page: &'a [u8], mut give: impl FnMut(Part<'a>)) {
     let (Some(mut at_ns), Some(commit)) = (long(page, 0), commit(head, page)) else { return };
     let Some(data) = page.get(head.data_at..head.data_at + (commit & USED) as usize) else { return };
@@ -105,7 +106,7 @@ pub fn read<'a>(head: &Head, page: &'a [u8], mut give: impl FnMut(Part<'a>)) {
     }
 }
 
-/// The time of a whole stamp, whose highest bits are those of the time before it.
+/// The time of a whole stamp, which takes its highest bits from the time before it.
 fn stamp(before_ns: u64, low: u64) -> u64 {
     let at = before_ns >> STAMP_BITS << STAMP_BITS | low;
     if at < before_ns { at + (1 << STAMP_BITS) } else { at }

@@ -7,33 +7,33 @@ use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-/// The least ring worth having.
+/// The smallest useful ring.
 const LEAST_BYTES: usize = 64 << 10;
 
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
 
-/// One record, as it is kept until it is analysed.
+/// A record that is kept until it is analysed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Monotonic clock.
+    /// Its time by the monotonic clock.
     pub at_ns: u64,
     /// The CPU, as the kernel numbers it.
     pub cpu: u32,
     pub what: What,
 }
 
-/// What a ring gave.
+/// An item from a ring.
 pub enum Seen<'a> {
-    /// A record; the thread number that the recorder's own namespace has for who ran then; the tracepoint's bytes.
+    /// A record; the number of the thread that ran then, in the recorder's own namespace; the tracepoint's bytes.
     Record(Held, u32, &'a [u8]),
-    /// So many records had no room.
+    /// This many records found no room.
     Lost(u64),
 }
 
-/// Where the records of one CPU come from.
+/// A source of one CPU's records.
 pub trait Source: AsRawFd {
-    /// Takes all that is there.
+    /// Takes all records that are there.
     fn empty(&mut self, layouts: &Layouts, give: &mut dyn FnMut(Seen<'_>));
 }
 
@@ -51,7 +51,7 @@ impl AsRawFd for Ring {
 }
 
 impl Ring {
-    /// Opens all tracepoints on one CPU, with a ring of `bytes`, or of less where the kernel gives no more.
+    /// Opens all tracepoints on one CPU, with a ring of `bytes`, or a smaller one if the kernel gives no more.
     ///
     /// # Errors
     /// EACCES or EPERM without CAP_PERFMON.
@@ -115,7 +115,7 @@ pub(super) fn sample(bytes: &[u8]) -> Option<(u32, u64, &[u8])> {
     Some((u32::from_ne_bytes([i0, i1, i2, i3]), at_ns, rest.get(..length)?))
 }
 
-/// How many records were lost: behind the event's number.
+/// The number of lost records, which stands behind the event's number.
 pub(super) fn lost(bytes: &[u8]) -> u64 {
     bytes.get(8..16).and_then(|n| n.try_into().ok()).map_or(1, u64::from_ne_bytes)
 }

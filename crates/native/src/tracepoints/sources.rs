@@ -1,10 +1,10 @@
-//! Where a run's records come from: perf's rings, or a tracing instance where perf does not see everything.
+//! Sources of a run's records: perf's rings, or a tracing instance if perf does not see everything.
 //!
-//! perf is the first choice: its events end with their descriptors, and nothing of the system is changed. But there are
-//! kernels on which the idle task of a CPU is cut off from it (its recursion mark is kept per task since 6.11, and one that
-//! was marked when it was made stays so): neither its switches nor the wakeups in interrupts that it takes are reported.
-//! That is looked for by a few sleeps on each CPU before the run ([`blind`]), and then a tracing instance is read instead.
-//! It has the wakeups; the switches from idle, which even it may lack, come from [`Arrivals`].
+//! perf is the first choice: its events end with their descriptors, and nothing in the system is changed. But on some
+//! kernels perf does not see the idle task of a CPU: since 6.11 the recursion mark is kept per task, and a task that
+//! was marked when it was made stays marked. Then neither the idle task's switches nor the wakeups in its interrupts
+//! are reported. A few sleeps on each CPU before the run find that out ([`blind`]), and then a tracing instance is read
+//! instead. It has the wakeups. It may lack switches from idle, too; those come from [`Arrivals`].
 
 use super::arrivals::Arrivals;
 use super::instance::{self, Instance};
@@ -14,44 +14,44 @@ use crate::sys;
 use schedlab_base::{CpuId, CpuSet};
 use std::io;
 
-/// A CPU's ring, where there are not too many CPUs for it. A ring that is half full has to be emptied in the midst of what
-/// is measured, which keeps a CPU busy for tens of milliseconds. With a quarter of this that came after a second of
-/// sleepers that wake up 6,500 times a second on each CPU.
+/// Size of a CPU's ring, if there are not too many CPUs for it. A ring that is half full must be emptied within the
+/// measured time, which keeps a CPU busy for tens of milliseconds. With a quarter of this size that happened after a
+/// second of sleepers that wake up 6,500 times a second on each CPU.
 const RING_BYTES: usize = 16 << 20;
-/// All rings together, as far as they stay useful.
+/// Size of all rings together, unless they would be too small to be useful.
 const ALL_RINGS_BYTES: usize = 256 << 20;
-/// The least ring worth having.
+/// The smallest useful ring.
 pub const LEAST_RING_BYTES: usize = 256 << 10;
-/// Descriptors that are left for the rest of the run, where that can be arranged.
+/// Descriptors kept for the rest of the run, if the limit can be raised.
 const SPARE_FILES: u64 = 256;
-/// Sleeps on each CPU, and how long, ns: enough to see its idle task come and go.
+/// Number of sleeps on each CPU, and their length, ns: enough to see the idle task come and go.
 const SLEEPS: usize = 5;
 const SLEEP_NS: u64 = 200_000;
-/// Rounds of them on all CPUs together, at most: 0.3 s where others keep the CPUs busy.
+/// The most rounds of these sleeps on all CPUs together: 0.3 s if others keep the CPUs busy.
 const ROUNDS: usize = 240;
-/// Switches from idle that are missing before a CPU counts as blind: one may be another's.
+/// Missing switches from idle after which a CPU counts as blind. A single one may have another cause.
 const MISSING: usize = 3;
 
-/// A CPU's source, and up to when it was read, ns.
+/// A CPU's source, and the time up to which it was read, ns.
 pub struct Feed {
     /// The source.
     pub source: Box<dyn Source>,
-    /// Its last record.
+    /// The time of its last record.
     pub last_ns: u64,
 }
 
-/// All of them, and the order in which they end: readers before their instance.
+/// All sources, in the order in which they are dropped: readers before their instance.
 pub struct Sources {
-    /// By CPU, then those of [`Arrivals`].
+    /// The feeds by CPU, then those of [`Arrivals`].
     pub feeds: Vec<Feed>,
-    /// Readable when one of them is half full.
+    /// Readable when a source is half full.
     pub bell: sys::Gathered,
     /// CPUs whose idle tasks perf does not report.
     pub blind: Vec<u32>,
     _instance: Option<Instance>,
 }
 
-/// Opens what this machine needs.
+/// Opens the sources that this machine needs.
 ///
 /// # Errors
 /// EACCES or EPERM without CAP_PERFMON.
@@ -70,7 +70,7 @@ pub fn open(online: &[u32], layouts: &Layouts, opened_ns: u64) -> io::Result<Sou
     } else {
         match traced(online, &blind, bytes) {
             Ok((sources, instance)) => (sources, Some(instance)),
-            // What perf has is better than nothing, and the analyser tells of the gaps.
+            // perf's records are better than nothing, and the analyser reports the gaps.
             Err(_) => (perf(rings), None),
         }
     };
@@ -107,13 +107,13 @@ fn make_room_for_files(cpus: usize) {
     let files = (cpus * NAMES.len()) as u64 + SPARE_FILES;
     let (soft, hard) = sys::file_limit();
     if soft < files + SPARE_FILES {
-        // Where that is not allowed the kernel says so when there are too many.
+        // If that is not allowed, opening too many files fails later with an error.
         let _ = sys::set_file_limit(hard.min(files + SPARE_FILES));
     }
 }
 
-/// The CPUs whose idle tasks do not report their switches: after a switch to idle another task leaves the CPU, and none has
-/// come. The caller sleeps on each CPU for this, and again where others kept the CPU from going idle.
+/// The CPUs whose idle tasks' switches are not reported: after a switch to idle a task leaves the CPU that never came.
+/// The caller sleeps on each CPU to find them, and again if other tasks kept the CPU from going idle.
 pub fn blind(online: &[u32], rings: &mut [Ring], layouts: &Layouts) -> Vec<u32> {
     let Ok(mine) = sys::affinity() else { return Vec::new() };
     let (mut blind, rounds) = (Vec::new(), (ROUNDS / online.len().max(1)).max(1));
@@ -121,7 +121,7 @@ pub fn blind(online: &[u32], rings: &mut [Ring], layouts: &Layouts) -> Vec<u32> 
         let one: CpuSet = [CpuId(*cpu)].into_iter().collect();
         let mut seen = FromIdle::default();
         for _ in 0..rounds {
-            // One that this process may not use is not looked at.
+            // Skip a CPU that this process may not use.
             if seen.is_clear() || sys::set_affinity(&one).is_err() {
                 break;
             }
@@ -130,7 +130,7 @@ pub fn blind(online: &[u32], rings: &mut [Ring], layouts: &Layouts) -> Vec<u32> 
         }
         blind.extend((seen.missing >= MISSING).then_some(*cpu));
     }
-    // It was its own mask a moment ago.
+    // This can't fail: it is the thread's own old mask.
     let _ = sys::set_affinity(&mine);
     blind
 }
@@ -187,7 +187,7 @@ mod tests {
             (super::super::tracefs::layouts().unwrap(), sys::affinity().unwrap().iter().next().unwrap());
         let before = sys::affinity().unwrap();
         sys::set_affinity(&[cpu].into_iter().collect()).unwrap();
-        // Room for what other tests do on this CPU meanwhile: the least ring is full in a tenth of a second.
+        // Room for the events of other tests on this CPU: the smallest ring is full in a tenth of a second.
         let instance = Instance::make(64 * LEAST_RING_BYTES).unwrap();
         let (mut pipe, me, began) = (instance.pipe(cpu.0).unwrap(), sys::thread_id(), sys::monotonic_ns());
         (0..50).for_each(|_| _ = sys::sleep_for(100_000));

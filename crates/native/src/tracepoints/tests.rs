@@ -1,4 +1,4 @@
-//! Formats of two kernels, records as they write them, their translation, and what is recorded here, if it may be.
+//! Formats of two kernels, their records and translation, and a recording on this machine, if it is allowed.
 
 use super::format::Format;
 use super::layout::NAMES;
@@ -20,7 +20,7 @@ fn file(name: &str, id: u16, fields: &[(&str, usize, usize)]) -> String {
     format!("name: {name}\nID: {id}\nformat:\n{COMMON}{}\nprint fmt: \"field:x\"\n", own.collect::<String>())
 }
 
-/// All of them: names in place as in 6.1, or in part elsewhere as in 6.18.
+/// All formats: names in place as in 6.1, or partly elsewhere as in 6.18.
 fn formats(elsewhere: bool) -> [Format; NAMES.len()] {
     let comm = ("char comm[16]", 8, 16);
     let task =
@@ -69,7 +69,7 @@ fn layouts() -> Layouts {
     Layouts::of(&formats(true)).unwrap()
 }
 
-/// A record's bytes: kind, flags, who ran, then 32-bit numbers at offsets.
+/// A record's bytes: kind, flags, the running thread, then 32-bit numbers at offsets.
 fn bytes(kind: u16, flags: u8, current: u32, numbers: &[(usize, u32)]) -> Vec<u8> {
     let mut record = vec![0; 64];
     record[..2].copy_from_slice(&kind.to_ne_bytes());
@@ -160,7 +160,7 @@ fn a_sample_is_thread_time_and_bytes() {
     assert_eq!((ring::lost(&lost), ring::lost(&[])), (17, 1));
 }
 
-/// Keeps events, and the names of tasks that were met.
+/// Keeps the events and the names of the tasks met.
 #[derive(Default)]
 struct Heard {
     kept: Keep,
@@ -287,14 +287,14 @@ fn after_a_loss_distributions_stay_and_counts_go() {
     assert_eq!(cut.warnings[0].code, "events.lost");
 }
 
-/// Two pinned threads that wake each other through pipes, so many times; what was recorded, and how often both slept.
+/// Two pinned threads wake each other through pipes, `rounds` times. Gives the findings and how often both slept.
 fn ping_pong(rounds: u32, cpus: [u32; 2]) -> Option<(Found, u64)> {
     use std::io::{Read, Write};
     let names = ["ping".to_owned(), "pong".to_owned()];
     let mut events = match Events::open(&names, sys::thread_id()) {
         Ok(events) => events,
         Err(e) => {
-            // Not on this machine: then it says so, and what would help.
+            // This machine can't record events; then the error says so, and what would help.
             assert!(e.remedy().is_some(), "{e}");
             eprintln!("skipped: {e}");
             return None;
@@ -354,9 +354,9 @@ fn pinned_threads_sleep_as_often_as_the_kernel_counts_and_wake_where_they_were()
     let lost = found.warnings.iter().any(|w| w.code == "events.lost");
     assert!(found.unmeasured.is_empty() && !lost, "{found:?}");
     let n = |name: &str| found.counters[name];
-    // Their own ends are no sleep to themselves.
+    // The threads do not count their own ends as sleep.
     assert!(n("switches.voluntary").abs_diff(slept) <= 8, "{slept}: {:?}", found.counters);
-    // Where they were started they may have been moved once.
+    // Each may have been moved once from the CPU on which it was started.
     assert!(n("woken") + 8 > slept && n("woken.prev") + 4 > n("woken"), "{:?}", found.counters);
     assert_eq!(n("woken.idle") + n("woken.busy"), n("woken"));
     assert!(
@@ -368,7 +368,7 @@ fn pinned_threads_sleep_as_often_as_the_kernel_counts_and_wake_where_they_were()
     assert!(delays.count() + 8 > slept && delays.percentile(50.0).number().unwrap() < 5e6);
     let tasks = found.tasks.unwrap();
     assert_eq!(tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["ping", "pong"]);
-    // A round takes each off the CPU once: to sleep, or because who was woken preempts it before it would.
+    // In a round each leaves the CPU once: to sleep, or because the woken thread preempts it before that.
     assert!(tasks.iter().all(|t| t.cpu_time > Ns::ZERO && t.voluntary + t.involuntary > 1_900), "{tasks:?}");
     assert!(tasks.iter().map(|t| t.voluntary).sum::<u64>().abs_diff(slept) <= 8, "{slept}: {tasks:?}");
     assert!(found.waits.iter().any(|w| w.waker.as_deref() == Some("pong")), "{:?}", found.waits.first());

@@ -1,4 +1,4 @@
-//! Where tracefs is: where it is mounted, else at a mount of our own that nobody sees. It is the same tracefs either way.
+//! Finds tracefs: its usual mounts, else a mount of schedlab's own that no one else sees. All show the same tracefs.
 
 use super::format::Format;
 use super::layout::{Layouts, NAMES};
@@ -9,22 +9,22 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Where tracefs is usually mounted: since 4.1, and before.
+/// The usual mounts of tracefs: since 4.1, and before.
 const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// Tracefs as this process reaches it.
 struct Root {
     path: PathBuf,
-    /// Its files have a path for as long as this is open.
+    /// The own mount, which must stay open as long as its paths are used.
     _own: Option<OwnedFd>,
 }
 
 static ROOT: OnceLock<Root> = OnceLock::new();
 
-/// The folder of tracefs. A mount of our own, once it was needed, lasts as long as this process.
+/// The folder of tracefs. A mount of schedlab's own lasts as long as this process.
 ///
 /// # Errors
-/// As [`sys::detached_tracefs`], where it is not mounted.
+/// As [`sys::detached_tracefs`], if tracefs is not mounted.
 pub fn root() -> io::Result<&'static Path> {
     if let Some(known) = ROOT.get() {
         return Ok(&known.path);
@@ -45,7 +45,7 @@ fn own() -> io::Result<Root> {
 /// This kernel's layouts.
 ///
 /// # Errors
-/// When tracefs can't be read: why, and what would help.
+/// When tracefs can't be read, with the reason and what would help.
 pub fn layouts() -> Result<Layouts> {
     layouts_in(root().map_err(|e| unreadable(&e))?)
 }

@@ -1,7 +1,8 @@
-//! From the kernel's records to the events that the analyser knows: threads become tasks, CPUs those of the machine.
+//! Translates the kernel's records into the analyser's events: threads become tasks, and CPUs get the machine's
+//! numbers.
 //!
-//! Tasks of the workload are known by the thread numbers they gave themselves; every other thread becomes a task of the
-//! machine when it is first met, and a new one when its number is given away again.
+//! Tasks of the workload are known by their thread numbers, which they report themselves. Every other thread becomes a
+//! task of the machine when it is first met, and a new task when its number is reused.
 
 use super::layout::What;
 use super::ring::Held;
@@ -10,9 +11,9 @@ use schedlab_record::{Analyser, TaskName};
 use schedlab_trace::{Event, EventKind, MoveReason, Sink};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who hears the events, and gives out the ids of tasks that were not announced.
+/// The receiver of the events, which also gives ids to tasks that were not declared.
 pub trait Audience: Sink {
-    /// The id of a task that is met now.
+    /// Gives an id to a task that is met for the first time.
     fn meet(&mut self, task: TaskName) -> TaskId;
 }
 
@@ -22,32 +23,32 @@ impl Audience for Analyser {
     }
 }
 
-/// Why a task that changes its CPU now does so.
+/// The reason why a task that changes its CPU now does so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Coming {
     Woken,
     New,
 }
 
-/// What was met so far.
+/// The threads and tasks met so far.
 #[derive(Default)]
 pub struct Translator {
-    /// When the recording began, ns of the monotonic clock.
+    /// The beginning of the recording, ns of the monotonic clock.
     pub opened_ns: u64,
-    /// The machine's number of each CPU of the kernel's; empty: the same.
+    /// The machine's number of each of the kernel's CPUs; empty if the numbers are the same.
     pub cpus: BTreeMap<u32, CpuId>,
     /// Tasks of the workload by thread.
     pub workload: BTreeMap<u32, TaskId>,
     /// Threads that make tasks of the workload.
     pub makers: BTreeSet<u32>,
-    /// Names by thread, as seen last.
+    /// The last known name of each thread.
     pub names: BTreeMap<u32, Vec<u8>>,
     tasks: BTreeMap<u32, TaskId>,
     coming: BTreeMap<TaskId, Coming>,
 }
 
 impl Translator {
-    /// One that has met nobody; `cpus` as the field.
+    /// A translator that has met no threads; `cpus` as in the field.
     pub fn new(opened_ns: u64, cpus: BTreeMap<u32, CpuId>) -> Translator {
         Translator { opened_ns, cpus, ..Translator::default() }
     }
@@ -61,7 +62,8 @@ impl Translator {
         self.makers.contains(&thread) || self.workload.contains_key(&thread)
     }
 
-    /// A task that `thread` made, and nobody knows yet which: it will say so itself when it runs.
+    /// Whether the record is a fork of a thread of the run that has not yet said which task it is. It will when it
+    /// runs.
     pub fn is_unknown_child(&self, held: &Held) -> bool {
         matches!(held.what, What::Fork { parent, child } if self.is_ours(parent) && !self.workload.contains_key(&child))
     }
@@ -89,7 +91,7 @@ impl Translator {
         known.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("thread {thread}"))
     }
 
-    /// Tells the audience what a record says.
+    /// Gives the audience the event of a record.
     pub fn tell(&mut self, held: &Held, audience: &mut impl Audience) {
         let cpu = self.cpu(held.cpu);
         let (cpu, kind) = match held.what {
@@ -119,7 +121,7 @@ impl Translator {
             }
             What::Fork { parent, child } => {
                 let parent_task = self.task(parent, audience);
-                // The number may have been another's before.
+                // The number may have belonged to another thread before.
                 self.tasks.remove(&child);
                 if !self.is_ours(parent) {
                     self.workload.remove(&child);
