@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 mod make;
 
 pub(crate) use make::pair;
+use make::word;
 
 /// The least size of a buffer. Its neighbours on the heap belong to other threads, and must not share most of its
 /// lines.
@@ -272,15 +273,6 @@ fn rest(
         Ok(n) => Ok(n),
         Err(e) if e.kind() == ErrorKind::Interrupted || over() => Ok(0),
         Err(e) => Err(refused(&e)),
-    }
-}
-
-fn word(kind: ChannelKind) -> &'static str {
-    match kind {
-        ChannelKind::Pipe => "pipe",
-        ChannelKind::Unix => "UNIX socket pair",
-        ChannelKind::Tcp => "TCP connection",
-        ChannelKind::Udp => "UDP socket pair",
     }
 }
 

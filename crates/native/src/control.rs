@@ -7,12 +7,13 @@
 use crate::arena::Phase;
 use crate::changes::Changes;
 use crate::counters::Offspring;
-use crate::engine::Shared;
 use crate::found::Found;
 use crate::kernel_counters::KernelCounters;
 use crate::parent::signal_name;
 use crate::recording::Recording;
+use crate::shared::Shared;
 use crate::sys::{self, Reaped, Scope};
+use crate::task;
 use schedlab_base::{Error, Ns, Result};
 use schedlab_record::Observe;
 use std::cell::RefCell;
@@ -181,7 +182,7 @@ impl<'a> Controller<'a> {
     fn gather(&self) -> Woke {
         let shared = self.shared;
         for id in (0..shared.len()).filter(|id| shared.is_waiting_root(*id)) {
-            if let Err(error) = shared.spawn(id, None) {
+            if let Err(error) = task::spawn(shared, id, None) {
                 shared.fail(error);
                 return Woke::Failed;
             }

@@ -6,7 +6,7 @@
 //! not changed yet.
 
 use crate::attrs;
-use crate::settings::journal::Owner;
+use crate::owner::Owner;
 use crate::sys::{self, signals};
 use schedlab_base::{CpuSet, Error, Result};
 use schedlab_kernel::{Attr, AttrChange};

@@ -1,6 +1,6 @@
 //! Intervals that a program measured one by one. A task keeps them until it leaves.
 
-use crate::recorder::Column;
+use crate::column::Column;
 use schedlab_base::{Ns, Warning};
 use schedlab_record::accounts::{Interval, MAX_INTERVALS, dropped};
 use schedlab_workload::SeriesId;

@@ -5,7 +5,7 @@
 //! process group, so that Ctrl-C reaches only the parent. The parent then closes the agent's input; the agent ends the
 //! run and replies with its measurements so far. An agent that does not is killed.
 
-use crate::agent::{Reply, frame};
+use crate::protocol::{Reply, frame};
 use crate::tracepoints::instance;
 use crate::{Job, Outcome, sys};
 use schedlab_base::{Error, Ns, Result, Warning};

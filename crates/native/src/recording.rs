@@ -1,8 +1,8 @@
 //! The recording of a run: nothing, the stays of its own tasks (which needs no privilege), or every event of the
 //! scheduler.
 
-use crate::engine::Shared;
 use crate::found::Found;
+use crate::shared::Shared;
 use crate::stays::Stays;
 use crate::sys;
 use crate::tracepoints::Events;

@@ -4,10 +4,11 @@
 //! the arena's cursor. The controller reads all stretches when the last process is gone. A process that died in between
 //! leaves zeroes.
 
-use crate::agent::Fault;
 use crate::arena::Arena;
+use crate::column::Column;
 use crate::intervals::Intervals;
-use crate::recorder::{Column, Counters, Recorder};
+use crate::protocol::Fault;
+use crate::recorder::{Counters, Recorder};
 use crate::sys;
 use schedlab_base::{Error, Result};
 use schedlab_record::Series;

@@ -11,18 +11,23 @@
 use crate::arena::Phase;
 use crate::attrs::refused;
 use crate::channel::{Buffer, Moved};
-use crate::engine::Shared;
 use crate::footprint::Footprint;
+use crate::limits;
 use crate::prepare::{map_value, touch_stack};
 use crate::recorder::{Counters, Filed, Recorder};
+use crate::shared::Shared;
 use crate::sys::{self, Scope, Slept, Waited};
 use crate::usage::Readings;
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_kernel::Attr;
 use schedlab_workload::{Env, Op, Outcome, Program, SeriesId, SlotId, TaskDecl, WordId};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Stack of a task: programs are small state machines, and 10,000 of them must fit.
+const STACK_BYTES: usize = 256 * 1024;
 
 /// The properties that a thread inherits from its maker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,8 +46,36 @@ enum Step {
     Leave,
 }
 
+/// Starts the thread or process of a task; `origin` is `None` for tasks there from the start.
+///
+/// # Errors
+/// At a limit of threads (the limits are named), or when the task was started before.
+pub fn spawn(shared: &Shared, id: usize, origin: Option<Origin>) -> Result<()> {
+    let decl = shared.take(id)?;
+    let alive = shared.arena.live().fetch_add(1, SeqCst);
+    let started = match shared.scope {
+        Scope::Threads => spawn_thread(shared, id, decl, origin),
+        Scope::Processes => sys::spawn_process(origin.is_some(), || {
+            sys::die_with_parent();
+            // If the controller died before that line, no process is left to work for.
+            if std::os::unix::process::parent_id() == shared.controller {
+                body(shared, id, decl, origin);
+            }
+        }),
+    };
+    started.map_err(|e| {
+        shared.one_less();
+        limits::too_many(&shared.names[id], alive, shared.len(), &e)
+    })
+}
+
+fn spawn_thread(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) -> io::Result<()> {
+    let shared = shared.handle().ok_or(io::ErrorKind::NotFound)?;
+    sys::spawn_thread(STACK_BYTES, Box::new(move || body(&shared, id, decl, origin)))
+}
+
 /// A task's body: everything from its first to its last instruction. `origin` is `None` for tasks there from the start.
-pub fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) {
+fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) {
     let name = decl.name.clone();
     let mut program = decl.program;
     let mut task = Task {
@@ -256,7 +289,7 @@ impl Task<'_> {
                 Step::Next(Outcome::Done)
             }
             Op::Spawn { task } => {
-                self.shared.spawn(task.index(), Some(self.now))?;
+                spawn(self.shared, task.index(), Some(self.now))?;
                 Step::Next(Outcome::Done)
             }
             Op::SetAttr { attr } => {

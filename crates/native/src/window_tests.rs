@@ -3,7 +3,8 @@
 use super::*;
 use schedlab_workload::{Builder, Env, Op, Program};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 struct Steps<F>(F);
 

@@ -359,7 +359,7 @@ fn the_controller_rests_before_tasks_whose_beginning_is_measured() {
         Ns(began.elapsed().as_nanos() as u64)
     };
     assert!(took(Ns::ZERO) >= Ns::ms(16 * 16));
-    // Of five, one will not be held up by other tests.
+    // At least one of five is not held up by other tests.
     assert!((0..5).map(|_| took(Ns::ms(1))).min() < Some(Ns::ms(16 * 16)));
 }
 

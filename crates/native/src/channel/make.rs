@@ -2,7 +2,6 @@
 //!
 //! Mirrors pipe(7), unix(7), tcp(7) and udp(7). Addresses are 127.0.0.1, and the kernel chooses the ports.
 
-use super::word;
 use crate::limits;
 use schedlab_base::Error;
 use schedlab_workload::ChannelKind;
@@ -62,5 +61,15 @@ pub fn not_made(number: usize, kind: ChannelKind, e: &io::Error) -> Error {
         (_, ChannelKind::Tcp | ChannelKind::Udp) => error
             .help("it needs 127.0.0.1 (ip link set lo up) and a free port (net.ipv4.ip_local_port_range)"),
         _ => error.help("use fewer channels"),
+    }
+}
+
+/// A kind of channel in messages.
+pub fn word(kind: ChannelKind) -> &'static str {
+    match kind {
+        ChannelKind::Pipe => "pipe",
+        ChannelKind::Unix => "UNIX socket pair",
+        ChannelKind::Tcp => "TCP connection",
+        ChannelKind::Udp => "UDP socket pair",
     }
 }

@@ -5,50 +5,17 @@
 //! only a group's leader is switched on and off, and its members follow. A counter that the machine lacks or this user
 //! may not have is absent, with the reason. Counts are whole numbers, times ns.
 
+mod counts;
 mod scale;
 mod set;
 mod table;
 pub mod watch;
 
+pub use counts::Counts;
 pub use set::{Set, Whom, denied, not_allowed};
 pub use table::{EVENTS, Event};
 
-use schedlab_base::{Result, Warning};
-use schedlab_record::metric::perf::UNCOUNTED;
-use std::collections::BTreeMap;
-
-/// The counts of a run.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counts {
-    /// Counters by metric name (`perf.context_switches`).
-    pub counters: BTreeMap<String, u64>,
-    /// The reasons why other counters are missing, by metric name.
-    pub uncounted: BTreeMap<String, String>,
-    /// Warnings for the reader.
-    pub warnings: Vec<Warning>,
-}
-
-impl Counts {
-    /// These counts less those of a counted task that is no part of the workload.
-    #[must_use]
-    pub fn less(mut self, own: &Counts) -> Counts {
-        for (name, n) in &mut self.counters {
-            *n = n.saturating_sub(own.counters.get(name).copied().unwrap_or(0));
-        }
-        self
-    }
-    /// Adds counters, reasons and warnings to those of a run.
-    pub fn join(
-        self,
-        counters: &mut BTreeMap<String, u64>,
-        environment: &mut BTreeMap<String, String>,
-        warnings: &mut Vec<Warning>,
-    ) {
-        counters.extend(self.counters);
-        environment.extend(self.uncounted.into_iter().map(|(name, why)| (format!("{UNCOUNTED}{name}"), why)));
-        warnings.extend(self.warnings);
-    }
-}
+use schedlab_base::Result;
 
 /// Counts the tasks that this thread makes from now on. The thread's own part is counted apart and subtracted.
 pub struct Offspring {
@@ -95,6 +62,7 @@ impl Offspring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn counts(list: &[(&str, u64)]) -> Counts {
         let counters = list.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();

@@ -1,7 +1,7 @@
 //! A set of counters opened together: the tasks they watch, switching on and off, reading, and the reasons for missing
 //! ones.
 
-use super::Counts;
+use super::counts::Counts;
 use super::scale::{Reading, Scaled};
 use super::table::{EVENTS, Event};
 use perf_event::{Builder, Counter};

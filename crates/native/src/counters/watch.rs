@@ -4,7 +4,7 @@
 //! would without schedlab. Its output is not read. It is counted from its exec to its end, with all its children that
 //! have ended by then. The whole system is counted CPU by CPU, with everything that runs there.
 
-use super::Counts;
+use super::counts::Counts;
 use super::set::{Set, Whom};
 use crate::exec::unstartable;
 use crate::{offspring, sys};

@@ -2,7 +2,7 @@
 
 use super::files::{Files, matching};
 use super::form::{Form, Write, feature_name};
-use super::table::{FILE_PREFIX, Place, Row, Values, one_line, row};
+use super::table::{FILE_PREFIX, Place, Row, Values, check, one_line, row};
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::feature::FEATURES;
 use std::io;
@@ -135,7 +135,7 @@ fn known_word(files: &dyn Files, row: &Row, path: &Path, value: &str) -> Result<
 }
 
 fn own_file(files: &dyn Files, name: &str, path: &Path, value: &str) -> Result<Write> {
-    super::check(name, value)?;
+    check(name, value)?;
     if path.exists() && !path.is_file() {
         return Err(Error::input(format!("setting '{name}': the path is not an ordinary file")));
     }

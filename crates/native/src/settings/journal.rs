@@ -13,6 +13,7 @@
 
 use super::files::Files;
 use super::form::{Form, Write};
+pub use crate::owner::Owner;
 use crate::tracepoints::instance;
 use schedlab_base::{Error, Result, Warning};
 use serde::{Deserialize, Serialize};
@@ -28,27 +29,6 @@ const SCHEMA: &str = "schedlab/journal/1";
 const ENDING: &str = ".json";
 const UNFINISHED: &str = ".tmp";
 const SET_ASIDE: &str = ".unreadable";
-
-/// The process that changed a setting. A process id may be reused within a boot, but not with the same start time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Owner {
-    /// Process.
-    pub pid: u32,
-    /// Its start time, ticks since boot (/proc/PID/stat field 22).
-    pub started: u64,
-}
-
-impl Owner {
-    /// The process of that id, if it lives (a zombie does not).
-    pub fn of(pid: u32) -> Option<Owner> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name, in parentheses, may hold anything.
-        let (_, rest) = stat.rsplit_once(')')?;
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        let started = fields.get(19)?.parse().ok()?;
-        (!matches!(fields.first(), Some(&"Z" | &"X"))).then_some(Owner { pid, started })
-    }
-}
 
 /// An entry of the journal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -165,7 +145,7 @@ pub enum Verdict {
     Unseen(String),
 }
 
-/// Whose entries are to be put back.
+/// The owners whose entries are put back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// Entries of processes that are gone.
@@ -393,8 +373,7 @@ fn set_aside(file: &Path) -> Recovered {
     let aside = PathBuf::from(aside);
     let moved = fs::rename(file, &aside).is_ok();
     let place = if moved { &aside } else { file }.display().to_string();
-    let said =
-        format!("an entry of the journal is torn, so its setting is not known; it is kept as {place}");
+    let said = format!("an entry of the journal is torn, so its setting is not known; it is kept as {place}");
     Recovered { setting: "?".to_owned(), path: file.to_owned(), restored: false, pending: false, said }
 }
 
@@ -417,11 +396,9 @@ fn put_back(
     match judge(entry, now, whose, entry.current(files)) {
         Verdict::OwnerAlive => None,
         Verdict::AsBefore => told(true, false, format!("{path} is '{old}', as it was")),
-        Verdict::OtherBoot => told(
-            true,
-            false,
-            format!("{path} was changed before this boot: nothing to do"),
-        ),
+        Verdict::OtherBoot => {
+            told(true, false, format!("{path} was changed before this boot: nothing to do"))
+        }
         Verdict::Theirs(current) => told(
             false,
             false,

@@ -10,7 +10,7 @@ use super::layout::NAMES;
 use super::page::{Head, Part, read};
 use super::ring::{Held, Seen, Source};
 use super::tracefs;
-use crate::settings::journal::Owner;
+use crate::owner::Owner;
 use crate::sys;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
