@@ -11,7 +11,8 @@ Made from the tables in `crates/kernel/src/feature.rs` and `tunable.rs`; change 
 
 A feature is switched on by its name and off by `NO_` before it: `--feature`, `features` of a variant, or behind a kernel's
 name (`v6.5:NO_SIS_UTIL`). A tunable is set with `--tunable hz=1000`, or `tunables` of a variant. Both may change in the
-middle of a run (`NAME@10s`). On live systems features and tunables are settings ([settings.md](settings.md)).
+middle of a run (`NAME@10s`). On live systems features and tunables are settings ([settings.md](settings.md)). What differs by
+version and can't be switched stands in [chronology.md](chronology.md).
 
 - **Releases** are those of kernel.org that have the name: from the first, before the second. Stable trees take back from
   later releases; where that matters it is said under \"read\".

@@ -1,9 +1,12 @@
 //! Which features act where: every kernel here takes every feature's name, but a mechanism that a kernel's code never
-//! asks for, or that leans on another one that is off, does nothing. Who switches such a one on is told so.
+//! asks for, or that leans on another one that is off, does nothing. A variant that switches such a feature on is warned.
+//!
+//! Releases stand in the feature's row or in the chronology ([`crate::history`]); here it is said which of them decides.
 
+use crate::feature::FEATURES;
 use crate::origin::Span;
-use crate::{Feature, Kernel};
-use schedlab_base::{Version, Warning};
+use crate::{Feature, Kernel, history};
+use schedlab_base::Warning;
 
 /// What a feature needs to do anything.
 struct Need {
@@ -14,75 +17,94 @@ struct Need {
     other: Option<Feature>,
 }
 
-const fn need(feature: Feature, since: Option<Version>, other: Option<Feature>) -> Need {
-    Need { feature, asked: Span { since, until: None }, other }
+/// A feature that versions with a mechanism ask for.
+const fn with(feature: Feature, mechanism: &str) -> Need {
+    Need { feature, asked: history::span(mechanism), other: None }
 }
 
-/// The balancer that knows groups with spare capacity, on which the newidle RFC builds.
-const SPARE_CAPACITY: Version = Version::new(5, 5);
-const SPARE: Option<Version> = Some(SPARE_CAPACITY);
-/// wake_affine() in three parts (4.14).
-const AFFINE: Option<Version> = Some(Version::new(4, 14));
-
-/// EEVDF in the place of CFS (6.6).
-const EEVDF: Version = Version::new(6, 6);
-/// Delayed dequeue and slices that tasks ask for (6.12).
-const DELAYS: Option<Version> = Some(Version::new(6, 12));
-
-/// A feature of versions up to, and not including, one.
-const fn until(feature: Feature, to: Version) -> Need {
-    Need { feature, asked: Span::until(to), other: None }
+/// A feature that versions ask for until a mechanism comes.
+const fn before(feature: Feature, mechanism: &str) -> Need {
+    Need { feature, asked: Span::until(history::came(mechanism)), other: None }
 }
+
+/// A feature that the releases which have it ask for.
+const fn released(feature: Feature) -> Need {
+    Need { feature, asked: kernels(feature), other: None }
+}
+
+/// A feature that all versions ask for until it is gone, also those before it came.
+const fn until_gone(feature: Feature) -> Need {
+    Need { feature, asked: Span { since: None, until: kernels(feature).until }, other: None }
+}
+
+/// A feature that every version asks for.
+const fn always(feature: Feature) -> Need {
+    Need { feature, asked: Span::ALL, other: None }
+}
+
+/// The releases that have a feature, as its row says.
+const fn kernels(feature: Feature) -> Span {
+    match FEATURES[feature as usize].kernels {
+        Some(span) => span,
+        None => panic!("no release has this feature"),
+    }
+}
+
+impl Need {
+    /// It does nothing without that feature.
+    const fn and(self, other: Feature) -> Need {
+        Need { other: Some(other), ..self }
+    }
+}
+
+/// The balancer on which the newidle RFC builds.
+const SPARE: &str = "spare-capacity";
 
 const NEEDS: &[Need] = &[
-    until(Feature::NewFairSleepers, Version::v2_6(39)),
-    until(Feature::NormalizedSleeper, Version::v2_6(35)),
-    Need {
-        feature: Feature::AdaptiveGran,
-        asked: Span::between(Version::v2_6(29), Version::v2_6(35)),
-        other: None,
-    },
-    until(Feature::AsymGran, Version::v2_6(35)),
-    until(Feature::WakeupOverlap, Version::v2_6(35)),
-    until(Feature::AffineWakeups, Version::new(4, 0)),
-    until(Feature::SisWakeIdle, Version::v2_6(32)),
-    need(Feature::NextBuddy, Some(Version::v2_6(32)), None),
-    Need { feature: Feature::LastBuddy, asked: Span::between(Version::v2_6(28), EEVDF), other: None },
-    until(Feature::GentleFairSleepers, EEVDF),
-    until(Feature::StartDebit, EEVDF),
-    until(Feature::AltPeriod, EEVDF),
-    until(Feature::BaseSlice, EEVDF),
-    need(Feature::PlaceLag, Some(EEVDF), None),
-    need(Feature::PlaceDeadlineInitial, Some(EEVDF), None),
-    need(Feature::PlaceRelDeadline, DELAYS, None),
-    need(Feature::RunToParity, Some(EEVDF), None),
-    need(Feature::PreemptShort, DELAYS, None),
-    need(Feature::DelayDequeue, DELAYS, None),
-    need(Feature::DelayZero, DELAYS, Some(Feature::DelayDequeue)),
-    need(Feature::PickBuddy, Some(Version::new(6, 15)), None),
-    need(Feature::PreemptLazy, Some(Version::new(6, 13)), None),
+    until_gone(Feature::NewFairSleepers),
+    until_gone(Feature::NormalizedSleeper),
+    released(Feature::AdaptiveGran),
+    until_gone(Feature::AsymGran),
+    until_gone(Feature::WakeupOverlap),
+    until_gone(Feature::AffineWakeups),
+    until_gone(Feature::SisWakeIdle),
+    released(Feature::NextBuddy),
+    released(Feature::LastBuddy),
+    until_gone(Feature::GentleFairSleepers),
+    until_gone(Feature::StartDebit),
+    until_gone(Feature::AltPeriod),
+    until_gone(Feature::BaseSlice),
+    released(Feature::PlaceLag),
+    released(Feature::PlaceDeadlineInitial),
+    released(Feature::PlaceRelDeadline),
+    released(Feature::RunToParity),
+    released(Feature::PreemptShort),
+    released(Feature::DelayDequeue),
+    released(Feature::DelayZero).and(Feature::DelayDequeue),
+    released(Feature::PickBuddy),
+    released(Feature::PreemptLazy),
     // CFS kernels know it too; only EEVDF's is simulated.
-    need(Feature::Hrtick, Some(EEVDF), None),
-    until(Feature::LbBias, SPARE_CAPACITY),
-    need(Feature::WaIdle, AFFINE, None),
-    need(Feature::WaWeight, AFFINE, None),
-    need(Feature::WaBias, AFFINE, Some(Feature::WaWeight)),
-    need(Feature::SisSkipTarget, None, Some(Feature::SisGroup)),
-    need(Feature::SisProp, None, Some(Feature::SisCore)),
-    need(Feature::SisUtil, None, Some(Feature::SisCore)),
-    need(Feature::SdSharedAll, SPARE, None),
-    need(Feature::SdNrGroups, SPARE, None),
-    need(Feature::IlbSnapshot, SPARE, None),
+    with(Feature::Hrtick, "eevdf"),
+    before(Feature::LbBias, SPARE),
+    released(Feature::WaIdle),
+    released(Feature::WaWeight),
+    released(Feature::WaBias).and(Feature::WaWeight),
+    always(Feature::SisSkipTarget).and(Feature::SisGroup),
+    always(Feature::SisProp).and(Feature::SisCore),
+    always(Feature::SisUtil).and(Feature::SisCore),
+    with(Feature::SdSharedAll, SPARE),
+    with(Feature::SdNrGroups, SPARE),
+    with(Feature::IlbSnapshot, SPARE),
     // Both act on the stored totals only.
-    need(Feature::IlbUtil, SPARE, Some(Feature::IlbSnapshot)),
-    need(Feature::IlbFast, SPARE, Some(Feature::IlbSnapshot)),
-    need(Feature::IlbUtilQuad, SPARE, Some(Feature::IlbUtil)),
-    need(Feature::IlbShare, SPARE, None),
-    need(Feature::SdSharedNuma, SPARE, None),
-    need(Feature::UtilEst, Some(Version::new(4, 17)), None),
+    with(Feature::IlbUtil, SPARE).and(Feature::IlbSnapshot),
+    with(Feature::IlbFast, SPARE).and(Feature::IlbSnapshot),
+    with(Feature::IlbUtilQuad, SPARE).and(Feature::IlbUtil),
+    with(Feature::IlbShare, SPARE),
+    with(Feature::SdSharedNuma, SPARE),
+    released(Feature::UtilEst),
     // Only the gates that count costs alone throw the dice.
-    need(Feature::NiRandom, Some(Version::new(5, 16)), None),
-    need(Feature::NiRate, Some(Version::new(5, 16)), Some(Feature::NiRandom)),
+    with(Feature::NiRandom, "newidle-by-cost"),
+    with(Feature::NiRate, "newidle-by-cost").and(Feature::NiRandom),
 ];
 
 /// What a feature needs to act in a simulated kernel: versions whose code asks for it, and a feature that must be on too.

@@ -1,10 +1,12 @@
 //! Features: named mechanisms that can be switched, as in the kernel's own `sched/features`.
 //!
 //! One row each: name, when it is on by default, which releases have it, whose name it is, where that was read, what it
-//! does. A row whose name the kernel itself has keeps the kernel's name; the others say what they stand for. `NO_` before a
-//! name switches it off. A search feature excludes the other searches: switching one on switches the others off.
+//! does. A release that the chronology ([`crate::history`]) states is taken from there. A row whose name the kernel itself
+//! has keeps the kernel's name; the others say what they stand for. `NO_` before a name switches it off. A search feature
+//! excludes the other searches: switching one on switches the others off.
 //! `schedlab kernel features` and docs/features.md are made from this table.
 
+use crate::history::{came, span, went};
 use crate::origin::{Source, Span};
 use schedlab_base::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
@@ -57,6 +59,22 @@ const fn newer(first: (u16, u16, u16)) -> Option<Span> {
 const fn releases(first: (u16, u16, u16), until: (u16, u16, u16)) -> Option<Span> {
     Some(Span::between(release(first), release(until)))
 }
+/// From a release up to but not including the first with a mechanism of the chronology.
+const fn before(first: (u16, u16, u16), mechanism: &str) -> Option<Span> {
+    Some(Span::between(release(first), came(mechanism)))
+}
+/// From a release up to but not including the first that has lost a mechanism of the chronology.
+const fn while_in(first: (u16, u16, u16), mechanism: &str) -> Option<Span> {
+    Some(Span::between(release(first), went(mechanism)))
+}
+/// From the first release that has lost a mechanism up to but not including the first with another.
+const fn from_end(gone: &str, comes: &str) -> Option<Span> {
+    Some(Span::between(went(gone), came(comes)))
+}
+/// The releases with a mechanism of the chronology.
+const fn with(mechanism: &str) -> Option<Span> {
+    Some(span(mechanism))
+}
 /// Never on by default; in no release.
 const NEVER: Option<Span> = None;
 /// A word of the kernel's `sched/features`.
@@ -64,10 +82,10 @@ const SCHED: Source = Source::Kernel("");
 
 #[rustfmt::skip]
 features! {
-    GentleFairSleepers, "GENTLE_FAIR_SLEEPERS", releases((2, 6, 32), (6, 6, 0)), releases((2, 6, 32), (6, 6, 0)), "", SCHED,
+    GentleFairSleepers, "GENTLE_FAIR_SLEEPERS", before((2, 6, 32), "eevdf"), before((2, 6, 32), "eevdf"), "", SCHED,
         "2.6.29 to 2.6.32, 6.1 to 6.6",
         "a sleeper is credited half a latency period at wakeup, not a whole one";
-    StartDebit, "START_DEBIT", releases((2, 6, 24), (6, 6, 0)), releases((2, 6, 24), (6, 6, 0)), "", SCHED,
+    StartDebit, "START_DEBIT", before((2, 6, 24), "eevdf"), before((2, 6, 24), "eevdf"), "", SCHED,
         "6.1 to 6.6; since from memory",
         "a new task starts one slice to the right";
     WakeupPreemption, "WAKEUP_PREEMPTION", newer((2, 6, 24)), newer((2, 6, 24)), "", SCHED,
@@ -76,7 +94,7 @@ features! {
     NextBuddy, "NEXT_BUDDY", NEVER, newer((2, 6, 32)), "", SCHED,
         "2.6.29 to 2.6.32",
         "a waking task that did not preempt is picked next";
-    LastBuddy, "LAST_BUDDY", releases((2, 6, 28), (6, 6, 0)), releases((2, 6, 28), (6, 6, 0)), "", SCHED,
+    LastBuddy, "LAST_BUDDY", from_end("next-buddy-only", "eevdf"), from_end("next-buddy-only", "eevdf"), "", SCHED,
         "6.1 to 6.6; since from memory, 2.6.29 has it",
         "a preempted task is picked again when the preemptor sleeps";
     CacheHotBuddy, "CACHE_HOT_BUDDY", newer((2, 6, 26)), newer((2, 6, 26)), "", SCHED,
@@ -88,31 +106,31 @@ features! {
     TtwuQueue, "TTWU_QUEUE", newer((2, 6, 39)), newer((2, 6, 39)), "", SCHED,
         "2.6.35 to 3.0",
         "a wakeup across caches is queued on the target CPU's wake list";
-    AltPeriod, "ALT_PERIOD", releases((5, 13, 0), (6, 6, 0)), releases((5, 13, 0), (6, 6, 0)), "", SCHED,
+    AltPeriod, "ALT_PERIOD", before((5, 13, 0), "eevdf"), before((5, 13, 0), "eevdf"), "", SCHED,
         "5.4 to 6.1, 6.1 to 6.6",
         "the slice's period counts all tasks of the runqueue";
-    BaseSlice, "BASE_SLICE", releases((5, 13, 0), (6, 6, 0)), releases((5, 13, 0), (6, 6, 0)), "", SCHED,
+    BaseSlice, "BASE_SLICE", before((5, 13, 0), "eevdf"), before((5, 13, 0), "eevdf"), "", SCHED,
         "5.4 to 6.1, 6.1 to 6.6",
         "no slice is shorter than min_granularity";
-    WaIdle, "WA_IDLE", newer((4, 14, 0)), newer((4, 14, 0)), "", SCHED,
+    WaIdle, "WA_IDLE", with("affine-by-idleness"), with("affine-by-idleness"), "", SCHED,
         "from memory, 4.19 has it",
         "wake_affine prefers whichever of waker's and previous CPU is idle";
-    WaWeight, "WA_WEIGHT", newer((4, 14, 0)), newer((4, 14, 0)), "", SCHED,
+    WaWeight, "WA_WEIGHT", with("affine-by-idleness"), with("affine-by-idleness"), "", SCHED,
         "from memory, 4.19 has it",
         "wake_affine compares the loads of waker's and previous CPU";
-    WaBias, "WA_BIAS", newer((4, 14, 0)), newer((4, 14, 0)), "", SCHED,
+    WaBias, "WA_BIAS", with("affine-by-idleness"), with("affine-by-idleness"), "", SCHED,
         "from memory, 4.19 has it",
         "wake_affine leans to the waker's CPU by half the imbalance_pct";
-    SisGroup, "SIS_GROUP", releases((2, 6, 32), (4, 9, 0)), releases((2, 6, 32), (4, 9, 0)), "search", Source::Ours("select_idle_sibling() of those releases"),
+    SisGroup, "SIS_GROUP", before((2, 6, 32), "core-search"), before((2, 6, 32), "core-search"), "search", Source::Ours("select_idle_sibling() of those releases"),
         "3.4, 3.19, 4.9; since from memory",
         "search group by group for one whose CPUs are all idle (before 4.9)";
     SisFirstIdle, "SIS_FIRST_IDLE", NEVER, NEVER, "search", Source::Ours("Chris Mason's select_idle_sibling experiments of 2016"),
         "the patch",
         "search the cache domain in ascending CPU number and take the first idle one";
-    SisCore, "SIS_CORE", newer((4, 9, 0)), newer((4, 9, 0)), "search", Source::Ours("select_idle_core(), select_idle_cpu(), select_idle_smt()"),
+    SisCore, "SIS_CORE", with("core-search"), with("core-search"), "search", Source::Ours("select_idle_core(), select_idle_cpu(), select_idle_smt()"),
         "4.9, 6.1",
         "search for an idle core, then an idle CPU, then an idle sibling (4.9 and later)";
-    SisSkipTarget, "SIS_SKIP_TARGET", releases((3, 9, 0), (4, 9, 0)), releases((3, 9, 0), (4, 9, 0)), "", Source::Ours("a test of select_idle_sibling()"),
+    SisSkipTarget, "SIS_SKIP_TARGET", before((3, 9, 0), "core-search"), before((3, 9, 0), "core-search"), "", Source::Ours("a test of select_idle_sibling()"),
         "3.4 to 3.19, 4.9; since from memory",
         "the group search passes over the target's own group (the 'i == target' test)";
     SisProp, "SIS_PROP", releases((4, 13, 0), (6, 0, 0)), releases((4, 13, 0), (6, 7, 0)), "", SCHED,
@@ -151,7 +169,7 @@ features! {
     UtilEst, "UTIL_EST", newer((4, 17, 0)), newer((4, 17, 0)), "", SCHED,
         "from memory, 4.19 has it",
         "utilisation counts what runnable tasks used when they last slept";
-    NewFairSleepers, "NEW_FAIR_SLEEPERS", releases((2, 6, 24), (2, 6, 39)), releases((2, 6, 24), (2, 6, 39)), "", SCHED,
+    NewFairSleepers, "NEW_FAIR_SLEEPERS", before((2, 6, 24), "credits-sleepers"), before((2, 6, 24), "credits-sleepers"), "", SCHED,
         "2.6.35 to 3.0; since from memory; FAIR_SLEEPERS in 2.6.35",
         "a sleeper is credited a latency period at wakeup, half of one with GENTLE_FAIR_SLEEPERS";
     NormalizedSleeper, "NORMALIZED_SLEEPER", NEVER, releases((2, 6, 26), (2, 6, 35)), "", SCHED,
@@ -166,28 +184,28 @@ features! {
     WakeupOverlap, "WAKEUP_OVERLAP", NEVER, releases((2, 6, 28), (2, 6, 35)), "", SCHED,
         "2.6.32 to 2.6.35; since from memory",
         "tasks whose run overlaps little with those they wake preempt at once (before 2.6.35)";
-    AffineWakeups, "AFFINE_WAKEUPS", releases((2, 6, 24), (4, 0, 0)), releases((2, 6, 24), (4, 0, 0)), "", SCHED,
+    AffineWakeups, "AFFINE_WAKEUPS", before((2, 6, 24), "always-affine"), before((2, 6, 24), "always-affine"), "", SCHED,
         "3.0 to 4.4; since and the release from memory",
         "a waking task may be pulled to the waker's CPU";
     Hrtick, "HRTICK", newer((7, 0, 0)), newer((2, 6, 25)), "", SCHED,
         "since from memory, 2.6.29 has it; off in 6.12, on in 7.3",
         "a timer ends slices between ticks";
-    PlaceLag, "PLACE_LAG", newer((6, 6, 0)), newer((6, 6, 0)), "", SCHED,
+    PlaceLag, "PLACE_LAG", with("eevdf"), with("eevdf"), "", SCHED,
         "6.1 to 6.6",
         "a task that is placed gets back the lag it left with";
-    PlaceDeadlineInitial, "PLACE_DEADLINE_INITIAL", newer((6, 6, 0)), newer((6, 6, 0)), "", SCHED,
+    PlaceDeadlineInitial, "PLACE_DEADLINE_INITIAL", with("eevdf"), with("eevdf"), "", SCHED,
         "6.1 to 6.6",
         "a new task's first deadline is half a slice away";
     PlaceRelDeadline, "PLACE_REL_DEADLINE", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
         "from memory, 6.12.117 has it; a later stable 6.6 took it back",
         "a task that is moved while runnable keeps its distance to its deadline";
-    RunToParity, "RUN_TO_PARITY", newer((6, 6, 0)), newer((6, 6, 0)), "", SCHED,
+    RunToParity, "RUN_TO_PARITY", with("eevdf"), with("eevdf"), "", SCHED,
         "6.1 to 6.6",
         "the running task is left alone until its slice is used up or no longer protected";
     PreemptShort, "PREEMPT_SHORT", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
         "6.6 to 6.12",
         "a waking task with a shorter slice may break that protection";
-    PickBuddy, "PICK_BUDDY", newer((6, 15, 0)), newer((6, 15, 0)), "", SCHED,
+    PickBuddy, "PICK_BUDDY", with("pick-buddy"), with("pick-buddy"), "", SCHED,
         "from memory; 6.12.117 took it back, which profile v6.12 leaves out",
         "an eligible buddy is picked before earlier deadlines";
     DelayDequeue, "DELAY_DEQUEUE", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
@@ -196,7 +214,7 @@ features! {
     DelayZero, "DELAY_ZERO", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
         "6.6 to 6.12",
         "a task that was so delayed keeps no positive lag";
-    PreemptLazy, "PREEMPT_LAZY", newer((7, 0, 0)), newer((6, 13, 0)), "", Source::Ours("CONFIG_PREEMPT_LAZY, preempt=lazy"),
+    PreemptLazy, "PREEMPT_LAZY", newer((7, 0, 0)), with("lazy-preemption"), "", Source::Ours("CONFIG_PREEMPT_LAZY, preempt=lazy"),
         "7.3; since from memory",
         "the lazy preemption model: fair preemptions wait for the next tick or the return to user mode";
     NiRandom, "NI_RANDOM", newer((6, 12, 0)), newer((6, 19, 0)), "", SCHED,
@@ -205,7 +223,7 @@ features! {
     NiRate, "NI_RATE", newer((7, 0, 0)), newer((7, 0, 0)), "", SCHED,
         "7.3; since from memory",
         "those dice are kinder to CPUs that seldom go idle";
-    SisWakeIdle, "SIS_WAKE_IDLE", releases((2, 6, 23), (2, 6, 32)), releases((2, 6, 23), (2, 6, 32)), "search", Source::Ours("wake_idle() and SD_WAKE_IDLE"),
+    SisWakeIdle, "SIS_WAKE_IDLE", while_in((2, 6, 23), "passive-wakeups"), while_in((2, 6, 23), "passive-wakeups"), "search", Source::Ours("wake_idle() and SD_WAKE_IDLE"),
         "2.6.30; the releases from memory",
         "search domains with SD_WAKE_IDLE for an idle CPU, if the previous one is not crowded (before 2.6.32)";
     VcpuPack, "VCPU_PACK", NEVER, NEVER, "", Source::Ours("a host's guest kernels, started with sched_vcpu_pack="),

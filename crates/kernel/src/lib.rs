@@ -1,10 +1,11 @@
-//! What can be said of a kernel: versions and their profiles, features, tunables, task policies, variants.
+//! What can be said of a kernel: what came and went by version, profiles, features, tunables, task policies, variants.
 //!
 //! Tables and validation only; behaviour is `sim`'s, and the live backends apply the same words to the real thing.
 
 pub mod docs;
 pub mod effect;
 pub mod feature;
+pub mod history;
 pub mod origin;
 pub mod policy;
 pub mod profile;
@@ -13,6 +14,7 @@ pub mod tunable;
 pub mod variant;
 
 pub use feature::{Feature, FeatureSet};
+pub use history::History;
 pub use policy::{Attr, AttrChange, Policy};
 pub use profile::{DEFAULT_PROFILE, Kernel, PROFILES, Profile, nearest};
 pub use tunable::Tunables;

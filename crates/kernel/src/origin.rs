@@ -33,9 +33,25 @@ impl Span {
         Span { since: None, until: Some(until) }
     }
     /// Whether a release is one of them.
-    pub fn has(self, version: Version) -> bool {
-        self.since.is_none_or(|first| first <= version) && self.until.is_none_or(|until| version < until)
+    pub const fn has(self, version: Version) -> bool {
+        let begun = match self.since {
+            Some(first) => !is_before(version, first),
+            None => true,
+        };
+        let over = match self.until {
+            Some(until) => !is_before(version, until),
+            None => false,
+        };
+        begun && !over
     }
+}
+
+/// `a < b`, for tables made when this crate is compiled.
+const fn is_before(a: Version, b: Version) -> bool {
+    const fn rank(v: Version) -> u64 {
+        (v.major as u64) << 32 | (v.minor as u64) << 16 | v.patch as u64
+    }
+    rank(a) < rank(b)
 }
 
 impl fmt::Display for Span {

@@ -1,6 +1,7 @@
 //! Task policies, nice values and weights (the weight table is the same since 2.6.23).
 
-use schedlab_base::{Error, Ns, Result, Version};
+use crate::History;
+use schedlab_base::{Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ pub enum Policy {
     Other,
     /// SCHED_BATCH: never preempts at wakeup.
     Batch,
-    /// SCHED_IDLE: weight 3 (2 before 2.6.29).
+    /// SCHED_IDLE: weight 3.
     Idle,
     /// SCHED_FIFO (live kernels only).
     Fifo,
@@ -162,12 +163,11 @@ impl Attr {
     pub fn nice(nice: i8) -> Attr {
         Attr { nice, ..Attr::default() }
     }
-    /// The load weight of a fair task: by nice value; of SCHED_IDLE 3, and 2 before 2.6.29 (from memory: the change came
-    /// with the rules that set idle tasks apart, which 2.6.30 has and 2.6.27 has not).
-    pub fn weight(self, version: Version) -> u64 {
+    /// The load weight of a fair task: by nice value; of SCHED_IDLE 3, in the oldest kernels 2.
+    pub fn weight(self, history: &History) -> u64 {
         match self.policy {
-            Policy::Idle if version < Version::v2_6(29) => 2,
-            Policy::Idle => 3,
+            Policy::Idle if history.idle_weighs_three => 3,
+            Policy::Idle => 2,
             _ => NICE_TO_WEIGHT[(self.nice.clamp(-20, 19) + 20) as usize],
         }
     }
@@ -176,6 +176,7 @@ impl Attr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Version;
 
     #[test]
     fn tasks_of_one_kind_are_one_group() {
@@ -208,13 +209,13 @@ mod tests {
 
     #[test]
     fn weights_step_by_a_quarter() {
-        let of = |nice| Attr::nice(nice).weight(Version::new(6, 5));
+        let of = |nice| Attr::nice(nice).weight(&History::of(Version::new(6, 5)));
         assert_eq!((of(0), of(-20), of(19)), (1024, 88761, 15));
         for n in -20..19i8 {
             let (a, b) = (of(n) * 100, of(n + 1));
             assert!((115..=136).contains(&(a / b)), "nice {n}: {a}/{b}");
         }
-        let idle = |v| Attr { policy: Policy::Idle, ..Attr::nice(-20) }.weight(v);
+        let idle = |v| Attr { policy: Policy::Idle, ..Attr::nice(-20) }.weight(&History::of(v));
         assert_eq!([idle(Version::v2_6(27)), idle(Version::v2_6(30)), idle(Version::new(6, 5))], [2, 3, 3]);
     }
 }

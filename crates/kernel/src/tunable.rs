@@ -1,6 +1,7 @@
 //! Tunables: numbers of a kernel that can be set. One row each: name, range, releases that have it, whose it is, where that
 //! was read, what it is. Help, validation, JSON and docs/features.md derive from the table.
 
+use crate::history::{came, span};
 use crate::origin::{Source, Span};
 use schedlab_base::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ macro_rules! tunables {
 /// Every release.
 const ALL: Option<Span> = Some(Span::ALL);
 /// Those before EEVDF.
-const CFS: Option<Span> = Some(Span::until(Version::new(6, 6)));
+const CFS: Option<Span> = Some(Span::until(came("eevdf")));
 
 #[rustfmt::skip]
 tunables! {
@@ -74,7 +75,7 @@ tunables! {
     wakeup_granularity_ns, 0 ..= 1000000000, CFS, Source::Kernel("/proc/sys/kernel/sched_wakeup_granularity_ns; from 5.13 on sched/wakeup_granularity_ns in debugfs"),
         "2.6.30, 6.1; moved: from memory",
         "how far a waking task must be behind to preempt";
-    base_slice_ns, 100000 ..= 100000000, Some(Span::since(Version::new(6, 6))), Source::Kernel("sched/base_slice_ns in debugfs"),
+    base_slice_ns, 100000 ..= 100000000, Some(span("eevdf")), Source::Kernel("sched/base_slice_ns in debugfs"),
         "6.12.107, 7.3; since from memory",
         "slice of a task that asks for none (6.6 and later)";
     scale_by_cpus, 0 ..= 2, ALL, Source::Ours("tunable_scaling, whose 1 is this 1; 2 is the rule of kernels before 2.6.32"),

@@ -1,7 +1,7 @@
 //! Variants: a kernel plus what is changed about it.
 
 use crate::policy::{self, AttrChange, EVERY_TASK, group_of};
-use crate::{Attr, Feature, Kernel, Tunables, effect};
+use crate::{Attr, Feature, Kernel, Tunables, effect, history};
 use schedlab_base::{Error, Ns, Result, Version, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,7 +111,7 @@ fn apply(kernel: &mut Kernel, features: &[String], tunables: &BTreeMap<String, u
 }
 
 /// The first kernel whose tasks can ask for a slice of their own.
-pub const SLICES_SINCE: Version = Version::new(6, 12);
+pub const SLICES_SINCE: Version = history::came("custom-slices");
 
 /// The word for the kernel that is running.
 pub const RUNNING: &str = "running";

@@ -13,7 +13,7 @@
 //! - UDP over loopback: datagrams by `truesize` against SO_RCVBUF of 212,992; what comes while more than that is queued
 //!   is lost. The sender never waits, for loopback takes the datagram off its account at once.
 
-use schedlab_base::Version;
+use schedlab_kernel::History;
 use schedlab_workload::ChannelKind;
 use std::collections::VecDeque;
 
@@ -234,21 +234,22 @@ impl Buffer {
         }
     }
 
-    /// Whether a write wakes a sleeping reader. `was_empty`: nothing was there before it. Since 5.5 a pipe leaves out the
-    /// wakeups that an unread message has already seen to.
-    pub fn wakes_reader(&self, was_empty: bool, version: Version) -> bool {
-        self.kind != ChannelKind::Pipe || version < PIPE_TWO_QUEUES || was_empty
+    /// Whether a write wakes a sleeping reader. `was_empty`: nothing was there before it. A pipe with two queues leaves out
+    /// the wakeups that an unread message has already seen to.
+    pub fn wakes_reader(&self, was_empty: bool, history: &History) -> bool {
+        self.kind != ChannelKind::Pipe || !history.pipe_two_queues || was_empty
     }
 
     /// Whether a read wakes a sleeping writer. `was_full`: no page was free before it.
     ///
-    /// Pipes: before 5.5 whenever a page came free; since then whenever it had been full, even if it still is; since 6.14
-    /// not then. UNIX: when a message buffer came free and at most a quarter of SO_SNDBUF is charged
-    /// (`unix_write_space`). TCP: when what is free is at least half of what is not (`sk_stream_write_space`).
-    pub fn wakes_writer(&self, was_full: bool, freed: bool, version: Version) -> bool {
+    /// Pipes: with one queue, whenever a page came free; with two, whenever the pipe had been full, even if it still is;
+    /// later kernels (`pipe_stays_full`) leave that last case out. UNIX: when a message buffer came free and at most a
+    /// quarter of SO_SNDBUF is charged (`unix_write_space`). TCP: when what is free is at least half of what is not
+    /// (`sk_stream_write_space`).
+    pub fn wakes_writer(&self, was_full: bool, freed: bool, history: &History) -> bool {
         match self.kind {
-            ChannelKind::Pipe if version < PIPE_TWO_QUEUES => freed,
-            ChannelKind::Pipe => was_full && (version < PIPE_STAYS_FULL || !self.pages_full()),
+            ChannelKind::Pipe if !history.pipe_two_queues => freed,
+            ChannelKind::Pipe => was_full && (!history.pipe_stays_full || !self.pages_full()),
             ChannelKind::Unix => freed && self.charged * 4 <= SOCKET_BYTES,
             ChannelKind::Tcp => freed && self.unread * 3 <= TCP_BYTES * 2,
             ChannelKind::Udp => false,
@@ -284,23 +285,16 @@ impl Buffer {
     }
 }
 
-/// Since then a pipe's readers and writers sleep in queues of their own.
-const PIPE_TWO_QUEUES: Version = Version::new(5, 5);
-/// Since then one of them is woken at a time.
-const PIPE_EXCLUSIVE: Version = Version::new(5, 6);
-/// Since then a read that frees no page wakes no writer.
-const PIPE_STAYS_FULL: Version = Version::new(6, 14);
-
 /// Whether readers and writers of the channel sleep in one queue. (A socket has one for both, but another at either end.)
-pub fn one_queue(kind: ChannelKind, version: Version) -> bool {
-    kind == ChannelKind::Pipe && version < PIPE_TWO_QUEUES
+pub fn one_queue(kind: ChannelKind, history: &History) -> bool {
+    kind == ChannelKind::Pipe && !history.pipe_two_queues
 }
 
 /// Whether a wakeup wakes one sleeper, the oldest, who wakes the next one if there is still something for it; else it
 /// wakes all, the newest first.
-pub fn exclusive(kind: ChannelKind, version: Version) -> bool {
+pub fn exclusive(kind: ChannelKind, history: &History) -> bool {
     match kind {
-        ChannelKind::Pipe => version >= PIPE_EXCLUSIVE,
+        ChannelKind::Pipe => history.pipe_exclusive,
         ChannelKind::Udp => true,
         ChannelKind::Unix | ChannelKind::Tcp => false,
     }
@@ -310,9 +304,11 @@ pub fn exclusive(kind: ChannelKind, version: Version) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use schedlab_base::Version;
 
-    const OLD: Version = Version::new(5, 4);
-    const NEW: Version = Version::new(6, 5);
+    const OLD: &History = &History::of(Version::new(5, 4));
+    const NEW: &History = &History::of(Version::new(6, 5));
+    const V6_14: &History = &History::of(Version::new(6, 14));
 
     /// How many messages of that size go in before a writer would have to wait, and the bytes that are in then.
     fn fill(kind: ChannelKind, bytes: u32) -> (u32, u64) {
@@ -406,12 +402,15 @@ mod tests {
         pipe.take(1);
         assert!(!pipe.wakes_writer(true, false, OLD), "no page came free");
         assert!(pipe.wakes_writer(true, false, NEW), "it had been full");
-        assert!(!pipe.wakes_writer(true, false, Version::new(6, 14)), "and still is");
+        assert!(!pipe.wakes_writer(true, false, V6_14), "and still is");
         pipe.take(PAGE);
-        assert!(pipe.wakes_writer(true, true, Version::new(6, 14)));
+        assert!(pipe.wakes_writer(true, true, V6_14));
         assert!(pipe.wakes_writer(false, true, OLD) && !pipe.wakes_writer(false, true, NEW));
         assert!(one_queue(ChannelKind::Pipe, OLD) && !one_queue(ChannelKind::Unix, OLD));
-        assert!(!exclusive(ChannelKind::Pipe, Version::new(5, 5)) && exclusive(ChannelKind::Pipe, NEW));
+        assert!(
+            !exclusive(ChannelKind::Pipe, &History::of(Version::new(5, 5)))
+                && exclusive(ChannelKind::Pipe, NEW)
+        );
     }
 
     proptest! {

@@ -9,12 +9,8 @@
 //! Invariant: what the clock has shown never falls. Where nobody holds the lock it is the time that it is.
 
 use crate::system::System;
-use schedlab_base::{CpuId, Version};
-
-/// Since then `schedule()` keeps the clock of a wakeup that asked for it (`skip_clock_update` tests the running task).
-const KEEPS: Version = Version::v2_6(37);
-/// Since then what comes between the wakeup and `schedule()` moves the clock on all the same (RQCF_REQ_SKIP).
-const MOVES_ON: Version = Version::new(4, 0);
+use schedlab_base::CpuId;
+use schedlab_kernel::History;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum State {
@@ -44,26 +40,28 @@ impl RqClock {
 
     /// Somebody looks at the time `at` in passing; one who holds the lock goes by that from then on.
     #[inline]
-    pub fn look(&mut self, version: Version, at: u64) {
-        if self.state != State::Kept || version >= MOVES_ON {
+    pub fn look(&mut self, history: &History, at: u64) {
+        // A request to skip the next look (RQCF_REQ_SKIP) does not stop one in passing.
+        if self.state != State::Kept || history.kept_clock_moves {
             self.seen_ns = self.seen_ns.max(at);
         }
     }
 
     /// Somebody has had the lock since `at`, and enqueues by it. What [`RqClock::end`] wants is returned.
     #[inline]
-    pub fn begin(&mut self, version: Version, at: u64) -> Enqueuing {
+    pub fn begin(&mut self, history: &History, at: u64) -> Enqueuing {
         let before = self.state;
-        self.look(version, at);
+        self.look(history, at);
         self.state = State::Held;
         Enqueuing(before)
     }
 
     /// The task is enqueued. `asked`: a switch has been asked for, and the task that runs is on its queue.
     #[inline]
-    pub fn end(&mut self, version: Version, begun: Enqueuing, asked: bool) {
+    pub fn end(&mut self, history: &History, begun: Enqueuing, asked: bool) {
+        // `skip_clock_update` and its successors ask whether the running task is queued.
         self.state = match begun.0 {
-            State::Runs if asked && version >= KEEPS => State::Kept,
+            State::Runs if asked && history.clock_kept => State::Kept,
             before => before,
         };
     }
@@ -98,26 +96,23 @@ impl System<'_> {
     /// The clock of `cpu`'s runqueue is looked at in passing.
     #[inline]
     pub fn update_rq_clock(&mut self, cpu: CpuId) {
-        let (version, now) = (self.version(), self.now);
-        self.cpus[cpu.index()].clock.look(version, now);
+        self.cpus[cpu.index()].clock.look(&self.fixed.history, self.now);
     }
 
     /// Something is enqueued on `cpu` by one who has had its lock since `at`, ns; ended by [`System::end_enqueue`].
     #[inline]
     pub fn begin_enqueue(&mut self, cpu: CpuId, at: u64) -> Enqueuing {
-        let version = self.version();
-        self.cpus[cpu.index()].clock.begin(version, at)
+        self.cpus[cpu.index()].clock.begin(&self.fixed.history, at)
     }
 
     /// It is, and has asked for a switch or not (`check_preempt_curr`: the idle task counts as queued, and a lazy request
     /// is none).
     #[inline]
     pub fn end_enqueue(&mut self, cpu: CpuId, begun: Enqueuing) {
-        let version = self.version();
         let c = &mut self.cpus[cpu.index()];
         let queued = c.curr.is_none_or(|curr| self.tasks[curr.index()].on_rq);
         let asked = c.must_resched() && queued;
-        c.clock.end(version, begun, asked);
+        c.clock.end(&self.fixed.history, begun, asked);
     }
 }
 
@@ -125,15 +120,20 @@ impl System<'_> {
 mod tests {
     use super::*;
     use crate::upkeep_tests::with_system;
+    use schedlab_base::Version;
     use schedlab_trace::SwitchReason;
 
-    const NEW: Version = Version::new(6, 1);
+    const NEW: &History = &History::of(Version::new(6, 1));
 
-    fn woken(version: Version, asked: bool) -> RqClock {
+    fn of(version: &str) -> History {
+        History::of(Version::parse(version).expect("a version"))
+    }
+
+    fn woken(history: &History, asked: bool) -> RqClock {
         let mut clock = RqClock::default();
-        let begun = clock.begin(version, 100);
+        let begun = clock.begin(history, 100);
         assert_eq!(clock.read(150), 100, "the enqueue goes by what was seen as the lock was taken");
-        clock.end(version, begun, asked);
+        clock.end(history, begun, asked);
         assert_eq!(clock.read(160), 160);
         clock
     }
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_switch_that_a_wakeup_asked_for_goes_by_the_wakeup_since_2_6_37() {
-        for (version, at) in [(Version::v2_6(36), 200), (KEEPS, 100), (NEW, 100)] {
-            let mut clock = woken(version, true);
+        for (version, at) in [("2.6.36", 200), ("2.6.37", 100), ("6.1", 100)] {
+            let mut clock = woken(&of(version), true);
             clock.hold(200);
             assert_eq!(clock.read(300), at, "{version}");
             clock.release();
@@ -161,9 +161,9 @@ mod tests {
 
     #[test]
     fn what_comes_in_between_moves_a_kept_clock_since_4_0() {
-        for (version, at) in [(Version::new(3, 19), 100), (MOVES_ON, 180)] {
-            let mut clock = woken(version, true);
-            clock.look(version, 180);
+        for (version, at) in [("3.19", 100), ("4.0", 180)] {
+            let mut clock = woken(&of(version), true);
+            clock.look(&of(version), 180);
             clock.hold(200);
             assert_eq!(clock.read(300), at, "{version}");
         }

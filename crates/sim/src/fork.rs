@@ -6,7 +6,7 @@ use crate::fair::Enqueue;
 use crate::pelt::{Pelt, Room};
 use crate::system::System;
 use crate::task::State;
-use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
 
 impl System<'_> {
@@ -14,7 +14,7 @@ impl System<'_> {
     pub fn start_fork_search(&mut self, cpu: CpuId, task: TaskId) {
         self.tasks[task.index()].cpu = cpu;
         self.cpus[cpu.index()].walk =
-            Walk::begin(&self.fixed.domains, cpu, self.version() >= Version::new(3, 10));
+            Walk::begin(&self.fixed.domains, cpu, self.fixed.history.fork_stops_at_gap);
     }
 
     /// Visits go on; when they are over the task is placed and enqueued.
@@ -55,9 +55,9 @@ impl System<'_> {
     fn settle_load(&mut self, task: TaskId, to: CpuId) {
         let queue = &self.queues[self.root(to).index()].avg;
         let room = Room { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity: SCALE };
-        let (version, now) = (self.version(), self.now);
+        let (history, now) = (&self.fixed.history, self.now);
         let entity = &mut self.entities[self.tasks[task.index()].entity.index()];
-        entity.avg = Pelt::settled(version, entity.weight, now, room);
+        entity.avg = Pelt::settled(history, entity.weight, now, room);
         self.tasks[task.index()].detached = self.tracks_load();
     }
 

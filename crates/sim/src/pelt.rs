@@ -5,7 +5,7 @@
 //! `load` is the time runnable times the load weight, `runnable` the time times the number runnable times 1024, `util`
 //! the time running times 1024. Mirrors kernels 4.3 to 6.x with time scaled by nothing (fixed frequency, one capacity).
 
-use schedlab_base::Version;
+use schedlab_kernel::History;
 
 /// The most that a sum of periods can reach: 1024 (1 + y + y^2 + ...), as the kernel's integers have it.
 pub const LOAD_AVG_MAX: u64 = 47_742;
@@ -86,7 +86,7 @@ pub struct Pelt {
     pub util_avg: u64,
 }
 
-/// What the first utilisation of a new task is derived from (4.7+).
+/// What the first utilisation of a new task is derived from.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Utilisation of the runqueue it starts on.
@@ -153,10 +153,10 @@ impl Pelt {
         self.util_sum = self.util_avg * divider;
     }
 
-    /// A new task: load as if it had always been runnable. Utilisation is full before 4.7; since then the runqueue's
-    /// own in proportion to the weight, at most half the room left (and that half on an idle one).
-    pub fn settled(version: Version, weight: u64, now_ns: u64, room: Room) -> Pelt {
-        let util = if version < Version::new(4, 7) {
+    /// A new task: load as if it had always been runnable. Utilisation is the runqueue's own in proportion to the
+    /// weight, at most half the room left (and that half on an idle one); full before kernels did so.
+    pub fn settled(history: &History, weight: u64, now_ns: u64, room: Room) -> Pelt {
+        let util = if !history.new_task_util {
             1024
         } else {
             let cap = room.capacity.saturating_sub(room.cfs_util_avg) / 2;

@@ -1,10 +1,11 @@
 //! Half lives, averages against known duty ratios, moves between runqueues, and stepping in any size.
 
 use super::*;
-use schedlab_base::Stream;
+use schedlab_base::{Stream, Version};
 
 const MS: u64 = 1024 * 1024;
-const V65: Version = Version::new(6, 5);
+const V45: History = History::of(Version::new(4, 5));
+const V65: History = History::of(Version::new(6, 5));
 
 fn run(p: &mut Pelt, from_ns: u64, ns: u64, step_ns: u64, on: bool) -> u64 {
     let mut now = from_ns;
@@ -26,7 +27,7 @@ fn the_decay_table_is_powers_of_the_32nd_root_of_a_half() {
 
 #[test]
 fn half_life_is_32_periods() {
-    let mut p = Pelt::settled(Version::new(4, 5), 1024, 0, ROOM);
+    let mut p = Pelt::settled(&V45, 1024, 0, ROOM);
     let now = run(&mut p, 0, 32 * MS, MS, false);
     assert!((510..=513).contains(&p.util_avg) && (510..=513).contains(&p.load_avg), "{p:?}");
     run(&mut p, now, 32 * MS, MS, false);
@@ -83,10 +84,10 @@ const ROOM: Room = Room { cfs_util_avg: 0, cfs_load_avg: 0, capacity: 1024 };
 #[test]
 fn a_new_task_has_full_load_and_the_utilisation_of_its_era() {
     let new = |v, room| {
-        let p = Pelt::settled(v, 1024, 7, room);
+        let p = Pelt::settled(&v, 1024, 7, room);
         (p.load_avg, p.util_avg)
     };
-    assert_eq!(new(Version::new(4, 5), ROOM), (1024, 1024));
+    assert_eq!(new(V45, ROOM), (1024, 1024));
     assert_eq!(new(V65, ROOM), (1024, 512), "half of an idle CPU");
     assert_eq!(new(V65, Room { cfs_util_avg: 200, cfs_load_avg: 1023, ..ROOM }), (1024, 200));
     assert_eq!(new(V65, Room { cfs_util_avg: 900, cfs_load_avg: 1023, ..ROOM }), (1024, 62), "half the room");
@@ -111,7 +112,7 @@ fn a_moved_entity_takes_its_averages_along() {
 
 #[test]
 fn a_new_weight_scales_the_load_at_once() {
-    let mut p = Pelt::settled(V65, 1024, 0, ROOM);
+    let mut p = Pelt::settled(&V65, 1024, 0, ROOM);
     let util = p.util_avg;
     p.reweight(1024, 335);
     assert_eq!((p.load_avg, p.util_avg), (335, util));

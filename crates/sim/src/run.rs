@@ -192,7 +192,7 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
 pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     let id = TaskId::from(sys.tasks.len());
     let entity = EntityId(sys.entities.len() as u32);
-    let e = Entity::of_task(id, new.attr.weight(sys.version()), sys.root(new.cpu));
+    let e = Entity::of_task(id, new.attr.weight(&sys.fixed.history), sys.root(new.cpu));
     sys.entities.push(e);
     sys.tasks.push(Task {
         name: new.name,

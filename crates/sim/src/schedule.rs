@@ -6,11 +6,10 @@
 use crate::costs::ipi_ns;
 use crate::engine::NEVER;
 use crate::fair::Enqueue;
-use crate::fair::eevdf::LAZY;
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::State;
-use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
 
@@ -97,9 +96,8 @@ impl System<'_> {
         }
         let next = (!idle).then(|| self.pick_next(cpu));
         if prev.is_some() && next == prev {
-            // From 3.15 on, staying is no new pick: the time since the pick goes on counting.
-            if let (Some(p), Some(before)) =
-                (prev, picked_at.filter(|_| self.version() >= Version::new(3, 15)))
+            // The time since the pick goes on counting.
+            if let (Some(p), Some(before)) = (prev, picked_at.filter(|_| self.fixed.history.stay_is_no_pick))
             {
                 let entity = self.tasks[p.index()].entity;
                 self.entities[entity.index()].prev_sum_exec = before;
@@ -129,7 +127,7 @@ impl System<'_> {
         let both = prev.is_some() && next.is_some();
         let switch_ns = if both { costs.context_switch_ns } else { costs.idle_switch_ns };
         let cost = extra_ns + switch_ns + costs.trace_event_ns + self.hrtick_ns(cpu);
-        let (tick, keeps_no_tick) = (self.next_tick(), self.version() < Version::new(4, 17));
+        let (tick, keeps_no_tick) = (self.next_tick(), !self.fixed.history.short_nap_keeps_tick);
         let uncharged_ns = self.since_charged(prev) - self.since_charged(next);
         let c = &mut self.cpus[cpu.index()];
         c.uncharged_ns += uncharged_ns;
@@ -260,7 +258,7 @@ impl System<'_> {
     /// it at its next return to user mode: from a system call, or from any interrupt, the tick's at the latest
     /// (`resched_curr_lazy`).
     pub fn resched_fair(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
-        let lazily = self.has(Feature::PreemptLazy) && self.version() >= LAZY;
+        let lazily = self.has(Feature::PreemptLazy) && self.fixed.history.lazy_preemption;
         let c = &mut self.cpus[to.index()];
         if c.curr.is_none() || !lazily {
             return self.resched(by, to, why);

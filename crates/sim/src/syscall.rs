@@ -143,7 +143,8 @@ impl System<'_> {
         }
         self.tasks[curr.index()].attr = attr;
         let entity = self.tasks[curr.index()].entity;
-        self.reweight(entity, attr.weight(self.version()));
+        let weight = attr.weight(&self.fixed.history);
+        self.reweight(entity, weight);
         self.return_to_user(cpu);
     }
 

@@ -4,8 +4,10 @@
 //! `step(cpu, now)` then; CPUs whose next event changed are named in `touched`. Time is ns since the run began.
 
 use crate::balance::capacity::cpu_capacity;
+use crate::balance::era::Balancer;
+use crate::balance::idlest_cpu::Chooser;
 use crate::balance::interval::Clock;
-use crate::balance::newidle_gate::longest_pass;
+use crate::balance::newidle_gate::{Gates, longest_pass};
 use crate::balance::shared::{DomainShared, Gathered};
 use crate::balance::{LevelState, NohzState, remember_boot};
 use crate::cache::Caches;
@@ -19,8 +21,8 @@ use crate::task::Task;
 use crate::transfer::Channels;
 use crate::turns::drive::Sharing;
 use crate::wakeup::LlcShared;
-use schedlab_base::{CpuId, CpuSet, Error, Ns, Stream, TaskId, Version};
-use schedlab_kernel::{Feature, Kernel};
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Stream, TaskId};
+use schedlab_kernel::{Feature, History, Kernel};
 use schedlab_machine::{Domains, Group, Machine};
 use schedlab_record::schedstat::Schedstat;
 use schedlab_trace::{Event, EventKind, Sink};
@@ -35,6 +37,14 @@ pub struct Fixed<'s> {
     pub domains: Domains,
     /// Version, features, tunables.
     pub kernel: Kernel,
+    /// What that version has.
+    pub history: History,
+    /// Which balancer weighs groups by average load.
+    pub balancer: Balancer,
+    /// The gates of newidle balance.
+    pub gates: Gates,
+    /// How a new task's CPU is chosen within a group.
+    pub chooser: Chooser,
     /// Scaled granularities.
     pub gran: Granularity,
     /// Length of a tick, ns.
@@ -139,13 +149,14 @@ impl<'s> System<'s> {
     pub fn new(machine: &'s Machine, kernel: Kernel, seed: u64, sink: &'s mut dyn Sink) -> System<'s> {
         let topology = &machine.topology;
         let n = topology.nr_cpus();
+        let history = History::of(kernel.version);
         let domains = Domains::build(topology, kernel.version);
         let siblings: Vec<Vec<CpuId>> = (0..n)
             .map(CpuId::from)
             .map(|c| topology.smt_mask(c).iter().filter(|s| *s != c).collect())
             .collect();
         let cpu_capacity: Vec<u64> =
-            siblings.iter().map(|others| cpu_capacity(kernel.version, others.len() + 1)).collect();
+            siblings.iter().map(|others| cpu_capacity(&history, others.len() + 1)).collect();
         let of_group = |g: &Group| g.cpus.iter().map(|c| cpu_capacity[c.index()]).sum();
         let group_capacity = domains.groups.iter().map(of_group).collect();
         let cpus = (0..n)
@@ -200,7 +211,7 @@ impl<'s> System<'s> {
             fixed: Fixed {
                 gran: Granularity::of(&kernel, n),
                 tick_ns: 1_000_000_000 / kernel.tunables.hz,
-                first_jiffy: machine.turns.map_or(0, |_| longest_interval(&kernel, n)),
+                first_jiffy: machine.turns.map_or(0, |_| longest_interval(&kernel, &history, n)),
                 siblings,
                 smt_present: crate::wakeup::llc::smt_present(topology),
                 cpu_capacity,
@@ -208,6 +219,10 @@ impl<'s> System<'s> {
                 shared_of,
                 domains,
                 kernel,
+                balancer: Balancer::of(&history),
+                gates: Gates::of(&history),
+                chooser: Chooser::of(&history),
+                history,
                 machine,
                 masks: Vec::new(),
                 stream: Stream::new(seed).purpose("machine"),
@@ -230,14 +245,10 @@ impl<'s> System<'s> {
     pub fn has(&self, feature: Feature) -> bool {
         self.fixed.kernel.features.has(feature)
     }
-    /// The kernel's version.
-    #[inline]
-    pub fn version(&self) -> Version {
-        self.fixed.kernel.version
-    }
     /// From this instant on, features and tunables are those of `kernel`, as a write to `sched/features` has it: what is
-    /// under way goes on, and asks the new ones from its next step on.
+    /// under way goes on, and asks the new ones from its next step on. The version stays.
     pub fn switch_kernel(&mut self, kernel: Kernel) {
+        debug_assert!(kernel.version == self.fixed.kernel.version, "a running kernel keeps its version");
         self.fixed.gran = Granularity::of(&kernel, self.nr_cpus());
         self.fixed.kernel = kernel;
     }
@@ -357,7 +368,8 @@ pub fn frame_of(cpu: &mut Cpu, context: Context) -> &mut Frame {
 }
 
 /// The longest interval of any domain, ticks.
-fn longest_interval(kernel: &Kernel, cpus: usize) -> u64 {
-    let clock = Clock { version: kernel.version, hz: kernel.tunables.hz, nr_cpus: cpus as u64 };
+fn longest_interval(kernel: &Kernel, history: &History, cpus: usize) -> u64 {
+    let busy_is_short = history.busy_interval_short;
+    let clock = Clock { busy_is_short, hz: kernel.tunables.hz, nr_cpus: cpus as u64 };
     clock.longest()
 }

@@ -283,7 +283,7 @@ impl System<'_> {
 
     /// What was copied is in the channel, as far as there still is room. Whether all of it is.
     fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
-        let (version, kind, to) = (self.version(), self.channels.kind(t.port), t.port.peer());
+        let (kind, to) = (self.channels.kind(t.port), t.port.peer());
         let buffer = &mut self.channels.buffers[to.index()];
         let (was_empty, held) = (buffer.is_empty(), buffer.charged());
         let written = buffer.write(t.part, t.opens);
@@ -298,10 +298,10 @@ impl System<'_> {
         self.stats.datagrams_lost += u64::from(written.lost);
         let news = !written.lost && (written.bytes > 0 || datagram);
         let full = buffer.pages_full();
-        if news && buffer.wakes_reader(was_empty, version) {
+        if news && buffer.wakes_reader(was_empty, &self.fixed.history) {
             self.wake_sleepers(cpu, to, true);
         }
-        if done && t.slept && kind == ChannelKind::Pipe && channel::exclusive(kind, version) && !full {
+        if done && t.slept && kind == ChannelKind::Pipe && self.wakes_one(kind) && !full {
             self.wake_sleepers(cpu, t.port, true);
         }
         done
@@ -309,7 +309,7 @@ impl System<'_> {
 
     /// What was copied is out of the channel, as far as nobody else took it. Whether all that was wanted has come.
     fn get(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
-        let (version, kind, from) = (self.version(), self.channels.kind(t.port), t.port);
+        let (kind, from) = (self.channels.kind(t.port), t.port);
         let datagram = kind == ChannelKind::Udp;
         let buffer = &mut self.channels.buffers[from.index()];
         if t.part == 0 && buffer.ready(t.left) > 0 {
@@ -327,10 +327,10 @@ impl System<'_> {
         t.left -= taken.bytes;
         t.returned = taken.bytes > 0 || taken.freed;
         let empty = buffer.is_empty();
-        if t.returned && buffer.wakes_writer(was_full, taken.freed, version) {
+        if t.returned && buffer.wakes_writer(was_full, taken.freed, &self.fixed.history) {
             self.wake_sleepers(cpu, from.peer(), kind != ChannelKind::Tcp);
         }
-        if t.returned && t.slept && kind == ChannelKind::Pipe && channel::exclusive(kind, version) && !empty {
+        if t.returned && t.slept && kind == ChannelKind::Pipe && self.wakes_one(kind) && !empty {
             self.wake_sleepers(cpu, from, true);
         }
         if datagram { t.returned } else { t.left == 0 }
@@ -347,15 +347,20 @@ impl System<'_> {
 
     /// The queue that those who call on `port` sleep in.
     fn queue_of(&self, port: PortId) -> usize {
-        match channel::one_queue(self.channels.kind(port), self.version()) {
+        match channel::one_queue(self.channels.kind(port), &self.fixed.history) {
             true => port.index() & !1,
             false => port.index(),
         }
     }
 
+    /// Whether a wakeup of that kind of channel wakes one sleeper only.
+    fn wakes_one(&self, kind: ChannelKind) -> bool {
+        channel::exclusive(kind, &self.fixed.history)
+    }
+
     /// Those who sleep at `port` are to be woken by the current task of `cpu`: all, or the one who came first.
     fn wake_sleepers(&mut self, cpu: CpuId, port: PortId, sync: bool) {
-        let one = channel::exclusive(self.channels.kind(port), self.version());
+        let one = self.wakes_one(self.channels.kind(port));
         let queue = self.queue_of(port);
         let sleepers = &mut self.channels.sleepers[queue];
         let c = &mut self.cpus[cpu.index()];

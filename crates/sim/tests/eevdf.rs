@@ -6,12 +6,12 @@ mod support;
 
 use proptest::prelude::*;
 use schedlab_base::{Ns, TaskId, Version};
-use schedlab_kernel::Attr;
+use schedlab_kernel::{Attr, History};
 use schedlab_trace::EventKind;
 use support::{Load, Run, hog, kernel, machine, run_seeded};
 
 const MS: u64 = 1_000_000;
-const NEWEST: Version = Version::new(7, 3);
+const NEWEST: &History = &History::of(Version::new(7, 3));
 const KERNELS: [&str; 5] = ["v6.12", "v6.18", "v7.3", "v7.3 NO_HRTICK", "v6.18 NO_RUN_TO_PARITY"];
 /// What a switch and the interrupts of a stay may take from it or add to it, ns.
 const OVERHEAD: u64 = MS / 10;

@@ -5,7 +5,7 @@
 //! modelled, so a CPU's capacity stays what it was; the rules that look at a reduced one still take it as a fact.
 
 use super::era::Balancer;
-use schedlab_base::Version;
+use schedlab_kernel::History;
 
 /// Capacity of one undisturbed CPU, and the fixed point of every ratio here (`SCHED_CAPACITY_SCALE`).
 pub const SCALE: u64 = 1024;
@@ -14,8 +14,8 @@ pub const SCALE: u64 = 1024;
 const SMT_GAIN: u64 = 1178;
 
 /// Capacity of a CPU whose core has `threads` threads on line, undisturbed (`arch_scale_cpu_capacity`).
-pub fn cpu_capacity(version: Version, threads: usize) -> u64 {
-    if threads > 1 && version < Version::new(5, 0) { SMT_GAIN / threads as u64 } else { SCALE }
+pub fn cpu_capacity(history: &History, threads: usize) -> u64 {
+    if threads > 1 && !history.whole_threads { SMT_GAIN / threads as u64 } else { SCALE }
 }
 
 /// Utilisation as the balancer counts it: no more than the CPU's own capacity (`cpu_util`, 4.2 to 5.x).
@@ -77,10 +77,11 @@ pub struct DomainFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Version;
 
     #[test]
     fn threads_share_the_gain_of_smt_before_5_0() {
-        let (old, new) = (Version::new(4, 5), Version::new(6, 5));
+        let (old, new) = (&History::of(Version::new(4, 5)), &History::of(Version::new(6, 5)));
         assert_eq!([1, 2, 4].map(|n| cpu_capacity(old, n)), [1024, 589, 294]);
         assert_eq!([1, 2, 4].map(|n| cpu_capacity(new, n)), [1024, 1024, 1024]);
     }

@@ -3,8 +3,7 @@
 //! The balancers of 2.6.30, 3.4 and 4.5 share their outline and differ in many small tests. Each rule of this room takes a
 //! [`Balancer`] and says in its own text where the two part.
 
-use crate::fair::early::is_early;
-use schedlab_base::Version;
+use schedlab_kernel::History;
 use schedlab_machine::DomainParams;
 use schedlab_trace::BalanceTrigger;
 
@@ -22,15 +21,15 @@ pub enum Balancer {
 }
 
 impl Balancer {
-    /// The balancer that `version` runs with here. Kernels from 5.5 on, whose rules are in [`spare`](super::spare), share
+    /// The balancer that a version runs with here. Kernels from 5.5 on, whose rules are in [`spare`](super::spare), share
     /// with 4.5 what did not change: intervals, the flag of the parent's group.
     ///
     /// 3.10 to 4.1 lie between the two (group types came in 3.18, utilisation in 4.2).
-    pub fn of(version: Version) -> Balancer {
+    pub fn of(history: &History) -> Balancer {
         match () {
-            () if is_early(version) => Balancer::V2_6,
-            () if version < Version::new(4, 2) => Balancer::V3_4,
-            () => Balancer::V4_5,
+            () if history.early_balancer => Balancer::V2_6,
+            () if history.group_types => Balancer::V4_5,
+            () => Balancer::V3_4,
         }
     }
 }
@@ -70,12 +69,12 @@ impl Pass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_base::CpuId;
+    use schedlab_base::{CpuId, Version};
     use schedlab_machine::{Domains, shape::Shape};
 
     #[test]
     fn versions_map_to_the_era_they_belong_to() {
-        let era = |text: &str| Balancer::of(Version::parse(text).unwrap());
+        let era = |text: &str| Balancer::of(&History::of(Version::parse(text).unwrap()));
         assert_eq!(era("v2.6.30"), Balancer::V2_6);
         assert_eq!(era("v3.4"), Balancer::V3_4);
         assert_eq!(era("v4.1"), Balancer::V3_4, "4.1 still counts capacity in tasks");

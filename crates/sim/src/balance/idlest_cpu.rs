@@ -5,7 +5,8 @@
 //! that wakes fastest, of those the one that went idle last.
 
 use super::era::Balancer;
-use schedlab_base::{CpuId, Ns, Version};
+use schedlab_base::{CpuId, Ns};
+use schedlab_kernel::History;
 use schedlab_trace::PlaceReason;
 
 /// The generations of this choice.
@@ -20,13 +21,13 @@ pub enum Chooser {
 }
 
 impl Chooser {
-    /// The choice of `version`. The exact releases between 4.5 and 5.5 at which the small differences came are not
+    /// The choice of a version. The exact releases between 4.5 and 5.5 at which the small differences came are not
     /// modelled.
-    pub fn of(version: Version) -> Chooser {
+    pub fn of(history: &History) -> Chooser {
         match () {
-            () if version >= Version::new(5, 5) => Chooser::IdleStateFirst,
-            () if version < Version::new(3, 18) => Chooser::Load,
-            () => Chooser::IdleState,
+            () if history.idlest_first_tie => Chooser::IdleStateFirst,
+            () if history.idlest_by_idle_state => Chooser::IdleState,
+            () => Chooser::Load,
         }
     }
 }
@@ -159,6 +160,7 @@ impl IdlestCpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Version;
 
     const ALL: [Chooser; 3] = [Chooser::Load, Chooser::IdleState, Chooser::IdleStateFirst];
 
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn versions_have_their_choice() {
-        let of = |text: &str| Chooser::of(Version::parse(text).unwrap());
+        let of = |text: &str| Chooser::of(&History::of(Version::parse(text).unwrap()));
         assert_eq!(["v3.4", "v4.5", "v6.5"].map(of), ALL);
         assert_eq!([Balancer::V3_4, Balancer::V4_5].map(Chooser::from), [ALL[0], ALL[1]]);
     }

@@ -5,11 +5,11 @@
 use super::idlest::{
     ByLoad, BySpare, GroupChoice, LevelFacts, SpareDomain, SpareGroup, SpareSample, next_level, start_level,
 };
-use super::idlest_cpu::{Candidate, Chooser, IdlestCpu, Sleep};
+use super::idlest_cpu::{Candidate, IdlestCpu, Sleep};
 use crate::costs::visit_ns;
 use crate::frame::Step;
 use crate::system::System;
-use schedlab_base::{CpuId, Ns, TaskId, Version};
+use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Domains;
 
 /// A descent in progress: the CPU reached so far, and the level to search next.
@@ -20,7 +20,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Starts at the highest domain of `cpu` that balances at fork, looking up to the first that does not (4.5 and later).
+    /// Starts at the highest domain of `cpu` that balances at fork, looking up to the first that does not if `to_first_gap`.
     pub fn begin(domains: &Domains, cpu: CpuId, to_first_gap: bool) -> Walk {
         Walk { at: cpu, level: start_level(&levels(domains, cpu), to_first_gap) }
     }
@@ -73,7 +73,7 @@ impl System<'_> {
         level: usize,
         cost: &mut u64,
     ) -> GroupChoice {
-        let by_spare = self.version() >= Version::new(5, 5);
+        let by_spare = self.fixed.history.idlest_by_spare;
         let params = self.fixed.domains.of_cpu[at.index()][level].params;
         let imb_numa_nr = self.fixed.domains.of_cpu[at.index()][level].imb_numa_nr;
         let domain = SpareDomain { imbalance_pct: params.imbalance_pct, numa: params.numa, imb_numa_nr };
@@ -126,7 +126,7 @@ impl System<'_> {
         group: u32,
         cost: &mut u64,
     ) -> Option<CpuId> {
-        let mut search = IdlestCpu::new(Chooser::of(self.version()), at);
+        let mut search = IdlestCpu::new(self.fixed.chooser, at);
         for i in 0..self.fixed.domains.groups[group as usize].cpus.len() {
             let cpu = self.fixed.domains.groups[group as usize].cpus[i];
             if !self.tasks[task.index()].may_run_on(cpu) {

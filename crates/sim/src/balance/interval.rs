@@ -1,11 +1,11 @@
 //! When a domain is due, and which CPU of a group balances it.
 //!
-//! Mirrors `rebalance_domains`, `get_sd_balance_interval` and `should_we_balance` of 3.4 to 4.5; the 6.x difference
-//! (one jiffy less when busy) is a parameter of the kernel version. Times are jiffies (ticks since boot) unless named
-//! otherwise; intervals are stored in ms as the kernel does.
+//! Mirrors `rebalance_domains`, `get_sd_balance_interval` and `should_we_balance` of 3.4 to 4.5, and the later difference
+//! of one jiffy less when busy. Times are jiffies (ticks since boot) unless named otherwise; intervals are stored in ms
+//! as the kernel does.
 
 use super::era::{Balancer, Pass};
-use schedlab_base::{CpuId, Version};
+use schedlab_base::CpuId;
 
 /// Milliseconds in whole ticks, rounded up (`msecs_to_jiffies`).
 pub fn ms_to_jiffies(ms: u64, hz: u64) -> u64 {
@@ -15,8 +15,8 @@ pub fn ms_to_jiffies(ms: u64, hz: u64) -> u64 {
 /// What the length of an interval depends on beside the domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clock {
-    /// Kernel version.
-    pub version: Version,
+    /// A busy CPU's interval is a tick short, so that levels of one length drift apart.
+    pub busy_is_short: bool,
     /// Ticks a second.
     pub hz: u64,
     /// CPUs on line; bounds the interval.
@@ -31,8 +31,7 @@ impl Clock {
     pub fn interval(&self, interval_ms: u32, busy: bool, busy_factor: u32) -> u64 {
         let factor = if busy { u64::from(busy_factor) } else { 1 };
         let ticks = ms_to_jiffies(u64::from(interval_ms) * factor, self.hz);
-        // Since 5.10 a busy CPU's interval is a tick short, so that levels of one length drift apart.
-        let short = busy && self.version >= Version::new(5, 10);
+        let short = busy && self.busy_is_short;
         ticks.saturating_sub(u64::from(short)).clamp(1, self.longest())
     }
 
@@ -109,8 +108,8 @@ impl Election {
 mod tests {
     use super::*;
 
-    fn clock(minor_of_4: u16, hz: u64, nr_cpus: u64) -> Clock {
-        Clock { version: Version::new(4, minor_of_4), hz, nr_cpus }
+    fn clock(hz: u64, nr_cpus: u64) -> Clock {
+        Clock { busy_is_short: false, hz, nr_cpus }
     }
 
     #[test]
@@ -122,21 +121,21 @@ mod tests {
 
     #[test]
     fn a_busy_cpu_waits_longer() {
-        let c = clock(5, 1000, 96);
+        let c = clock(1000, 96);
         assert_eq!(c.interval(48, false, 32), 48);
         assert_eq!(c.interval(48, true, 32), 48 * 32);
         assert_eq!(c.interval(48, true, 16), 48 * 16);
-        let late = Clock { version: Version::new(6, 5), ..c };
+        let late = Clock { busy_is_short: true, ..c };
         assert_eq!(late.interval(48, true, 16), 48 * 16 - 1, "a tick short");
         assert_eq!(late.interval(48, false, 16), 48);
     }
 
     #[test]
     fn intervals_stay_between_a_tick_and_a_tenth_of_a_second_a_cpu() {
-        assert_eq!(clock(5, 250, 8).interval(0, false, 32), 1);
-        assert_eq!(clock(5, 1000, 2).interval(64, true, 64), 200);
-        assert_eq!(clock(5, 250, 2).interval(64, true, 64), 50);
-        assert_eq!(clock(5, 1000, 4).interval(64, true, 64), 400);
+        assert_eq!(clock(250, 8).interval(0, false, 32), 1);
+        assert_eq!(clock(1000, 2).interval(64, true, 64), 200);
+        assert_eq!(clock(250, 2).interval(64, true, 64), 50);
+        assert_eq!(clock(1000, 4).interval(64, true, 64), 400);
     }
 
     #[test]

@@ -2,17 +2,17 @@
 
 use crate::loads::{source_load, target_load};
 use crate::system::System;
-use schedlab_base::{CpuId, Version};
+use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 
 impl System<'_> {
-    /// Load of this instant (`weighted_cpuload`): weights before 3.8, runnable load average to 5.0, then load average.
+    /// Load of this instant (`weighted_cpuload`): a sum of weights, or the load average of runnable tasks or of all.
     pub fn load_now(&self, cpu: CpuId) -> u64 {
-        let q = &self.queues[cpu.index()];
-        match self.version() {
-            v if v < Version::new(3, 8) => q.load_weight,
-            v if v < Version::new(5, 0) => q.runnable.load_avg,
-            _ => q.avg.load_avg,
+        let (q, history) = (&self.queues[cpu.index()], &self.fixed.history);
+        match () {
+            () if history.runnable_load => q.runnable.load_avg,
+            () if history.per_entity_load => q.avg.load_avg,
+            () => q.load_weight,
         }
     }
     /// Low estimate of a CPU's load, for a source.

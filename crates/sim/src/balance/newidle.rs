@@ -5,7 +5,7 @@
 //! shorter. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels
 //! throw dice (`newidle_dice`).
 
-use super::era::{Balancer, Pass as Kind};
+use super::era::Pass as Kind;
 use super::interval::NextBalance;
 use super::newidle_dice;
 use super::newidle_gate::{Arrived, EnterFacts, Gates, climb, enter, has_work};
@@ -34,10 +34,13 @@ pub struct Newidle {
 impl System<'_> {
     /// The last task of `cpu` has been dequeued: balance if the gates are open, then switch.
     pub fn begin_newidle(&mut self, cpu: CpuId) {
-        let gates = Gates::of(self.version());
+        let gates = self.fixed.gates;
         let (now, clock) = (self.now, self.rq_clock(cpu));
-        let migration_cost_ns =
-            if self.is_early() { 0 } else { self.fixed.kernel.tunables.migration_cost_ns };
+        let migration_cost_ns = if self.fixed.history.skips_short_idle {
+            self.fixed.kernel.tunables.migration_cost_ns
+        } else {
+            0
+        };
         let c = &mut self.cpus[cpu.index()];
         if gates == Gates::Cost && !c.wake_list.is_empty() {
             // A wakeup is on its way here: nothing to look for, and no idle period begins.
@@ -93,7 +96,7 @@ impl System<'_> {
 
     /// Starts the pass over the next domain that takes part; false when there is none worth it, or work has come.
     fn next_level(&mut self, cpu: CpuId, n: &mut Newidle) -> bool {
-        let gates = Gates::of(self.version());
+        let gates = self.fixed.gates;
         let c = &self.cpus[cpu.index()];
         let arrived = Arrived {
             pulled: n.pulled,
@@ -128,7 +131,7 @@ impl System<'_> {
 
     /// Whether dice let a pass over the domain be made (NI_RANDOM); a refusal is a call without success.
     fn dice_let(&mut self, cpu: CpuId, level: usize) -> bool {
-        if !self.has(Feature::NiRandom) || Gates::of(self.version()) != Gates::Cost {
+        if !self.has(Feature::NiRandom) || self.fixed.gates != Gates::Cost {
             return true;
         }
         let (rate, now) = (self.has(Feature::NiRate), self.now);
@@ -158,14 +161,14 @@ impl System<'_> {
 
     /// The CPU's next balance was set while it was busy: an idle one is due earlier.
     fn bring_forward(&mut self, cpu: CpuId, n: &Newidle) {
-        let (balancer, now) = (Balancer::of(self.version()), self.jiffies());
+        let (balancer, now) = (self.fixed.balancer, self.jiffies());
         let c = &mut self.cpus[cpu.index()];
         c.next_balance = n.next.after_newidle(balancer, c.next_balance, now, n.pulled);
     }
 
     /// A domain's pass is over: its cost is remembered, time goes on at `at`.
     fn level_over(&mut self, cpu: CpuId, n: &mut Newidle, at: u64) {
-        let (gates, tick) = (Gates::of(self.version()), self.now / self.fixed.tick_ns);
+        let (gates, tick) = (self.fixed.gates, self.now / self.fixed.tick_ns);
         let hz = self.fixed.kernel.tunables.hz;
         // 5.16+ counts update_blocked_averages in the first domain's cost; earlier kernels do not.
         let before = if gates == Gates::Cost { n.level_began_ns } else { n.pass.began_ns() };

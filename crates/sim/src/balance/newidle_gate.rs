@@ -4,7 +4,7 @@
 //! what they compare: the mean idle time of a CPU and the dearest newidle pass of each domain. Times in ns, the decay
 //! in jiffies.
 
-use schedlab_base::Version;
+use schedlab_kernel::History;
 
 /// The generations of the gates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,12 +18,12 @@ pub enum Gates {
 }
 
 impl Gates {
-    /// The gates of `version`; those of 3.12 to 3.18 are taken as 4.5's, without the flag they lacked.
-    pub fn of(version: Version) -> Gates {
+    /// The gates of a version; those of 3.12 to 3.18 are taken as 4.5's, without the flag they lacked.
+    pub fn of(history: &History) -> Gates {
         match () {
-            () if version < Version::new(3, 12) => Gates::Fixed,
-            () if version < Version::new(5, 16) => Gates::FixedAndCost,
-            () => Gates::Cost,
+            () if history.newidle_by_cost => Gates::Cost,
+            () if history.newidle_costs => Gates::FixedAndCost,
+            () => Gates::Fixed,
         }
     }
 }
@@ -159,6 +159,7 @@ pub fn avg_idle(gates: Gates, avg_ns: u64, idle_ns: u64, longest_pass_ns: u64) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Version;
 
     const ALL: [Gates; 3] = [Gates::Fixed, Gates::FixedAndCost, Gates::Cost];
     const OPEN: EnterFacts = EnterFacts {
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn versions_have_their_gates() {
-        let of = |text: &str| Gates::of(Version::parse(text).unwrap());
+        let of = |text: &str| Gates::of(&History::of(Version::parse(text).unwrap()));
         assert_eq!(
             ["v3.4", "v4.5", "v5.15", "v5.16", "v6.5"].map(of),
             [ALL[0], ALL[1], ALL[1], ALL[2], ALL[2]]

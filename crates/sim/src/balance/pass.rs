@@ -7,7 +7,7 @@
 
 use super::busiest::{DomainStats, Verdict};
 use super::capacity::{DomainFacts, GroupFacts, capped_util};
-use super::era::{Balancer, Pass as Kind};
+use super::era::Pass as Kind;
 use super::groups::{Groups, Queues};
 use super::interval::Election;
 use super::queue::{BusiestQueue, QueueSample};
@@ -17,7 +17,7 @@ use super::spare::imbalance::Amount;
 use super::stats::{CpuSample, Tally};
 use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
-use schedlab_base::{CpuId, Version};
+use schedlab_base::CpuId;
 use schedlab_trace::{BalanceTrigger, EventKind};
 
 /// Where a pass stands.
@@ -114,10 +114,10 @@ impl Pass {
 }
 
 impl System<'_> {
-    /// Whether this kernel's balancer looks at spare capacity (5.5+) rather than at average load.
+    /// Whether this kernel's balancer looks at spare capacity rather than at average load.
     #[inline]
     pub fn looks_at_spare(&self) -> bool {
-        self.version() >= Version::new(5, 5)
+        self.fixed.history.spare_capacity
     }
 
     /// Starts a pass.
@@ -193,7 +193,7 @@ impl System<'_> {
         let levels = &self.fixed.domains.of_cpu[p.dst.index()];
         let params = &levels[p.level].params;
         DomainFacts {
-            balancer: Balancer::of(self.version()),
+            balancer: self.fixed.balancer,
             imbalance_pct: params.imbalance_pct,
             share_capacity: params.share_capacity,
             prefer_sibling: p.level > 0 && levels[p.level - 1].params.prefer_sibling,
@@ -276,7 +276,7 @@ impl System<'_> {
     /// All groups are read: is there anything to pull?
     fn decide(&mut self, p: &mut Pass, facts: &DomainFacts, stats: &DomainStats, at: u64) {
         let top = p.level + 1 == self.fixed.domains.of_cpu[p.dst.index()].len();
-        if top && self.version() >= Version::new(3, 19) {
+        if top && self.fixed.history.overload_by_pass {
             self.overload = stats.overload();
         }
         let own = self.load_now(p.dst).checked_div(u64::from(self.nr_running[p.dst.index()])).unwrap_or(0);
@@ -327,10 +327,10 @@ impl System<'_> {
     pub(super) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome) {
         p.stage = Stage::Idle;
         self.count_pass(p, outcome);
-        // That it is cleared where it was another CPU's turn, too, is left out before 5.5.
+        // Kernels before 5.5 also clear it when it was another CPU's turn; not modelled.
         if outcome == (Outcome::Balanced { all_pinned: false })
             && (!p.not_our_turn || self.looks_at_spare())
-            && let Some(flag) = parent_flag(Balancer::of(self.version()), None, true)
+            && let Some(flag) = parent_flag(self.fixed.balancer, None, true)
         {
             self.flag_parent(p, flag);
         }

@@ -1,11 +1,11 @@
 //! Periodic balance in softirq context: a CPU's own domains, then those of tickless idle CPUs (`run_rebalance_domains`).
 //!
 //! Bottom up; a domain is due when its interval has passed; once it was not this CPU's turn, higher domains are not
-//! looked at, nor their times. Since 4.2 the tickless CPUs come first, so that what the balancing CPU pulls for itself
+//! looked at, nor their times. Later kernels serve the tickless CPUs first, so that what the balancing CPU pulls for itself
 //! does not end their service. SD_SERIALIZE domains are balanced by one CPU at a time, machine-wide; the lock is tried.
 //! Mirrors 3.4 and 4.5.
 
-use super::era::{Balancer, Pass as Kind};
+use super::era::Pass as Kind;
 use super::interval::{Clock, NextBalance, is_due, ms_to_jiffies};
 use super::newidle_gate::{Gates, longest_pass};
 use super::nohz::{KickFacts, find_ilb, kick_needed, serves};
@@ -13,7 +13,7 @@ use super::pass::{Pass, Progress};
 use super::spare::nohz as spare_nohz;
 use crate::frame::{Frame, Step};
 use crate::system::System;
-use schedlab_base::{CpuId, Version};
+use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::BalanceTrigger;
 
@@ -45,7 +45,11 @@ impl System<'_> {
     }
 
     pub(super) fn balance_clock(&self) -> Clock {
-        Clock { version: self.version(), hz: self.fixed.kernel.tunables.hz, nr_cpus: self.nr_cpus() as u64 }
+        Clock {
+            busy_is_short: self.fixed.history.busy_interval_short,
+            hz: self.fixed.kernel.tunables.hz,
+            nr_cpus: self.nr_cpus() as u64,
+        }
     }
 
     /// The tick: raise the softirq when a domain is due; ask a tickless CPU to balance when that is needed.
@@ -78,8 +82,8 @@ impl System<'_> {
 
     /// Asks a tickless CPU to balance, unless it has been asked and is still at it.
     fn kick_balancer(&mut self, by: CpuId) {
-        // A CPU stays in the mask up to its first busy tick. Up to 5.2 the lowest is asked or nobody.
-        let skips_busy = self.version() >= Version::new(5, 3);
+        // A CPU stays in the mask up to its first busy tick.
+        let skips_busy = self.fixed.history.kick_skips_busy;
         let candidate = |c: &usize| self.nohz.tickless[*c] && (!skips_busy || self.idle[*c]);
         let lowest = (0..self.nr_cpus()).find(candidate).map(CpuId::from);
         if let Some(ilb) = find_ilb(lowest, |c| self.idle[c.index()])
@@ -123,7 +127,7 @@ impl System<'_> {
         let capacity = self.capacity_of(cpu);
         let levels = &self.fixed.domains.of_cpu[cpu.index()];
         KickFacts {
-            balancer: Balancer::of(self.version()),
+            balancer: self.fixed.balancer,
             idle_at_tick: self.idle_at_tick(cpu),
             tickless: self.nohz.nr_tickless,
             now,
@@ -137,16 +141,15 @@ impl System<'_> {
         }
     }
 
-    /// Busy CPUs near by, as the era counts them: of the core in 3.4; of the cache since, up to 4.8 only where a domain
-    /// lies above it.
+    /// Busy CPUs near by, as the era counts them: of the core, or of the cache, at first only where a domain lies above it.
     fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
-        if Balancer::of(self.version()) <= Balancer::V3_4 {
+        if !self.fixed.history.kick_by_cache {
             let siblings = self.fixed.siblings[cpu.index()].iter();
             return Some(1 + siblings.filter(|s| !self.nohz.tickless[s.index()]).count() as u32);
         }
         let top = self.fixed.domains.of_cpu[cpu.index()].len();
         let above = self.fixed.domains.llc[cpu.index()].is_some_and(|llc| llc + 1 < top);
-        let counted = above || self.version() >= Version::new(4, 9);
+        let counted = above || self.fixed.history.kick_by_any_cache;
         counted.then(|| self.llc[self.llc_of(cpu)].nr_busy)
     }
 
@@ -208,7 +211,7 @@ impl System<'_> {
 
     /// Once a second the remembered costs of newidle passes shrink.
     fn decay_costs(&mut self, cpu: CpuId) {
-        let (gates, now, hz) = (Gates::of(self.version()), self.jiffies(), self.fixed.kernel.tunables.hz);
+        let (gates, now, hz) = (self.fixed.gates, self.jiffies(), self.fixed.kernel.tunables.hz);
         let floor = self.fixed.kernel.tunables.migration_cost_ns;
         let c = &mut self.cpus[cpu.index()];
         let mut decayed = false;
@@ -325,7 +328,7 @@ impl System<'_> {
 
     /// Starts over the next CPU's domains; false when there is none left.
     fn next_cpu(&mut self, cpu: CpuId, p: &mut Periodic) -> bool {
-        let own_first = Balancer::of(self.version()) <= Balancer::V3_4;
+        let own_first = !self.fixed.history.tickless_first;
         if own_first && let Some(idle) = p.own.take() {
             self.rebalance(cpu, idle, p);
             return true;
@@ -381,7 +384,7 @@ impl System<'_> {
         if self.nr_running[cpu.index()] > 0 {
             return None;
         }
-        let (now, balancer) = (self.jiffies(), Balancer::of(self.version()));
+        let (now, balancer) = (self.jiffies(), self.fixed.balancer);
         (from..self.nr_cpus()).find(|at| {
             *at != cpu.index()
                 && self.nohz.tickless[*at]

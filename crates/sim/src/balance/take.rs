@@ -24,7 +24,7 @@ impl System<'_> {
     pub(super) fn rules(&self, p: &Pass) -> Rules {
         let level = &self.cpus[p.dst.index()].levels[p.level];
         Rules {
-            balancer: Balancer::of(self.version()),
+            balancer: self.fixed.balancer,
             pass: Kind::from(p.trigger),
             preemptible: false,
             migration_cost_ns: self.fixed.kernel.tunables.migration_cost_ns,
@@ -163,7 +163,7 @@ impl System<'_> {
         let level = &self.cpus[p.dst.index()].levels[p.level];
         let (src_capacity, dst_capacity) = (self.capacity_of(src), self.capacity_of(p.dst));
         let facts = ActiveFacts {
-            balancer: Balancer::of(self.version()),
+            balancer: self.fixed.balancer,
             pass: kind,
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,

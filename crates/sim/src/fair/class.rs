@@ -6,7 +6,7 @@ use super::queueing::Enqueue;
 use super::runqueue::CfsRqId;
 use super::{pick, placement, preempt, slice, tick};
 use crate::system::System;
-use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_trace::SwitchReason;
 
@@ -42,8 +42,8 @@ impl System<'_> {
             return;
         }
         let q = &self.queues[queue.index()];
-        // The child inherits the parent's vruntime when it starts on the parent's queue; before 2.6.32 that is nothing.
-        let parent = q.curr.filter(|_| !self.is_early());
+        // A child that starts on its parent's queue inherits the parent's vruntime.
+        let parent = q.curr.filter(|_| self.fixed.history.child_inherits_vruntime);
         let own = parent.map_or(q.min_vruntime, |c| self.entities[c.index()].vruntime);
         let facts = placement::Facts {
             min_vruntime: q.min_vruntime,
@@ -99,12 +99,12 @@ impl System<'_> {
         }
     }
 
-    /// The balancer of 5.5 and later takes tasks that have waited longest first: a pick makes a task the newest. (Kernels
-    /// from 4.16 on keep the list so.)
+    /// A pick makes a task the newest of its CPU's list. The balancer of 5.5 and later takes the oldest, which have waited
+    /// longest, first.
     pub(super) fn note_picked(&mut self, cpu: CpuId, task: TaskId) {
         let list = &mut self.cpus[cpu.index()].list;
         if list.last() != Some(&task)
-            && self.fixed.kernel.version >= Version::new(4, 16)
+            && self.fixed.history.picked_is_newest
             && let Some(at) = list.iter().rposition(|t| *t == task)
         {
             list[at..].rotate_left(1);
@@ -156,17 +156,17 @@ impl System<'_> {
         }
         let mut level = Some(self.tasks[task.index()].entity);
         let mut why = None;
-        let early = self.is_early();
+        let slice_only = self.fixed.history.slice_only_tick;
         while let Some(entity) = level {
             let queue = self.entities[entity.index()].cfs_rq;
             self.update_curr(queue);
             self.update_load(entity);
             let (q, e) = (&self.queues[queue.index()], &self.entities[entity.index()]);
-            if q.nr_running > 1 || early && !self.has(Feature::WakeupPreemption) {
+            if q.nr_running > 1 || slice_only && !self.has(Feature::WakeupPreemption) {
                 let left = q.leftmost().map_or(e.vruntime, |(_, vruntime)| vruntime);
                 let found = tick::check(tick::Facts {
                     ran_ns: e.ran_since_pick(),
-                    slice_only: early,
+                    slice_only,
                     slice_ns: self.slice_ns(entity),
                     min_granularity_ns: self.fixed.gran.min_ns,
                     ahead_ns: e.vruntime - left,

@@ -10,7 +10,7 @@ use super::runqueue::CfsRqId;
 use crate::system::System;
 use crate::task::State;
 use crate::util_est::cpu_util;
-use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
 
 /// Why a task is put on a queue.
@@ -24,22 +24,16 @@ pub enum Enqueue {
     Moved,
 }
 
-/// Since then there is no NEW_FAIR_SLEEPERS to switch off.
-const ALWAYS_CREDITED: Version = Version::v2_6(39);
-
-/// Since 2.6.39 a task that is moved is made relative before `min_vruntime` moves on without it (`dequeue_entity`).
-const RELATIVE_BEFORE: Version = Version::v2_6(39);
-
 impl System<'_> {
-    /// Whether this kernel tracks load per entity (PELT; before 3.8 a load is a sum of weights).
+    /// Whether this kernel tracks load per entity (PELT); a load is else a sum of weights.
     #[inline]
     pub fn tracks_load(&self) -> bool {
-        self.version() >= Version::new(3, 8)
+        self.fixed.history.per_entity_load
     }
-    /// Whether runnable entities' load averages are summed apart from sleeping ones' (3.8 to 4.20).
+    /// Whether runnable entities' load averages are summed apart from sleeping ones'.
     #[inline]
     fn sums_runnable(&self) -> bool {
-        (Version::new(3, 8)..Version::new(5, 0)).contains(&self.version())
+        self.fixed.history.runnable_load
     }
 
     /// Charges the running entity of `queue` up to this instant; under EEVDF that may end its slice.
@@ -65,8 +59,7 @@ impl System<'_> {
         e.exec_start = clock;
         e.sum_exec += delta;
         e.vruntime += virtual_time(delta, e.weight) as i64;
-        // 6.1 leaves the current entity out once it is dequeued; earlier kernels count it still.
-        let counts = e.on_rq || self.fixed.kernel.version < Version::new(4, 9);
+        let counts = e.on_rq || !self.fixed.history.dequeued_curr_ignored;
         if !eevdf {
             q.update_min_vruntime(counts.then_some(e.vruntime));
         }
@@ -108,7 +101,7 @@ impl System<'_> {
             let root = self.root(cpu);
             self.queues[root.index()].util_est += estimate;
         }
-        if why == Enqueue::Wakeup && self.is_early() {
+        if why == Enqueue::Wakeup && self.fixed.history.overlap_averages {
             self.note_sleep(task, false);
         }
         let mut level = Some(self.tasks[task.index()].entity);
@@ -163,11 +156,11 @@ impl System<'_> {
                 min_vruntime: min,
                 own_vruntime: e.vruntime,
                 latency_ns: self.fixed.gran.latency_ns,
-                credited: self.has(Feature::NewFairSleepers) || self.version() >= ALWAYS_CREDITED,
+                credited: self.has(Feature::NewFairSleepers) || self.fixed.history.credits_sleepers,
                 normalized: (self.has(Feature::NormalizedSleeper) && self.is_early() && !idle)
                     .then_some(e.weight),
                 gentle: self.has(Feature::GentleFairSleepers),
-                idle_threshold_ns: (idle && self.version() >= Version::new(5, 4))
+                idle_threshold_ns: (idle && self.fixed.history.idle_credit_small)
                     .then_some(self.fixed.gran.min_ns),
             };
             self.entities[entity.index()].vruntime = placement::wakeup(facts);
@@ -202,7 +195,7 @@ impl System<'_> {
     /// Takes `task` off its CPU's queues; `sleeps`: it keeps its vruntime absolute, else it is about to move.
     pub fn dequeue_task(&mut self, task: TaskId, sleeps: bool) {
         let cpu = self.tasks[task.index()].cpu;
-        if sleeps && self.is_early() {
+        if sleeps && self.fixed.history.overlap_averages {
             self.note_sleep(task, true);
         }
         let mut level = Some(self.tasks[task.index()].entity);
@@ -289,13 +282,13 @@ impl System<'_> {
         q.load_weight -= e.weight;
         q.nr_running -= 1;
         let curr = q.curr.map(|c| (self.entities[c.index()].on_rq, self.entities[c.index()].vruntime));
-        let counted = curr.filter(|(on_rq, _)| *on_rq || self.fixed.kernel.version < Version::new(4, 9));
+        let counted = curr.filter(|(on_rq, _)| *on_rq || !self.fixed.history.dequeued_curr_ignored);
         let before = q.min_vruntime;
         q.update_min_vruntime(counted.map(|(_, v)| v));
         let after = q.min_vruntime;
         if !sleeps {
-            // Whoever held min_vruntime back would else be ahead of its next queue by as much as that now moves on.
-            let fixed = self.version() >= RELATIVE_BEFORE;
+            // A task that held min_vruntime back would else be ahead of its next queue by as much as that now moves on.
+            let fixed = self.fixed.history.relative_before_min;
             self.make_relative(entity, if fixed { before } else { after });
         }
         true
@@ -309,14 +302,14 @@ impl System<'_> {
         }
     }
 
-    /// Gives an entity another weight where it stands (`reweight_entity`). Since 4.15 its load follows at once; before,
-    /// only with time.
+    /// Gives an entity another weight where it stands (`reweight_entity`). Its load follows at once, or in older kernels
+    /// with time.
     pub fn reweight(&mut self, entity: EntityId, weight: u64) {
         let (on_rq, old, queue) = {
             let e = &self.entities[entity.index()];
             (e.on_rq, e.weight, e.cfs_rq)
         };
-        let at_once = self.version() >= Version::new(4, 15);
+        let at_once = self.fixed.history.reweight_at_once;
         let sums = self.sums_runnable();
         if on_rq {
             self.update_curr(queue);
@@ -369,7 +362,7 @@ impl System<'_> {
         let to_root = self.root(to);
         let e = &mut self.entities[entity.index()];
         e.cfs_rq = to_root;
-        if self.fixed.kernel.version >= Version::new(3, 18) {
+        if self.fixed.history.migrated_is_cold {
             // A task that has just come is not cache hot for a balancer.
             e.exec_start = 0;
         }

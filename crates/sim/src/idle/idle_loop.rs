@@ -10,7 +10,8 @@ use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::idle::haltpoll::Choice;
 use crate::system::System;
-use schedlab_base::{CpuId, Version};
+use schedlab_base::CpuId;
+use schedlab_kernel::History;
 use schedlab_machine::IdleGovernor;
 use schedlab_trace::EventKind;
 
@@ -20,7 +21,10 @@ const POLLING: u8 = 0;
 /// What decides whether an idle CPU keeps its tick.
 #[derive(Clone, Copy)]
 struct Nap {
-    version: Version,
+    /// A short one keeps it.
+    short_keeps: bool,
+    /// The first halt keeps it where there is no choice of states.
+    first_keeps: bool,
     /// Idle states of the machine.
     states: usize,
     /// How long the governor expects it to last, ns.
@@ -29,16 +33,21 @@ struct Nap {
     by_tick: bool,
 }
 
-/// Whether an idle CPU keeps its tick: since 4.17, when it is expected to be back within one. Where there is no choice of
-/// idle states (a guest without an idle driver) the governor is not asked; the first halt keeps the tick, and if that is
-/// what wakes the CPU the next one stops it (`idle_call_stop_or_retain_tick` as read in 6.1.192 and 7.3.4, taken to be
-/// in the stable trees between them; 6.5 stopped it at once, which is not modelled).
+impl Nap {
+    fn of(history: &History, states: usize, predicted_ns: u64, by_tick: bool) -> Nap {
+        let (short_keeps, first_keeps) = (history.short_nap_keeps_tick, history.first_halt_keeps_tick);
+        Nap { short_keeps, first_keeps, states, predicted_ns, by_tick }
+    }
+}
+
+/// Whether an idle CPU keeps its tick: when it is expected to be back within one. Where there is no choice of idle states
+/// (a guest without an idle driver) the governor is not asked; the first halt keeps the tick, and if that is what wakes
+/// the CPU the next one stops it (`idle_call_stop_or_retain_tick`; 6.5 stopped it at once, which is not modelled).
 fn keeps_tick(nap: Nap, tick_ns: u64) -> bool {
-    let unasked = nap.version == Version::new(6, 1) || nap.version >= Version::new(6, 12);
-    if unasked && nap.states < 2 {
+    if nap.first_keeps && nap.states < 2 {
         return !nap.by_tick;
     }
-    nap.version >= Version::new(4, 17) && nap.predicted_ns < tick_ns
+    nap.short_keeps && nap.predicted_ns < tick_ns
 }
 
 /// The stay that the governor remembers. A CPU whom only the tick woke would have slept on, nobody knows for how long:
@@ -111,12 +120,8 @@ impl System<'_> {
         let predicted = c.governor.predict(next_timer);
         let state = c.governor.choose(&self.fixed.machine.idle_states, predicted);
         // A tick that is stopped stays so until a task runs again.
-        let nap = Nap {
-            version: self.fixed.kernel.version,
-            states: self.fixed.machine.idle_states.len(),
-            predicted_ns: predicted,
-            by_tick: c.idle_tick_at > c.since,
-        };
+        let states = self.fixed.machine.idle_states.len();
+        let nap = Nap::of(&self.fixed.history, states, predicted, c.idle_tick_at > c.since);
         self.halt_in(cpu, state, !keeps_tick(nap, self.fixed.tick_ns));
     }
 
@@ -217,7 +222,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu.index()];
         let began = std::mem::take(&mut c.idle_stamp);
         if began != 0 {
-            let gates = Gates::of(self.fixed.kernel.version);
+            let gates = self.fixed.gates;
             let longest = match gates {
                 Gates::Fixed => self.fixed.kernel.tunables.migration_cost_ns,
                 _ => c.max_idle_balance_cost_ns,
@@ -230,9 +235,10 @@ impl System<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Version;
 
     fn nap(version: &str, states: usize, us: u64, by_tick: bool) -> Nap {
-        Nap { version: Version::parse(version).unwrap(), states, predicted_ns: us * 1000, by_tick }
+        Nap::of(&History::of(Version::parse(version).unwrap()), states, us * 1000, by_tick)
     }
 
     #[test]

@@ -5,9 +5,7 @@
 //! weights or load averages, whatever the era's runqueues keep; group adjustments are the caller's, who knows the
 //! hierarchy. Asked only where a domain with SD_WAKE_AFFINE holds both CPUs and [`super::wide`] does not object.
 
-use crate::fair::early::is_early;
-use schedlab_base::Version;
-use schedlab_kernel::{Feature, FeatureSet};
+use schedlab_kernel::{Feature, FeatureSet, History};
 
 /// The CPU that becomes the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,9 +18,9 @@ pub enum Choice {
 
 /// What the choice rests on. "This" CPU is the waker's.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts {
-    /// Kernel version.
-    pub version: Version,
+pub struct Facts<'a> {
+    /// What the kernel version has.
+    pub history: &'a History,
     /// Features: WA_IDLE, WA_WEIGHT, WA_BIAS, which kernels before 4.14 do not ask.
     pub features: FeatureSet,
     /// The waker is about to sleep (WF_SYNC).
@@ -58,8 +56,8 @@ pub struct Facts {
 }
 
 /// The target of a wakeup, with a sentence that says why.
-pub fn wake_affine(f: &Facts) -> (Choice, &'static str) {
-    if f.version < Version::new(4, 14) {
+pub fn wake_affine(f: &Facts<'_>) -> (Choice, &'static str) {
+    if !f.history.affine_by_idleness {
         by_loads(f)
     } else {
         by_idleness(f)
@@ -73,17 +71,17 @@ fn lean(imbalance_pct: u64) -> i128 {
     100 + (i128::from(imbalance_pct) - 100) / 2
 }
 
-/// 2.6.30 to 4.13: products of loads and, since 2.6.32, of the *other* CPU's capacity; since then a waker's CPU without
-/// load is taken as such.
-fn by_loads(f: &Facts) -> (Choice, &'static str) {
+/// Up to 4.13: products of loads and, with `affine_by_capacity`, of the *other* CPU's capacity; a waker's CPU without
+/// load is then taken as such.
+fn by_loads(f: &Facts<'_>) -> (Choice, &'static str) {
     let leaving = if f.sync { i128::from(f.current_load) } else { 0 };
     let this_load = i128::from(f.this_load) - leaving;
     let prev_load = i128::from(f.prev_load);
-    let early = is_early(f.version);
-    let (this_capacity, prev_capacity) = if early { (1, 1) } else { (f.this_capacity, f.prev_capacity) };
+    let scaled = f.history.affine_by_capacity;
+    let (this_capacity, prev_capacity) = if scaled { (f.this_capacity, f.prev_capacity) } else { (1, 1) };
     let mut this_eff = 100 * i128::from(prev_capacity);
     let mut prev_eff = lean(f.imbalance_pct) * i128::from(this_capacity);
-    if this_load > 0 || early {
+    if this_load > 0 || !scaled {
         this_eff *= this_load + i128::from(f.wakee_load);
         prev_eff *= prev_load + i128::from(f.wakee_group_load);
     }
@@ -91,7 +89,7 @@ fn by_loads(f: &Facts) -> (Choice, &'static str) {
         && this_load + i128::from(f.prev_target_load) <= i128::from(f.this_load_per_task);
     if this_eff <= prev_eff {
         (Choice::Waker, "the waker's CPU stays about as loaded as the previous one")
-    } else if f.version < Version::new(3, 18) && half_empty {
+    } else if f.history.half_empty_affine && half_empty {
         (Choice::Waker, "both CPUs together hold no more than one task's load")
     } else {
         (Choice::Prev, "the waker's CPU is more loaded than the previous one")
@@ -105,7 +103,7 @@ pub fn passive(this_load: u64, prev_load: u64, imbalance_pct: u64) -> bool {
 }
 
 /// WA_IDLE, in the kernel's order of tests.
-fn by_idleness(f: &Facts) -> Option<(Choice, &'static str)> {
+fn by_idleness(f: &Facts<'_>) -> Option<(Choice, &'static str)> {
     if !f.features.has(Feature::WaIdle) {
         None
     } else if f.this_idle && f.shares_cache {
@@ -122,7 +120,7 @@ fn by_idleness(f: &Facts) -> Option<(Choice, &'static str)> {
 }
 
 /// WA_WEIGHT: the waker's CPU with the wakee must be strictly less loaded than the previous one without it.
-fn by_weight(f: &Facts) -> Option<(Choice, &'static str)> {
+fn by_weight(f: &Facts<'_>) -> Option<(Choice, &'static str)> {
     if !f.features.has(Feature::WaWeight) {
         return None;
     }
@@ -150,10 +148,14 @@ fn by_weight(f: &Facts) -> Option<(Choice, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Version;
 
-    fn facts(version: Version, this_load: u64, prev_load: u64) -> Facts {
+    const V2_6_30: &History = &History::of(Version::v2_6(30));
+    const V3_4: &History = &History::of(Version::new(3, 4));
+
+    fn facts(version: Version, this_load: u64, prev_load: u64) -> Facts<'static> {
         Facts {
-            version,
+            history: Box::leak(Box::new(History::of(version))),
             features: FeatureSet::defaults(version),
             sync: false,
             this_idle: false,
@@ -173,15 +175,15 @@ mod tests {
         }
     }
 
-    fn loads(this_load: u64, prev_load: u64) -> Facts {
+    fn loads(this_load: u64, prev_load: u64) -> Facts<'static> {
         facts(Version::new(4, 5), this_load, prev_load)
     }
 
-    fn modern() -> Facts {
+    fn modern() -> Facts<'static> {
         Facts { wakee_load: 512, ..facts(Version::new(6, 5), 2048, 2048) }
     }
 
-    fn choice(f: Facts) -> Choice {
+    fn choice(f: Facts<'_>) -> Choice {
         wake_affine(&f).0
     }
 
@@ -205,7 +207,7 @@ mod tests {
 
     #[test]
     fn before_3_18_two_cpus_with_one_tasks_load_between_them_will_do() {
-        let old = Facts { version: Version::new(3, 4), ..loads(512, 512) };
+        let old = Facts { history: V3_4, ..loads(512, 512) };
         assert_eq!(choice(old), Choice::Waker);
         assert_eq!(choice(loads(512, 512)), Choice::Prev);
         assert_eq!(choice(Facts { prev_target_load: 513, ..old }), Choice::Prev);
@@ -213,11 +215,10 @@ mod tests {
 
     #[test]
     fn before_2_6_32_an_idle_waker_cpu_is_compared_like_any_other() {
-        let old =
-            |this, prev| Facts { version: Version::v2_6(30), this_load_per_task: 0, ..loads(this, prev) };
+        let old = |this, prev| Facts { history: V2_6_30, this_load_per_task: 0, ..loads(this, prev) };
         assert_eq!(choice(old(0, 948)), Choice::Prev, "102400 against 108 * 948");
         assert_eq!(choice(old(0, 949)), Choice::Waker);
-        assert_eq!(choice(Facts { version: Version::new(3, 4), ..old(0, 948) }), Choice::Waker);
+        assert_eq!(choice(Facts { history: V3_4, ..old(0, 948) }), Choice::Waker);
         assert_eq!(choice(old(0, 0)), Choice::Waker, "two idle CPUs hold no task's load");
         assert_eq!(
             choice(Facts { this_capacity: 10, ..old(1024, 2048) }),

@@ -9,7 +9,7 @@
 //! A search for a core that fails clears the flag. 5.12, between the two, is taken as 5.11.
 
 use super::search::{Step, View};
-use schedlab_base::{CpuId, Version};
+use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::PlaceReason;
 
@@ -51,9 +51,9 @@ pub struct CoreScan {
     spent: bool,
 }
 
-/// Whether the searches for cores and CPUs are one (5.13+).
+/// Whether the searches for cores and CPUs are one.
 fn merged(view: &View<'_>) -> bool {
-    view.version >= Version::new(5, 13)
+    view.history.merged_search
 }
 
 impl CoreScan {
@@ -144,8 +144,8 @@ impl CoreScan {
         }
     }
 
-    /// A thread of the present core was read. When its other threads are still read after a busy one: always before
-    /// 5.6; never up to 5.11; since then until a fallback is known.
+    /// A thread of the present core was read. Its other threads are still read after a busy one: always in the first
+    /// kernels with this search; then never; with the merged search until a fallback is known.
     fn answer_core(&mut self, view: &View<'_>, idle: bool) {
         let thread = self.present(view).and_then(|core| view.thread(core, self.thread));
         self.thread += 1;
@@ -155,7 +155,7 @@ impl CoreScan {
             return;
         }
         self.core_idle = false;
-        let goes_on = view.version < Version::new(5, 6) || merged(view) && self.spare.is_none();
+        let goes_on = !view.history.leaves_busy_cores || merged(view) && self.spare.is_none();
         if !goes_on {
             self.leave_core();
         }
@@ -190,12 +190,12 @@ impl CoreScan {
         }
     }
 
-    /// The next CPU to read one by one. Before 5.6 a forbidden CPU used up budget as well.
+    /// The next CPU to read one by one.
     fn next_cpu(&mut self, view: &View<'_>) -> Option<CpuId> {
         loop {
             let cpu = self.present(view)?;
             let allowed = view.allows(cpu);
-            if allowed || view.version < Version::new(5, 6) {
+            if allowed || !view.history.forbidden_cpus_free {
                 let Some(left) = self.budget.checked_sub(1) else {
                     self.spent = true;
                     return None;
@@ -209,11 +209,11 @@ impl CoreScan {
         }
     }
 
-    /// The next thread of the owner's core to read. Without SMT there is none; since 6.1 the owner, just read, is
-    /// passed over.
+    /// The next thread of the owner's core to read. Without SMT there is none; later kernels pass over the owner, which
+    /// was just read.
     fn next_sibling(&mut self, view: &View<'_>, owner: CpuId) -> Option<CpuId> {
         let threads = &view.smt(owner)?.cpus;
-        let skip = |cpu: CpuId| !view.allows(cpu) || cpu == owner && view.version >= Version::new(6, 1);
+        let skip = |cpu: CpuId| !view.allows(cpu) || cpu == owner && view.history.skips_own_thread;
         while let Some(cpu) = threads.get(self.thread) {
             if !skip(*cpu) {
                 return Some(*cpu);
@@ -260,9 +260,9 @@ impl CoreScan {
     }
 }
 
-/// The CPU from which the scan starts: the target, since 5.15 the number after it.
+/// The CPU from which the scan starts: the target, or the number after it.
 fn start_cpu(view: &View<'_>) -> CpuId {
-    CpuId(view.target.0 + u32::from(view.version >= Version::new(5, 15)))
+    CpuId(view.target.0 + u32::from(view.history.scans_after_target))
 }
 
 /// The place in the LLC's list from which the scan starts; past the highest number it wraps to 0.
@@ -296,12 +296,12 @@ fn budget(view: &View<'_>, cores: bool) -> Option<u32> {
         probes = (view.nr_idle_scan > 0).then_some(view.nr_idle_scan)?;
     }
     let too_dear = view.avg_idle_ns / 512 < view.avg_scan_cost_ns;
-    if view.version < Version::new(4, 13) && too_dear { None } else { Some(probes) }
+    if !view.history.scan_always_tried && too_dear { None } else { Some(probes) }
 }
 
 /// SIS_PROP's count, of which the last is not probed.
 fn proportional(view: &View<'_>) -> u32 {
-    let aged = view.version >= Version::new(5, 14);
+    let aged = view.history.ages_wake_idle;
     let idle = if aged { view.wake_avg_idle_ns } else { view.avg_idle_ns / 512 };
     let weight = view.llc(view.target).map_or(0, |llc| llc.cpus.len() as u64);
     let cost = view.avg_scan_cost_ns.saturating_add(1);

@@ -13,7 +13,7 @@ use crate::fair::Enqueue;
 use crate::frame::{Frame, Step};
 use crate::system::{Context, System, frame_of};
 use crate::task::State;
-use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_machine::Distance;
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
@@ -87,11 +87,6 @@ impl Default for Waking {
 /// How often a waker looks whether the task has left its old CPU, ns.
 const ON_CPU_POLL_NS: u64 = 100;
 
-/// Since then a wakeup may be queued on the CPU that the task is just leaving (`WF_ON_CPU` in `ttwu_queue_cond`).
-const LEAVING_QUEUES: Version = Version::new(5, 8);
-/// Since then a wakeup is queued on any CPU without runnable tasks (`ttwu_queue_cond`).
-const ANY_IDLE_QUEUES: Version = Version::new(6, 0);
-
 impl System<'_> {
     /// Begins the next pending wakeup of a context, or leaves the context's waking when there is none.
     pub fn next_wakeup(&mut self, cpu: CpuId, context: Context) {
@@ -153,7 +148,7 @@ impl System<'_> {
             Stage::Requeue => self.requeue(cpu, w),
             Stage::Prelude(_) | Stage::Search(_) => Some(self.probe_on(cpu, w)),
             Stage::Enqueue { remote_list } => {
-                if context == Context::Task && self.is_early() {
+                if context == Context::Task && self.fixed.history.overlap_averages {
                     self.note_waking(cpu, w.chosen);
                 }
                 self.wakeup_enqueue(cpu, w, remote_list).then(|| {
@@ -246,7 +241,7 @@ impl System<'_> {
             prev: w.prev,
             waker: cpu,
             recent: w.recent,
-            version: self.search_version(),
+            history: self.fixed.search_history(),
             features: self.fixed.kernel.features,
             target_nr_running: self.queues[self.root(w.target).index()].nr_running,
             has_idle_cores: llc.has_idle_cores,
@@ -330,19 +325,21 @@ impl System<'_> {
         w.locked_ns + enqueue_on_ns(costs, self.cpus[to.index()].curr.is_some())
     }
 
-    /// TTWU_QUEUE: across caches the target enqueues the task itself; from 6.0 on also an idle CPU of the same cache.
+    /// TTWU_QUEUE: across caches the target enqueues the task itself; in later kernels also an idle CPU of the same cache
+    /// (`ttwu_queue_cond`).
     fn queues_remotely(&self, cpu: CpuId, to: CpuId) -> bool {
         self.has(Feature::TtwuQueue)
             && cpu != to
             && (!self.shares_cache(cpu, to)
-                || (self.version() >= ANY_IDLE_QUEUES && self.nr_running[to.index()] == 0))
+                || (self.fixed.history.queues_on_any_idle && self.nr_running[to.index()] == 0))
     }
 
     /// Whether a task that is still being switched out on `on` is queued there, instead of waiting until it is off that
-    /// CPU (5.8+): across caches, or if that CPU has nothing else to do; before 6.0 also with one task left.
+    /// CPU (`WF_ON_CPU` in `ttwu_queue_cond`): across caches, or if that CPU has nothing else to do; at first also with one
+    /// task left.
     fn queues_while_leaving(&self, cpu: CpuId, on: CpuId) -> bool {
-        let most = u32::from(self.version() < ANY_IDLE_QUEUES);
-        self.version() >= LEAVING_QUEUES
+        let most = u32::from(!self.fixed.history.queues_on_any_idle);
+        self.fixed.history.queues_while_leaving
             && self.has(Feature::TtwuQueue)
             && cpu != on
             && (!self.shares_cache(cpu, on) || self.nr_running[on.index()] <= most)

@@ -1,8 +1,9 @@
 //! What the CPUs of a cache domain share (`sd_llc_shared`): hints for the idle CPU search.
 
-use crate::system::System;
-use schedlab_base::{CpuId, Version};
-use schedlab_kernel::Feature;
+use crate::system::{Fixed, System};
+use schedlab_base::CpuId;
+use schedlab_kernel::history::SIS_CORE_IS_OF;
+use schedlab_kernel::{Feature, History};
 use schedlab_machine::Topology;
 
 /// Shared state of one last-level cache.
@@ -43,16 +44,22 @@ pub fn nr_idle_scan(weight: u64, sum_util: u64, imbalance_pct: u64) -> u32 {
     (weight * (1024 - square.min(1024)) / 1024) as u32
 }
 
+impl Fixed<'_> {
+    /// What the kernel has whose search runs: SIS_CORE brings a later search to a kernel that has none for cores.
+    pub fn search_history(&self) -> &History {
+        let borrows = !self.history.core_search && self.kernel.features.has(Feature::SisCore);
+        if borrows { &CORE_SEARCH } else { &self.history }
+    }
+}
+
+/// What the kernel has whose search SIS_CORE brings to an older one.
+static CORE_SEARCH: History = History::of(SIS_CORE_IS_OF);
+
 impl System<'_> {
     /// The cache domain of a CPU.
     #[inline]
     pub fn llc_of(&self, cpu: CpuId) -> usize {
         self.fixed.machine.topology.cpu(cpu).llc as usize
-    }
-    /// The version whose search runs: SIS_CORE in a kernel older than it (4.9) means the search of 6.5.
-    pub fn search_version(&self) -> Version {
-        let older = self.version() < Version::new(4, 9);
-        if older && self.has(Feature::SisCore) { Version::new(6, 5) } else { self.version() }
     }
     /// A CPU went idle: if its siblings are idle too, its cache has an idle core (`update_idle_core`, 4.9+).
     pub fn note_idle_core(&mut self, cpu: CpuId) {

@@ -8,7 +8,7 @@
 //! run SCHED_IDLE tasks only counting as idle (5.4+; the driver's answer decides that).
 
 use super::search::{Step, View};
-use schedlab_base::{CpuId, Version};
+use schedlab_base::CpuId;
 use schedlab_trace::PlaceReason;
 
 /// The test being made.
@@ -75,12 +75,12 @@ impl Prelude {
     fn applies(self, view: &View<'_>) -> bool {
         let (target, prev, recent) = (view.target, view.prev, view.recent);
         match self.test {
-            Test::Target => view.version >= Version::new(3, 9) || target == view.waker || target == prev,
+            Test::Target => view.history.reads_previous_cpu || target == view.waker || target == prev,
             Test::Prev => {
-                view.version >= Version::new(3, 9) && prev != target && view.shares_cache(prev, target)
+                view.history.reads_previous_cpu && prev != target && view.shares_cache(prev, target)
             }
             Test::Recent => {
-                view.version >= Version::new(4, 16)
+                view.history.recent_used_cpu
                     && recent != prev
                     && recent != target
                     && view.shares_cache(recent, target)

@@ -9,8 +9,8 @@ use super::core_scan::CoreScan;
 use super::first_idle::FirstIdle;
 use super::group_scan::GroupScan;
 use super::wake_idle::WakeIdle;
-use schedlab_base::{CpuId, CpuSet, Version};
-use schedlab_kernel::{Feature, FeatureSet};
+use schedlab_base::{CpuId, CpuSet};
+use schedlab_kernel::{Feature, FeatureSet, History};
 use schedlab_machine::{Domain, Domains, Level};
 use schedlab_trace::PlaceReason;
 
@@ -40,8 +40,8 @@ pub struct View<'a> {
     pub waker: CpuId,
     /// The task's `recent_used_cpu` (4.16+).
     pub recent: CpuId,
-    /// Kernel version, which decides the order of tests.
-    pub version: Version,
+    /// What the kernel version has, which decides the order of tests.
+    pub history: &'a History,
     /// Features that are on.
     pub features: FeatureSet,
     /// Runnable fair tasks on the target.

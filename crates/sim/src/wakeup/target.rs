@@ -6,7 +6,7 @@
 
 use super::affine;
 use crate::system::System;
-use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_machine::Domain;
 use schedlab_trace::PlaceReason;
@@ -37,10 +37,10 @@ impl System<'_> {
         }
         let factor = self.llc[self.llc_of(cpu)].weight;
         let waker_flips = waker.map_or(0, |t| self.tasks[t.index()].flips.count);
-        if super::wide::wake_wide(waker_flips, task.flips.count, factor, self.version()) {
+        if super::wide::wake_wide(waker_flips, task.flips.count, factor, &self.fixed.history) {
             return stays;
         }
-        let early = self.is_early();
+        let early = self.fixed.history.passive_wakeups;
         let domains = &self.fixed.domains.of_cpu[cpu.index()];
         let asked = |d: &Domain| (d.params.wake_affine || early) && d.span.contains(prev);
         let Some(level) = domains.iter().position(asked) else { return stays };
@@ -61,15 +61,15 @@ impl System<'_> {
         stays
     }
 
-    /// AFFINE_WAKEUPS, which kernels before 4.0 ask.
+    /// AFFINE_WAKEUPS, where the kernel asks it.
     fn allows_affine(&self) -> bool {
-        self.has(Feature::AffineWakeups) || self.version() >= Version::new(4, 0)
+        self.has(Feature::AffineWakeups) || self.fixed.history.always_affine
     }
 
-    /// Before 3.18 a waker about to sleep pulls its wakee without that being counted. (What few pulls of it rest on both
-    /// CPUs' being half empty were counted.)
+    /// Older kernels do not count the wakees that a waker about to sleep pulls. (They count the few of these pulls that
+    /// rest on both CPUs' being half empty.)
     fn counts_affine(&self, sync: bool) -> bool {
-        !sync || self.version() >= Version::new(3, 18)
+        !sync || self.fixed.history.counts_sync_affine
     }
 
     /// What `wake_affine` rests on. `sync`: the waker, if it says that it is about to sleep; those of futexes and timers
@@ -82,16 +82,16 @@ impl System<'_> {
         sync: Option<TaskId>,
         imbalance_pct: u32,
         wake_idx: u8,
-    ) -> affine::Facts {
+    ) -> affine::Facts<'_> {
         let load = |task: TaskId| {
             let entity = &self.entities[self.tasks[task.index()].entity.index()];
             if self.tracks_load() { entity.avg.load_avg } else { entity.weight }
         };
-        let averages = self.version() >= Version::new(4, 14);
+        let averages = self.fixed.history.affine_by_idleness;
         let (this_now, prev_now) = (self.load_now(cpu), self.load_now(prev));
         let nr_running = self.nr_running[cpu.index()];
         affine::Facts {
-            version: self.version(),
+            history: &self.fixed.history,
             features: self.fixed.kernel.features,
             sync: sync.is_some(),
             this_idle: self.idle[cpu.index()],

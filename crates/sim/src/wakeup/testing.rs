@@ -2,7 +2,7 @@
 
 use super::search::{Step, View};
 use schedlab_base::{CpuId, Version};
-use schedlab_kernel::FeatureSet;
+use schedlab_kernel::{FeatureSet, History};
 use schedlab_machine::{Domains, Machine};
 
 /// The domains of a preset under a kernel.
@@ -21,7 +21,8 @@ pub fn view<'a>(domains: &'a Domains, version: &str, target: u32, prev: u32) -> 
         prev: CpuId(prev),
         waker: CpuId(target),
         recent: CpuId(prev),
-        version,
+        // A test's view may live as long as it likes.
+        history: Box::leak(Box::new(History::of(version))),
         features: FeatureSet::defaults(version),
         target_nr_running: 1,
         has_idle_cores: false,

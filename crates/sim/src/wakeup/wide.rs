@@ -3,7 +3,8 @@
 //! Every task counts how often it woke another task than the time before (`wakee_flips`), halved about once a second.
 //! The factor is the size of the waker's LLC (`sd_llc_size`).
 
-use schedlab_base::{TaskId, Version};
+use schedlab_base::TaskId;
+use schedlab_kernel::History;
 
 /// What a task remembers of those it wakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,14 +33,14 @@ pub fn record_wakee(flips: &mut Flips, wakee: TaskId, now_ns: u64) {
 
 /// Whether waker and wakee form a one-to-many relation too wide for `factor` CPUs, so that the wakeup is not affine.
 ///
-/// 3.12 to 4.2: the wakee flips more than `factor`, the waker `factor` times more than that. 4.3+: the smaller count is
-/// at least `factor`, the larger at least `factor` times the smaller. Before 3.12 never.
-pub fn wake_wide(waker_flips: u32, wakee_flips: u32, factor: u32, version: Version) -> bool {
+/// At first: the wakee flips more than `factor`, the waker `factor` times more than that. With `symmetric_wake_wide`: the
+/// smaller count is at least `factor`, the larger at least `factor` times the smaller.
+pub fn wake_wide(waker_flips: u32, wakee_flips: u32, factor: u32, history: &History) -> bool {
     let (waker, wakee, factor) = (u64::from(waker_flips), u64::from(wakee_flips), u64::from(factor));
-    if version < Version::new(3, 12) {
+    if !history.wake_wide {
         return false;
     }
-    if version < Version::new(4, 3) {
+    if !history.symmetric_wake_wide {
         return wakee > factor && waker > factor * wakee;
     }
     let (master, slave) = (waker.max(wakee), waker.min(wakee));
@@ -49,8 +50,9 @@ pub fn wake_wide(waker_flips: u32, wakee_flips: u32, factor: u32, version: Versi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Version;
 
-    const V45: Version = Version::new(4, 5);
+    const V45: &History = &History::of(Version::new(4, 5));
 
     #[test]
     fn flips_count_changes_of_wakee_and_halve_once_a_second() {
@@ -78,18 +80,19 @@ mod tests {
         }
         assert!(message.count > 24 * 15, "{}", message.count);
         assert!(worker.count <= 1);
-        for version in [Version::new(3, 12), V45, Version::new(6, 5)] {
-            assert!(!wake_wide(message.count, worker.count, 24, version));
-            assert!(!wake_wide(worker.count, message.count, 24, version));
+        for version in [Version::new(3, 12), Version::new(4, 5), Version::new(6, 5)] {
+            let history = &History::of(version);
+            assert!(!wake_wide(message.count, worker.count, 24, history));
+            assert!(!wake_wide(worker.count, message.count, 24, history));
         }
     }
 
     #[test]
     fn the_eras_differ_at_the_edges_and_in_symmetry() {
-        let old = Version::new(4, 2);
+        let old = &History::of(Version::new(4, 2));
         assert!(wake_wide(16, 4, 4, V45) && wake_wide(4, 16, 4, V45), "either may be the master");
         assert!(!wake_wide(15, 4, 4, V45) && !wake_wide(100, 3, 4, V45));
         assert!(!wake_wide(16, 4, 4, old) && wake_wide(21, 5, 4, old) && !wake_wide(5, 21, 4, old));
-        assert!(!wake_wide(1000, 1000, 1, Version::new(3, 4)), "not yet invented");
+        assert!(!wake_wide(1000, 1000, 1, &History::of(Version::new(3, 4))), "not yet invented");
     }
 }

@@ -4,16 +4,16 @@ use super::super::entity::EntityId;
 use super::super::pick::Candidate;
 use super::super::preempt::{Behind, ByPolicy, by_distance};
 use super::super::runqueue::CfsRqId;
-use super::{has_next_only, is_early, pick, preempt};
+use super::{pick, preempt};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
 
 impl System<'_> {
-    /// Whether the kernel is older than 2.6.32.
+    /// Whether the fair class runs by these rules.
     #[inline]
     pub fn is_early(&self) -> bool {
-        is_early(self.version())
+        self.fixed.history.early_cfs
     }
 
     /// Whether `wakee`, just enqueued on `cpu`, preempts `curr`; both become buddies. `sync`: its waker is about to
@@ -34,7 +34,7 @@ impl System<'_> {
         }
         let policy = |t: TaskId| self.tasks[t.index()].attr.policy;
         let features = self.fixed.kernel.features;
-        match preempt::by_policy(policy(curr), policy(wakee), features, has_next_only(self.version())) {
+        match preempt::by_policy(policy(curr), policy(wakee), features, self.fixed.history.next_buddy_only) {
             ByPolicy::Preempt => return true,
             ByPolicy::Refuse => return false,
             ByPolicy::Compare => {}
@@ -60,7 +60,7 @@ impl System<'_> {
     /// The running task becomes `last` and the wakee `next` before anything is decided, on every level (2.6.30). Idle
     /// tasks get no favours.
     fn make_buddies(&mut self, curr: TaskId, wakee: TaskId) {
-        let next_only = has_next_only(self.version());
+        let next_only = self.fixed.history.next_buddy_only;
         let favoured = |s: &Self, t: TaskId| next_only || s.tasks[t.index()].attr.policy != Policy::Idle;
         let ce = self.tasks[curr.index()].entity;
         let stays = self.entities[ce.index()].on_rq;
@@ -104,7 +104,7 @@ impl System<'_> {
     pub(in super::super) fn pick_early(&mut self, queue: CfsRqId, left: Candidate) -> EntityId {
         let q = &self.queues[queue.index()];
         let (next, last) = (q.next, q.last);
-        if !has_next_only(self.version()) {
+        if !self.fixed.history.next_buddy_only {
             let of = |e: EntityId| self.candidate(e);
             return pick::pick(&pick::Facts {
                 left,
@@ -170,7 +170,7 @@ impl System<'_> {
     /// waking others (`wake_affine`, 2.6.30).
     pub fn believes_sync(&self, waker: TaskId, wakee: TaskId) -> bool {
         let cost = self.fixed.kernel.tunables.migration_cost_ns;
-        !self.is_early()
+        !self.fixed.history.sync_by_overlap
             || [waker, wakee].iter().all(|t| self.tasks[t.index()].overlap.avg_overlap_ns <= cost)
     }
 }

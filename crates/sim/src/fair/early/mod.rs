@@ -17,29 +17,3 @@ mod class;
 pub mod overlap;
 pub mod pick;
 pub mod preempt;
-
-use schedlab_base::Version;
-
-/// Whether `version` runs by these rules.
-pub fn is_early(version: Version) -> bool {
-    version < Version::v2_6(32)
-}
-
-/// Whether it has one buddy only and knows no class of idle tasks (before 2.6.28).
-pub fn has_next_only(version: Version) -> bool {
-    version < Version::v2_6(28)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_eras_are_those_of_the_profiles() {
-        let of = |v| (is_early(v), has_next_only(v));
-        assert_eq!(of(Version::v2_6(27)), (true, true));
-        assert_eq!(of(Version::v2_6(30)), (true, false));
-        assert_eq!(of(Version::v2_6(32)), (false, false));
-        assert_eq!(of(Version::new(3, 4)), (false, false));
-    }
-}

@@ -7,16 +7,12 @@ use super::pick::{self, Current};
 use super::preempt::{self, ByPolicy, Short};
 use super::protect;
 use super::queueing::Leave;
-use super::{PROTECTS_SHORTEST, SHORT_BUDDIES};
 use crate::fair::entity::{EntityId, virtual_time};
 use crate::fair::queueing::Enqueue;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
-use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
-
-/// Since then a buddy counts by a feature of its own, PICK_BUDDY.
-const BUDDY_FEATURE: Version = Version::new(6, 15);
 
 impl System<'_> {
     /// Chooses who runs next on `cpu` after `prev` and makes it current; `None` if nobody is there.
@@ -61,17 +57,18 @@ impl System<'_> {
     /// `pick_eevdf`; `protect`: the current entity's protection counts.
     fn pick_eligible(&self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
         let q = &self.queues[queue.index()];
-        let buddies = protect || self.version() < SHORT_BUDDIES;
-        // Since 6.17 how long protection lasts depends on the feature, before whether it counts.
-        let protect = protect && (self.has(Feature::RunToParity) || self.version() >= PROTECTS_SHORTEST);
+        let history = &self.fixed.history;
+        let buddies = protect || !history.short_buddies;
+        // The feature decides whether protection counts or, in later kernels, how long it lasts.
+        let protect = protect && (self.has(Feature::RunToParity) || history.protects_shortest);
         let current = q.curr.and_then(|c| {
             let e = &self.entities[c.index()];
             let protected = protect && e.vruntime < e.vprot;
             e.on_rq.then_some(Current { entity: c, vruntime: e.vruntime, deadline: e.deadline, protected })
         });
-        let counts = match self.version() {
-            v if v >= BUDDY_FEATURE => self.has(Feature::PickBuddy),
-            _ => self.has(Feature::NextBuddy),
+        let counts = match history.pick_buddy {
+            true => self.has(Feature::PickBuddy),
+            false => self.has(Feature::NextBuddy),
         };
         let next = q.next.filter(|_| counts && buddies).map(|n| (n, self.entities[n.index()].vruntime));
         pick::pick(&q.timeline, self.average(queue), current, next)
@@ -133,7 +130,7 @@ impl System<'_> {
             deadline: e.deadline,
             weight: e.weight,
             slice_ns: e.slice_ns,
-            bound_ns: (self.version() >= PROTECTS_SHORTEST).then(bound),
+            bound_ns: self.fixed.history.protects_shortest.then(bound),
             // Without RUN_TO_PARITY it is the base slice that bounds, not a shorter one that waits.
             others: (self.short_buddies() && self.has(Feature::RunToParity))
                 .then(|| self.queues[e.cfs_rq.index()].timeline.average().time()),
@@ -142,7 +139,7 @@ impl System<'_> {
 
     /// Whether wakees with shorter slices preempt as in 7.3.
     fn short_buddies(&self) -> bool {
-        self.version() >= SHORT_BUDDIES && self.has(Feature::PreemptShort)
+        self.fixed.history.short_buddies && self.has(Feature::PreemptShort)
     }
 
     /// The shortest slice on a queue, its current entity included, ns.
@@ -197,8 +194,8 @@ impl System<'_> {
         }
         let (ce, we) = (self.tasks[curr.index()].entity, self.tasks[wakee.index()].entity);
         let (cp, wp) = (self.tasks[curr.index()].attr.policy, self.tasks[wakee.index()].attr.policy);
-        let protects_shortest = self.version() >= PROTECTS_SHORTEST;
-        if self.has(Feature::NextBuddy) && !protects_shortest && how != Enqueue::New && wp != Policy::Idle {
+        let apart = self.fixed.history.judges_wakees_apart;
+        if self.has(Feature::NextBuddy) && !apart && how != Enqueue::New && wp != Policy::Idle {
             let queue = self.entities[we.index()].cfs_rq;
             self.queues[queue.index()].next = Some(we);
         }
@@ -213,7 +210,7 @@ impl System<'_> {
                 return true;
             }
             ByPolicy::Refuse => {
-                if self.version() >= SHORT_BUDDIES && self.has(Feature::WakeupPreemption) {
+                if self.fixed.history.short_buddies && self.has(Feature::WakeupPreemption) {
                     self.update_curr(queue);
                     self.bound_protection(queue, c);
                 }
@@ -224,8 +221,8 @@ impl System<'_> {
         self.update_curr(queue);
         let short = self.has(Feature::PreemptShort)
             && self.entities[w.index()].slice_ns < self.entities[c.index()].slice_ns;
-        if protects_shortest {
-            if how == Enqueue::New && !short && self.version() >= SHORT_BUDDIES {
+        if apart {
+            if how == Enqueue::New && !short && self.fixed.history.short_buddies {
                 self.bound_protection(queue, c);
             }
             let competes = short || how != Enqueue::New && !(self.becomes_next(queue, w) && sync);
@@ -260,7 +257,7 @@ impl System<'_> {
             self.bound_protection(queue, c);
             return false;
         }
-        if short || self.version() >= SHORT_BUDDIES {
+        if short || self.fixed.history.short_buddies {
             self.end_protection(c);
         }
         let slice = |e: EntityId| self.entities[e.index()].slice_ns;
@@ -277,7 +274,7 @@ impl System<'_> {
             return;
         }
         let bound = self.shortest_slice_ns(queue).unwrap_or(0);
-        let time = (self.version() >= SHORT_BUDDIES).then(|| self.average(queue).time());
+        let time = self.fixed.history.short_buddies.then(|| self.average(queue).time());
         let e = &mut self.entities[c.index()];
         let from = time.map_or(e.vruntime, |time| time.min(e.vruntime));
         e.vprot = protect::shortened(e.vprot, from, e.weight, bound);

@@ -3,7 +3,7 @@
 //! It is asleep for everybody else: not runnable, off the balancer's list, its program blocked. When its turn to run
 //! comes it is taken off instead; when it is woken before, it goes on where it is, and nobody chooses a CPU for it.
 
-use super::{CHARGES_BEFORE_REQUEUE, DEBT_SHRINKS, lag};
+use super::lag;
 use crate::fair::entity::EntityId;
 use crate::system::System;
 use schedlab_base::TaskId;
@@ -19,7 +19,7 @@ impl System<'_> {
     /// The lag that a delayed entity leaves with, or goes on with when it is woken.
     pub(super) fn delayed_lag(&self, entity: EntityId) -> i64 {
         let lag = self.lag_of(entity);
-        let lag = match self.version() >= DEBT_SHRINKS {
+        let lag = match self.fixed.history.debt_shrinks {
             true => lag.max(self.entities[entity.index()].vlag),
             false => lag,
         };
@@ -31,12 +31,12 @@ impl System<'_> {
     /// 6.12 the running entity is not charged before, so that what it has run since is credit that is not taken away; in
     /// 7.3.4 it is (`update_curr_eevdf`).
     pub(in crate::fair) fn requeue_delayed(&mut self, entity: EntityId) {
-        if self.version() >= CHARGES_BEFORE_REQUEUE {
+        if self.fixed.history.charges_before_requeue {
             self.update_curr(self.entities[entity.index()].cfs_rq);
         }
         let (e, lag) = (&self.entities[entity.index()], self.delayed_lag(entity));
         let found = self.average(e.cfs_rq).time() - e.vruntime;
-        let again = match self.version() >= DEBT_SHRINKS {
+        let again = match self.fixed.history.debt_shrinks {
             true => lag != found,
             false => self.has(Feature::DelayZero) && found > 0,
         };

@@ -10,13 +10,11 @@
 use crate::engine::NEVER;
 use crate::fair::entity::Entity;
 use crate::system::System;
-use schedlab_base::{CpuId, TaskId, Version};
+use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 use schedlab_trace::SwitchReason;
 
-/// Since then, at the latest (read in 7.3.4), it is not taken back when nobody waits any more.
-const STAYS_ARMED: Version = Version::new(7, 3);
 /// How far from where it is armed for a slice may end without its being moved, ns.
 const NEAR_NS: u64 = 5_000;
 /// The shortest time it is armed for, ns.
@@ -32,7 +30,7 @@ fn left_ns(e: &Entity) -> u64 {
 impl System<'_> {
     /// Somebody has joined the queue of `cpu`, or left it, or goes on though he was about to leave (`hrtick_update`).
     pub(in crate::fair) fn hrtick_update(&mut self, cpu: CpuId, joined: bool) {
-        let stays = self.version() >= STAYS_ARMED;
+        let stays = self.fixed.history.hrtick_stays;
         if !stays || joined && self.cpus[cpu.index()].hrtick_at == NEVER {
             self.hrtick_follow(cpu);
         }
@@ -40,7 +38,7 @@ impl System<'_> {
 
     /// `next` was picked on `cpu` after `prev` (`set_next_task_fair`, `hrtick_schedule_exit`).
     pub(super) fn hrtick_picked(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>) {
-        if self.version() < STAYS_ARMED {
+        if !self.fixed.history.hrtick_stays {
             return self.hrtick_follow(cpu);
         }
         let armed = self.cpus[cpu.index()].hrtick_at;
@@ -61,7 +59,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu.index()];
         let moved = std::mem::take(&mut c.hrtick_moved);
         let sets =
-            if self.version() >= STAYS_ARMED { moved } else { self.cpus[cpu.index()].hrtick_at != NEVER };
+            if self.fixed.history.hrtick_stays { moved } else { self.cpus[cpu.index()].hrtick_at != NEVER };
         if sets { self.fixed.machine.costs.hrtick_ns } else { 0 }
     }
 

@@ -35,36 +35,11 @@ pub mod timeline;
 pub use queueing::Leave;
 
 use crate::system::System;
-use schedlab_base::Version;
-
-/// The first kernel whose fair class is EEVDF.
-pub const EEVDF: Version = Version::new(6, 6);
-/// Since then a task may ask for a slice of its own (`sched_attr.sched_runtime`).
-const CUSTOM_SLICES: Version = Version::new(6, 12);
-/// Since then there is the lazy preemption model.
-pub const LAZY: Version = Version::new(6, 13);
-/// Since then the queue's shortest slice ends protection, and its end asks for a switch.
-const PROTECTS_SHORTEST: Version = Version::new(6, 17);
-/// Since then the queue's longest slice limits lag.
-const LIMITS_BY_LONGEST: Version = Version::new(7, 0);
-/// Since then protection is set when somebody is picked and at no other time: a change of attributes keeps it.
-const PROTECTS_AT_PICK: Version = Version::new(7, 0);
-/// Since then, at the latest (read in 7.3.4; which release between 6.18 and that brought it is not known): a wakee with a
-/// shorter slice that is eligible preempts and is picked next even if it has not the earliest deadline, who is picked
-/// while shorter slices wait is protected for as long as it is eligible, and wakees that may not preempt bound its
-/// protection like those that lost.
-const SHORT_BUDDIES: Version = Version::new(7, 3);
-/// Since then a delayed entity's debt can only shrink.
-const DEBT_SHRINKS: Version = Version::new(7, 1);
-
-/// Since then, at the latest (read in 7.3.4, as SHORT_BUDDIES): the running entity is charged before one that is delayed goes
-/// on, so that all of what it has worked off is known.
-const CHARGES_BEFORE_REQUEUE: Version = Version::new(7, 3);
 
 impl System<'_> {
     /// Whether the fair class is EEVDF.
     #[inline]
     pub fn eevdf(&self) -> bool {
-        self.version() >= EEVDF
+        self.fixed.history.eevdf
     }
 }

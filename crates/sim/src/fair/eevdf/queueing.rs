@@ -8,7 +8,6 @@ use super::lag::{self, Limit};
 use super::placement;
 use super::protect;
 use super::timeline::Node;
-use super::{CUSTOM_SLICES, LIMITS_BY_LONGEST, PROTECTS_AT_PICK, PROTECTS_SHORTEST};
 use crate::fair::entity::{EntityId, virtual_time};
 use crate::fair::queueing::Enqueue;
 use crate::fair::runqueue::CfsRqId;
@@ -45,7 +44,7 @@ impl System<'_> {
     /// The slice an entity is due, ns: what its task asked for, else the scaled base slice.
     fn slice_request_ns(&self, entity: EntityId) -> u64 {
         let asked = match self.entities[entity.index()].task {
-            Some(t) if self.version() >= CUSTOM_SLICES => self.tasks[t.index()].attr.slice,
+            Some(t) if self.fixed.history.custom_slices => self.tasks[t.index()].attr.slice,
             _ => Ns::ZERO,
         };
         match asked {
@@ -62,7 +61,7 @@ impl System<'_> {
             let curr = q.curr.map(|c| &self.entities[c.index()]).filter(|c| c.on_rq).map(|c| c.slice_ns);
             e.slice_ns.max(q.timeline.longest_slice_ns().unwrap_or(0)).max(curr.unwrap_or(0))
         };
-        let longest_ns = (self.version() >= LIMITS_BY_LONGEST).then(longest);
+        let longest_ns = self.fixed.history.lag_by_longest.then(longest);
         Limit { slice_ns: e.slice_ns, longest_ns, tick_ns: self.fixed.tick_ns }.of_weight(e.weight)
     }
 
@@ -102,7 +101,7 @@ impl System<'_> {
     fn protection_over(&self, queue: CfsRqId, curr: EntityId) -> bool {
         let e = &self.entities[curr.index()];
         e.vruntime >= e.vprot
-            && (self.version() >= PROTECTS_SHORTEST
+            && (self.fixed.history.protects_shortest
                 || (self.has(Feature::PreemptShort) && !self.average(queue).eligible(e.vruntime)))
     }
 
@@ -214,7 +213,7 @@ impl System<'_> {
             return;
         }
         self.place(entity, false);
-        let anew = (self.version() < PROTECTS_AT_PICK).then(|| protect::until(self.protection(entity)));
+        let anew = (!self.fixed.history.keeps_protection).then(|| protect::until(self.protection(entity)));
         let e = &mut self.entities[entity.index()];
         e.on_rq = true;
         e.vprot = anew.unwrap_or(e.vruntime + e.vprot);

@@ -1,0 +1,287 @@
+//! The rows of the chronology, in order of time within each subject.
+
+use super::Read::{Memory, Source};
+use super::{Mechanism, Subject, any, between, kebab, since, text, until};
+use schedlab_base::Version;
+
+macro_rules! mechanisms {
+    ($($subject:ident {
+        $($flag:ident $(in $within:literal)?: $spans:expr, $function:literal, $read:expr, with $with:literal without $without:literal)*
+    })*) => {
+        /// Every mechanism that some versions have and others have not.
+        pub const HISTORY: &[Mechanism] = &[$($(Mechanism {
+            name: {
+                const NAME: [u8; stringify!($flag).len()] = kebab(stringify!($flag));
+                text(&NAME)
+            },
+            subject: Subject::$subject,
+            within: [$(Some($within),)? None][0],
+            spans: &$spans,
+            function: $function,
+            read: $read,
+            with: $with,
+            without: $without,
+        },)*)*];
+
+        /// The mechanisms that one version has.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct History { $($(#[doc = $with] pub $flag: bool,)*)* }
+
+        impl History {
+            /// What a version has.
+            pub const fn of(version: Version) -> History {
+                History { $($($flag: any(&$spans, version),)*)* }
+            }
+        }
+    };
+}
+
+#[rustfmt::skip]
+mechanisms! {
+    Fair {
+        idle_weighs_three: [since("2.6.29")], "set_load_weight()", Memory("2.6.30 has it"),
+            with "A SCHED_IDLE task weighs 3."
+            without "A SCHED_IDLE task weighs 2."
+        migrated_is_cold: [since("3.18")], "migrate_task_rq_fair()", Memory(""),
+            with "A task that has just been moved is not cache hot for a balancer."
+            without "A task that has just been moved is as hot as its last turn makes it."
+        picked_is_newest: [since("4.16")], "pick_next_task_fair()", Memory("6.1 has it"),
+            with "A task that is picked becomes the newest of the CPU's list, from which a balancer takes the oldest."
+            without "The CPU's list keeps the order in which tasks came."
+        eevdf: [since("6.6")], "pick_eevdf()", Source("6.1 to 6.6"),
+            with "EEVDF: of the entities that have not had more than their share, the earliest virtual deadline runs."
+            without "CFS: the smallest vruntime runs, sleepers are credited, the tick ends slices."
+    }
+    Cfs {
+        next_buddy_only in "early-cfs": [until("2.6.28")], "check_preempt_wakeup(), pick_next_entity()", Memory("2.6.27 was not read"),
+            with "Every wakee becomes the `next` buddy and runs in turn with the running task for the length of a slice; SCHED_IDLE is no class apart."
+            without "A buddy is picked while it is near enough to the leftmost entity; SCHED_IDLE tasks become none."
+        early_cfs: [until("2.6.32")], "check_preempt_wakeup(), pick_next_entity(), yield_task_fair()", Memory("2.6.30 has it"),
+            with "A wakeup makes both tasks buddies before it compares them, at every level; a yield leaves the task where it is, or last under compat_yield."
+            without "A wakeup compares the two entities at the level they share, then makes buddies; a yield sets the skip buddy."
+        overlap_averages: [until("2.6.32")], "enqueue_task(), dequeue_task()", Memory("2.6.30 has it"),
+            with "Each task averages how long it runs until it wakes another, and on after that; preemption and sync wakeups go by it."
+            without "No such averages are kept."
+        slice_only_tick: [until("2.6.32")], "check_preempt_tick()", Memory("2.6.30 has it, 6.1 has not"),
+            with "A tick ends a task's turn when its slice is used up, and for no other reason."
+            without "A tick also ends a turn of at least min_granularity when the task is a slice ahead of the leftmost one."
+        child_inherits_vruntime: [since("2.6.32")], "task_new_fair(), task_fork_fair()", Memory(""),
+            with "A new task starts from its parent's vruntime where the two share a queue."
+            without "A new task starts from the queue's min_vruntime."
+        credits_sleepers: [since("2.6.39")], "place_entity()", Source("2.6.35 to 3.0"),
+            with "A task that wakes is always credited for its sleep."
+            without "The feature NEW_FAIR_SLEEPERS decides whether a sleep is credited."
+        relative_before_min: [since("2.6.39")], "dequeue_entity()", Memory(""),
+            with "A task that is moved is made relative to min_vruntime before that moves on without it."
+            without "min_vruntime moves on first, so that the moved task is ahead of its next queue by as much."
+        stay_is_no_pick: [since("3.15")], "pick_next_task_fair()", Memory(""),
+            with "A task that is picked again at once goes on with its slice."
+            without "A task that is picked again at once starts a slice anew."
+        dequeued_curr_ignored: [since("4.9")], "update_min_vruntime()", Memory("2.6.30 has it not, 6.1 has it"),
+            with "min_vruntime leaves the running entity out once it is dequeued."
+            without "min_vruntime counts the running entity even while it is being dequeued."
+        idle_credit_small: [since("5.4")], "place_entity()", Memory("6.1 has it"),
+            with "A SCHED_IDLE task that wakes is credited min_granularity at most."
+            without "A SCHED_IDLE task that wakes is credited as any other."
+    }
+    Eevdf {
+        custom_slices: [since("6.12")], "sched_setattr(), update_deadline()", Memory("6.12.107 has it"),
+            with "A task can ask for a slice of its own."
+            without "Every task has the base slice."
+        lazy_preemption: [since("6.13")], "resched_curr_lazy()", Memory("7.3.4 has it"),
+            with "PREEMPT_LAZY: a fair task's preemption waits for the next tick or return to user mode."
+            without "There is no lazy model: every preemption is asked for at once."
+        pick_buddy: [since("6.15")], "pick_next_entity()", Memory("6.12.117 took it back, which profile v6.12 leaves out"),
+            with "The feature PICK_BUDDY decides whether the `next` buddy is picked."
+            without "The feature NEXT_BUDDY decides it, as it does who becomes the buddy."
+        protects_shortest: [since("6.17")], "set_protect_slice(), update_curr()", Memory("6.12.107 has it not, 7.3.4 has it"),
+            with "The running task is protected for the queue's shortest slice; the end of that asks for a switch."
+            without "The running task is protected until its deadline."
+        judges_wakees_apart: [since("6.17")], "check_preempt_wakeup_fair()", Memory("6.19's, which stable 6.18 took back"),
+            with "A new task preempts only with a shorter slice; delayed entities whose turn it would be are taken off; NEXT_BUDDY goes to the earlier deadline."
+            without "New tasks compete like woken ones; a delayed entity may be picked in a wakee's place; the last wakee is the buddy."
+        lag_by_longest: [since("7.0")], "update_entity_lag()", Memory("6.12.107 has it not, 7.3.4 has it; 6.18.0 is unverified"),
+            with "Lag is limited to the queue's longest slice and a tick."
+            without "Lag is limited to two slices or a tick, whichever is more."
+        keeps_protection: [since("7.0")], "reweight_entity()", Memory(""),
+            with "A change of weight leaves the running task's protection as it is."
+            without "A change of weight protects the running task as if it had just been picked."
+        debt_shrinks: [since("7.1")], "requeue_delayed_entity()", Memory(""),
+            with "A delayed entity has no more debt when it is woken or taken off than it fell asleep with."
+            without "A delayed entity's debt is what it is at that moment."
+        short_buddies: [since("7.3")], "check_preempt_wakeup_fair(), update_protect_slice()", Source("7.3.4; which release after 6.18 brought it is not known"),
+            with "An eligible wakee with a shorter slice preempts and is picked next; wakees that may not preempt bound protection too."
+            without "A wakee with a shorter slice preempts only where it has the earliest deadline."
+        charges_before_requeue: [since("7.3")], "requeue_delayed_entity(), update_curr_eevdf()", Source("6.12.107 to 7.3.4; which release after 6.18 brought it is not known"),
+            with "The running entity is charged before a delayed one goes on."
+            without "What the running entity has run since its last charge is credit for the delayed one."
+        hrtick_stays: [since("7.3")], "hrtick_start_fair(), set_next_task_fair()", Source("7.3.4; which release after 6.18 brought it is not known"),
+            with "The slice timer stays armed where that will do, and is moved only if the slice ends elsewhere."
+            without "The slice timer is armed anew at every switch, and whenever a task comes or goes."
+    }
+    Load {
+        per_entity_load: [since("3.8")], "update_entity_load_avg()", Memory(""),
+            with "Each entity's load is a decaying average; a CPU's load is made of those."
+            without "A CPU's load is the sum of its tasks' weights."
+        runnable_load in "per-entity-load": [between("3.8", "5.0")], "weighted_cpuload()", Memory(""),
+            with "Runnable entities' averages are summed apart; that sum is the CPU's load."
+            without "A CPU's load is the average of its whole queue."
+        new_task_util: [since("4.7")], "post_init_entity_util_avg()", Memory(""),
+            with "A new task's utilisation is its queue's in proportion to its weight, at most half the room left."
+            without "A new task's utilisation is that of one that always runs."
+        reweight_at_once: [since("4.15")], "reweight_entity()", Memory(""),
+            with "The load of a task follows a change of its weight at once."
+            without "The load of a task follows a change of its weight as the average does."
+        whole_threads: [since("5.0")], "arch_scale_cpu_capacity()", Memory("3.19 has it not, 6.1 has it"),
+            with "Each thread of a core has the capacity of a whole CPU."
+            without "The threads of a core share 1178/1024 of a CPU (smt_gain)."
+    }
+    Clock {
+        clock_kept: [since("2.6.37")], "check_preempt_curr()", Memory(""),
+            with "schedule() goes by the clock of the wakeup that asked for it, so that the preemptor is charged from there on."
+            without "schedule() always looks at the time anew."
+        kept_clock_moves in "clock-kept": [since("4.0")], "rq_clock_skip_update()", Memory(""),
+            with "What comes between such a wakeup and schedule() moves the clock on all the same."
+            without "The clock stands still from such a wakeup to schedule()."
+    }
+    Affine {
+        passive_wakeups: [until("2.6.32")], "select_task_rq_fair()", Memory("2.6.30 has it"),
+            with "The lowest domain with both CPUs is asked, whatever its flags; passive balancing (SD_WAKE_BALANCE) may choose the waker's CPU, which is then final."
+            without "The lowest domain with SD_WAKE_AFFINE is asked; an idle CPU is looked for near the CPU chosen."
+        sync_by_overlap: [until("2.6.32")], "wake_affine()", Memory("2.6.30 has it"),
+            with "A waker that says it is about to sleep is believed only if both tasks' overlap is short."
+            without "A waker that says it is about to sleep is believed."
+        affine_by_capacity: [since("2.6.32")], "wake_affine()", Memory("2.6.30 has it not, 3.19 has it"),
+            with "Each CPU's load is scaled by the other's capacity, and a waker's CPU without load is taken."
+            without "Loads are compared as they are."
+        wake_wide: [since("3.12")], "wake_wide()", Memory("3.19 has it"),
+            with "A waker with many wakees does not pull them to its own CPU."
+            without "How many others a waker wakes is not asked."
+        half_empty_affine: [until("3.18")], "wake_affine()", Memory("2.6.30 has it"),
+            with "The waker's CPU is taken, too, where both CPUs together hold no more than one task's load."
+            without "The waker's CPU is refused where it would be the more loaded one."
+        counts_sync_affine: [since("3.18")], "wake_affine()", Memory(""),
+            with "Every affine wakeup is counted in ttwu_move_affine."
+            without "Affine wakeups by a waker that is about to sleep are not counted."
+        always_affine: [since("4.0")], "select_task_rq_fair()", Memory("3.0 has it not, 4.4 has it"),
+            with "wake_affine() is always asked."
+            without "The feature AFFINE_WAKEUPS decides whether wake_affine() is asked."
+        symmetric_wake_wide in "wake-wide": [since("4.3")], "wake_wide()", Memory("3.19 has it not, 4.9 has it"),
+            with "Waker or wakee may be the one with many partners; the smaller count must reach the cache's size."
+            without "Only the waker may be that one; the wakee's count must exceed the cache's size."
+        affine_by_idleness: [since("4.14")], "wake_affine_idle(), wake_affine_weight()", Memory("4.19 has it"),
+            with "An idle CPU is preferred (WA_IDLE), then load averages are compared (WA_WEIGHT, WA_BIAS)."
+            without "Estimates of cpu_load[] at the domain's wake_idx are compared."
+    }
+    Wakeup {
+        reads_previous_cpu: [since("3.9")], "select_idle_sibling()", Memory("3.19 has it"),
+            with "The target is read first, then the previous CPU if it shares the target's cache."
+            without "Only the target is read before the search, where it is the waker's or the previous CPU."
+        core_search: [since("4.9")], "select_idle_core(), select_idle_cpu(), select_idle_smt()", Source("3.19 to 4.9"),
+            with "The search looks for an idle core, then for an idle CPU, then for an idle sibling."
+            without "The search goes group by group for one whose CPUs are all idle."
+        scan_always_tried in "core-search": [since("4.13")], "select_idle_cpu()", Memory("4.9 has it not"),
+            with "The CPU scan is made however short the CPU's idle periods are; SIS_PROP or SIS_UTIL bound it."
+            without "The CPU scan is left out where average idle / 512 is less than a scan's average cost."
+        recent_used_cpu: [since("4.16")], "select_idle_sibling()", Memory("6.1 has it"),
+            with "The CPU that the task used before its previous one is read, too."
+            without "A task remembers its previous CPU only."
+        leaves_busy_cores in "core-search": [since("5.6")], "select_idle_core()", Memory("4.9 has it not"),
+            with "The core search leaves a core at its first busy thread (with merged-search, once it knows an idle thread)."
+            without "The core search reads all threads of a core."
+        forbidden_cpus_free in "core-search": [since("5.6")], "select_idle_cpu()", Memory(""),
+            with "A CPU that the task may not use costs the scan no budget."
+            without "A CPU that the task may not use counts as one of the CPUs the scan may probe."
+        queues_while_leaving: [since("5.8")], "ttwu_queue_cond()", Memory(""),
+            with "A wakeup may be queued on the CPU that the task is just leaving."
+            without "A waker waits until the task is off its old CPU."
+        merged_search in "core-search": [since("5.13")], "select_idle_cpu()", Memory("4.9 has it not, 6.1 has it; 5.12 is taken as 5.11"),
+            with "One scan looks for a core, with an idle thread as fallback, or for a CPU; before it, for an idle sibling of the previous CPU."
+            without "Cores, CPUs and the target's siblings are searched one after another."
+        ages_wake_idle in "core-search": [since("5.14")], "select_idle_cpu()", Memory("6.1 has it"),
+            with "SIS_PROP goes by an average idle time that ages while the CPU stays busy."
+            without "SIS_PROP goes by average idle / 512."
+        scans_after_target in "core-search": [since("5.15")], "select_idle_cpu()", Memory("6.1 has it"),
+            with "The scan starts at the CPU after the target."
+            without "The scan starts at the target, which has just been read."
+        queues_on_any_idle: [since("6.0")], "ttwu_queue_cond()", Memory("6.1 has it"),
+            with "TTWU_QUEUE: a wakeup is queued on any CPU without runnable tasks."
+            without "TTWU_QUEUE: a wakeup is queued across caches only, or on a CPU that its task leaves with one other task at most."
+        skips_own_thread in "core-search": [since("6.1")], "select_idle_smt()", Memory(""),
+            with "The search for an idle sibling passes over the CPU itself, which was just read."
+            without "The search for an idle sibling reads the CPU itself, too."
+    }
+    Fork {
+        fork_stops_at_gap: [since("3.10")], "select_task_rq_fair()", Memory("4.5 has it"),
+            with "The slow path starts at the highest domain below the first that does not balance at fork."
+            without "The slow path starts at the highest domain that balances at fork."
+        idlest_by_idle_state: [since("3.18")], "find_idlest_cpu()", Memory("3.19 has it"),
+            with "Of a group's idle CPUs the one that wakes fastest is taken, of those the last to have gone idle."
+            without "The least loaded CPU of a group is taken."
+        idlest_by_spare: [since("5.5")], "find_idlest_group()", Memory(""),
+            with "Groups are compared by type, then by idle CPUs or load."
+            without "Groups are compared by average load."
+        idlest_first_tie: [since("5.5")], "find_idlest_group_cpu()", Memory("releases between 4.5 and it are not told apart"),
+            with "Ties go to the first CPU read, and a CPU with SCHED_IDLE tasks only is taken at once."
+            without "Ties go to the asking CPU."
+    }
+    Balance {
+        early_balancer: [until("2.6.32")], "find_busiest_group()", Memory("2.6.30 has it"),
+            with "imbalance_pct measures every pass, also idle ones; a group with one task's load gives nothing."
+            without "Idle passes count idle CPUs."
+        overload_by_pass: [since("3.19")], "update_sd_lb_stats()", Memory("3.19 has it"),
+            with "A full pass over the top domain sets or clears the machine's overload flag."
+            without "No pass clears the overload flag."
+        group_types: [since("4.2")], "group_classify(), update_sd_pick_busiest()", Memory("3.19 has the types, not the utilisation"),
+            with "Groups have types, and capacity is compared with utilisation."
+            without "A group is full by its count of tasks; the highest load is the busiest."
+        tickless_first: [since("4.2")], "run_rebalance_domains()", Memory(""),
+            with "A balancing CPU serves tickless CPUs before its own domains."
+            without "A balancing CPU serves its own domains first."
+        kick_by_cache: [since("4.2")], "nohz_kick_needed()", Memory(""),
+            with "Two busy CPUs of a cache ask a tickless CPU to balance."
+            without "Two busy threads of a core ask a tickless CPU to balance."
+        kick_by_any_cache in "kick-by-cache": [since("4.9")], "nohz_kick_needed()", Memory(""),
+            with "The busy CPUs of a cache count wherever it is."
+            without "The busy CPUs of a cache count only where a domain lies above it."
+        kick_skips_busy: [since("5.3")], "find_new_ilb()", Memory(""),
+            with "The lowest tickless CPU that is idle still is asked to balance."
+            without "The lowest tickless CPU is asked, or none if it has become busy."
+        spare_capacity: [since("5.5")], "update_sd_lb_stats(), calculate_imbalance()", Memory("6.1 was read; releases from 5.5 on get the rules of 6.5"),
+            with "Groups are judged by spare capacity; tasks, utilisation or load is what moves."
+            without "Groups are judged by average load; load is what moves."
+        busy_interval_short: [since("5.10")], "get_sd_balance_interval()", Memory("3.19 has it not, 6.1 has it"),
+            with "A busy CPU's interval is a tick short, so that levels of one length drift apart."
+            without "A busy CPU's interval is the domain's times busy_factor."
+    }
+    Newidle {
+        skips_short_idle: [since("2.6.32")], "idle_balance()", Memory("2.6.30 has it not"),
+            with "A CPU whose idle periods are shorter than sched_migration_cost makes no newidle pass (until newidle-by-cost)."
+            without "Every CPU that goes idle makes a newidle pass."
+        newidle_costs: [since("3.12")], "idle_balance()", Memory("3.19 has it"),
+            with "A pass goes up only while the idle period is expected to last longer than the next domain's dearest pass."
+            without "A pass goes up through all domains until it has pulled a task."
+        newidle_by_cost in "newidle-costs": [since("5.16")], "newidle_balance()", Memory("6.1 has it"),
+            with "Costs and the overload flag alone decide, so that short idle periods get in; NI_RANDOM throws its dice here."
+            without "The fixed threshold sched_migration_cost decides first."
+    }
+    Idle {
+        short_nap_keeps_tick: [since("4.17")], "cpuidle_idle_call()", Memory(""),
+            with "An idle CPU that is expected back within a tick keeps it."
+            without "An idle CPU always stops its tick."
+        first_halt_keeps_tick: [between("6.1", "6.2"), since("6.12")], "idle_call_stop_or_retain_tick()", Source("6.1.192, 7.3.4; taken to be in the stable trees between them, but for 6.5's"),
+            with "Without a choice of idle states the first halt keeps the tick, and the next one stops it."
+            without "Without a choice of idle states short-nap-keeps-tick decides alone."
+    }
+    Pipe {
+        pipe_two_queues: [since("5.5")], "pipe_read(), pipe_write()", Memory(""),
+            with "Readers and writers of a pipe sleep in queues of their own; a write wakes readers of an empty pipe only, a read writers of a full one."
+            without "Readers and writers sleep in one queue; every write wakes readers, and every page that comes free writers."
+        pipe_exclusive: [since("5.6")], "pipe_read(), pipe_write()", Memory(""),
+            with "One sleeper of a pipe is woken at a time."
+            without "All sleepers of a pipe are woken."
+        pipe_stays_full in "pipe-two-queues": [since("6.14")], "pipe_read()", Memory(""),
+            with "A read that leaves the pipe full wakes no writer."
+            without "A read of a full pipe wakes a writer even if no page came free."
+    }
+}
