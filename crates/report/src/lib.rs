@@ -7,6 +7,7 @@ pub mod csv;
 pub mod detail;
 pub mod features;
 pub mod gobench;
+pub mod history;
 pub mod json;
 pub mod knee;
 mod legend;

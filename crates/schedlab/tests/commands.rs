@@ -511,3 +511,33 @@ fn the_reference_tells_all_features_one_profile_or_one_name() {
     assert!(lab.run(&["kernel", "features", "SIS_UTLI"], 2).1.contains("'SIS_UTIL'"));
     assert!(lab.run(&["kernel", "features", "6.4"], 2).1.contains("there are: v2.6.27"));
 }
+
+#[test]
+fn the_chronology_tells_all_mechanisms_what_one_version_does_or_one_mechanism() {
+    let lab = Lab::new();
+    let all = lab.ok(&["kernel", "history"]);
+    narrow(&all);
+    assert!(all.contains("\n  runnable-load           from v3.8, before v5.0\n"), "{all}");
+    let v45 = lab.ok(&["kernel", "history", "v4.5"]);
+    narrow(&v45);
+    assert!(
+        v45.contains("- eevdf                   comes with v6.6") && v45.contains("+ group-types"),
+        "{v45}"
+    );
+    let of = lab.json(&["kernel", "history", "6.5", "--json"]);
+    assert_eq!((of["schema"].as_str(), of["kernel"].as_str()), (Some("schedlab/history/1"), Some("v6.5")));
+    let rows = of["mechanisms"].as_array().unwrap();
+    let has = |name: &str| rows.iter().find(|m| m["name"] == name).map(|m| m["has"].as_bool().unwrap());
+    assert_eq!((has("merged-search"), has("eevdf"), has("nothing")), (Some(true), Some(false), None));
+    let one = lab.json(&["kernel", "history", "CORE_SEARCH", "--json"]);
+    let row = &one["mechanisms"][0];
+    assert_eq!((&row["read"]["source"], &row["subject"]), (&"3.19 to 4.9".into(), &"wakeup".into()));
+    assert_eq!(
+        (&row["spans"][0]["since"], &row["spans"][0]["until"]),
+        (&"v4.9".into(), &serde_json::Value::Null)
+    );
+    let text = lab.ok(&["kernel", "history", "wake-wide"]);
+    assert!(text.contains("wake_wide()") && text.contains("from memory"), "{text}");
+    assert!(lab.run(&["kernel", "history", "wake-wild"], 2).1.contains("'wake-wide'"));
+    assert!(lab.run(&["kernel", "history", "6.4"], 2).1.contains("there are: v2.6.27"));
+}

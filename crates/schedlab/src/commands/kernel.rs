@@ -1,15 +1,17 @@
-//! `schedlab kernel`: the kernel images that guests can boot, on this machine or fetched; and the reference of features
-//! and tunables.
+//! `schedlab kernel`: the kernel images that guests can boot, on this machine or fetched; the reference of features and
+//! tunables; and what came and went by version.
 
 use crate::cli::Entry;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, Version};
 use schedlab_guest::fetch;
 use schedlab_guest::images::{self, Listed, Origin, cache};
 use schedlab_kernel::Kernel;
+use schedlab_kernel::history::{self, HISTORY, Mechanism};
 use schedlab_kernel::reference::{self, Setting};
 use schedlab_report::features as report;
+use schedlab_report::history as chronicle;
 use schedlab_report::text::wrap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,18 @@ enum Own {
     Fetch(Fetch),
     /// Show every feature and tunable: what it does, since when, its default, whose name it is
     Features(Features),
+    /// What came to the scheduler and went: each mechanism's releases, and what a simulated kernel does
+    History(Chronology),
+}
+
+#[derive(Args)]
+struct Chronology {
+    /// A simulated kernel (v6.5): what it has, what it has not, and why; or the name of one mechanism
+    #[arg(value_name = "VERSION|MECHANISM")]
+    what: Option<String>,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -71,7 +85,7 @@ struct List {
 
 fn command() -> Command {
     Own::augment_subcommands(Command::new("kernel").subcommand_required(true).arg_required_else_help(true))
-        .about("Kernel images for --backend vm, and the reference of features and tunables")
+        .about("Kernel images for --backend vm, features and tunables, what came and went by version")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
@@ -79,17 +93,58 @@ fn run(matches: &ArgMatches) -> Result<()> {
         Own::List(own) => list(&own),
         Own::Fetch(own) => fetch(&own),
         Own::Features(own) => features(&own),
+        Own::History(own) => chronology(&own),
     }
+}
+
+/// Whether a word is a version: it begins with a digit, or with "v" and a digit; names of features, tunables and mechanisms
+/// do not.
+fn is_version(text: &str) -> bool {
+    text.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn chronology(own: &Chronology) -> Result<()> {
+    const SCHEMA: &str = "schedlab/history/1";
+    match own.what.as_deref() {
+        Some(text) if is_version(text) => {
+            let version = Kernel::profile(text)?.version;
+            if !own.json {
+                return output::result(|out| chronicle::profile(version, out));
+            }
+            let concern = HISTORY.iter().filter(|m| m.concerns(version));
+            let rows: Vec<_> = concern.map(|m| in_version(m, version)).collect();
+            output::json_as(SCHEMA, &serde_json::json!({ "kernel": version, "mechanisms": rows }))
+        }
+        Some(name) => {
+            let one = history::find(name)?;
+            if !own.json {
+                return output::result(|out| chronicle::one(one, out));
+            }
+            output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": [one] }))
+        }
+        None if own.json => output::json_as(SCHEMA, &serde_json::json!({ "mechanisms": HISTORY })),
+        None => output::result(chronicle::all),
+    }
+}
+
+/// A mechanism with whether the kernel of a version has it.
+fn in_version(m: &'static Mechanism, version: Version) -> InVersion {
+    InVersion { mechanism: m, has: m.is_in(version), because: m.because(version) }
+}
+
+/// See [`in_version`].
+#[derive(serde::Serialize)]
+struct InVersion {
+    #[serde(flatten)]
+    mechanism: &'static Mechanism,
+    has: bool,
+    because: String,
 }
 
 fn features(own: &Features) -> Result<()> {
     const SCHEMA: &str = "schedlab/features/1";
     let name = own.feature.as_ref().or(own.what.as_ref());
-    // A version begins with a digit, or with "v" and a digit; names of features and tunables do not.
-    let version = own
-        .what
-        .as_deref()
-        .filter(|text| text.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit()));
+    let version = own.what.as_deref().filter(|text| is_version(text));
     if let Some(text) = version {
         let version = Kernel::profile(text)?.version;
         let entries = reference::of(version);

@@ -1,0 +1,116 @@
+//! The chronology as text of at most 78 columns: all mechanisms, what one version does, or one mechanism by itself.
+
+use crate::text::wrap;
+use schedlab_base::Version;
+use schedlab_kernel::history::{HISTORY, Mechanism};
+use std::io::{self, Write};
+
+/// Writes every mechanism: releases that have it, and what the kernel does with it.
+///
+/// # Errors
+/// What the writer says.
+pub fn all(out: &mut dyn Write) -> io::Result<()> {
+    by_subject(HISTORY.iter(), out, |m, out| {
+        let head = format!("  {:<24}", m.name);
+        write!(out, "{}", wrap(&head, &m.releases()))?;
+        write!(out, "{}", wrap("      ", m.with))
+    })?;
+    let legend = "Releases are those of kernel.org, as far as they are modelled. 'schedlab kernel history MECHANISM' tells \
+                  where one was read, and what kernels without it do; VERSION in its place, what that profile does.";
+    write!(out, "\n{}", wrap("", legend))
+}
+
+/// Writes what the kernel of a version does, mechanism by mechanism; without those that mean nothing to it.
+///
+/// # Errors
+/// What the writer says.
+pub fn profile(version: Version, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{version}: '+' it has the mechanism, '-' it has not; and what it does")?;
+    let concern = HISTORY.iter().filter(|m| m.concerns(version));
+    by_subject(concern, out, |m, out| {
+        let (sign, does) = if m.is_in(version) { ('+', m.with) } else { ('-', m.without) };
+        let head = format!("  {sign} {:<24}", m.name);
+        write!(out, "{}", wrap(&head, &m.because(version)))?;
+        write!(out, "{}", wrap("      ", does))
+    })
+}
+
+/// Writes all that is known of one mechanism.
+///
+/// # Errors
+/// What the writer says.
+pub fn one(m: &Mechanism, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", m.name)?;
+    let mut row = |head: &str, text: &str| write!(out, "{}", wrap(&format!("  {head:<9} "), text));
+    row("part of", m.subject.title())?;
+    row("releases", &m.releases())?;
+    if let Some(whole) = m.within {
+        row("within", whole)?;
+    }
+    row("function", m.function)?;
+    row("read", &m.read.to_string())?;
+    row("with it", m.with)?;
+    row("without", m.without)
+}
+
+fn by_subject<'a>(
+    mechanisms: impl Iterator<Item = &'a Mechanism>,
+    out: &mut dyn Write,
+    row: impl Fn(&Mechanism, &mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut subject = None;
+    for m in mechanisms {
+        if subject.replace(m.subject) != Some(m.subject) {
+            writeln!(out, "\n{}", m.subject.title())?;
+        }
+        row(m, out)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_kernel::history::find;
+
+    fn text(make: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        make(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_form_fits_a_mail() {
+        let profiles = [Version::v2_6(27), Version::new(4, 5), Version::new(7, 3)];
+        let mut forms = vec![text(all)];
+        forms.extend(profiles.map(|v| text(|out| profile(v, out))));
+        forms.extend(HISTORY.iter().map(|m| text(|out| one(m, out))));
+        for line in forms.iter().flat_map(|f| f.lines()) {
+            assert!(line.chars().count() <= 78, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_profile_does_what_its_mechanisms_say() {
+        let v45 = text(|out| profile(Version::new(4, 5), out));
+        let of = |name: &str| {
+            let at = v45.lines().position(|l| l.split_whitespace().nth(1) == Some(name)).unwrap();
+            v45.lines().skip(at).take(2).map(str::trim).collect::<Vec<_>>().join(" / ")
+        };
+        assert!(!v45.contains("merged-search") && !v45.contains("custom-slices"), "{v45}");
+        assert_eq!(
+            of("core-search"),
+            "- core-search             comes with v4.9 / The search goes group by group for one whose CPUs are all idle."
+        );
+        assert!(of("per-entity-load").starts_with("+ per-entity-load         since v3.8"));
+        assert!(of("half-empty-affine").starts_with("- half-empty-affine       gone since v3.18"));
+    }
+
+    #[test]
+    fn one_mechanism_tells_its_function_and_where_it_was_read() {
+        let one = text(|out| one(find("core-search").unwrap(), out));
+        for words in ["from v4.9", "select_idle_core()", "3.19 to 4.9", "idle sibling", "group by group"] {
+            assert!(one.contains(words), "{words}: {one}");
+        }
+    }
+}
