@@ -32,12 +32,28 @@ pub const PROFILES: &[Profile] = &[
         about: "CFS with PELT, group search that passes over the target's group",
     },
     Profile {
+        version: Version::new(5, 4),
+        about: "last kernel that balances by average load: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_PROP; from memory between 4.9 and 6.1, unverified",
+    },
+    Profile {
+        version: Version::new(5, 10),
+        about: "CFS, balances by spare capacity with the rules of 6.5 (NUMA imbalances and active balance were others); separate searches with SIS_PROP; from memory, unverified",
+    },
+    Profile {
+        version: Version::new(5, 15),
+        about: "CFS as 5.10, with one search for core or CPU, ALT_PERIOD and BASE_SLICE; newidle still gated by sched_migration_cost; from memory, unverified",
+    },
+    Profile {
         version: Version::new(6, 1),
         about: "CFS as 6.5, as in 6.1.192: with what that stable tree took back from later kernels, newidle passes by dice (NI_RANDOM)",
     },
     Profile {
         version: Version::new(6, 5),
         about: "last CFS: WA_IDLE/WA_WEIGHT, idle core/CPU/sibling search, SIS_UTIL; balances by spare capacity; D001's features",
+    },
+    Profile {
+        version: Version::new(6, 6),
+        about: "first EEVDF: lag, RUN_TO_PARITY to the deadline, no custom slices, no delayed dequeue; without what stable 6.6 took back; picks and balances as 6.12; unverified",
     },
     Profile {
         version: Version::new(6, 12),
@@ -106,6 +122,10 @@ mod tests {
         assert_eq!(
             ["6.18.44-fc", "6.17", "6.5.13", "6.4", "99.0"].map(of),
             ["v6.18", "v6.12", "v6.5", "v6.1", "v7.3"]
+        );
+        assert_eq!(
+            ["4.19", "5.14", "5.19", "6.6.87", "6.11"].map(of),
+            ["v4.5", "v5.10", "v5.15", "v6.6", "v6.6"]
         );
         assert_eq!(["2.6.18", "2.6.29"].map(of), ["v2.6.27", "v2.6.27"]);
     }

@@ -101,10 +101,11 @@ tunables! {
 impl Tunables {
     /// The defaults of a kernel. CFS from 3.4 to 6.5 has one set of granularities (kernels 3.x, 4.x and 6.1 sources),
     /// 2.6.30 another (its source); that 2.6.27's wakeup_granularity was 10 ms is unverified. base_slice is that of
-    /// 6.12.107 and 7.3 (6.12.0 had 0.75 ms, unverified). HZ is Kconfig's default, 250; distributions differ, so sweep
-    /// it where ticks matter.
+    /// 6.12.107 and 7.3; in the first kernels with EEVDF it was 0.75 ms (unverified, as is that 6.12.0 still had that). CFS
+    /// has none. HZ is Kconfig's default, 250; distributions differ, so sweep it where ticks matter.
     pub fn defaults(version: Version) -> Tunables {
         let early = version < Version::v2_6(32);
+        let first_eevdf = Span::between(came("eevdf"), Version::new(6, 12));
         let (latency, min, wakeup) = match version {
             v if v < Version::v2_6(28) => (20_000_000, 4_000_000, 10_000_000),
             v if v < Version::v2_6(32) => (20_000_000, 4_000_000, 5_000_000),
@@ -115,7 +116,7 @@ impl Tunables {
             sched_latency_ns: latency,
             min_granularity_ns: min,
             wakeup_granularity_ns: wakeup,
-            base_slice_ns: 700_000,
+            base_slice_ns: if first_eevdf.has(version) { 750_000 } else { 700_000 },
             scale_by_cpus: if early { 2 } else { 1 },
             compat_yield: 0,
             migration_cost_ns: 500_000,

@@ -328,8 +328,11 @@ mod tests {
         assert_eq!(told("runnable-load", "4.20"), "since v3.8");
         assert_eq!(told("runnable-load", "5.0"), "gone since v5.0");
         assert_eq!(told("early-cfs", "2.6.30"), "until v2.6.32");
-        assert_eq!(told("first-halt-keeps-tick", "6.5"), "gone since v6.2, comes back with v6.12");
-        assert_eq!(find("first-halt-keeps-tick").unwrap().releases(), "from v6.1, before v6.2; from v6.12");
+        assert_eq!(told("first-halt-keeps-tick", "6.5"), "gone since v6.2, comes back with v6.6");
+        assert_eq!(
+            find("first-halt-keeps-tick").unwrap().releases(),
+            "from v6.1, before v6.2; from v6.6, before v6.7; from v6.12"
+        );
         assert!(find("per_entity_laod").unwrap_err().to_string().contains("'per-entity-load'"));
     }
 

@@ -88,6 +88,9 @@ mechanisms! {
         custom_slices: [since("6.12")], "sched_setattr(), update_deadline()", Memory("6.12.107 has it"),
             with "A task can ask for a slice of its own."
             without "Every task has the base slice."
+        yield_forfeits: [since("6.12")], "yield_task_fair()", Memory("6.12.107 has it; 6.6 is unverified"),
+            with "sched_yield: a task that is eligible goes to its deadline, and its next one is a slice on."
+            without "sched_yield moves the task's deadline a slice on, and leaves the task where it is."
         lazy_preemption: [since("6.13")], "resched_curr_lazy()", Memory("7.3.4 has it"),
             with "PREEMPT_LAZY: a fair task's preemption waits for the next tick or return to user mode."
             without "There is no lazy model: every preemption is asked for at once."
@@ -269,7 +272,7 @@ mechanisms! {
         short_nap_keeps_tick: [since("4.17")], "cpuidle_idle_call()", Memory(""),
             with "An idle CPU that is expected back within a tick keeps it."
             without "An idle CPU always stops its tick."
-        first_halt_keeps_tick: [between("6.1", "6.2"), since("6.12")], "idle_call_stop_or_retain_tick()", Source("6.1.192, 7.3.4; taken to be in the stable trees between them, but for 6.5's"),
+        first_halt_keeps_tick: [between("6.1", "6.2"), between("6.6", "6.7"), since("6.12")], "idle_call_stop_or_retain_tick()", Source("6.1.192, 7.3.4; taken to be in the stable trees between them, but for 6.5's"),
             with "Without a choice of idle states the first halt keeps the tick, and the next one stops it."
             without "Without a choice of idle states short-nap-keeps-tick decides alone."
     }

@@ -6,6 +6,7 @@ use crate::{interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_kernel::policy::SLICES;
+use schedlab_kernel::variant::SLICES_SINCE;
 use schedlab_kernel::{AttrChange, Policy};
 use schedlab_native::exec::{self, Attributes, Supervisor};
 use schedlab_native::settings::{self, Plan};
@@ -120,8 +121,8 @@ fn attributes(own: &Own) -> Result<Attributes> {
 fn tell_old_kernels(own: &Own) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = schedlab_base::Version::parse(text.trim());
-    if version.is_ok_and(|v| v < schedlab_base::Version::new(6, 12)) {
-        output::note("warning: this kernel ignores --slice, which needs 6.12 or later");
+    if version.is_ok_and(|v| v < SLICES_SINCE) {
+        output::note(&format!("warning: this kernel ignores --slice, which needs {SLICES_SINCE} or later"));
     }
     say(own, "the slice is asked for with sched_setattr");
 }

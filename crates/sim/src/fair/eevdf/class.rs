@@ -162,8 +162,7 @@ impl System<'_> {
         }
     }
 
-    /// sched_yield: an eligible task gives up what is left of its slice (6.12 as read; 6.6 to 6.11 moved the deadline
-    /// alone, unverified).
+    /// sched_yield: an eligible task gives up what is left of its slice; at first a yield moved the deadline alone.
     pub(in crate::fair) fn eevdf_yield(&mut self, task: TaskId) {
         let entity = self.tasks[task.index()].entity;
         let queue = self.entities[entity.index()].cfs_rq;
@@ -172,11 +171,14 @@ impl System<'_> {
         }
         self.queues[queue.index()].clear_buddies(entity);
         self.update_curr(queue);
-        if !self.average(queue).eligible(self.entities[entity.index()].vruntime) {
+        let forfeits = self.fixed.history.yield_forfeits;
+        if forfeits && !self.average(queue).eligible(self.entities[entity.index()].vruntime) {
             return;
         }
         let e = &mut self.entities[entity.index()];
-        e.vruntime = e.deadline;
+        if forfeits {
+            e.vruntime = e.deadline;
+        }
         e.deadline += virtual_time(e.slice_ns, e.weight) as i64;
     }
 

@@ -190,3 +190,20 @@ fn in_7_3_a_batch_wakee_bounds_the_time_it_has_to_wait() {
         });
     }
 }
+
+#[test]
+fn a_yield_moves_the_deadline_and_since_6_12_the_task_too() {
+    let slice_6_6 = 1_500_000;
+    for (version, vruntime, deadline) in [("v6.6", 0, SLICE + slice_6_6), ("v6.12", SLICE, 2 * SLICE)] {
+        queued(version, &[0, 100_000], |sys, tasks| {
+            sys.fair_yield(tasks[0]);
+            let e = &sys.entities[entity(sys, tasks[0]).index()];
+            assert_eq!((e.vruntime, e.deadline), (vruntime, deadline), "{version}");
+        });
+        queued(version, &[100_000, 0], |sys, tasks| {
+            sys.fair_yield(tasks[0]);
+            let moved = sys.entities[entity(sys, tasks[0]).index()].deadline > 100_000 + SLICE;
+            assert_eq!(moved, version == "v6.6", "{version}: one that is not eligible");
+        });
+    }
+}
