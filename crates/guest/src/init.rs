@@ -6,7 +6,7 @@
 //! reaps no orphans: the agent reaps those of its run, and then the machine ends.
 
 use crate::initramfs::JOB_PATH;
-use crate::job::{Findings, Job, Reply};
+use crate::job::{Answer, Job, Reply};
 use crate::symptoms::{INIT_FAILED, INIT_SAYS, INIT_UP};
 use crate::{reply, sys};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
@@ -64,7 +64,7 @@ pub fn is_init() -> bool {
 /// The work of process 1. Returns only when the machine can't be switched off.
 pub fn init_main() {
     let reply = match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(findings)) => Reply::Done(Box::new(findings)),
+        Ok(Ok(answer)) => Reply::Done(Box::new(answer)),
         Ok(Err(e)) => Reply::Failed(Fault::from(&e)),
         Err(panic) => {
             let e = Error::internal(format!("schedlab panicked as a guest's init: {}", panic_words(&*panic)));
@@ -89,7 +89,7 @@ fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".to_owned())
 }
 
-fn work() -> Result<Findings> {
+fn work() -> Result<Answer> {
     let mut warnings = mount_all()?;
     say(INIT_UP);
     lift_limits();
@@ -112,8 +112,8 @@ fn work() -> Result<Findings> {
     // In the guest the variant's kernel is the running one, whatever its name outside.
     RUNNING.clone_into(&mut request.variant.kernel);
     let mut outcome = live::run(&request, None)?;
-    outcome.warnings.append(&mut warnings);
-    Ok(Findings { outcome, topology: Machine::load("host")?.topology })
+    outcome.found.warnings.append(&mut warnings);
+    Ok(Answer { outcome, topology: Machine::load("host")?.topology })
 }
 
 /// Mounts everything; returns a warning for each file system that this kernel lacks.

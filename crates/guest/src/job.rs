@@ -24,14 +24,14 @@ pub struct Job {
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
     /// The run was made.
-    Done(Box<Findings>),
+    Done(Box<Answer>),
     /// It could not be made.
     Failed(Fault),
 }
 
-/// The findings of a run in a guest.
+/// The result of a run in a guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Findings {
+pub struct Answer {
     /// The run's outcome.
     pub outcome: Outcome,
     /// The CPUs as the guest's kernel sees them.

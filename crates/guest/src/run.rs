@@ -1,6 +1,6 @@
 //! One run in a guest: pack, boot, wait, read the reply, and check that the guest had the machine asked for.
 
-use crate::job::{Findings, Job, Reply};
+use crate::job::{Answer, Job, Reply};
 use crate::limits::{self, Limits};
 use crate::qemu::{self, Files};
 use crate::watch::{self, Left, Outputs};
@@ -110,8 +110,8 @@ fn named(e: Error, guest: &Guest, machine: &Machine) -> Error {
 fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<Outcome> {
     let reply: Reply = serde_json::from_slice(&left.reply)
         .map_err(|e| Error::internal(format!("the guest's reply can't be read: {e}")))?;
-    let Findings { mut outcome, topology } = match reply {
-        Reply::Done(findings) => *findings,
+    let Answer { mut outcome, topology } = match reply {
+        Reply::Done(answer) => *answer,
         Reply::Failed(fault) => return Err(named(Error::from(fault), guest, machine)),
     };
     if let Some(what) = shape::difference(&machine.topology, &topology) {
@@ -121,8 +121,8 @@ fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<Outcome> {
         );
         return Err(named(e, guest, machine));
     }
-    outcome.environment.extend(told(guest, machine));
-    outcome.warnings.extend(warnings(guest, &left.log));
+    outcome.found.environment.extend(told(guest, machine));
+    outcome.found.warnings.extend(warnings(guest, &left.log));
     Ok(outcome)
 }
 

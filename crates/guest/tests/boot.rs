@@ -68,15 +68,15 @@ fn a_run_under_a_variant_comes_back_whole(guest: &Guest) {
     variant.tasks = [("*".to_owned(), batch)].into();
     let visit = go(guest, &request(variant)).unwrap();
     let outcome = &visit.outcome;
-    assert!(outcome.series["schbench.latency"].count() > 10, "{outcome:?}");
-    let stat = outcome.schedstat.as_ref().expect("init switches it on");
+    assert!(outcome.found.series["schbench.latency"].count() > 10, "{outcome:?}");
+    let stat = outcome.found.schedstat.as_ref().expect("init switches it on");
     assert_eq!(stat.cpus.len(), 2);
     assert!(stat.cpus.iter().map(|c| c.ttwu_count).sum::<u64>() > 10);
-    let told = |key: &str| outcome.environment.get(key).map_or("", String::as_str);
+    let told = |key: &str| outcome.found.environment.get(key).map_or("", String::as_str);
     assert!(
         told("setting.features").starts_with("NO_TTWU_QUEUE (was TTWU_QUEUE"),
         "{:?}",
-        outcome.environment
+        outcome.found.environment
     );
     assert!(told("setting.rt_runtime_us").starts_with("900000"));
     assert_eq!((told("vm.mode"), told("vm.vcpus")), ("real-time", "2"));
@@ -87,7 +87,7 @@ fn a_command_is_taken_along(guest: &Guest) {
     let argv = ["sleep", "0.2"].map(str::to_owned).to_vec();
     let spec = Spec::Command(Box::new(CommandSpec::new("sleep", argv)));
     let visit = go(guest, &Request { spec, ..request(Variant::plain(RUNNING)) }).unwrap();
-    let elapsed = visit.outcome.counters["command.elapsed"];
+    let elapsed = visit.outcome.found.counters["command.elapsed"];
     assert!((200_000_000..30_000_000_000).contains(&elapsed), "{elapsed} ns");
 }
 
@@ -97,7 +97,7 @@ fn pairs_over_tcp_and_udp_are_made(guest: &Guest) {
         let given = protocol.into_iter().chain([("runtime".to_owned(), 1_000_000_000)]).collect();
         let spec = Spec::bench(benchmark, &Params(given)).unwrap();
         let visit = go(guest, &Request { spec, ..request(Variant::plain(RUNNING)) }).unwrap();
-        let answered = visit.outcome.series[&format!("{benchmark}.latency")].count();
+        let answered = visit.outcome.found.series[&format!("{benchmark}.latency")].count();
         assert!(answered > 10, "{benchmark} {udp:?}: {answered} answers");
     }
 }

@@ -100,11 +100,12 @@ impl Known {
 
 /// The value of a metric in a record; a name that it can't have is missing, with the reason.
 pub fn evaluate(record: &Record, name: &str) -> Evaluated {
-    if let Some(figure) = record.figures.get(name) {
+    if let Some(figure) = record.found.figures.get(name) {
         let (unit, better) = (figure.unit.clone(), figure.better);
         return Evaluated { unit, better, value: Value::Number(figure.value) };
     }
-    match Metric::find_with(name, record.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()))) {
+    match Metric::find_with(name, record.found.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better())))
+    {
         Ok(m) => Evaluated { value: m.evaluate(record), unit: m.unit, better: m.better },
         Err(e) => Evaluated {
             unit: String::new(),

@@ -10,7 +10,7 @@ use crate::stats::{ALPHA, Summary};
 use schedlab_base::{Result, Warning};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
-use schedlab_record::{Better, Observe, RECORD_SCHEMA, Record, Value, WATCHING, environment};
+use schedlab_record::{Better, Findings, Observe, RECORD_SCHEMA, Record, Value, WATCHING, environment};
 use std::collections::BTreeMap;
 
 pub use schedlab_native::counters::EVENTS;
@@ -59,18 +59,24 @@ pub type Commands = BTreeMap<String, String>;
 /// When this machine can't be read.
 pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) -> Result<Record> {
     let code = seen.code();
-    let mut counters = BTreeMap::from([("command.elapsed".to_owned(), seen.elapsed.0)]);
+    let mut found = Findings {
+        duration: seen.elapsed,
+        counters: [("command.elapsed".to_owned(), seen.elapsed.0)].into(),
+        environment: environment::capture(),
+        ..Findings::default()
+    };
     if seen.status.is_some() {
         let own = [("user_time", seen.user.0), ("system_time", seen.system.0), ("exit_status", code.into())];
-        counters.extend(own.map(|(name, n)| (format!("command.{name}"), n)));
+        found.counters.extend(own.map(|(name, n)| (format!("command.{name}"), n)));
     }
-    let (mut environment, mut warnings) = (environment::capture(), Vec::new());
-    seen.counts.join(&mut counters, &mut environment, &mut warnings);
+    seen.counts.join(&mut found);
     if code != 0 {
         let line = commands.get(variant).map_or("", String::as_str);
-        warnings.push(Warning::new("command.exit_status", format!("'{line}' ended with exit code {code}")));
+        let text = format!("'{line}' ended with exit code {code}");
+        found.warnings.push(Warning::new("command.exit_status", text));
     }
-    let kernel = environment.get("kernel.release").cloned().unwrap_or_else(|| RUNNING.to_owned());
+    let release = found.environment.get("kernel.release");
+    let kernel = release.cloned().unwrap_or_else(|| RUNNING.to_owned());
     Ok(Record {
         schema: RECORD_SCHEMA.to_owned(),
         model: WATCHING,
@@ -86,17 +92,7 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
         spec: serde_json::json!({ "kind": "stat", "params": commands }),
         load: commands.keys().cloned().collect::<Vec<_>>().join("/"),
         seed: number,
-        duration: seen.elapsed,
-        series: BTreeMap::new(),
-        counters,
-        schedstat: None,
-        figures: BTreeMap::new(),
-        tasks: Vec::new(),
-        stays: Vec::new(),
-        intervals: Vec::new(),
-        waits: Vec::new(),
-        environment,
-        warnings,
+        found,
     })
 }
 

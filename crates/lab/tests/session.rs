@@ -224,8 +224,8 @@ fn a_workload_shows_its_own_first_metrics_when_none_are_asked_for() {
     let mut all = records(6);
     for r in all.iter_mut().filter(|r| r.load == "1x2") {
         r.workload = "hackbench".into();
-        let series = r.series.remove("schbench.latency").unwrap();
-        r.series.insert("hackbench.elapsed".into(), series);
+        let series = r.found.series.remove("schbench.latency").unwrap();
+        r.found.series.insert("hackbench.elapsed".into(), series);
     }
     let c = compare(&all, &Question::default(), &[]).unwrap();
     for cell in &c.cells {
@@ -260,7 +260,7 @@ fn knees_are_found_per_variant_and_seed() {
             let mut cell = cells[0].clone();
             let schedlab_workload::Spec::Bench { params, .. } = &mut cell.spec else { panic!() };
             params.0.insert("threads".into(), threads);
-            record(&cell, *seed).unwrap().series["schbench.latency"].percentile(50.0).number().unwrap()
+            record(&cell, *seed).unwrap().found.series["schbench.latency"].percentile(50.0).number().unwrap()
         };
         assert!(at(*knee) < 100_000.0 && at(*knee + 1) >= 100_000.0);
     }

@@ -42,8 +42,8 @@ fn the_same_bytes_whatever_the_number_of_threads() {
     assert_eq!(bytes(&one), bytes(&two));
     assert_eq!(one.len(), 4);
     for r in &one {
-        assert!(r.series["schbench.latency"].count() > 100, "{:?}", r.series.keys());
-        assert!(r.counters["sim.events"] > 1_000 && r.duration.0 > 0);
+        assert!(r.found.series["schbench.latency"].count() > 100, "{:?}", r.found.series.keys());
+        assert!(r.found.counters["sim.events"] > 1_000 && r.found.duration.0 > 0);
     }
     assert_ne!(bytes(&one)[0], bytes(&one)[3], "another seed is another run");
     let c = compare(&one, &Question::of(&experiment(TINY)), &[]).unwrap();
@@ -68,7 +68,7 @@ fn run(text: &str) -> Record {
 
 /// Codes of its warnings.
 fn codes(text: &str) -> Vec<String> {
-    run(text).warnings.into_iter().map(|w| w.code).collect()
+    run(text).found.warnings.into_iter().map(|w| w.code).collect()
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn intervals_that_begin_with_the_run_are_measured_in_a_simulated_guest_too() {
             "name = \"s\"\nmachines = [\"{machine}\"]\n[workload]\nname = \"slice\"\nruntime = \"2s\"\ninterval = \"400ms\"\n\
              [[load]]\nname = \"4\"\ntasks = 4\n[[variant]]\nname = \"v\"\nkernel = \"v6.1\"\n"
         ));
-        let starts: Vec<u64> = sampled.intervals.iter().map(|i| i.start.0).collect();
+        let starts: Vec<u64> = sampled.found.intervals.iter().map(|i| i.start.0).collect();
         assert_eq!(starts.first(), Some(&0), "{machine}: {starts:?}");
-        assert_eq!(sampled.series["slice-test.printed"].count(), starts.len() as u64, "{machine}");
+        assert_eq!(sampled.found.series["slice-test.printed"].count(), starts.len() as u64, "{machine}");
         assert!(starts.len() >= 3, "{machine}: {starts:?}");
     }
 }
@@ -102,7 +102,7 @@ fn what_has_no_result_and_what_does_nothing_is_told() {
 #[test]
 fn every_simulated_wakeup_has_its_place() {
     for r in records(1) {
-        let n = |name: &str| r.counters[name];
+        let n = |name: &str| r.found.counters[name];
         let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
         assert_eq!(places.iter().sum::<u64>(), n("woken"), "{places:?}");
         assert_eq!(n("woken.idle") + n("woken.busy"), n("woken"));

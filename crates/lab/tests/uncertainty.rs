@@ -82,7 +82,7 @@ fn made_up() -> (Vec<Record>, Vec<Record>) {
     for r in &mut records {
         let tick = r.drawn.iter().find(|d| d.span.name == "tick_ns").unwrap().value;
         let n = if r.variant.name == "fast" { 10_000_000 / tick } else { 20_000 };
-        r.counters.insert("migrations".into(), n);
+        r.found.counters.insert("migrations".into(), n);
     }
     records.into_iter().partition(|r| r.variant.name == "slow")
 }
@@ -133,7 +133,7 @@ fn simulated_draws_repeat_and_the_exit_of_the_deep_idle_state_is_what_a_sleeper_
     cell.machine = std::sync::Arc::new(cell.machine.with(&again.drawn).unwrap());
     cell.uncertain.clear();
     let stated = sim.run(&cell, again.seed, &AtomicBool::new(false)).unwrap().unwrap().record;
-    assert_eq!((&stated.series, &stated.counters), (&again.series, &again.counters));
+    assert_eq!((&stated.found.series, &stated.found.counters), (&again.found.series, &again.found.counters));
     let c = compare(&records, &Question::of(&e), &[]).unwrap();
     let p50 = |e: &&Effect| e.metric == "nanosleep.overrun.p50" && e.baseline.is_none();
     let sway = &c.uncertainty.iter().find(p50).unwrap().sway;

@@ -145,7 +145,7 @@ fn ran(lines: &str) -> Vec<Record> {
 #[test]
 fn the_simulator_gives_tasks_their_attributes_and_makes_the_changes() {
     // Four workers a CPU, which the messenger's wakeups preempt. As SCHED_BATCH it does not; so it is from half-time on with the feature off.
-    let preempted = |r: &Record| r.counters["switches.involuntary"];
+    let preempted = |r: &Record| r.found.counters["switches.involuntary"];
     let records = ran("tasks = { message = { policy = \"batch\" } }");
     let (plain, batch) = (preempted(&records[2]), preempted(&records[3]));
     assert!(batch * 4 < plain, "{plain} preemptions, {batch} as SCHED_BATCH");

@@ -45,9 +45,9 @@ pub fn agent_main() -> Result<()> {
 pub fn execute(job: &Job, stop: Option<BorrowedFd<'_>>) -> Result<Outcome> {
     let changes = Changes::new(job.changes.clone());
     let mut outcome = execute_changing(job, &changes, stop)?;
-    outcome.environment.extend(changes.told());
+    outcome.found.environment.extend(changes.told());
     if !outcome.stopped {
-        outcome.warnings.extend(changes.missed());
+        outcome.found.warnings.extend(changes.missed());
     }
     Ok(outcome)
 }
@@ -61,7 +61,7 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
                 unmeasured: [("events", "events of commands are not recorded".to_owned())].into(),
                 ..Found::default()
             };
-            found.join(&mut outcome);
+            found.join(&mut outcome.found);
         }
         return Ok(outcome);
     }
@@ -75,22 +75,10 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
     let witness = Witness::before();
     let measured = engine::run_changing(built, changes, stop, job.observe, KernelCounters::live())?;
     let (environment, seen) = witness.after();
-    let mut outcome = Outcome {
-        duration: measured.duration,
-        series: measured.series,
-        counters: measured.counters,
-        tasks: measured.tasks,
-        stays: Vec::new(),
-        waits: Vec::new(),
-        intervals: measured.intervals,
-        schedstat: measured.schedstat,
-        environment,
-        warnings: measured.warnings,
-        stopped: measured.stopped,
-        said: None,
-    };
-    outcome.warnings.extend(seen);
-    measured.counts.join(&mut outcome.counters, &mut outcome.environment, &mut outcome.warnings);
-    measured.found.join(&mut outcome);
-    Ok(outcome)
+    let mut found = measured.own;
+    found.environment = environment;
+    found.warnings.extend(seen);
+    measured.counts.join(&mut found);
+    measured.found.join(&mut found);
+    Ok(Outcome { found, stopped: measured.stopped, said: None })
 }

@@ -14,7 +14,7 @@ use crate::witness::Witness;
 use crate::{Outcome, Said, attrs, sys};
 use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_kernel::AttrChange;
-use schedlab_record::Observe;
+use schedlab_record::{Findings, Observe};
 use schedlab_workload::CommandSpec;
 use schedlab_workload::command::{SEED_VARIABLE, one_line};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,8 +90,8 @@ pub fn execute(
     let ran = ran.succeeded(&spec.exit_codes)?;
     warnings.extend(ran.warning());
     let mut outcome = ran.outcome(environment, warnings);
-    outcome.schedstat = kernel.counted(&mut outcome.warnings);
-    counts.join(&mut outcome.counters, &mut outcome.environment, &mut outcome.warnings);
+    outcome.found.schedstat = kernel.counted(&mut outcome.found.warnings);
+    counts.join(&mut outcome.found);
     Ok(outcome)
 }
 
@@ -112,20 +112,7 @@ fn serve(spec: &CommandSpec, seed: u64, change: AttrChange) -> Result<Option<u32
 }
 
 fn stopped() -> Outcome {
-    Outcome {
-        duration: Ns::ZERO,
-        series: BTreeMap::new(),
-        counters: BTreeMap::new(),
-        tasks: Vec::new(),
-        stays: Vec::new(),
-        waits: Vec::new(),
-        intervals: Vec::new(),
-        schedstat: None,
-        environment: BTreeMap::new(),
-        warnings: Vec::new(),
-        stopped: true,
-        said: None,
-    }
+    Outcome { found: Findings::default(), stopped: true, said: None }
 }
 
 /// One of a workload's commands, to be run.
@@ -272,20 +259,10 @@ impl Ran {
             ("switches.voluntary", used.voluntary),
             ("switches.involuntary", used.involuntary),
         ];
-        Outcome {
-            duration: self.elapsed,
-            series: BTreeMap::new(),
-            counters: counters.map(|(name, n)| (name.to_owned(), n)).into(),
-            tasks: Vec::new(),
-            stays: Vec::new(),
-            waits: Vec::new(),
-            intervals: Vec::new(),
-            schedstat: None,
-            environment,
-            warnings,
-            stopped: false,
-            said: Some(self.said),
-        }
+        let counters = counters.map(|(name, n)| (name.to_owned(), n)).into();
+        let found =
+            Findings { duration: self.elapsed, counters, environment, warnings, ..Findings::default() };
+        Outcome { found, stopped: false, said: Some(self.said) }
     }
 }
 

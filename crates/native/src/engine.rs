@@ -12,33 +12,22 @@ use crate::kernel_counters::KernelCounters;
 use crate::shared::Shared;
 use crate::{limits, sys};
 use schedlab_base::{Error, Ns, Result, Warning};
-use schedlab_record::{Interval, Observe, Schedstat, Series, TaskAccount};
+use schedlab_record::{Findings, Observe};
 use schedlab_workload::Built;
 use schedlab_workload::build::cut_off;
-use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 /// The measurements of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// Measured time: from the end of the warm-up to the end.
-    pub duration: Ns,
-    /// Every declared series by name.
-    pub series: BTreeMap<String, Series>,
-    /// Counters of the tasks by dotted metric name; those that this kernel does not have are absent.
-    pub counters: BTreeMap<String, u64>,
+    /// The measurements of its own clocks and programs and of the kernel's accounts: every declared series, counters of
+    /// the tasks (those that this kernel does not have are absent), /proc/schedstat over the measured time for the whole
+    /// machine.
+    pub own: Findings,
     /// The findings of watching the scheduler.
     pub found: Found,
     /// The kernel's performance counters of the tasks over the measured time.
     pub counts: Counts,
-    /// The counts of /proc/schedstat over the measured time, for the whole machine.
-    pub schedstat: Option<Schedstat>,
-    /// The usage of each task, in the order of declaration.
-    pub tasks: Vec<TaskAccount>,
-    /// The intervals that programs measured, in the order of time.
-    pub intervals: Vec<Interval>,
-    /// Warnings for the reader.
-    pub warnings: Vec<Warning>,
     /// Whether it was stopped before its end.
     pub stopped: bool,
 }
@@ -97,24 +86,23 @@ pub(crate) fn run_changing(
         warnings.extend((to_the_end && unfinished).then(|| cut_off(duration)));
         warnings.extend(overrun(measured, duration));
         // The CPU time of other runs comes from events, or their tasks had ended before.
-        warnings.extend(slow_end(measured, ending).filter(|_| unfinished && found.tasks.is_none()));
+        warnings.extend(slow_end(measured, ending).filter(|_| unfinished && found.seen.tasks.is_empty()));
     }
     let names = shared.columns.iter().map(|c| c.name.clone());
     let (intervals, dropped) = std::mem::take(&mut totals.intervals).in_order(warmup, &shared.columns);
     warnings.extend(dropped);
     totals.tasks.sort_by_key(|(id, _)| *id);
-    Ok(Measured {
+    let own = Findings {
         duration: measured,
         series: names.zip(totals.series.drain(..)).collect(),
         counters: totals.counters.named(),
-        found,
-        counts: counting.read(),
         schedstat: kernel.counted(&mut warnings),
         tasks: totals.tasks.iter().map(|(id, used)| used.account(&shared.names[*id])).collect(),
         intervals,
         warnings,
-        stopped,
-    })
+        ..Findings::default()
+    };
+    Ok(Measured { own, found, counts: counting.read(), stopped })
 }
 
 /// Whether a time is more than a twentieth of `of`, and more than a wakeup takes on a busy machine.

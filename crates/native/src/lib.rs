@@ -48,9 +48,9 @@ pub use parent::{AGENT_VARIABLE, run, run_with};
 pub use protocol::Fault;
 pub use sys::signals::{hangups_are_ignored, ignore_hangups};
 
-use schedlab_base::{Ns, Warning};
+use schedlab_base::Ns;
 use schedlab_kernel::AttrChange;
-use schedlab_record::{Interval, Observe, Schedstat, Series, Stays, TaskAccount, Wait};
+use schedlab_record::{Findings, Observe};
 use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -81,31 +81,9 @@ pub struct Job {
 /// The result that the agent sends back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Measured time: from the end of the warm-up to the end of the run.
-    pub duration: Ns,
-    /// Series the programs recorded, by name.
-    pub series: BTreeMap<String, Series>,
-    /// Counters by dotted metric name ("cpu_time", "switches.voluntary").
-    pub counters: BTreeMap<String, u64>,
-    /// The usage of each task, in the order of declaration; tasks that were not measured are left out.
-    #[serde(default)]
-    pub tasks: Vec<TaskAccount>,
-    /// How groups of tasks stayed on each CPU; with events only.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stays: Vec<Stays>,
-    /// The longest waits; with events only.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub waits: Vec<Wait>,
-    /// The intervals that programs measured, in the order of time.
-    #[serde(default)]
-    pub intervals: Vec<Interval>,
-    /// The counts of /proc/schedstat over `duration`, for the whole machine; `None` if the kernel keeps none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schedstat: Option<Schedstat>,
-    /// The state of the system around the run (steal, PSI, foreign CPU time).
-    pub environment: BTreeMap<String, String>,
-    /// Warnings for the reader.
-    pub warnings: Vec<Warning>,
+    /// The findings, with the state of the system around the run (steal, PSI, foreign CPU time). Its figures are read
+    /// later, from a command's output.
+    pub found: Findings,
     /// Whether `stop` ended it early.
     pub stopped: bool,
     /// A command's output; `None` for programs.

@@ -42,13 +42,13 @@ pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
         Some(applied) => {
             environment.extend(applied.told.clone());
             let left = applied.recovered.iter().map(|r| Warning::new("settings.left", &r.said));
-            outcome.warnings.extend(left);
-            outcome.warnings.extend(applied.put_back());
+            outcome.found.warnings.extend(left);
+            outcome.found.warnings.extend(applied.put_back());
         }
-        None => outcome.warnings.extend(settings::journal::warning(&System::live())),
+        None => outcome.found.warnings.extend(settings::journal::warning(&System::live())),
     }
-    environment.append(&mut outcome.environment);
-    outcome.environment = environment;
+    environment.append(&mut outcome.found.environment);
+    outcome.found.environment = environment;
     Ok(outcome)
 }
 

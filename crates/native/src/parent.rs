@@ -144,7 +144,7 @@ fn conclude(reply: &[u8], said: &str, status: ExitStatus) -> Result<Outcome> {
             Reply::Failed(fault) => return Err(fault.into()),
         };
         if !said.is_empty() {
-            outcome.warnings.push(Warning::new("agent.stderr", format!("the agent said: {said}")));
+            outcome.found.warnings.push(Warning::new("agent.stderr", format!("the agent said: {said}")));
         }
         return Ok(outcome);
     }

@@ -16,7 +16,7 @@ use crate::sys;
 use perf_event::events::Software;
 use perf_event::{Builder, Clock, Record, SampleFlag, Sampler};
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Warning};
-use schedlab_record::{Analyser, TaskName};
+use schedlab_record::{Analyser, Findings, TaskName};
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 use std::collections::BTreeMap;
 use std::io;
@@ -219,12 +219,13 @@ impl Stays {
         let is_told = |name: &str| ["slice.end.blocked", "slice.end.preempted"].contains(&name);
         let text =
             || format!("{lost} records of context switches were lost: the stays they belong to are left out");
-        Found {
+        let seen = Findings {
             series: seen.series.into_iter().filter(|(name, _)| name == "slice").collect(),
             counters: seen.counters.into_iter().filter(|(name, _)| is_told(name)).collect(),
             warnings: (lost > 0).then(|| Warning::new("slice.lost", text())).into_iter().collect(),
-            ..Found::default()
-        }
+            ..Findings::default()
+        };
+        Found { seen, ..Found::default() }
     }
 }
 

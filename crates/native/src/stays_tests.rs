@@ -67,15 +67,15 @@ fn stays_end_as_the_thread_ended_them() {
         voluntary = sys::thread_usage().voluntary;
     });
     let Some(found) = slept else { return };
-    let blocked = found.counters.get("slice.end.blocked").copied().unwrap_or(0);
+    let blocked = found.seen.counters.get("slice.end.blocked").copied().unwrap_or(0);
     // The thread's own end and the waits at its beginning are voluntary, too.
-    assert!((voluntary..=voluntary + 2).contains(&blocked), "{voluntary}: {:?}", found.counters);
-    let slices = &found.series["slice"];
+    assert!((voluntary..=voluntary + 2).contains(&blocked), "{voluntary}: {:?}", found.seen.counters);
+    let slices = &found.seen.series["slice"];
     assert!(
         voluntary >= 40
             && slices.count() >= voluntary
             && slices.sum() < 5_000_000_000
-            && found.warnings.is_empty()
+            && found.seen.warnings.is_empty()
     );
 }
 
@@ -95,9 +95,9 @@ fn stays_add_up_to_the_time_on_a_cpu() {
         used.1 = sys::thread_usage().involuntary + sys::thread_usage().voluntary;
     });
     let Some(found) = found else { return };
-    let sum = u64::try_from(found.series["slice"].sum()).unwrap();
+    let sum = u64::try_from(found.seen.series["slice"].sum()).unwrap();
     // The thread's beginning is in the stays but not in the reading, and a hypervisor may take time from both.
     assert!(sum * 100 > cpu_ns * 97 && sum < cpu_ns + 30_000_000, "{sum} of {cpu_ns}");
-    let ends: u64 = found.counters.values().sum();
+    let ends: u64 = found.seen.counters.values().sum();
     assert!(ends >= used.1 - used.0 && ends <= used.1 + 2, "{ends} of {used:?}");
 }

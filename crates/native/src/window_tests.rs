@@ -57,7 +57,7 @@ fn counters_of_the_kernel_that_move_outside_of_the_window_do_not_count() {
     b.task("teller", program).unwrap();
     let changes = Changes::default();
     let m = run_changing(b.finish().unwrap(), &changes, None, Observe::Counters, kernel).unwrap();
-    let counted = m.schedstat.expect("the file counts");
+    let counted = m.own.schedstat.expect("the file counts");
     assert_eq!((counted.cpus[0].sched_count, counted.timestamp), (7, 7));
     // The task's thread may still be on its way out.
     let until = sys::monotonic_ns() + Ns::secs(5).0;
@@ -65,7 +65,7 @@ fn counters_of_the_kernel_that_move_outside_of_the_window_do_not_count() {
         assert!(sys::monotonic_ns() < until, "its end came later, and did come");
         sys::sleep_for(Ns::ms(1).0);
     }
-    assert_eq!(m.warnings, []);
+    assert_eq!(m.own.warnings, []);
 }
 
 /// A task that has done its work is still there when another ends, has used what its work took, and keeps nobody
@@ -94,9 +94,9 @@ fn a_task_that_has_done_its_work_waits_for_the_end() {
     b.task("late", late).unwrap();
     let m = run_built(b.finish().unwrap(), None).unwrap();
     assert_eq!(there.load(SeqCst), 1, "it is still there");
-    assert!(m.duration >= Ns::ms(100) && m.duration < Ns::secs(5), "{}", m.duration);
-    let used = m.tasks[0].cpu_time;
+    assert!(m.own.duration >= Ns::ms(100) && m.own.duration < Ns::secs(5), "{}", m.own.duration);
+    let used = m.own.tasks[0].cpu_time;
     assert!(used >= Ns::ms(5) && used < Ns::ms(15), "{used}");
-    assert!(m.tasks[0].voluntary >= 1, "its going to sleep is one switch");
-    assert_eq!(m.warnings, []);
+    assert!(m.own.tasks[0].voluntary >= 1, "its going to sleep is one switch");
+    assert_eq!(m.own.warnings, []);
 }

@@ -93,8 +93,8 @@ fn processes_share_words_and_cells_and_nothing_else() {
     }
     b.edit(child).spawned_by = Some(TaskId(0));
     let m = run_built(b.finish().unwrap(), None).unwrap();
-    assert_eq!(m.series["rounds"].count(), 2 * ROUNDS);
-    assert!(m.counters["cpu_time"] > 0 && m.duration < Ns::secs(20), "{:?}", m.counters);
+    assert_eq!(m.own.series["rounds"].count(), 2 * ROUNDS);
+    assert!(m.own.counters["cpu_time"] > 0 && m.own.duration < Ns::secs(20), "{:?}", m.own.counters);
 }
 
 /// Page faults of the calling thread so far.
@@ -132,8 +132,8 @@ fn processes_have_their_pages_before_the_start() {
         }
     }
     let m = run_built(b.finish().unwrap(), None).unwrap();
-    let mean = m.series["faults"].mean().unwrap_or_default();
-    assert!(m.series["faults"].count() == 8 && mean <= 4.0, "{mean} page faults each");
+    let mean = m.own.series["faults"].mean().unwrap_or_default();
+    assert!(m.own.series["faults"].count() == 8 && mean <= 4.0, "{mean} page faults each");
 }
 
 fn processes_end_when_the_run_does() {
@@ -153,7 +153,7 @@ fn processes_end_when_the_run_does() {
     let begun = Instant::now();
     let m = run_built(b.finish().unwrap(), None).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-    assert!(m.series["naps"].count() >= 50, "{}", m.series["naps"].count());
+    assert!(m.own.series["naps"].count() >= 50, "{}", m.own.series["naps"].count());
     let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     assert_eq!(children.trim(), "", "no process is left");
 }
@@ -200,35 +200,41 @@ fn events_tell_what_schbench_waited_for() {
     let outcome = run(&job, None).unwrap();
     if let Err(e) = schedlab_native::tracepoints::check() {
         eprintln!("skipped: {e}");
-        assert!(outcome.environment.contains_key("uncounted.events"), "{:?}", outcome.environment);
-        return assert!(!outcome.counters.contains_key("woken"));
+        assert!(
+            outcome.found.environment.contains_key("uncounted.events"),
+            "{:?}",
+            outcome.found.environment
+        );
+        return assert!(!outcome.found.counters.contains_key("woken"));
     }
-    let n = |name: &str| outcome.counters.get(name).copied().unwrap_or_else(|| panic!("no {name}"));
-    let delays = &outcome.series["wakeup_delay"];
+    let n = |name: &str| outcome.found.counters.get(name).copied().unwrap_or_else(|| panic!("no {name}"));
+    let delays = &outcome.found.series["wakeup_delay"];
     assert!(delays.count() > 100 && n("wakeups") >= delays.count(), "{}", delays.count());
     let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
     assert_eq!(places.iter().sum::<u64>(), n("woken"));
     assert!(n("woken") > 100 && n("cpu_time") > 0);
     // Switches that contradict each other leave time without an owner. If that is much, idle time is not reported.
-    let gaps = outcome.warnings.iter().any(|w| w.code == "trace.gaps");
-    assert!(gaps || n("idle_time") + n("background.cpu_time") > 0, "{:?}", outcome.warnings);
+    let gaps = outcome.found.warnings.iter().any(|w| w.code == "trace.gaps");
+    assert!(gaps || n("idle_time") + n("background.cpu_time") > 0, "{:?}", outcome.found.warnings);
     // Counters of each task would slow down the very switches that are recorded.
-    assert!(!outcome.counters.contains_key("perf.context_switches"));
-    assert!(outcome.environment.values().any(|why| why.contains("while events are recorded")));
-    assert_eq!(outcome.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().len(), 3);
-    assert!(outcome.stays.iter().any(|s| s.group == "worker") && !outcome.waits.is_empty());
+    assert!(!outcome.found.counters.contains_key("perf.context_switches"));
+    assert!(outcome.found.environment.values().any(|why| why.contains("while events are recorded")));
+    assert_eq!(outcome.found.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().len(), 3);
+    assert!(outcome.found.stays.iter().any(|s| s.group == "worker") && !outcome.found.waits.is_empty());
 }
 
 fn schbench_has_samples_in_microseconds() {
     let outcome = run(&schbench(2, 1000), None).unwrap();
-    let latency = &outcome.series["schbench.latency"];
+    let latency = &outcome.found.series["schbench.latency"];
     let median = latency.percentile(50.0).number().unwrap();
     assert!(latency.count() > 100 && median < 5e6, "{} samples, median {median} ns", latency.count());
-    assert!(!outcome.stopped && outcome.duration >= Ns::secs(1) && outcome.duration < Ns::secs(2));
+    assert!(
+        !outcome.stopped && outcome.found.duration >= Ns::secs(1) && outcome.found.duration < Ns::secs(2)
+    );
     for counter in ["cpu_time", "switches.voluntary", "switches.involuntary"] {
-        assert!(outcome.counters.contains_key(counter), "{counter}: {:?}", outcome.counters);
+        assert!(outcome.found.counters.contains_key(counter), "{counter}: {:?}", outcome.found.counters);
     }
-    assert!(outcome.environment.contains_key("run.foreign_cpu_ns"), "{:?}", outcome.environment);
+    assert!(outcome.found.environment.contains_key("run.foreign_cpu_ns"), "{:?}", outcome.found.environment);
 }
 
 fn a_stop_ends_it_with_a_partial_outcome() {
@@ -242,8 +248,8 @@ fn a_stop_ends_it_with_a_partial_outcome() {
     let outcome = run(&schbench(40, 60_000), Some(&stop)).unwrap();
     let took = stopper.join().unwrap().elapsed();
     assert!(took < Duration::from_secs(1), "{took:?} from the stop to the outcome");
-    assert!(outcome.stopped && outcome.duration.0 < begun.elapsed().as_nanos() as u64);
-    assert!(outcome.series["schbench.latency"].count() > 0);
+    assert!(outcome.stopped && outcome.found.duration.0 < begun.elapsed().as_nanos() as u64);
+    assert!(outcome.found.series["schbench.latency"].count() > 0);
 }
 
 fn an_agents_error_comes_back_as_it_was() {
@@ -316,7 +322,7 @@ fn the_slice_test_reads_what_processes_use() {
             None,
         )
         .unwrap();
-        let series = |name: &str| &outcome.series[&format!("slice-test.{name}")];
+        let series = |name: &str| &outcome.found.series[&format!("slice-test.{name}")];
         let intervals = series("interval").count();
         assert!((2..=4).contains(&intervals) && series("interval").min() >= Some(250_000_000), "{intervals}");
         // The time of the two tasks in the intervals is at most that of two CPUs, and at most that of the run's own
@@ -324,7 +330,7 @@ fn the_slice_test_reads_what_processes_use() {
         let length = series("interval").sum() as u64;
         let shared = 2 * series("utime").sum() as u64;
         let exact = series("cpu_rate").mean().unwrap() * length as f64 / 1e9;
-        assert!(exact > 50e6 && exact <= outcome.counters["cpu_time"] as f64 + 50e6, "{exact}");
+        assert!(exact > 50e6 && exact <= outcome.found.counters["cpu_time"] as f64 + 50e6, "{exact}");
         // Hundredths of a second, of two tasks, at both ends of each interval.
         assert!((shared as f64 - exact).abs() < 20e6 * (intervals as f64 + 1.0), "{shared} of {exact}");
         assert!(series("printed").count() == intervals && series("exact").count() <= intervals);

@@ -83,8 +83,12 @@ fn requests_and_answers_arrive_whole() {
     for processes in MODES {
         for kind in KINDS {
             let m = run(Ns::secs(30), processes, |b| ping_pong(b, kind, 500, 100, 20_000));
-            assert_eq!(m.series["rounds"].count(), 1000, "{kind:?}");
-            assert!(m.duration < Ns::secs(20) && m.warnings.is_empty(), "{kind:?}: {:?}", m.warnings);
+            assert_eq!(m.own.series["rounds"].count(), 1000, "{kind:?}");
+            assert!(
+                m.own.duration < Ns::secs(20) && m.own.warnings.is_empty(),
+                "{kind:?}: {:?}",
+                m.own.warnings
+            );
         }
     }
 }
@@ -115,8 +119,8 @@ fn many_senders_share_one_channel() {
                 };
                 b.task("receiver", steps(program)).unwrap();
             });
-            assert_eq!(m.series["got"].count(), SENDERS * MESSAGES, "{kind:?}");
-            assert!(m.duration < Ns::secs(20));
+            assert_eq!(m.own.series["got"].count(), SENDERS * MESSAGES, "{kind:?}");
+            assert!(m.own.duration < Ns::secs(20));
         }
     }
 }
@@ -141,7 +145,7 @@ fn a_full_channel_blocks_until_it_is_read() {
                 [Op::Sleep { length: Ns::ms(300) }, Op::Recv { port: read, bytes: 17 * 4096 }].into_iter();
             b.task("reader", steps(move |_| ops.next().unwrap_or(Op::Exit))).unwrap();
         });
-        let at = &m.series["at"];
+        let at = &m.own.series["at"];
         let (sixteen, seventeen) = (at.min().unwrap(), at.max().unwrap());
         assert!(sixteen < Ns::ms(250).0 && seventeen >= Ns::ms(290).0, "{sixteen} {seventeen}");
     }
@@ -180,9 +184,9 @@ fn the_end_reaches_who_waits_for_a_channel() {
         });
         let took = begun.elapsed();
         assert!(took < Duration::from_millis(900), "{took:?}");
-        assert!(m.duration >= Ns::ms(100) && m.duration < Ns::ms(600), "{}", m.duration);
-        assert_eq!(m.series["after"].count(), 0, "no program saw the end");
-        assert!(m.warnings.is_empty(), "{:?}", m.warnings);
+        assert!(m.own.duration >= Ns::ms(100) && m.own.duration < Ns::ms(600), "{}", m.own.duration);
+        assert_eq!(m.own.series["after"].count(), 0, "no program saw the end");
+        assert!(m.own.warnings.is_empty(), "{:?}", m.own.warnings);
     }
 }
 
@@ -211,9 +215,9 @@ fn a_lost_datagram_is_told_and_hangs_nobody() {
             b.task("late", steps(late)).unwrap();
         });
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-        let codes: Vec<&str> = m.warnings.iter().map(|w| w.code.as_str()).collect();
-        assert_eq!(codes, ["channel.lost"], "{:?}", m.warnings);
-        assert!(m.warnings[0].message.contains("of 3000 datagrams"), "{:?}", m.warnings);
+        let codes: Vec<&str> = m.own.warnings.iter().map(|w| w.code.as_str()).collect();
+        assert_eq!(codes, ["channel.lost"], "{:?}", m.own.warnings);
+        assert!(m.own.warnings[0].message.contains("of 3000 datagrams"), "{:?}", m.own.warnings);
     }
 }
 
@@ -256,6 +260,7 @@ fn touching_takes_cpu_time() {
             let task = b.task("touch", steps(move |_| ops.next().unwrap_or(Op::Exit))).unwrap();
             b.edit(task).footprint_kb = 1024;
         })
+        .own
         .counters["cpu_time"]
     };
     // 16384 lines at 0.3 ns or more each; rounds that the compiler had merged would take no longer than ten.
@@ -292,7 +297,7 @@ fn timer_slack_is_set_and_not_inherited() {
             let child = b.task("child", steps(child)).unwrap();
             b.edit(child).spawned_by = Some(parent);
         });
-        let of = |name: &str| (m.series[name].min(), m.series[name].max());
+        let of = |name: &str| (m.own.series[name].min(), m.own.series[name].max());
         assert_eq!((of("parent"), of("child")), ((Some(SLACK.0), Some(SLACK.0)), (Some(usual), Some(usual))));
     }
 }

@@ -81,7 +81,7 @@ fn a_wake_counts_whom_it_woke() {
     let m = run(b).unwrap();
     let counts = [Outcome::Done, Outcome::Count(3), Outcome::Count(1), Outcome::Count(0)];
     assert_eq!(*seen.lock().unwrap(), counts);
-    assert!(m.duration < Ns::secs(10) && !m.stopped, "all left early: {}", m.duration);
+    assert!(m.own.duration < Ns::secs(10) && !m.stopped, "all left early: {}", m.own.duration);
 }
 
 #[test]
@@ -108,10 +108,10 @@ fn computing_takes_cpu_time_and_sleeping_takes_wall_time() {
     assert!(t[1].since(t[0]) >= Ns::ms(30), "30 ms of computing: {t:?}");
     assert!(t[2].since(t[1]) >= Ns::ms(20), "20 ms of sleep: {t:?}");
     assert!(t[4] >= Ns::ms(90), "spun to 90 ms: {t:?}");
-    let cpu = m.counters["cpu_time"];
+    let cpu = m.own.counters["cpu_time"];
     let spun = t[4].since(t[3]).0;
     assert!(cpu >= 30_000_000 && cpu <= 36_000_000 + spun, "30 ms and at most {spun} ns of spinning: {cpu}");
-    assert!(m.counters["switches.voluntary"] >= 1, "{:?}", m.counters);
+    assert!(m.own.counters["switches.voluntary"] >= 1, "{:?}", m.own.counters);
 }
 
 /// A field of /proc/thread-self/status or sched.
@@ -220,7 +220,7 @@ fn the_end_reaches_tasks_in_every_kind_of_sleep() {
     let m = run(b).unwrap();
     let took = begun.elapsed();
     assert!(took.as_millis() < 500, "{took:?}");
-    assert!(m.duration >= Ns::ms(50) && m.duration < Ns::ms(300), "{}", m.duration);
+    assert!(m.own.duration >= Ns::ms(50) && m.own.duration < Ns::ms(300), "{}", m.own.duration);
     assert_eq!(after.load(SeqCst), 0, "a nudge must not look like a wakeup");
 }
 
@@ -244,7 +244,7 @@ fn a_stop_ends_a_run_with_what_it_has() {
     let m = run_built(b.finish().unwrap(), Some(reader.as_fd())).unwrap();
     stopper.join().unwrap();
     assert!(m.stopped && begun.elapsed().as_millis() < 1200, "{:?}", begun.elapsed());
-    assert!((10..=250).contains(&m.series["ticks"].count()), "{}", m.series["ticks"].count());
+    assert!((10..=250).contains(&m.own.series["ticks"].count()), "{}", m.own.series["ticks"].count());
 }
 
 #[test]
@@ -259,10 +259,10 @@ fn nothing_of_the_warm_up_is_measured() {
     });
     b.task("spinner", program).unwrap();
     let m = run(b).unwrap();
-    let at = &m.series["at"];
+    let at = &m.own.series["at"];
     assert!(at.min().unwrap() >= Ns::ms(150).0 && at.count() > 20, "{:?} {}", at.min(), at.count());
-    assert!(m.duration >= Ns::ms(140) && m.duration <= Ns::ms(400), "{}", m.duration);
-    assert!(m.counters["cpu_time"] < Ns::ms(200).0, "{:?}", m.counters);
+    assert!(m.own.duration >= Ns::ms(140) && m.own.duration <= Ns::ms(400), "{}", m.own.duration);
+    assert!(m.own.counters["cpu_time"] < Ns::ms(200).0, "{:?}", m.own.counters);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_workload_that_is_cut_off_before_its_end_says_so() {
         });
         b.task("t", program).unwrap();
         let m = run(b).unwrap();
-        assert_eq!(m.warnings.iter().any(|w| w.code == "run.cut_off"), told, "{:?}", m.warnings);
+        assert_eq!(m.own.warnings.iter().any(|w| w.code == "run.cut_off"), told, "{:?}", m.own.warnings);
     }
 }
 
@@ -317,8 +317,8 @@ fn ring(tasks: u64, rounds: u64) -> Measured {
 fn no_wakeup_is_lost_in_rings_small_and_large() {
     for (tasks, rounds) in [(2, 5_000), (64, 100), (500, 10)] {
         let m = ring(tasks, rounds);
-        assert_eq!(m.series["hops"].count(), tasks * rounds, "{tasks} tasks");
-        assert!(m.duration < Ns::secs(50), "{tasks} tasks took {}", m.duration);
+        assert_eq!(m.own.series["hops"].count(), tasks * rounds, "{tasks} tasks");
+        assert!(m.own.duration < Ns::secs(50), "{tasks} tasks took {}", m.own.duration);
     }
 }
 
@@ -344,8 +344,8 @@ fn ten_thousand_tasks_start_and_end() {
         // A container may allow fewer threads; then the error must say which limit.
         Err(e) => return assert!(e.to_string().contains("RLIMIT_NPROC"), "{e}"),
     };
-    assert!(m.duration < Ns::secs(8), "{}", m.duration);
-    assert!(m.counters["switches.voluntary"] >= 10_000, "{:?}", m.counters);
+    assert!(m.own.duration < Ns::secs(8), "{}", m.own.duration);
+    assert!(m.own.counters["switches.voluntary"] >= 10_000, "{:?}", m.own.counters);
 }
 
 #[test]
@@ -398,17 +398,17 @@ fn the_mean_stay_of_spinning_tasks_is_their_time_over_their_switches() {
     if let Some(why) = m.found.unmeasured.get("slice") {
         return assert!(why.contains("can't be recorded"), "{why}");
     }
-    let slices = &m.found.series["slice"];
-    let switches = m.counters["switches.voluntary"] + m.counters["switches.involuntary"];
+    let slices = &m.found.seen.series["slice"];
+    let switches = m.own.counters["switches.voluntary"] + m.own.counters["switches.involuntary"];
     // The last stay of each is cut off by the end; what other tests make it wait for while it leaves is counted only by
     // the task itself.
     let near = |a: u64, b: u64| a.abs_diff(b) <= 12 + b / 10;
     assert!(near(slices.count(), switches), "{} stays, {switches} switches", slices.count());
-    let preempted = m.found.counters.get("slice.end.preempted").copied().unwrap_or(0);
-    assert!(near(preempted, m.counters["switches.involuntary"]), "{:?} {:?}", m.found, m.counters);
-    let (sum, cpu) = (slices.sum() as f64, m.counters["cpu_time"] as f64);
+    let preempted = m.found.seen.counters.get("slice.end.preempted").copied().unwrap_or(0);
+    assert!(near(preempted, m.own.counters["switches.involuntary"]), "{:?} {:?}", m.found, m.own.counters);
+    let (sum, cpu) = (slices.sum() as f64, m.own.counters["cpu_time"] as f64);
     assert!((0.85..1.05).contains(&(sum / cpu)), "{sum} of {cpu}: four stays are cut off");
-    assert!(m.found.warnings.is_empty(), "{:?}", m.found.warnings);
+    assert!(m.found.seen.warnings.is_empty(), "{:?}", m.found.seen.warnings);
 }
 
 #[test]
@@ -427,8 +427,8 @@ fn tasks_that_switch_too_often_are_not_recorded_and_that_is_said() {
         b.task(format!("t/{i}"), task).unwrap();
     }
     let m = run(b).unwrap();
-    let per_s = (m.counters["switches.involuntary"] + m.counters["switches.voluntary"]) as f64
-        / (m.duration.0 as f64 / 1e9);
+    let per_s = (m.own.counters["switches.involuntary"] + m.own.counters["switches.voluntary"]) as f64
+        / (m.own.duration.0 as f64 / 1e9);
     match m.found.unmeasured.get("slice") {
         Some(why) => assert!(why.contains("context switches"), "{why}"),
         None => assert!(per_s < 25_000.0, "{per_s} switches a second were recorded"),

@@ -124,7 +124,7 @@ mod tests {
         (one.drawn, other.drawn) = (vec![drawn(1500)], vec![drawn(2500)]);
         assert_eq!(cell_hash(&one), cell_hash(&other), "what is drawn differs by run");
         let (mut a, b) = (record(1), record(2));
-        a.counters.insert("migrations".into(), 7);
+        a.found.counters.insert("migrations".into(), 7);
         assert_eq!(cell_hash(&a), cell_hash(&b));
         for change in [
             |r: &mut Record| r.load = "6x24".into(),

@@ -7,6 +7,7 @@ pub mod analyse;
 pub mod cell;
 pub mod environment;
 pub mod explain;
+pub mod findings;
 pub mod holdings;
 pub mod metric;
 pub mod schedstat;
@@ -17,9 +18,10 @@ mod tally;
 pub mod wait;
 
 pub use accounts::{Interval, MAX_INTERVALS, Stays, TaskAccount};
-pub use analyse::{Analyser, Observed, TaskName};
+pub use analyse::{Analyser, TaskName};
 pub use cell::{CellKey, GuestSetup, cell_hash, content_hash};
 pub use explain::{Explanation, Versus, explain, explain_text, versus, versus_text};
+pub use findings::Findings;
 pub use metric::{Better, METRICS, Metric, Resolved, Stat, Value, evaluate};
 pub use schedstat::Schedstat;
 pub use series::Series;
@@ -27,11 +29,9 @@ pub use store::{RunDir, Store, Stored};
 pub use tally::Tally;
 pub use wait::{Occupant, Wait, WaitCause};
 
-use schedlab_base::{Ns, Warning};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Drawn, Machine};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// The schema of records on disk.
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
@@ -121,40 +121,16 @@ pub struct Record {
     pub observe: Option<Observe>,
     /// Seed of the run.
     pub seed: u64,
-    /// Measured time.
-    pub duration: Ns,
-    /// Recorded and observed series by dotted name ("schbench.latency", "wakeup_delay", "slice").
-    pub series: BTreeMap<String, Series>,
-    /// Counts and sums by dotted name ("migrations", "placement.idle_core", "work" in ns).
-    pub counters: BTreeMap<String, u64>,
-    /// The scheduler's own counters, where they are kept: over the measured time, live over the whole run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schedstat: Option<Schedstat>,
-    /// What a command said of itself, by dotted name ("hackbench.time"); only commands have figures.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub figures: BTreeMap<String, Figure>,
-    /// What each task of the workload used, in the order in which the workload declares them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tasks: Vec<TaskAccount>,
-    /// How groups of tasks stayed on each CPU; of the first [`analyse::MAX_GROUPS`] groups.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stays: Vec<Stays>,
-    /// What programs measured interval by interval, in the order of time.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub intervals: Vec<Interval>,
-    /// The longest waits, longest first, with what is known of each.
-    pub waits: Vec<Wait>,
-    /// Where and how the run was made: sorted key and value.
-    pub environment: BTreeMap<String, String>,
-    /// What the reader must know.
-    pub warnings: Vec<Warning>,
+    /// What was found. In JSON its fields stand beside those above.
+    #[serde(flatten)]
+    pub found: Findings,
 }
 
 impl Record {
     /// How closely a live run was watched. Records of 0.1 name events only, and the others had counters. `None` of
     /// simulated runs and of what other tools saved.
     pub fn watched(&self) -> Option<Observe> {
-        let live = self.backend == "host" && self.environment.contains_key("kernel.release");
+        let live = self.backend == "host" && self.found.environment.contains_key("kernel.release");
         self.observe.or(live.then_some(Observe::Counters))
     }
 }
@@ -162,6 +138,8 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Ns;
+    use std::collections::BTreeMap;
 
     /// A small record for tests.
     pub(crate) fn record(seed: u64) -> Record {
@@ -186,18 +164,24 @@ mod tests {
             load: "2x24".into(),
             observe: None,
             seed,
-            duration: Ns::secs(1),
-            series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),
-            counters: BTreeMap::new(),
-            schedstat: None,
-            figures: BTreeMap::new(),
-            tasks: Vec::new(),
-            stays: Vec::new(),
-            intervals: Vec::new(),
-            waits: Vec::new(),
-            environment: environment::simulated(),
-            warnings: Vec::new(),
+            found: Findings {
+                duration: Ns::secs(1),
+                series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),
+                environment: environment::simulated(),
+                ..Findings::default()
+            },
         }
+    }
+
+    #[test]
+    fn findings_stand_beside_what_was_run_in_the_order_of_their_fields() {
+        let text = serde_json::to_string(&record(1)).unwrap();
+        let keys = ["seed", "duration", "series", "counters", "waits", "environment", "warnings"];
+        let at =
+            keys.map(|key| text.find(&format!(",\"{key}\":")).unwrap_or_else(|| panic!("{key}: {text}")));
+        assert!(at.is_sorted() && !text.contains("\"found\""), "{at:?}: {text}");
+        let twice = text.replacen("\"counters\":{}", "\"counters\":{},\"counters\":{}", 1);
+        assert!(serde_json::from_str::<Record>(&twice).unwrap_err().to_string().contains("duplicate field"));
     }
 
     #[test]
@@ -205,7 +189,7 @@ mod tests {
         let mut r = record(1);
         // A number whose shortest text only an exact reader takes back.
         let figure = Figure { value: 1.0 / 3.0 * 1e9, unit: "ns".into(), better: Better::Lower };
-        r.figures.insert("hackbench.time".into(), figure);
+        r.found.figures.insert("hackbench.time".into(), figure);
         let text = serde_json::to_string(&r).unwrap();
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), r);
         assert_ne!(serde_json::from_str::<Record>(&text.replace("\"seed\":1", "\"seed\":2")).unwrap(), r);

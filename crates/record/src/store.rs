@@ -8,7 +8,7 @@
 //! The record in `<cell-hash>/<seed>` is that seed's; another seed's there is an error ([`load`]).
 
 use crate::holdings::{is_cell, remove_unfinished};
-use crate::{RECORD_SCHEMA, Record};
+use crate::{Findings, RECORD_SCHEMA, Record};
 use schedlab_base::temp::{self, Folder};
 use schedlab_base::{Error, Result, Spot, input, printable};
 use std::borrow::Cow;
@@ -218,7 +218,7 @@ fn seed_of_place(file: &Path) -> Option<(String, u64)> {
 
 /// Names that tables print, each on one line; schedlab itself writes no others. Texts are escaped where they are printed.
 fn on_one_line(mut record: Record) -> Record {
-    let task_names = record.tasks.iter_mut().map(|t| &mut t.name);
+    let task_names = record.found.tasks.iter_mut().map(|t| &mut t.name);
     let names = [
         &mut record.backend,
         &mut record.kernel,
@@ -233,9 +233,9 @@ fn on_one_line(mut record: Record) -> Record {
             *name = escaped;
         }
     }
-    record.series = on_one_line_each(record.series);
-    record.counters = on_one_line_each(record.counters);
-    record.figures = on_one_line_each(record.figures);
+    record.found.series = on_one_line_each(record.found.series);
+    record.found.counters = on_one_line_each(record.found.counters);
+    record.found.figures = on_one_line_each(record.found.figures);
     record
 }
 
@@ -261,12 +261,18 @@ fn parse(file: &Path, text: &str) -> Result<Record> {
     }
     let head: Head = serde_json::from_str(text).map_err(|e| malformed(&e))?;
     match head.schema.as_deref() {
-        Some(RECORD_SCHEMA) => serde_json::from_str(text).map(on_one_line).map_err(|e| malformed(&e)),
+        Some(RECORD_SCHEMA) => read(text).map(on_one_line).map_err(|e| malformed(&e)),
         Some(other) => Err(Error::input(format!("schema is '{other}', and '{RECORD_SCHEMA}' was expected"))
             .help("the run is another version's; make it again with this one")
             .at(Spot::file(file))),
         None => Err(Error::input("no record: it has no schema").at(Spot::file(file))),
     }
+}
+
+/// Reads a record from JSON. Where the findings are at fault, they are read once more by themselves: what is flattened
+/// into another struct has lost its place.
+fn read(text: &str) -> serde_json::Result<Record> {
+    serde_json::from_str(text).map_err(|e| serde_json::from_str::<Findings>(text).err().unwrap_or(e))
 }
 
 /// All runs in a run folder, a store, or any folder above; sorted by folder, seeds as numbers.
@@ -324,6 +330,18 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_in_the_findings_has_its_place() {
+        let (dir, file) = (tempfile::tempdir().unwrap(), RECORD_FILE);
+        let text = serde_json::to_string(&record(1)).unwrap();
+        let faulty = text.replacen("\"counters\":{}", "\n\"counters\":{\"a\":-1}", 1);
+        assert_ne!(faulty, text);
+        fs::write(dir.path().join(file), faulty).unwrap();
+        let e = load(dir.path()).unwrap_err();
+        assert_eq!(e.spot().and_then(|s| s.line_column), Some((2, 18)), "{e}");
+        assert!(e.message().contains("-1"), "{e}");
+    }
+
+    #[test]
     fn a_run_comes_back_as_it_went_in() {
         let (_dir, store) = store();
         let r = record(3);
@@ -340,7 +358,7 @@ mod tests {
     fn the_first_run_is_kept() {
         let (_dir, store) = store();
         let (first, mut second) = (record(1), record(1));
-        second.counters.insert("work".into(), 5);
+        second.found.counters.insert("work".into(), 5);
         store.put("c", 1, &first, &[]).unwrap();
         assert!(matches!(store.put("c", 1, &second, &[]).unwrap(), Stored::Kept(_)));
         assert_eq!(store.get("c", 1).unwrap().record().unwrap(), first);
@@ -489,10 +507,10 @@ mod tests {
         let (_dir, store) = store();
         let mut bad = record(1);
         bad.workload = "pi\u{1b}[31m\npe".into();
-        bad.counters.insert("mine\u{9b}".into(), 1);
+        bad.found.counters.insert("mine\u{9b}".into(), 1);
         let read = store.put("c", 1, &bad, &[]).unwrap().run().record().unwrap();
         assert_eq!(read.workload, "pi\\u001b[31m\\u000ape");
-        assert_eq!(read.counters["mine\\u009b"], 1);
+        assert_eq!(read.found.counters["mine\\u009b"], 1);
     }
 
     #[test]

@@ -75,11 +75,14 @@ pub struct Run {
 impl Run {
     /// The run of a record.
     pub fn of(record: &Record) -> Run {
-        let series =
-            record.series.keys().flat_map(|s| Stat::USUAL.iter().map(move |stat| format!("{s}.{stat}")));
+        let series = record
+            .found
+            .series
+            .keys()
+            .flat_map(|s| Stat::USUAL.iter().map(move |stat| format!("{s}.{stat}")));
         let rates = METRICS.iter().filter(|m| m.rate.is_some()).map(|m| m.name.to_owned());
-        let names = series.chain(rates).chain(record.counters.keys().cloned());
-        let names = names.chain(record.figures.keys().cloned()).chain(of_group(record));
+        let names = series.chain(rates).chain(record.found.counters.keys().cloned());
+        let names = names.chain(record.found.figures.keys().cloned()).chain(of_group(record));
         let metrics = names.filter_map(|name| Some((name.clone(), measured(record, &name)?))).collect();
         Run {
             schema: RUN_SCHEMA,
@@ -93,10 +96,10 @@ impl Run {
             params: schedlab_lab::compare::params_in_words(&record.workload, &record.spec),
             seed: record.seed,
             watched: record.watched().map(Observe::name),
-            duration_ns: record.duration.0,
+            duration_ns: record.found.duration.0,
             metrics,
-            intervals: record.intervals.clone(),
-            warnings: record.warnings.clone(),
+            intervals: record.found.intervals.clone(),
+            warnings: record.found.warnings.clone(),
         }
     }
 
@@ -201,10 +204,10 @@ impl Run {
 
 /// A metric of a record; `None` for a counter that is no metric.
 fn measured(record: &Record, name: &str) -> Option<Measured> {
-    if let Some(f) = record.figures.get(name) {
+    if let Some(f) = record.found.figures.get(name) {
         return Some(Measured { unit: f.unit.clone(), better: f.better, value: Value::Number(f.value) });
     }
-    let series = record.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()));
+    let series = record.found.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()));
     let metric = schedlab_record::Metric::find_with(name, series).ok()?;
     Some(Measured { unit: metric.unit.clone(), better: metric.better, value: evaluate(record, name) })
 }

@@ -83,7 +83,7 @@ pub fn left_out(record: &Record) -> Vec<&'static str> {
 pub fn text(record: &Record) -> Result<String> {
     let blocks: Vec<String> = BLOCKS
         .iter()
-        .filter_map(|b| Some(b.text(&b.of(record)?, record.duration.0 / 1_000_000_000)))
+        .filter_map(|b| Some(b.text(&b.of(record)?, record.found.duration.0 / 1_000_000_000)))
         .collect();
     if blocks.is_empty() {
         return Err(crate::usec::none_in(&record.workload));
@@ -98,7 +98,7 @@ fn average(record: &Record) -> Option<f64> {
 
 impl Block {
     fn of(&self, record: &Record) -> Option<Usec> {
-        let series = self.series.iter().find_map(|name| record.series.get(*name));
+        let series = self.series.iter().find_map(|name| record.found.series.get(*name));
         series.map(|s| Usec::from_series(s, self.scale))
     }
 

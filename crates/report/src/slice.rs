@@ -29,7 +29,7 @@ pub fn none_in(workload: &str) -> Error {
 /// When it has none: it was not a slice test, had no sampler, or ended before its first interval did.
 pub fn text(record: &Record) -> Result<String> {
     let of_program = |i: &&Interval| value(i, "printed").is_some();
-    let intervals: Vec<&Interval> = record.intervals.iter().filter(of_program).collect();
+    let intervals: Vec<&Interval> = record.found.intervals.iter().filter(of_program).collect();
     if intervals.is_empty() {
         return Err(none_in(&record.workload));
     }

@@ -37,7 +37,7 @@ impl Stat {
         let mut names = metrics();
         names.extend(EVENTS.iter().filter_map(|e| Some(beside(e.name)?.0)));
         let mut warnings: Vec<Warning> = Vec::new();
-        for w in records.iter().flat_map(|r| &r.warnings) {
+        for w in records.iter().flat_map(|r| &r.found.warnings) {
             if !warnings.contains(w) {
                 warnings.push(w.clone());
             }

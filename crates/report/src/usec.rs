@@ -35,7 +35,7 @@ impl Usec {
     /// # Errors
     /// When the run recorded none: it was not of schbench.
     pub fn of(record: &Record) -> Result<Usec> {
-        let series = record.series.get(LATENCY).ok_or_else(|| none_in(&record.workload))?;
+        let series = record.found.series.get(LATENCY).ok_or_else(|| none_in(&record.workload))?;
         Ok(Usec::from_series(series, 1000))
     }
     /// A series in the histogram's unit, which is `scale` units of the series.

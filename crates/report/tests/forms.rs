@@ -6,7 +6,7 @@ use schedlab_kernel::{Kernel, Variant};
 use schedlab_lab::compare::overview;
 use schedlab_lab::{Comparison, Published, Question, compare};
 use schedlab_machine::Machine;
-use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
+use schedlab_record::{Better, Findings, MODEL, RECORD_SCHEMA, Record, Series, environment};
 use schedlab_report::{EXPORTERS, form, schbench, schbench2016};
 use schedlab_workload::{Params, Spec};
 use std::collections::BTreeMap;
@@ -36,20 +36,17 @@ fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, hi
         spec: serde_json::to_value(&spec).unwrap(),
         load: format!("{}x{}", load.0, load.1),
         seed,
-        duration: Ns::secs(30),
-        series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),
-        counters: BTreeMap::from([("migrations".to_owned(), 100 + seed * 13 % 7)]),
-        schedstat: None,
-        figures: BTreeMap::new(),
-        tasks: Vec::new(),
-        stays: Vec::new(),
-        intervals: Vec::new(),
-        waits: Vec::new(),
-        environment: environment::simulated(),
-        warnings: if seed == 3 {
-            vec![Warning::new("test.odd", "the third run was odd, as third runs are")]
-        } else {
-            vec![]
+        found: Findings {
+            duration: Ns::secs(30),
+            series: BTreeMap::from([("schbench.latency".to_owned(), latency)]),
+            counters: BTreeMap::from([("migrations".to_owned(), 100 + seed * 13 % 7)]),
+            environment: environment::simulated(),
+            warnings: if seed == 3 {
+                vec![Warning::new("test.odd", "the third run was odd, as third runs are")]
+            } else {
+                vec![]
+            },
+            ..Findings::default()
         },
     }
 }
@@ -274,23 +271,23 @@ fn csv_has_a_line_for_each_cell_and_metric() {
 #[test]
 fn schbench_layouts_are_as_their_golden_files() {
     let mut r = record("v4.5", "v4.5", (2, 24), 1, 40_000, 5_000_000);
-    r.series.get_mut("schbench.latency").unwrap().record(60_000_000);
+    r.found.series.get_mut("schbench.latency").unwrap().record(60_000_000);
     golden("schbench-2016.out", &schbench2016::text(&r).unwrap());
     golden("schbench.out", &schbench::text(&r).unwrap());
-    r.series.clear();
+    r.found.series.clear();
     assert_eq!(schbench::text(&r).unwrap_err().kind().exit_code(), 2);
 }
 
 #[test]
 fn todays_schbench_prints_requests_too() {
     let mut r = record("v4.5", "v4.5", (2, 24), 1, 40_000, 5_000_000);
-    let latency = r.series.remove("schbench.latency").unwrap();
+    let latency = r.found.series.remove("schbench.latency").unwrap();
     let mut rps = Series::new("1/s", Better::Higher);
     (0..30).for_each(|i| rps.record(100 + i));
     r.workload = "schbench-modern".into();
-    r.series.insert("schbench-modern.wakeup_latency".into(), latency.clone());
-    r.series.insert("schbench-modern.request_latency".into(), latency);
-    r.series.insert("schbench-modern.rps".into(), rps);
+    r.found.series.insert("schbench-modern.wakeup_latency".into(), latency.clone());
+    r.found.series.insert("schbench-modern.request_latency".into(), latency);
+    r.found.series.insert("schbench-modern.rps".into(), rps);
     golden("schbench-modern.out", &schbench::text(&r).unwrap());
     assert_eq!(schbench::left_out(&r), ["sched delay"]);
     assert_eq!(schbench2016::text(&r).unwrap_err().kind().exit_code(), 2);

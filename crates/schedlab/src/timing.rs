@@ -46,9 +46,9 @@ impl<'a> Timed<'a> {
         let sum = &mut sums[at];
         sum.runs += 1;
         sum.wall_s += wall_s;
-        sum.simulated += record.duration + warmup;
-        sum.wakeups += record.counters.get("sim.wakeups").copied().unwrap_or(0);
-        if let Some(events) = record.counters.get("sim.events") {
+        sum.simulated += record.found.duration + warmup;
+        sum.wakeups += record.found.counters.get("sim.wakeups").copied().unwrap_or(0);
+        if let Some(events) = record.found.counters.get("sim.events") {
             *sum.events.get_or_insert(0) += events;
         }
         Ok(())

@@ -34,10 +34,10 @@ pub mod wakeup;
 #[cfg(test)]
 mod upkeep_tests;
 
-use schedlab_base::{Ns, Result, Warning};
+use schedlab_base::{Ns, Result};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
-use schedlab_record::{Interval, Schedstat};
+use schedlab_record::Findings;
 use schedlab_trace::Sink;
 use schedlab_workload::Built;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -79,26 +79,21 @@ pub struct TaskAccount {
 }
 
 /// What a simulation leaves beside what its sink saw.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimReport {
     /// Simulated time at the end.
     pub end: Ns,
-    /// Counters that events do not carry, by dotted metric name ("work", "smt.shared_time", "balance.newidle_time").
-    pub counters: Vec<(String, u64)>,
-    /// The counters of /proc/schedstat since the warm-up ended.
-    pub schedstat: Option<Schedstat>,
+    /// What events do not carry: counters by dotted metric name ("work", "smt.shared_time", "balance.newidle_time"), those
+    /// of /proc/schedstat since the warm-up ended, what programs measured interval by interval. An analyser adds the rest.
+    pub found: Findings,
     /// Tasks by id: workload tasks first.
     pub tasks: Vec<TaskAccount>,
-    /// What programs measured interval by interval, in the order of time.
-    pub intervals: Vec<Interval>,
     /// Events processed.
     pub events: u64,
     /// Wakeups.
     pub wakeups: u64,
     /// Whether `stop` ended it early.
     pub stopped: bool,
-    /// What the reader must know.
-    pub warnings: Vec<Warning>,
 }
 
 /// Runs a simulation to its workload's end.

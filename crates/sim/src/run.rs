@@ -441,19 +441,21 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
         work += if t.background { 0 } else { account.work_ns };
         report.tasks.push(account);
     }
-    report.intervals = std::mem::take(&mut sys.intervals.kept);
+    let found = &mut report.found;
+    found.duration = report.end.since(Ns(sys.measure_from));
+    found.intervals = std::mem::take(&mut sys.intervals.kept);
     // Those of several tasks are kept in the order in which they ended.
-    report.intervals.sort_by_key(|i| i.start);
+    found.intervals.sort_by_key(|i| i.start);
     let lost = sys.intervals.dropped;
-    report.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
+    found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
     let mut schedstat = sys.schedstat;
     schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
-    report.schedstat = Some(schedstat);
-    report.wakeups = sys.stats.wakeups;
-    report.counters = sys.stats.named().into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
-    report.counters.push(("work".to_owned(), work));
+    found.schedstat = Some(schedstat);
+    found.counters = sys.stats.named().into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+    found.counters.insert("work".to_owned(), work);
     if sys.channels.may_lose() {
-        report.counters.push(("udp.lost".to_owned(), sys.stats.datagrams_lost));
+        found.counters.insert("udp.lost".to_owned(), sys.stats.datagrams_lost);
     }
+    report.wakeups = sys.stats.wakeups;
     Ok(report)
 }

@@ -1,10 +1,10 @@
 //! Figures taken from any command's output: by a regular expression with one group, or by a JSON pointer.
 
-use super::{Findings, text, units};
+use super::{text, units};
 use regex_lite::Regex;
 use schedlab_base::{Error, Result};
 use schedlab_native::Said;
-use schedlab_record::{Better, Figure, Metric, Series};
+use schedlab_record::{Better, Figure, Findings, Metric, Series};
 use schedlab_workload::command::{Extract, Place, Source, Take};
 
 /// Whether it gives a series, which is asked by statistic, and not a figure.

@@ -30,7 +30,7 @@ pub use template::{Template, one_word_or_line};
 
 use schedlab_base::{Error, Result};
 use schedlab_native::Said;
-use schedlab_record::{Better, Figure, Record, Series};
+use schedlab_record::{Better, Figure, Findings, Record};
 use schedlab_workload::command::Extract;
 use schedlab_workload::{CommandSpec, Spec};
 use std::collections::BTreeMap;
@@ -240,7 +240,7 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
         (saved::KIND, _) if of("tool") == Some(saved::OWN) => {
             let bench = schedlab_workload::spec::find(&record.workload);
             let firsts = bench.map_or(crate::metrics::HEADLINE, |b| b.headline);
-            return Some(own::headline(&record.figures, firsts));
+            return Some(own::headline(&record.found.figures, firsts));
         }
         (saved::KIND, _) => {
             let rows = find(of("tool")?).ok()?.headline;
@@ -250,27 +250,18 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
         _ => return None,
     };
     // A tool gives this figure or that, as it was told; at least what it gave is shown.
-    let given = |name: &String| record.figures.contains_key(name) || !is_figure(record, name);
+    let given = |name: &String| record.found.figures.contains_key(name) || !is_figure(record, name);
     let some: Vec<String> = all.into_iter().filter(given).collect();
-    Some(if some.is_empty() { record.figures.keys().take(6).cloned().collect() } else { some })
+    Some(if some.is_empty() { record.found.figures.keys().take(6).cloned().collect() } else { some })
 }
 
 /// Whether the name can only be a figure of the record's workload: neither a metric of the table nor of a series.
 fn is_figure(record: &Record, name: &str) -> bool {
     let own = name.strip_prefix(&record.workload).is_some_and(|n| n.starts_with('.'));
-    own && !record.series.keys().any(|series| name.starts_with(&format!("{series}.")))
+    own && !record.found.series.keys().any(|series| name.starts_with(&format!("{series}.")))
 }
 
-/// What a command said of itself.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Findings {
-    /// Single figures.
-    pub figures: BTreeMap<String, Figure>,
-    /// Series of figures that are taken all.
-    pub series: BTreeMap<String, Series>,
-}
-
-/// The figures of a run in what the command said.
+/// Figures and series of a run, in what the command said.
 ///
 /// # Errors
 /// When one that was asked for is not there, or not alone; with the last lines of the output.

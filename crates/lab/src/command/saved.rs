@@ -7,11 +7,10 @@
 use super::own::{self, FORMS};
 use super::{Reader, Reading, TOOLS, Tool, Values, reader_of};
 use crate::compare::Folders;
-use schedlab_base::{Error, Ns, Result, Spot, Warning, input, printable};
+use schedlab_base::{Error, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
-use schedlab_record::{Figure, RECORD_SCHEMA, Record, store, version_of};
-use std::collections::BTreeMap;
+use schedlab_record::{Figure, Findings, RECORD_SCHEMA, Record, store, version_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -163,7 +162,8 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
         warnings.push(Warning::new("saved.means", text));
     }
     let variant = told(variant, UNKNOWN);
-    let plain = record(&told(&run.workload, UNKNOWN), &variant, file)?;
+    let mut plain = record(&told(&run.workload, UNKNOWN), &variant, file)?;
+    (plain.found.figures, plain.found.warnings) = (figures.collect(), warnings);
     Ok(Record {
         model: run.model.unwrap_or_else(|| version_of(&backend)),
         machine: Machine { name: told(&run.machine, &plain.machine.name), ..plain.machine },
@@ -174,8 +174,6 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
         load: told(&run.load, "default"),
         observe: run.watched,
         seed: run.seed.unwrap_or_default(),
-        figures: figures.collect(),
-        warnings,
         ..plain
     })
 }
@@ -274,15 +272,15 @@ fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut
             spec: serde_json::json!({ "kind": KIND, "tool": tool.name }),
             load: reading.load.clone().unwrap_or_else(|| "default".to_owned()),
             seed: *seed,
-            figures: tool.figures(tool.name, values)?,
             ..record(tool.name, &variant_of(variant, reading), file)?
         };
+        record.found.figures = tool.figures(tool.name, values)?;
         if several {
             let text = format!(
                 "{} made these runs one after the other: what drifted meanwhile is not in their spread",
                 tool.name
             );
-            record.warnings.push(Warning::new("saved.in_a_row", text));
+            record.found.warnings.push(Warning::new("saved.in_a_row", text));
         }
         if let Some(what) = &reading.means {
             let text = format!(
@@ -290,7 +288,7 @@ fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut
                  single runs can be compared with intervals",
                 tool.name
             );
-            record.warnings.push(Warning::new("saved.means", text));
+            record.found.warnings.push(Warning::new("saved.means", text));
         }
         all.push(record);
     }
@@ -323,17 +321,10 @@ fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
         spec: serde_json::Value::Null,
         load: "default".to_owned(),
         seed: 0,
-        duration: Ns::ZERO,
-        series: BTreeMap::new(),
-        counters: BTreeMap::new(),
-        schedstat: None,
-        figures: BTreeMap::new(),
-        tasks: Vec::new(),
-        stays: Vec::new(),
-        intervals: Vec::new(),
-        waits: Vec::new(),
-        environment: [("saved.file".to_owned(), file.display().to_string())].into(),
-        warnings: Vec::new(),
+        found: Findings {
+            environment: [("saved.file".to_owned(), file.display().to_string())].into(),
+            ..Findings::default()
+        },
     })
 }
 

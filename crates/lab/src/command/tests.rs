@@ -173,7 +173,7 @@ fn saved_outputs_become_runs_of_variants() {
     let both = format!("new={},{}", path("b1.txt"), path("b2.txt"));
     let (stored, runs) = saved::records(&[path("a.txt"), both], None).unwrap();
     let seen: Vec<(&str, f64)> =
-        runs.iter().map(|r| (r.variant.name.as_str(), r.figures["hackbench.time"].value)).collect();
+        runs.iter().map(|r| (r.variant.name.as_str(), r.found.figures["hackbench.time"].value)).collect();
     assert_eq!((stored.len(), seen), (0, vec![("a", 1e9), ("new", 2e9), ("new", 2.2e9)]));
     assert!(runs[0].seed != runs[1].seed && runs[1].seed != runs[2].seed, "nothing pairs them");
     let repeats = saved::records(&[samples().join("hyperfine.json").display().to_string()], None).unwrap().1;
@@ -192,7 +192,7 @@ fn columns_of_a_table_are_variants_and_means_count_once() {
     let path = samples().join("mmtests.txt").display().to_string();
     let seen = |source: String| -> Vec<String> {
         let (_, runs) = saved::records(&[source], None).unwrap();
-        assert!(runs.iter().all(|r| r.warnings.iter().any(|w| w.code == "saved.means")));
+        assert!(runs.iter().all(|r| r.found.warnings.iter().any(|w| w.code == "saved.means")));
         runs.iter().map(|r| format!("{} {}", r.load, r.variant.name)).collect()
     };
     let want = [
@@ -204,7 +204,7 @@ fn columns_of_a_table_are_variants_and_means_count_once() {
     assert_eq!(seen(path.clone()), want);
     assert_eq!(seen(format!("x={path}"))[3], "netperf-udp x patched");
     let repeated = samples().join("perf-stat-r.txt").display().to_string();
-    let text = saved::records(&[repeated], None).unwrap().1[0].warnings[0].message.clone();
+    let text = saved::records(&[repeated], None).unwrap().1[0].found.warnings[0].message.clone();
     assert!(text.contains("a mean of 5 runs"), "{text}");
 }
 

@@ -251,18 +251,18 @@ fn check_baseline(groups: &[Vec<CellRuns<'_>>], baseline: Option<&str>) -> Resul
 
 fn check_metrics(records: &[Record], metrics: &[String]) -> Result<()> {
     let mut series: Vec<metrics::Declared> = Vec::new();
-    for (name, s) in records.iter().flat_map(|r| &r.series) {
+    for (name, s) in records.iter().flat_map(|r| &r.found.series) {
         if !series.iter().any(|(known, ..)| known == name) {
             series.push((name.clone(), s.unit().to_owned(), s.better()));
         }
     }
-    let figures: Vec<String> = records.iter().flat_map(|r| r.figures.keys().cloned()).collect();
+    let figures: Vec<String> = records.iter().flat_map(|r| r.found.figures.keys().cloned()).collect();
     metrics.iter().try_for_each(|m| metrics::check(m, &series, &figures))
 }
 
 /// Adds the records' warnings, equal ones once with their number, in the order they came.
 fn merge(all: &mut Vec<Counted>, records: &[Record]) {
-    for w in records.iter().flat_map(|r| &r.warnings) {
+    for w in records.iter().flat_map(|r| &r.found.warnings) {
         match all.iter_mut().find(|c| c.warning == *w && c.runs > 0) {
             Some(c) => c.runs += 1,
             None => all.push(Counted { warning: w.clone(), runs: 1 }),

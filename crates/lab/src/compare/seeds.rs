@@ -49,5 +49,7 @@ pub fn of_their_own(records: &[Record]) -> (Cow<'_, [Record]>, Option<Warning>) 
 
 /// Whether two records of one seed tell the same results.
 fn same_run(a: &Record, b: &Record) -> bool {
-    a.figures == b.figures && a.series == b.series && a.counters == b.counters
+    a.found.figures == b.found.figures
+        && a.found.series == b.found.series
+        && a.found.counters == b.found.counters
 }

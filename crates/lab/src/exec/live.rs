@@ -5,9 +5,8 @@ use crate::plan::Cell;
 use schedlab_base::Result;
 use schedlab_guest::Guest;
 use schedlab_native::Outcome;
-use schedlab_record::{Figure, RECORD_SCHEMA, Record, Series, version_of};
+use schedlab_record::{RECORD_SCHEMA, Record, version_of};
 use schedlab_workload::Spec;
-use std::collections::BTreeMap;
 
 /// The record of a run; `None` of one that was stopped.
 ///
@@ -17,7 +16,10 @@ pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>
     if outcome.stopped {
         return Ok(None);
     }
-    let (figures, series) = said(cell, &outcome)?;
+    let mut found = outcome.found;
+    if let (Spec::Command(spec), Some(said)) = (&cell.spec, &outcome.said) {
+        found.add(command::findings(spec, said)?);
+    }
     Ok(Some(Record {
         schema: RECORD_SCHEMA.to_owned(),
         model: version_of(cell.backend.name()),
@@ -33,27 +35,6 @@ pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>
         load: cell.load.clone(),
         observe: Some(cell.observe),
         seed,
-        duration: outcome.duration,
-        series,
-        counters: outcome.counters,
-        schedstat: outcome.schedstat,
-        figures,
-        tasks: outcome.tasks,
-        stays: outcome.stays,
-        intervals: outcome.intervals,
-        waits: outcome.waits,
-        environment: outcome.environment,
-        warnings: outcome.warnings,
+        found,
     }))
-}
-
-/// What a command said of itself; of programs the series they recorded.
-fn said(cell: &Cell, outcome: &Outcome) -> Result<(BTreeMap<String, Figure>, BTreeMap<String, Series>)> {
-    let mut series = outcome.series.clone();
-    let (Spec::Command(spec), Some(said)) = (&cell.spec, &outcome.said) else {
-        return Ok((BTreeMap::new(), series));
-    };
-    let found = command::findings(spec, said)?;
-    series.extend(found.series);
-    Ok((found.figures, series))
 }

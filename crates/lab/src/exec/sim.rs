@@ -11,7 +11,6 @@ use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, Ta
 use schedlab_sim::{Setup, simulate, simulate_walking};
 use schedlab_workload::build::cut_off;
 use schedlab_workload::{Built, Guest, gathered};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The simulating executor.
@@ -79,7 +78,6 @@ impl Sim {
         if report.stopped {
             return Ok(None);
         }
-        let schedstat = report.schedstat;
         let mut warnings = cell.variant.without_effect()?;
         warnings.extend(guessed(cell));
         let cut = to_the_end && report.end >= warmup.plus(duration);
@@ -89,11 +87,12 @@ impl Sim {
                 format!("its tasks ask for slices, which kernels before {SLICES_SINCE} take no notice of");
             warnings.push(Warning::new("workload.slice", text));
         }
-        let seen = analyser.finish(report.end);
-        let mut counters = seen.counters;
-        counters.extend(report.counters);
-        counters.insert("sim.events".into(), report.events);
-        counters.insert("sim.wakeups".into(), report.wakeups);
+        let mut found = analyser.finish(report.end);
+        found.add(report.found);
+        found.counters.insert("sim.events".into(), report.events);
+        found.counters.insert("sim.wakeups".into(), report.wakeups);
+        found.environment = environment::simulated();
+        found.warnings.splice(..0, warnings);
         let record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             model: MODEL,
@@ -109,17 +108,7 @@ impl Sim {
             spec: cell.spec_json()?,
             load: cell.load.clone(),
             seed,
-            duration: report.end.since(warmup),
-            series: seen.series,
-            counters,
-            schedstat,
-            figures: BTreeMap::new(),
-            tasks: seen.tasks,
-            stays: seen.stays,
-            intervals: report.intervals,
-            waits: seen.waits,
-            environment: environment::simulated(),
-            warnings: warnings.into_iter().chain(seen.warnings).chain(report.warnings).collect(),
+            found,
         };
         Ok(Some(record.into()))
     }

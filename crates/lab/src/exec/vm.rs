@@ -80,7 +80,7 @@ impl Executor for Vm {
         let _room = self.room(u64::from(guest.memory_mb));
         let Some(visit) = schedlab_guest::run(guest, &cell.machine, &request, stop)? else { return Ok(None) };
         let Some(mut record) = live::record(cell, seed, visit.outcome)? else { return Ok(None) };
-        record.warnings.extend(caveat(guest));
+        record.found.warnings.extend(caveat(guest));
         Ok(Some(Made { record, files: vec![(KERNEL_LOG, visit.log.into_bytes())] }))
     }
     fn parallel(&self, cell: &Cell) -> bool {

@@ -107,7 +107,7 @@ impl Floors {
 
 /// What names the host of a live record: model and number of its CPUs, release of its kernel.
 pub fn host_of(record: &Record) -> String {
-    let model = record.environment.get("cpu.model").map_or("unknown CPUs", String::as_str);
+    let model = record.found.environment.get("cpu.model").map_or("unknown CPUs", String::as_str);
     format!("{} x {model}, {}", record.machine.topology.nr_cpus(), record.kernel)
 }
 

@@ -29,7 +29,7 @@ impl Executor for Again<'_> {
             let disturbed = cell.backend == Backend::Host && is_disturbed(&made.record);
             if !disturbed || tries > REPEATS {
                 if tries > 1 {
-                    made.record.environment.insert(TRIES.to_owned(), tries.to_string());
+                    made.record.found.environment.insert(TRIES.to_owned(), tries.to_string());
                 }
                 return Ok(Some(made));
             }
@@ -43,10 +43,10 @@ impl Executor for Again<'_> {
 
 /// What others used for each thousand of the run's own CPU time; `None` if that is not known, or too little to be told.
 fn others_permille(record: &Record) -> Option<u64> {
-    let own = record.counters.get("cpu_time").copied().filter(|ns| *ns > 0)?;
+    let own = record.found.counters.get("cpu_time").copied().filter(|ns| *ns > 0)?;
     let around =
-        || record.environment.get("run.foreign_cpu_ns")?.parse().ok().filter(|ns| *ns > TICK_NOISE.0);
-    let others = record.counters.get("background.cpu_time").copied().or_else(around)?;
+        || record.found.environment.get("run.foreign_cpu_ns")?.parse().ok().filter(|ns| *ns > TICK_NOISE.0);
+    let others = record.found.counters.get("background.cpu_time").copied().or_else(around)?;
     Some(others.saturating_mul(1_000) / own)
 }
 
@@ -56,7 +56,7 @@ fn is_disturbed(record: &Record) -> bool {
 
 /// What the reader must know of the runs that were made again.
 pub fn told(real: &[Record]) -> Option<Warning> {
-    let tries = |r: &Record| r.environment.get(TRIES).and_then(|n| n.parse::<u64>().ok());
+    let tries = |r: &Record| r.found.environment.get(TRIES).and_then(|n| n.parse::<u64>().ok());
     let again: Vec<&Record> = real.iter().filter(|r| tries(r).is_some()).collect();
     let repeats: u64 = again.iter().filter_map(|r| tries(r)).map(|n| n.saturating_sub(1)).sum();
     let left: Vec<u64> =
@@ -120,7 +120,7 @@ mod tests {
     fn made(backend: Backend, others_ms: &'static [u64]) -> (usize, u64, Option<String>) {
         let script = Script { others_ms, made: AtomicUsize::new(0) };
         let kept = Again(&script).run(&cell(backend), 1, &AtomicBool::new(false)).unwrap().unwrap().record;
-        let others = kept.counters["background.cpu_time"] / 1_000_000;
+        let others = kept.found.counters["background.cpu_time"] / 1_000_000;
         (script.made.into_inner(), others, told(&[kept]).map(|w| w.message))
     }
 
@@ -145,7 +145,7 @@ mod tests {
     fn without_events_the_time_around_the_run_decides_if_it_is_more_than_ticks_err_by() {
         let around = |ms: u64| {
             let mut record = record(&[("cpu_time", Ns::ms(200).0)]);
-            record.environment.insert("run.foreign_cpu_ns".to_owned(), Ns::ms(ms).0.to_string());
+            record.found.environment.insert("run.foreign_cpu_ns".to_owned(), Ns::ms(ms).0.to_string());
             is_disturbed(&record)
         };
         assert_eq!([around(0), around(30), around(31)], [false, false, true]);

@@ -89,7 +89,7 @@ fn drifted(case: &Case, simulated: &[Record], real: &[Record]) -> Vec<Warning> {
     };
     let Some(kernel) = &mine.resolved else { return Vec::new() };
     let warning = |text: String| Warning::new("validate.drift", text);
-    if !compared(&theirs.environment) {
+    if !compared(&theirs.found.environment) {
         let text = format!("{} does not tell its scheduler's features here (debugfs)", theirs.kernel);
         return vec![warning(format!(
             "{text}: whether profile {} has the same ones is not known",
@@ -97,7 +97,7 @@ fn drifted(case: &Case, simulated: &[Record], real: &[Record]) -> Vec<Warning> {
         ))];
     }
     let told = |d: Difference| warning(format!("profile and kernel differ: {}", d.text));
-    drift(kernel, &mine.machine, &theirs.environment).into_iter().map(told).collect()
+    drift(kernel, &mine.machine, &theirs.found.environment).into_iter().map(told).collect()
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
         mine.machine = Machine::load("icount-4").unwrap();
         let mut theirs = testing::record(&[]);
         theirs.kernel = "6.1.0-56".to_owned();
-        theirs.environment =
+        theirs.found.environment =
             features.map(|f| ("sched.features".to_owned(), f.to_owned())).into_iter().collect();
         let warnings = judge(&case, &[mine], &[theirs], Vec::new()).warnings;
         warnings.into_iter().filter(|w| w.code == "validate.drift").map(|w| w.message).collect()

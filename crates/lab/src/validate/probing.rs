@@ -29,8 +29,8 @@ impl Executor for Probing<'_> {
         let costs = measure(Effort::GLANCE);
         let Some(mut made) = self.0.run(cell, seed, stop)? else { return Ok(None) };
         match costs {
-            Ok(costs) => made.record.environment.extend(costs.iter().map(told)),
-            Err(e) => _ = made.record.environment.insert(FAILED.to_owned(), e.message().to_owned()),
+            Ok(costs) => made.record.found.environment.extend(costs.iter().map(told)),
+            Err(e) => _ = made.record.found.environment.insert(FAILED.to_owned(), e.message().to_owned()),
         }
         Ok(Some(made))
     }
@@ -56,13 +56,14 @@ fn read(environment: &BTreeMap<String, String>) -> Vec<Measured> {
 
 /// The mean of what was measured beside these runs; `None` where nothing was.
 pub fn mean(real: &[Record]) -> Option<Probed> {
-    let each = real.iter().map(|r| Probed::here(read(&r.environment))).filter(|p| !p.measured.is_empty());
+    let each =
+        real.iter().map(|r| Probed::here(read(&r.found.environment))).filter(|p| !p.measured.is_empty());
     Probed::mean(&each.collect::<Vec<_>>())
 }
 
 /// What the reader must know where costs could not be measured.
 pub fn missing(real: &[Record]) -> Option<Warning> {
-    let why = real.iter().find_map(|r| r.environment.get(FAILED))?;
+    let why = real.iter().find_map(|r| r.found.environment.get(FAILED))?;
     let text = format!("what steps cost was not measured beside the runs, and is as it was before: {why}");
     Some(Warning::new("validate.probe", text))
 }
@@ -78,7 +79,7 @@ mod tests {
             told(&Measured { name, value: *value, range: (value / 2, value * 2), how })
         };
         let mut run = record(&[]);
-        run.environment.extend(costs.iter().map(measured));
+        run.found.environment.extend(costs.iter().map(measured));
         run
     }
 
@@ -97,7 +98,7 @@ mod tests {
     fn what_could_not_be_measured_is_told() {
         let mut run = record(&[]);
         assert_eq!(missing(&[run.clone()]), None);
-        run.environment.insert(FAILED.to_owned(), "one CPU only".to_owned());
+        run.found.environment.insert(FAILED.to_owned(), "one CPU only".to_owned());
         assert!(missing(&[run]).is_some_and(|w| w.message.ends_with("one CPU only")));
     }
 }

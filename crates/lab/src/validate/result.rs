@@ -202,7 +202,7 @@ fn outcome(share: Share, tripled: &Tripled, control: bool) -> Outcome {
 /// The warnings of a side's runs, each once.
 fn told(records: &[Record], side: &str) -> Vec<Warning> {
     let mut all: Vec<Warning> = Vec::new();
-    for warning in records.iter().flat_map(|r| &r.warnings) {
+    for warning in records.iter().flat_map(|r| &r.found.warnings) {
         if !all.iter().any(|w| w.code == warning.code) {
             all.push(warning.clone());
         }

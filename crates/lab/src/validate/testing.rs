@@ -3,7 +3,6 @@
 use schedlab_base::Ns;
 use schedlab_kernel::Variant;
 use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
-use std::collections::BTreeMap;
 
 /// A record with these counters and nothing else.
 pub fn record(counters: &[(&str, u64)]) -> Record {
@@ -16,7 +15,7 @@ pub fn record(counters: &[(&str, u64)]) -> Record {
         "environment": environment::simulated(), "warnings": [],
     });
     let mut record: Record = serde_json::from_value(json).unwrap();
-    record.counters = counters.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+    record.found.counters = counters.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
     record
 }
 
@@ -24,5 +23,7 @@ pub fn record(counters: &[(&str, u64)]) -> Record {
 pub fn with_series(name: &str, values: &[u64]) -> Record {
     let mut series = Series::new("ns", Better::Neither);
     values.iter().for_each(|v| series.record(*v));
-    Record { series: BTreeMap::from([(name.to_owned(), series)]), ..record(&[]) }
+    let mut record = record(&[]);
+    record.found.series.insert(name.to_owned(), series);
+    record
 }

@@ -43,7 +43,7 @@ fn balancing(
     record: &Record,
     of: impl Fn(&[schedlab_record::schedstat::Balance; 3]) -> u64,
 ) -> Result<f64, String> {
-    let stat = record.schedstat.as_ref().ok_or("this kernel keeps no schedstat")?;
+    let stat = record.found.schedstat.as_ref().ok_or("this kernel keeps no schedstat")?;
     let mut domains = stat.cpus.iter().flat_map(|cpu| &cpu.domains).peekable();
     if domains.peek().is_none() {
         return Err("schedstat tells of no domains".to_owned());
@@ -54,8 +54,8 @@ fn balancing(
 /// How much tasks of one group differ in CPU time, per cent; groups weigh by their CPU time.
 fn uneven(record: &Record) -> Option<f64> {
     let (mut weighed, mut weight) = (0.0, 0.0);
-    for group in groups(&record.tasks) {
-        let times: Vec<f64> = of_group(&record.tasks, group).map(|t| t.cpu_time.0 as f64).collect();
+    for group in groups(&record.found.tasks) {
+        let times: Vec<f64> = of_group(&record.found.tasks, group).map(|t| t.cpu_time.0 as f64).collect();
         let all: f64 = times.iter().sum();
         if let Some(std) = std(&times).filter(|_| all > 0.0) {
             weighed += all * 100.0 * std / mean(&times);
@@ -72,7 +72,7 @@ fn uneven(record: &Record) -> Option<f64> {
 pub fn pooled(name: &str, records: &[Record]) -> Result<Series, String> {
     let mut all: Option<Series> = None;
     for record in records {
-        let Some(series) = record.series.get(name) else {
+        let Some(series) = record.found.series.get(name) else {
             metric(record, &format!("{name}.count"))?;
             return Err(format!("the record has no series {name}"));
         };

@@ -5,7 +5,7 @@
 use schedlab_base::{Error, Ns, Result, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
 use schedlab_lab::{Backend, Cell, Executor, Made};
-use schedlab_record::{Better, RECORD_SCHEMA, Record, Series, environment, version_of};
+use schedlab_record::{Better, Findings, RECORD_SCHEMA, Record, Series, environment, version_of};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -63,17 +63,14 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
         spec,
         load: cell.load.clone(),
         seed,
-        duration: Ns::secs(1),
-        series: [("schbench.latency".to_owned(), latency)].into(),
-        counters: [("migrations".to_owned(), 0)].into(),
-        schedstat: None,
-        figures: [].into(),
-        tasks: Vec::new(),
-        stays: Vec::new(),
-        intervals: Vec::new(),
-        waits: Vec::new(),
-        environment: environment::simulated(),
-        warnings: vec![schedlab_base::Warning::new("mock.made_up", "these figures are made up")],
+        found: Findings {
+            duration: Ns::secs(1),
+            series: [("schbench.latency".to_owned(), latency)].into(),
+            counters: [("migrations".to_owned(), 0)].into(),
+            environment: environment::simulated(),
+            warnings: vec![schedlab_base::Warning::new("mock.made_up", "these figures are made up")],
+            ..Findings::default()
+        },
     })
 }
 

@@ -1,6 +1,7 @@
 //! Counts by metric name, with the reasons for missing ones and the warnings about them.
 
 use schedlab_base::Warning;
+use schedlab_record::Findings;
 use schedlab_record::metric::perf::UNCOUNTED;
 use std::collections::BTreeMap;
 
@@ -25,14 +26,10 @@ impl Counts {
         self
     }
     /// Adds counters, reasons and warnings to those of a run.
-    pub fn join(
-        self,
-        counters: &mut BTreeMap<String, u64>,
-        environment: &mut BTreeMap<String, String>,
-        warnings: &mut Vec<Warning>,
-    ) {
-        counters.extend(self.counters);
-        environment.extend(self.uncounted.into_iter().map(|(name, why)| (format!("{UNCOUNTED}{name}"), why)));
-        warnings.extend(self.warnings);
+    pub fn join(self, found: &mut Findings) {
+        found.counters.extend(self.counters);
+        let reasons = self.uncounted.into_iter().map(|(name, why)| (format!("{UNCOUNTED}{name}"), why));
+        found.environment.extend(reasons);
+        found.warnings.extend(self.warnings);
     }
 }

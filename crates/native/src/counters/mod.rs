@@ -62,6 +62,7 @@ impl Offspring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_record::Findings;
     use std::collections::BTreeMap;
 
     fn counts(list: &[(&str, u64)]) -> Counts {
@@ -91,10 +92,10 @@ mod tests {
     fn reasons_lie_in_the_environment_under_the_counters_name() {
         let uncounted = BTreeMap::from([("perf.cycles".to_owned(), "none here".to_owned())]);
         let counts = Counts { uncounted, ..counts(&[("perf.page_faults", 7)]) };
-        let (mut counters, mut environment, mut warnings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        counts.join(&mut counters, &mut environment, &mut warnings);
-        assert_eq!((counters["perf.page_faults"], warnings.len()), (7, 0));
-        assert_eq!(environment["uncounted.perf.cycles"], "none here");
+        let mut found = Findings::default();
+        counts.join(&mut found);
+        assert_eq!((found.counters["perf.page_faults"], found.warnings.len()), (7, 0));
+        assert_eq!(found.environment["uncounted.perf.cycles"], "none here");
     }
 
     /// Two threads hand a byte to and fro: the kernel's counter must agree with the usage of each thread.

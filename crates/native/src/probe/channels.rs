@@ -228,7 +228,7 @@ fn programs(known: &mut Known, here: CpuId) -> Result<()> {
     let measured = run_built(b.finish()?, None)?;
     let c = known.costs;
     let call = c.syscall_ns + (c.unix_send_ns + c.unix_recv_ns) / 2;
-    if let Some(seen) = measured.series.get("probe.call").filter(|s| s.count() > 0) {
+    if let Some(seen) = measured.own.series.get("probe.call").filter(|s| s.count() > 0) {
         let all = seen.values().flat_map(|(value, count)| std::iter::repeat_n(value, count as usize));
         let how = "a live task's calls on a UNIX socket of its own, against the calls alone";
         known.add(Batches::new(all.collect()).cost("program_ns", call, how));

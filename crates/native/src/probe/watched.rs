@@ -38,7 +38,7 @@ pub(super) fn seen(body: impl FnOnce() -> Result<u32>) -> Result<Option<Seen>> {
     events.close(sys::monotonic_ns());
     let found = events.found(vec![(thread, TaskId(0))]);
     let all = |name: &str| {
-        let series = found.series.get(name).filter(|s| s.count() > 0)?;
+        let series = found.seen.series.get(name).filter(|s| s.count() > 0)?;
         let each = series.values().flat_map(|(value, count)| std::iter::repeat_n(value, count as usize));
         Some(Batches::new(each.collect()))
     };

@@ -31,7 +31,7 @@ use layout::{Layouts, What};
 use ring::{Held, Ring, Seen};
 use schedlab_base::{CpuId, Error, Ns, Result, TaskId, Warning};
 use schedlab_machine::Machine;
-use schedlab_record::{Analyser, Observed, TaskName};
+use schedlab_record::{Analyser, Findings, TaskName};
 use sources::{LEAST_RING_BYTES, Sources, blind};
 use std::collections::BTreeMap;
 use std::io;
@@ -233,7 +233,7 @@ impl Events {
                 "rings of events were half full: emptying them took {} of a CPU from what was measured",
                 self.emptying
             );
-            found.warnings.push(Warning::new("events.emptied", text));
+            found.seen.warnings.push(Warning::new("events.emptied", text));
         }
         found
     }
@@ -248,24 +248,23 @@ fn is_news(running: &mut BTreeMap<u32, u32>, held: &Held) -> bool {
 
 /// The analyser's findings that a live kernel's events support. `lost` is the number of lost records, and the time from
 /// their loss to the end.
-fn told(seen: Observed, lost: Option<(u64, Ns)>) -> Found {
-    let series = seen.series.into_iter().filter(|(name, _)| is_told(name)).collect();
-    let mut found = Found { series, waits: seen.waits, warnings: seen.warnings, ..Found::default() };
+fn told(mut seen: Findings, lost: Option<(u64, Ns)>) -> Found {
+    seen.series.retain(|name, _| is_told(name));
     if let Some((n, before)) = lost {
         let why = format!("{n} events were lost {before} before the end, so that nothing was counted since");
-        found.warnings.push(Warning::new(
+        seen.warnings.push(Warning::new(
             "events.lost",
             format!("{why}: distributions hold what came before, and counts of events are not measured"),
         ));
-        found.unmeasured.insert("events", why);
-        return found;
+        let Findings { series, waits, warnings, .. } = seen;
+        let seen = Findings { series, waits, warnings, ..Findings::default() };
+        return Found { seen, unmeasured: [("events", why)].into() };
     }
-    found.counters = seen.counters.into_iter().filter(|(name, _)| is_told(name)).collect();
+    seen.counters.retain(|name, _| is_told(name));
     for always in ["slice.end.preempted", "migrations.moved"] {
-        found.counters.entry(always.to_owned()).or_insert(0);
+        seen.counters.entry(always.to_owned()).or_insert(0);
     }
-    (found.tasks, found.stays) = (Some(seen.tasks), seen.stays);
-    found
+    Found { seen, ..Found::default() }
 }
 
 /// Whether a live kernel's events support the metric or series of that name.

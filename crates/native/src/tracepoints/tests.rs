@@ -276,15 +276,17 @@ fn what_a_live_kernel_does_not_tell_is_left_out() {
 fn after_a_loss_distributions_stay_and_counts_go() {
     let analyser = || Analyser::new(1, Vec::new(), Vec::new(), Ns::ZERO);
     let whole = told(analyser().finish(Ns(10)), None);
-    assert_eq!((whole.counters["migrations.moved"], whole.unmeasured.len()), (0, 0));
+    assert_eq!((whole.seen.counters["migrations.moved"], whole.unmeasured.len()), (0, 0));
     let cut = told(analyser().finish(Ns(10)), Some((12, Ns::ms(3))));
-    assert!(cut.counters.is_empty() && cut.tasks.is_none() && cut.series.contains_key("slice"));
+    assert!(
+        cut.seen.counters.is_empty() && cut.seen.tasks.is_empty() && cut.seen.series.contains_key("slice")
+    );
     assert!(
         cut.unmeasured["events"].contains("12 events were lost 3ms before the end"),
         "{:?}",
         cut.unmeasured
     );
-    assert_eq!(cut.warnings[0].code, "events.lost");
+    assert_eq!(cut.seen.warnings[0].code, "events.lost");
 }
 
 /// Two pinned threads wake each other through pipes, `rounds` times. Gives the findings and how often both slept.
@@ -340,7 +342,7 @@ fn what_was_emptied_in_the_measured_time_is_told() {
             events.measure();
         }
         events.close(sys::monotonic_ns());
-        Some(events.found(Vec::new()).warnings.iter().any(|w| w.code == "events.emptied"))
+        Some(events.found(Vec::new()).seen.warnings.iter().any(|w| w.code == "events.emptied"))
     };
     let Some(before) = told(false) else { return };
     assert_eq!((before, told(true)), (false, Some(true)));
@@ -351,25 +353,29 @@ fn pinned_threads_sleep_as_often_as_the_kernel_counts_and_wake_where_they_were()
     let cpu = sys::affinity().unwrap().iter().next().unwrap().0;
     let Some((found, slept)) = ping_pong(2_000, [cpu, cpu]) else { return };
     // A task of the system whose switches this kernel does not report is a gap (`trace.gaps`), but no loss.
-    let lost = found.warnings.iter().any(|w| w.code == "events.lost");
+    let lost = found.seen.warnings.iter().any(|w| w.code == "events.lost");
     assert!(found.unmeasured.is_empty() && !lost, "{found:?}");
-    let n = |name: &str| found.counters[name];
+    let n = |name: &str| found.seen.counters[name];
     // The threads do not count their own ends as sleep.
-    assert!(n("switches.voluntary").abs_diff(slept) <= 8, "{slept}: {:?}", found.counters);
+    assert!(n("switches.voluntary").abs_diff(slept) <= 8, "{slept}: {:?}", found.seen.counters);
     // Each may have been moved once from the CPU on which it was started.
-    assert!(n("woken") + 8 > slept && n("woken.prev") + 4 > n("woken"), "{:?}", found.counters);
+    assert!(n("woken") + 8 > slept && n("woken.prev") + 4 > n("woken"), "{:?}", found.seen.counters);
     assert_eq!(n("woken.idle") + n("woken.busy"), n("woken"));
     assert!(
         n("woken.busy") * 10 > n("woken") * 9,
         "each is woken by the one that runs: {:?}",
-        found.counters
+        found.seen.counters
     );
-    let delays = &found.series["wakeup_delay"];
+    let delays = &found.seen.series["wakeup_delay"];
     assert!(delays.count() + 8 > slept && delays.percentile(50.0).number().unwrap() < 5e6);
-    let tasks = found.tasks.unwrap();
+    let tasks = found.seen.tasks;
     assert_eq!(tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["ping", "pong"]);
     // In a round each leaves the CPU once: to sleep, or because the woken thread preempts it before that.
     assert!(tasks.iter().all(|t| t.cpu_time > Ns::ZERO && t.voluntary + t.involuntary > 1_900), "{tasks:?}");
     assert!(tasks.iter().map(|t| t.voluntary).sum::<u64>().abs_diff(slept) <= 8, "{slept}: {tasks:?}");
-    assert!(found.waits.iter().any(|w| w.waker.as_deref() == Some("pong")), "{:?}", found.waits.first());
+    assert!(
+        found.seen.waits.iter().any(|w| w.waker.as_deref() == Some("pong")),
+        "{:?}",
+        found.seen.waits.first()
+    );
 }

@@ -25,16 +25,13 @@ pub(crate) mod woken;
 mod woken_tests;
 mod worst;
 
-use crate::accounts::{Stays, TaskAccount};
 use crate::series::Series;
 use crate::tally::Tally;
-use crate::wait::Wait;
 use groups::{Groups, NO_GROUP};
-use schedlab_base::{CpuId, Ns, TaskId, Warning};
+use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Topology;
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
 use state::{Cpu, Pending, Phase, Seen, Task};
-use std::collections::BTreeMap;
 use woken::Woken;
 use worst::{LongWait, Worst};
 
@@ -51,23 +48,6 @@ pub struct TaskName {
     pub name: String,
     /// Whether it belongs to the machine and not to the workload.
     pub background: bool,
-}
-
-/// What the analyser found.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Observed {
-    /// Distributions by metric name.
-    pub series: BTreeMap<String, Series>,
-    /// Counts and sums (ns) by metric name.
-    pub counters: BTreeMap<String, u64>,
-    /// What each task of the workload used.
-    pub tasks: Vec<TaskAccount>,
-    /// How groups of tasks stayed on each CPU.
-    pub stays: Vec<Stays>,
-    /// The longest waits, longest first.
-    pub waits: Vec<Wait>,
-    /// What the reader must know.
-    pub warnings: Vec<Warning>,
 }
 
 /// Turns events into metrics, as they come.

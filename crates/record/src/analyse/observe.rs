@@ -2,7 +2,8 @@
 
 use super::state::{Seen, Task};
 use super::worst::LongWait;
-use super::{Analyser, Observed, TaskName};
+use super::{Analyser, TaskName};
+use crate::Findings;
 use crate::accounts::TaskAccount;
 use crate::wait::{Occupant, Wait};
 use schedlab_base::{Ns, TaskId, Warning};
@@ -10,8 +11,9 @@ use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 use std::collections::BTreeMap;
 
 impl Analyser {
-    /// What was seen until `end`: stays and waits that go on are not counted, CPU and idle time are.
-    pub fn finish(mut self, end: Ns) -> Observed {
+    /// What was seen until `end`: stays and waits that go on are not counted, CPU and idle time are. How long the run was
+    /// measured, its intervals and its environment are for others to say.
+    pub fn finish(mut self, end: Ns) -> Findings {
         for i in 0..self.cpus.len() {
             let cpu = self.cpus[i];
             self.spend(cpu.current, cpu.since, end);
@@ -44,7 +46,8 @@ impl Analyser {
         }
         let waits = worst.into_sorted().iter().map(|w| wait(&names, w)).collect();
         let accounts = names.iter().zip(&tasks).filter(|(n, _)| !n.background).map(|(n, t)| account(n, t));
-        Observed { series, counters, tasks: accounts.collect(), stays: groups.into_stays(), waits, warnings }
+        let (tasks, stays) = (accounts.collect(), groups.into_stays());
+        Findings { series, counters, tasks, stays, waits, warnings, ..Findings::default() }
     }
 }
 

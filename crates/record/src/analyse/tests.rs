@@ -1,6 +1,7 @@
 //! Hand-written event sequences, one per definition, and the balance of time over random ones.
 
 use super::*;
+use crate::accounts::{Stays, TaskAccount};
 use crate::metric::Better;
 use crate::wait::Occupant;
 use crate::wait::WaitCause;

@@ -108,8 +108,8 @@ pub fn explain(record: &Record, worst: usize) -> Explanation {
     let stat = |name: &str| evaluate(record, &format!("{SERIES}.{name}"));
     let p99 = stat(TAIL);
     let cut_ns = p99.number().map(|n| n as u64);
-    let tail = split_tail(&record.waits, cut_ns);
-    let counted = record.series.get(SERIES).map_or(0, |s| match cut_ns {
+    let tail = split_tail(&record.found.waits, cut_ns);
+    let counted = record.found.series.get(SERIES).map_or(0, |s| match cut_ns {
         Some(cut) => s.count_above(cut),
         None => s.count(),
     });
@@ -130,13 +130,13 @@ pub fn explain(record: &Record, worst: usize) -> Explanation {
         beyond: counted.max(tail.waits),
         notes: notes(record, &p99, counted, tail.waits),
         tail,
-        worst: record.waits.iter().take(worst).map(explained).collect(),
+        worst: record.found.waits.iter().take(worst).map(explained).collect(),
     }
 }
 
 fn notes(record: &Record, p99: &Value, counted: u64, kept: u64) -> Vec<String> {
     let mut notes = Vec::new();
-    match (p99, record.series.get(SERIES)) {
+    match (p99, record.found.series.get(SERIES)) {
         (Value::Missing(why), Some(_)) => {
             notes.push(format!("there is no {TAIL} ({why}): all waits that were kept are split"));
         }
@@ -148,7 +148,7 @@ fn notes(record: &Record, p99: &Value, counted: u64, kept: u64) -> Vec<String> {
             "the record keeps the {kept} longest of {counted} waits there: the split leaves the shorter ones out"
         ));
     }
-    notes.extend(record.warnings.iter().map(|w| w.message.clone()));
+    notes.extend(record.found.warnings.iter().map(|w| w.message.clone()));
     notes
 }
 
@@ -202,10 +202,10 @@ pub(crate) mod tests {
         let mut r = crate::tests::record(1);
         let mut delays = Series::new("ns", Better::Lower);
         (0..1980).for_each(|_| delays.record(50_000));
-        r.waits = (0..20).map(|i| wait(10_000_000 - i * 100_000)).collect();
-        r.waits[19] = idle(800_000);
-        r.waits.iter().for_each(|w| delays.record(w.length_ns));
-        r.series.insert(SERIES.into(), delays);
+        r.found.waits = (0..20).map(|i| wait(10_000_000 - i * 100_000)).collect();
+        r.found.waits[19] = idle(800_000);
+        r.found.waits.iter().for_each(|w| delays.record(w.length_ns));
+        r.found.series.insert(SERIES.into(), delays);
         r
     }
 
@@ -223,12 +223,12 @@ pub(crate) mod tests {
     #[test]
     fn what_was_not_kept_or_not_measured_is_said() {
         let mut r = record();
-        r.waits.truncate(5);
+        r.found.waits.truncate(5);
         let e = explain(&r, 10);
         assert_eq!((e.beyond, e.tail.waits, e.worst.len()), (20, 5, 5));
         assert!(e.notes[0].contains("5 longest of 20"), "{:?}", e.notes);
-        r.series.clear();
-        r.waits.clear();
+        r.found.series.clear();
+        r.found.waits.clear();
         r.backend = "host".into();
         assert!(explain(&r, 10).notes[0].contains("it takes every event"));
     }
@@ -250,8 +250,8 @@ pub(crate) mod tests {
     #[test]
     fn the_text_tells_it_within_78_columns() {
         let mut r = record();
-        r.waits[1] = Wait { moved: Some("newidle".into()), ran_on: CpuId(47), ..wait(9_900_000) };
-        r.waits[2] = idle(9_800_000);
+        r.found.waits[1] = Wait { moved: Some("newidle".into()), ran_on: CpuId(47), ..wait(9_900_000) };
+        r.found.waits[2] = idle(9_800_000);
         let text = explain_text(&explain(&r, 3));
         assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
         let golden = include_str!("golden.txt");

@@ -97,8 +97,9 @@ fn side(e: Explanation) -> Side {
 
 fn notes(a: &Record, b: &Record, one: &Explanation, other: &Explanation) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    if a.duration != b.duration {
-        let text = format!("A measured {}, B {}: compare shares, not times", a.duration, b.duration);
+    if a.found.duration != b.found.duration {
+        let text =
+            format!("A measured {}, B {}: compare shares, not times", a.found.duration, b.found.duration);
         notes.push(text);
     }
     if (&a.workload, &a.spec) != (&b.workload, &b.spec) {
@@ -167,8 +168,8 @@ mod tests {
     fn causes_of_either_run_stand_side_by_side() {
         let (a, mut b) = (record(), record());
         b.variant.name = "first-idle".into();
-        b.waits.truncate(18);
-        b.waits.extend([idle(20_000_000), idle(15_000_000)]);
+        b.found.waits.truncate(18);
+        b.found.waits.extend([idle(20_000_000), idle(15_000_000)]);
         let v = versus(&a, &b);
         let causes: Vec<(&str, u64, u64)> =
             v.causes.iter().map(|c| (c.cause, c.a.waits, c.b.waits)).collect();
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn a_cause_of_one_run_alone_has_nothing_of_the_other() {
         let (mut a, b) = (record(), record());
-        a.waits = vec![wait(9_000_000)];
+        a.found.waits = vec![wait(9_000_000)];
         let v = versus(&a, &b);
         let idle = v.causes.iter().find(|c| c.cause == "idle_exit").unwrap();
         assert_eq!((idle.a, idle.difference_ns), (Part::default(), 800_000));
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn runs_of_different_lengths_say_so() {
         let (a, mut b) = (record(), record());
-        b.duration = schedlab_base::Ns::secs(9);
+        b.found.duration = schedlab_base::Ns::secs(9);
         assert!(versus(&a, &b).notes[0].contains("compare shares"), "{:?}", versus(&a, &b).notes);
         assert!(versus(&a, &a).notes.is_empty());
     }

@@ -74,14 +74,14 @@ impl GroupQuery {
     pub fn value(&self, record: &Record) -> Result<f64, String> {
         if let What::SliceOn(cpu) = self.what {
             let here = |s: &&Stays| s.cpu == cpu && self.group.as_ref().is_none_or(|g| *g == s.group);
-            let found = record.stays.iter().filter(here);
+            let found = record.found.stays.iter().filter(here);
             let (n, ns) = found.fold((0, 0), |(n, ns), s| (n + s.count, ns + s.time.0));
             return if n > 0 { Ok(ns as f64 / n as f64) } else { Err("no stay ended there".to_owned()) };
         }
         let group = self.group.as_deref().unwrap_or_default();
-        let tasks = of_group(&record.tasks, group);
+        let tasks = of_group(&record.found.tasks, group);
         if tasks.clone().next().is_none() {
-            return Err(match groups(&record.tasks) {
+            return Err(match groups(&record.found.tasks) {
                 none if none.is_empty() => "the run has no accounts of tasks".to_owned(),
                 all => format!("the run has no group of tasks '{group}', but {}", shown(&all)),
             });
@@ -116,9 +116,9 @@ impl GroupQuery {
 /// Every metric of this family that a record holds, by group and CPU.
 pub fn names(record: &Record) -> Vec<String> {
     let named = |group: &&str| ENDS.iter().map(|(end, _)| format!("task.{group}{end}")).collect::<Vec<_>>();
-    let mut all: Vec<String> = groups(&record.tasks).iter().flat_map(named).collect();
-    all.extend(record.stays.iter().map(|s| format!("task.{}.{}{MEAN}", s.group, word(s.cpu))));
-    let cpus: std::collections::BTreeSet<CpuId> = record.stays.iter().map(|s| s.cpu).collect();
+    let mut all: Vec<String> = groups(&record.found.tasks).iter().flat_map(named).collect();
+    all.extend(record.found.stays.iter().map(|s| format!("task.{}.{}{MEAN}", s.group, word(s.cpu))));
+    let cpus: std::collections::BTreeSet<CpuId> = record.found.stays.iter().map(|s| s.cpu).collect();
     all.extend(cpus.iter().map(|cpu| format!("{}{MEAN}", word(*cpu))));
     all
 }
@@ -153,16 +153,16 @@ mod tests {
 
     fn run() -> Record {
         let mut r = record(1);
-        r.tasks =
+        r.found.tasks =
             vec![account("hog/0", 300, 0, 100), account("hog/1", 100, 50, 50), account("hog/2", 8, 0, 0)];
-        r.tasks.push(account("m.x/0", 5, 5, 0));
+        r.found.tasks.push(account("m.x/0", 5, 5, 0));
         let stays = |group: &str, cpu, count, ms| Stays {
             group: group.into(),
             cpu: CpuId(cpu),
             count,
             time: Ns::ms(ms),
         };
-        r.stays = vec![stays("hog", 0, 100, 150), stays("hog", 1, 10, 80), stays("m.x", 1, 10, 1)];
+        r.found.stays = vec![stays("hog", 0, 100, 150), stays("hog", 1, 10, 80), stays("m.x", 1, 10, 1)];
         r
     }
 
@@ -210,9 +210,9 @@ mod tests {
         let mut r = run();
         assert_eq!(why(&r, "task.hogs.cpu_time"), "the run has no group of tasks 'hogs', but hog, m.x");
         assert_eq!(why(&r, "cpu7.slice.mean"), "no stay ended there");
-        r.tasks[0].migrations = None;
+        r.found.tasks[0].migrations = None;
         assert_eq!(why(&r, "task.hog.migrations"), "this kernel does not count them");
-        r.tasks.clear();
+        r.found.tasks.clear();
         assert_eq!(why(&r, "task.hog.slice.mean"), "the run has no accounts of tasks");
         assert!(Metric::find("task.hog.cputime").unwrap_err().to_string().contains("task.<group>.cpu_time"));
         assert!(Metric::find("task.cpu_time").is_err() && Metric::find("cpu0.slice.p50").is_err());

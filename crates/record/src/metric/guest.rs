@@ -23,7 +23,7 @@ pub(super) fn withheld(record: &Record, metric: &Resolved) -> Option<String> {
         From::Rate(_) => true,
         From::Series { stat: Stat::Count, .. } => false,
         From::Series { name, .. } => {
-            name.ends_with(".elapsed") || record.series.get(name).is_some_and(|s| is_rate(s.unit()))
+            name.ends_with(".elapsed") || record.found.series.get(name).is_some_and(|s| is_rate(s.unit()))
         }
         _ => metric.name.ends_with(".rate") || NAMED.contains(&metric.name.as_str()),
     };
@@ -67,14 +67,14 @@ mod tests {
         {
             let mut series = Series::new(unit, Better::Lower);
             (0..100).for_each(|i| series.record(1000 + i));
-            r.series.insert(name.to_owned(), series);
+            r.found.series.insert(name.to_owned(), series);
         }
         for name in ["perf.page_faults", "perf.task_clock", "command.elapsed", "migrations"] {
-            r.counters.insert(name.to_owned(), 1_000_000);
+            r.found.counters.insert(name.to_owned(), 1_000_000);
         }
         for (name, unit) in [("hackbench.time", "ns"), ("x.ops", "1/s"), ("x.switches", "")] {
             let figure = Figure { value: 5.0, unit: unit.into(), better: Better::Neither };
-            r.figures.insert(name.to_owned(), figure);
+            r.found.figures.insert(name.to_owned(), figure);
         }
         r
     }

@@ -120,8 +120,8 @@ pub type Formula = fn(&Record) -> Option<f64>;
 
 /// A counter in per cent of the time in which CPUs were not idle, summed over CPUs.
 pub(crate) fn busy_share(record: &Record, counter: &str) -> Option<f64> {
-    let ns = |name: &str| record.counters.get(name).map(|n| *n as f64);
-    let all = record.duration.0 as f64 * record.machine.topology.nr_cpus() as f64;
+    let ns = |name: &str| record.found.counters.get(name).map(|n| *n as f64);
+    let all = record.found.duration.0 as f64 * record.machine.topology.nr_cpus() as f64;
     let busy = all - ns("idle_time")?;
     (busy > 0.0).then_some(())?;
     Some(100.0 * ns(counter)? / busy)
@@ -129,7 +129,7 @@ pub(crate) fn busy_share(record: &Record, counter: &str) -> Option<f64> {
 
 /// Newidle passes over the lowest domain in per cent of the times a CPU went idle.
 pub(crate) fn newidle_entries(record: &Record) -> Option<f64> {
-    let stat = record.schedstat.as_ref()?;
+    let stat = record.found.schedstat.as_ref()?;
     let entries: u64 = stat.cpus.iter().map(|c| c.sched_goidle).sum();
     let lowest = stat.cpus.iter().filter_map(|c| c.domains.first());
     let passes: u64 = lowest.map(|d| d.lb[IdleType::Newidle as usize].lb_count).sum();
@@ -417,15 +417,18 @@ impl Resolved {
             return Value::Missing(why);
         }
         let value = match &self.from {
-            From::Counter => record.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
+            From::Counter => record.found.counters.get(&self.name).map(|n| Value::Number(*n as f64)),
             From::Formula(formula) => formula(record).map(Value::Number),
-            From::Rate(rate) => record.series.get(rate.series()).map(|s| rate.of(s, record.duration)),
+            From::Rate(rate) => {
+                record.found.series.get(rate.series()).map(|s| rate.of(s, record.found.duration))
+            }
             From::Group(query) => Some(query.value(record).map_or_else(Value::Missing, Value::Number)),
             From::Schedstat(query) => record
+                .found
                 .schedstat
                 .as_ref()
                 .map(|stat| query.value(stat).map_or_else(Value::Missing, Value::Number)),
-            From::Series { name, stat } => record.series.get(name).map(|s| stat.of(s)),
+            From::Series { name, stat } => record.found.series.get(name).map(|s| stat.of(s)),
         };
         let backend = record.backend.as_str();
         value.unwrap_or_else(|| {
@@ -434,7 +437,8 @@ impl Resolved {
             }
             let live = backend != "sim";
             let events = live && self.row.watched == Observe::Events;
-            let why_no_events = || record.environment.get(&format!("{}events", perf::UNCOUNTED)).cloned();
+            let why_no_events =
+                || record.found.environment.get(&format!("{}events", perf::UNCOUNTED)).cloned();
             Value::Missing(match &self.from {
                 From::Schedstat(_) => "the run has no schedstat".to_owned(),
                 _ if live && !events && record.observe.is_some_and(|o| o < self.row.watched) => {
@@ -453,11 +457,11 @@ impl Resolved {
 
 /// The value of the metric of that name in a record; an unknown name or series is missing too, with the error's words.
 pub fn evaluate(record: &Record, name: &str) -> Value {
-    if let Some(figure) = record.figures.get(name) {
+    if let Some(figure) = record.found.figures.get(name) {
         let why = guest::withheld_figure(record, name, &figure.unit);
         return why.map_or(Value::Number(figure.value), Value::Missing);
     }
-    let series = record.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()));
+    let series = record.found.series.iter().map(|(n, s)| (n.as_str(), s.unit(), s.better()));
     match Metric::find_with(name, series) {
         Ok(metric) => metric.evaluate(record),
         Err(e) => Value::Missing(e.message().to_owned()),

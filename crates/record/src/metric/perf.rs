@@ -17,7 +17,7 @@ const NEEDS: &[(&str, &[&str])] = &[
 ];
 
 fn counter(record: &Record, name: &str) -> Option<f64> {
-    record.counters.get(name).map(|n| *n as f64)
+    record.found.counters.get(name).map(|n| *n as f64)
 }
 
 /// One counter over another, times `scale`; `None` where one was not counted or there is nothing to divide by.
@@ -34,12 +34,12 @@ pub(super) fn per_cpu_second(record: &Record, name: &str) -> Option<f64> {
 /// CPU time over elapsed time.
 pub(super) fn cpus_used(record: &Record) -> Option<f64> {
     let clock = counter(record, "perf.task_clock")?;
-    (record.duration.0 > 0).then(|| clock / record.duration.0 as f64)
+    (record.found.duration.0 > 0).then(|| clock / record.found.duration.0 as f64)
 }
 
 /// Why a counter, or one that a derived figure needs, was not counted in this run, where the run says so.
 pub(super) fn why_uncounted(record: &Record, name: &str) -> Option<String> {
-    let why = |counter: &str| record.environment.get(&format!("{UNCOUNTED}{counter}")).cloned();
+    let why = |counter: &str| record.found.environment.get(&format!("{UNCOUNTED}{counter}")).cloned();
     let needs = NEEDS.iter().find(|(derived, _)| *derived == name).map_or(&[][..], |(_, needs)| needs);
     let base = name.strip_suffix(".rate").unwrap_or(name);
     if name.starts_with("slice.") {
@@ -62,8 +62,8 @@ mod tests {
     fn run(counters: &[(&str, u64)]) -> Record {
         let mut r = record(1);
         r.backend = "host".into();
-        r.duration = Ns(10_008_471_596);
-        r.counters = counters.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
+        r.found.duration = Ns(10_008_471_596);
+        r.found.counters = counters.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
         r
     }
 
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn what_was_not_counted_says_why_and_so_do_its_rates() {
         let mut r = run(&[("perf.task_clock", 5), ("perf.cache_references", 0)]);
-        r.environment.insert("uncounted.perf.cycles".into(), "no such counter".into());
+        r.found.environment.insert("uncounted.perf.cycles".into(), "no such counter".into());
         let reason = |name: &str| match evaluate(&r, name) {
             Value::Missing(why) => why,
             Value::Number(n) => panic!("{name} is {n}"),
@@ -103,13 +103,13 @@ mod tests {
             assert_eq!(reason(name), "no such counter", "{name}");
         }
         assert_eq!(reason("perf.cache_miss_rate"), "not measured in this run");
-        r.environment.insert("uncounted.perf.task_clock".into(), "not allowed".into());
+        r.found.environment.insert("uncounted.perf.task_clock".into(), "not allowed".into());
         let reason = |name: &str| evaluate(&r, name).number().is_none();
         assert!(reason("perf.branches.rate"));
         assert_eq!(why_uncounted(&r, "perf.branches.rate").as_deref(), Some("not allowed"));
         assert_eq!(why_uncounted(&r, "perf.ipc").as_deref(), Some("no such counter"));
         assert_eq!(why_uncounted(&r, "perf.cache_miss_rate"), None);
-        r.environment.insert("uncounted.slice".into(), "too many".into());
+        r.found.environment.insert("uncounted.slice".into(), "too many".into());
         for name in ["slice.mean", "slice.p99", "slice.end.blocked"] {
             assert_eq!(why_uncounted(&r, name).as_deref(), Some("too many"), "{name}");
         }

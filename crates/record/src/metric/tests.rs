@@ -57,20 +57,20 @@ fn programs_series_are_looked_up_among_those_declared() {
 #[test]
 fn a_rate_is_of_what_a_program_records_over_the_measured_time() {
     let mut r = record(1);
-    r.duration = Ns::ms(500);
+    r.found.duration = Ns::ms(500);
     let series = |unit: &str, values: &[u64]| {
         let mut s = Series::new(unit, Better::Neither);
         values.iter().for_each(|v| s.record(*v));
         s
     };
-    r.series.insert("rr.latency".into(), series("ns", &[9_000, 9_000, 14_000]));
-    r.series.insert("stream-rr.data".into(), series("B", &[4096, 65_536]));
+    r.found.series.insert("rr.latency".into(), series("ns", &[9_000, 9_000, 14_000]));
+    r.found.series.insert("stream-rr.data".into(), series("B", &[4096, 65_536]));
     assert_eq!(evaluate(&r, "rr.rate"), Value::Number(6.0));
     assert_eq!(evaluate(&r, "stream-rr.throughput"), Value::Number(139_264.0));
     assert_eq!(Metric::find("rr.rate").unwrap().series(), Some("rr.latency"));
     let Value::Missing(why) = evaluate(&r, "embedded-db.rate") else { panic!("it is of another program") };
     assert!(why.contains("unknown series 'embedded-db.latency'"), "{why}");
-    r.duration = Ns::ZERO;
+    r.found.duration = Ns::ZERO;
     assert_eq!(evaluate(&r, "rr.rate"), Value::Missing("no time was measured".into()));
     // What a program records beside it is found as before, in its own unit.
     let declared = [("rr.latency", "ns", Better::Lower)];
@@ -83,7 +83,7 @@ fn a_rate_is_of_what_a_program_records_over_the_measured_time() {
 #[test]
 fn what_was_not_measured_says_why() {
     let mut r = record(1);
-    r.counters.insert("migrations".into(), 0);
+    r.found.counters.insert("migrations".into(), 0);
     assert_eq!(evaluate(&r, "migrations"), Value::Number(0.0));
     assert_eq!(evaluate(&r, "schbench.latency.count"), Value::Number(5000.0));
     assert_eq!(evaluate(&r, "schbench.latency.min"), Value::Number(0.0));
@@ -110,9 +110,9 @@ fn what_was_not_measured_says_why() {
     assert_eq!(why(evaluate(&r, "perf.ipc")), "not watched: add --counters");
     r.observe = Some(crate::Observe::Events);
     assert_eq!(why(evaluate(&r, "perf.ipc")), "not measured in this run");
-    r.environment.insert("uncounted.events".into(), "records were lost".into());
+    r.found.environment.insert("uncounted.events".into(), "records were lost".into());
     assert_eq!(why(evaluate(&r, "wakeups")), "records were lost");
-    r.counters.extend([("woken".to_owned(), 8), ("woken.prev".to_owned(), 6)]);
+    r.found.counters.extend([("woken".to_owned(), 8), ("woken.prev".to_owned(), 6)]);
     assert_eq!(evaluate(&r, "woken.prev.share"), Value::Number(75.0));
 }
 
@@ -158,7 +158,7 @@ fn counters_of_schedstat_are_metrics() {
     let mut r = record(1);
     let number = |r: &crate::Record, name: &str| evaluate(r, name).number();
     assert_eq!(number(&r, "sched.ttwu_count"), None, "a run without schedstat counted nothing, not 0");
-    r.schedstat = Some(crate::schedstat::tests::sample(1));
+    r.found.schedstat = Some(crate::schedstat::tests::sample(1));
     for (name, value) in [
         ("sched.ttwu_count", 4.0 * 89_392.0),
         ("cpu3.pcount", 89_393.0),
@@ -203,14 +203,14 @@ fn wrong_names_of_schedstat_get_the_nearest() {
 #[test]
 fn shares_of_busy_time_follow_from_counters() {
     let mut r = record(1);
-    r.duration = Ns::ms(10);
+    r.found.duration = Ns::ms(10);
     r.machine = schedlab_machine::Machine::load("smp-2").unwrap();
     let cpus = r.machine.topology.nr_cpus() as u64;
     assert!(evaluate(&r, "balance.newidle_share").number().is_none(), "not measured");
-    r.counters.insert("idle_time".into(), r.duration.0 * cpus - 1_000_000);
-    r.counters.insert("balance.newidle_time".into(), 93_800);
+    r.found.counters.insert("idle_time".into(), r.found.duration.0 * cpus - 1_000_000);
+    r.found.counters.insert("balance.newidle_time".into(), 93_800);
     assert!((evaluate(&r, "balance.newidle_share").number().unwrap() - 9.38).abs() < 1e-9);
-    r.counters.insert("idle_time".into(), r.duration.0 * cpus);
+    r.found.counters.insert("idle_time".into(), r.found.duration.0 * cpus);
     assert!(evaluate(&r, "balance.newidle_share").number().is_none(), "of no time there is no part");
 }
 
@@ -223,6 +223,6 @@ fn newidle_entries_are_counted_from_schedstat() {
         cpu.sched_goidle = 1_000;
         cpu.domains[0].lb[2].lb_count = 9;
     }
-    r.schedstat = Some(stat);
+    r.found.schedstat = Some(stat);
     assert!((evaluate(&r, "balance.newidle_entries").number().unwrap() - 0.9).abs() < 1e-9);
 }

@@ -298,11 +298,11 @@ fn a_record_keeps_it_and_old_records_have_none() {
     let without = serde_json::to_string(&r).unwrap();
     assert!(!without.contains("schedstat"));
     for i in 0..SAMPLES.len() {
-        r.schedstat = Some(sample(i));
+        r.found.schedstat = Some(sample(i));
         let text = serde_json::to_string(&r).unwrap();
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), r);
     }
-    assert_eq!(serde_json::from_str::<Record>(&without).unwrap().schedstat, None);
+    assert_eq!(serde_json::from_str::<Record>(&without).unwrap().found.schedstat, None);
     let text = serde_json::to_string(&sample(0)).unwrap();
     assert!(
         text.contains("[2,[1,178783,89390,89392,88166,227910772,2145671,89393],[[\"\",\"2-3\",[["),

@@ -3,7 +3,7 @@
 use schedlab_base::{Ns, Stream};
 use schedlab_lab::experiment::{Experiment, parse};
 use schedlab_lab::{Backend, Cell, Options, Question, plan};
-use schedlab_record::{Better, Figure, RECORD_SCHEMA, Record, environment, version_of};
+use schedlab_record::{Better, Figure, Findings, RECORD_SCHEMA, Record, environment, version_of};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -55,17 +55,12 @@ fn record(cell: &Cell, number: u64, seed: u64, metrics: &[String]) -> Record {
         spec,
         load: cell.load.clone(),
         seed,
-        duration: Ns::secs(1),
-        series: [].into(),
-        counters: [].into(),
-        schedstat: None,
-        figures: metrics.iter().enumerate().map(figure).collect(),
-        tasks: Vec::new(),
-        stays: Vec::new(),
-        intervals: Vec::new(),
-        waits: Vec::new(),
-        environment: environment::simulated(),
-        warnings: Vec::new(),
+        found: Findings {
+            duration: Ns::secs(1),
+            figures: metrics.iter().enumerate().map(figure).collect(),
+            environment: environment::simulated(),
+            ..Findings::default()
+        },
     }
 }
 

@@ -283,6 +283,6 @@ fn print(record: &Record, form: &str) -> Result<()> {
         }
         _ => return output::result(|out| one_run::Run::of(record).export(out)),
     };
-    common::warn(&record.warnings);
+    common::warn(&record.found.warnings);
     output::result(|out| out.write_all(text.as_bytes()))
 }

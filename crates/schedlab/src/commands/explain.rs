@@ -67,7 +67,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 /// The record of a run, if it knows why its waits were long.
 fn told(run: &RunDir) -> Result<Record> {
     let record = run.record()?;
-    if record.backend != "sim" && record.waits.is_empty() {
+    if record.backend != "sim" && record.found.waits.is_empty() {
         return Err(Error::machine(format!(
             "this {} run does not know why its waits were long",
             record.backend

@@ -181,7 +181,7 @@ fn show(own: &Own, name: Option<&str>) -> Result<()> {
             params: params_in_words(&first.workload, &first.spec),
             changes: again::changes(&first.variant),
             again,
-            environment: first.environment.clone(),
+            environment: first.found.environment.clone(),
             warnings: comparison.warnings,
             metrics: comparison.cells.into_iter().next().map(|c| c.metrics).unwrap_or_default(),
             cell,
@@ -194,7 +194,11 @@ fn show(own: &Own, name: Option<&str>) -> Result<()> {
         writeln!(out)?;
         metrics(&records, &comparison, out)?;
         writeln!(out, "\nenvironment")?;
-        first.environment.iter().try_for_each(|(k, v)| write!(out, "{}", wrap(&format!("  {k:<24} "), v)))?;
+        first
+            .found
+            .environment
+            .iter()
+            .try_for_each(|(k, v)| write!(out, "{}", wrap(&format!("  {k:<24} "), v)))?;
         writeln!(out, "\nto make it again")?;
         let none = "no single command line does it: it needs the experiment that made it";
         again.as_deref().unwrap_or(none).lines().try_for_each(|line| writeln!(out, "  {line}"))

@@ -153,7 +153,7 @@ fn is_run(path: &Path) -> bool {
 
 fn of_run(path: &Path) -> Result<Counted> {
     let record = store::load(path)?;
-    let Some(stat) = record.schedstat else {
+    let Some(stat) = record.found.schedstat else {
         let help = match record.backend.as_str() {
             "sim" => "an older version made it; run it again",
             _ => {

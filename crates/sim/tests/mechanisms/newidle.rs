@@ -69,7 +69,7 @@ fn crowded_zero(nappers: impl IntoIterator<Item = u64>, run: u64, sleep: u64) ->
 
 impl Seen {
     fn stat(&self) -> &Schedstat {
-        self.report.schedstat.as_ref().expect("the simulator counts")
+        self.report.found.schedstat.as_ref().expect("the simulator counts")
     }
     /// The sum over CPUs of a balance counter of one domain and idle type.
     fn lb(&self, level: usize, idle: IdleType, of: fn(&Balance) -> u64) -> u64 {
@@ -266,9 +266,9 @@ fn reading_the_world_after_each_cpu_gives_about_the_same() {
             exact.tunables.probe_batch = batch;
             let how = How { seed, warmup_ms: 5, background: true };
             let seen = go(&machine, exact, how, storm(&machine, seed), 60);
-            let spent = seen.report.counters.iter().find(|(n, _)| n == "balance.newidle_time");
+            let spent = seen.report.found.counters["balance.newidle_time"];
             let passes = seen.lb(1, IdleType::Newidle, |b| b.lb_count);
-            let now = [seen.report.wakeups, passes, spent.map_or(0, |c| c.1)];
+            let now = [seen.report.wakeups, passes, spent];
             (0..3).for_each(|i| sum[i] += now[i]);
         }
         [sum[0], sum[1], sum[2] / sum[1]]

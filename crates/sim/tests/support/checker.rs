@@ -194,8 +194,7 @@ impl Checker {
             }
         }
         // A balance on the way to idle may be on nobody's account.
-        let newidle =
-            report.counters.iter().find(|(name, _)| name == "balance.newidle_time").map_or(0, |c| c.1);
+        let newidle = report.found.counters.get("balance.newidle_time").copied().unwrap_or(0);
         for (at, account) in report.tasks.iter().enumerate() {
             let task = self.task(TaskId::from(at));
             let (seen, early, late) = (task.cpu_ns, task.early_ns, task.late_ns);

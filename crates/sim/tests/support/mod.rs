@@ -179,7 +179,7 @@ impl Run {
     }
     /// A counter of the report.
     pub fn counter(&self, name: &str) -> u64 {
-        self.report.counters.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no counter {name}")).1
+        *self.report.found.counters.get(name).unwrap_or_else(|| panic!("no counter {name}"))
     }
     /// Values recorded for a series, in order.
     pub fn values(&self, series: u16) -> Vec<u64> {

@@ -54,7 +54,7 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
     if finished.interrupted {
         return Err(Error::new(ErrorKind::CheckFailed, "interrupted: the noise floor is as it was before"));
     }
-    let disturbed = |r: &&Record| r.warnings.iter().any(|w| w.code.starts_with(DISTURBED));
+    let disturbed = |r: &&Record| r.found.warnings.iter().any(|w| w.code.starts_with(DISTURBED));
     let n = finished.records.iter().filter(disturbed).count();
     if n > 0 && !quiet {
         let all = finished.records.len();

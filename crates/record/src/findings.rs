@@ -1,0 +1,94 @@
+//! What a run found: the part of a record that the backend gives. Simulator, live agent and guest return the same struct,
+//! and the record has its fields beside those that say what was run.
+//!
+//! Times are nanoseconds. A thing that was not measured is absent, never 0. The order of the fields is their order in
+//! stored records.
+
+use crate::{Figure, Interval, Schedstat, Series, Stays, TaskAccount, Wait};
+use schedlab_base::{Ns, Warning};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What was found in one run. Maps are ordered, so that the same run gives the same bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// Measured time: from the end of the warm-up to the end of the run.
+    pub duration: Ns,
+    /// Recorded and observed series by dotted name ("schbench.latency", "wakeup_delay", "slice").
+    pub series: BTreeMap<String, Series>,
+    /// Counts and sums by dotted name ("migrations", "placement.idle_core", "work" in ns).
+    pub counters: BTreeMap<String, u64>,
+    /// The scheduler's own counters, where they are kept: over the measured time, live over the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedstat: Option<Schedstat>,
+    /// What a command said of itself, by dotted name ("hackbench.time"); only commands have figures.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, Figure>,
+    /// What each task of the workload used, in the order in which the workload declares them; live, tasks that were not
+    /// measured are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskAccount>,
+    /// How groups of tasks stayed on each CPU; of the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stays: Vec<Stays>,
+    /// What programs measured interval by interval, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Interval>,
+    /// The longest waits, longest first, with what is known of each.
+    pub waits: Vec<Wait>,
+    /// Where and how the run was made: sorted key and value.
+    pub environment: BTreeMap<String, String>,
+    /// What the reader must know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Findings {
+    /// Adds what another observer of the same run found. Where both have something under one name, `more` is kept; its
+    /// lists take the place of ours, unless they are empty. Warnings are told after ours.
+    pub fn add(&mut self, more: Findings) {
+        let Findings { duration, series, counters, schedstat, figures, .. } = more;
+        let Findings { tasks, stays, intervals, waits, environment, warnings, .. } = more;
+        self.duration = self.duration.max(duration);
+        self.series.extend(series);
+        self.counters.extend(counters);
+        self.schedstat = schedstat.or(self.schedstat.take());
+        self.figures.extend(figures);
+        replace(&mut self.tasks, tasks);
+        replace(&mut self.stays, stays);
+        replace(&mut self.intervals, intervals);
+        replace(&mut self.waits, waits);
+        self.environment.extend(environment);
+        self.warnings.extend(warnings);
+    }
+}
+
+fn replace<T>(ours: &mut Vec<T>, more: Vec<T>) {
+    if !more.is_empty() {
+        *ours = more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_later_observer_is_kept_and_an_empty_list_replaces_none() {
+        let interval = |start| Interval { start: Ns(start), length: Ns(1), values: BTreeMap::new() };
+        let of = |n: u64, intervals: Vec<Interval>| Findings {
+            duration: Ns(10 - n),
+            counters: [("both".to_owned(), n), (format!("only{n}"), n)].into(),
+            intervals,
+            warnings: vec![Warning::new("w", format!("{n}"))],
+            ..Findings::default()
+        };
+        let mut found = of(1, vec![interval(1)]);
+        found.add(of(2, Vec::new()));
+        let counters: Vec<(&str, u64)> = found.counters.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+        assert_eq!(counters, [("both", 2), ("only1", 1), ("only2", 2)]);
+        assert_eq!((found.duration, found.intervals.len()), (Ns(9), 1));
+        assert_eq!(found.warnings.iter().map(|w| w.message.as_str()).collect::<Vec<_>>(), ["1", "2"]);
+        found.add(of(3, vec![interval(3), interval(4)]));
+        assert_eq!(found.intervals, [interval(3), interval(4)]);
+    }
+}
