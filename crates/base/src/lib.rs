@@ -1,7 +1,8 @@
-//! The words every schedlab crate shares: time, ids, CPU sets, versions, errors, keyed random draws.
+//! The words every schedlab crate shares: time, ids, CPU sets, versions, backends, errors, keyed random draws.
 //!
 //! Nothing here knows of scheduling. Units are in the names; all simulated time is integer nanoseconds.
 
+pub mod backend;
 pub mod cpuset;
 pub mod error;
 pub mod input;
@@ -13,6 +14,7 @@ pub mod time;
 pub mod utc;
 pub mod version;
 
+pub use backend::{Backend, Origin};
 pub use cpuset::CpuSet;
 pub use error::{Error, ErrorKind, Result, Spot, Warning};
 pub use random::Stream;

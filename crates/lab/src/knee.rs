@@ -20,7 +20,7 @@ use crate::plan::Cell;
 use crate::stats::describe::{mean, std};
 use crate::stats::special::t_quantile;
 use crate::uncertainty::{Point, Sway, sway};
-use schedlab_base::{Error, Ns, Result, Warning};
+use schedlab_base::{Error, Ns, Origin, Result, Warning};
 use schedlab_machine::Drawn;
 use schedlab_record::{Metric, Stat};
 use schedlab_workload::{Benchmark, Built, Params, Spec};
@@ -173,8 +173,8 @@ pub struct Knees {
     pub workload: String,
     /// The parameter that was raised.
     pub parameter: String,
-    /// "sim" or "host".
-    pub backend: String,
+    /// Where its runs were made.
+    pub backend: Origin,
     /// The machine's name.
     pub machine: String,
     /// The limit.
@@ -272,7 +272,7 @@ pub fn search(
         schema: KNEE_SCHEMA.to_owned(),
         workload: search.raised.workload.clone(),
         parameter: search.raised.parameter.to_owned(),
-        backend: first.backend.name().to_owned(),
+        backend: first.backend.into(),
         machine: first.machine.name.clone(),
         limit: search.limit.clone(),
         cap: search.cap,
@@ -301,7 +301,7 @@ fn in_range(search: &Search) -> Result<()> {
 fn measured(metric: &str, cell: &Cell) -> Result<()> {
     // What is no row of the table is a figure of a command, which only live runs have.
     let Ok(found) = Metric::find(metric) else { return Ok(()) };
-    let backend = cell.backend.name();
+    let backend = cell.backend;
     if found.row.backends.contains(&backend) {
         return Ok(());
     }

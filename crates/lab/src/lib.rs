@@ -27,4 +27,5 @@ pub use compare::{Comparison, Question, compare, compare_paths, compare_sources}
 pub use exec::{Any, Done, Executor, Finished, Host, Made, Progress, Session, Silent, Sim, Vm};
 pub use experiment::{Experiment, Published};
 pub use guests::Guests;
-pub use plan::{Backend, Cell, Options, Plan, plan, plan_in_guests};
+pub use plan::{Cell, Options, Plan, plan, plan_in_guests};
+pub use schedlab_base::Backend;

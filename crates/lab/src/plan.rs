@@ -9,7 +9,7 @@ use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
 use crate::uncertainty::DEFAULT_DRAWS;
 use crate::{fits, watch};
-use schedlab_base::{Error, Result, Warning};
+use schedlab_base::{Backend, Error, Result, Warning};
 use schedlab_guest::{Guest, shape};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::{Drawn, Machine, Span};
@@ -19,40 +19,6 @@ use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Where runs are made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Backend {
-    /// The simulator.
-    Sim,
-    /// The running kernel.
-    Host,
-    /// A kernel in a guest.
-    Vm,
-}
-
-impl Backend {
-    /// Reads "sim", "host" or "vm".
-    ///
-    /// # Errors
-    /// Another word.
-    pub fn parse(text: &str) -> Result<Backend> {
-        match text {
-            "sim" => Ok(Backend::Sim),
-            "host" => Ok(Backend::Host),
-            "vm" => Ok(Backend::Vm),
-            other => Err(Error::unknown("backend", other, ["sim", "host", "vm"])),
-        }
-    }
-    /// Its name in records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Backend::Sim => "sim",
-            Backend::Host => "host",
-            Backend::Vm => "vm",
-        }
-    }
-}
 
 /// All that the runs of a cell have in common.
 #[derive(Clone, Debug)]
@@ -180,7 +146,7 @@ impl Cell {
     pub fn hash(&self) -> Result<String> {
         let (spec, guest) = (self.spec_json()?, self.guest.as_ref().map(Guest::setup));
         let key = CellKey {
-            backend: self.backend.name(),
+            backend: self.backend.into(),
             machine: &self.machine,
             uncertain: self.uncertain.iter().collect(),
             kernel: &self.kernel,
@@ -495,12 +461,5 @@ mod tests {
     fn absurd_plans_are_refused() {
         assert!(order(3, 0, 0).is_err() && order(2, MAX_RUNS, 0).is_err() && order(1, 5, u64::MAX).is_err());
         assert!(order(usize::MAX, u64::MAX, 0).is_err());
-    }
-
-    #[test]
-    fn backends_have_names() {
-        assert_eq!(Backend::parse("sim").unwrap().name(), "sim");
-        assert!(Backend::parse("hots").unwrap_err().to_string().contains("'host'"));
-        assert_eq!(Backend::parse("vm").unwrap().name(), "vm");
     }
 }

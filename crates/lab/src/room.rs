@@ -4,8 +4,8 @@
 //! the largest resident size (tests/room.rs holds it against a measured size within a factor of 2). Every pair counts
 //! because each CPU remembers what it last read of every other. Sizes are in bytes.
 
-use crate::plan::{Backend, Plan, Run};
-use schedlab_base::{Error, Result};
+use crate::plan::{Plan, Run};
+use schedlab_base::{Backend, Error, Result};
 use schedlab_native::limits::cgroup2;
 use schedlab_workload::Built;
 use std::fs;

@@ -3,7 +3,7 @@
 //! A cell is named by the first digits of its folder, by the folder, or by what its record says. One record of each cell
 //! is read; a cell whose record can't be read is listed with the reason, and no filter chooses it.
 
-use schedlab_base::{Error, Result, input, printable, utc};
+use schedlab_base::{Error, Origin, Result, input, printable, utc};
 use schedlab_record::holdings::{EXPERIMENT_FILE, Head, HeldCell, HeldRun, holdings, is_cell};
 use serde::Serialize;
 use std::path::Path;
@@ -54,8 +54,8 @@ pub struct Of {
     pub variant: String,
     /// The machine.
     pub machine: String,
-    /// "sim", "host" or "vm".
-    pub backend: String,
+    /// Where its runs were made.
+    pub backend: Origin,
     /// The kernel.
     pub kernel: String,
 }
@@ -102,7 +102,7 @@ impl Of {
             load: name(&head.load),
             variant: name(head.variant()),
             machine: name(head.machine()),
-            backend: name(&head.backend),
+            backend: head.backend.clone(),
             kernel: name(&head.kernel),
         }
     }
@@ -113,7 +113,7 @@ impl Of {
             Key::Variant => &self.variant,
             Key::Machine => &self.machine,
             Key::Workload => &self.workload,
-            Key::Backend => &self.backend,
+            Key::Backend => self.backend.name(),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::metrics;
 use crate::plan;
 use crate::stats::special::{root, t_quantile};
 use crate::stats::{ALPHA, Summary};
-use schedlab_base::{Result, Warning};
+use schedlab_base::{Backend, Result, Warning};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;
 use schedlab_record::{Better, Findings, Observe, RECORD_SCHEMA, Record, Value, WATCHING, environment};
@@ -80,7 +80,7 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
     Ok(Record {
         schema: RECORD_SCHEMA.to_owned(),
         model: WATCHING,
-        backend: "host".to_owned(),
+        backend: Backend::Host.into(),
         machine: Machine::load("host")?,
         drawn: Vec::new(),
         kernel,

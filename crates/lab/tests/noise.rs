@@ -6,7 +6,7 @@ use common::record;
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_lab::noise::{self, Floor, Floors};
 use schedlab_lab::stats::Verdict;
-use schedlab_lab::{Cell, Comparison, Question, compare};
+use schedlab_lab::{Backend, Cell, Comparison, Question, compare};
 use schedlab_machine::Machine;
 use schedlab_record::{MODEL, Record, WATCHING};
 use schedlab_workload::{Params, Spec};
@@ -73,7 +73,7 @@ fn floors_are_of_one_host_and_never_of_a_simulation() {
     let host = noise::host_of(&records[0]);
     let other = compared(&records, floors("64 x other CPUs, 6.1".to_owned(), 25.0), 0.01);
     assert_eq!(other.comparisons[0].min_effect_pct, None);
-    records.iter_mut().for_each(|r| r.backend = "sim".to_owned());
+    records.iter_mut().for_each(|r| r.backend = Backend::Sim.into());
     assert_eq!(compared(&records, floors(host, 25.0), 0.01).comparisons[0].min_effect_pct, None);
 }
 
@@ -107,7 +107,7 @@ fn runs_of_another_version_are_told_by_their_kind() {
     let (warnings, _) = told(&records);
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].0 == 1 && warnings[0].1.contains(&format!("this is {WATCHING}")), "{warnings:?}");
-    records[4].backend = "sim".into();
+    records[4].backend = Backend::Sim.into();
     records[4].model = MODEL + 2;
     let (warnings, model) = told(&records);
     assert!(warnings[0].1.contains("model") && warnings[1].1.contains("watched"), "{warnings:?}");

@@ -4,6 +4,7 @@
 //! name without asking: job arrays and resumed experiments need no lock. The seed is not part of it.
 
 use crate::{Observe, Record, version_of};
+use schedlab_base::{Backend, Origin};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Machine, Span};
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,8 @@ pub struct GuestSetup {
 /// All that a cell's runs have in common.
 #[derive(Clone, Debug, Serialize)]
 pub struct CellKey<'a> {
-    /// "sim", "host" or "vm".
-    pub backend: &'a str,
+    /// Where its runs are made.
+    pub backend: Origin,
     /// The machine. Of a real kernel's only name, topology and CPU numbers count: its runs are the same whatever the
     /// simulator charges.
     pub machine: &'a Machine,
@@ -59,7 +60,7 @@ impl<'a> CellKey<'a> {
     /// The key of the cell a record belongs to.
     pub fn of(record: &'a Record) -> CellKey<'a> {
         CellKey {
-            backend: &record.backend,
+            backend: record.backend.clone(),
             machine: &record.machine,
             uncertain: record.drawn.iter().map(|d| &d.span).collect(),
             kernel: &record.kernel,
@@ -74,13 +75,13 @@ impl<'a> CellKey<'a> {
     /// The folder's name: 32 hexadecimal digits. The version of what makes the record ([`version_of`]) is part of what is
     /// hashed.
     pub fn hash(&self) -> String {
-        self.hash_with(version_of(self.backend))
+        self.hash_with(version_of(&self.backend))
     }
     fn hash_with(&self, version: u32) -> String {
         // Objects of serde_json keep their keys sorted; structs are turned into objects first for that reason. All of
         // the key is plain data with text keys, for which this can't fail.
         let mut key = serde_json::json!(self);
-        if self.backend != "sim" {
+        if self.backend != Backend::Sim {
             let Machine { name, topology, os_cpu, .. } = self.machine;
             key["machine"] = serde_json::json!({"name": name, "topology": topology, "os_cpu": os_cpu});
         }
@@ -144,7 +145,8 @@ mod tests {
 
     #[test]
     fn runs_of_real_kernels_outlive_the_model() {
-        for (backend, version) in [("sim", crate::MODEL), ("host", crate::WATCHING), ("vm", crate::WATCHING)]
+        for (backend, version) in
+            [(Backend::Sim, crate::MODEL), (Backend::Host, crate::WATCHING), (Backend::Vm, crate::WATCHING)]
         {
             let mut made = record(1);
             made.backend = backend.into();
@@ -161,11 +163,11 @@ mod tests {
 
     #[test]
     fn costs_make_another_cell_in_the_simulator_only() {
-        for backend in ["sim", "host", "vm"] {
+        for backend in Backend::ALL {
             let (mut one, mut other) = (record(1), record(1));
             (one.backend, other.backend) = (backend.into(), backend.into());
             other.machine.costs.tick_ns += 1;
-            assert_eq!(cell_hash(&one) == cell_hash(&other), backend != "sim", "{backend}");
+            assert_eq!(cell_hash(&one) == cell_hash(&other), backend != Backend::Sim, "{backend}");
             other.machine.topology = Machine::load("smp-3").unwrap().topology;
             assert_ne!(cell_hash(&one), cell_hash(&other), "{backend}: other CPUs");
         }

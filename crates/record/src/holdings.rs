@@ -7,9 +7,9 @@
 //!
 //! Several processes may remove the same runs: what another took away first counts as removed.
 
-use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX};
+use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX, words};
 use crate::{RECORD_SCHEMA, version_of};
-use schedlab_base::{Error, Result, Spot, input, temp};
+use schedlab_base::{Backend, Error, Origin, Result, Spot, input, temp};
 use serde::Deserialize;
 use std::fs::{self, DirEntry};
 use std::io;
@@ -62,8 +62,8 @@ pub struct Head {
     pub schema: String,
     /// The version that made it.
     pub model: u32,
-    /// "sim", "host" or "vm".
-    pub backend: String,
+    /// Where it was made.
+    pub backend: Origin,
     machine: Named,
     /// The kernel's name.
     pub kernel: String,
@@ -95,7 +95,7 @@ impl Head {
         let text = input::text_up_to(&file, MAX_RECORD_MB)?;
         serde_json::from_str(&text).map_err(|e| {
             let spot = Spot { file, line_column: Some((e.line(), e.column())) };
-            Error::input("not a whole record").at(spot)
+            Error::input(format!("not a whole record: {}", words(&e))).at(spot)
         })
     }
     /// The machine's name.
@@ -112,7 +112,7 @@ impl Head {
             return Some(format!("its record is a {}, and {RECORD_SCHEMA} is written now", self.schema));
         }
         let (made, now) = (self.model, version_of(&self.backend));
-        let what = if self.backend == "sim" { "simulated by model" } else { "watched by version" };
+        let what = if self.backend == Backend::Sim { "simulated by model" } else { "watched by version" };
         let newer = if made > now { ", which is newer" } else { "" };
         (made != now).then(|| format!("{what} {made}{newer}, this is {now}"))
     }
@@ -127,7 +127,7 @@ impl Head {
     }
     /// Whether it was measured in real time, on this machine or in a guest. Such a run can't be made again.
     pub fn is_live(&self) -> bool {
-        self.backend != "sim" && self.guest.as_ref().is_none_or(|g| g.mode != VIRTUAL_TIME)
+        self.backend != Backend::Sim && self.guest.as_ref().is_none_or(|g| g.mode != VIRTUAL_TIME)
     }
 }
 
@@ -355,20 +355,20 @@ mod tests {
         let lab = lab();
         let head = Head::of(&holdings(lab.store.root()).unwrap()[0].runs[0].run).unwrap();
         assert_eq!(head.outdated(), None);
-        let told = |backend: &str, model: u32| {
+        let told = |backend: Backend, model: u32| {
             Head { backend: backend.into(), model, ..head.clone() }.outdated().unwrap_or_default()
         };
-        assert!(told("sim", 3).contains("simulated by model 3"));
-        assert!(told("host", crate::WATCHING - 1).contains("watched by version"));
-        assert_eq!(told("vm", crate::WATCHING), "");
+        assert!(told(Backend::Sim, 3).contains("simulated by model 3"));
+        assert!(told(Backend::Host, crate::WATCHING - 1).contains("watched by version"));
+        assert_eq!(told(Backend::Vm, crate::WATCHING), "");
         let newer = |model: u32| Head { model, ..head.clone() }.is_newer();
         assert!(newer(head.model + 1) && !newer(head.model) && !newer(head.model - 1));
-        let live = |backend: &str, mode: Option<&str>| {
+        let live = |backend: Backend, mode: Option<&str>| {
             let guest = mode.map(|mode| GuestHead { mode: mode.into() });
             Head { backend: backend.into(), guest, ..head.clone() }.is_live()
         };
-        assert!(live("host", None) && live("vm", Some("real-time")) && live("vm", None));
-        assert!(!live("sim", None) && !live("vm", Some(VIRTUAL_TIME)));
+        assert!(live(Backend::Host, None) && live(Backend::Vm, Some("real-time")) && live(Backend::Vm, None));
+        assert!(!live(Backend::Sim, None) && !live(Backend::Vm, Some(VIRTUAL_TIME)));
         let other = Head { schema: "schedlab/record/0".into(), ..head };
         assert!(!other.is_newer());
         assert!(other.outdated().unwrap().contains("schedlab/record/0"));

@@ -29,6 +29,7 @@ pub use store::{RunDir, Store, Stored};
 pub use tally::Tally;
 pub use wait::{Occupant, Wait, WaitCause};
 
+use schedlab_base::{Backend, Origin};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Drawn, Machine};
 use serde::{Deserialize, Serialize};
@@ -41,9 +42,12 @@ pub const MODEL: u32 = 9;
 /// alter what the record of the same run on the same kernel says. Runs of real kernels outlive changes of the model.
 pub const WATCHING: u32 = 8;
 
-/// The version that a record of the backend carries: [`MODEL`] of the simulator, [`WATCHING`] of a real kernel.
-pub fn version_of(backend: &str) -> u32 {
-    if backend == "sim" { MODEL } else { WATCHING }
+/// The version that a record of that origin carries: [`MODEL`] of the simulator, [`WATCHING`] of a real kernel.
+pub fn version_of(origin: &Origin) -> u32 {
+    match origin {
+        Origin::Made(Backend::Sim) => MODEL,
+        Origin::Made(Backend::Host | Backend::Vm) | Origin::Read(_) => WATCHING,
+    }
 }
 
 /// How closely a live run is watched: each level costs the run more than the one before (docs/live.md). The simulator
@@ -92,8 +96,8 @@ pub struct Record {
     pub schema: String,
     /// [`version_of`] its backend.
     pub model: u32,
-    /// "sim", "host" or "vm".
-    pub backend: String,
+    /// Where it was made, or that it was read from another program's output.
+    pub backend: Origin,
     /// The machine, whole, as it is stated.
     pub machine: Machine,
     /// Figures of the machine that were drawn from their ranges for this run ([`Machine::with`] makes the machine that
@@ -130,7 +134,7 @@ impl Record {
     /// How closely a live run was watched. Records of 0.1 name events only, and the others had counters. `None` of
     /// simulated runs and of what other tools saved.
     pub fn watched(&self) -> Option<Observe> {
-        let live = self.backend == "host" && self.found.environment.contains_key("kernel.release");
+        let live = self.backend == Backend::Host && self.found.environment.contains_key("kernel.release");
         self.observe.or(live.then_some(Observe::Counters))
     }
 }
@@ -148,7 +152,7 @@ mod tests {
         Record {
             schema: RECORD_SCHEMA.into(),
             model: MODEL,
-            backend: "sim".into(),
+            backend: Backend::Sim.into(),
             machine: serde_json::from_value(serde_json::json!({
                 "name": "tiny", "about": "", "costs": {}, "idle_states": [], "background": [],
                 "topology": { "cpus": [], "node_distance": [] },

@@ -220,7 +220,6 @@ fn seed_of_place(file: &Path) -> Option<(String, u64)> {
 fn on_one_line(mut record: Record) -> Record {
     let task_names = record.found.tasks.iter_mut().map(|t| &mut t.name);
     let names = [
-        &mut record.backend,
         &mut record.kernel,
         &mut record.workload,
         &mut record.load,
@@ -246,13 +245,17 @@ fn on_one_line_each<T>(named: BTreeMap<String, T>) -> BTreeMap<String, T> {
     named.into_iter().map(|(name, value)| (printable::name(&name).into_owned(), value)).collect()
 }
 
+/// What a reader of JSON says, without the place.
+pub(crate) fn words(e: &serde_json::Error) -> String {
+    let words = e.to_string();
+    words.rsplit_once(" at line ").map_or(words.as_str(), |(w, _)| w).to_owned()
+}
+
 fn parse(file: &Path, text: &str) -> Result<Record> {
     let malformed = |e: &serde_json::Error| {
-        let words = e.to_string();
-        let words = words.rsplit_once(" at line ").map_or(words.as_str(), |(w, _)| w).to_owned();
         let spot = Spot { file: file.to_owned(), line_column: Some((e.line(), e.column())) };
         let help = "the file is damaged or no record; take the run's folder away and run it again";
-        Error::input(format!("not a whole record: {words}")).help(help).at(spot)
+        Error::input(format!("not a whole record: {}", words(e))).help(help).at(spot)
     };
     // The schema first: what it says decides what else can be expected.
     #[derive(serde::Deserialize)]

@@ -50,7 +50,7 @@ fn line(c: &Comparison, cell: &Cell, metric: &str, stat: &Stat) -> Vec<String> {
     let text = |v: Option<f64>| v.map_or_else(String::new, |v| v.to_string());
     let mut f = vec![
         c.experiment.clone(),
-        cell.backend.clone(),
+        cell.backend.to_string(),
         cell.machine.clone(),
         cell.kernel.clone(),
         cell.workload.clone(),

@@ -5,6 +5,7 @@
 use crate::number::{parameters, percent, signed, value};
 use crate::text::{sources, warnings, wrap};
 use crate::{Exporter, groups, legend, published, row, uncertainty};
+use schedlab_base::Backend;
 use schedlab_lab::Comparison;
 use schedlab_lab::compare::{Cell, Row, Stat};
 use schedlab_lab::experiment::Published;
@@ -47,7 +48,7 @@ fn head(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Result<()> {
     kernels.dedup();
     let (fewest, most) = group.iter().fold((usize::MAX, 0), |(a, b), c| (a.min(c.runs), b.max(c.runs)));
     let runs = if fewest == most { format!("{most}") } else { format!("{fewest} to {most}") };
-    let how = if cell.backend == "host" { "measured (host)".to_owned() } else { cell.how() };
+    let how = if cell.backend == Backend::Host { "measured (host)".to_owned() } else { cell.how() };
     let text = format!("{how}, kernel {}, {runs} runs each", kernels.join(", "));
     write!(out, "{}", wrap("  ", &text))?;
     let params = parameters(&cell.workload, &cell.params);

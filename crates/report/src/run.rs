@@ -5,7 +5,7 @@
 
 use crate::number;
 use crate::text::wrap;
-use schedlab_base::Warning;
+use schedlab_base::{Backend, Origin, Warning};
 use schedlab_record::metric::{of_group, of_program};
 use schedlab_record::{Better, Interval, METRICS, Observe, Record, Stat, Value, evaluate};
 use schedlab_workload::spec;
@@ -42,8 +42,8 @@ pub struct Run {
     pub schema: &'static str,
     /// The simulator's model.
     pub model: u32,
-    /// "sim" or "host".
-    pub backend: String,
+    /// Where it was made.
+    pub backend: Origin,
     /// The machine's name.
     pub machine: String,
     /// The kernel's name.
@@ -127,9 +127,12 @@ impl Run {
     }
 
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {
-        let how = if self.backend == "sim" { "simulated" } else { "measured live" };
-        let kernel =
-            if self.kernel == self.variant || self.backend != "sim" { &self.kernel } else { &self.variant };
+        let how = if self.backend == Backend::Sim { "simulated" } else { "measured live" };
+        let kernel = if self.kernel == self.variant || self.backend != Backend::Sim {
+            &self.kernel
+        } else {
+            &self.variant
+        };
         let time = number::duration(self.duration_ns as f64);
         let text = format!(
             "{} on {}, kernel {kernel}, {how} for {time}, seed {}",

@@ -69,8 +69,8 @@ fn columns(cells: &[ListedCell]) -> Vec<Column> {
     let all = |of: &dyn Fn(&ListedCell) -> String| cells.iter().map(of).collect::<Vec<String>>();
     let name =
         |head, of: &dyn Fn(&ListedCell) -> String| Column { head, cells: all(of), right: false, name: true };
-    let word = |of: fn(&schedlab_lab::runs::Of) -> &String| {
-        move |c: &ListedCell| c.of.as_ref().map_or_else(|| "?".to_owned(), |o| of(o).clone())
+    let word = |of: fn(&schedlab_lab::runs::Of) -> &str| {
+        move |c: &ListedCell| c.of.as_ref().map_or("?", of).to_owned()
     };
     let plain =
         |head, right, of: &dyn Fn(&ListedCell) -> String| Column { head, cells: all(of), right, name: false };
@@ -83,7 +83,7 @@ fn columns(cells: &[ListedCell]) -> Vec<Column> {
         name("load", &word(|o| &o.load)),
         name("variant", &word(|o| &o.variant)),
         name("machine", &word(|o| &o.machine)),
-        plain("on", false, &word(|o| &o.backend)),
+        plain("on", false, &word(|o| o.backend.name())),
         name("kernel", &word(|o| &o.kernel)),
         plain("runs", true, &|c| c.seeds.len().to_string()),
         plain("when (UTC)", false, &|c| c.made.clone()),
@@ -182,6 +182,7 @@ pub fn title(c: &ListedCell) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Backend;
     use schedlab_lab::runs::Of;
     use schedlab_record::holdings::HeldCell;
 
@@ -195,7 +196,7 @@ mod tests {
                 load: word(load),
                 variant: word(variant),
                 machine: word("fb-2x12-smt"),
-                backend: word("sim"),
+                backend: Backend::Sim.into(),
                 kernel: word(kernel),
             }),
             seeds: (1..=10).collect(),

@@ -129,7 +129,7 @@ fn noted(case: &CaseResult) -> Vec<(&str, Vec<&str>)> {
 fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:<32}{:<12}{:>16}  outcome", "case", "backend", "agree")?;
     for case in &all.cases {
-        let backend = case.real.as_ref().map_or("", |r| &r.backend);
+        let backend = case.real.as_ref().map_or("", |r| r.backend.name());
         writeln!(out, "{:<32}{backend:<12}{:>16}  {}", case.name, share(case.share), case.outcome.words())?;
     }
     for case in &all.not_run {

@@ -1,7 +1,7 @@
 //! Every form of one small comparison against a golden file. To write them anew after a wanted change:
 //! `UPDATE_GOLDEN=1 cargo test -p schedlab-report`.
 
-use schedlab_base::{Ns, Warning};
+use schedlab_base::{Backend, Ns, Warning};
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_lab::compare::overview;
 use schedlab_lab::{Comparison, Published, Question, compare};
@@ -24,7 +24,7 @@ fn record(variant: &str, kernel: &str, load: (u64, u64), seed: u64, low: u64, hi
     Record {
         schema: RECORD_SCHEMA.into(),
         model: MODEL,
-        backend: "sim".into(),
+        backend: Backend::Sim.into(),
         machine: Machine::load("smp-4").unwrap(),
         drawn: vec![],
         kernel: kernel.into(),
@@ -326,7 +326,7 @@ fn knees_are_tabled() {
         schema: KNEE_SCHEMA.into(),
         workload: "schbench".into(),
         parameter: "threads".into(),
-        backend: "sim".into(),
+        backend: Backend::Sim.into(),
         machine: "smp-4".into(),
         limit: Limit { metric: "schbench.latency.p99".into(), below: true, value: 2e6 },
         cap: 25,

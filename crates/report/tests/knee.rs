@@ -1,5 +1,6 @@
 //! The text of a knee search: it says which seeds and loads could not be judged.
 
+use schedlab_base::Backend;
 use schedlab_lab::knee::{KNEE_SCHEMA, Knee, Knees, Limit};
 use schedlab_report::knee::export;
 
@@ -8,7 +9,7 @@ fn knees(knee: Knee) -> Knees {
         schema: KNEE_SCHEMA.to_owned(),
         workload: "schbench".to_owned(),
         parameter: "threads".to_owned(),
-        backend: "sim".to_owned(),
+        backend: Backend::Sim.into(),
         machine: "smp-4".to_owned(),
         limit: Limit::parse("schbench.latency.p99 < 2ms").unwrap(),
         cap: 64,

@@ -1,6 +1,6 @@
 //! The forms of a validation, whole.
 
-use schedlab_base::Warning;
+use schedlab_base::{Backend, Warning};
 use schedlab_lab::validate::{
     CaseResult, Judged, NotRun, Outcome, Share, Side, Tripled, Validation, Verdict,
 };
@@ -30,8 +30,8 @@ fn judged(metric: &'static str, class: &'static str, unit: &'static str, values:
     }
 }
 
-fn side(backend: &str, kernel: &str, variant: &str) -> Option<Side> {
-    let (backend, kernel, variant) = (backend.to_owned(), kernel.to_owned(), Some(variant.to_owned()));
+fn side(backend: Backend, kernel: &str, variant: &str) -> Option<Side> {
+    let (backend, kernel, variant) = (backend.into(), kernel.to_owned(), Some(variant.to_owned()));
     Some(Side { backend, machine: "icount-8-smt".to_owned(), kernel, variant, runs: 3 })
 }
 
@@ -51,8 +51,8 @@ fn validation() -> Validation {
         name: "cfs-8-slice".to_owned(),
         about: "Spinning processes.".to_owned(),
         workload: "slice".to_owned(),
-        simulated: side("sim", "v6.1", "NO_SIS_UTIL"),
-        real: side("vm", "6.1.0-56-cloud-amd64", "NO_SIS_UTIL"),
+        simulated: side(Backend::Sim, "v6.1", "NO_SIS_UTIL"),
+        real: side(Backend::Vm, "6.1.0-56-cloud-amd64", "NO_SIS_UTIL"),
         control: None,
         share: Share::of(&metrics),
         tripled: Tripled { share: Share { agree: 0, measured: 4 }, both: Vec::new(), rejected: true },

@@ -6,6 +6,7 @@
 
 use crate::studies::STUDIES;
 use crate::variants::{self, Changes};
+use schedlab_base::Backend;
 use schedlab_kernel::Variant;
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
@@ -32,7 +33,8 @@ pub fn line(record: &Record, run: &RunDir, seeds: &[u64]) -> Option<String> {
         true => pair("runs", n).to_vec(),
         false => Vec::new(),
     };
-    let live = record.backend != "sim" && record.guest.as_ref().is_none_or(|g| g.mode != "deterministic");
+    let live =
+        record.backend != Backend::Sim && record.guest.as_ref().is_none_or(|g| g.mode != "deterministic");
     if live {
         return Some(one_line(&[words.clone(), runs(seeds.len())].concat()));
     }
@@ -56,12 +58,12 @@ fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Option<Vec<String
             vec!["run".to_owned(), copy.display().to_string()]
         }
     };
-    if record.backend != "sim" {
+    if record.backend != Backend::Sim {
         words.extend(pair("backend", &record.backend));
     }
     // Loads of several machines may have the same name. The machine of a live run has a name that no load has.
-    match record.backend.as_str() {
-        "sim" => words.extend(pair("load", format!("{}@{}", record.load, record.machine.name))),
+    match record.backend.made_by() {
+        Some(Backend::Sim) => words.extend(pair("load", format!("{}@{}", record.load, record.machine.name))),
         _ => words.extend(pair("load", &record.load)),
     }
     words.extend(pair("variant", &record.variant.name));
@@ -75,10 +77,10 @@ fn of_experiment(record: &Record, run: &RunDir, text: &str) -> Option<Vec<String
 fn of_bench(record: &Record) -> Option<Vec<String>> {
     let mut words = vec!["bench".to_owned()];
     words.extend(workload(record)?);
-    if record.backend != "host" {
+    if record.backend != Backend::Host {
         words.extend(pair("backend", &record.backend));
         let machine = Machine::load(&record.machine.name).ok()?;
-        if machine.topology != record.machine.topology && record.backend == "sim" {
+        if machine.topology != record.machine.topology && record.backend == Backend::Sim {
             return None;
         }
         words.extend(pair("machine", &record.machine.name));
@@ -179,9 +181,9 @@ fn of_command(c: &CommandSpec, load: &str) -> Option<Vec<String>> {
 /// they were written.
 fn kernel(record: &Record) -> Option<Vec<String>> {
     let v = &record.variant;
-    let mut words = match (v.kernel.as_str(), record.backend.as_str()) {
-        (RUNNING, "host") => Vec::new(),
-        (kernel, "vm") => pair("kernel", kernel.trim_start_matches('v')).to_vec(),
+    let mut words = match (v.kernel.as_str(), record.backend.made_by()) {
+        (RUNNING, Some(Backend::Host)) => Vec::new(),
+        (kernel, Some(Backend::Vm)) => pair("kernel", kernel.trim_start_matches('v')).to_vec(),
         (kernel, _) => pair("kernel", kernel).to_vec(),
     };
     let (mut features, mut tunables) = (Vec::new(), Vec::new());
@@ -205,7 +207,7 @@ fn kernel(record: &Record) -> Option<Vec<String>> {
     let [policy, nice, slice] = &attributes;
     let attributes = [policy.as_ref(), nice.as_ref(), slice.as_ref()];
     let made = variants::of(&v.kernel, Changes { features: &features, tunables: &tunables, attributes });
-    (record.backend == "vm" || made.is_ok_and(|made| made == *v)).then_some(words)
+    (record.backend == Backend::Vm || made.is_ok_and(|made| made == *v)).then_some(words)
 }
 
 fn features(v: &Variant) -> Vec<String> {

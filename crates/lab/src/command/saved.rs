@@ -7,15 +7,13 @@
 use super::own::{self, FORMS};
 use super::{Reader, Reading, TOOLS, Tool, Values, reader_of};
 use crate::compare::Folders;
-use schedlab_base::{Error, Result, Spot, Warning, input, printable};
+use schedlab_base::{Error, Origin, Result, Spot, Warning, input, printable};
 use schedlab_kernel::Variant;
 use schedlab_machine::Machine;
 use schedlab_record::{Figure, Findings, RECORD_SCHEMA, Record, store, version_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The backend in records of saved outputs.
-pub const BACKEND: &str = "file";
 /// The kind of workload in records of saved outputs.
 pub const KIND: &str = "saved";
 /// The tool in records of what schedlab itself printed.
@@ -150,7 +148,7 @@ fn own_record(variant: &str, file: &Path, run: &own::Run) -> Result<Record> {
         let unit = printable::name(&f.unit).into_owned();
         (printable::name(name).into_owned(), Figure { unit, ..f.clone() })
     });
-    let backend = told(&run.backend, BACKEND);
+    let backend = Origin::told(&told(&run.backend, Origin::FILE));
     let kernel = told(&run.kernel, UNKNOWN);
     let mut warnings = Vec::new();
     if run.mean_of > 1 {
@@ -306,10 +304,11 @@ fn variant_of(given: &Given, reading: &Reading) -> String {
 
 /// A record of which nothing is known but what it is of and where it is from.
 fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
+    let backend = Origin::told(Origin::FILE);
     Ok(Record {
         schema: RECORD_SCHEMA.to_owned(),
-        model: version_of(BACKEND),
-        backend: BACKEND.to_owned(),
+        model: version_of(&backend),
+        backend,
         machine: no_machine()?,
         drawn: Vec::new(),
         kernel: UNKNOWN.to_owned(),

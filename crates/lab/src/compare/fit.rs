@@ -68,6 +68,7 @@ impl Fit {
 mod tests {
     use super::*;
     use crate::compare::Measured;
+    use schedlab_base::Backend;
     use schedlab_record::Better;
 
     fn cell(values: &[(&str, f64)]) -> Cell {
@@ -80,7 +81,7 @@ mod tests {
             missing_runs: 0,
         };
         Cell {
-            backend: "sim".into(),
+            backend: Backend::Sim.into(),
             mode: None,
             machine: "smp-4".into(),
             kernel: "v4.5".into(),

@@ -1,6 +1,6 @@
 //! Groups of cells: which runs belong together, and what a variant is called beside others.
 
-use schedlab_base::Warning;
+use schedlab_base::{Origin, Warning};
 use schedlab_machine::Span;
 use schedlab_record::{Observe, Record};
 
@@ -22,7 +22,7 @@ impl CellRuns<'_> {
 }
 
 /// What all variants of a load have in common.
-fn group_key(r: &Record) -> (&str, Option<&str>, &str, &str, &str, String, Vec<&Span>) {
+fn group_key(r: &Record) -> (&Origin, Option<&str>, &str, &str, &str, String, Vec<&Span>) {
     let spans = r.drawn.iter().map(|d| &d.span).collect();
     (&r.backend, mode(r), &r.machine.name, &r.workload, &r.load, r.spec.to_string(), spans)
 }

@@ -21,7 +21,7 @@ use crate::noise::{self, Floors};
 use crate::stats;
 use crate::{command, metrics};
 use group::{CellRuns, group};
-use schedlab_base::{Error, Result, Warning};
+use schedlab_base::{Backend, Error, Result, Warning};
 use schedlab_record::{MODEL, Record, Value, WATCHING, store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ impl Question {
     /// What an experiment asks.
     pub fn of(experiment: &Experiment) -> Question {
         let simulated = experiment.loads.iter().map(|l| (experiment.machines[l.machine].name.as_str(), l));
-        let live = experiment.host_loads.iter().map(|l| ("host", l));
+        let live = experiment.host_loads.iter().map(|l| (Backend::Host.name(), l));
         let narrowed = simulated.chain(live).filter(|(_, l)| !l.metrics.is_empty());
         let key = |machine: &str, l: &Load| [machine.to_owned(), l.spec.name().to_owned(), l.name.clone()];
         let of_load = narrowed.map(|(machine, l)| (key(machine, l), l.metrics.clone()));
@@ -157,7 +157,8 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
         warnings.extend(group::watched_differently(runs).map(|warning| Counted { warning, runs: 0 }));
         let own = runs.first().map(|c| {
             let r = c.runs[0];
-            let machine = if r.backend == "host" { r.backend.clone() } else { r.machine.name.clone() };
+            let host = Backend::Host;
+            let machine = if r.backend == host { host.name() } else { &r.machine.name }.to_owned();
             [machine, r.workload.clone(), c.load.clone()]
         });
         // Nobody asked for these metrics or those: each workload's own first ones.
@@ -271,7 +272,7 @@ fn merge(all: &mut Vec<Counted>, records: &[Record]) {
 }
 
 fn is_simulated(record: &Record) -> bool {
-    record.backend == "sim"
+    record.backend == Backend::Sim
 }
 
 /// What to say of runs that another version made: the first other version of each kind names all of its runs.

@@ -3,7 +3,7 @@
 use crate::experiment::Published;
 use crate::stats::Verdict;
 use crate::uncertainty::Sway;
-use schedlab_base::Warning;
+use schedlab_base::{Backend, Origin, Warning};
 use schedlab_record::{Better, Observe};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,8 +54,8 @@ pub struct Counted {
 /// The runs of one workload, load and variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// "sim", "host" or "vm".
-    pub backend: String,
+    /// Where its runs were made.
+    pub backend: Origin,
     /// How the time of a guest passes: "deterministic" or "real-time"; `None` on other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
@@ -88,10 +88,10 @@ pub struct Cell {
 impl Cell {
     /// How its runs were made, in words.
     pub fn how(&self) -> String {
-        match (self.backend.as_str(), &self.mode) {
-            ("sim", _) => "simulated".to_owned(),
-            ("host", _) => "measured".to_owned(),
-            ("vm", Some(mode)) => format!("in {mode} guests"),
+        match (&self.backend, &self.mode) {
+            (Origin::Made(Backend::Sim), _) => "simulated".to_owned(),
+            (Origin::Made(Backend::Host), _) => "measured".to_owned(),
+            (Origin::Made(Backend::Vm), Some(mode)) => format!("in {mode} guests"),
             (other, _) => format!("measured ({other})"),
         }
     }
@@ -151,8 +151,8 @@ impl Stat {
 /// published; the baseline's figures choose among them, so those of the other variants stay predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
-    /// "sim", "host" or "vm".
-    pub backend: String,
+    /// Where its runs were made.
+    pub backend: Origin,
     /// The machine's name.
     pub machine: String,
     /// The workload's name.
@@ -195,8 +195,8 @@ pub const ASTRAY: &str = "'";
 /// One variant against the baseline in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// "sim", "host" or "vm".
-    pub backend: String,
+    /// Where its runs were made.
+    pub backend: Origin,
     /// The machine's name.
     pub machine: String,
     /// The workload's name.

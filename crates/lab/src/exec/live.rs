@@ -2,7 +2,7 @@
 
 use crate::command;
 use crate::plan::Cell;
-use schedlab_base::Result;
+use schedlab_base::{Origin, Result};
 use schedlab_guest::Guest;
 use schedlab_native::Outcome;
 use schedlab_record::{RECORD_SCHEMA, Record, version_of};
@@ -20,10 +20,11 @@ pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>
     if let (Spec::Command(spec), Some(said)) = (&cell.spec, &outcome.said) {
         found.add(command::findings(spec, said)?);
     }
+    let backend = Origin::from(cell.backend);
     Ok(Some(Record {
         schema: RECORD_SCHEMA.to_owned(),
-        model: version_of(cell.backend.name()),
-        backend: cell.backend.name().to_owned(),
+        model: version_of(&backend),
+        backend,
         machine: (*cell.machine).clone(),
         drawn: Vec::new(),
         kernel: cell.kernel.clone(),

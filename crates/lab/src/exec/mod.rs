@@ -15,10 +15,10 @@ pub use host::Host;
 pub use sim::Sim;
 pub use vm::{KERNEL_LOG, Vm};
 
-use crate::plan::{Backend, Cell, Plan, Run};
+use crate::plan::{Cell, Plan, Run};
 use crate::room;
 use rayon::prelude::*;
-use schedlab_base::{Error, Result, Warning};
+use schedlab_base::{Backend, Error, Result, Warning};
 use schedlab_record::{Record, RunDir, Store};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -96,7 +96,7 @@ impl Sim {
         let record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             model: MODEL,
-            backend: cell.backend.name().to_owned(),
+            backend: cell.backend.into(),
             machine: (*cell.machine).clone(),
             drawn,
             kernel: cell.kernel.clone(),

@@ -4,8 +4,7 @@
 //! every benchmark.
 
 use crate::guests;
-use crate::plan::Backend;
-use schedlab_base::Result;
+use schedlab_base::{Backend, Result};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Kernel, PROFILES};
 use schedlab_workload::rtapp::RUNTIME;

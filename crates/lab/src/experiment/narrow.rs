@@ -5,8 +5,7 @@
 
 use super::{Experiment, Load};
 use crate::metrics::Known;
-use crate::plan::Backend;
-use schedlab_base::{Error, Result};
+use schedlab_base::{Backend, Error, Result};
 
 /// More names than this are not listed in a message.
 const LISTED: usize = 10;

@@ -11,7 +11,7 @@ mod measure;
 pub use measure::{SHORT, floors, plan};
 
 use crate::compare::{Counted, Row};
-use schedlab_base::{Error, Result, Warning, input, temp};
+use schedlab_base::{Backend, Error, Result, Warning, input, temp};
 use schedlab_record::{Record, WATCHING};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -97,7 +97,7 @@ impl Floors {
 
     /// The floor of a metric on the host of a record, where it is larger than the minimum effect that was asked for.
     pub(crate) fn above(&self, base: &Record, metric: &str, min_effect_pct: f64) -> Option<f64> {
-        if base.backend != "host" {
+        if base.backend != Backend::Host {
             return None;
         }
         let floor = self.of(&host_of(base), &base.workload, metric)?.floor_pct;

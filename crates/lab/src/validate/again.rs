@@ -4,8 +4,8 @@
 //! around the run, which errs by some ticks. How often a run was made is kept with its record.
 
 use crate::exec::{Executor, Made};
-use crate::plan::{Backend, Cell};
-use schedlab_base::{Ns, Result, Warning};
+use crate::plan::Cell;
+use schedlab_base::{Backend, Ns, Result, Warning};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 

@@ -6,7 +6,7 @@
 
 use super::metrics::{CLASSES, Class};
 use crate::experiment::{MAX_RUNS, number, only_workload, strings};
-use schedlab_base::{Error, Result, Version, input};
+use schedlab_base::{Backend, Error, Result, Version, input};
 use schedlab_guest::Mode;
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_kernel::variant::RUNNING;
@@ -47,11 +47,20 @@ pub enum Real {
 }
 
 impl Real {
-    /// The name of its backend.
-    pub fn backend(self) -> &'static str {
+    /// The backend of that name, which has to be one of real kernels.
+    ///
+    /// # Errors
+    /// Another word.
+    pub fn backend_of(word: &str) -> Result<Backend> {
+        let real = [Backend::Host, Backend::Vm];
+        let found = real.into_iter().find(|b| b.name() == word);
+        found.ok_or_else(|| Error::unknown("backend of a case", word, real.map(Backend::name)))
+    }
+    /// Its backend.
+    pub fn backend(self) -> Backend {
         match self {
-            Real::Host => "host",
-            Real::Vm(_) => "vm",
+            Real::Host => Backend::Host,
+            Real::Vm(_) => Backend::Vm,
         }
     }
 }
@@ -170,16 +179,16 @@ pub fn parse(file: &Path, text: &str) -> Result<Case> {
 
 fn real(top: &Table<'_>) -> Result<Real> {
     let mode = top.string("mode")?;
-    match top.required("backend", top.string("backend")?)? {
-        "host" if mode.is_some() => {
-            Err(top.error_at("mode", "mode is for guests; this kernel is the running one"))
-        }
-        "host" => Ok(Real::Host),
-        "vm" => {
+    let backend = top.required("backend", top.string("backend")?)?;
+    match Real::backend_of(backend).map_err(|e| top.place("backend", e))? {
+        Backend::Vm => {
             let mode = mode.map_or(Ok(Mode::Deterministic), Mode::parse);
             mode.map(Real::Vm).map_err(|e| top.place("mode", e))
         }
-        other => Err(top.place("backend", Error::unknown("backend of a case", other, ["host", "vm"]))),
+        _ if mode.is_some() => {
+            Err(top.error_at("mode", "mode is for guests; this kernel is the running one"))
+        }
+        _ => Ok(Real::Host),
     }
 }
 

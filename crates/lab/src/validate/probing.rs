@@ -5,8 +5,8 @@
 //! with its record: runs that are found again are judged by what was measured beside them. Values are ns.
 
 use crate::exec::{Executor, Made};
-use crate::plan::{Backend, Cell};
-use schedlab_base::{Result, Warning};
+use crate::plan::Cell;
+use schedlab_base::{Backend, Result, Warning};
 use schedlab_machine::probed::{Measured, Probed};
 use schedlab_native::probe::{Effort, measure};
 use schedlab_record::Record;

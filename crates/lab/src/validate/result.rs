@@ -3,7 +3,7 @@
 use super::case::{Case, Control};
 use super::metrics::{CLASSES, Class};
 use super::rule::{Judged, Verdict};
-use schedlab_base::Warning;
+use schedlab_base::{Origin, Warning};
 use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -80,8 +80,8 @@ impl Outcome {
 /// One side of a case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Side {
-    /// "sim", "host" or "vm".
-    pub backend: String,
+    /// Where its runs were made.
+    pub backend: Origin,
     /// The machine's name.
     pub machine: String,
     /// The kernel's name: profile or release.

@@ -50,8 +50,8 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
     }
     Ok(Record {
         schema: RECORD_SCHEMA.into(),
-        model: version_of(cell.backend.name()),
-        backend: cell.backend.name().into(),
+        model: version_of(&cell.backend.into()),
+        backend: cell.backend.into(),
         machine: (*cell.machine).clone(),
         drawn: cell.draw(seed),
         kernel: cell.kernel.clone(),

@@ -162,7 +162,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::wait::Occupant;
     use crate::{Better, Series};
-    use schedlab_base::{CpuId, Ns};
+    use schedlab_base::{Backend, CpuId, Ns};
 
     pub(crate) fn wait(length_ns: u64) -> Wait {
         Wait {
@@ -229,7 +229,7 @@ pub(crate) mod tests {
         assert!(e.notes[0].contains("5 longest of 20"), "{:?}", e.notes);
         r.found.series.clear();
         r.found.waits.clear();
-        r.backend = "host".into();
+        r.backend = Backend::Host.into();
         assert!(explain(&r, 10).notes[0].contains("it takes every event"));
     }
 

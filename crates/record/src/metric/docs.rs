@@ -39,7 +39,7 @@ not of the machine's own (kworkers and the like).
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
     for m in METRICS {
-        let backends = m.backends.join(", ");
+        let backends = m.backends.iter().map(|b| b.name()).collect::<Vec<_>>().join(", ");
         let backends = match m.watched {
             Observe::Accounts => backends,
             Observe::Stays | Observe::Counters => backends.replace("host", "host (counters)"),

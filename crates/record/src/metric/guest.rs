@@ -50,10 +50,11 @@ mod tests {
     use crate::metric::evaluate;
     use crate::tests::record;
     use crate::{Better, Figure, GuestSetup, Series, Value};
+    use schedlab_base::Backend;
 
     fn in_guest(mode: &str) -> Record {
         let mut r = record(1);
-        r.backend = "vm".into();
+        r.backend = Backend::Vm.into();
         r.guest = Some(GuestSetup {
             image: "0".into(),
             mode: mode.into(),

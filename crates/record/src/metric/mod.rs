@@ -21,7 +21,7 @@ use crate::series::Series;
 use crate::{Observe, Record};
 use group::GroupQuery;
 pub use group::names as of_group;
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{Backend, Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 
 /// Which direction of a metric is good.
@@ -104,7 +104,7 @@ pub struct Metric {
     /// Definition.
     pub about: &'static str,
     /// Backends that can give it.
-    pub backends: &'static [&'static str],
+    pub backends: &'static [Backend],
     /// What the hole in the name may hold; the last one, where there are several.
     pub choices: Option<Choices>,
     /// The series it is a rate of.
@@ -430,12 +430,11 @@ impl Resolved {
                 .map(|stat| query.value(stat).map_or_else(Value::Missing, Value::Number)),
             From::Series { name, stat } => record.found.series.get(name).map(|s| stat.of(s)),
         };
-        let backend = record.backend.as_str();
         value.unwrap_or_else(|| {
             if let Some(why) = perf::why_uncounted(record, &self.name) {
                 return Value::Missing(why);
             }
-            let live = backend != "sim";
+            let live = record.backend != Backend::Sim;
             let events = live && self.row.watched == Observe::Events;
             let why_no_events =
                 || record.found.environment.get(&format!("{}events", perf::UNCOUNTED)).cloned();
@@ -448,8 +447,10 @@ impl Resolved {
                     "not measured in this run: it takes every event (--events)".to_owned()
                 }
                 _ if events => why_no_events().unwrap_or_else(|| "not measured in this run".to_owned()),
-                _ if self.row.backends.contains(&backend) => "not measured in this run".to_owned(),
-                _ => format!("the {backend} backend does not measure it"),
+                _ if record.backend.made_by().is_some_and(|b| self.row.backends.contains(&b)) => {
+                    "not measured in this run".to_owned()
+                }
+                _ => format!("the {} backend does not measure it", record.backend),
             })
         })
     }

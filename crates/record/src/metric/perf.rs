@@ -57,11 +57,11 @@ mod tests {
     use super::*;
     use crate::Value;
     use crate::tests::record;
-    use schedlab_base::Ns;
+    use schedlab_base::{Backend, Ns};
 
     fn run(counters: &[(&str, u64)]) -> Record {
         let mut r = record(1);
-        r.backend = "host".into();
+        r.backend = Backend::Host.into();
         r.found.duration = Ns(10_008_471_596);
         r.found.counters = counters.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
         r

@@ -5,17 +5,18 @@ use super::{Better, Choices, Formula, Metric, Rate, busy_share, newidle_entries}
 use crate::Observe;
 use crate::analyse::woken::{PLACES, STATES};
 use crate::schedstat::{BALANCE_ROWS, CPU_ROWS, DERIVED, DOMAIN_ROWS};
+use schedlab_base::Backend;
 use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
-const SIM: &[&str] = &["sim"];
-const LIVE: &[&str] = &["host", "vm"];
-const ALL: &[&str] = &["sim", "host", "vm"];
+const SIM: &[Backend] = &[Backend::Sim];
+const LIVE: &[Backend] = &[Backend::Host, Backend::Vm];
+const ALL: &[Backend] = &Backend::ALL;
 
 const fn row(
     name: &'static str,
     unit: &'static str,
     better: Better,
-    backends: &'static [&'static str],
+    backends: &'static [Backend],
     about: &'static str,
 ) -> Metric {
     Metric {
@@ -55,7 +56,7 @@ const fn formula(
     name: &'static str,
     unit: &'static str,
     better: Better,
-    backends: &'static [&'static str],
+    backends: &'static [Backend],
     of: Formula,
     about: &'static str,
 ) -> Metric {

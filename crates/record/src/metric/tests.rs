@@ -94,7 +94,7 @@ fn what_was_not_measured_says_why() {
     assert_eq!(why(evaluate(&r, "wakeups")), "not measured in this run");
     assert!(why(evaluate(&r, "schbench.latency.p99.9")).contains("10 are needed"));
     assert!(why(evaluate(&r, "other.latency.p50")).contains("unknown series"));
-    r.backend = "host".into();
+    r.backend = Backend::Host.into();
     assert_eq!(why(evaluate(&r, "placement.idle_core")), "the host backend does not measure it");
     assert!(why(evaluate(&r, "woken.prev")).contains("--events"));
     assert!(why(evaluate(&r, "woken.prev.share")).contains("--events"));

@@ -1,6 +1,7 @@
 //! Small plots: their SVG against a golden file, their PNG decoded; and what becomes lines, panels and bars.
 
 use super::*;
+use schedlab_base::Backend;
 use schedlab_lab::compare::{COMPARISON_SCHEMA, Cell, Measured, Stat};
 use schedlab_record::Better;
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ fn cell(load: &str, variant: &str, values: &[f64]) -> Cell {
         })
     };
     Cell {
-        backend: "sim".into(),
+        backend: Backend::Sim.into(),
         mode: None,
         machine: "smp-2".into(),
         kernel: "v4.5".into(),

@@ -38,7 +38,7 @@ pub fn of(c: &Comparison) -> Option<String> {
 /// "2x24 first-idle latency.p99 -99% (better)": of backend, machine, workload and load only those in which rows differ.
 fn name(c: &Comparison, row: &Row) -> String {
     let differs = |of: fn(&Row) -> &str| c.comparisons.iter().any(|r| of(r) != of(row));
-    let places: [fn(&Row) -> &str; 4] = [|r| &r.backend, |r| &r.machine, |r| &r.workload, |r| &r.load];
+    let places: [fn(&Row) -> &str; 4] = [|r| r.backend.name(), |r| &r.machine, |r| &r.workload, |r| &r.load];
     let mut words: Vec<&str> = places.into_iter().filter(|p| differs(*p)).map(|p| p(row)).collect();
     words.push(&row.variant);
     words.push(if differs(|r| &r.workload) { &row.metric } else { short(&row.metric, &row.workload) });

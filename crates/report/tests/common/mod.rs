@@ -42,8 +42,8 @@ fn record(cell: &Cell, number: u64, seed: u64, metrics: &[String]) -> Record {
     };
     Record {
         schema: RECORD_SCHEMA.into(),
-        model: version_of(cell.backend.name()),
-        backend: cell.backend.name().into(),
+        model: version_of(&cell.backend.into()),
+        backend: cell.backend.into(),
         machine: (*cell.machine).clone(),
         drawn: Vec::new(),
         kernel: cell.kernel.clone(),

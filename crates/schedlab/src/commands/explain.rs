@@ -67,7 +67,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
 /// The record of a run, if it knows why its waits were long.
 fn told(run: &RunDir) -> Result<Record> {
     let record = run.record()?;
-    if record.backend != "sim" && record.found.waits.is_empty() {
+    if record.backend != Backend::Sim && record.found.waits.is_empty() {
         return Err(Error::machine(format!(
             "this {} run does not know why its waits were long",
             record.backend
@@ -155,7 +155,8 @@ impl Wanted<'_> {
         let planned = plan(e, Backend::Sim, Options::default()).map(|p| p.cells).unwrap_or_default();
         let names = planned.iter().map(|c| c.hash()).collect::<Result<Vec<_>>>()?;
         let own = |c: &ListedCell| {
-            let made = c.experiments.contains(&e.name) && c.of.as_ref().is_some_and(|of| of.backend != "sim");
+            let made =
+                c.experiments.contains(&e.name) && c.of.as_ref().is_some_and(|of| of.backend != Backend::Sim);
             names.contains(&c.held.name) || made
         };
         let none = || {
@@ -213,7 +214,7 @@ fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
     let all: Vec<&Of> = cells.iter().filter_map(|c| c.of.as_ref()).collect();
     let words: [(&str, Word); 5] = [
         ("workload", |o| &o.workload),
-        ("backend", |o| &o.backend),
+        ("backend", |o| o.backend.name()),
         ("machine", |o| &o.machine),
         ("load", |o| &o.load),
         ("variant", |o| &o.variant),

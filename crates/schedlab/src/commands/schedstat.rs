@@ -3,7 +3,7 @@
 use crate::cli::Entry;
 use crate::{common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{CpuSet, Error, Ns, Result, Spot, Warning};
+use schedlab_base::{Backend, CpuSet, Error, Ns, Result, Spot, Warning};
 use schedlab_record::schedstat::{self, IdleType, Layout, Schedstat};
 use schedlab_record::store;
 use schedlab_report::schedstat as show;
@@ -154,15 +154,15 @@ fn is_run(path: &Path) -> bool {
 fn of_run(path: &Path) -> Result<Counted> {
     let record = store::load(path)?;
     let Some(stat) = record.found.schedstat else {
-        let help = match record.backend.as_str() {
-            "sim" => "an older version made it; run it again",
+        let help = match record.backend.made_by() {
+            Some(Backend::Sim) => "an older version made it; run it again",
             _ => {
                 "the kernel it ran on did not count: it needs CONFIG_SCHEDSTATS, and kernel.sched_schedstats=1"
             }
         };
         return Err(Error::input(format!("the run in {} has no schedstat", path.display())).help(help));
     };
-    let slack = u64::from(record.backend != "sim");
+    let slack = u64::from(record.backend != Backend::Sim);
     Ok(Counted { stat, source: path.display().to_string(), slack, warnings: Vec::new() })
 }
 

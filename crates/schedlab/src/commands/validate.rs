@@ -5,7 +5,7 @@ use crate::progress::Bar;
 use crate::{cases, common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result};
-use schedlab_lab::validate::case::{self, Case};
+use schedlab_lab::validate::case::{self, Case, Real};
 use schedlab_lab::validate::sides::{self, Sides};
 use schedlab_lab::validate::{Again, CaseResult, NotRun, Probing, Validation, run_and_judge};
 use schedlab_lab::{Finished, Plan, Session};
@@ -68,9 +68,7 @@ impl Own {
         };
         let mut chosen = cases::named(all, &self.case)?;
         if let Some(backend) = &self.backend {
-            if !["host", "vm"].contains(&backend.as_str()) {
-                return Err(Error::unknown("backend of cases", backend, ["host", "vm"]));
-            }
+            let backend = Real::backend_of(backend)?;
             chosen.retain(|c| c.real.backend() == backend);
         }
         if chosen.is_empty() { Err(Error::input("no case passes the filters")) } else { Ok(chosen) }

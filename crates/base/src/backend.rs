@@ -1,0 +1,168 @@
+//! Where runs are made, and where a record is from: one word each on the command line, in files and in tables.
+
+use crate::{Error, Result};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Where runs are made.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Backend {
+    /// The simulator.
+    Sim,
+    /// The running kernel.
+    Host,
+    /// A kernel in a guest.
+    Vm,
+}
+
+impl Backend {
+    /// All of them.
+    pub const ALL: [Backend; 3] = [Backend::Sim, Backend::Host, Backend::Vm];
+
+    /// Reads "sim", "host" or "vm".
+    ///
+    /// # Errors
+    /// Another word.
+    pub fn parse(text: &str) -> Result<Backend> {
+        let known = |b: &Backend| b.name() == text;
+        let found = Backend::ALL.into_iter().find(known);
+        found.ok_or_else(|| Error::unknown("backend", text, Backend::ALL.map(Backend::name)))
+    }
+    /// Its word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Backend::Sim => "sim",
+            Backend::Host => "host",
+            Backend::Vm => "vm",
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Backend {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        s.serialize_str(self.name())
+    }
+}
+
+/// Where a record is from. Sorted by its word.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Origin {
+    /// A backend made it.
+    Made(Backend),
+    /// It was read from another program's output. The word is what that output calls its backend, or [`Origin::FILE`].
+    Read(Box<str>),
+}
+
+impl Origin {
+    /// The word of an output that tells no backend.
+    pub const FILE: &str = "file";
+
+    /// The origin that an output tells; a word of no backend is kept as it is.
+    pub fn told(word: &str) -> Origin {
+        Backend::parse(word).map_or_else(|_| Origin::Read(word.into()), Origin::Made)
+    }
+    /// The backend, if one made it.
+    pub fn made_by(&self) -> Option<Backend> {
+        match self {
+            Origin::Made(backend) => Some(*backend),
+            Origin::Read(_) => None,
+        }
+    }
+    /// Its word.
+    pub fn name(&self) -> &str {
+        match self {
+            Origin::Made(backend) => backend.name(),
+            Origin::Read(word) => word,
+        }
+    }
+}
+
+impl From<Backend> for Origin {
+    fn from(backend: Backend) -> Origin {
+        Origin::Made(backend)
+    }
+}
+
+impl PartialEq<Backend> for Origin {
+    fn eq(&self, backend: &Backend) -> bool {
+        self.made_by() == Some(*backend)
+    }
+}
+
+impl Ord for Origin {
+    fn cmp(&self, other: &Origin) -> Ordering {
+        self.name().cmp(other.name())
+    }
+}
+
+impl PartialOrd for Origin {
+    fn partial_cmp(&self, other: &Origin) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        s.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Origin {
+    /// Reads what schedlab stored: a backend's word, or [`Origin::FILE`].
+    fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Origin, D::Error> {
+        let word = String::deserialize(d)?;
+        if word == Origin::FILE {
+            return Ok(Origin::told(&word));
+        }
+        Backend::parse(&word).map(Origin::Made).map_err(|e| {
+            let help = e.remedy().map_or_else(String::new, |help| format!(" ({help})"));
+            serde::de::Error::custom(format!("{}{help}", e.message()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::de::IntoDeserializer;
+    use serde::de::value::Error as Refused;
+
+    fn stored(word: &str) -> std::result::Result<Origin, Refused> {
+        Origin::deserialize(word.into_deserializer())
+    }
+
+    #[test]
+    fn words_are_read_back_and_others_get_the_nearest() {
+        for backend in Backend::ALL {
+            assert_eq!(Backend::parse(backend.name()).unwrap(), backend);
+            assert_eq!(Origin::told(backend.name()), Origin::Made(backend));
+            assert_eq!(stored(backend.name()).unwrap(), backend);
+        }
+        assert_eq!(Backend::parse("hots").unwrap_err().remedy(), Some("did you mean 'host'?"));
+        assert_eq!(stored("hots").unwrap_err().to_string(), "unknown backend 'hots' (did you mean 'host'?)");
+        assert_eq!(stored(Origin::FILE).unwrap().made_by(), None);
+        assert!(Backend::parse(Origin::FILE).is_err(), "no run is made there");
+    }
+
+    #[test]
+    fn what_another_program_calls_its_backend_is_kept() {
+        let other = Origin::told("arm-model");
+        assert_eq!((other.name(), other.made_by()), ("arm-model", None));
+        let mut all = [Origin::told("vm"), Origin::told(Origin::FILE), Origin::told("sim"), other];
+        all.sort();
+        assert_eq!(all.map(|o| o.to_string()), ["arm-model", "file", "sim", "vm"]);
+    }
+}
