@@ -9,7 +9,6 @@
 use crate::history::{came, span, went};
 use crate::origin::{Source, Span};
 use schedlab_base::{Error, Result, Version};
-use serde::{Deserialize, Serialize};
 
 /// A feature as the table has it.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ macro_rules! features {
         #[repr(u8)]
         pub enum Feature { $(#[doc = $about] $variant,)* }
 
-        /// Every feature; the row number is the bit in a [`FeatureSet`].
+        /// Every feature; help and docs have them in this order.
         pub const FEATURES: &[FeatureRow] = &[$(FeatureRow {
             feature: Feature::$variant, name: $name, about: $about, on: $on, kernels: $kernels, group: $group, source: $source,
             read: $read,
@@ -253,9 +252,8 @@ impl Feature {
     }
 }
 
-/// A set of features, one bit each.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
+/// A set of features. Records have it by name (`stored.rs`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct FeatureSet(u64);
 
 const _: () = assert!(FEATURES.len() <= 64);
@@ -270,7 +268,7 @@ impl FeatureSet {
         let on = |r: &&FeatureRow| {
             r.on.is_some_and(|span| span.has(version)) || TAKEN_BACK.contains(&(r.feature, version))
         };
-        FEATURES.iter().filter(on).fold(FeatureSet(0), |set, r| FeatureSet(set.0 | 1 << r.feature as u8))
+        FEATURES.iter().filter(on).map(|r| r.feature).collect()
     }
     /// Whether the feature is on.
     #[inline]
@@ -292,12 +290,19 @@ impl FeatureSet {
     }
 }
 
+impl FromIterator<Feature> for FeatureSet {
+    /// Exactly these, without a look at groups.
+    fn from_iter<T: IntoIterator<Item = Feature>>(features: T) -> FeatureSet {
+        FeatureSet(features.into_iter().fold(0, |set, f| set | 1 << f as u8))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_at_their_own_bit() {
+    fn rows_stand_at_their_features_number() {
         for (i, row) in FEATURES.iter().enumerate() {
             assert_eq!(row.feature as usize, i, "{}", row.name);
             assert_eq!(Feature::parse(row.name).unwrap(), row.feature);

@@ -10,6 +10,7 @@ pub mod origin;
 pub mod policy;
 pub mod profile;
 pub mod reference;
+mod stored;
 pub mod tunable;
 pub mod variant;
 

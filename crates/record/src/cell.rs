@@ -85,6 +85,10 @@ impl<'a> CellKey<'a> {
             let Machine { name, topology, os_cpu, .. } = self.machine;
             key["machine"] = serde_json::json!({"name": name, "topology": topology, "os_cpu": os_cpu});
         }
+        // Features are hashed as records of 0.1 and 0.2 have them, so that runs stored by these are found.
+        if let Some(number) = self.resolved.and_then(|kernel| kernel.features.number()) {
+            key["resolved"]["features"] = number.into();
+        }
         let canonical = serde_json::json!([version, key]).to_string();
         content_hash(canonical.as_bytes())
     }
@@ -171,6 +175,22 @@ mod tests {
             other.machine.topology = Machine::load("smp-3").unwrap().topology;
             assert_ne!(cell_hash(&one), cell_hash(&other), "{backend}: other CPUs");
         }
+    }
+
+    #[test]
+    fn features_are_stored_by_name_and_hashed_as_0_2_did() {
+        let mut made = record(1);
+        made.resolved = Some(Kernel::profile("v4.5").unwrap());
+        let mut stored = serde_json::to_value(&made).unwrap();
+        let features = &mut stored["resolved"]["features"];
+        assert!(features.as_array().unwrap().contains(&"SIS_SKIP_TARGET".into()), "{features}");
+        *features = 73_975.into();
+        let number = features.clone();
+        assert_eq!(serde_json::from_value::<Record>(stored).unwrap(), made);
+        let mut key = serde_json::json!(CellKey::of(&made));
+        key["resolved"]["features"] = number;
+        let canonical = serde_json::json!([made.model, key]).to_string();
+        assert_eq!(cell_hash(&made), content_hash(canonical.as_bytes()));
     }
 
     #[test]

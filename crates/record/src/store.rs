@@ -333,6 +333,18 @@ mod tests {
     }
 
     #[test]
+    fn a_backend_that_is_none_has_its_place_and_the_nearest_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = serde_json::to_string(&record(1)).unwrap();
+        let other = text.replacen("\"backend\":\"sim\"", "\n\"backend\":\"sin\"", 1);
+        assert_ne!(other, text);
+        fs::write(dir.path().join(RECORD_FILE), other).unwrap();
+        let e = load(dir.path()).unwrap_err();
+        assert_eq!(e.spot().and_then(|s| s.line_column), Some((2, 15)), "{e}");
+        assert!(e.message().ends_with("unknown backend 'sin' (did you mean 'sim'?)"), "{e}");
+    }
+
+    #[test]
     fn a_fault_in_the_findings_has_its_place() {
         let (dir, file) = (tempfile::tempdir().unwrap(), RECORD_FILE);
         let text = serde_json::to_string(&record(1)).unwrap();

@@ -1,0 +1,111 @@
+//! A set of features as records have it: the names of those that are on, in the order of the table.
+//!
+//! Records of 0.1 and 0.2 have a number instead, one bit for each feature. Their order of bits is [`BITS`], which stays as it
+//! is: the table's rows may stand in any order, and a feature that came later has no bit. Such records are read, and the
+//! folders of their cells keep the names that were made with the number ([`FeatureSet::number`]).
+
+use crate::feature::Feature::{self, *};
+use crate::feature::{FEATURES, FeatureSet};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// The features that have a bit in numbers of 0.1 and 0.2, lowest bit first.
+#[rustfmt::skip]
+const BITS: &[Feature] = &[
+    GentleFairSleepers, StartDebit, WakeupPreemption, NextBuddy, LastBuddy, CacheHotBuddy, LbBias,
+    TtwuQueue, AltPeriod, BaseSlice, WaIdle, WaWeight, WaBias, SisGroup, SisFirstIdle, SisCore,
+    SisSkipTarget, SisProp, SisUtil, SdSharedAll, SdNrGroups, IlbSnapshot, IlbUtil, IlbFast, LbSgScan,
+    IlbUtilQuad, IlbShare, SdSharedNuma, UtilEst, NewFairSleepers, NormalizedSleeper, AdaptiveGran,
+    AsymGran, WakeupOverlap, AffineWakeups, Hrtick, PlaceLag, PlaceDeadlineInitial, PlaceRelDeadline,
+    RunToParity, PreemptShort, PickBuddy, DelayDequeue, DelayZero, PreemptLazy, NiRandom, NiRate,
+    SisWakeIdle, VcpuPack,
+];
+
+impl FeatureSet {
+    /// The number of the set in records of 0.1 and 0.2; `None` if a feature is on that has no bit there.
+    pub fn number(self) -> Option<u64> {
+        let bit = |f: Feature| BITS.iter().position(|known| *known == f).map(|at| 1u64 << at);
+        self.iter().try_fold(0, |number, f| Some(number | bit(f)?))
+    }
+    /// The set of such a number; `None` if a bit is no feature's.
+    fn of_number(number: u64) -> Option<FeatureSet> {
+        let on = BITS.iter().enumerate().filter(|(at, _)| number >> at & 1 == 1).map(|(_, f)| *f);
+        (number.checked_shr(BITS.len() as u32).unwrap_or(0) == 0).then(|| on.collect())
+    }
+}
+
+impl Serialize for FeatureSet {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq(self.iter().map(Feature::name))
+    }
+}
+
+impl<'de> Deserialize<'de> for FeatureSet {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<FeatureSet, D::Error> {
+        d.deserialize_any(NamesOrNumber)
+    }
+}
+
+struct NamesOrNumber;
+
+impl<'de> Visitor<'de> for NamesOrNumber {
+    type Value = FeatureSet;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("names of features")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<FeatureSet, A::Error> {
+        let mut on = Vec::new();
+        while let Some(name) = names.next_element::<String>()? {
+            let known = FEATURES.iter().find(|row| row.name == name);
+            // A later version's; what it does is not known here.
+            let row = known.ok_or_else(|| A::Error::custom(format!("unknown feature '{name}'")))?;
+            on.push(row.feature);
+        }
+        Ok(on.into_iter().collect())
+    }
+    fn visit_u64<E: Error>(self, number: u64) -> Result<FeatureSet, E> {
+        FeatureSet::of_number(number).ok_or_else(|| E::custom(format!("{number} is no set of features")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Version;
+    use serde::de::IntoDeserializer;
+    use serde::de::value::{Error as Refused, SeqDeserializer};
+
+    fn named(names: &[&str]) -> Result<FeatureSet, Refused> {
+        FeatureSet::deserialize(SeqDeserializer::new(names.iter().copied()))
+    }
+    fn numbered(number: u64) -> Result<FeatureSet, Refused> {
+        FeatureSet::deserialize(number.into_deserializer())
+    }
+
+    #[test]
+    fn names_and_the_number_of_0_2_are_the_same_set() {
+        let all: FeatureSet = FEATURES.iter().map(|row| row.feature).collect();
+        let v45 = FeatureSet::defaults(Version::new(4, 5));
+        for set in [v45, FeatureSet::defaults(Version::new(6, 5)), FeatureSet::default(), all] {
+            let names: Vec<&str> = set.iter().map(Feature::name).collect();
+            assert_eq!(named(&names).unwrap(), set);
+            let Some(number) = set.number() else { continue };
+            assert_eq!(numbered(number).unwrap(), set);
+        }
+        // As records of 0.2.0 have them.
+        assert_eq!(
+            [v45.number(), FeatureSet::defaults(Version::new(6, 5)).number()],
+            [Some(73_975), Some(268_738_487)]
+        );
+    }
+
+    #[test]
+    fn what_is_no_feature_is_refused() {
+        assert!(named(&["LAST_BUDY"]).unwrap_err().to_string().contains("'LAST_BUDY'"));
+        assert!(numbered(1 << 63).unwrap_err().to_string().contains("no set of features"));
+        let known: std::collections::BTreeSet<Feature> = BITS.iter().copied().collect();
+        assert_eq!(known.len(), BITS.len(), "each has one bit");
+    }
+}
