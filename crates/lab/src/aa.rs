@@ -1,9 +1,10 @@
 //! A/A runs: their plan, and the floors that come out of them.
 
-use super::{Floor, host_of};
+use crate::cell::Cell;
 use crate::compare::{Question, compare};
 use crate::metrics;
-use crate::plan::{self, Cell, Plan};
+use crate::noise::{Floor, host_of};
+use crate::plan::{self, Plan};
 use schedlab_base::{Error, Result};
 use schedlab_kernel::{Variant, variant::RUNNING};
 use schedlab_machine::Machine;

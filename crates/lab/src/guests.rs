@@ -1,8 +1,8 @@
 //! Which guests an experiment's variants are run in: from a variant's kernel to the images that are meant, and all that
 //! the cells of the vm backend have in common.
 
+use crate::cell::Cell;
 use crate::fits;
-use crate::plan::Cell;
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;

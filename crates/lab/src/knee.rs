@@ -14,9 +14,9 @@ mod raise;
 
 pub use raise::Raised;
 
+use crate::cell::Cell;
 use crate::exec::{Executor, guessed};
 use crate::metrics::{self, Evaluated};
-use crate::plan::Cell;
 use crate::stats::describe::{mean, std};
 use crate::stats::special::t_quantile;
 use crate::uncertainty::{Point, Sway, sway};

@@ -3,6 +3,8 @@
 //! `experiment.toml -> plan -> executor -> records -> comparison`; nothing downstream reaches back, and nothing here
 //! prints. The knee search is the one other thing that is done with an executor.
 
+pub mod aa;
+pub mod cell;
 pub mod command;
 pub mod compare;
 pub mod drift;
@@ -23,9 +25,10 @@ pub mod uncertainty;
 pub mod validate;
 pub mod watch;
 
+pub use cell::Cell;
 pub use compare::{Comparison, Question, compare, compare_paths, compare_sources};
 pub use exec::{Any, Done, Executor, Finished, Host, Made, Progress, Session, Silent, Sim, Vm};
 pub use experiment::{Experiment, Published};
 pub use guests::Guests;
-pub use plan::{Cell, Options, Plan, plan, plan_in_guests};
+pub use plan::{Options, Plan, plan, plan_in_guests};
 pub use schedlab_base::Backend;

@@ -6,12 +6,7 @@
 //! verdict may rest on less than what nothing at all does here. What counts as the same stays the minimum effect. Floors are
 //! kept by host: its CPUs' model and number, and the kernel's release.
 
-mod measure;
-
-pub use measure::{SHORT, floors, plan};
-
-use crate::compare::{Counted, Row};
-use schedlab_base::{Backend, Error, Result, Warning, input, temp};
+use schedlab_base::{Backend, Error, Result, input, temp};
 use schedlab_record::{Record, WATCHING};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -109,20 +104,6 @@ impl Floors {
 pub fn host_of(record: &Record) -> String {
     let model = record.found.environment.get("cpu.model").map_or("unknown CPUs", String::as_str);
     format!("{} x {model}, {}", record.machine.topology.nr_cpus(), record.kernel)
-}
-
-/// The note below a comparison that floors had a part in.
-pub(crate) fn note(rows: &[Row], min_effect_pct: f64) -> Option<Counted> {
-    let of = |r: &Row| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
-    let mut told: Vec<String> = rows.iter().filter_map(of).collect();
-    told.sort();
-    told.dedup();
-    let text = format!(
-        "this machine's noise floor ('schedlab doctor') is the smallest change that counts for {}; what counts as the same stays \
-         {min_effect_pct}%",
-        told.join(", ")
-    );
-    (!told.is_empty()).then(|| Counted { warning: Warning::new("noise.floor", text), runs: 0 })
 }
 
 #[cfg(test)]

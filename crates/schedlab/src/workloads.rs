@@ -11,7 +11,7 @@ use schedlab_base::{Error, Ns, Result};
 use schedlab_guest::Mode;
 use schedlab_kernel::Variant;
 use schedlab_kernel::variant::RUNNING;
-use schedlab_lab::plan::Cell;
+use schedlab_lab::cell::Cell;
 use schedlab_lab::{Backend, fits, guests};
 use schedlab_machine::Machine;
 use schedlab_machine::sysfs::HOST;

@@ -1,6 +1,6 @@
 //! Where the runs of a comparison lie: the folders of cells, by the cells' names.
 
-use crate::plan;
+use crate::cell::Cell;
 use schedlab_base::Result;
 use schedlab_record::{Record, RunDir, cell_hash};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +18,8 @@ impl Folders {
     /// Those of a plan's cells in a store.
     ///
     /// # Errors
-    /// As [`plan::Cell::hash`].
-    pub fn of_plan(cells: &[plan::Cell], root: &Path) -> Result<Folders> {
+    /// As [`Cell::hash`].
+    pub fn of_plan(cells: &[Cell], root: &Path) -> Result<Folders> {
         let mut folders = Folders::default();
         for cell in cells {
             let name = cell.hash()?;

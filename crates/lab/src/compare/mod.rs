@@ -17,7 +17,7 @@ pub use model::{ASTRAY, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fi
 pub use words::params_in_words;
 
 use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Load, Published};
-use crate::noise::{self, Floors};
+use crate::noise::Floors;
 use crate::stats;
 use crate::{command, metrics};
 use group::{CellRuns, group};
@@ -182,7 +182,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
     }
     warnings.extend(rows::too_few_runs(&open));
     let comparisons = rows::judge(open, question.min_effect_pct);
-    warnings.extend(noise::note(&comparisons, question.min_effect_pct));
+    warnings.extend(rows::floors_note(&comparisons, question.min_effect_pct));
     let uncertainty = sway::effects(&sections, &cells, &comparisons, question.min_effect_pct);
     Ok(Comparison {
         schema: COMPARISON_SCHEMA.to_owned(),

@@ -107,3 +107,17 @@ pub fn judge(open: Vec<Open>, min_effect_pct: f64) -> Vec<Row> {
     };
     open.into_iter().zip(corrected).map(one).collect()
 }
+
+/// The note below a comparison that floors had a part in.
+pub(super) fn floors_note(rows: &[Row], min_effect_pct: f64) -> Option<Counted> {
+    let of = |r: &Row| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
+    let mut told: Vec<String> = rows.iter().filter_map(of).collect();
+    told.sort();
+    told.dedup();
+    let text = format!(
+        "this machine's noise floor ('schedlab doctor') is the smallest change that counts for {}; what counts as the same stays \
+         {min_effect_pct}%",
+        told.join(", ")
+    );
+    (!told.is_empty()).then(|| Counted { warning: Warning::new("noise.floor", text), runs: 0 })
+}

@@ -1,7 +1,7 @@
 //! Each cell on its own backend: what makes the runs of plans that have several.
 
 use super::{Executor, Host, Made, Sim, Vm};
-use crate::plan::Cell;
+use crate::cell::Cell;
 use schedlab_base::{Backend, Result};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};

@@ -1,7 +1,7 @@
 //! Runs on the running kernel, one at a time.
 
 use super::{Executor, Made, live};
-use crate::plan::Cell;
+use crate::cell::Cell;
 use schedlab_base::Result;
 use schedlab_native::live::Request;
 use std::sync::atomic::AtomicBool;

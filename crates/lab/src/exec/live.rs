@@ -1,7 +1,7 @@
 //! From what a live kernel answered, here or in a guest, to a record.
 
+use crate::cell::Cell;
 use crate::command;
-use crate::plan::Cell;
 use schedlab_base::{Origin, Result};
 use schedlab_guest::Guest;
 use schedlab_native::Outcome;

@@ -15,7 +15,8 @@ pub use host::Host;
 pub use sim::Sim;
 pub use vm::{KERNEL_LOG, Vm};
 
-use crate::plan::{Cell, Plan, Run};
+use crate::cell::Cell;
+use crate::plan::{Plan, Run};
 use crate::room;
 use rayon::prelude::*;
 use schedlab_base::{Backend, Error, Result, Warning};

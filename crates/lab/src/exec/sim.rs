@@ -1,7 +1,7 @@
 //! Runs in the simulator: builds the workload, lets the analyser watch, and puts both their findings into a record.
 
 use super::{Executor, Made, guessed};
-use crate::plan::Cell;
+use crate::cell::Cell;
 use crate::room;
 use schedlab_base::{CpuId, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::Kernel;

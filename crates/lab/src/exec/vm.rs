@@ -2,8 +2,8 @@
 //! real-time ones one at a time.
 
 use super::{Executor, Made, live};
+use crate::cell::Cell;
 use crate::guests::caveat;
-use crate::plan::Cell;
 use schedlab_base::{Error, Result};
 use schedlab_guest::Mode;
 use schedlab_kernel::Variant;

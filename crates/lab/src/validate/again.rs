@@ -3,8 +3,8 @@
 //! What others use is their time on the CPUs while the workload was measured, where events tell it; else what /proc/stat counts
 //! around the run, which errs by some ticks. How often a run was made is kept with its record.
 
+use crate::cell::Cell;
 use crate::exec::{Executor, Made};
-use crate::plan::Cell;
 use schedlab_base::{Backend, Ns, Result, Warning};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;

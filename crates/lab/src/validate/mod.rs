@@ -103,7 +103,7 @@ fn drifted(case: &Case, simulated: &[Record], real: &[Record]) -> Vec<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Cell;
+    use crate::cell::Cell;
     use schedlab_kernel::{Kernel, Variant};
     use schedlab_machine::Machine;
     use schedlab_workload::{Params, Spec};

@@ -4,8 +4,8 @@
 //! and forth, so that a probe made minutes before says little of a run. The costs go into the run's environment, and stay
 //! with its record: runs that are found again are judged by what was measured beside them. Values are ns.
 
+use crate::cell::Cell;
 use crate::exec::{Executor, Made};
-use crate::plan::Cell;
 use schedlab_base::{Backend, Result, Warning};
 use schedlab_machine::probed::{Measured, Probed};
 use schedlab_native::probe::{Effort, measure};

@@ -2,9 +2,10 @@
 
 use super::case::{Case, Real};
 use super::running::Running;
+use crate::cell::Cell;
 use crate::experiment::MAX_RUNS;
 use crate::guests::{DEFAULT_MEMORY_MB, twin_machine};
-use crate::plan::{Cell, Plan, order};
+use crate::plan::{Plan, order};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::fetch::find_qemu;
 use schedlab_guest::{Accelerator, Guest, Image, Mode};

@@ -5,7 +5,8 @@ use crate::output;
 use crate::progress::Bar;
 use crate::state;
 use schedlab_base::{Error, ErrorKind, Result, utc};
-use schedlab_lab::noise::{self, FILE, Floor, Floors};
+use schedlab_lab::aa;
+use schedlab_lab::noise::{FILE, Floor, Floors};
 use schedlab_lab::{Host, Session};
 use schedlab_native::settings::journal;
 use schedlab_record::Record;
@@ -42,9 +43,9 @@ pub fn stored() -> Result<Floors> {
 /// # Errors
 /// For an unknown workload, a run that fails, an interruption, or a full disk.
 pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Result<()> {
-    let usual = || noise::SHORT.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let usual = || aa::SHORT.iter().map(|(name, _)| (*name).to_owned()).collect();
     let names = if workloads.is_empty() { usual() } else { workloads.to_vec() };
-    let plan = noise::plan(&names, runs)?;
+    let plan = aa::plan(&names, runs)?;
     let (path, mut floors) = (file()?, stored()?);
     let stop = interrupt::stop_flag()?;
     let bar = Bar::runs(quiet);
@@ -63,7 +64,7 @@ pub fn measure(workloads: &[String], runs: u64, json: bool, quiet: bool) -> Resu
              measure them again when it is quiet, or with more --runs"
         ));
     }
-    let new = noise::floors(&finished.records, &utc::minute(utc::since_1970_s(SystemTime::now())))?;
+    let new = aa::floors(&finished.records, &utc::minute(utc::since_1970_s(SystemTime::now())))?;
     floors.renew(new.clone());
     floors.store(&path)?;
     if json {

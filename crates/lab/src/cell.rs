@@ -1,0 +1,168 @@
+//! A cell: all that the runs of one workload, load and variant have in common, wherever they are made.
+
+use schedlab_base::{Backend, Error, Result};
+use schedlab_guest::{Guest, shape};
+use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
+use schedlab_machine::{Drawn, Machine, Span};
+use schedlab_record::{CellKey, Observe};
+use schedlab_workload::Spec;
+use schedlab_workload::command::only_live;
+use std::sync::Arc;
+
+/// All that the runs of a cell have in common.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Where it is run.
+    pub backend: Backend,
+    /// The machine; without background tasks when the experiment switches them off.
+    pub machine: Arc<Machine>,
+    /// The machine's figures that each run draws from their ranges; none: they are as stated.
+    pub uncertain: Vec<Span>,
+    /// The kernel's name: profile or release.
+    pub kernel: String,
+    /// What is simulated; `None` on the live kernel.
+    pub resolved: Option<Kernel>,
+    /// The guest it is run in; `None` on other backends.
+    pub guest: Option<Guest>,
+    /// The variant.
+    pub variant: Variant,
+    /// The workload.
+    pub spec: Spec,
+    /// The load's name.
+    pub load: String,
+    /// How closely a live run is watched.
+    pub observe: Observe,
+}
+
+impl Cell {
+    /// A cell of the simulator.
+    ///
+    /// # Errors
+    /// What the kernel's tables do not have.
+    pub fn simulated(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Result<Cell> {
+        if let Spec::Command(_) = spec {
+            return Err(only_live());
+        }
+        let kernel = variant.resolve()?;
+        let machine = match machine.kernels.is_empty() {
+            true => machine.clone(),
+            false => Arc::new(machine.under(kernel.version)),
+        };
+        let backend = Backend::Sim;
+        let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
+        Ok(Cell {
+            backend,
+            machine,
+            uncertain: Vec::new(),
+            kernel,
+            resolved,
+            guest: None,
+            variant,
+            spec,
+            load,
+            observe: Observe::Accounts,
+        })
+    }
+    /// A cell of the running kernel, which is taken as it is and watched by what costs nothing; `machine` is this host.
+    pub fn live(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Cell {
+        let (machine, backend) = (machine.clone(), Backend::Host);
+        Cell {
+            backend,
+            machine,
+            uncertain: Vec::new(),
+            kernel: release(),
+            resolved: None,
+            guest: None,
+            variant,
+            spec,
+            load,
+            observe: Observe::Accounts,
+        }
+    }
+    /// A cell of a kernel in a guest with that machine's topology. A command is taken into it with its libraries.
+    ///
+    /// # Errors
+    /// A machine that QEMU can't build.
+    pub fn in_guest(
+        machine: &Arc<Machine>,
+        guest: Guest,
+        variant: Variant,
+        spec: Spec,
+        load: String,
+    ) -> Result<Cell> {
+        let machine = Arc::new(shape::as_built(machine)?);
+        let (backend, kernel) = (Backend::Vm, guest.image.release.clone());
+        // Who owns the kernel may watch it.
+        let observe = Observe::Events;
+        Ok(Cell {
+            backend,
+            machine,
+            uncertain: Vec::new(),
+            kernel,
+            resolved: None,
+            guest: Some(guest),
+            variant,
+            spec,
+            load,
+            observe,
+        })
+    }
+    /// The same cell with costs drawn from their ranges, run by run: run i of every cell draws alike.
+    ///
+    /// # Errors
+    /// A cell of a real kernel, and a machine whose figures are all sure.
+    pub fn with_uncertainty(self) -> Result<Cell> {
+        if self.backend != Backend::Sim {
+            return Err(Error::input(
+                "--uncertainty draws what steps cost in the simulator; a real kernel has costs of its own",
+            )
+            .help("add --backend sim"));
+        }
+        let uncertain = self.machine.uncertain();
+        if uncertain.is_empty() {
+            return Err(Error::input(format!("{}: no figure has a range to draw from", self.machine.name)));
+        }
+        Ok(Cell { uncertain, ..self })
+    }
+    /// What the run of that seed draws.
+    pub fn draw(&self, seed: u64) -> Vec<Drawn> {
+        if self.uncertain.is_empty() { Vec::new() } else { self.machine.draw(seed) }
+    }
+    /// The name of the cell's folder in a store.
+    ///
+    /// # Errors
+    /// When the workload can't be written as JSON (a fault of schedlab).
+    pub fn hash(&self) -> Result<String> {
+        let (spec, guest) = (self.spec_json()?, self.guest.as_ref().map(Guest::setup));
+        let key = CellKey {
+            backend: self.backend.into(),
+            machine: &self.machine,
+            uncertain: self.uncertain.iter().collect(),
+            kernel: &self.kernel,
+            resolved: self.resolved.as_ref(),
+            guest: guest.as_ref(),
+            variant: &self.variant,
+            spec: &spec,
+            load: &self.load,
+            observe: (self.backend != Backend::Sim).then_some(self.observe),
+        };
+        Ok(key.hash())
+    }
+    /// The workload as plain data.
+    ///
+    /// # Errors
+    /// As [`Cell::hash`].
+    pub fn spec_json(&self) -> Result<serde_json::Value> {
+        serde_json::to_value(&self.spec).map_err(|e| Error::internal(format!("workload as JSON: {e}")))
+    }
+    /// A few words that name the cell in progress and messages.
+    pub fn title(&self) -> String {
+        format!("{} {} {} on {}", self.spec.name(), self.load, self.variant.name, self.machine.name)
+    }
+}
+
+/// The name of the running kernel's release.
+fn release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_or_else(|_| RUNNING.to_owned(), |t| t.trim().to_owned())
+}
