@@ -71,10 +71,10 @@ pub fn change(pct: f64) -> String {
 
 /// A spread in percent, two digits: "0.3%", "12%", "170%".
 pub fn spread(pct: f64) -> String {
-    match pct {
-        p if p < 9.95 => format!("{p:.1}%"),
-        p if p < POWERS_FROM => format!("{p:.0}%"),
-        p => format!("{p:.2e}%"),
+    match pct.abs() {
+        p if p < 9.95 => format!("{pct:.1}%"),
+        p if p < POWERS_FROM => format!("{pct:.0}%"),
+        _ => format!("{pct:.2e}%"),
     }
 }
 

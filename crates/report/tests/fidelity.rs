@@ -16,7 +16,6 @@ fn block(file: &Path) -> String {
 }
 
 #[test]
-#[ignore = "the stored validations of 0.2.0 are not made yet"]
 fn the_page_holds_the_tables_of_the_stored_validations() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let page = docs.join("fidelity.md");

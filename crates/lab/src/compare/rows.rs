@@ -74,9 +74,9 @@ fn open(
 /// Whether the ratio of the means tells another story than the change: it lies outside the change's interval, by the minimum
 /// effect or more. A few wild runs move a mean and leave the trimmed change where it is.
 fn is_astray(c: &Change, min_effect_pct: f64) -> bool {
-    let (Some(means), Some(change), Some([low, high])) = (c.mean_change_pct, c.change_pct, c.ci95_pct) else {
-        return false;
-    };
+    let (Some(change), Some([low, high])) = (c.change_pct, c.ci95_pct) else { return false };
+    // From a mean of 0 to another there is no percentage, and any is another story than "no change".
+    let Some(means) = c.mean_change_pct else { return true };
     !(low..=high).contains(&means) && (means - change).abs() >= min_effect_pct
 }
 

@@ -56,6 +56,9 @@ pub struct Change {
     pub detectable_pct: Option<f64>,
     /// Runs (or pairs) of each cell that went into it.
     pub n: usize,
+    /// How far, in percent, two runs or more lie from the rest where trimming left only equal values: the interval then has
+    /// no width, and says nothing of runs that differ. 0 where it has a width, infinite where there is no percentage.
+    pub hidden_pct: f64,
 }
 
 /// The scale on which a change is a shift.
@@ -134,6 +137,13 @@ pub fn change(base: &[RunValue], variant: &[RunValue]) -> Change {
     let (x, y): (Vec<f64>, Vec<f64>) =
         (b.iter().map(|v| scale.to(*v)).collect(), v.iter().map(|v| scale.to(*v)).collect());
     let mut c = if paired { of_pairs(&x, &y) } else { of_groups(&x, &y) };
+    if c.shift.is_some_and(|s| s.interval[0] == s.interval[1]) {
+        let off = match paired {
+            true => second(deviations(&differences(&x, &y))),
+            false => second([deviations(&x), deviations(&y)].concat()),
+        };
+        c.hidden_pct = if off > 0.0 { scale.pct(off).unwrap_or(f64::INFINITY) } else { 0.0 };
+    }
     let m = mean(&b);
     c.mean_change_pct =
         if m != 0.0 { Some(100.0 * (mean(&v) - m) / m.abs()) } else { Scale::Plain.pct(mean(&v)) };
@@ -154,8 +164,23 @@ pub fn change(base: &[RunValue], variant: &[RunValue]) -> Change {
     c
 }
 
+fn differences(x: &[f64], y: &[f64]) -> Vec<f64> {
+    x.iter().zip(y).map(|(a, b)| b - a).collect()
+}
+
+/// How far each value lies from the middle one.
+fn deviations(values: &[f64]) -> Vec<f64> {
+    let middle = median_sorted(&sorted(values));
+    values.iter().map(|v| (v - middle).abs()).collect()
+}
+
+/// The largest but one: a single wild run decides nothing.
+fn second(values: Vec<f64>) -> f64 {
+    sorted(&values).into_iter().rev().nth(1).unwrap_or(0.0)
+}
+
 fn of_pairs(x: &[f64], y: &[f64]) -> Change {
-    let d: Vec<f64> = x.iter().zip(y).map(|(a, b)| b - a).collect();
+    let d = differences(x, y);
     let guard = signed_rank_p(&d).min(sign_p(&d));
     let mut c = collect(paired_t(&d), guard, paired_rank(&d), d.len());
     c.pairs = d.len();
@@ -181,6 +206,7 @@ fn collect(t: Option<TEstimate>, rank_p: f64, rank: Option<Shift>, n: usize) -> 
         correlation: None,
         detectable_pct: t.map(|t| t.detectable()),
         n,
+        hidden_pct: 0.0,
     }
 }
 
@@ -260,6 +286,10 @@ pub fn verdict(c: &Change, p: f64, direction: Direction, limits: Limits) -> (Ver
         return (Verdict::Unclear, Some("one run has no spread: make at least two".into()));
     };
     if c.ci95_pct.is_some_and(|[low, high]| low >= -limits.same_pct && high <= limits.same_pct) {
+        if c.hidden_pct > limits.same_pct {
+            let why = "most runs are equal and a few are not: more runs would tell how often they differ";
+            return (Verdict::Unclear, Some(why.into()));
+        }
         return (Verdict::Same, None);
     }
     let large = c.change_pct.is_none_or(|v| v.abs() >= limits.change_pct);

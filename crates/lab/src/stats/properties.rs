@@ -120,6 +120,22 @@ fn zeros_and_constants_are_handled() {
     assert_eq!(verdict(&c, c.p, Direction::Higher, 2.0).0, Verdict::Same);
 }
 
+#[test]
+fn equal_runs_beside_some_that_differ_are_not_the_same() {
+    let (zeros, mut up, mut down) = ([0.0; 8], [0.0; 8], [0.0; 8]);
+    up[2] = 1.39e6;
+    down[5] = 1.1e6;
+    let one = change(&runs(&zeros), &runs(&up));
+    assert_eq!(verdict(&one, one.p, Direction::Lower, 2.0).0, Verdict::Same, "one wild run decides nothing");
+    let c = change(&runs(&down), &runs(&up));
+    let (v, why) = verdict(&c, c.p, Direction::Lower, 2.0);
+    assert_eq!((v, c.change_pct), (Verdict::Unclear, Some(0.0)), "{c:?}");
+    assert!(why.unwrap().contains("a few are not"));
+    // Runs that differ by less than the minimum effect take nothing away from `same`.
+    let c = change(&runs(&[1000.0; 6]), &runs(&[1000.0, 999.0, 1001.0, 1000.0, 1000.0, 1000.0]));
+    assert_eq!(verdict(&c, c.p, Direction::Lower, 2.0).0, Verdict::Same);
+}
+
 proptest! {
     #[test]
     fn swapping_the_cells_turns_the_sign(
