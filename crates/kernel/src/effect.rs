@@ -1,10 +1,13 @@
 //! Which features act where: every kernel here takes every feature's name, but a mechanism that a kernel's code never
-//! asks for, or that leans on another one that is off, does nothing. A variant that switches such a feature on is warned.
+//! asks for, or that leans on another one that is off, does nothing. The same holds for a tunable that a kernel's code never
+//! reads. A variant that switches such a feature on, or sets such a tunable, is warned.
 //!
-//! Releases stand in the feature's row or in the chronology ([`crate::history`]); here it is said which of them decides.
+//! Releases stand in the row of the feature or tunable, or in the chronology ([`crate::history`]); here it is said which of
+//! them decides.
 
 use crate::feature::FEATURES;
 use crate::origin::Span;
+use crate::tunable::TUNABLES;
 use crate::{Feature, Kernel, history};
 use schedlab_base::Warning;
 
@@ -138,10 +141,73 @@ pub fn warnings(variant: &str, asked: impl Iterator<Item = Feature>, kernel: &Ke
     told.map(|t| Warning::new("feature.idle", text(t))).collect()
 }
 
+/// Tunables that every simulated kernel reads, also those before its releases: the slack of sleeps can be tried on a
+/// kernel whose timers had none.
+const READ_BY_ALL: &[&str] = &["timer_slack_ns"];
+
+/// Why a tunable does nothing in this kernel; `None` when it acts. A tunable that no release has acts in all of them.
+pub fn unread_because(tunable: &str, kernel: &Kernel) -> Option<String> {
+    let row = TUNABLES.iter().find(|row| row.name == tunable && !READ_BY_ALL.contains(&row.name))?;
+    match row.kernels? {
+        Span { since: Some(from), .. } if kernel.version < from => {
+            Some(format!("only kernels from {from} on have it"))
+        }
+        Span { until: Some(to), .. } if kernel.version >= to => {
+            Some(format!("kernels from {to} on no longer have it"))
+        }
+        _ => None,
+    }
+}
+
+/// Warnings about tunables that were set and do nothing.
+pub fn of_tunables<'a>(
+    variant: &str,
+    set: impl Iterator<Item = &'a String>,
+    kernel: &Kernel,
+) -> Vec<Warning> {
+    let told = set.filter_map(|name| Some((name, unread_because(name, kernel)?)));
+    told.map(|(name, why)| {
+        Warning::new("tunable.idle", format!("variant '{variant}': {name} does nothing here: {why}"))
+    })
+    .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PROFILES, Variant};
+    use crate::{Change, PROFILES, Variant};
+    use schedlab_base::Ns;
+
+    #[test]
+    fn a_tunable_that_the_kernel_lacks_is_told_also_in_mid_run() {
+        let set = |kernel: &str, name: &str, later: bool| -> Vec<(String, String)> {
+            let mut v = Variant::plain(kernel);
+            let tunables = [(name.to_owned(), 1_000_000)].into();
+            match later {
+                true => v.at.push(Change { time: Ns::secs(1), features: Vec::new(), tunables }),
+                false => v.tunables = tunables,
+            }
+            v.without_effect().unwrap().into_iter().map(|w| (w.code, w.message)).collect()
+        };
+        for later in [false, true] {
+            let early = set("v6.5", "base_slice_ns", later);
+            let text =
+                "variant 'v6.5': base_slice_ns does nothing here: only kernels from v6.6 on have it";
+            assert_eq!(early, [("tunable.idle".to_owned(), text.to_owned())]);
+            let late = set("v6.12", "sched_latency_ns", later);
+            assert!(
+                late.len() == 1 && late[0].1.ends_with("kernels from v6.6 on no longer have it"),
+                "{late:?}"
+            );
+            assert_eq!(set("v6.12", "base_slice_ns", later), []);
+            assert_eq!(set("v6.5", "sched_latency_ns", later), []);
+        }
+        assert_eq!(set("v2.6.27", "timer_slack_ns", false), [], "it acts: sleeps take it as their slack");
+        let mut v = Variant::plain("v6.12");
+        v.tunables = [("probe_batch".to_owned(), 1), ("compat_yield".to_owned(), 1)].into();
+        let told = v.without_effect().unwrap();
+        assert!(told.len() == 1 && told[0].message.contains("compat_yield"), "no release has probe_batch: {told:?}");
+    }
 
     fn told(kernel: &str, features: &[&str]) -> Vec<String> {
         let mut v = Variant::plain(kernel);

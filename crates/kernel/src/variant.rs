@@ -177,8 +177,8 @@ impl Variant {
             .collect::<Result<_>>()
             .map_err(|e: Error| e.context(format!("variant '{}'", self.name)))
     }
-    /// Warnings about features that it switches on, from the start or later, and slices that it asks for, which do
-    /// nothing in its kernel, and about settings, which are of live systems.
+    /// Warnings about features that it switches on and tunables that it sets, from the start or later, and slices that it
+    /// asks for, which do nothing in its kernel, and about settings, which are of live systems.
     ///
     /// # Errors
     /// As [`Variant::resolve`].
@@ -188,9 +188,11 @@ impl Variant {
             features.iter().map(|text| Toggle::parse(text).map(|t| t.feature)).collect()
         };
         let mut all = effect::warnings(&self.name, asked(&self.features)?.into_iter(), &kernel);
+        all.extend(effect::of_tunables(&self.name, self.tunables.keys(), &kernel));
         for change in &self.at {
             change.apply(&mut kernel)?;
             all.extend(effect::warnings(&self.name, asked(&change.features)?.into_iter(), &kernel));
+            all.extend(effect::of_tunables(&self.name, change.tunables.keys(), &kernel));
         }
         if kernel.version < SLICES_SINCE && self.tasks.values().any(|t| t.slice.is_some()) {
             let text = format!(

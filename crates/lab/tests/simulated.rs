@@ -87,16 +87,17 @@ fn intervals_that_begin_with_the_run_are_measured_in_a_simulated_guest_too() {
 
 #[test]
 fn what_has_no_result_and_what_does_nothing_is_told() {
-    let hackbench = |runtime: &str, feature: &str| {
+    let hackbench = |runtime: &str, change: &str| {
         codes(&format!(
             "name = \"h\"\nmachines = [\"smp-2\"]\n[workload]\nname = \"hackbench\"\nruntime = \"{runtime}\"\n\
              [[load]]\nname = \"g\"\ngroups = 1\nfds = 2\nloops = 500\n\
-             [[variant]]\nname = \"v\"\nkernel = \"v4.5\"\nfeatures = [\"{feature}\"]\n"
+             [[variant]]\nname = \"v\"\nkernel = \"v4.5\"\n{change}\n"
         ))
     };
-    assert_eq!(hackbench("10s", "NO_LAST_BUDDY"), [""; 0]);
-    assert_eq!(hackbench("1ms", "NO_LAST_BUDDY"), ["run.cut_off"]);
-    assert_eq!(hackbench("10s", "ILB_UTIL"), ["feature.idle"]);
+    assert_eq!(hackbench("10s", "features = [\"NO_LAST_BUDDY\"]"), [""; 0]);
+    assert_eq!(hackbench("1ms", "features = [\"NO_LAST_BUDDY\"]"), ["run.cut_off"]);
+    assert_eq!(hackbench("10s", "features = [\"ILB_UTIL\"]"), ["feature.idle"]);
+    assert_eq!(hackbench("10s", "tunables = { base_slice_ns = 3000000 }"), ["tunable.idle"]);
 }
 
 #[test]
