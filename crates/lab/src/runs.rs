@@ -3,9 +3,14 @@
 //! A cell is named by the first digits of its folder, by the folder, or by what its record says. One record of each cell
 //! is read; a cell whose record can't be read is listed with the reason, and no filter chooses it.
 
+mod differs;
+
+pub use differs::alike;
+
 use schedlab_base::{Error, Origin, Result, input, printable, utc};
 use schedlab_record::holdings::{EXPERIMENT_FILE, Head, HeldCell, HeldRun, holdings, is_cell};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Fewest digits of a cell's name that name it.
@@ -32,6 +37,9 @@ pub struct ListedCell {
     /// Unfinished runs that nobody works on any more.
     #[serde(skip_serializing_if = "is_zero")]
     pub abandoned: usize,
+    /// Where a neighbour in the list is of the same names: figures in which they differ, with this cell's value.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub differs: BTreeMap<String, String>,
     /// Why this version of schedlab would not find the runs again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<String>,
@@ -81,6 +89,7 @@ impl ListedCell {
             made: made.map_or_else(String::new, utc::minute),
             size_bytes: held.bytes(),
             abandoned: held.abandoned.len(),
+            differs: BTreeMap::new(),
             of,
             outdated,
             error,
@@ -216,6 +225,7 @@ pub fn list(root: &Path) -> Result<Vec<ListedCell>> {
         .map_err(|e| e.help("runs are kept in the folder that --out names; 'runs' unless it is said"))?;
     let mut cells: Vec<ListedCell> = held.into_iter().map(ListedCell::of).collect();
     cells.sort_by(|a, b| key(a).cmp(&key(b)));
+    differs::tell(&mut cells);
     Ok(cells)
 }
 
@@ -287,7 +297,12 @@ fn one<'c>(cells: &'c [ListedCell], digits: &str, name: &str) -> Result<&'c List
             "'schedlab runs' lists them; the first digits of the folder name one; --out names another store",
         )
     };
-    if digits.len() < FEWEST_DIGITS {
+    let is_short = digits.len() < FEWEST_DIGITS;
+    if is_short && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(Error::input(format!("no cell '{name}': '{digits}' is too short to name one"))
+            .help(format!("give at least {FEWEST_DIGITS} digits; 'schedlab runs' lists the cells")));
+    }
+    if is_short {
         return Err(none());
     }
     let fits: Vec<&ListedCell> = cells.iter().filter(|c| c.held.name.starts_with(digits)).collect();
@@ -357,7 +372,10 @@ mod tests {
         assert_eq!(found("abcd1/2"), Ok(("abcd1234".to_owned(), Some(2))));
         assert!(found("abcd1/3").unwrap_err().contains("its seeds: 1-2"));
         assert!(found("abcd").unwrap_err().contains("2 cells begin with"));
-        assert!(found("abc").unwrap_err().contains("no cell 'abc'"));
+        let short = find(&cells, "abc").unwrap_err();
+        assert!(short.to_string().contains("no cell 'abc'"), "{short}");
+        assert!(short.remedy().is_some_and(|r| r.contains("at least 4 digits")), "{short:?}");
+        assert!(found("xyz").unwrap_err().contains("no cell 'xyz' is stored there"));
         assert!(found("ffff").unwrap_err().contains("no cell"));
         // Another store's cell is not this one's, and a seed is never the digits of a cell.
         assert!(found("other/abcd5678000000000000000000000000").unwrap_err().contains("no cell 'other/"));

@@ -11,6 +11,8 @@ use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX, words};
 use crate::{RECORD_SCHEMA, version_of};
 use schedlab_base::{Backend, Error, Origin, Result, Spot, input, temp};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -128,6 +130,43 @@ impl Head {
     /// Whether it was measured in real time, on this machine or in a guest. Such a run can't be made again.
     pub fn is_live(&self) -> bool {
         self.backend != Backend::Sim && self.guest.as_ref().is_none_or(|g| g.mode != VIRTUAL_TIME)
+    }
+}
+
+/// All that a record says of its cell beside names, as plain data; what it does not say is null.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Identity {
+    /// The workload and its parameters.
+    #[serde(default)]
+    pub spec: Value,
+    /// The variant with all its changes.
+    #[serde(default)]
+    pub variant: Value,
+    /// How closely a live run was watched.
+    #[serde(default)]
+    pub observe: Value,
+    /// How a guest was set up.
+    #[serde(default)]
+    pub guest: Value,
+    /// The machine with all its figures.
+    #[serde(default)]
+    pub machine: Value,
+    /// Figures of the machine that were drawn.
+    #[serde(default)]
+    pub drawn: Vec<IgnoredAny>,
+    /// The version that made it.
+    #[serde(default)]
+    pub model: Value,
+    /// The simulated kernel.
+    #[serde(default)]
+    pub resolved: Value,
+}
+
+impl Identity {
+    /// Reads it from a run's record; `None` for a record that can't be read.
+    pub fn of(run: &RunDir) -> Option<Identity> {
+        let text = input::text_up_to(&run.path.join(RECORD_FILE), MAX_RECORD_MB).ok()?;
+        serde_json::from_str(&text).ok()
     }
 }
 

@@ -1,37 +1,75 @@
-//! Stored cells as a table of at most 78 columns, one line each, as `schedlab runs` lists them.
+//! Stored cells as a table of at most 78 columns, as `schedlab runs` lists them.
 //!
 //! A value that all cells share is printed once, above the table. Names that are too long for the rest of the line are
-//! cut, the longest first, and end in `..`; `--json` and `runs show` have them whole.
+//! shortened, the longest first, and have a `..`; two different names never become the same text. Where that is not enough,
+//! columns go, the least telling first, and at last names take several lines. `--json` and `runs show` have everything.
+//!
+//! Below neighbours of the same names stands what they differ in.
 
-use crate::text::{WIDTH, wrap};
-use schedlab_lab::runs::{ListedCell, digits, seeds};
+use crate::text::{WIDTH, stack, width, wrap};
+use schedlab_lab::runs::{ListedCell, alike, digits, seeds};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Names are not cut to fewer characters than this.
+/// Names are not shortened to fewer characters than this.
 const LEAST: usize = 6;
 const CUT: &str = "..";
 const GAP: usize = 2;
+/// Columns that go where room is short, the first of them first.
+const GOING: &[&str] = &["size", "when (UTC)", "kernel", "experiment"];
+/// Figures in which neighbours differ are named up to this many.
+const MOST_NAMED: usize = 4;
+/// Of a figure with longer values only the name is told.
+const LONGEST_VALUE: usize = 30;
 
-/// A column: its head, its texts, its side, and whether it holds names, which may be cut.
+/// A column: its head, its texts, its side, and whether it holds names, which may be shortened.
 struct Column {
     head: &'static str,
     cells: Vec<String>,
     right: bool,
     name: bool,
+    /// The most characters that a text takes.
+    most: usize,
 }
 
 impl Column {
-    fn width(&self) -> usize {
-        self.cells.iter().map(|c| c.chars().count()).max().unwrap_or(0).max(self.head.len())
+    fn new(head: &'static str, cells: Vec<String>, right: bool, name: bool) -> Column {
+        let longest = cells.iter().map(|c| width(c)).max().unwrap_or(0);
+        Column { head, most: longest.max(head.len()), cells, right, name }
     }
-    fn cut(&mut self, width: usize) {
-        for cell in &mut self.cells {
-            if cell.chars().count() > width {
-                let kept: String = cell.chars().take(width.saturating_sub(CUT.len())).collect();
-                *cell = kept + CUT;
-            }
-        }
+    fn least(&self) -> usize {
+        LEAST.max(self.head.len())
     }
+    /// The texts in so many characters; `None` when two different ones would look the same.
+    fn shortened(&self, most: usize) -> Option<Vec<String>> {
+        [at_end, in_middle].into_iter().find_map(|cut| {
+            let short: Vec<String> = self.cells.iter().map(|c| cut(c, most)).collect();
+            let mut of: BTreeMap<&str, &str> = BTreeMap::new();
+            let mut pairs = short.iter().zip(&self.cells);
+            let all_differ = pairs.all(|(short, whole)| *of.entry(short).or_insert(whole) == whole);
+            all_differ.then_some(short)
+        })
+    }
+}
+
+/// The first characters of a text that is longer than `most`.
+fn at_end(text: &str, most: usize) -> String {
+    if width(text) <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(CUT.len())).collect::<String>() + CUT
+}
+
+/// The first and the last characters of a text that is longer than `most`.
+fn in_middle(text: &str, most: usize) -> String {
+    let long = width(text);
+    if long <= most {
+        return text.to_owned();
+    }
+    let kept = most.saturating_sub(CUT.len());
+    let (first, last) = (kept.div_ceil(2), kept / 2);
+    let end = text.chars().skip(long - last);
+    text.chars().take(first).chain(CUT.chars()).chain(end).collect()
 }
 
 /// Writes the list.
@@ -48,32 +86,61 @@ pub fn list(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
         let of = if cells.len() == 1 { "the cell: " } else { "all of them: " };
         write!(out, "{}", wrap(of, &common.join(", ")))?;
     }
-    fit(&mut columns);
-    let widths: Vec<usize> = columns.iter().map(Column::width).collect();
+    let gone = fit(&mut columns);
     let line = |of: &dyn Fn(&Column) -> String| {
-        let words = columns.iter().zip(&widths).map(|(c, w)| match c.right {
-            true => format!("{:>w$}", of(c), w = *w),
-            false => format!("{:<w$}", of(c), w = *w),
+        let words = columns.iter().map(|c| match c.right {
+            true => format!("{:>w$}", of(c), w = c.most),
+            false => format!("{:<w$}", of(c), w = c.most),
         });
         words.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
     };
     writeln!(out, "{}", line(&|c| c.head.to_owned()))?;
-    for i in 0..cells.len() {
-        writeln!(out, "{}", line(&|c| c.cells[i].clone()))?;
+    for (i, cell) in cells.iter().enumerate() {
+        let stacks: Vec<Vec<String>> = columns.iter().map(|c| stack(&c.cells[i], c.most)).collect();
+        for at in 0..stacks.iter().map(Vec::len).max().unwrap_or(0) {
+            let mut texts = stacks.iter().map(|s| s.get(at).cloned().unwrap_or_default());
+            let texts: BTreeMap<&str, String> = columns.iter().map(|c| c.head).zip(&mut texts).collect();
+            writeln!(out, "{}", line(&|c| texts[c.head].clone()))?;
+        }
+        let is_last = cells.get(i + 1).is_none_or(|next| !alike(cell, next));
+        if is_last && !cell.differs.is_empty() {
+            let first = cells[..i].iter().rposition(|c| !alike(c, cell)).map_or(0, |before| before + 1);
+            write!(out, "{}", wrap("          differs: ", &differences(&cells[first..=i])))?;
+        }
+    }
+    if !gone.is_empty() {
+        let text = format!("{} (--json has them)", gone.join(", "));
+        write!(out, "{}", wrap("left out for want of room: ", &text))?;
     }
     foot(cells, out)
+}
+
+/// What cells of the same names differ in, each figure with its values in the order of the cells.
+fn differences(group: &[ListedCell]) -> String {
+    let Some(first) = group.first() else { return String::new() };
+    let one = |key: &String| {
+        let values: Vec<&str> =
+            group.iter().map(|c| c.differs.get(key).map_or("-", String::as_str)).collect();
+        match values.iter().all(|v| width(v) <= LONGEST_VALUE) {
+            true => format!("{key} {}", values.join(" / ")),
+            false => key.clone(),
+        }
+    };
+    let mut all: Vec<String> = first.differs.keys().take(MOST_NAMED).map(one).collect();
+    if let Some(more) = first.differs.len().checked_sub(MOST_NAMED).filter(|n| *n > 0) {
+        all.push(format!("and {more} more"));
+    }
+    all.join(", ")
 }
 
 fn columns(cells: &[ListedCell]) -> Vec<Column> {
     let digits = digits(cells);
     let all = |of: &dyn Fn(&ListedCell) -> String| cells.iter().map(of).collect::<Vec<String>>();
-    let name =
-        |head, of: &dyn Fn(&ListedCell) -> String| Column { head, cells: all(of), right: false, name: true };
+    let name = |head, of: &dyn Fn(&ListedCell) -> String| Column::new(head, all(of), false, true);
     let word = |of: fn(&schedlab_lab::runs::Of) -> &str| {
         move |c: &ListedCell| c.of.as_ref().map_or("?", of).to_owned()
     };
-    let plain =
-        |head, right, of: &dyn Fn(&ListedCell) -> String| Column { head, cells: all(of), right, name: false };
+    let plain = |head, right, of: &dyn Fn(&ListedCell) -> String| Column::new(head, all(of), right, false);
     vec![
         plain("cell", false, &|c| c.held.name.chars().take(digits).collect::<String>() + mark(c)),
         name("experiment", &|c| {
@@ -113,18 +180,51 @@ fn take_common(columns: &mut Vec<Column>) -> Vec<String> {
     common
 }
 
-/// Cuts the longest names until a line fits.
-fn fit(columns: &mut [Column]) {
+/// Makes a line fit: shortens names, leaves out columns, and at last lets names take several lines. Returns the heads of the
+/// columns that are left out.
+fn fit(columns: &mut Vec<Column>) -> Vec<&'static str> {
+    let mut gone = Vec::new();
+    let mut going = GOING.iter();
     loop {
-        let all: usize = columns.iter().map(Column::width).sum::<usize>() + GAP * (columns.len() - 1);
-        let longest = columns.iter_mut().filter(|c| c.name && c.width() > LEAST.max(c.head.len()));
-        let Some(longest) = longest.max_by_key(|c| c.width()) else { return };
-        if all <= WIDTH {
-            return;
+        if let Some(short) = shortened(columns) {
+            columns
+                .iter_mut()
+                .zip(short)
+                .for_each(|(c, cells)| *c = Column::new(c.head, cells, c.right, c.name));
+            return gone;
         }
-        let width = longest.width() - 1;
-        longest.cut(width);
+        let Some(head) = going.next() else { break };
+        if columns.iter().any(|c| c.head == *head) {
+            columns.retain(|c| c.head != *head);
+            gone.push(*head);
+        }
     }
+    while total(columns.iter().map(|c| c.most)) > WIDTH {
+        let wide = columns.iter_mut().filter(|c| c.name && c.most > c.least()).max_by_key(|c| c.most);
+        let Some(wide) = wide else { break };
+        wide.most -= 1;
+    }
+    gone
+}
+
+/// The columns a line takes.
+fn total(widths: impl ExactSizeIterator<Item = usize>) -> usize {
+    GAP * widths.len().saturating_sub(1) + widths.sum::<usize>()
+}
+
+/// The texts of all columns, the longest names shortened until a line fits; `None` when that can't be done.
+fn shortened(columns: &[Column]) -> Option<Vec<Vec<String>>> {
+    let mut short: Vec<(usize, Vec<String>)> = columns.iter().map(|c| (c.most, c.cells.clone())).collect();
+    let mut stuck = vec![false; columns.len()];
+    while total(short.iter().map(|(most, _)| *most)) > WIDTH {
+        let may = |i: &usize| columns[*i].name && !stuck[*i] && short[*i].0 > columns[*i].least();
+        let at = (0..columns.len()).filter(may).max_by_key(|i| short[*i].0)?;
+        match columns[at].shortened(short[at].0 - 1) {
+            Some(cells) => short[at] = (short[at].0 - 1, cells),
+            None => stuck[at] = true,
+        }
+    }
+    Some(short.into_iter().map(|(_, cells)| cells).collect())
 }
 
 fn foot(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
@@ -164,18 +264,18 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A cell in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim v4.5, seeds 1-10".
-pub fn title(c: &ListedCell) -> String {
+/// A cell, or some runs of it by their seeds, in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim v4.5, seeds 1-10".
+pub fn title(c: &ListedCell, of: &[u64]) -> String {
     let what = match &c.of {
         Some(o) => {
             format!("{} {} {} on {}, {} {}", o.workload, o.load, o.variant, o.machine, o.backend, o.kernel)
         }
         None => "a cell whose record can't be read".to_owned(),
     };
-    match c.seeds.len() {
+    match of.len() {
         0 => what,
-        1 => format!("{what}, seed {}", seeds(&c.seeds)),
-        _ => format!("{what}, seeds {}", seeds(&c.seeds)),
+        1 => format!("{what}, seed {}", seeds(of)),
+        _ => format!("{what}, seeds {}", seeds(of)),
     }
 }
 
@@ -203,6 +303,7 @@ mod tests {
             made: word("2026-11-22 06:10"),
             size_bytes: 345_678,
             abandoned: 0,
+            differs: BTreeMap::new(),
             outdated: None,
             error: None,
             held: HeldCell {
@@ -239,6 +340,58 @@ mod tests {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("2 cells, 20 runs, 691 KB") && words.contains("'schedlab runs gc'"), "{text}");
         assert!(listed(&[]).contains("no runs"));
+    }
+
+    #[test]
+    fn a_mixed_store_fits_and_different_names_stay_different() {
+        let mut cells = Vec::new();
+        for (i, load) in ["threads=8", "threads=16"].into_iter().enumerate() {
+            for (j, kernel) in ["v6.5", "6.1.192-amd64", "running-kernel"].into_iter().enumerate() {
+                let mut c =
+                    cell(&format!("{i}{j}234567{:024}", 0), load, &format!("{kernel}:NO_SIS_UTIL"), kernel);
+                let of = c.of.as_mut().unwrap();
+                of.machine = ["smt-8", "spr-2x56", "fb-2x12-smt"][j].into();
+                of.workload = ["schbench", "hackbench", "embedded-db"][j].into();
+                of.backend = [Backend::Sim, Backend::Vm, Backend::Host][j].into();
+                c.experiments = vec![format!("wakeups-of-{j}")];
+                cells.push(c);
+            }
+        }
+        let text = listed(&cells);
+        assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+        let rest = |digits: &str| text.lines().find_map(|l| l.strip_prefix(digits)).unwrap();
+        assert_ne!(rest("00234567"), rest("10234567"), "only their loads differ: {text}");
+        assert!(text.contains("left out for want of room: size"), "{text}");
+        // Names that differ only in the middle of a long text are not shortened to the same.
+        let long = |c: char| format!("{}{c}{}", "a".repeat(40), "b".repeat(40));
+        cells[0].of.as_mut().unwrap().variant = long('x');
+        cells[1].of.as_mut().unwrap().variant = long('y');
+        let text = listed(&cells);
+        assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+        assert!(!text.contains(".."), "each name is whole, in several lines: {text}");
+    }
+
+    #[test]
+    fn what_neighbours_of_the_same_names_differ_in_is_told_below_them() {
+        let name = |c: char| c.to_string().repeat(32);
+        let mut cells = ['1', '2', '3'].map(|c| cell(&name(c), "2x24", "v4.5", "v4.5"));
+        cells[2].of.as_mut().unwrap().load = "6x24".into();
+        for (c, runtime) in cells.iter_mut().zip(["5s", "2s"]) {
+            c.differs = [("runtime".to_owned(), runtime.to_owned())].into();
+        }
+        let text = listed(&cells);
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|l| l.trim() == "differs: runtime 5s / 2s").unwrap();
+        assert!(lines[at - 1].starts_with("22222222") && lines[at + 1].starts_with("33333333"), "{text}");
+        cells[0].differs = (0..6).map(|i| (format!("machine.costs.{i}"), "9".repeat(40))).collect();
+        cells[1].differs = cells[0].differs.clone();
+        let text = listed(&cells);
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("differs: machine.costs.0, machine.costs.1,") && words.contains("and 2 more"),
+            "{text}"
+        );
+        assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
     }
 
     #[test]

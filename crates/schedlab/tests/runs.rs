@@ -237,6 +237,50 @@ fn causes_of_two_runs_stand_side_by_side() {
 }
 
 #[test]
+fn an_edited_experiment_is_explained_by_its_present_cells_and_the_list_tells_old_ones_apart() {
+    let lab = Lab::new();
+    let short = common::SMALL.replace("200ms", "100ms");
+    for text in [short.as_str(), common::SMALL] {
+        lab.write("small.toml", text);
+        lab.ok(&["run", "small.toml", "-q", "--load", "1x6"]);
+    }
+    let text = lab.ok(&["explain", "small.toml", "--load", "1x6", "--variant", "v4.5", "--vs", "first-idle"]);
+    assert!(text.contains("\nB  schbench 1x6 on smp-4, first-idle, sim, seed 1\n"), "{text}");
+    let fresh = Lab::new();
+    fresh.ok(&["run", "small.toml", "-q", "--load", "1x6"]);
+    let choice = ["explain", "small.toml", "--load", "1x6", "--variant", "v4.5", "--vs", "first-idle"];
+    assert_eq!(fresh.ok(&choice), text, "the older cells make no difference");
+
+    let list = lab.ok(&["runs"]);
+    assert_eq!(list.matches("differs: runtime ").count(), 2, "{list}");
+    assert!(list.contains("runtime 100ms / 200ms") || list.contains("runtime 200ms / 100ms"), "{list}");
+    let cells = lab.json(&["runs", "--variant", "v4.5", "--json"]);
+    let runtimes: Vec<&str> = cells["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["differs"]["runtime"].as_str().unwrap())
+        .collect();
+    assert!(runtimes.contains(&"100ms") && runtimes.contains(&"200ms"), "{cells}");
+    assert!(!fresh.ok(&["runs"]).contains("differs"));
+}
+
+#[test]
+fn a_run_that_is_named_is_told_by_its_own_seed() {
+    let lab = Lab::new();
+    lab.ok(&["run", "small.toml", "-q", "--load", "1x2", "--variant", "v4.5"]);
+    let folder = lab.json(&["runs", "--json"])["cells"][0]["folder"].as_str().unwrap().to_owned();
+    let run = format!("{folder}/2");
+    for words in [&["runs", "rm", &run][..], &["runs", "show", &run]] {
+        let text = lab.ok(words);
+        assert!(text.contains(", seed 2\n") && !text.contains("seeds 1-3"), "{words:?}: {text}");
+    }
+    assert!(lab.ok(&["runs", "rm", &folder]).contains(", seeds 1-3\n"));
+    let (_, err) = lab.run(&["runs", "show", "3"], 2);
+    assert!(err.contains("no cell '3'") && err.contains("at least 4 digits"), "{err}");
+}
+
+#[test]
 fn explain_says_what_is_wrong_with_a_cell_and_works_inside_one() {
     let lab = Lab::new();
     lab.ok(&["run", "small.toml", "-q", "--load", "1x6"]);

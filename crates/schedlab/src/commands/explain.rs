@@ -56,7 +56,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
         return output::result(|out| out.write_all(explain_text(&explanation).as_bytes()));
     };
-    let other = told(&beside(&wanted, &one, &record, other).map_err(|e| e.context("--vs"))?)?;
+    let other = told(&beside(&wanted, &own.source, &one, &record, other).map_err(|e| e.context("--vs"))?)?;
     let both = versus(&record, &other);
     if own.json {
         return output::json_as("schedlab/explanations/1", &both);
@@ -93,8 +93,8 @@ impl Wanted<'_> {
         if path.is_dir() {
             return self.in_folder(path);
         }
-        if path.extension().is_some_and(|e| e == "toml") {
-            return self.of_experiment(&experiment::load(path)?);
+        if let Some(experiment) = experiment_of(name)? {
+            return self.of_experiment(&experiment);
         }
         if path.exists() {
             // A record's file stands for its folder. For another file the record's reader makes the error.
@@ -103,9 +103,6 @@ impl Wanted<'_> {
                 Some(folder) => self.only(RunDir { path: folder.to_owned() }),
                 None => store::load(path).map(|_| RunDir { path: path.to_owned() }),
             };
-        }
-        if studies::STUDIES.iter().any(|(study, _)| *study == name) {
-            return self.of_experiment(&studies::find(name)?);
         }
         let cells = runs::list(self.store).unwrap_or_default();
         match runs::find(&cells, name) {
@@ -150,8 +147,13 @@ impl Wanted<'_> {
         self.among(cells, &path.display().to_string())
     }
 
-    /// The run of an experiment: among the simulated cells that the experiment would find, and the real ones it made.
+    /// The run of an experiment.
     fn of_experiment(&self, e: &Experiment) -> Result<RunDir> {
+        self.among(self.cells_of(e)?, &e.name)
+    }
+
+    /// The stored cells of an experiment: the simulated ones that it would find, and the real ones that it made.
+    fn cells_of(&self, e: &Experiment) -> Result<Vec<ListedCell>> {
         let planned = plan(e, Backend::Sim, Options::default()).map(|p| p.cells).unwrap_or_default();
         let names = planned.iter().map(|c| c.hash()).collect::<Result<Vec<_>>>()?;
         let own = |c: &ListedCell| {
@@ -169,7 +171,7 @@ impl Wanted<'_> {
         };
         let cells = runs::list(self.store).map_err(|_| none())?;
         let cells: Vec<ListedCell> = cells.into_iter().filter(own).collect();
-        if cells.is_empty() { Err(none()) } else { self.among(cells, &e.name) }
+        if cells.is_empty() { Err(none()) } else { Ok(cells) }
     }
 
     /// The run of the one cell that is left.
@@ -199,6 +201,19 @@ impl Wanted<'_> {
         })?;
         Ok(run.run.clone())
     }
+}
+
+/// The experiment that a name means: a file's or a study's; `None` for the name of anything else.
+fn experiment_of(name: &str) -> Result<Option<Experiment>> {
+    let path = Path::new(name);
+    if path.is_dir() {
+        return Ok(None);
+    }
+    if path.extension().is_some_and(|e| e == "toml") {
+        return experiment::load(path).map(Some);
+    }
+    let is_study = !path.exists() && studies::STUDIES.iter().any(|(study, _)| *study == name);
+    if is_study { studies::find(name).map(Some) } else { Ok(None) }
 }
 
 /// Whether a name may be the digits of a cell, or a folder.
@@ -238,8 +253,9 @@ fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
     Error::input(format!("{of} has {} cells, but only one can be explained", cells.len())).help(help)
 }
 
-/// The run to compare with: another one by its name, or the same load and seed under another variant.
-fn beside(wanted: &Wanted<'_>, one: &RunDir, record: &Record, name: &str) -> Result<RunDir> {
+/// The run to compare with: another one by its name, or the same load and seed under another variant. Where the first run
+/// is of an experiment, the variant is the experiment's as it is now; an edited experiment may have older cells beside it.
+fn beside(wanted: &Wanted<'_>, source: &str, one: &RunDir, record: &Record, name: &str) -> Result<RunDir> {
     let plain = Wanted { store: wanted.store, filter: Filter::default(), seed: None };
     if Path::new(name).exists() {
         // In a store or an experiment the options choose a run; a single run needs no choice.
@@ -257,12 +273,18 @@ fn beside(wanted: &Wanted<'_>, one: &RunDir, record: &Record, name: &str) -> Res
                 == (&record.workload, &record.load, &record.machine.name, &record.backend)
         })
     };
-    let alike: Vec<ListedCell> = cells.iter().filter(alike).cloned().collect();
-    let named: Vec<ListedCell> =
-        alike.iter().filter(|c| c.of.as_ref().is_some_and(|o| o.variant == name)).cloned().collect();
-    if !named.is_empty() {
-        return Wanted { seed: Some(record.seed), ..plain }.among(named, name);
+    let of_experiment = match experiment_of(source)? {
+        Some(e) => wanted.cells_of(&e)?,
+        None => Vec::new(),
+    };
+    for cells in [&of_experiment, &cells] {
+        let is_named = |c: &&ListedCell| c.of.as_ref().is_some_and(|o| o.variant == name);
+        let named: Vec<ListedCell> = cells.iter().filter(alike).filter(is_named).cloned().collect();
+        if !named.is_empty() {
+            return Wanted { seed: Some(record.seed), ..plain }.among(named, name);
+        }
     }
+    let alike: Vec<ListedCell> = cells.iter().filter(alike).cloned().collect();
     plain.find(name).map_err(|e| {
         let variants: Vec<&str> =
             alike.iter().filter_map(|c| Some(c.of.as_ref()?.variant.as_str())).collect();

@@ -190,7 +190,7 @@ fn show(own: &Own, name: Option<&str>) -> Result<()> {
     }
     let folder = if seed.is_some() { run.run.path.display().to_string() } else { cell.folder.clone() };
     output::result(|out| {
-        head(&cell, first, &folder, out)?;
+        head(&cell, &seeds, first, &folder, out)?;
         writeln!(out)?;
         metrics(&records, &comparison, out)?;
         writeln!(out, "\nenvironment")?;
@@ -205,9 +205,15 @@ fn show(own: &Own, name: Option<&str>) -> Result<()> {
     })
 }
 
-fn head(cell: &ListedCell, first: &Record, folder: &str, out: &mut dyn Write) -> std::io::Result<()> {
+fn head(
+    cell: &ListedCell,
+    seeds: &[u64],
+    first: &Record,
+    folder: &str,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     writeln!(out, "{folder}")?;
-    write!(out, "{}", wrap("  ", &title(cell)))?;
+    write!(out, "{}", wrap("  ", &title(cell, seeds)))?;
     let params = parameters(&first.workload, &params_in_words(&first.workload, &first.spec));
     if !params.is_empty() {
         write!(out, "{}", wrap("  ", &params.join(" ")))?;
@@ -286,9 +292,10 @@ fn rm(own: &Own, names: &[String], yes: bool) -> Result<()> {
     }
     let mut going: Vec<Going> = Vec::new();
     for Chosen { cell, seed } in &chosen {
+        let seeds = seed.as_ref().map_or(&cell.seeds[..], std::slice::from_ref);
         let runs = cell.held.runs.iter().filter(|r| seed.is_none_or(|s| s == r.seed));
         for run in runs {
-            let new = Going::run(run, &title(cell));
+            let new = Going::run(run, &title(cell, seeds));
             if !going.iter().any(|g| g.folder == new.folder) {
                 going.push(new);
             }
