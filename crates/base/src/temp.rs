@@ -87,6 +87,25 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     })
 }
 
+/// Checks that [`write_whole`] can write a file, before the work that fills it: a temporary file is made beside its place
+/// and removed.
+///
+/// # Errors
+/// A folder that is not there or that this user can't write to, and a folder in the file's place.
+pub fn check_place(path: &Path) -> Result<()> {
+    let target = fs::canonicalize(path);
+    let path = target.as_deref().unwrap_or(path);
+    let failed = |e: io::Error| Error::io(path, "write", &e);
+    if path.is_dir() {
+        return Err(failed(io::Error::from(io::ErrorKind::IsADirectory)));
+    }
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let prefix = format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy());
+    let (beside, _) =
+        first_free(parent, &prefix, |path| File::create_new(path)).map_err(|(_, e)| failed(e))?;
+    fs::remove_file(&beside).map_err(failed)
+}
+
 /// A temporary name in `parent` that this process has not used and will not use again.
 pub fn new_name(parent: &Path, prefix: &str) -> PathBuf {
     static USED: AtomicU64 = AtomicU64::new(0);
@@ -201,6 +220,13 @@ mod tests {
         assert_eq!(fs::read(at("c")).unwrap(), b"whole");
         assert!(!at(".c.80.0.tmp").exists());
         assert!(write_whole(&at("no/such/folder"), b"x").is_err());
+        assert!(check_place(&at("no/such/folder")).is_err() && check_place(&parent).is_err());
+        let before = fs::read_dir(&parent).unwrap().count();
+        assert!(check_place(&at("new")).is_ok() && check_place(&at("c")).is_ok());
+        assert_eq!(
+            (fs::read_dir(&parent).unwrap().count(), fs::read(at("c")).unwrap()),
+            (before, b"whole".to_vec())
+        );
         let link = at("link");
         std::os::unix::fs::symlink("c", &link).unwrap();
         write_whole(&link, b"through the link").unwrap();

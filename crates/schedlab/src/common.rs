@@ -7,7 +7,7 @@ use schedlab_lab::{Any, Backend, Comparison, Sim};
 use schedlab_record::Observe;
 use schedlab_report::Form;
 use schedlab_report::plot::{self, Kind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 /// Reads the value of `--for`; bare numbers are seconds.
@@ -116,12 +116,21 @@ impl FormOptions {
     /// The form that was asked for.
     ///
     /// # Errors
-    /// When it is unknown (the error offers the nearest), or the plot's file is neither .svg nor .png.
+    /// When it is unknown (the error offers the nearest), or as [`check_plot`].
     pub fn form(&self) -> Result<&'static Form> {
-        self.plot.as_deref().map(Kind::of).transpose()?;
+        self.plot.as_deref().map_or(Ok(()), check_plot)?;
         let name = if self.json { "json" } else { &self.format };
         schedlab_report::form(if name == "go" { "gobench" } else { name })
     }
+}
+
+/// Checks a plot's file before the work whose result is plotted.
+///
+/// # Errors
+/// When it is neither .svg nor .png, or can't be written.
+pub fn check_plot(file: &Path) -> Result<()> {
+    Kind::of(file)?;
+    temp::check_place(file).map_err(|e| e.context("--plot"))
 }
 
 /// Prints a comparison, and plots it when that is asked for.

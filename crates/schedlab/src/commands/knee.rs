@@ -126,7 +126,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     // Options that all workloads have may stand before or after the workload's name.
     let own = Own::from_arg_matches(workloads::chosen(matches)?.map_or(matches, |(_, sub)| sub));
     let own = own.map_err(|e| Error::internal(e.to_string()))?;
-    own.plot.as_deref().map(plot::Kind::of).transpose()?;
+    own.plot.as_deref().map_or(Ok(()), common::check_plot)?;
     let (spec, raised) = raised(matches, &own)?;
     let variants = match own.variant.as_slice() {
         [] => own.place.variants(own.quiet)?,
