@@ -232,6 +232,21 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
     Ok(cells)
 }
 
+/// Variants that a backend can't run beside the others, which are of another: "v6.5 (simulated)". Those that a plan warns of
+/// are not among them.
+pub fn left_out(experiment: &Experiment, backend: Backend) -> Vec<String> {
+    let running = |v: &Variant| v.kernel == RUNNING;
+    let is_run = experiment.variants.iter().any(running);
+    let why = |v: &Variant| match backend {
+        Backend::Host if is_run && is_simulated(v) => Some("simulated"),
+        Backend::Host if is_run && !running(v) => Some("in a guest"),
+        Backend::Sim | Backend::Vm if running(v) => Some("the running kernel"),
+        _ => None,
+    };
+    let of = |v: &Variant| why(v).map(|why| format!("{} ({why})", v.name));
+    experiment.variants.iter().filter_map(of).collect()
+}
+
 fn is_simulated(variant: &Variant) -> bool {
     variant.kernel != RUNNING && !guests::is_real(&variant.kernel)
 }

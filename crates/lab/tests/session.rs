@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Mock, SMALL, experiment, record};
+use schedlab_lab::plan::left_out;
 use schedlab_lab::stats::Verdict;
 use schedlab_lab::{
     Backend, Options, Plan, Published, Question, Session, Silent, compare, compare_paths, plan,
@@ -92,7 +93,13 @@ fn background_is_part_of_what_a_cell_is() {
 fn the_live_kernel_is_never_changed_unawares() {
     let p = plan(&experiment(SMALL), Backend::Host, Options::default()).unwrap();
     assert_eq!((p.cells.len(), p.cells[0].variant.name.as_str()), (2, "running"));
+    assert_eq!(left_out(&experiment(SMALL), Backend::Host), [""; 0], "the plan's warning says it");
     assert_eq!(p.warnings[0].code, "host.variants");
+    let live = format!("{SMALL}[[variant]]\nname = \"live\"\nkernel = \"running\"\n");
+    let told = |backend| left_out(&experiment(&live), backend);
+    assert_eq!(told(Backend::Host).len(), 2);
+    assert!(told(Backend::Host).iter().all(|t| t.ends_with(" (simulated)")), "{:?}", told(Backend::Host));
+    assert_eq!(told(Backend::Sim), ["live (the running kernel)"]);
     let text = SMALL.replace("kernel = \"v4.5\"\nfeatures", "kernel = \"running\"\nfeatures");
     let e = plan(&experiment(&text), Backend::Host, Options::default()).unwrap_err();
     assert_eq!(e.kind().exit_code(), 3);

@@ -9,8 +9,9 @@ use crate::{interrupt, output};
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::compare::Folders;
-use schedlab_lab::experiment::Part;
+use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::metrics::Known;
+use schedlab_lab::plan::left_out;
 use schedlab_lab::{
     Backend, Cell, Experiment, Finished, Options, Plan, Question, Session, compare, plan, plan_in_guests,
 };
@@ -28,7 +29,7 @@ pub struct RunOptions {
     #[command(flatten)]
     watch: WatchOptions,
     /// Runs of each cell; overrides the experiment's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
     runs: Option<u64>,
     /// Seed of the first run; overrides the experiment's. Run i has seed S + i
     #[arg(long, value_name = "S")]
@@ -127,6 +128,10 @@ pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
         Backend::Vm => plan_in_guests(&experiment, &options.guest.guests(&options.kernel, None)?, wanted)?,
         Backend::Sim | Backend::Host => plan(&experiment, backend, wanted)?,
     };
+    let left_out = left_out(&experiment, backend);
+    if !left_out.is_empty() && !options.quiet {
+        output::note(&format!("left out on backend {}: {}", backend.name(), left_out.join(", ")));
+    }
     let store = Store::create(&options.out)?;
     let finished = work(&plan, &experiment, &store, options)?;
     if finished.interrupted {

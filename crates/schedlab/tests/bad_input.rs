@@ -91,6 +91,38 @@ fn lab() -> Lab {
 }
 
 #[test]
+fn a_plot_without_a_place_and_a_number_of_runs_are_refused_before_any_run() {
+    let lab = Lab::new();
+    lab.write("file", "");
+    std::fs::create_dir(lab.path().join("folder.svg")).unwrap();
+    for place in ["gone/x.svg", "file/x.svg", "folder.svg"] {
+        let knee = "knee schbench -r 100ms --backend sim --machine smp-2 --max-load 2 --runs 1 --limit";
+        let knee: Vec<&str> = knee.split(' ').chain(["work > 0", "--plot", place]).collect();
+        for words in [&["run", "small.toml", "--plot", place][..], &knee] {
+            let output = lab.command(words).output().unwrap();
+            let err = String::from_utf8(output.stderr).unwrap();
+            assert!(!output.status.success() && output.stdout.is_empty(), "{words:?}: {err}");
+            assert!(err.contains("--plot") && err.contains(place), "{words:?}: {err}");
+            assert!(!lab.path().join("runs").exists(), "{words:?}: no run was made");
+        }
+    }
+    lab.ok(&["run", "small.toml", "-q", "--runs", "1", "--load", "1x2", "--plot", "x.svg"]);
+    assert!(lab.path().join("x.svg").is_file());
+    assert!(lab.run(&["run", "small.toml", "--runs", "0"], 2).1.contains("1..=1000000"));
+}
+
+#[test]
+fn variants_that_the_backend_leaves_out_are_told_once() {
+    let lab = Lab::new();
+    lab.write("small.toml", &format!("{}[[variant]]\nname = \"live\"\nkernel = \"running\"\n", SMALL));
+    let words = ["run", "small.toml", "--runs", "1", "--load", "1x2"];
+    let (_, err) = lab.run(&words, 0);
+    assert_eq!(err.matches("left out on backend sim: live (the running kernel)").count(), 1, "{err}");
+    let (_, err) = lab.run(&[&words[..], &["--variant", "v4.5"]].concat(), 0);
+    assert!(!err.contains("left out"), "{err}");
+}
+
+#[test]
 fn each_ends_in_one_message_with_the_nearest_name() {
     let lab = lab();
     let before = files(lab.path()).len();

@@ -87,6 +87,7 @@ fn nothing_is_overwritten_and_slips_lead_on() {
     for (words, parts) in [
         (&["new", "mine.toml"][..], &["mine.toml exists already", "another name"][..]),
         (&["new"], &["FILE"]),
+        (&["new", ""], &["the file's name is empty", "schedlab new mine.toml"]),
         (&["new", "hackbench"], &["is a workload", "schedlab new mine.toml --workload hackbench"]),
         (&["new", "tasks.json"], &["schedlab new mine.toml --workload tasks.json"]),
         (
@@ -108,6 +109,29 @@ fn nothing_is_overwritten_and_slips_lead_on() {
         parts.iter().for_each(|part| assert!(err.contains(part), "{words:?} does not say {part}:\n{err}"));
     }
     assert_eq!(files(lab.path()), before);
+}
+
+#[test]
+fn kernels_that_no_run_has_together_are_told() {
+    let lab = Lab::new();
+    let (_, err) = lab.run(&["new", "two.toml", "--kernel", "running", "--kernel", "v6.5"], 0);
+    assert!(err.contains("no run has both running and v6.5"), "{err}");
+    assert_eq!(lab.run(&["new", "one.toml", "--kernel", "running"], 0).1, "");
+    assert_eq!(lab.run(&["new", "sim.toml", "--kernel", "v6.5", "--kernel", "v6.12"], 0).1, "");
+}
+
+#[test]
+fn a_long_command_does_not_run_into_its_explanation() {
+    let lab = Lab::new();
+    for file in ["x8.toml", "much-longer-than-that.toml"] {
+        let told = lab.ok(&["new", file, "--kernel", "running"]);
+        let command = format!("schedlab run {file} --backend host");
+        let line = told.lines().find(|l| l.contains(&command)).unwrap();
+        let rest = line.split_once(&command).unwrap().1;
+        assert!(rest.is_empty() || rest.starts_with("  "), "{told}");
+        assert!(told.contains("  run it and compare the variants\n"), "{told}");
+        assert!(told.lines().all(|l| l.chars().count() <= 78), "{told}");
+    }
 }
 
 #[test]

@@ -6,9 +6,11 @@ use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
 use schedlab_kernel::DEFAULT_PROFILE;
+use schedlab_kernel::variant::RUNNING;
 use schedlab_lab::experiment::draft::{self, Draft, Subject};
 use schedlab_lab::experiment::parse;
 use schedlab_machine::Machine;
+use schedlab_report::text::width;
 use schedlab_workload::{BENCHMARKS, Spec, spec};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -19,6 +21,9 @@ pub const ENTRY: Entry = Entry { command, run };
 /// The defaults of a draft: a well-known workload, on a machine that shows placement and SMT.
 const WORKLOAD: &str = "schbench";
 const MACHINE: &str = "smt-8";
+
+/// The width of the commands that come next.
+const NEXT: usize = 34;
 
 #[derive(Args)]
 struct Own {
@@ -87,12 +92,34 @@ fn create(file: &str, own: &Own) -> Result<()> {
         next.extend(draft.fetch().map(|command| (command, "before that: fetch the kernels it boots")));
         next.push((format!("${{EDITOR:-vi}} {}", draft.file), "its comments list what else can be set"));
         next.push(("schedlab new --list".to_owned(), "all names that fit in it"));
-        next.iter().try_for_each(|(command, about)| writeln!(out, "  {command:<34} {about}"))
-    })
+        next.iter().try_for_each(|(command, about)| match width(command) {
+            0..NEXT => writeln!(out, "  {command:<NEXT$} {about}"),
+            // A longer command has a line of its own.
+            _ => writeln!(out, "  {command}\n  {:<NEXT$} {about}", ""),
+        })
+    })?;
+    tell_of_two_places(&draft.kernels);
+    Ok(())
 }
 
-/// Refuses a name that is a workload's, or that of an existing file, or no file's name.
+/// Says so where no run has all kernels: the running kernel is only measured, all others are simulated or booted.
+fn tell_of_two_places(kernels: &[String]) {
+    let others: Vec<&str> = kernels.iter().filter(|k| *k != RUNNING).map(String::as_str).collect();
+    if others.is_empty() || others.len() == kernels.len() {
+        return;
+    }
+    let others = others.join(", ");
+    output::note(&format!(
+        "no run has both {RUNNING} and {others}: --backend host measures {RUNNING} alone, without --backend host it is \
+         left out"
+    ));
+}
+
+/// Refuses an empty name, one that is a workload's, or that of an existing file, or no file's name.
 fn check_name(file: &str, path: &Path) -> Result<()> {
+    if file.trim().is_empty() {
+        return Err(Error::input("the file's name is empty").help("schedlab new mine.toml"));
+    }
     if BENCHMARKS.iter().any(|b| b.name == file) || file.ends_with(".json") {
         let text = format!("'{file}' is a workload; the file to write comes first");
         return Err(Error::input(text).help(format!("schedlab new mine.toml --workload {file}")));

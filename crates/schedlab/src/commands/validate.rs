@@ -5,6 +5,7 @@ use crate::progress::Bar;
 use crate::{cases, common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_lab::experiment::MAX_RUNS;
 use schedlab_lab::validate::case::{self, Case, Real};
 use schedlab_lab::validate::sides::{self, Sides};
 use schedlab_lab::validate::{Again, CaseResult, NotRun, Probing, Validation, run_and_judge};
@@ -33,7 +34,7 @@ struct Own {
     list: bool,
     /// Runs of the real side; overrides the cases'. Without it, a case makes up to sixteen times as many (on the host
     /// four) where the real means are not known well enough
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
     runs: Option<u64>,
     /// Simulations side by side; all CPUs by default. Live runs are made one at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
