@@ -191,8 +191,7 @@ mod tests {
         };
         for later in [false, true] {
             let early = set("v6.5", "base_slice_ns", later);
-            let text =
-                "variant 'v6.5': base_slice_ns does nothing here: only kernels from v6.6 on have it";
+            let text = "variant 'v6.5': base_slice_ns does nothing here: only kernels from v6.6 on have it";
             assert_eq!(early, [("tunable.idle".to_owned(), text.to_owned())]);
             let late = set("v6.12", "sched_latency_ns", later);
             assert!(
@@ -206,7 +205,10 @@ mod tests {
         let mut v = Variant::plain("v6.12");
         v.tunables = [("probe_batch".to_owned(), 1), ("compat_yield".to_owned(), 1)].into();
         let told = v.without_effect().unwrap();
-        assert!(told.len() == 1 && told[0].message.contains("compat_yield"), "no release has probe_batch: {told:?}");
+        assert!(
+            told.len() == 1 && told[0].message.contains("compat_yield"),
+            "no release has probe_batch: {told:?}"
+        );
     }
 
     fn told(kernel: &str, features: &[&str]) -> Vec<String> {

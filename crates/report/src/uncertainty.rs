@@ -83,7 +83,7 @@ pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Resu
     let head = "figures that drawn costs move (rank correlation; medians over the third of the draws where the cost is \
                 lowest, and where it is highest)";
     write!(out, "{}", wrap("", head))?;
-    let mut silent = 0;
+    let (mut silent, all) = (0, effects.len());
     for e in effects {
         match line(c, e) {
             Some(text) => write!(out, "{}", wrap("  - ", &text))?,
@@ -92,6 +92,9 @@ pub fn of_group(c: &Comparison, group: &[Cell], out: &mut dyn Write) -> io::Resu
     }
     match silent {
         0 => Ok(()),
+        1 if all > 1 => writeln!(out, "  - 1 other figure: no cost beyond chance"),
+        1 => writeln!(out, "  - 1 figure: no cost beyond chance"),
+        n if n == all => writeln!(out, "  - {n} figures: no cost beyond chance"),
         n => writeln!(out, "  - {n} other figures: no cost beyond chance"),
     }
 }

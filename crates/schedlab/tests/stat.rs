@@ -21,6 +21,8 @@ fn a_commands_output_and_exit_code_pass_through() {
     lab.run(&["stat", "--", "sh", "-c", "kill -9 $$"], 137);
     let (_, err) = lab.run(&["stat", "--", "/no/such/program"], 127);
     assert!(err.contains("it is not there"), "{err}");
+    let (_, err) = lab.run(&["stat", "--", ""], 2);
+    assert!(err.contains("the command is empty") && !err.contains("install"), "{err}");
 }
 
 #[test]

@@ -38,6 +38,16 @@ fn an_experiment_tells_what_its_costs_do() {
 }
 
 #[test]
+fn figures_that_no_cost_moves_are_others_only_beside_some_that_are_moved() {
+    let lab = Lab::new();
+    // Three draws correlate with nothing beyond chance, and one variant has no verdict.
+    let words =
+        ["run", "small.toml", "--uncertainty", "--runs", "3", "--load", "1x2", "--variant", "v4.5", "-q"];
+    let table = lab.ok(&words);
+    assert!(table.contains("\n  - 3 figures: no cost beyond chance"), "{table}");
+}
+
+#[test]
 fn one_workload_and_a_knee_can_be_drawn_too() {
     let lab = Lab::new();
     let place = ["--backend", "sim", "--machine", "smp-4", "--uncertainty"];

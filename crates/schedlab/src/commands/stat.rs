@@ -90,6 +90,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if own.command.is_empty() {
         return whole_system(&own, json, stop);
     }
+    if own.command[0].is_empty() {
+        return Err(Error::input("the command is empty").help("schedlab stat -- COMMAND..."));
+    }
     let mut commands = vec![("A".to_owned(), own.command.clone())];
     if let Some(line) = &own.vs {
         commands.push(("B".to_owned(), one_word_or_line(line).map_err(|e| e.context("--vs"))?));
