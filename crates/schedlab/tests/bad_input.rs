@@ -63,7 +63,7 @@ const CASES: &[Case] = &[
     (&["run", "small.toml", "--load", "1x3"], 2, &["unknown load '1x3'", "'1x2'"]),
     (&["run", "small.toml", "--variant", "frist-idle"], 2, &["unknown variant", "'first-idle'"]),
     (&["run", "small.toml", "--runs", "0"], 2, &["0"]),
-    (&["run", "small.toml", "--runs", "1000000000"], 2, &["1 to 1000000 runs"]),
+    (&["run", "small.toml", "--runs", "1000000"], 2, &["1 to 1000000 runs"]),
     (&["run", "small.toml", "--format", "tabel"], 2, &["unknown format 'tabel'", "'table'"]),
     (&["run", "small.toml", "--sed", "1"], 2, &["--sed", "--seed"]),
     (&["run", "small.toml", "--backend", "vn"], 2, &["'vm'"]),

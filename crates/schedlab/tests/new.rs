@@ -130,7 +130,8 @@ fn a_long_command_does_not_run_into_its_explanation() {
         let rest = line.split_once(&command).unwrap().1;
         assert!(rest.is_empty() || rest.starts_with("  "), "{told}");
         assert!(told.contains("  run it and compare the variants\n"), "{told}");
-        assert!(told.lines().all(|l| l.chars().count() <= 78), "{told}");
+        // The first line says what was written, with the file's name; it is not wrapped.
+        assert!(told.lines().skip(1).all(|l| l.chars().count() <= 78), "{told}");
     }
 }
 
