@@ -62,8 +62,8 @@ pub const FACTOR_FROM_PCT: f64 = 900.0;
 pub fn change(pct: f64) -> String {
     match pct {
         p if p.abs() < 0.05 => "0.0%".to_owned(),
-        p if p.abs() < 9.95 || (-1000.0..=-99.0).contains(&p) => format!("{p:+.1}%"),
-        p if p < -1000.0 => percent(p),
+        p if p <= -POWERS_FROM => percent(p),
+        p if p.abs() < 9.95 || p <= -99.0 => format!("{p:+.1}%"),
         p if p < FACTOR_FROM_PCT => format!("{p:+.0}%"),
         p => format!("x{}", three(1.0 + p / 100.0)),
     }
