@@ -1,7 +1,8 @@
-//! The words every schedlab crate shares: time, ids, CPU sets, versions, backends, errors, keyed random draws.
+//! The words every schedlab crate shares: time, ids and their arenas, CPU sets, versions, backends, errors, keyed random draws.
 //!
 //! Nothing here knows of scheduling. Units are in the names; all simulated time is integer nanoseconds.
 
+pub mod arena;
 pub mod backend;
 pub mod cpuset;
 pub mod error;
@@ -14,6 +15,7 @@ pub mod time;
 pub mod utc;
 pub mod version;
 
+pub use arena::{Arena, Id};
 pub use backend::{Backend, Origin};
 pub use cpuset::CpuSet;
 pub use error::{Error, ErrorKind, Result, Spot, Warning};
@@ -35,6 +37,17 @@ macro_rules! id {
             #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
+            }
+        }
+
+        impl Id for $name {
+            #[inline]
+            fn at(self) -> usize {
+                self.0 as usize
+            }
+            #[inline]
+            fn of(at: usize) -> $name {
+                $name(at as u32)
             }
         }
 

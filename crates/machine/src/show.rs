@@ -110,15 +110,15 @@ fn classes(page: &mut Page, domains: &Domains) {
     for class in classes {
         let Some(first) = class.lowest() else { continue };
         let who = if alone { "all CPUs alike".to_string() } else { format!("CPUs {class}") };
-        let llc = match domains.llc[first.index()] {
+        let llc = match domains.llc[first] {
             Some(at) => format!("; LLC is domain{at}"),
             None => "; no CPU shares another's LLC".to_string(),
         };
         page.wrapped("  ", &format!("{who}{llc}"));
-        if domains.of_cpu[first.index()].is_empty() {
+        if domains.of_cpu[first].is_empty() {
             page.line("    none: nothing to balance with");
         }
-        for (at, d) in domains.of_cpu[first.index()].iter().enumerate() {
+        for (at, d) in domains.of_cpu[first].iter().enumerate() {
             domain(page, domains, at, d);
         }
     }
@@ -175,7 +175,7 @@ fn parameters(d: &Domain) -> String {
 }
 
 fn rings(page: &mut Page, domains: &Domains, cpu: CpuId) {
-    for (at, d) in domains.of_cpu[cpu.index()].iter().enumerate() {
+    for (at, d) in domains.of_cpu[cpu].iter().enumerate() {
         let ring: Vec<String> =
             d.groups.iter().map(|g| format!("{{{}}}", domains.groups[*g as usize].span)).collect();
         page.line(&format!("  domain{at} {}", d.name));

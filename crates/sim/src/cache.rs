@@ -99,7 +99,7 @@ impl System<'_> {
             return;
         }
         let costs = &self.fixed.machine.costs;
-        let t = &mut self.tasks[task.index()];
+        let t = &mut self.tasks[task];
         let in_stay = |ns_per_kb: u64| (stayed_ns / ns_per_kb.max(1)).min(u64::from(u32::MAX)) as u32;
         let touched = t.reuse.touch_kb.min(in_stay(costs.touch_ns_per_kb));
         let worked = t.footprint_kb.min(in_stay(costs.warm_ns_per_kb));
@@ -117,7 +117,7 @@ impl System<'_> {
         }
         let moved = self.caches.core_of[from.index()] != self.caches.core_of[cpu.index()];
         let kept = self.caches.core(from).come_back(task);
-        let t = &mut self.tasks[task.index()];
+        let t = &mut self.tasks[task];
         if moved {
             // The move's own price is that of the whole set; what lies in the other core's cache is out of date from now on.
             t.reuse = Reuse::default();
@@ -126,7 +126,7 @@ impl System<'_> {
             t.reuse.cold_kb = t.reuse.cold_kb.saturating_add(t.reuse.held_kb.saturating_sub(kept));
             t.reuse.held_kb = kept;
         }
-        if let UserOp::Touch { kb, left_ns } = self.tasks[task.index()].user {
+        if let UserOp::Touch { kb, left_ns } = self.tasks[task].user {
             let left_kb = left_ns.div_ceil(self.fixed.machine.costs.touch_ns_per_kb.max(1));
             self.touch_cold(cpu, task, kb, left_kb);
         }
@@ -136,7 +136,7 @@ impl System<'_> {
     pub fn touch_cold(&mut self, cpu: CpuId, task: TaskId, kb: u32, left_kb: u64) {
         self.caches.on = true;
         let per_kb = self.caches.core(cpu).refill_ns_per_kb;
-        let t = &mut self.tasks[task.index()];
+        let t = &mut self.tasks[task];
         t.reuse.touch_kb = t.reuse.touch_kb.max(kb);
         let fetched = t.reuse.cold_kb.min(kb).min(left_kb.min(u64::from(u32::MAX)) as u32);
         t.reuse.cold_kb -= fetched;

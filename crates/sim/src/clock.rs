@@ -90,27 +90,27 @@ impl System<'_> {
     /// What whoever holds the lock of `cpu`'s runqueue goes by, ns.
     #[inline]
     pub fn rq_clock(&self, cpu: CpuId) -> u64 {
-        self.cpus[cpu.index()].clock.read(self.now)
+        self.cpus[cpu].clock.read(self.now)
     }
 
     /// The clock of `cpu`'s runqueue is looked at in passing.
     #[inline]
     pub fn update_rq_clock(&mut self, cpu: CpuId) {
-        self.cpus[cpu.index()].clock.look(&self.fixed.history, self.now);
+        self.cpus[cpu].clock.look(&self.fixed.history, self.now);
     }
 
     /// Something is enqueued on `cpu` by one who has had its lock since `at`, ns; ended by [`System::end_enqueue`].
     #[inline]
     pub fn begin_enqueue(&mut self, cpu: CpuId, at: u64) -> Enqueuing {
-        self.cpus[cpu.index()].clock.begin(&self.fixed.history, at)
+        self.cpus[cpu].clock.begin(&self.fixed.history, at)
     }
 
     /// It is, and has asked for a switch or not (`check_preempt_curr`: the idle task counts as queued, and a lazy request
     /// is none).
     #[inline]
     pub fn end_enqueue(&mut self, cpu: CpuId, begun: Enqueuing) {
-        let c = &mut self.cpus[cpu.index()];
-        let queued = c.curr.is_none_or(|curr| self.tasks[curr.index()].on_rq);
+        let c = &mut self.cpus[cpu];
+        let queued = c.curr.is_none_or(|curr| self.tasks[curr].on_rq);
         let asked = c.must_resched() && queued;
         c.clock.end(&self.fixed.history, begun, asked);
     }
@@ -199,9 +199,9 @@ mod tests {
             with_system(version, |sys| {
                 let cpu = CpuId(0);
                 let begun = sys.begin_enqueue(cpu, 900);
-                sys.cpus[0].need_resched = Some(SwitchReason::WakeupPreempt);
+                sys.cpus[CpuId(0)].need_resched = Some(SwitchReason::WakeupPreempt);
                 sys.end_enqueue(cpu, begun);
-                assert_eq!(sys.cpus[0].clock.state, State::Kept);
+                assert_eq!(sys.cpus[CpuId(0)].clock.state, State::Kept);
                 sys.now = 5_000_000;
                 sys.idle_loop(cpu);
                 let begun = sys.begin_enqueue(cpu, sys.now);

@@ -12,18 +12,17 @@ use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
 impl System<'_> {
     /// Starts choosing a CPU for `task`, which `cpu`'s current task has created.
     pub fn start_fork_search(&mut self, cpu: CpuId, task: TaskId) {
-        self.tasks[task.index()].cpu = cpu;
-        self.cpus[cpu.index()].walk =
-            Walk::begin(&self.fixed.domains, cpu, self.fixed.history.fork_stops_at_gap);
+        self.tasks[task].cpu = cpu;
+        self.cpus[cpu].walk = Walk::begin(&self.fixed.domains, cpu, self.fixed.history.fork_stops_at_gap);
     }
 
     /// Visits go on; when they are over the task is placed and enqueued.
     pub fn fork_step(&mut self, cpu: CpuId, task: TaskId) {
-        let mut walk = self.cpus[cpu.index()].walk;
+        let mut walk = self.cpus[cpu].walk;
         let chosen = self.walk_on(cpu, task, &mut walk);
-        self.cpus[cpu.index()].walk = walk;
+        self.cpus[cpu].walk = walk;
         match chosen {
-            Err(at) => self.cpus[cpu.index()].task.ends = at,
+            Err(at) => self.cpus[cpu].task.ends = at,
             Ok(to) => {
                 self.new_task(cpu, task, to);
                 self.return_to_user(cpu);
@@ -33,39 +32,39 @@ impl System<'_> {
 
     /// Puts a new task on `to`; `by` is the CPU that created it.
     pub fn new_task(&mut self, by: CpuId, task: TaskId, to: CpuId) {
-        let only = self.tasks[task.index()].allowed.as_ref().is_some_and(|a| a.len() == 1);
+        let only = self.tasks[task].allowed.as_ref().is_some_and(|a| a.len() == 1);
         let reason = if only { PlaceReason::OnlyAllowed } else { PlaceReason::IdlestFork };
         self.emit(by, EventKind::Placed { task, target: to, reason, probes: 0 });
-        let entity = self.tasks[task.index()].entity;
-        self.entities[entity.index()].cfs_rq = self.root(by);
+        let entity = self.tasks[task].entity;
+        self.entities[entity].cfs_rq = self.root(by);
         self.place_new(task);
-        self.tasks[task.index()].ran_on = to;
-        self.tasks[task.index()].recent = by;
+        self.tasks[task].ran_on = to;
+        self.tasks[task].recent = by;
         self.settle_load(task, to);
         if to != by {
-            self.tasks[task.index()].cpu = by;
+            self.tasks[task].cpu = by;
             self.migrate_task(task, to);
             self.emit(to, EventKind::Migrate { task, from: by, why: MoveReason::Fork });
         }
-        self.tasks[task.index()].state = State::Waking;
+        self.tasks[task].state = State::Waking;
         self.activate((by, self.now), to, task, Enqueue::New, SwitchReason::Arrived);
     }
 
     /// Load averages begin at birth, on no queue yet (`init_entity_runnable_average`, `post_init_entity_util_avg`).
     fn settle_load(&mut self, task: TaskId, to: CpuId) {
-        let queue = &self.queues[self.root(to).index()].avg;
+        let queue = &self.queues[self.root(to)].avg;
         let room = Room { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity: SCALE };
         let (history, now) = (&self.fixed.history, self.now);
-        let entity = &mut self.entities[self.tasks[task.index()].entity.index()];
+        let entity = &mut self.entities[self.tasks[task].entity];
         entity.avg = Pelt::settled(history, entity.weight, now, room);
-        self.tasks[task.index()].detached = self.tracks_load();
+        self.tasks[task].detached = self.tracks_load();
     }
 
     /// Tasks that are there from the start appear where a fork from CPU 0 would put them, one after another.
     pub fn start_task(&mut self, task: TaskId) {
         self.emit(CpuId(0), EventKind::Forked { task, parent: None });
         self.start_fork_search(CpuId(0), task);
-        let mut walk = self.cpus[0].walk;
+        let mut walk = self.cpus[CpuId(0)].walk;
         self.horizon = u64::MAX;
         let to = loop {
             if let Ok(to) = self.walk_on(CpuId(0), task, &mut walk) {

@@ -13,14 +13,14 @@ impl System<'_> {
     /// An interrupt is due on `cpu`: IPIs first, then the tick and the timers, whichever was due before (`hrtimer_interrupt` runs both
     /// in the order of their expiry).
     pub fn interrupt(&mut self, cpu: CpuId) {
-        if let Step::Halted { state } = self.cpus[cpu.index()].task.step {
+        if let Step::Halted { state } = self.cpus[cpu].task.step {
             return self.leave_idle_state(cpu, state);
         }
         self.account_user(cpu);
         let costs = self.fixed.machine.costs;
         let tick_ns = self.fixed.tick_ns;
         let now = self.now;
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
             (Step::Ipi, costs.ipi_irq_ns + c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some()))
@@ -38,21 +38,21 @@ impl System<'_> {
 
     /// The hardirq context's step has ended.
     pub fn hard_step(&mut self, cpu: CpuId) {
-        match self.cpus[cpu.index()].hard.step {
+        match self.cpus[cpu].hard.step {
             Step::Tick => {
                 self.scheduler_tick(cpu);
                 self.leave_hard(cpu);
             }
             Step::Timer => {
                 self.hrtick(cpu);
-                while let Some(timer) = self.cpus[cpu.index()].timers.expire(self.now) {
-                    if self.tasks[timer.task.index()].state == State::Runnable {
+                while let Some(timer) = self.cpus[cpu].timers.expire(self.now) {
+                    if self.tasks[timer.task].state == State::Runnable {
                         // It has yet to fall asleep, and will not.
-                        self.tasks[timer.task.index()].timer = None;
+                        self.tasks[timer.task].timer = None;
                         continue;
                     }
                     self.time_out(timer.task);
-                    self.cpus[cpu.index()].to_wake[Context::Hard as usize].push(timer.task);
+                    self.cpus[cpu].to_wake[Context::Hard as usize].push(timer.task);
                 }
                 self.next_wakeup(cpu, Context::Hard);
             }
@@ -60,12 +60,12 @@ impl System<'_> {
             Step::TimerExit => self.leave_hard(cpu),
             Step::Ipi => {
                 // The list was taken at the lock, before what enqueuing takes.
-                let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu.index()]);
+                let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu]);
                 let took_ns = c.wake_list.len() as u64 * enqueue_on_ns(costs, c.curr.is_some());
                 self.flush_wake_list(cpu, self.now.saturating_sub(took_ns));
                 // A CPU that has found work meanwhile does not balance for others.
-                let still_idle = self.idle[cpu.index()];
-                let c = &mut self.cpus[cpu.index()];
+                let still_idle = self.idle[cpu];
+                let c = &mut self.cpus[cpu];
                 c.nohz_kick &= still_idle;
                 c.softirq |= c.nohz_kick;
                 self.leave_hard(cpu);
@@ -80,19 +80,19 @@ impl System<'_> {
         if exit_ns == 0 {
             return self.leave_hard(cpu);
         }
-        self.cpus[cpu.index()].hard = Frame::until(Step::TimerExit, self.now + exit_ns);
+        self.cpus[cpu].hard = Frame::until(Step::TimerExit, self.now + exit_ns);
     }
 
     /// What starting a timer costs; more where the hardware has to be set to it (`hrtimer_reprogram`).
     pub fn timer_start_ns(&self, cpu: CpuId, expires: u64) -> u64 {
-        let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu.index()]);
+        let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu]);
         let is_first = expires < c.timers.due().min(c.tick_at).min(c.hrtick_at);
         costs.timer_start_ns + if is_first { costs.timer_program_ns } else { 0 }
     }
 
     /// The hardirq is over: a raised softirq runs, or what was interrupted goes on.
     pub fn leave_hard(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         c.hard = Frame::NONE;
         if c.soft.active() {
             c.soft.ends = self.now + c.soft.left;
@@ -105,13 +105,13 @@ impl System<'_> {
 
     /// The softirq is over.
     pub fn leave_soft(&mut self, cpu: CpuId) {
-        self.cpus[cpu.index()].soft = Frame::NONE;
+        self.cpus[cpu].soft = Frame::NONE;
         self.resume_task_context(cpu);
     }
 
     fn resume_task_context(&mut self, cpu: CpuId) {
         let now = self.now;
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         match c.task.step {
             Step::User => self.return_to_user(cpu),
             Step::IdleLoop => self.begin_idle_loop(cpu),
@@ -121,16 +121,16 @@ impl System<'_> {
 
     /// Tasks that remote wakers queued for this CPU are enqueued by what its clock was at `at`, ns; returns how many.
     pub fn flush_wake_list(&mut self, cpu: CpuId, at: u64) -> u64 {
-        if self.cpus[cpu.index()].wake_list.is_empty() {
+        if self.cpus[cpu].wake_list.is_empty() {
             return 0;
         }
-        let mut list = std::mem::take(&mut self.cpus[cpu.index()].wake_list);
+        let mut list = std::mem::take(&mut self.cpus[cpu].wake_list);
         for task in &list {
             self.activate((cpu, at), cpu, *task, Enqueue::Wakeup, SwitchReason::WakeupPreempt);
         }
         let n = list.len() as u64;
         list.clear();
-        self.cpus[cpu.index()].wake_list = list;
+        self.cpus[cpu].wake_list = list;
         self.refresh_idle(cpu);
         n
     }
@@ -138,17 +138,17 @@ impl System<'_> {
     /// The tick: accounting, preemption test, balance trigger (`scheduler_tick`).
     fn scheduler_tick(&mut self, cpu: CpuId) {
         self.update_cpu_load(cpu);
-        let c = &self.cpus[cpu.index()];
+        let c = &self.cpus[cpu];
         if let Some(curr) = c.curr
             && matches!(c.task.step, Step::User)
             && !c.soft.active()
         {
             // account_process_tick: user time is what ticks find in user mode.
-            self.tasks[curr.index()].counted.ticks += 1;
+            self.tasks[curr].counted.ticks += 1;
         }
-        self.cpus[cpu.index()].lazy = false;
+        self.cpus[cpu].lazy = false;
         self.update_rq_clock(cpu);
-        if let Some(curr) = self.cpus[cpu.index()].curr
+        if let Some(curr) = self.cpus[cpu].curr
             && let Some(why) = self.task_tick(curr)
         {
             self.resched(cpu, cpu, why);

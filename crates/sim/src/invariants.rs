@@ -32,8 +32,8 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     let fail =
         |cpu: CpuId, now: u64, what: String| Err(Error::internal(format!("{cpu} at {now} ns: {what}")));
     let mut on_queues = 0u32;
-    for (i, q) in sys.queues.iter().enumerate() {
-        let curr = q.curr.filter(|c| sys.entities[c.index()].on_rq);
+    for (i, q) in sys.queues.ids().zip(&sys.queues) {
+        let curr = q.curr.filter(|c| sys.entities[*c].on_rq);
         let queued: Vec<_> = match sys.eevdf() {
             true => match timeline(sys, q) {
                 Ok(queued) => queued,
@@ -44,12 +44,11 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
         if !sys.eevdf() && !queued.is_sorted_by_key(|(_, v)| *v) {
             return fail(q.cpu, sys.now, "the queue is out of order".into());
         }
-        if let Some((e, v)) = queued.iter().find(|(e, v)| sys.entities[e.index()].vruntime != *v) {
+        if let Some((e, v)) = queued.iter().find(|(e, v)| sys.entities[*e].vruntime != *v) {
             return fail(q.cpu, sys.now, format!("{e:?} is queued at {v} but has another vruntime"));
         }
         let nr = queued.len() as u32 + u32::from(curr.is_some());
-        let weight: u64 =
-            queued.iter().map(|(e, _)| *e).chain(curr).map(|e| sys.entities[e.index()].weight).sum();
+        let weight: u64 = queued.iter().map(|(e, _)| *e).chain(curr).map(|e| sys.entities[e].weight).sum();
         if (nr, weight) != (q.nr_running, q.load_weight) {
             let (n, w) = (q.nr_running, q.load_weight);
             return fail(
@@ -58,7 +57,7 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
                 format!("{nr} entities of weight {weight} are there, {n} of {w} are counted"),
             );
         }
-        if q.owner.is_none() && q.h_nr_running != sys.nr_running[q.cpu.index()] {
+        if q.owner.is_none() && q.h_nr_running != sys.nr_running[q.cpu] {
             return fail(q.cpu, sys.now, "nr_running of runqueue and root cfs_rq differ".into());
         }
         on_queues += q.h_nr_running * u32::from(q.owner.is_none());
@@ -85,23 +84,23 @@ fn timeline(sys: &System<'_>, q: &CfsRq) -> std::result::Result<Vec<(EntityId, i
     if !nodes.is_sorted_by_key(|n| n.deadline) || !q.timeline.sums_agree() {
         return Err("the timeline is out of order, or its sums are".into());
     }
-    let running = q.curr.map(|c| &sys.entities[c.index()]).filter(|e| e.on_rq);
+    let running = q.curr.map(|c| &sys.entities[c]).filter(|e| e.on_rq);
     // On its way out it is still there, for as long as `schedule()` takes until its pick.
-    let leaves = sys.cpus[q.cpu.index()].task.step == Step::Pick;
+    let leaves = sys.cpus[q.cpu].task.step == Step::Pick;
     if let Some(delayed) = running.filter(|e| e.delayed && !leaves) {
         return Err(format!("{:?} runs although it is delayed", delayed.task));
     }
     for node in &nodes {
-        let e = &sys.entities[node.entity.index()];
+        let e = &sys.entities[node.entity];
         if **node != Node::of(node.entity, e) {
             return Err(format!("{:?} is queued as {node:?} but is {e:?}", node.entity));
         }
-        let awake = e.task.is_some_and(|t| sys.tasks[t.index()].on_rq);
+        let awake = e.task.is_some_and(|t| sys.tasks[t].on_rq);
         if e.task.is_some() && awake == e.delayed {
             return Err(format!("{:?}: awake {awake}, delayed {}", e.task, e.delayed));
         }
     }
-    let delayed = nodes.iter().filter(|n| sys.entities[n.entity.index()].delayed).count() as u32
+    let delayed = nodes.iter().filter(|n| sys.entities[n.entity].delayed).count() as u32
         + u32::from(running.is_some_and(|e| e.delayed));
     if q.nr_running - delayed != q.h_nr_running {
         return Err(format!("{} queued, {delayed} delayed, {} runnable", q.nr_running, q.h_nr_running));
@@ -116,10 +115,10 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
         return Ok(());
     }
     let called = called_up(sys);
-    let asleep = |id: TaskId| sys.tasks[id.index()].state == State::Sleeping && !called.contains(&id);
+    let asleep = |id: TaskId| sys.tasks[id].state == State::Sleeping && !called.contains(&id);
     for (port, buffer) in sys.channels.buffers.iter().enumerate() {
         buffer.check().map_err(|what| format!("end {port}: {what}"))?;
-        let reads = |id: &TaskId| match sys.tasks[id.index()].user {
+        let reads = |id: &TaskId| match sys.tasks[*id].user {
             UserOp::Transfer(t) => !t.sends && t.port.index() == port,
             _ => false,
         };
@@ -130,7 +129,7 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
     }
     let mut queued: Vec<TaskId> = sys.channels.sleepers.iter().flatten().copied().collect();
     queued.sort_unstable();
-    let sleeps = |id: &TaskId| asleep(*id) && matches!(sys.tasks[id.index()].user, UserOp::Transfer(_));
+    let sleeps = |id: &TaskId| asleep(*id) && matches!(sys.tasks[*id].user, UserOp::Transfer(_));
     let sleeping: Vec<TaskId> = (0..sys.tasks.len()).map(TaskId::from).filter(sleeps).collect();
     if queued == sleeping {
         return Ok(());

@@ -3,8 +3,8 @@
 use crate::background::Arrivals;
 use crate::cache::Reuse;
 use crate::engine::{NEVER, WinnerTree};
+use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
-use crate::fair::{Entity, EntityId};
 use crate::observe::Stats;
 use crate::system::System;
 use crate::task::{Counted, State, Task, UserOp};
@@ -59,7 +59,7 @@ pub fn run(
     }
     for task in starters {
         sys.start_task(task);
-        let cpu = sys.tasks[task.index()].cpu;
+        let cpu = sys.tasks[task].cpu;
         sys.kick(CpuId(0), cpu);
     }
     sys.merge = merge && !check;
@@ -147,7 +147,7 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
         );
     }
     // Who serves them is there before them.
-    starters.sort_by_key(|id| !sys.tasks[id.index()].background);
+    starters.sort_by_key(|id| !sys.tasks[*id].background);
     starters
 }
 
@@ -179,11 +179,11 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
                     cpu,
                 },
             );
-            let task = &mut sys.tasks[id.index()];
+            let task = &mut sys.tasks[id];
             task.state = State::Sleeping;
             task.detached = true;
-            let number = sys.cpus[home].timers.start(id, first, 0);
-            sys.tasks[id.index()].timer = Some((cpu, number));
+            let number = sys.cpus[cpu].timers.start(id, first, 0);
+            sys.tasks[id].timer = Some((cpu, number));
         }
     }
 }
@@ -191,9 +191,8 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
 /// Declares a task.
 pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     let id = TaskId::from(sys.tasks.len());
-    let entity = EntityId(sys.entities.len() as u32);
     let e = Entity::of_task(id, new.attr.weight(&sys.fixed.history), sys.root(new.cpu));
-    sys.entities.push(e);
+    let entity = sys.entities.push(e);
     sys.tasks.push(Task {
         name: new.name,
         background: new.background,
@@ -401,8 +400,8 @@ pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'
 /// The warm-up is over: what was summed so far no longer counts.
 fn begin_measuring(sys: &mut System<'_>) {
     settle_accounts(sys);
-    for t in 0..sys.tasks.len() {
-        let exec = sys.entities[sys.tasks[t].entity.index()].sum_exec;
+    for t in sys.tasks.ids() {
+        let exec = sys.entity(t).sum_exec;
         sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
     }
     sys.stats = Stats::default();
@@ -417,7 +416,7 @@ fn settle_accounts(sys: &mut System<'_>) {
         let root = sys.root(c);
         // Nobody's slice may end by being looked at.
         sys.charge(root);
-        let cpu = &mut sys.cpus[c.index()];
+        let cpu = &mut sys.cpus[c];
         let stayed = sys.now - std::mem::replace(&mut cpu.since, sys.now);
         if cpu.curr.is_some() {
             cpu.busy_ns += stayed;
@@ -435,7 +434,7 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
         let account = TaskAccount {
             name: t.name.clone(),
             background: t.background,
-            cpu_time_ns: sys.entities[t.entity.index()].sum_exec - t.before.1,
+            cpu_time_ns: sys.entities[t.entity].sum_exec - t.before.1,
             work_ns: t.work_ns - t.before.0,
         };
         work += if t.background { 0 } else { account.work_ns };

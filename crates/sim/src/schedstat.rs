@@ -44,7 +44,7 @@ impl System<'_> {
     /// A task is queued: it waits from now on, unless it does already (`sched_info_enqueue`).
     #[inline]
     pub fn count_queued(&mut self, task: TaskId) {
-        let t = &mut self.tasks[task.index()];
+        let t = &mut self.tasks[task];
         if t.queued_at == 0 {
             t.queued_at = self.now.max(1);
         }
@@ -53,7 +53,7 @@ impl System<'_> {
     /// A task leaves its queue; what it waited counts there (`sched_info_dequeue`).
     #[inline]
     pub fn count_dequeued(&mut self, task: TaskId) {
-        let t = &mut self.tasks[task.index()];
+        let t = &mut self.tasks[task];
         let queued_at = std::mem::take(&mut t.queued_at);
         if queued_at != 0 {
             let cpu = t.cpu.index();
@@ -67,7 +67,7 @@ impl System<'_> {
     pub fn count_switch(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, stayed_ns: u64) {
         if let Some(p) = prev {
             self.schedstat.cpus[cpu.index()].counters.rq_cpu_time += stayed_ns;
-            if self.tasks[p.index()].on_rq {
+            if self.tasks[p].on_rq {
                 self.count_queued(p);
             }
         }

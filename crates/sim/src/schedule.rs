@@ -18,20 +18,19 @@ impl System<'_> {
     pub fn schedule(&mut self, cpu: CpuId, why: SwitchReason) {
         self.account_user(cpu);
         let now = self.now;
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         c.clock.hold(now);
         c.need_resched = None;
         c.leaving = why;
         let push = c.push.take();
         if let Some((task, to, MoveReason::Active)) = push {
             // What the stopper finds running still may move, if it is still the one and neither sleeps nor has gone.
-            let moves = self.cpus[cpu.index()].curr == Some(task)
-                && self.tasks[task.index()].state == State::Runnable;
+            let moves = self.cpus[cpu].curr == Some(task) && self.tasks[task].state == State::Runnable;
             self.count_active(cpu, to, moves);
         }
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         if let Some(prev) = c.curr {
-            match self.tasks[prev.index()].state {
+            match self.tasks[prev].state {
                 State::Sleeping => self.dequeue_task(prev, true),
                 State::Dead => {
                     self.dequeue_task(prev, true);
@@ -40,18 +39,18 @@ impl System<'_> {
                 _ => {
                     if let Some((task, to, reason)) = push.filter(|(t, ..)| *t == prev) {
                         self.dequeue_task(task, false);
-                        let c = &mut self.cpus[cpu.index()];
+                        let c = &mut self.cpus[cpu];
                         c.carried = Some((task, to, reason));
                         // Whatever asked for the switch first: the task leaves to be moved.
                         c.leaving = SwitchReason::Moved;
                     }
                 }
             }
-            if self.nr_running[cpu.index()] == 0 {
+            if self.nr_running[cpu] == 0 {
                 if self.eevdf() {
                     // Whoever is asleep but still queued is taken off on the way to finding nobody.
                     self.eevdf_pick(cpu);
-                    self.cpus[cpu.index()].need_resched = None;
+                    self.cpus[cpu].need_resched = None;
                 }
                 return self.begin_newidle(cpu);
             }
@@ -63,12 +62,10 @@ impl System<'_> {
     /// that does not state that time has it within its switch costs, which come after the pick.
     pub fn begin_pick(&mut self, cpu: CpuId, extra_ns: u64) {
         let costs = &self.fixed.machine.costs;
-        let schedule_ns = match self.cpus[cpu.index()].curr.map(|t| self.tasks[t.index()].state) {
+        let schedule_ns = match self.cpus[cpu].curr.map(|t| self.tasks[t].state) {
             None => costs.schedule_idle_ns,
             Some(State::Runnable) => costs.schedule_preempt_ns,
-            Some(_) if self.nr_running[cpu.index()] == 0 && costs.schedule_empty_ns > 0 => {
-                costs.schedule_empty_ns
-            }
+            Some(_) if self.nr_running[cpu] == 0 && costs.schedule_empty_ns > 0 => costs.schedule_empty_ns,
             Some(_) => costs.schedule_sleep_ns,
         };
         if schedule_ns == 0 {
@@ -80,8 +77,8 @@ impl System<'_> {
     /// Picks who runs next on `cpu` and switches to it; `extra_ns` is work done on the way.
     pub fn pick_and_switch(&mut self, cpu: CpuId, extra_ns: u64) {
         self.count_schedule(cpu);
-        let prev = self.cpus[cpu.index()].curr;
-        self.cpus[cpu.index()].need_resched = None;
+        let prev = self.cpus[cpu].curr;
+        self.cpus[cpu].need_resched = None;
         if self.eevdf() {
             let next = self.eevdf_change(cpu, prev);
             if prev.is_some() && next == prev {
@@ -89,8 +86,8 @@ impl System<'_> {
             }
             return self.switch_to(cpu, prev, next, extra_ns);
         }
-        let picked_at = prev.map(|p| self.entities[self.tasks[p.index()].entity.index()].prev_sum_exec);
-        let idle = self.nr_running[cpu.index()] == 0;
+        let picked_at = prev.map(|p| self.entity(p).prev_sum_exec);
+        let idle = self.nr_running[cpu] == 0;
         if let Some(p) = prev {
             self.put_prev(p);
         }
@@ -99,8 +96,8 @@ impl System<'_> {
             // The time since the pick goes on counting.
             if let (Some(p), Some(before)) = (prev, picked_at.filter(|_| self.fixed.history.stay_is_no_pick))
             {
-                let entity = self.tasks[p.index()].entity;
-                self.entities[entity.index()].prev_sum_exec = before;
+                let entity = self.tasks[p].entity;
+                self.entities[entity].prev_sum_exec = before;
             }
             return self.stay(cpu);
         }
@@ -109,13 +106,13 @@ impl System<'_> {
 
     /// Whoever runs goes on.
     fn stay(&mut self, cpu: CpuId) {
-        self.cpus[cpu.index()].clock.release();
+        self.cpus[cpu].clock.release();
         self.start_user(cpu);
     }
 
     fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
-        let timed_out = next.is_some_and(|n| std::mem::take(&mut self.tasks[n.index()].timed_out));
-        let has_halted = next.is_some() && std::mem::take(&mut self.cpus[cpu.index()].has_halted);
+        let timed_out = next.is_some_and(|n| std::mem::take(&mut self.tasks[n].timed_out));
+        let has_halted = next.is_some() && std::mem::take(&mut self.cpus[cpu].has_halted);
         let costs = &self.fixed.machine.costs;
         let return_ns = match (timed_out, has_halted) {
             (true, _) => costs.timer_return_ns,
@@ -129,7 +126,7 @@ impl System<'_> {
         let cost = extra_ns + switch_ns + costs.trace_event_ns + self.hrtick_ns(cpu);
         let (tick, keeps_no_tick) = (self.next_tick(), !self.fixed.history.short_nap_keeps_tick);
         let uncharged_ns = self.since_charged(prev) - self.since_charged(next);
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         c.uncharged_ns += uncharged_ns;
         c.clock.release();
         let stayed = self.now - std::mem::replace(&mut c.since, self.now);
@@ -145,11 +142,11 @@ impl System<'_> {
             self.leave_cache(cpu, p, stayed);
         }
         if let Some(n) = next {
-            self.tasks[n.index()].on_cpu = true;
+            self.tasks[n].on_cpu = true;
         }
         self.count_switch(cpu, prev, next, stayed);
         if let Some(p) = prev {
-            let counted = &mut self.tasks[p.index()].counted;
+            let counted = &mut self.tasks[p].counted;
             match why {
                 SwitchReason::Blocked | SwitchReason::Exited => counted.voluntary += 1,
                 _ => counted.involuntary += 1,
@@ -165,27 +162,27 @@ impl System<'_> {
 
     /// How long ago a task was charged last, or is to be charged from; nothing of the idle task.
     pub fn since_charged(&self, task: Option<TaskId>) -> i64 {
-        let entity = task.map(|t| self.tasks[t.index()].entity);
-        entity.map_or(0, |e| self.now as i64 - self.entities[e.index()].exec_start as i64)
+        let entity = task.map(|t| self.tasks[t].entity);
+        entity.map_or(0, |e| self.now as i64 - self.entities[e].exec_start as i64)
     }
 
     /// Loads the next task's address space if it is another than the last one's; what that takes, ns. The idle task and
     /// the kernel's own have none and keep what is there (`context_switch`, lazy TLB).
     fn load_mm(&mut self, cpu: CpuId, next: Option<TaskId>) -> u64 {
-        let Some(mm) = next.and_then(|n| self.tasks[n.index()].mm) else { return 0 };
-        let loaded = std::mem::replace(&mut self.cpus[cpu.index()].mm, mm);
+        let Some(mm) = next.and_then(|n| self.tasks[n].mm) else { return 0 };
+        let loaded = std::mem::replace(&mut self.cpus[cpu].mm, mm);
         if loaded == mm { 0 } else { self.fixed.machine.costs.mm_switch_ns }
     }
 
     /// The switch is over: the previous task is off the CPU, the next one goes on where it was.
     pub fn switched(&mut self, cpu: CpuId, prev: Option<TaskId>) {
         if let Some(p) = prev {
-            self.tasks[p.index()].on_cpu = false;
+            self.tasks[p].on_cpu = false;
         }
-        if let Some((task, to, reason)) = self.cpus[cpu.index()].carried.take() {
+        if let Some((task, to, reason)) = self.cpus[cpu].carried.take() {
             self.arrive(cpu, to, task, reason);
         }
-        match self.cpus[cpu.index()].curr {
+        match self.cpus[cpu].curr {
             Some(curr) => {
                 self.pay_move(cpu, curr);
                 self.return_to_user(cpu);
@@ -196,7 +193,7 @@ impl System<'_> {
 
     /// A runnable task that `by` has just switched out arrives on `to`.
     fn arrive(&mut self, by: CpuId, to: CpuId, task: TaskId, why: MoveReason) {
-        let from = self.tasks[task.index()].cpu;
+        let from = self.tasks[task].cpu;
         self.migrate_task(task, to);
         self.emit(to, EventKind::Migrate { task, from, why });
         self.activate((by, self.now), to, task, Enqueue::Moved, SwitchReason::Arrived);
@@ -226,14 +223,14 @@ impl System<'_> {
         how: Enqueue,
         why: SwitchReason,
     ) -> bool {
-        self.tasks[task.index()].state = State::Runnable;
+        self.tasks[task].state = State::Runnable;
         self.enqueue_task(to, task, how);
         if how == Enqueue::Wakeup {
             self.end_idle_sample(to);
         }
-        let nr_running = self.nr_running[to.index()].min(u32::from(u16::MAX)) as u16;
+        let nr_running = self.nr_running[to].min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
-        let waker = &self.cpus[by.index()];
+        let waker = &self.cpus[by];
         let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
         self.check_preempt_wakeup(to, task, how, sync) && self.resched_fair(by, to, why)
     }
@@ -241,7 +238,7 @@ impl System<'_> {
     /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.
     /// Whether a signal was sent.
     pub fn resched(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
-        let c = &mut self.cpus[to.index()];
+        let c = &mut self.cpus[to];
         if c.must_resched() {
             return false;
         }
@@ -259,7 +256,7 @@ impl System<'_> {
     /// (`resched_curr_lazy`).
     pub fn resched_fair(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
         let lazily = self.has(Feature::PreemptLazy) && self.fixed.history.lazy_preemption;
-        let c = &mut self.cpus[to.index()];
+        let c = &mut self.cpus[to];
         if c.curr.is_none() || !lazily {
             return self.resched(by, to, why);
         }
@@ -281,13 +278,13 @@ impl System<'_> {
 
     /// Gets `to`'s attention: an IPI, or a write to the flag an idle CPU watches.
     pub fn kick(&mut self, by: CpuId, to: CpuId) {
-        let watches = self.cpus[to.index()].curr.is_none();
+        let watches = self.cpus[to].curr.is_none();
         let delay = match self.turns {
             Some(_) => 0,
             None if watches => self.signal_ns(by, to),
             None => ipi_ns(&self.fixed.machine.costs, self.lines.distance(by, to)),
         };
-        let c = &mut self.cpus[to.index()];
+        let c = &mut self.cpus[to];
         c.ipi_at = c.ipi_at.min(self.now + delay);
         self.touch(to);
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::SeqCst;
 impl System<'_> {
     /// The call's time has passed: it has its effect now.
     pub fn syscall(&mut self, cpu: CpuId, sys: Sys) {
-        let Some(curr) = self.cpus[cpu.index()].curr else { return };
+        let Some(curr) = self.cpus[cpu].curr else { return };
         match sys {
             Sys::StartSleep { length, slack_ns } => {
                 let soft = self.now.saturating_add(length.0);
@@ -20,7 +20,7 @@ impl System<'_> {
                 self.start_timer(cpu, curr, soft, slack_ns);
                 self.begin(cpu, Step::Syscall(Sys::FallAsleep), timer_ns);
             }
-            Sys::FallAsleep => match self.tasks[curr.index()].timer {
+            Sys::FallAsleep => match self.tasks[curr].timer {
                 Some(_) => self.block(cpu, curr),
                 // Its time was up before.
                 None => self.return_to_user(cpu),
@@ -33,8 +33,8 @@ impl System<'_> {
             Sys::End => self.end_call(cpu),
             Sys::Yield => self.sys_yield(cpu, curr),
             Sys::Compute { work_ns } => {
-                self.tasks[curr.index()].user = UserOp::Run { left_ns: work_ns };
-                self.cpus[cpu.index()].user_since = self.now;
+                self.tasks[curr].user = UserOp::Run { left_ns: work_ns };
+                self.cpus[cpu].user_since = self.now;
                 self.return_to_user(cpu);
             }
             Sys::Spawn { task } => self.begin_fork(cpu, curr, task),
@@ -55,31 +55,31 @@ impl System<'_> {
     }
 
     fn start_timer(&mut self, cpu: CpuId, task: TaskId, soft: u64, slack_ns: u64) {
-        let number = self.cpus[cpu.index()].timers.start(task, soft, slack_ns);
-        self.tasks[task.index()].timer = Some((cpu, number));
+        let number = self.cpus[cpu].timers.start(task, soft, slack_ns);
+        self.tasks[task].timer = Some((cpu, number));
     }
 
     /// Takes back a task's pending timer.
     pub fn cancel_timer(&mut self, task: TaskId) {
-        if let Some((on, number)) = self.tasks[task.index()].timer.take() {
-            self.cpus[on.index()].timers.cancel(number);
+        if let Some((on, number)) = self.tasks[task].timer.take() {
+            self.cpus[on].timers.cancel(number);
             self.touch(on);
         }
     }
 
     fn sys_futex_wait(&mut self, cpu: CpuId, curr: TaskId, word: u32, value: u32, until: u64) {
         if self.words[word as usize].load(SeqCst) != value {
-            self.tasks[curr.index()].outcome = Outcome::WouldNotWait;
+            self.tasks[curr].outcome = Outcome::WouldNotWait;
             return self.return_to_user(cpu);
         }
         if until <= self.now {
-            self.tasks[curr.index()].outcome = Outcome::TimedOut;
+            self.tasks[curr].outcome = Outcome::TimedOut;
             return self.return_to_user(cpu);
         }
         self.waiters[word as usize].push_back(curr);
-        self.tasks[curr.index()].waits_on = Some(word);
+        self.tasks[curr].waits_on = Some(word);
         if until != u64::MAX {
-            let slack_ns = self.tasks[curr.index()].slack_ns;
+            let slack_ns = self.tasks[curr].slack_ns;
             self.start_timer(cpu, curr, until, slack_ns);
         }
         self.block(cpu, curr);
@@ -91,12 +91,12 @@ impl System<'_> {
         while woken < count
             && let Some(waiter) = self.waiters[word as usize].pop_front()
         {
-            self.tasks[waiter.index()].waits_on = None;
+            self.tasks[waiter].waits_on = None;
             self.cancel_timer(waiter);
-            self.cpus[cpu.index()].to_wake[Context::Task as usize].push(waiter);
+            self.cpus[cpu].to_wake[Context::Task as usize].push(waiter);
             woken += 1;
         }
-        self.tasks[curr.index()].outcome = Outcome::Count(woken);
+        self.tasks[curr].outcome = Outcome::Count(woken);
         if woken == 0 {
             return self.return_to_user(cpu);
         }
@@ -105,11 +105,11 @@ impl System<'_> {
 
     /// The waiter's time is up: it leaves the word's queue with that outcome.
     pub fn time_out(&mut self, task: TaskId) {
-        self.tasks[task.index()].timer = None;
-        self.tasks[task.index()].timed_out = true;
-        if let Some(word) = self.tasks[task.index()].waits_on.take() {
+        self.tasks[task].timer = None;
+        self.tasks[task].timed_out = true;
+        if let Some(word) = self.tasks[task].waits_on.take() {
             self.waiters[word as usize].retain(|t| *t != task);
-            self.tasks[task.index()].outcome = Outcome::TimedOut;
+            self.tasks[task].outcome = Outcome::TimedOut;
         }
     }
 
@@ -122,8 +122,8 @@ impl System<'_> {
     /// What a task has used, the stay that goes on included.
     fn sys_usage(&mut self, cpu: CpuId, curr: TaskId, of: TaskId) {
         if let Some(used) = self.tasks.get(of.index()) {
-            let entity = &self.entities[used.entity.index()];
-            let runs = self.cpus[used.cpu.index()].curr == Some(of);
+            let entity = &self.entities[used.entity];
+            let runs = self.cpus[used.cpu].curr == Some(of);
             let since = if runs { self.now - entity.exec_start } else { 0 };
             let usage = Usage {
                 cpu: Ns(entity.sum_exec + since),
@@ -131,18 +131,18 @@ impl System<'_> {
                 voluntary: used.counted.voluntary,
                 involuntary: used.counted.involuntary,
             };
-            self.tasks[curr.index()].outcome = Outcome::Used(usage);
+            self.tasks[curr].outcome = Outcome::Used(usage);
         }
         self.return_to_user(cpu);
     }
 
     fn sys_set_attr(&mut self, cpu: CpuId, curr: TaskId, attr: Attr) {
         if let Err(e) = crate::run::fair_only(attr) {
-            self.fault = Some(e.context(format!("task '{}'", self.tasks[curr.index()].name)));
+            self.fault = Some(e.context(format!("task '{}'", self.tasks[curr].name)));
             return self.return_to_user(cpu);
         }
-        self.tasks[curr.index()].attr = attr;
-        let entity = self.tasks[curr.index()].entity;
+        self.tasks[curr].attr = attr;
+        let entity = self.tasks[curr].entity;
         let weight = attr.weight(&self.fixed.history);
         self.reweight(entity, weight);
         self.return_to_user(cpu);
@@ -152,10 +152,10 @@ impl System<'_> {
         let allowed = self.fixed.masks[mask as usize].clone();
         let stays = allowed.contains(cpu);
         let first = allowed.lowest();
-        self.tasks[curr.index()].allowed = Some(allowed);
+        self.tasks[curr].allowed = Some(allowed);
         match first {
             Some(to) if !stays => {
-                self.cpus[cpu.index()].push = Some((curr, to, MoveReason::Affinity));
+                self.cpus[cpu].push = Some((curr, to, MoveReason::Affinity));
                 self.schedule(cpu, SwitchReason::Moved);
             }
             _ => self.return_to_user(cpu),
@@ -163,15 +163,15 @@ impl System<'_> {
     }
 
     fn sys_exit(&mut self, cpu: CpuId, curr: TaskId) {
-        self.tasks[curr.index()].state = State::Dead;
-        self.alive -= usize::from(!self.tasks[curr.index()].background);
+        self.tasks[curr].state = State::Dead;
+        self.alive -= usize::from(!self.tasks[curr].background);
         self.emit(cpu, EventKind::Exited { task: curr });
         self.schedule(cpu, SwitchReason::Exited);
     }
 
     /// Begins creating a task: the fork's own time has passed, a CPU must be chosen.
     fn begin_fork(&mut self, cpu: CpuId, parent: TaskId, task: TaskId) {
-        if self.tasks[task.index()].state != State::Unborn {
+        if self.tasks[task].state != State::Unborn {
             return self.return_to_user(cpu);
         }
         self.emit(cpu, EventKind::Forked { task, parent: Some(parent) });

@@ -14,14 +14,14 @@ use crate::cache::Caches;
 use crate::costs::Lines;
 use crate::cpu::Cpu;
 use crate::fair::slice::Granularity;
-use crate::fair::{CfsRq, CfsRqId, Entity};
+use crate::fair::{CfsRq, CfsRqId, Entity, EntityId};
 use crate::frame::{Frame, Step, Sys};
 use crate::observe::{Intervals, Stats};
 use crate::task::Task;
 use crate::transfer::Channels;
 use crate::turns::drive::Sharing;
 use crate::wakeup::LlcShared;
-use schedlab_base::{CpuId, CpuSet, Error, Ns, Stream, TaskId};
+use schedlab_base::{Arena, CpuId, CpuSet, Error, Ns, Stream, TaskId};
 use schedlab_kernel::{Feature, History, Kernel};
 use schedlab_machine::{Domains, Group, Machine};
 use schedlab_record::schedstat::Schedstat;
@@ -53,15 +53,15 @@ pub struct Fixed<'s> {
     /// any domain's interval when its run began: all are due at the first tick. Elsewhere all have just been balanced.
     pub first_jiffy: u64,
     /// Hardware threads of the same core, the CPU itself excluded.
-    pub siblings: Vec<Vec<CpuId>>,
+    pub siblings: Arena<CpuId, Vec<CpuId>>,
     /// Any core of the machine has more than one thread.
     pub smt_present: bool,
     /// Capacity of each CPU.
-    pub cpu_capacity: Vec<u64>,
+    pub cpu_capacity: Arena<CpuId, u64>,
     /// Capacity of each group of the domains: the sum of its CPUs'.
     pub group_capacity: Vec<u64>,
     /// Which shared state a CPU's domains have, by level.
-    pub shared_of: Vec<Vec<Option<u32>>>,
+    pub shared_of: Arena<CpuId, Vec<Option<u32>>>,
     /// Allowed-CPU masks of the workload.
     pub masks: Vec<CpuSet>,
     /// Cost jitter and other draws of the machine, apart from the workload's.
@@ -79,13 +79,13 @@ pub struct System<'s> {
     /// No other CPU acts before this time, ns: a scan may go on inline until then.
     pub horizon: u64,
     /// CPUs.
-    pub cpus: Vec<Cpu>,
+    pub cpus: Arena<CpuId, Cpu>,
     /// Runnable tasks per CPU (`rq->nr_running`), dense because scans read it.
-    pub nr_running: Vec<u32>,
+    pub nr_running: Arena<CpuId, u32>,
     /// `idle_cpu()` per CPU: idle task current, nothing runnable, wake list empty.
-    pub idle: Vec<bool>,
+    pub idle: Arena<CpuId, bool>,
     /// CPUs that are not halted: what slows a sibling down.
-    pub active: Vec<bool>,
+    pub active: Arena<CpuId, bool>,
     /// Who read which CPU's line last, at which version.
     pub lines: Lines,
     /// What tasks hold in their cores' private caches.
@@ -93,11 +93,11 @@ pub struct System<'s> {
     /// Shared state of each cache domain.
     pub llc: Vec<LlcShared>,
     /// Tasks.
-    pub tasks: Vec<Task>,
+    pub tasks: Arena<TaskId, Task>,
     /// Entities.
-    pub entities: Vec<Entity>,
+    pub entities: Arena<EntityId, Entity>,
     /// cfs_rqs; number n is CPU n's root queue.
-    pub queues: Vec<CfsRq>,
+    pub queues: Arena<CfsRqId, CfsRq>,
     /// Futex words.
     pub words: Vec<AtomicU32>,
     /// Shared cells.
@@ -135,7 +135,7 @@ pub struct System<'s> {
     /// Values before this time are not recorded, ns.
     pub measure_from: u64,
     /// `min_vruntime` of each queue as the invariant walk saw it last.
-    pub floors: Vec<i64>,
+    pub floors: Arena<CfsRqId, i64>,
     /// What a task asked for that can't be simulated: ends the run.
     pub fault: Option<Error>,
     /// What there is to say of turns, if its CPUs take turns.
@@ -151,17 +151,20 @@ impl<'s> System<'s> {
         let n = topology.nr_cpus();
         let history = History::of(kernel.version);
         let domains = Domains::build(topology, kernel.version);
-        let siblings: Vec<Vec<CpuId>> = (0..n)
+        let siblings: Arena<CpuId, Vec<CpuId>> = (0..n)
             .map(CpuId::from)
             .map(|c| topology.smt_mask(c).iter().filter(|s| *s != c).collect())
             .collect();
-        let cpu_capacity: Vec<u64> =
+        let cpu_capacity: Arena<CpuId, u64> =
             siblings.iter().map(|others| cpu_capacity(&history, others.len() + 1)).collect();
-        let of_group = |g: &Group| g.cpus.iter().map(|c| cpu_capacity[c.index()]).sum();
+        let of_group = |g: &Group| g.cpus.iter().map(|c| cpu_capacity[*c]).sum();
         let group_capacity = domains.groups.iter().map(of_group).collect();
-        let cpus = (0..n)
-            .map(|c| {
-                let mut levels: Vec<LevelState> = domains.of_cpu[c].iter().map(LevelState::new).collect();
+        let cpus = domains
+            .of_cpu
+            .iter()
+            .enumerate()
+            .map(|(c, own)| {
+                let mut levels: Vec<LevelState> = own.iter().map(LevelState::new).collect();
                 if let Some(turns) = &machine.turns {
                     remember_boot(&mut levels, turns, Stream::new(seed), c);
                 }
@@ -177,14 +180,14 @@ impl<'s> System<'s> {
             acting: CpuId(0),
             horizon: 0,
             cpus,
-            nr_running: vec![0; n],
-            idle: vec![true; n],
-            active: vec![false; n],
+            nr_running: Arena::filled(0, n),
+            idle: Arena::filled(true, n),
+            active: Arena::filled(false, n),
             lines: Lines::new(topology),
             caches: Caches::new(topology, &machine.costs),
             llc: (0..nr_llc).map(|l| LlcShared::new(topology, l)).collect(),
-            tasks: Vec::new(),
-            entities: Vec::new(),
+            tasks: Arena::new(),
+            entities: Arena::new(),
             queues: (0..n).map(|c| CfsRq::new(CpuId::from(c), None)).collect(),
             words: Vec::new(),
             slots: Vec::new(),
@@ -204,7 +207,7 @@ impl<'s> System<'s> {
             alive: 0,
             intervals: Intervals::default(),
             measure_from: 0,
-            floors: vec![i64::MIN; n],
+            floors: Arena::filled(i64::MIN, n),
             fault: None,
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             sink,
@@ -240,6 +243,11 @@ impl<'s> System<'s> {
     pub fn root(&self, cpu: CpuId) -> CfsRqId {
         CfsRqId(cpu.0)
     }
+    /// A task's entity.
+    #[inline]
+    pub fn entity(&self, task: TaskId) -> &Entity {
+        &self.entities[self.tasks[task].entity]
+    }
     /// Whether a feature is on.
     #[inline]
     pub fn has(&self, feature: Feature) -> bool {
@@ -266,7 +274,7 @@ impl<'s> System<'s> {
     /// When `cpu` acts next; [`NEVER`] if it waits for others.
     #[inline]
     pub fn next_event(&self, cpu: CpuId) -> u64 {
-        let c = &self.cpus[cpu.index()];
+        let c = &self.cpus[cpu];
         if c.hard.active() {
             return c.hard.ends;
         }
@@ -282,7 +290,7 @@ impl<'s> System<'s> {
         debug_assert!(now >= self.now, "time runs forward");
         self.now = now;
         self.acting = cpu;
-        let c = &self.cpus[cpu.index()];
+        let c = &self.cpus[cpu];
         if c.hard.active() {
             self.hard_step(cpu);
         } else if (c.soft.active() || !c.task.step.irqs_off()) && c.irq_due() <= now {
@@ -296,7 +304,7 @@ impl<'s> System<'s> {
 
     /// The task context's step has ended.
     fn task_step(&mut self, cpu: CpuId) {
-        let step = self.cpus[cpu.index()].task.step;
+        let step = self.cpus[cpu].task.step;
         match step {
             Step::User => self.user_done(cpu),
             Step::Syscall(sys) => self.syscall(cpu, sys),
@@ -317,7 +325,7 @@ impl<'s> System<'s> {
     /// Starts a step of the task context that takes `cost_ns`.
     #[inline]
     pub fn begin(&mut self, cpu: CpuId, step: Step, cost_ns: u64) {
-        self.cpus[cpu.index()].task = Frame::until(step, self.now + cost_ns);
+        self.cpus[cpu].task = Frame::until(step, self.now + cost_ns);
     }
     /// Starts a system call of the current task that takes `cost_ns` before it has its effect.
     #[inline]
@@ -343,9 +351,8 @@ impl<'s> System<'s> {
     /// Recomputes whether `cpu` reads as idle, after anything that decides it changed; its line is dirty from now on.
     #[inline]
     pub fn refresh_idle(&mut self, cpu: CpuId) {
-        let c = &self.cpus[cpu.index()];
-        self.idle[cpu.index()] =
-            c.curr.is_none() && self.nr_running[cpu.index()] == 0 && c.wake_list.is_empty();
+        let c = &self.cpus[cpu];
+        self.idle[cpu] = c.curr.is_none() && self.nr_running[cpu] == 0 && c.wake_list.is_empty();
         self.lines.dirty(cpu);
     }
 }

@@ -150,7 +150,7 @@ impl System<'_> {
             _ => None,
         };
         if let Some(what) = wrong {
-            self.fault = Some(Error::input(format!("task '{}' {what}", self.tasks[curr.index()].name)));
+            self.fault = Some(Error::input(format!("task '{}' {what}", self.tasks[curr].name)));
             return;
         }
         let (part, opens, returned, slept, back) = (0, true, false, false, false);
@@ -192,7 +192,7 @@ impl System<'_> {
         let lock_ns = self.lock_ns(t.port);
         // A part of what the call takes anyway; of one that goes on there may be less.
         t.held_ns = lock_ns.min(entry_ns);
-        self.tasks[curr.index()].user = UserOp::Transfer(t);
+        self.tasks[curr].user = UserOp::Transfer(t);
         let before_ns = entry_ns - t.held_ns;
         match self.channels.kind(t.port) {
             _ if lock_ns == 0 => {
@@ -205,7 +205,7 @@ impl System<'_> {
 
     /// The current task's transfer is about to touch its buffer: it takes the lock, or waits for it.
     pub fn lock_buffer(&mut self, cpu: CpuId, curr: TaskId) {
-        let UserOp::Transfer(mut t) = self.tasks[curr.index()].user else { return };
+        let UserOp::Transfer(mut t) = self.tasks[curr].user else { return };
         if !self.channels.locks[t.buffer()].take(curr) {
             if let Some(sharing) = &mut self.turns {
                 sharing.gives_way = true;
@@ -215,7 +215,7 @@ impl System<'_> {
         let mut held_ns = t.held_ns;
         if self.channels.kind(t.port) == ChannelKind::Pipe {
             t.part = self.fits(t);
-            self.tasks[curr.index()].user = UserOp::Transfer(t);
+            self.tasks[curr].user = UserOp::Transfer(t);
             held_ns += self.copy_ns(cpu, t);
         }
         if t.part == 0 {
@@ -271,13 +271,13 @@ impl System<'_> {
 
     /// The copy is over: the bytes change hands, and those who waited for that are woken.
     pub fn copied(&mut self, cpu: CpuId, curr: TaskId) {
-        let UserOp::Transfer(mut t) = self.tasks[curr.index()].user else { return };
+        let UserOp::Transfer(mut t) = self.tasks[curr].user else { return };
         if t.part > 0 {
             self.channels.locks[t.buffer()].release(curr);
         }
         let done = if t.sends { self.put(cpu, &mut t) } else { self.get(cpu, &mut t) };
-        self.tasks[curr.index()].user = if done { UserOp::Ask } else { UserOp::Transfer(t) };
-        self.cpus[cpu.index()].call_left_ns = if done || t.returned { self.end_ns(t.port) } else { 0 };
+        self.tasks[curr].user = if done { UserOp::Ask } else { UserOp::Transfer(t) };
+        self.cpus[cpu].call_left_ns = if done || t.returned { self.end_ns(t.port) } else { 0 };
         self.next_wakeup(cpu, Context::Task);
     }
 
@@ -363,7 +363,7 @@ impl System<'_> {
         let one = self.wakes_one(self.channels.kind(port));
         let queue = self.queue_of(port);
         let sleepers = &mut self.channels.sleepers[queue];
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let list = &mut c.to_wake[Context::Task as usize];
         if one {
             list.extend(sleepers.pop_front());
@@ -375,7 +375,7 @@ impl System<'_> {
 
     /// The wakeups of the current task's call are over: what it has yet to do follows.
     pub fn after_wakeups(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         c.sync_wakes = false;
         match std::mem::take(&mut c.call_left_ns) {
             0 => self.end_call(cpu),
@@ -385,8 +385,8 @@ impl System<'_> {
 
     /// The current task's call goes on or returns.
     pub fn end_call(&mut self, cpu: CpuId) {
-        if let Some(curr) = self.cpus[cpu.index()].curr
-            && let UserOp::Transfer(t) = self.tasks[curr.index()].user
+        if let Some(curr) = self.cpus[cpu].curr
+            && let UserOp::Transfer(t) = self.tasks[curr].user
             && !t.returned
         {
             return self.transfer_on(cpu, curr, t);
@@ -406,7 +406,7 @@ impl System<'_> {
         if may {
             return self.copy(cpu, curr, t, if t.back { self.sleeping_ns(t.port) } else { 0 });
         }
-        self.tasks[curr.index()].user = UserOp::Transfer(Transfer { slept: true, back: true, ..t });
+        self.tasks[curr].user = UserOp::Transfer(Transfer { slept: true, back: true, ..t });
         let queue = self.queue_of(t.port);
         self.channels.sleepers[queue].push_back(curr);
         self.block(cpu, curr);

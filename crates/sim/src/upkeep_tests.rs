@@ -1,6 +1,6 @@
 //! What a system keeps up on the side: load averages at birth and by era, weights, walks over lists of tasks.
 
-use crate::fair::Enqueue;
+use crate::fair::{CfsRqId, Enqueue};
 use crate::run::{NewTask, add};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId, Version};
@@ -53,7 +53,7 @@ fn a_task_born_late_has_its_full_load() {
         with_system("v4.5", |sys| {
             sys.now = 500 * MS;
             let task = born(sys, cpu);
-            let avg = sys.entities[sys.tasks[task.index()].entity.index()].avg;
+            let avg = sys.entity(task).avg;
             assert_eq!((avg.load_avg, avg.util_avg), (1024, 1024));
             assert_eq!(sys.load_now(cpu), 1024);
         });
@@ -63,9 +63,7 @@ fn a_task_born_late_has_its_full_load() {
 #[test]
 fn since_4_7_a_busy_queue_leaves_a_new_task_less_utilisation() {
     with_system("v6.5", |sys| {
-        let util = |sys: &System<'_>, task: TaskId| {
-            sys.entities[sys.tasks[task.index()].entity.index()].avg.util_avg
-        };
+        let util = |sys: &System<'_>, task: TaskId| sys.entity(task).avg.util_avg;
         let first = born(sys, CpuId(1));
         let second = born(sys, CpuId(1));
         assert_eq!(util(sys, first), 512, "half of an idle CPU");
@@ -79,21 +77,21 @@ fn with_util_est_a_waking_task_counts_as_what_it_used_when_it_slept() {
         with_system("v6.5", |sys| {
             sys.fixed.kernel.features.switch(Feature::UtilEst, counts);
             let task = born(sys, CpuId(1));
-            let entity = sys.tasks[task.index()].entity;
-            assert_eq!(sys.queues[1].util_est, 0, "nothing is known of a new task");
-            let used = sys.entities[entity.index()].avg.util_avg;
+            let entity = sys.tasks[task].entity;
+            assert_eq!(sys.queues[CfsRqId(1)].util_est, 0, "nothing is known of a new task");
+            let used = sys.entities[entity].avg.util_avg;
             sys.dequeue_task(task, true);
-            assert_eq!(sys.queues[1].util_est, 0);
+            assert_eq!(sys.queues[CfsRqId(1)].util_est, 0);
             sys.now += 1000 * MS;
             sys.enqueue_task(CpuId(1), task, Enqueue::Wakeup);
-            let faded = sys.queues[1].avg.util_avg;
+            let faded = sys.queues[CfsRqId(1)].avg.util_avg;
             assert!(faded < used / 2, "PELT has forgotten most of it");
-            assert!(!sys.entities[entity.index()].est.unchanged, "and knows something new");
+            assert!(!sys.entities[entity].est.unchanged, "and knows something new");
             assert_eq!(sys.cfs_util(CpuId(1)), if counts { used } else { faded });
             sys.dequeue_task(task, false);
             sys.migrate_task(task, CpuId(0));
             sys.enqueue_task(CpuId(0), task, Enqueue::Moved);
-            let sums = [0, 1].map(|c: usize| sys.queues[c].util_est);
+            let sums = [0, 1].map(|c| sys.queues[CfsRqId(c)].util_est);
             assert_eq!(sums, if counts { [used, 0] } else { [0, 0] }, "it takes the estimate along");
         });
     }
@@ -114,9 +112,13 @@ fn a_new_weight_is_a_new_load_at_once_since_4_15() {
     for (version, after) in [("v4.5", 1024), ("v6.5", 335)] {
         with_system(version, |sys| {
             let task = born(sys, CpuId(1));
-            let entity = sys.tasks[task.index()].entity;
+            let entity = sys.tasks[task].entity;
             sys.reweight(entity, 335);
-            assert_eq!((sys.load_now(CpuId(1)), sys.queues[1].load_weight), (after, 335), "{version}");
+            assert_eq!(
+                (sys.load_now(CpuId(1)), sys.queues[CfsRqId(1)].load_weight),
+                (after, 335),
+                "{version}"
+            );
         });
     }
 }
@@ -124,13 +126,13 @@ fn a_new_weight_is_a_new_load_at_once_since_4_15() {
 #[test]
 fn only_a_wakeup_ends_the_sample_of_an_idle_period() {
     with_system("v4.5", |sys| {
-        sys.cpus[1].idle_stamp = 1;
-        let before = sys.cpus[1].avg_idle_ns;
+        sys.cpus[CpuId(1)].idle_stamp = 1;
+        let before = sys.cpus[CpuId(1)].avg_idle_ns;
         sys.now = 100_000;
         born(sys, CpuId(1));
-        assert_eq!((sys.cpus[1].avg_idle_ns, sys.cpus[1].idle_stamp), (before, 1));
+        assert_eq!((sys.cpus[CpuId(1)].avg_idle_ns, sys.cpus[CpuId(1)].idle_stamp), (before, 1));
         sys.end_idle_sample(CpuId(1));
-        assert!(sys.cpus[1].avg_idle_ns < before && sys.cpus[1].idle_stamp == 0);
+        assert!(sys.cpus[CpuId(1)].avg_idle_ns < before && sys.cpus[CpuId(1)].idle_stamp == 0);
     });
 }
 
@@ -140,6 +142,6 @@ fn moving_a_task_is_no_use_of_its_cpu() {
         let task = born(sys, CpuId(1));
         sys.dequeue_task(task, false);
         sys.migrate_task(task, CpuId(0));
-        assert_eq!(sys.tasks[task.index()].recent, CpuId(0), "its parent's, as at birth");
+        assert_eq!(sys.tasks[task].recent, CpuId(0), "its parent's, as at birth");
     });
 }

@@ -66,18 +66,17 @@ impl System<'_> {
     /// Speed of `cpu` in per cent: less while a sibling is not halted.
     #[inline]
     fn speed_pct(&self, cpu: CpuId) -> u64 {
-        let beside_busy =
-            self.turns.is_none() && self.fixed.siblings[cpu.index()].iter().any(|s| self.active[s.index()]);
+        let beside_busy = self.turns.is_none() && self.fixed.siblings[cpu].iter().any(|s| self.active[*s]);
         if beside_busy { self.fixed.machine.costs.smt_speed_pct } else { 100 }
     }
 
     /// Accounts the user-mode stretch that is running on `cpu`, if one is.
     pub fn account_user(&mut self, cpu: CpuId) {
-        if !self.cpus[cpu.index()].in_user() || self.works_without_turn(cpu) {
+        if !self.cpus[cpu].in_user() || self.works_without_turn(cpu) {
             return;
         }
         let speed = self.speed_pct(cpu);
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let since = std::mem::replace(&mut c.user_since, self.now);
         let elapsed = self.now - since;
         let Some(curr) = c.curr else { return };
@@ -88,7 +87,7 @@ impl System<'_> {
             self.stats.smt_shared_ns += elapsed;
         }
         let done = elapsed * speed / 100;
-        let task = &mut self.tasks[curr.index()];
+        let task = &mut self.tasks[curr];
         let refill = done.min(task.refill_ns);
         task.refill_ns -= refill;
         self.stats.refill_ns += refill;
@@ -114,10 +113,10 @@ impl System<'_> {
     pub fn start_user(&mut self, cpu: CpuId) {
         let speed = self.speed_pct(cpu);
         let by_clock = self.turns.is_none() && self.fixed.machine.costs.cpu_clock_ns > 0;
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let in_kernel = self.now - c.since.max(std::mem::replace(&mut c.user_since, self.now));
         let Some(curr) = c.curr else { return };
-        let task = &mut self.tasks[curr.index()];
+        let task = &mut self.tasks[curr];
         if by_clock && let UserOp::Run { left_ns } = &mut task.user {
             // The clock that tells it when it is done went on.
             *left_ns = left_ns.saturating_sub(in_kernel);
@@ -135,25 +134,25 @@ impl System<'_> {
 
     /// Notes that `cpu` halts or runs; its siblings' speed changes with it.
     pub fn set_active(&mut self, cpu: CpuId, active: bool) {
-        if self.active[cpu.index()] == active {
+        if self.active[cpu] == active {
             return;
         }
         let mut in_user = false;
-        for i in 0..self.fixed.siblings[cpu.index()].len() {
-            let sibling = self.fixed.siblings[cpu.index()][i];
-            if self.cpus[sibling.index()].in_user() {
+        for i in 0..self.fixed.siblings[cpu].len() {
+            let sibling = self.fixed.siblings[cpu][i];
+            if self.cpus[sibling].in_user() {
                 self.account_user(sibling);
                 in_user = true;
             }
         }
-        self.active[cpu.index()] = active;
+        self.active[cpu] = active;
         if !in_user || self.turns.is_some() {
             // CPUs that take turns never run beside each other.
             return;
         }
-        for i in 0..self.fixed.siblings[cpu.index()].len() {
-            let sibling = self.fixed.siblings[cpu.index()][i];
-            if self.cpus[sibling.index()].in_user() {
+        for i in 0..self.fixed.siblings[cpu].len() {
+            let sibling = self.fixed.siblings[cpu][i];
+            if self.cpus[sibling].in_user() {
                 self.start_user(sibling);
                 self.touch(sibling);
             }
@@ -163,8 +162,8 @@ impl System<'_> {
     /// The user-mode stretch has ended: account it, then ask the program unless something of it is left.
     pub fn user_done(&mut self, cpu: CpuId) {
         self.account_user(cpu);
-        let Some(curr) = self.cpus[cpu.index()].curr else { return };
-        let finished = match self.tasks[curr.index()].user {
+        let Some(curr) = self.cpus[cpu].curr else { return };
+        let finished = match self.tasks[curr].user {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => left_ns == 0,
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
@@ -175,8 +174,8 @@ impl System<'_> {
 
     /// Asks the current task's program for its next operation and begins it.
     fn ask(&mut self, cpu: CpuId, curr: TaskId) {
-        let recording = self.now >= self.measure_from && !self.tasks[curr.index()].background;
-        let task = &mut self.tasks[curr.index()];
+        let recording = self.now >= self.measure_from && !self.tasks[curr].background;
+        let task = &mut self.tasks[curr];
         task.user = UserOp::Ask;
         let outcome = std::mem::take(&mut task.outcome);
         let mut env = SimEnv {
@@ -198,7 +197,7 @@ impl System<'_> {
     /// Begins an operation of the current task. Every one takes some time, so that no program can stop the clock.
     fn perform(&mut self, cpu: CpuId, curr: TaskId, op: Op) {
         let costs = self.fixed.machine.costs;
-        let slack_ns = self.tasks[curr.index()].slack_ns;
+        let slack_ns = self.tasks[curr].slack_ns;
         let sleep = |soft: u64| Sys::Sleep { soft, slack_ns };
         match op {
             Op::Run { work } => {
@@ -209,15 +208,15 @@ impl System<'_> {
                 if self.turns.is_some() || asks_ns > 0 {
                     return self.begin(cpu, Step::Syscall(Sys::Compute { work_ns }), asks_ns);
                 }
-                self.tasks[curr.index()].user = UserOp::Run { left_ns: work_ns };
+                self.tasks[curr].user = UserOp::Run { left_ns: work_ns };
                 self.start_user(cpu);
             }
             Op::Execute { length } => {
-                self.tasks[curr.index()].user = UserOp::Touch { left_ns: length.0.max(1), kb: 0 };
+                self.tasks[curr].user = UserOp::Touch { left_ns: length.0.max(1), kb: 0 };
                 self.start_user(cpu);
             }
             Op::SpinTo { at } => {
-                self.tasks[curr.index()].user = UserOp::Spin { until: at.0.max(self.now + CLOCK_READ_NS) };
+                self.tasks[curr].user = UserOp::Spin { until: at.0.max(self.now + CLOCK_READ_NS) };
                 self.start_user(cpu);
             }
             Op::Sleep { length } if self.turns.is_some() => {
@@ -231,13 +230,13 @@ impl System<'_> {
                 self.begin_syscall(cpu, sleep(soft.max(called + 1)), timer);
             }
             Op::SleepTo { at } => {
-                let timer = self.timer_start_ns(cpu, at.0.saturating_add(self.tasks[curr.index()].slack_ns));
+                let timer = self.timer_start_ns(cpu, at.0.saturating_add(self.tasks[curr].slack_ns));
                 self.begin_syscall(cpu, sleep(at.0), timer);
             }
             Op::Wait { word, value, until } => {
                 let timer = match until {
                     Ns::MAX => 0,
-                    _ => self.timer_start_ns(cpu, until.0.saturating_add(self.tasks[curr.index()].slack_ns)),
+                    _ => self.timer_start_ns(cpu, until.0.saturating_add(self.tasks[curr].slack_ns)),
                 };
                 let sys = Sys::Wait { word: word.0, value, until: until.0 };
                 self.begin_syscall(cpu, sys, costs.futex_wait_ns + timer);
@@ -250,7 +249,7 @@ impl System<'_> {
             Op::Send { port, bytes } => self.begin_transfer(cpu, curr, port, true, bytes),
             Op::Recv { port, bytes } => self.begin_transfer(cpu, curr, port, false, bytes),
             Op::Touch { kb, rounds } => {
-                let task = &mut self.tasks[curr.index()];
+                let task = &mut self.tasks[curr];
                 let kb = kb.min(task.footprint_kb);
                 let passes_ns = u64::from(kb) * costs.touch_ns_per_kb;
                 task.user = UserOp::Touch { left_ns: passes_ns.saturating_mul(rounds.into()).max(1), kb };
@@ -265,7 +264,7 @@ impl System<'_> {
             Op::SetAttr { attr } => self.begin_syscall(cpu, Sys::SetAttr { attr }, 0),
             Op::SetAffinity { mask } => self.begin_syscall(cpu, Sys::SetAffinity { mask }, 0),
             Op::Usage { task } => self.begin_syscall(cpu, Sys::Usage { task }, costs.usage_read_ns),
-            Op::Exit if self.tasks[curr.index()].waits_at_end => {
+            Op::Exit if self.tasks[curr].waits_at_end => {
                 self.begin_syscall(cpu, Sys::Exit, costs.futex_wait_ns);
             }
             Op::Exit => self.begin_syscall(cpu, Sys::Exit, costs.exit_ns),
@@ -274,11 +273,11 @@ impl System<'_> {
 
     /// Back to user mode, by way of the scheduler if it was asked for.
     pub fn return_to_user(&mut self, cpu: CpuId) {
-        if let Some(why) = self.cpus[cpu.index()].need_resched {
+        if let Some(why) = self.cpus[cpu].need_resched {
             return self.schedule(cpu, why);
         }
         self.start_user(cpu);
-        let c = &self.cpus[cpu.index()];
+        let c = &self.cpus[cpu];
         if c.task.ends == self.now && c.irq_due() > self.now && self.at_once() {
             self.user_done(cpu);
         }
@@ -288,10 +287,10 @@ impl System<'_> {
     /// displaced of it here.
     pub fn pay_move(&mut self, cpu: CpuId, curr: TaskId) {
         let costs = &self.fixed.machine.costs;
-        let task = &mut self.tasks[curr.index()];
+        let task = &mut self.tasks[curr];
         let from = std::mem::replace(&mut task.ran_on, cpu);
         self.enter_cache(cpu, curr, from);
-        let task = &mut self.tasks[curr.index()];
+        let task = &mut self.tasks[curr];
         let per_kb = match self.lines.distance(from, cpu) {
             Distance::Own | Distance::Smt => return,
             Distance::Llc => costs.refill_near_ns_per_kb,
@@ -303,7 +302,7 @@ impl System<'_> {
 
     /// Puts the current task of `cpu` to sleep and gives the CPU away.
     pub fn block(&mut self, cpu: CpuId, curr: TaskId) {
-        self.tasks[curr.index()].state = State::Sleeping;
+        self.tasks[curr].state = State::Sleeping;
         self.schedule(cpu, SwitchReason::Blocked);
     }
 }

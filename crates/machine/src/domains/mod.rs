@@ -13,7 +13,7 @@ use crate::Topology;
 use crate::topology::RECLAIM_DISTANCE;
 use groups::Groups;
 use levels::Spans;
-use schedlab_base::{CpuId, CpuSet, Version};
+use schedlab_base::{Arena, CpuId, CpuSet, Version};
 use serde::{Deserialize, Serialize};
 
 /// The kind of a domain level, bottom up.
@@ -116,10 +116,10 @@ pub struct Domains {
     /// Groups of all levels, each once.
     pub groups: Vec<Group>,
     /// Per CPU, bottom up, the levels that survived degeneration: `domain0`, `domain1`, ...
-    pub of_cpu: Vec<Vec<Domain>>,
+    pub of_cpu: Arena<CpuId, Vec<Domain>>,
     /// Per CPU, the index in `of_cpu` of its highest LLC-sharing domain (`sd_llc`); `None` when the CPU is alone in its
     /// cache.
-    pub llc: Vec<Option<usize>>,
+    pub llc: Arena<CpuId, Option<usize>>,
 }
 
 impl Domains {
@@ -131,7 +131,8 @@ impl Domains {
         let mut groups = Groups::new(levels.len(), topology.nr_cpus());
         let era = Era { version, reclaim_distance: reclaim_distance(topology, version) };
         let cpus = (0..topology.nr_cpus()).map(CpuId::from);
-        let of_cpu: Vec<Vec<Domain>> = cpus.map(|cpu| era.stack(&levels, &mut groups, cpu)).collect();
+        let of_cpu: Arena<CpuId, Vec<Domain>> =
+            cpus.map(|cpu| era.stack(&levels, &mut groups, cpu)).collect();
         let llc = of_cpu.iter().map(|domains| domains.iter().rposition(|d| d.params.share_llc)).collect();
         Domains { groups: groups.all, of_cpu, llc }
     }

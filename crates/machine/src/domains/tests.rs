@@ -12,14 +12,14 @@ fn domains(machine: &str, version: &str) -> Domains {
 
 /// One CPU's domains, bottom up: name, span weight, groups, CPUs of the first group.
 fn shape(domains: &Domains, cpu: u32) -> Vec<(&'static str, usize, usize, usize)> {
-    let own = &domains.of_cpu[cpu as usize];
+    let own = &domains.of_cpu[CpuId(cpu as u32)];
     own.iter()
         .map(|d| (d.name, d.cpus.len(), d.groups.len(), domains.groups[d.groups[0] as usize].cpus.len()))
         .collect()
 }
 
 fn ring(domains: &Domains, cpu: usize, level: usize) -> Vec<String> {
-    let ring = &domains.of_cpu[cpu][level].groups;
+    let ring = &domains.of_cpu[CpuId::from(cpu)][level].groups;
     ring.iter().map(|g| domains.groups[*g as usize].span.to_string()).collect()
 }
 
@@ -54,7 +54,7 @@ fn the_documents_machines_have_the_documents_domains() {
 #[test]
 fn numa_imbalance_is_that_of_d001_and_counts_llcs_on_epyc() {
     let imb = |machine, version| -> Vec<u32> {
-        domains(machine, version).of_cpu[0].iter().map(|d| d.imb_numa_nr).collect()
+        domains(machine, version).of_cpu[CpuId(0)].iter().map(|d| d.imb_numa_nr).collect()
     };
     assert_eq!(imb("spr-2x56", "6.5"), [0, 0, 14]);
     assert_eq!(imb("spr-2x56", "5.17"), [0, 0, 0]);
@@ -68,23 +68,23 @@ fn many_llcs_keep_the_die_level_under_its_name_of_the_day() {
     assert_eq!(names("6.5"), want("DIE"));
     assert_eq!(names("6.7"), want("PKG"));
     let epyc = domains("epyc-2x64-smt", "6.5");
-    assert_eq!(epyc.llc[0], Some(1));
+    assert_eq!(epyc.llc[CpuId(0)], Some(1));
     // AMD sets the reclaim distance to its remote distance (5.4+), so affine wakeups cross sockets; they do not on
     // older kernels.
-    assert!(epyc.of_cpu[0][3].params.wake_affine);
-    assert!(!domains("epyc-2x64-smt", "5.3").of_cpu[0][3].params.wake_affine);
+    assert!(epyc.of_cpu[CpuId(0)][3].params.wake_affine);
+    assert!(!domains("epyc-2x64-smt", "5.3").of_cpu[CpuId(0)][3].params.wake_affine);
 }
 
 #[test]
 fn llc_is_none_for_a_cpu_alone_in_its_cache() {
-    assert_eq!(domains("celeron-2", "6.5").llc, [None, None]);
-    assert_eq!(domains("p4-ht-2", "6.5").llc, [Some(0); 4]);
-    assert_eq!(domains("smp-1", "6.5").of_cpu, [vec![]]);
+    assert_eq!(*domains("celeron-2", "6.5").llc, [None, None]);
+    assert_eq!(*domains("p4-ht-2", "6.5").llc, [Some(0); 4]);
+    assert_eq!(*domains("smp-1", "6.5").of_cpu, [vec![]]);
 }
 
 #[test]
 fn a_dropped_parent_leaves_its_wish_to_spread_since_3_12() {
-    let mc = |v| domains("fb-2x24", v).of_cpu[0][0].params.prefer_sibling;
+    let mc = |v| domains("fb-2x24", v).of_cpu[CpuId(0)][0].params.prefer_sibling;
     assert_eq!([mc("3.5"), mc("3.12")], [false, true]);
 }
 
@@ -94,7 +94,7 @@ fn clusters_make_a_level_since_5_16() {
     let topology = shape_of.topology().unwrap();
     let names = |v: &str| {
         let d = Domains::build(&topology, Version::parse(v).unwrap());
-        d.of_cpu[5].iter().map(|d| (d.name, d.cpus.len(), d.groups.len())).collect::<Vec<_>>()
+        d.of_cpu[CpuId(5)].iter().map(|d| (d.name, d.cpus.len(), d.groups.len())).collect::<Vec<_>>()
     };
     assert_eq!(names("5.15"), [("MC", 8, 8)]);
     assert_eq!(names("5.16"), [("CLS", 4, 4), ("MC", 8, 2)]);
@@ -110,16 +110,17 @@ fn line() -> Topology {
 #[test]
 fn a_mesh_has_a_level_per_distance_and_overlapping_groups() {
     let domains = Domains::build(&line(), Version::new(6, 5));
-    let spans = |cpu: usize| domains.of_cpu[cpu].iter().map(|d| d.span.to_string()).collect::<Vec<_>>();
+    let spans =
+        |cpu: usize| domains.of_cpu[CpuId::from(cpu)].iter().map(|d| d.span.to_string()).collect::<Vec<_>>();
     assert_eq!(spans(0), ["0-1", "0-3", "0-5", "0-7"]);
     assert_eq!(spans(2), ["2-3", "0-5", "0-7"]);
     assert_eq!(ring(&domains, 2, 1), ["2-3", "4-5", "0-1"]);
     // cpu2's child spans 0-5. CPUs 6-7 are still uncovered; they come with the span of their own node, 4-7.
     assert_eq!(ring(&domains, 2, 2), ["0-5", "4-7"]);
-    let params = |cpu: usize, at: usize| domains.of_cpu[cpu][at].params;
+    let params = |cpu: usize, at: usize| domains.of_cpu[CpuId::from(cpu)][at].params;
     assert!(params(0, 2).wake_affine && !params(0, 3).wake_affine && !params(0, 3).balance_fork);
     let old = Domains::build(&line(), Version::new(3, 4));
-    assert_eq!(old.of_cpu[0].iter().map(|d| (d.name, d.cpus.len())).collect::<Vec<_>>(), {
+    assert_eq!(old.of_cpu[CpuId(0)].iter().map(|d| (d.name, d.cpus.len())).collect::<Vec<_>>(), {
         [("MC", 2), ("NODE", 8)]
     });
 }
@@ -185,7 +186,7 @@ proptest! {
             if let Some(top) = own.last() {
                 prop_assert_eq!(top.cpus.len(), topology.nr_cpus());
             }
-            let llc = domains.llc[cpu.index()].map(|at| own[at].span.clone());
+            let llc = domains.llc[cpu].map(|at| own[at].span.clone());
             if version != "2.6.12" {
                 let mask = topology.llc_mask(cpu);
                 prop_assert_eq!(llc, (mask.len() > 1).then_some(mask));

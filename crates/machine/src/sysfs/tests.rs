@@ -65,7 +65,7 @@ fn a_server_with_a_memory_only_node() {
     let idle: Vec<_> = machine.idle_states.iter().map(|s| (s.name.as_str(), s.exit, s.residency)).collect();
     assert_eq!(idle, [("C1", Ns::us(2), Ns::us(2)), ("C6", Ns::us(133), Ns::us(400))]);
     let domains = Domains::build(&machine.topology, Version::new(6, 5));
-    let own: Vec<_> = domains.of_cpu[6].iter().map(|d| (d.name, d.span.to_string())).collect();
+    let own: Vec<_> = domains.of_cpu[CpuId(6)].iter().map(|d| (d.name, d.span.to_string())).collect();
     assert_eq!(own, [("SMT", "2,6".into()), ("MC", "2-3,6-7".into()), ("NUMA", "0-7".to_string())]);
 }
 

@@ -93,7 +93,7 @@ mod tests {
     fn each_pass_reads_its_own_load_index() {
         let topology = Shape { packages: 2, nodes: 2, llcs: 2, ..Shape::flat(8, 1) }.topology().unwrap();
         let domains = Domains::build(&topology, Version::new(4, 5));
-        let numa = domains.of_cpu[CpuId(0).index()].last().unwrap();
+        let numa = domains.of_cpu[CpuId(0)].last().unwrap();
         let read = [Pass::Busy, Pass::Idle, Pass::Newidle].map(|p| p.load_idx(&numa.params));
         assert_eq!(read, [3, 2, 0], "NUMA level of 4.5");
     }

@@ -59,8 +59,8 @@ impl System<'_> {
         if p.trigger != BalanceTrigger::Newidle {
             return true;
         }
-        let pending = !self.cpus[p.dst.index()].wake_list.is_empty();
-        let turn = turn::newidle_may_begin(self.nr_running[p.dst.index()], pending);
+        let pending = !self.cpus[p.dst].wake_list.is_empty();
+        let turn = turn::newidle_may_begin(self.nr_running[p.dst], pending);
         if turn.is_err() {
             p.not_our_turn = true;
             self.end_pass(p, at, Outcome::Balanced { all_pinned: false });
@@ -69,7 +69,7 @@ impl System<'_> {
     }
 
     fn spare_facts(&self, p: &Pass) -> DomainFacts {
-        let levels = &self.fixed.domains.of_cpu[p.dst.index()];
+        let levels = &self.fixed.domains.of_cpu[p.dst];
         let domain = &levels[p.level];
         let child = p.level.checked_sub(1).map(|below| &levels[below].params);
         DomainFacts {
@@ -83,8 +83,8 @@ impl System<'_> {
     }
 
     fn sample_spare(&self, cpu: CpuId) -> CpuSample {
-        let nr = self.nr_running[cpu.index()];
-        let avg = &self.queues[cpu.index()].avg;
+        let nr = self.nr_running[cpu];
+        let avg = &self.queues[self.root(cpu)].avg;
         CpuSample {
             cpu,
             load: avg.load_avg,
@@ -92,16 +92,16 @@ impl System<'_> {
             runnable: avg.runnable_avg,
             nr_running: nr,
             h_nr_running: nr,
-            idle: self.idle[cpu.index()],
+            idle: self.idle[cpu],
         }
     }
 
     /// Reads groups until time must pass; decides after the last one that is read.
     pub(super) fn read_spare_groups(&mut self, by: CpuId, p: &mut Pass, mut g: Groups, at: &mut u64) {
         let facts = self.spare_facts(p);
-        let nr_groups = self.fixed.domains.of_cpu[p.dst.index()][p.level].groups.len();
+        let nr_groups = self.fixed.domains.of_cpu[p.dst][p.level].groups.len();
         while g.group < nr_groups {
-            let index = self.fixed.domains.of_cpu[p.dst.index()][p.level].groups[g.group];
+            let index = self.fixed.domains.of_cpu[p.dst][p.level].groups[g.group];
             let Some(stats) = self.read_group(by, p, &mut g, index, facts.imbalance_pct, at) else {
                 p.stage = Stage::Groups(g);
                 return;
@@ -196,7 +196,7 @@ impl System<'_> {
 
     /// What a pass leaves for others: the overload flag at the top, scan depths and totals in the shared state.
     fn leave_hints(&mut self, by: CpuId, p: &Pass, seen: &DomainStats, at: &mut u64) {
-        if p.level + 1 == self.fixed.domains.of_cpu[p.dst.index()].len() {
+        if p.level + 1 == self.fixed.domains.of_cpu[p.dst].len() {
             self.overload = seen.overload;
         }
         let kind = Kind::from(p.trigger);
@@ -211,10 +211,10 @@ impl System<'_> {
 
     /// SIS_UTIL: a periodic pass over the cache-sized domain sets how far wakeups may scan (6.0+).
     fn set_scan_depth(&mut self, p: &Pass, sum_util: u64) {
-        if !self.has(Feature::SisUtil) || self.fixed.domains.llc[p.dst.index()] != Some(p.level) {
+        if !self.has(Feature::SisUtil) || self.fixed.domains.llc[p.dst] != Some(p.level) {
             return;
         }
-        let domain = &self.fixed.domains.of_cpu[p.dst.index()][p.level];
+        let domain = &self.fixed.domains.of_cpu[p.dst][p.level];
         let (weight, pct) = (domain.cpus.len() as u64, u64::from(domain.params.imbalance_pct));
         let llc = self.llc_of(p.dst);
         self.llc[llc].nr_idle_scan = crate::wakeup::llc::nr_idle_scan(weight, sum_util, pct);
@@ -244,8 +244,8 @@ impl System<'_> {
                 cpu,
                 load: self.load_now(cpu),
                 util: self.cfs_util(cpu),
-                runnable: self.queues[cpu.index()].avg.runnable_avg,
-                h_nr_running: self.nr_running[cpu.index()],
+                runnable: self.queues[self.root(cpu)].avg.runnable_avg,
+                h_nr_running: self.nr_running[cpu],
                 capacity,
                 capacity_orig: capacity,
             });
@@ -261,7 +261,7 @@ impl System<'_> {
         };
         let costs = &self.fixed.machine.costs;
         // A queue that has become short is not even locked; the source's length is read where it was just fetched.
-        if self.nr_running[src.index()] > 1 {
+        if self.nr_running[src] > 1 {
             *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
             // Taking the lock writes the line that others read.
             self.lines.dirty(src);

@@ -31,7 +31,7 @@ fn levels(domains: &Domains, cpu: CpuId) -> Vec<LevelFacts> {
         balances: d.params.balance_fork,
         span_weight: d.cpus.len() as u32,
     };
-    domains.of_cpu[cpu.index()].iter().map(facts).collect()
+    domains.of_cpu[cpu].iter().map(facts).collect()
 }
 
 impl System<'_> {
@@ -39,7 +39,7 @@ impl System<'_> {
     pub fn walk_on(&mut self, by: CpuId, task: TaskId, walk: &mut Walk) -> Result<CpuId, u64> {
         let Some(level) = walk.level else { return Ok(self.nearest_allowed(task, walk.at)) };
         let mut cost = 0;
-        let weight = self.fixed.domains.of_cpu[walk.at.index()][level].cpus.len() as u32;
+        let weight = self.fixed.domains.of_cpu[walk.at][level].cpus.len() as u32;
         let group = match self.idlest_group(by, task, walk.at, level, &mut cost) {
             GroupChoice::Stay(_) => {
                 walk.level = next_level(&levels(&self.fixed.domains, walk.at), weight);
@@ -56,7 +56,7 @@ impl System<'_> {
 
     /// The CPU itself if the task may run there, else the lowest that it may.
     fn nearest_allowed(&self, task: TaskId, cpu: CpuId) -> CpuId {
-        let t = &self.tasks[task.index()];
+        let t = &self.tasks[task];
         if t.may_run_on(cpu) { cpu } else { t.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(cpu) }
     }
 
@@ -74,15 +74,15 @@ impl System<'_> {
         cost: &mut u64,
     ) -> GroupChoice {
         let by_spare = self.fixed.history.idlest_by_spare;
-        let params = self.fixed.domains.of_cpu[at.index()][level].params;
-        let imb_numa_nr = self.fixed.domains.of_cpu[at.index()][level].imb_numa_nr;
+        let params = self.fixed.domains.of_cpu[at][level].params;
+        let imb_numa_nr = self.fixed.domains.of_cpu[at][level].imb_numa_nr;
         let domain = SpareDomain { imbalance_pct: params.imbalance_pct, numa: params.numa, imb_numa_nr };
         let (mut loads, mut spares) = (ByLoad::default(), BySpare::default());
-        for g in 0..self.fixed.domains.of_cpu[at.index()][level].groups.len() {
-            let index = self.fixed.domains.of_cpu[at.index()][level].groups[g];
+        for g in 0..self.fixed.domains.of_cpu[at][level].groups.len() {
+            let index = self.fixed.domains.of_cpu[at][level].groups[g];
             let (nr, local) = (self.fixed.domains.groups[index as usize].cpus.len(), g == 0);
             let cpus = &self.fixed.domains.groups[index as usize].cpus;
-            if !cpus.iter().any(|c| self.tasks[task.index()].may_run_on(*c)) {
+            if !cpus.iter().any(|c| self.tasks[task].may_run_on(*c)) {
                 continue;
             }
             let capacity = self.fixed.group_capacity[index as usize];
@@ -108,13 +108,13 @@ impl System<'_> {
     }
 
     fn spare_sample(&self, cpu: CpuId) -> SpareSample {
-        let avg = &self.queues[cpu.index()].avg;
+        let avg = &self.queues[self.root(cpu)].avg;
         SpareSample {
             load: avg.load_avg,
             util: self.cfs_util(cpu),
             runnable: avg.runnable_avg,
-            nr_running: self.nr_running[cpu.index()],
-            idle: self.idle[cpu.index()],
+            nr_running: self.nr_running[cpu],
+            idle: self.idle[cpu],
         }
     }
 
@@ -129,14 +129,14 @@ impl System<'_> {
         let mut search = IdlestCpu::new(self.fixed.chooser, at);
         for i in 0..self.fixed.domains.groups[group as usize].cpus.len() {
             let cpu = self.fixed.domains.groups[group as usize].cpus[i];
-            if !self.tasks[task.index()].may_run_on(cpu) {
+            if !self.tasks[task].may_run_on(cpu) {
                 continue;
             }
             *cost += self.visit(by, cpu);
             let candidate = Candidate {
                 cpu,
                 load: self.load_now(cpu),
-                sleep: self.idle[cpu.index()].then(|| self.sleep_of(cpu)),
+                sleep: self.idle[cpu].then(|| self.sleep_of(cpu)),
                 sched_idle: false,
             };
             if search.probe(&candidate) {
@@ -147,7 +147,7 @@ impl System<'_> {
     }
 
     fn sleep_of(&self, cpu: CpuId) -> Sleep {
-        let c = &self.cpus[cpu.index()];
+        let c = &self.cpus[cpu];
         let exit_latency_us = match c.task.step {
             Step::Halted { state } => {
                 self.fixed.machine.idle_states.get(usize::from(state)).map(|s| (s.exit.0 / 1000) as u32)

@@ -8,7 +8,7 @@ use schedlab_kernel::Feature;
 impl System<'_> {
     /// Load of this instant (`weighted_cpuload`): a sum of weights, or the load average of runnable tasks or of all.
     pub fn load_now(&self, cpu: CpuId) -> u64 {
-        let (q, history) = (&self.queues[cpu.index()], &self.fixed.history);
+        let (q, history) = (&self.queues[self.root(cpu)], &self.fixed.history);
         match () {
             () if history.runnable_load => q.runnable.load_avg,
             () if history.per_entity_load => q.avg.load_avg,
@@ -17,11 +17,11 @@ impl System<'_> {
     }
     /// Low estimate of a CPU's load, for a source.
     pub fn source_load(&self, cpu: CpuId, idx: u8) -> u64 {
-        source_load(&self.cpus[cpu.index()].load, idx, self.load_now(cpu), self.has(Feature::LbBias))
+        source_load(&self.cpus[cpu].load, idx, self.load_now(cpu), self.has(Feature::LbBias))
     }
     /// High estimate of a CPU's load, for a target.
     pub fn target_load(&self, cpu: CpuId, idx: u8) -> u64 {
-        target_load(&self.cpus[cpu.index()].load, idx, self.load_now(cpu), self.has(Feature::LbBias))
+        target_load(&self.cpus[cpu].load, idx, self.load_now(cpu), self.has(Feature::LbBias))
     }
     /// The tick brings `cpu_load[]` up to date.
     pub fn update_cpu_load(&mut self, cpu: CpuId) {
@@ -29,12 +29,12 @@ impl System<'_> {
             return;
         }
         let (now, tick) = (self.load_now(cpu), self.now / self.fixed.tick_ns);
-        self.cpus[cpu.index()].load.tick(tick, now);
+        self.cpus[cpu].load.tick(tick, now);
     }
     /// Who balances on behalf of a tickless CPU first counts the ticks it missed (`update_idle_cpu_load`).
     pub(super) fn age_idle_load(&mut self, cpu: CpuId) {
         if self.has(Feature::LbBias) && self.load_now(cpu) == 0 {
-            self.cpus[cpu.index()].load.catch_up(self.now / self.fixed.tick_ns);
+            self.cpus[cpu].load.catch_up(self.now / self.fixed.tick_ns);
         }
     }
 }

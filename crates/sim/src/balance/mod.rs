@@ -34,7 +34,7 @@ mod take_spare;
 
 use newidle_dice::Dice;
 use newidle_gate::DomainCost;
-use schedlab_base::{CpuId, Stream};
+use schedlab_base::{Arena, CpuId, Stream};
 use schedlab_machine::{Domain, Turns};
 use settle::{Bounds, DomainState};
 
@@ -87,7 +87,7 @@ pub fn remember_boot(levels: &mut [LevelState], turns: &Turns, stream: Stream, c
 #[derive(Clone, Debug)]
 pub struct NohzState {
     /// CPUs whose tick is stopped, or was until their next busy tick (`idle_cpus_mask`).
-    pub tickless: Vec<bool>,
+    pub tickless: Arena<CpuId, bool>,
     /// How many they are.
     pub nr_tickless: u32,
     /// When idle balance is due next, in ticks.
@@ -104,7 +104,7 @@ impl NohzState {
     /// All CPUs idle.
     pub fn new(nr_cpus: usize) -> NohzState {
         NohzState {
-            tickless: vec![true; nr_cpus],
+            tickless: Arena::filled(true, nr_cpus),
             nr_tickless: nr_cpus as u32,
             next_balance: 0,
             next_blocked: 0,

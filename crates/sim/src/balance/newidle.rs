@@ -41,7 +41,7 @@ impl System<'_> {
         } else {
             0
         };
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         if gates == Gates::Cost && !c.wake_list.is_empty() {
             // A wakeup is on its way here: nothing to look for, and no idle period begins.
             return self.begin_pick(cpu, 0);
@@ -66,7 +66,7 @@ impl System<'_> {
             }
             return self.begin_pick(cpu, 0);
         }
-        self.cpus[cpu.index()].newidle = n;
+        self.cpus[cpu].newidle = n;
         let root = self.root(cpu);
         self.update_queue_load(root);
         self.begin(cpu, Step::Newidle, self.fixed.machine.costs.update_blocked_ns);
@@ -74,7 +74,7 @@ impl System<'_> {
 
     /// Goes on with the pass, or up to the next domain, or on to the switch.
     pub fn newidle_step(&mut self, cpu: CpuId) {
-        let mut n = self.cpus[cpu.index()].newidle;
+        let mut n = self.cpus[cpu].newidle;
         if std::mem::take(&mut n.ending) {
             // Where CPUs take turns others' may have gone by in this last step, too.
             self.level_over(cpu, &mut n, self.now);
@@ -89,7 +89,7 @@ impl System<'_> {
                 at
             }
         };
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         c.newidle = n;
         c.task.ends = at;
     }
@@ -97,17 +97,17 @@ impl System<'_> {
     /// Starts the pass over the next domain that takes part; false when there is none worth it, or work has come.
     fn next_level(&mut self, cpu: CpuId, n: &mut Newidle) -> bool {
         let gates = self.fixed.gates;
-        let c = &self.cpus[cpu.index()];
+        let c = &self.cpus[cpu];
         let arrived = Arrived {
             pulled: n.pulled,
-            nr_running: self.nr_running[cpu.index()],
+            nr_running: self.nr_running[cpu],
             wakeup_pending: !c.wake_list.is_empty(),
         };
         if n.level > 0 && has_work(gates, &arrived) {
             return false;
         }
         let avg_idle_ns = c.avg_idle_ns;
-        while let Some(level) = self.cpus[cpu.index()].levels.get(n.level) {
+        while let Some(level) = self.cpus[cpu].levels.get(n.level) {
             let worth_it = climb(gates, avg_idle_ns, n.spent_ns, level.cost.max_ns);
             // Since 5.16 a domain's time is taken before its pass, which may change its interval.
             if gates == Gates::Cost || !worth_it {
@@ -116,7 +116,7 @@ impl System<'_> {
             if !worth_it {
                 return false;
             }
-            let balances = self.fixed.domains.of_cpu[cpu.index()][n.level].params.balance_newidle;
+            let balances = self.fixed.domains.of_cpu[cpu][n.level].params.balance_newidle;
             if balances && self.dice_let(cpu, n.level) {
                 n.pass = self.begin_pass(cpu, n.level, BalanceTrigger::Newidle);
                 return true;
@@ -136,7 +136,7 @@ impl System<'_> {
         }
         let (rate, now) = (self.has(Feature::NiRate), self.now);
         let stream = self.fixed.stream.purpose("newidle").number(u64::from(cpu.0)).number(level as u64);
-        let dice = &mut self.cpus[cpu.index()].levels[level].dice;
+        let dice = &mut self.cpus[cpu].levels[level].dice;
         let lets = dice.lets(stream.below(dice.thrown, newidle_dice::SIDES));
         dice.thrown += 1;
         if !lets {
@@ -148,21 +148,21 @@ impl System<'_> {
     /// A pass that dice had let be made is over.
     fn tell_dice(&mut self, cpu: CpuId, level: usize, moved: bool) {
         let (rate, now) = (self.has(Feature::NiRate), self.now);
-        let dice = &mut self.cpus[cpu.index()].levels[level].dice;
+        let dice = &mut self.cpus[cpu].levels[level].dice;
         let weight = if self.fixed.kernel.features.has(Feature::NiRandom) { dice.weight() } else { 1 };
         dice.called(if moved { weight } else { 0 }, rate, now);
     }
 
     /// Takes into account when the present domain is due again, now that the CPU is idle.
     fn note_next(&self, cpu: CpuId, n: &mut Newidle) {
-        let level = &self.cpus[cpu.index()].levels[n.level];
+        let level = &self.cpus[cpu].levels[n.level];
         n.next.consider(level.last_balance, self.balance_clock().interval(level.state.interval_ms, false, 1));
     }
 
     /// The CPU's next balance was set while it was busy: an idle one is due earlier.
     fn bring_forward(&mut self, cpu: CpuId, n: &Newidle) {
         let (balancer, now) = (self.fixed.balancer, self.jiffies());
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         c.next_balance = n.next.after_newidle(balancer, c.next_balance, now, n.pulled);
     }
 
@@ -173,7 +173,7 @@ impl System<'_> {
         // 5.16+ counts update_blocked_averages in the first domain's cost; earlier kernels do not.
         let before = if gates == Gates::Cost { n.level_began_ns } else { n.pass.began_ns() };
         let cost = at - before;
-        self.cpus[cpu.index()].levels[n.level].cost.passed(gates, cost, tick, hz);
+        self.cpus[cpu].levels[n.level].cost.passed(gates, cost, tick, hz);
         self.tell_dice(cpu, n.level, n.pass.moved() > 0);
         n.spent_ns += cost;
         n.level_began_ns = at;
@@ -187,8 +187,8 @@ impl System<'_> {
     fn end_newidle(&mut self, cpu: CpuId, n: &Newidle) {
         self.stats.newidle_ns += self.now - n.began_ns.max(self.counted_from);
         self.bring_forward(cpu, n);
-        let has_tasks = self.nr_running[cpu.index()] > 0;
-        let c = &mut self.cpus[cpu.index()];
+        let has_tasks = self.nr_running[cpu] > 0;
+        let c = &mut self.cpus[cpu];
         c.max_idle_balance_cost_ns = c.max_idle_balance_cost_ns.max(n.spent_ns);
         if n.pulled || has_tasks {
             c.idle_stamp = 0;

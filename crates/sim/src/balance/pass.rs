@@ -170,13 +170,13 @@ impl System<'_> {
             }
             return;
         }
-        let domain = &self.fixed.domains.of_cpu[p.dst.index()][p.level];
+        let domain = &self.fixed.domains.of_cpu[p.dst][p.level];
         let local = &self.fixed.domains.groups[domain.groups[0] as usize];
         let costs = &self.fixed.machine.costs;
         while let Some(cpu) = local.cpus.get(i).copied() {
             *at += visit_ns(costs, self.lines.read(by, cpu));
             i += 1;
-            if election.probe(cpu, self.idle[cpu.index()]) {
+            if election.probe(cpu, self.idle[cpu]) {
                 break;
             }
         }
@@ -190,7 +190,7 @@ impl System<'_> {
 
     /// What of the domain the rules need.
     fn domain_facts(&self, p: &Pass) -> DomainFacts {
-        let levels = &self.fixed.domains.of_cpu[p.dst.index()];
+        let levels = &self.fixed.domains.of_cpu[p.dst];
         let params = &levels[p.level].params;
         DomainFacts {
             balancer: self.fixed.balancer,
@@ -203,7 +203,7 @@ impl System<'_> {
     /// Capacity of a CPU.
     #[inline]
     pub fn capacity_of(&self, cpu: CpuId) -> u64 {
-        self.fixed.cpu_capacity[cpu.index()]
+        self.fixed.cpu_capacity[cpu]
     }
 
     /// Reads groups until time must pass; decides after the last.
@@ -211,11 +211,11 @@ impl System<'_> {
         let Stage::Stats { mut group, at: mut i, mut tally, mut stats } = p.stage else { return };
         let facts = self.domain_facts(p);
         let batch = self.fixed.kernel.tunables.probe_batch as usize;
-        let domain = &self.fixed.domains.of_cpu[p.dst.index()][p.level];
+        let domain = &self.fixed.domains.of_cpu[p.dst][p.level];
         let load_idx = Kind::from(p.trigger).load_idx(&domain.params);
         let (nr_groups, mut since) = (domain.groups.len(), 0);
         while group < nr_groups {
-            let index = self.fixed.domains.of_cpu[p.dst.index()][p.level].groups[group];
+            let index = self.fixed.domains.of_cpu[p.dst][p.level].groups[group];
             let nr = self.fixed.domains.groups[index as usize].cpus.len();
             while i < nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
@@ -253,8 +253,8 @@ impl System<'_> {
     }
 
     fn sample(&self, cpu: CpuId, local: bool, load_idx: u8) -> CpuSample {
-        let nr = self.nr_running[cpu.index()];
-        let util = self.queues[cpu.index()].avg.util_avg;
+        let nr = self.nr_running[cpu];
+        let util = self.queues[self.root(cpu)].avg.util_avg;
         CpuSample {
             cpu,
             load: if local { self.target_load(cpu, load_idx) } else { self.source_load(cpu, load_idx) },
@@ -262,7 +262,7 @@ impl System<'_> {
             util: capped_util(util, self.capacity_of(cpu)),
             nr_running: nr,
             h_nr_running: nr,
-            idle: self.idle[cpu.index()],
+            idle: self.idle[cpu],
         }
     }
 
@@ -275,11 +275,11 @@ impl System<'_> {
 
     /// All groups are read: is there anything to pull?
     fn decide(&mut self, p: &mut Pass, facts: &DomainFacts, stats: &DomainStats, at: u64) {
-        let top = p.level + 1 == self.fixed.domains.of_cpu[p.dst.index()].len();
+        let top = p.level + 1 == self.fixed.domains.of_cpu[p.dst].len();
         if top && self.fixed.history.overload_by_pass {
             self.overload = stats.overload();
         }
-        let own = self.load_now(p.dst).checked_div(u64::from(self.nr_running[p.dst.index()])).unwrap_or(0);
+        let own = self.load_now(p.dst).checked_div(u64::from(self.nr_running[p.dst])).unwrap_or(0);
         match stats.decide(facts, Kind::from(p.trigger), own) {
             Verdict::Balanced(_) => {
                 self.lb(p).lb_nobusyg += 1;
@@ -304,7 +304,7 @@ impl System<'_> {
             queue.add(&QueueSample {
                 cpu,
                 load: self.load_now(cpu),
-                nr_running: self.nr_running[cpu.index()],
+                nr_running: self.nr_running[cpu],
                 capacity,
                 capacity_orig: capacity,
             });
@@ -335,7 +335,7 @@ impl System<'_> {
             self.flag_parent(p, flag);
         }
         let spare = self.looks_at_spare();
-        let level = &mut self.cpus[p.dst.index()].levels[p.level];
+        let level = &mut self.cpus[p.dst].levels[p.level];
         let bounds: Bounds = level.bounds;
         if spare {
             active::settle(&mut level.state, &bounds, Kind::from(p.trigger), outcome, !p.walked);

@@ -55,7 +55,7 @@ impl System<'_> {
     /// The tick: raise the softirq when a domain is due; ask a tickless CPU to balance when that is needed.
     pub fn trigger_load_balance(&mut self, cpu: CpuId) {
         let now = self.jiffies();
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         if c.levels.is_empty() {
             return;
         }
@@ -77,17 +77,17 @@ impl System<'_> {
     /// Whether a CPU balances as an idle one (`rq->idle_balance`): not if it is about to run what has just come. The
     /// latter is left out before 5.5.
     fn idle_at_tick(&self, cpu: CpuId) -> bool {
-        if self.looks_at_spare() { self.idle[cpu.index()] } else { self.cpus[cpu.index()].curr.is_none() }
+        if self.looks_at_spare() { self.idle[cpu] } else { self.cpus[cpu].curr.is_none() }
     }
 
     /// Asks a tickless CPU to balance, unless it has been asked and is still at it.
     fn kick_balancer(&mut self, by: CpuId) {
         // A CPU stays in the mask up to its first busy tick.
         let skips_busy = self.fixed.history.kick_skips_busy;
-        let candidate = |c: &usize| self.nohz.tickless[*c] && (!skips_busy || self.idle[*c]);
-        let lowest = (0..self.nr_cpus()).find(candidate).map(CpuId::from);
-        if let Some(ilb) = find_ilb(lowest, |c| self.idle[c.index()])
-            && !std::mem::replace(&mut self.cpus[ilb.index()].nohz_kick, true)
+        let candidate = |c: &CpuId| self.nohz.tickless[*c] && (!skips_busy || self.idle[*c]);
+        let lowest = self.cpus.ids().find(candidate);
+        if let Some(ilb) = find_ilb(lowest, |c| self.idle[c])
+            && !std::mem::replace(&mut self.cpus[ilb].nohz_kick, true)
         {
             self.kick(by, ilb);
         }
@@ -113,9 +113,9 @@ impl System<'_> {
         if kick.balances() {
             self.nohz.next_balance = now + 1;
         }
-        let tickless = (0..self.nr_cpus()).filter(|c| self.nohz.tickless[*c]).map(CpuId::from);
-        let Some(ilb) = spare_nohz::find_ilb(tickless, cpu, |c| self.idle[c.index()]) else { return };
-        let c = &mut self.cpus[ilb.index()];
+        let tickless = self.cpus.ids().filter(|c| self.nohz.tickless[*c]);
+        let Some(ilb) = spare_nohz::find_ilb(tickless, cpu, |c| self.idle[c]) else { return };
+        let c = &mut self.cpus[ilb];
         let asked = std::mem::replace(&mut c.nohz_kick, true);
         c.averages_only = !kick.balances() && (!asked || c.averages_only);
         if !asked {
@@ -125,16 +125,16 @@ impl System<'_> {
 
     fn kick_facts(&self, cpu: CpuId, now: u64) -> KickFacts {
         let capacity = self.capacity_of(cpu);
-        let levels = &self.fixed.domains.of_cpu[cpu.index()];
+        let levels = &self.fixed.domains.of_cpu[cpu];
         KickFacts {
             balancer: self.fixed.balancer,
             idle_at_tick: self.idle_at_tick(cpu),
             tickless: self.nohz.nr_tickless,
             now,
             next_balance: self.nohz.next_balance,
-            nr_running: self.nr_running[cpu.index()],
+            nr_running: self.nr_running[cpu],
             busy_nearby: self.busy_nearby(cpu),
-            h_nr_running: self.nr_running[cpu.index()],
+            h_nr_running: self.nr_running[cpu],
             capacity,
             capacity_orig: capacity,
             imbalance_pct: levels.first().map_or(125, |d| d.params.imbalance_pct),
@@ -144,18 +144,18 @@ impl System<'_> {
     /// Busy CPUs near by, as the era counts them: of the core, or of the cache, at first only where a domain lies above it.
     fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
         if !self.fixed.history.kick_by_cache {
-            let siblings = self.fixed.siblings[cpu.index()].iter();
-            return Some(1 + siblings.filter(|s| !self.nohz.tickless[s.index()]).count() as u32);
+            let siblings = self.fixed.siblings[cpu].iter();
+            return Some(1 + siblings.filter(|s| !self.nohz.tickless[**s]).count() as u32);
         }
-        let top = self.fixed.domains.of_cpu[cpu.index()].len();
-        let above = self.fixed.domains.llc[cpu.index()].is_some_and(|llc| llc + 1 < top);
+        let top = self.fixed.domains.of_cpu[cpu].len();
+        let above = self.fixed.domains.llc[cpu].is_some_and(|llc| llc + 1 < top);
         let counted = above || self.fixed.history.kick_by_any_cache;
         counted.then(|| self.llc[self.llc_of(cpu)].nr_busy)
     }
 
     /// A CPU halts: its tick is stopped.
     pub fn enter_nohz(&mut self, cpu: CpuId) {
-        if !std::mem::replace(&mut self.nohz.tickless[cpu.index()], true) {
+        if !std::mem::replace(&mut self.nohz.tickless[cpu], true) {
             self.nohz.nr_tickless += 1;
             self.nohz.has_blocked = true;
             let llc = self.llc_of(cpu);
@@ -164,7 +164,7 @@ impl System<'_> {
     }
     /// The first tick that finds the CPU busy: it is no longer one of the tickless.
     fn leave_nohz(&mut self, cpu: CpuId) {
-        if std::mem::replace(&mut self.nohz.tickless[cpu.index()], false) {
+        if std::mem::replace(&mut self.nohz.tickless[cpu], false) {
             self.nohz.nr_tickless -= 1;
             let llc = self.llc_of(cpu);
             self.llc[llc].nr_busy += 1;
@@ -174,7 +174,7 @@ impl System<'_> {
     /// The softirq starts: the CPU's own domains, and those of tickless CPUs if it was asked to and is idle still.
     pub fn begin_softirq(&mut self, cpu: CpuId) {
         let idle = self.idle_at_tick(cpu);
-        let c = &self.cpus[cpu.index()];
+        let c = &self.cpus[cpu];
         let tickless_from = (idle && c.nohz_kick).then_some(0);
         if tickless_from.is_some() && self.looks_at_spare() {
             self.nohz.has_blocked = false;
@@ -186,7 +186,7 @@ impl System<'_> {
         let mut p = Periodic { began_ns: self.now, tickless_from, own, ..Periodic::default() };
         self.next_cpu(cpu, &mut p);
         let cost = self.fixed.machine.costs.update_blocked_ns;
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         c.periodic = p;
         c.soft = Frame::until(Step::Rebalance, self.now + cost);
     }
@@ -213,7 +213,7 @@ impl System<'_> {
     fn decay_costs(&mut self, cpu: CpuId) {
         let (gates, now, hz) = (self.fixed.gates, self.jiffies(), self.fixed.kernel.tunables.hz);
         let floor = self.fixed.kernel.tunables.migration_cost_ns;
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let mut decayed = false;
         for level in &mut c.levels {
             let due = level.cost.decay(gates, now, hz);
@@ -228,7 +228,7 @@ impl System<'_> {
 
     /// One step of the softirq.
     pub fn soft_step(&mut self, cpu: CpuId) {
-        let mut p = self.cpus[cpu.index()].periodic;
+        let mut p = self.cpus[cpu].periodic;
         let at = 'step: {
             let progress = if p.pass.running() || self.next_due(cpu, &mut p) {
                 self.pass_step(cpu, &mut p.pass)
@@ -246,7 +246,7 @@ impl System<'_> {
                 }
             }
         };
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         c.periodic = p;
         c.soft.ends = at;
     }
@@ -254,7 +254,7 @@ impl System<'_> {
     /// Finds the next domain that is due and starts its pass; false when the CPU's domains are through.
     fn next_due(&mut self, cpu: CpuId, p: &mut Periodic) -> bool {
         let (now, clock, spare) = (self.jiffies(), self.balance_clock(), self.looks_at_spare());
-        let on = p.on_behalf.index();
+        let on = p.on_behalf;
         let Some(next) = p.next.as_mut() else { return false };
         while let Some(level) = self.cpus[on].levels.get(p.level).copied() {
             if !p.climbing {
@@ -292,11 +292,11 @@ impl System<'_> {
         }
         if p.pass.moved() > 0 {
             // Tasks came: the CPU is busy from here on, unless they have left again.
-            p.idle = self.idle[p.on_behalf.index()];
+            p.idle = self.idle[p.on_behalf];
         }
         p.climbing &= !p.pass.not_our_turn;
-        let params = &self.fixed.domains.of_cpu[p.on_behalf.index()][p.level].params;
-        let level = &mut self.cpus[p.on_behalf.index()].levels[p.level];
+        let params = &self.fixed.domains.of_cpu[p.on_behalf][p.level].params;
+        let level = &mut self.cpus[p.on_behalf].levels[p.level];
         level.last_balance = now;
         let interval = clock.interval(level.state.interval_ms, !p.idle, params.busy_factor);
         if let Some(next) = p.next.as_mut() {
@@ -311,12 +311,12 @@ impl System<'_> {
     fn update_scan_depth(&mut self, p: &Periodic) {
         if self.looks_at_spare()
             || !self.has(Feature::SisUtil)
-            || self.fixed.domains.llc[p.on_behalf.index()] != Some(p.level)
+            || self.fixed.domains.llc[p.on_behalf] != Some(p.level)
         {
             return;
         }
-        let domain = &self.fixed.domains.of_cpu[p.on_behalf.index()][p.level];
-        let sum_util = domain.cpus.iter().map(|c| self.queues[c.index()].avg.util_avg.min(1024)).sum();
+        let domain = &self.fixed.domains.of_cpu[p.on_behalf][p.level];
+        let sum_util = domain.cpus.iter().map(|c| self.queues[self.root(*c)].avg.util_avg.min(1024)).sum();
         let depth = crate::wakeup::llc::nr_idle_scan(
             domain.cpus.len() as u64,
             sum_util,
@@ -355,7 +355,7 @@ impl System<'_> {
     /// Since 5.5: the next tickless CPU in the ring that starts after the helper. Its averages are brought up to date; its
     /// domains are balanced if that is due and was asked for.
     fn serve_next(&mut self, cpu: CpuId, from: usize, p: &mut Periodic) -> bool {
-        if self.nr_running[cpu.index()] > 0 || self.cpus[cpu.index()].need_resched.is_some() {
+        if self.nr_running[cpu] > 0 || self.cpus[cpu].need_resched.is_some() {
             // What is left undone, the CPU's own domains among it, is done at the next kick.
             self.nohz.has_blocked = true;
             p.own = None;
@@ -363,46 +363,49 @@ impl System<'_> {
         }
         let n = self.nr_cpus();
         let of = |at: usize| spare_nohz::served_at(cpu, at, n);
-        let serves = |at: &usize| self.nohz.tickless[of(*at).index()] && self.idle[of(*at).index()];
+        let serves = |at: &usize| self.nohz.tickless[of(*at)] && self.idle[of(*at)];
         let Some(at) = (from..n - 1).find(serves) else { return false };
         let served = of(at);
         (p.tickless_from, p.serving) = (Some(at + 1), true);
-        let due = self.jiffies() >= self.cpus[served.index()].next_balance;
-        if due && !self.cpus[cpu.index()].averages_only {
+        let due = self.jiffies() >= self.cpus[served].next_balance;
+        if due && !self.cpus[cpu].averages_only {
             self.rebalance(served, true, p);
         } else {
             p.next = None;
         }
         let root = self.root(served);
         self.update_queue_load(root);
-        self.nohz.has_blocked |= self.queues[root.index()].avg.load_sum > 0;
+        self.nohz.has_blocked |= self.queues[root].avg.load_sum > 0;
         true
     }
 
     /// The next tickless CPU to serve, from `from` on; none once the balancing CPU has work of its own.
     fn next_tickless(&self, cpu: CpuId, from: usize) -> Option<usize> {
-        if self.nr_running[cpu.index()] > 0 {
+        if self.nr_running[cpu] > 0 {
             return None;
         }
         let (now, balancer) = (self.jiffies(), self.fixed.balancer);
         (from..self.nr_cpus()).find(|at| {
-            *at != cpu.index()
-                && self.nohz.tickless[*at]
-                && serves(balancer, self.idle[*at], now, self.cpus[*at].next_balance)
+            let at = CpuId::from(*at);
+            at != cpu
+                && self.nohz.tickless[at]
+                && serves(balancer, self.idle[at], now, self.cpus[at].next_balance)
         })
     }
 
     /// All that were due are served: when is the next one?
     fn all_served(&mut self, cpu: CpuId) {
         let now = self.jiffies();
-        let earliest = (0..self.nr_cpus())
+        let earliest = self
+            .cpus
+            .ids()
             .filter(|c| self.nohz.tickless[*c])
             .map(|c| self.cpus[c].next_balance)
             .min()
             .unwrap_or(now + self.fixed.kernel.tunables.hz);
         self.nohz.next_balance = earliest.max(now + 1);
-        self.cpus[cpu.index()].nohz_kick = false;
-        self.cpus[cpu.index()].averages_only = false;
+        self.cpus[cpu].nohz_kick = false;
+        self.cpus[cpu].averages_only = false;
     }
 }
 

@@ -13,11 +13,11 @@ use schedlab_trace::{MoveReason, SwitchReason};
 impl System<'_> {
     /// Sends the stopper to `src` to push its running task to `dst`. `idle`: what it means that none runs there.
     pub(super) fn start_push(&mut self, by: CpuId, src: CpuId, dst: CpuId, idle: Active) -> Active {
-        match self.cpus[src.index()].curr {
-            Some(curr) if !self.tasks[curr.index()].may_run_on(dst) => Active::Pinned,
-            Some(_) if self.cpus[src.index()].push.is_some() => Active::UnderWay,
+        match self.cpus[src].curr {
+            Some(curr) if !self.tasks[curr].may_run_on(dst) => Active::Pinned,
+            Some(_) if self.cpus[src].push.is_some() => Active::UnderWay,
             Some(curr) => {
-                self.cpus[src.index()].push = Some((curr, dst, MoveReason::Active));
+                self.cpus[src].push = Some((curr, dst, MoveReason::Active));
                 self.resched(by, src, SwitchReason::Moved);
                 Active::Started
             }
@@ -29,20 +29,20 @@ impl System<'_> {
     /// it finds no runnable task at all. A task that may move does, as one gained by an idle CPU, and the domain's
     /// failures are forgotten (5.5+).
     pub fn count_active(&mut self, src: CpuId, to: CpuId, moves: bool) {
-        let leaves = |t: TaskId| self.tasks[t.index()].state != State::Runnable;
-        let leaving = self.cpus[src.index()].curr.is_some_and(leaves);
-        if self.nr_running[src.index()] == u32::from(leaving) {
+        let leaves = |t: TaskId| self.tasks[t].state != State::Runnable;
+        let leaving = self.cpus[src].curr.is_some_and(leaves);
+        if self.nr_running[src] == u32::from(leaving) {
             return;
         }
         let spans = |d: &schedlab_machine::Domain| d.span.contains(src);
-        let Some(level) = self.fixed.domains.of_cpu[to.index()].iter().position(spans) else { return };
+        let Some(level) = self.fixed.domains.of_cpu[to].iter().position(spans) else { return };
         let domain = &mut self.schedstat.cpus[to.index()].domains[level];
         domain.counters.alb_count += 1;
         domain.counters.alb_pushed += u64::from(moves);
         domain.counters.alb_failed += u64::from(!moves);
         domain.lb[IdleType::Idle as usize].lb_gained += u64::from(moves);
         if moves && self.looks_at_spare() {
-            self.cpus[to.index()].levels[level].state.nr_balance_failed = 0;
+            self.cpus[to].levels[level].state.nr_balance_failed = 0;
         }
     }
 }

@@ -10,7 +10,7 @@ use super::spare::newidle_scan::{SharedHints, Shortcuts, Span};
 use super::spare::stats::GroupStats;
 use crate::costs::{Read, probe_ns};
 use crate::system::System;
-use schedlab_base::CpuId;
+use schedlab_base::{Arena, CpuId};
 use schedlab_kernel::{Feature, FeatureSet};
 use schedlab_machine::{Distance, Domain, Domains};
 use schedlab_trace::BalanceTrigger;
@@ -47,12 +47,12 @@ fn has_shared(domain: &Domain, features: FeatureSet) -> bool {
 /// The shared states of a machine, and for each CPU and level which one is its own.
 pub fn build(
     domains: &Domains,
-    cpu_capacity: &[u64],
+    cpu_capacity: &Arena<CpuId, u64>,
     features: FeatureSet,
-) -> (Vec<DomainShared>, Vec<Vec<Option<u32>>>) {
+) -> (Vec<DomainShared>, Arena<CpuId, Vec<Option<u32>>>) {
     let mut all: Vec<DomainShared> = Vec::new();
     let mut firsts: Vec<(usize, &Domain)> = Vec::new();
-    let mut own = Vec::with_capacity(domains.of_cpu.len());
+    let mut own = Arena::new();
     for levels in &domains.of_cpu {
         let mut mine = Vec::with_capacity(levels.len());
         for (level, domain) in levels.iter().enumerate() {
@@ -63,7 +63,7 @@ pub fn build(
             let same = |(l, d): &(usize, &Domain)| *l == level && d.span == domain.span;
             let at = firsts.iter().rposition(same).unwrap_or_else(|| {
                 firsts.push((level, domain));
-                let capacity = domain.cpus.iter().map(|c| cpu_capacity[c.index()]).sum();
+                let capacity = domain.cpus.iter().map(|c| cpu_capacity[*c]).sum();
                 all.push(DomainShared::new(domain, features, capacity));
                 all.len() - 1
             });
@@ -112,13 +112,13 @@ impl System<'_> {
         if p.trigger != BalanceTrigger::Newidle || !obeys {
             return (None, 0);
         }
-        let Some(at) = self.fixed.shared_of[p.dst.index()][p.level] else { return (None, 0) };
+        let Some(at) = self.fixed.shared_of[p.dst][p.level] else { return (None, 0) };
         let (version, writer, hints) = {
             let s = &self.shared[at as usize];
             (s.version, s.writer, s.hints)
         };
         // The CPU that reads has its own copy of the line to lose; its view of the level remembers which one.
-        let level = &mut self.cpus[p.dst.index()].levels[p.level];
+        let level = &mut self.cpus[p.dst].levels[p.level];
         let unchanged = std::mem::replace(&mut level.hints_seen, version) == version;
         let cost = if unchanged { self.fixed.machine.costs.probe_hit_ns } else { self.fetch_ns(by, writer) };
         (Some(hints), cost)
@@ -131,7 +131,7 @@ impl System<'_> {
         p: &Pass,
         change: impl FnOnce(&mut SharedHints, &Span) -> bool,
     ) -> u64 {
-        let Some(at) = self.fixed.shared_of[p.dst.index()][p.level] else { return 0 };
+        let Some(at) = self.fixed.shared_of[p.dst][p.level] else { return 0 };
         let s = &mut self.shared[at as usize];
         let span = s.span;
         if !change(&mut s.hints, &span) {
@@ -145,7 +145,7 @@ impl System<'_> {
     /// ILB_SHARE: statistics of a group that are no older than the dearest pass this CPU has made over the domain, and
     /// what reading them costs.
     pub fn gathered(&self, by: CpuId, p: &Pass, group: u32, at: u64) -> Option<(GroupStats, u64)> {
-        let window_ns = self.cpus[p.dst.index()].levels[p.level].cost.max_ns;
+        let window_ns = self.cpus[p.dst].levels[p.level].cost.max_ns;
         let g = self.gathered.get(group as usize)?.as_ref()?;
         (g.by != by && at.saturating_sub(g.at_ns) <= window_ns).then(|| (g.stats, self.fetch_ns(by, g.by)))
     }
@@ -170,24 +170,28 @@ mod tests {
         set
     }
 
+    fn capacities() -> Arena<CpuId, u64> {
+        Arena::filled(1024, 16)
+    }
+
     #[test]
     fn which_domains_share_state_is_a_matter_of_features() {
         // Two nodes of two caches each: SMT and MC inside a cache, DIE across caches, NUMA on top.
         let shape = Shape { packages: 2, nodes: 2, llcs: 4, ..Shape::flat(8, 2) };
         let domains = Domains::build(&shape.topology().unwrap(), Version::new(6, 5));
         let of = |on: &[Feature]| {
-            let (all, own) = build(&domains, &[1024; 16], features(on));
-            (all.len(), own[0].iter().map(Option::is_some).collect::<Vec<_>>())
+            let (all, own) = build(&domains, &capacities(), features(on));
+            (all.len(), own[CpuId(0)].iter().map(Option::is_some).collect::<Vec<_>>())
         };
         assert_eq!(of(&[]), (8 + 4, vec![true, true, false, false]));
         assert_eq!(of(&[Feature::SdSharedAll]), (8 + 4 + 2, vec![true, true, true, false]));
         let both = [Feature::SdSharedAll, Feature::SdSharedNuma];
         assert_eq!(of(&both), (8 + 4 + 2 + 1, vec![true; 4]));
-        let (all, own) = build(&domains, &[1024; 16], features(&[Feature::SdNrGroups]));
-        assert_eq!(all[own[5][1].unwrap() as usize].span.nr_groups, 2);
-        assert_eq!(own[4][1], own[5][1]);
-        let (all, own) = build(&domains, &[1024; 16], features(&[]));
-        assert_eq!(all[own[5][1].unwrap() as usize].span.nr_groups, 0, "nobody counts them");
+        let (all, own) = build(&domains, &capacities(), features(&[Feature::SdNrGroups]));
+        assert_eq!(all[own[CpuId(5)][1].unwrap() as usize].span.nr_groups, 2);
+        assert_eq!(own[CpuId(4)][1], own[CpuId(5)][1]);
+        let (all, own) = build(&domains, &capacities(), features(&[]));
+        assert_eq!(all[own[CpuId(5)][1].unwrap() as usize].span.nr_groups, 0, "nobody counts them");
     }
 
     #[test]
@@ -195,8 +199,8 @@ mod tests {
         let shape = Shape { packages: 2, nodes: 2, llcs: 4, ..Shape::flat(8, 2) };
         let domains = Domains::build(&shape.topology().unwrap(), Version::new(6, 5));
         let hints = |on: &[Feature]| {
-            let (all, own) = build(&domains, &[1024; 16], features(on));
-            all[own[5][1].unwrap() as usize].hints
+            let (all, own) = build(&domains, &capacities(), features(on));
+            all[own[CpuId(5)][1].unwrap() as usize].hints
         };
         assert_eq!(
             hints(&[Feature::IlbUtil]).total_capacity,

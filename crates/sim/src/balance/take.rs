@@ -22,14 +22,14 @@ pub(super) struct Pinned {
 
 impl System<'_> {
     pub(super) fn rules(&self, p: &Pass) -> Rules {
-        let level = &self.cpus[p.dst.index()].levels[p.level];
+        let level = &self.cpus[p.dst].levels[p.level];
         Rules {
             balancer: self.fixed.balancer,
             pass: Kind::from(p.trigger),
             preemptible: false,
             migration_cost_ns: self.fixed.kernel.tunables.migration_cost_ns,
             cache_hot_buddy: self.has(Feature::CacheHotBuddy),
-            dst_has_tasks: self.nr_running[p.dst.index()] > 0,
+            dst_has_tasks: self.nr_running[p.dst] > 0,
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
         }
@@ -37,10 +37,10 @@ impl System<'_> {
 
     /// What the detaching rules see of a task. Newest tasks are offered first, as 3.4 and 4.5 walk the list.
     pub fn task_facts(&self, task: TaskId, dst: CpuId, level: usize) -> TaskFacts {
-        let t = &self.tasks[task.index()];
-        let e = &self.entities[t.entity.index()];
-        let q = &self.queues[e.cfs_rq.index()];
-        let domain = &self.fixed.domains.of_cpu[dst.index()][level];
+        let t = &self.tasks[task];
+        let e = &self.entities[t.entity];
+        let q = &self.queues[e.cfs_rq];
+        let domain = &self.fixed.domains.of_cpu[dst][level];
         let local = &self.fixed.domains.groups[domain.groups[0] as usize];
         TaskFacts {
             allowed: t.may_run_on(dst),
@@ -57,14 +57,14 @@ impl System<'_> {
     /// The first one's time is in the step that ends here; each further one takes its own.
     pub(super) fn move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, imbalance: u64, at: &mut u64) {
         let rules = self.rules(p);
-        let nr = self.nr_running[src.index()];
+        let nr = self.nr_running[src];
         self.lb(p).lb_imbalance_load += imbalance;
         let mut walked = None;
         if nr > 1 {
             let mut walk = Detach::new(imbalance, self.fixed.kernel.tunables.nr_migrate, nr);
             loop {
-                let newest = self.cpus[src.index()].list.last().copied();
-                match walk.step(&rules, self.nr_running[src.index()], newest.is_none()) {
+                let newest = self.cpus[src].list.last().copied();
+                match walk.step(&rules, self.nr_running[src], newest.is_none()) {
                     Walk::Stop(_) => break,
                     Walk::Pause => continue,
                     Walk::Offer => {}
@@ -82,7 +82,7 @@ impl System<'_> {
                         if why == (Refusal::TooHeavy { hot: true }) && rules.balancer == Balancer::V4_5 {
                             self.lb(p).lb_hot_gained += 1;
                         }
-                        self.cpus[src.index()].list.rotate_right(1);
+                        self.cpus[src].list.rotate_right(1);
                     }
                 }
             }
@@ -133,24 +133,22 @@ impl System<'_> {
 
     /// The group that holds the destination one level up learns that affinity is in the way below.
     pub(super) fn flag_parent(&mut self, p: &Pass, flag: bool) {
-        if let Some(parent) = self.fixed.domains.of_cpu[p.dst.index()].get(p.level + 1) {
+        if let Some(parent) = self.fixed.domains.of_cpu[p.dst].get(p.level + 1) {
             self.group_flags[parent.groups[0] as usize] = flag;
         }
     }
 
     /// Moves a queued task.
     fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
-        let from = self.tasks[task.index()].cpu;
+        let from = self.tasks[task].cpu;
         self.update_rq_clock(from);
         self.dequeue_task(task, false);
         self.migrate_task(task, dst);
         self.emit(dst, EventKind::Migrate { task, from, why });
-        self.tasks[task.index()].state = State::Runnable;
+        self.tasks[task].state = State::Runnable;
         let begun = self.begin_enqueue(dst, self.now);
         self.enqueue_task(dst, task, Enqueue::Moved);
-        if self.cpus[dst.index()].curr.is_none()
-            || self.check_preempt_wakeup(dst, task, Enqueue::Moved, false)
-        {
+        if self.cpus[dst].curr.is_none() || self.check_preempt_wakeup(dst, task, Enqueue::Moved, false) {
             self.resched_fair(by, dst, SwitchReason::Arrived);
         }
         self.end_enqueue(dst, begun);
@@ -159,16 +157,16 @@ impl System<'_> {
     /// Nothing could be moved: should the source's running task be pushed?
     fn try_active(&mut self, by: CpuId, p: &Pass, src: CpuId) -> Active {
         let kind = Kind::from(p.trigger);
-        self.cpus[p.dst.index()].levels[p.level].state.count_failure(kind);
-        let level = &self.cpus[p.dst.index()].levels[p.level];
+        self.cpus[p.dst].levels[p.level].state.count_failure(kind);
+        let level = &self.cpus[p.dst].levels[p.level];
         let (src_capacity, dst_capacity) = (self.capacity_of(src), self.capacity_of(p.dst));
         let facts = ActiveFacts {
             balancer: self.fixed.balancer,
             pass: kind,
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
-            imbalance_pct: self.fixed.domains.of_cpu[p.dst.index()][p.level].params.imbalance_pct,
-            src_h_nr_running: self.nr_running[src.index()],
+            imbalance_pct: self.fixed.domains.of_cpu[p.dst][p.level].params.imbalance_pct,
+            src_h_nr_running: self.nr_running[src],
             src_capacity,
             src_capacity_orig: src_capacity,
             dst_capacity,
@@ -200,13 +198,13 @@ mod tests {
             sys.now = 1_000_000_000;
             let src = CpuId(0);
             let [a, b, c, d] = [(); 4].map(|()| born(sys, src));
-            let hot = sys.tasks[d.index()].entity;
-            sys.entities[hot.index()].exec_start = sys.now;
+            let hot = sys.tasks[d].entity;
+            sys.entities[hot].exec_start = sys.now;
             let mut p = Pass::begin(CpuId(1), 0, BalanceTrigger::Idle, sys.now);
             let mut at = sys.now;
             sys.move_tasks(CpuId(1), &mut p, src, 2 * 1024, &mut at);
             assert_eq!(p.moved, 2, "{b:?} and {c:?}");
-            assert_eq!(sys.cpus[0].list, [d, a], "the newest was looked at first, and is now last");
+            assert_eq!(sys.cpus[CpuId(0)].list, [d, a], "the newest was looked at first, and is now last");
             assert_eq!(at - sys.now, sys.fixed.machine.costs.move_task_ns);
         });
     }

@@ -13,20 +13,20 @@ use schedlab_base::{CpuId, TaskId};
 
 impl System<'_> {
     fn spare_rules(&self, p: &Pass) -> Rules {
-        let share_capacity = self.fixed.domains.of_cpu[p.dst.index()][p.level].params.share_capacity;
+        let share_capacity = self.fixed.domains.of_cpu[p.dst][p.level].params.share_capacity;
         Rules { common: self.rules(p), share_capacity, active: false }
     }
 
     /// A task as the rules see it.
     fn spare_task(&self, task: TaskId, p: &Pass) -> Task {
-        let entity = &self.entities[self.tasks[task.index()].entity.index()];
+        let entity = self.entity(task);
         Task { facts: self.task_facts(task, p.dst, p.level), util: entity.est.task_util(entity.avg.util_avg) }
     }
 
     /// The queue is locked and the time is up: tasks that may move do, longest waiting first.
     pub(super) fn take_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, amount: Amount, at: &mut u64) {
         let rules = self.spare_rules(p);
-        let nr = self.nr_running[src.index()];
+        let nr = self.nr_running[src];
         let lb = self.lb(p);
         *match amount.migration {
             MigrationType::Load => &mut lb.lb_imbalance_load,
@@ -47,11 +47,11 @@ impl System<'_> {
 
     /// Walks the source's tasks.
     fn walk_source(&mut self, by: CpuId, p: &mut Pass, src: CpuId, amount: Amount, rules: &Rules) -> Detach {
-        let nr = self.nr_running[src.index()];
+        let nr = self.nr_running[src];
         let mut walk = Detach::new(amount, self.fixed.kernel.tunables.nr_migrate, nr);
         loop {
-            let oldest = self.cpus[src.index()].list.first().copied();
-            match walk.step(rules, self.nr_running[src.index()], oldest.is_none()) {
+            let oldest = self.cpus[src].list.first().copied();
+            match walk.step(rules, self.nr_running[src], oldest.is_none()) {
                 Walk::Stop(_) => break,
                 Walk::Pause => continue,
                 Walk::Offer => {}
@@ -69,7 +69,7 @@ impl System<'_> {
                         self.lb(p).lb_hot_gained += 1;
                     }
                     // It is looked at last from now on.
-                    self.cpus[src.index()].list.rotate_left(1);
+                    self.cpus[src].list.rotate_left(1);
                 }
             }
         }
@@ -79,16 +79,16 @@ impl System<'_> {
     /// Nothing could be moved: should the source's running task be pushed?
     fn push_running(&mut self, by: CpuId, p: &Pass, src: CpuId, migration: MigrationType) -> Active {
         let kind = Kind::from(p.trigger);
-        self.cpus[p.dst.index()].levels[p.level].state.count_failure(kind);
-        let level = &self.cpus[p.dst.index()].levels[p.level];
+        self.cpus[p.dst].levels[p.level].state.count_failure(kind);
+        let level = &self.cpus[p.dst].levels[p.level];
         let (src_capacity, dst_capacity) = (self.capacity_of(src), self.capacity_of(p.dst));
         let facts = ActiveFacts {
             pass: kind,
             migration,
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
-            imbalance_pct: self.fixed.domains.of_cpu[p.dst.index()][p.level].params.imbalance_pct,
-            src_h_nr_running: self.nr_running[src.index()],
+            imbalance_pct: self.fixed.domains.of_cpu[p.dst][p.level].params.imbalance_pct,
+            src_h_nr_running: self.nr_running[src],
             src_capacity,
             src_capacity_orig: src_capacity,
             dst_capacity,

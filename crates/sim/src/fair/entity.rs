@@ -3,18 +3,21 @@
 use super::runqueue::CfsRqId;
 use crate::pelt::Pelt;
 use crate::util_est::UtilEst;
-use schedlab_base::TaskId;
+use schedlab_base::{Id, TaskId};
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 
 /// An entity's place in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct EntityId(pub u32);
 
-impl EntityId {
-    /// As an array index.
+impl Id for EntityId {
     #[inline]
-    pub const fn index(self) -> usize {
+    fn at(self) -> usize {
         self.0 as usize
+    }
+    #[inline]
+    fn of(at: usize) -> EntityId {
+        EntityId(at as u32)
     }
 }
 

@@ -46,10 +46,10 @@ impl System<'_> {
     /// The charge alone; whether there was anything to charge.
     pub fn charge(&mut self, queue: CfsRqId) -> bool {
         let eevdf = self.eevdf();
-        let q = &mut self.queues[queue.index()];
+        let q = &mut self.queues[queue];
         let Some(curr) = q.curr else { return false };
-        let clock = self.cpus[q.cpu.index()].clock.read(self.now);
-        let e = &mut self.entities[curr.index()];
+        let clock = self.cpus[q.cpu].clock.read(self.now);
+        let e = &mut self.entities[curr];
         let delta = clock.saturating_sub(e.exec_start);
         if delta == 0 {
             return false;
@@ -71,9 +71,9 @@ impl System<'_> {
         if !self.tracks_load() {
             return;
         }
-        let e = &mut self.entities[entity.index()];
+        let e = &mut self.entities[entity];
         let queue = e.cfs_rq;
-        let running = self.queues[queue.index()].curr == Some(entity);
+        let running = self.queues[queue].curr == Some(entity);
         let weight = if e.on_rq { e.weight } else { 0 };
         if e.avg.update(self.now, weight, u64::from(e.on_rq && !e.delayed), running) {
             e.est.unchanged = false;
@@ -87,7 +87,7 @@ impl System<'_> {
             return;
         }
         let sums = self.sums_runnable();
-        let q = &mut self.queues[queue.index()];
+        let q = &mut self.queues[queue];
         q.avg.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
         if sums {
             q.runnable.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
@@ -97,35 +97,35 @@ impl System<'_> {
     /// Puts `task` on `cpu`'s queues.
     pub fn enqueue_task(&mut self, cpu: CpuId, task: TaskId, why: Enqueue) {
         if self.has(Feature::UtilEst) {
-            let estimate = self.entities[self.tasks[task.index()].entity.index()].est.estimate();
+            let estimate = self.entity(task).est.estimate();
             let root = self.root(cpu);
-            self.queues[root.index()].util_est += estimate;
+            self.queues[root].util_est += estimate;
         }
         if why == Enqueue::Wakeup && self.fixed.history.overlap_averages {
             self.note_sleep(task, false);
         }
-        let mut level = Some(self.tasks[task.index()].entity);
+        let mut level = Some(self.tasks[task].entity);
         let (mut why, mut requeued) = (why, false);
         while let Some(entity) = level {
-            if self.entities[entity.index()].delayed {
+            if self.entities[entity].delayed {
                 requeued = true;
                 self.requeue_delayed(entity);
-            } else if self.entities[entity.index()].on_rq {
+            } else if self.entities[entity].on_rq {
                 self.update_load(entity);
             } else {
                 self.enqueue_entity(entity, why);
                 why = Enqueue::Wakeup;
             }
-            let queue = self.entities[entity.index()].cfs_rq;
-            self.queues[queue.index()].h_nr_running += 1;
-            level = self.entities[entity.index()].parent;
+            let queue = self.entities[entity].cfs_rq;
+            self.queues[queue].h_nr_running += 1;
+            level = self.entities[entity].parent;
         }
-        let t = &mut self.tasks[task.index()];
+        let t = &mut self.tasks[task];
         t.on_rq = true;
         t.cpu = cpu;
         self.count_queued(task);
-        self.cpus[cpu.index()].list.push(task);
-        let nr = &mut self.nr_running[cpu.index()];
+        self.cpus[cpu].list.push(task);
+        let nr = &mut self.nr_running[cpu];
         *nr += 1;
         if *nr == 2 {
             self.overload = true;
@@ -138,20 +138,20 @@ impl System<'_> {
         if self.eevdf() {
             return self.eevdf_enqueue_entity(entity, why);
         }
-        let queue = self.entities[entity.index()].cfs_rq;
+        let queue = self.entities[entity].cfs_rq;
         self.update_curr(queue);
-        let min = self.queues[queue.index()].min_vruntime;
-        let task = self.entities[entity.index()].task;
-        if let Some(t) = task.map(|t| &mut self.tasks[t.index()])
+        let min = self.queues[queue].min_vruntime;
+        let task = self.entities[entity].task;
+        if let Some(t) = task.map(|t| &mut self.tasks[t])
             && std::mem::take(&mut t.relative)
         {
-            self.entities[entity.index()].vruntime += min;
+            self.entities[entity].vruntime += min;
         }
         self.update_load(entity);
         self.attach_load(entity);
-        let e = &self.entities[entity.index()];
+        let e = &self.entities[entity];
         if why == Enqueue::Wakeup {
-            let idle = task.is_some_and(|t| self.tasks[t.index()].attr.policy == Policy::Idle);
+            let idle = task.is_some_and(|t| self.tasks[t].attr.policy == Policy::Idle);
             let facts = placement::Facts {
                 min_vruntime: min,
                 own_vruntime: e.vruntime,
@@ -163,12 +163,12 @@ impl System<'_> {
                 idle_threshold_ns: (idle && self.fixed.history.idle_credit_small)
                     .then_some(self.fixed.gran.min_ns),
             };
-            self.entities[entity.index()].vruntime = placement::wakeup(facts);
+            self.entities[entity].vruntime = placement::wakeup(facts);
         }
         let sums = self.sums_runnable();
-        let e = &mut self.entities[entity.index()];
+        let e = &mut self.entities[entity];
         e.on_rq = true;
-        let q = &mut self.queues[queue.index()];
+        let q = &mut self.queues[queue];
         q.load_weight += e.weight;
         q.nr_running += 1;
         if sums {
@@ -181,12 +181,12 @@ impl System<'_> {
 
     /// A moved entity's load joins its new queue.
     pub(super) fn attach_load(&mut self, entity: EntityId) {
-        let e = &self.entities[entity.index()];
-        if let Some(t) = e.task.map(|t| &mut self.tasks[t.index()])
+        let e = &self.entities[entity];
+        if let Some(t) = e.task.map(|t| &mut self.tasks[t])
             && std::mem::take(&mut t.detached)
         {
-            let entity = &mut self.entities[entity.index()];
-            let avg = &mut self.queues[entity.cfs_rq.index()].avg;
+            let entity = &mut self.entities[entity];
+            let avg = &mut self.queues[entity.cfs_rq].avg;
             entity.avg.align_to(avg);
             avg.add(&entity.avg);
         }
@@ -194,32 +194,32 @@ impl System<'_> {
 
     /// Takes `task` off its CPU's queues; `sleeps`: it keeps its vruntime absolute, else it is about to move.
     pub fn dequeue_task(&mut self, task: TaskId, sleeps: bool) {
-        let cpu = self.tasks[task.index()].cpu;
+        let cpu = self.tasks[task].cpu;
         if sleeps && self.fixed.history.overlap_averages {
             self.note_sleep(task, true);
         }
-        let mut level = Some(self.tasks[task.index()].entity);
+        let mut level = Some(self.tasks[task].entity);
         let mut leaves = true;
         while let Some(entity) = level {
-            let queue = self.entities[entity.index()].cfs_rq;
+            let queue = self.entities[entity].cfs_rq;
             if leaves {
                 let left = self.dequeue_entity(entity, sleeps);
-                leaves = left && self.queues[queue.index()].load_weight == 0;
+                leaves = left && self.queues[queue].load_weight == 0;
             } else {
                 self.update_load(entity);
             }
-            self.queues[queue.index()].h_nr_running -= 1;
-            level = self.entities[entity.index()].parent;
+            self.queues[queue].h_nr_running -= 1;
+            level = self.entities[entity].parent;
         }
-        self.tasks[task.index()].on_rq = false;
+        self.tasks[task].on_rq = false;
         self.count_dequeued(task);
-        let list = &mut self.cpus[cpu.index()].list;
+        let list = &mut self.cpus[cpu].list;
         if list.last() == Some(&task) {
             list.pop();
         } else if let Some(at) = list.iter().rposition(|t| *t == task) {
             list.remove(at);
         }
-        self.nr_running[cpu.index()] -= 1;
+        self.nr_running[cpu] -= 1;
         if self.has(Feature::UtilEst) {
             self.count_out_estimate(cpu, task, sleeps);
         }
@@ -229,9 +229,9 @@ impl System<'_> {
 
     /// A task leaves: its queue forgets what it was thought to use; if it sleeps, that is thought over.
     fn count_out_estimate(&mut self, cpu: CpuId, task: TaskId, sleeps: bool) {
-        let (root, capacity) = (self.root(cpu), self.fixed.cpu_capacity[cpu.index()]);
-        let e = &mut self.entities[self.tasks[task.index()].entity.index()];
-        self.queues[root.index()].util_est -= e.est.estimate();
+        let (root, capacity) = (self.root(cpu), self.fixed.cpu_capacity[cpu]);
+        let e = &mut self.entities[self.tasks[task].entity];
+        self.queues[root].util_est -= e.est.estimate();
         if sleeps {
             e.est.sleep(e.avg.util_avg, capacity);
         }
@@ -241,23 +241,23 @@ impl System<'_> {
     /// most the CPU's capacity (`cpu_util_cfs`; before 4.17, or without UTIL_EST, PELT's alone).
     #[inline]
     pub fn cfs_util(&self, cpu: CpuId) -> u64 {
-        let q = &self.queues[self.root(cpu).index()];
-        cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu.index()])
+        let q = &self.queues[self.root(cpu)];
+        cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu])
     }
 
     /// The same once a task that sleeps is there, too (`cpu_util`): PELT's sum still has it where it ran last.
     pub fn util_with(&self, cpu: CpuId, task: TaskId) -> u64 {
-        let (q, t) = (&self.queues[self.root(cpu).index()], &self.tasks[task.index()]);
-        let e = &self.entities[t.entity.index()];
+        let (q, t) = (&self.queues[self.root(cpu)], &self.tasks[task]);
+        let e = &self.entities[t.entity];
         let comes = if t.cpu == cpu { 0 } else { e.avg.util_avg };
         let estimate = if self.has(Feature::UtilEst) { q.util_est + e.est.estimate() } else { 0 };
-        cpu_util(q.avg.util_avg + comes, estimate, self.fixed.cpu_capacity[cpu.index()])
+        cpu_util(q.avg.util_avg + comes, estimate, self.fixed.cpu_capacity[cpu])
     }
 
     /// Whether it left: under EEVDF one that sleeps may stay queued.
     fn dequeue_entity(&mut self, entity: EntityId, sleeps: bool) -> bool {
         if self.eevdf() {
-            let ended = self.entities[entity.index()].task.map(|t| self.tasks[t.index()].state);
+            let ended = self.entities[entity].task.map(|t| self.tasks[t].state);
             let how = match (sleeps, ended) {
                 (true, Some(State::Dead)) => Leave::Ends,
                 (true, _) => Leave::Sleeps,
@@ -265,12 +265,12 @@ impl System<'_> {
             };
             return self.eevdf_dequeue_entity(entity, how);
         }
-        let queue = self.entities[entity.index()].cfs_rq;
+        let queue = self.entities[entity].cfs_rq;
         self.update_curr(queue);
         self.update_load(entity);
         let sums = self.sums_runnable();
-        let e = &mut self.entities[entity.index()];
-        let q = &mut self.queues[queue.index()];
+        let e = &mut self.entities[entity];
+        let q = &mut self.queues[queue];
         if sums {
             q.runnable.sub(&e.avg);
         }
@@ -281,7 +281,7 @@ impl System<'_> {
         e.on_rq = false;
         q.load_weight -= e.weight;
         q.nr_running -= 1;
-        let curr = q.curr.map(|c| (self.entities[c.index()].on_rq, self.entities[c.index()].vruntime));
+        let curr = q.curr.map(|c| (self.entities[c].on_rq, self.entities[c].vruntime));
         let counted = curr.filter(|(on_rq, _)| *on_rq || !self.fixed.history.dequeued_curr_ignored);
         let before = q.min_vruntime;
         q.update_min_vruntime(counted.map(|(_, v)| v));
@@ -296,9 +296,9 @@ impl System<'_> {
 
     /// A task that ended takes its load with it (`task_dead_fair`, 4.3+).
     pub fn forget_load(&mut self, task: TaskId) {
-        let e = &self.entities[self.tasks[task.index()].entity.index()];
+        let e = &self.entities[self.tasks[task].entity];
         if self.tracks_load() {
-            self.queues[e.cfs_rq.index()].avg.sub(&e.avg);
+            self.queues[e.cfs_rq].avg.sub(&e.avg);
         }
     }
 
@@ -306,7 +306,7 @@ impl System<'_> {
     /// with time.
     pub fn reweight(&mut self, entity: EntityId, weight: u64) {
         let (on_rq, old, queue) = {
-            let e = &self.entities[entity.index()];
+            let e = &self.entities[entity];
             (e.on_rq, e.weight, e.cfs_rq)
         };
         let at_once = self.fixed.history.reweight_at_once;
@@ -318,7 +318,7 @@ impl System<'_> {
         if self.eevdf() {
             self.before_reweight(entity, weight);
         }
-        let (e, q) = (&mut self.entities[entity.index()], &mut self.queues[queue.index()]);
+        let (e, q) = (&mut self.entities[entity], &mut self.queues[queue]);
         let before = e.avg;
         if at_once {
             e.avg.reweight(old, weight);
@@ -339,8 +339,8 @@ impl System<'_> {
     }
 
     fn make_relative(&mut self, entity: EntityId, min_vruntime: i64) {
-        let e = &mut self.entities[entity.index()];
-        if let Some(t) = e.task.map(|t| &mut self.tasks[t.index()])
+        let e = &mut self.entities[entity];
+        if let Some(t) = e.task.map(|t| &mut self.tasks[t])
             && !std::mem::replace(&mut t.relative, true)
         {
             e.vruntime -= min_vruntime;
@@ -349,24 +349,24 @@ impl System<'_> {
 
     /// Gives a task that is on no queue to `to`: its vruntime becomes relative, its load leaves the old queue.
     pub fn migrate_task(&mut self, task: TaskId, to: CpuId) {
-        let entity = self.tasks[task.index()].entity;
-        let old = self.entities[entity.index()].cfs_rq;
-        let min = self.queues[old.index()].min_vruntime;
+        let entity = self.tasks[task].entity;
+        let old = self.entities[entity].cfs_rq;
+        let min = self.queues[old].min_vruntime;
         if !self.eevdf() {
             self.make_relative(entity, min);
         }
         self.update_load(entity);
-        if self.tracks_load() && !std::mem::replace(&mut self.tasks[task.index()].detached, true) {
-            self.queues[old.index()].avg.sub(&self.entities[entity.index()].avg);
+        if self.tracks_load() && !std::mem::replace(&mut self.tasks[task].detached, true) {
+            self.queues[old].avg.sub(&self.entities[entity].avg);
         }
         let to_root = self.root(to);
-        let e = &mut self.entities[entity.index()];
+        let e = &mut self.entities[entity];
         e.cfs_rq = to_root;
         if self.fixed.history.migrated_is_cold {
             // A task that has just come is not cache hot for a balancer.
             e.exec_start = 0;
         }
-        self.tasks[task.index()].cpu = to;
+        self.tasks[task].cpu = to;
     }
 }
 

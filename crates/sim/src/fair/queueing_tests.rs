@@ -8,12 +8,12 @@ fn who_is_moved_takes_no_credit_for_having_held_the_queue_back() {
         with_system(version, |sys| {
             // The later one is placed before the other, as more share the period.
             let [late, early] = [(); 2].map(|()| born(sys, CpuId(0)));
-            let at = |sys: &System<'_>, t: TaskId| sys.entities[sys.tasks[t.index()].entity.index()].vruntime;
+            let at = |sys: &System<'_>, t: TaskId| sys.entity(t).vruntime;
             gap = at(sys, late) - at(sys, early);
             let queue = sys.root(CpuId(0));
-            sys.queues[queue.index()].min_vruntime = at(sys, early);
+            sys.queues[queue].min_vruntime = at(sys, early);
             sys.dequeue_task(early, false);
-            assert_eq!(sys.queues[queue.index()].min_vruntime, at(sys, late), "it has moved on");
+            assert_eq!(sys.queues[queue].min_vruntime, at(sys, late), "it has moved on");
             found = at(sys, early);
         });
         assert!(gap > 0);

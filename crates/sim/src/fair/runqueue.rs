@@ -7,17 +7,20 @@
 use super::eevdf::timeline::Timeline;
 use super::entity::EntityId;
 use crate::pelt::Pelt;
-use schedlab_base::CpuId;
+use schedlab_base::{CpuId, Id};
 
 /// A cfs_rq's place in the arena; the root queue of CPU n is number n.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CfsRqId(pub u32);
 
-impl CfsRqId {
-    /// As an array index.
+impl Id for CfsRqId {
     #[inline]
-    pub const fn index(self) -> usize {
+    fn at(self) -> usize {
         self.0 as usize
+    }
+    #[inline]
+    fn of(at: usize) -> CfsRqId {
+        CfsRqId(at as u32)
     }
 }
 

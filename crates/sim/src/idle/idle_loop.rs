@@ -59,16 +59,12 @@ fn stayed(stay_ns: u64, by_tick: bool, tick_ns: u64) -> u64 {
 impl System<'_> {
     /// Enters the idle loop, or comes back to it: what waits with interrupts on comes first.
     pub fn begin_idle_loop(&mut self, cpu: CpuId) {
-        let c = &self.cpus[cpu.index()];
-        let work = self.nr_running[cpu.index()] > 0 || !c.wake_list.is_empty() || c.nohz_kick;
+        let c = &self.cpus[cpu];
+        let work = self.nr_running[cpu] > 0 || !c.wake_list.is_empty() || c.nohz_kick;
         let enter_ns = if work { 0 } else { self.fixed.machine.costs.idle_enter_ns };
         self.begin(cpu, Step::IdleLoop, enter_ns);
         if enter_ns == 0 && self.at_once() {
-            if self.cpus[cpu.index()].irq_due() <= self.now {
-                self.interrupt(cpu)
-            } else {
-                self.idle_loop(cpu)
-            }
+            if self.cpus[cpu].irq_due() <= self.now { self.interrupt(cpu) } else { self.idle_loop(cpu) }
         }
     }
 
@@ -76,9 +72,9 @@ impl System<'_> {
     pub fn idle_loop(&mut self, cpu: CpuId) {
         let now = self.now;
         let queued = self.flush_wake_list(cpu, now);
-        if self.nr_running[cpu.index()] > 0 {
+        if self.nr_running[cpu] > 0 {
             let costs = &self.fixed.machine.costs;
-            let c = &mut self.cpus[cpu.index()];
+            let c = &mut self.cpus[cpu];
             c.nohz_kick = false;
             c.clock.hold(now);
             let restart_ns = if c.tick_at == NEVER { costs.tick_restart_ns } else { 0 };
@@ -90,10 +86,10 @@ impl System<'_> {
             return self.begin_pick(cpu, cost);
         }
         // Whoever came has been taken away again; the kernel calls `schedule()` for nothing.
-        self.cpus[cpu.index()].need_resched = None;
-        self.cpus[cpu.index()].clock.release();
-        if self.cpus[cpu.index()].nohz_kick {
-            self.cpus[cpu.index()].task.left = 0;
+        self.cpus[cpu].need_resched = None;
+        self.cpus[cpu].clock.release();
+        if self.cpus[cpu].nohz_kick {
+            self.cpus[cpu].task.left = 0;
             return self.begin_softirq(cpu);
         }
         self.halt(cpu);
@@ -105,7 +101,7 @@ impl System<'_> {
         match self.fixed.machine.idle_governor {
             IdleGovernor::Menu => self.choose_and_halt(cpu),
             IdleGovernor::Halt => self.halt_in(cpu, deepest, true),
-            IdleGovernor::Haltpoll => match self.cpus[cpu.index()].haltpoll.choose() {
+            IdleGovernor::Haltpoll => match self.cpus[cpu].haltpoll.choose() {
                 Choice::Poll(limit_ns) => self.poll(cpu, limit_ns),
                 Choice::Halt => self.halt_in(cpu, deepest, true),
             },
@@ -114,7 +110,7 @@ impl System<'_> {
 
     fn choose_and_halt(&mut self, cpu: CpuId) {
         let now = self.now;
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let timer = c.timers.due();
         let next_timer = if timer == NEVER { NEVER } else { timer.saturating_sub(now) };
         let predicted = c.governor.predict(next_timer);
@@ -127,27 +123,27 @@ impl System<'_> {
 
     /// Watches for work for that long, with the tick on if it still is.
     fn poll(&mut self, cpu: CpuId, limit_ns: u64) {
-        self.cpus[cpu.index()].halted_at = self.now;
+        self.cpus[cpu].halted_at = self.now;
         self.begin(cpu, Step::Halted { state: POLLING }, limit_ns);
         self.emit(cpu, EventKind::IdleEnter { state: POLLING });
     }
 
     /// Whether a CPU polls for a while before it halts.
     pub fn polls(&self, cpu: CpuId) -> bool {
-        let task = &self.cpus[cpu.index()].task;
+        let task = &self.cpus[cpu].task;
         matches!(task.step, Step::Halted { .. }) && task.ends != NEVER
     }
 
     /// It watched in vain: now it halts.
     pub fn end_of_polling(&mut self, cpu: CpuId) {
-        self.cpus[cpu.index()].haltpoll.polled(true);
+        self.cpus[cpu].haltpoll.polled(true);
         self.emit(cpu, EventKind::IdleExit { exit_ns: 0 });
         self.halt(cpu);
     }
 
     fn halt_in(&mut self, cpu: CpuId, state: usize, stops_tick: bool) {
         let (now, state) = (self.now, state as u8);
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let stops = c.tick_at == NEVER || stops_tick;
         if stops {
             let was_on = std::mem::replace(&mut c.tick_at, NEVER) != NEVER;
@@ -157,10 +153,10 @@ impl System<'_> {
                 return self.begin(cpu, Step::IdleLoop, stop_ns);
             }
         }
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         c.halted_at = now;
         self.begin(cpu, Step::Halted { state }, 0);
-        self.cpus[cpu.index()].task.ends = NEVER;
+        self.cpus[cpu].task.ends = NEVER;
         if stops {
             self.enter_nohz(cpu);
         }
@@ -173,7 +169,7 @@ impl System<'_> {
         let reached = self.core_state(cpu, self.sunk_to(cpu, state));
         let exit_ns = self.fixed.machine.idle_states.get(usize::from(reached)).map_or(0, |s| s.typical.0);
         let (now, tick_ns) = (self.now, self.fixed.tick_ns);
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let by_tick = c.tick_at <= now && c.ipi_at > now && c.timers.due() > now;
         let stay_ns = now - c.halted_at;
         match c.task.ends == NEVER {
@@ -202,15 +198,15 @@ impl System<'_> {
         if machine.idle_governor == IdleGovernor::Menu || state == POLLING {
             return state;
         }
-        let stay_ns = self.now - self.cpus[cpu.index()].halted_at;
+        let stay_ns = self.now - self.cpus[cpu].halted_at;
         let is_there = |at: &u8| machine.idle_states[usize::from(*at)].residency.0 <= stay_ns;
         (POLLING + 1..=state).rev().find(is_there).unwrap_or(POLLING + 1)
     }
 
     /// The state the CPU's core is in, given its own request: the shallowest of its threads' requests.
     fn core_state(&self, cpu: CpuId, own: u8) -> u8 {
-        let siblings = self.fixed.siblings[cpu.index()].iter();
-        siblings.fold(own, |least, s| match self.cpus[s.index()].task.step {
+        let siblings = self.fixed.siblings[cpu].iter();
+        siblings.fold(own, |least, s| match self.cpus[*s].task.step {
             Step::Halted { state } => least.min(state),
             _ => 0,
         })
@@ -219,7 +215,7 @@ impl System<'_> {
     /// `avg_idle` takes the idle period that a wakeup ends (`ttwu_do_wakeup`; no other arrival does).
     pub fn end_idle_sample(&mut self, cpu: CpuId) {
         let clock = self.rq_clock(cpu);
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let began = std::mem::take(&mut c.idle_stamp);
         if began != 0 {
             let gates = self.fixed.gates;

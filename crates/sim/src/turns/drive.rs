@@ -47,18 +47,18 @@ impl System<'_> {
     }
 
     fn user_op(&self, cpu: CpuId) -> Option<UserOp> {
-        let c = &self.cpus[cpu.index()];
-        c.curr.filter(|_| c.in_user()).map(|t| self.tasks[t.index()].user)
+        let c = &self.cpus[cpu];
+        c.curr.filter(|_| c.in_user()).map(|t| self.tasks[t].user)
     }
 
     /// Whether `cpu` waits for a clock in user mode, nothing else being due.
     fn spins(&self, cpu: CpuId) -> bool {
-        self.cpus[cpu.index()].irq_due() > self.now
+        self.cpus[cpu].irq_due() > self.now
             && matches!(self.user_op(cpu), Some(UserOp::Run { .. } | UserOp::Spin { .. }))
     }
 
     fn halted(&self, cpu: CpuId) -> bool {
-        let c = &self.cpus[cpu.index()];
+        let c = &self.cpus[cpu];
         // Who polls before it halts has an end to that, and does not halt yet.
         matches!(c.task.step, Step::Halted { .. })
             && c.task.ends == NEVER
@@ -67,12 +67,12 @@ impl System<'_> {
     }
 
     fn awake(&self, cpu: CpuId) -> bool {
-        !self.halted(cpu) || self.cpus[cpu.index()].irq_due() <= self.now
+        !self.halted(cpu) || self.cpus[cpu].irq_due() <= self.now
     }
 
     /// What `cpu`'s timer hardware is set to; `None` while an interrupt of it is handled, at whose end it is set.
     fn hardware_timer(&self, cpu: CpuId) -> Option<u64> {
-        let c = &self.cpus[cpu.index()];
+        let c = &self.cpus[cpu];
         if c.hard.active() && c.hard.step != Step::Ipi {
             return None;
         }
@@ -87,7 +87,7 @@ impl System<'_> {
         let without = self.now - sharing.since[cpu.index()];
         let op = self.user_op(cpu);
         let now = self.now;
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let frame = if c.hard.active() {
             &mut c.hard
         } else if c.soft.active() {
@@ -192,7 +192,7 @@ impl Run<'_> {
             }
             if spins {
                 self.keep_round(sys, cpu, self.spin_ns);
-                if sys.cpus[cpu.index()].task.ends > next {
+                if sys.cpus[cpu].task.ends > next {
                     sys.now = next;
                     return Ok(true);
                 }
@@ -242,7 +242,7 @@ impl Run<'_> {
             if !whole || !sys.spins(cpu) {
                 return;
             }
-            ends = ends.min(sys.cpus[cpu.index()].task.ends);
+            ends = ends.min(sys.cpus[cpu].task.ends);
             waiting += 1;
         }
         let round = waiting * self.spin_ns;

@@ -97,7 +97,7 @@ impl System<'_> {
 
     /// The same, up to the wakeup's first step; false when there was none to begin.
     fn begin_wakeup(&mut self, cpu: CpuId, context: Context) -> bool {
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let pending = &mut c.to_wake[context as usize];
         if pending.is_empty() {
             match context {
@@ -116,24 +116,24 @@ impl System<'_> {
         self.emit(cpu, EventKind::Waking { task, waker });
         if let Some(waker) = waker {
             let now = self.now;
-            wide::record_wakee(&mut self.tasks[waker.index()].flips, task, now);
+            wide::record_wakee(&mut self.tasks[waker].flips, task, now);
         }
         told_at == self.now
     }
 
     /// One step of a wakeup, and those that follow at the same instant.
     pub fn wakeup_step(&mut self, cpu: CpuId, context: Context) {
-        let mut w = self.cpus[cpu.index()].waking[context as usize];
+        let mut w = self.cpus[cpu].waking[context as usize];
         loop {
             let Some(at) = self.wakeup_stage(cpu, context, &mut w) else {
                 if !self.begin_wakeup(cpu, context) || !self.at_once() {
                     return;
                 }
-                w = self.cpus[cpu.index()].waking[context as usize];
+                w = self.cpus[cpu].waking[context as usize];
                 continue;
             };
             if at > self.now || !self.at_once() {
-                let c = &mut self.cpus[cpu.index()];
+                let c = &mut self.cpus[cpu];
                 c.waking[context as usize] = w;
                 *frame_of(c, context) = Frame::until(Step::Wakeup, at);
                 return;
@@ -162,7 +162,7 @@ impl System<'_> {
 
     /// Waits until the task is off its old CPU, then chooses the target. `None`: nothing to wake.
     fn settle(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
-        let task = &mut self.tasks[w.task.index()];
+        let task = &mut self.tasks[w.task];
         match task.state {
             State::Sleeping if task.on_cpu => {
                 let on = task.cpu;
@@ -176,12 +176,12 @@ impl System<'_> {
                 }
                 return Some(self.now + ON_CPU_POLL_NS);
             }
-            State::Sleeping if self.entities[task.entity.index()].delayed => {
+            State::Sleeping if self.entities[task.entity].delayed => {
                 w.chosen = task.cpu;
                 w.stage = Stage::Requeue;
                 let costs = &self.fixed.machine.costs;
                 w.locked_ns = self.now + rq_lock_ns(costs, self.lines.distance(cpu, w.chosen));
-                return Some(w.locked_ns + enqueue_on_ns(costs, self.cpus[w.chosen.index()].curr.is_some()));
+                return Some(w.locked_ns + enqueue_on_ns(costs, self.cpus[w.chosen].curr.is_some()));
             }
             State::Sleeping => task.state = State::Waking,
             _ => return None,
@@ -193,7 +193,7 @@ impl System<'_> {
         if !task.may_run_on(w.prev) {
             w.prev = task.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(w.prev);
         }
-        let waker = self.cpus[cpu.index()].curr.filter(|_| context == Context::Task);
+        let waker = self.cpus[cpu].curr.filter(|_| context == Context::Task);
         let chosen = self.choose_target(cpu, waker, w.task, w.prev);
         (w.target, w.affine) = (chosen.cpu, chosen.affine);
         if let Some(reason) = chosen.unsearched {
@@ -206,11 +206,11 @@ impl System<'_> {
     /// The lock is taken: a task that is queued still goes on there, and nobody chooses (`ttwu_runnable`). If it was taken
     /// off meanwhile, it is woken like any other. `None`: somebody else has woken it.
     fn requeue(&mut self, cpu: CpuId, w: &mut Waking) -> Option<u64> {
-        let task = &mut self.tasks[w.task.index()];
+        let task = &mut self.tasks[w.task];
         if task.state != State::Sleeping {
             return None;
         }
-        if !self.entities[task.entity.index()].delayed {
+        if !self.entities[task.entity].delayed {
             w.stage = Stage::Settle;
             return Some(self.now);
         }
@@ -233,7 +233,7 @@ impl System<'_> {
     fn probe_on(&mut self, cpu: CpuId, w: &mut Waking) -> u64 {
         let costs = &self.fixed.machine.costs;
         let llc = &self.llc[self.fixed.machine.topology.cpu(w.target).llc as usize];
-        let task = &self.tasks[w.task.index()];
+        let task = &self.tasks[w.task];
         let view = View {
             domains: &self.fixed.domains,
             allowed: task.allowed.as_ref(),
@@ -243,16 +243,16 @@ impl System<'_> {
             recent: w.recent,
             history: self.fixed.search_history(),
             features: self.fixed.kernel.features,
-            target_nr_running: self.queues[self.root(w.target).index()].nr_running,
+            target_nr_running: self.queues[self.root(w.target)].nr_running,
             has_idle_cores: llc.has_idle_cores,
             nr_idle_scan: llc.nr_idle_scan,
-            avg_idle_ns: self.cpus[cpu.index()].avg_idle_ns,
-            wake_avg_idle_ns: self.cpus[cpu.index()].avg_idle_ns,
+            avg_idle_ns: self.cpus[cpu].avg_idle_ns,
+            wake_avg_idle_ns: self.cpus[cpu].avg_idle_ns,
             avg_scan_cost_ns: llc.avg_scan_cost_ns,
             packs: self.has(Feature::VcpuPack) && self.packs_on(w.target, w.task),
         };
         let mut at = self.now;
-        let mut answer = w.asked.take().map(|c| self.idle[c.index()]);
+        let mut answer = w.asked.take().map(|c| self.idle[c]);
         loop {
             let next = match &mut w.stage {
                 Stage::Prelude(p) => p.step(&view, answer),
@@ -275,7 +275,7 @@ impl System<'_> {
                         w.asked = Some(c);
                         return at;
                     }
-                    answer = Some(self.idle[c.index()]);
+                    answer = Some(self.idle[c]);
                 }
                 Next::NotFound(_) if matches!(w.stage, Stage::Prelude(_)) => {
                     answer = None;
@@ -289,7 +289,7 @@ impl System<'_> {
 
     /// Whether the target has room for a task that sleeps, as VCPU_PACK sees it.
     fn packs_on(&self, target: CpuId, task: TaskId) -> bool {
-        packs(self.util_with(target, task), self.fixed.cpu_capacity[target.index()])
+        packs(self.util_with(target, task), self.fixed.cpu_capacity[target])
     }
 
     /// The search is over at time `at`: note what it taught, go on to the enqueue.
@@ -305,7 +305,7 @@ impl System<'_> {
             }
         }
         if !matches!(reason, PlaceReason::TargetIdle | PlaceReason::PrevIdle) {
-            self.tasks[w.task.index()].recent = w.prev;
+            self.tasks[w.task].recent = w.prev;
         }
         self.placed(cpu, w, at, to, reason)
     }
@@ -322,7 +322,7 @@ impl System<'_> {
             return at + self.wake_list_ns(cpu, to);
         }
         w.locked_ns = at + rq_lock_ns(costs, self.lines.distance(cpu, to));
-        w.locked_ns + enqueue_on_ns(costs, self.cpus[to.index()].curr.is_some())
+        w.locked_ns + enqueue_on_ns(costs, self.cpus[to].curr.is_some())
     }
 
     /// TTWU_QUEUE: across caches the target enqueues the task itself; in later kernels also an idle CPU of the same cache
@@ -331,7 +331,7 @@ impl System<'_> {
         self.has(Feature::TtwuQueue)
             && cpu != to
             && (!self.shares_cache(cpu, to)
-                || (self.fixed.history.queues_on_any_idle && self.nr_running[to.index()] == 0))
+                || (self.fixed.history.queues_on_any_idle && self.nr_running[to] == 0))
     }
 
     /// Whether a task that is still being switched out on `on` is queued there, instead of waiting until it is off that
@@ -342,13 +342,13 @@ impl System<'_> {
         self.fixed.history.queues_while_leaving
             && self.has(Feature::TtwuQueue)
             && cpu != on
-            && (!self.shares_cache(cpu, on) || self.nr_running[on.index()] <= most)
+            && (!self.shares_cache(cpu, on) || self.nr_running[on] <= most)
     }
 
     /// The task will be enqueued by the CPU that it is leaving, when it has left: nobody chooses. Returns when the waker
     /// is done with the list.
     fn queued_while_leaving(&mut self, cpu: CpuId, w: &mut Waking, on: CpuId) -> u64 {
-        self.tasks[w.task.index()].state = State::Waking;
+        self.tasks[w.task].state = State::Waking;
         self.emit(
             cpu,
             EventKind::Placed { task: w.task, target: on, reason: PlaceReason::StillQueued, probes: 0 },
@@ -368,7 +368,7 @@ impl System<'_> {
     fn wakeup_enqueue(&mut self, cpu: CpuId, w: &Waking, remote_list: bool) -> bool {
         let to = w.chosen;
         self.count_wakeup(cpu, to, w.affine);
-        let from = self.tasks[w.task.index()].cpu;
+        let from = self.tasks[w.task].cpu;
         if from != to {
             self.migrate_task(w.task, to);
             self.emit(to, EventKind::Migrate { task: w.task, from, why: MoveReason::Wakeup });
@@ -382,8 +382,8 @@ impl System<'_> {
                 SwitchReason::WakeupPreempt,
             );
         }
-        let first = self.cpus[to.index()].wake_list.is_empty();
-        self.cpus[to.index()].wake_list.push(w.task);
+        let first = self.cpus[to].wake_list.is_empty();
+        self.cpus[to].wake_list.push(w.task);
         self.refresh_idle(to);
         if first {
             self.kick(cpu, to);

@@ -26,7 +26,7 @@ impl GroupScan {
     /// A scan at the first group of the target's cache domain.
     pub fn start(view: &View<'_>) -> GroupScan {
         GroupScan {
-            levels: view.domains.llc[view.target.index()].map_or(0, |top| top + 1),
+            levels: view.domains.llc[view.target].map_or(0, |top| top + 1),
             group: 0,
             cpu: 0,
             skip_target: view.features.has(Feature::SisSkipTarget),
@@ -57,7 +57,7 @@ impl GroupScan {
 
     /// The group being read; moves down a level at the end of a ring. `None` at the end of all.
     fn present<'a>(&mut self, view: &View<'a>) -> Option<&'a Group> {
-        let own = &view.domains.of_cpu[view.target.index()];
+        let own = &view.domains.of_cpu[view.target];
         loop {
             let domain = &own[self.levels.checked_sub(1)?];
             match domain.groups.get(self.group) {
@@ -72,7 +72,7 @@ impl GroupScan {
     }
 
     fn reason(&self, view: &View<'_>, group: &Group) -> PlaceReason {
-        let level = view.domains.of_cpu[view.target.index()][self.levels - 1].level;
+        let level = view.domains.of_cpu[view.target][self.levels - 1].level;
         if group.span.contains(view.target) {
             PlaceReason::OwnGroupWentIdle
         } else if level == Level::Smt {

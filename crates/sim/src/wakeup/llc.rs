@@ -66,8 +66,8 @@ impl System<'_> {
         if !self.has(Feature::SisCore) || !self.fixed.smt_present {
             return;
         }
-        let siblings = &self.fixed.siblings[cpu.index()];
-        if siblings.iter().all(|s| self.idle[s.index()]) {
+        let siblings = &self.fixed.siblings[cpu];
+        if siblings.iter().all(|s| self.idle[*s]) {
             let llc = self.llc_of(cpu);
             self.llc[llc].has_idle_cores = true;
         }

@@ -80,7 +80,7 @@ impl<'a> View<'a> {
     /// The highest cache-sharing domain of a CPU (`sd_llc`); none for a CPU alone in its cache.
     #[inline]
     pub fn llc(&self, cpu: CpuId) -> Option<&'a Domain> {
-        self.domains.llc[cpu.index()].map(|at| &self.domains.of_cpu[cpu.index()][at])
+        self.domains.llc[cpu].map(|at| &self.domains.of_cpu[cpu][at])
     }
     /// Whether two CPUs share their last-level cache (`cpus_share_cache`).
     #[inline]
@@ -98,7 +98,7 @@ impl<'a> View<'a> {
     /// The domain of the CPU's core; none without SMT.
     #[inline]
     pub fn smt(&self, cpu: CpuId) -> Option<&'a Domain> {
-        self.domains.of_cpu[cpu.index()].first().filter(|d| d.level == Level::Smt)
+        self.domains.of_cpu[cpu].first().filter(|d| d.level == Level::Smt)
     }
 }
 

@@ -31,21 +31,21 @@ impl System<'_> {
         prev: CpuId,
     ) -> Target {
         let stays = Target { cpu: prev, affine: None, unsearched: None };
-        let task = &self.tasks[wakee.index()];
+        let task = &self.tasks[wakee];
         if cpu == prev || !task.may_run_on(cpu) {
             return stays;
         }
         let factor = self.llc[self.llc_of(cpu)].weight;
-        let waker_flips = waker.map_or(0, |t| self.tasks[t.index()].flips.count);
+        let waker_flips = waker.map_or(0, |t| self.tasks[t].flips.count);
         if super::wide::wake_wide(waker_flips, task.flips.count, factor, &self.fixed.history) {
             return stays;
         }
         let early = self.fixed.history.passive_wakeups;
-        let domains = &self.fixed.domains.of_cpu[cpu.index()];
+        let domains = &self.fixed.domains.of_cpu[cpu];
         let asked = |d: &Domain| (d.params.wake_affine || early) && d.span.contains(prev);
         let Some(level) = domains.iter().position(asked) else { return stays };
         let params = &domains[level].params;
-        let sync = waker.filter(|t| self.cpus[cpu.index()].sync_wakes && self.believes_sync(*t, wakee));
+        let sync = waker.filter(|t| self.cpus[cpu].sync_wakes && self.believes_sync(*t, wakee));
         let facts = self.affine_facts(cpu, wakee, prev, sync, params.imbalance_pct, params.wake_idx);
         // Another search than the kernel's own, on an early one, begins at the waker's CPU as later.
         let unsearched = |reason| Some(reason).filter(|_| early && self.has(Feature::SisWakeIdle));
@@ -84,18 +84,18 @@ impl System<'_> {
         wake_idx: u8,
     ) -> affine::Facts<'_> {
         let load = |task: TaskId| {
-            let entity = &self.entities[self.tasks[task.index()].entity.index()];
+            let entity = self.entity(task);
             if self.tracks_load() { entity.avg.load_avg } else { entity.weight }
         };
         let averages = self.fixed.history.affine_by_idleness;
         let (this_now, prev_now) = (self.load_now(cpu), self.load_now(prev));
-        let nr_running = self.nr_running[cpu.index()];
+        let nr_running = self.nr_running[cpu];
         affine::Facts {
             history: &self.fixed.history,
             features: self.fixed.kernel.features,
             sync: sync.is_some(),
-            this_idle: self.idle[cpu.index()],
-            prev_idle: self.idle[prev.index()],
+            this_idle: self.idle[cpu],
+            prev_idle: self.idle[prev],
             shares_cache: self.shares_cache(cpu, prev),
             this_nr_running: nr_running,
             this_load: if averages { this_now } else { self.target_load(cpu, wake_idx) },

@@ -27,7 +27,7 @@ impl WakeIdle {
         if view.target_nr_running > 1 {
             return Step::NotFound(PlaceReason::TargetBusy);
         }
-        let domains = &view.domains.of_cpu[view.target.index()];
+        let domains = &view.domains.of_cpu[view.target];
         let searched = |level: usize| domains.get(level).filter(|d: &&Domain| d.params.wake_idle);
         let mut last = last_probe_idle;
         while let Some(domain) = searched(self.level) {

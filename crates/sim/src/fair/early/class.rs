@@ -25,14 +25,14 @@ impl System<'_> {
         wakee: TaskId,
         sync: bool,
     ) -> bool {
-        let (ce, we) = (self.tasks[curr.index()].entity, self.tasks[wakee.index()].entity);
-        let queue = self.entities[ce.index()].cfs_rq;
+        let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
+        let queue = self.entities[ce].cfs_rq;
         self.update_curr(queue);
         self.make_buddies(curr, wakee);
-        if self.cpus[cpu.index()].need_resched.is_some() {
+        if self.cpus[cpu].need_resched.is_some() {
             return false;
         }
-        let policy = |t: TaskId| self.tasks[t.index()].attr.policy;
+        let policy = |t: TaskId| self.tasks[t].attr.policy;
         let features = self.fixed.kernel.features;
         match preempt::by_policy(policy(curr), policy(wakee), features, self.fixed.history.next_buddy_only) {
             ByPolicy::Preempt => return true,
@@ -40,7 +40,7 @@ impl System<'_> {
             ByPolicy::Compare => {}
         }
         if self.has(Feature::WakeupOverlap) {
-            let overlaps = [curr, wakee].map(|t| self.tasks[t.index()].overlap.avg_overlap_ns);
+            let overlaps = [curr, wakee].map(|t| self.tasks[t].overlap.avg_overlap_ns);
             if preempt::by_overlap(sync, overlaps, self.fixed.kernel.tunables.migration_cost_ns) {
                 return true;
             }
@@ -51,7 +51,7 @@ impl System<'_> {
                 return true;
             }
             // One level up the two may be the same entity, which is not ahead of itself.
-            let parent = |e: EntityId| self.entities[e.index()].parent;
+            let parent = |e: EntityId| self.entities[e].parent;
             level = parent(c).zip(parent(w));
         }
         false
@@ -61,32 +61,32 @@ impl System<'_> {
     /// tasks get no favours.
     fn make_buddies(&mut self, curr: TaskId, wakee: TaskId) {
         let next_only = self.fixed.history.next_buddy_only;
-        let favoured = |s: &Self, t: TaskId| next_only || s.tasks[t.index()].attr.policy != Policy::Idle;
-        let ce = self.tasks[curr.index()].entity;
-        let stays = self.entities[ce.index()].on_rq;
+        let favoured = |s: &Self, t: TaskId| next_only || s.tasks[t].attr.policy != Policy::Idle;
+        let ce = self.tasks[curr].entity;
+        let stays = self.entities[ce].on_rq;
         if self.has(Feature::LastBuddy) && !next_only && stays && favoured(self, curr) {
             self.for_each_level(ce, |q, e| q.last = Some(e));
         }
         if favoured(self, wakee) {
-            self.for_each_level(self.tasks[wakee.index()].entity, |q, e| q.next = Some(e));
+            self.for_each_level(self.tasks[wakee].entity, |q, e| q.next = Some(e));
         }
     }
 
     fn for_each_level(&mut self, from: EntityId, mut each: impl FnMut(&mut super::super::CfsRq, EntityId)) {
         let mut level = Some(from);
         while let Some(entity) = level {
-            let e = &self.entities[entity.index()];
+            let e = &self.entities[entity];
             level = e.parent;
-            each(&mut self.queues[e.cfs_rq.index()], entity);
+            each(&mut self.queues[e.cfs_rq], entity);
         }
     }
 
     /// Whether `wakee` is further behind `curr` than the granularity allows.
     fn is_behind_early(&self, curr: EntityId, wakee: EntityId) -> bool {
-        let (c, w) = (&self.entities[curr.index()], &self.entities[wakee.index()]);
-        let queue = &self.queues[c.cfs_rq.index()];
+        let (c, w) = (&self.entities[curr], &self.entities[wakee]);
+        let queue = &self.queues[c.cfs_rq];
         let adaptive = (queue.curr.is_some() && self.has(Feature::AdaptiveGran)).then(|| preempt::Adaptive {
-            avg_wakeup_ns: w.task.map_or(0, |t| self.tasks[t.index()].overlap.avg_wakeup_ns),
+            avg_wakeup_ns: w.task.map_or(0, |t| self.tasks[t].overlap.avg_wakeup_ns),
             nr_running: u64::from(queue.nr_running),
             this_run_ns: c.ran_since_pick(),
         });
@@ -102,7 +102,7 @@ impl System<'_> {
 
     /// Who runs next on a queue; `candidate` says what picking sees of an entity.
     pub(in super::super) fn pick_early(&mut self, queue: CfsRqId, left: Candidate) -> EntityId {
-        let q = &self.queues[queue.index()];
+        let q = &self.queues[queue];
         let (next, last) = (q.next, q.last);
         if !self.fixed.history.next_buddy_only {
             let of = |e: EntityId| self.candidate(e);
@@ -114,28 +114,28 @@ impl System<'_> {
                 asym: self.has(Feature::AsymGran),
             });
         }
-        let clock = self.cpus[q.cpu.index()].clock.read(self.now);
+        let clock = self.cpus[q.cpu].clock.read(self.now);
         let pair_ran = clock - q.pair_since;
         if let Some(next) = next.filter(|n| pick::pair_goes_on(pair_ran, self.slice_ns(*n))) {
             return next;
         }
-        self.queues[queue.index()].pair_since = clock;
+        self.queues[queue].pair_since = clock;
         left.entity
     }
 
     /// sched_yield before 2.6.39: the task is charged for what it has run and stays where it is; with compat_yield, or
     /// under SCHED_BATCH, it goes behind all others.
     pub(in super::super) fn yield_early(&mut self, task: TaskId) {
-        let entity = self.tasks[task.index()].entity;
-        let queue = self.entities[entity.index()].cfs_rq;
+        let entity = self.tasks[task].entity;
+        let queue = self.entities[entity].cfs_rq;
         self.for_each_level(entity, super::super::CfsRq::clear_buddies);
-        let behind = self.fixed.kernel.tunables.compat_yield == 1
-            || self.tasks[task.index()].attr.policy == Policy::Batch;
+        let behind =
+            self.fixed.kernel.tunables.compat_yield == 1 || self.tasks[task].attr.policy == Policy::Batch;
         if !behind {
             return self.update_curr(queue);
         }
-        if let Some((_, right)) = self.queues[queue.index()].rightmost() {
-            let e = &mut self.entities[entity.index()];
+        if let Some((_, right)) = self.queues[queue].rightmost() {
+            let e = &mut self.entities[entity];
             // One that is there already stays.
             if right >= e.vruntime {
                 e.vruntime = right + 1;
@@ -145,20 +145,20 @@ impl System<'_> {
 
     /// The current task of `by` wakes another, which will be on `to`.
     pub fn note_waking(&mut self, by: CpuId, to: CpuId) {
-        let Some(waker) = self.cpus[by.index()].curr else { return };
+        let Some(waker) = self.cpus[by].curr else { return };
         if by == to {
             // The enqueue would charge the waker at this very instant.
             let root = self.root(by);
             self.update_curr(root);
         }
-        let sum_exec = self.entities[self.tasks[waker.index()].entity.index()].sum_exec;
-        self.tasks[waker.index()].overlap.wakes(sum_exec);
+        let sum_exec = self.entity(waker).sum_exec;
+        self.tasks[waker].overlap.wakes(sum_exec);
     }
 
     /// A task was woken, or goes to sleep.
     pub(in super::super) fn note_sleep(&mut self, task: TaskId, sleeps: bool) {
-        let sum_exec = self.entities[self.tasks[task.index()].entity.index()].sum_exec;
-        let overlap = &mut self.tasks[task.index()].overlap;
+        let sum_exec = self.entity(task).sum_exec;
+        let overlap = &mut self.tasks[task].overlap;
         if sleeps {
             overlap.sleeps(sum_exec, self.fixed.gran.wakeup_ns);
         } else {
@@ -171,6 +171,6 @@ impl System<'_> {
     pub fn believes_sync(&self, waker: TaskId, wakee: TaskId) -> bool {
         let cost = self.fixed.kernel.tunables.migration_cost_ns;
         !self.fixed.history.sync_by_overlap
-            || [waker, wakee].iter().all(|t| self.tasks[t.index()].overlap.avg_overlap_ns <= cost)
+            || [waker, wakee].iter().all(|t| self.tasks[*t].overlap.avg_overlap_ns <= cost)
     }
 }

@@ -18,7 +18,7 @@ impl System<'_> {
     /// Chooses who runs next on `cpu` after `prev` and makes it current; `None` if nobody is there.
     pub(crate) fn eevdf_change(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         let next = self.eevdf_pick(cpu);
-        self.cpus[cpu.index()].need_resched = None;
+        self.cpus[cpu].need_resched = None;
         if next != prev {
             if let Some(p) = prev {
                 self.put_prev(p);
@@ -37,12 +37,12 @@ impl System<'_> {
         let mut queue = self.root(cpu);
         loop {
             // Who has left the queue has been charged (`pick_task_fair` asks for `on_rq`).
-            let q = &self.queues[queue.index()];
-            if q.curr.is_some_and(|c| self.entities[c.index()].on_rq) {
+            let q = &self.queues[queue];
+            if q.curr.is_some_and(|c| self.entities[c].on_rq) {
                 self.update_curr(queue);
             }
             let entity = self.pick_eligible(queue, true)?;
-            let e = &self.entities[entity.index()];
+            let e = &self.entities[entity];
             if e.delayed {
                 self.drop_delayed(entity);
                 queue = self.root(cpu);
@@ -56,13 +56,13 @@ impl System<'_> {
 
     /// `pick_eevdf`; `protect`: the current entity's protection counts.
     fn pick_eligible(&self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
-        let q = &self.queues[queue.index()];
+        let q = &self.queues[queue];
         let history = &self.fixed.history;
         let buddies = protect || !history.short_buddies;
         // The feature decides whether protection counts or, in later kernels, how long it lasts.
         let protect = protect && (self.has(Feature::RunToParity) || history.protects_shortest);
         let current = q.curr.and_then(|c| {
-            let e = &self.entities[c.index()];
+            let e = &self.entities[c];
             let protected = protect && e.vruntime < e.vprot;
             e.on_rq.then_some(Current { entity: c, vruntime: e.vruntime, deadline: e.deadline, protected })
         });
@@ -70,7 +70,7 @@ impl System<'_> {
             true => self.has(Feature::PickBuddy),
             false => self.has(Feature::NextBuddy),
         };
-        let next = q.next.filter(|_| counts && buddies).map(|n| (n, self.entities[n.index()].vruntime));
+        let next = q.next.filter(|_| counts && buddies).map(|n| (n, self.entities[n].vruntime));
         pick::pick(&q.timeline, self.average(queue), current, next)
     }
 
@@ -79,7 +79,7 @@ impl System<'_> {
     fn pick_awake(&mut self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
         loop {
             let picked = self.pick_eligible(queue, protect)?;
-            if !self.entities[picked.index()].delayed {
+            if !self.entities[picked].delayed {
                 return Some(picked);
             }
             self.drop_delayed(picked);
@@ -90,37 +90,37 @@ impl System<'_> {
         let mut level = Some(entity);
         while let Some(at) = level {
             self.eevdf_dequeue_entity(at, Leave::Delayed);
-            let e = &self.entities[at.index()];
-            level = e.parent.filter(|_| self.queues[e.cfs_rq.index()].nr_running == 0);
+            let e = &self.entities[at];
+            level = e.parent.filter(|_| self.queues[e.cfs_rq].nr_running == 0);
         }
     }
 
     /// The entities of `task` become current, at every level.
     fn eevdf_set_next(&mut self, cpu: CpuId, task: TaskId) {
-        let mut level = Some(self.tasks[task.index()].entity);
+        let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level {
-            let queue = self.entities[entity.index()].cfs_rq;
-            let e = &self.entities[entity.index()];
+            let queue = self.entities[entity].cfs_rq;
+            let e = &self.entities[entity];
             debug_assert!(self.average(queue).eligible(e.vruntime), "{e:?} is picked though not eligible");
-            let q = &mut self.queues[queue.index()];
+            let q = &mut self.queues[queue];
             q.clear_buddies(entity);
             q.timeline.remove(entity, e.deadline);
             self.update_load(entity);
             let vprot = protect::until(self.protection(entity));
-            let clock = self.cpus[cpu.index()].clock.read(self.now);
-            let e = &mut self.entities[entity.index()];
+            let clock = self.cpus[cpu].clock.read(self.now);
+            let e = &mut self.entities[entity];
             e.exec_start = clock;
             e.prev_sum_exec = e.sum_exec;
             e.vprot = vprot;
-            self.queues[queue.index()].curr = Some(entity);
-            level = self.entities[entity.index()].parent;
+            self.queues[queue].curr = Some(entity);
+            level = self.entities[entity].parent;
         }
         self.note_picked(cpu, task);
     }
 
     /// What an entity's protection depends on, itself off the timeline.
     pub(super) fn protection(&self, entity: EntityId) -> protect::Facts {
-        let e = &self.entities[entity.index()];
+        let e = &self.entities[entity];
         let bound = || match self.has(Feature::RunToParity) {
             true => self.shortest_slice_ns(e.cfs_rq).unwrap_or(e.slice_ns),
             false => self.fixed.kernel.tunables.base_slice_ns,
@@ -133,7 +133,7 @@ impl System<'_> {
             bound_ns: self.fixed.history.protects_shortest.then(bound),
             // Without RUN_TO_PARITY it is the base slice that bounds, not a shorter one that waits.
             others: (self.short_buddies() && self.has(Feature::RunToParity))
-                .then(|| self.queues[e.cfs_rq.index()].timeline.average().time()),
+                .then(|| self.queues[e.cfs_rq].timeline.average().time()),
         }
     }
 
@@ -144,38 +144,38 @@ impl System<'_> {
 
     /// The shortest slice on a queue, its current entity included, ns.
     fn shortest_slice_ns(&self, queue: CfsRqId) -> Option<u64> {
-        let q = &self.queues[queue.index()];
-        let curr = q.curr.map(|c| &self.entities[c.index()]).filter(|e| e.on_rq).map(|e| e.slice_ns);
+        let q = &self.queues[queue];
+        let curr = q.curr.map(|c| &self.entities[c]).filter(|e| e.on_rq).map(|e| e.slice_ns);
         q.timeline.shortest_slice_ns().into_iter().chain(curr).min()
     }
 
     /// The tick of the running task: accounting, which asks for a switch by itself.
     pub(in crate::fair) fn eevdf_tick(&mut self, task: TaskId) {
-        let mut level = Some(self.tasks[task.index()].entity);
+        let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level {
-            let queue = self.entities[entity.index()].cfs_rq;
+            let queue = self.entities[entity].cfs_rq;
             self.update_curr(queue);
             self.update_load(entity);
             let time = self.average(queue).time();
-            self.queues[queue.index()].timeline.rebase(time);
-            level = self.entities[entity.index()].parent;
+            self.queues[queue].timeline.rebase(time);
+            level = self.entities[entity].parent;
         }
     }
 
     /// sched_yield: an eligible task gives up what is left of its slice; at first a yield moved the deadline alone.
     pub(in crate::fair) fn eevdf_yield(&mut self, task: TaskId) {
-        let entity = self.tasks[task.index()].entity;
-        let queue = self.entities[entity.index()].cfs_rq;
-        if self.queues[queue.index()].nr_running == 1 {
+        let entity = self.tasks[task].entity;
+        let queue = self.entities[entity].cfs_rq;
+        if self.queues[queue].nr_running == 1 {
             return;
         }
-        self.queues[queue.index()].clear_buddies(entity);
+        self.queues[queue].clear_buddies(entity);
         self.update_curr(queue);
         let forfeits = self.fixed.history.yield_forfeits;
-        if forfeits && !self.average(queue).eligible(self.entities[entity.index()].vruntime) {
+        if forfeits && !self.average(queue).eligible(self.entities[entity].vruntime) {
             return;
         }
-        let e = &mut self.entities[entity.index()];
+        let e = &mut self.entities[entity];
         if forfeits {
             e.vruntime = e.deadline;
         }
@@ -190,22 +190,22 @@ impl System<'_> {
         how: Enqueue,
         sync: bool,
     ) -> bool {
-        let Some(curr) = self.cpus[cpu.index()].curr else { return true };
+        let Some(curr) = self.cpus[cpu].curr else { return true };
         if curr == wakee {
             return false;
         }
-        let (ce, we) = (self.tasks[curr.index()].entity, self.tasks[wakee.index()].entity);
-        let (cp, wp) = (self.tasks[curr.index()].attr.policy, self.tasks[wakee.index()].attr.policy);
+        let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
+        let (cp, wp) = (self.tasks[curr].attr.policy, self.tasks[wakee].attr.policy);
         let apart = self.fixed.history.judges_wakees_apart;
         if self.has(Feature::NextBuddy) && !apart && how != Enqueue::New && wp != Policy::Idle {
-            let queue = self.entities[we.index()].cfs_rq;
-            self.queues[queue.index()].next = Some(we);
+            let queue = self.entities[we].cfs_rq;
+            self.queues[queue].next = Some(we);
         }
-        if self.cpus[cpu.index()].must_resched() && !self.short_buddies() {
+        if self.cpus[cpu].must_resched() && !self.short_buddies() {
             return false;
         }
         let Some((c, w)) = self.matching_level(ce, we) else { return false };
-        let queue = self.entities[w.index()].cfs_rq;
+        let queue = self.entities[w].cfs_rq;
         match preempt::by_policy(cp, wp, self.fixed.kernel.features) {
             ByPolicy::Preempt => {
                 self.end_protection(c);
@@ -221,8 +221,7 @@ impl System<'_> {
             ByPolicy::Pick => {}
         }
         self.update_curr(queue);
-        let short = self.has(Feature::PreemptShort)
-            && self.entities[w.index()].slice_ns < self.entities[c.index()].slice_ns;
+        let short = self.has(Feature::PreemptShort) && self.entities[w].slice_ns < self.entities[c].slice_ns;
         if apart {
             if how == Enqueue::New && !short && self.fixed.history.short_buddies {
                 self.bound_protection(queue, c);
@@ -240,11 +239,11 @@ impl System<'_> {
     /// waker is about to sleep, waits for that. (The kernel means to wait for a part of sched_migration_cost only, but
     /// asks how long the waker has run right after that was accounted.)
     fn becomes_next(&mut self, queue: CfsRqId, w: EntityId) -> bool {
-        let deadline = |e: EntityId| self.entities[e.index()].deadline;
-        let earlier = self.queues[queue.index()].next.is_some_and(|n| deadline(n) < deadline(w));
+        let deadline = |e: EntityId| self.entities[e].deadline;
+        let earlier = self.queues[queue].next.is_some_and(|n| deadline(n) < deadline(w));
         let becomes = self.has(Feature::NextBuddy) && !earlier;
         if becomes {
-            self.queues[queue.index()].next = Some(w);
+            self.queues[queue].next = Some(w);
         }
         becomes
     }
@@ -254,7 +253,7 @@ impl System<'_> {
     fn preempts_protected(&mut self, queue: CfsRqId, c: EntityId, w: EntityId, short: bool) -> bool {
         let buddy = short && self.short_buddies();
         let picked = self.pick_awake(queue, !short) == Some(w);
-        let preempts = picked || buddy && self.average(queue).eligible(self.entities[w.index()].vruntime);
+        let preempts = picked || buddy && self.average(queue).eligible(self.entities[w].vruntime);
         if !preempts {
             self.bound_protection(queue, c);
             return false;
@@ -262,9 +261,9 @@ impl System<'_> {
         if short || self.fixed.history.short_buddies {
             self.end_protection(c);
         }
-        let slice = |e: EntityId| self.entities[e.index()].slice_ns;
-        if buddy && self.queues[queue.index()].next.is_none_or(|n| slice(n) >= slice(w)) {
-            self.queues[queue.index()].next = Some(w);
+        let slice = |e: EntityId| self.entities[e].slice_ns;
+        if buddy && self.queues[queue].next.is_none_or(|n| slice(n) >= slice(w)) {
+            self.queues[queue].next = Some(w);
         }
         true
     }
@@ -277,13 +276,13 @@ impl System<'_> {
         }
         let bound = self.shortest_slice_ns(queue).unwrap_or(0);
         let time = self.fixed.history.short_buddies.then(|| self.average(queue).time());
-        let e = &mut self.entities[c.index()];
+        let e = &mut self.entities[c];
         let from = time.map_or(e.vruntime, |time| time.min(e.vruntime));
         e.vprot = protect::shortened(e.vprot, from, e.weight, bound);
     }
 
     fn short_wakee(&self, queue: CfsRqId, c: EntityId, w: EntityId) -> Short {
-        let (average, c, w) = (self.average(queue), &self.entities[c.index()], &self.entities[w.index()]);
+        let (average, c, w) = (self.average(queue), &self.entities[c], &self.entities[w]);
         Short {
             wakee_eligible: average.eligible(w.vruntime),
             earlier: w.deadline < c.deadline,
@@ -293,7 +292,7 @@ impl System<'_> {
 
     /// `cancel_protect_slice`.
     fn end_protection(&mut self, entity: EntityId) {
-        let e = &mut self.entities[entity.index()];
+        let e = &mut self.entities[entity];
         e.vprot = e.vprot.min(e.vruntime);
     }
 }

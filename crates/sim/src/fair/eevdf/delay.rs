@@ -13,14 +13,14 @@ impl System<'_> {
     /// Whether a sleeping task is still queued.
     #[inline]
     pub fn is_delayed(&self, task: TaskId) -> bool {
-        self.entities[self.tasks[task.index()].entity.index()].delayed
+        self.entity(task).delayed
     }
 
     /// The lag that a delayed entity leaves with, or goes on with when it is woken.
     pub(super) fn delayed_lag(&self, entity: EntityId) -> i64 {
         let lag = self.lag_of(entity);
         let lag = match self.fixed.history.debt_shrinks {
-            true => lag.max(self.entities[entity.index()].vlag),
+            true => lag.max(self.entities[entity].vlag),
             false => lag,
         };
         lag::after_delay(lag, self.has(Feature::DelayZero))
@@ -32,23 +32,23 @@ impl System<'_> {
     /// 7.3.4 it is (`update_curr_eevdf`).
     pub(in crate::fair) fn requeue_delayed(&mut self, entity: EntityId) {
         if self.fixed.history.charges_before_requeue {
-            self.update_curr(self.entities[entity.index()].cfs_rq);
+            self.update_curr(self.entities[entity].cfs_rq);
         }
-        let (e, lag) = (&self.entities[entity.index()], self.delayed_lag(entity));
+        let (e, lag) = (&self.entities[entity], self.delayed_lag(entity));
         let found = self.average(e.cfs_rq).time() - e.vruntime;
         let again = match self.fixed.history.debt_shrinks {
             true => lag != found,
             false => self.has(Feature::DelayZero) && found > 0,
         };
         if again {
-            let e = &mut self.entities[entity.index()];
+            let e = &mut self.entities[entity];
             (e.vlag, e.on_rq) = (lag, false);
-            self.queues[e.cfs_rq.index()].timeline.remove(entity, e.deadline);
+            self.queues[e.cfs_rq].timeline.remove(entity, e.deadline);
             self.place(entity, false);
-            self.entities[entity.index()].on_rq = true;
+            self.entities[entity].on_rq = true;
             self.line_up(entity);
         }
         self.update_load(entity);
-        self.entities[entity.index()].delayed = false;
+        self.entities[entity].delayed = false;
     }
 }

@@ -31,7 +31,7 @@ impl System<'_> {
     /// Somebody has joined the queue of `cpu`, or left it, or goes on though he was about to leave (`hrtick_update`).
     pub(in crate::fair) fn hrtick_update(&mut self, cpu: CpuId, joined: bool) {
         let stays = self.fixed.history.hrtick_stays;
-        if !stays || joined && self.cpus[cpu.index()].hrtick_at == NEVER {
+        if !stays || joined && self.cpus[cpu].hrtick_at == NEVER {
             self.hrtick_follow(cpu);
         }
     }
@@ -41,7 +41,7 @@ impl System<'_> {
         if !self.fixed.history.hrtick_stays {
             return self.hrtick_follow(cpu);
         }
-        let armed = self.cpus[cpu.index()].hrtick_at;
+        let armed = self.cpus[cpu].hrtick_at;
         let at = match next {
             None => NEVER,
             Some(_) if next == prev => return,
@@ -50,28 +50,27 @@ impl System<'_> {
                 _ => return,
             },
         };
-        self.cpus[cpu.index()].hrtick_at = at;
-        self.cpus[cpu.index()].hrtick_moved = at != NEVER;
+        self.cpus[cpu].hrtick_at = at;
+        self.cpus[cpu].hrtick_moved = at != NEVER;
     }
 
     /// What arming the timer takes of the switch that is about to come, ns.
     pub fn hrtick_ns(&mut self, cpu: CpuId) -> u64 {
-        let c = &mut self.cpus[cpu.index()];
+        let c = &mut self.cpus[cpu];
         let moved = std::mem::take(&mut c.hrtick_moved);
-        let sets =
-            if self.fixed.history.hrtick_stays { moved } else { self.cpus[cpu.index()].hrtick_at != NEVER };
+        let sets = if self.fixed.history.hrtick_stays { moved } else { self.cpus[cpu].hrtick_at != NEVER };
         if sets { self.fixed.machine.costs.hrtick_ns } else { 0 }
     }
 
     /// Arms the timer for the running task of `cpu`, or takes it back.
     fn hrtick_follow(&mut self, cpu: CpuId) {
-        let armed = self.cpus[cpu.index()].hrtick_at;
+        let armed = self.cpus[cpu].hrtick_at;
         if armed == NEVER && !(self.has(Feature::Hrtick) && self.eevdf()) {
             return;
         }
         let at = self.slice_end(cpu).unwrap_or(NEVER);
         if at != armed {
-            self.cpus[cpu.index()].hrtick_at = at;
+            self.cpus[cpu].hrtick_at = at;
             if cpu != self.acting {
                 self.touch(cpu);
             }
@@ -80,10 +79,10 @@ impl System<'_> {
 
     /// When the running task's slice ends; `None` if nobody is waiting for that.
     fn slice_end(&self, cpu: CpuId) -> Option<u64> {
-        let (root, mut queue) = (&self.queues[self.root(cpu).index()], self.root(cpu));
+        let (root, mut queue) = (&self.queues[self.root(cpu)], self.root(cpu));
         let e = loop {
             // Not the CPU's current task: in `schedule()` that is still the last one.
-            let e = &self.entities[self.queues[queue.index()].curr?.index()];
+            let e = &self.entities[self.queues[queue].curr?];
             match e.my_q {
                 Some(below) => queue = below,
                 None => break e,
@@ -96,11 +95,11 @@ impl System<'_> {
 
     /// The timer has fired on `cpu`, if it was due.
     pub fn hrtick(&mut self, cpu: CpuId) {
-        if self.cpus[cpu.index()].hrtick_at > self.now {
+        if self.cpus[cpu].hrtick_at > self.now {
             return;
         }
-        self.cpus[cpu.index()].hrtick_at = NEVER;
-        if let Some(curr) = self.cpus[cpu.index()].curr {
+        self.cpus[cpu].hrtick_at = NEVER;
+        if let Some(curr) = self.cpus[cpu].curr {
             self.eevdf_tick(curr);
             self.resched(cpu, cpu, SwitchReason::TickSlice);
         }

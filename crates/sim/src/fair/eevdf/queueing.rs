@@ -34,8 +34,8 @@ impl System<'_> {
     /// Sums of a queue, its current entity included.
     #[inline]
     pub(super) fn average(&self, queue: CfsRqId) -> Average {
-        let q = &self.queues[queue.index()];
-        match q.curr.map(|c| &self.entities[c.index()]).filter(|e| e.on_rq) {
+        let q = &self.queues[queue];
+        match q.curr.map(|c| &self.entities[c]).filter(|e| e.on_rq) {
             Some(e) => q.timeline.average().with(e.vruntime, e.weight),
             None => q.timeline.average(),
         }
@@ -43,8 +43,8 @@ impl System<'_> {
 
     /// The slice an entity is due, ns: what its task asked for, else the scaled base slice.
     fn slice_request_ns(&self, entity: EntityId) -> u64 {
-        let asked = match self.entities[entity.index()].task {
-            Some(t) if self.fixed.history.custom_slices => self.tasks[t.index()].attr.slice,
+        let asked = match self.entities[entity].task {
+            Some(t) if self.fixed.history.custom_slices => self.tasks[t].attr.slice,
             _ => Ns::ZERO,
         };
         match asked {
@@ -55,10 +55,10 @@ impl System<'_> {
 
     /// The lag an entity may keep on its queue, virtual ns.
     pub(crate) fn lag_limit(&self, entity: EntityId) -> i64 {
-        let e = &self.entities[entity.index()];
-        let q = &self.queues[e.cfs_rq.index()];
+        let e = &self.entities[entity];
+        let q = &self.queues[e.cfs_rq];
         let longest = || {
-            let curr = q.curr.map(|c| &self.entities[c.index()]).filter(|c| c.on_rq).map(|c| c.slice_ns);
+            let curr = q.curr.map(|c| &self.entities[c]).filter(|c| c.on_rq).map(|c| c.slice_ns);
             e.slice_ns.max(q.timeline.longest_slice_ns().unwrap_or(0)).max(curr.unwrap_or(0))
         };
         let longest_ns = self.fixed.history.lag_by_longest.then(longest);
@@ -67,31 +67,31 @@ impl System<'_> {
 
     /// An entity's lag on its queue, as it would be kept.
     pub(super) fn lag_of(&self, entity: EntityId) -> i64 {
-        let e = &self.entities[entity.index()];
+        let e = &self.entities[entity];
         lag::lag(self.average(e.cfs_rq).time(), e.vruntime, self.lag_limit(entity))
     }
 
     /// The running entity of `queue` has just been charged: is its slice used up, or its protection over
     /// (`update_deadline` and what follows it)?
     pub(in crate::fair) fn check_slice(&mut self, queue: CfsRqId) {
-        let Some(curr) = self.queues[queue.index()].curr else { return };
-        if !self.entities[curr.index()].on_rq {
+        let Some(curr) = self.queues[queue].curr else { return };
+        if !self.entities[curr].on_rq {
             return;
         }
         let slice = self.slice_request_ns(curr);
-        let e = &mut self.entities[curr.index()];
+        let e = &mut self.entities[curr];
         let used_up = e.vruntime >= e.deadline;
         if used_up {
             e.slice_ns = slice;
             e.deadline = e.vruntime + virtual_time(slice, e.weight) as i64;
         }
-        if self.queues[queue.index()].nr_running == 1 {
+        if self.queues[queue].nr_running == 1 {
             return;
         }
         if used_up || self.protection_over(queue, curr) {
-            let cpu = self.queues[queue.index()].cpu;
+            let cpu = self.queues[queue].cpu;
             self.resched_fair(self.acting, cpu, SwitchReason::TickSlice);
-            self.queues[queue.index()].clear_buddies(curr);
+            self.queues[queue].clear_buddies(curr);
         }
     }
 
@@ -99,7 +99,7 @@ impl System<'_> {
     /// (PREEMPT_SHORT) once it has had its share, if it has no protection, be it that a wakee with a shorter slice ended
     /// that or that it stays for a second slice without having been switched out.
     fn protection_over(&self, queue: CfsRqId, curr: EntityId) -> bool {
-        let e = &self.entities[curr.index()];
+        let e = &self.entities[curr];
         e.vruntime >= e.vprot
             && (self.fixed.history.protects_shortest
                 || (self.has(Feature::PreemptShort) && !self.average(queue).eligible(e.vruntime)))
@@ -108,11 +108,11 @@ impl System<'_> {
     /// Gives an entity that is on no queue its place on the one it is about to join.
     pub(super) fn place(&mut self, entity: EntityId, initial: bool) {
         let slice_ns = self.slice_request_ns(entity);
-        let average = self.average(self.entities[entity.index()].cfs_rq);
+        let average = self.average(self.entities[entity].cfs_rq);
         let keeps_lag = self.has(Feature::PlaceLag);
         let relative = self.has(Feature::PlaceRelDeadline);
         let initial = initial && self.has(Feature::PlaceDeadlineInitial);
-        let e = &mut self.entities[entity.index()];
+        let e = &mut self.entities[entity];
         let to_deadline = (std::mem::take(&mut e.rel_deadline) && relative).then_some(e.deadline);
         let lag = if keeps_lag { e.vlag } else { 0 };
         let facts = placement::Facts { average, weight: e.weight, lag, slice_ns, to_deadline, initial };
@@ -122,23 +122,23 @@ impl System<'_> {
 
     /// Puts an entity into its queue's timeline.
     pub(in crate::fair) fn line_up(&mut self, entity: EntityId) {
-        let queue = self.entities[entity.index()].cfs_rq;
+        let queue = self.entities[entity].cfs_rq;
         let time = self.average(queue).time();
-        let timeline = &mut self.queues[queue.index()].timeline;
+        let timeline = &mut self.queues[queue].timeline;
         timeline.rebase(time);
-        timeline.insert(Node::of(entity, &self.entities[entity.index()]));
+        timeline.insert(Node::of(entity, &self.entities[entity]));
     }
 
     /// `enqueue_entity`.
     pub(in crate::fair) fn eevdf_enqueue_entity(&mut self, entity: EntityId, why: Enqueue) {
-        let queue = self.entities[entity.index()].cfs_rq;
+        let queue = self.entities[entity].cfs_rq;
         self.update_curr(queue);
         self.update_load(entity);
         self.attach_load(entity);
         self.place(entity, why == Enqueue::New);
-        let e = &mut self.entities[entity.index()];
+        let e = &mut self.entities[entity];
         e.on_rq = true;
-        let q = &mut self.queues[queue.index()];
+        let q = &mut self.queues[queue];
         q.load_weight += e.weight;
         q.nr_running += 1;
         if q.curr != Some(entity) {
@@ -148,17 +148,17 @@ impl System<'_> {
 
     /// `dequeue_entity`; false if it stays queued, delayed.
     pub(in crate::fair) fn eevdf_dequeue_entity(&mut self, entity: EntityId, how: Leave) -> bool {
-        let queue = self.entities[entity.index()].cfs_rq;
+        let queue = self.entities[entity].cfs_rq;
         self.update_curr(queue);
-        self.queues[queue.index()].clear_buddies(entity);
+        self.queues[queue].clear_buddies(entity);
         self.update_load(entity);
         let average = self.average(queue);
         if how == Leave::Sleeps
             && self.has(Feature::DelayDequeue)
-            && !average.eligible(self.entities[entity.index()].vruntime)
+            && !average.eligible(self.entities[entity].vruntime)
         {
             let lag = self.lag_of(entity);
-            let e = &mut self.entities[entity.index()];
+            let e = &mut self.entities[entity];
             (e.vlag, e.delayed) = (lag, true);
             return false;
         }
@@ -167,7 +167,7 @@ impl System<'_> {
             _ => self.lag_of(entity),
         };
         let relative = how == Leave::Moves && self.has(Feature::PlaceRelDeadline);
-        let (e, q) = (&mut self.entities[entity.index()], &mut self.queues[queue.index()]);
+        let (e, q) = (&mut self.entities[entity], &mut self.queues[queue]);
         if q.curr != Some(entity) {
             q.timeline.remove(entity, e.deadline);
         }
@@ -185,10 +185,10 @@ impl System<'_> {
     /// Steps out of the timeline for a change of weight, which is about to come: lag, deadline and protection become
     /// distances in the virtual time of the new weight (`reweight_entity`).
     pub(in crate::fair) fn before_reweight(&mut self, entity: EntityId, weight: u64) {
-        let (on_rq, queue) = (self.entities[entity.index()].on_rq, self.entities[entity.index()].cfs_rq);
+        let (on_rq, queue) = (self.entities[entity].on_rq, self.entities[entity].cfs_rq);
         if on_rq {
             let (lag, time) = (self.lag_of(entity), self.average(queue).time());
-            let (e, q) = (&mut self.entities[entity.index()], &mut self.queues[queue.index()]);
+            let (e, q) = (&mut self.entities[entity], &mut self.queues[queue]);
             if q.curr != Some(entity) {
                 q.timeline.remove(entity, e.deadline);
             }
@@ -197,7 +197,7 @@ impl System<'_> {
             e.deadline -= e.vruntime;
             (e.rel_deadline, e.on_rq) = (true, false);
         }
-        let e = &mut self.entities[entity.index()];
+        let e = &mut self.entities[entity];
         let scaled = |virt: i64| (i128::from(virt) * i128::from(e.weight) / i128::from(weight)) as i64;
         let (lag, deadline, left) = (scaled(e.vlag), scaled(e.deadline), scaled(e.vprot - e.vruntime));
         e.vlag = lag;
@@ -214,11 +214,11 @@ impl System<'_> {
         }
         self.place(entity, false);
         let anew = (!self.fixed.history.keeps_protection).then(|| protect::until(self.protection(entity)));
-        let e = &mut self.entities[entity.index()];
+        let e = &mut self.entities[entity];
         e.on_rq = true;
         e.vprot = anew.unwrap_or(e.vruntime + e.vprot);
         let queue = e.cfs_rq;
-        if self.queues[queue.index()].curr != Some(entity) {
+        if self.queues[queue].curr != Some(entity) {
             self.line_up(entity);
         }
     }

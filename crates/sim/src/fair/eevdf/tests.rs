@@ -24,25 +24,25 @@ fn queued(version: &str, vruntimes: &[i64], test: impl FnOnce(&mut System<'_>, &
     let queue = sys.root(CPU);
     // As it is picked: the rules of the pick are tested elsewhere.
     let e = entity(&sys, tasks[0]);
-    let deadline = sys.entities[e.index()].deadline;
-    sys.queues[queue.index()].timeline.remove(e, deadline);
-    sys.queues[queue.index()].curr = Some(e);
-    sys.entities[e.index()].vprot = deadline;
-    sys.cpus[CPU.index()].curr = Some(tasks[0]);
-    sys.cpus[CPU.index()].need_resched = None;
+    let deadline = sys.entities[e].deadline;
+    sys.queues[queue].timeline.remove(e, deadline);
+    sys.queues[queue].curr = Some(e);
+    sys.entities[e].vprot = deadline;
+    sys.cpus[CPU].curr = Some(tasks[0]);
+    sys.cpus[CPU].need_resched = None;
     test(&mut sys, &tasks);
 }
 
 fn entity(sys: &System<'_>, task: TaskId) -> EntityId {
-    sys.tasks[task.index()].entity
+    sys.tasks[task].entity
 }
 
 /// Changes a queued entity.
 fn edit(sys: &mut System<'_>, task: TaskId, change: impl FnOnce(&mut crate::fair::Entity)) {
     let (e, queue) = (entity(sys, task), sys.root(CPU));
-    let deadline = sys.entities[e.index()].deadline;
-    sys.queues[queue.index()].timeline.remove(e, deadline);
-    change(&mut sys.entities[e.index()]);
+    let deadline = sys.entities[e].deadline;
+    sys.queues[queue].timeline.remove(e, deadline);
+    change(&mut sys.entities[e]);
     sys.line_up(e);
 }
 
@@ -59,9 +59,9 @@ fn a_sleeper_whose_turn_it_would_be_does_not_hide_a_short_wakee() {
             edit(sys, asleep, |e| e.delayed = true);
             edit(sys, wakee, |e| (e.vruntime, e.slice_ns, e.deadline) = (-100_000, 100_000, 1_000_000));
             let curr = entity(sys, tasks[0]);
-            sys.entities[curr.index()].vruntime = 300_000;
+            sys.entities[curr].vruntime = 300_000;
             assert_eq!(sys.eevdf_check_preempt(CPU, wakee, Enqueue::Wakeup, false), preempts, "{version}");
-            let asleep = &sys.entities[entity(sys, asleep).index()];
+            let asleep = &sys.entities[entity(sys, asleep)];
             assert_eq!((asleep.on_rq, asleep.delayed), (!preempts, !preempts), "{version}: it is taken off");
         });
     }
@@ -74,7 +74,7 @@ fn a_new_task_preempts_by_a_shorter_slice_only_since_6_19() {
             queued(version, &[SLICE / 2, 0], |sys, tasks| {
                 edit(sys, tasks[1], |e| (e.slice_ns, e.deadline) = (slice, slice as i64));
                 let curr = entity(sys, tasks[0]);
-                sys.entities[curr.index()].vprot = 0;
+                sys.entities[curr].vprot = 0;
                 let judged = sys.eevdf_check_preempt(CPU, tasks[1], Enqueue::New, false);
                 assert_eq!(judged, preempts, "{version}, {slice} ns");
             });
@@ -88,12 +88,12 @@ fn a_debt_that_grew_while_queued_asleep_is_forgiven_since_7_1() {
         queued(version, &[0, 600_000], |sys, tasks| {
             edit(sys, tasks[1], |e| (e.delayed, e.vlag) = (true, -100_000));
             let e = entity(sys, tasks[1]);
-            assert_eq!(time(sys) - sys.entities[e.index()].vruntime, -300_000);
+            assert_eq!(time(sys) - sys.entities[e].vruntime, -300_000);
             sys.requeue_delayed(e);
-            let lag = time(sys) - sys.entities[e.index()].vruntime;
+            let lag = time(sys) - sys.entities[e].vruntime;
             let due = if forgiven { -100_000 } else { -300_000 };
             assert!((lag - due).abs() <= 2, "{version}: {lag}");
-            assert!(!sys.entities[e.index()].delayed);
+            assert!(!sys.entities[e].delayed);
         });
     }
 }
@@ -107,7 +107,7 @@ fn in_7_3_a_delayed_wakee_has_no_credit_for_what_the_running_one_has_run_since()
             sys.requeue_delayed(entity(sys, tasks[1]));
             let judged = sys.eevdf_check_preempt(CPU, tasks[1], Enqueue::Wakeup, false);
             assert_eq!(judged, preempts, "{version}");
-            let e = &sys.entities[entity(sys, tasks[1]).index()];
+            let e = &sys.entities[entity(sys, tasks[1])];
             let credit = time(sys) - e.vruntime;
             assert_eq!(credit, if preempts { 150_000 } else { 0 }, "{version}");
         });
@@ -118,10 +118,10 @@ fn in_7_3_a_delayed_wakee_has_no_credit_for_what_the_running_one_has_run_since()
 fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
     queued("v7.3", &[0, 0], |sys, tasks| {
         let (curr, other) = (Some(tasks[0]), Some(tasks[1]));
-        let armed = |sys: &System<'_>| sys.cpus[CPU.index()].hrtick_at;
+        let armed = |sys: &System<'_>| sys.cpus[CPU].hrtick_at;
         let longer = |sys: &mut System<'_>, by: i64| {
             let e = entity(sys, tasks[0]);
-            sys.entities[e.index()].deadline += by;
+            sys.entities[e].deadline += by;
         };
         assert_eq!(armed(sys), crate::engine::NEVER);
         sys.hrtick_update(CPU, true);
@@ -147,10 +147,10 @@ fn before_7_0_new_attributes_protect_anew() {
     for (version, protected) in [("v6.12", true), ("v6.18", true), ("v7.3", false)] {
         queued(version, &[300_000, 0], |sys, tasks| {
             let e = entity(sys, tasks[0]);
-            sys.entities[e.index()].vprot = 300_000;
-            sys.tasks[tasks[0].index()].attr.slice = Ns::ms(3);
+            sys.entities[e].vprot = 300_000;
+            sys.tasks[tasks[0]].attr.slice = Ns::ms(3);
             sys.reweight(e, 1024);
-            let e = &sys.entities[e.index()];
+            let e = &sys.entities[e];
             assert_eq!(e.vruntime < e.vprot, protected, "{version}: {e:?}");
             assert_eq!(
                 (e.slice_ns, e.deadline - e.vruntime),
@@ -180,11 +180,11 @@ fn in_7_3_a_batch_wakee_bounds_the_time_it_has_to_wait() {
     for (version, bounded) in [("v6.18", false), ("v7.3", true)] {
         queued(version, &[900_000, -2_000_000], |sys, tasks| {
             let (curr, wakee) = (entity(sys, tasks[0]), tasks[1]);
-            sys.tasks[wakee.index()].attr.policy = schedlab_kernel::Policy::Batch;
-            let slice = sys.entities[curr.index()].slice_ns as i64;
-            sys.entities[curr.index()].vprot = 900_000 + slice;
+            sys.tasks[wakee].attr.policy = schedlab_kernel::Policy::Batch;
+            let slice = sys.entities[curr].slice_ns as i64;
+            sys.entities[curr].vprot = 900_000 + slice;
             assert!(!sys.eevdf_check_preempt(CPU, wakee, Enqueue::Wakeup, false));
-            let vprot = sys.entities[curr.index()].vprot;
+            let vprot = sys.entities[curr].vprot;
             let want = if bounded { time(sys) + slice } else { 900_000 + slice };
             assert_eq!(vprot, want, "{version}: from the queue's time on, not from the hog's");
         });
@@ -197,12 +197,12 @@ fn a_yield_moves_the_deadline_and_since_6_12_the_task_too() {
     for (version, vruntime, deadline) in [("v6.6", 0, SLICE + slice_6_6), ("v6.12", SLICE, 2 * SLICE)] {
         queued(version, &[0, 100_000], |sys, tasks| {
             sys.fair_yield(tasks[0]);
-            let e = &sys.entities[entity(sys, tasks[0]).index()];
+            let e = &sys.entities[entity(sys, tasks[0])];
             assert_eq!((e.vruntime, e.deadline), (vruntime, deadline), "{version}");
         });
         queued(version, &[100_000, 0], |sys, tasks| {
             sys.fair_yield(tasks[0]);
-            let moved = sys.entities[entity(sys, tasks[0]).index()].deadline > 100_000 + SLICE;
+            let moved = sys.entities[entity(sys, tasks[0])].deadline > 100_000 + SLICE;
             assert_eq!(moved, version == "v6.6", "{version}: one that is not eligible");
         });
     }
