@@ -1,11 +1,11 @@
 //! A CPU: its frames, pending interrupts, timers, and the parts of `struct rq` that are not the fair class's.
 
-use crate::clock::RqClock;
 use crate::engine::NEVER;
 use crate::frame::{Frame, Step};
 use crate::idle::governor::Governor;
 use crate::idle::haltpoll::Haltpoll;
 use crate::loads::CpuLoad;
+use crate::rq::clock::RqClock;
 use crate::timer::TimerQueue;
 use crate::wakeup::Waking;
 use schedlab_base::{CpuId, TaskId};

@@ -1,9 +1,7 @@
 //! New tasks: the slow path chooses a CPU by visiting the domain's groups, then the task starts a slice to the right.
 
-use crate::balance::capacity::SCALE;
 use crate::balance::idlest_walk::Walk;
-use crate::fair::Enqueue;
-use crate::pelt::{Pelt, Room};
+use crate::class::Enqueue;
 use crate::system::System;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
@@ -35,29 +33,16 @@ impl System<'_> {
         let only = self.tasks[task].allowed.as_ref().is_some_and(|a| a.len() == 1);
         let reason = if only { PlaceReason::OnlyAllowed } else { PlaceReason::IdlestFork };
         self.emit(by, EventKind::Placed { task, target: to, reason, probes: 0 });
-        let entity = self.tasks[task].entity;
-        self.entities[entity].cfs_rq = self.root(by);
-        self.place_new(task);
+        self.tasks[task].cpu = by;
+        self.task_fork(task, to);
         self.tasks[task].ran_on = to;
         self.tasks[task].recent = by;
-        self.settle_load(task, to);
         if to != by {
-            self.tasks[task].cpu = by;
             self.migrate_task(task, to);
             self.emit(to, EventKind::Migrate { task, from: by, why: MoveReason::Fork });
         }
         self.tasks[task].state = State::Waking;
         self.activate((by, self.now), to, task, Enqueue::New, SwitchReason::Arrived);
-    }
-
-    /// Load averages begin at birth, on no queue yet (`init_entity_runnable_average`, `post_init_entity_util_avg`).
-    fn settle_load(&mut self, task: TaskId, to: CpuId) {
-        let queue = &self.queues[self.root(to)].avg;
-        let room = Room { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity: SCALE };
-        let (history, now) = (&self.fixed.history, self.now);
-        let entity = &mut self.entities[self.tasks[task].entity];
-        entity.avg = Pelt::settled(history, entity.weight, now, room);
-        self.tasks[task].detached = self.tracks_load();
     }
 
     /// Tasks that are there from the start appear where a fork from CPU 0 would put them, one after another.

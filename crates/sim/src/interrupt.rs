@@ -1,8 +1,8 @@
 //! Interrupts: entry, what each does, exit. An idle CPU first leaves its idle state; user mode goes on, or gives way.
 
+use crate::class::Enqueue;
 use crate::costs::enqueue_on_ns;
 use crate::engine::NEVER;
-use crate::fair::Enqueue;
 use crate::frame::{Frame, Step};
 use crate::system::{Context, System};
 use crate::task::State;

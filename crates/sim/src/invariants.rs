@@ -2,8 +2,6 @@
 //! queues after every event is for tests.
 
 use crate::cpu::Cpu;
-use crate::fair::eevdf::timeline::Node;
-use crate::fair::{CfsRq, EntityId};
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::{State, UserOp};
@@ -24,88 +22,28 @@ pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
     Err(Error::internal(format!("tasks were charged {tasks} ns but the CPUs were busy {busy} ns")))
 }
 
-/// Every queue: order, counts, weights; every task on at most one queue; min_vruntime.
+/// Every class's queues; every task on at most one queue, and counted there; channels.
 ///
 /// # Errors
 /// The first invariant that does not hold, with CPU and time.
 pub fn walk(sys: &mut System<'_>) -> Result<()> {
     let fail =
         |cpu: CpuId, now: u64, what: String| Err(Error::internal(format!("{cpu} at {now} ns: {what}")));
-    let mut on_queues = 0u32;
-    for (i, q) in sys.queues.ids().zip(&sys.queues) {
-        let curr = q.curr.filter(|c| sys.entities[*c].on_rq);
-        let queued: Vec<_> = match sys.eevdf() {
-            true => match timeline(sys, q) {
-                Ok(queued) => queued,
-                Err(what) => return fail(q.cpu, sys.now, what),
-            },
-            false => q.queued().collect(),
-        };
-        if !sys.eevdf() && !queued.is_sorted_by_key(|(_, v)| *v) {
-            return fail(q.cpu, sys.now, "the queue is out of order".into());
+    for cpu in sys.cpus.ids() {
+        if let Err(what) = sys.walk_classes(cpu) {
+            return fail(cpu, sys.now, what);
         }
-        if let Some((e, v)) = queued.iter().find(|(e, v)| sys.entities[*e].vruntime != *v) {
-            return fail(q.cpu, sys.now, format!("{e:?} is queued at {v} but has another vruntime"));
-        }
-        let nr = queued.len() as u32 + u32::from(curr.is_some());
-        let weight: u64 = queued.iter().map(|(e, _)| *e).chain(curr).map(|e| sys.entities[e].weight).sum();
-        if (nr, weight) != (q.nr_running, q.load_weight) {
-            let (n, w) = (q.nr_running, q.load_weight);
-            return fail(
-                q.cpu,
-                sys.now,
-                format!("{nr} entities of weight {weight} are there, {n} of {w} are counted"),
-            );
-        }
-        if q.owner.is_none() && q.h_nr_running != sys.nr_running[q.cpu] {
-            return fail(q.cpu, sys.now, "nr_running of runqueue and root cfs_rq differ".into());
-        }
-        on_queues += q.h_nr_running * u32::from(q.owner.is_none());
-        if q.min_vruntime < sys.floors[i] {
-            return fail(q.cpu, sys.now, "min_vruntime fell".into());
-        }
-        sys.floors[i] = q.min_vruntime;
     }
     let on_rq = sys.tasks.iter().filter(|t| t.on_rq).count() as u32;
+    let counted: u32 = sys.nr_running.iter().sum();
     let carried = sys.cpus.iter().filter(|c| c.carried.is_some()).count() as u32;
     let runnable = sys.tasks.iter().filter(|t| t.state == State::Runnable).count() as u32;
-    if on_rq != on_queues || runnable != on_rq + carried {
-        let text = format!(
-            "{on_rq} tasks on runqueues, {on_queues} counted, {runnable} runnable, {carried} carried"
-        );
+    if on_rq != counted || runnable != on_rq + carried {
+        let text =
+            format!("{on_rq} tasks on runqueues, {counted} counted, {runnable} runnable, {carried} carried");
         return fail(CpuId(0), sys.now, text);
     }
     channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))
-}
-
-/// EEVDF: the order, the sums, and lag; who is delayed sleeps. Gives who is queued, with virtual runtimes.
-fn timeline(sys: &System<'_>, q: &CfsRq) -> std::result::Result<Vec<(EntityId, i64)>, String> {
-    let nodes: Vec<_> = q.timeline.queued().collect();
-    if !nodes.is_sorted_by_key(|n| n.deadline) || !q.timeline.sums_agree() {
-        return Err("the timeline is out of order, or its sums are".into());
-    }
-    let running = q.curr.map(|c| &sys.entities[c]).filter(|e| e.on_rq);
-    // On its way out it is still there, for as long as `schedule()` takes until its pick.
-    let leaves = sys.cpus[q.cpu].task.step == Step::Pick;
-    if let Some(delayed) = running.filter(|e| e.delayed && !leaves) {
-        return Err(format!("{:?} runs although it is delayed", delayed.task));
-    }
-    for node in &nodes {
-        let e = &sys.entities[node.entity];
-        if **node != Node::of(node.entity, e) {
-            return Err(format!("{:?} is queued as {node:?} but is {e:?}", node.entity));
-        }
-        let awake = e.task.is_some_and(|t| sys.tasks[t].on_rq);
-        if e.task.is_some() && awake == e.delayed {
-            return Err(format!("{:?}: awake {awake}, delayed {}", e.task, e.delayed));
-        }
-    }
-    let delayed = nodes.iter().filter(|n| sys.entities[n.entity].delayed).count() as u32
-        + u32::from(running.is_some_and(|e| e.delayed));
-    if q.nr_running - delayed != q.h_nr_running {
-        return Err(format!("{} queued, {delayed} delayed, {} runnable", q.nr_running, q.h_nr_running));
-    }
-    Ok(nodes.iter().map(|n| (n.entity, n.vruntime)).collect())
 }
 
 /// Every channel: bytes neither come from nowhere nor vanish; whoever sleeps in a call waits at its end, and nobody

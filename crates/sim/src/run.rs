@@ -413,9 +413,7 @@ fn begin_measuring(sys: &mut System<'_>) {
 fn settle_accounts(sys: &mut System<'_>) {
     for c in (0..sys.nr_cpus()).map(CpuId::from) {
         sys.account_user(c);
-        let root = sys.root(c);
-        // Nobody's slice may end by being looked at.
-        sys.charge(root);
+        sys.charge_curr(c);
         let cpu = &mut sys.cpus[c];
         let stayed = sys.now - std::mem::replace(&mut cpu.since, sys.now);
         if cpu.curr.is_some() {

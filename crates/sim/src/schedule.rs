@@ -3,9 +3,9 @@
 //! Two instants matter (and differ): a task leaves `nr_running` when `schedule()` dequeues it, but stays current while
 //! newidle balance runs, and stays `on_cpu` until the switch is over. Interrupts are off from dequeue to switch.
 
+use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::costs::ipi_ns;
 use crate::engine::NEVER;
-use crate::fair::Enqueue;
 use crate::frame::Step;
 use crate::system::System;
 use crate::task::State;
@@ -31,14 +31,14 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         if let Some(prev) = c.curr {
             match self.tasks[prev].state {
-                State::Sleeping => self.dequeue_task(prev, true),
+                State::Sleeping => self.deactivate_task(prev, Dequeue::Sleep),
                 State::Dead => {
-                    self.dequeue_task(prev, true);
-                    self.forget_load(prev);
+                    self.deactivate_task(prev, Dequeue::Exit);
+                    self.task_dead(prev);
                 }
                 _ => {
                     if let Some((task, to, reason)) = push.filter(|(t, ..)| *t == prev) {
-                        self.dequeue_task(task, false);
+                        self.deactivate_task(task, Dequeue::Move);
                         let c = &mut self.cpus[cpu];
                         c.carried = Some((task, to, reason));
                         // Whatever asked for the switch first: the task leaves to be moved.
@@ -47,11 +47,8 @@ impl System<'_> {
                 }
             }
             if self.nr_running[cpu] == 0 {
-                if self.eevdf() {
-                    // Whoever is asleep but still queued is taken off on the way to finding nobody.
-                    self.eevdf_pick(cpu);
-                    self.cpus[cpu].need_resched = None;
-                }
+                self.drain(cpu);
+                self.cpus[cpu].need_resched = None;
                 return self.begin_newidle(cpu);
             }
         }
@@ -79,26 +76,10 @@ impl System<'_> {
         self.count_schedule(cpu);
         let prev = self.cpus[cpu].curr;
         self.cpus[cpu].need_resched = None;
-        if self.eevdf() {
-            let next = self.eevdf_change(cpu, prev);
-            if prev.is_some() && next == prev {
-                return self.stay(cpu);
-            }
-            return self.switch_to(cpu, prev, next, extra_ns);
-        }
-        let picked_at = prev.map(|p| self.entity(p).prev_sum_exec);
-        let idle = self.nr_running[cpu] == 0;
-        if let Some(p) = prev {
-            self.put_prev(p);
-        }
-        let next = (!idle).then(|| self.pick_next(cpu));
+        let next = self.pick_next_task(cpu, prev);
+        // A charge on the way may have asked for a switch, which this is.
+        self.cpus[cpu].need_resched = None;
         if prev.is_some() && next == prev {
-            // The time since the pick goes on counting.
-            if let (Some(p), Some(before)) = (prev, picked_at.filter(|_| self.fixed.history.stay_is_no_pick))
-            {
-                let entity = self.tasks[p].entity;
-                self.entities[entity].prev_sum_exec = before;
-            }
             return self.stay(cpu);
         }
         self.switch_to(cpu, prev, next, extra_ns);
@@ -224,7 +205,7 @@ impl System<'_> {
         why: SwitchReason,
     ) -> bool {
         self.tasks[task].state = State::Runnable;
-        self.enqueue_task(to, task, how);
+        self.activate_task(to, task, how);
         if how == Enqueue::Wakeup {
             self.end_idle_sample(to);
         }
@@ -232,7 +213,7 @@ impl System<'_> {
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
         let waker = &self.cpus[by];
         let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
-        self.check_preempt_wakeup(to, task, how, sync) && self.resched_fair(by, to, why)
+        self.wakeup_preempt(to, Arrival { task, how, sync }) && self.resched_fair(by, to, why)
     }
 
     /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.

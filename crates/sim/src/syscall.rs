@@ -115,7 +115,7 @@ impl System<'_> {
 
     fn sys_yield(&mut self, cpu: CpuId, curr: TaskId) {
         self.schedstat.cpus[cpu.index()].counters.yld_count += 1;
-        self.fair_yield(curr);
+        self.yield_task(curr);
         self.schedule(cpu, SwitchReason::Yielded);
     }
 
@@ -142,9 +142,7 @@ impl System<'_> {
             return self.return_to_user(cpu);
         }
         self.tasks[curr].attr = attr;
-        let entity = self.tasks[curr].entity;
-        let weight = attr.weight(&self.fixed.history);
-        self.reweight(entity, weight);
+        self.prio_changed(curr);
         self.return_to_user(cpu);
     }
 

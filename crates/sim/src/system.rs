@@ -11,9 +11,10 @@ use crate::balance::newidle_gate::{Gates, longest_pass};
 use crate::balance::shared::{DomainShared, Gathered};
 use crate::balance::{LevelState, NohzState, remember_boot};
 use crate::cache::Caches;
+use crate::class::Class;
 use crate::costs::Lines;
 use crate::cpu::Cpu;
-use crate::fair::slice::Granularity;
+use crate::fair::granularity::Granularity;
 use crate::fair::{CfsRq, CfsRqId, Entity, EntityId};
 use crate::frame::{Frame, Step, Sys};
 use crate::observe::{Intervals, Stats};
@@ -39,6 +40,8 @@ pub struct Fixed<'s> {
     pub kernel: Kernel,
     /// What that version has.
     pub history: History,
+    /// Its fair class.
+    pub fair: Class,
     /// Which balancer weighs groups by average load.
     pub balancer: Balancer,
     /// The gates of newidle balance.
@@ -222,6 +225,7 @@ impl<'s> System<'s> {
                 shared_of,
                 domains,
                 kernel,
+                fair: Class::fair(&history),
                 balancer: Balancer::of(&history),
                 gates: Gates::of(&history),
                 chooser: Chooser::of(&history),
@@ -346,14 +350,6 @@ impl<'s> System<'s> {
     #[inline]
     pub fn next_tick(&self) -> u64 {
         (self.now / self.fixed.tick_ns + 1) * self.fixed.tick_ns
-    }
-
-    /// Recomputes whether `cpu` reads as idle, after anything that decides it changed; its line is dirty from now on.
-    #[inline]
-    pub fn refresh_idle(&mut self, cpu: CpuId) {
-        let c = &self.cpus[cpu];
-        self.idle[cpu] = c.curr.is_none() && self.nr_running[cpu] == 0 && c.wake_list.is_empty();
-        self.lines.dirty(cpu);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a system keeps up on the side: load averages at birth and by era, weights, walks over lists of tasks.
 
-use crate::fair::{CfsRqId, Enqueue};
+use crate::class::{Dequeue, Enqueue};
+use crate::fair::CfsRqId;
 use crate::run::{NewTask, add};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId, Version};
@@ -80,17 +81,17 @@ fn with_util_est_a_waking_task_counts_as_what_it_used_when_it_slept() {
             let entity = sys.tasks[task].entity;
             assert_eq!(sys.queues[CfsRqId(1)].util_est, 0, "nothing is known of a new task");
             let used = sys.entities[entity].avg.util_avg;
-            sys.dequeue_task(task, true);
+            sys.deactivate_task(task, Dequeue::Sleep);
             assert_eq!(sys.queues[CfsRqId(1)].util_est, 0);
             sys.now += 1000 * MS;
-            sys.enqueue_task(CpuId(1), task, Enqueue::Wakeup);
+            sys.activate_task(CpuId(1), task, Enqueue::Wakeup);
             let faded = sys.queues[CfsRqId(1)].avg.util_avg;
             assert!(faded < used / 2, "PELT has forgotten most of it");
             assert!(!sys.entities[entity].est.unchanged, "and knows something new");
             assert_eq!(sys.cfs_util(CpuId(1)), if counts { used } else { faded });
-            sys.dequeue_task(task, false);
+            sys.deactivate_task(task, Dequeue::Move);
             sys.migrate_task(task, CpuId(0));
-            sys.enqueue_task(CpuId(0), task, Enqueue::Moved);
+            sys.activate_task(CpuId(0), task, Enqueue::Moved);
             let sums = [0, 1].map(|c| sys.queues[CfsRqId(c)].util_est);
             assert_eq!(sums, if counts { [used, 0] } else { [0, 0] }, "it takes the estimate along");
         });
@@ -112,8 +113,8 @@ fn a_new_weight_is_a_new_load_at_once_since_4_15() {
     for (version, after) in [("v4.5", 1024), ("v6.5", 335)] {
         with_system(version, |sys| {
             let task = born(sys, CpuId(1));
-            let entity = sys.tasks[task].entity;
-            sys.reweight(entity, 335);
+            sys.tasks[task].attr = Attr::nice(5);
+            sys.prio_changed(task);
             assert_eq!(
                 (sys.load_now(CpuId(1)), sys.queues[CfsRqId(1)].load_weight),
                 (after, 335),
@@ -140,7 +141,7 @@ fn only_a_wakeup_ends_the_sample_of_an_idle_period() {
 fn moving_a_task_is_no_use_of_its_cpu() {
     with_system("v6.5", |sys| {
         let task = born(sys, CpuId(1));
-        sys.dequeue_task(task, false);
+        sys.deactivate_task(task, Dequeue::Move);
         sys.migrate_task(task, CpuId(0));
         assert_eq!(sys.tasks[task].recent, CpuId(0), "its parent's, as at birth");
     });

@@ -4,7 +4,7 @@ use super::detach::{Detach, Offer, Refusal, Rules, Step as Walk, TaskFacts};
 use super::era::{Balancer, Pass as Kind};
 use super::pass::Pass;
 use super::settle::{Active, ActiveFacts, Outcome, needs_active, parent_flag};
-use crate::fair::Enqueue;
+use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::system::System;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
@@ -142,13 +142,13 @@ impl System<'_> {
     fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
         let from = self.tasks[task].cpu;
         self.update_rq_clock(from);
-        self.dequeue_task(task, false);
+        self.deactivate_task(task, Dequeue::Move);
         self.migrate_task(task, dst);
         self.emit(dst, EventKind::Migrate { task, from, why });
         self.tasks[task].state = State::Runnable;
         let begun = self.begin_enqueue(dst, self.now);
-        self.enqueue_task(dst, task, Enqueue::Moved);
-        if self.cpus[dst].curr.is_none() || self.check_preempt_wakeup(dst, task, Enqueue::Moved, false) {
+        self.activate_task(dst, task, Enqueue::Moved);
+        if self.wakeup_preempt(dst, Arrival { task, how: Enqueue::Moved, sync: false }) {
             self.resched_fair(by, dst, SwitchReason::Arrived);
         }
         self.end_enqueue(dst, begun);

@@ -1,101 +1,184 @@
-//! The class applied to the arenas: slice, placement of new tasks, put, pick, tick, yield, wakeup preemption (`fair.c`,
-//! kernels 2.6.27 to 6.5; what is particular to those before 2.6.32 is in [`super::early`]).
+//! A fair class on the seam: the levels of a task's entities walked by the rules of [`Early`](super::Early),
+//! [`Cfs`](super::Cfs) or [`Eevdf`](super::Eevdf).
+//!
+//! Invariant: an entity that is on a queue and not current is in its order as it is; one that leaves for another CPU takes
+//! its load average with it.
 
-use super::entity::{EntityId, virtual_time};
-use super::queueing::Enqueue;
+use super::entity::EntityId;
+use super::invariants;
+use super::rules::Rules;
 use super::runqueue::CfsRqId;
-use super::{pick, placement, preempt, slice, tick};
+use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_kernel::Feature;
 use schedlab_trace::SwitchReason;
+use std::marker::PhantomData;
 
-impl System<'_> {
-    /// The slice of an entity on its queue, ns.
-    pub fn slice_ns(&self, entity: EntityId) -> u64 {
-        let e = &self.entities[entity];
-        let own = &self.queues[e.cfs_rq];
-        let nr = if self.has(Feature::AltPeriod) {
-            self.queues[self.root(own.cpu)].h_nr_running
-        } else {
-            own.nr_running
-        };
-        let joins = !e.on_rq;
-        let mut part = self.fixed.gran.period_ns(u64::from(nr) + u64::from(joins));
-        let mut level = Some(entity);
-        while let Some(at) = level {
-            let e = &self.entities[at];
-            let load = self.queues[e.cfs_rq].load_weight + if e.on_rq { 0 } else { e.weight };
-            part = slice::share(part, e.weight, load);
-            level = e.parent;
+/// The fair class by the rules `R`.
+pub(crate) struct Fair<R>(PhantomData<R>);
+
+impl<R: Rules> SchedClass for Fair<R> {
+    fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, why: Enqueue) {
+        sys.count_in_estimate(cpu, task);
+        if why == Enqueue::Wakeup {
+            R::note_sleep(sys, task, false);
         }
-        slice::floor(part, &self.fixed.gran, &self.fixed.kernel)
+        let mut level = Some(sys.tasks[task].entity);
+        let (mut why, mut requeued) = (why, false);
+        while let Some(entity) = level {
+            let e = &sys.entities[entity];
+            if e.on_rq && !e.delayed {
+                sys.update_load(entity);
+            } else if R::enqueue_entity(sys, entity, why) {
+                requeued = true;
+            } else {
+                why = Enqueue::Wakeup;
+            }
+            let queue = sys.entities[entity].cfs_rq;
+            sys.queues[queue].h_nr_running += 1;
+            level = sys.entities[entity].parent;
+        }
+        sys.cpus[cpu].list.push(task);
+        sys.add_nr_running(cpu);
+        R::queue_changed(sys, cpu, !requeued);
     }
 
-    /// Where a new task starts on its queue.
-    pub fn place_new(&mut self, task: TaskId) {
-        let entity = self.tasks[task].entity;
-        let queue = self.entities[entity].cfs_rq;
-        self.update_curr(queue);
-        if self.eevdf() {
-            // It has no lag yet, and is placed when it is enqueued.
-            return;
+    fn dequeue_task(sys: &mut System<'_>, task: TaskId, why: Dequeue) {
+        let cpu = sys.tasks[task].cpu;
+        if why != Dequeue::Move {
+            R::note_sleep(sys, task, true);
         }
-        let q = &self.queues[queue];
-        // A child that starts on its parent's queue inherits the parent's vruntime.
-        let parent = q.curr.filter(|_| self.fixed.history.child_inherits_vruntime);
-        let own = parent.map_or(q.min_vruntime, |c| self.entities[c].vruntime);
-        let facts = placement::Facts {
-            min_vruntime: q.min_vruntime,
-            own_vruntime: own,
-            latency_ns: self.fixed.gran.latency_ns,
-            credited: true,
-            normalized: None,
-            gentle: false,
-            idle_threshold_ns: None,
-        };
-        let vslice = virtual_time(self.slice_ns(entity), self.entities[entity].weight);
-        self.entities[entity].vruntime = placement::initial(facts, vslice, self.has(Feature::StartDebit));
+        let mut level = Some(sys.tasks[task].entity);
+        let mut leaves = true;
+        while let Some(entity) = level {
+            let queue = sys.entities[entity].cfs_rq;
+            if leaves {
+                let left = R::dequeue_entity(sys, entity, why);
+                leaves = left && sys.queues[queue].load_weight == 0;
+            } else {
+                sys.update_load(entity);
+            }
+            sys.queues[queue].h_nr_running -= 1;
+            level = sys.entities[entity].parent;
+        }
+        let list = &mut sys.cpus[cpu].list;
+        if list.last() == Some(&task) {
+            list.pop();
+        } else if let Some(at) = list.iter().rposition(|t| *t == task) {
+            list.remove(at);
+        }
+        sys.sub_nr_running(cpu);
+        sys.count_out_estimate(cpu, task, why != Dequeue::Move);
+        R::queue_changed(sys, cpu, false);
+    }
+
+    fn yield_task(sys: &mut System<'_>, task: TaskId) {
+        R::yield_task(sys, task);
+    }
+    fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
+        R::wakeup_preempt(sys, cpu, curr, wakee)
+    }
+    fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
+        R::pick_next_task(sys, cpu, prev)
+    }
+    fn drain(sys: &mut System<'_>, cpu: CpuId) {
+        R::drain(sys, cpu);
+    }
+    fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason> {
+        R::task_tick(sys, task)
+    }
+    fn charge_curr(sys: &mut System<'_>, cpu: CpuId) {
+        R::charge(sys, sys.root(cpu));
+    }
+
+    fn migrate_task(sys: &mut System<'_>, task: TaskId, to: CpuId) {
+        let entity = sys.tasks[task].entity;
+        R::leave_for_good(sys, entity);
+        sys.detach_load(task);
+        let root = sys.root(to);
+        let e = &mut sys.entities[entity];
+        e.cfs_rq = root;
+        if sys.fixed.history.migrated_is_cold {
+            // A task that has just come is not cache hot for a balancer.
+            e.exec_start = 0;
+        }
+    }
+
+    fn task_fork(sys: &mut System<'_>, task: TaskId, to: CpuId) {
+        let (entity, by) = (sys.tasks[task].entity, sys.tasks[task].cpu);
+        let queue = sys.root(by);
+        sys.entities[entity].cfs_rq = queue;
+        R::update_curr(sys, queue);
+        R::place_new(sys, entity);
+        sys.settle_load(task, to);
+    }
+
+    fn task_dead(sys: &mut System<'_>, task: TaskId) {
+        sys.forget_load(task);
+    }
+
+    fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
+        invariants::walk::<R>(sys, cpu)
+    }
+
+    fn prio_changed(sys: &mut System<'_>, task: TaskId) {
+        let weight = sys.tasks[task].attr.weight(&sys.fixed.history);
+        Fair::<R>::reweight(sys, sys.tasks[task].entity, weight);
+    }
+}
+
+impl<R: Rules> Fair<R> {
+    /// Gives an entity another weight where it stands (`reweight_entity`). Its load follows at once, or in older kernels
+    /// with time.
+    fn reweight(sys: &mut System<'_>, entity: EntityId, weight: u64) {
+        let (on_rq, queue) = (sys.entities[entity].on_rq, sys.entities[entity].cfs_rq);
+        if on_rq {
+            R::update_curr(sys, queue);
+            sys.update_load(entity);
+        }
+        R::before_reweight(sys, entity, weight);
+        sys.change_weight(entity, weight, on_rq);
+        R::after_reweight(sys, entity, on_rq);
     }
 
     /// The running task's entities leave the CPU; those still on a queue are charged and go back in order. One that has
-    /// left its queue was charged as it left, and for a newidle balance only if that pulled somebody, whose enqueue
-    /// charges whoever is current (`put_prev_entity` asks for `on_rq`; read in 2.6.30, 6.1.192 and 7.3.4).
-    pub fn put_prev(&mut self, task: TaskId) {
-        let mut level = Some(self.tasks[task].entity);
+    /// left its queue was charged as it left, and for a newidle balance only if that pulled a task, whose enqueue charges
+    /// the current one (`put_prev_entity` asks for `on_rq`; read in 2.6.30, 6.1.192 and 7.3.4).
+    pub(super) fn put_prev(sys: &mut System<'_>, task: TaskId) {
+        let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level {
-            let queue = self.entities[entity].cfs_rq;
-            if self.entities[entity].on_rq {
-                self.update_curr(queue);
-                self.update_load(entity);
-                if self.eevdf() {
-                    self.line_up(entity);
-                } else {
-                    let vruntime = self.entities[entity].vruntime;
-                    self.queues[queue].insert(entity, vruntime);
-                }
+            let queue = sys.entities[entity].cfs_rq;
+            if sys.entities[entity].on_rq {
+                R::update_curr(sys, queue);
+                sys.update_load(entity);
+                R::put_entity(sys, entity);
             }
-            self.queues[queue].curr = None;
-            level = self.entities[entity].parent;
+            sys.queues[queue].curr = None;
+            level = sys.entities[entity].parent;
         }
     }
+}
 
-    /// Picks the task to run next on `cpu` and makes its entities current. There must be one.
-    pub fn pick_next(&mut self, cpu: CpuId) -> TaskId {
-        let mut queue = self.root(cpu);
-        loop {
-            let entity = self.pick_entity(queue);
-            self.set_next(queue, entity);
-            let e = &self.entities[entity];
-            match (e.my_q, e.task) {
-                (Some(below), _) => queue = below,
-                (None, Some(task)) => {
-                    self.note_picked(cpu, task);
-                    return task;
-                }
-                (None, None) => unreachable!("entity {entity:?} is neither a group's nor a task's"),
-            }
-        }
+impl System<'_> {
+    /// Brings `exec_start`, `sum_exec` and vruntime of the running entity of `queue` up to this instant. Whether there was
+    /// anything to charge.
+    pub(super) fn charge(&mut self, queue: CfsRqId) -> Option<EntityId> {
+        let q = &self.queues[queue];
+        let curr = q.curr?;
+        let clock = self.cpus[q.cpu].clock.read(self.now);
+        let e = &mut self.entities[curr];
+        (e.charge(clock) > 0).then_some(curr)
+    }
+
+    /// An entity becomes the current one of its queue, which it has left the order of (`set_next_entity`).
+    pub(super) fn make_current(&mut self, entity: EntityId) {
+        self.update_load(entity);
+        let queue = self.entities[entity].cfs_rq;
+        let clock = self.cpus[self.queues[queue].cpu].clock.read(self.now);
+        let e = &mut self.entities[entity];
+        e.exec_start = clock;
+        e.prev_sum_exec = e.sum_exec;
+        self.queues[queue].curr = Some(entity);
     }
 
     /// A pick makes a task the newest of its CPU's list. The balancer of 5.5 and later takes the oldest, which have waited
@@ -108,139 +191,6 @@ impl System<'_> {
         {
             list[at..].rotate_left(1);
         }
-    }
-
-    pub(super) fn candidate(&self, entity: EntityId) -> pick::Candidate {
-        let e = &self.entities[entity];
-        pick::Candidate { entity, vruntime: e.vruntime, weight: e.weight }
-    }
-
-    fn pick_entity(&mut self, queue: CfsRqId) -> EntityId {
-        let q = &self.queues[queue];
-        let (left, _) = q.leftmost().unwrap_or_else(|| panic!("picking from an empty queue of {}", q.cpu));
-        if self.is_early() {
-            return self.pick_early(queue, self.candidate(left));
-        }
-        if q.next.is_none() && q.last.is_none() && q.skip.is_none() {
-            return left;
-        }
-        pick::pick(pick::Facts {
-            left: self.candidate(left),
-            second: q.second().map(|(e, _)| self.candidate(e)),
-            skip: q.skip,
-            next: q.next.map(|e| self.candidate(e)),
-            last: q.last.map(|e| self.candidate(e)),
-            wakeup_granularity_ns: self.fixed.gran.wakeup_ns,
-        })
-    }
-
-    fn set_next(&mut self, queue: CfsRqId, entity: EntityId) {
-        let vruntime = self.entities[entity].vruntime;
-        let q = &mut self.queues[queue];
-        q.clear_buddies(entity);
-        q.remove(entity, vruntime);
-        self.update_load(entity);
-        let clock = self.cpus[self.queues[queue].cpu].clock.read(self.now);
-        let e = &mut self.entities[entity];
-        e.exec_start = clock;
-        e.prev_sum_exec = e.sum_exec;
-        self.queues[queue].curr = Some(entity);
-    }
-
-    /// The tick of the running task: may it stay?
-    pub fn task_tick(&mut self, task: TaskId) -> Option<SwitchReason> {
-        if self.eevdf() {
-            self.eevdf_tick(task);
-            return None;
-        }
-        let mut level = Some(self.tasks[task].entity);
-        let mut why = None;
-        let slice_only = self.fixed.history.slice_only_tick;
-        while let Some(entity) = level {
-            let queue = self.entities[entity].cfs_rq;
-            self.update_curr(queue);
-            self.update_load(entity);
-            let (q, e) = (&self.queues[queue], &self.entities[entity]);
-            if q.nr_running > 1 || slice_only && !self.has(Feature::WakeupPreemption) {
-                let left = q.leftmost().map_or(e.vruntime, |(_, vruntime)| vruntime);
-                let found = tick::check(tick::Facts {
-                    ran_ns: e.ran_since_pick(),
-                    slice_only,
-                    slice_ns: self.slice_ns(entity),
-                    min_granularity_ns: self.fixed.gran.min_ns,
-                    ahead_ns: e.vruntime - left,
-                });
-                if found == Some(SwitchReason::TickSlice) {
-                    self.queues[queue].clear_buddies(entity);
-                }
-                why = why.or(found);
-            }
-            level = self.entities[entity].parent;
-        }
-        why
-    }
-
-    /// sched_yield: the entity is passed over at the next pick (2.6.39).
-    pub fn fair_yield(&mut self, task: TaskId) {
-        if self.eevdf() {
-            return self.eevdf_yield(task);
-        }
-        let entity = self.tasks[task].entity;
-        let queue = self.entities[entity].cfs_rq;
-        if self.queues[queue].nr_running == 1 {
-            return;
-        }
-        if self.is_early() {
-            return self.yield_early(task);
-        }
-        self.update_curr(queue);
-        let q = &mut self.queues[queue];
-        q.clear_buddies(entity);
-        q.skip = Some(entity);
-    }
-
-    /// Whether `wakee`, just enqueued on `cpu`, preempts the running task; marks buddies as the kernel does. `sync`: its
-    /// waker is about to sleep (not asked from 2.6.32 to 6.5).
-    pub fn check_preempt_wakeup(&mut self, cpu: CpuId, wakee: TaskId, how: Enqueue, sync: bool) -> bool {
-        if self.eevdf() {
-            return self.eevdf_check_preempt(cpu, wakee, how, sync);
-        }
-        let Some(curr) = self.cpus[cpu].curr else { return true };
-        if curr == wakee {
-            return false;
-        }
-        if self.is_early() {
-            return self.check_preempt_early(cpu, curr, wakee, sync);
-        }
-        let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
-        let queue = self.entities[we].cfs_rq;
-        let many = u64::from(self.queues[queue].nr_running) >= self.fixed.gran.nr_latency;
-        if self.has(Feature::NextBuddy) && many {
-            self.queues[queue].next = Some(we);
-        }
-        if self.cpus[cpu].need_resched.is_some() {
-            return false;
-        }
-        let (cp, wp) = (self.tasks[curr].attr.policy, self.tasks[wakee].attr.policy);
-        match preempt::by_policy(cp, wp, self.fixed.kernel.features) {
-            preempt::ByPolicy::Preempt => return true,
-            preempt::ByPolicy::Refuse => return false,
-            preempt::ByPolicy::Compare => {}
-        }
-        let Some((c, w)) = self.matching_level(ce, we) else { return false };
-        let queue = self.entities[w].cfs_rq;
-        self.update_curr(queue);
-        let (cv, wv) = (self.entities[c].vruntime, self.entities[w].vruntime);
-        let weight = self.entities[w].weight;
-        if preempt::behind(cv, wv, weight, self.fixed.gran.wakeup_ns) != preempt::Behind::Yes {
-            return false;
-        }
-        let q = &mut self.queues[queue];
-        q.next = Some(w);
-        if self.has(Feature::LastBuddy) && many && self.entities[c].on_rq {
-            self.queues[queue].last = Some(c);
-        }
-        true
     }
 
     /// Walks both entities up to the level where they share a queue.

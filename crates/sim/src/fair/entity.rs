@@ -86,6 +86,18 @@ impl Entity {
             est: UtilEst::default(),
         }
     }
+    /// Charges it up to `clock`; what it has run since it was charged last, ns. Interrupts are charged to the task they
+    /// interrupt: 2.6.30's only clock, later kernels' without IRQ_TIME_ACCOUNTING.
+    #[inline]
+    pub fn charge(&mut self, clock: u64) -> u64 {
+        let delta = clock.saturating_sub(self.exec_start);
+        if delta > 0 {
+            self.exec_start = clock;
+            self.sum_exec += delta;
+            self.vruntime += virtual_time(delta, self.weight) as i64;
+        }
+        delta
+    }
     /// CPU time since it was last picked, ns (not since it last slept).
     #[inline]
     pub fn ran_since_pick(&self) -> u64 {

@@ -1,23 +1,26 @@
-//! The fair class: CFS up to 6.5, EEVDF since (`kernel/sched/fair.c`).
+//! The fair classes (`kernel/sched/fair.c`): [`early`], CFS before 2.6.32; [`cfs`], up to 6.5; [`eevdf`], since 6.6.
 //!
 //! Tasks, entities and cfs_rqs are separate arenas and every path walks from an entity to its parents, also at depth
 //! one. Times and vruntime are integer ns; vruntime is signed and only differences within one cfs_rq mean anything.
-//! The decisions are pure functions (`placement`, `preempt`, `slice`, `tick`, `pick`); `class` and `queueing` apply
-//! them. [`early`] has what was otherwise before 2.6.32, [`eevdf`] what replaced them in 6.6; the functions of `class`
-//! and `queueing` ask first which it is.
+//!
+//! The three are equals: each implements [`rules`] for an entity on a queue, and [`class`] makes a scheduling class of any
+//! of them. What they share is here: the entity, the cfs_rq, the charge and the load averages. The decisions of each room
+//! are pure functions; its `class` and `queueing` apply them.
 
+pub mod cfs;
 mod class;
 pub mod early;
 pub mod eevdf;
 pub mod entity;
-pub mod pick;
-pub mod placement;
-pub mod preempt;
-mod queueing;
+pub mod granularity;
+mod invariants;
+mod loads;
+pub(crate) mod rules;
 pub mod runqueue;
-pub mod slice;
-pub mod tick;
 
+pub(crate) use cfs::Cfs;
+pub(crate) use class::Fair;
+pub(crate) use early::Early;
+pub(crate) use eevdf::Eevdf;
 pub use entity::{Entity, EntityId};
-pub use queueing::Enqueue;
 pub use runqueue::{CfsRq, CfsRqId};

@@ -8,8 +8,8 @@
 use super::prelude::Prelude;
 use super::search::{Search, Step as Next, View, packs};
 use super::wide;
+use crate::class::Enqueue;
 use crate::costs::{Read, enqueue_on_ns, probe_ns, rq_lock_ns};
-use crate::fair::Enqueue;
 use crate::frame::{Frame, Step};
 use crate::system::{Context, System, frame_of};
 use crate::task::State;

@@ -1,33 +1,80 @@
 //! The early rules applied to the arenas: wakeup preemption, pick, yield, and what tasks remember of their wakeups.
 
-use super::super::entity::EntityId;
-use super::super::pick::Candidate;
-use super::super::preempt::{Behind, ByPolicy, by_distance};
-use super::super::runqueue::CfsRqId;
-use super::{pick, preempt};
+use super::{Early, pick, preempt};
+use crate::class::{Arrival, Dequeue, Enqueue};
+use crate::fair::cfs::pick::Candidate;
+use crate::fair::cfs::preempt::{Behind, ByPolicy, by_distance};
+use crate::fair::cfs::{Cfs, Ordered};
+use crate::fair::entity::EntityId;
+use crate::fair::rules::Rules;
+use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
+use schedlab_trace::SwitchReason;
+
+impl Rules for Early {
+    fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
+        Cfs::update_curr(sys, queue);
+    }
+    fn charge(sys: &mut System<'_>, queue: CfsRqId) {
+        Cfs::charge(sys, queue);
+    }
+    fn enqueue_entity(sys: &mut System<'_>, entity: EntityId, why: Enqueue) -> bool {
+        sys.cfs_enqueue_entity::<Early>(entity, why);
+        false
+    }
+    fn dequeue_entity(sys: &mut System<'_>, entity: EntityId, why: Dequeue) -> bool {
+        Cfs::dequeue_entity(sys, entity, why)
+    }
+    fn put_entity(sys: &mut System<'_>, entity: EntityId) {
+        Cfs::put_entity(sys, entity);
+    }
+    fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
+        sys.ordered_pick::<Early>(cpu, prev)
+    }
+    fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason> {
+        Cfs::task_tick(sys, task)
+    }
+    fn yield_task(sys: &mut System<'_>, task: TaskId) {
+        if sys.queues[sys.entity(task).cfs_rq].nr_running > 1 {
+            sys.yield_early(task);
+        }
+    }
+    fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
+        sys.check_preempt_early(cpu, curr, wakee)
+    }
+    fn place_new(sys: &mut System<'_>, entity: EntityId) {
+        Cfs::place_new(sys, entity);
+    }
+    fn leave_for_good(sys: &mut System<'_>, entity: EntityId) {
+        Cfs::leave_for_good(sys, entity);
+    }
+    fn queued(sys: &System<'_>, queue: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
+        Cfs::queued(sys, queue)
+    }
+    fn note_sleep(sys: &mut System<'_>, task: TaskId, sleeps: bool) {
+        if sys.fixed.history.overlap_averages {
+            sys.note_sleep(task, sleeps);
+        }
+    }
+}
+
+impl Ordered for Early {
+    const NORMALIZES: bool = true;
+
+    fn pick_entity(sys: &mut System<'_>, queue: CfsRqId, left: EntityId) -> EntityId {
+        sys.pick_early(queue, sys.candidate(left))
+    }
+}
 
 impl System<'_> {
-    /// Whether the fair class runs by these rules.
-    #[inline]
-    pub fn is_early(&self) -> bool {
-        self.fixed.history.early_cfs
-    }
-
-    /// Whether `wakee`, just enqueued on `cpu`, preempts `curr`; both become buddies. `sync`: its waker is about to
-    /// sleep.
-    pub(in super::super) fn check_preempt_early(
-        &mut self,
-        cpu: CpuId,
-        curr: TaskId,
-        wakee: TaskId,
-        sync: bool,
-    ) -> bool {
+    /// Whether a task just enqueued on `cpu` preempts `curr`; both become buddies.
+    fn check_preempt_early(&mut self, cpu: CpuId, curr: TaskId, arrival: Arrival) -> bool {
+        let Arrival { task: wakee, sync, .. } = arrival;
         let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
         let queue = self.entities[ce].cfs_rq;
-        self.update_curr(queue);
+        Cfs::update_curr(self, queue);
         self.make_buddies(curr, wakee);
         if self.cpus[cpu].need_resched.is_some() {
             return false;
@@ -72,7 +119,7 @@ impl System<'_> {
         }
     }
 
-    fn for_each_level(&mut self, from: EntityId, mut each: impl FnMut(&mut super::super::CfsRq, EntityId)) {
+    fn for_each_level(&mut self, from: EntityId, mut each: impl FnMut(&mut CfsRq, EntityId)) {
         let mut level = Some(from);
         while let Some(entity) = level {
             let e = &self.entities[entity];
@@ -101,7 +148,7 @@ impl System<'_> {
     }
 
     /// Who runs next on a queue; `candidate` says what picking sees of an entity.
-    pub(in super::super) fn pick_early(&mut self, queue: CfsRqId, left: Candidate) -> EntityId {
+    fn pick_early(&mut self, queue: CfsRqId, left: Candidate) -> EntityId {
         let q = &self.queues[queue];
         let (next, last) = (q.next, q.last);
         if !self.fixed.history.next_buddy_only {
@@ -125,14 +172,14 @@ impl System<'_> {
 
     /// sched_yield before 2.6.39: the task is charged for what it has run and stays where it is; with compat_yield, or
     /// under SCHED_BATCH, it goes behind all others.
-    pub(in super::super) fn yield_early(&mut self, task: TaskId) {
+    fn yield_early(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let queue = self.entities[entity].cfs_rq;
-        self.for_each_level(entity, super::super::CfsRq::clear_buddies);
+        self.for_each_level(entity, CfsRq::clear_buddies);
         let behind =
             self.fixed.kernel.tunables.compat_yield == 1 || self.tasks[task].attr.policy == Policy::Batch;
         if !behind {
-            return self.update_curr(queue);
+            return Cfs::update_curr(self, queue);
         }
         if let Some((_, right)) = self.queues[queue].rightmost() {
             let e = &mut self.entities[entity];
@@ -149,14 +196,14 @@ impl System<'_> {
         if by == to {
             // The enqueue would charge the waker at this very instant.
             let root = self.root(by);
-            self.update_curr(root);
+            Cfs::update_curr(self, root);
         }
         let sum_exec = self.entity(waker).sum_exec;
         self.tasks[waker].overlap.wakes(sum_exec);
     }
 
     /// A task was woken, or goes to sleep.
-    pub(in super::super) fn note_sleep(&mut self, task: TaskId, sleeps: bool) {
+    fn note_sleep(&mut self, task: TaskId, sleeps: bool) {
         let sum_exec = self.entity(task).sum_exec;
         let overlap = &mut self.tasks[task].overlap;
         if sleeps {

@@ -17,3 +17,6 @@ mod class;
 pub mod overlap;
 pub mod pick;
 pub mod preempt;
+
+/// CFS before 2.6.32.
+pub struct Early;

@@ -1,8 +1,8 @@
 //! pick_next_entity of 2.6.30 (`next`, then `last`, then leftmost) and of 2.6.27 (`next` for a slice, then leftmost).
 
-use super::super::entity::{EntityId, virtual_time};
-use super::super::pick::Candidate;
-use super::super::preempt::{Behind, by_distance};
+use crate::fair::cfs::pick::Candidate;
+use crate::fair::cfs::preempt::{Behind, by_distance};
+use crate::fair::entity::{EntityId, virtual_time};
 
 /// What there is to pick from.
 #[derive(Clone, Copy, Debug)]

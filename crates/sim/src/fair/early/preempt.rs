@@ -5,8 +5,8 @@
 //! run until it wakes somebody, twice over and times the queue's length, less what the running task has run since it was
 //! picked, and at most wakeup_granularity: a task that wakes others soon preempts soon.
 
-use super::super::entity::virtual_time;
-use super::super::preempt::ByPolicy;
+use crate::fair::cfs::preempt::ByPolicy;
+use crate::fair::entity::virtual_time;
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
 /// What policies and WAKEUP_PREEMPTION say. Unlike later, a wakee that is not SCHED_OTHER does not even preempt a

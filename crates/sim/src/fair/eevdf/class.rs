@@ -7,39 +7,94 @@ use super::pick::{self, Current};
 use super::preempt::{self, ByPolicy, Short};
 use super::protect;
 use super::queueing::Leave;
+use super::{Eevdf, invariants};
+use crate::class::{Arrival, Dequeue, Enqueue};
+use crate::fair::Fair;
 use crate::fair::entity::{EntityId, virtual_time};
-use crate::fair::queueing::Enqueue;
-use crate::fair::runqueue::CfsRqId;
+use crate::fair::rules::Rules;
+use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
+use schedlab_trace::SwitchReason;
 
-impl System<'_> {
-    /// Chooses who runs next on `cpu` after `prev` and makes it current; `None` if nobody is there.
-    pub(crate) fn eevdf_change(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
-        let next = self.eevdf_pick(cpu);
-        self.cpus[cpu].need_resched = None;
+impl Rules for Eevdf {
+    fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
+        if sys.charge(queue).is_some() {
+            sys.check_slice(queue);
+        }
+    }
+    fn charge(sys: &mut System<'_>, queue: CfsRqId) {
+        sys.charge(queue);
+    }
+    fn enqueue_entity(sys: &mut System<'_>, entity: EntityId, why: Enqueue) -> bool {
+        let delayed = sys.entities[entity].delayed;
+        match delayed {
+            true => sys.requeue_delayed(entity),
+            false => sys.eevdf_enqueue_entity(entity, why),
+        }
+        delayed
+    }
+    fn dequeue_entity(sys: &mut System<'_>, entity: EntityId, why: Dequeue) -> bool {
+        sys.eevdf_dequeue_entity(entity, Leave::of(why))
+    }
+    fn put_entity(sys: &mut System<'_>, entity: EntityId) {
+        sys.line_up(entity);
+    }
+    /// The next task is picked while the last one is still current.
+    fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
+        let next = sys.eevdf_pick(cpu);
         if next != prev {
             if let Some(p) = prev {
-                self.put_prev(p);
+                Fair::<Eevdf>::put_prev(sys, p);
             }
             if let Some(n) = next {
-                self.eevdf_set_next(cpu, n);
+                sys.eevdf_set_next(cpu, n);
             }
         }
-        self.hrtick_picked(cpu, prev, next);
+        sys.hrtick_picked(cpu, prev, next);
         next
     }
+    fn drain(sys: &mut System<'_>, cpu: CpuId) {
+        sys.eevdf_pick(cpu);
+    }
+    fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason> {
+        sys.eevdf_tick(task);
+        None
+    }
+    fn yield_task(sys: &mut System<'_>, task: TaskId) {
+        sys.eevdf_yield(task);
+    }
+    fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
+        sys.eevdf_wakeup_preempt(cpu, curr, wakee)
+    }
+    /// A new entity has no lag yet, and is placed when it is enqueued.
+    fn place_new(_sys: &mut System<'_>, _entity: EntityId) {}
+    fn leave_for_good(_sys: &mut System<'_>, _entity: EntityId) {}
+    fn before_reweight(sys: &mut System<'_>, entity: EntityId, weight: u64) {
+        sys.step_out(entity, weight);
+    }
+    fn after_reweight(sys: &mut System<'_>, entity: EntityId, was_on_rq: bool) {
+        sys.step_in(entity, was_on_rq);
+    }
+    fn queued(sys: &System<'_>, queue: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
+        invariants::queued(sys, queue)
+    }
+    fn queue_changed(sys: &mut System<'_>, cpu: CpuId, joined: bool) {
+        sys.hrtick_update(cpu, joined);
+    }
+}
 
+impl System<'_> {
     /// The task to run next on `cpu`. Delayed entities whose turn it is are taken off on the way; so all are, if nobody
     /// else is there.
-    pub(crate) fn eevdf_pick(&mut self, cpu: CpuId) -> Option<TaskId> {
+    pub(super) fn eevdf_pick(&mut self, cpu: CpuId) -> Option<TaskId> {
         let mut queue = self.root(cpu);
         loop {
             // Who has left the queue has been charged (`pick_task_fair` asks for `on_rq`).
             let q = &self.queues[queue];
             if q.curr.is_some_and(|c| self.entities[c].on_rq) {
-                self.update_curr(queue);
+                Eevdf::update_curr(self, queue);
             }
             let entity = self.pick_eligible(queue, true)?;
             let e = &self.entities[entity];
@@ -105,14 +160,10 @@ impl System<'_> {
             let q = &mut self.queues[queue];
             q.clear_buddies(entity);
             q.timeline.remove(entity, e.deadline);
-            self.update_load(entity);
+            // What protects it is read before it counts as current.
             let vprot = protect::until(self.protection(entity));
-            let clock = self.cpus[cpu].clock.read(self.now);
-            let e = &mut self.entities[entity];
-            e.exec_start = clock;
-            e.prev_sum_exec = e.sum_exec;
-            e.vprot = vprot;
-            self.queues[queue].curr = Some(entity);
+            self.entities[entity].vprot = vprot;
+            self.make_current(entity);
             level = self.entities[entity].parent;
         }
         self.note_picked(cpu, task);
@@ -150,11 +201,11 @@ impl System<'_> {
     }
 
     /// The tick of the running task: accounting, which asks for a switch by itself.
-    pub(in crate::fair) fn eevdf_tick(&mut self, task: TaskId) {
+    fn eevdf_tick(&mut self, task: TaskId) {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level {
             let queue = self.entities[entity].cfs_rq;
-            self.update_curr(queue);
+            Eevdf::update_curr(self, queue);
             self.update_load(entity);
             let time = self.average(queue).time();
             self.queues[queue].timeline.rebase(time);
@@ -163,14 +214,14 @@ impl System<'_> {
     }
 
     /// sched_yield: an eligible task gives up what is left of its slice; at first a yield moved the deadline alone.
-    pub(in crate::fair) fn eevdf_yield(&mut self, task: TaskId) {
+    fn eevdf_yield(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let queue = self.entities[entity].cfs_rq;
         if self.queues[queue].nr_running == 1 {
             return;
         }
         self.queues[queue].clear_buddies(entity);
-        self.update_curr(queue);
+        Eevdf::update_curr(self, queue);
         let forfeits = self.fixed.history.yield_forfeits;
         if forfeits && !self.average(queue).eligible(self.entities[entity].vruntime) {
             return;
@@ -182,18 +233,9 @@ impl System<'_> {
         e.deadline += virtual_time(e.slice_ns, e.weight) as i64;
     }
 
-    /// Whether `wakee`, just enqueued on `cpu`, preempts the running task. `sync`: its waker is about to sleep.
-    pub(in crate::fair) fn eevdf_check_preempt(
-        &mut self,
-        cpu: CpuId,
-        wakee: TaskId,
-        how: Enqueue,
-        sync: bool,
-    ) -> bool {
-        let Some(curr) = self.cpus[cpu].curr else { return true };
-        if curr == wakee {
-            return false;
-        }
+    /// Whether a task just enqueued on `cpu` preempts `curr`.
+    fn eevdf_wakeup_preempt(&mut self, cpu: CpuId, curr: TaskId, arrival: Arrival) -> bool {
+        let Arrival { task: wakee, how, sync } = arrival;
         let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
         let (cp, wp) = (self.tasks[curr].attr.policy, self.tasks[wakee].attr.policy);
         let apart = self.fixed.history.judges_wakees_apart;
@@ -213,14 +255,14 @@ impl System<'_> {
             }
             ByPolicy::Refuse => {
                 if self.fixed.history.short_buddies && self.has(Feature::WakeupPreemption) {
-                    self.update_curr(queue);
+                    Eevdf::update_curr(self, queue);
                     self.bound_protection(queue, c);
                 }
                 return false;
             }
             ByPolicy::Pick => {}
         }
-        self.update_curr(queue);
+        Eevdf::update_curr(self, queue);
         let short = self.has(Feature::PreemptShort) && self.entities[w].slice_ns < self.entities[c].slice_ns;
         if apart {
             if how == Enqueue::New && !short && self.fixed.history.short_buddies {

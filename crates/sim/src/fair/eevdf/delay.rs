@@ -3,8 +3,9 @@
 //! It is asleep for everybody else: not runnable, off the balancer's list, its program blocked. When its turn to run
 //! comes it is taken off instead; when it is woken before, it goes on where it is, and nobody chooses a CPU for it.
 
-use super::lag;
+use super::{Eevdf, lag};
 use crate::fair::entity::EntityId;
+use crate::fair::rules::Rules;
 use crate::system::System;
 use schedlab_base::TaskId;
 use schedlab_kernel::Feature;
@@ -30,9 +31,9 @@ impl System<'_> {
     /// again without any, and since 7.1 one whose debt has grown starts with what it was; else it goes on as it is. In
     /// 6.12 the running entity is not charged before, so that what it has run since is credit that is not taken away; in
     /// 7.3.4 it is (`update_curr_eevdf`).
-    pub(in crate::fair) fn requeue_delayed(&mut self, entity: EntityId) {
+    pub(super) fn requeue_delayed(&mut self, entity: EntityId) {
         if self.fixed.history.charges_before_requeue {
-            self.update_curr(self.entities[entity].cfs_rq);
+            Eevdf::update_curr(self, self.entities[entity].cfs_rq);
         }
         let (e, lag) = (&self.entities[entity], self.delayed_lag(entity));
         let found = self.average(e.cfs_rq).time() - e.vruntime;

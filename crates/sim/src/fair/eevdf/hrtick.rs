@@ -13,7 +13,6 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
-use schedlab_trace::SwitchReason;
 
 /// How far from where it is armed for a slice may end without its being moved, ns.
 const NEAR_NS: u64 = 5_000;
@@ -29,7 +28,7 @@ fn left_ns(e: &Entity) -> u64 {
 
 impl System<'_> {
     /// Somebody has joined the queue of `cpu`, or left it, or goes on though he was about to leave (`hrtick_update`).
-    pub(in crate::fair) fn hrtick_update(&mut self, cpu: CpuId, joined: bool) {
+    pub(super) fn hrtick_update(&mut self, cpu: CpuId, joined: bool) {
         let stays = self.fixed.history.hrtick_stays;
         if !stays || joined && self.cpus[cpu].hrtick_at == NEVER {
             self.hrtick_follow(cpu);
@@ -54,18 +53,10 @@ impl System<'_> {
         self.cpus[cpu].hrtick_moved = at != NEVER;
     }
 
-    /// What arming the timer takes of the switch that is about to come, ns.
-    pub fn hrtick_ns(&mut self, cpu: CpuId) -> u64 {
-        let c = &mut self.cpus[cpu];
-        let moved = std::mem::take(&mut c.hrtick_moved);
-        let sets = if self.fixed.history.hrtick_stays { moved } else { self.cpus[cpu].hrtick_at != NEVER };
-        if sets { self.fixed.machine.costs.hrtick_ns } else { 0 }
-    }
-
     /// Arms the timer for the running task of `cpu`, or takes it back.
     fn hrtick_follow(&mut self, cpu: CpuId) {
         let armed = self.cpus[cpu].hrtick_at;
-        if armed == NEVER && !(self.has(Feature::Hrtick) && self.eevdf()) {
+        if armed == NEVER && !self.has(Feature::Hrtick) {
             return;
         }
         let at = self.slice_end(cpu).unwrap_or(NEVER);
@@ -91,18 +82,6 @@ impl System<'_> {
         let waited_for = self.has(Feature::Hrtick) && e.on_rq && root.nr_running > 1;
         // Its progress was last accounted at `exec_start`.
         waited_for.then(|| e.exec_start + left_ns(e))
-    }
-
-    /// The timer has fired on `cpu`, if it was due.
-    pub fn hrtick(&mut self, cpu: CpuId) {
-        if self.cpus[cpu].hrtick_at > self.now {
-            return;
-        }
-        self.cpus[cpu].hrtick_at = NEVER;
-        if let Some(curr) = self.cpus[cpu].curr {
-            self.eevdf_tick(curr);
-            self.resched(cpu, cpu, SwitchReason::TickSlice);
-        }
     }
 }
 

@@ -22,6 +22,7 @@ mod average;
 mod class;
 mod delay;
 mod hrtick;
+mod invariants;
 mod lag;
 mod pick;
 mod placement;
@@ -32,14 +33,5 @@ mod queueing;
 mod tests;
 pub mod timeline;
 
-pub use queueing::Leave;
-
-use crate::system::System;
-
-impl System<'_> {
-    /// Whether the fair class is EEVDF.
-    #[inline]
-    pub fn eevdf(&self) -> bool {
-        self.fixed.history.eevdf
-    }
-}
+/// EEVDF, since 6.6.
+pub struct Eevdf;

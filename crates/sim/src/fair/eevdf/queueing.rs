@@ -3,13 +3,15 @@
 //! Invariant: an entity that is on a queue and not current is in its timeline as it is; one that is on no queue carries
 //! its lag, and a distance to its deadline if it left while runnable.
 
+use super::Eevdf;
 use super::average::Average;
 use super::lag::{self, Limit};
 use super::placement;
 use super::protect;
 use super::timeline::Node;
+use crate::class::{Dequeue, Enqueue};
 use crate::fair::entity::{EntityId, virtual_time};
-use crate::fair::queueing::Enqueue;
+use crate::fair::rules::Rules;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
 use schedlab_base::Ns;
@@ -28,6 +30,16 @@ pub enum Leave {
     Moves,
     /// It was delayed and is at last taken off.
     Delayed,
+}
+
+impl Leave {
+    pub(super) fn of(why: Dequeue) -> Leave {
+        match why {
+            Dequeue::Sleep => Leave::Sleeps,
+            Dequeue::Exit => Leave::Ends,
+            Dequeue::Move => Leave::Moves,
+        }
+    }
 }
 
 impl System<'_> {
@@ -73,7 +85,7 @@ impl System<'_> {
 
     /// The running entity of `queue` has just been charged: is its slice used up, or its protection over
     /// (`update_deadline` and what follows it)?
-    pub(in crate::fair) fn check_slice(&mut self, queue: CfsRqId) {
+    pub(super) fn check_slice(&mut self, queue: CfsRqId) {
         let Some(curr) = self.queues[queue].curr else { return };
         if !self.entities[curr].on_rq {
             return;
@@ -121,7 +133,7 @@ impl System<'_> {
     }
 
     /// Puts an entity into its queue's timeline.
-    pub(in crate::fair) fn line_up(&mut self, entity: EntityId) {
+    pub(super) fn line_up(&mut self, entity: EntityId) {
         let queue = self.entities[entity].cfs_rq;
         let time = self.average(queue).time();
         let timeline = &mut self.queues[queue].timeline;
@@ -130,9 +142,9 @@ impl System<'_> {
     }
 
     /// `enqueue_entity`.
-    pub(in crate::fair) fn eevdf_enqueue_entity(&mut self, entity: EntityId, why: Enqueue) {
+    pub(super) fn eevdf_enqueue_entity(&mut self, entity: EntityId, why: Enqueue) {
         let queue = self.entities[entity].cfs_rq;
-        self.update_curr(queue);
+        Eevdf::update_curr(self, queue);
         self.update_load(entity);
         self.attach_load(entity);
         self.place(entity, why == Enqueue::New);
@@ -147,9 +159,9 @@ impl System<'_> {
     }
 
     /// `dequeue_entity`; false if it stays queued, delayed.
-    pub(in crate::fair) fn eevdf_dequeue_entity(&mut self, entity: EntityId, how: Leave) -> bool {
+    pub(super) fn eevdf_dequeue_entity(&mut self, entity: EntityId, how: Leave) -> bool {
         let queue = self.entities[entity].cfs_rq;
-        self.update_curr(queue);
+        Eevdf::update_curr(self, queue);
         self.queues[queue].clear_buddies(entity);
         self.update_load(entity);
         let average = self.average(queue);
@@ -184,7 +196,7 @@ impl System<'_> {
 
     /// Steps out of the timeline for a change of weight, which is about to come: lag, deadline and protection become
     /// distances in the virtual time of the new weight (`reweight_entity`).
-    pub(in crate::fair) fn before_reweight(&mut self, entity: EntityId, weight: u64) {
+    pub(super) fn step_out(&mut self, entity: EntityId, weight: u64) {
         let (on_rq, queue) = (self.entities[entity].on_rq, self.entities[entity].cfs_rq);
         if on_rq {
             let (lag, time) = (self.lag_of(entity), self.average(queue).time());
@@ -208,7 +220,7 @@ impl System<'_> {
     }
 
     /// Steps back in, where the distances say. Before 7.0 the running one is protected as if it had just been picked.
-    pub(in crate::fair) fn after_reweight(&mut self, entity: EntityId, was_on_rq: bool) {
+    pub(super) fn step_in(&mut self, entity: EntityId, was_on_rq: bool) {
         if !was_on_rq {
             return;
         }

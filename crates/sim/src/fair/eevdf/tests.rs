@@ -1,7 +1,8 @@
 //! Decisions on queues that are set up by hand: where versions differ in rare states.
 
 use super::average::Average;
-use crate::fair::{Enqueue, EntityId};
+use crate::class::{Arrival, Enqueue};
+use crate::fair::EntityId;
 use crate::system::System;
 use crate::upkeep_tests::born;
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -33,6 +34,10 @@ fn queued(version: &str, vruntimes: &[i64], test: impl FnOnce(&mut System<'_>, &
     test(&mut sys, &tasks);
 }
 
+fn arrival(task: TaskId, how: Enqueue) -> Arrival {
+    Arrival { task, how, sync: false }
+}
+
 fn entity(sys: &System<'_>, task: TaskId) -> EntityId {
     sys.tasks[task].entity
 }
@@ -60,7 +65,7 @@ fn a_sleeper_whose_turn_it_would_be_does_not_hide_a_short_wakee() {
             edit(sys, wakee, |e| (e.vruntime, e.slice_ns, e.deadline) = (-100_000, 100_000, 1_000_000));
             let curr = entity(sys, tasks[0]);
             sys.entities[curr].vruntime = 300_000;
-            assert_eq!(sys.eevdf_check_preempt(CPU, wakee, Enqueue::Wakeup, false), preempts, "{version}");
+            assert_eq!(sys.wakeup_preempt(CPU, arrival(wakee, Enqueue::Wakeup)), preempts, "{version}");
             let asleep = &sys.entities[entity(sys, asleep)];
             assert_eq!((asleep.on_rq, asleep.delayed), (!preempts, !preempts), "{version}: it is taken off");
         });
@@ -75,7 +80,7 @@ fn a_new_task_preempts_by_a_shorter_slice_only_since_6_19() {
                 edit(sys, tasks[1], |e| (e.slice_ns, e.deadline) = (slice, slice as i64));
                 let curr = entity(sys, tasks[0]);
                 sys.entities[curr].vprot = 0;
-                let judged = sys.eevdf_check_preempt(CPU, tasks[1], Enqueue::New, false);
+                let judged = sys.wakeup_preempt(CPU, arrival(tasks[1], Enqueue::New));
                 assert_eq!(judged, preempts, "{version}, {slice} ns");
             });
         }
@@ -105,7 +110,7 @@ fn in_7_3_a_delayed_wakee_has_no_credit_for_what_the_running_one_has_run_since()
             edit(sys, tasks[1], |e| (e.delayed, e.vlag) = (true, -50_000));
             sys.now += 400_000;
             sys.requeue_delayed(entity(sys, tasks[1]));
-            let judged = sys.eevdf_check_preempt(CPU, tasks[1], Enqueue::Wakeup, false);
+            let judged = sys.wakeup_preempt(CPU, arrival(tasks[1], Enqueue::Wakeup));
             assert_eq!(judged, preempts, "{version}");
             let e = &sys.entities[entity(sys, tasks[1])];
             let credit = time(sys) - e.vruntime;
@@ -149,7 +154,7 @@ fn before_7_0_new_attributes_protect_anew() {
             let e = entity(sys, tasks[0]);
             sys.entities[e].vprot = 300_000;
             sys.tasks[tasks[0]].attr.slice = Ns::ms(3);
-            sys.reweight(e, 1024);
+            sys.prio_changed(tasks[0]);
             let e = &sys.entities[e];
             assert_eq!(e.vruntime < e.vprot, protected, "{version}: {e:?}");
             assert_eq!(
@@ -168,7 +173,7 @@ fn in_7_3_an_eligible_wakee_with_a_shorter_slice_preempts_whoever_is_earlier() {
         queued(version, &[0, -SLICE, 0], |sys, tasks| {
             let wakee = tasks[2];
             edit(sys, wakee, |e| (e.vruntime, e.slice_ns, e.deadline) = (-900_000, 1_000_000, 100_000));
-            assert_eq!(sys.eevdf_check_preempt(CPU, wakee, Enqueue::Wakeup, false), preempts, "{version}");
+            assert_eq!(sys.wakeup_preempt(CPU, arrival(wakee, Enqueue::Wakeup)), preempts, "{version}");
             let picked = sys.eevdf_pick(CPU);
             assert_eq!(picked == Some(wakee), preempts, "{version}: and it is picked next");
         });
@@ -183,7 +188,7 @@ fn in_7_3_a_batch_wakee_bounds_the_time_it_has_to_wait() {
             sys.tasks[wakee].attr.policy = schedlab_kernel::Policy::Batch;
             let slice = sys.entities[curr].slice_ns as i64;
             sys.entities[curr].vprot = 900_000 + slice;
-            assert!(!sys.eevdf_check_preempt(CPU, wakee, Enqueue::Wakeup, false));
+            assert!(!sys.wakeup_preempt(CPU, arrival(wakee, Enqueue::Wakeup)));
             let vprot = sys.entities[curr].vprot;
             let want = if bounded { time(sys) + slice } else { 900_000 + slice };
             assert_eq!(vprot, want, "{version}: from the queue's time on, not from the hog's");
@@ -196,12 +201,12 @@ fn a_yield_moves_the_deadline_and_since_6_12_the_task_too() {
     let slice_6_6 = 1_500_000;
     for (version, vruntime, deadline) in [("v6.6", 0, SLICE + slice_6_6), ("v6.12", SLICE, 2 * SLICE)] {
         queued(version, &[0, 100_000], |sys, tasks| {
-            sys.fair_yield(tasks[0]);
+            sys.yield_task(tasks[0]);
             let e = &sys.entities[entity(sys, tasks[0])];
             assert_eq!((e.vruntime, e.deadline), (vruntime, deadline), "{version}");
         });
         queued(version, &[100_000, 0], |sys, tasks| {
-            sys.fair_yield(tasks[0]);
+            sys.yield_task(tasks[0]);
             let moved = sys.entities[entity(sys, tasks[0])].deadline > 100_000 + SLICE;
             assert_eq!(moved, version == "v6.6", "{version}: one that is not eligible");
         });

@@ -4,7 +4,7 @@
 //! to the left of min_vruntime, but never to the left of its own vruntime, so that credit is capped and never
 //! accumulates. Before 2.6.39 NEW_FAIR_SLEEPERS may be switched off: then it starts at min_vruntime.
 
-use super::entity::virtual_time;
+use crate::fair::entity::virtual_time;
 
 /// What placement depends on.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
-//! Period and slice (kernels 2.6.27 to 6.5).
+//! Granularities: tunables scaled by the number of CPUs (`sched_proc_update_handler`, `update_sysctl`; all kernels).
 
-use schedlab_kernel::{Feature, Kernel};
+use schedlab_kernel::Kernel;
 
 /// What latency and min_granularity are scaled to at most, before 2.6.32.
 const MOST_NS: u64 = 200_000_000;
@@ -41,21 +41,10 @@ impl Granularity {
     }
 }
 
-/// The share of `whole_ns` that an entity of `weight` gets on a queue of `load`.
-#[inline]
-pub fn share(whole_ns: u64, weight: u64, load: u64) -> u64 {
-    if load == 0 { whole_ns } else { (u128::from(whole_ns) * u128::from(weight) / u128::from(load)) as u64 }
-}
-
-/// BASE_SLICE (5.13 to 6.5): no slice below min_granularity.
-#[inline]
-pub fn floor(slice_ns: u64, g: &Granularity, kernel: &Kernel) -> u64 {
-    if kernel.features.has(Feature::BaseSlice) { slice_ns.max(g.min_ns) } else { slice_ns }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fair::cfs::slice::share;
     use schedlab_base::Version;
 
     #[test]
@@ -81,13 +70,5 @@ mod tests {
         assert_eq!(ms(1024), [200, 44, 55, 5], "220 ms would be the latency");
         let g = Granularity::of(&kernel, 2);
         assert_eq!(share(g.period_ns(8), 1024, 8 * 1024), 8_000_000, "D004: eight hogs on each of two CPUs");
-    }
-
-    #[test]
-    fn base_slice_keeps_small_shares_at_min_granularity() {
-        let (old, new) = (Kernel::of(Version::new(4, 5)), Kernel::of(Version::new(6, 5)));
-        let g = Granularity::of(&new, 8);
-        assert_eq!(floor(100_000, &g, &new), 3_000_000);
-        assert_eq!(floor(100_000, &g, &old), 100_000);
     }
 }

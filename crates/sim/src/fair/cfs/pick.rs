@@ -1,7 +1,7 @@
 //! pick_next_entity: leftmost, unless a buddy is near enough (kernels 3.4 to 6.5).
 
-use super::entity::EntityId;
 use super::preempt::{Behind, behind};
+use crate::fair::entity::EntityId;
 
 /// An entity as picking sees it.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 //! The granularity is scaled by the *wakee's* weight, so a heavy wakee (or group) preempts sooner. Only the wakee's
 //! policy matters: making the running task SCHED_BATCH does not protect it.
 
-use super::entity::virtual_time;
+use crate::fair::entity::virtual_time;
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
 /// How a comparison came out.

@@ -1,5 +1,7 @@
-use super::*;
+use crate::class::Dequeue;
+use crate::system::System;
 use crate::upkeep_tests::{born, with_system};
+use schedlab_base::{CpuId, TaskId};
 
 #[test]
 fn who_is_moved_takes_no_credit_for_having_held_the_queue_back() {
@@ -12,7 +14,7 @@ fn who_is_moved_takes_no_credit_for_having_held_the_queue_back() {
             gap = at(sys, late) - at(sys, early);
             let queue = sys.root(CpuId(0));
             sys.queues[queue].min_vruntime = at(sys, early);
-            sys.dequeue_task(early, false);
+            sys.deactivate_task(early, Dequeue::Move);
             assert_eq!(sys.queues[queue].min_vruntime, at(sys, late), "it has moved on");
             found = at(sys, early);
         });

@@ -1,0 +1,187 @@
+//! The seam between the scheduler's core and its classes (`struct sched_class`, `kernel/sched/sched.h`).
+//!
+//! The core (`schedule`, `interrupt`, `fork`, `wakeup`, `rq`) knows tasks and runqueues. A class knows how its tasks are
+//! ordered, and who of them runs. What the core asks of a class is a method of [`SchedClass`], in the kernel's words; the
+//! core calls it by the task's [`Class`], by a `match` and without a pointer, so that the compiler sees through it.
+//!
+//! A class is a type without a value: the state is the system's. To add one: a room with its [`SchedClass`], a row of
+//! [`Class`], a line of `of_class!`, and a policy that names it in [`Class::of`].
+
+use crate::fair::{Cfs, Early, Eevdf, Fair};
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::History;
+use schedlab_trace::SwitchReason;
+
+/// Why a task is put on a queue (`ENQUEUE_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Enqueue {
+    /// It woke up.
+    Wakeup,
+    /// It is new.
+    New,
+    /// It was moved while runnable.
+    Moved,
+}
+
+/// Why a task is taken off its queue (`DEQUEUE_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dequeue {
+    /// It goes to sleep.
+    Sleep,
+    /// It ends.
+    Exit,
+    /// It is about to be moved.
+    Move,
+}
+
+/// A task that was enqueued, as wakeup preemption sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The task.
+    pub task: TaskId,
+    /// Why it was enqueued.
+    pub how: Enqueue,
+    /// Its waker is about to sleep (WF_SYNC).
+    pub sync: bool,
+}
+
+/// What a class does. Every function is told the system, and acts at `system.now`.
+pub(crate) trait SchedClass {
+    /// Puts a task on `cpu`'s queue, and counts it there with `add_nr_running`.
+    fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, why: Enqueue);
+    /// Takes a task off its CPU's queue.
+    fn dequeue_task(sys: &mut System<'_>, task: TaskId, why: Dequeue);
+    /// The running task calls sched_yield.
+    fn yield_task(sys: &mut System<'_>, task: TaskId);
+    /// Whether a task just enqueued on `cpu` preempts `curr`, which runs there and is another of the same class.
+    fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool;
+    /// Chooses the task to run next on `cpu` and makes it current; `None` if the class has none. `prev` is the task that
+    /// is current, if it is of this class: it is put back unless it is chosen again.
+    fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId>;
+    /// Whether a task of the class may still be found on `cpu` though the runqueue counts none that is runnable.
+    /// `schedule()` asks before a newidle balance, so that whatever is left is taken off.
+    fn drain(_sys: &mut System<'_>, _cpu: CpuId) {}
+    /// The tick of the running task: must it give way, and why? A class may also ask for a switch by itself.
+    fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason>;
+    /// Charges the running task up to this instant. Nothing else comes of it: no slice ends by being looked at.
+    fn charge_curr(sys: &mut System<'_>, cpu: CpuId);
+    /// A task that is on no queue is given to another CPU (`migrate_task_rq`).
+    fn migrate_task(sys: &mut System<'_>, task: TaskId, to: CpuId);
+    /// A new task, created on its present CPU, will be enqueued on `to`.
+    fn task_fork(sys: &mut System<'_>, task: TaskId, to: CpuId);
+    /// A task has ended and left its queue (`task_dead`).
+    fn task_dead(sys: &mut System<'_>, task: TaskId);
+    /// The task's attributes have changed, the class has not (`reweight_task`, `prio_changed`).
+    fn prio_changed(sys: &mut System<'_>, task: TaskId);
+    /// Walks what always holds of the class's queue of `cpu` (tests): the number of its tasks there, or what is wrong.
+    fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String>;
+}
+
+/// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Class {
+    /// CFS before 2.6.32.
+    Early,
+    /// CFS, 2.6.32 to 6.5.
+    Cfs,
+    /// EEVDF, since 6.6.
+    Eevdf,
+}
+
+impl Class {
+    /// The fair class of a kernel.
+    pub const fn fair(history: &History) -> Class {
+        match (history.eevdf, history.early_cfs) {
+            (true, _) => Class::Eevdf,
+            (false, true) => Class::Early,
+            (false, false) => Class::Cfs,
+        }
+    }
+}
+
+/// Calls a function of a class, which is known by its [`Class`].
+macro_rules! of_class {
+    ($class:expr, $call:ident($($argument:expr),*)) => {
+        match $class {
+            Class::Early => Fair::<Early>::$call($($argument),*),
+            Class::Cfs => Fair::<Cfs>::$call($($argument),*),
+            Class::Eevdf => Fair::<Eevdf>::$call($($argument),*),
+        }
+    };
+}
+
+/// What the core calls.
+impl System<'_> {
+    /// The class of a task.
+    #[inline]
+    pub fn class(&self, _task: TaskId) -> Class {
+        self.fixed.fair
+    }
+
+    /// Puts `task` on `cpu`'s runqueue (`activate_task`).
+    pub fn activate_task(&mut self, cpu: CpuId, task: TaskId, why: Enqueue) {
+        of_class!(self.class(task), enqueue_task(self, cpu, task, why));
+        self.queued(cpu, task);
+    }
+    /// Takes `task` off its CPU's runqueue (`deactivate_task`).
+    pub fn deactivate_task(&mut self, task: TaskId, why: Dequeue) {
+        of_class!(self.class(task), dequeue_task(self, task, why));
+        self.dequeued(task);
+    }
+    /// The running task calls sched_yield.
+    pub fn yield_task(&mut self, task: TaskId) {
+        of_class!(self.class(task), yield_task(self, task));
+    }
+    /// Whether a task just enqueued on `cpu` preempts what runs there (`wakeup_preempt`, earlier `check_preempt_curr`).
+    pub fn wakeup_preempt(&mut self, cpu: CpuId, wakee: Arrival) -> bool {
+        match self.cpus[cpu].curr {
+            None => true,
+            Some(curr) if curr == wakee.task => false,
+            Some(curr) => of_class!(self.class(curr), wakeup_preempt(self, cpu, curr, wakee)),
+        }
+    }
+    /// Chooses the task to run next on `cpu` after `prev` and makes it current (`__schedule`).
+    pub fn pick_next_task(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
+        of_class!(self.fixed.fair, pick_next_task(self, cpu, prev))
+    }
+    /// The runqueue of `cpu` counts no runnable task: what a class still has there is taken off.
+    pub fn drain(&mut self, cpu: CpuId) {
+        of_class!(self.fixed.fair, drain(self, cpu));
+    }
+    /// The tick finds `task` running.
+    pub fn task_tick(&mut self, task: TaskId) -> Option<SwitchReason> {
+        of_class!(self.class(task), task_tick(self, task))
+    }
+    /// Charges what runs on `cpu` up to this instant.
+    pub fn charge_curr(&mut self, cpu: CpuId) {
+        if let Some(curr) = self.cpus[cpu].curr {
+            of_class!(self.class(curr), charge_curr(self, cpu));
+        }
+    }
+    /// Gives a task that is on no queue to another CPU.
+    pub fn migrate_task(&mut self, task: TaskId, to: CpuId) {
+        of_class!(self.class(task), migrate_task(self, task, to));
+        self.tasks[task].cpu = to;
+    }
+    /// A new task, created on its present CPU, will be enqueued on `to`.
+    pub fn task_fork(&mut self, task: TaskId, to: CpuId) {
+        of_class!(self.class(task), task_fork(self, task, to));
+    }
+    /// A task has ended and left its queue.
+    pub fn task_dead(&mut self, task: TaskId) {
+        of_class!(self.class(task), task_dead(self, task));
+    }
+    /// Walks what always holds of every class's queue of `cpu`, and that the runqueue counts all their tasks.
+    pub(crate) fn walk_classes(&mut self, cpu: CpuId) -> Result<(), String> {
+        let on_queues: u32 = of_class!(self.fixed.fair, walk(self, cpu))?;
+        if on_queues != self.nr_running[cpu] {
+            return Err("nr_running of runqueue and its classes differ".into());
+        }
+        Ok(())
+    }
+    /// The attributes of a task have changed.
+    pub fn prio_changed(&mut self, task: TaskId) {
+        of_class!(self.class(task), prio_changed(self, task));
+    }
+}

@@ -1,0 +1,209 @@
+//! The rules of CFS applied to the arenas: pick, tick, yield, wakeup preemption.
+
+use super::{Cfs, Ordered, pick, preempt, tick};
+use crate::class::{Arrival, Dequeue, Enqueue};
+use crate::fair::Fair;
+use crate::fair::entity::EntityId;
+use crate::fair::rules::Rules;
+use crate::fair::runqueue::{CfsRq, CfsRqId};
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::Feature;
+use schedlab_trace::SwitchReason;
+
+impl Rules for Cfs {
+    fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
+        if let Some(curr) = sys.charge(queue) {
+            let e = &sys.entities[curr];
+            let counts = e.on_rq || !sys.fixed.history.dequeued_curr_ignored;
+            let vruntime = counts.then_some(e.vruntime);
+            sys.queues[queue].update_min_vruntime(vruntime);
+        }
+    }
+    fn charge(sys: &mut System<'_>, queue: CfsRqId) {
+        Cfs::update_curr(sys, queue);
+    }
+    fn enqueue_entity(sys: &mut System<'_>, entity: EntityId, why: Enqueue) -> bool {
+        sys.cfs_enqueue_entity::<Cfs>(entity, why);
+        false
+    }
+    fn dequeue_entity(sys: &mut System<'_>, entity: EntityId, why: Dequeue) -> bool {
+        sys.cfs_dequeue_entity(entity, why);
+        true
+    }
+    fn put_entity(sys: &mut System<'_>, entity: EntityId) {
+        let e = &sys.entities[entity];
+        sys.queues[e.cfs_rq].insert(entity, e.vruntime);
+    }
+    fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
+        sys.ordered_pick::<Cfs>(cpu, prev)
+    }
+    fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason> {
+        sys.cfs_tick(task)
+    }
+    fn yield_task(sys: &mut System<'_>, task: TaskId) {
+        sys.cfs_yield(task);
+    }
+    fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
+        sys.cfs_wakeup_preempt(cpu, curr, wakee.task)
+    }
+    fn place_new(sys: &mut System<'_>, entity: EntityId) {
+        sys.cfs_place_new(entity);
+    }
+    fn leave_for_good(sys: &mut System<'_>, entity: EntityId) {
+        let min = sys.queues[sys.entities[entity].cfs_rq].min_vruntime;
+        sys.make_relative(entity, min);
+    }
+    fn queued(_sys: &System<'_>, queue: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
+        let queued: Vec<_> = queue.queued().collect();
+        if !queued.is_sorted_by_key(|(_, v)| *v) {
+            return Err("the queue is out of order".into());
+        }
+        Ok(queued)
+    }
+}
+
+impl Ordered for Cfs {
+    const NORMALIZES: bool = false;
+
+    fn pick_entity(sys: &mut System<'_>, queue: CfsRqId, left: EntityId) -> EntityId {
+        sys.cfs_pick_entity(queue, left)
+    }
+}
+
+impl System<'_> {
+    /// Puts `prev` back, chooses the task to run next on `cpu` and makes its entities current (`pick_next_task_fair`).
+    pub(in crate::fair) fn ordered_pick<R: Ordered>(
+        &mut self,
+        cpu: CpuId,
+        prev: Option<TaskId>,
+    ) -> Option<TaskId> {
+        let picked_at = prev.map(|p| self.entity(p).prev_sum_exec);
+        if let Some(p) = prev {
+            Fair::<R>::put_prev(self, p);
+        }
+        let mut queue = self.root(cpu);
+        let next = loop {
+            let (left, _) = self.queues[queue].leftmost()?;
+            let entity = R::pick_entity(self, queue, left);
+            self.cfs_set_next(entity);
+            let e = &self.entities[entity];
+            match (e.my_q, e.task) {
+                (Some(below), _) => queue = below,
+                (None, Some(task)) => break task,
+                (None, None) => unreachable!("entity {entity:?} is neither a group's nor a task's"),
+            }
+        };
+        self.note_picked(cpu, next);
+        if let Some(before) = picked_at.filter(|_| prev == Some(next) && self.fixed.history.stay_is_no_pick) {
+            // The time since the pick goes on counting.
+            let entity = self.tasks[next].entity;
+            self.entities[entity].prev_sum_exec = before;
+        }
+        Some(next)
+    }
+
+    fn cfs_set_next(&mut self, entity: EntityId) {
+        let e = &self.entities[entity];
+        let q = &mut self.queues[e.cfs_rq];
+        q.clear_buddies(entity);
+        q.remove(entity, e.vruntime);
+        self.make_current(entity);
+    }
+
+    pub(in crate::fair) fn candidate(&self, entity: EntityId) -> pick::Candidate {
+        let e = &self.entities[entity];
+        pick::Candidate { entity, vruntime: e.vruntime, weight: e.weight }
+    }
+
+    /// `pick_next_entity`: the leftmost, unless a buddy is near enough.
+    fn cfs_pick_entity(&mut self, queue: CfsRqId, left: EntityId) -> EntityId {
+        let q = &self.queues[queue];
+        if q.next.is_none() && q.last.is_none() && q.skip.is_none() {
+            return left;
+        }
+        pick::pick(pick::Facts {
+            left: self.candidate(left),
+            second: q.second().map(|(e, _)| self.candidate(e)),
+            skip: q.skip,
+            next: q.next.map(|e| self.candidate(e)),
+            last: q.last.map(|e| self.candidate(e)),
+            wakeup_granularity_ns: self.fixed.gran.wakeup_ns,
+        })
+    }
+
+    /// `task_tick_fair`.
+    fn cfs_tick(&mut self, task: TaskId) -> Option<SwitchReason> {
+        let mut level = Some(self.tasks[task].entity);
+        let mut why = None;
+        let slice_only = self.fixed.history.slice_only_tick;
+        while let Some(entity) = level {
+            let queue = self.entities[entity].cfs_rq;
+            Cfs::update_curr(self, queue);
+            self.update_load(entity);
+            let (q, e) = (&self.queues[queue], &self.entities[entity]);
+            if q.nr_running > 1 || slice_only && !self.has(Feature::WakeupPreemption) {
+                let left = q.leftmost().map_or(e.vruntime, |(_, vruntime)| vruntime);
+                let found = tick::check(tick::Facts {
+                    ran_ns: e.ran_since_pick(),
+                    slice_only,
+                    slice_ns: self.slice_ns(entity),
+                    min_granularity_ns: self.fixed.gran.min_ns,
+                    ahead_ns: e.vruntime - left,
+                });
+                if found == Some(SwitchReason::TickSlice) {
+                    self.queues[queue].clear_buddies(entity);
+                }
+                why = why.or(found);
+            }
+            level = self.entities[entity].parent;
+        }
+        why
+    }
+
+    /// sched_yield: the entity is passed over at the next pick (2.6.39).
+    fn cfs_yield(&mut self, task: TaskId) {
+        let entity = self.tasks[task].entity;
+        let queue = self.entities[entity].cfs_rq;
+        if self.queues[queue].nr_running == 1 {
+            return;
+        }
+        Cfs::update_curr(self, queue);
+        let q = &mut self.queues[queue];
+        q.clear_buddies(entity);
+        q.skip = Some(entity);
+    }
+
+    /// Whether a task just enqueued on `cpu` preempts `curr`; marks buddies as the kernel does.
+    fn cfs_wakeup_preempt(&mut self, cpu: CpuId, curr: TaskId, wakee: TaskId) -> bool {
+        let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
+        let queue = self.entities[we].cfs_rq;
+        let many = u64::from(self.queues[queue].nr_running) >= self.fixed.gran.nr_latency;
+        if self.has(Feature::NextBuddy) && many {
+            self.queues[queue].next = Some(we);
+        }
+        if self.cpus[cpu].need_resched.is_some() {
+            return false;
+        }
+        let (cp, wp) = (self.tasks[curr].attr.policy, self.tasks[wakee].attr.policy);
+        match preempt::by_policy(cp, wp, self.fixed.kernel.features) {
+            preempt::ByPolicy::Preempt => return true,
+            preempt::ByPolicy::Refuse => return false,
+            preempt::ByPolicy::Compare => {}
+        }
+        let Some((c, w)) = self.matching_level(ce, we) else { return false };
+        let queue = self.entities[w].cfs_rq;
+        Cfs::update_curr(self, queue);
+        let (cv, wv) = (self.entities[c].vruntime, self.entities[w].vruntime);
+        let weight = self.entities[w].weight;
+        if preempt::behind(cv, wv, weight, self.fixed.gran.wakeup_ns) != preempt::Behind::Yes {
+            return false;
+        }
+        let q = &mut self.queues[queue];
+        q.next = Some(w);
+        if self.has(Feature::LastBuddy) && many && self.entities[c].on_rq {
+            self.queues[queue].last = Some(c);
+        }
+        true
+    }
+}

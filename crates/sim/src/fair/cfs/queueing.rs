@@ -1,0 +1,140 @@
+//! Onto a queue in vruntime order and off it: placement, slices, applied to the arenas (2.6.27 to 6.5).
+//!
+//! Invariant: an entity that leaves for another CPU carries a vruntime relative to the old queue's `min_vruntime`.
+
+use super::{Cfs, Ordered, placement, slice};
+use crate::class::{Dequeue, Enqueue};
+use crate::fair::entity::{EntityId, virtual_time};
+use crate::fair::rules::Rules;
+use crate::system::System;
+use schedlab_kernel::{Feature, Policy};
+
+impl System<'_> {
+    /// `enqueue_entity`.
+    pub(in crate::fair) fn cfs_enqueue_entity<R: Ordered>(&mut self, entity: EntityId, why: Enqueue) {
+        let queue = self.entities[entity].cfs_rq;
+        R::update_curr(self, queue);
+        let min = self.queues[queue].min_vruntime;
+        let task = self.entities[entity].task;
+        if let Some(t) = task.map(|t| &mut self.tasks[t])
+            && std::mem::take(&mut t.relative)
+        {
+            self.entities[entity].vruntime += min;
+        }
+        self.update_load(entity);
+        self.attach_load(entity);
+        let e = &self.entities[entity];
+        if why == Enqueue::Wakeup {
+            let idle = task.is_some_and(|t| self.tasks[t].attr.policy == Policy::Idle);
+            let facts = placement::Facts {
+                min_vruntime: min,
+                own_vruntime: e.vruntime,
+                latency_ns: self.fixed.gran.latency_ns,
+                credited: self.has(Feature::NewFairSleepers) || self.fixed.history.credits_sleepers,
+                normalized: (R::NORMALIZES && self.has(Feature::NormalizedSleeper) && !idle)
+                    .then_some(e.weight),
+                gentle: self.has(Feature::GentleFairSleepers),
+                idle_threshold_ns: (idle && self.fixed.history.idle_credit_small)
+                    .then_some(self.fixed.gran.min_ns),
+            };
+            self.entities[entity].vruntime = placement::wakeup(facts);
+        }
+        let sums = self.sums_runnable();
+        let e = &mut self.entities[entity];
+        e.on_rq = true;
+        let q = &mut self.queues[queue];
+        q.load_weight += e.weight;
+        q.nr_running += 1;
+        if sums {
+            q.runnable.add(&e.avg);
+        }
+        if q.curr != Some(entity) {
+            q.insert(entity, e.vruntime);
+        }
+    }
+
+    /// `dequeue_entity`.
+    pub(in crate::fair) fn cfs_dequeue_entity(&mut self, entity: EntityId, why: Dequeue) {
+        let queue = self.entities[entity].cfs_rq;
+        Cfs::update_curr(self, queue);
+        self.update_load(entity);
+        let sums = self.sums_runnable();
+        let e = &mut self.entities[entity];
+        let q = &mut self.queues[queue];
+        if sums {
+            q.runnable.sub(&e.avg);
+        }
+        q.clear_buddies(entity);
+        if q.curr != Some(entity) {
+            q.remove(entity, e.vruntime);
+        }
+        e.on_rq = false;
+        q.load_weight -= e.weight;
+        q.nr_running -= 1;
+        let curr = q.curr.map(|c| (self.entities[c].on_rq, self.entities[c].vruntime));
+        let counted = curr.filter(|(on_rq, _)| *on_rq || !self.fixed.history.dequeued_curr_ignored);
+        let before = q.min_vruntime;
+        q.update_min_vruntime(counted.map(|(_, v)| v));
+        let after = q.min_vruntime;
+        if why == Dequeue::Move {
+            // A task that held min_vruntime back would else be ahead of its next queue by as much as that now moves on.
+            let fixed = self.fixed.history.relative_before_min;
+            self.make_relative(entity, if fixed { before } else { after });
+        }
+    }
+
+    /// An entity takes along how far it is from the `min_vruntime` that it leaves.
+    pub(super) fn make_relative(&mut self, entity: EntityId, min_vruntime: i64) {
+        let e = &mut self.entities[entity];
+        if let Some(t) = e.task.map(|t| &mut self.tasks[t])
+            && !std::mem::replace(&mut t.relative, true)
+        {
+            e.vruntime -= min_vruntime;
+        }
+    }
+
+    /// Where a new entity starts on its creator's queue (`task_fork_fair`).
+    pub(super) fn cfs_place_new(&mut self, entity: EntityId) {
+        let queue = self.entities[entity].cfs_rq;
+        let q = &self.queues[queue];
+        // A child that starts on its parent's queue inherits the parent's vruntime.
+        let parent = q.curr.filter(|_| self.fixed.history.child_inherits_vruntime);
+        let own = parent.map_or(q.min_vruntime, |c| self.entities[c].vruntime);
+        let facts = placement::Facts {
+            min_vruntime: q.min_vruntime,
+            own_vruntime: own,
+            latency_ns: self.fixed.gran.latency_ns,
+            credited: true,
+            normalized: None,
+            gentle: false,
+            idle_threshold_ns: None,
+        };
+        let vslice = virtual_time(self.slice_ns(entity), self.entities[entity].weight);
+        self.entities[entity].vruntime = placement::initial(facts, vslice, self.has(Feature::StartDebit));
+    }
+
+    /// The slice of an entity on its queue, ns.
+    pub fn slice_ns(&self, entity: EntityId) -> u64 {
+        let e = &self.entities[entity];
+        let own = &self.queues[e.cfs_rq];
+        let nr = if self.has(Feature::AltPeriod) {
+            self.queues[self.root(own.cpu)].h_nr_running
+        } else {
+            own.nr_running
+        };
+        let joins = !e.on_rq;
+        let mut part = self.fixed.gran.period_ns(u64::from(nr) + u64::from(joins));
+        let mut level = Some(entity);
+        while let Some(at) = level {
+            let e = &self.entities[at];
+            let load = self.queues[e.cfs_rq].load_weight + if e.on_rq { 0 } else { e.weight };
+            part = slice::share(part, e.weight, load);
+            level = e.parent;
+        }
+        slice::floor(part, &self.fixed.gran, &self.fixed.kernel)
+    }
+}
+
+#[cfg(test)]
+#[path = "queueing_tests.rs"]
+mod tests;

@@ -1,0 +1,36 @@
+//! What always holds of an EEVDF queue, walked by tests.
+
+use super::timeline::Node;
+use crate::fair::{CfsRq, EntityId};
+use crate::frame::Step;
+use crate::system::System;
+
+/// EEVDF: the order, the sums, and lag; who is delayed sleeps. Gives who is queued, with virtual runtimes.
+pub(super) fn queued(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
+    let nodes: Vec<_> = q.timeline.queued().collect();
+    if !nodes.is_sorted_by_key(|n| n.deadline) || !q.timeline.sums_agree() {
+        return Err("the timeline is out of order, or its sums are".into());
+    }
+    let running = q.curr.map(|c| &sys.entities[c]).filter(|e| e.on_rq);
+    // On its way out it is still there, for as long as `schedule()` takes until its pick.
+    let leaves = sys.cpus[q.cpu].task.step == Step::Pick;
+    if let Some(delayed) = running.filter(|e| e.delayed && !leaves) {
+        return Err(format!("{:?} runs although it is delayed", delayed.task));
+    }
+    for node in &nodes {
+        let e = &sys.entities[node.entity];
+        if **node != Node::of(node.entity, e) {
+            return Err(format!("{:?} is queued as {node:?} but is {e:?}", node.entity));
+        }
+        let awake = e.task.is_some_and(|t| sys.tasks[t].on_rq);
+        if e.task.is_some() && awake == e.delayed {
+            return Err(format!("{:?}: awake {awake}, delayed {}", e.task, e.delayed));
+        }
+    }
+    let delayed = nodes.iter().filter(|n| sys.entities[n.entity].delayed).count() as u32
+        + u32::from(running.is_some_and(|e| e.delayed));
+    if q.nr_running - delayed != q.h_nr_running {
+        return Err(format!("{} queued, {delayed} delayed, {} runnable", q.nr_running, q.h_nr_running));
+    }
+    Ok(nodes.iter().map(|n| (n.entity, n.vruntime)).collect())
+}

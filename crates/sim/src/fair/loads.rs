@@ -1,0 +1,158 @@
+//! Load averages and utilisation estimates of entities and queues, kept while tasks come, go and change (PELT,
+//! `attach_entity_load_avg`, `util_est_enqueue`; the arithmetic is in [`crate::pelt`] and [`crate::util_est`]).
+//!
+//! Invariant: a queue's average is the sum of its attached entities', sleeping ones included; a task that moves takes its
+//! own with it.
+
+use super::entity::EntityId;
+use super::runqueue::CfsRqId;
+use crate::balance::capacity::SCALE;
+use crate::pelt::{Pelt, Room};
+use crate::system::System;
+use crate::util_est::cpu_util;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::Feature;
+
+impl System<'_> {
+    /// Whether this kernel tracks load per entity (PELT); a load is else a sum of weights.
+    #[inline]
+    pub fn tracks_load(&self) -> bool {
+        self.fixed.history.per_entity_load
+    }
+    /// Whether runnable entities' load averages are summed apart from sleeping ones'.
+    #[inline]
+    pub(super) fn sums_runnable(&self) -> bool {
+        self.fixed.history.runnable_load
+    }
+
+    /// Brings the load averages of an entity and its queue up to this instant.
+    pub(super) fn update_load(&mut self, entity: EntityId) {
+        if !self.tracks_load() {
+            return;
+        }
+        let e = &mut self.entities[entity];
+        let queue = e.cfs_rq;
+        let running = self.queues[queue].curr == Some(entity);
+        let weight = if e.on_rq { e.weight } else { 0 };
+        if e.avg.update(self.now, weight, u64::from(e.on_rq && !e.delayed), running) {
+            e.est.unchanged = false;
+        }
+        self.update_queue_load(queue);
+    }
+
+    /// Brings a queue's averages up to this instant (`update_blocked_averages` for one queue).
+    pub fn update_queue_load(&mut self, queue: CfsRqId) {
+        if !self.tracks_load() {
+            return;
+        }
+        let sums = self.sums_runnable();
+        let q = &mut self.queues[queue];
+        q.avg.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+        if sums {
+            q.runnable.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+        }
+    }
+
+    /// Load averages begin at birth, on no queue yet (`init_entity_runnable_average`, `post_init_entity_util_avg`).
+    pub(super) fn settle_load(&mut self, task: TaskId, to: CpuId) {
+        let queue = &self.queues[self.root(to)].avg;
+        let room = Room { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity: SCALE };
+        let (history, now) = (&self.fixed.history, self.now);
+        let entity = &mut self.entities[self.tasks[task].entity];
+        entity.avg = Pelt::settled(history, entity.weight, now, room);
+        self.tasks[task].detached = self.tracks_load();
+    }
+
+    /// A moved entity's load joins its new queue.
+    pub(super) fn attach_load(&mut self, entity: EntityId) {
+        let e = &self.entities[entity];
+        if let Some(t) = e.task.map(|t| &mut self.tasks[t])
+            && std::mem::take(&mut t.detached)
+        {
+            let entity = &mut self.entities[entity];
+            let avg = &mut self.queues[entity.cfs_rq].avg;
+            entity.avg.align_to(avg);
+            avg.add(&entity.avg);
+        }
+    }
+
+    /// A task's load leaves the queue that the task was on.
+    pub(super) fn detach_load(&mut self, task: TaskId) {
+        let entity = self.tasks[task].entity;
+        let old = self.entities[entity].cfs_rq;
+        self.update_load(entity);
+        if self.tracks_load() && !std::mem::replace(&mut self.tasks[task].detached, true) {
+            self.queues[old].avg.sub(&self.entities[entity].avg);
+        }
+    }
+
+    /// A task that ended takes its load with it (`task_dead_fair`, 4.3+).
+    pub(super) fn forget_load(&mut self, task: TaskId) {
+        let e = &self.entities[self.tasks[task].entity];
+        if self.tracks_load() {
+            self.queues[e.cfs_rq].avg.sub(&e.avg);
+        }
+    }
+
+    /// The weight of an entity changes, and its load with it, if this kernel has it follow at once.
+    pub(super) fn change_weight(&mut self, entity: EntityId, weight: u64, on_rq: bool) {
+        let (at_once, sums) = (self.fixed.history.reweight_at_once, self.sums_runnable());
+        let e = &mut self.entities[entity];
+        let q = &mut self.queues[e.cfs_rq];
+        let (before, old) = (e.avg, e.weight);
+        if at_once {
+            e.avg.reweight(old, weight);
+        }
+        e.weight = weight;
+        if on_rq {
+            q.load_weight = q.load_weight - old + weight;
+            for sum in
+                [Some(&mut q.avg), sums.then_some(&mut q.runnable)].into_iter().flatten().filter(|_| at_once)
+            {
+                sum.sub(&before);
+                sum.add(&e.avg);
+            }
+        }
+    }
+
+    /// A task comes: its queue counts what it is thought to use.
+    #[inline]
+    pub(super) fn count_in_estimate(&mut self, cpu: CpuId, task: TaskId) {
+        if self.has(Feature::UtilEst) {
+            let estimate = self.entity(task).est.estimate();
+            let root = self.root(cpu);
+            self.queues[root].util_est += estimate;
+        }
+    }
+
+    /// A task leaves: its queue forgets what it was thought to use; if it sleeps, that is thought over.
+    #[inline]
+    pub(super) fn count_out_estimate(&mut self, cpu: CpuId, task: TaskId, sleeps: bool) {
+        if !self.has(Feature::UtilEst) {
+            return;
+        }
+        let (root, capacity) = (self.root(cpu), self.fixed.cpu_capacity[cpu]);
+        let e = &mut self.entities[self.tasks[task].entity];
+        self.queues[root].util_est -= e.est.estimate();
+        if sleeps {
+            e.est.sleep(e.avg.util_avg, capacity);
+        }
+    }
+
+    /// Utilisation of a CPU by fair tasks: PELT's or what its runnable tasks are thought to use, whichever is more, at
+    /// most the CPU's capacity (`cpu_util_cfs`; before 4.17, or without UTIL_EST, PELT's alone).
+    #[inline]
+    pub fn cfs_util(&self, cpu: CpuId) -> u64 {
+        let q = &self.queues[self.root(cpu)];
+        cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu])
+    }
+
+    /// The same once a task that sleeps is there, too (`cpu_util`): PELT's sum still has it where it ran last.
+    pub fn util_with(&self, cpu: CpuId, task: TaskId) -> u64 {
+        let (q, t) = (&self.queues[self.root(cpu)], &self.tasks[task]);
+        let e = &self.entities[t.entity];
+        let comes = if t.cpu == cpu { 0 } else { e.avg.util_avg };
+        let estimate = if self.has(Feature::UtilEst) { q.util_est + e.est.estimate() } else { 0 };
+        cpu_util(q.avg.util_avg + comes, estimate, self.fixed.cpu_capacity[cpu])
+    }
+}

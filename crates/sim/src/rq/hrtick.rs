@@ -1,0 +1,30 @@
+//! The high-resolution tick of a runqueue: a timer that ends a slice between two ticks (`hrtick`, `core.c`).
+//!
+//! A class arms it (`hrtick_at`); [`crate::fair::eevdf`] does. It fires in the timer interrupt and always asks for a switch.
+
+use crate::engine::NEVER;
+use crate::system::System;
+use schedlab_base::CpuId;
+use schedlab_trace::SwitchReason;
+
+impl System<'_> {
+    /// The timer has fired on `cpu`, if it was due.
+    pub fn hrtick(&mut self, cpu: CpuId) {
+        if self.cpus[cpu].hrtick_at > self.now {
+            return;
+        }
+        self.cpus[cpu].hrtick_at = NEVER;
+        if let Some(curr) = self.cpus[cpu].curr {
+            self.task_tick(curr);
+            self.resched(cpu, cpu, SwitchReason::TickSlice);
+        }
+    }
+
+    /// What arming the timer takes of the switch that is about to come, ns.
+    pub fn hrtick_ns(&mut self, cpu: CpuId) -> u64 {
+        let c = &mut self.cpus[cpu];
+        let moved = std::mem::take(&mut c.hrtick_moved);
+        let sets = if self.fixed.history.hrtick_stays { moved } else { c.hrtick_at != NEVER };
+        if sets { self.fixed.machine.costs.hrtick_ns } else { 0 }
+    }
+}

@@ -1,0 +1,54 @@
+//! The runqueue: what a CPU counts of its tasks whatever their class (`struct rq`, `kernel/sched/sched.h`, `core.c`).
+//!
+//! A class counts a task with [`System::add_nr_running`] when it puts it on its queue. The rest is the same for all: the
+//! task's own `on_rq`, the wait that begins, whether the CPU reads as idle, whether the root domain is overloaded.
+
+pub mod clock;
+pub mod hrtick;
+
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId};
+
+impl System<'_> {
+    /// One more runnable task on `cpu` (`add_nr_running`).
+    #[inline]
+    pub fn add_nr_running(&mut self, cpu: CpuId) {
+        let nr = &mut self.nr_running[cpu];
+        *nr += 1;
+        if *nr == 2 {
+            self.overload = true;
+        }
+    }
+    /// One less (`sub_nr_running`).
+    #[inline]
+    pub fn sub_nr_running(&mut self, cpu: CpuId) {
+        self.nr_running[cpu] -= 1;
+    }
+
+    /// A class has put `task` on its queue of `cpu`.
+    #[inline]
+    pub(crate) fn queued(&mut self, cpu: CpuId, task: TaskId) {
+        let t = &mut self.tasks[task];
+        t.on_rq = true;
+        t.cpu = cpu;
+        self.count_queued(task);
+        self.refresh_idle(cpu);
+    }
+    /// A class has taken `task` off its queue.
+    #[inline]
+    pub(crate) fn dequeued(&mut self, task: TaskId) {
+        let t = &mut self.tasks[task];
+        t.on_rq = false;
+        let cpu = t.cpu;
+        self.count_dequeued(task);
+        self.refresh_idle(cpu);
+    }
+
+    /// Recomputes whether `cpu` reads as idle, after anything that decides it changed; its line is dirty from now on.
+    #[inline]
+    pub fn refresh_idle(&mut self, cpu: CpuId) {
+        let c = &self.cpus[cpu];
+        self.idle[cpu] = c.curr.is_none() && self.nr_running[cpu] == 0 && c.wake_list.is_empty();
+        self.lines.dirty(cpu);
+    }
+}
