@@ -40,7 +40,7 @@ impl<I: Id, T> Arena<I, T> {
         id
     }
     /// All ids, in order.
-    pub fn ids(&self) -> impl Iterator<Item = I> + use<I, T> {
+    pub fn ids(&self) -> impl Iterator<Item = I> + Clone + use<I, T> {
         (0..self.items.len()).map(I::of)
     }
 }

@@ -104,6 +104,9 @@ const NEEDS: &[Need] = &[
     with(Feature::IlbUtilQuad, SPARE).and(Feature::IlbUtil),
     with(Feature::IlbShare, SPARE),
     with(Feature::SdSharedNuma, SPARE),
+    released(Feature::RtPushIpi),
+    // Kernels before 3.6 share without being asked.
+    until_gone(Feature::RtRuntimeShare),
     released(Feature::UtilEst),
     // Only the gates that count costs alone throw the dice.
     with(Feature::NiRandom, "newidle-by-cost"),

@@ -16,9 +16,9 @@ pub enum Policy {
     Batch,
     /// SCHED_IDLE: weight 3.
     Idle,
-    /// SCHED_FIFO (live kernels only).
+    /// SCHED_FIFO: runs before fair tasks until it sleeps, yields, or a more important one comes.
     Fifo,
-    /// SCHED_RR (live kernels only).
+    /// SCHED_RR: SCHED_FIFO with turns among equals.
     Rr,
 }
 

@@ -90,6 +90,21 @@ tunables! {
     nr_migrate, 1 ..= 1024, ALL, Source::Kernel("/proc/sys/kernel/sched_nr_migrate; from 5.13 on sched/nr_migrate in debugfs"),
         "6.1; moved: from memory",
         "tasks moved in one go by the balancer";
+    rt_period_ns, 1000000 ..= 60000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_rt_period_us, in us"),
+        "6.1, 6.12",
+        "period over which real-time tasks are throttled";
+    rt_runtime_ns, 0 ..= 60000000000, Some(Span::until(came("fair-server"))), Source::Kernel("/proc/sys/kernel/sched_rt_runtime_us, in us; -1 there is the period here"),
+        "6.1, 6.12",
+        "how long a CPU's real-time tasks may run in a period; as long as that: they are not throttled (before 6.12)";
+    rr_timeslice_ns, 1000000 ..= 10000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_rr_timeslice_ms (3.9 and later), in ms"),
+        "6.1, 6.12; before 3.9 from memory",
+        "turn of a SCHED_RR task among its equals";
+    fair_server_period_ns, 1000000 ..= 60000000000, Some(span("fair-server")), Source::Kernel("sched/fair_server/cpuN/period in debugfs"),
+        "6.12",
+        "period of the fair server (6.12 and later)";
+    fair_server_runtime_ns, 0 ..= 60000000000, Some(span("fair-server")), Source::Kernel("sched/fair_server/cpuN/runtime in debugfs"),
+        "6.12",
+        "what the fair server gives fair tasks in a period; 0: there is none (6.12 and later)";
     timer_slack_ns, 0 ..= 1000000000, Some(Span::since(Version::v2_6(28))), Source::Kernel("prctl(PR_SET_TIMERSLACK), /proc/PID/timerslack_ns"),
         "6.1; since from memory",
         "slack of sleeps and futex time-outs of ordinary tasks";
@@ -121,6 +136,11 @@ impl Tunables {
             compat_yield: 0,
             migration_cost_ns: 500_000,
             nr_migrate: 32,
+            rt_period_ns: 1_000_000_000,
+            rt_runtime_ns: 950_000_000,
+            rr_timeslice_ns: 100_000_000,
+            fair_server_period_ns: 1_000_000_000,
+            fair_server_runtime_ns: 50_000_000,
             // hrtimers had no slack before 2.6.28.
             timer_slack_ns: if version < Version::v2_6(28) { 0 } else { 50_000 },
             probe_batch: 0,

@@ -3,7 +3,6 @@
 
 use schedlab_base::{Error, Result};
 use schedlab_kernel::policy::EVERY_TASK;
-use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Change, Variant};
 use schedlab_record::Observe;
 use schedlab_workload::Spec;
@@ -11,17 +10,11 @@ use schedlab_workload::Spec;
 /// Checks that tasks can have the attributes a variant gives them.
 ///
 /// # Errors
-/// Values out of range, and real-time policies in the simulator, which runs the fair class only.
+/// Values out of range.
 pub fn attributes(variant: &Variant) -> Result<()> {
     for (group, change) in &variant.tasks {
         let named = |e: Error| if group == EVERY_TASK { e } else { e.context(format!("tasks '{group}'")) };
         change.check().map_err(named)?;
-        if let Some(policy) = change.policy.filter(|p| variant.kernel != RUNNING && !p.is_fair()) {
-            let text = format!("policy {policy} is not simulated: only the fair class is");
-            return Err(named(
-                Error::input(text).help("other, batch and idle are; the live kernel has them all"),
-            ));
-        }
     }
     Ok(())
 }

@@ -7,11 +7,13 @@
 //! A class is a type without a value: the state is the system's. To add one: a room with its [`SchedClass`], a row of
 //! [`Class`], a line of `of_class!`, and a policy that names it in [`Class::of`].
 
+use crate::engine::NEVER;
 use crate::fair::{Cfs, Early, Eevdf, Fair};
+use crate::rt::Rt;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_kernel::History;
-use schedlab_trace::SwitchReason;
+use schedlab_kernel::{Attr, History};
+use schedlab_trace::{PlaceReason, SwitchReason};
 
 /// Why a task is put on a queue (`ENQUEUE_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +48,15 @@ pub struct Arrival {
     pub sync: bool,
 }
 
+/// Where a task goes that wakes up or is new.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Select {
+    /// A search for a CPU begins, which takes time: the fair classes'.
+    Search,
+    /// To this CPU.
+    At(CpuId, PlaceReason),
+}
+
 /// What a class does. Every function is told the system, and acts at `system.now`.
 pub(crate) trait SchedClass {
     /// Puts a task on `cpu`'s queue, and counts it there with `add_nr_running`.
@@ -59,6 +70,12 @@ pub(crate) trait SchedClass {
     /// Chooses the task to run next on `cpu` and makes it current; `None` if the class has none. `prev` is the task that
     /// is current, if it is of this class: it is put back unless it is chosen again.
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId>;
+    /// Whether the class has a task that may run on `cpu` now, before those of later classes.
+    fn is_runnable(sys: &System<'_>, cpu: CpuId) -> bool;
+    /// A task that was current stops being so, for one of another class.
+    fn put_prev_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId);
+    /// A queued task becomes current without a pick: it runs, and has just changed its class.
+    fn set_next_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId);
     /// Whether a task of the class may still be found on `cpu` though the runqueue counts none that is runnable.
     /// `schedule()` asks before a newidle balance, so that whatever is left is taken off.
     fn drain(_sys: &mut System<'_>, _cpu: CpuId) {}
@@ -66,6 +83,16 @@ pub(crate) trait SchedClass {
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason>;
     /// Charges the running task up to this instant. Nothing else comes of it: no slice ends by being looked at.
     fn charge_curr(sys: &mut System<'_>, cpu: CpuId);
+    /// The CPU for a task that wakes up, or is new; `by` is the CPU that wakes it, `prev` its own.
+    fn select_task_rq(_sys: &mut System<'_>, _by: CpuId, _task: TaskId, _prev: CpuId) -> Select {
+        Select::Search
+    }
+    /// A task was woken on `cpu`, and what runs there has been asked to give way or not.
+    fn task_woken(_sys: &mut System<'_>, _cpu: CpuId, _task: TaskId) {}
+    /// `schedule()` has begun on `cpu`: tasks may be brought in before the pick. `prev` is of this class.
+    fn balance(_sys: &mut System<'_>, _cpu: CpuId, _prev: TaskId) {}
+    /// The switch to a task of this class is over: others may be given away.
+    fn switched_in(_sys: &mut System<'_>, _cpu: CpuId) {}
     /// A task that is on no queue is given to another CPU (`migrate_task_rq`).
     fn migrate_task(sys: &mut System<'_>, task: TaskId, to: CpuId);
     /// A new task, created on its present CPU, will be enqueued on `to`.
@@ -74,6 +101,12 @@ pub(crate) trait SchedClass {
     fn task_dead(sys: &mut System<'_>, task: TaskId);
     /// The task's attributes have changed, the class has not (`reweight_task`, `prio_changed`).
     fn prio_changed(sys: &mut System<'_>, task: TaskId);
+    /// The CPUs that a task may use have changed.
+    fn set_cpus_allowed(_sys: &mut System<'_>, _task: TaskId) {}
+    /// A task, on no queue now, leaves the class.
+    fn switched_from(sys: &mut System<'_>, task: TaskId);
+    /// A task, on no queue yet, comes from another class.
+    fn switched_to(sys: &mut System<'_>, task: TaskId);
     /// Walks what always holds of the class's queue of `cpu` (tests): the number of its tasks there, or what is wrong.
     fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String>;
 }
@@ -81,6 +114,8 @@ pub(crate) trait SchedClass {
 /// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
+    /// SCHED_FIFO and SCHED_RR.
+    Rt,
     /// CFS before 2.6.32.
     Early,
     /// CFS, 2.6.32 to 6.5.
@@ -98,12 +133,17 @@ impl Class {
             (false, false) => Class::Cfs,
         }
     }
+    /// The class of a task with these attributes, where `fair` is the kernel's fair class.
+    pub fn of(attr: Attr, fair: Class) -> Class {
+        if attr.policy.is_fair() { fair } else { Class::Rt }
+    }
 }
 
 /// Calls a function of a class, which is known by its [`Class`].
 macro_rules! of_class {
     ($class:expr, $call:ident($($argument:expr),*)) => {
         match $class {
+            Class::Rt => Rt::$call($($argument),*),
             Class::Early => Fair::<Early>::$call($($argument),*),
             Class::Cfs => Fair::<Cfs>::$call($($argument),*),
             Class::Eevdf => Fair::<Eevdf>::$call($($argument),*),
@@ -115,8 +155,8 @@ macro_rules! of_class {
 impl System<'_> {
     /// The class of a task.
     #[inline]
-    pub fn class(&self, _task: TaskId) -> Class {
-        self.fixed.fair
+    pub fn class(&self, task: TaskId) -> Class {
+        self.tasks[task].class
     }
 
     /// Puts `task` on `cpu`'s runqueue (`activate_task`).
@@ -138,12 +178,55 @@ impl System<'_> {
         match self.cpus[cpu].curr {
             None => true,
             Some(curr) if curr == wakee.task => false,
-            Some(curr) => of_class!(self.class(curr), wakeup_preempt(self, cpu, curr, wakee)),
+            Some(curr) if self.class(curr) == self.class(wakee.task) => {
+                of_class!(self.class(curr), wakeup_preempt(self, cpu, curr, wakee))
+            }
+            Some(curr) => self.class(wakee.task) < self.class(curr),
         }
     }
     /// Chooses the task to run next on `cpu` after `prev` and makes it current (`__schedule`).
     pub fn pick_next_task(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
-        of_class!(self.fixed.fair, pick_next_task(self, cpu, prev))
+        match self.rt_shared.any {
+            false => of_class!(self.fixed.fair, pick_next_task(self, cpu, prev)),
+            true => self.pick_by_rank(cpu, prev),
+        }
+    }
+    /// The same where there are tasks of more than one class: the first class that has one picks.
+    fn pick_by_rank(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
+        let fair = self.fixed.fair;
+        let class = if of_class!(Class::Rt, is_runnable(self, cpu)) { Class::Rt } else { fair };
+        let own = prev.filter(|p| self.class(*p) == class);
+        if let Some(prev) = prev.filter(|_| own.is_none()) {
+            of_class!(self.class(prev), put_prev_task(self, cpu, prev));
+            self.cpus[cpu].hrtick_at = NEVER;
+        }
+        of_class!(class, pick_next_task(self, cpu, own))
+    }
+    /// `schedule()` has begun: a class may bring tasks in before the pick (`put_prev_task_balance`).
+    #[inline]
+    pub fn balance(&mut self, cpu: CpuId, prev: TaskId) {
+        if self.rt_shared.any {
+            of_class!(self.class(prev), balance(self, cpu, prev));
+        }
+    }
+    /// A switch on `cpu` is over (`finish_task_switch`).
+    #[inline]
+    pub fn switched_in(&mut self, cpu: CpuId) {
+        if self.rt_shared.any
+            && let Some(curr) = self.cpus[cpu].curr
+        {
+            of_class!(self.class(curr), switched_in(self, cpu));
+        }
+    }
+    /// The CPU for a task that wakes up, or is new; `by` is the CPU that wakes it, `prev` its own.
+    #[inline]
+    pub fn select_task_rq(&mut self, by: CpuId, task: TaskId, prev: CpuId) -> Select {
+        of_class!(self.class(task), select_task_rq(self, by, task, prev))
+    }
+    /// A task was woken on `cpu`.
+    #[inline]
+    pub fn task_woken(&mut self, cpu: CpuId, task: TaskId) {
+        of_class!(self.class(task), task_woken(self, cpu, task));
     }
     /// The runqueue of `cpu` counts no runnable task: what a class still has there is taken off.
     pub fn drain(&mut self, cpu: CpuId) {
@@ -174,7 +257,7 @@ impl System<'_> {
     }
     /// Walks what always holds of every class's queue of `cpu`, and that the runqueue counts all their tasks.
     pub(crate) fn walk_classes(&mut self, cpu: CpuId) -> Result<(), String> {
-        let on_queues: u32 = of_class!(self.fixed.fair, walk(self, cpu))?;
+        let on_queues = of_class!(Class::Rt, walk(self, cpu))? + of_class!(self.fixed.fair, walk(self, cpu))?;
         if on_queues != self.nr_running[cpu] {
             return Err("nr_running of runqueue and its classes differ".into());
         }
@@ -183,5 +266,29 @@ impl System<'_> {
     /// The attributes of a task have changed.
     pub fn prio_changed(&mut self, task: TaskId) {
         of_class!(self.class(task), prio_changed(self, task));
+    }
+    /// The CPUs that a task may use have changed.
+    pub fn set_cpus_allowed(&mut self, task: TaskId) {
+        of_class!(self.class(task), set_cpus_allowed(self, task));
+    }
+
+    /// The running task of `cpu` gets other attributes, and with them perhaps another class (`__sched_setscheduler`).
+    pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
+        let (old, new) = (self.class(task), Class::of(attr, self.fixed.fair));
+        if old == new {
+            self.tasks[task].attr = attr;
+            return self.prio_changed(task);
+        }
+        self.deactivate_task(task, Dequeue::Move);
+        of_class!(old, put_prev_task(self, cpu, task));
+        of_class!(old, switched_from(self, task));
+        let t = &mut self.tasks[task];
+        (t.attr, t.class) = (attr, new);
+        of_class!(new, switched_to(self, task));
+        self.activate_task(cpu, task, Enqueue::Moved);
+        of_class!(new, set_next_task(self, cpu, task));
+        self.cpus[cpu].hrtick_at = NEVER;
+        // Who runs is asked anew.
+        self.resched(cpu, cpu, SwitchReason::PolicyChanged);
     }
 }

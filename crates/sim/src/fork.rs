@@ -1,7 +1,7 @@
 //! New tasks: the slow path chooses a CPU by visiting the domain's groups, then the task starts a slice to the right.
 
 use crate::balance::idlest_walk::Walk;
-use crate::class::Enqueue;
+use crate::class::{Class, Enqueue, Select};
 use crate::system::System;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
@@ -17,7 +17,7 @@ impl System<'_> {
     /// Visits go on; when they are over the task is placed and enqueued.
     pub fn fork_step(&mut self, cpu: CpuId, task: TaskId) {
         let mut walk = self.cpus[cpu].walk;
-        let chosen = self.walk_on(cpu, task, &mut walk);
+        let chosen = self.fork_cpu(cpu, task, &mut walk);
         self.cpus[cpu].walk = walk;
         match chosen {
             Err(at) => self.cpus[cpu].task.ends = at,
@@ -28,10 +28,25 @@ impl System<'_> {
         }
     }
 
+    /// The CPU for a new task: its class's choice, or the next step of the slow path. `Err`: when to go on with that.
+    fn fork_cpu(&mut self, by: CpuId, task: TaskId, walk: &mut Walk) -> Result<CpuId, u64> {
+        let allowed = self.tasks[task].allowed.as_ref();
+        let prev = if self.tasks[task].may_run_on(by) { Some(by) } else { allowed.and_then(|a| a.lowest()) };
+        match self.select_task_rq(by, task, prev.unwrap_or(by)) {
+            Select::At(to, _) => Ok(to),
+            Select::Search => self.walk_on(by, task, walk),
+        }
+    }
+
     /// Puts a new task on `to`; `by` is the CPU that created it.
     pub fn new_task(&mut self, by: CpuId, task: TaskId, to: CpuId) {
         let only = self.tasks[task].allowed.as_ref().is_some_and(|a| a.len() == 1);
-        let reason = if only { PlaceReason::OnlyAllowed } else { PlaceReason::IdlestFork };
+        let reason = match self.class(task) {
+            _ if only => PlaceReason::OnlyAllowed,
+            Class::Rt if to == by => PlaceReason::RtStays,
+            Class::Rt => PlaceReason::RtLowest,
+            _ => PlaceReason::IdlestFork,
+        };
         self.emit(by, EventKind::Placed { task, target: to, reason, probes: 0 });
         self.tasks[task].cpu = by;
         self.task_fork(task, to);
@@ -52,7 +67,7 @@ impl System<'_> {
         let mut walk = self.cpus[CpuId(0)].walk;
         self.horizon = u64::MAX;
         let to = loop {
-            if let Ok(to) = self.walk_on(CpuId(0), task, &mut walk) {
+            if let Ok(to) = self.fork_cpu(CpuId(0), task, &mut walk) {
                 break to;
             }
         };

@@ -6,6 +6,7 @@ use crate::engine::NEVER;
 use crate::frame::{Frame, Step};
 use crate::system::{Context, System};
 use crate::task::State;
+use crate::timer::Fires;
 use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
 
@@ -46,13 +47,7 @@ impl System<'_> {
             Step::Timer => {
                 self.hrtick(cpu);
                 while let Some(timer) = self.cpus[cpu].timers.expire(self.now) {
-                    if self.tasks[timer.task].state == State::Runnable {
-                        // It has yet to fall asleep, and will not.
-                        self.tasks[timer.task].timer = None;
-                        continue;
-                    }
-                    self.time_out(timer.task);
-                    self.cpus[cpu].to_wake[Context::Hard as usize].push(timer.task);
+                    self.expire(cpu, timer.fires);
                 }
                 self.next_wakeup(cpu, Context::Hard);
             }
@@ -68,9 +63,26 @@ impl System<'_> {
                 let c = &mut self.cpus[cpu];
                 c.nohz_kick &= still_idle;
                 c.softirq |= c.nohz_kick;
+                self.push_asked(cpu);
                 self.leave_hard(cpu);
             }
             step => unreachable!("{cpu} stepped in hardirq context at {step:?}"),
+        }
+    }
+
+    /// A timer of `cpu` has fired.
+    fn expire(&mut self, cpu: CpuId, fires: Fires) {
+        match fires {
+            Fires::Wakes(task) if self.tasks[task].state == State::Runnable => {
+                // It has yet to fall asleep, and will not.
+                self.tasks[task].timer = None;
+            }
+            Fires::Wakes(task) => {
+                self.time_out(task);
+                self.cpus[cpu].to_wake[Context::Hard as usize].push(task);
+            }
+            Fires::RtPeriod => self.rt_period_ends(cpu),
+            Fires::FairServer => self.server_expires(cpu),
         }
     }
 

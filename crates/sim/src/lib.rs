@@ -19,6 +19,7 @@ pub mod loads;
 mod observe;
 pub mod pelt;
 mod rq;
+mod rt;
 mod run;
 mod schedstat;
 mod schedule;

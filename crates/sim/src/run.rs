@@ -2,17 +2,19 @@
 
 use crate::background::Arrivals;
 use crate::cache::Reuse;
+use crate::class::Class;
 use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::observe::Stats;
 use crate::system::System;
 use crate::task::{Counted, State, Task, UserOp};
+use crate::timer::Fires;
 use crate::transfer::Channels;
 use crate::turns;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
-use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Spot, Stream, TaskId};
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, Kernel};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Outcome, Program};
@@ -76,12 +78,6 @@ pub fn run(
 
 /// What the simulator can't do is said before it starts. Masks shrink to the machine's CPUs (rt-app's "all" is larger).
 fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
-    for t in &workload.tasks {
-        fair_only(t.attr).map_err(|e| placed(e.context(format!("task '{}'", t.name)), &t.real_time_at))?;
-    }
-    for (attr, at) in &workload.later_attrs {
-        fair_only(*attr).map_err(|e| placed(e, &Some(at.clone())))?;
-    }
     let all = CpuSet::first(machine.topology.nr_cpus());
     workload.confine(|mask| {
         let both = mask.and(&all);
@@ -91,26 +87,6 @@ fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
         }
         Ok(both)
     })
-}
-
-fn placed(error: Error, at: &Option<Spot>) -> Error {
-    match at {
-        Some(at) => error.at(at.clone()),
-        None => error,
-    }
-}
-
-/// Refuses what the fair class does not run.
-///
-/// # Errors
-/// For real-time policies.
-pub fn fair_only(attr: Attr) -> Result<()> {
-    if attr.policy.is_fair() {
-        return Ok(());
-    }
-    Err(Error::machine(format!("policy {} is not simulated: only the fair class is", attr.policy)).help(
-        "live kernels run it (--backend host or vm), given the right; simulated are other, batch and idle",
-    ))
 }
 
 /// Declares the workload's tasks; returns those that start by themselves.
@@ -182,7 +158,7 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
             let task = &mut sys.tasks[id];
             task.state = State::Sleeping;
             task.detached = true;
-            let number = sys.cpus[cpu].timers.start(id, first, 0);
+            let number = sys.cpus[cpu].timers.start(Fires::Wakes(id), first, 0);
             sys.tasks[id].timer = Some((cpu, number));
         }
     }
@@ -199,6 +175,8 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         waits_at_end: new.waits_at_end,
         program: new.program,
         outcome: Outcome::Done,
+        class: Class::of(new.attr, sys.fixed.fair),
+        rr_ticks: 0,
         attr: new.attr,
         allowed: new.allowed,
         state: State::Unborn,

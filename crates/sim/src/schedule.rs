@@ -3,7 +3,7 @@
 //! Two instants matter (and differ): a task leaves `nr_running` when `schedule()` dequeues it, but stays current while
 //! newidle balance runs, and stays `on_cpu` until the switch is over. Interrupts are off from dequeue to switch.
 
-use crate::class::{Arrival, Dequeue, Enqueue};
+use crate::class::{Arrival, Class, Dequeue, Enqueue};
 use crate::costs::ipi_ns;
 use crate::engine::NEVER;
 use crate::frame::Step;
@@ -46,6 +46,7 @@ impl System<'_> {
                     }
                 }
             }
+            self.balance(cpu, prev);
             if self.nr_running[cpu] == 0 {
                 self.drain(cpu);
                 self.cpus[cpu].need_resched = None;
@@ -163,6 +164,7 @@ impl System<'_> {
         if let Some((task, to, reason)) = self.cpus[cpu].carried.take() {
             self.arrive(cpu, to, task, reason);
         }
+        self.switched_in(cpu);
         match self.cpus[cpu].curr {
             Some(curr) => {
                 self.pay_move(cpu, curr);
@@ -213,7 +215,18 @@ impl System<'_> {
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
         let waker = &self.cpus[by];
         let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();
-        self.wakeup_preempt(to, Arrival { task, how, sync }) && self.resched_fair(by, to, why)
+        let preempts = self.wakeup_preempt(to, Arrival { task, how, sync });
+        if !self.rt_shared.any {
+            return preempts && self.resched_fair(by, to, why);
+        }
+        let signals = match self.class(task) {
+            Class::Rt => preempts && self.resched(by, to, why),
+            _ => preempts && self.resched_fair(by, to, why),
+        };
+        if how != Enqueue::Moved {
+            self.task_woken(to, task);
+        }
+        signals
     }
 
     /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.

@@ -3,6 +3,7 @@
 use crate::frame::{Step, Sys};
 use crate::system::{Context, System};
 use crate::task::{State, UserOp};
+use crate::timer::Fires;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::Attr;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
@@ -55,7 +56,7 @@ impl System<'_> {
     }
 
     fn start_timer(&mut self, cpu: CpuId, task: TaskId, soft: u64, slack_ns: u64) {
-        let number = self.cpus[cpu].timers.start(task, soft, slack_ns);
+        let number = self.cpus[cpu].timers.start(Fires::Wakes(task), soft, slack_ns);
         self.tasks[task].timer = Some((cpu, number));
     }
 
@@ -79,7 +80,7 @@ impl System<'_> {
         self.waiters[word as usize].push_back(curr);
         self.tasks[curr].waits_on = Some(word);
         if until != u64::MAX {
-            let slack_ns = self.tasks[curr].slack_ns;
+            let slack_ns = self.timer_slack_ns(curr);
             self.start_timer(cpu, curr, until, slack_ns);
         }
         self.block(cpu, curr);
@@ -137,12 +138,7 @@ impl System<'_> {
     }
 
     fn sys_set_attr(&mut self, cpu: CpuId, curr: TaskId, attr: Attr) {
-        if let Err(e) = crate::run::fair_only(attr) {
-            self.fault = Some(e.context(format!("task '{}'", self.tasks[curr].name)));
-            return self.return_to_user(cpu);
-        }
-        self.tasks[curr].attr = attr;
-        self.prio_changed(curr);
+        self.set_attr(cpu, curr, attr);
         self.return_to_user(cpu);
     }
 
@@ -151,6 +147,7 @@ impl System<'_> {
         let stays = allowed.contains(cpu);
         let first = allowed.lowest();
         self.tasks[curr].allowed = Some(allowed);
+        self.set_cpus_allowed(curr);
         match first {
             Some(to) if !stays => {
                 self.cpus[cpu].push = Some((curr, to, MoveReason::Affinity));

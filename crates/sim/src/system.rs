@@ -18,6 +18,7 @@ use crate::fair::granularity::Granularity;
 use crate::fair::{CfsRq, CfsRqId, Entity, EntityId};
 use crate::frame::{Frame, Step, Sys};
 use crate::observe::{Intervals, Stats};
+use crate::rt::{RtRq, RtShared};
 use crate::task::Task;
 use crate::transfer::Channels;
 use crate::turns::drive::Sharing;
@@ -101,6 +102,10 @@ pub struct System<'s> {
     pub entities: Arena<EntityId, Entity>,
     /// cfs_rqs; number n is CPU n's root queue.
     pub queues: Arena<CfsRqId, CfsRq>,
+    /// Real-time runqueues.
+    pub rt: Arena<CpuId, RtRq>,
+    /// What they share.
+    pub rt_shared: RtShared,
     /// Futex words.
     pub words: Vec<AtomicU32>,
     /// Shared cells.
@@ -192,6 +197,8 @@ impl<'s> System<'s> {
             tasks: Arena::new(),
             entities: Arena::new(),
             queues: (0..n).map(|c| CfsRq::new(CpuId::from(c), None)).collect(),
+            rt: Arena::filled(RtRq::default(), n),
+            rt_shared: RtShared::new(),
             words: Vec::new(),
             slots: Vec::new(),
             waiters: Vec::new(),
@@ -251,6 +258,11 @@ impl<'s> System<'s> {
     #[inline]
     pub fn entity(&self, task: TaskId) -> &Entity {
         &self.entities[self.tasks[task].entity]
+    }
+    /// Runnable fair tasks of a CPU (`cfs.h_nr_running`).
+    #[inline]
+    pub fn h_nr_running(&self, cpu: CpuId) -> u32 {
+        self.queues[self.root(cpu)].h_nr_running
     }
     /// Whether a feature is on.
     #[inline]

@@ -1,6 +1,7 @@
 //! Tasks: program, scheduling attributes, where they are, what they are doing in user mode.
 
 use crate::cache::Reuse;
+use crate::class::Class;
 use crate::fair::EntityId;
 use crate::transfer::Transfer;
 use schedlab_base::{CpuId, CpuSet};
@@ -67,6 +68,8 @@ pub struct Task {
     pub background: bool,
     /// Goes to sleep when its program ends, and exits after the run.
     pub waits_at_end: bool,
+    /// The class that runs it.
+    pub class: Class,
     /// CPU of record (`task_cpu`).
     pub cpu: CpuId,
     /// Its entity.
@@ -94,6 +97,8 @@ pub struct Task {
     pub slack_ns: u64,
     /// Scheduling attributes.
     pub attr: Attr,
+    /// Ticks that its turn under SCHED_RR has had.
+    pub rr_ticks: u32,
     /// Refill it still has to pay, ns at full speed.
     pub refill_ns: u64,
     /// Work done, ns at full speed.

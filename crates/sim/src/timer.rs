@@ -6,14 +6,25 @@
 use crate::engine::NEVER;
 use schedlab_base::TaskId;
 
+/// What a timer is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fires {
+    /// A task sleeps on it.
+    Wakes(TaskId),
+    /// A period of real-time throttling ends (`rt_period_timer`).
+    RtPeriod,
+    /// The CPU's fair server is to step in, or has a runtime again (`dl_timer`).
+    FairServer,
+}
+
 /// A pending timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timer {
     hard: u64,
     number: u64,
     soft: u64,
-    /// Who sleeps on it.
-    pub task: TaskId,
+    /// What it does when it fires.
+    pub fires: Fires,
 }
 
 /// The pending timers of a CPU, latest first.
@@ -33,9 +44,9 @@ impl Default for TimerQueue {
 
 impl TimerQueue {
     /// Starts a timer that may fire from `soft` on and must by `soft + slack_ns`; returns its number.
-    pub fn start(&mut self, task: TaskId, soft: u64, slack_ns: u64) -> u64 {
+    pub fn start(&mut self, fires: Fires, soft: u64, slack_ns: u64) -> u64 {
         self.started += 1;
-        let timer = Timer { hard: soft.saturating_add(slack_ns), number: self.started, soft, task };
+        let timer = Timer { hard: soft.saturating_add(slack_ns), number: self.started, soft, fires };
         let at = self.pending.partition_point(|t| (t.hard, t.number) > (timer.hard, timer.number));
         self.pending.insert(at, timer);
         self.look();
@@ -66,22 +77,26 @@ impl TimerQueue {
 mod tests {
     use super::*;
 
+    fn wakes(task: u32) -> Fires {
+        Fires::Wakes(TaskId(task))
+    }
+
     #[test]
     fn slack_lets_neighbours_fire_together() {
         let mut q = TimerQueue::default();
-        q.start(TaskId(1), 100, 50);
-        q.start(TaskId(2), 140, 50);
-        q.start(TaskId(3), 151, 50);
+        q.start(wakes(1), 100, 50);
+        q.start(wakes(2), 140, 50);
+        q.start(wakes(3), 151, 50);
         assert_eq!(q.due(), 150, "an alone timer fires at the end of its slack");
-        let fired: Vec<u32> = std::iter::from_fn(|| q.expire(150)).map(|t| t.task.0).collect();
-        assert_eq!(fired, [1, 2], "the second's soft expiry had passed; the third's not");
+        let fired: Vec<Fires> = std::iter::from_fn(|| q.expire(150)).map(|t| t.fires).collect();
+        assert_eq!(fired, [wakes(1), wakes(2)], "the second's soft expiry had passed; the third's not");
         assert_eq!(q.due(), 201);
     }
 
     #[test]
     fn a_cancelled_timer_does_not_fire() {
         let mut q = TimerQueue::default();
-        let n = q.start(TaskId(1), 100, 0);
+        let n = q.start(wakes(1), 100, 0);
         q.cancel(n);
         assert_eq!((q.due(), q.expire(200)), (NEVER, None));
     }

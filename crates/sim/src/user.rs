@@ -8,6 +8,7 @@
 //! A live program computes until its CPU clock has moved by so much, and that one goes on in interrupts and switches. So does work where
 //! asking for that clock has a price (`cpu_clock_ns`).
 
+use crate::class::Class;
 use crate::frame::{Step, Sys};
 use crate::observe::Intervals;
 use crate::system::System;
@@ -197,7 +198,7 @@ impl System<'_> {
     /// Begins an operation of the current task. Every one takes some time, so that no program can stop the clock.
     fn perform(&mut self, cpu: CpuId, curr: TaskId, op: Op) {
         let costs = self.fixed.machine.costs;
-        let slack_ns = self.tasks[curr].slack_ns;
+        let slack_ns = self.timer_slack_ns(curr);
         let sleep = |soft: u64| Sys::Sleep { soft, slack_ns };
         match op {
             Op::Run { work } => {
@@ -230,13 +231,13 @@ impl System<'_> {
                 self.begin_syscall(cpu, sleep(soft.max(called + 1)), timer);
             }
             Op::SleepTo { at } => {
-                let timer = self.timer_start_ns(cpu, at.0.saturating_add(self.tasks[curr].slack_ns));
+                let timer = self.timer_start_ns(cpu, at.0.saturating_add(slack_ns));
                 self.begin_syscall(cpu, sleep(at.0), timer);
             }
             Op::Wait { word, value, until } => {
                 let timer = match until {
                     Ns::MAX => 0,
-                    _ => self.timer_start_ns(cpu, until.0.saturating_add(self.tasks[curr].slack_ns)),
+                    _ => self.timer_start_ns(cpu, until.0.saturating_add(slack_ns)),
                 };
                 let sys = Sys::Wait { word: word.0, value, until: until.0 };
                 self.begin_syscall(cpu, sys, costs.futex_wait_ns + timer);
@@ -269,6 +270,12 @@ impl System<'_> {
             }
             Op::Exit => self.begin_syscall(cpu, Sys::Exit, costs.exit_ns),
         }
+    }
+
+    /// How much later than asked a timer of the task may fire, ns: real-time tasks' fire when asked (`hrtimer_nanosleep`).
+    pub fn timer_slack_ns(&self, task: TaskId) -> u64 {
+        let t = &self.tasks[task];
+        if t.class == Class::Rt { 0 } else { t.slack_ns }
     }
 
     /// Back to user mode, by way of the scheduler if it was asked for.

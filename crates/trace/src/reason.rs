@@ -43,6 +43,8 @@ reasons! {
         IdlestFork = "idlest_fork", "the idlest CPU of the idlest group, chosen at fork or exec";
         WakeAffine = "wake_affine", "wake_affine chose the waker's CPU, without a search for an idle one (before 2.6.32)";
         WakeBalance = "wake_balance", "the waker's CPU was the idler one, without a further search (before 2.6.32)";
+        RtStays = "rt_stays", "real-time: the task's own CPU runs nothing that it should not preempt, or no other is better";
+        RtLowest = "rt_lowest", "real-time: the nearest of the CPUs that run the least important work";
         StillQueued = "still_queued", "the task had not left its CPU yet and was queued there";
     }
 }
@@ -57,6 +59,9 @@ reasons! {
         TickSlice = "slice", "its slice was used up";
         TickBehind = "behind", "at a tick another task was more than a slice behind it";
         Preempted = "preempted", "it was still runnable; a live trace does not tell why it left";
+        Throttled = "throttled", "the real-time tasks of its CPU had used up their share of the period (before 6.12)";
+        FairServer = "fair_server", "the fair server stepped in for tasks that real-time ones had kept waiting (6.12 and later)";
+        PolicyChanged = "policy", "its policy or priority changed, and another task ranked above it";
         Moved = "moved", "the balancer or an affinity change moved it off";
         Arrived = "arrived", "a task that arrived by balancing or fork preempted it";
         FromIdle = "idle", "the CPU was idle";
@@ -73,6 +78,8 @@ reasons! {
         Idle = "idle", "pulled by the periodic balance of an idle CPU";
         NohzIdle = "nohz_idle", "pulled on behalf of a tickless idle CPU";
         Active = "active", "pushed while running, by active balance";
+        RtPush = "rt_push", "real-time: pushed by its CPU, where a task as important ran";
+        RtPull = "rt_pull", "real-time: pulled by a CPU that had only less important work";
         Affinity = "affinity", "its allowed CPUs changed";
         Moved = "moved", "by a balancer, at exec, or because its allowed CPUs changed; a live trace does not tell which";
     }

@@ -87,6 +87,8 @@ pub enum Subject {
     Balance,
     /// Newidle balancing.
     Newidle,
+    /// SCHED_FIFO and SCHED_RR.
+    RealTime,
     /// The idle loop.
     Idle,
     /// Pipes.
@@ -107,6 +109,7 @@ impl Subject {
             Subject::Fork => "New tasks",
             Subject::Balance => "Periodic balancing",
             Subject::Newidle => "Newidle balancing",
+            Subject::RealTime => "The real-time class",
             Subject::Idle => "The idle loop",
             Subject::Pipe => "Pipes",
         }

@@ -268,6 +268,26 @@ mechanisms! {
             with "Costs and the overload flag alone decide, so that short idle periods get in; NI_RANDOM throws its dice here."
             without "The fixed threshold sched_migration_cost decides first."
     }
+    RealTime {
+        rt_capacity: [since("2.6.32")], "scale_rt_capacity(), earlier scale_rt_power()", Memory("6.1 has it"),
+            with "What real-time tasks take of a CPU is taken off its capacity for fair ones."
+            without "A CPU's capacity does not depend on its real-time tasks."
+        rt_wakee_compares: [since("2.6.37")], "select_task_rq_rt()", Memory("6.1 and 6.12 have it"),
+            with "A task that wakes where a less important real-time one runs stays, and that one is pushed away."
+            without "A task that wakes where any real-time task runs looks for another CPU."
+        rt_average in "rt-capacity": [since("4.19")], "update_rt_rq_load_avg()", Memory("6.1 has it"),
+            with "What real-time tasks take is an average of the kind of PELT, half of which is 32 ms old."
+            without "What real-time tasks take is their time on the CPU, halved each half second."
+        rt_distributes: [since("5.11")], "find_lowest_rq()", Memory("6.1 has it"),
+            with "CPUs that are equally good for a real-time task take turns."
+            without "Of CPUs that are equally good for a real-time task the lowest-numbered is taken."
+        rt_throttles: [until("6.12")], "sched_rt_runtime_exceeded(), do_sched_rt_period_timer()", Source("6.1 to 6.12"),
+            with "Real-time tasks of a CPU run for rt_runtime of each rt_period at most."
+            without "Real-time tasks that are in no group are not throttled."
+        fair_server: [since("6.12")], "dl_server_start(), dl_server_timer(), update_curr_dl_se()", Source("6.1 to 6.12"),
+            with "A server runs fair tasks before real-time ones for 50 ms of a second in which they would have had less."
+            without "There is no server: throttling leaves fair tasks their part."
+    }
     Idle {
         short_nap_keeps_tick: [since("4.17")], "cpuidle_idle_call()", Memory(""),
             with "An idle CPU that is expected back within a tick keeps it."

@@ -83,15 +83,14 @@ impl System<'_> {
     }
 
     fn sample_spare(&self, cpu: CpuId) -> CpuSample {
-        let nr = self.nr_running[cpu];
         let avg = &self.queues[self.root(cpu)].avg;
         CpuSample {
             cpu,
             load: avg.load_avg,
             util: self.cfs_util(cpu),
             runnable: avg.runnable_avg,
-            nr_running: nr,
-            h_nr_running: nr,
+            nr_running: self.nr_running[cpu],
+            h_nr_running: self.h_nr_running(cpu),
             idle: self.idle[cpu],
         }
     }
@@ -178,6 +177,7 @@ impl System<'_> {
         }
         let of_group = GroupFacts {
             imbalanced: self.group_flags[index as usize],
+            capacity: self.group_capacity(index),
             ..GroupFacts::of(nr as u32, self.fixed.group_capacity[index as usize])
         };
         let stats = g.tally.close(&of_group, imbalance_pct);
@@ -245,9 +245,9 @@ impl System<'_> {
                 load: self.load_now(cpu),
                 util: self.cfs_util(cpu),
                 runnable: self.queues[self.root(cpu)].avg.runnable_avg,
-                h_nr_running: self.nr_running[cpu],
+                h_nr_running: self.h_nr_running(cpu),
                 capacity,
-                capacity_orig: capacity,
+                capacity_orig: self.fixed.cpu_capacity[cpu],
             });
             q.read += 1;
             if q.read < nr && *at >= self.horizon {

@@ -85,7 +85,7 @@ impl System<'_> {
             if !cpus.iter().any(|c| self.tasks[task].may_run_on(*c)) {
                 continue;
             }
-            let capacity = self.fixed.group_capacity[index as usize];
+            let capacity = self.group_capacity(index);
             for i in 0..nr {
                 let cpu = self.fixed.domains.groups[index as usize].cpus[i];
                 *cost += self.visit(by, cpu);

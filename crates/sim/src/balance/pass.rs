@@ -200,12 +200,6 @@ impl System<'_> {
         }
     }
 
-    /// Capacity of a CPU.
-    #[inline]
-    pub fn capacity_of(&self, cpu: CpuId) -> u64 {
-        self.fixed.cpu_capacity[cpu]
-    }
-
     /// Reads groups until time must pass; decides after the last.
     fn read_groups(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
         let Stage::Stats { mut group, at: mut i, mut tally, mut stats } = p.stage else { return };
@@ -253,15 +247,14 @@ impl System<'_> {
     }
 
     fn sample(&self, cpu: CpuId, local: bool, load_idx: u8) -> CpuSample {
-        let nr = self.nr_running[cpu];
         let util = self.queues[self.root(cpu)].avg.util_avg;
         CpuSample {
             cpu,
             load: if local { self.target_load(cpu, load_idx) } else { self.source_load(cpu, load_idx) },
             weight_sum: self.load_now(cpu),
-            util: capped_util(util, self.capacity_of(cpu)),
-            nr_running: nr,
-            h_nr_running: nr,
+            util: capped_util(util, self.fixed.cpu_capacity[cpu]),
+            nr_running: self.nr_running[cpu],
+            h_nr_running: self.h_nr_running(cpu),
             idle: self.idle[cpu],
         }
     }
@@ -270,7 +263,11 @@ impl System<'_> {
         let at = index as usize;
         let weight = self.fixed.domains.groups[at].cpus.len() as u32;
         let imbalanced = self.group_flags[at];
-        GroupFacts { imbalanced, ..GroupFacts::of(weight, self.fixed.group_capacity[at]) }
+        GroupFacts {
+            imbalanced,
+            capacity: self.group_capacity(index),
+            ..GroupFacts::of(weight, self.fixed.group_capacity[at])
+        }
     }
 
     /// All groups are read: is there anything to pull?
@@ -306,7 +303,7 @@ impl System<'_> {
                 load: self.load_now(cpu),
                 nr_running: self.nr_running[cpu],
                 capacity,
-                capacity_orig: capacity,
+                capacity_orig: self.fixed.cpu_capacity[cpu],
             });
             i += 1;
         }

@@ -134,9 +134,9 @@ impl System<'_> {
             next_balance: self.nohz.next_balance,
             nr_running: self.nr_running[cpu],
             busy_nearby: self.busy_nearby(cpu),
-            h_nr_running: self.nr_running[cpu],
+            h_nr_running: self.h_nr_running(cpu),
             capacity,
-            capacity_orig: capacity,
+            capacity_orig: self.fixed.cpu_capacity[cpu],
             imbalance_pct: levels.first().map_or(125, |d| d.params.imbalance_pct),
         }
     }

@@ -4,6 +4,7 @@
 //! follows is the same. Not modelled: the stopper's own time, and that it may take another task of the queue.
 
 use super::settle::Active;
+use crate::class::Class;
 use crate::system::System;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
@@ -15,6 +16,7 @@ impl System<'_> {
     pub(super) fn start_push(&mut self, by: CpuId, src: CpuId, dst: CpuId, idle: Active) -> Active {
         match self.cpus[src].curr {
             Some(curr) if !self.tasks[curr].may_run_on(dst) => Active::Pinned,
+            Some(curr) if self.class(curr) == Class::Rt => idle,
             Some(_) if self.cpus[src].push.is_some() => Active::UnderWay,
             Some(curr) => {
                 self.cpus[src].push = Some((curr, dst, MoveReason::Active));

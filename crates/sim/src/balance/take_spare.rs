@@ -88,9 +88,9 @@ impl System<'_> {
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
             imbalance_pct: self.fixed.domains.of_cpu[p.dst][p.level].params.imbalance_pct,
-            src_h_nr_running: self.nr_running[src],
+            src_h_nr_running: self.h_nr_running(src),
             src_capacity,
-            src_capacity_orig: src_capacity,
+            src_capacity_orig: self.fixed.cpu_capacity[src],
             dst_capacity,
         };
         if needs_active(&facts).is_none() {

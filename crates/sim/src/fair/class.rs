@@ -40,6 +40,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         }
         sys.cpus[cpu].list.push(task);
         sys.add_nr_running(cpu);
+        sys.fair_count_changed(cpu);
         R::queue_changed(sys, cpu, !requeued);
     }
 
@@ -68,6 +69,7 @@ impl<R: Rules> SchedClass for Fair<R> {
             list.remove(at);
         }
         sys.sub_nr_running(cpu);
+        sys.fair_count_changed(cpu);
         sys.count_out_estimate(cpu, task, why != Dequeue::Move);
         R::queue_changed(sys, cpu, false);
     }
@@ -80,6 +82,19 @@ impl<R: Rules> SchedClass for Fair<R> {
     }
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         R::pick_next_task(sys, cpu, prev)
+    }
+    fn is_runnable(sys: &System<'_>, cpu: CpuId) -> bool {
+        sys.queues[sys.root(cpu)].h_nr_running > 0
+    }
+    fn put_prev_task(sys: &mut System<'_>, _cpu: CpuId, task: TaskId) {
+        Fair::<R>::put_prev(sys, task);
+    }
+    fn set_next_task(sys: &mut System<'_>, _cpu: CpuId, task: TaskId) {
+        let mut level = Some(sys.tasks[task].entity);
+        while let Some(entity) = level {
+            R::set_next_entity(sys, entity);
+            level = sys.entities[entity].parent;
+        }
     }
     fn drain(sys: &mut System<'_>, cpu: CpuId) {
         R::drain(sys, cpu);
@@ -115,6 +130,16 @@ impl<R: Rules> SchedClass for Fair<R> {
 
     fn task_dead(sys: &mut System<'_>, task: TaskId) {
         sys.forget_load(task);
+    }
+
+    /// Its load leaves the queue, and its vruntime becomes relative, as where it moves (`detach_task_cfs_rq`).
+    fn switched_from(sys: &mut System<'_>, task: TaskId) {
+        R::leave_for_good(sys, sys.tasks[task].entity);
+        sys.detach_load(task);
+    }
+    fn switched_to(sys: &mut System<'_>, task: TaskId) {
+        let weight = sys.tasks[task].attr.weight(&sys.fixed.history);
+        Fair::<R>::reweight(sys, sys.tasks[task].entity, weight);
     }
 
     fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
@@ -165,9 +190,14 @@ impl System<'_> {
     pub(super) fn charge(&mut self, queue: CfsRqId) -> Option<EntityId> {
         let q = &self.queues[queue];
         let curr = q.curr?;
-        let clock = self.cpus[q.cpu].clock.read(self.now);
-        let e = &mut self.entities[curr];
-        (e.charge(clock) > 0).then_some(curr)
+        let cpu = q.cpu;
+        let clock = self.cpus[cpu].clock.read(self.now);
+        let delta_ns = self.entities[curr].charge(clock);
+        if delta_ns == 0 {
+            return None;
+        }
+        self.charge_server(cpu, delta_ns);
+        Some(curr)
     }
 
     /// An entity becomes the current one of its queue, which it has left the order of (`set_next_entity`).

@@ -90,11 +90,19 @@ impl Entity {
     /// interrupt: 2.6.30's only clock, later kernels' without IRQ_TIME_ACCOUNTING.
     #[inline]
     pub fn charge(&mut self, clock: u64) -> u64 {
+        let delta = self.charge_time(clock);
+        if delta > 0 {
+            self.vruntime += virtual_time(delta, self.weight) as i64;
+        }
+        delta
+    }
+    /// The same without virtual time, for a task of another class.
+    #[inline]
+    pub fn charge_time(&mut self, clock: u64) -> u64 {
         let delta = clock.saturating_sub(self.exec_start);
         if delta > 0 {
             self.exec_start = clock;
             self.sum_exec += delta;
-            self.vruntime += virtual_time(delta, self.weight) as i64;
         }
         delta
     }

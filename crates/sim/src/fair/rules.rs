@@ -22,6 +22,8 @@ pub(crate) trait Rules {
     fn dequeue_entity(sys: &mut System<'_>, entity: EntityId, why: Dequeue) -> bool;
     /// The current entity of a queue is queued and stops being current: back into the order.
     fn put_entity(sys: &mut System<'_>, entity: EntityId);
+    /// A queued entity becomes the current one of its queue.
+    fn set_next_entity(sys: &mut System<'_>, entity: EntityId);
     /// Chooses the task to run next on `cpu` and makes it current.
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId>;
     /// Takes entities off that are queued though their tasks sleep: no other is left.

@@ -8,7 +8,7 @@
 use super::prelude::Prelude;
 use super::search::{Search, Step as Next, View, packs};
 use super::wide;
-use crate::class::Enqueue;
+use crate::class::{Enqueue, Select};
 use crate::costs::{Read, enqueue_on_ns, probe_ns, rq_lock_ns};
 use crate::frame::{Frame, Step};
 use crate::system::{Context, System, frame_of};
@@ -192,6 +192,11 @@ impl System<'_> {
         }
         if !task.may_run_on(w.prev) {
             w.prev = task.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(w.prev);
+        }
+        if let Select::At(to, reason) = self.select_task_rq(cpu, w.task, w.prev) {
+            // What runs on the task's own CPU was looked at.
+            let at = self.now + probe_ns(&self.fixed.machine.costs, self.lines.read(cpu, w.prev));
+            return Some(self.placed(cpu, w, at, to, reason));
         }
         let waker = self.cpus[cpu].curr.filter(|_| context == Context::Task);
         let chosen = self.choose_target(cpu, waker, w.task, w.prev);

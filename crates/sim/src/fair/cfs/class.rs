@@ -35,6 +35,9 @@ impl Rules for Cfs {
         let e = &sys.entities[entity];
         sys.queues[e.cfs_rq].insert(entity, e.vruntime);
     }
+    fn set_next_entity(sys: &mut System<'_>, entity: EntityId) {
+        sys.cfs_set_next(entity);
+    }
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         sys.ordered_pick::<Cfs>(cpu, prev)
     }

@@ -30,6 +30,9 @@ impl Rules for Early {
     fn put_entity(sys: &mut System<'_>, entity: EntityId) {
         Cfs::put_entity(sys, entity);
     }
+    fn set_next_entity(sys: &mut System<'_>, entity: EntityId) {
+        Cfs::set_next_entity(sys, entity);
+    }
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         sys.ordered_pick::<Early>(cpu, prev)
     }

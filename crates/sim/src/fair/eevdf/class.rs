@@ -41,6 +41,17 @@ impl Rules for Eevdf {
     fn put_entity(sys: &mut System<'_>, entity: EntityId) {
         sys.line_up(entity);
     }
+    fn set_next_entity(sys: &mut System<'_>, entity: EntityId) {
+        let e = &sys.entities[entity];
+        let (queue, deadline) = (e.cfs_rq, e.deadline);
+        let q = &mut sys.queues[queue];
+        q.clear_buddies(entity);
+        q.timeline.remove(entity, deadline);
+        // What protects it is read before it counts as current.
+        let vprot = protect::until(sys.protection(entity));
+        sys.entities[entity].vprot = vprot;
+        sys.make_current(entity);
+    }
     /// The next task is picked while the last one is still current.
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         let next = sys.eevdf_pick(cpu);
@@ -154,17 +165,10 @@ impl System<'_> {
     fn eevdf_set_next(&mut self, cpu: CpuId, task: TaskId) {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level {
-            let queue = self.entities[entity].cfs_rq;
             let e = &self.entities[entity];
-            debug_assert!(self.average(queue).eligible(e.vruntime), "{e:?} is picked though not eligible");
-            let q = &mut self.queues[queue];
-            q.clear_buddies(entity);
-            q.timeline.remove(entity, e.deadline);
-            // What protects it is read before it counts as current.
-            let vprot = protect::until(self.protection(entity));
-            self.entities[entity].vprot = vprot;
-            self.make_current(entity);
-            level = self.entities[entity].parent;
+            debug_assert!(self.average(e.cfs_rq).eligible(e.vruntime), "{e:?} is picked though not eligible");
+            level = e.parent;
+            Eevdf::set_next_entity(self, entity);
         }
         self.note_picked(cpu, task);
     }

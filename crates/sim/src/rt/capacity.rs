@@ -1,0 +1,108 @@
+//! What real-time tasks take of a CPU, and what is left of it to fair ones (`scale_rt_capacity`).
+//!
+//! Since 4.19 an average of the same kind as load's (`avg_rt`); before, time on the CPU that halves every half second
+//! (`rt_avg`, `sched_time_avg_ms`). Kernels before 2.6.32 take nothing off.
+
+use crate::balance::capacity::SCALE;
+use crate::class::Class;
+use crate::pelt::Pelt;
+use crate::system::System;
+use schedlab_base::CpuId;
+
+/// Half of sched_time_avg, ns (`sched_avg_period`).
+const HALF_LIFE_NS: u64 = 500_000_000;
+
+/// What real-time tasks take.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Taken {
+    avg: Pelt,
+    /// Time they had, ns, halved each half second (before 4.19).
+    sum_ns: u64,
+    /// When it was halved last, ns.
+    aged_at: u64,
+}
+
+impl Taken {
+    /// They have run, or not, up to `now`.
+    pub fn update(&mut self, now: u64, runs: bool) {
+        self.avg.update(now, 0, 0, runs);
+    }
+
+    /// They have run for so long, up to `now`.
+    pub fn charge(&mut self, now: u64, delta_ns: u64) {
+        self.age(now);
+        self.sum_ns += delta_ns;
+    }
+
+    fn age(&mut self, now: u64) {
+        while now.saturating_sub(self.aged_at) > HALF_LIFE_NS {
+            self.aged_at += HALF_LIFE_NS;
+            self.sum_ns /= 2;
+        }
+    }
+
+    /// What is left of a capacity at `now`, by the average: at least 1.
+    pub fn left(mut self, capacity: u64, now: u64, runs: bool) -> u64 {
+        self.update(now, runs);
+        capacity.saturating_sub(self.avg.util_avg).max(1)
+    }
+
+    /// The same by time (before 4.19): the part of the last half to whole second that they left.
+    pub fn left_by_time(mut self, capacity: u64, now: u64) -> u64 {
+        self.age(now);
+        let total = HALF_LIFE_NS + now.saturating_sub(self.aged_at);
+        let available = total.saturating_sub(self.sum_ns);
+        (capacity * (available * SCALE / total) / SCALE).max(1)
+    }
+}
+
+impl System<'_> {
+    /// Capacity of a CPU for fair tasks: what real-time ones leave. 1024 is a whole CPU.
+    #[inline]
+    pub fn capacity_of(&self, cpu: CpuId) -> u64 {
+        let whole = self.fixed.cpu_capacity[cpu];
+        if self.rt_shared.any { self.capacity_left(cpu, whole) } else { whole }
+    }
+
+    fn capacity_left(&self, cpu: CpuId, whole: u64) -> u64 {
+        let (history, taken) = (&self.fixed.history, self.rt[cpu].taken);
+        let runs = self.cpus[cpu].curr.is_some_and(|c| self.class(c) == Class::Rt);
+        match (history.rt_capacity, history.rt_average) {
+            (false, _) => whole,
+            (true, true) => taken.left(whole, self.now, runs),
+            (true, false) => taken.left_by_time(whole, self.now),
+        }
+    }
+
+    /// Capacity of a group of CPUs for fair tasks.
+    #[inline]
+    pub fn group_capacity(&self, group: u32) -> u64 {
+        if !self.rt_shared.any {
+            return self.fixed.group_capacity[group as usize];
+        }
+        self.fixed.domains.groups[group as usize].cpus.iter().map(|c| self.capacity_of(*c)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn what_runs_all_the_time_leaves_nothing() {
+        let mut taken = Taken::default();
+        (0..400).for_each(|ms| taken.update(ms * MS, true));
+        assert!(taken.left(1024, 400 * MS, true) < 10);
+        assert!(taken.left(1024, 432 * MS, false) > 500, "it comes back with a half-life of 32 ms");
+    }
+
+    #[test]
+    fn before_4_19_time_counts_for_half_a_second() {
+        let mut taken = Taken::default();
+        taken.charge(400 * MS, 200 * MS);
+        assert_eq!(taken.left_by_time(1024, 500 * MS), 1024 * 4 / 5, "200 ms of the last 1000");
+        assert_eq!(taken.left_by_time(1024, 1100 * MS), 1024 - 1024 * 50 / 600 - 1, "half, and half again");
+    }
+}

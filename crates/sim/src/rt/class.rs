@@ -1,0 +1,236 @@
+//! The real-time class on the seam (`rt.c`): enqueue, dequeue, pick, tick, preemption, and the way between classes.
+
+use super::{Rank, Rt, RtShared, is_migratory};
+use crate::class::{Arrival, Class, Dequeue, Enqueue, SchedClass, Select};
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::Policy;
+use schedlab_trace::SwitchReason;
+
+impl SchedClass for Rt {
+    fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, _why: Enqueue) {
+        RtShared::first_comes(sys);
+        let rank = Rank::of(sys.tasks[task].attr);
+        let migratory = sys.is_migratory(task);
+        let rt = &mut sys.rt[cpu];
+        rt.array.insert(rank, task, false);
+        rt.nr_migratory += u32::from(migratory);
+        if !rt.share.throttled {
+            sys.add_nr_running(cpu);
+        }
+        sys.note_overload(cpu);
+        sys.start_period();
+    }
+
+    fn dequeue_task(sys: &mut System<'_>, task: TaskId, _why: Dequeue) {
+        let cpu = sys.tasks[task].cpu;
+        sys.update_curr_rt(cpu);
+        let rt = &mut sys.rt[cpu];
+        rt.array.remove(task);
+        rt.nr_migratory = 0;
+        if !rt.share.throttled {
+            sys.sub_nr_running(cpu);
+        }
+        sys.count_migratory(cpu);
+        sys.note_overload(cpu);
+    }
+
+    fn yield_task(sys: &mut System<'_>, task: TaskId) {
+        let cpu = sys.tasks[task].cpu;
+        sys.rt[cpu].array.requeue(task, false);
+    }
+
+    /// A more important task preempts. An equal one that can run nowhere else does, if the running one can.
+    fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
+        let rank = |t: TaskId| Rank::of(sys.tasks[t].attr);
+        let (own, running) = (rank(wakee.task), rank(curr));
+        if own != running || sys.cpus[cpu].need_resched.is_some() {
+            return own < running;
+        }
+        let elsewhere = |t: TaskId| sys.find_lowest_rq_of(t);
+        let makes_room = elsewhere(curr) && !elsewhere(wakee.task);
+        if makes_room {
+            sys.rt[cpu].array.requeue(wakee.task, true);
+        }
+        makes_room
+    }
+
+    fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
+        let next = sys.rt[cpu].array.first();
+        if next == prev {
+            sys.update_curr_rt(cpu);
+            return next;
+        }
+        if let Some(prev) = prev {
+            Rt::put_prev_task(sys, cpu, prev);
+        }
+        if let Some(next) = next {
+            Rt::set_next_task(sys, cpu, next);
+        }
+        next
+    }
+
+    fn is_runnable(sys: &System<'_>, cpu: CpuId) -> bool {
+        sys.rt[cpu].is_runnable() && !(sys.fair_goes_first(cpu) && sys.queues[sys.root(cpu)].h_nr_running > 0)
+    }
+
+    fn put_prev_task(sys: &mut System<'_>, cpu: CpuId, _task: TaskId) {
+        sys.update_curr_rt(cpu);
+        let now = sys.now;
+        sys.rt[cpu].taken.update(now, true);
+    }
+
+    fn set_next_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId) {
+        let (now, clock) = (sys.now, sys.rq_clock(cpu));
+        let e = &mut sys.entities[sys.tasks[task].entity];
+        e.exec_start = clock;
+        e.prev_sum_exec = e.sum_exec;
+        sys.rt[cpu].taken.update(now, false);
+    }
+
+    fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason> {
+        let cpu = sys.tasks[task].cpu;
+        sys.update_curr_rt(cpu);
+        if sys.tasks[task].attr.policy != Policy::Rr {
+            return None;
+        }
+        let slice_ticks = sys.rr_slice_ticks();
+        let used = &mut sys.tasks[task].rr_ticks;
+        *used += 1;
+        if u64::from(*used) < slice_ticks {
+            return None;
+        }
+        *used = 0;
+        if !sys.rt[cpu].array.has_equal(task) {
+            return None;
+        }
+        sys.rt[cpu].array.requeue(task, false);
+        Some(SwitchReason::TickSlice)
+    }
+
+    fn charge_curr(sys: &mut System<'_>, cpu: CpuId) {
+        sys.charge_rt(cpu);
+    }
+
+    fn select_task_rq(sys: &mut System<'_>, by: CpuId, task: TaskId, prev: CpuId) -> Select {
+        sys.select_rt(by, task, prev)
+    }
+
+    fn task_woken(sys: &mut System<'_>, cpu: CpuId, task: TaskId) {
+        sys.push_woken(cpu, task);
+    }
+
+    /// The task leaves, or has become less important than what it was chosen over: others may have better.
+    fn balance(sys: &mut System<'_>, cpu: CpuId, prev: TaskId) {
+        let leaves = !sys.tasks[prev].on_rq;
+        if leaves && sys.rt[cpu].highest() > Rank::of(sys.tasks[prev].attr) {
+            sys.pull_tasks(cpu);
+        }
+    }
+
+    fn switched_in(sys: &mut System<'_>, cpu: CpuId) {
+        sys.push_tasks(cpu);
+    }
+
+    fn migrate_task(sys: &mut System<'_>, task: TaskId, to: CpuId) {
+        let root = sys.root(to);
+        sys.entities[sys.tasks[task].entity].cfs_rq = root;
+    }
+
+    /// A real-time task has neither load nor a place in virtual time.
+    fn task_fork(sys: &mut System<'_>, task: TaskId, _to: CpuId) {
+        let (root, tracks) = (sys.root(sys.tasks[task].cpu), sys.tracks_load());
+        let t = &mut sys.tasks[task];
+        (t.relative, t.detached) = (true, tracks);
+        sys.entities[t.entity].cfs_rq = root;
+    }
+
+    fn task_dead(_sys: &mut System<'_>, _task: TaskId) {}
+
+    /// The task runs: where it has become less important than what waits, here or elsewhere, it gives way.
+    fn prio_changed(sys: &mut System<'_>, task: TaskId) {
+        let cpu = sys.tasks[task].cpu;
+        let (old, new) = (sys.rt[cpu].array.remove(task), Rank::of(sys.tasks[task].attr));
+        sys.rt[cpu].array.insert(new, task, old < new);
+        if old < new {
+            sys.pull_tasks(cpu);
+        }
+        if sys.rt[cpu].highest() < new {
+            sys.resched(sys.acting, cpu, SwitchReason::PolicyChanged);
+        }
+    }
+
+    fn set_cpus_allowed(sys: &mut System<'_>, task: TaskId) {
+        let cpu = sys.tasks[task].cpu;
+        sys.count_migratory(cpu);
+        sys.note_overload(cpu);
+    }
+
+    fn switched_from(sys: &mut System<'_>, task: TaskId) {
+        let cpu = sys.tasks[task].cpu;
+        if sys.rt[cpu].array.is_empty() {
+            sys.pull_tasks(cpu);
+        }
+    }
+    fn switched_to(sys: &mut System<'_>, task: TaskId) {
+        sys.tasks[task].rr_ticks = 0;
+    }
+
+    fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
+        let rt = &sys.rt[cpu];
+        let there: Vec<_> = rt.array.iter().collect();
+        if !there.is_sorted_by_key(|(rank, _)| *rank) {
+            return Err("the priority array is out of order".into());
+        }
+        if let Some((_, task)) = there.iter().find(|(_, t)| sys.tasks[*t].cpu != cpu || !sys.tasks[*t].on_rq)
+        {
+            return Err(format!("{task:?} is in the priority array but not on this runqueue"));
+        }
+        if sys.rt_shared.any && rt.is_overloaded() != sys.rt_shared.overloaded.contains(cpu) {
+            return Err("the machine does not know whether this CPU has too many real-time tasks".into());
+        }
+        Ok(if rt.share.throttled { 0 } else { there.len() as u32 })
+    }
+}
+
+impl System<'_> {
+    /// Charges the running task of `cpu`, if it is of this class, and its share of the period (`update_curr_rt`).
+    fn update_curr_rt(&mut self, cpu: CpuId) {
+        if self.charge_rt(cpu) {
+            self.resched(self.acting, cpu, SwitchReason::Throttled);
+        }
+    }
+
+    /// The charge alone; whether the class has had too much.
+    fn charge_rt(&mut self, cpu: CpuId) -> bool {
+        let Some(curr) = self.cpus[cpu].curr.filter(|c| self.class(*c) == Class::Rt) else { return false };
+        let clock = self.rq_clock(cpu);
+        let delta = self.entities[self.tasks[curr].entity].charge_time(clock);
+        if delta == 0 {
+            return false;
+        }
+        let now = self.now;
+        self.rt[cpu].taken.charge(now, delta);
+        self.rt[cpu].taken.update(now, true);
+        self.charge_share(cpu, delta)
+    }
+
+    /// Ticks of a SCHED_RR turn.
+    fn rr_slice_ticks(&self) -> u64 {
+        (self.fixed.kernel.tunables.rr_timeslice_ns / self.fixed.tick_ns).max(1)
+    }
+
+    fn count_migratory(&mut self, cpu: CpuId) {
+        let nr_cpus = self.nr_cpus();
+        let may = |t: TaskId| is_migratory(self.tasks[t].allowed.as_ref(), nr_cpus);
+        let nr = self.rt[cpu].array.iter().filter(|(_, t)| may(*t)).count() as u32;
+        self.rt[cpu].nr_migratory = nr;
+    }
+
+    /// Whether some CPU would take a task (`cpupri_find`).
+    fn find_lowest_rq_of(&self, task: TaskId) -> bool {
+        let t = &self.tasks[task];
+        let own = Rank::of(t.attr);
+        self.is_migratory(task) && self.cpus.ids().any(|c| t.may_run_on(c) && own < self.rt[c].highest())
+    }
+}

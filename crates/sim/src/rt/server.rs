@@ -1,0 +1,274 @@
+//! The fair server (6.12+): a reservation of 50 ms a second that runs fair tasks before real-time ones (`fair_server`,
+//! `dl_server_*`, `deadline.c`; read in 6.12.117).
+//!
+//! It is deferred: it begins to wait when a CPU's first fair task is enqueued, and steps in only when what is left of its
+//! period is just enough for what is left of its runtime. Whatever fair tasks run meanwhile is taken off its runtime, so
+//! where they get their share in any case it never does. When its runtime is used up a period begins anew: the kernel
+//! means to go on at the next period's start, but the charge of the way out of the last fair task finds the server
+//! without runtime and has it wait again. It is stopped when the last fair task leaves.
+//!
+//! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; that it is
+//! charged for idle time (of later stable releases); the revised wakeup of a server that resumes.
+
+use super::RtShared;
+use crate::system::System;
+use crate::timer::Fires;
+use schedlab_base::CpuId;
+use schedlab_trace::SwitchReason;
+
+/// Where a server stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stage {
+    /// There are no fair tasks.
+    #[default]
+    Stopped,
+    /// It waits for zero laxity: it must step in then, to have its runtime by its deadline.
+    Waits,
+    /// Fair tasks run before real-time ones.
+    Runs,
+}
+
+/// What a server reserves, ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Reserved {
+    /// Runtime of a period (`fair_server/cpuN/runtime`).
+    pub runtime_ns: u64,
+    /// The period (`fair_server/cpuN/period`).
+    pub period_ns: u64,
+}
+
+/// The server of one CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Server {
+    /// Where it stands.
+    pub stage: Stage,
+    /// End of its period, ns.
+    deadline: u64,
+    /// What is left of its runtime, ns.
+    runtime: i64,
+    /// It had to step in: it goes on without waiting (`dl_defer_running`).
+    resumes: bool,
+    /// Its timer.
+    timer: Option<u64>,
+}
+
+/// What has become of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turned {
+    /// When its timer is to fire from now on, ns; `None`: it has none.
+    pub timer_at: Option<u64>,
+    /// The CPU must choose anew.
+    pub resched: bool,
+}
+
+impl Server {
+    fn zero_laxity(&self) -> u64 {
+        self.deadline.saturating_sub(self.runtime.max(0) as u64)
+    }
+
+    fn new_period(&mut self, now: u64, reserved: Reserved) {
+        self.deadline = now + reserved.period_ns;
+        self.runtime = reserved.runtime_ns as i64;
+    }
+
+    /// It waits for zero laxity, or runs if that has come.
+    fn wait(&mut self, now: u64) -> Turned {
+        let at = self.zero_laxity();
+        if at < now {
+            self.stage = Stage::Runs;
+            return Turned { timer_at: None, resched: true };
+        }
+        self.stage = Stage::Waits;
+        Turned { timer_at: Some(at), resched: false }
+    }
+
+    /// The first fair task comes (`dl_server_start`). A period that would overrun what is reserved is not gone on with.
+    pub fn start(&mut self, now: u64, reserved: Reserved) -> Turned {
+        let left_ns = self.deadline.saturating_sub(now);
+        let overflows = u128::from(reserved.period_ns) * self.runtime.max(0) as u128
+            > u128::from(left_ns) * u128::from(reserved.runtime_ns);
+        if self.deadline <= now || overflows {
+            self.resumes = false;
+            self.new_period(now, reserved);
+        }
+        if self.resumes {
+            self.stage = Stage::Runs;
+            return Turned { timer_at: None, resched: true };
+        }
+        self.wait(now)
+    }
+
+    /// The last fair task leaves (`dl_server_stop`).
+    pub fn stop(&mut self) {
+        self.stage = Stage::Stopped;
+    }
+
+    /// Fair tasks have run (`update_curr_dl_se`); `None`: nothing comes of it. Without runtime it waits in a new period.
+    pub fn charge(&mut self, now: u64, delta_ns: u64, reserved: Reserved) -> Option<Turned> {
+        if self.stage == Stage::Stopped {
+            return None;
+        }
+        self.runtime -= delta_ns as i64;
+        if self.runtime > 0 {
+            return None;
+        }
+        let gives_way = self.stage == Stage::Runs;
+        self.resumes = false;
+        self.new_period(now, reserved);
+        let waits = self.wait(now);
+        Some(Turned { resched: gives_way || waits.resched, ..waits })
+    }
+
+    /// Its timer has fired (`dl_server_timer`).
+    pub fn expire(&mut self, now: u64) -> Option<Turned> {
+        match self.stage {
+            Stage::Stopped | Stage::Runs => return None,
+            Stage::Waits if now + NEAR_NS < self.zero_laxity() => return Some(self.wait(now)),
+            Stage::Waits => {}
+        }
+        (self.stage, self.resumes) = (Stage::Runs, true);
+        Some(Turned { timer_at: None, resched: true })
+    }
+}
+
+/// How far from zero laxity its timer counts as there, ns (`dl_server_min_res`).
+const NEAR_NS: u64 = 1_000_000;
+
+impl System<'_> {
+    fn reserved(&self) -> Reserved {
+        let t = &self.fixed.kernel.tunables;
+        Reserved { runtime_ns: t.fair_server_runtime_ns, period_ns: t.fair_server_period_ns }
+    }
+
+    /// Whether a server has to be told: where there are none, and without real-time tasks, it decides nothing.
+    #[inline]
+    fn has_server(&self) -> bool {
+        self.rt_shared.any && self.fixed.history.fair_server && self.reserved().runtime_ns > 0
+    }
+
+    /// Whether fair tasks run before real-time ones on `cpu`.
+    pub(super) fn fair_goes_first(&self, cpu: CpuId) -> bool {
+        self.has_server() && self.rt[cpu].server.stage == Stage::Runs
+    }
+
+    /// A fair task has come to `cpu`, or one has left it.
+    #[inline]
+    pub(crate) fn fair_count_changed(&mut self, cpu: CpuId) {
+        if !self.has_server() {
+            return;
+        }
+        let there = self.queues[self.root(cpu)].h_nr_running > 0;
+        match (there, self.rt[cpu].server.stage) {
+            (true, Stage::Stopped) => {
+                let (now, reserved) = (self.now, self.reserved());
+                let turned = self.rt[cpu].server.start(now, reserved);
+                self.server_turned(cpu, turned);
+            }
+            (false, stage) if stage != Stage::Stopped => {
+                self.rt[cpu].server.stop();
+                self.server_turned(cpu, Turned { timer_at: None, resched: false });
+            }
+            _ => {}
+        }
+    }
+
+    /// Fair tasks of `cpu` have run for so long.
+    #[inline]
+    pub(crate) fn charge_server(&mut self, cpu: CpuId, delta_ns: u64) {
+        if !self.has_server() {
+            return;
+        }
+        let (now, reserved) = (self.now, self.reserved());
+        if let Some(turned) = self.rt[cpu].server.charge(now, delta_ns, reserved) {
+            self.server_turned(cpu, turned);
+        }
+    }
+
+    /// The server's timer has fired on `cpu`.
+    pub(crate) fn server_expires(&mut self, cpu: CpuId) {
+        self.rt[cpu].server.timer = None;
+        // The stretch that is running counts, too.
+        self.charge_curr(cpu);
+        let now = self.now;
+        if let Some(turned) = self.rt[cpu].server.expire(now) {
+            self.server_turned(cpu, turned);
+        }
+    }
+
+    fn server_turned(&mut self, cpu: CpuId, turned: Turned) {
+        if let Some(number) = self.rt[cpu].server.timer.take() {
+            self.cpus[cpu].timers.cancel(number);
+        }
+        if let Some(at) = turned.timer_at {
+            self.rt[cpu].server.timer = Some(self.cpus[cpu].timers.start(Fires::FairServer, at, 0));
+        }
+        if cpu != self.acting {
+            self.touch(cpu);
+        }
+        // Without a real-time task that may run, who goes first is no question.
+        if turned.resched && self.rt[cpu].is_runnable() {
+            self.resched(self.acting, cpu, SwitchReason::FairServer);
+        }
+    }
+}
+
+impl RtShared {
+    /// The first real-time task has come: from now on servers are told. Those of CPUs with fair tasks start.
+    pub(crate) fn first_comes(sys: &mut System<'_>) {
+        if std::mem::replace(&mut sys.rt_shared.any, true) {
+            return;
+        }
+        for cpu in sys.cpus.ids() {
+            sys.fair_count_changed(cpu);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const R: Reserved = Reserved { runtime_ns: 50 * MS, period_ns: 1000 * MS };
+
+    #[test]
+    fn it_steps_in_when_the_rest_of_the_period_is_just_enough() {
+        let mut s = Server::default();
+        let waits = Turned { timer_at: Some(950 * MS), resched: false };
+        assert_eq!((s.start(0, R), s.stage), (waits, Stage::Waits));
+        let runs = Turned { timer_at: None, resched: true };
+        assert_eq!((s.expire(950 * MS), s.stage), (Some(runs), Stage::Runs));
+        let waits = Turned { timer_at: Some(1950 * MS), resched: true };
+        assert_eq!((s.charge(1000 * MS, 50 * MS, R), s.stage), (Some(waits), Stage::Waits));
+        assert_eq!(s.expire(1950 * MS), Some(runs));
+    }
+
+    #[test]
+    fn it_never_does_where_fair_tasks_get_their_share() {
+        let mut s = Server::default();
+        s.start(0, R);
+        assert_eq!(s.charge(30 * MS, 30 * MS, R), None);
+        let anew = s.charge(400 * MS, 20 * MS, R).unwrap();
+        assert_eq!(anew, Turned { timer_at: Some(1350 * MS), resched: false }, "a period begins anew");
+    }
+
+    #[test]
+    fn a_timer_that_fires_long_before_is_set_again() {
+        let mut s = Server::default();
+        s.start(0, R);
+        s.charge(100 * MS, 30 * MS, R);
+        assert_eq!(s.expire(950 * MS), Some(Turned { timer_at: Some(980 * MS), resched: false }));
+    }
+
+    #[test]
+    fn one_that_is_started_again_soon_goes_on_with_its_period() {
+        let mut s = Server::default();
+        s.start(0, R);
+        s.charge(10 * MS, 10 * MS, R);
+        s.stop();
+        assert_eq!(s.charge(20 * MS, 90 * MS, R), None, "nothing is charged to a stopped one");
+        assert_eq!(s.start(20 * MS, R).timer_at, Some(960 * MS));
+        s.stop();
+        assert_eq!(s.start(900 * MS, R).timer_at, Some(1850 * MS), "40 ms of the last 100 would be too much");
+    }
+}
