@@ -1,9 +1,11 @@
-//! Which features act where: every kernel here takes every feature's name, but a mechanism that a kernel's code never
-//! asks for, or that leans on another one that is off, does nothing. The same holds for a tunable that a kernel's code never
-//! reads. A variant that switches such a feature on, or sets such a tunable, is warned.
+//! The kernels in which a feature or tunable has an effect.
 //!
-//! Releases stand in the row of the feature or tunable, or in the chronology ([`crate::history`]); here it is said which of
-//! them decides.
+//! Every kernel here accepts every feature's name. A feature does nothing if the kernel's code never asks for
+//! it, or if it leans on another feature that is off. A tunable does nothing if the kernel's code never reads
+//! it. A variant that switches such a feature on, or sets such a tunable, gets a warning.
+//!
+//! Releases stand in the row of the feature or tunable, or in the chronology ([`crate::history`]). This
+//! module says which of them decides.
 
 use crate::feature::FEATURES;
 use crate::origin::Span;
@@ -11,7 +13,7 @@ use crate::tunable::TUNABLES;
 use crate::{Feature, Kernel, history};
 use schedlab_base::Warning;
 
-/// What a feature needs to do anything.
+/// The condition under which a feature has an effect.
 struct Need {
     feature: Feature,
     /// Versions whose code asks for it.
@@ -54,7 +56,7 @@ const fn kernels(feature: Feature) -> Span {
 }
 
 impl Need {
-    /// It does nothing without that feature.
+    /// The same need; without `other` the feature does nothing.
     const fn and(self, other: Feature) -> Need {
         Need { other: Some(other), ..self }
     }
@@ -108,12 +110,13 @@ const NEEDS: &[Need] = &[
     // Kernels before 3.6 share without being asked.
     until_gone(Feature::RtRuntimeShare),
     released(Feature::UtilEst),
-    // Only the gates that count costs alone throw the dice.
+    // Only newidle-by-cost draws random numbers.
     with(Feature::NiRandom, "newidle-by-cost"),
     with(Feature::NiRate, "newidle-by-cost").and(Feature::NiRandom),
 ];
 
-/// What a feature needs to act in a simulated kernel: versions whose code asks for it, and a feature that must be on too.
+/// The condition under which a feature acts in a simulated kernel: the versions whose code asks for it, and
+/// another feature that must be on.
 pub fn acts(feature: Feature) -> (Span, Option<Feature>) {
     let need = NEEDS.iter().find(|n| n.feature == feature);
     need.map_or((Span::ALL, None), |n| (n.asked, n.other))
@@ -144,8 +147,8 @@ pub fn warnings(variant: &str, asked: impl Iterator<Item = Feature>, kernel: &Ke
     told.map(|t| Warning::new("feature.idle", text(t))).collect()
 }
 
-/// Tunables that every simulated kernel reads, also those before its releases: the slack of sleeps can be tried on a
-/// kernel whose timers had none.
+/// Tunables that every simulated kernel reads, also kernels before the tunable's releases. Timer slack can so
+/// be tried on a kernel whose timers had none.
 const READ_BY_ALL: &[&str] = &["timer_slack_ns"];
 
 /// Why a tunable does nothing in this kernel; `None` when it acts. A tunable that no release has acts in all of them.

@@ -1,10 +1,11 @@
 //! Features: named mechanisms that can be switched, as in the kernel's own `sched/features`.
 //!
-//! One row each: name, when it is on by default, which releases have it, whose name it is, where that was read, what it
-//! does. A release that the chronology ([`crate::history`]) states is taken from there. A row whose name the kernel itself
-//! has keeps the kernel's name; the others say what they stand for. `NO_` before a name switches it off. A search feature
-//! excludes the other searches: switching one on switches the others off.
-//! `schedlab kernel features` and docs/features.md are made from this table.
+//! Each row has the name, the versions with the feature on by default, the releases that have it, the owner
+//! of the name, the trees in which this was read, and what the feature does. A release that the chronology
+//! ([`crate::history`]) states is taken from there. A feature of the kernel keeps the kernel's name; the
+//! other rows say what they stand for. `NO_` before a name switches it off. A search feature excludes the
+//! other searches: switching one on switches the others off. `schedlab kernel features` and docs/features.md
+//! are made from this table.
 
 use crate::history::{came, span, went};
 use crate::origin::{Source, Span};
@@ -19,15 +20,15 @@ pub struct FeatureRow {
     pub name: &'static str,
     /// One sentence.
     pub about: &'static str,
-    /// Versions for which it is on by default; of some, stable trees that took it back ([`TAKEN_BACK`]) beside.
+    /// Versions for which it is on by default. [`BACKPORTED`] adds stable trees.
     pub on: Option<Span>,
-    /// Releases that have it; `None`: no release has.
+    /// Releases that have it; `None`: no release.
     pub kernels: Option<Span>,
-    /// Features of the same non-empty group exclude each other.
+    /// Features of the same group exclude each other; "" is no group.
     pub group: &'static str,
-    /// Whose name it is.
+    /// The owner of the name.
     pub source: Source,
-    /// Trees in which that was read: "6.1 to 6.6" says that the change lies between these two.
+    /// Trees in which this was read: "6.1 to 6.6" says that the change lies between these two.
     pub read: &'static str,
 }
 
@@ -202,7 +203,7 @@ features! {
         "6.1 to 6.6",
         "a new task's first deadline is half a slice away";
     PlaceRelDeadline, "PLACE_REL_DEADLINE", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
-        "from memory, 6.12.117 has it; a later stable 6.6 took it back",
+        "from memory, 6.12.117 has it; a later stable 6.6 backported it",
         "a task that is moved while runnable keeps its distance to its deadline";
     RunToParity, "RUN_TO_PARITY", with("eevdf"), with("eevdf"), "", SCHED,
         "6.1 to 6.6",
@@ -211,20 +212,20 @@ features! {
         "6.6 to 6.12",
         "a waking task with a shorter slice may break that protection";
     PickBuddy, "PICK_BUDDY", with("pick-buddy"), with("pick-buddy"), "", SCHED,
-        "from memory; 6.12.117 took it back, which profile v6.12 leaves out",
+        "from memory; 6.12.117 backported it, which profile v6.12 leaves out",
         "an eligible buddy is picked before earlier deadlines";
     DelayDequeue, "DELAY_DEQUEUE", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
         "6.6 to 6.12",
         "a task that sleeps with negative lag stays queued until it has worked that off";
     DelayZero, "DELAY_ZERO", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
         "6.6 to 6.12",
-        "a task that was so delayed keeps no positive lag";
+        "a task whose dequeue was delayed keeps no positive lag";
     PreemptLazy, "PREEMPT_LAZY", newer((7, 0, 0)), with("lazy-preemption"), "", Source::Ours("CONFIG_PREEMPT_LAZY, preempt=lazy"),
         "7.3; since from memory",
         "the lazy preemption model: fair preemptions wait for the next tick or the return to user mode";
     NiRandom, "NI_RANDOM", newer((6, 12, 0)), newer((6, 19, 0)), "", SCHED,
-        "from memory; 6.1.192 and 6.12.117 took it back, so that profiles v6.1 and v6.12 have it",
-        "newidle passes over a domain are made by dice, weighted with how often they pulled something";
+        "from memory; 6.1.192 and 6.12.117 backported it, so that profiles v6.1 and v6.12 have it",
+        "newidle passes over a domain are made at random, more often the more often they pulled something";
     NiRate, "NI_RATE", newer((7, 0, 0)), newer((7, 0, 0)), "", SCHED,
         "7.3; since from memory",
         "those dice are kinder to CPUs that seldom go idle";
@@ -264,15 +265,16 @@ pub struct FeatureSet(u64);
 
 const _: () = assert!(FEATURES.len() <= 64);
 
-/// What a stable tree took back from later kernels: on there, though its release never had it. NI_RANDOM came with 6.19;
-/// 6.1.192 has it (as have 6.12.107 and the later trees, which the table takes for their releases), 6.5 has not.
-pub const TAKEN_BACK: &[(Feature, Version)] = &[(Feature::NiRandom, Version::new(6, 1))];
+/// Features that a stable tree backported from later kernels: they are on there, though the release itself
+/// never had them. NI_RANDOM came with 6.19. 6.1.192 has it, 6.5 has not. 6.12.107 and the later trees have
+/// it, too; the table takes these trees for their releases.
+pub const BACKPORTED: &[(Feature, Version)] = &[(Feature::NiRandom, Version::new(6, 1))];
 
 impl FeatureSet {
     /// The defaults of a kernel version.
     pub fn defaults(version: Version) -> FeatureSet {
         let on = |r: &&FeatureRow| {
-            r.on.is_some_and(|span| span.has(version)) || TAKEN_BACK.contains(&(r.feature, version))
+            r.on.is_some_and(|span| span.has(version)) || BACKPORTED.contains(&(r.feature, version))
         };
         FEATURES.iter().filter(on).map(|r| r.feature).collect()
     }
@@ -297,7 +299,7 @@ impl FeatureSet {
 }
 
 impl FromIterator<Feature> for FeatureSet {
-    /// Exactly these, without a look at groups.
+    /// Exactly these features; groups that exclude each other are not checked.
     fn from_iter<T: IntoIterator<Item = Feature>>(features: T) -> FeatureSet {
         FeatureSet(features.into_iter().fold(0, |set, f| set | 1 << f as u8))
     }
@@ -317,7 +319,7 @@ mod tests {
 
     #[test]
     fn nothing_is_on_in_a_release_that_does_not_have_it() {
-        for row in FEATURES.iter().filter(|r| !TAKEN_BACK.iter().any(|(f, _)| *f == r.feature)) {
+        for row in FEATURES.iter().filter(|r| !BACKPORTED.iter().any(|(f, _)| *f == r.feature)) {
             let Some(on) = row.on else { continue };
             let kernels = row.kernels.unwrap_or_else(|| panic!("{} is on in no release", row.name));
             assert!(kernels.since <= on.since, "{} is on before it is there", row.name);

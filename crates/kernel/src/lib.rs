@@ -1,6 +1,7 @@
-//! What can be said of a kernel: what came and went by version, profiles, features, tunables, task policies, variants.
+//! Tables about kernels: the chronology of mechanisms, profiles, features, tunables, task policies, variants.
 //!
-//! Tables and validation only; behaviour is `sim`'s, and the live backends apply the same words to the real thing.
+//! This crate holds tables and validation only. `sim` holds the behaviour; the live backends apply the same
+//! names to a real kernel.
 
 pub mod docs;
 pub mod effect;

@@ -1,7 +1,7 @@
-//! Where a feature or tunable comes from: whose name it is, and which releases have it.
+//! The origin of a feature or tunable: the owner of its name, and the releases that have it.
 //!
-//! Releases are kernel.org's; what a stable tree took back from later ones stands in words beside the row. A release that
-//! was not read in a tree is said to be from memory, in the same words.
+//! Releases are kernel.org's. A row's text says what a stable tree backported from later ones, and marks a
+//! release that was not read in a tree as "from memory".
 
 use schedlab_base::Version;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use std::fmt;
 pub struct Span {
     /// The first; `None`: as far back as there are profiles.
     pub since: Option<Version>,
-    /// The first that is not one of them; `None`: the newest still is.
+    /// The first release after them; `None`: the newest release is one of them.
     pub until: Option<Version>,
 }
 
@@ -65,14 +65,14 @@ impl fmt::Display for Span {
     }
 }
 
-/// Whose a name is.
+/// The owner of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// The kernel's: a word of its `sched/features`, or the file or call named here.
+    /// The kernel: a word of its `sched/features`, or the file or call named here.
     Kernel(&'static str),
-    /// That of a posted patch, which no release has.
+    /// A posted patch that no release has.
     Patch(&'static str),
-    /// schedlab's own; with the kernel's code or the patch that it stands for, "" for none.
+    /// schedlab; with the kernel's code or the patch that the name stands for, "" for none.
     Ours(&'static str),
 }
 

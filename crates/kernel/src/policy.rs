@@ -77,7 +77,7 @@ fn no_slice(slice: &Ns) -> bool {
 /// The shortest and the longest slice a task can ask for; kernels clamp to these (6.12).
 pub const SLICES: std::ops::RangeInclusive<Ns> = Ns(100_000)..=Ns(100_000_000);
 
-/// What a variant changes about a task's attributes; what is absent stays as the workload has it.
+/// A variant's changes to a task's attributes. An absent attribute stays as the workload has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AttrChange {
     /// Policy.
@@ -92,7 +92,8 @@ pub struct AttrChange {
 }
 
 impl AttrChange {
-    /// The attributes with the changes made. A policy of real time comes with the least priority where there is none.
+    /// The attributes with the changes made. A task that becomes real-time without a priority gets the lowest
+    /// one.
     pub fn over(self, attr: Attr) -> Attr {
         let policy = self.policy.unwrap_or(attr.policy);
         let rt_priority = if policy.is_fair() { 0 } else { attr.rt_priority.max(1) };
@@ -128,14 +129,14 @@ impl AttrChange {
     }
 }
 
-/// The attributes of task `name` under changes by group, when it has `own` itself: those for every task, then those for
-/// its group.
+/// The attributes of task `name`, which has `own` by itself, under changes by group: first those for every
+/// task, then those for its group.
 pub fn changed(tasks: &BTreeMap<String, AttrChange>, name: &str, own: Attr) -> Attr {
     let changes = [EVERY_TASK, group_of(name)].map(|group| tasks.get(group));
     changes.into_iter().flatten().fold(own, |attr, change| change.over(attr))
 }
 
-/// The group of a task by its name: what comes before a number at its end (`hog` of `hog/3`, `worker` of `worker12`).
+/// The group of a task: its name without the number at the end (`hog` of `hog/3`, `worker` of `worker12`).
 /// Variants name groups, and accounts are summed over them.
 pub fn group_of(name: &str) -> &str {
     let bare =
@@ -163,7 +164,7 @@ impl Attr {
     pub fn nice(nice: i8) -> Attr {
         Attr { nice, ..Attr::default() }
     }
-    /// The load weight of a fair task: by nice value; of SCHED_IDLE 3, in the oldest kernels 2.
+    /// The load weight of a fair task, by nice value. SCHED_IDLE weighs 3, in the oldest kernels 2.
     pub fn weight(self, history: &History) -> u64 {
         match self.policy {
             Policy::Idle if history.idle_weighs_three => 3,

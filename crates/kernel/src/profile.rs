@@ -45,7 +45,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         version: Version::new(6, 1),
-        about: "CFS as 6.5, as in 6.1.192: with what that stable tree took back from later kernels, newidle passes by dice (NI_RANDOM)",
+        about: "CFS as 6.5, as in 6.1.192: with newidle passes at random (NI_RANDOM), which that stable tree backported",
     },
     Profile {
         version: Version::new(6, 5),
@@ -53,7 +53,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         version: Version::new(6, 6),
-        about: "first EEVDF: lag, RUN_TO_PARITY to the deadline, no custom slices, no delayed dequeue; without what stable 6.6 took back; picks and balances as 6.12; unverified",
+        about: "first EEVDF: lag, RUN_TO_PARITY to the deadline, no custom slices, no delayed dequeue; without the backports of stable 6.6; picks and balances as 6.12; unverified",
     },
     Profile {
         version: Version::new(6, 12),
@@ -69,17 +69,18 @@ pub const PROFILES: &[Profile] = &[
     },
 ];
 
-/// The profile that stands for a kernel of that version: the newest that is not newer; of kernels older than all, the oldest.
+/// The profile that stands for a kernel of that version: the newest that is not newer. The oldest profile
+/// stands for kernels older than all profiles.
 pub fn nearest(version: Version) -> Version {
     let known = || PROFILES.iter().map(|p| p.version);
     known().filter(|v| *v <= version).max().or_else(|| known().min()).unwrap_or(DEFAULT_PROFILE)
 }
 
-/// The profile that is simulated when none is named, on machines that are not this host: the last CFS, on which most of
-/// what is modelled was checked.
+/// The profile that is simulated when none is named, on machines other than this host: the last CFS, with
+/// which most of the model was checked.
 pub const DEFAULT_PROFILE: Version = Version::new(6, 5);
 
-/// A kernel with everything resolved: what a run runs under.
+/// A kernel with everything resolved, as a run has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Kernel {
     /// Its version.

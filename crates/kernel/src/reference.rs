@@ -10,7 +10,7 @@ use schedlab_base::{Error, Result, Version};
 use serde::Serialize;
 use std::fmt;
 
-/// What a feature or a tunable is set to.
+/// The value of a feature or a tunable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Setting {
@@ -37,7 +37,7 @@ pub struct Default {
     pub first: Version,
     /// The newest of them.
     pub last: Version,
-    /// What they have.
+    /// Their value.
     pub value: Setting,
 }
 
@@ -54,15 +54,15 @@ impl fmt::Display for Default {
 /// A feature or tunable.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Entry {
-    /// Its name: upper case of features, with its unit of tunables.
+    /// Its name; a feature's is in upper case, a tunable's ends with its unit.
     pub name: &'static str,
     /// "feature" or "tunable".
     pub kind: &'static str,
-    /// What it does.
+    /// Its effect, in a sentence.
     pub about: &'static str,
-    /// Whose name it is: "kernel", "patch" or "schedlab".
+    /// The owner of the name: "kernel", "patch" or "schedlab".
     pub source: &'static str,
-    /// The file, call, code or patch that it is, or stands for; "" where the source says all.
+    /// The file, call, code or patch that it is or stands for; "" if `source` says all.
     pub source_text: &'static str,
     /// Whether some release has it.
     pub released: bool,
@@ -70,9 +70,9 @@ pub struct Entry {
     pub since: Option<Version>,
     /// The first release that no longer has it; `None`: the newest still has it, or none ever had it.
     pub until: Option<Version>,
-    /// Trees in which that was read.
+    /// Trees in which this was read.
     pub read: &'static str,
-    /// Defaults, oldest profile first. A tunable that a profile's kernel does not have is left out there.
+    /// Defaults, oldest profile first; without profiles whose kernel does not have the tunable.
     pub defaults: Vec<Default>,
     /// Versions whose simulated code asks for it.
     pub acts: Span,
@@ -106,7 +106,7 @@ impl Entry {
         }
     }
     fn tunable(row: &'static TunableRow) -> Entry {
-        // What is schedlab's own is a number of every simulated kernel.
+        // Every simulated kernel has schedlab's own tunables.
         let acts = row.kernels.unwrap_or(Span::ALL);
         let value = |kernel: &Kernel| {
             kernel.tunables.get(row.name).filter(|_| acts.has(kernel.version)).map(Setting::Number)
@@ -132,7 +132,7 @@ impl Entry {
     pub fn is_in(&self, version: Version) -> bool {
         self.acts.has(version)
     }
-    /// What the profile of that version has by default.
+    /// The default in the profile of that version.
     pub fn value(&self, version: Version) -> Option<Setting> {
         self.defaults.iter().find(|d| d.first <= version && version <= d.last).map(|d| d.value)
     }

@@ -1,8 +1,9 @@
 //! A set of features as records have it: the names of those that are on, in the order of the table.
 //!
-//! Records of 0.1 and 0.2 have a number instead, one bit for each feature. Their order of bits is [`BITS`], which stays as it
-//! is: the table's rows may stand in any order, and a feature that came later has no bit. Such records are read, and the
-//! folders of their cells keep the names that were made with the number ([`FeatureSet::number`]).
+//! Records of 0.1 and 0.2 have a number instead, with one bit for each feature. [`BITS`] is the order of
+//! these bits and never changes: the table's rows may stand in any order, and later features have no bit.
+//! Such records are read, and the folders of their cells keep the names that were made with the number
+//! ([`FeatureSet::number`]).
 
 use crate::feature::Feature::{self, *};
 use crate::feature::{FEATURES, FeatureSet};
@@ -59,7 +60,7 @@ impl<'de> Visitor<'de> for NamesOrNumber {
         let mut on = Vec::new();
         while let Some(name) = names.next_element::<String>()? {
             let known = FEATURES.iter().find(|row| row.name == name);
-            // A later version's; what it does is not known here.
+            // A feature of a later version; its effect is not known here.
             let row = known.ok_or_else(|| A::Error::custom(format!("unknown feature '{name}'")))?;
             on.push(row.feature);
         }

@@ -1,5 +1,6 @@
-//! Tunables: numbers of a kernel that can be set. One row each: name, range, releases that have it, whose it is, where that
-//! was read, what it is. Help, validation, JSON and docs/features.md derive from the table.
+//! Tunables: numbers of a kernel that can be set. Each row has the name, the range, the releases that have
+//! it, the owner of the name, the trees in which this was read, and its meaning. Help, validation, JSON and
+//! docs/features.md derive from the table.
 
 use crate::history::{came, span};
 use crate::origin::{Source, Span};
@@ -11,15 +12,15 @@ use serde::{Deserialize, Serialize};
 pub struct TunableRow {
     /// Name, unit last.
     pub name: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub about: &'static str,
     /// Range accepted.
     pub range: (u64, u64),
-    /// Releases that have it; `None`: no release has.
+    /// Releases that have it; `None`: no release.
     pub kernels: Option<Span>,
-    /// Whose it is: the file or call where a live kernel has it.
+    /// The owner of the name, and the file or call of a live kernel.
     pub source: Source,
-    /// Trees in which that was read.
+    /// Trees in which this was read.
     pub read: &'static str,
 }
 
@@ -58,7 +59,7 @@ macro_rules! tunables {
 
 /// Every release.
 const ALL: Option<Span> = Some(Span::ALL);
-/// Those before EEVDF.
+/// The releases before EEVDF.
 const CFS: Option<Span> = Some(Span::until(came("eevdf")));
 
 #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! Variants: a kernel plus what is changed about it.
+//! Variants: a kernel and the changes made to it.
 
 use crate::policy::{self, AttrChange, EVERY_TASK, group_of};
 use crate::{Attr, Feature, Kernel, Tunables, effect, history};
@@ -42,10 +42,11 @@ pub struct Variant {
     /// Tunables by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tunables: BTreeMap<String, u64>,
-    /// Attributes of the workload's tasks by group of tasks ([`group_of`]) or [`EVERY_TASK`]; of a command, the latter.
+    /// Attributes of the workload's tasks, by group of tasks ([`group_of`]) or [`EVERY_TASK`]. A command has
+    /// the latter only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, AttrChange>,
-    /// What is switched while a run goes on, in the order of time.
+    /// Changes in the middle of a run, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<Change>,
     /// Settings of a live system beside features and tunables, by name ("governor", "numa_balancing").
@@ -56,7 +57,7 @@ pub struct Variant {
 /// Features and tunables that change in the middle of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Change {
-    /// When, counted from the end of the warm-up.
+    /// Time of the change, counted from the end of the warm-up.
     pub time: Ns,
     /// Feature toggles in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -66,7 +67,8 @@ pub struct Change {
     pub tunables: BTreeMap<String, u64>,
 }
 
-/// Features that say what is built when a kernel starts: shared states, counts of groups, columns of counters.
+/// Features that decide what is built when a kernel starts: shared states, counts of groups, columns of
+/// counters.
 const BUILT: &[Feature] =
     &[Feature::SdSharedAll, Feature::SdNrGroups, Feature::SdSharedNuma, Feature::LbSgScan, Feature::IlbShare];
 /// Tunables that are set before a kernel starts, or that a task takes over when it is made.
@@ -76,7 +78,7 @@ impl Change {
     /// Checks that it can be made while a kernel runs.
     ///
     /// # Errors
-    /// Unknown features and tunables, those that only a kernel's start can change, and a change of nothing.
+    /// Unknown features and tunables, those that only a kernel's start can change, and an empty change.
     pub fn check(&self) -> Result<()> {
         let toggles = self.features.iter().map(|f| Toggle::parse(f)).collect::<Result<Vec<_>>>()?;
         let feature = toggles.iter().map(|t| t.feature).find(|f| BUILT.contains(f)).map(Feature::name);
@@ -133,7 +135,8 @@ impl Variant {
     pub fn is_plain(&self) -> bool {
         self.features.is_empty() && self.tunables.is_empty() && self.at.is_empty() && self.settings.is_empty()
     }
-    /// The attributes of a task that the workload gives `own`: those for every task, then those for its group.
+    /// The attributes of a task to which the workload gives `own`: changed for every task, then for its
+    /// group.
     pub fn attr_of(&self, name: &str, own: Attr) -> Attr {
         policy::changed(&self.tasks, name, own)
     }
@@ -161,7 +164,7 @@ impl Variant {
         };
         resolve().map_err(|e: Error| e.context(format!("variant '{}'", self.name)))
     }
-    /// The kernels that a run goes through: each with the time from which on it holds, after the first one.
+    /// The kernels of a run after the first one, each with the time from which it holds.
     ///
     /// # Errors
     /// As [`Variant::resolve`].
@@ -177,8 +180,8 @@ impl Variant {
             .collect::<Result<_>>()
             .map_err(|e: Error| e.context(format!("variant '{}'", self.name)))
     }
-    /// Warnings about features that it switches on and tunables that it sets, from the start or later, and slices that it
-    /// asks for, which do nothing in its kernel, and about settings, which are of live systems.
+    /// Warnings about changes without effect: features, tunables (from the start or later) and slices that
+    /// its kernel does not know, and settings, which only live systems have.
     ///
     /// # Errors
     /// As [`Variant::resolve`].

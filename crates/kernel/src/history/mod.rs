@@ -1,10 +1,11 @@
 //! The chronology: each mechanism that the simulated kernel has in some versions only, once.
 //!
-//! A row of [`HISTORY`] names the mechanism, the releases that have it, the kernel's function, where the change was read, and
-//! what happens with it and without it. From the same list comes [`History`], a flag for each mechanism, which a run resolves
-//! once from its version: the simulator asks flags and compares no versions. A mechanism that can be switched in the
-//! kernel's `sched/features` is a row of [`crate::feature`]; where that row and one here state the same release, the feature
-//! takes it from here ([`came`], [`went`]). Parameters of sched domains by version are the `machine` crate's.
+//! A row of [`HISTORY`] names the mechanism, the releases that have it, the kernel's function, the trees in
+//! which the change was read, and the kernel's behaviour with it and without it. [`History`] is made from the
+//! same list and has a flag for each mechanism. A run resolves the flags once from its version: the simulator
+//! asks flags and compares no versions. A mechanism that can be switched in the kernel's `sched/features` is
+//! a row of [`crate::feature`]. If that row and one here state the same release, the feature takes it from
+//! here ([`came`], [`went`]). The `machine` crate has the parameters of sched domains by version.
 //!
 //! Releases are kernel.org's. `schedlab kernel history` and docs/chronology.md are made from the table.
 
@@ -24,32 +25,32 @@ use std::fmt;
 pub struct Mechanism {
     /// Its name: the flag of [`History`], with hyphens.
     pub name: &'static str,
-    /// What it is a part of.
+    /// The part of the kernel it belongs to.
     pub subject: Subject,
-    /// A mechanism of which it is a part: it means nothing to kernels without that.
+    /// The mechanism of which it is a part, if any: in kernels without that one it has no meaning.
     pub within: Option<&'static str>,
     /// Releases that have it, in order of time; there is at least one span.
     pub spans: &'static [Span],
-    /// The kernel's functions that it mirrors.
+    /// The kernel's functions that have it.
     pub function: &'static str,
-    /// Where the change was read.
+    /// The trees in which the change was read.
     pub read: Read,
-    /// What the kernel does with it.
+    /// The kernel's behaviour with it, in a sentence.
     pub with: &'static str,
-    /// What the kernel does without it.
+    /// The kernel's behaviour without it, in a sentence.
     pub without: &'static str,
 }
 
-/// The kernel whose search SIS_CORE brings to a kernel older than `core-search`.
+/// SIS_CORE gives a kernel older than `core-search` the search of this version.
 pub const SIS_CORE_IS_OF: Version = version("6.5");
 
-/// Where a change between two releases was read.
+/// The trees in which a change between two releases was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Read {
-    /// In source trees, which are named: "3.19 to 4.9" says that the change lies between these two.
+    /// In these source trees: "3.19 to 4.9" says that the change lies between these two.
     Source(&'static str),
-    /// The release is from memory; with what was read of it in trees of other releases, "" for nothing.
+    /// The release is from memory. The text says what was read in trees of other releases; "" for nothing.
     Memory(&'static str),
 }
 
@@ -67,7 +68,7 @@ impl fmt::Display for Read {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Subject {
-    /// What CFS and EEVDF share.
+    /// The parts that CFS and EEVDF share.
     Fair,
     /// CFS alone.
     Cfs,
@@ -77,7 +78,7 @@ pub enum Subject {
     Load,
     /// The runqueue's clock.
     Clock,
-    /// Waker's or previous CPU.
+    /// The choice between the waker's and the previous CPU.
     Affine,
     /// The search for an idle CPU, and the way onto its queue.
     Wakeup,
@@ -121,8 +122,8 @@ impl Mechanism {
     pub fn is_in(&self, version: Version) -> bool {
         any(self.spans, version)
     }
-    /// Whether it means anything to kernels of that version: the others are of another fair class, or lack what it is a
-    /// part of.
+    /// Whether it has a meaning in kernels of that version. It has none in kernels with another fair class,
+    /// or without the mechanism of which it is a part.
     pub fn concerns(&self, version: Version) -> bool {
         let of_class = match self.subject {
             Subject::Cfs => !span("eevdf").has(version),
@@ -137,7 +138,8 @@ impl Mechanism {
         let spans: Vec<String> = self.spans.iter().map(ToString::to_string).collect();
         spans.join("; ")
     }
-    /// Why that version has it or has not: "since v3.8", "until v4.9", "comes with v6.6", "gone since v5.0".
+    /// The reason why that version has it or not: "since v3.8", "until v4.9", "comes with v6.6", "gone since
+    /// v5.0".
     pub fn because(&self, version: Version) -> String {
         if let Some(span) = self.spans.iter().find(|s| s.has(version)) {
             return match (span.since, span.until) {

@@ -54,13 +54,13 @@ mechanisms! {
     }
     Cfs {
         next_buddy_only in "early-cfs": [until("2.6.28")], "check_preempt_wakeup(), pick_next_entity()", Memory("2.6.27 was not read"),
-            with "Every wakee becomes the `next` buddy and runs in turn with the running task for the length of a slice; SCHED_IDLE is no class apart."
-            without "A buddy is picked while it is near enough to the leftmost entity; SCHED_IDLE tasks become none."
+            with "Every wakee becomes the `next` buddy and runs in turn with the running task for the length of a slice; SCHED_IDLE tasks are treated like the others."
+            without "A buddy is picked while it is near enough to the leftmost entity; SCHED_IDLE tasks do not become buddies."
         early_cfs: [until("2.6.32")], "check_preempt_wakeup(), pick_next_entity(), yield_task_fair()", Memory("2.6.30 has it"),
             with "A wakeup makes both tasks buddies before it compares them, at every level; a yield leaves the task where it is, or last under compat_yield."
             without "A wakeup compares the two entities at the level they share, then makes buddies; a yield sets the skip buddy."
         overlap_averages: [until("2.6.32")], "enqueue_task(), dequeue_task()", Memory("2.6.30 has it"),
-            with "Each task averages how long it runs until it wakes another, and on after that; preemption and sync wakeups go by it."
+            with "Each task has averages of its run time up to a wakeup that it makes and after it; preemption and sync wakeups use them."
             without "No such averages are kept."
         slice_only_tick: [until("2.6.32")], "check_preempt_tick()", Memory("2.6.30 has it, 6.1 has not"),
             with "A tick ends a task's turn when its slice is used up, and for no other reason."
@@ -72,8 +72,8 @@ mechanisms! {
             with "A task that wakes is always credited for its sleep."
             without "The feature NEW_FAIR_SLEEPERS decides whether a sleep is credited."
         relative_before_min: [since("2.6.39")], "dequeue_entity()", Memory(""),
-            with "A task that is moved is made relative to min_vruntime before that moves on without it."
-            without "min_vruntime moves on first, so that the moved task is ahead of its next queue by as much."
+            with "A moved task's vruntime is made relative to min_vruntime before min_vruntime moves on without the task."
+            without "min_vruntime moves on first, so the moved task is ahead of its next queue by as much."
         stay_is_no_pick: [since("3.15")], "pick_next_task_fair()", Memory(""),
             with "A task that is picked again at once goes on with its slice."
             without "A task that is picked again at once starts a slice anew."
@@ -89,19 +89,19 @@ mechanisms! {
             with "A task can ask for a slice of its own."
             without "Every task has the base slice."
         yield_forfeits: [since("6.12")], "yield_task_fair()", Memory("6.12.107 has it; 6.6 is unverified"),
-            with "sched_yield: a task that is eligible goes to its deadline, and its next one is a slice on."
+            with "sched_yield moves an eligible task to its deadline; its next deadline is a slice later."
             without "sched_yield moves the task's deadline a slice on, and leaves the task where it is."
         lazy_preemption: [since("6.13")], "resched_curr_lazy()", Memory("7.3.4 has it"),
             with "PREEMPT_LAZY: a fair task's preemption waits for the next tick or return to user mode."
             without "There is no lazy model: every preemption is asked for at once."
-        pick_buddy: [since("6.15")], "pick_next_entity()", Memory("6.12.117 took it back, which profile v6.12 leaves out"),
+        pick_buddy: [since("6.15")], "pick_next_entity()", Memory("6.12.117 backported it, which profile v6.12 leaves out"),
             with "The feature PICK_BUDDY decides whether the `next` buddy is picked."
-            without "The feature NEXT_BUDDY decides it, as it does who becomes the buddy."
+            without "The feature NEXT_BUDDY decides whether the `next` buddy is picked, and which task becomes it."
         protects_shortest: [since("6.17")], "set_protect_slice(), update_curr()", Memory("6.12.107 has it not, 7.3.4 has it"),
-            with "The running task is protected for the queue's shortest slice; the end of that asks for a switch."
+            with "The running task is protected for the queue's shortest slice; the end of the protection asks for a switch."
             without "The running task is protected until its deadline."
-        judges_wakees_apart: [since("6.17")], "check_preempt_wakeup_fair()", Memory("6.19's, which stable 6.18 took back"),
-            with "A new task preempts only with a shorter slice; delayed entities whose turn it would be are taken off; NEXT_BUDDY goes to the earlier deadline."
+        judges_wakees_apart: [since("6.17")], "check_preempt_wakeup_fair()", Memory("came with 6.19, which stable 6.18 backported"),
+            with "A new task preempts only with a shorter slice; delayed entities that would be picked are taken off; NEXT_BUDDY goes to the earlier deadline."
             without "New tasks compete like woken ones; a delayed entity may be picked in a wakee's place; the last wakee is the buddy."
         lag_by_longest: [since("7.0")], "update_entity_lag()", Memory("6.12.107 has it not, 7.3.4 has it; 6.18.0 is unverified"),
             with "Lag is limited to the queue's longest slice and a tick."
@@ -116,22 +116,22 @@ mechanisms! {
             with "An eligible wakee with a shorter slice preempts and is picked next; wakees that may not preempt bound protection too."
             without "A wakee with a shorter slice preempts only where it has the earliest deadline."
         charges_before_requeue: [since("7.3")], "requeue_delayed_entity(), update_curr_eevdf()", Source("6.12.107 to 7.3.4; which release after 6.18 brought it is not known"),
-            with "The running entity is charged before a delayed one goes on."
-            without "What the running entity has run since its last charge is credit for the delayed one."
+            with "The running entity is charged before a delayed one is queued again."
+            without "The running entity's time since its last charge is a credit for the delayed one."
         hrtick_stays: [since("7.3")], "hrtick_start_fair(), set_next_task_fair()", Source("7.3.4; which release after 6.18 brought it is not known"),
-            with "The slice timer stays armed where that will do, and is moved only if the slice ends elsewhere."
+            with "The slice timer stays armed, and is moved only if the slice ends at another time."
             without "The slice timer is armed anew at every switch, and whenever a task comes or goes."
     }
     Load {
         per_entity_load: [since("3.8")], "update_entity_load_avg()", Memory(""),
-            with "Each entity's load is a decaying average; a CPU's load is made of those."
+            with "Each entity's load is a decaying average; a CPU's load is made of these averages."
             without "A CPU's load is the sum of its tasks' weights."
         runnable_load in "per-entity-load": [between("3.8", "5.0")], "weighted_cpuload()", Memory(""),
             with "Runnable entities' averages are summed apart; that sum is the CPU's load."
             without "A CPU's load is the average of its whole queue."
         new_task_util: [since("4.7")], "post_init_entity_util_avg()", Memory(""),
             with "A new task's utilisation is its queue's in proportion to its weight, at most half the room left."
-            without "A new task's utilisation is that of one that always runs."
+            without "A new task has the utilisation of a task that always runs."
         reweight_at_once: [since("4.15")], "reweight_entity()", Memory(""),
             with "The load of a task follows a change of its weight at once."
             without "The load of a task follows a change of its weight as the average does."
@@ -141,10 +141,10 @@ mechanisms! {
     }
     Clock {
         clock_kept: [since("2.6.37")], "check_preempt_curr()", Memory(""),
-            with "schedule() goes by the clock of the wakeup that asked for it, so that the preemptor is charged from there on."
-            without "schedule() always looks at the time anew."
+            with "schedule() uses the clock of the wakeup that asked for it, so the preemptor is charged from that time on."
+            without "schedule() always updates the clock."
         kept_clock_moves in "clock-kept": [since("4.0")], "rq_clock_skip_update()", Memory(""),
-            with "What comes between such a wakeup and schedule() moves the clock on all the same."
+            with "Clock updates between such a wakeup and schedule() still count."
             without "The clock stands still from such a wakeup to schedule()."
     }
     Affine {
@@ -159,10 +159,10 @@ mechanisms! {
             without "Loads are compared as they are."
         wake_wide: [since("3.12")], "wake_wide()", Memory("3.19 has it"),
             with "A waker with many wakees does not pull them to its own CPU."
-            without "How many others a waker wakes is not asked."
+            without "The number of a waker's wakees does not matter."
         half_empty_affine: [until("3.18")], "wake_affine()", Memory("2.6.30 has it"),
-            with "The waker's CPU is taken, too, where both CPUs together hold no more than one task's load."
-            without "The waker's CPU is refused where it would be the more loaded one."
+            with "The waker's CPU is also taken if both CPUs together hold no more than one task's load."
+            without "The waker's CPU is refused if it would be the more loaded one."
         counts_sync_affine: [since("3.18")], "wake_affine()", Memory(""),
             with "Every affine wakeup is counted in ttwu_move_affine."
             without "Affine wakeups by a waker that is about to sleep are not counted."
@@ -171,7 +171,7 @@ mechanisms! {
             without "The feature AFFINE_WAKEUPS decides whether wake_affine() is asked."
         symmetric_wake_wide in "wake-wide": [since("4.3")], "wake_wide()", Memory("3.19 has it not, 4.9 has it"),
             with "Waker or wakee may be the one with many partners; the smaller count must reach the cache's size."
-            without "Only the waker may be that one; the wakee's count must exceed the cache's size."
+            without "Only the waker may be the one with many partners; the wakee's count must exceed the cache's size."
         affine_by_idleness: [since("4.14")], "wake_affine_idle(), wake_affine_weight()", Memory("4.19 has it"),
             with "An idle CPU is preferred (WA_IDLE), then load averages are compared (WA_WEIGHT, WA_BIAS)."
             without "Estimates of cpu_load[] at the domain's wake_idx are compared."
@@ -179,13 +179,13 @@ mechanisms! {
     Wakeup {
         reads_previous_cpu: [since("3.9")], "select_idle_sibling()", Memory("3.19 has it"),
             with "The target is read first, then the previous CPU if it shares the target's cache."
-            without "Only the target is read before the search, where it is the waker's or the previous CPU."
+            without "Only the target is read before the search, if it is the waker's or the previous CPU."
         core_search: [since("4.9")], "select_idle_core(), select_idle_cpu(), select_idle_smt()", Source("3.19 to 4.9"),
             with "The search looks for an idle core, then for an idle CPU, then for an idle sibling."
             without "The search goes group by group for one whose CPUs are all idle."
         scan_always_tried in "core-search": [since("4.13")], "select_idle_cpu()", Memory("4.9 has it not"),
-            with "The CPU scan is made however short the CPU's idle periods are; SIS_PROP or SIS_UTIL bound it."
-            without "The CPU scan is left out where average idle / 512 is less than a scan's average cost."
+            with "The CPU scan is always made, however short the CPU's idle periods are; SIS_PROP or SIS_UTIL bound it."
+            without "The CPU scan is left out if average idle / 512 is less than a scan's average cost."
         recent_used_cpu: [since("4.16")], "select_idle_sibling()", Memory("6.1 has it"),
             with "The CPU that the task used before its previous one is read, too."
             without "A task remembers its previous CPU only."
@@ -199,11 +199,11 @@ mechanisms! {
             with "A wakeup may be queued on the CPU that the task is just leaving."
             without "A waker waits until the task is off its old CPU."
         merged_search in "core-search": [since("5.13")], "select_idle_cpu()", Memory("4.9 has it not, 6.1 has it; 5.12 is taken as 5.11"),
-            with "One scan looks for a core, with an idle thread as fallback, or for a CPU; before it, for an idle sibling of the previous CPU."
+            with "An idle sibling of the previous CPU is tried first; then one scan looks for a core, with an idle thread as fallback, or for a CPU."
             without "Cores, CPUs and the target's siblings are searched one after another."
         ages_wake_idle in "core-search": [since("5.14")], "select_idle_cpu()", Memory("6.1 has it"),
-            with "SIS_PROP goes by an average idle time that ages while the CPU stays busy."
-            without "SIS_PROP goes by average idle / 512."
+            with "SIS_PROP uses an average idle time that ages while the CPU stays busy."
+            without "SIS_PROP uses average idle / 512."
         scans_after_target in "core-search": [since("5.15")], "select_idle_cpu()", Memory("6.1 has it"),
             with "The scan starts at the CPU after the target."
             without "The scan starts at the target, which has just been read."
@@ -219,7 +219,7 @@ mechanisms! {
             with "The slow path starts at the highest domain below the first that does not balance at fork."
             without "The slow path starts at the highest domain that balances at fork."
         idlest_by_idle_state: [since("3.18")], "find_idlest_cpu()", Memory("3.19 has it"),
-            with "Of a group's idle CPUs the one that wakes fastest is taken, of those the last to have gone idle."
+            with "The idle CPU of a group that wakes fastest is taken; of several, the one that went idle last."
             without "The least loaded CPU of a group is taken."
         idlest_by_spare: [since("5.5")], "find_idlest_group()", Memory(""),
             with "Groups are compared by type, then by idle CPUs or load."
@@ -237,7 +237,7 @@ mechanisms! {
             without "No pass clears the overload flag."
         group_types: [since("4.2")], "group_classify(), update_sd_pick_busiest()", Memory("3.19 has the types, not the utilisation"),
             with "Groups have types, and capacity is compared with utilisation."
-            without "A group is full by its count of tasks; the highest load is the busiest."
+            without "A group is full by its number of tasks; the group with the highest load is the busiest."
         tickless_first: [since("4.2")], "run_rebalance_domains()", Memory(""),
             with "A balancing CPU serves tickless CPUs before its own domains."
             without "A balancing CPU serves its own domains first."
@@ -245,14 +245,14 @@ mechanisms! {
             with "Two busy CPUs of a cache ask a tickless CPU to balance."
             without "Two busy threads of a core ask a tickless CPU to balance."
         kick_by_any_cache in "kick-by-cache": [since("4.9")], "nohz_kick_needed()", Memory(""),
-            with "The busy CPUs of a cache count wherever it is."
-            without "The busy CPUs of a cache count only where a domain lies above it."
+            with "The busy CPUs of any cache count."
+            without "The busy CPUs of a cache count only if a domain lies above it."
         kick_skips_busy: [since("5.3")], "find_new_ilb()", Memory(""),
-            with "The lowest tickless CPU that is idle still is asked to balance."
+            with "The lowest tickless CPU that is still idle is asked to balance."
             without "The lowest tickless CPU is asked, or none if it has become busy."
         spare_capacity: [since("5.5")], "update_sd_lb_stats(), calculate_imbalance()", Memory("6.1 was read; releases from 5.5 on get the rules of 6.5"),
-            with "Groups are judged by spare capacity; tasks, utilisation or load is what moves."
-            without "Groups are judged by average load; load is what moves."
+            with "Groups are judged by spare capacity; the imbalance is a number of tasks, utilisation or load."
+            without "Groups are judged by average load; the imbalance is load."
         busy_interval_short: [since("5.10")], "get_sd_balance_interval()", Memory("3.19 has it not, 6.1 has it"),
             with "A busy CPU's interval is a tick short, so that levels of one length drift apart."
             without "A busy CPU's interval is the domain's times busy_factor."
@@ -265,7 +265,7 @@ mechanisms! {
             with "A pass goes up only while the idle period is expected to last longer than the next domain's dearest pass."
             without "A pass goes up through all domains until it has pulled a task."
         newidle_by_cost in "newidle-costs": [since("5.16")], "newidle_balance()", Memory("6.1 has it"),
-            with "Costs and the overload flag alone decide, so that short idle periods get in; NI_RANDOM throws its dice here."
+            with "Costs and the overload flag alone decide, so passes are made in short idle periods, too; NI_RANDOM draws here."
             without "The fixed threshold sched_migration_cost decides first."
     }
     RealTime {
@@ -292,14 +292,14 @@ mechanisms! {
         short_nap_keeps_tick: [since("4.17")], "cpuidle_idle_call()", Memory(""),
             with "An idle CPU that is expected back within a tick keeps it."
             without "An idle CPU always stops its tick."
-        first_halt_keeps_tick: [between("6.1", "6.2"), between("6.6", "6.7"), since("6.12")], "idle_call_stop_or_retain_tick()", Source("6.1.192, 7.3.4; taken to be in the stable trees between them, but for 6.5's"),
+        first_halt_keeps_tick: [between("6.1", "6.2"), between("6.6", "6.7"), since("6.12")], "idle_call_stop_or_retain_tick()", Source("6.1.192, 7.3.4; the stable trees between them are assumed to have it, except 6.5's"),
             with "Without a choice of idle states the first halt keeps the tick, and the next one stops it."
             without "Without a choice of idle states short-nap-keeps-tick decides alone."
     }
     Pipe {
         pipe_two_queues: [since("5.5")], "pipe_read(), pipe_write()", Memory(""),
-            with "Readers and writers of a pipe sleep in queues of their own; a write wakes readers of an empty pipe only, a read writers of a full one."
-            without "Readers and writers sleep in one queue; every write wakes readers, and every page that comes free writers."
+            with "Readers and writers of a pipe sleep in queues of their own; a write wakes readers only if the pipe was empty, a read wakes writers only if it was full."
+            without "Readers and writers sleep in one queue; every write wakes readers, and every freed page wakes writers."
         pipe_exclusive: [since("5.6")], "pipe_read(), pipe_write()", Memory(""),
             with "One sleeper of a pipe is woken at a time."
             without "All sleepers of a pipe are woken."
