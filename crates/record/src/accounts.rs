@@ -1,14 +1,14 @@
-//! What single tasks used, where groups of tasks stayed, and what a program measured interval by interval.
+//! Accounts of single tasks, stays of groups of tasks on each CPU, and a program's measurements by interval.
 //!
-//! A task's account holds for the measured time, on every backend. A group is what [`group_of`] says: the tasks whose
-//! names differ by their number only.
+//! A task's account covers the measured time, on every backend. A group is all tasks whose names differ by
+//! their number only ([`group_of`]).
 
 use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::policy::group_of;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What one task of the workload used.
+/// The account of one task of the workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskAccount {
     /// Its name.
@@ -17,19 +17,19 @@ pub struct TaskAccount {
     pub cpu_time: Ns,
     /// Switches away from it because it slept or ended (nvcsw).
     pub voluntary: u64,
-    /// Switches away from it while it could have run on (nivcsw).
+    /// Switches away from it while it was still runnable (nivcsw).
     pub involuntary: u64,
-    /// Changes of its CPU, where the source counts them.
+    /// Changes of its CPU; `None` if the source does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migrations: Option<u64>,
 }
 
 impl TaskAccount {
-    /// Its stays on a CPU that ended: each ended with a switch.
+    /// Its stays on a CPU that ended, each with a switch.
     pub fn slices(&self) -> u64 {
         self.voluntary + self.involuntary
     }
-    /// Time over stays, ns; `None` when no stay has ended.
+    /// Mean length of a stay, ns; `None` if no stay has ended.
     pub fn mean_slice_ns(&self) -> Option<f64> {
         (self.slices() > 0).then(|| self.cpu_time.0 as f64 / self.slices() as f64)
     }
@@ -42,27 +42,28 @@ pub struct Stays {
     pub group: String,
     /// The CPU.
     pub cpu: CpuId,
-    /// How many.
+    /// Number of stays.
     pub count: u64,
-    /// How long, all together; each is counted whole.
+    /// Their time, summed; each stay counts whole.
     pub time: Ns,
 }
 
-/// What a program measured over a stretch of time.
+/// A program's measurements over a stretch of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// When it began, counted from the end of the warm-up.
+    /// Its begin, counted from the end of the warm-up.
     pub start: Ns,
-    /// How long it was.
+    /// Its length.
     pub length: Ns,
     /// Values by the name of the series they belong to, in its unit.
     pub values: BTreeMap<String, u64>,
 }
 
-/// More intervals than anybody reads: further ones are dropped, with a warning. Their values count in the series.
+/// Intervals kept one by one. Further ones are dropped, with a warning; their values still count in the
+/// series.
 pub const MAX_INTERVALS: usize = 10_000;
 
-/// What is said of intervals that were dropped.
+/// The warning about intervals that were dropped.
 pub fn dropped(intervals: u64) -> schedlab_base::Warning {
     let text = format!("{intervals} intervals beyond the first {MAX_INTERVALS} are not kept one by one");
     schedlab_base::Warning::new("intervals.dropped", text)

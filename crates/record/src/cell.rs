@@ -1,7 +1,8 @@
-//! What makes two runs the same cell, and the hash that names the cell's folder.
+//! The key of a cell, which all its runs have in common, and the hash that names the cell's folder.
 //!
-//! The hash is FNV-1a of 128 bits over canonical JSON (keys sorted), so that any process on any machine computes the same
-//! name without asking: job arrays and resumed experiments need no lock. The seed is not part of it.
+//! The hash is FNV-1a of 128 bits over canonical JSON (keys sorted), so every process on every machine
+//! computes the same name by itself. Job arrays and resumed experiments need no lock. The seed is not part of
+//! it.
 
 use crate::{Observe, Record, version_of};
 use schedlab_base::{Backend, Origin};
@@ -9,7 +10,7 @@ use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::{Machine, Span};
 use serde::{Deserialize, Serialize};
 
-/// How a guest is set up: what the vm backend's runs depend on beside machine, variant and workload.
+/// The set-up of a guest. Runs of the vm backend depend on it beside machine, variant and workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestSetup {
@@ -19,7 +20,7 @@ pub struct GuestSetup {
     pub mode: String,
     /// Version of QEMU.
     pub qemu: String,
-    /// What executes the guest's instructions: "tcg" or "kvm".
+    /// The accelerator that executes the guest's instructions: "tcg" or "kvm".
     pub accelerator: String,
     /// Memory, MiB.
     pub memory_mb: u32,
@@ -30,12 +31,12 @@ pub struct GuestSetup {
 /// All that a cell's runs have in common.
 #[derive(Clone, Debug, Serialize)]
 pub struct CellKey<'a> {
-    /// Where its runs are made.
+    /// The backend that makes its runs.
     pub backend: Origin,
-    /// The machine. Of a real kernel's only name, topology and CPU numbers count: its runs are the same whatever the
-    /// simulator charges.
+    /// The machine. For a real kernel only name, topology and CPU numbers count, since costs are the
+    /// simulator's.
     pub machine: &'a Machine,
-    /// The figures that each run draws from their ranges; none: the machine is taken as it is stated.
+    /// The figures that each run draws from their ranges. Empty: the machine is taken as it is stated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uncertain: Vec<&'a Span>,
     /// The kernel's name.
@@ -51,7 +52,7 @@ pub struct CellKey<'a> {
     pub spec: &'a serde_json::Value,
     /// The load's name.
     pub load: &'a str,
-    /// How closely a live run is watched, which costs time of its own.
+    /// How closely a live run is watched. Watching costs time of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observe: Option<Observe>,
 }
@@ -72,14 +73,14 @@ impl<'a> CellKey<'a> {
             observe: record.observe,
         }
     }
-    /// The folder's name: 32 hexadecimal digits. The version of what makes the record ([`version_of`]) is part of what is
-    /// hashed.
+    /// The folder's name: 32 hexadecimal digits. The hash covers the version of the record's maker
+    /// ([`version_of`]), too.
     pub fn hash(&self) -> String {
         self.hash_with(version_of(&self.backend))
     }
     fn hash_with(&self, version: u32) -> String {
-        // Objects of serde_json keep their keys sorted; structs are turned into objects first for that reason. All of
-        // the key is plain data with text keys, for which this can't fail.
+        // Objects of serde_json keep their keys sorted, so structs are turned into objects first. The key is
+        // plain data with text keys, for which this can't fail.
         let mut key = serde_json::json!(self);
         if self.backend != Backend::Sim {
             let Machine { name, topology, os_cpu, .. } = self.machine;

@@ -1,7 +1,8 @@
-//! Where and how a run was made, as sorted keys and values for the record.
+//! The environment of a run, as sorted keys and values for the record.
 //!
-//! Only what bears on results is read, from world-readable files; names of hosts and users, addresses and the free text
-//! of the kernel's command line are left out. What a machine does not have is absent, never guessed.
+//! Only values that bear on results are read, from world-readable files. Names of hosts and users, addresses
+//! and the free text of the kernel's command line are left out. A value that a machine does not have is
+//! absent, never guessed.
 
 use crate::MODEL;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +57,7 @@ pub fn capture() -> BTreeMap<String, String> {
     capture_from(Path::new("/"))
 }
 
-/// The environment of a simulated run: the same everywhere, so that the same seed gives the same bytes.
+/// The environment of a simulated run. It is the same everywhere, so that the same seed gives the same bytes.
 pub fn simulated() -> BTreeMap<String, String> {
     BTreeMap::from([
         ("schedlab.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
@@ -93,7 +94,7 @@ fn cpuinfo<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     info.lines().filter_map(|l| l.split_once(':')).find(|(k, _)| k.trim() == key).map(|(_, v)| v.trim())
 }
 
-/// The frequency governors in use, all that differ.
+/// The frequency governors in use, each once.
 fn governors(root: &Path) -> Option<String> {
     let policies = fs::read_dir(root.join("sys/devices/system/cpu/cpufreq")).ok()?;
     let names: BTreeSet<String> = policies

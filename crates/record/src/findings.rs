@@ -1,15 +1,15 @@
-//! What a run found: the part of a record that the backend gives. Simulator, live agent and guest return the same struct,
-//! and the record has its fields beside those that say what was run.
+//! Findings of a run: the part of a record that the backend gives. Simulator, live agent and guest return the
+//! same struct. The record has its fields beside those that describe the run.
 //!
-//! Times are nanoseconds. A thing that was not measured is absent, never 0. The order of the fields is their order in
-//! stored records.
+//! Times are nanoseconds. A value that was not measured is absent, never 0. The order of the fields is their
+//! order in stored records.
 
 use crate::{Figure, Interval, Schedstat, Series, Stays, TaskAccount, Wait};
 use schedlab_base::{Ns, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What was found in one run. Maps are ordered, so that the same run gives the same bytes.
+/// The findings of one run. Maps are ordered, so that the same run gives the same bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// Measured time: from the end of the warm-up to the end of the run.
@@ -18,33 +18,34 @@ pub struct Findings {
     pub series: BTreeMap<String, Series>,
     /// Counts and sums by dotted name ("migrations", "placement.idle_core", "work" in ns).
     pub counters: BTreeMap<String, u64>,
-    /// The scheduler's own counters, where they are kept: over the measured time, live over the whole run.
+    /// The scheduler's own counters, if they are kept: simulated over the measured time, live over the whole
+    /// run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedstat: Option<Schedstat>,
-    /// What a command said of itself, by dotted name ("hackbench.time"); only commands have figures.
+    /// Figures that a command printed, by dotted name ("hackbench.time"); only commands have them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, Figure>,
-    /// What each task of the workload used, in the order in which the workload declares them; live, tasks that were not
-    /// measured are left out.
+    /// The account of each task of the workload, in the workload's order. Live tasks that were not measured
+    /// are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskAccount>,
-    /// How groups of tasks stayed on each CPU; of the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups.
+    /// Stays of groups of tasks on each CPU, for the first [`MAX_GROUPS`](crate::analyse::MAX_GROUPS) groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Stays>,
-    /// What programs measured interval by interval, in the order of time.
+    /// The programs' measurements by interval, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
-    /// The longest waits, longest first, with what is known of each.
+    /// The longest waits, longest first.
     pub waits: Vec<Wait>,
-    /// Where and how the run was made: sorted key and value.
+    /// The environment of the run: sorted key and value.
     pub environment: BTreeMap<String, String>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
 impl Findings {
-    /// Adds what another observer of the same run found. Where both have something under one name, `more` is kept; its
-    /// lists take the place of ours, unless they are empty. Warnings are told after ours.
+    /// Adds the findings of another observer of the same run. If both have a value of one name, `more`'s is
+    /// kept. Its lists replace ours unless they are empty. Its warnings come after ours.
     pub fn add(&mut self, more: Findings) {
         let Findings { duration, series, counters, schedstat, figures, .. } = more;
         let Findings { tasks, stays, intervals, waits, environment, warnings, .. } = more;

@@ -1,11 +1,12 @@
-//! What a store holds, cell by cell, and how a part of it goes.
+//! The contents of a store, cell by cell, and the removal of a part of it.
 //!
-//! A cell is a folder named by 32 hexadecimal digits. A run is a folder in it that is named by its seed and has a
-//! `record.json`. An unfinished run is a folder in it whose name begins with a dot and ends in `.tmp`, as the store names
-//! what it writes. Nothing else is ours: it is not listed and never removed. A run with files that schedlab did not write
-//! stays, too. Links are not followed.
+//! A cell is a folder named by 32 hexadecimal digits. A run is a folder in it that is named by its seed and
+//! has a `record.json`. An unfinished run is a folder in it whose name begins with a dot and ends in `.tmp`;
+//! the store writes under such names. Anything else is not ours: it is not listed and never removed. A run
+//! with files that schedlab did not write is not removed either. Links are not followed.
 //!
-//! Several processes may remove the same runs: what another took away first counts as removed.
+//! Several processes may remove the same runs. A run that another process has removed first counts as
+//! removed.
 
 use crate::store::{MAX_RECORD_MB, RECORD_FILE, RunDir, TEMP_PREFIX, words};
 use crate::{RECORD_SCHEMA, version_of};
@@ -18,13 +19,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The experiment a run was made by, in its folder.
+/// The experiment that made a run, in the run's folder.
 pub const EXPERIMENT_FILE: &str = "experiment.toml";
-/// What a guest's kernel said, in the folder of its run.
+/// The log of a guest's kernel, in the run's folder.
 pub const KERNEL_LOG_FILE: &str = "kernel.log";
 /// Every file that schedlab writes in a run's folder.
 const OURS: &[&str] = &[RECORD_FILE, EXPERIMENT_FILE, KERNEL_LOG_FILE];
-/// What every record's schema begins with, before its number.
+/// The schema of every record, without its number.
 const RECORD_SCHEMA_OF: &str = "schedlab/record/";
 /// The mode of guests whose time counts instructions, as the guest crate names it.
 const VIRTUAL_TIME: &str = "deterministic";
@@ -53,18 +54,18 @@ pub struct HeldRun {
     pub seed: u64,
     /// Bytes of its files.
     pub bytes: u64,
-    /// When it was stored.
+    /// Time at which it was stored.
     pub made: SystemTime,
 }
 
-/// What a record says of its cell, read without the rest.
+/// The part of a record that describes its cell, read without the rest.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Head {
     /// The schema.
     pub schema: String,
     /// The version that made it.
     pub model: u32,
-    /// Where it was made.
+    /// The backend that made it.
     pub backend: Origin,
     machine: Named,
     /// The kernel's name.
@@ -91,7 +92,7 @@ impl Head {
     /// Reads the head of a run's record.
     ///
     /// # Errors
-    /// A record that can't be read or is none.
+    /// When the record can't be read, or the file is no record.
     pub fn of(run: &RunDir) -> Result<Head> {
         let file = run.path.join(RECORD_FILE);
         let text = input::text_up_to(&file, MAX_RECORD_MB)?;
@@ -108,7 +109,7 @@ impl Head {
     pub fn variant(&self) -> &str {
         &self.variant.name
     }
-    /// Why this version of schedlab would make the run again instead of finding it; `None`: it would find it.
+    /// The reason why this version of schedlab would make the run again; `None`: it would use the stored run.
     pub fn outdated(&self) -> Option<String> {
         if self.schema != RECORD_SCHEMA {
             return Some(format!("its record is a {}, and {RECORD_SCHEMA} is written now", self.schema));
@@ -118,7 +119,7 @@ impl Head {
         let newer = if made > now { ", which is newer" } else { "" };
         (made != now).then(|| format!("{what} {made}{newer}, this is {now}"))
     }
-    /// Whether a newer version made it, or one that is not known: a version that finds it may well be installed.
+    /// Whether a newer or unknown version made it. A schedlab that uses the run may well be installed.
     pub fn is_newer(&self) -> bool {
         let number = |schema: &str| schema.strip_prefix(RECORD_SCHEMA_OF)?.parse::<u32>().ok();
         match (number(&self.schema), number(RECORD_SCHEMA)) {
@@ -133,7 +134,7 @@ impl Head {
     }
 }
 
-/// All that a record says of its cell beside names, as plain data; what it does not say is null.
+/// The rest of a record's description of its cell, as plain data; a part that it does not have is null.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Identity {
     /// The workload and its parameters.
@@ -145,7 +146,7 @@ pub struct Identity {
     /// How closely a live run was watched.
     #[serde(default)]
     pub observe: Value,
-    /// How a guest was set up.
+    /// The set-up of the guest.
     #[serde(default)]
     pub guest: Value,
     /// The machine with all its figures.
@@ -171,16 +172,16 @@ impl Identity {
 }
 
 impl HeldCell {
-    /// Bytes of all its runs.
+    /// Size of all its runs, bytes.
     pub fn bytes(&self) -> u64 {
         self.runs.iter().map(|r| r.bytes).sum()
     }
 }
 
-/// The cells of a store, by name; those without any run or remains of one are left out.
+/// The cells of a store, by name. Cells without a run or the rest of one are left out.
 ///
 /// # Errors
-/// When the folder is not there or can't be read.
+/// When the folder does not exist or can't be read.
 pub fn holdings(root: &Path) -> Result<Vec<HeldCell>> {
     let mut cells = Vec::new();
     for entry in folders(root)? {
@@ -236,7 +237,8 @@ fn bytes(folder: &Path) -> u64 {
     entries.filter_map(|e| e.metadata().ok()).filter(fs::Metadata::is_file).map(|m| m.len()).sum()
 }
 
-/// `.run.PID.NUMBER.tmp`, as the store names what it is writing; before 0.2.0 it was `.SEED.PID.tmp`.
+/// Whether the name is a run's that is being written: `.run.PID.NUMBER.tmp`; before 0.2.0 it was
+/// `.SEED.PID.tmp`.
 fn is_unfinished(name: &str) -> bool {
     let numbers =
         |text: &str| text.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
@@ -244,7 +246,7 @@ fn is_unfinished(name: &str) -> bool {
     ours.and_then(|n| n.strip_suffix(temp::ENDING)).is_some_and(|n| n.contains('.') && numbers(n))
 }
 
-/// The files of a run's folder, if all of them are ours; none when the folder is not there.
+/// The files of a run's folder, if all of them are ours; none if the folder does not exist.
 fn ours(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -264,11 +266,11 @@ fn ours(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Removes a run, and its cell's folder when that is empty then. The run goes out of sight first, so that half of one is
-/// never met; what a kill leaves is an unfinished run.
+/// Removes a run, and its cell's folder if that is empty then. The run is renamed first, so that no process
+/// meets half of one. After a kill an unfinished run is left.
 ///
 /// # Errors
-/// A folder with files that are not ours, which stays whole; a disk that does not let go.
+/// A folder with files that are not ours, which stays whole; a file that can't be removed.
 pub fn remove_run(run: &HeldRun) -> Result<()> {
     ours(&run.run.path)?;
     let cell = run.run.path.parent().unwrap_or(Path::new("."));
@@ -277,7 +279,7 @@ pub fn remove_run(run: &HeldRun) -> Result<()> {
     remove_unfinished(&aside)
 }
 
-/// Removes an unfinished run, and its cell's folder when that is empty then.
+/// Removes an unfinished run, and its cell's folder if that is empty then.
 ///
 /// # Errors
 /// As [`remove_run`].
@@ -286,12 +288,12 @@ pub fn remove_unfinished(folder: &Path) -> Result<()> {
         gone(fs::remove_file(&file)).map_err(|e| Error::io(&file, "remove", &e))?;
     }
     gone(fs::remove_dir(folder)).map_err(|e| Error::io(folder, "remove", &e))?;
-    // It fails while the cell has other runs, which is what is wanted.
+    // This fails, as it should, while the cell has other runs.
     let _ = folder.parent().map(fs::remove_dir);
     Ok(())
 }
 
-/// What is not there any more has been removed by another process.
+/// Takes "not found" for success: another process has removed it.
 fn gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }

@@ -1,6 +1,7 @@
-//! What was measured: the record of a run, the one analyser of events, the metric table, run folders.
+//! The record of a run, the one analyser of events, the metric table, run folders.
 //!
-//! Only this crate says what a slice, a wakeup delay, a migration is, so that all backends and importers mean the same.
+//! Only this crate defines slice, wakeup delay and migration, so that these words mean the same for all
+//! backends and importers.
 
 pub mod accounts;
 pub mod analyse;
@@ -38,11 +39,12 @@ use serde::{Deserialize, Serialize};
 pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
 pub const MODEL: u32 = 9;
-/// Version of how real kernels are run and watched (guests' init, agents, the analyser): raised whenever a change can
-/// alter what the record of the same run on the same kernel says. Runs of real kernels outlive changes of the model.
+/// Version of the code that runs and watches real kernels (guests' init, agents, the analyser): raised
+/// whenever a change can /// alter the record of the same run on the same kernel. Runs of real kernels stay
+/// valid when the model changes.
 pub const WATCHING: u32 = 8;
 
-/// The version that a record of that origin carries: [`MODEL`] of the simulator, [`WATCHING`] of a real kernel.
+/// The version in a record of that origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel.
 pub fn version_of(origin: &Origin) -> u32 {
     match origin {
         Origin::Made(Backend::Sim) => MODEL,
@@ -50,17 +52,17 @@ pub fn version_of(origin: &Origin) -> u32 {
     }
 }
 
-/// How closely a live run is watched: each level costs the run more than the one before (docs/live.md). The simulator
-/// tells everything anyway.
+/// How closely a live run is watched. Each level costs the run more than the one before (docs/live.md). The
+/// simulator /// reports every event anyway.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Observe {
-    /// By what the kernel accounts for each task anyway, read before and after.
+    /// By the kernel's own accounts of each task, read before and after.
     #[default]
     Accounts,
-    /// Also by records of the tasks' own switches: how long they stay on a CPU.
+    /// Also by records of the tasks' own switches, for the length of their stays on a CPU.
     Stays,
-    /// Also by performance counters, which are switched with each task.
+    /// Also by performance counters, which the kernel switches with each task.
     Counters,
     /// By every switch, wakeup and migration, through the kernel's tracepoints; without performance counters.
     Events,
@@ -78,7 +80,7 @@ impl Observe {
     }
 }
 
-/// A figure that a command said of itself: one number for the whole run.
+/// A figure that a command printed: one number for the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The number, in `unit`; finite.
@@ -89,16 +91,16 @@ pub struct Figure {
     pub better: Better,
 }
 
-/// All that was seen in one run. Maps are ordered, so that the same run gives the same bytes.
+/// The record of one run. Maps are ordered, so that the same run gives the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// [`RECORD_SCHEMA`].
     pub schema: String,
-    /// [`version_of`] its backend.
+    /// The version of its maker ([`version_of`]).
     pub model: u32,
-    /// Where it was made, or that it was read from another program's output.
+    /// The backend that made it, or another program whose output was read.
     pub backend: Origin,
-    /// The machine, whole, as it is stated.
+    /// The whole machine, as it is stated.
     pub machine: Machine,
     /// Figures of the machine that were drawn from their ranges for this run ([`Machine::with`] makes the machine that
     /// was simulated); empty: all were as stated.
@@ -106,9 +108,9 @@ pub struct Record {
     pub drawn: Vec<Drawn>,
     /// The kernel's name: profile ("v4.5") or release string.
     pub kernel: String,
-    /// What was simulated; `None` on live kernels.
+    /// The simulated kernel; `None` on live ones.
     pub resolved: Option<Kernel>,
-    /// How the guest was set up; `None` on other backends.
+    /// The set-up of the guest; `None` on other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestSetup>,
     /// The variant as the experiment states it.
@@ -119,20 +121,20 @@ pub struct Record {
     pub spec: serde_json::Value,
     /// The load's name in tables ("2x24").
     pub load: String,
-    /// How closely a live run was watched; `None` of simulated ones, of other tools' and of records that do not say
-    /// ([`Record::watched`]).
+    /// How closely a live run was watched; `None` for simulated runs, other tools' output, and records
+    /// without this field /// ([`Record::watched`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observe: Option<Observe>,
     /// Seed of the run.
     pub seed: u64,
-    /// What was found. In JSON its fields stand beside those above.
+    /// The findings. In JSON their fields stand beside those above.
     #[serde(flatten)]
     pub found: Findings,
 }
 
 impl Record {
-    /// How closely a live run was watched. Records of 0.1 name events only, and the others had counters. `None` of
-    /// simulated runs and of what other tools saved.
+    /// How closely a live run was watched. Records of 0.1 name events only; their other runs had counters.
+    /// `None` for simulated /// runs and other tools' output.
     pub fn watched(&self) -> Option<Observe> {
         let live = self.backend == Backend::Host && self.found.environment.contains_key("kernel.release");
         self.observe.or(live.then_some(Observe::Counters))

@@ -1,9 +1,10 @@
-//! What a live kernel's scheduler says of itself in debugfs, as keys and values of a record's environment.
+//! A live kernel's scheduler in debugfs, as keys and values of a record's environment.
 //!
-//! `sched.features`, `sched.preempt`, one key per tunable (`sched.base_slice_ns`; already scaled by the number of CPUs),
-//! and `sched.domains.cpuN` for CPU 0 and every CPU whose domains differ from those of the one before: domains bottom up,
-//! with `;` between, each `NAME key=value ... flags=A|B`. Only root can read these, and domains need `sched_verbose`
-//! (read in 6.1.192 and 7.3.4). What is not there is absent. Before 5.13 only the features are in debugfs.
+//! `sched.features`, `sched.preempt`, one key per tunable (`sched.base_slice_ns`; already scaled by the
+//! number of CPUs), and `sched.domains.cpuN` for CPU 0 and every CPU whose domains differ from those of the
+//! one before: domains bottom up, with `;` between, each `NAME key=value ... flags=A|B`. Only root can read
+//! these, and domains need `sched_verbose` (read in 6.1.192 and 7.3.4). A missing file leaves its key absent.
+//! Before 5.13 only the features are in debugfs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,10 +26,10 @@ const NUMBERS: &[&str] = &[
     "nr_migrate",
     "tunable_scaling",
 ];
-/// Files of a domain that hold what it was built with; others hold what happened since.
+/// Files of a domain with the parameters it was built with; its other files change at run time.
 const PARAMS: &[&str] = &["min_interval", "max_interval", "busy_factor", "imbalance_pct", "cache_nice_tries"];
 
-/// Reads what is there below `root`.
+/// Reads the files that exist below `root`.
 pub(crate) fn capture(root: &Path, put: &mut impl FnMut(&str, Option<String>)) {
     let dir = root.join("sys/kernel/debug/sched");
     let features =

@@ -1,8 +1,10 @@
-//! A series: every value a run saw of one thing, as exact count, min, max and sum, and a histogram for the rest.
+//! A series: all values of one quantity in a run, as exact count, min, max and sum, and a histogram for the
+//! rest.
 //!
-//! Values are integers in the series' unit (nanoseconds for times). The histogram is the HDR layout with three
-//! significant digits: below 2048 a value is exact, above it is known to one part in a thousand. Percentiles are nearest-rank.
-//! Nothing here is stored as a float, so that a record read back equals the one that was written.
+//! Values are integers in the series' unit (nanoseconds for times). The histogram is the HDR layout with
+//! three significant digits: a value below 2048 is exact, a larger one is known to one part in a thousand.
+//! Percentiles are nearest-rank. Nothing here is stored as a float, so that a record read back equals the one
+//! that was written.
 
 use crate::metric::{Better, Value};
 use base64::Engine;
@@ -13,16 +15,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Significant decimal digits of the histograms.
 const DIGITS: u8 = 3;
-/// A percentile above the median needs this many samples beyond it to mean anything; it is missing otherwise.
+/// A percentile above the median is missing if fewer samples than this lie beyond it.
 pub const MIN_TAIL_SAMPLES: u64 = 10;
 
-/// All values of one thing in one run.
+/// All values of one quantity in one run.
 #[derive(Clone, Debug)]
 pub struct Series {
     unit: String,
     better: Better,
     sum: u128,
-    /// Exact smallest and largest value; meaningless while the histogram is empty.
+    /// Exact smallest and largest value; without meaning while the histogram is empty.
     range: (u64, u64),
     hist: Histogram<u64>,
 }
@@ -55,16 +57,16 @@ impl Series {
         }
         self.range = (self.range.0.min(value), self.range.1.max(value));
         self.sum += u128::from(value) * u128::from(n);
-        // Growing fails only where the address space is too small; the value then counts in the topmost bucket.
+        // Growing fails only if the address space is too small; the value then counts in the topmost bucket.
         if self.hist.record_n(value, n).is_err() {
             self.hist.saturating_record_n(value, n);
         }
     }
-    /// How many buckets the histogram has so far.
+    /// Number of the histogram's buckets so far.
     pub(crate) fn buckets(&self) -> usize {
         self.hist.distinct_values()
     }
-    /// Adds a value to everything but the histogram, which is to be told by [`count_in`](Series::count_in).
+    /// Adds a value to everything except the histogram; [`count_in`](Series::count_in) adds it there.
     #[inline]
     pub(crate) fn note(&mut self, value: u64) {
         self.range = (self.range.0.min(value), self.range.1.max(value));
@@ -74,13 +76,13 @@ impl Series {
     pub(crate) fn noted(&self) -> Option<(u64, u64)> {
         (self.range.0 <= self.range.1).then_some(self.range)
     }
-    /// Tells the histogram of values noted before, by any value of their bucket.
+    /// Adds values noted before to the histogram, by any value of their bucket.
     pub(crate) fn count_in(&mut self, value: u64, n: u64) {
         if n > 0 && self.hist.record_n(value, n).is_err() {
             self.hist.saturating_record_n(value, n);
         }
     }
-    /// Adds all values of another series of the same thing.
+    /// Adds all values of another series of the same quantity.
     pub fn merge(&mut self, other: &Series) {
         if other.count() == 0 {
             return;
@@ -95,7 +97,7 @@ impl Series {
         }
     }
 
-    /// How many values.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.hist.len()
     }
@@ -132,15 +134,15 @@ impl Series {
         }
         Value::Number(self.rank_value(self.rank(p)) as f64)
     }
-    /// How many values rank above percentile `p`.
+    /// Number of values that rank above percentile `p`.
     pub fn tail_samples_above(&self, p: f64) -> u64 {
         self.count() - self.rank(p)
     }
-    /// How many values are larger than `cut`, to the histogram's resolution.
+    /// Number of values larger than `cut`, to the histogram's resolution.
     pub fn count_above(&self, cut: u64) -> u64 {
         self.values().filter(|(v, _)| *v > cut).map(|(_, n)| n).sum()
     }
-    /// Values in ascending order with how often each was seen: the midpoint of each bucket, within min and max.
+    /// Values in ascending order, each with its count: the midpoint of each bucket, within min and max.
     pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.hist.iter_recorded().map(|step| (self.shown(step.value_iterated_to()), step.count_at_value()))
     }
@@ -172,7 +174,7 @@ impl Series {
 }
 
 impl PartialEq for Series {
-    /// Same values; how far the histograms happen to have grown does not matter.
+    /// Same values; the histograms' sizes do not matter.
     fn eq(&self, other: &Series) -> bool {
         (&self.unit, self.better, self.sum, self.min(), self.max())
             == (&other.unit, other.better, other.sum, other.min(), other.max())
@@ -194,7 +196,7 @@ struct Wire {
     hist: String,
 }
 
-/// A JSON integer while it fits 64 bits, decimal text beyond: readers of JSON lose digits there.
+/// A JSON integer if it fits 64 bits, else decimal text, since readers of JSON lose digits there.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Sum {

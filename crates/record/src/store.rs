@@ -1,11 +1,11 @@
 //! Run folders: `ROOT/<cell-hash>/<seed>/record.json`, written once.
 //!
-//! A run is written to a folder with a temporary name beside its place, which is then renamed. A run folder is therefore
-//! whole or not there, also after a full disk or a kill. The next writer in a cell takes away what a killed one left.
-//! A cell and a seed have one run: a second writer finds the first one's run and keeps it. Processes that share a root
-//! need no lock.
+//! A run is written to a folder with a temporary name beside its place, which is then renamed. A run folder
+//! is therefore whole or not there, also after a full disk or a kill. The next writer in a cell removes the
+//! files of a killed one. A cell and a seed have one run: a second writer finds the first one's run and keeps
+//! it. Processes that share a root need no lock.
 //!
-//! The record in `<cell-hash>/<seed>` is that seed's; another seed's there is an error ([`load`]).
+//! The record in `<cell-hash>/<seed>` has that seed; a record with another seed is an error ([`load`]).
 
 use crate::holdings::{is_cell, remove_unfinished};
 use crate::{Findings, RECORD_SCHEMA, Record};
@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 pub const RECORD_FILE: &str = "record.json";
 /// The longest record that is read unless `SCHEDLAB_MAX_INPUT_MB` says otherwise, MiB. A task takes about 200 bytes.
 pub const MAX_RECORD_MB: u64 = 1024;
-/// How names of run folders begin that are being written; such names are no runs.
+/// Prefix of run folders that are being written; such folders are no runs.
 pub(crate) const TEMP_PREFIX: &str = ".run.";
-/// How deep below a folder runs are looked for; a store itself is two levels deep.
+/// Levels below a folder that are searched for runs; a store itself has two.
 const MAX_DEPTH: usize = 6;
 
 /// A folder that holds one run.
@@ -41,7 +41,7 @@ impl RunDir {
     pub fn record(&self) -> Result<Record> {
         load(&self.path)
     }
-    /// Seeds sort as numbers, all else as text.
+    /// The key to sort by: seeds as numbers, all else as text.
     fn order(&self) -> (PathBuf, u64, PathBuf) {
         let seed = self.path.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse().ok());
         let parent = self.path.parent().unwrap_or(Path::new("")).to_owned();
@@ -49,17 +49,17 @@ impl RunDir {
     }
 }
 
-/// What became of a run that was to be stored.
+/// The outcome of storing a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stored {
     /// It was written.
     Written(RunDir),
-    /// There was one already, which was kept.
+    /// A run was there already and was kept.
     Kept(RunDir),
 }
 
 impl Stored {
-    /// The run folder, either way.
+    /// The run folder in either case.
     pub fn run(&self) -> &RunDir {
         match self {
             Stored::Written(run) | Stored::Kept(run) => run,
@@ -67,14 +67,14 @@ impl Stored {
     }
 }
 
-/// Where runs are kept.
+/// A root folder with runs.
 #[derive(Clone, Debug)]
 pub struct Store {
     root: PathBuf,
 }
 
 impl Store {
-    /// A store in `root`, which is created when it is not there.
+    /// A store in `root`, which is created if it does not exist.
     ///
     /// # Errors
     /// When the folder can't be created.
@@ -84,19 +84,19 @@ impl Store {
         })?;
         Ok(Store { root: root.to_owned() })
     }
-    /// The folder the runs are in.
+    /// The folder with the runs.
     pub fn root(&self) -> &Path {
         &self.root
     }
     fn place(&self, cell_hash: &str, seed: u64) -> PathBuf {
         self.root.join(cell_hash).join(seed.to_string())
     }
-    /// The stored run of a cell and seed, when there is one.
+    /// The stored run of a cell and seed, if there is one.
     pub fn get(&self, cell_hash: &str, seed: u64) -> Option<RunDir> {
         let path = self.place(cell_hash, seed);
         path.join(RECORD_FILE).is_file().then_some(RunDir { path })
     }
-    /// Stores a run with further files (name, content) beside its record. A run that is there already is kept.
+    /// Stores a run with further files (name, content) beside its record. A run that exists already is kept.
     ///
     /// # Errors
     /// When it can't be written; nothing of it is left then.
@@ -132,13 +132,13 @@ impl Store {
     }
 }
 
-/// A run's folder in its cell's, which is made where it is not there. A writer that failed takes an empty cell away, at any
-/// instant: then all is done again.
+/// A new run's folder in its cell's folder, which is made if it does not exist. Another writer that fails may
+/// remove the empty cell at any instant; then everything is done again.
 fn folder_in(cell: &Path) -> Result<Folder> {
     let is_there = || fs::symlink_metadata(cell).is_ok();
     loop {
         match fs::create_dir_all(cell) {
-            // The cell was there when it was to be made, and is not any more.
+            // The cell existed when it was to be made, and has been removed since.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !is_there() => continue,
             made => made.map_err(|e| Error::io(cell, "create the folder", &e))?,
         }
@@ -149,19 +149,19 @@ fn folder_in(cell: &Path) -> Result<Folder> {
     }
 }
 
-/// A cell's folder, which goes away again if it is left empty.
+/// A cell's folder. When dropped, it is removed if it is empty.
 struct Emptied<'a>(&'a Path);
 
 impl Drop for Emptied<'_> {
     fn drop(&mut self) {
-        // Fails when it holds a run, which is what is wanted.
+        // This fails, as it should, if the cell holds a run.
         let _ = fs::remove_dir(self.0);
     }
 }
 
-/// Takes away a run's folder that has no record, as versions left it whose threads got in each other's way. A folder with
-/// files that are not ours stays. It goes out of sight first: another process may do the same and have its run there already, which
-/// then goes back.
+/// Removes a run's folder that has no record; threads of older versions could leave one. A folder with files
+/// that are not ours stays. The folder is renamed first: another process may do the same and have put its run
+/// there already, which is then put back.
 fn clear_place(cell: &Path, place: &Path) -> Result<()> {
     if place.join(RECORD_FILE).exists() {
         return Ok(());
@@ -190,8 +190,8 @@ fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
 /// Reads a record from its run folder or its file.
 ///
 /// # Errors
-/// When it is not there or can't be read, is no whole JSON (with line and column), has another schema, or is in a store
-/// under another seed than its own.
+/// When it does not exist or can't be read, is no whole JSON (with line and column), has another schema, or
+/// stands in a /// store under another seed than its own.
 pub fn load(path: &Path) -> Result<Record> {
     let file = if path.is_dir() { path.join(RECORD_FILE) } else { path.to_owned() };
     if path.is_dir() && !file.is_file() {
@@ -212,7 +212,8 @@ pub fn load(path: &Path) -> Result<Record> {
     }
 }
 
-/// The seed that a run's folder in a store is named by, with the name `CELL/SEED`; `None` for a record kept elsewhere.
+/// The seed in the name of a run's folder in a store, with the name `CELL/SEED`; `None` for a record kept
+/// elsewhere.
 fn seed_of_place(file: &Path) -> Option<(String, u64)> {
     let file = std::path::absolute(file).ok().filter(|f| f.ends_with(RECORD_FILE))?;
     let folder = file.parent()?;
@@ -221,7 +222,8 @@ fn seed_of_place(file: &Path) -> Option<(String, u64)> {
     Some((format!("{cell}/{name}"), name.parse().ok()?))
 }
 
-/// Names that tables print, each on one line; schedlab itself writes no others. Texts are escaped where they are printed.
+/// The record with names on one line each, for tables; schedlab itself writes no others. Texts are escaped
+/// where they are printed.
 fn on_one_line(mut record: Record) -> Record {
     let task_names = record.found.tasks.iter_mut().map(|t| &mut t.name);
     let names = [
@@ -250,7 +252,7 @@ fn on_one_line_each<T>(named: BTreeMap<String, T>) -> BTreeMap<String, T> {
     named.into_iter().map(|(name, value)| (printable::name(&name).into_owned(), value)).collect()
 }
 
-/// What a reader of JSON says, without the place.
+/// The message of a JSON error, without the place.
 pub(crate) fn words(e: &serde_json::Error) -> String {
     let words = e.to_string();
     words.rsplit_once(" at line ").map_or(words.as_str(), |(w, _)| w).to_owned()
@@ -262,7 +264,7 @@ fn parse(file: &Path, text: &str) -> Result<Record> {
         let help = "the file is damaged or no record; take the run's folder away and run it again";
         Error::input(format!("not a whole record: {}", words(e))).help(help).at(spot)
     };
-    // The schema first: what it says decides what else can be expected.
+    // The schema is read first: the other fields depend on it.
     #[derive(serde::Deserialize)]
     struct Head {
         schema: Option<String>,
@@ -277,8 +279,8 @@ fn parse(file: &Path, text: &str) -> Result<Record> {
     }
 }
 
-/// Reads a record from JSON. Where the findings are at fault, they are read once more by themselves: what is flattened
-/// into another struct has lost its place.
+/// Reads a record from JSON. If the findings are at fault, they are read once more by themselves, since a
+/// field that is flattened into another struct has lost its place.
 fn read(text: &str) -> serde_json::Result<Record> {
     serde_json::from_str(text).map_err(|e| serde_json::from_str::<Findings>(text).err().unwrap_or(e))
 }
@@ -286,7 +288,7 @@ fn read(text: &str) -> serde_json::Result<Record> {
 /// All runs in a run folder, a store, or any folder above; sorted by folder, seeds as numbers.
 ///
 /// # Errors
-/// When the path is not there or can't be read, or holds no run.
+/// When the path does not exist or can't be read, or holds no run.
 pub fn list(path: &Path) -> Result<Vec<RunDir>> {
     fs::metadata(path).map_err(|e| Error::io(path, "read", &e))?;
     let mut found = Vec::new();
@@ -362,7 +364,7 @@ mod tests {
         assert!(e.message().contains("-1"), "{e}");
     }
 
-    /// In memory where that can be had, for tests that sync more than a thousand runs one by one.
+    /// In memory if possible, for tests that sync more than a thousand runs one by one.
     fn store_in_memory() -> (tempfile::TempDir, Store) {
         let memory = Path::new("/dev/shm");
         let dir = tempfile::tempdir_in(if memory.is_dir() { memory.into() } else { std::env::temp_dir() });
@@ -432,7 +434,7 @@ mod tests {
         let cell = store.root().join("c");
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // What a writer does that could not write: it removes the cell while that is empty.
+            // As a writer that could not write: remove the cell while it is empty.
             scope.spawn(|| {
                 while !done.load(Relaxed) {
                     drop(Emptied(&cell));
@@ -539,7 +541,8 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         assert_eq!(Store::create(&file.join("runs")).unwrap_err().kind(), ErrorKind::Machine);
-        // A file in a folder that isn't there can't be written, whoever asks: stands in for a full disk.
+        // A file in a folder that does not exist can't be written, also by root. It stands in for a full
+        // disk.
         assert!(store.put("c", 1, &record(1), &[("no/such/folder", b"")]).is_err());
         assert_eq!(fs::read_dir(store.root()).unwrap().count(), 0);
     }

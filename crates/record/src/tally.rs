@@ -1,10 +1,11 @@
-//! A series being filled by the million: values are counted by bucket here and handed to the histogram once, at the end.
+//! A series that takes millions of values: they are counted by bucket here and handed to the histogram once,
+//! at the end.
 //!
-//! The buckets are the histogram's own. A value beyond what it covers goes to it directly, so that it grows when and as
-//! far as it would if it had been given every value in turn: what is stored is the same to the byte.
+//! The buckets are the histogram's own. A value beyond its range goes to the histogram directly, so that it
+//! grows as if it had been given every value in turn. The stored bytes are the same.
 //!
-//! A tally may have room from the start for all values that are to be expected, as memory that the allocator gives out
-//! zeroed and nobody has written to: of it only the pages cost anything in which values fall.
+//! A tally may have room from the start for all values that are to be expected. This is zeroed memory from
+//! the allocator, and only pages in which values fall cost anything.
 
 use crate::series::Series;
 
@@ -14,20 +15,20 @@ const EXACT: u64 = 2048;
 /// Values up to a minute in ns have room in a tally made [`with_room`](Tally::with_room): 220 KB, most of it never touched.
 const ROOM: u64 = 1 << 36;
 
-/// A series and what it has not been told yet.
+/// A series, and values that are not in its histogram yet.
 pub struct Tally {
     series: Series,
     counts: Vec<u64>,
 }
 
 impl Tally {
-    /// Goes on with `series`.
+    /// A tally that continues `series`.
     pub fn new(series: Series) -> Tally {
         let counts = vec![0; series.buckets()];
         Tally { series, counts }
     }
 
-    /// Goes on with `series`, and does not move its counts when large values come.
+    /// A tally that continues `series` and does not move its counts when large values come.
     pub fn with_room(series: Series) -> Tally {
         let counts = vec![0; series.buckets().max(bucket(ROOM) + 1)];
         Tally { series, counts }
@@ -75,7 +76,7 @@ fn bucket(value: u64) -> usize {
     doublings as usize * (EXACT as usize / 2) + (value >> doublings) as usize
 }
 
-/// The least value of a bucket.
+/// The smallest value of a bucket.
 fn lowest_of(bucket: usize) -> u64 {
     let half = EXACT as usize / 2;
     let doublings = (bucket / half).saturating_sub(1);

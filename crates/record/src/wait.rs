@@ -1,13 +1,13 @@
-//! Long waits: what is kept of each, and the cause it is put down to.
+//! Long waits and their causes.
 //!
-//! A wait runs from the moment somebody begins to wake a task until the task is on a CPU. The analyser keeps the longest
-//! ones whole; [`WaitCause`] sorts them by what the task waited for. Times are nanoseconds.
+//! A wait runs from the begin of a task's wakeup until the task is on a CPU. The analyser keeps the longest
+//! waits whole; [`WaitCause`] sorts them by cause. Times are nanoseconds.
 
 use schedlab_base::{CpuId, Ns};
 use serde::{Deserialize, Serialize};
 
-/// An occupant whose own wakeup is younger than this counts as just woken: it has the same sleeper's credit as the
-/// waiting task, so that neither preempts the other (D000: two workers of one burst on one CPU).
+/// An occupant whose own wakeup is younger than this counts as just woken. It has the same sleeper's credit
+/// as the /// waiting task, so neither preempts the other (D000: two workers of one burst on one CPU).
 pub const FRESH_NS: u64 = 1_000_000;
 
 /// One long wait of a workload task.
@@ -16,56 +16,56 @@ pub const FRESH_NS: u64 = 1_000_000;
 pub struct Wait {
     /// The task that waited.
     pub task: String,
-    /// When its wakeup began.
+    /// Begin of its wakeup.
     pub woken_at: Ns,
-    /// From then until it ran.
+    /// Time from then until it ran.
     pub length_ns: u64,
     /// The part before it was on a runqueue: choosing a CPU, locks, interrupt.
     pub enqueue_ns: u64,
-    /// Who woke it; `None` from interrupt context.
+    /// The task that woke it; `None`: an interrupt.
     pub waker: Option<String>,
     /// The CPU the waker ran on.
     pub waker_cpu: CpuId,
     /// The CPU chosen.
     pub chosen_cpu: CpuId,
-    /// Why, by `PlaceReason` name; `None` where the backend does not say.
+    /// The reason for that CPU, a `PlaceReason` name; `None` if the backend does not report it.
     pub placement: Option<String>,
     /// CPUs whose idle state was read for the choice.
     pub probes: u16,
-    /// Who was on the chosen CPU when the task was enqueued; `None`: it was idle.
+    /// The task on the chosen CPU when this one was enqueued; `None`: the CPU was idle.
     pub occupant: Option<Occupant>,
     /// Runnable tasks on that CPU right after the enqueue, this one and the running one included.
     pub nr_running: u16,
-    /// The CPU it ran on in the end.
+    /// The CPU on which it ran in the end.
     pub ran_on: CpuId,
-    /// Why it was moved while it waited, by `MoveReason` name (the last move).
+    /// The reason of its last move while it waited, a `MoveReason` name.
     pub moved: Option<String>,
-    /// Who left the CPU for it; `None`: the CPU was idle.
+    /// The task that left the CPU for it; `None`: the CPU was idle.
     pub ended_by: Option<String>,
-    /// Why that one left, by `SwitchReason` name.
+    /// The reason why that task left, a `SwitchReason` name.
     pub ended_why: String,
     /// Time the CPU spent leaving idle before it ran the task; 0 when it was not idle.
     pub idle_exit_ns: u64,
 }
 
-/// Who ran on the chosen CPU when a task was enqueued there.
+/// The task that ran on the chosen CPU when another was enqueued there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Occupant {
     /// Its name.
     pub task: String,
-    /// How long it had been on the CPU.
+    /// Its time on the CPU so far.
     pub ran_ns: u64,
     /// Whether it had itself been woken less than [`FRESH_NS`] before.
     pub fresh: bool,
 }
 
-/// What a wait is put down to. One row each: name in JSON, sentence for people.
+/// The cause of a wait. Each row has a name in JSON and a sentence for people.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WaitCause {
-    /// Ended by the balancer.
+    /// The balancer moved the task, which ended the wait.
     Pulled,
-    /// Most of it went by before the task was queued.
+    /// Most of the wait passed before the task was queued.
     Placing,
     /// The CPU was idle.
     IdleExit,
@@ -80,7 +80,7 @@ pub enum WaitCause {
 }
 
 impl WaitCause {
-    /// Every cause, in the order the tests are made.
+    /// Every cause, in the order in which they are tested.
     pub const ALL: [WaitCause; 7] = [
         WaitCause::Pulled,
         WaitCause::Placing,
@@ -117,7 +117,7 @@ impl WaitCause {
 }
 
 impl Wait {
-    /// What the wait is put down to: the first cause of [`WaitCause::ALL`] that holds.
+    /// The cause of the wait: the first of [`WaitCause::ALL`] that holds.
     pub fn cause(&self) -> WaitCause {
         let fresh = self.occupant.as_ref().is_some_and(|o| o.fresh);
         let idle = self.occupant.is_none();
@@ -128,7 +128,8 @@ impl Wait {
         } else if idle && self.nr_running <= 1 {
             WaitCause::IdleExit
         } else if fresh || idle {
-            // An idle CPU with somebody already queued: two wakers chose it before either task ran (no reservation).
+            // An idle CPU with a task already queued: two wakers chose it before either task ran (no
+            // reservation).
             WaitCause::Stacked
         } else if self.nr_running > 2 {
             WaitCause::Queued

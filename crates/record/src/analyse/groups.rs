@@ -1,7 +1,7 @@
-//! Groups of tasks as the analyser sees them: who preempted, and how long which group stayed on which CPU.
+//! Groups of tasks in the analyser: the preemptions by each group, and its stays on each CPU.
 //!
-//! Groups are numbered in the order of their first task; beyond [`MAX_GROUPS`] they are not told apart. All there is to
-//! count is laid out beforehand, so that an event adds to a number and nothing else.
+//! Groups are numbered in the order of their first task; beyond [`MAX_GROUPS`] they are not told apart. All
+//! counters are laid out beforehand, so that an event only adds to a number.
 
 use super::{MAX_GROUPS, TaskName};
 use crate::accounts::Stays;
@@ -12,24 +12,24 @@ use std::collections::BTreeMap;
 /// The number of no group.
 pub(super) const NO_GROUP: u8 = u8::MAX;
 
-/// Groups and what is counted of them.
+/// Groups and their counters.
 pub(super) struct Groups {
     names: Vec<String>,
     known: BTreeMap<String, u8>,
-    /// Stays on each CPU: how many and how long, ns; a row of CPUs for each group.
+    /// Stays on each CPU: their number and their time, ns; a row of CPUs for each group.
     stays: Vec<(u64, u64)>,
     nr_cpus: usize,
-    /// Stays ended by a task of the group that woke up or arrived.
+    /// Stays of other tasks that ended because a task of the group woke up or arrived.
     preempted: Vec<u64>,
 }
 
 impl Groups {
-    /// No groups yet, on so many CPUs.
+    /// No groups yet, on `nr_cpus` CPUs.
     pub fn on(nr_cpus: usize) -> Groups {
         let (names, known) = (Vec::new(), BTreeMap::new());
         Groups { names, known, stays: Vec::new(), nr_cpus, preempted: Vec::new() }
     }
-    /// The group of a task, which may be its first.
+    /// The group of a task. The task may be the group's first.
     pub fn of(&mut self, task: &TaskName) -> u8 {
         let group = group_of(&task.name);
         if let Some(known) = self.known.get(group) {
@@ -62,12 +62,12 @@ impl Groups {
             *count += 1;
         }
     }
-    /// Who preempted how often, by metric name.
+    /// The number of preemptions by each group, by metric name.
     pub fn preemptions(&self) -> Vec<(String, u64)> {
         let named = |(name, n): (&String, &u64)| (format!("slice.preempted_by.{name}"), *n);
         self.names.iter().zip(&self.preempted).map(named).collect()
     }
-    /// Where there were stays.
+    /// The stays of each group and CPU that has any.
     pub fn into_stays(self) -> Vec<Stays> {
         let nr_cpus = self.nr_cpus.max(1);
         let one = |(at, (count, ns)): (usize, (u64, u64))| Stays {

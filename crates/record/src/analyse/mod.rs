@@ -1,19 +1,22 @@
-//! The one analyser of events: what a slice, a wakeup delay, a migration is, for every backend and importer.
+//! The one analyser of events: it defines slice, wakeup delay and migration for every backend and importer.
 //!
-//! It consumes tracepoint-shaped events as they come, in causal order, and keeps dense state per task and per CPU; an
-//! event allocates nothing (a histogram that meets a larger value than ever before grows, once). Times are nanoseconds.
+//! It takes tracepoint-shaped events in causal order and keeps dense state per task and per CPU. An event
+//! allocates nothing, except that a histogram grows once when a larger value than ever before comes. Times
+//! are nanoseconds.
 //!
-//! Definitions, which hold for tasks of the workload; the machine's background tasks only add to
-//! `background.cpu_time`, and are named where they stand in the way of a wait:
-//! - a **stay** is the time from the switch to a task until the switch away from it; its length is the `slice`. Being
-//!   picked again is no switch (as the kernel counts: only if prev is not next, 2.6 to today);
-//! - `wakeup_delay` runs from the beginning of the wakeup (sched_waking), of a task that sleeps, to the switch to it;
+//! These definitions hold for tasks of the workload. The machine's background tasks only add to
+//! `background.cpu_time`, and are named in waits that they prolong.
+//! - a **stay** is the time from the switch to a task until the switch away from it; its length is the
+//!   `slice`. A task that is picked again is not switched to (the kernel counts alike: only if prev is not
+//!   next, 2.6 to today);
+//! - `wakeup_delay` runs from the begin of a sleeping task's wakeup (sched_waking) to the switch to it;
 //! - `run_delay` is every wait of a runnable task for a CPU: after a wakeup, a fork, or an involuntary switch;
 //! - a switch is voluntary when the task left to sleep or ended, else involuntary (nvcsw, nivcsw);
 //! - a migration is a stay on another CPU than the stay before;
-//! - where a wakeup put a task is told by the CPU of its last stay and by its waker's (`woken`).
+//! - the place of a woken task is told relative to the CPU of its last stay and to its waker's (`woken`).
 //!
-//! A thing counts when it ends at or after the start of the measurement; CPU time and idle time are cut at both ends.
+//! A stay or wait counts if it ends at or after the start of the measurement; CPU time and idle time are cut
+//! at both ends.
 
 mod groups;
 mod observe;
@@ -35,10 +38,10 @@ use state::{Cpu, Pending, Phase, Seen, Task};
 use woken::Woken;
 use worst::{LongWait, Worst};
 
-/// How many of the longest waits are kept: the whole tail beyond p99 of a hundred thousand wakeups.
+/// Number of longest waits that are kept: the whole tail beyond p99 of a hundred thousand wakeups.
 pub const KEPT_WAITS: usize = 1024;
 
-/// How many groups of tasks are told apart, in the order of their first task.
+/// Number of groups of tasks that are told apart, in the order of their first task.
 pub const MAX_GROUPS: usize = 64;
 
 /// A task as the analyser knows it.
@@ -59,17 +62,18 @@ pub struct Analyser {
     recorded: Vec<(String, Tally)>,
     groups: Groups,
     seen: Seen,
-    /// Where wakeups put tasks; `None` while nobody has said what the machine looks like.
+    /// The places of woken tasks; `None` while the topology is not known.
     woken: Option<Woken>,
     worst: Worst,
     measure_from: Ns,
 }
 
 impl Analyser {
-    /// An analyser of a run on CPUs `0..nr_cpus`, all idle until a switch says otherwise.
+    /// An analyser of a run on CPUs `0..nr_cpus`, all idle until a switch on them.
     ///
-    /// `tasks` by task id; a task beyond them counts as background. `series` by the index that [`Sink::sample`] is
-    /// given, each with its empty series. What ends before `measure_from` is followed but not counted.
+    /// `tasks` by task id; a task beyond them counts as background. `series` by the index that
+    /// [`Sink::sample`] is given, each with its empty series. Stays and waits that end before `measure_from`
+    /// are followed but not counted.
     pub fn new(
         nr_cpus: usize,
         tasks: Vec<TaskName>,
@@ -96,18 +100,18 @@ impl Analyser {
         self
     }
 
-    /// The same, telling where wakeups put tasks on this machine; its CPUs are numbered as those of the events are.
+    /// The same, with the places of woken tasks on this machine. Its CPUs have the numbers that events use.
     #[must_use]
     pub fn on(mut self, topology: &Topology) -> Analyser {
         self.woken = Some(Woken::on(topology.clone()));
         self
     }
 
-    /// Nothing counts that ends before this, from now on.
+    /// From now on, nothing counts that ends before this time.
     pub fn measure_from(&mut self, at: Ns) {
         self.measure_from = at;
     }
-    /// A task that nobody announced is met: the next one of the table, before any event speaks of it.
+    /// Adds a task that was not announced to the table, before its first event.
     pub fn meet(&mut self, task: TaskName) -> TaskId {
         let (id, group) = (TaskId::from(self.names.len()), self.groups.of(&task));
         *self.task(id) = Task::new(task.background, group);
@@ -118,7 +122,7 @@ impl Analyser {
     fn counts(&self, at: Ns) -> bool {
         at >= self.measure_from
     }
-    /// The task's place in the table, which grows for tasks that nobody announced.
+    /// The task's row of the table, which grows for tasks that were not announced.
     fn task(&mut self, id: TaskId) -> &mut Task {
         if id.index() >= self.tasks.len() {
             self.tasks.resize(id.index() + 1, Task::new(true, NO_GROUP));
@@ -167,7 +171,7 @@ impl Analyser {
             self.spend(prev, cpu.since, at);
         }
         if let Some(lost) = cpu.current.filter(|c| Some(*c) != prev) {
-            // Its switch away was lost: how long it stayed is not known.
+            // Its switch away was lost, so the length of its stay is not known.
             self.task(lost).phase = Phase::Unknown;
             self.queue_on(lost, None);
         }
@@ -179,7 +183,7 @@ impl Analyser {
         }
     }
 
-    /// What of the time between two instants is measured.
+    /// The measured part of the time between two instants.
     fn measured_ns(&self, since: Ns, until: Ns) -> u64 {
         until.since(since.max(self.measure_from)).0
     }
@@ -211,7 +215,7 @@ impl Analyser {
         task.since = at;
         task.by_wakeup = false;
         task.phase = match why {
-            // A wakeup began while it was on its way to sleep; it waits for a CPU from here on.
+            // A wakeup began while the task was about to sleep; it waits for a CPU from here on.
             SwitchReason::Blocked if woken_early => {
                 task.by_wakeup = true;
                 Phase::Waking
@@ -298,7 +302,7 @@ impl Analyser {
         let task = self.task(id);
         match task.phase {
             Phase::Waking | Phase::Queued => return,
-            // Not asleep yet: either it will be caught on its runqueue, or its switch away is about to come.
+            // Not asleep yet: it will either be found on its runqueue, or its switch away is about to come.
             Phase::Running => task.woken_early = true,
             Phase::Unknown | Phase::Asleep | Phase::Gone => {
                 task.phase = Phase::Waking;
@@ -334,7 +338,7 @@ impl Analyser {
         let woken = task.phase != Phase::Queued;
         if woken {
             if task.phase != Phase::Waking {
-                // The source does not say when the wakeup began.
+                // The source does not report the begin of the wakeup.
                 task.since = at;
                 task.pending = Pending::by(None, cpu_id);
             }

@@ -1,4 +1,4 @@
-//! From counters and ids to names: what the analyser hands over at the end.
+//! The analyser's findings at the end: counters and ids become names.
 
 use super::state::{Seen, Task};
 use super::worst::LongWait;
@@ -11,8 +11,8 @@ use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 use std::collections::BTreeMap;
 
 impl Analyser {
-    /// What was seen until `end`: stays and waits that go on are not counted, CPU and idle time are. How long the run was
-    /// measured, its intervals and its environment are for others to say.
+    /// The findings until `end`. Stays and waits that go on are not counted; CPU and idle time are. The
+    /// caller adds the measured time, the intervals and the environment.
     pub fn finish(mut self, end: Ns) -> Findings {
         for i in 0..self.cpus.len() {
             let cpu = self.cpus[i];
@@ -51,12 +51,13 @@ impl Analyser {
     }
 }
 
-/// Whether the time of nobody is no more than a hundredth of what tasks used. How long other CPUs idled tells nothing of that.
+/// Whether the time that belongs to no known task is at most a hundredth of the tasks' time. Idle time does
+/// not matter for this.
 fn knows_who_ran(seen: &Seen) -> bool {
     seen.unknown_ns <= (seen.cpu_ns + seen.background_ns) / 100
 }
 
-/// Counters by metric name. What the source never reports is left out: "not measured" is not 0.
+/// Counters by metric name. A counter that the source never reports is left out: "not measured" is not 0.
 fn counters(seen: &Seen) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     let mut put = |name: String, n: u64| {
@@ -99,8 +100,8 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
     all
 }
 
-/// Whether a reason for which `n` stays ended is one that this source tells: who knows its reasons has none that it does
-/// not know.
+/// Whether this source reports a reason for which `n` stays ended. A source that reports reasons has no stay
+/// that ended for an unknown one.
 fn tells(why: SwitchReason, n: u64) -> bool {
     why != SwitchReason::FromIdle && (why != SwitchReason::Preempted || n > 0)
 }

@@ -1,4 +1,4 @@
-//! What the analyser knows of each task and CPU between events, and what it has counted.
+//! The analyser's state of each task and CPU between events, and its counters.
 
 use crate::metric::Better;
 use crate::series::Series;
@@ -7,13 +7,13 @@ use crate::wait::FRESH_NS;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
-/// What a task does.
+/// The state of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// Nothing has been seen of it, or its events were lost.
     Unknown,
     Asleep,
-    /// Somebody began to wake it; it is not queued yet.
+    /// Its wakeup has begun; it is not queued yet.
     Waking,
     Queued,
     Running,
@@ -31,13 +31,13 @@ pub(super) struct Task {
     pub by_wakeup: bool,
     /// A wakeup began while it ran.
     pub woken_early: bool,
-    /// When the wait that goes on began.
+    /// Begin of the wait that goes on.
     pub since: Ns,
-    /// When its stay began.
+    /// Begin of its stay.
     pub stay_from: Ns,
     /// The CPU of its last stay.
     pub last_cpu: Option<CpuId>,
-    /// When it was last queued by a wakeup or fork.
+    /// Time at which a wakeup or fork last queued it.
     pub woken_at: Option<Ns>,
     /// The CPU on whose runqueue it waits, as far as events tell.
     pub queued_on: Option<CpuId>,
@@ -71,22 +71,22 @@ impl Task {
     }
 }
 
-/// What is known of a wakeup until the task runs.
+/// A wakeup until the task runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     pub waker: Option<TaskId>,
     pub waker_cpu: CpuId,
     pub reason: Option<PlaceReason>,
     pub probes: u16,
-    /// The CPU it was queued on, and when.
+    /// The CPU on which it was queued, and the time.
     pub chosen: CpuId,
     pub enqueued_at: Ns,
     pub nr_running: u16,
-    /// Who was on that CPU, for how long, and whether it had just been woken.
+    /// The task on that CPU, its time there, and whether it had just been woken.
     pub occupant: Option<TaskId>,
     pub occupant_ran_ns: u64,
     pub occupant_fresh: bool,
-    /// Why it was moved since.
+    /// The reason of its last move since.
     pub moved: Option<MoveReason>,
 }
 
@@ -120,14 +120,14 @@ impl Pending {
 /// A CPU between events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu {
-    /// Who runs; `None`: idle.
+    /// The running task; `None`: idle.
     pub current: Option<TaskId>,
     pub since: Ns,
     /// Time the idle exit that goes on takes; 0 when there is none.
     pub idle_exit_ns: u32,
     /// Whether a switch was seen on it yet.
     pub known: bool,
-    /// How many tasks wait on its runqueue.
+    /// Number of tasks that wait on its runqueue.
     pub queued: u32,
 }
 
@@ -168,9 +168,9 @@ pub(super) struct Seen {
     pub idle_ns: u64,
     /// Switches whose prev was not the task known to run.
     pub gaps: u64,
-    /// The CPUs' time before those, since the switch before: who ran then is not known.
+    /// The CPUs' time before those, since the switch before: the running task is not known.
     pub unknown_ns: u64,
-    /// Whether the source says why it places and moves, and reports balance passes.
+    /// Whether the source reports placements with reasons, moves with reasons, and balance passes.
     pub any_placed: bool,
     pub any_move: bool,
     pub any_balance: bool,

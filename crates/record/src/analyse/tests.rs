@@ -43,7 +43,8 @@ fn only(series: &Series) -> Vec<u64> {
     series.values().flat_map(|(v, n)| std::iter::repeat_n(v, n as usize)).collect()
 }
 
-/// A runs on CPU 0 and is stacked with B, which it had just been woken before; then it is preempted, pulled, and blocks.
+/// A runs on CPU 0, having just been woken, and wakes B, which is stacked with it. Then A is preempted,
+/// pulled, and blocks.
 fn story() -> Vec<(u64, u32, EventKind)> {
     use SwitchReason as S;
     vec![
@@ -292,7 +293,7 @@ fn the_longest_waits_are_kept_whatever_their_order() {
 }
 
 proptest! {
-    /// Random but valid schedules of two CPUs and three tasks: all time is somebody's.
+    /// Random but valid schedules of two CPUs and three tasks: all time belongs to a task or to idle.
     #[test]
     fn stays_and_idle_time_add_up(steps in prop::collection::vec((1u64..1000, 0usize..2, 0usize..4, any::<bool>()), 1..200),
                                   from in 0u64..5000) {

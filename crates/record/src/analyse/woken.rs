@@ -1,14 +1,15 @@
-//! Where wakeups put tasks, as any source of events tells it: by the CPU a task last ran on and its waker's, never by the
-//! reason of the choice, which only a simulator knows.
+//! The places of woken tasks, from any source of events: relative to the CPU on which a task last ran and to
+//! its waker's. The reason of the choice is not used, since only a simulator knows it.
 //!
-//! Classes exclude each other: the first that holds is taken. Apart from them a CPU was `idle` when the idle task was
-//! current there and nobody was queued, at the moment the task was queued (sched_wakeup); else it was `busy`.
+//! Classes exclude each other: the first that holds is taken. Beside them, a CPU was `idle` if the idle task
+//! was current there and no task was queued when the woken task was queued (sched_wakeup); else it was
+//! `busy`.
 
 use schedlab_base::CpuId;
 use schedlab_machine::Topology;
 use schedlab_machine::topology::Distance;
 
-/// Where a woken task was put.
+/// The place of a woken task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Place {
@@ -20,7 +21,7 @@ pub(crate) enum Place {
     Far,
 }
 
-/// Names in metrics (`woken.<name>`), and what they mean, in the order of [`Place`].
+/// Names in metrics (`woken.<name>`) and their meanings, in the order of [`Place`].
 pub(crate) const PLACES: [(&str, &str); 6] = [
     ("prev", "on the CPU it last ran on"),
     ("waker", "on its waker's CPU, which is not the one it last ran on; what interrupts wake is never here"),
@@ -30,13 +31,13 @@ pub(crate) const PLACES: [(&str, &str); 6] = [
     ("far", "on another NUMA node than the CPU it last ran on, which is not its waker's CPU"),
 ];
 
-/// The same of the state of the CPU chosen.
+/// The same for the state of the chosen CPU.
 pub(crate) const STATES: [(&str, &str); 2] = [
     ("idle", "on a CPU that was idle, with nobody queued there"),
     ("busy", "on a CPU where another task ran or was queued"),
 ];
 
-/// What was counted, and by which distances.
+/// The counters, and the topology that decides the classes.
 pub(super) struct Woken {
     topology: Topology,
     places: [u64; PLACES.len()],
@@ -55,7 +56,7 @@ impl Woken {
         self.idle += u64::from(idle);
     }
 
-    /// `None` where a CPU is none of the machine's.
+    /// `None` if a CPU is not one of the machine's.
     fn place(&self, target: CpuId, prev: CpuId, waker: Option<CpuId>) -> Option<Place> {
         if target.index().max(prev.index()) >= self.topology.nr_cpus() {
             return None;

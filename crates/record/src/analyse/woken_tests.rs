@@ -1,4 +1,4 @@
-//! Where wakeups put tasks: hand-written events on two nodes of two caches, each of two cores of two threads.
+//! Places of woken tasks: hand-written events on two nodes of two caches, each of two cores of two threads.
 
 use super::tests::{feed, queued, switch, waking};
 use super::*;
@@ -24,7 +24,7 @@ fn analyser() -> Analyser {
     Analyser::new(16, tasks, Vec::new(), Ns::ZERO).on(&two_nodes())
 }
 
-/// What was counted, without what is 0.
+/// The counters that are not 0.
 fn counted(an: Analyser, end: u64) -> Vec<(String, u64)> {
     let counters = an.finish(Ns(end)).counters;
     counters.into_iter().filter(|(name, n)| name.starts_with("woken") && *n > 0).collect()

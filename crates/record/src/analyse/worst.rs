@@ -1,6 +1,7 @@
 //! The longest waits so far: a heap of fixed size whose top is the shortest that is kept.
 //!
-//! Ties are broken by time and task, earlier first, so that what is kept does not depend on how the heap moved.
+//! Ties are broken by time and task, earlier first, so that the waits kept do not depend on the order of the
+//! heap.
 
 use super::state::Pending;
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -46,7 +47,7 @@ impl Ord for LongWait {
     }
 }
 
-/// The longest waits, at most so many.
+/// The longest waits, up to a fixed number.
 pub(super) struct Worst {
     heap: BinaryHeap<Reverse<LongWait>>,
     limit: usize,
@@ -56,7 +57,7 @@ impl Worst {
     pub fn new(limit: usize) -> Worst {
         Worst { heap: BinaryHeap::with_capacity(limit), limit }
     }
-    /// Keeps the wait if it is among the longest; it is only built then.
+    /// Keeps the wait if it is among the longest, and builds it only then.
     #[inline]
     pub fn offer(&mut self, length_ns: u64, woken_at: Ns, task: TaskId, wait: impl FnOnce() -> LongWait) {
         if self.heap.len() < self.limit {

@@ -1,7 +1,7 @@
-//! Why the longest waits of a run were long: the tail split by cause, and the story of the worst ones.
+//! The reasons of a run's longest waits: the tail split by cause, and the story of the worst waits.
 //!
-//! The tail is what lies beyond p99 of `wakeup_delay`. Records keep only so many of the longest waits; where the tail is
-//! longer than that, the explanation says so and speaks of those that were kept. Times are nanoseconds.
+//! The tail is all waits beyond p99 of `wakeup_delay`. Records keep a limited number of the longest waits. If
+//! the tail has more, the explanation says so and covers the waits that were kept. Times are nanoseconds.
 
 mod text;
 mod versus;
@@ -21,12 +21,12 @@ const SERIES: &str = "wakeup_delay";
 /// The percentile beyond which waits are the tail.
 const TAIL: &str = "p99";
 
-/// Why the longest waits of a run were long.
+/// The explanation of a run's longest waits.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Explanation {
-    /// Which run it is.
+    /// The run, in words.
     pub run: String,
-    /// How many waits were measured, and how long they were: statistic and value in ns.
+    /// Number of waits and their lengths: statistic and value in ns.
     pub delays: Vec<(String, Value)>,
     /// Waits longer than the cut, kept or not.
     pub beyond: u64,
@@ -34,7 +34,7 @@ pub struct Explanation {
     pub tail: TailSplit,
     /// The worst waits, longest first.
     pub worst: Vec<Explained>,
-    /// What the reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub struct Explanation {
 pub struct Explained {
     /// The cause's name.
     pub cause: &'static str,
-    /// What happened.
+    /// The wait itself.
     #[serde(flatten)]
     pub wait: Wait,
 }
@@ -51,13 +51,13 @@ pub struct Explained {
 /// Waits beyond a cut, by cause.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TailSplit {
-    /// Waits longer than this are split; `None`: all that were kept.
+    /// Waits longer than this are split; `None`: all waits that were kept.
     pub cut_ns: Option<u64>,
-    /// How many those are.
+    /// Number of those waits.
     pub waits: u64,
     /// Their time, summed.
     pub time_ns: u64,
-    /// Causes that occurred, the one with most time first.
+    /// Causes that occurred, by time, largest first.
     pub causes: Vec<Share>,
 }
 
@@ -72,7 +72,8 @@ pub struct Share {
     pub waits: u64,
     /// Their time, summed.
     pub time_ns: u64,
-    /// What made room in the end: why the task before left (`SwitchReason` name, "idle": nobody was there), and how often.
+    /// The ends of these waits: the reason why the task before left (a `SwitchReason` name; "idle": the CPU
+    /// was idle), and its count.
     pub ended_why: BTreeMap<String, u64>,
 }
 
@@ -126,7 +127,7 @@ pub fn explain(record: &Record, worst: usize) -> Explanation {
             record.seed
         ),
         delays: shown.iter().map(|name| ((*name).to_owned(), stat(name))).collect(),
-        // A wait in the cut's own bucket of the histogram may be kept and not counted.
+        // A wait in the cut's own bucket of the histogram may be kept but not counted.
         beyond: counted.max(tail.waits),
         notes: notes(record, &p99, counted, tail.waits),
         tail,
@@ -152,7 +153,7 @@ fn notes(record: &Record, p99: &Value, counted: u64, kept: u64) -> Vec<String> {
     notes
 }
 
-/// Whether the statistic is a number of things and not a time.
+/// Whether the statistic is a count and not a time.
 fn is_count(stat: &str) -> bool {
     Stat::parse(stat) == Some(Stat::Count)
 }

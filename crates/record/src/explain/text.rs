@@ -7,7 +7,7 @@ use schedlab_base::Ns;
 use schedlab_trace::{MoveReason, PlaceReason, SwitchReason};
 
 pub(super) const WIDTH: usize = 78;
-/// Where the words of a worst wait begin.
+/// The column where the words of a worst wait begin.
 const STORY: usize = 14;
 
 /// The explanation for people.

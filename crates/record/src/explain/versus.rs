@@ -1,8 +1,8 @@
-//! The longest waits of two runs side by side: what each cause has of either tail, and how that differs.
+//! The longest waits of two runs side by side: each cause's part of either tail, and the difference.
 //!
-//! Each run's tail is what lies beyond its own p99, as in [`explain`]: a bound of one run would leave nothing of another
-//! that is ten times faster. Shares are of the run's own tail; times are nanoseconds, and comparable where both runs
-//! measured for as long.
+//! Each run's tail is all waits beyond its own p99, as in [`explain`]: with the bound of one run, a run that
+//! is ten times faster would have no tail. Shares are of the run's own tail. Times are nanoseconds, and
+//! comparable if both runs measured for the same time.
 
 use super::text::{delay, wrap};
 use super::{Explanation, explain};
@@ -15,22 +15,22 @@ use serde::Serialize;
 pub struct Versus {
     /// The first run.
     pub a: Side,
-    /// The run it is compared with.
+    /// The second run.
     pub b: Side,
     /// Causes that occurred in either, those with the largest difference in time first.
     pub causes: Vec<CauseOfTwo>,
-    /// What the reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
 /// One run's tail.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Side {
-    /// Which run it is.
+    /// The run, in words.
     pub run: String,
-    /// How many waits were measured, and how long they were: statistic and value in ns.
+    /// Number of waits and their lengths: statistic and value in ns.
     pub delays: Vec<(String, Value)>,
-    /// Waits longer than this are split; `None`: all that were kept.
+    /// Waits longer than this are split; `None`: all waits that were kept.
     pub cut_ns: Option<u64>,
     /// Waits that are split.
     pub waits: u64,
@@ -38,22 +38,22 @@ pub struct Side {
     pub time_ns: u64,
 }
 
-/// What a cause has of both tails.
+/// A cause's part of both tails.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CauseOfTwo {
     /// The cause's name.
     pub cause: &'static str,
     /// The cause in a sentence.
     pub about: &'static str,
-    /// Of the first run.
+    /// In the first run.
     pub a: Part,
-    /// Of the second.
+    /// In the second run.
     pub b: Part,
-    /// Time of the second less that of the first.
+    /// Time in the second run minus time in the first.
     pub difference_ns: i64,
 }
 
-/// What a cause has of one tail; all 0 where it did not occur.
+/// A cause's part of one tail; all 0 if it did not occur.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Part {
     /// Waits put down to it.

@@ -58,7 +58,7 @@ pub fn page() -> String {
     text
 }
 
-/// The names that fill a row's hole; rows that share them are listed with the first.
+/// The names that fill a row's hole. Rows with the same names are listed with the first.
 fn choices(metric: &Metric, text: &mut String) {
     let Some(choices) = metric.choices else { return };
     let words = choices();

@@ -1,13 +1,13 @@
 //! Metrics of groups of tasks: `task.hog.cpu_time`, `task.hog.cpu0.slice.mean`, `cpu0.slice.mean`.
 //!
-//! A group's name may be any text; what is asked of it stands behind it, so names are read from their end. Which groups a
-//! run has, only its record knows.
+//! A group's name may be any text, and the statistic stands behind it, so names are read from their end. Only
+//! a record knows the groups of its run.
 
 use crate::Record;
 use crate::accounts::{Stays, groups, of_group};
 use schedlab_base::CpuId;
 
-/// What is asked of a group's tasks.
+/// The quantity that is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     CpuTime,
@@ -20,7 +20,7 @@ enum What {
     SliceOn(CpuId),
 }
 
-/// A metric of a group of tasks that was asked for by name; of all tasks on a CPU where no group is named.
+/// A metric of a group of tasks, asked for by name. Without a group it is of all tasks on a CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupQuery {
     group: Option<String>,
@@ -29,7 +29,7 @@ pub struct GroupQuery {
 
 const MEAN: &str = ".slice.mean";
 
-/// What may stand behind a group's name.
+/// The words that may stand behind a group's name.
 const ENDS: &[(&str, What)] = &[
     (".cpu_time", What::CpuTime),
     (".switches.voluntary", What::Voluntary),
@@ -40,7 +40,7 @@ const ENDS: &[(&str, What)] = &[
 ];
 
 impl GroupQuery {
-    /// What a metric's name asks for; `None` when it is no name of this family.
+    /// Reads a metric's name; `None` if it is no name of this family.
     pub fn parse(name: &str) -> Option<GroupQuery> {
         if let Some(cpu) = name.strip_suffix(MEAN).and_then(cpu) {
             return Some(GroupQuery { group: None, what: What::SliceOn(cpu) });
@@ -70,7 +70,7 @@ impl GroupQuery {
     /// Its value.
     ///
     /// # Errors
-    /// In words: what the run lacks.
+    /// In words, what the run does not have.
     pub fn value(&self, record: &Record) -> Result<f64, String> {
         if let What::SliceOn(cpu) = self.what {
             let here = |s: &&Stays| s.cpu == cpu && self.group.as_ref().is_none_or(|g| *g == s.group);

@@ -1,8 +1,9 @@
-//! What a deterministic guest can't give: throughput, and how long a piece of work took.
+//! Metrics that a deterministic guest can't give: throughput, and the duration of a piece of work.
 //!
-//! What passes for time there is instructions executed, by all of a guest's CPUs in turns (GuestSetup::mode): eight busy
-//! CPUs take eight times as long as one. Counts, orders, decisions and delays in turns remain; a rate, or the time that
-//! work took from beginning to end, would say nothing of the scheduler and look as if it did.
+//! Time there is the number of instructions executed, by all of a guest's CPUs in turns (GuestSetup::mode):
+//! eight busy CPUs take eight times as long as one. Counts, orders, decisions and delays in turns are valid.
+//! A rate, or the time of a piece of work from beginning to end, would say nothing about the scheduler but
+//! look as if it did.
 
 use super::{From, Resolved};
 use crate::Record;
@@ -11,13 +12,13 @@ use crate::Stat;
 /// [`crate::GuestSetup::mode`] of guests whose time is instructions.
 pub const DETERMINISTIC: &str = "deterministic";
 
-/// Why it is missing.
+/// The reason in the place of a value.
 const WHY: &str = "deterministic guests share one CPU's time: no throughput";
 
-/// Metrics of a name of their own that compare work with time.
+/// Single metrics that compare work with time.
 const NAMED: &[&str] = &["command.elapsed", "perf.cpus_used", "perf.frequency"];
 
-/// Why a metric is withheld from this record; `None` where it is not.
+/// The reason why a metric is withheld from this record; `None` if it is not.
 pub(super) fn withheld(record: &Record, metric: &Resolved) -> Option<String> {
     let asks = match &metric.from {
         From::Rate(_) => true,
@@ -30,7 +31,7 @@ pub(super) fn withheld(record: &Record, metric: &Resolved) -> Option<String> {
     because(record, asks)
 }
 
-/// As [`withheld`], of a figure that a command said of itself.
+/// As [`withheld`], for a figure that a command printed.
 pub(super) fn withheld_figure(record: &Record, name: &str, unit: &str) -> Option<String> {
     because(record, is_rate(unit) || name.ends_with(".time") || name.ends_with(".elapsed"))
 }

@@ -1,8 +1,8 @@
-//! What can be asked of a record: the metric table, names, and values.
+//! Metrics of a record: the table, their names, and their values.
 //!
-//! A metric has a dotted name. Counters bear it as it is; a distribution is asked by statistic (`wakeup_delay.p99`).
-//! [`METRICS`] is the one table: validation, the nearest name, units, directions and docs/metrics.md derive from it.
-//! "Not measured" is a value of its own, with its reason, and never 0.
+//! A metric has a dotted name. A counter has a plain name; a distribution is asked for by statistic
+//! (`wakeup_delay.p99`). [`METRICS`] is the one table: validation, the nearest name, units, directions and
+//! docs/metrics.md derive from it. "Not measured" is a value of its own, with its reason, and never 0.
 
 pub mod docs;
 mod group;
@@ -24,7 +24,7 @@ pub use group::names as of_group;
 use schedlab_base::{Backend, Error, Ns, Result};
 use serde::{Deserialize, Serialize};
 
-/// Which direction of a metric is good.
+/// The good direction of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -32,7 +32,7 @@ pub enum Better {
     Lower,
     /// More is better.
     Higher,
-    /// No direction is good: a change is only a change.
+    /// No direction is good.
     Neither,
 }
 
@@ -40,7 +40,7 @@ impl Better {
     /// Reads "lower", "higher" or "neither".
     ///
     /// # Errors
-    /// Any other word.
+    /// When it is another word.
     pub fn parse(text: &str) -> Result<Better> {
         match text {
             "lower" => Ok(Better::Lower),
@@ -64,12 +64,12 @@ impl Better {
 pub enum Value {
     /// In the metric's unit.
     Number(f64),
-    /// Not measured, and why.
+    /// Not measured, with the reason.
     Missing(String),
 }
 
 impl Value {
-    /// The number, when there is one.
+    /// The number, if there is one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Number(n) => Some(*n),
@@ -94,10 +94,10 @@ pub type Choices = fn() -> Vec<(&'static str, &'static str)>;
 /// One row of the table of metrics.
 #[derive(Debug)]
 pub struct Metric {
-    /// Dotted name. `<stat>` stands for a [`Stat`], `<program>.<series>` for what a program records, any other word in
-    /// brackets for one of `choices`; what is asked of a schedstat is read by [`Query`].
+    /// Dotted name. `<stat>` stands for a [`Stat`], `<program>.<series>` for a program's series, any other
+    /// word in /// brackets for one of `choices`. [`Query`] reads names of schedstat counters.
     pub name: &'static str,
-    /// Unit; "" for counts. Of programs' series it is what they declare.
+    /// Unit; "" for counts. Programs declare the units of their series.
     pub unit: &'static str,
     /// Which direction is good.
     pub better: Better,
@@ -105,17 +105,17 @@ pub struct Metric {
     pub about: &'static str,
     /// Backends that can give it.
     pub backends: &'static [Backend],
-    /// What the hole in the name may hold; the last one, where there are several.
+    /// Names for the hole in the name; for the last hole if there are several.
     pub choices: Option<Choices>,
     /// The series it is a rate of.
     pub rate: Option<Rate>,
     /// How closely a live run must be watched for it.
     pub watched: Observe,
-    /// How it follows from other counters of the run; `None` in it: they were not measured.
+    /// The formula of a metric that follows from other counters of the run.
     pub formula: Option<Formula>,
 }
 
-/// A figure that follows from several counters of a run.
+/// A figure that follows from several counters of a run; `None` if they were not measured.
 pub type Formula = fn(&Record) -> Option<f64>;
 
 /// A counter in per cent of the time in which CPUs were not idle, summed over CPUs.
@@ -136,12 +136,12 @@ pub(crate) fn newidle_entries(record: &Record) -> Option<f64> {
     (entries > 0).then(|| 100.0 * passes as f64 / entries as f64)
 }
 
-/// What a rate counts of a series that a program records, per second of measured time.
+/// A rate of a program's series, per second of measured time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rate {
-    /// Its values.
+    /// The number of its values.
     Count(&'static str),
-    /// Their sum.
+    /// The sum of its values.
     Sum(&'static str),
 }
 
@@ -188,7 +188,7 @@ pub struct Resolved {
     from: From,
 }
 
-/// Where in a record the value lies.
+/// The place of the value in a record.
 #[derive(Clone, Debug)]
 enum From {
     Counter,
@@ -202,11 +202,12 @@ enum From {
 const PROGRAM_SERIES: &str = "<program>.<series>.<stat>";
 
 impl Metric {
-    /// The metric of that name. A program's series is taken at its word here: whether the workload records it, and in
-    /// which unit, only [`Metric::find_with`] knows.
+    /// The metric of that name. Any program's series is accepted here; [`Metric::find_with`] knows the
+    /// workload's series and /// their units.
     ///
     /// # Errors
-    /// When no row of [`METRICS`] fits, or the statistic is none (`p101`); the nearest name is offered.
+    /// When no row of [`METRICS`] fits, or the statistic does not exist (`p101`); the nearest name is
+    /// offered.
     pub fn find(name: &str) -> Result<Resolved> {
         if let Some(query) = GroupQuery::parse(name) {
             let row = METRICS.iter().find(|r| r.name == query.pattern());
@@ -242,7 +243,7 @@ impl Metric {
     /// As [`Metric::find`], among the series that a workload declares or a record holds: (name, unit, better).
     ///
     /// # Errors
-    /// As [`Metric::find`], and when a program's series is asked for that is not among them.
+    /// As [`Metric::find`], and when the program's series is not among them.
     pub fn find_with<'a>(
         name: &str,
         series: impl IntoIterator<Item = (&'a str, &'a str, Better)>,
@@ -263,7 +264,7 @@ impl Metric {
         Ok(found)
     }
 
-    /// The metric as a counter of that name, when it is one.
+    /// The metric as a counter of that name, if it is one.
     fn counter(&'static self, name: &str) -> Option<Resolved> {
         if self.is_schedstat() || self.series().is_some() || self.name == PROGRAM_SERIES {
             return None;
@@ -327,12 +328,12 @@ impl Metric {
             _ => series == base,
         })
     }
-    /// What stands before and after the hole in the name.
+    /// The text before and after the hole in the name.
     fn hole(&self) -> Option<(&'static str, &'static str)> {
         let (before, rest) = self.name.split_once('<')?;
         Some((before, rest.split_once('>')?.1))
     }
-    /// Every name the row stands for; of statistics those that are usually asked for, of CPUs and domains the first.
+    /// Every name the row stands for: with the usual statistics, the first CPU and the first domain.
     pub fn names(&self) -> Vec<String> {
         if self.is_schedstat() {
             return self.schedstat_names();
@@ -364,12 +365,12 @@ impl Metric {
     }
 }
 
-/// Whether a series is one that programs record, and none of the analyser's.
+/// Whether programs record the series, not the analyser.
 pub fn of_program(series: &str) -> bool {
     is_program_series(series)
 }
 
-/// Whether the table knows no such family: then the words are a program's and its series'.
+/// Whether the table has no such family: then the words are a program and its series.
 fn is_program_series(base: &str) -> bool {
     let first = base.split('.').next().unwrap_or(base);
     let ours = |row: &Metric| row.name.split('.').next() == Some(first) && !row.is_program();
@@ -384,7 +385,7 @@ impl Metric {
     }
 }
 
-/// How many names are told where none is near.
+/// Number of names in a message if none is near.
 const LIKEST: usize = 6;
 
 fn unknown(name: &str) -> Error {
@@ -456,7 +457,8 @@ impl Resolved {
     }
 }
 
-/// The value of the metric of that name in a record; an unknown name or series is missing too, with the error's words.
+/// The value of the metric of that name in a record. An unknown name or series is a missing value, with the
+/// error's words.
 pub fn evaluate(record: &Record, name: &str) -> Value {
     if let Some(figure) = record.found.figures.get(name) {
         let why = guest::withheld_figure(record, name, &figure.unit);

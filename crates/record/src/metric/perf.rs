@@ -1,14 +1,14 @@
-//! What follows from the kernel's performance counters (perf_event_open(2)), and why one of them is missing.
+//! Metrics from the kernel's performance counters (perf_event_open(2)), and the reasons for missing ones.
 //!
-//! A machine may lack a counter, or a user may not be allowed to have it: then it is absent from the record's counters,
-//! and its environment holds the reason under [`UNCOUNTED`] and the counter's name.
+//! A machine may not have a counter, or a user may not be allowed to use it. It is then absent from the
+//! record's counters, and the environment holds the reason under [`UNCOUNTED`] and the counter's name.
 
 use crate::Record;
 
-/// What stands before a counter's name in the environment where the value says why it was not counted.
+/// Prefix of a counter's name in the environment; the value is the reason why it was not counted.
 pub const UNCOUNTED: &str = "uncounted.";
 
-/// What each derived figure is made of, for the reason it is missing.
+/// The counters of each derived figure, for the reason why it is missing.
 const NEEDS: &[(&str, &[&str])] = &[
     ("perf.frequency", &["perf.cycles"]),
     ("perf.ipc", &["perf.instructions", "perf.cycles"]),
@@ -20,7 +20,7 @@ fn counter(record: &Record, name: &str) -> Option<f64> {
     record.found.counters.get(name).map(|n| *n as f64)
 }
 
-/// One counter over another, times `scale`; `None` where one was not counted or there is nothing to divide by.
+/// One counter over another, times `scale`; `None` if one was not counted or the divisor is 0.
 pub(super) fn ratio(record: &Record, above: &str, below: &str, scale: f64) -> Option<f64> {
     let (above, below) = (counter(record, above)?, counter(record, below)?);
     (below > 0.0).then(|| scale * above / below)
@@ -37,7 +37,8 @@ pub(super) fn cpus_used(record: &Record) -> Option<f64> {
     (record.found.duration.0 > 0).then(|| clock / record.found.duration.0 as f64)
 }
 
-/// Why a counter, or one that a derived figure needs, was not counted in this run, where the run says so.
+/// The reason why a counter, or one that a derived figure needs, was not counted in this run, if the run has
+/// it.
 pub(super) fn why_uncounted(record: &Record, name: &str) -> Option<String> {
     let why = |counter: &str| record.found.environment.get(&format!("{UNCOUNTED}{counter}")).cloned();
     let needs = NEEDS.iter().find(|(derived, _)| *derived == name).map_or(&[][..], |(_, needs)| needs);
@@ -67,7 +68,7 @@ mod tests {
         r
     }
 
-    /// D004: the figures its perf stat printed for the whole system over 10 s, and what was printed beside them.
+    /// D004: the figures of its perf stat for the whole system over 10 s, and the rates printed beside them.
     #[test]
     fn rates_are_those_the_document_prints() {
         let r = run(&[

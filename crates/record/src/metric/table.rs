@@ -36,22 +36,22 @@ const fn rows(choices: Choices, of: Metric) -> Metric {
     Metric { choices: Some(choices), ..of }
 }
 
-/// What live kernels tell by their tracepoints only.
+/// A metric that live kernels give by tracepoints only.
 const fn events(of: Metric) -> Metric {
     Metric { watched: Observe::Events, ..of }
 }
 
-/// What live kernels tell by records of their tasks' switches.
+/// A metric that live kernels give by records of their tasks' switches.
 const fn stays(of: Metric) -> Metric {
     Metric { watched: Observe::Stays, ..of }
 }
 
-/// What is counted by performance counters, which live tasks carry only where it is asked for.
+/// A metric from performance counters, which live tasks have only on request.
 const fn counted(of: Metric) -> Metric {
     Metric { watched: Observe::Counters, ..of }
 }
 
-/// What follows from other counters.
+/// A metric that follows from other counters.
 const fn formula(
     name: &'static str,
     unit: &'static str,
@@ -63,7 +63,7 @@ const fn formula(
     Metric { formula: Some(of), ..row(name, unit, better, backends, about) }
 }
 
-/// A rate of what a program records.
+/// A rate of a program's series.
 const fn rate(name: &'static str, unit: &'static str, of: Rate, about: &'static str) -> Metric {
     Metric { rate: Some(of), ..row(name, unit, Higher, ALL, about) }
 }
@@ -77,11 +77,11 @@ fn moves() -> Vec<(&'static str, &'static str)> {
 fn triggers() -> Vec<(&'static str, &'static str)> {
     BalanceTrigger::ALL.iter().map(|r| (r.name(), r.about())).collect()
 }
-/// Where wakeups put tasks, then how busy it was there.
+/// Places of woken tasks, then the state of the CPU there.
 fn woken() -> Vec<(&'static str, &'static str)> {
     PLACES.iter().chain(&STATES).copied().collect()
 }
-/// No stay ends because the CPU was idle.
+/// Reasons for the end of a stay; without "idle", for which no stay ends.
 fn ends() -> Vec<(&'static str, &'static str)> {
     SwitchReason::ALL
         .iter()
@@ -96,7 +96,7 @@ fn cpu_counters() -> Vec<(&'static str, &'static str)> {
 fn domain_counters() -> Vec<(&'static str, &'static str)> {
     DOMAIN_ROWS.iter().map(|r| (r.name, r.about)).collect()
 }
-/// Counters of balancing, then what is derived from them.
+/// Counters of balancing, then figures derived from them.
 fn balance_counters() -> Vec<(&'static str, &'static str)> {
     let derived = DERIVED.iter().map(|d| (d.name, d.about));
     BALANCE_ROWS.iter().map(|r| (r.name, r.about)).chain(derived).collect()

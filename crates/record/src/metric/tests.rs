@@ -72,7 +72,7 @@ fn a_rate_is_of_what_a_program_records_over_the_measured_time() {
     assert!(why.contains("unknown series 'embedded-db.latency'"), "{why}");
     r.found.duration = Ns::ZERO;
     assert_eq!(evaluate(&r, "rr.rate"), Value::Missing("no time was measured".into()));
-    // What a program records beside it is found as before, in its own unit.
+    // A program's series beside it is found as before, in its own unit.
     let declared = [("rr.latency", "ns", Better::Lower)];
     let m = Metric::find_with("rr.latency.p50", declared).unwrap();
     assert_eq!((m.unit.as_str(), m.better), ("ns", Better::Lower));

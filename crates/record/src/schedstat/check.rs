@@ -1,4 +1,4 @@
-//! What must hold of the shape of a schedstat, wherever it comes from: CPUs, domains, names.
+//! Rules for the shape of a schedstat from any source: CPUs, domains, names.
 
 use super::{CpuStat, Schedstat};
 use schedlab_base::cpuset::MAX_CPUS;
@@ -9,10 +9,11 @@ pub const MAX_DOMAINS: usize = 64;
 /// Longer than any level's name; a bound for foreign files.
 const MAX_NAME: usize = 32;
 
-/// CPUs rise, domains nest and hold their CPU, all CPUs that a domain spans are there and have domains themselves.
+/// Checks that CPUs rise, that domains nest and hold their CPU, and that all CPUs of a domain are there and
+/// have domains themselves.
 ///
 /// # Errors
-/// The first thing that does not hold.
+/// The first rule that does not hold.
 pub fn check(stat: &Schedstat) -> Result<()> {
     let rises = |pair: &[CpuStat]| pair[0].id < pair[1].id;
     if !stat.cpus.windows(2).all(rises) || stat.cpus.iter().any(|c| c.id.0 >= MAX_CPUS) {
@@ -50,7 +51,8 @@ pub(super) fn is_name(word: &str) -> bool {
     (1..=MAX_NAME).contains(&word.len()) && word.bytes().all(letter)
 }
 
-/// A file that was cut between two lines lacks CPUs, or domains of its last CPU, that other CPUs' domains tell of.
+/// Finds a file that was cut between two lines: it lacks CPUs, or domains of its last CPU, that other CPUs'
+/// domains imply.
 fn whole(cpus: &[CpuStat]) -> Result<()> {
     let top = |c: &CpuStat| c.domains.last().map(|d| d.span.clone());
     let in_domains: CpuSet = cpus.iter().filter(|c| !c.domains.is_empty()).map(|c| c.id).collect();

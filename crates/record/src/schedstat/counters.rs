@@ -1,7 +1,8 @@
 //! The counters of /proc/schedstat: one table per place, from which fields, reader, printer, metrics and docs derive.
 //!
-//! Names and meanings are those of kernel 6.1 (layout 15), 6.12 (16) and 7.3 (17), `lb_sg_scan` that of D001. Rows stand
-//! in the order of the file. Counters are 64 bits wide here; the kernel's own widths matter when it wraps ([`Row::bits`]).
+//! Names and meanings are those of kernels 6.1 (layout 15), 6.12 (16) and 7.3 (17); `lb_sg_scan` is from
+//! D001. Rows stand in the order of the file. Counters are 64 bits wide here. The kernel's own widths matter
+//! when a counter wraps ([`Row::bits`]).
 
 /// The layouts in which a row has a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,17 +19,18 @@ pub enum Since {
 
 /// One counter of a place: its name, its column, its meaning, and the way to its field.
 pub struct Row<S: 'static> {
-    /// The kernel's name for it.
+    /// The kernel's name.
     pub name: &'static str,
-    /// Width in the kernel, 32 or 64: what the counter is modulo of.
+    /// Width in the kernel, 32 or 64 bits; the counter wraps there.
     pub bits: u32,
-    /// Which files have it.
+    /// The files that have it.
     pub since: Since,
     /// Unit; "" for counts.
     pub unit: &'static str,
     /// Meaning.
     pub about: &'static str,
-    /// Its value. Of `lb_imbalance` the sum over all kinds, which is also what its field holds where they are mixed.
+    /// Its value. For `lb_imbalance` this is the sum over all kinds; its field holds the same if kinds are
+    /// mixed.
     pub get: fn(&S) -> u64,
     /// Its field.
     pub field: fn(&mut S) -> &mut u64,

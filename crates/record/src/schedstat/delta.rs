@@ -1,12 +1,13 @@
 //! Differences between two snapshots of the same machine.
 //!
-//! The kernel's counters only rise, and wrap at their width. One that went back by more than half its range was set to 0:
-//! domains were rebuilt, or the machine booted. Sums of imbalances grow by more than ones, so that theirs are taken as they are.
+//! The kernel's counters only rise, and wrap at their width. A counter that went back has wrapped if it then
+//! grew by less than half its range; else it was set to 0, because domains were rebuilt or the machine
+//! booted. Sums of imbalances grow in large steps and always count as wrapped.
 
 use super::{BALANCE_ROWS, CPU_ROWS, CpuStat, DOMAIN_ROWS, Row, Schedstat};
 use schedlab_base::{Error, Result, Warning};
 
-/// What was counted between two snapshots. A counter that wrapped is corrected, with a warning.
+/// The counts between two snapshots. A counter that wrapped is corrected, with a warning.
 ///
 /// # Errors
 /// Snapshots of different layouts, CPUs or domains, or counters that went back: another boot, domains rebuilt, or the two
@@ -60,7 +61,7 @@ fn cpu_delta(cpu: &mut CpuStat, old: &CpuStat, wrapped: &mut Vec<String>) -> Res
     Ok(())
 }
 
-/// Where the counters stand, for messages.
+/// The place of the counters, for messages.
 struct Place<'a> {
     prefix: String,
     wrapped: &'a mut Vec<String>,
@@ -77,7 +78,7 @@ impl Place<'_> {
             }
             let corrected = field.wrapping_sub(old) & u64::from(u32::MAX);
             let is_sum = row.name.starts_with("lb_imbalance");
-            // Two 32-bit values are needed for a wrap at 32 bits: a simulator's counters are wider.
+            // A wrap at 32 bits needs two 32-bit values: a simulator's counters are wider.
             let fits = row.bits == 32 && old <= u64::from(u32::MAX);
             if !fits || !(is_sum || corrected < 1 << 31) {
                 return Err(Error::input(format!(

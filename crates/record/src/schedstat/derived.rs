@@ -10,9 +10,9 @@ pub struct Derived {
     pub title: &'static str,
     /// Unit: "%" or "".
     pub unit: &'static str,
-    /// Which layouts have what it is made of.
+    /// The layouts that have its counters.
     pub since: Since,
-    /// Whether less is better; else no direction is.
+    /// Whether lower is better; if not, no direction is.
     pub lower_is_better: bool,
     /// Meaning.
     pub about: &'static str,
@@ -21,7 +21,7 @@ pub struct Derived {
 }
 
 impl Derived {
-    /// The figure; `None` when there was no attempt.
+    /// The figure; `None` if there was no attempt.
     pub fn of(&self, balance: &Balance) -> Option<f64> {
         let scale = if self.unit == "%" { 100.0 } else { 1.0 };
         let part = (self.part)(balance) as f64;

@@ -1,19 +1,22 @@
-//! What must hold among the counters themselves, of one CPU and over any interval, whatever the workload did.
+//! Identities among the counters of one CPU, which hold over any interval and for any workload.
 //!
-//! Derived from the exits of `load_balance()` in kernel 6.1. An attempt ends balanced (four ways, two of which have a
-//! counter), failed, or with tasks moved. Attempts that moved something have no counter: they are what is left of lb_count.
-//! Not checked, because counters alone can't tell: the split of what is left of lb_balanced (not our turn, all pinned),
-//! and lb_hot_gained, which these kernels count before they know that the task will move.
+//! They are derived from the exits of `load_balance()` in kernel 6.1. An attempt ends balanced (four ways,
+//! two of which have a counter), failed, or with tasks moved. Attempts that moved something have no counter:
+//! they are the rest of lb_count. Two things are not checked, because counters alone can't tell: the split of
+//! the rest of lb_balanced (not our turn, all pinned), and lb_hot_gained, which these kernels count before
+//! they know that the task will move.
 
 use super::{Balance, CpuStat, DomainStat, IdleType, Layout, Schedstat};
 
-/// Violations of the identities, each a sentence with its place; none when all hold. The counters must be of whole
-/// attempts: a pass that is under way at either end breaks them, for which there is [`identities_within`].
+/// Violations of the identities, each a sentence with its place; none when all hold. The counters must be of
+/// whole attempts. A pass that is under way at either end breaks identities; [`identities_within`] allows for
+/// it.
 pub fn identities(stat: &Schedstat) -> Vec<String> {
     identities_within(stat, 0)
 }
 
-/// As [`identities`], where each sum may be off by `slack`: a live file is read while CPUs count, 1 at each end.
+/// As [`identities`], but each sum may be off by `slack`. A live file is read while CPUs count, which is 1 at
+/// each end.
 pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
     let mut found = Found { slack, place: String::new(), all: Vec::new() };
     let every = stat.cpus.iter().map(|c| c.id).collect();
@@ -26,7 +29,7 @@ pub fn identities_within(stat: &Schedstat, slack: u64) -> Vec<String> {
             active(domain, &mut found);
             for idle in IdleType::ALL {
                 found.place = format!("{}.domain{level}.{}", cpu.id, idle.kernel_name());
-                // Active balance counts what it moves as gained by an idle CPU, whatever the CPU was.
+                // Active balance counts its moves as gained by an idle CPU, whatever the CPU was.
                 let pushed = if idle == IdleType::Idle { domain.alb_pushed } else { 0 };
                 attempts(&domain.lb[idle as usize], pushed, stat.layout, &mut found);
             }
@@ -66,7 +69,7 @@ fn attempts(b: &Balance, pushed: u64, layout: Layout, found: &mut Found) {
     if moved == 0 {
         found.equal("no attempt moved anything, so none gained", gained, 0);
     }
-    // Beside these two, all attempts leave before any statistics are read, or find a queue.
+    // Besides these two, all attempts leave before any statistics are read, or find a queue.
     let unnamed = b.lb_balanced.saturating_sub(named);
     let searched = b.lb_count.saturating_sub(unnamed);
     if layout.sg_scan {

@@ -5,9 +5,9 @@ use schedlab_base::{Error, Result, input};
 use std::fs;
 use std::path::Path;
 
-/// Where the kernel gives it.
+/// The kernel's file.
 pub const PROC_FILE: &str = "/proc/schedstat";
-/// The switch of the running kernel.
+/// The running kernel's switch for it.
 const SWITCH: &str = "/proc/sys/kernel/sched_schedstats";
 
 /// Reads a saved file.
@@ -21,7 +21,7 @@ pub fn load(file: &Path) -> Result<Schedstat> {
 /// Reads the running kernel's counters.
 ///
 /// # Errors
-/// Where the kernel has none, or has them switched off: the remedy is named.
+/// When the kernel has none, or has them switched off; the remedy is named.
 pub fn read_live() -> Result<Schedstat> {
     read_from(Path::new(PROC_FILE), Path::new(SWITCH))
 }

@@ -1,8 +1,9 @@
 //! The scheduler's own statistics, /proc/schedstat: data, reader, printer, differences, derived figures.
 //!
-//! The simulator keeps the same counters at the places where the kernel bumps them, so that one type serves a live file,
-//! a saved one and a simulated run. Mirrors `kernel/sched/stats.c` of kernels 6.1 (layout 15), 6.12 (16), 7.3 (17) and
-//! D001's `lb_sg_scan`. Counts have no unit, times are nanoseconds, the time stamp is in jiffies.
+//! The simulator keeps the same counters and bumps them where the kernel does, so one type serves a live
+//! file, a saved file and a simulated run. Mirrors `kernel/sched/stats.c` of kernels 6.1 (layout 15), 6.12
+//! (16), 7.3 (17) and D001's `lb_sg_scan`. Counts have no unit, times are nanoseconds, the time stamp is in
+//! jiffies.
 
 mod check;
 mod counters;
@@ -31,8 +32,8 @@ use schedlab_base::{CpuId, CpuSet, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::{Deref, DerefMut};
 
-/// What the balancing CPU was doing: the index into [`DomainStat::lb`]. The order is this crate's own; files order the
-/// types by version.
+/// The state of the balancing CPU: the index into [`DomainStat::lb`]. The order is this crate's own; in files
+/// it depends on the version.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
 pub enum IdleType {
@@ -59,7 +60,7 @@ impl IdleType {
     /// The type of that word.
     ///
     /// # Errors
-    /// Another word; the nearest is offered.
+    /// When it is another word; the nearest is offered.
     pub fn parse(word: &str) -> Result<IdleType> {
         let found = IdleType::ALL.into_iter().find(|t| t.name() == word || t.kernel_name() == word);
         found.ok_or_else(|| Error::unknown("idle type", word, IdleType::ALL.map(IdleType::name)))
@@ -74,7 +75,7 @@ impl IdleType {
     }
 }
 
-/// What columns a file has.
+/// The columns of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// 15, 16 or 17.
@@ -100,7 +101,7 @@ impl Layout {
 pub struct DomainStat {
     /// Balancing, by [`IdleType`].
     pub lb: [Balance; 3],
-    /// All else.
+    /// The other counters.
     pub counters: DomainCounters,
     /// The level's name ("MC"); empty where the file gives none (15 and 16).
     pub name: String,
@@ -123,9 +124,10 @@ pub struct CpuStat {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(into = "stored::Stored", try_from = "stored::Stored")]
 pub struct Schedstat {
-    /// What the counters can tell. The simulator's is 17, with `lb_sg_scan` where the feature LB_SG_SCAN is on.
+    /// The columns that the counters can give. The simulator's layout is 17, with `lb_sg_scan` if the feature
+    /// LB_SG_SCAN is on.
     pub layout: Layout,
-    /// Jiffies: the instant, or how many passed.
+    /// Jiffies: the instant, or the number that passed.
     pub timestamp: u64,
     /// CPUs by rising number.
     pub cpus: Vec<CpuStat>,

@@ -9,7 +9,7 @@ impl Schedstat {
     /// The file as a kernel of that layout prints it. Counters that are 32 bits wide there are printed modulo 2^32.
     ///
     /// # Errors
-    /// An unknown version, or columns that these counters can't tell: imbalances by kind, `lb_sg_scan`.
+    /// When the version is unknown, or these counters do not have a column: imbalances by kind, `lb_sg_scan`.
     pub fn print(&self, layout: Layout) -> Result<String> {
         if !VERSIONS.contains(&layout.version) {
             return Err(Error::input(format!("no layout {} of schedstat is known", layout.version))
@@ -61,7 +61,8 @@ fn line(out: &mut String, head: &str, numbers: &[u64]) {
     out.push('\n');
 }
 
-/// The mask of so many CPUs: 32-bit words, the highest first and only as long as its bits need.
+/// The mask of `bits` CPUs: 32-bit words, the highest first; the first word has only the digits its bits
+/// need.
 fn mask(span: &CpuSet, bits: usize) -> String {
     let mut words = vec![0u32; bits.div_ceil(32)];
     for cpu in span.iter() {

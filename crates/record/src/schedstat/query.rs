@@ -29,10 +29,10 @@ impl std::fmt::Debug for Query {
 }
 
 impl Query {
-    /// What a metric's name asks for; `None` when it is no name of this family.
+    /// Reads a metric's name; `None` if it is no name of this family.
     ///
     /// # Errors
-    /// When it begins like one and goes on with an unknown counter or idle type; the nearest is offered.
+    /// When it begins like such a name but has an unknown counter or idle type; the nearest is offered.
     pub fn parse(name: &str) -> Option<Result<Query>> {
         let (first, rest) = name.split_once('.')?;
         if first == "sched" {
@@ -79,7 +79,7 @@ impl Query {
             At::Derived(_, _, figure) => figure.about,
         }
     }
-    /// Whether less is better; else no direction is.
+    /// Whether lower is better; if not, no direction is.
     pub fn lower_is_better(&self) -> bool {
         matches!(self.at, At::Derived(_, _, figure) if figure.lower_is_better)
     }
@@ -87,7 +87,7 @@ impl Query {
     /// Its value.
     ///
     /// # Errors
-    /// In words: what these counters lack (the CPU, the level, the column), or that there was no attempt to divide by.
+    /// In words: these counters lack the CPU, the level or the column, or there was no attempt to divide by.
     pub fn value(&self, stat: &Schedstat) -> std::result::Result<f64, String> {
         self.has_column(stat.layout)?;
         let cpus: Vec<&CpuStat> = stat.cpus.iter().filter(|c| self.cpu.is_none_or(|id| c.id == id)).collect();

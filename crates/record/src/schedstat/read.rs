@@ -1,7 +1,8 @@
 //! Reader of /proc/schedstat, layouts 15, 16 and 17, each with or without D001's `lb_sg_scan`.
 //!
-//! Whether `lb_sg_scan` is there is told by how many numbers a domain has. A file must be whole and consistent: whatever
-//! is missing, doubled, too large or foreign is an error with its line. Nothing is kept beyond what the text itself bounds.
+//! The number of columns of a domain tells whether `lb_sg_scan` is there. A file must be whole and
+//! consistent: a part that is missing, doubled, too large or foreign is an error with its line. Memory use is
+//! bounded by the text's length.
 
 use super::check::{self, MAX_DOMAINS};
 use super::{
@@ -16,10 +17,10 @@ use std::path::Path;
 pub const VERSIONS: [u32; 3] = [15, 16, 17];
 /// Columns of a `cpu` line: one is always 0 and has no counter.
 const CPU_COLUMNS: usize = CPU_ROWS.len() + 1;
-/// Which column of a `cpu` line that is.
+/// The number of that column.
 pub(super) const CPU_ZERO: usize = 1;
 
-/// The idle types in the order in which a layout has them: 16 put the busy one first.
+/// The idle types in a layout's order: from 16 on the busy one comes first.
 pub(super) fn idle_order(version: u32) -> [IdleType; 3] {
     match version {
         15 => [IdleType::Idle, IdleType::Busy, IdleType::Newidle],
@@ -40,7 +41,7 @@ fn domain_columns(layout: Layout) -> usize {
 /// Reads a file's bytes. `file` is only for messages.
 ///
 /// # Errors
-/// Anything that no kernel of these layouts prints, with its line.
+/// When no kernel of these layouts prints such a file, with the line.
 pub fn parse(file: &Path, bytes: &[u8]) -> Result<Schedstat> {
     let text = std::str::from_utf8(bytes).map_err(|_| foreign("it is no text").at(Spot::file(file)))?;
     let mut reader = Reader { file, lines: Vec::new(), next: 0 };
@@ -62,7 +63,7 @@ fn foreign(why: &str) -> Error {
 struct Reader<'a> {
     file: &'a Path,
     lines: Vec<&'a str>,
-    /// The line to be read, from 0.
+    /// The next line to read, from 0.
     next: usize,
 }
 
@@ -158,7 +159,7 @@ fn index(digits: &str, below: usize, name: &str) -> Result<u32> {
     number.ok_or_else(|| Error::input(format!("{name}: at most {} is read", below - 1)))
 }
 
-/// A decimal number that fits so many bits.
+/// A decimal number that fits `bits` bits.
 fn number_of(word: &str, bits: u32) -> Result<u64> {
     if word.is_empty() || !word.bytes().all(|b| b.is_ascii_digit()) {
         let shown: String = word.chars().take(20).collect();

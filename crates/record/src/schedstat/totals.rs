@@ -17,9 +17,9 @@ pub struct Totals {
 /// One level's counters, summed over the CPUs that have it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DomainTotal {
-    /// Its names; several where CPUs differ ("SMT/MC"), empty where files give none.
+    /// Its names: several if CPUs differ ("SMT/MC"), empty if the file gives none.
     pub name: String,
-    /// How many CPUs have the level.
+    /// Number of CPUs that have the level.
     pub cpus: usize,
     /// Balancing, by idle type.
     pub lb: [Balance; 3],
@@ -31,7 +31,7 @@ impl Schedstat {
     /// Only these CPUs.
     ///
     /// # Errors
-    /// A CPU that is not there.
+    /// When a CPU is not there.
     pub fn of_cpus(&self, cpus: &CpuSet) -> Result<Schedstat> {
         let own: CpuSet = self.cpus.iter().map(|c| c.id).collect();
         if let Some(cpu) = cpus.iter().find(|c| !own.contains(*c)) {
@@ -67,8 +67,8 @@ impl Schedstat {
         all
     }
 
-    /// Whether the kernel was counting at all: what remains when `kernel.sched_schedstats` is 0 are the three counters of
-    /// `sched_info`, which are always kept.
+    /// Whether the kernel was counting at all. With `kernel.sched_schedstats` at 0 only the three counters of
+    /// `sched_info` are kept.
     pub fn is_counting(&self) -> bool {
         let all = self.totals();
         let always = ["rq_cpu_time", "run_delay", "pcount"];
