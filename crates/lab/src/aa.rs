@@ -1,4 +1,4 @@
-//! A/A runs: their plan, and the floors that come out of them.
+//! A/A runs: their plan, and the noise floors they give.
 
 use crate::cell::Cell;
 use crate::compare::{Question, compare};
@@ -12,12 +12,12 @@ use schedlab_record::{Record, WATCHING};
 use schedlab_workload::{Params, Spec, spec};
 use std::sync::Arc;
 
-/// The two names of the one thing.
+/// The two names of the same variant.
 const NAMES: [&str; 2] = ["A", "B"];
 /// A second, ns.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The usual workloads, with what makes them last a second or two: parameters in ns or numbers.
+/// The usual workloads, with parameters (in ns or numbers) that make them last a second or two.
 pub const SHORT: &[(&str, &[(&str, u64)])] = &[
     ("schbench", &[("runtime", 2 * SECOND_NS)]),
     ("pipe", &[("loops", 100_000)]),
@@ -25,7 +25,7 @@ pub const SHORT: &[(&str, &[(&str, u64)])] = &[
     ("slice", &[("runtime", 2 * SECOND_NS)]),
 ];
 
-/// What every workload is asked for beside its own first metrics; what a run does not give has no floor.
+/// Metrics of every workload beside its own first ones. A metric that a run does not give has no floor.
 const COMMON: &[&str] = &[
     "cpu_time",
     "migrations",
@@ -55,7 +55,7 @@ pub fn plan(workloads: &[String], runs: u64) -> Result<Plan> {
     Ok(Plan { runs: plan::order(cells.len(), runs, 1)?, cells, warnings: Vec::new() })
 }
 
-/// The floors that A/A runs show; `at` says when they were made.
+/// The floors of A/A runs; `at` is the time at which they were made.
 ///
 /// # Errors
 /// No runs at all.
@@ -95,7 +95,7 @@ pub fn floors(records: &[Record], at: &str) -> Result<Vec<Floor>> {
     Ok(all)
 }
 
-/// The metrics that these records give, of those that are asked for.
+/// Those of the wanted metrics that these records give.
 fn wanted(records: &[Record]) -> Vec<String> {
     let own = spec::find(&records[0].workload).map_or(&[][..], |b| b.headline);
     let mut all: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! A cell: all that the runs of one workload, load and variant have in common, wherever they are made.
+//! A cell: the common part of all runs of one workload, load and variant on a backend.
 
 use schedlab_base::{Backend, Error, Result};
 use schedlab_guest::{Guest, shape};
@@ -9,20 +9,20 @@ use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
 use std::sync::Arc;
 
-/// All that the runs of a cell have in common.
+/// The common part of a cell's runs.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Where it is run.
+    /// The backend that runs it.
     pub backend: Backend,
     /// The machine; without background tasks when the experiment switches them off.
     pub machine: Arc<Machine>,
-    /// The machine's figures that each run draws from their ranges; none: they are as stated.
+    /// The machine's figures that each run draws from their ranges. Empty: they are as stated.
     pub uncertain: Vec<Span>,
     /// The kernel's name: profile or release.
     pub kernel: String,
-    /// What is simulated; `None` on the live kernel.
+    /// The simulated kernel; `None` on the live one.
     pub resolved: Option<Kernel>,
-    /// The guest it is run in; `None` on other backends.
+    /// The guest in which it runs; `None` on other backends.
     pub guest: Option<Guest>,
     /// The variant.
     pub variant: Variant,
@@ -38,7 +38,7 @@ impl Cell {
     /// A cell of the simulator.
     ///
     /// # Errors
-    /// What the kernel's tables do not have.
+    /// When the kernel's tables do not have a name of the variant.
     pub fn simulated(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Result<Cell> {
         if let Spec::Command(_) = spec {
             return Err(only_live());
@@ -63,7 +63,8 @@ impl Cell {
             observe: Observe::Accounts,
         })
     }
-    /// A cell of the running kernel, which is taken as it is and watched by what costs nothing; `machine` is this host.
+    /// A cell of the running kernel as it is, watched by its own accounts, which cost nothing; `machine` is
+    /// this host.
     pub fn live(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Cell {
         let (machine, backend) = (machine.clone(), Backend::Host);
         Cell {
@@ -79,10 +80,11 @@ impl Cell {
             observe: Observe::Accounts,
         }
     }
-    /// A cell of a kernel in a guest with that machine's topology. A command is taken into it with its libraries.
+    /// A cell of a kernel in a guest with that machine's topology. A command goes into the guest with its
+    /// libraries.
     ///
     /// # Errors
-    /// A machine that QEMU can't build.
+    /// When QEMU can't build the machine.
     pub fn in_guest(
         machine: &Arc<Machine>,
         guest: Guest,
@@ -92,7 +94,7 @@ impl Cell {
     ) -> Result<Cell> {
         let machine = Arc::new(shape::as_built(machine)?);
         let (backend, kernel) = (Backend::Vm, guest.image.release.clone());
-        // Who owns the kernel may watch it.
+        // The guest's init is root, so it may record events.
         let observe = Observe::Events;
         Ok(Cell {
             backend,
@@ -107,10 +109,11 @@ impl Cell {
             observe,
         })
     }
-    /// The same cell with costs drawn from their ranges, run by run: run i of every cell draws alike.
+    /// The same cell with costs drawn from their ranges for each run. Run i of every cell draws the same
+    /// costs.
     ///
     /// # Errors
-    /// A cell of a real kernel, and a machine whose figures are all sure.
+    /// When the cell is of a real kernel, or no figure of the machine has a range.
     pub fn with_uncertainty(self) -> Result<Cell> {
         if self.backend != Backend::Sim {
             return Err(Error::input(
@@ -124,7 +127,7 @@ impl Cell {
         }
         Ok(Cell { uncertain, ..self })
     }
-    /// What the run of that seed draws.
+    /// The draws of the run with that seed.
     pub fn draw(&self, seed: u64) -> Vec<Drawn> {
         if self.uncertain.is_empty() { Vec::new() } else { self.machine.draw(seed) }
     }

@@ -1,8 +1,9 @@
-//! Where a simulated kernel differs from the real one it stands for, by that one's own account.
+//! Differences between a simulated kernel and the real one it stands for, as the real one describes itself.
 //!
-//! A live record's environment says what the kernel says of itself (`record::scheduler`); this holds a profile and the
-//! domains derived for a machine against it. Silence means that what can be read agrees, not that code does; what was not
-//! readable is not compared, which [`compared`] tells. Checked with the accounts of 6.1.192 and 7.3.4.
+//! A live record's environment holds the kernel's own description (`record::scheduler`). This module compares
+//! a profile and the domains derived for a machine with it. No difference means that the readable values
+//! agree, not that the code does. Values that could not be read are not compared; [`compared`] tells whether
+//! there are any. Checked with the descriptions of 6.1.192 and 7.3.4.
 
 use schedlab_base::CpuId;
 use schedlab_kernel::feature::FEATURES;
@@ -11,7 +12,7 @@ use schedlab_machine::{DomainParams, Domains, Machine};
 use schedlab_record::scheduler::DOMAINS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One thing in which simulation and kernel differ.
+/// One difference between simulation and kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
     /// The environment's key.
@@ -20,9 +21,9 @@ pub struct Difference {
     pub text: String,
 }
 
-/// Features of real kernels that have no row in the simulator's table and, for the reason given, need none.
+/// Features of real kernels without a row in the simulator's table; each has a reason why it needs none.
 const ELSEWHERE: &[&str] = &[
-    // Capacity that real-time classes and interrupts take: there are none, or they are charged to tasks.
+    // Capacity taken by real-time classes and interrupts: there are none, or they are charged to tasks.
     "NONTASK_CAPACITY",
     // Every task's averages are brought up to date when it is attached.
     "ATTACH_AGE_LOAD",
@@ -43,7 +44,7 @@ pub fn compared(environment: &BTreeMap<String, String>) -> bool {
     environment.contains_key("sched.features")
 }
 
-/// Where `kernel` on `machine`, simulated, differs from the kernel that the environment describes.
+/// The differences between the simulated `kernel` on `machine` and the kernel that the environment describes.
 pub fn drift(kernel: &Kernel, machine: &Machine, environment: &BTreeMap<String, String>) -> Vec<Difference> {
     let mut found = Found { profile: kernel.version.to_string(), all: Vec::new() };
     if let Some(text) = environment.get("sched.features") {
@@ -72,7 +73,7 @@ impl Found {
     fn add(&mut self, key: &str, text: String) {
         self.all.push(Difference { key: key.to_owned(), text });
     }
-    /// A number or word of the kernel that the profile has otherwise.
+    /// Adds a number or word of the kernel that is different in the profile.
     fn other(&mut self, key: &str, what: &str, real: &str, simulated: &str) {
         let profile = &self.profile;
         self.add(key, format!("kernel has {what} {real}, profile {profile} {simulated}"));
@@ -122,7 +123,7 @@ fn tunables(kernel: &Kernel, nr_cpus: usize, environment: &BTreeMap<String, Stri
     }
 }
 
-/// The model in brackets; only whether it is the lazy one makes a difference to what is simulated.
+/// Compares the model in brackets. For the simulation only lazy or not matters.
 fn preemption(kernel: &Kernel, environment: &BTreeMap<String, String>, found: &mut Found) {
     let Some(text) = environment.get("sched.preempt") else { return };
     let Some(model) = text.split_whitespace().find_map(|w| w.strip_prefix('(')?.strip_suffix(')')) else {

@@ -1,5 +1,5 @@
-//! Whether a variant's words about tasks and times fit the workloads it is run with: groups of tasks that are there,
-//! changes that come while there is still something to change.
+//! Checks that a variant's groups of tasks and times of changes fit its workloads: the groups exist, and the
+//! changes come before the end.
 
 use schedlab_base::{Error, Result};
 use schedlab_kernel::policy::EVERY_TASK;
@@ -10,7 +10,7 @@ use schedlab_workload::Spec;
 /// Checks that tasks can have the attributes a variant gives them.
 ///
 /// # Errors
-/// Values out of range.
+/// When a value is out of range.
 pub fn attributes(variant: &Variant) -> Result<()> {
     for (group, change) in &variant.tasks {
         let named = |e: Error| if group == EVERY_TASK { e } else { e.context(format!("tasks '{group}'")) };
@@ -22,7 +22,7 @@ pub fn attributes(variant: &Variant) -> Result<()> {
 /// Checks that every group of tasks a variant names is in one of the workloads.
 ///
 /// # Errors
-/// A group without a task; a group of a command's tasks, which nobody knows.
+/// When a group has no task, or the workload is a command, whose tasks are not known.
 pub fn groups<'a>(variant: &Variant, specs: impl IntoIterator<Item = &'a Spec>) -> Result<()> {
     let Some(named) = variant.tasks.keys().find(|g| *g != EVERY_TASK) else { return Ok(()) };
     let (mut names, mut asked) = (Vec::new(), false);
@@ -38,14 +38,14 @@ pub fn groups<'a>(variant: &Variant, specs: impl IntoIterator<Item = &'a Spec>) 
             Error::input(text).help("policy, nice and slice of the variant itself hold for all of them")
         );
     }
-    // A variant that no load is run under names groups of nothing.
+    // If no load runs under the variant, its groups are not checked.
     if asked { variant.check_groups(names.iter().map(String::as_str)) } else { Ok(()) }
 }
 
-/// Checks that a change comes before the end of a workload; a command's is not known.
+/// Checks that a change comes before the end of a workload. The end of a command is not known.
 ///
 /// # Errors
-/// A change at or after it.
+/// When the change comes at the end or after it.
 pub fn in_time(change: &Change, spec: &Spec) -> Result<()> {
     if matches!(spec, Spec::Command(_)) {
         return Ok(());
@@ -61,7 +61,7 @@ pub fn in_time(change: &Change, spec: &Spec) -> Result<()> {
 /// Checks that a workload can be watched as it was asked for.
 ///
 /// # Errors
-/// Events of a command, whose processes the recorder does not know.
+/// When events of a command are asked for: the recorder does not know its processes.
 pub fn watched(observe: Observe, spec: &Spec) -> Result<()> {
     if let (Observe::Events, Spec::Command(command)) = (observe, spec) {
         let text = format!("--events: events of commands are not recorded, and '{}' is one", command.name);

@@ -1,5 +1,5 @@
-//! Which guests an experiment's variants are run in: from a variant's kernel to the images that are meant, and all that
-//! the cells of the vm backend have in common.
+//! The guests of an experiment's variants: the images that a variant's kernel means, and the common part of
+//! all cells of the vm backend.
 
 use crate::cell::Cell;
 use crate::fits;
@@ -11,23 +11,24 @@ use schedlab_machine::Machine;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Memory of a guest when nobody says, MiB: the kernels of distributions, 32 CPUs and hundreds of tasks fit.
+/// Default memory of a guest, MiB: enough for a distribution's kernel, 32 CPUs and hundreds of tasks.
 pub const DEFAULT_MEMORY_MB: u32 = 2048;
 
-/// All that guests have in common, and the images they may boot.
+/// The common settings of guests, and the images they may boot.
 #[derive(Clone, Debug)]
 pub struct Guests {
     /// The emulator.
     pub qemu: Qemu,
-    /// How time passes.
+    /// The mode of their time.
     pub mode: Mode,
-    /// What executes them.
+    /// The accelerator that executes them.
     pub accelerator: Accelerator,
     /// Memory of each, MiB.
     pub memory_mb: u32,
     /// Words added to the kernel's command line.
     pub boot_options: Vec<String>,
-    /// Images that were asked for, each with the word that named it; empty: those the variants' kernels mean.
+    /// The images asked for, each with the word that named it. Empty: the images that the variants' kernels
+    /// mean.
     pub images: Vec<(String, Image)>,
 }
 
@@ -36,22 +37,22 @@ fn is_path(kernel: &str) -> bool {
     kernel.contains('/') || kernel == "bzImage" || kernel.starts_with("vmlinuz")
 }
 
-/// Whether a variant's kernel is meant as an image: a path, or a series without the v that profiles have.
+/// Whether a variant's kernel means an image: a path, or a series without the v of profiles.
 fn means_image(kernel: &str) -> bool {
     is_path(kernel) || kernel.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Whether a variant's kernel can be an image only: one that is meant, and has no profile to be simulated by.
+/// Whether a variant's kernel can only be an image: it means one, and no profile can simulate it.
 pub fn is_real(kernel: &str) -> bool {
     means_image(kernel) && (is_path(kernel) || Kernel::profile(kernel).is_err())
 }
 
-/// Whether a variant's kernel is meant as an image and can be simulated, too, by the profile of its series.
+/// Whether a variant's kernel means an image and the profile of its series can simulate it.
 pub fn has_profile(kernel: &str) -> bool {
     means_image(kernel) && !is_real(kernel)
 }
 
-/// What a variant without a name is called: its kernel; of /boot/vmlinuz-RELEASE the release.
+/// The name of a variant without one: its kernel, or the release of a path /boot/vmlinuz-RELEASE.
 pub fn short_name(kernel: &str) -> &str {
     let file = kernel.rsplit('/').next().unwrap_or(kernel);
     file.strip_prefix("vmlinuz-").filter(|release| !release.is_empty()).unwrap_or(kernel)
@@ -65,11 +66,11 @@ fn image_of(kernel: &str, folder: &Path) -> Result<Image> {
 /// A variant in a guest.
 #[derive(Clone, Debug)]
 pub struct Hosted {
-    /// The variant, by the name it has beside others.
+    /// The variant, with the name it has beside others.
     pub variant: Variant,
-    /// What it boots.
+    /// The image it boots.
     pub image: Image,
-    /// The experiment's name of it; `None`: the experiment has no variant of the image's series.
+    /// Its name in the experiment; `None`: the experiment has no variant of the image's series.
     pub of: Option<String>,
 }
 
@@ -85,12 +86,12 @@ impl Guests {
             boot_options: self.boot_options.clone(),
         }
     }
-    /// The variants an experiment has in guests, each with its image; paths are relative to `folder`. A missing image is
-    /// an error where the variant is meant for a real kernel, as all are under `strict`; else the variant is left out, and
-    /// the reader is told.
+    /// The variants of an experiment in guests, each with its image; paths are relative to `folder`. A
+    /// missing image is an error if the variant is meant for a real kernel, as all are under `strict`. Else
+    /// the variant is left out with a warning.
     ///
     /// # Errors
-    /// No image at all, or one that is missing.
+    /// When there is no image at all, or one is missing.
     pub fn variants(
         &self,
         all: &[Variant],
@@ -131,7 +132,7 @@ impl Guests {
         }
     }
 
-    /// Every given image under the variants of its series; one without any as it is.
+    /// Every given image under the variants of its series. An image without such variants runs as it is.
     fn on_given(&self, variants: &[&Variant]) -> Vec<Hosted> {
         let mut all = Vec::new();
         for (word, image) in &self.images {
@@ -161,10 +162,11 @@ fn is_of(variant: &Variant, image: &Image) -> bool {
     version.is_ok_and(|v| (v.major, v.minor) == (image.version.major, image.version.minor))
 }
 
-/// The variant as it is simulated beside its guest: under the profile of the image's series, by the experiment's name.
+/// The variant's simulation beside its guest: under the profile of the image's series, with the experiment's
+/// name.
 ///
 /// # Errors
-/// What of it is not simulated.
+/// When a part of it is not simulated.
 pub fn simulated(hosted: &Hosted) -> Result<Variant> {
     let name = hosted.of.clone().unwrap_or_else(|| hosted.variant.name.clone());
     let twin = Variant { name, kernel: series(&hosted.image), settings: [].into(), ..hosted.variant.clone() };
@@ -175,11 +177,11 @@ pub fn simulated(hosted: &Hosted) -> Result<Variant> {
     Ok(twin)
 }
 
-/// The machine that is simulated beside guests with this one's topology: of deterministic ones it takes turns and costs
-/// what they do, whatever stands in the machine's file.
+/// The machine that is simulated beside guests with this machine's topology. For deterministic guests its
+/// CPUs take turns and its costs are the guests', whatever the machine's file says.
 ///
 /// # Errors
-/// None but faults of schedlab's own files.
+/// Only through faults of schedlab's own files.
 pub fn twin_machine(machine: &Machine, mode: Mode) -> Result<Machine> {
     if mode == Mode::RealTime || machine.turns.is_some() {
         return Ok(machine.clone());
@@ -188,10 +190,10 @@ pub fn twin_machine(machine: &Machine, mode: Mode) -> Result<Machine> {
     Ok(Machine { name, about, topology, os_cpu, ..Machine::load("icount-2")? })
 }
 
-/// The simulation beside a guest's cell: the profile of its image's series on a machine as the guest's is.
+/// The simulation beside a guest's cell: the profile of its image's series on a machine like the guest's.
 ///
 /// # Errors
-/// A cell of no guest, and as [`simulated`].
+/// When the cell has no guest, and as [`simulated`].
 pub fn twin(cell: &Cell) -> Result<Cell> {
     let guest = cell.guest.as_ref().ok_or_else(|| Error::internal("a twin of what is no guest"))?;
     let hosted = Hosted { variant: cell.variant.clone(), image: guest.image.clone(), of: None };
@@ -199,13 +201,12 @@ pub fn twin(cell: &Cell) -> Result<Cell> {
     Cell::simulated(&machine, simulated(&hosted)?, cell.spec.clone(), cell.load.clone())
 }
 
-/// The mode when nobody says: what can be repeated, where QEMU can do it.
+/// The default mode: deterministic if QEMU can do it.
 pub fn usual_mode(qemu: &Qemu) -> Mode {
     [Mode::Deterministic].into_iter().find(|m| qemu.can(*m).is_ok()).unwrap_or(Mode::RealTime)
 }
 
-/// What a mode can tell, and what it can't, in words for the reader of a record. Of emulated CPUs in real time the guest
-/// itself says it.
+/// A warning about the limits of a mode. For emulated CPUs in real time the guest itself gives it.
 pub fn caveat(guest: &Guest) -> Option<Warning> {
     let text = match (guest.mode, guest.accelerator) {
         (Mode::Deterministic, _) => {
@@ -224,7 +225,7 @@ pub fn caveat(guest: &Guest) -> Option<Warning> {
 mod tests {
     use super::*;
 
-    /// A guest's image that need not be there.
+    /// A guest's image whose file need not exist.
     fn image(release: &str) -> Image {
         let version = Version::parse(release).unwrap();
         Image { path: "/nowhere".into(), release: release.to_owned(), version, hash: format!("h{release}") }

@@ -1,14 +1,16 @@
 //! The knee: the largest load of a workload that keeps a metric under a limit, per variant, with its interval.
 //!
-//! For each seed the benchmark's load parameter is doubled from its start until the limit is broken (or the cap is
-//! reached), then halved in on between the last load that held and the first that did not. The search is
-//! deterministic: the same seeds give the same loads to try. Seeds are the unit of replication; each gives one knee.
+//! For each seed the benchmark's load parameter is doubled from its start until the limit is broken (or the
+//! cap is reached). Then the interval between the last load that held and the first that did not is halved
+//! until the knee is found. The search is deterministic: the same seeds give the same loads to try. Seeds are
+//! the unit of replication; each gives one knee.
 //!
-//! Where latency does not rise steadily with load, there are several crossings; this finds one above a load that held
-//! and below one that did not, the first of those that doubling met. A knee at the cap says so: it may lie above.
-//! A metric that is missing (a small load gives too few samples for the percentile) neither holds nor breaks the limit:
-//! the search goes on upwards, where there are more, and claims nothing for that load. A seed in which no load could be
-//! judged to hold while some could not be judged at all has no knee: that is "cannot tell", not 0.
+//! If latency does not rise steadily with load, there are several crossings. The search finds one between a
+//! load that held and one that did not, at the first such pair that doubling met. A knee at the cap is
+//! marked, since the true knee may lie above. A missing metric (a small load gives too few samples for the
+//! percentile) neither holds nor breaks the limit. The search goes on upwards, where there are more samples,
+//! and claims nothing for that load. A seed in which no load held and some could not be judged has no knee:
+//! that is "cannot tell", not 0.
 
 mod raise;
 
@@ -35,7 +37,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Limit {
     /// The metric; without a dot it is a statistic of the workload's own first series.
     pub metric: String,
-    /// Whether values below the limit hold (else: values above).
+    /// Whether values below the limit hold; if not, values above hold.
     pub below: bool,
     /// The limit, in the metric's unit (times in ns).
     pub value: f64,
@@ -74,7 +76,7 @@ impl Limit {
             _ => self.metric.clone(),
         };
         Metric::find(&full)?;
-        // What a benchmark shows by its mean has one value a run.
+        // A series that a benchmark shows by its mean has one value a run.
         let percentile_of = |series: &&str| full.strip_prefix(*series).is_some_and(|s| s.starts_with(".p"));
         let mut means = bench.headline.iter().filter_map(|h| h.strip_suffix(".mean"));
         if let Some(series) = means.find(percentile_of) {
@@ -83,7 +85,7 @@ impl Limit {
         }
         Ok(Limit { metric: full, ..self.clone() })
     }
-    /// The limit that is looked for when none is given: that of schbench's `-a`.
+    /// The default limit: that of schbench's `-a`.
     pub fn usual(bench: &Benchmark) -> &'static str {
         let Some(series) = bench.headline.first().and_then(|h| h.strip_suffix(".mean")) else {
             return "p99 < 2ms";
@@ -92,7 +94,7 @@ impl Limit {
         let higher = |b: Built| b.series.iter().any(|s| s.name == series && s.better == "higher");
         if built.is_ok_and(higher) { "mean > 2ms" } else { "mean < 2ms" }
     }
-    /// Whether it names a statistic alone, of whatever the workload measures first.
+    /// Whether it names a statistic alone, which is of the workload's first series.
     fn is_bare(&self) -> bool {
         Stat::parse(&self.metric).is_some()
     }
@@ -105,7 +107,7 @@ impl Limit {
     }
 }
 
-/// What a load's run says of the limit.
+/// The judgement of a load's run by the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Judged {
     Holds,
@@ -114,7 +116,7 @@ enum Judged {
     Unknown,
 }
 
-/// How a seed's search ended.
+/// The outcome of a seed's search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Found {
     Knee(u64),
@@ -123,16 +125,16 @@ enum Found {
     Stopped,
 }
 
-/// What is searched.
+/// The subject of a search.
 #[derive(Clone)]
 pub struct Search {
-    /// One cell per variant; its workload and load are replaced by what is raised.
+    /// One cell per variant. The raised load replaces its workload and load.
     pub cells: Vec<Cell>,
-    /// What is raised.
+    /// The load that is raised.
     pub raised: Raised,
     /// The limit, with a full metric name.
     pub limit: Limit,
-    /// One knee each.
+    /// The seeds; each gives one knee.
     pub seeds: Vec<u64>,
     /// The first load tried.
     pub start: u64,
@@ -145,7 +147,7 @@ pub struct Search {
 pub struct Knee {
     /// The variant.
     pub variant: String,
-    /// The largest load that held, by seed; 0: not even one did.
+    /// The largest load that held, by seed; 0: none did.
     pub knees: Vec<u64>,
     /// Mean over the seeds.
     pub mean: f64,
@@ -153,13 +155,13 @@ pub struct Knee {
     pub ci95: Option<[f64; 2]>,
     /// Seeds whose knee is the cap: the true one may lie above.
     pub at_cap: usize,
-    /// Seeds that can't tell, because the metric was missing where it mattered; they have no knee.
+    /// Seeds without a knee, because the metric was missing where it mattered.
     #[serde(default)]
     pub unknown: usize,
     /// Loads above a seed's knee that could not be judged, because the metric was missing: the true knee may lie above.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unjudged: usize,
-    /// Which drawn cost moves the knee; `None` where none were drawn.
+    /// The drawn costs that move the knee; `None` if none were drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<Sway>,
 }
@@ -173,7 +175,7 @@ pub struct Knees {
     pub workload: String,
     /// The parameter that was raised.
     pub parameter: String,
-    /// Where its runs were made.
+    /// The backend that made its runs.
     pub backend: Origin,
     /// The machine's name.
     pub machine: String,
@@ -188,22 +190,22 @@ pub struct Knees {
     /// Unit of the limit's metric; "" for counts.
     #[serde(default)]
     pub unit: String,
-    /// Every load that was tried, by variant and load.
+    /// Every load tried, by variant and load.
     #[serde(default)]
     pub tried: Vec<TriedLoad>,
-    /// Whether it was ended early; seeds not finished are left out.
+    /// Whether it was interrupted; unfinished seeds are left out.
     pub interrupted: bool,
-    /// What the reader must know.
+    /// Warnings for the reader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
 }
 
-/// A load that a search tried under a variant, with what came of it in the seeds that tried it.
+/// A load that a search tried under a variant, with the results of the seeds that tried it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriedLoad {
     /// The variant.
     pub variant: String,
-    /// How much of the parameter.
+    /// The value of the parameter.
     pub load: u64,
     /// The limit's metric by ascending seed, in [`Knees::unit`].
     pub values: Vec<f64>,
@@ -219,13 +221,13 @@ fn is_zero(n: &usize) -> bool {
 /// The schema of knees.
 pub const KNEE_SCHEMA: &str = "schedlab/knee/1";
 
-/// Told of every load tried: variant, seed, load, value of the metric.
+/// Called for every load tried: variant, seed, load, value of the metric.
 pub type Tried<'a> = &'a (dyn Fn(&str, u64, u64, &Evaluated) + Sync);
 
 /// Searches the knees of all variants.
 ///
 /// # Errors
-/// Bounds outside the range of what is raised, and what the executor finds.
+/// When bounds are outside the parameter's range, and the executor's errors.
 pub fn search(
     search: &Search,
     executor: &dyn Executor,
@@ -299,7 +301,7 @@ fn in_range(search: &Search) -> Result<()> {
 
 /// Refuses a metric that the backend never gives: the search would raise the load for nothing.
 fn measured(metric: &str, cell: &Cell) -> Result<()> {
-    // What is no row of the table is a figure of a command, which only live runs have.
+    // A name without a row in the table is a command's figure, which only live runs have.
     let Ok(found) = Metric::find(metric) else { return Ok(()) };
     let backend = cell.backend;
     if found.row.backends.contains(&backend) {
@@ -308,7 +310,7 @@ fn measured(metric: &str, cell: &Cell) -> Result<()> {
     Err(Error::machine(format!("the {backend} backend does not measure {metric}")))
 }
 
-/// What was tried, as it comes.
+/// The loads tried so far.
 #[derive(Default)]
 struct Curve(Mutex<CurveInner>);
 
@@ -350,7 +352,7 @@ impl Curve {
     }
 }
 
-/// Whether the limit holds at a load; `None` when stopped.
+/// Whether the limit holds at a load; `None` if stopped.
 fn at_load(
     cell: &Cell,
     load: u64,
@@ -406,7 +408,7 @@ fn one(start: u64, cap: u64, lowest: u64, probe: impl Fn(u64) -> Result<Option<J
         }
         load = load.saturating_mul(2).min(cap);
     };
-    // Below the start nothing was tried yet: the lowest loads of the parameter's range may still hold.
+    // No load below the start was tried yet: the lowest loads of the parameter's range may still hold.
     good = good.max(lowest.saturating_sub(1));
     while broken - good > 1 {
         let middle = good + (broken - good) / 2;
@@ -420,7 +422,7 @@ fn one(start: u64, cap: u64, lowest: u64, probe: impl Fn(u64) -> Result<Option<J
     Ok(if held == 0 && blind { Found::Unknown } else { Found::Knee(held) })
 }
 
-/// Which of the costs that were drawn for each seed moves the knee.
+/// The drawn costs that move the knee.
 fn moved(cell: &Cell, found: &[(u64, u64)]) -> Option<Sway> {
     let drawn: Vec<(Vec<Drawn>, f64)> =
         found.iter().map(|(seed, knee)| (cell.draw(*seed), *knee as f64)).collect();

@@ -1,7 +1,7 @@
-//! Experiments: reading them, planning their runs, running them, and saying what the runs show.
+//! Experiments: reading them, planning and making their runs, and comparing the results.
 //!
-//! `experiment.toml -> plan -> executor -> records -> comparison`; nothing downstream reaches back, and nothing here
-//! prints. The knee search is the one other thing that is done with an executor.
+//! `experiment.toml -> plan -> executor -> records -> comparison`; no later step calls an earlier one, and
+//! this crate does not print. The knee search is the one other use of an executor.
 
 pub mod aa;
 pub mod cell;

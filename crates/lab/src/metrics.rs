@@ -1,7 +1,7 @@
 //! Metrics by name: whether a name can exist, and its value in a record.
 //!
-//! What a metric is, is said by the `record` crate's table; here is only the way from a dotted name in an experiment
-//! to a number of a run.
+//! The `record` crate's table defines metrics. This module turns a dotted name of an experiment into a number
+//! of a run.
 
 use crate::command;
 use schedlab_base::{Error, Result};
@@ -14,7 +14,7 @@ pub const HEADLINE: &[&str] = &["wakeup_delay.p50", "wakeup_delay.p99", "wakeup_
 /// A series that a workload declares or a record holds: name, unit, direction.
 pub type Declared = (String, String, Better);
 
-/// A metric's value in one run, with what the reader must know of the metric.
+/// A metric's value in one run, with its unit and direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluated {
     /// Unit: "ns", "1/s", "" for counts.
@@ -25,7 +25,8 @@ pub struct Evaluated {
     pub value: Value,
 }
 
-/// Whether there can be a metric of that name, among these series of the workload's own and these figures of commands.
+/// Checks that a metric of that name can exist, given these series of the workload and these figures of
+/// commands.
 ///
 /// # Errors
 /// When there is none; the nearest name is offered.
@@ -33,7 +34,7 @@ pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> 
     if command::is_declared(figures, name) {
         return Ok(());
     }
-    // What begins as figures do is meant as one: their names help more than those of the table.
+    // A name that begins like a figure is meant as one, so figures' names help more than those of the table.
     let first = name.split('.').next().unwrap_or(name);
     let own = || figures.iter().filter(|f| f.split('.').next() == Some(first)).map(String::as_str);
     if own().next().is_some() && !series.iter().any(|(s, ..)| name.starts_with(&format!("{s}."))) {
@@ -42,7 +43,7 @@ pub fn check(name: &str, series: &[Declared], figures: &[String]) -> Result<()> 
     Metric::find_with(name, series.iter().map(|(n, u, b)| (n.as_str(), u.as_str(), *b))).map(|_| ())
 }
 
-/// What workloads can be asked for beside the metrics that all have: the series they declare, and figures of commands.
+/// The metrics of workloads beside those that all have: declared series, and figures of commands.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     series: Vec<Declared>,
@@ -50,10 +51,10 @@ pub struct Known {
 }
 
 impl Known {
-    /// That of all these workloads.
+    /// The metrics of all these workloads.
     ///
     /// # Errors
-    /// What a workload's own table or file has wrong.
+    /// When a workload's own table or file is wrong.
     pub fn of<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Result<Known> {
         let mut known = Known::default();
         let mut last = None;
@@ -79,7 +80,7 @@ impl Known {
         }
         Ok(())
     }
-    /// Whether one of the workloads can be asked for that metric.
+    /// Checks that one of the workloads can give that metric.
     ///
     /// # Errors
     /// When none can; the nearest name is offered.
@@ -98,7 +99,7 @@ impl Known {
     }
 }
 
-/// The value of a metric in a record; a name that it can't have is missing, with the reason.
+/// The value of a metric in a record. A name that it can't have is a missing value, with the reason.
 pub fn evaluate(record: &Record, name: &str) -> Evaluated {
     if let Some(figure) = record.found.figures.get(name) {
         let (unit, better) = (figure.unit.clone(), figure.better);

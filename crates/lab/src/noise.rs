@@ -1,10 +1,10 @@
-//! The machine's noise floor: how different two groups of runs of the very same thing come out here.
+//! The machine's noise floor: the difference between two groups of runs of the same variant on this machine.
 //!
-//! A/A runs (the same variant under two names, in the order A B B A) are compared as any two variants. The end of the
-//! interval that lies farther from 0 is the floor of that workload and metric, in percent: a change below it is what
-//! this machine shows of itself. On backend host a change counts from the floor on, where that is above the minimum effect: no
-//! verdict may rest on less than what nothing at all does here. What counts as the same stays the minimum effect. Floors are
-//! kept by host: its CPUs' model and number, and the kernel's release.
+//! A/A runs (the same variant under two names, in the order A B B A) are compared as any two variants. The
+//! end of the interval that lies farther from 0 is the floor of that workload and metric, in percent: this
+//! machine shows smaller changes without any cause. On backend host a change must reach the floor to count,
+//! if the floor is above the minimum effect. The limit of "same" remains the minimum effect. Floors are kept
+//! by host: its CPUs' model and number, and the kernel's release.
 
 use schedlab_base::{Backend, Error, Result, input, temp};
 use schedlab_record::{Record, WATCHING};
@@ -16,7 +16,7 @@ const SCHEMA: &str = "schedlab/noise/1";
 /// The floors' file in the state folder.
 pub const FILE: &str = "noise.json";
 
-/// What A/A runs of one workload showed of one metric.
+/// The result of A/A runs of one workload in one metric.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Floor {
     /// The host, as [`host_of`] names it.
@@ -35,9 +35,9 @@ pub struct Floor {
     pub change_pct: f64,
     /// Runs in each of the two groups.
     pub runs: usize,
-    /// When, "2026-11-22 06:10" UTC.
+    /// The time, as "2026-11-22 06:10" UTC.
     pub at: String,
-    /// The version of what watched the runs ([`WATCHING`]); 0 before it was kept.
+    /// The version of the code that watched the runs ([`WATCHING`]); 0 in old files without it.
     #[serde(default)]
     pub watching: u32,
 }
@@ -51,11 +51,11 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// What is stored; none where there is no file. Floors of runs that another version watched are left out: what
-    /// watching adds to a metric is part of its floor.
+    /// The stored floors; none if there is no file. Floors of runs that another version watched are left out,
+    /// since watching adds to a metric and so to its floor.
     ///
     /// # Errors
-    /// A file that can't be read or is no such file.
+    /// When the file can't be read or is no such file.
     pub fn load(path: &Path) -> Result<Floors> {
         let Some(text) = input::text_if_there(path)? else { return Ok(Floors::default()) };
         let bad = |what: String| {
@@ -69,7 +69,7 @@ impl Floors {
     /// Stores them, renamed into place.
     ///
     /// # Errors
-    /// When the disk does not take them.
+    /// When they can't be written.
     pub fn store(&self, path: &Path) -> Result<()> {
         let stored = Floors { schema: SCHEMA.to_owned(), floors: self.floors.clone() };
         let text = serde_json::to_string_pretty(&stored).map_err(|e| Error::internal(e.to_string()))?;
@@ -77,7 +77,7 @@ impl Floors {
         fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create the folder", &e))?;
         temp::write_whole(path, (text + "\n").as_bytes())
     }
-    /// Takes newer floors in: those of a host and workload go as a whole when any of theirs comes.
+    /// Adds newer floors. All older floors of the same host and workload are removed.
     pub fn renew(&mut self, new: Vec<Floor>) {
         let same = |a: &Floor, b: &Floor| (&a.host, &a.workload) == (&b.host, &b.workload);
         self.floors.retain(|old| !new.iter().any(|n| same(old, n)));
@@ -90,7 +90,7 @@ impl Floors {
         self.floors.iter().find(|f| f.host == host && f.workload == workload && f.metric == metric)
     }
 
-    /// The floor of a metric on the host of a record, where it is larger than the minimum effect that was asked for.
+    /// The floor of a metric on the host of a record, if it is above the minimum effect.
     pub(crate) fn above(&self, base: &Record, metric: &str, min_effect_pct: f64) -> Option<f64> {
         if base.backend != Backend::Host {
             return None;
@@ -100,7 +100,7 @@ impl Floors {
     }
 }
 
-/// What names the host of a live record: model and number of its CPUs, release of its kernel.
+/// The host's name of a live record: model and number of its CPUs, release of its kernel.
 pub fn host_of(record: &Record) -> String {
     let model = record.found.environment.get("cpu.model").map_or("unknown CPUs", String::as_str);
     format!("{} x {model}, {}", record.machine.topology.nr_cpus(), record.kernel)

@@ -1,8 +1,9 @@
 //! The plan of an experiment: its cells, and the order of its runs.
 //!
-//! Run i of every variant has seed `seed + i`, so that variants are paired. All cells get run i before any gets run
-//! i + 1, and every second round goes backwards (A B B A): what drifts on a live machine then falls on all variants
-//! alike, and an interrupted experiment leaves whole pairs. The simulator's results do not depend on the order.
+//! Run i of every variant has seed `seed + i`, so that variants are paired. All cells get run i before any
+//! gets run i + 1, and every second round goes backwards (A B B A). Drift on a live machine then affects all
+//! variants alike, and an interrupted experiment leaves whole pairs. The simulator's results do not depend on
+//! the order.
 
 use crate::cell::Cell;
 use crate::command;
@@ -35,29 +36,30 @@ pub struct Run {
 pub struct Plan {
     /// The cells: loads in the experiment's order, variants within.
     pub cells: Vec<Cell>,
-    /// The runs in the order they are made.
+    /// The runs in the order in which they are made.
     pub runs: Vec<Run>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
-/// What the command line says over the experiment.
+/// Options of the command line, which override the experiment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Runs of each cell.
     pub runs: Option<u64>,
     /// Seed of the first run.
     pub seed: Option<u64>,
-    /// How closely live runs are watched at least; more closely where the metrics need it ([`watch::needed`]).
+    /// How closely live runs are watched at least; the metrics may need more ([`watch::needed`]).
     pub observe: Observe,
-    /// Costs are drawn from their ranges, run by run.
+    /// Whether each run draws costs from their ranges.
     pub uncertainty: bool,
 }
 
 /// The plan of an experiment on a backend.
 ///
 /// # Errors
-/// When nothing of the experiment can run there, the live kernel can't be changed as asked, or it is too large.
+/// When no part of the experiment can run there, the live kernel can't be changed as asked, or the plan is
+/// too large.
 pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Result<Plan> {
     let (mut cells, warnings) = match backend {
         Backend::Sim => (simulated(experiment)?, not_booted(experiment)),
@@ -72,10 +74,11 @@ pub fn plan(experiment: &Experiment, backend: Backend, options: Options) -> Resu
     whole(experiment, cells, warnings, options)
 }
 
-/// The plan of an experiment in guests, each load followed by its simulation under the same variants.
+/// The plan of an experiment in guests. Each load is followed by its simulation under the same variants.
 ///
 /// # Errors
-/// No image of a kernel, a machine to boot, or a load that runs in a guest; or it is too large.
+/// When there is no image of a kernel, no machine to boot, or no load that runs in a guest; or the plan is
+/// too large.
 pub fn plan_in_guests(experiment: &Experiment, guests: &Guests, options: Options) -> Result<Plan> {
     let (cells, warnings) = hosted(experiment, guests)?;
     whole(experiment, cells, warnings, options)
@@ -118,7 +121,7 @@ pub fn order(cells: usize, runs: u64, seed: u64) -> Result<Vec<Run>> {
     Ok((0..runs).flat_map(round).collect())
 }
 
-/// The experiment's machines, as its loads find them.
+/// The experiment's machines, with background tasks or without, as the experiment says.
 fn machines(experiment: &Experiment) -> Vec<Arc<Machine>> {
     let one = |m: &Machine| {
         let mut m = m.clone();
@@ -184,7 +187,7 @@ fn hosted(experiment: &Experiment, guests: &Guests) -> Result<(Vec<Cell>, Vec<Wa
     Ok((cells, warnings))
 }
 
-/// Whether two simulated variants are one but for their names, or have one name.
+/// Whether two simulated variants have one name, or differ in nothing but their names.
 fn is_same(a: &Variant, b: &Variant) -> bool {
     a.name == b.name || *a == Variant { name: a.name.clone(), ..b.clone() }
 }
@@ -232,8 +235,8 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
     Ok(cells)
 }
 
-/// Variants that a backend can't run beside the others, which are of another: "v6.5 (simulated)". Those that a plan warns of
-/// are not among them.
+/// Variants of another backend, which this backend can't run: "v6.5 (simulated)". Variants that a plan warns
+/// about are not among them.
 pub fn left_out(experiment: &Experiment, backend: Backend) -> Vec<String> {
     let running = |v: &Variant| v.kernel == RUNNING;
     let is_run = experiment.variants.iter().any(running);
@@ -251,13 +254,13 @@ fn is_simulated(variant: &Variant) -> bool {
     variant.kernel != RUNNING && !guests::is_real(&variant.kernel)
 }
 
-/// The names of the variants that are so.
+/// The names of the variants for which `so` holds.
 fn named(experiment: &Experiment, so: impl Fn(&Variant) -> bool) -> String {
     let names: Vec<&str> = experiment.variants.iter().filter(|v| so(v)).map(|v| v.name.as_str()).collect();
     names.join(", ")
 }
 
-/// What the reader of a simulation must know of variants that are meant for real kernels.
+/// Warnings of a simulation about variants that are meant for real kernels.
 fn not_booted(experiment: &Experiment) -> Vec<Warning> {
     let told = |code: &str, names: String, text: &str| {
         (!names.is_empty()).then(|| Warning::new(code, format!("{text} (--backend vm boots them): {names}")))
@@ -282,7 +285,7 @@ fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
         let text = "no variant of this experiment is of the running kernel, which is measured as it is";
         warnings.push(Warning::new("host.variants", text));
     }
-    // What this machine lacks, or this user may not, is told before the first run.
+    // Settings that this machine or this user can't change are an error before the first run.
     variants.iter().try_for_each(|v| settings::Plan::of(v).map(drop))?;
     for load in &experiment.host_loads {
         if let Spec::Command(command) = &load.spec {

@@ -1,4 +1,4 @@
-//! Samples as shares: of the time CPUs were busy, with how far each may be off.
+//! Samples as shares of the time CPUs were busy, with the interval of each share.
 
 use crate::stats::share::wilson95;
 use schedlab_base::Warning;
@@ -23,33 +23,33 @@ pub struct Shares {
     pub elapsed_ns: u64,
     /// Samples asked for, per second and CPU.
     pub rate: u64,
-    /// What drove them: "cycles" or "timer".
+    /// The clock that drove them: "cycles" or "timer".
     pub clock: &'static str,
-    /// Samples of CPUs that were not idle: what shares are of.
+    /// Samples of CPUs that were not idle. Shares are of these.
     pub samples: u64,
     /// Samples of idle CPUs.
     pub idle: u64,
-    /// Of the samples, those in the kernel.
+    /// The part of the samples in the kernel.
     pub kernel: u64,
-    /// Records that found no room.
+    /// Records lost for lack of room.
     pub lost: u64,
-    /// The kernel's functions, those with most samples of their own first; or those that were asked for.
+    /// The kernel's functions, by their own samples, most first; or the functions asked for.
     pub functions: Vec<Row>,
     /// User mode by object, most samples first.
     pub objects: Vec<Row>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
 /// A function's or an object's part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Its name; of a function that was renamed, as it was asked for.
+    /// Its name. A function that was renamed has the name that was asked for.
     pub name: String,
-    /// What this kernel calls it, where that is another name.
+    /// Its name in this kernel, if that is another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub here: Option<String>,
-    /// Samples in it or in what it called.
+    /// Samples in it or in functions that it called.
     pub total: u64,
     /// Samples in it.
     #[serde(rename = "self")]
@@ -65,7 +65,7 @@ pub struct Row {
 }
 
 impl Shares {
-    /// The shares of a profile; of these functions only, when any are named.
+    /// The shares of a profile; if `names` is not empty, of these functions only.
     pub fn of(sampled: &Sampled, command: &str, whole_system: bool, rate: u64, names: &[String]) -> Shares {
         let p = &sampled.profile;
         let row = |name: &str, here: Option<&str>, share: Share| Row {

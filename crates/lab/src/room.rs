@@ -1,8 +1,8 @@
-//! Whether runs fit this machine's memory: an estimate made before the first of them starts.
+//! An estimate, made before the first run, of whether the runs fit this machine's memory.
 //!
-//! The estimate is a sum of what one CPU, one pair of CPUs, one task and one channel take in the simulator, measured as
-//! the largest resident size (tests/room.rs holds it against a measured size within a factor of 2). Every pair counts
-//! because each CPU remembers what it last read of every other. Sizes are in bytes.
+//! The estimate adds the sizes of all CPUs, pairs of CPUs, tasks and channels in the simulator. It stands for
+//! the largest resident size; tests/room.rs checks it within a factor of 2. Every pair counts because each
+//! CPU remembers what it last read of every other. Sizes are in bytes.
 
 use crate::plan::{Plan, Run};
 use schedlab_base::{Backend, Error, Result};
@@ -15,13 +15,14 @@ const PER_CPU: u64 = 6 << 10;
 const PER_PAIR: u64 = 9;
 const PER_TASK: u64 = 1600;
 const PER_CHANNEL: u64 = 4 << 10;
-/// The analyser's histograms and what else does not grow.
+/// The analyser's histograms and other parts of fixed size.
 const PER_RUN: u64 = 1 << 20;
-/// What a record keeps of a task and of a CPU until all are compared: its account; the counters of its domains.
+/// Parts of a record that are kept until all are compared: a task's account, and the counters of a CPU's
+/// domains.
 const KEPT_PER_TASK: u64 = 160;
 const KEPT_PER_CPU: u64 = 2 << 10;
 
-/// What a run's memory goes by.
+/// The numbers that decide a run's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Size {
     /// CPUs of the machine.
@@ -33,11 +34,11 @@ pub struct Size {
 }
 
 impl Size {
-    /// The size of a workload on so many CPUs.
+    /// The size of a workload on `cpus` CPUs.
     pub fn of(cpus: usize, built: &Built) -> Size {
         Size { cpus: cpus as u64, tasks: built.tasks.len() as u64, channels: built.channels.len() as u64 }
     }
-    /// Bytes that simulating it takes at the most.
+    /// Bytes that its simulation takes at most.
     pub fn simulated(self) -> u64 {
         let parts = [
             (self.cpus, PER_CPU),
@@ -56,7 +57,7 @@ impl Size {
     }
 }
 
-/// Sees that one simulation fits.
+/// Checks that one simulation fits.
 ///
 /// # Errors
 /// When it takes more memory than this machine has left.
@@ -64,10 +65,10 @@ pub fn for_one(size: Size) -> Result<()> {
     within(&[size], 1, available())
 }
 
-/// Sees that the simulations of a plan that are still to be made fit, so many side by side.
+/// Checks that the simulations of a plan that are still to be made fit, `jobs` side by side.
 ///
 /// # Errors
-/// When they take more memory than this machine has left, and a workload that can't be built.
+/// When they take more memory than this machine has left, or a workload can't be built.
 pub fn for_plan<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a Run>, jobs: usize) -> Result<()> {
     let mut known: Vec<Option<Size>> = vec![None; plan.cells.len()];
     let mut sizes = Vec::new();
@@ -86,7 +87,7 @@ pub fn for_plan<'a>(plan: &Plan, runs: impl IntoIterator<Item = &'a Run>, jobs: 
     within(&sizes, jobs, available())
 }
 
-/// Compares what `jobs` of the runs side by side take, and the records of all, with the memory available.
+/// Compares the memory of `jobs` runs side by side, and of all records, with the memory available.
 fn within(runs: &[Size], jobs: usize, available: Option<u64>) -> Result<()> {
     let mut largest = runs.to_vec();
     largest.sort_by_key(|size| std::cmp::Reverse(size.simulated()));
@@ -125,8 +126,8 @@ fn shown(bytes: u64) -> String {
     }
 }
 
-/// Bytes that may still be taken: what the kernel says is available, within what this process's group has left.
-/// Nothing where that can't be read.
+/// Bytes still available: the kernel's figure, or the rest of this process's cgroup if that is less. `None`
+/// if it can't be read.
 fn available() -> Option<u64> {
     let read = |path: &Path| fs::read_to_string(path).ok();
     let free = from_meminfo(&read(Path::new("/proc/meminfo"))?)?;
@@ -140,8 +141,8 @@ fn available() -> Option<u64> {
     Some(left.map_or(free, |left| left.min(free)))
 }
 
-/// Bytes a group may still take: pages of files that its `memory.stat` tells are given back when memory is short. Pages of
-/// shared memory are not among them.
+/// Bytes that a cgroup may still take. Pages of files in its `memory.stat` count as free, since they are
+/// given back when memory is short; pages of shared memory do not.
 fn left_in_group(most: u64, current: u64, stat: &str) -> u64 {
     let of = |name: &str| {
         let line = stat.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));

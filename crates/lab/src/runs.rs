@@ -1,7 +1,8 @@
-//! Stored runs by what they are of: the cells of a store in words, chosen by name or by load, variant and the like.
+//! Stored runs by their subject: the cells of a store in words, chosen by name or by load, variant and so on.
 //!
-//! A cell is named by the first digits of its folder, by the folder, or by what its record says. One record of each cell
-//! is read; a cell whose record can't be read is listed with the reason, and no filter chooses it.
+//! A cell is named by the first digits of its folder, by the folder, or by the names in its record. One
+//! record of each cell is read. A cell whose record can't be read is listed with the reason, and no filter
+//! chooses it.
 
 mod differs;
 
@@ -13,9 +14,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Fewest digits of a cell's name that name it.
+/// Fewest digits that can name a cell.
 const FEWEST_DIGITS: usize = 4;
-/// Digits that are shown when they tell all cells apart.
+/// Digits shown if they tell all cells apart.
 const SHOWN_DIGITS: usize = 8;
 
 /// A cell of a store, in words.
@@ -23,35 +24,36 @@ const SHOWN_DIGITS: usize = 8;
 pub struct ListedCell {
     /// Its folder.
     pub folder: String,
-    /// Experiments that made runs of it, by name; those that only found them are not known.
+    /// Experiments that made runs of it, by name. Experiments that only used them are not known.
     pub experiments: Vec<String>,
-    /// What it is of; `None` where its record can't be read.
+    /// Its subject; `None` if its record can't be read.
     #[serde(flatten)]
     pub of: Option<Of>,
     /// Seeds of its runs, ascending.
     pub seeds: Vec<u64>,
-    /// When the last of them was stored, UTC to the minute.
+    /// Time at which the last of them was stored, UTC to the minute.
     pub made: String,
-    /// Bytes of all its runs.
+    /// Size of all its runs, bytes.
     pub size_bytes: u64,
-    /// Unfinished runs that nobody works on any more.
+    /// Number of unfinished runs whose writers are gone.
     #[serde(skip_serializing_if = "is_zero")]
     pub abandoned: usize,
-    /// Where a neighbour in the list is of the same names: figures in which they differ, with this cell's value.
+    /// If a neighbour in the list has the same names: the figures in which they differ, with this cell's
+    /// values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub differs: BTreeMap<String, String>,
-    /// Why this version of schedlab would not find the runs again.
+    /// The reason why this version of schedlab would not use the runs again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outdated: Option<String>,
-    /// What is wrong with its record.
+    /// The error in its record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The cell as it lies in the store.
+    /// The cell in the store.
     #[serde(skip)]
     pub held: HeldCell,
 }
 
-/// What a cell is of.
+/// The subject of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Of {
     /// The workload.
@@ -62,7 +64,7 @@ pub struct Of {
     pub variant: String,
     /// The machine.
     pub machine: String,
-    /// Where its runs were made.
+    /// The backend that made its runs.
     pub backend: Origin,
     /// The kernel.
     pub kernel: String,
@@ -148,7 +150,7 @@ fn experiments(runs: &[HeldRun]) -> Vec<String> {
     all
 }
 
-/// What cells are chosen by.
+/// The kinds of words that choose cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Key {
     Load,
@@ -158,7 +160,7 @@ enum Key {
     Backend,
 }
 
-/// Words that choose cells; of each kind any, of no words all.
+/// Words that choose cells. A cell must match any one word of each kind; a kind without words matches all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Loads.
@@ -187,10 +189,10 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         self.words().iter().all(|(.., words)| words.is_empty())
     }
-    /// The cells it chooses. A name without what is swept means all its values.
+    /// The cells it chooses. A name without its swept values means all of them.
     ///
     /// # Errors
-    /// A word that none of the cells has, with the nearest that one has.
+    /// When none of the cells has a word; the nearest is offered.
     pub fn choose(&self, mut cells: Vec<ListedCell>) -> Result<Vec<ListedCell>> {
         for (key, what, words) in self.words() {
             if words.is_empty() {
@@ -211,15 +213,15 @@ impl Filter {
     }
 }
 
-/// Whether a word means that name: all of it, or without what is swept.
+/// Whether a word means that name: the whole name, or the name without its swept values.
 pub fn means(word: &str, name: &str) -> bool {
     name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }
 
-/// The cells of a store, in the order of what they are of.
+/// The cells of a store, sorted by their subjects.
 ///
 /// # Errors
-/// A store that is not there or can't be read.
+/// When the store does not exist or can't be read.
 pub fn list(root: &Path) -> Result<Vec<ListedCell>> {
     let held = holdings(root)
         .map_err(|e| e.help("runs are kept in the folder that --out names; 'runs' unless it is said"))?;
@@ -233,11 +235,11 @@ fn key(c: &ListedCell) -> impl Ord + '_ {
     let of = c.of.as_ref().map(|o| {
         (&o.workload, &o.backend, &o.machine, &o.load, &o.kernel, o.variant != o.kernel, &o.variant)
     });
-    // Those that can't be read stand last.
+    // Cells that can't be read stand last.
     (c.of.is_none(), &c.experiments, of, &c.folder)
 }
 
-/// How many digits of their names tell all cells apart, and are enough to read.
+/// Number of digits of their names that tell all cells apart, at least the usual number.
 pub fn digits(cells: &[ListedCell]) -> usize {
     let mut names: Vec<&str> = cells.iter().map(|c| c.held.name.as_str()).collect();
     names.sort_unstable();
@@ -246,7 +248,7 @@ pub fn digits(cells: &[ListedCell]) -> usize {
     SHOWN_DIGITS.max(longest + 1)
 }
 
-/// A cell that was named, and the seed if one of its runs was.
+/// A cell that was named, and the seed if one of its runs was named.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The cell.
@@ -258,7 +260,7 @@ pub struct Chosen {
 /// The cell or run of a name: `DIGITS`, `DIGITS/SEED`, or the folder of either, which must lie in the listed store.
 ///
 /// # Errors
-/// No such cell or run, a folder in another store, and digits that several cells begin with.
+/// When there is no such cell or run, the folder is in another store, or several cells begin with the digits.
 pub fn find(cells: &[ListedCell], name: &str) -> Result<Chosen> {
     let trimmed = name.trim_end_matches('/').trim_end_matches("/record.json");
     let Some((before, last)) = trimmed.rsplit_once('/') else {
@@ -278,7 +280,7 @@ pub fn find(cells: &[ListedCell], name: &str) -> Result<Chosen> {
     }
 }
 
-/// The cell of a folder. A cell of equal name in another store is another cell.
+/// The cell of a folder. A cell of the same name in another store is another cell.
 fn in_store(cells: &[ListedCell], folder: &str, name: &str) -> Result<ListedCell> {
     let real = |path: Option<&Path>| {
         let path = path.filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

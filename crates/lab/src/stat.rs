@@ -1,7 +1,8 @@
-//! Counted commands as records: so that what compares experiments compares two commands too, and repeats one.
+//! Counted commands as records, so that the comparison of experiments also compares two commands and the
+//! repeats of one.
 //!
-//! A run of `schedlab stat` has no workload of ours. Its record says which command was run, under the name of a variant;
-//! two commands are then variants of the same question, and everything behind a record is as for experiments.
+//! A run of `schedlab stat` has none of our workloads. Its record holds the command under the name of a
+//! variant. Two commands are then variants of one load, and comparison and tables work as for experiments.
 
 use crate::metrics;
 use crate::plan;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 pub use schedlab_native::counters::EVENTS;
 pub use schedlab_native::counters::watch::{How, Output, Watched, command, system};
 
-/// What is asked of counted commands, in the order of the tables: time first, then counters, then what follows.
+/// The metrics of counted commands, in the order of the tables: time, counters, derived metrics.
 pub fn metrics() -> Vec<String> {
     let counters = EVENTS.iter().map(|e| e.name);
     let derived =
@@ -25,7 +26,7 @@ pub fn metrics() -> Vec<String> {
     times.into_iter().chain(counters).chain(derived).map(str::to_owned).collect()
 }
 
-/// The figure shown beside a counter: what it is of CPU time, of elapsed time, or of another counter.
+/// The figure shown beside a counter: its ratio to CPU time, to elapsed time, or to another counter.
 pub fn beside(counter: &str) -> Option<(String, &'static str)> {
     let (name, words) = match counter {
         "perf.task_clock" => ("perf.cpus_used", "CPUs"),
@@ -38,7 +39,7 @@ pub fn beside(counter: &str) -> Option<(String, &'static str)> {
     Some((name.to_owned(), words))
 }
 
-/// In which order commands are run: A B B A, so that drift falls on all alike, or A B A B.
+/// The order in which commands are run: A B B A, so that drift affects all alike, or A B A B.
 ///
 /// # Errors
 /// No runs, or too many.
@@ -50,7 +51,7 @@ pub fn order(commands: usize, runs: u64, repeat: bool) -> Result<Vec<plan::Run>>
     Ok(order)
 }
 
-/// The commands of one question, in words: parameters of its records by the variant's name.
+/// The commands of one comparison, in words: parameters of its records by the variant's name.
 pub type Commands = BTreeMap<String, String>;
 
 /// One counted run.
@@ -100,7 +101,7 @@ pub fn record(seen: Watched, commands: &Commands, variant: &str, number: u64) ->
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(untagged)]
 pub enum Over {
-    /// It was counted in all runs.
+    /// The metric was counted in all runs.
     Counted {
         /// Unit; "" for counts.
         unit: String,
@@ -115,14 +116,14 @@ pub enum Over {
         /// The runs' values.
         values: Vec<f64>,
     },
-    /// It was not.
+    /// The metric was not counted in all runs.
     Missing {
-        /// Why.
+        /// The reason.
         missing: String,
     },
 }
 
-/// A metric over the runs of one command; missing in one run, it is missing.
+/// A metric over the runs of one command. If it is missing in one run, it is missing.
 pub fn over(records: &[Record], metric: &str) -> Over {
     let all: Vec<metrics::Evaluated> = records.iter().map(|r| metrics::evaluate(r, metric)).collect();
     if let Some(Value::Missing(why)) = all.iter().map(|e| &e.value).find(|v| matches!(v, Value::Missing(_))) {

@@ -1,10 +1,12 @@
-//! What the model's own uncertainty does to a result: which drawn cost moves it, how far, and whether the verdict holds.
+//! The effect of the model's uncertainty on a result: the drawn costs that move it, how far, and whether the
+//! verdict holds.
 //!
 //! Under `--uncertainty` run i of every variant draws the same costs from their stated ranges
-//! ([`Machine::draw`](schedlab_machine::Machine::draw)), so variants stay paired and the spread over runs contains the
-//! costs'. Here each drawn cost is held against a metric's value, or against the change of each pair, by Spearman's
-//! rank correlation: costs act in curves and steps, and ranks ask for nothing but a direction. p-values are corrected
-//! by Holm's method over the costs of one result, since of forty costs two are "significant" by chance.
+//! ([`Machine::draw`](schedlab_machine::Machine::draw)), so variants stay paired and the spread over runs
+//! contains the costs'. This module correlates each drawn cost with a metric's value, or with the change of
+//! each pair, by Spearman's rank correlation: costs act in curves and steps, and ranks need only a direction.
+//! p-values are corrected by Holm's method over the costs of one result, since two of forty costs are
+//! "significant" by chance.
 
 use crate::metrics;
 use crate::stats::describe::{median_sorted, sorted};
@@ -14,24 +16,24 @@ use schedlab_machine::{Drawn, Span};
 use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
 
-/// Runs of each cell when costs are drawn and nobody says: a cost that explains a quarter of the spread of ranks (rho
-/// 0.5) is then beyond chance among forty.
+/// Default number of runs of each cell when costs are drawn. A cost that explains a quarter of the spread of
+/// ranks (rho 0.5) is then beyond chance among forty.
 pub const DEFAULT_DRAWS: u64 = 40;
-/// Costs that are kept of each result.
+/// Number of costs kept for each result.
 const KEPT: usize = 3;
 
-/// What drawn costs do to one value or change.
+/// The effect of drawn costs on one value or change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sway {
-    /// Draws it was seen in.
+    /// Number of draws that give the result.
     pub draws: usize,
     /// Costs (and idle states) that were drawn: p-values are corrected for their number.
     pub costs: usize,
-    /// Draws that by themselves say what the verdict says: the sign of a change, or that it lies within the minimum
-    /// effect where the verdict is "same"; `None` for values, and where the verdict is "unclear".
+    /// Draws that agree with the verdict by themselves: by the sign of the change, or, for "same", because
+    /// the change lies within the minimum effect. `None` for values, and if the verdict is "unclear".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agree: Option<usize>,
-    /// The costs that go with it most, the strongest first.
+    /// The costs with the strongest correlation, strongest first.
     pub movers: Vec<Mover>,
 }
 
@@ -45,15 +47,15 @@ pub struct Mover {
     pub rho: f64,
     /// Its p-value, corrected for the number of costs.
     pub p: f64,
-    /// Median of the result over the third of the draws in which the cost is lowest: of a value in the metric's unit, of
-    /// a change in percent; `None` where there is no percentage.
+    /// Median of the result over the third of the draws in which the cost is lowest: a value in the metric's
+    /// unit, or a change in percent; `None` if there is no percentage.
     pub low: Option<f64>,
-    /// The same where it is highest.
+    /// The same over the third in which it is highest.
     pub high: Option<f64>,
 }
 
 impl Mover {
-    /// Whether chance among so many costs does not explain it.
+    /// Whether it is beyond chance among all the costs.
     pub fn beyond_chance(&self) -> bool {
         self.p < ALPHA
     }
@@ -61,7 +63,7 @@ impl Mover {
 
 /// A result of one draw.
 pub struct Point<'a> {
-    /// What was drawn; the same figures at every point.
+    /// The draws, of the same figures at every point.
     pub drawn: &'a [Drawn],
     /// The result on the scale on which it is ranked.
     pub rank_by: f64,
@@ -69,7 +71,7 @@ pub struct Point<'a> {
     pub shown: Option<f64>,
 }
 
-/// What drawn costs do to a metric's value; `None` when nothing was drawn, or nothing measured.
+/// The effect of drawn costs on a metric's value; `None` if no cost was drawn, or no value measured.
 pub fn of_value(runs: &[&Record], metric: &str) -> Option<Sway> {
     let point = |r: &&'_ Record| metrics::evaluate(r, metric).value.number();
     let points: Vec<Point<'_>> = runs
@@ -79,7 +81,8 @@ pub fn of_value(runs: &[&Record], metric: &str) -> Option<Sway> {
     sway(&points, None)
 }
 
-/// What drawn costs do to the change from a baseline, pair by pair; `None` when nothing was drawn, or no pair measured.
+/// The effect of drawn costs on the change from a baseline, pair by pair; `None` if no cost was drawn, or no
+/// pair measured.
 pub fn of_change(
     base: &[&Record],
     variant: &[&Record],
@@ -94,7 +97,7 @@ pub fn of_change(
     sway(&points, agreeing(&changes, verdict, min_effect_pct))
 }
 
-/// Draws that by themselves say what the verdict says ([`Sway::agree`]).
+/// Draws that agree with the verdict by themselves ([`Sway::agree`]).
 fn agreeing(changes: &[PairChange], verdict: Verdict, min_effect_pct: f64) -> Option<usize> {
     let shifts: Vec<f64> = changes.iter().map(|c| c.shift).collect();
     let typical = median_sorted(&sorted(&shifts));
@@ -121,7 +124,7 @@ pub(crate) fn values(runs: &[&Record], metric: &str) -> Vec<RunValue> {
     runs.iter().filter_map(of).collect()
 }
 
-/// Which drawn costs go with a result; `None` when there is no result, or nothing was drawn.
+/// The drawn costs that correlate with a result; `None` if there is no result, or no cost was drawn.
 pub fn sway(points: &[Point<'_>], agree: Option<usize>) -> Option<Sway> {
     let first = points.first().filter(|p| !p.drawn.is_empty())?;
     let results: Vec<f64> = points.iter().map(|p| p.rank_by).collect();
@@ -148,7 +151,7 @@ fn value_of(drawn: &[Drawn], name: &str) -> Option<f64> {
     drawn.iter().find(|d| d.span.name == name).map(|d| d.value as f64)
 }
 
-/// Medians of what is shown over the thirds of the draws in which the cost is lowest and highest.
+/// Medians of the results shown, over the thirds of the draws in which the cost is lowest and highest.
 fn thirds(costs: &[f64], points: &[Point<'_>]) -> [Option<f64>; 2] {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     order.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]));

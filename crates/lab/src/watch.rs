@@ -1,12 +1,12 @@
-//! How closely live runs are watched: as closely as the metrics need that are asked of them, and no closer.
+//! How closely live runs are watched: as closely as the wanted metrics need, and no closer.
 //!
-//! Each row of the metric table names what must be watched for it. Events are never chosen here: they take rights and
-//! cost the most, so that only a user asks for them.
+//! Each row of the metric table names the watching it needs. Events are never chosen here: they need
+//! privileges and cost the most, so only the user asks for them.
 
 use schedlab_record::{Metric, Observe};
 
-/// The least that gives these metrics, as far as it can be had without events. A name that is in no row is a program's
-/// or a command's own figure, which needs no watching.
+/// The least watching that gives these metrics, as far as possible without events. A name without a row is a
+/// program's or a command's own figure and needs no watching.
 pub fn needed<'a>(metrics: impl IntoIterator<Item = &'a str>) -> Observe {
     let of = |name: &str| Metric::find(name).ok().map(|found| found.row.watched);
     let watched = metrics.into_iter().filter_map(of).filter(|watched| *watched < Observe::Events);

@@ -40,8 +40,8 @@ pub const RECORD_SCHEMA: &str = "schedlab/record/1";
 /// Version of the simulator's model: raised whenever a change can alter simulated results.
 pub const MODEL: u32 = 9;
 /// Version of the code that runs and watches real kernels (guests' init, agents, the analyser): raised
-/// whenever a change can /// alter the record of the same run on the same kernel. Runs of real kernels stay
-/// valid when the model changes.
+/// whenever a change can alter the record of the same run on the same kernel. Runs of real kernels stay valid
+/// when the model changes.
 pub const WATCHING: u32 = 8;
 
 /// The version in a record of that origin: [`MODEL`] for the simulator, [`WATCHING`] for a real kernel.
@@ -53,7 +53,7 @@ pub fn version_of(origin: &Origin) -> u32 {
 }
 
 /// How closely a live run is watched. Each level costs the run more than the one before (docs/live.md). The
-/// simulator /// reports every event anyway.
+/// simulator reports every event anyway.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Observe {
@@ -122,7 +122,7 @@ pub struct Record {
     /// The load's name in tables ("2x24").
     pub load: String,
     /// How closely a live run was watched; `None` for simulated runs, other tools' output, and records
-    /// without this field /// ([`Record::watched`]).
+    /// without this field ([`Record::watched`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observe: Option<Observe>,
     /// Seed of the run.
@@ -134,7 +134,7 @@ pub struct Record {
 
 impl Record {
     /// How closely a live run was watched. Records of 0.1 name events only; their other runs had counters.
-    /// `None` for simulated /// runs and other tools' output.
+    /// `None` for simulated runs and other tools' output.
     pub fn watched(&self) -> Option<Observe> {
         let live = self.backend == Backend::Host && self.found.environment.contains_key("kernel.release");
         self.observe.or(live.then_some(Observe::Counters))

@@ -191,7 +191,7 @@ fn write_synced(path: &Path, content: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// When it does not exist or can't be read, is no whole JSON (with line and column), has another schema, or
-/// stands in a /// store under another seed than its own.
+/// stands in a store under another seed than its own.
 pub fn load(path: &Path) -> Result<Record> {
     let file = if path.is_dir() { path.join(RECORD_FILE) } else { path.to_owned() };
     if path.is_dir() && !file.is_file() {

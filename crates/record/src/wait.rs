@@ -7,7 +7,7 @@ use schedlab_base::{CpuId, Ns};
 use serde::{Deserialize, Serialize};
 
 /// An occupant whose own wakeup is younger than this counts as just woken. It has the same sleeper's credit
-/// as the /// waiting task, so neither preempts the other (D000: two workers of one burst on one CPU).
+/// as the waiting task, so neither preempts the other (D000: two workers of one burst on one CPU).
 pub const FRESH_NS: u64 = 1_000_000;
 
 /// One long wait of a workload task.

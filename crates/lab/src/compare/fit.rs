@@ -1,14 +1,14 @@
-//! How near a cell comes to the figures that were published for it.
+//! The distance of a cell from the figures published for it.
 //!
-//! Latencies in one table span three decades, so distances are ratios: twice too long and half as long are equally wrong,
-//! and every metric counts the same. A figure that was not measured says nothing either way; it is left out and counted,
+//! Latencies in one table span three decades, so distances are ratios: twice too long and half as long are
+//! equally wrong, and every metric counts the same. A figure that was not measured is left out and counted,
 //! and a fit to fewer figures never beats a fit to more.
 
 use super::{Cell, Comparison, Fit, Stat};
 use crate::experiment::Published;
 use std::cmp::Ordering;
 
-/// The fit of a cell; `None` when nothing was published for it, or nothing of that measured.
+/// The fit of a cell; `None` if no figure was published for it, or none of those was measured.
 pub(super) fn fit(cell: &Cell, published: &[Published]) -> Option<Fit> {
     let wanted = || published.iter().filter(|p| p.is_for(cell, &p.metric));
     let logs: Vec<f64> = wanted().filter_map(|p| log_ratio(cell, p)).collect();
@@ -28,7 +28,8 @@ pub(super) fn fit(cell: &Cell, published: &[Published]) -> Option<Fit> {
     })
 }
 
-/// Logarithm of ours to the published figure; `None` when there is none: not measured, another unit, or 0.
+/// Logarithm of the ratio of our figure to the published one; `None` if ours was not measured, has another
+/// unit, or is 0.
 fn log_ratio(cell: &Cell, p: &Published) -> Option<f64> {
     let ours = cell.metrics.get(&p.metric).and_then(Stat::measured).filter(|m| m.unit == p.unit)?;
     (ours.mean > 0.0 && p.value > 0.0).then(|| libm::log(ours.mean / p.value))
@@ -44,7 +45,7 @@ impl Published {
 }
 
 impl Comparison {
-    /// The fit of a cell's load, when its baseline has published figures.
+    /// The fit of a cell's load, if its baseline has published figures.
     pub fn fit(&self, cell: &Cell) -> Option<&Fit> {
         self.fits.iter().find(|f| {
             (&f.backend, &f.machine, &f.workload, &f.load)
@@ -58,7 +59,7 @@ impl Comparison {
 }
 
 impl Fit {
-    /// The better fit first: the one with fewer figures missing, then the one with the smaller factor.
+    /// Puts the better fit first: fewer missing figures, then the smaller factor.
     pub fn order(&self, o: &Fit) -> Ordering {
         self.missing.cmp(&o.missing).then(self.factor.total_cmp(&o.factor))
     }

@@ -1,4 +1,4 @@
-//! Where the runs of a comparison lie: the folders of cells, by the cells' names.
+//! The folders of a comparison's runs, by the cells' names.
 
 use crate::cell::Cell;
 use schedlab_base::Result;
@@ -6,16 +6,16 @@ use schedlab_record::{Record, RunDir, cell_hash};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Folders of cells; empty: nothing is known of them.
+/// Folders of cells; empty: not known.
 #[derive(Clone, Debug, Default)]
 pub struct Folders {
-    /// By the cell's name; several where several stores have it.
+    /// By the cell's name; several folders if several stores have it.
     by_cell: BTreeMap<String, Vec<String>>,
     seen: BTreeSet<PathBuf>,
 }
 
 impl Folders {
-    /// Those of a plan's cells in a store.
+    /// The folders of a plan's cells in a store.
     ///
     /// # Errors
     /// As [`Cell::hash`].
@@ -28,7 +28,7 @@ impl Folders {
         }
         Ok(folders)
     }
-    /// Takes in the folder of a run that was read. The first run of a folder stands for all of it.
+    /// Adds the folder of a run that was read. The first run of a folder stands for all of its runs.
     pub fn add(&mut self, run: &RunDir, record: &Record) {
         let Some(folder) = run.path.parent() else { return };
         if !self.seen.contains(folder) {
@@ -41,7 +41,8 @@ impl Folders {
             self.by_cell.entry(cell).or_default().push(shown);
         }
     }
-    /// The folders that runs of one cell of a comparison lie in: several where they were made or watched differently.
+    /// The folders with the runs of one cell of a comparison: several if the runs were made or watched
+    /// differently.
     pub(super) fn of(&self, runs: &[&Record]) -> Vec<String> {
         if self.by_cell.is_empty() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Groups of cells: which runs belong together, and what a variant is called beside others.
+//! Groups of cells: the runs that belong together, and the names of variants beside others.
 
 use schedlab_base::{Origin, Warning};
 use schedlab_machine::Span;
@@ -6,28 +6,28 @@ use schedlab_record::{Observe, Record};
 
 /// The runs of a cell, by ascending seed.
 pub struct CellRuns<'a> {
-    /// The variant's name; with the kernel's behind it where the name alone would not tell cells apart.
+    /// The variant's name, followed by the kernel's if the name alone would not tell cells apart.
     pub label: String,
-    /// The load's name; with a number behind it where another load of the comparison has the same.
+    /// The load's name, followed by a number if another load of the comparison has the same.
     pub load: String,
     /// The runs, at least one.
     pub runs: Vec<&'a Record>,
 }
 
 impl CellRuns<'_> {
-    /// Whether this is the variant a baseline's name means: its label, or its plain name.
+    /// Whether a baseline's name means this variant, by its label or its plain name.
     pub fn is_named(&self, name: &str) -> bool {
         self.label == name || self.runs[0].variant.name == name || self.runs[0].kernel == name
     }
 }
 
-/// What all variants of a load have in common.
+/// The key that all variants of a load have in common.
 fn group_key(r: &Record) -> (&Origin, Option<&str>, &str, &str, &str, String, Vec<&Span>) {
     let spans = r.drawn.iter().map(|d| &d.span).collect();
     (&r.backend, mode(r), &r.machine.name, &r.workload, &r.load, r.spec.to_string(), spans)
 }
 
-/// How the time of a guest passes: figures of different modes are not alike.
+/// The mode of a guest's time. Figures of different modes do not compare.
 pub fn mode(r: &Record) -> Option<&str> {
     r.guest.as_ref().map(|g| g.mode.as_str())
 }
@@ -46,7 +46,7 @@ pub(super) fn same_place(a: &Record, b: &Record) -> bool {
     same_cell(a, b) && group_key(a) == group_key(b)
 }
 
-/// The order stored runs are shown in; plain kernels before changed ones.
+/// The order in which stored runs are shown; plain kernels before changed ones.
 pub fn natural_order(r: &Record) -> impl Ord + '_ {
     (
         &r.workload,
@@ -103,7 +103,7 @@ fn closer(cells: &[CellRuns<'_>]) -> Vec<(usize, &'static str)> {
     all.filter_map(|(i, c)| Some((i, watched(c)?.name()))).collect()
 }
 
-/// What to say of a group whose cells were watched in different ways.
+/// The warning about a group whose cells were watched in different ways.
 pub fn watched_differently(cells: &[CellRuns<'_>]) -> Option<Warning> {
     let watched = |level| {
         let of = cells.iter().filter(|c| c.runs[0].watched() == Some(level));
@@ -124,7 +124,7 @@ pub fn watched_differently(cells: &[CellRuns<'_>]) -> Option<Warning> {
     })
 }
 
-/// Numbers the loads that have one name though their workloads differ (one file name, or parameters that no name tells):
+/// Numbers loads of one name whose workloads differ (by file or by parameters that are not in the name):
 /// rows, published figures and tables find their cells by the load's name.
 fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     let name = |cells: &[CellRuns<'_>]| {
@@ -140,8 +140,8 @@ fn number_loads(groups: &mut [Vec<CellRuns<'_>>]) {
     }
 }
 
-/// Gives cells of the same variant name how they were watched, where that differs, then their kernel's name, and a number
-/// where that is the same too.
+/// Tells cells of the same variant name apart: by how they were watched, if that differs, then by their
+/// kernel's name, then by a number.
 fn tell_apart(cells: &mut [CellRuns<'_>]) {
     let twice =
         |cells: &[CellRuns<'_>], i: usize| cells.iter().filter(|c| c.label == cells[i].label).count() > 1;

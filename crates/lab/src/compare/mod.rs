@@ -26,14 +26,14 @@ use schedlab_record::{MODEL, Record, Value, WATCHING, store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What is asked of the records.
+/// The question to the records.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// Name of the experiment, "" for none.
     pub experiment: String,
     /// Metrics in the order of the tables; empty: the workloads' own first ones.
     pub metrics: Vec<String>,
-    /// Metrics of single loads, by machine, workload and load, instead of those.
+    /// Metrics of single loads, by machine, workload and load, in place of `metrics`.
     pub of_load: BTreeMap<[String; 3], Vec<String>>,
     /// The baseline's name; `None`: the first variant of each group.
     pub baseline: Option<String>,
@@ -41,9 +41,10 @@ pub struct Question {
     pub min_effect_pct: f64,
     /// Published figures.
     pub published: Vec<Published>,
-    /// Noise floors of live machines: no smaller change counts, where they are above `min_effect_pct`.
+    /// Noise floors of live machines. A floor above `min_effect_pct` replaces it as the smallest change that
+    /// counts.
     pub floors: Floors,
-    /// Where the runs lie.
+    /// The folders of the runs.
     pub folders: Folders,
 }
 
@@ -63,7 +64,7 @@ impl Default for Question {
 }
 
 impl Question {
-    /// What an experiment asks.
+    /// The question of an experiment.
     pub fn of(experiment: &Experiment) -> Question {
         let simulated = experiment.loads.iter().map(|l| (experiment.machines[l.machine].name.as_str(), l));
         let live = experiment.host_loads.iter().map(|l| (Backend::Host.name(), l));
@@ -86,7 +87,7 @@ impl Question {
     pub fn with_floors(self, floors: Floors) -> Question {
         Question { floors, ..self }
     }
-    /// The same, with the folders that the runs lie in.
+    /// The same, with the folders of the runs.
     #[must_use]
     pub fn kept_in(self, folders: Folders) -> Question {
         Question { folders, ..self }
@@ -96,7 +97,7 @@ impl Question {
 /// Compares stored runs: run folders, stores, or folders above.
 ///
 /// # Errors
-/// A path without runs, an unreadable record, an unknown metric or baseline.
+/// When a path has no runs, a record is unreadable, or a metric or baseline is unknown.
 pub fn compare_paths(paths: &[PathBuf], question: &Question) -> Result<Comparison> {
     let (mut records, mut folders) = (Vec::new(), Folders::default());
     for path in paths {
@@ -106,16 +107,16 @@ pub fn compare_paths(paths: &[PathBuf], question: &Question) -> Result<Compariso
             records.push(record);
         }
     }
-    // Folders are named by hashes: put what belongs together in an order that people expect.
+    // Folders are named by hashes, so sort their runs as people expect.
     records.sort_by(|a, b| group::natural_order(a).cmp(&group::natural_order(b)));
     compare(&records, &question.clone().kept_in(folders), &[])
 }
 
-/// Compares what the command line names: stored runs, and saved outputs (all in one form, when `from` is given).
-/// Saved outputs keep the order they are named in.
+/// Compares the sources of the command line: stored runs, and saved outputs (all in one form if `from` is
+/// given). Saved outputs keep the order of the command line.
 ///
 /// # Errors
-/// As [`compare_paths`], and a file of no known tool.
+/// As [`compare_paths`], and when a file is of no known tool.
 pub fn compare_sources(
     sources: &[String],
     from: Option<command::Reader>,
@@ -131,7 +132,7 @@ pub fn compare_sources(
 /// Compares records; `warnings` are about the whole.
 ///
 /// # Errors
-/// No records, an unknown metric, or a baseline that is among none of them.
+/// When there are no records, a metric is unknown, or none of the records is of the baseline.
 pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) -> Result<Comparison> {
     if records.is_empty() {
         return Err(Error::input("there are no runs to compare"));
@@ -161,7 +162,7 @@ pub fn compare(records: &[Record], question: &Question, warnings: &[Warning]) ->
             let machine = if r.backend == host { host.name() } else { &r.machine.name }.to_owned();
             [machine, r.workload.clone(), c.load.clone()]
         });
-        // Nobody asked for these metrics or those: each workload's own first ones.
+        // Without a choice of metrics, each workload shows its own first ones.
         let firsts =
             question.metrics.is_empty().then(|| headline(runs.iter().flat_map(|c| c.runs.iter().copied())));
         let common = firsts.as_ref().unwrap_or(&question.metrics);
@@ -212,8 +213,8 @@ fn headline<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<String> {
     all
 }
 
-/// What is asked of any run when nobody says what: how long who was woken or waited had to, how long stays on a CPU
-/// are, and how often tasks were switched, woken and moved.
+/// The default metrics of any run: delays of wakeups and of waits, lengths of stays on a CPU, and counts of
+/// switches, wakeups and migrations.
 const OVERVIEW: &[&str] = &[
     "wakeup_delay.p50",
     "wakeup_delay.p99",
@@ -229,8 +230,8 @@ const OVERVIEW: &[&str] = &[
     "work",
 ];
 
-/// The metrics for single runs side by side: the workloads' own first ones, whatever they are, and of what is seen of any
-/// workload that which one of the runs has.
+/// The metrics for single runs side by side: the workloads' own first ones, and those of the overview that
+/// one of the runs has.
 pub fn overview(records: &[Record]) -> Vec<String> {
     let mut all = headline(records);
     let had = |name: &str| records.iter().any(|r| metrics::evaluate(r, name).value.number().is_some());
@@ -261,7 +262,7 @@ fn check_metrics(records: &[Record], metrics: &[String]) -> Result<()> {
     metrics.iter().try_for_each(|m| metrics::check(m, &series, &figures))
 }
 
-/// Adds the records' warnings, equal ones once with their number, in the order they came.
+/// Adds the records' warnings in their order; equal warnings once, with their number.
 fn merge(all: &mut Vec<Counted>, records: &[Record]) {
     for w in records.iter().flat_map(|r| &r.found.warnings) {
         match all.iter_mut().find(|c| c.warning == *w && c.runs > 0) {
@@ -275,7 +276,7 @@ fn is_simulated(record: &Record) -> bool {
     record.backend == Backend::Sim
 }
 
-/// What to say of runs that another version made: the first other version of each kind names all of its runs.
+/// Warnings about runs that another version made. The first other version of each kind names all of its runs.
 fn other_versions(records: &[Record]) -> Vec<Counted> {
     let kinds = [
         (true, MODEL, "were made by model", "simulated figures of different models do not compare"),

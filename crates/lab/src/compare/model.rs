@@ -31,13 +31,13 @@ pub struct Comparison {
     /// Published figures to set beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
-    /// How near the baseline of each load comes to the figures published for it.
+    /// The distance of each load's baseline from the figures published for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fits: Vec<Fit>,
-    /// What drawn costs do to every change, and to the baselines' values; empty when none were drawn.
+    /// The effect of drawn costs on every change and on the baselines' values; empty if none were drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncertainty: Vec<Effect>,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Counted>,
 }
 
@@ -47,16 +47,16 @@ pub struct Counted {
     /// The warning.
     #[serde(flatten)]
     pub warning: Warning,
-    /// How many runs gave it; 0: it is about the comparison as a whole.
+    /// Number of runs that gave it; 0: it is about the comparison as a whole.
     pub runs: u64,
 }
 
 /// The runs of one workload, load and variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Where its runs were made.
+    /// The backend that made its runs.
     pub backend: Origin,
-    /// How the time of a guest passes: "deterministic" or "real-time"; `None` on other backends.
+    /// The mode of a guest's time: "deterministic" or "real-time"; `None` on other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// The machine's name.
@@ -75,10 +75,10 @@ pub struct Cell {
     pub runs: usize,
     /// Their seeds, ascending; `values` of metrics are in this order, less the runs a metric is missing in.
     pub seeds: Vec<u64>,
-    /// The folders its runs lie in; empty where they are not stored.
+    /// The folders of its runs; empty if they are not stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<String>,
-    /// How closely its runs were watched; `None` of simulated runs and of other tools' outputs.
+    /// How closely its runs were watched; `None` for simulated runs and other tools' output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Observe>,
     /// Metrics by name.
@@ -86,7 +86,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// How its runs were made, in words.
+    /// The backend and mode of its runs, in words.
     pub fn how(&self) -> String {
         match (&self.backend, &self.mode) {
             (Origin::Made(Backend::Sim), _) => "simulated".to_owned(),
@@ -106,11 +106,11 @@ impl Cell {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Stat {
-    /// It was measured, in some runs at least.
+    /// It was measured in at least some runs.
     Measured(Measured),
-    /// It was not.
+    /// It was measured in no run.
     Missing {
-        /// Why.
+        /// The reason.
         missing: String,
     },
 }
@@ -128,7 +128,7 @@ pub struct Measured {
     pub std_pct: Option<f64>,
     /// The runs' values.
     pub values: Vec<f64>,
-    /// Runs it is missing in.
+    /// Number of runs without it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_runs: usize,
 }
@@ -138,7 +138,7 @@ fn is_zero(n: &usize) -> bool {
 }
 
 impl Stat {
-    /// The measured value, when there is one.
+    /// The measured value, if there is one.
     pub fn measured(&self) -> Option<&Measured> {
         match self {
             Stat::Measured(m) => Some(m),
@@ -147,11 +147,11 @@ impl Stat {
     }
 }
 
-/// How near a load's baseline comes to the published figures. Loads of an experiment can be readings of what was
-/// published; the baseline's figures choose among them, so those of the other variants stay predictions.
+/// The distance of a load's baseline from the published figures. Loads of an experiment can be readings of a
+/// published text. The baseline's figures choose among them, so the other variants' figures are predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
-    /// Where its runs were made.
+    /// The backend that made its runs.
     pub backend: Origin,
     /// The machine's name.
     pub machine: String,
@@ -161,15 +161,16 @@ pub struct Fit {
     pub load: String,
     /// The baseline's name.
     pub variant: String,
-    /// The factor by which ours are off, on average over the metrics: exp(mean |ln(ours / published)|); 1 is perfect.
+    /// The factor by which our figures are off, on average over the metrics: exp(mean |ln(ours /
+    /// published)|); 1 is perfect.
     pub factor: f64,
-    /// Published metrics that went into it.
+    /// Number of published metrics in it.
     pub metrics: usize,
-    /// Published metrics that did not, because they were not measured or have no logarithm.
+    /// Number of published metrics not in it, because they were not measured or have no logarithm.
     pub missing: usize,
 }
 
-/// What drawn costs do to one figure of the tables.
+/// The effect of drawn costs on one figure of the tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// The machine's name.
@@ -189,13 +190,13 @@ pub struct Effect {
     pub sway: Sway,
 }
 
-/// Flags a row whose means tell another story than its change ([`Row::astray`]).
+/// Flag of a row whose means do not fit its change ([`Row::astray`]).
 pub const ASTRAY: &str = "'";
 
 /// One variant against the baseline in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Where its runs were made.
+    /// The backend that made its runs.
     pub backend: Origin,
     /// The machine's name.
     pub machine: String,
@@ -215,12 +216,12 @@ pub struct Row {
     pub ci95_pct: Option<[f64; 2]>,
     /// p-value, corrected for all rows of the comparison.
     pub p: f64,
-    /// What can be said.
+    /// The verdict.
     pub verdict: Verdict,
     /// Ratio of the means printed in the cells, minus 1, in percent.
     pub mean_change_pct: Option<f64>,
-    /// Whether that lies outside `ci95_pct`, by the minimum effect or more: a few wild runs move one of the means. Every
-    /// form flags such a row with [`ASTRAY`].
+    /// Whether `mean_change_pct` lies outside `ci95_pct` by the minimum effect or more: a few wild runs move
+    /// one of the means. Every form flags such a row with [`ASTRAY`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub astray: bool,
     /// Hodges-Lehmann estimate with its interval from ranks alone, in percent: low, estimate, high.
@@ -231,10 +232,11 @@ pub struct Row {
     pub correlation: Option<f64>,
     /// Smallest change in percent that this data shows in four of five repeats.
     pub detectable_pct: Option<f64>,
-    /// Smallest change that counts in this row, percent, where the machine's noise floor is above the comparison's.
+    /// Smallest change that counts in this row, percent, if the machine's noise floor is above the
+    /// comparison's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_effect_pct: Option<f64>,
-    /// For `unclear`: why.
+    /// The reason for `unclear`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

@@ -32,7 +32,7 @@ pub fn of_group(
         .collect()
 }
 
-/// `None` where one of the two cells has no value.
+/// `None` if one of the two cells has no value.
 fn open(
     (base_runs, base): (&CellRuns<'_>, &Cell),
     (runs, cell): (&CellRuns<'_>, &Cell),
@@ -71,17 +71,17 @@ fn open(
     Some(Open { row, change, direction, runs: base.runs.min(cell.runs) })
 }
 
-/// Whether the ratio of the means tells another story than the change: it lies outside the change's interval, by the minimum
-/// effect or more. A few wild runs move a mean and leave the trimmed change where it is.
+/// Whether the ratio of the means does not fit the change: it lies outside the change's interval by the
+/// minimum effect or more. A few wild runs move a mean but not the trimmed change.
 fn is_astray(c: &Change, min_effect_pct: f64) -> bool {
     let (Some(change), Some([low, high])) = (c.change_pct, c.ci95_pct) else { return false };
-    // From a mean of 0 to another there is no percentage, and any is another story than "no change".
+    // From a mean of 0 to another there is no percentage, and any change does not fit "no change".
     let Some(means) = c.mean_change_pct else { return true };
     !(low..=high).contains(&means) && (means - change).abs() >= min_effect_pct
 }
 
-/// One line for all rows whose cells have fewer runs than a rank test needs to decide. Cells of a single run are a look
-/// and not a comparison; the tables say so themselves.
+/// One line for all rows whose cells have fewer runs than a rank test needs to decide. Cells of a single run
+/// are not counted: they are no comparison, and the tables say so themselves.
 pub fn too_few_runs(open: &[Open]) -> Option<Counted> {
     let few = || open.iter().filter(|o| o.runs > 1 && o.runs < stats::fewest(&o.change));
     let least = few().map(|o| o.runs).min()?;
@@ -108,7 +108,7 @@ pub fn judge(open: Vec<Open>, min_effect_pct: f64) -> Vec<Row> {
     open.into_iter().zip(corrected).map(one).collect()
 }
 
-/// The note below a comparison that floors had a part in.
+/// The note below a comparison in which floors decided.
 pub(super) fn floors_note(rows: &[Row], min_effect_pct: f64) -> Option<Counted> {
     let of = |r: &Row| r.min_effect_pct.map(|pct| format!("{} {} {pct:.1}%", r.workload, r.metric));
     let mut told: Vec<String> = rows.iter().filter_map(of).collect();

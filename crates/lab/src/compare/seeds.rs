@@ -1,6 +1,7 @@
-//! Seeds that several runs of a cell share. Runs of equal seed are pairs across variants, and within a cell an equal seed
-//! means the same run: a store and a folder in it were named. Runs of live kernels of several stores break that rule: they
-//! have equal seeds and are different runs. Here they get seeds of their own, so that none is lost and none is paired.
+//! Seeds that several runs of a cell share. Runs of equal seed are pairs across variants. Within a cell an
+//! equal seed means the same run: a store and a folder in it were named. Live runs of several stores break
+//! that rule: they have equal seeds and are different runs. This module gives them seeds of their own, so
+//! that none is lost and none is paired.
 
 use super::group::same_place;
 use schedlab_base::Warning;
@@ -8,7 +9,8 @@ use schedlab_record::Record;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The records, later ones under fresh seeds where another run of their cell has theirs; and what to say of that.
+/// The records, with new seeds for later ones whose seed another run of their cell has; and the warning about
+/// that.
 pub fn of_their_own(records: &[Record]) -> (Cow<'_, [Record]>, Option<Warning>) {
     let mut by_seed: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     let mut others: Vec<usize> = Vec::new();
@@ -27,7 +29,7 @@ pub fn of_their_own(records: &[Record]) -> (Cow<'_, [Record]>, Option<Warning>) 
     let mut seed = used.last().copied().unwrap_or_default();
     let mut all = records.to_vec();
     for i in &others {
-        // Above the largest of all, so that no run of another variant has it.
+        // Above all seeds, so that no run of another variant has it.
         seed = seed.wrapping_add(1);
         while !used.insert(seed) {
             seed = seed.wrapping_add(1);

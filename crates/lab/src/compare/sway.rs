@@ -1,16 +1,17 @@
-//! What drawn costs do to each figure of a comparison: the baselines' values, and every variant's change.
+//! The effect of drawn costs on each figure of a comparison: the baselines' values, and every variant's
+//! change.
 
 use super::group::CellRuns;
 use super::{Cell, Effect, Row};
 use crate::uncertainty::{Sway, of_change, of_value};
 
-/// The cells of a group, and what is shown of them.
+/// The cells of a group, and the metrics shown.
 pub struct Section<'a> {
     /// Their runs.
     pub runs: &'a [CellRuns<'a>],
     /// Place of the first in the comparison's cells.
     pub first: usize,
-    /// Which of them is the baseline.
+    /// The index of the baseline among them.
     pub base: Option<usize>,
     /// The metrics shown.
     pub metrics: Vec<String>,

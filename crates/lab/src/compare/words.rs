@@ -1,14 +1,14 @@
-//! Parameters as people write them: records keep a choice by its number and a nice value counted from the lowest, which
-//! nobody should have to read. Times stay in ns.
+//! Parameters as people write them. Records keep a choice as its number, and a nice value as its distance
+//! from the lowest. Times stay in ns.
 
 use schedlab_workload::{ParamKind, spec};
 use serde_json::Value;
 
-/// A benchmark's parameters, out of a record's workload, with words and nice values as they are written; none for what is no
-/// benchmark.
+/// The parameters of a benchmark in a record's workload, with words and nice values as they are written; none
+/// if it is no benchmark.
 pub fn params_in_words(workload: &str, spec: &Value) -> Value {
     if spec.get("kind").is_some_and(|kind| kind == crate::command::saved::KIND) {
-        // What was printed is in words.
+        // Printed parameters are in words already.
         return spec.get("params").cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
     }
     let table = spec::find(workload).map_or(&[][..], |b| b.params);

@@ -1,4 +1,4 @@
-//! Each cell on its own backend: what makes the runs of plans that have several.
+//! The executor of plans with several backends: each cell runs on its own.
 
 use super::{Executor, Host, Made, Sim, Vm};
 use crate::cell::Cell;
@@ -16,11 +16,11 @@ pub struct Any {
 }
 
 impl Any {
-    /// One that simulates so.
+    /// An executor that simulates with `sim`.
     pub const fn new(sim: Sim) -> Any {
         Any { sim, vm: Vm::new(), walk_every: AtomicU64::new(0) }
     }
-    /// From now on the invariants of simulations are walked every so many steps. Records stay the same.
+    /// From now on the invariants of simulations are walked every `steps` steps. Records stay the same.
     pub fn walk_every(&self, steps: u64) {
         self.walk_every.store(steps, Relaxed);
     }

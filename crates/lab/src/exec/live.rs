@@ -1,4 +1,4 @@
-//! From what a live kernel answered, here or in a guest, to a record.
+//! The record of a live run, here or in a guest, from its outcome.
 
 use crate::cell::Cell;
 use crate::command;
@@ -8,10 +8,10 @@ use schedlab_native::Outcome;
 use schedlab_record::{RECORD_SCHEMA, Record, version_of};
 use schedlab_workload::Spec;
 
-/// The record of a run; `None` of one that was stopped.
+/// The record of a run; `None` if it was stopped.
 ///
 /// # Errors
-/// What a command said that can't be read.
+/// When a command's output can't be read.
 pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>> {
     if outcome.stopped {
         return Ok(None);

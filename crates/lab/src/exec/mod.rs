@@ -1,8 +1,9 @@
 //! Executors: from a cell and a seed to a record; and the loop that works off a plan.
 //!
-//! A run that is in the store already is not made again (cell and seed say all that a simulated run depends on). Runs
-//! are stored as they end, so that an interruption loses only those under way. Records come back in the plan's order,
-//! whatever the number of threads. Runs that would disturb each other are made one at a time, after those that do not.
+//! A run that is in the store already is not made again: cell and seed decide a simulated run. Runs are
+//! stored as they end, so that an interruption loses only those under way. Records come back in the plan's
+//! order, whatever the number of threads. Runs that would disturb each other are made one at a time, after
+//! the others.
 
 mod any;
 mod host;
@@ -23,7 +24,7 @@ use schedlab_base::{Backend, Error, Result, Warning};
 use schedlab_record::{Record, RunDir, Store};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What a run leaves.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
     /// The record.
@@ -40,16 +41,16 @@ impl From<Record> for Made {
 
 /// Makes runs.
 pub trait Executor: Sync {
-    /// One run; `None` when `stop` ended it before its time.
+    /// Makes one run; `None` if `stop` ended it early.
     ///
     /// # Errors
-    /// What the backend finds wrong with the workload or with this machine.
+    /// When the backend can't run the workload, or not on this machine.
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>>;
     /// Whether runs of the cell may be made beside others. On a live machine they would disturb each other.
     fn parallel(&self, cell: &Cell) -> bool;
 }
 
-/// How a run ended.
+/// The end of a run.
 pub enum Done<'a> {
     /// It was made.
     Made(&'a Record),
@@ -59,8 +60,8 @@ pub enum Done<'a> {
     Failed(&'a Error),
 }
 
-/// A simulated run whose costs nobody stated or measured says so: a probe of this host takes seconds, and what it finds
-/// may be several times what is assumed without it.
+/// The warning of a simulated run whose costs were neither stated nor measured. A probe of this host takes
+/// seconds, and its costs may be several times the assumed ones.
 pub fn guessed(cell: &Cell) -> Option<Warning> {
     let guessed = cell.backend == Backend::Sim && cell.machine.is_guessed();
     let text = "the costs of machine 'host' are guesses, those of a machine of no make: times may be off several-fold, and \
@@ -69,9 +70,9 @@ pub fn guessed(cell: &Cell) -> Option<Warning> {
     guessed.then(|| Warning::new("costs.guessed", text.to_owned()))
 }
 
-/// Told of runs as they end, from any thread. Libraries print nothing.
+/// Called for runs as they end, from any thread. Libraries do not print.
 pub trait Progress: Sync {
-    /// So many runs are to be made.
+    /// `runs` runs are to be made.
     fn start(&self, runs: usize);
     /// A run ended.
     fn done(&self, cell: &Cell, seed: u64, how: Done<'_>);
@@ -85,49 +86,50 @@ impl Progress for Silent {
     fn done(&self, _: &Cell, _: u64, _: Done<'_>) {}
 }
 
-/// How a plan is worked off.
+/// The settings with which a plan is worked off.
 pub struct Session<'a> {
     /// Makes the runs.
     pub executor: &'a dyn Executor,
-    /// Where runs are kept; `None`: nowhere.
+    /// The store of runs; `None`: they are not kept.
     pub store: Option<&'a Store>,
     /// Files kept beside every record: name and content.
     pub attach: &'a [(&'a str, &'a [u8])],
-    /// Runs made side by side, where the executor allows it.
+    /// Number of runs made side by side, if the executor allows it.
     pub jobs: usize,
-    /// Told of progress.
+    /// Gets the progress.
     pub progress: &'a dyn Progress,
     /// Ends the work when it becomes true.
     pub stop: &'a AtomicBool,
 }
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Debug)]
 pub struct Finished {
     /// Records in the plan's order; fewer than planned after an interruption.
     pub records: Vec<Record>,
-    /// How many of them were found in the store.
+    /// Number of them that were found in the store.
     pub found: usize,
     /// Whether runs are missing because of `stop`.
     pub interrupted: bool,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
-/// A run's record, and whether it was found; `None` when there was no time left for it.
+/// A run's record, and whether it was found in the store; `None` if it was not made because of `stop`.
 type Outcome = Result<Option<(Record, bool)>>;
 
 impl Session<'_> {
     /// Works off a plan.
     ///
     /// # Errors
-    /// The first error in the plan's order; what was stored before stays.
+    /// The first error in the plan's order; runs stored before stay.
     pub fn work(&self, plan: &Plan) -> Result<Finished> {
         self.progress.start(plan.runs.len());
         let hashes: Vec<String> = plan.cells.iter().map(Cell::hash).collect::<Result<_>>()?;
         let to_make = plan.runs.iter().filter(|run| self.stored(&hashes[run.cell], run.seed).is_none());
         room::for_plan(plan, to_make, self.jobs)?;
-        // Place of the first run that failed: those before it are still made, so that the error does not depend on jobs.
+        // Index of the first run that failed. Runs before it are still made, so that the error does not
+        // depend on jobs.
         let failed = AtomicUsize::new(usize::MAX);
         let one = |(at, run): (usize, &Run)| {
             if self.stop.load(Ordering::Relaxed) || at > failed.load(Ordering::Relaxed) {

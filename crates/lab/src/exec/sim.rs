@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 pub struct Sim {
     /// Whether the expensive invariants are walked.
     pub check: bool,
-    /// Where a run says how far it is, simulated ns; of use while one run is made at a time.
+    /// The run's progress, simulated ns; useful if one run is made at a time.
     pub clock: Option<&'static AtomicU64>,
 }
 
@@ -32,10 +32,10 @@ impl Executor for Sim {
 }
 
 impl Sim {
-    /// A run whose invariants are walked every so many steps.
+    /// A run whose invariants are walked at a fixed number of steps.
     ///
     /// # Errors
-    /// As [`Executor::run`], and an invariant that does not hold.
+    /// As [`Executor::run`], and when an invariant does not hold.
     pub fn run_walking(
         &self,
         cell: &Cell,
@@ -47,7 +47,7 @@ impl Sim {
         let mut workload = cell.spec.build(seed)?;
         room::for_one(room::Size::of(cell.machine.topology.nr_cpus(), &workload))?;
         if cell.machine.turns.is_some() {
-            // A guest, and so held against one, whose run begins when all tasks are there.
+            // A machine that stands for a guest: a guest's run begins when all tasks are there.
             workload = gathered(workload, guest(&cell.machine, kernel.version, seed));
         }
         for task in &mut workload.tasks {
@@ -114,7 +114,7 @@ impl Sim {
     }
 }
 
-/// The guest that a simulated one is held against.
+/// The guest that a simulated machine stands for.
 fn guest(machine: &Machine, version: Version, seed: u64) -> Guest {
     let cpus = machine.topology.nr_cpus();
     let on = CpuId(Stream::new(seed).purpose("controller").below(0, cpus as u64) as u32);

@@ -1,5 +1,5 @@
-//! Runs on kernels in guests. Deterministic ones have a time of their own and are made side by side, as far as memory goes;
-//! real-time ones one at a time.
+//! Runs on kernels in guests. Deterministic guests have a time of their own and run side by side, as far as
+//! memory allows; real-time guests run one at a time.
 
 use super::{Executor, Made, live};
 use crate::cell::Cell;
@@ -24,14 +24,15 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// One that has no guest under way.
+    /// An executor without a guest under way.
     pub const fn new() -> Vm {
         Vm { taken: Mutex::new(0), freed: Condvar::new() }
     }
     fn taken(&self) -> MutexGuard<'_, u64> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Waits until there is room for a guest: all may have half of this machine's memory, one alone what it asks for.
+    /// Waits until there is room for a guest. All guests together may have half of this machine's memory; a
+    /// single guest always fits.
     fn room(&self, memory_mb: u64) -> Room<'_> {
         let half = total_mb().map_or(u64::MAX, |all| all / 2);
         let mut taken = self.taken();

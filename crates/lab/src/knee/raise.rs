@@ -1,4 +1,5 @@
-//! What a search raises: a benchmark's load parameter, the copies of an rt-app file's tasks, or the load of a tool.
+//! The load that a search raises: a benchmark's load parameter, the copies of an rt-app file's tasks, or the
+//! load of a tool.
 
 use crate::command::{self, Template};
 use schedlab_base::{Error, Ns, Result};
@@ -14,7 +15,7 @@ const MOST_LOAD: u64 = 10_000;
 pub struct Raised {
     /// The workload's name.
     pub workload: String,
-    /// What is raised: a parameter's name, "copies" or "load".
+    /// A parameter's name, "copies" or "load".
     pub parameter: &'static str,
     /// The smallest and the largest that can be tried.
     pub range: (u64, u64),
@@ -32,7 +33,7 @@ impl Raised {
     /// A benchmark or an rt-app file.
     ///
     /// # Errors
-    /// A command, which takes a load only where a template says so.
+    /// When it is a command: only a template's command takes a load.
     pub fn of(workload: &Spec) -> Result<Raised> {
         match workload {
             Spec::Bench { name, .. } => {
@@ -53,10 +54,10 @@ impl Raised {
             }
         }
     }
-    /// A tool's load, on a machine with so many CPUs.
+    /// A tool's load, on a machine with `cpus` CPUs.
     ///
     /// # Errors
-    /// A tool that takes no load.
+    /// When the tool takes no load.
     pub fn tool(template: Template, cpus: u64) -> Result<Raised> {
         let workload = template.spec.name.clone();
         if !template.takes_load() {
@@ -72,10 +73,10 @@ impl Raised {
             how: How::Tool(Box::new(template), cpus),
         })
     }
-    /// The workload with so much of it.
+    /// The workload with that load.
     ///
     /// # Errors
-    /// A load that the workload can't have.
+    /// When the workload can't have that load.
     pub fn with(&self, load: u64) -> Result<Spec> {
         match &self.how {
             How::Parameter(bench, workload) => {
@@ -96,10 +97,10 @@ impl Raised {
             }
         }
     }
-    /// The limit that is looked for when none is given.
+    /// The default limit.
     ///
     /// # Errors
-    /// A tool, whose figures have no usual limit.
+    /// When it is a tool, whose figures have no usual limit.
     pub fn usual_limit(&self) -> Result<&'static str> {
         match &self.how {
             How::Parameter(bench, _) => Ok(super::Limit::usual(bench)),
@@ -111,10 +112,10 @@ impl Raised {
             }
         }
     }
-    /// A limit with the full name of its metric: a bare statistic is of the workload's own first series.
+    /// A limit with the full name of its metric. A bare statistic is of the workload's own first series.
     ///
     /// # Errors
-    /// A metric that does not exist.
+    /// When the metric does not exist.
     pub fn named(&self, limit: &super::Limit) -> Result<super::Limit> {
         match &self.how {
             How::Parameter(bench, _) => limit.for_workload(bench),
@@ -126,7 +127,7 @@ impl Raised {
             }
         }
     }
-    /// The first series of an rt-app file is how late its timers woke it, where it has timers.
+    /// The first series of an rt-app file with timers is the lateness of their wakeups.
     fn of_rtapp(&self, limit: &super::Limit) -> Result<super::Limit> {
         let built = self.with(1)?.build(1)?;
         let own: Vec<crate::metrics::Declared> = built
@@ -144,7 +145,7 @@ impl Raised {
     }
 }
 
-/// How late a thread ran after its timer: what an rt-app file is judged by.
+/// How late a thread ran after its timer: the series by which an rt-app file is judged.
 const FIRST_OF_RTAPP: &str = "rtapp.wakeup_latency";
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! What tells stored cells apart that are alike in every name a list shows: a parameter, a change of the variant, how they
-//! were watched, and so on. An experiment that was edited between its runs leaves such cells.
+//! Differences between stored cells whose names in a list are all equal: a parameter, a change of the
+//! variant, how they were watched, and so on. An experiment that was edited between its runs leaves such
+//! cells.
 
 use super::ListedCell;
 use schedlab_record::holdings::Identity;
@@ -7,7 +8,7 @@ use schedlab_workload::spec;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands for a figure that a cell does not have.
+/// Stands for a figure that a cell does not have.
 const NONE: &str = "-";
 
 /// Whether a list shows two cells alike but for their digits, seeds and times.
@@ -15,13 +16,13 @@ pub fn alike(a: &ListedCell, b: &ListedCell) -> bool {
     a.of.is_some() && a.of == b.of && a.experiments == b.experiments
 }
 
-/// Fills in `differs` of the cells that have neighbours alike. It needs them sorted, as the list is.
+/// Fills in `differs` of cells whose neighbours look alike. The cells must be sorted as in the list.
 pub fn tell(cells: &mut [ListedCell]) {
     for group in cells.chunk_by_mut(alike).filter(|group| group.len() > 1) {
         let figures: Vec<BTreeMap<String, String>> = group.iter().map(figures).collect();
         let mut keys = differing(&figures, |key| !key.starts_with("kernel."));
         if keys.is_empty() {
-            // What is resolved from the others differs by itself only between versions.
+            // Figures resolved from others differ by themselves only between versions.
             keys = differing(&figures, |_| true);
         }
         for (cell, own) in group.iter_mut().zip(&figures) {
@@ -36,7 +37,7 @@ fn differing(all: &[BTreeMap<String, String>], wanted: impl Fn(&str) -> bool) ->
     keys.filter(|key| all.windows(2).any(|w| w[0].get(*key) != w[1].get(*key))).cloned().collect()
 }
 
-/// All figures of a cell by name; none where its record can't be read.
+/// All figures of a cell by name; none if its record can't be read.
 fn figures(cell: &ListedCell) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let Some(id) = cell.held.runs.first().and_then(|r| Identity::of(&r.run)) else { return all };
@@ -68,7 +69,7 @@ fn parameters(workload: &str, spec: &Value, all: &mut BTreeMap<String, String>) 
     }
 }
 
-/// Every number and word in a tree, named by its way from the root.
+/// Every number and word in a tree, named by its path from the root.
 fn leaves(name: &str, value: &Value, all: &mut BTreeMap<String, String>) {
     match value {
         Value::Null => {}

@@ -95,7 +95,7 @@ pub type Choices = fn() -> Vec<(&'static str, &'static str)>;
 #[derive(Debug)]
 pub struct Metric {
     /// Dotted name. `<stat>` stands for a [`Stat`], `<program>.<series>` for a program's series, any other
-    /// word in /// brackets for one of `choices`. [`Query`] reads names of schedstat counters.
+    /// word in brackets for one of `choices`. [`Query`] reads names of schedstat counters.
     pub name: &'static str,
     /// Unit; "" for counts. Programs declare the units of their series.
     pub unit: &'static str,
@@ -203,7 +203,7 @@ const PROGRAM_SERIES: &str = "<program>.<series>.<stat>";
 
 impl Metric {
     /// The metric of that name. Any program's series is accepted here; [`Metric::find_with`] knows the
-    /// workload's series and /// their units.
+    /// workload's series and their units.
     ///
     /// # Errors
     /// When no row of [`METRICS`] fits, or the statistic does not exist (`p101`); the nearest name is
