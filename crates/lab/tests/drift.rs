@@ -1,4 +1,5 @@
-//! Profiles and derived domains held against what two real kernels said of themselves in guests of 4, 8 and 16 CPUs.
+//! Profiles and derived domains compared with the descriptions of two real kernels in guests of 4, 8 and 16
+//! CPUs.
 
 use schedlab_kernel::{Feature, Kernel};
 use schedlab_lab::drift::{compared, drift};
@@ -15,7 +16,7 @@ const NODES: &str = "2x2x2-nodes";
 const SIXTEEN: &str = "2x8-nodes";
 const GUESTS: [&str; 4] = [SMP4, PACKAGES, NODES, SIXTEEN];
 
-/// What the kernel said in that guest.
+/// The kernel's description in that guest.
 fn account(release: &str, guest: &str) -> BTreeMap<String, String> {
     let path = format!("{}/tests/data/scheduler/{release}-{guest}.txt", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).expect(&path);

@@ -1,4 +1,4 @@
-//! Experiments: what is read, and how clear the errors are.
+//! Experiments: the reader, and the clarity of its errors.
 
 mod common;
 
@@ -187,7 +187,7 @@ fn an_rtapp_workload_is_named_as_the_experiment_names_it() {
     assert!(text.contains(dir.path().to_str().unwrap()) && text.contains("sleeep"), "{text}");
 }
 
-/// The workload, load and variants of an experiment, with what is put between its name and them.
+/// An experiment with a workload, load and variants, and with other text between its name and them.
 fn with_top(top: &str) -> String {
     format!("name = \"x\"\n{top}\n[workload]\nname = \"pipe\"\n[[variant]]\nkernel = \"v6.5\"\n")
 }
@@ -272,7 +272,7 @@ fn a_load_without_a_name_is_called_after_what_it_says() {
         with_top("machine = \"smp-4\"").replace("[[variant]]", "[[load]]\npairs = \"{cpu}\"\n[[variant]]");
     assert!(error(&wrong).starts_with("e.toml:6:9: '{cpu}' can't"), "{}", error(&wrong));
     assert_eq!(names("[[load]]\nname = \"a\"\npairs = { sweep = [1, 2] }"), ["a,pairs=1", "a,pairs=2"]);
-    // What the workload sweeps is in the name of every load.
+    // The workload's swept values are in the name of every load.
     let swept = with_top("machine = \"smp-4\"")
         .replace("[[variant]]", "size = { sweep = [4, 8] }\n[[load]]\npairs = 2\n[[variant]]");
     let swept: Vec<String> = experiment(&swept).loads.into_iter().map(|l| l.name).collect();
@@ -317,7 +317,7 @@ fn real_kernels_are_variants_and_the_simulator_says_that_it_cannot_boot_them() {
     assert!(planned(&["v6.5"]).unwrap().warnings.is_empty());
     let wrong = error(&with_top("machine = \"smp-2\"").replace("v6.5", "v6.8"));
     assert!(wrong.contains("no simulated kernel 'v6.8'") && wrong.contains("a series without v"), "{wrong}");
-    // What a real kernel is given is checked as far as it can be.
+    // Changes to a real kernel are checked as far as possible.
     let feature =
         with_top("machine = \"smp-2\"").replace("\"v6.5\"", "\"6.8\"\nfeatures = [\"NO_SIS_UTLI\"]");
     assert!(error(&feature).contains("'SIS_UTIL'"));

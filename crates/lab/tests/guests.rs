@@ -1,4 +1,4 @@
-//! Plans of kernels in guests: which variants and images, their simulated twins, what is kept beside a run.
+//! Plans of kernels in guests: variants and images, their simulated twins, files kept beside a run.
 
 mod common;
 
@@ -10,7 +10,7 @@ use schedlab_record::Store;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// What a bzImage says of itself, and nothing to boot.
+/// The header of a bzImage, without a kernel to boot.
 fn write_image(path: &Path, release: &str) {
     let mut bytes = vec![0u8; 0x2000];
     bytes[0x1f1] = 0x0f; // setup sectors
@@ -119,7 +119,7 @@ fn the_mode_and_the_image_are_part_of_what_a_cell_is() {
 fn a_guests_cell_has_a_simulation_beside_it() {
     let p = planned(with_vm(VARIANTS), &guests(Mode::Deterministic, &BOTH));
     let twin = schedlab_lab::guests::twin(&p.cells[1]).unwrap();
-    // As the plan of an experiment has it, but for the name that is the experiment's own.
+    // As in the plan of an experiment, except for the name, which is the experiment's own.
     assert_eq!(
         (twin.backend, &twin.machine, &twin.kernel),
         (Backend::Sim, &p.cells[4].machine, &p.cells[4].kernel)
@@ -200,7 +200,7 @@ fn an_experiment_of_paths_boots_those_images_and_simulates_their_series_once() {
         told.iter().any(|t| t.ends_with(": b as a")) && told.iter().any(|t| t.contains("v6.8")),
         "{told:?}"
     );
-    // An image that is not there is an error, whatever else can be run.
+    // A missing image is an error, even if other variants can run.
     let missing = read(&text.replace("b/bzImage", "d/bzImage"));
     let refused =
         plan_in_guests(&missing, &guests(Mode::RealTime, &[]), Options::default()).unwrap_err().to_string();

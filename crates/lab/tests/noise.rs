@@ -1,4 +1,4 @@
-//! Noise floors in comparisons: what they change, of whom, and that it is said.
+//! Noise floors in comparisons: the verdicts they change, and the note about it.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Plans worked off with a made-up backend: order, resuming, interruption, errors, comparison.
+//! Plans with a made-up backend: order, resuming, interruption, errors, comparison.
 
 mod common;
 

@@ -107,7 +107,7 @@ fn every_simulated_wakeup_has_its_place() {
         let places = ["prev", "waker", "core", "llc", "node", "far"].map(|p| n(&format!("woken.{p}")));
         assert_eq!(places.iter().sum::<u64>(), n("woken"), "{places:?}");
         assert_eq!(n("woken.idle") + n("woken.busy"), n("woken"));
-        // Whose last CPU is not known has not run since the start.
+        // A task without a last CPU has not run since the start.
         assert!(n("woken") > 100 && n("wakeups") - n("woken") <= 4, "{} of {}", n("woken"), n("wakeups"));
         // Four tasks on four cores of two threads in one cache: none is far, and hardly one finds its CPU taken.
         assert_eq!((n("woken.node"), n("woken.far")), (0, 0));

@@ -128,7 +128,7 @@ fn simulated_draws_repeat_and_the_exit_of_the_deep_idle_state_is_what_a_sleeper_
     let records = work(&p, &sim, 2);
     let again = sim.run(&p.cells[0], records[0].seed, &AtomicBool::new(false)).unwrap().unwrap().record;
     assert_eq!(again, records[0]);
-    // The machine as drawn, taken as stated, gives the same run: a record says all that it takes to make it again.
+    // The drawn machine, taken as stated, gives the same run: a record holds all that is needed to repeat it.
     let mut cell = p.cells[0].clone();
     cell.machine = std::sync::Arc::new(cell.machine.with(&again.drawn).unwrap());
     cell.uncertain.clear();

@@ -1,4 +1,4 @@
-//! What variants of an experiment may say: attributes of tasks, changes in the middle, settings, and sweeps of them all.
+//! Keys of variants: attributes of tasks, changes in the middle, settings, and sweeps of them all.
 
 mod common;
 
@@ -144,7 +144,8 @@ fn ran(lines: &str) -> Vec<Record> {
 
 #[test]
 fn the_simulator_gives_tasks_their_attributes_and_makes_the_changes() {
-    // Four workers a CPU, which the messenger's wakeups preempt. As SCHED_BATCH it does not; so it is from half-time on with the feature off.
+    // Four workers a CPU. The messenger's wakeups preempt them, but not if it is SCHED_BATCH, nor with the
+    // feature off from half-time on.
     let preempted = |r: &Record| r.found.counters["switches.involuntary"];
     let records = ran("tasks = { message = { policy = \"batch\" } }");
     let (plain, batch) = (preempted(&records[2]), preempted(&records[3]));

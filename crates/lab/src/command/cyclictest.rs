@@ -1,5 +1,5 @@
-//! cyclictest of rt-tests: a line for each thread, or the comments under its histogram, or its JSON. Values are in us
-//! unless it was started with `-N`, which the text does not tell: only JSON says so.
+//! cyclictest of rt-tests: a line for each thread, or the comments under its histogram, or its JSON. Values
+//! are in us unless it was started with `-N`; only JSON tells that, not the text.
 
 use super::text::{after, json, lines, missing, number, scaled};
 use super::{Reading, Row, Tool, Values};
@@ -30,7 +30,7 @@ pub const TOOL: Tool = Tool {
     read,
 };
 
-/// What is known of a thread: samples, min, avg, max.
+/// The figures of a thread: samples, min, avg, max.
 type Thread = [f64; 4];
 
 fn is_json(text: &str) -> bool {

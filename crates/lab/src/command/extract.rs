@@ -7,12 +7,12 @@ use schedlab_native::Said;
 use schedlab_record::{Better, Figure, Findings, Metric, Series};
 use schedlab_workload::command::{Extract, Place, Source, Take};
 
-/// Whether it gives a series, which is asked by statistic, and not a figure.
+/// Whether it gives a series, which is asked for by statistic, and not a figure.
 pub fn is_series(wanted: &Extract) -> bool {
     wanted.take == Take::All
 }
 
-/// Compiles a regular expression and sees to its one group.
+/// Compiles a regular expression and checks that it has one group.
 fn regex(pattern: &str) -> Result<Regex> {
     let regex = Regex::new(pattern).map_err(|e| Error::input(format!("not a regular expression: {e}")))?;
     match regex.captures_len() - 1 {
@@ -24,10 +24,11 @@ fn regex(pattern: &str) -> Result<Regex> {
     }
 }
 
-/// Whether what is wanted can be taken from some output.
+/// Checks that a figure can be taken from some output.
 ///
 /// # Errors
-/// A regular expression that is none or has not one group, a pointer without its slash, a name that is taken.
+/// When the regular expression is invalid or has not exactly one group, the pointer has no slash, or the name
+/// is taken.
 pub fn check(wanted: &Extract) -> Result<()> {
     match &wanted.place {
         Place::Regex(pattern) => regex(pattern).map(|_| ())?,
@@ -51,11 +52,11 @@ pub fn check(wanted: &Extract) -> Result<()> {
     }
 }
 
-/// Reads the command line's `NAME[UNIT,BETTER,TAKE,SOURCE]=PLACE`; all in the brackets may be left out and stand in any
-/// order, as no two of them share a word.
+/// Reads the command line's `NAME[UNIT,BETTER,TAKE,SOURCE]=PLACE`. The words in brackets may be left out and
+/// stand in any order, since no two kinds share a word.
 ///
 /// # Errors
-/// Another form, and as [`check`].
+/// When it has another form, and as [`check`].
 pub fn metric_option(workload: &str, text: &str, place: fn(String) -> Place) -> Result<Extract> {
     let wrong = || {
         Error::input(format!("'{text}' is not a metric with its place"))
@@ -103,10 +104,10 @@ pub fn default_better(unit: &str) -> &'static str {
     units::better(unit).name()
 }
 
-/// Takes a figure out of what a command said.
+/// Takes a figure out of a command's output.
 ///
 /// # Errors
-/// When it is not there, is no number, or is there more than once and nobody said which counts.
+/// When it is not there, is no number, or is there more than once without a choice of one.
 pub fn extract(wanted: &Extract, said: &Said, found: &mut Findings) -> Result<()> {
     let (text, source) = match wanted.source {
         Source::Stdout => (&said.stdout, "standard output"),
@@ -145,7 +146,7 @@ pub fn extract(wanted: &Extract, said: &Said, found: &mut Findings) -> Result<()
     Ok(())
 }
 
-/// All values that the group matches, or the first that is no number.
+/// All values that the group matches, or the first match that is no number.
 fn matches(regex: &Regex, text: &str) -> std::result::Result<Vec<f64>, String> {
     let groups = regex.captures_iter(text).filter_map(|c| c.get(1));
     groups.map(|group| parse(group.as_str())).collect()
@@ -171,7 +172,7 @@ fn at_pointer(json: &serde_json::Value, pointer: &str) -> std::result::Result<Ve
     }
 }
 
-/// Values as a series, which holds whole numbers: times are rounded to ns, all else must be whole.
+/// Values as a series, which holds whole numbers: times are rounded to ns, other values must be whole.
 fn series(name: &str, values: &[f64], (unit, factor): (&str, f64), better: Better) -> Result<Series> {
     let mut series = Series::new(unit, better);
     for value in values {

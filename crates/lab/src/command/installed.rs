@@ -1,4 +1,4 @@
-//! Whether a command's programs are on this machine, asked before the first run.
+//! A check before the first run that a command's programs are on this machine.
 
 use super::find;
 use schedlab_base::{Error, Result};
@@ -9,7 +9,7 @@ use std::path::Path;
 /// Looks for the programs of a command as the kernel will when it starts them.
 ///
 /// # Errors
-/// One that is not there; of a known tool with the package that has it.
+/// When one is not there; for a known tool with the package that has it.
 pub fn check_installed(spec: &CommandSpec) -> Result<()> {
     let words = [&spec.argv, &spec.setup, &spec.server, &spec.cleanup];
     for program in words.into_iter().filter_map(|w| w.first()) {

@@ -1,8 +1,8 @@
-//! Commands as workloads: the tools whose output is known, figures of any other, and outputs that were saved.
+//! Commands as workloads: tools whose output is known, figures of any other command, and saved outputs.
 //!
-//! A [`Tool`] is a file of this folder and a row of [`TOOLS`]: how it is started under a load, which package has it, and a
-//! reader from its text to figures in ns, 1/s and counts. The same readers serve live runs and saved files. Readers are
-//! pure; text of any kind ends in figures or in an error that says what was looked for.
+//! A [`Tool`] is a file of this folder and a row of [`TOOLS`]. It has the command line for a load, the
+//! package, and a reader from its text to figures in ns, 1/s and counts. The same readers serve live runs and
+//! saved files. Readers are pure: any text gives figures, or an error that names the text that was not found.
 
 mod cyclictest;
 mod dbench;
@@ -37,13 +37,13 @@ use std::collections::BTreeMap;
 
 /// A tool whose output is known.
 pub struct Tool {
-    /// The name it is asked for by, and that its workload has unless it is named otherwise.
+    /// Its name, and the default name of its workload.
     pub name: &'static str,
     /// One line.
     pub about: &'static str,
-    /// What is started; "" of a tool of which only saved files are read.
+    /// The program; "" for a tool of which only saved files are read.
     pub program: &'static str,
-    /// The package of Debian that has it; "" when none does.
+    /// The package of Debian that has it; "" if none does.
     pub package: &'static str,
     /// Words before the user's own arguments.
     pub before: &'static [&'static str],
@@ -51,15 +51,15 @@ pub struct Tool {
     pub load: &'static [&'static str],
     /// Words at the end.
     pub after: &'static [&'static str],
-    /// What a load counts ("groups").
+    /// The unit of a load ("groups").
     pub load_about: &'static str,
-    /// The load when none is given; "": the tool's own default.
+    /// The default load; "": the tool's own.
     pub default_load: &'static str,
     /// A program that must run beside it; empty: none.
     pub server: &'static [&'static str],
     /// The figures it gives.
     pub figures: &'static [Row],
-    /// Those that tables show when no metric is named.
+    /// The figures that tables show by default.
     pub headline: &'static [&'static str],
     /// Whether a text is its output.
     pub knows: fn(&str) -> bool,
@@ -67,28 +67,30 @@ pub struct Tool {
     pub read: fn(&str) -> Result<Vec<Reading>>,
 }
 
-/// A figure of a tool: name behind the workload's, unit, direction, definition. A word in angle brackets stands for any.
+/// A figure of a tool: name behind the workload's, unit, direction, definition. A word in angle brackets
+/// stands for any word.
 pub struct Row(pub &'static str, pub &'static str, pub Better, pub &'static str);
 
 /// One result of a tool.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Reading {
-    /// The load as far as the text tells it ("2 groups").
+    /// The load, if the text tells it ("2 groups").
     pub load: Option<String>,
     /// Values by the names of [`Tool::figures`], in their units.
     pub values: Values,
-    /// The same of each repeat by itself, where the tool repeats and tells them apart.
+    /// The values of each repeat by itself, if the tool repeats and tells them apart.
     pub repeats: Vec<Values>,
-    /// The variant, where the text tells several.
+    /// The variant, if the text has several.
     pub variant: Option<String>,
-    /// What the values are means of ("5 runs"), where the tool repeats and does not tell its repeats apart.
+    /// The repeats of which the values are means ("5 runs"), if the tool repeats and does not tell its
+    /// repeats apart.
     pub means: Option<String>,
 }
 
 /// Values by name.
 pub type Values = BTreeMap<String, f64>;
 
-/// Every tool; what a text is, is asked in this order.
+/// Every tool. A text's tool is looked for in this order.
 pub const TOOLS: &[&Tool] = &[
     &hackbench::TOOL,
     &perf::MESSAGING,
@@ -118,7 +120,7 @@ pub fn find(name: &str) -> Result<&'static Tool> {
     TOOLS.iter().copied().find(|t| t.name == name).ok_or_else(|| Error::unknown("tool", name, known))
 }
 
-/// The tool of that name, to be started.
+/// The tool of that name, if it can be started.
 ///
 /// # Errors
 /// When there is none, or when only its saved files are read.
@@ -131,12 +133,12 @@ pub fn startable(name: &str) -> Result<&'static Tool> {
     Ok(tool)
 }
 
-/// What reads a saved output.
+/// The reader of a saved output.
 #[derive(Clone, Copy)]
 pub enum Reader {
     /// A tool's reader.
     Tool(&'static Tool),
-    /// That of a form in which schedlab prints.
+    /// The reader of a form in which schedlab prints.
     Own(&'static own::Form),
 }
 
@@ -157,13 +159,13 @@ pub fn reader(name: &str) -> Result<Reader> {
         .ok_or_else(|| Error::unknown("tool", name, known))
 }
 
-/// The reader of a text, by its looks. What schedlab printed says so itself, and is asked first.
+/// The reader of a text, by its content. schedlab's own forms are tried first, since they name themselves.
 pub fn reader_of(text: &str) -> Option<Reader> {
     let own = own::FORMS.iter().find(|f| (f.knows)(text)).map(Reader::Own);
     own.or_else(|| detect(text).map(Reader::Tool))
 }
 
-/// The tool whose output a text is.
+/// The tool that printed a text.
 pub fn detect(text: &str) -> Option<&'static Tool> {
     TOOLS.iter().copied().find(|t| (t.knows)(text))
 }
@@ -186,7 +188,7 @@ impl Tool {
     }
 }
 
-/// Whether a name is the pattern's; `<word>` in a pattern stands for any text without blanks.
+/// Whether a name fits the pattern; `<word>` in a pattern stands for any text without blanks.
 fn fits(pattern: &str, name: &str) -> bool {
     let hole = pattern.find('<').zip(pattern.find('>')).filter(|(open, close)| open < close);
     let Some((open, close)) = hole else { return pattern == name };
@@ -194,10 +196,10 @@ fn fits(pattern: &str, name: &str) -> bool {
     inner.is_some_and(|n| !n.is_empty() && !n.contains(char::is_whitespace))
 }
 
-/// Names of the figures that a command may give; patterns where a tool's rows are.
+/// Names of the figures that a command may give; patterns if a tool's rows are patterns.
 ///
 /// # Errors
-/// A tool that is none.
+/// When the tool does not exist.
 pub fn declared(spec: &CommandSpec) -> Result<Vec<String>> {
     let tool = spec.tool.as_deref().map(find).transpose()?;
     let rows = tool.into_iter().flat_map(|t| t.figures).map(|row| format!("{}.{}", spec.name, row.0));
@@ -208,7 +210,7 @@ pub fn declared(spec: &CommandSpec) -> Result<Vec<String>> {
 /// The series that a command's output gives: name, unit, direction.
 ///
 /// # Errors
-/// A direction that is none.
+/// When a direction does not exist.
 pub fn declared_series(spec: &CommandSpec) -> Result<Vec<crate::metrics::Declared>> {
     let all = spec.metrics.iter().filter(|m| extract::is_series(m));
     let one =
@@ -216,7 +218,7 @@ pub fn declared_series(spec: &CommandSpec) -> Result<Vec<crate::metrics::Declare
     all.map(one).collect()
 }
 
-/// Whether a declared name or pattern is that of a figure.
+/// Whether a declared name or pattern fits a figure.
 pub fn is_declared(declared: &[String], name: &str) -> bool {
     declared.iter().any(|d| fits(d, name))
 }
@@ -233,7 +235,7 @@ pub fn headline(spec: &CommandSpec) -> Vec<String> {
     if all.is_empty() { ["command.elapsed", "cpu_time"].map(str::to_owned).to_vec() } else { all }
 }
 
-/// As [`headline`], of the command a record is of; `None` when it is of none.
+/// As [`headline`], for a record's command; `None` if it has none.
 pub fn headline_of(record: &Record) -> Option<Vec<String>> {
     let of = |key: &str| record.spec.get(key).and_then(|v| v.as_str());
     let all = match (of("kind")?, serde_json::from_value(record.spec.clone())) {
@@ -249,7 +251,7 @@ pub fn headline_of(record: &Record) -> Option<Vec<String>> {
         (_, Ok(Spec::Command(spec))) => headline(&spec),
         _ => return None,
     };
-    // A tool gives this figure or that, as it was told; at least what it gave is shown.
+    // A tool's figures depend on its arguments; the figures that it gave are shown.
     let given = |name: &String| record.found.figures.contains_key(name) || !is_figure(record, name);
     let some: Vec<String> = all.into_iter().filter(given).collect();
     Some(if some.is_empty() { record.found.figures.keys().take(6).cloned().collect() } else { some })
@@ -261,10 +263,10 @@ fn is_figure(record: &Record, name: &str) -> bool {
     own && !record.found.series.keys().any(|series| name.starts_with(&format!("{series}.")))
 }
 
-/// Figures and series of a run, in what the command said.
+/// Figures and series of a run, from the command's output.
 ///
 /// # Errors
-/// When one that was asked for is not there, or not alone; with the last lines of the output.
+/// When a figure is missing or found several times; with the last lines of the output.
 pub fn findings(spec: &CommandSpec, said: &Said) -> Result<Findings> {
     let mut found = Findings::default();
     let last = |e: Error| {

@@ -1,8 +1,8 @@
-//! What schedlab itself printed, read back: a comparison or a run as JSON, a comparison as CSV, and as Go benchmark text
-//! (which other programs write, too).
+//! Readers of schedlab's own output: a comparison or a run as JSON, a comparison as CSV, and as Go benchmark
+//! text (which other programs write, too).
 //!
-//! JSON tells every run and its seed, so that what was paired stays paired. CSV tells means only: one run for each cell. Go
-//! text tells every run and no seed.
+//! JSON has every run and its seed, so pairs stay pairs. CSV has means only: one run for each cell. Go text
+//! has every run but no seed.
 
 use super::units;
 use schedlab_base::{Error, Result};
@@ -16,7 +16,7 @@ mod gobench;
 
 /// A form of schedlab's own results.
 pub struct Form {
-    /// The name it is asked for by.
+    /// Its name for `--from`.
     pub name: &'static str,
     /// Whether a text is in it.
     pub knows: fn(&str) -> bool,
@@ -24,7 +24,7 @@ pub struct Form {
     pub read: fn(&str) -> Result<Vec<Run>>,
 }
 
-/// Every form; what a text is, is asked in this order.
+/// Every form. A text's form is looked for in this order.
 pub const FORMS: &[Form] = &[
     Form { name: "comparison", knows: |text| has_schema(text, COMPARISON), read: comparison },
     Form { name: "run", knows: |text| has_schema(text, RUN), read: run },
@@ -35,10 +35,10 @@ pub const FORMS: &[Form] = &[
 const COMPARISON: &str = "schedlab/comparison/1";
 const RUN: &str = "schedlab/run/1";
 
-/// A run as far as a form tells it.
+/// A run, as far as a form has it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Run {
-    /// Where it was made: "sim", "host", "vm"; "" if that is not told.
+    /// Its backend: "sim", "host", "vm"; "" if not known.
     pub backend: String,
     /// The machine's name; "" as above.
     pub machine: String,
@@ -50,21 +50,21 @@ pub struct Run {
     pub load: String,
     /// The variant's name; "" as above.
     pub variant: String,
-    /// Its seed, by which runs of variants are paired.
+    /// Its seed, which pairs runs of variants.
     pub seed: Option<u64>,
     /// The version that made it.
     pub model: Option<u32>,
-    /// How closely it was watched; `None` of simulated runs and where that is not told.
+    /// How closely it was watched; `None` for simulated runs and if not known.
     pub watched: Option<Observe>,
     /// Parameters of the workload, in words.
     pub params: Value,
     /// Metrics by name.
     pub figures: BTreeMap<String, Figure>,
-    /// How many runs its figures are means of; 0 or 1: it is one.
+    /// Number of runs of which its figures are means; 0 or 1: it is one run.
     pub mean_of: u64,
 }
 
-/// Begins a text's first JSON value with that schema.
+/// Whether a text's first JSON value begins with that schema.
 fn has_schema(text: &str, schema: &str) -> bool {
     let start = text.trim_start();
     start.starts_with('{') && start.contains(schema) && parsed(text).is_ok_and(|v| v["schema"] == schema)
@@ -85,7 +85,7 @@ fn some(all: Vec<Run>, what: &str) -> Result<Vec<Run>> {
     Ok(all)
 }
 
-/// What a cell or a run says of where it is from.
+/// The origin of a cell or a run.
 fn origin(cell: &Value, model: &Value) -> Run {
     let params = cell.get("params").cloned().unwrap_or_default();
     Run {
@@ -116,7 +116,8 @@ fn comparison(text: &str) -> Result<Vec<Run>> {
     )
 }
 
-/// The runs of a cell. Where a metric is missing in some of them nobody says in which, and none of them keeps its seed.
+/// The runs of a cell. If a metric is missing in some of them, the text does not tell in which, and none of
+/// them keeps its seed.
 fn cell_runs(cell: &Value, model: &Value) -> Vec<Run> {
     let first = origin(cell, model);
     let metrics = cell["metrics"].as_object().into_iter().flatten();
@@ -143,14 +144,14 @@ fn run(text: &str) -> Result<Vec<Run>> {
     some(vec![run], "measured metric")
 }
 
-/// A figure whose direction nobody states.
+/// A figure without a stated direction.
 fn undirected(name: &str, unit: &str, value: f64) -> (String, Figure) {
     let (canonical, factor) = units::canonical(unit);
     let better = units::better(unit);
     (name.to_owned(), Figure { value: value * factor, unit: canonical.to_owned(), better })
 }
 
-/// Figures that tables show when nobody says which: all of a few, the workload's own first ones of many.
+/// Figures that tables show by default: all if they are few, else the workload's own first ones.
 pub fn headline(figures: &BTreeMap<String, Figure>, own: &[&str]) -> Vec<String> {
     let firsts: Vec<String> =
         own.iter().filter(|n| figures.contains_key(**n)).map(|n| (*n).to_owned()).collect();
@@ -162,7 +163,7 @@ pub fn headline(figures: &BTreeMap<String, Figure>, own: &[&str]) -> Vec<String>
     }
 }
 
-/// So many figures are shown all.
+/// Up to this many figures are all shown.
 const FEW: usize = 12;
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub const PIPE: Tool = Tool {
     read: |text| read(text, Some("sched/pipe")),
 };
 
-/// Any of perf's benchmarks that tell a total time.
+/// Any of perf's benchmarks that print a total time.
 pub const BENCH: Tool = Tool {
     name: "perf-bench",
     about: "any perf bench, or several; args = \"syscall basic\"",
@@ -64,7 +64,8 @@ pub const BENCH: Tool = Tool {
         Row("rate", "1/s", Higher, "operations per second"),
     ],
     headline: &["time", "per_op"],
-    // Numbers with three decimals may be anything: `-f simple` without heads is read when it is named.
+    // Numbers with three decimals may be anything, so `-f simple` without heads is only read if perf is
+    // named.
     knows: |text| heads(text).is_some() && read(text, None).is_ok(),
     read: |text| read(text, None),
 };
@@ -90,8 +91,8 @@ fn simple(line: &str) -> Option<f64> {
     (digits(seconds) && digits(thousandths) && thousandths.len() == 3).then(|| line.parse().ok()).flatten()
 }
 
-/// Every stretch of text from a head line to the next, of one benchmark or of any; or, of `-f simple` without heads, every
-/// line.
+/// The results of one benchmark or of any: one from each head line to the next, or, with `-f simple` without
+/// heads, one from every line.
 fn read(text: &str, which: Option<&str>) -> Result<Vec<Reading>> {
     let time = |line| simple(line).map(|v| ("time".to_owned(), scaled(v, 1e9)));
     let mut all: Vec<Reading> = Vec::new();
@@ -104,7 +105,7 @@ fn read(text: &str, which: Option<&str>) -> Result<Vec<Reading>> {
     for line in lines(text) {
         if let Some(name) = head(line) {
             within = which.is_none_or(|w| w == name);
-            // Of any benchmark its name tells results apart.
+            // If any benchmark is read, its name tells results apart.
             let load = which.is_none().then(|| name.replace(char::is_control, " "));
             all.extend(within.then(|| Reading { load, ..Reading::default() }));
         } else if let Some(reading) = all.last_mut().filter(|_| within) {

@@ -41,7 +41,7 @@ fn is_head(line: &str) -> bool {
     cells.next() == Some("Task") && cells.next().is_some_and(|c| c.starts_with("Runtime"))
 }
 
-/// What is told of the tasks of one name.
+/// The figures of the tasks of one name.
 #[derive(Default)]
 struct Task {
     runtime_ns: f64,
@@ -70,7 +70,7 @@ impl Task {
     }
 }
 
-/// Every table is a run.
+/// The runs of a text; every table is a run.
 fn read(text: &str) -> Result<Vec<Reading>> {
     let mut all: Vec<BTreeMap<String, Task>> = Vec::new();
     for line in text.lines() {

@@ -1,7 +1,7 @@
 //! `perf stat`: its text, with `-r N` too, its fields (`-x,` or `-x;`) and its JSON (`-j`). Every report in a file is a run.
 //!
-//! Times are in ns, all else as perf counts it; events that were not counted are left out. With `-r` perf prints means, so
-//! that a report is one run however many it is made of.
+//! Times are in ns, other values as perf counts them. Events that were not counted are left out. With `-r`
+//! perf prints means, so a report is one run, however many runs it is made of.
 
 use super::text::{missing, number, scaled};
 use super::{Reading, Row, Tool, Values};
@@ -39,7 +39,7 @@ pub const TOOL: Tool = Tool {
     read,
 };
 
-/// Before the command in a text's head.
+/// The words before the command in a text's head.
 const HEAD: &str = "Performance counter stats for";
 
 fn read(text: &str) -> Result<Vec<Reading>> {
@@ -110,7 +110,7 @@ fn line_of_text(line: &str) -> Result<Vec<(String, f64)>> {
     Ok(figures(value, unit, event, derived, unit_of_derived))
 }
 
-/// Whether a word is made of nothing but digits and separators.
+/// Whether a word consists of digits and separators only.
 fn is_count(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit())
         && word.chars().all(|c| c.is_ascii_digit() || ",.".contains(c))
@@ -119,7 +119,8 @@ fn is_count(word: &str) -> bool {
 /// A count without its commas between thousands; any other word as it is.
 ///
 /// # Errors
-/// A count with other separators: a comma before decimals would be read as a number a thousand times as large.
+/// When a count has other separators: a comma before decimals would make the number a thousand times too
+/// large.
 fn plain(word: &str) -> Result<String> {
     if !is_count(word) {
         return Ok(word.to_owned());
@@ -143,7 +144,7 @@ fn other_locale(line: &str) -> Error {
     .help("save it under LC_ALL=C")
 }
 
-/// What one event says: its count, and of what is derived from it that which is of use.
+/// The figures of one event: its count, and the useful ones of its derived values.
 fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Vec<(String, f64)> {
     let mut all = Vec::new();
     let whole = !value.is_empty() && value.chars().all(|c| c.is_ascii_digit() || ".+-e".contains(c));
@@ -229,7 +230,8 @@ struct Reports {
 }
 
 impl Reports {
-    /// Adds an event to the last report, or to a new one when that has it. A derived value alone has no event.
+    /// Adds an event to the last report, or to a new one if the last has it already. A derived value alone
+    /// has no event.
     fn add(&mut self, event: &str, spread: bool, values: Vec<(String, f64)>) {
         let again = !event.is_empty() && !self.seen.insert(event.to_owned());
         if again || self.all.is_empty() {

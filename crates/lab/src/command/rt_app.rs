@@ -1,9 +1,10 @@
 //! rt-app's logs: one file for each thread, one row for each repetition of a phase, times in us. The columns are known by
 //! their names in the header, which begins with `#idx`; other lines that begin with `#` tell the policy.
 //!
-//! A thread is a load of its own ("thread 2", by the number that rt-app gave it), so that each is compared with its like.
-//! The names and meanings are those of schedlab's own series of rt-app files, as far as a log has them: slack and wakeup
-//! latency are of timers, summed over those of a repetition, and a timer that was reached late slept not at all.
+//! A thread is a load of its own ("thread 2", by the number that rt-app gave it), so that each is compared
+//! with the same thread. The names and meanings are those of schedlab's own series of rt-app files, as far as
+//! a log has them. Slack and wakeup latency are of timers, summed over those of a repetition; a timer that
+//! was reached late did not sleep.
 
 use super::text::{lines, missing, scaled};
 use super::{Reading, Row, Tool, Values};
@@ -14,7 +15,7 @@ use schedlab_record::Better::{Higher, Lower, Neither};
 pub const TOOL: Tool = Tool {
     name: "rt-app",
     about: "logs of rt-app, a file for each thread; its descriptions are run by schedlab bench FILE.json",
-    // Its results are files of its own, which no run sees.
+    // Its results are files of its own, which a run does not read.
     program: "",
     package: "rt-app",
     before: &[],
@@ -46,14 +47,14 @@ pub const TOOL: Tool = Tool {
 /// The columns that are read, in the order of [`Repetition`].
 const COLUMNS: [&str; 6] = ["idx", "run", "period", "slack", "c_period", "wu_lat"];
 
-/// What a row says: thread, run, period, slack, the timers' periods, wakeup latency.
+/// A row: thread, run, period, slack, the timers' periods, wakeup latency.
 type Repetition = [f64; COLUMNS.len()];
 
 fn is_header(line: &str) -> bool {
     columns(line).is_some()
 }
 
-/// Where the columns stand in a row, and how many it has.
+/// The indices of the columns in a row, and the row's number of columns.
 fn columns(line: &str) -> Option<([usize; COLUMNS.len()], usize)> {
     let names: Vec<&str> = line.strip_prefix('#')?.split_whitespace().collect();
     let mut at = [0; COLUMNS.len()];
@@ -105,7 +106,7 @@ fn values(all: &[Repetition]) -> Values {
 /// Values in order.
 struct Sorted(Vec<f64>);
 
-/// A percentile with fewer values above it is not told.
+/// A percentile with fewer values above it is left out.
 const TAIL: usize = 10;
 
 impl Sorted {

@@ -1,8 +1,8 @@
-//! Saved outputs of known tools as records, so that they are compared as runs are.
+//! Saved outputs of known tools as records, so that they can be compared like runs.
 //!
-//! A source is a file, several, or a folder of them, with a name: a variant, unless the text itself tells variants. Each result in a file is a run. Nothing is
-//! known of the machine and the kernel, so that all saved outputs count as made on the same; nothing pairs their runs, so
-//! seeds of different variants differ.
+//! A source is a file, several files, or a folder of them, with a name. The name is the variant, unless the
+//! text itself has variants. Each result in a file is a run. The machine and the kernel are not known, so all
+//! saved outputs count as made on the same. Their runs are not pairs, so seeds of different variants differ.
 
 use super::own::{self, FORMS};
 use super::{Reader, Reading, TOOLS, Tool, Values, reader_of};
@@ -16,23 +16,23 @@ use std::path::{Path, PathBuf};
 
 /// The kind of workload in records of saved outputs.
 pub const KIND: &str = "saved";
-/// The tool in records of what schedlab itself printed.
+/// The tool in records of schedlab's own output.
 pub const OWN: &str = "schedlab";
-/// How deep below a folder outputs are looked for.
+/// Levels below a folder that are searched for outputs.
 const MAX_DEPTH: usize = 4;
-/// What is not known of a saved output.
+/// Stands for names that a saved output does not have.
 const UNKNOWN: &str = "unknown";
 
-/// Records of what the command line names, stored runs and saved outputs apart: run folders and folders above, outputs as
-/// `FILE`, `FOLDER`, `NAME=FILE[,FILE...]`.
+/// Records of the command line's sources, stored runs and saved outputs apart. Sources are run folders and
+/// folders above, and outputs as `FILE`, `FOLDER`, `NAME=FILE[,FILE...]`.
 ///
 /// # Errors
-/// A path that is not there, without runs and outputs, or a file of no known tool.
+/// When a path does not exist, has neither runs nor outputs, or a file is of no known tool.
 pub fn records(sources: &[String], from: Option<Reader>) -> Result<(Vec<Record>, Vec<Record>)> {
     records_with(sources, from, &mut Folders::default())
 }
 
-/// As [`records`]; `folders` takes in where the stored runs lie.
+/// As [`records`]; `folders` gets the folders of the stored runs.
 ///
 /// # Errors
 /// As [`records`].
@@ -43,9 +43,9 @@ pub fn records_with(
 ) -> Result<(Vec<Record>, Vec<Record>)> {
     let (mut stored, mut saved) = (Vec::new(), Vec::new());
     let mut sides: Vec<(String, Vec<PathBuf>)> = Vec::new();
-    // Sources that were given no name, and the one they have from their path.
+    // Sources without a given name, with the name from their path.
     let mut unnamed: Vec<(&str, String)> = Vec::new();
-    // Runs that schedlab printed, with the source they are from.
+    // Runs that schedlab printed, with their source.
     let mut printed: Vec<(Given, PathBuf, own::Run)> = Vec::new();
     for source in sources {
         let side = side(source)?;
@@ -93,14 +93,14 @@ pub fn records_with(
     Ok((stored, saved))
 }
 
-/// A source's name, and whether the user gave it or it is the path's.
+/// A source's name, given by the user or taken from the path.
 #[derive(Clone, PartialEq)]
 struct Given {
     name: String,
     by_user: bool,
 }
 
-/// What a file holds.
+/// The contents of a file.
 enum Contents {
     Tool(&'static Tool, Vec<Reading>),
     Own(Vec<own::Run>),
@@ -121,8 +121,8 @@ fn contents(path: &Path, from: Option<Reader>) -> Result<Contents> {
     .map_err(|e| e.at(Spot::file(path)))
 }
 
-/// Records of what schedlab printed. Variants keep their names, but where the user gave one, and where two sources have
-/// one of the same name: the source's stands before it then.
+/// Records of schedlab's own output. Variants keep their names. If the user named the source, or two sources
+/// have a variant of the same name, the source's name stands before it.
 fn own_records(printed: Vec<(Given, PathBuf, own::Run)>) -> Result<Vec<Record>> {
     let cell = |r: &own::Run| [&r.backend, &r.machine, &r.workload, &r.load, &r.variant].map(Clone::clone);
     let name = |given: &Given, run: &own::Run| {
@@ -253,12 +253,12 @@ fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// A file's text; bytes that are no UTF-8 are replaced, as a progress line or a host's name may hold any.
+/// A file's text. Bytes that are not UTF-8 are replaced, since a progress line or a host's name may hold any.
 fn text(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&input::bytes(path)?).into_owned())
 }
 
-/// The runs of a result: its repeats, or itself.
+/// The runs of a result: its repeats, or the result itself.
 fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut u64) -> Result<Vec<Record>> {
     let runs: Vec<&Values> =
         if reading.repeats.is_empty() { vec![&reading.values] } else { reading.repeats.iter().collect() };
@@ -293,7 +293,8 @@ fn runs(variant: &Given, file: &Path, tool: &Tool, reading: &Reading, seed: &mut
     Ok(all)
 }
 
-/// The variant's name; of a text that tells several, theirs, behind the source's where that was given one.
+/// The variant's name. If the text has several variants, it is theirs, with the source's name before it if
+/// the user gave one.
 fn variant_of(given: &Given, reading: &Reading) -> String {
     match (&reading.variant, given.by_user) {
         (None, _) => given.name.clone(),
@@ -302,7 +303,7 @@ fn variant_of(given: &Given, reading: &Reading) -> String {
     }
 }
 
-/// A record of which nothing is known but what it is of and where it is from.
+/// A record of which only workload, variant and file are known.
 fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
     let backend = Origin::told(Origin::FILE);
     Ok(Record {
@@ -327,7 +328,7 @@ fn record(workload: &str, variant: &str, file: &Path) -> Result<Record> {
     })
 }
 
-/// A machine of which nothing is known.
+/// An unknown machine.
 fn no_machine() -> Result<Machine> {
     let empty = serde_json::json!({
         "name": format!("{UNKNOWN} machine"), "about": "", "costs": {}, "idle_states": [], "background": [],

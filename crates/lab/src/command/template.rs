@@ -1,6 +1,6 @@
-//! A command with places left open: `{load}`, `{cpus}`, `{cpus*2}`. Filled in, it is a [`CommandSpec`].
+//! A command with placeholders: `{load}`, `{cpus}`, `{cpus*2}`. Filled in, it is a [`CommandSpec`].
 //!
-//! Braces that hold anything else are left as they are: they are the command's own.
+//! Other braces are the command's own and stay as they are.
 
 use super::Tool;
 use crate::experiment::expand;
@@ -10,10 +10,10 @@ use schedlab_workload::command::{one_line, split};
 
 const LOAD: &str = "{load}";
 
-/// A command that waits for its load.
+/// A command without its load.
 #[derive(Clone)]
 pub struct Template {
-    /// All of it, the words of `argv` being those that were written: a command, or arguments for the tool.
+    /// The command. The words of `argv` are as they were written: a command, or arguments for the tool.
     pub spec: CommandSpec,
     tool: Option<&'static Tool>,
 }
@@ -21,7 +21,7 @@ pub struct Template {
 /// The words of a command that is one line.
 ///
 /// # Errors
-/// What is wrong with its quotes; no words at all.
+/// When its quotes are wrong, or it has no words.
 pub fn one_word_or_line(line: &str) -> Result<Vec<String>> {
     let words = split(line).map_err(|why| Error::input(format!("'{line}' is no command: {why}")))?;
     match words.first() {
@@ -31,7 +31,7 @@ pub fn one_word_or_line(line: &str) -> Result<Vec<String>> {
 }
 
 impl Template {
-    /// Any command. Its name is that of the program unless it is given another.
+    /// Any command. Its default name is the program's.
     pub fn run(words: Vec<String>) -> Template {
         let program = words.first().map_or("", String::as_str);
         let name = program.rsplit('/').next().unwrap_or(program).replace(char::is_whitespace, "_");
@@ -53,10 +53,10 @@ impl Template {
         let words = [&s.argv, &s.setup, &s.server, &s.cleanup].into_iter().flatten();
         words.chain(s.env.values()).any(|w| w.contains(LOAD))
     }
-    /// The command under a load, on a machine with so many CPUs.
+    /// The command under a load, on a machine with `cpus` CPUs.
     ///
     /// # Errors
-    /// No load where one is needed, one where none is taken, and a load of a tool that is no number.
+    /// When a load is needed and not given, given and not taken, or a tool's load is no number.
     pub fn resolve(&self, load: Option<&str>, cpus: u64) -> Result<CommandSpec> {
         let (mut spec, name) = (self.spec.clone(), &self.spec.name);
         if load.is_some() && !self.takes_load() {
@@ -88,7 +88,7 @@ impl Template {
         Ok(spec)
     }
 
-    /// The whole line: of a tool, its own words around the arguments.
+    /// The whole line; for a tool with its own words around the arguments.
     fn line(&self, loaded: bool) -> Vec<String> {
         let own = self.spec.argv.clone();
         let Some(tool) = self.tool else { return own };

@@ -1,4 +1,4 @@
-//! Every tool's reader on samples of its output, and on text that is none.
+//! Every tool's reader on samples of its output, and on other text.
 
 use super::*;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/outputs")
 }
 
-/// What is read of a sample: tool, and for each result load and values.
+/// The results of a sample: tool, and for each result load and values.
 fn told(name: &str) -> String {
     let text = sample(name);
     // Its bare numbers are of no tool until it is named.

@@ -1,8 +1,8 @@
-//! Reading numbers out of text that was made for people.
+//! Numbers out of text for people.
 
 use schedlab_base::{Error, Result};
 
-/// The lines of a text; a carriage return ends one too, as progress lines use it.
+/// The lines of a text. A carriage return ends a line, too, since progress lines use it.
 pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split(['\n', '\r']).map(str::trim).filter(|l| !l.is_empty())
 }
@@ -26,13 +26,13 @@ pub fn first(text: &str, word: &str) -> Option<f64> {
     lines(text).find_map(|l| after(l, word))
 }
 
-/// A number in units of `factor`, rounded to a thousandth, so that 0.612 s are 612000000 ns and not a hair more.
+/// A number in units of `factor`, rounded to a thousandth, so that 0.612 s are exactly 612000000 ns.
 pub fn scaled(value: f64, factor: f64) -> f64 {
     let v = value * factor;
     if v.abs() < 1e12 { (v * 1000.0).round() / 1000.0 } else { v.round() }
 }
 
-/// The error for a text without what makes it a result.
+/// The error for a text that lacks a part of a result.
 pub fn missing(tool: &str, what: &str) -> Error {
     Error::input(format!("no result of {tool}: there is no {what}"))
 }

@@ -1,8 +1,8 @@
-//! Units as commands print them, and as records keep them: times in ns, rates in 1/s, all else as it is.
+//! Units as commands print them, and as records keep them: times in ns, rates in 1/s, others unchanged.
 
 use schedlab_record::Better;
 
-/// The unit that records keep, and what a number in the given one is multiplied by.
+/// The unit that records keep, and the factor from the given unit to it.
 pub fn canonical(unit: &str) -> (&str, f64) {
     match unit {
         "s" | "sec" | "secs" | "second" | "seconds" => ("ns", 1e9),
@@ -18,7 +18,7 @@ pub fn canonical(unit: &str) -> (&str, f64) {
     }
 }
 
-/// The direction that is good for a unit, when nobody says: short times, high rates.
+/// The default good direction of a unit: short times, high rates.
 pub fn better(unit: &str) -> Better {
     match canonical(unit).0 {
         "ns" => Better::Lower,

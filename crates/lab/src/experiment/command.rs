@@ -1,4 +1,4 @@
-//! `[workload.command]`: any command, or a known tool with arguments, and the figures taken from what it says.
+//! `[workload.command]`: any command, or a known tool with arguments, and the figures taken from its output.
 
 use crate::command::{self, Template, default_better, one_word_or_line, startable};
 use schedlab_base::{Error, Result};
@@ -11,10 +11,10 @@ pub const KEYS: &[&str] =
     &["run", "tool", "args", "metrics", "timeout", "env", "cwd", "setup", "server", "cleanup", "exit_codes"];
 const METRIC_KEYS: &[&str] = &["name", "regex", "json_pointer", "unit", "better", "source", "take"];
 
-/// Reads the table; `label` is what the workload is called, when it is given a name.
+/// Reads the table; `label` is the workload's name, if it has one.
 ///
 /// # Errors
-/// What is wrong in it, with its place.
+/// Any fault in it, with its place.
 pub fn read(table: &Table<'_>, label: Option<&str>) -> Result<Template> {
     let arguments = words(table, "args")?;
     let mut template = match (words(table, "run")?, table.string("tool")?) {
@@ -60,11 +60,11 @@ pub fn read(table: &Table<'_>, label: Option<&str>) -> Result<Template> {
     Ok(template)
 }
 
-/// One line that is split as a shell would, or a list of words.
+/// The words of a list, or of one line that is split as a shell does.
 fn words(table: &Table<'_>, key: &str) -> Result<Option<Vec<String>>> {
     let Some(value) = table.get(key) else { return Ok(None) };
     if let Some(line) = value.get_ref().as_str() {
-        // No arguments are fine, no command is not.
+        // Arguments may be empty, a command may not.
         if key == "args" && line.trim().is_empty() {
             return Ok(Some(Vec::new()));
         }

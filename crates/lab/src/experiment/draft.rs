@@ -1,4 +1,4 @@
-//! The first text of an experiment of one's own: whole, commented, and short enough to be run at once.
+//! The draft of a new experiment: whole, commented, and short enough to be run at once.
 //!
 //! Keys, parameters with their defaults and metrics come from the tables that the reader uses; a test reads the draft of
 //! every benchmark.
@@ -10,19 +10,19 @@ use schedlab_kernel::{Kernel, PROFILES};
 use schedlab_workload::rtapp::RUNTIME;
 use schedlab_workload::{Benchmark, Param, ParamKind};
 
-/// Where comments begin.
+/// The column where comments begin.
 const COLUMN: usize = 34;
 /// The longest line.
 const WIDTH: usize = 100;
 
-/// What an experiment is drafted from.
+/// The parts of a draft.
 #[derive(Clone)]
 pub struct Draft {
     /// The experiment's name.
     pub name: String,
     /// The file as it is named on command lines.
     pub file: String,
-    /// What runs.
+    /// The workload.
     pub subject: Subject,
     /// The machines, one at least.
     pub machines: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Draft {
     pub kernels: Vec<String>,
 }
 
-/// What runs in a draft.
+/// The workload of a draft.
 #[derive(Clone)]
 pub enum Subject {
     /// A benchmark.
@@ -42,7 +42,7 @@ pub enum Subject {
 /// Whether a word can be a variant's kernel.
 ///
 /// # Errors
-/// A word that is no profile and no image; the profiles are named.
+/// When it is neither a profile nor an image; the profiles are named.
 pub fn check_kernel(word: &str) -> Result<()> {
     if word == RUNNING || guests::is_real(word) {
         return Ok(());
@@ -55,7 +55,7 @@ pub fn check_kernel(word: &str) -> Result<()> {
 }
 
 impl Draft {
-    /// Where it can be run.
+    /// The backend that can run it.
     pub fn backend(&self) -> Backend {
         let is = |so: &dyn Fn(&str) -> bool| self.kernels.iter().any(|k| so(k));
         if is(&|k| guests::is_real(k) || guests::has_profile(k)) {
@@ -73,7 +73,7 @@ impl Draft {
             other => format!("schedlab run {} --backend {}", self.file, other.name()),
         }
     }
-    /// The command that fetches the kernels it boots; `None`: it boots none by a series' name.
+    /// The command that fetches the kernels it boots; `None` if it names no series.
     pub fn fetch(&self) -> Option<String> {
         let series = |k: &&String| k.chars().all(|c| c.is_ascii_digit() || c == '.');
         let all: Vec<&str> = self.kernels.iter().filter(series).map(String::as_str).collect();
@@ -124,7 +124,7 @@ impl Draft {
             Subject::Bench(bench) => bench.headline,
             Subject::RtApp(_) => crate::metrics::HEADLINE,
         };
-        // Of few samples the farthest tail is missing.
+        // The farthest tail of few samples is missing.
         let own = own.iter().copied().filter(|m| !m.ends_with("p99.9"));
         own.chain(["switches.involuntary", "migrations"]).collect()
     }
@@ -215,7 +215,7 @@ impl Lines {
     fn comment(&mut self, text: &str) {
         self.0 += &format!("# {text}\n");
     }
-    /// A line with a comment behind it, or above it where both are long.
+    /// A line with a comment behind it, or above it if both are long.
     fn line(&mut self, code: &str, comment: &str) {
         let one = format!("{code:<COLUMN$}# {comment}\n");
         if comment.is_empty() {
@@ -240,7 +240,7 @@ fn assigned(param: &Param, value: &str) -> String {
     format!("{} = {}", param.name, if plain { value.to_owned() } else { quoted(value) })
 }
 
-/// The value a parameter has when nobody says; of one that is computed the lowest that it may have.
+/// The default of a parameter; if it is computed, the lowest value it may have.
 fn usual(param: &Param) -> String {
     let value = param.default.unwrap_or(param.range.0);
     match param.kind {
@@ -249,7 +249,7 @@ fn usual(param: &Param) -> String {
     }
 }
 
-/// What a parameter is, with its words, and where another value stands with its default.
+/// The meaning of a parameter, with its words; if the draft has another value, with its default, too.
 fn meaning(param: &Param, changed: bool) -> String {
     let words = match param.kind {
         ParamKind::Choice(words) => {
@@ -326,7 +326,7 @@ mod tests {
                 "{text}"
             );
             let all = all.join("\n");
-            // One parameter of the slice test may not be combined with others; its keys are right all the same.
+            // One parameter of the slice test may not be combined with others; its keys are still right.
             match parse(Path::new("mine.toml"), &all, 4) {
                 Ok(_) => {}
                 Err(e) => assert!(!e.message().contains("unknown"), "{e}\n{all}"),

@@ -2,7 +2,7 @@
 
 use schedlab_base::{Error, Result};
 
-/// The most values one sweep may have: more is a slip of the pen.
+/// The most values a sweep may have: more is taken for a mistake.
 const MAX_SWEEP: u64 = 10_000;
 
 /// Replaces every `{expression}` by its number. An expression is `cpus`, or `cpus` and one of `* / + -` and a whole
@@ -53,10 +53,10 @@ pub fn range(first: i64, last: i64, step: i64) -> Result<Vec<i64>> {
     Ok((first..=last).step_by(step as usize).collect())
 }
 
-/// All combinations of one value from each list, the last list turning fastest.
+/// All combinations of one value from each list; the last list changes fastest.
 ///
 /// # Errors
-/// More of them than [`MAX_SWEEP`].
+/// When there are more than [`MAX_SWEEP`].
 pub fn combinations<T: Clone>(lists: &[Vec<T>]) -> Result<Vec<Vec<T>>> {
     let many = lists.iter().try_fold(1u64, |n, list| n.checked_mul(list.len() as u64));
     if many.is_none_or(|n| n > MAX_SWEEP) {

@@ -1,8 +1,8 @@
-//! The keys of an experiment file, one row each: the source of what the reader accepts, of the messages about keys, of
-//! `schedlab new --list keys` and of the table in docs/formats.md.
+//! The keys of an experiment file, one row each. The reader, the messages about keys, `schedlab new --list
+//! keys` and the table in docs/formats.md are made from them.
 //!
-//! Parameters of workloads are no rows here: they are keys of `[workload]` and `[[load]]`, and each benchmark has its
-//! own table of them.
+//! Parameters of workloads have no rows here: they are keys of `[workload]` and `[[load]]`, and each
+//! benchmark has its own table of them.
 
 use schedlab_base::Result;
 use schedlab_kernel::Toggle;
@@ -18,7 +18,7 @@ pub struct Key {
     pub name: &'static str,
     /// A value it may have, as TOML.
     pub example: &'static str,
-    /// What it says, and what holds without it.
+    /// Its meaning and its default.
     pub about: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub struct Key {
 pub struct Section {
     /// Its header, "" for the keys above all tables.
     pub header: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub about: &'static str,
     /// Its keys.
     pub keys: &'static [Key],
@@ -178,17 +178,18 @@ impl Section {
     pub fn names(&self) -> Vec<&'static str> {
         self.keys.iter().map(|k| k.name).collect()
     }
-    /// Checks that a table has only keys of this section and `more`, the parameters of a workload; `what` they are called.
+    /// Checks that a table has only keys of this section and `more`, the parameters of a workload, which
+    /// messages call `what`.
     ///
     /// # Errors
-    /// Another key, with the table it belongs to, or the nearest one.
+    /// When it has another key; the table that has this key is named, or the nearest key.
     pub fn check(&self, table: &Table<'_>, what: &str, more: &[&str]) -> Result<()> {
         let own = self.names();
-        // A near miss is of a parameter more often than of the few keys that all have.
+        // A misspelt key is a parameter more often than one of the few keys that all have.
         let known: Vec<&str> = more.iter().copied().chain(own.iter().copied()).collect();
         table.only(what, &known, |name| Section::elsewhere(name, !more.is_empty()))
     }
-    /// Where a key of another section belongs.
+    /// The section to which another section's key belongs, in words.
     fn elsewhere(name: &str, of_workload: bool) -> Option<String> {
         if TUNABLES.iter().any(|t| t.name == name) {
             return Some(format!("{name} is a tunable of a [[variant]]: tunables = {{ {name} = ... }}"));

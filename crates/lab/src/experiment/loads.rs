@@ -12,19 +12,19 @@ use schedlab_workload::rtapp::RUNTIME;
 use schedlab_workload::{BENCHMARKS, Benchmark, Params, Spec, spec};
 use std::path::Path;
 
-/// The name of a load that says nothing.
+/// The name of a load that sets nothing.
 const UNNAMED: &str = "default";
-/// The only parameter of a command: what stands for `{load}`.
+/// The only parameter of a command: the value of `{load}`.
 const LOAD: &str = "load";
 
-/// One parameter with the values it takes (more than one: a sweep), as text.
+/// One parameter with its values (several: a sweep), as text.
 #[derive(Clone, Debug)]
 pub struct Setting {
     name: &'static str,
     values: Vec<String>,
 }
 
-/// What a `[workload]` says.
+/// A `[workload]`.
 pub enum Workload {
     /// A benchmark and the parameters that all loads share.
     Bench(&'static Benchmark, Vec<Setting>),
@@ -61,14 +61,14 @@ impl Workload {
                 let path = folder.join(file);
                 let text =
                     input::text_up_to(&path, spec::MAX_FILE_MB).map_err(|e| table.place("rtapp", e))?;
-                // Checked under the full path, for errors; kept under the name in the experiment, because the cell's
-                // hash holds it and must not depend on the folder the experiment lies in.
+                // Checked under the full path, for errors. Kept under the name in the experiment: it is in
+                // the cell's // hash, which must not depend on the experiment's folder.
                 Spec::RtApp { file: path.display().to_string(), text: text.clone(), runtime }.build(0)?;
                 let spec = Spec::RtApp { file: file.to_owned(), text, runtime };
                 Ok(Workload::RtApp(spec))
             }
             _ => {
-                // A slip in one of the three is what is missing.
+                // A misspelt one of the three is the likely reason why none is there.
                 let own = keys::WORKLOAD.names();
                 let slip =
                     table.keys().find(|k| !own.contains(k) && nearest(k, own.iter().copied()).is_some());
@@ -120,7 +120,7 @@ impl Workload {
             all.retain(|old| old.name != s.name);
             all.push(s);
         }
-        // A load without a name is called after what it says itself and what is swept.
+        // A load without a name is named after its own parameters and the swept ones.
         let is_own = |name: &str| own.iter().any(|s| s.name == name);
         let lists: Vec<Vec<String>> = all.iter().map(|s| s.values.clone()).collect();
         let swept: Vec<usize> = (0..all.len()).filter(|i| all[*i].values.len() > 1).collect();
@@ -150,7 +150,7 @@ impl Workload {
             spec.build(0)?;
             Ok((full, spec))
         };
-        // A value is checked where it stands; what only their combination shows is put at the load.
+        // Errors of a value point at the value; errors of their combination point at the load.
         let placed = |e: Error| match table {
             Some(t) => match all.iter().rev().find(|s| e.message().contains(s.name)) {
                 Some(s) if t.get(s.name).is_some() => t.place(s.name, e),
@@ -172,7 +172,7 @@ fn runtime(table: &Table<'_>) -> Result<Option<Ns>> {
     }
 }
 
-/// A command under the loads of a table: those of its key `load`, else the name it is `called`.
+/// A command under the loads of a table: its key `load`, or else the name it is `called`.
 fn commands(
     template: &Template,
     table: Option<&Table<'_>>,
@@ -181,7 +181,7 @@ fn commands(
 ) -> Result<Vec<(String, Spec)>> {
     let given = table.and_then(|t| t.get(LOAD).map(|v| (t, v)));
     let Some((table, value)) = given else {
-        // The name of a tool's load need not be one; what else stands in a command can be any word.
+        // The name of a tool's load need not be a number; the load of any other command can be any word.
         let is_load = called.is_some() && template.takes_load();
         let name = expand(called.unwrap_or(UNNAMED), cpus)?;
         let load =

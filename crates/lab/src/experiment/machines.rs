@@ -1,5 +1,5 @@
-//! Machines of an experiment: those named in `machines`, and `[[machine]]`, which are others with some numbers changed,
-//! each of which may be a sweep ("spr,probe_hit_ns=40").
+//! Machines of an experiment: those named in `machines`, and each `[[machine]]`, which is another machine
+//! with some numbers changed. Each number may be a sweep ("spr,probe_hit_ns=40").
 
 use super::expand::combinations;
 use super::keys;
@@ -11,15 +11,15 @@ use schedlab_machine::{CostNote, Costs, Machine};
 use std::path::Path;
 
 const CPUS: &str = "cpus";
-/// Names of sizes, which can be had for any number of CPUs.
+/// Prefixes of machines for any number of CPUs.
 const SIZES: [&str; 2] = ["smp-", "smt-"];
 
 /// The machines of an experiment, each loaded once.
 pub struct Machines<'f> {
     folder: &'f Path,
-    /// What they are referred to by, and themselves.
+    /// The machines by the names that refer to them.
     all: Vec<(String, Machine)>,
-    /// Names of `[[machine]]`, and which they stand for.
+    /// Names of `[[machine]]`, with the machines they stand for.
     families: Vec<(String, Vec<usize>)>,
 }
 
@@ -30,7 +30,8 @@ struct Dial<'t> {
 }
 
 impl<'f> Machines<'f> {
-    /// Reads the experiment's machines: with those that every load is run on. Files are relative to `folder`.
+    /// Reads the experiment's machines, and the indices of those on which every load runs. Files are relative
+    /// to `folder`.
     pub fn read(top: &Table<'_>, folder: &'f Path) -> Result<(Machines<'f>, Vec<usize>)> {
         let mut machines = Machines { folder, all: Vec::new(), families: Vec::new() };
         let mut shared = Vec::new();
@@ -62,7 +63,7 @@ impl<'f> Machines<'f> {
         Ok((machines, shared))
     }
 
-    /// The machines of a name: a `[[machine]]`'s, else a preset, a size or a file.
+    /// The machines of a name: those of a `[[machine]]`, or else a preset, a size or a file.
     pub fn named(&mut self, name: &str) -> Result<Vec<usize>> {
         if let Some((_, all)) = self.families.iter().find(|(n, _)| n == name) {
             return Ok(all.clone());
@@ -90,7 +91,7 @@ impl<'f> Machines<'f> {
         Machine::load(if is_file { path.to_str().unwrap_or(name) } else { name })
     }
 
-    /// What a `[[machine]]` stands for.
+    /// The machines of a `[[machine]]`.
     fn changed(&self, table: &Table<'_>, name: &str) -> Result<Vec<Machine>> {
         let base = table.string("base")?.ok_or_else(|| {
             let help = "base = \"smp-8\" or another of 'schedlab machine'; one that nothing is changed about needs only \
@@ -127,7 +128,7 @@ impl<'f> Machines<'f> {
     }
 }
 
-/// Whether `machine` is a name or a list of names, and no `[[machine]]`.
+/// Whether `machine` is a name or a list of names and not a `[[machine]]`.
 fn names_machines(top: &Table<'_>) -> bool {
     let is_name = |v: &Value<'_>| v.get_ref().as_str().is_some();
     top.get("machine").is_some_and(|v| {
@@ -135,7 +136,7 @@ fn names_machines(top: &Table<'_>) -> bool {
     })
 }
 
-/// Sets one number of a machine. `cpus` comes first of all, since it makes another machine.
+/// Sets one number of a machine. `cpus` must come first, since it makes another machine.
 fn turn(machine: &mut Machine, base: &str, key: &str, text: &str) -> Result<()> {
     let number: u64 =
         text.parse().map_err(|_| Error::input(format!("{key} is a whole number, not '{text}'")))?;

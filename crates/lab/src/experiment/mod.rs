@@ -27,10 +27,10 @@ use schedlab_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Runs a cell gets when neither the experiment nor the command line says: runs are the unit of replication, never samples
-/// within one, and of fewer than ten the ranks could hardly decide.
+/// Default number of runs of a cell. Runs are the unit of replication, never samples within one, and ranks
+/// could hardly decide with fewer than ten.
 pub const DEFAULT_RUNS: u64 = 10;
-/// Smallest change in percent that counts, when the experiment does not say.
+/// Default of the smallest change that counts, percent.
 pub const DEFAULT_MIN_EFFECT_PCT: f64 = 2.0;
 
 /// One load on one machine, resolved.
@@ -53,8 +53,8 @@ impl Load {
     pub fn runs_under(&self, variant: &str) -> bool {
         self.variants.is_empty() || self.variants.iter().any(|v| v == variant)
     }
-    /// Whether it runs under that variant of the running kernel, of which `live` are all: one that keeps to simulated
-    /// kernels says nothing of them.
+    /// Whether it runs under that variant of the running kernel; `live` are all such variants. A load
+    /// restricted to simulated variants runs under all of them.
     pub fn runs_live_under<'v>(&self, variant: &str, mut live: impl Iterator<Item = &'v str>) -> bool {
         self.runs_under(variant) || !live.any(|v| self.runs_under(v))
     }
@@ -74,7 +74,7 @@ pub struct Published {
     pub value: f64,
     /// Unit: "ns" for times.
     pub unit: String,
-    /// Where it was published.
+    /// Its source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
 }
@@ -84,7 +84,7 @@ pub struct Published {
 pub struct Experiment {
     /// Its name.
     pub name: String,
-    /// What it asks, for people.
+    /// Its question, for people.
     pub about: String,
     /// The file it was read from.
     pub file: PathBuf,
@@ -98,7 +98,7 @@ pub struct Experiment {
     pub machines: Vec<Machine>,
     /// The loads on the simulated machines, in the file's order.
     pub loads: Vec<Load>,
-    /// The loads on the live kernel: the `[host]` part, or else the same as above, scaled to this host's CPUs.
+    /// The loads on the live kernel: the `[host]` part, or else `loads` scaled to this host's CPUs.
     pub host_loads: Vec<Load>,
     /// Variants in the file's order.
     pub variants: Vec<Variant>,
@@ -112,11 +112,11 @@ pub struct Experiment {
     pub background: bool,
     /// Published figures.
     pub published: Vec<Published>,
-    /// Whether its variants are meant for real kernels in guests: an image that is missing is an error then.
+    /// Whether its variants are meant for real kernels in guests; a missing image is then an error.
     pub real: bool,
-    /// What its variants leave out in guests and why, for people.
+    /// The parts that are not run in guests, with the reason, for people.
     pub left_out: Option<String>,
-    /// What is run in guests instead, where it says so.
+    /// The experiment for guests, if it has its own.
     pub vm: Option<Box<Experiment>>,
 }
 
@@ -133,7 +133,7 @@ impl Experiment {
 /// Reads an experiment from its file.
 ///
 /// # Errors
-/// An unreadable file, and whatever is wrong in it, with file, line and column.
+/// When the file is unreadable, and for any fault in it, with file, line and column.
 pub fn load(file: &Path) -> Result<Experiment> {
     let text = input::text(file)?;
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;

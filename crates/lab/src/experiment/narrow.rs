@@ -1,16 +1,16 @@
 //! A part of an experiment: the loads, machines, variants and metrics that the command line asks for.
 //!
-//! A name without what is swept means all its values: "hz" means "hz,hz=250" and "hz,hz=1000". Loads on different
-//! machines may share a name; `NAME@MACHINE` means one of them.
+//! A name without its swept values means all of them: "hz" means "hz,hz=250" and "hz,hz=1000". Loads on
+//! different machines may share a name; `NAME@MACHINE` means one of them.
 
 use super::{Experiment, Load};
 use crate::metrics::Known;
 use schedlab_base::{Backend, Error, Result};
 
-/// More names than this are not listed in a message.
+/// The most names that a message lists.
 const LISTED: usize = 10;
 
-/// What is asked for; an empty list asks for all.
+/// The part that is asked for; an empty list asks for all.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Loads, each as NAME or NAME@MACHINE.
@@ -24,11 +24,11 @@ pub struct Part {
 }
 
 impl Experiment {
-    /// Leaves only the part that is asked for. The first variant left is the baseline if the experiment's is not among
-    /// them. Loads that can give none of the metrics go, too.
+    /// Keeps only the part that is asked for. The first variant left is the baseline if the experiment's
+    /// baseline is not among them. Loads that can give none of the metrics are removed, too.
     ///
     /// # Errors
-    /// A name that the experiment does not have, a metric that none of its loads can give, and a part without loads.
+    /// When the experiment does not have a name, none of its loads can give a metric, or no load is left.
     pub fn narrow(&mut self, backend: Backend, part: &Part) -> Result<()> {
         if let (Backend::Host, Some(name)) = (backend, part.machines.first()) {
             let text =
@@ -56,7 +56,7 @@ impl Experiment {
         self.keep_variants(&part.variants)
     }
 
-    /// Keeps these loads and the machines they run on: nothing is asked of the others.
+    /// Keeps these loads and the machines they run on.
     fn keep_loads(&mut self, mut loads: Vec<Load>) {
         let mut used: Vec<usize> = loads.iter().map(|l| l.machine).collect();
         used.sort_unstable();
@@ -83,7 +83,7 @@ impl Experiment {
     }
 }
 
-/// Whether `wanted` is the name, or the name without what is swept.
+/// Whether `wanted` is the name, or the name without its swept values.
 fn means(wanted: &str, name: &str) -> bool {
     name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
 }
@@ -94,7 +94,7 @@ fn means_load(wanted: &str, name: &str, machine: &str) -> bool {
     on || means(wanted, name)
 }
 
-/// The loads, each beside its machine's name, that are asked for by load and machine.
+/// The loads asked for by load and machine, each with its machine's name.
 fn chosen<'l>(all: &'l [(Load, String)], part: &Part) -> Result<Vec<&'l Load>> {
     let machines = || all.iter().map(|(_, machine)| machine.as_str());
     if let Some(strange) = part.machines.iter().find(|w| !machines().any(|m| means(w, m))) {
@@ -119,7 +119,7 @@ fn chosen<'l>(all: &'l [(Load, String)], part: &Part) -> Result<Vec<&'l Load>> {
     Ok(left)
 }
 
-/// Why a word of `--load` means nothing.
+/// The error for a word of `--load` without a meaning.
 fn no_load(wanted: &str, all: &[(Load, String)]) -> Error {
     let names = all.iter().map(|(l, _)| l.name.as_str());
     let Some((name, machine)) = wanted.rsplit_once('@') else { return unknown("load", wanted, names) };
@@ -135,7 +135,7 @@ fn no_load(wanted: &str, all: &[(Load, String)]) -> Error {
     }
 }
 
-/// An error that stays short: the nearest name, or the first few, each without what is swept.
+/// A short error with the nearest name, or the first few, each without its swept values.
 fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.into_iter().collect();
     match schedlab_base::nearest::nearest(name, known.iter().copied()) {
@@ -145,7 +145,7 @@ fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>)
     }
 }
 
-/// Each name once; of many the first few.
+/// Each name once; if there are many, the first few.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut once: Vec<&str> = Vec::new();
     for name in names {
@@ -159,8 +159,8 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// The loads that can give one of the metrics at least, each showing those that it can give; without metrics, the loads
-/// as they are.
+/// The loads that can give at least one of the metrics, each with those that it can give. Without metrics the
+/// loads stay as they are.
 fn shown(loads: Vec<&Load>, all: &[(Load, String)], metrics: &[String]) -> Result<Vec<Load>> {
     if metrics.is_empty() {
         return Ok(loads.into_iter().cloned().collect());

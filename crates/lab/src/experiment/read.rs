@@ -13,13 +13,13 @@ use schedlab_machine::reader::{Source, Table, Value};
 use schedlab_workload::Spec;
 use std::path::Path;
 
-/// More runs than this in one experiment are a slip of the pen.
+/// The most runs in one experiment; more are taken for a mistake.
 pub const MAX_RUNS: u64 = 1_000_000;
 
-/// Reads an experiment's text; `host_cpus` is what `{cpus}` means in its loads on the live kernel.
+/// Reads an experiment's text; `host_cpus` is the value of `{cpus}` in its loads on the live kernel.
 ///
 /// # Errors
-/// Whatever is wrong in it, with file, line and column.
+/// Any fault in it, with file, line and column.
 pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let source = Source { file, text };
     let document = source.parse()?;
@@ -76,7 +76,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     Ok(Experiment { vm, ..whole })
 }
 
-/// `[vm]`: what is run in guests. What it does not say is the experiment's.
+/// `[vm]`: the experiment in guests. Keys that it does not have are the experiment's.
 fn in_guests(
     vm: &Table<'_>,
     top: &Table<'_>,
@@ -164,7 +164,7 @@ fn workloads(top: &Table<'_>, folder: &Path) -> Result<Vec<Workload>> {
     tables.iter().map(|t| Workload::read(t, folder)).collect()
 }
 
-/// The workload of a file that has exactly one and no loads, for a machine of so many CPUs.
+/// The workload of a file that has exactly one and no loads, for a machine of `cpus` CPUs.
 pub(crate) fn only_workload(top: &Table<'_>, folder: &Path, cpus: u64) -> Result<Spec> {
     let wrong = |text: &str| top.error_at("workload", text);
     let all = workloads(top, folder)?;
@@ -275,7 +275,7 @@ fn host_loads(top: &Table<'_>, workloads: &[Workload], cpus: u64) -> Result<Vec<
     Ok(loads)
 }
 
-/// The variants and metrics that a load keeps to.
+/// The variants and metrics to which a load is restricted.
 fn narrowed(table: Option<&Table<'_>>) -> Result<(Vec<String>, Vec<String>)> {
     let own = |key: &str| -> Result<Vec<String>> {
         let all = table.map_or(Ok(Vec::new()), |t| strings(t, key))?;
@@ -284,8 +284,8 @@ fn narrowed(table: Option<&Table<'_>>) -> Result<(Vec<String>, Vec<String>)> {
     Ok((own("variants")?, own("metrics")?))
 }
 
-/// The variants that loads keep to are variants of the experiment, or families of them, and the baseline, if there is one,
-/// is among them.
+/// Checks that a load's variants are variants of the experiment, or families of them, and that the baseline,
+/// if there is one, is among them.
 fn check_narrowed(
     top: &Table<'_>,
     loads: &mut [Load],
@@ -312,7 +312,7 @@ fn check_narrowed(
     Ok(())
 }
 
-/// Two loads that a table could not tell apart are an error.
+/// Refuses two loads that a table could not tell apart.
 fn unique(top: &Table<'_>, loads: &[Load]) -> Result<()> {
     let same =
         |a: &Load, b: &Load| a.name == b.name && a.machine == b.machine && a.spec.name() == b.spec.name();
@@ -323,7 +323,7 @@ fn unique(top: &Table<'_>, loads: &[Load]) -> Result<()> {
     })
 }
 
-/// The baseline: of a swept variant the first value.
+/// The baseline; for a swept variant its first value.
 fn baseline(top: &Table<'_>, families: &[Family<'_>]) -> Result<String> {
     let first = families.first().map_or("", |f| f.name.as_str());
     let name = top.string("baseline")?.unwrap_or(first);

@@ -4,7 +4,7 @@ use super::expand::range;
 use schedlab_base::{Error, Ns, Result};
 use schedlab_machine::reader::{Table, Value};
 
-/// A value as text, and where it stands.
+/// A value as text, with its place.
 pub type Item<'t> = (String, &'t Value<'t>);
 
 /// The values a key takes: one, or those of a sweep.
@@ -45,7 +45,7 @@ pub fn texts<'t>(table: &Table<'t>, name: &str, value: &'t Value<'t>) -> Result<
     Ok(values(table, name, value)?.into_iter().map(|(text, _)| text).collect())
 }
 
-/// The values of a range: of whole numbers, or of times with a step of their own; `None` when its ends are neither.
+/// The values of a range: whole numbers, or times with a step of their own; `None` if its ends are neither.
 fn between(first: &str, last: &str, step: Option<&str>) -> Option<Result<Vec<String>>> {
     let number = |text: &str| text.parse::<i64>().ok();
     if let (Some(first), Some(last)) = (number(first), number(last)) {

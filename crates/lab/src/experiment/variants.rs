@@ -1,8 +1,9 @@
 //! Variants of an experiment: kernels with their changes, each number of which may be a sweep.
 //!
-//! A `[[variant]]` is read into *dials*: one word it says, the values it takes, and what a value does to a variant. All
-//! combinations of values are variants of their own, named after what is swept ("cfs,hz=250"); without sweeps there is
-//! one. What such a family is called stands for all of it where loads and the baseline name variants.
+//! A `[[variant]]` is read into *dials*. A dial has a key, its values, and a function that applies a value to
+//! a variant. Every combination of values is a variant of its own, named after the swept values
+//! ("cfs,hz=250"); without sweeps there is one. Loads and the baseline may use the name of such a family for
+//! all of its variants.
 
 use super::expand::combinations;
 use super::read::strings;
@@ -17,33 +18,33 @@ use schedlab_machine::reader::{Table, Value};
 
 const ATTRS: &[&str] = &["policy", "nice", "slice"];
 
-/// What a value does to a variant.
+/// Applies a value to a variant.
 type Set<'t> = Box<dyn Fn(&mut Variant, &str) -> Result<()> + 't>;
 
-/// One word of a variant.
+/// One key of a variant.
 struct Dial<'t> {
     name: String,
     values: Vec<Item<'t>>,
     set: Set<'t>,
 }
 
-/// What one `[[variant]]` stands for.
+/// The variants of one `[[variant]]`.
 pub struct Family<'t> {
-    /// Its name, without what is swept.
+    /// Its name, without swept values.
     pub name: String,
-    /// Its variants: more than one when something is swept.
+    /// Its variants: more than one if a value is swept.
     pub variants: Vec<Variant>,
     table: Table<'t>,
     /// The tables of its changes: the experiment's, then its own.
     at: Vec<Table<'t>>,
-    /// How many of them are the experiment's.
+    /// Number of them that are the experiment's.
     shared: usize,
     /// Whether its kernel is an image.
     real: bool,
 }
 
-/// Reads all `[[variant]]` of an experiment, with the experiment's own `[[at]]`. Kernel images need no profile; `real`
-/// variants are of such, and so are others whose kernel only an image can be.
+/// Reads all `[[variant]]` of an experiment, with the experiment's own `[[at]]`. Kernels that are images need
+/// no profile: those of `real` variants, and those that can only be images.
 pub fn read<'t>(top: &Table<'t>, real: bool) -> Result<Vec<Family<'t>>> {
     let mut all: Vec<Family<'t>> = Vec::new();
     for table in top.open_tables("variant")? {
@@ -65,7 +66,7 @@ pub fn read<'t>(top: &Table<'t>, real: bool) -> Result<Vec<Family<'t>>> {
     Ok(all)
 }
 
-/// The variants that a name stands for: one, or those of a family.
+/// The variants of a name: one, or those of a family.
 pub fn named<'f>(families: &'f [Family<'_>], name: &str) -> Vec<&'f Variant> {
     let all = || families.iter().flat_map(|f| &f.variants);
     match all().find(|v| v.name == name) {
@@ -74,7 +75,7 @@ pub fn named<'f>(families: &'f [Family<'_>], name: &str) -> Vec<&'f Variant> {
     }
 }
 
-/// Checks what variants say of tasks and times against the loads they are run under.
+/// Checks the tasks and times of variants against the loads that run under them.
 pub fn check_loads(families: &[Family<'_>], loads: &[Load], host_loads: &[Load]) -> Result<()> {
     let all = || families.iter().flat_map(|f| &f.variants);
     let live = || all().filter(|v| v.kernel == RUNNING).map(|v| v.name.as_str());
@@ -97,7 +98,7 @@ pub fn check_loads(families: &[Family<'_>], loads: &[Load], host_loads: &[Load])
 }
 
 impl Family<'_> {
-    /// The error, placed at the change that is made then.
+    /// The error, placed at the change of that time.
     fn place_of(&self, time: Ns, error: Error) -> Error {
         let is_then = |t: &&Table<'_>| {
             let values = t.get("time").and_then(|v| values(t, "time", v).ok()).unwrap_or_default();
@@ -188,7 +189,7 @@ impl Family<'_> {
     }
 }
 
-/// `features`: a list, each a word of its own; or a sweep over alternatives.
+/// `features`: a list, each with a dial of its own; or a sweep over alternatives.
 fn features<'t>(
     table: &Table<'t>,
     name: &str,
@@ -232,7 +233,7 @@ fn tunables<'t>(
     inner.keys().map(dial).collect()
 }
 
-/// The values of a key that is there.
+/// The values of a key, if it is there.
 fn given<'t>(table: &Table<'t>, key: &str) -> Result<Vec<Item<'t>>> {
     table.get(key).map_or(Ok(Vec::new()), |value| values(table, key, value))
 }
@@ -252,10 +253,10 @@ fn attributes<'t>(table: &Table<'t>, before: &str, group: &'t str) -> Result<Vec
     ATTRS.iter().filter(|key| table.get(key).is_some()).map(|key| dial(key)).collect()
 }
 
-/// Sets one attribute from its text; the command line has the same words.
+/// Sets one attribute from its text; the command line uses the same words.
 ///
 /// # Errors
-/// A word that is no attribute, and a value that it can't have.
+/// When the key is no attribute, or it can't have the value.
 pub fn set_attribute(change: &mut AttrChange, key: &str, text: &str) -> Result<()> {
     match key {
         "policy" => change.policy = Some(Policy::parse(text)?),
@@ -276,7 +277,7 @@ fn groups<'t>(table: &Table<'t>) -> Result<Vec<(&'t str, Table<'t>)>> {
     all.keys().map(group).collect()
 }
 
-/// A table within whose keys are the file's own choice.
+/// A table inside, with any keys.
 fn any_keys<'t>(table: &Table<'t>, key: &str) -> Result<Option<Table<'t>>> {
     let inner = table.get(key).and_then(|v| v.get_ref().as_table());
     let keys: Vec<&str> = inner.iter().flat_map(|t| t.keys()).map(|k| &**k.get_ref()).collect();
@@ -297,7 +298,7 @@ fn settings<'t>(table: &Table<'t>) -> Result<Vec<Dial<'t>>> {
     inner.keys().map(dial).collect()
 }
 
-/// What one `[[at]]` says, as the variant's change number `i` of `many`.
+/// The dials of one `[[at]]`, as the variant's change number `i` of `many`.
 fn change<'t>(table: &Table<'t>, i: usize, many: usize) -> Result<Vec<Dial<'t>>> {
     let name = if many == 1 { "at".to_owned() } else { format!("at{}", i + 1) };
     let set = move |v: &mut Variant, text: &str| {

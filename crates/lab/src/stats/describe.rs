@@ -1,4 +1,4 @@
-//! What a handful of runs looks like: mean, sample standard deviation, median, correlation of pairs.
+//! Description of a few runs: mean, sample standard deviation, median, correlation of pairs.
 
 use super::special::root;
 
@@ -20,7 +20,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary; `None` when there are no values.
+    /// The summary; `None` if there are no values.
     pub fn of(values: &[f64]) -> Option<Summary> {
         let sorted = sorted(values);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
@@ -37,8 +37,8 @@ impl Summary {
     }
 }
 
-/// The arithmetic mean, summed in the order given; 0 for no values. Taken about the first value, so that equal values
-/// have exactly their own value as mean.
+/// The arithmetic mean, summed in the order given; 0 for no values. It is computed relative to the first
+/// value, so that the mean of equal values is exactly that value.
 pub fn mean(values: &[f64]) -> f64 {
     match values {
         [] => 0.0,
@@ -72,7 +72,7 @@ pub fn median_sorted(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Pearson's correlation of pairs; `None` when there are fewer than three or one side does not vary.
+/// Pearson's correlation of pairs; `None` if there are fewer than three or one side does not vary.
 pub fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.len() != b.len() || a.len() < 3 {
         return None;

@@ -1,21 +1,22 @@
 //! The change between two cells in one metric, and the verdict on it (docs/statistics.md).
 //!
-//! Runs are the unit. Where all values are above 0 the work is done on logarithms, so that a change is a ratio and a
-//! swap of the two cells turns x into 1/x; otherwise on multiples of the baseline's median.
+//! Runs are the unit. If all values are above 0, the computation is on logarithms, so that a change is a
+//! ratio and a swap of the two cells turns x into 1/x. Otherwise it is on multiples of the baseline's median.
 //!
-//! Estimate, interval and the p-value that is corrected for the many rows of a table all come from the trimmed mean,
-//! which one wild run can't carry away. An exact rank test of ten pairs can't go below 0.002 however large the change
-//! is, so over more than 25 rows it could never decide; it stands guard instead: a change counts only if ranks or
-//! signs, which assume nothing of the distribution, agree at 5 % for the row alone.
+//! Estimate, interval and the p-value that is corrected for the many rows of a table all come from the
+//! trimmed mean, which a single wild run hardly moves. An exact rank test of ten pairs can't go below 0.002
+//! however large the change is, so over more than 25 rows it could never decide. It is a guard instead: a
+//! change counts only if ranks or signs, which assume nothing about the distribution, agree at 5 % for the
+//! row alone.
 
 use super::describe::{correlation, mean, median_sorted, sorted};
 use super::intervals::{Shift, TEstimate, group_rank, group_t, paired_rank, paired_t};
 use super::rank::{mann_whitney_p, sign_p, signed_rank_p};
 use serde::{Deserialize, Serialize};
 
-/// The level at which a table is tested.
+/// The significance level of a table.
 pub const ALPHA: f64 = 0.05;
-/// No p-value below this is claimed, whatever the model of the data says.
+/// The smallest p-value that is claimed, whatever the model of the data says.
 const P_FLOOR: f64 = 1e-9;
 /// Fewest pairs, and fewest runs of each of two groups, with which a rank test can reach [`ALPHA`].
 pub const FEWEST_PAIRS: usize = 6;
@@ -34,30 +35,31 @@ pub struct RunValue {
 /// The change of one metric from a baseline to a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Typical change in percent; `None` when the baseline is 0, so that there is no percentage.
+    /// Typical change in percent; `None` if the baseline is 0, so that there is no percentage.
     pub change_pct: Option<f64>,
     /// Ratio of the means minus 1, in percent.
     pub mean_change_pct: Option<f64>,
     /// 95 % interval of `change_pct`.
     pub ci95_pct: Option<[f64; 2]>,
-    /// Sign and interval of the shift on the working scale (where there is no percentage these still decide).
+    /// Sign and interval of the shift on the working scale. They decide even if there is no percentage.
     pub shift: Option<Shift>,
-    /// p-value of the trimmed mean, not yet corrected; 1 when there is none.
+    /// p-value of the trimmed mean, not yet corrected; 1 if there is none.
     pub p: f64,
     /// The guard: the smaller p-value of signed ranks and signs (pairs), or that of the U test (groups).
     pub rank_p: f64,
     /// Hodges-Lehmann estimate and interval in percent, from the ranks alone: a second opinion for the reader.
     pub rank_pct: Option<Shift>,
-    /// Number of pairs; 0 when the runs are not paired.
+    /// Number of pairs; 0 if the runs are not paired.
     pub pairs: usize,
-    /// Correlation of the paired values that common random numbers achieved.
+    /// Correlation of the paired values, which comes from common random numbers.
     pub correlation: Option<f64>,
     /// Smallest change in percent that this data would show in 4 of 5 repeats.
     pub detectable_pct: Option<f64>,
-    /// Runs (or pairs) of each cell that went into it.
+    /// Number of runs (or pairs) of each cell in it.
     pub n: usize,
-    /// How far, in percent, two runs or more lie from the rest where trimming left only equal values: the interval then has
-    /// no width, and says nothing of runs that differ. 0 where it has a width, infinite where there is no percentage.
+    /// If trimming left only equal values: how far, in percent, two runs or more lie from the rest. The
+    /// interval then has no width and says nothing about runs that differ. 0 if it has a width, infinite if
+    /// there is no percentage.
     pub hidden_pct: f64,
 }
 
@@ -103,7 +105,7 @@ pub struct PairChange {
     pub seed: u64,
     /// The change on the working scale: its sign and rank.
     pub shift: f64,
-    /// In percent; `None` where there is no percentage.
+    /// In percent; `None` if there is no percentage.
     pub pct: Option<f64>,
 }
 
@@ -121,7 +123,8 @@ pub fn pair_changes(base: &[RunValue], variant: &[RunValue]) -> Vec<PairChange> 
     pairs.into_iter().map(one).collect()
 }
 
-/// Compares two cells in one metric. Runs are paired by seed when at least half of the larger cell has a partner.
+/// Compares two cells in one metric. Runs are paired by seed if at least half of the larger cell has a
+/// partner.
 pub fn change(base: &[RunValue], variant: &[RunValue]) -> Change {
     let pairs: Vec<(f64, f64)> = base
         .iter()
@@ -168,13 +171,13 @@ fn differences(x: &[f64], y: &[f64]) -> Vec<f64> {
     x.iter().zip(y).map(|(a, b)| b - a).collect()
 }
 
-/// How far each value lies from the middle one.
+/// The distance of each value from the median.
 fn deviations(values: &[f64]) -> Vec<f64> {
     let middle = median_sorted(&sorted(values));
     values.iter().map(|v| (v - middle).abs()).collect()
 }
 
-/// The largest but one: a single wild run decides nothing.
+/// The second largest value, so that a single wild run does not decide.
 fn second(values: Vec<f64>) -> f64 {
     sorted(&values).into_iter().rev().nth(1).unwrap_or(0.0)
 }
@@ -192,7 +195,7 @@ fn of_groups(x: &[f64], y: &[f64]) -> Change {
     collect(group_t(x, y), mann_whitney_p(x, y), group_rank(x, y), x.len().min(y.len()))
 }
 
-/// Percentages are filled in by the caller, who knows the scale.
+/// A change without percentages, which the caller fills in because it knows the scale.
 fn collect(t: Option<TEstimate>, rank_p: f64, rank: Option<Shift>, n: usize) -> Change {
     Change {
         change_pct: None,
@@ -210,13 +213,13 @@ fn collect(t: Option<TEstimate>, rank_p: f64, rank: Option<Shift>, n: usize) -> 
     }
 }
 
-/// What can be said of a change.
+/// The verdict on a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It changed, by the minimum effect or more, in the direction that is good.
+    /// It changed by the minimum effect or more in the good direction.
     Better,
-    /// It changed, by the minimum effect or more, in the direction that is bad.
+    /// It changed by the minimum effect or more in the bad direction.
     Worse,
     /// It changed, and no direction is good.
     Changed,
@@ -249,7 +252,7 @@ impl Verdict {
     }
 }
 
-/// Which direction of a metric is good.
+/// The good direction of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Smaller values.
@@ -260,12 +263,12 @@ pub enum Direction {
     Neither,
 }
 
-/// Between which changes a verdict decides, in percent.
+/// The limits of a verdict, in percent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
-    /// An interval that lies inside this is `same`: what the reader asked for, whatever the machine.
+    /// An interval inside this is `same`. It is the minimum effect that the reader asked for.
     pub same_pct: f64,
-    /// A smaller change is no change: `same_pct`, or the machine's noise floor where that is higher.
+    /// A smaller change does not count: `same_pct`, or the machine's noise floor if that is higher.
     pub change_pct: f64,
 }
 
@@ -274,13 +277,13 @@ impl Limits {
     pub fn both(min_effect_pct: f64) -> Limits {
         Limits { same_pct: min_effect_pct, change_pct: min_effect_pct }
     }
-    /// The same, with a noise floor. It raises what counts as a change and leaves what counts as the same.
+    /// The same, with a noise floor. It raises the limit of a change and leaves the limit of `same`.
     pub fn with_floor(min_effect_pct: f64, floor_pct: Option<f64>) -> Limits {
         Limits { same_pct: min_effect_pct, change_pct: floor_pct.unwrap_or(0.0).max(min_effect_pct) }
     }
 }
 
-/// The verdict on a change whose p-value, corrected for its table, is `p`; for `unclear` also why.
+/// The verdict on a change whose p-value, corrected for its table, is `p`; for `unclear` with the reason.
 pub fn verdict(c: &Change, p: f64, direction: Direction, limits: Limits) -> (Verdict, Option<String>) {
     let Some(shift) = c.shift else {
         return (Verdict::Unclear, Some("one run has no spread: make at least two".into()));
@@ -305,13 +308,13 @@ pub fn verdict(c: &Change, p: f64, direction: Direction, limits: Limits) -> (Ver
     (Verdict::Unclear, Some(reason(c, p, limits)))
 }
 
-/// Whether the data shows that there is a change, of whatever size.
+/// Whether the data shows a change of any size.
 fn shown(c: &Change, p: f64) -> bool {
     let excludes_zero = c.shift.is_some_and(|s| s.interval[0] > 0.0 || s.interval[1] < 0.0);
     p < ALPHA && c.rank_p < ALPHA && excludes_zero
 }
 
-/// Why a row is unclear, and what would clear it.
+/// The reason why a row is unclear, and the remedy.
 fn reason(c: &Change, p: f64, limits: Limits) -> String {
     let fewest = fewest(c);
     if c.n < fewest {
@@ -332,12 +335,13 @@ fn reason(c: &Change, p: f64, limits: Limits) -> String {
     }
 }
 
-/// Fewest runs of a cell with which a change like this could be shown.
+/// Fewest runs of a cell that could show a change like this.
 pub fn fewest(c: &Change) -> usize {
     if c.pairs > 0 { FEWEST_PAIRS } else { FEWEST_GROUP }
 }
 
-/// Runs needed to show `wanted` where `n` runs show `detectable` (errors shrink with the root of the number of runs).
+/// Number of runs needed to show `wanted` if `n` runs show `detectable` (errors shrink with the root of the
+/// number of runs).
 fn runs_for(n: usize, detectable: f64, wanted: f64) -> u64 {
     let ratio = detectable / wanted.max(1e-6);
     libm::ceil(n as f64 * ratio * ratio) as u64

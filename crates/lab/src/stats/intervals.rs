@@ -1,8 +1,8 @@
 //! Estimates of a shift with their 95 % intervals: trimmed means with t, and Hodges-Lehmann from the rank tests.
 //!
-//! Everything here works on numbers of a scale on which a change is a shift (logarithms, or multiples of the
-//! baseline): a list of paired differences, or two groups. The rank interval exists only where the rank test could
-//! reject at all: from 6 pairs, or from 4 runs in each of two groups.
+//! The functions here take numbers on a scale on which a change is a shift (logarithms, or multiples of the
+//! baseline): a list of paired differences, or two groups. The rank interval exists only if the rank test
+//! could reject at all: from 6 pairs, or from 4 runs in each of two groups.
 
 use super::describe::{mean, median_sorted, sorted};
 use super::rank::{EXACT_GROUPS, EXACT_PAIRS, group_sums, subset_sums};
@@ -10,9 +10,9 @@ use super::special::{normal_quantile, root, t_quantile, t_two_sided};
 
 /// Chance outside each end of a 95 % interval.
 const TAIL: f64 = 0.025;
-/// The trimmed mean cuts one run in so many from each end, and at least one ...
+/// The trimmed mean cuts one run in this many from each end, and at least one ...
 const TRIM_ONE_IN: usize = 10;
-/// ... from so many runs on; below, no verdict but "same" is possible anyway, and the plain mean is used.
+/// ... from this many runs on. With fewer, only the verdict "same" is possible, and the plain mean is used.
 const TRIM_FROM: usize = 6;
 
 /// A shift and its 95 % interval.
@@ -66,7 +66,7 @@ pub fn paired_t(differences: &[f64]) -> Option<TEstimate> {
     one_sample(differences, cut(differences.len()))
 }
 
-/// The difference of two groups' trimmed means (Yuen 1974; Welch's t where nothing is cut); `None` when a group has
+/// The difference of two groups' trimmed means (Yuen 1974; Welch's t if no run is cut); `None` if a group has
 /// fewer than two runs.
 pub fn group_t(base: &[f64], variant: &[f64]) -> Option<TEstimate> {
     two_sample(base, variant, cut(base.len()), cut(variant.len()))

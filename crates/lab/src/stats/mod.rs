@@ -1,5 +1,5 @@
-//! Statistics of comparisons: runs in, verdicts out. Pure functions on small lists of numbers; nothing here knows of
-//! schedulers. The method is described in docs/statistics.md.
+//! Statistics of comparisons: runs in, verdicts out. Pure functions on small lists of numbers that know
+//! nothing about schedulers. docs/statistics.md describes the method.
 
 pub mod describe;
 pub mod effect;

@@ -1,10 +1,10 @@
-//! What must hold of comparisons whatever the data: symmetry, invariance to units, rare false alarms, robustness.
+//! Properties of comparisons for any data: symmetry, invariance to units, rare false alarms, robustness.
 
 use super::effect::{Change, Direction, Limits, RunValue, Verdict, change};
 use proptest::prelude::*;
 use schedlab_base::Stream;
 
-/// The verdict where no floor raises the minimum effect.
+/// The verdict without a floor that raises the minimum effect.
 fn verdict(c: &Change, p: f64, direction: Direction, min_effect_pct: f64) -> (Verdict, Option<String>) {
     super::effect::verdict(c, p, direction, Limits::both(min_effect_pct))
 }
@@ -93,7 +93,7 @@ fn a_noise_floor_raises_what_counts_and_never_widens_what_is_the_same() {
         "{c:?}"
     );
     assert_eq!(floor(&c).0, Verdict::Unclear);
-    // A tenth faster in each run: shown, and yet below what this machine shows of itself.
+    // A tenth faster in each run: shown, but below this machine's noise floor.
     let c = change(&runs(&base), &runs(&base.iter().map(|v| v * 0.9).collect::<Vec<f64>>()));
     let (v, why) = floor(&c);
     assert_eq!((verdict(&c, c.p, Direction::Lower, 2.0).0, v), (Verdict::Better, Verdict::Unclear));

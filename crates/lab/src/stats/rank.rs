@@ -6,9 +6,9 @@
 
 use super::special::{normal_cdf, root};
 
-/// Up to so many pairs the signed-rank distribution is exact.
+/// Up to this many pairs the signed-rank distribution is exact.
 pub const EXACT_PAIRS: usize = 25;
-/// Up to so many runs in both groups together the U distribution is exact.
+/// Up to this many runs in both groups together the U distribution is exact.
 pub const EXACT_GROUPS: usize = 50;
 
 /// Twice the mid-rank of every value (ties share the mean of their ranks), in the order of `values`.

@@ -1,7 +1,8 @@
-//! Live runs that other processes disturbed are made again.
+//! Repeats of live runs that other processes disturbed.
 //!
-//! What others use is their time on the CPUs while the workload was measured, where events tell it; else what /proc/stat counts
-//! around the run, which errs by some ticks. How often a run was made is kept with its record.
+//! The use by others is their time on the CPUs while the workload was measured, if events tell it; else it is
+//! the count of /proc/stat around the run, which errs by some ticks. The number of tries is kept in the
+//! record.
 
 use crate::cell::Cell;
 use crate::exec::{Executor, Made};
@@ -9,16 +10,16 @@ use schedlab_base::{Backend, Ns, Result, Warning};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
-/// How often a run is made again at most.
+/// Most repeats of a run.
 const REPEATS: u64 = 3;
-/// What others may use of a run's own CPU time, thousandths.
+/// CPU time that others may use, thousandths of the run's own.
 const FINE_PERMILLE: u64 = 50;
-/// What /proc/stat may err by.
+/// The error of /proc/stat.
 const TICK_NOISE: Ns = Ns::ms(30);
-/// How often a run was made, where more than once.
+/// Environment key: number of tries of a run, if more than one.
 const TRIES: &str = "run.tries";
 
-/// Makes runs with another executor, disturbed ones again: the first quiet one counts, or the last.
+/// Makes runs with another executor, and disturbed runs again. The first quiet run counts, or the last.
 pub struct Again<'a>(pub &'a dyn Executor);
 
 impl Executor for Again<'_> {
@@ -41,7 +42,7 @@ impl Executor for Again<'_> {
     }
 }
 
-/// What others used for each thousand of the run's own CPU time; `None` if that is not known, or too little to be told.
+/// CPU time of others, thousandths of the run's own; `None` if it is not known, or too little to be told.
 fn others_permille(record: &Record) -> Option<u64> {
     let own = record.found.counters.get("cpu_time").copied().filter(|ns| *ns > 0)?;
     let around =
@@ -54,7 +55,7 @@ fn is_disturbed(record: &Record) -> bool {
     others_permille(record).is_some_and(|permille| permille > FINE_PERMILLE)
 }
 
-/// What the reader must know of the runs that were made again.
+/// The warning about runs that were made again.
 pub fn told(real: &[Record]) -> Option<Warning> {
     let tries = |r: &Record| r.found.environment.get(TRIES).and_then(|n| n.parse::<u64>().ok());
     let again: Vec<&Record> = real.iter().filter(|r| tries(r).is_some()).collect();
@@ -89,7 +90,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-    /// Gives one record after another, in which others used so many ms beside a second of the run's own.
+    /// Gives one record after another, in which others used this many ms beside a second of the run's own.
     struct Script {
         others_ms: &'static [u64],
         made: AtomicUsize,
@@ -116,7 +117,7 @@ mod tests {
         Cell { backend, ..cell }
     }
 
-    /// How many were made, what others used in the one that counts, ms, and what is told.
+    /// Number of tries, others' time in the run that counts (ms), and the warning.
     fn made(backend: Backend, others_ms: &'static [u64]) -> (usize, u64, Option<String>) {
         let script = Script { others_ms, made: AtomicUsize::new(0) };
         let kept = Again(&script).run(&cell(backend), 1, &AtomicBool::new(false)).unwrap().unwrap().record;

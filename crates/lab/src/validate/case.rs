@@ -1,8 +1,8 @@
 //! Cases: one workload on one machine under one kernel, to be run on both sides, with its tolerances.
 //!
-//! A case is a TOML file. Its tolerances are all written out, so that whoever reads a verdict can see in the file's
-//! history that they were there before it. Everything but the machine is checked when the file is read: what `host`
-//! is depends on where the case is run.
+//! A case is a TOML file. Its tolerances are all written out, so that the file's history shows that they were
+//! there before the verdict. All but the machine is checked when the file is read: `host` depends on the
+//! computer that runs the case.
 
 use super::metrics::{CLASSES, Class};
 use crate::experiment::{MAX_RUNS, number, only_workload, strings};
@@ -32,9 +32,10 @@ const KEYS: &[&str] = &[
 ];
 const KERNEL_KEYS: &[&str] = &["simulated", "image", "features", "tunables", "built"];
 const CONTROL_KEYS: &[&str] = &["why", "machine", "simulated", "features", "tunables"];
-/// Runs of each side of a case that does not say how many.
+/// Default number of runs of each side of a case.
 const DEFAULT_RUNS: u64 = 5;
-/// CPUs a workload is checked for when a case is read; the machine's own number comes with the plan.
+/// Number of CPUs for which a workload is checked when a case is read; the machine's own number comes with
+/// the plan.
 const CHECKED_CPUS: u64 = 2;
 
 /// Where the real kernel is.
@@ -47,7 +48,7 @@ pub enum Real {
 }
 
 impl Real {
-    /// The backend of that name, which has to be one of real kernels.
+    /// The backend of that name, which must run real kernels.
     ///
     /// # Errors
     /// Another word.
@@ -65,7 +66,7 @@ impl Real {
     }
 }
 
-/// How far off each class of metrics may be, per cent.
+/// The tolerance of each class of metrics, per cent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tolerances([f64; CLASSES.len()]);
 
@@ -74,17 +75,17 @@ impl Tolerances {
     pub fn of(&self, class: Class) -> f64 {
         self.0[class as usize]
     }
-    /// What cases of a backend ship with.
+    /// The tolerances of shipped cases of a backend.
     pub fn usual(real: Real) -> Tolerances {
         let pct = |at: usize| if real == Real::Host { CLASSES[at].host_pct } else { CLASSES[at].vm_pct };
         Tolerances(std::array::from_fn(pct))
     }
 }
 
-/// What is wrong on purpose about the simulated side of a negative control.
+/// The deliberate fault in the simulated side of a negative control.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Control {
-    /// Why the case can't agree.
+    /// The reason why the case can't agree.
     pub why: String,
     /// The machine that is simulated instead; `None`: the case's.
     pub machine: Option<String>,
@@ -101,7 +102,7 @@ pub struct Control {
 pub struct Case {
     /// Its name.
     pub name: String,
-    /// What it is about, for people.
+    /// Its subject, for people.
     pub about: String,
     /// The file it was read from.
     pub file: PathBuf,
@@ -109,7 +110,7 @@ pub struct Case {
     pub text: String,
     /// Where the real kernel is.
     pub real: Real,
-    /// What is simulated; of guests also what is built.
+    /// The simulated machine; guests are built like it.
     pub machine: String,
     /// The profile that is simulated.
     pub simulated: String,
@@ -119,13 +120,13 @@ pub struct Case {
     pub features: Vec<String>,
     /// Tunables set on both sides.
     pub tunables: BTreeMap<String, u64>,
-    /// Tunables built into the real kernel, which the simulated one is told.
+    /// Tunables built into the real kernel; the simulated one gets them, too.
     pub built: BTreeMap<String, u64>,
     /// Runs of each side.
     pub runs: u64,
     /// Run i has seed `seed + i`, on both sides.
     pub seed: u64,
-    /// How far off each class may be.
+    /// The tolerance of each class.
     pub tolerance: Tolerances,
     /// Set in negative controls.
     pub control: Option<Control>,
@@ -134,7 +135,7 @@ pub struct Case {
 /// Reads a case from its file.
 ///
 /// # Errors
-/// An unreadable file, and whatever is wrong in it, with file, line and column.
+/// When the file is unreadable, and for any fault in it, with file, line and column.
 pub fn load(file: &Path) -> Result<Case> {
     let text = input::text(file)?;
     parse(file, &text)
@@ -143,7 +144,7 @@ pub fn load(file: &Path) -> Result<Case> {
 /// Reads a case's text.
 ///
 /// # Errors
-/// Whatever is wrong in it, with file, line and column.
+/// Any fault in it, with file, line and column.
 pub fn parse(file: &Path, text: &str) -> Result<Case> {
     let source = Source { file, text };
     let document = source.parse()?;
@@ -168,7 +169,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Case> {
         real,
     };
     Kernel::profile(&case.simulated).map_err(|e| kernel.place("simulated", e))?;
-    // A path, and a series without its second number, are known once the image is opened.
+    // The version of a path, or of a series without its second number, is known once the image is opened.
     if let Ok(named) = Version::parse(&case.image) {
         case.is_of_series(named).map_err(|e| kernel.place("image", e))?;
     }
@@ -238,7 +239,7 @@ fn within(top: &Table<'_>, key: &str, default: u64, range: std::ops::RangeInclus
     Err(top.error_at(key, format!("{key} is {} to {}", range.start(), range.end())))
 }
 
-/// All of them, since one that is not written down could be moved afterwards.
+/// The tolerances. All must be written down, since a default could be changed afterwards.
 fn tolerance(top: &Table<'_>, real: Real) -> Result<Tolerances> {
     let names: Vec<&str> = CLASSES.iter().map(|c| c.name).collect();
     let usual = Tolerances::usual(real);
@@ -282,10 +283,11 @@ fn control(top: &Table<'_>) -> Result<Option<Control>> {
 }
 
 impl Case {
-    /// The workload for a machine of so many CPUs.
+    /// The workload for a machine of `cpus` CPUs.
     ///
     /// # Errors
-    /// Parameters that are none or don't fit, a sweep, a command (which has no simulation).
+    /// When a parameter does not exist or does not fit, for a sweep, and for a command, which has no
+    /// simulation.
     pub fn workload(&self, cpus: u64) -> Result<Spec> {
         let source = Source { file: &self.file, text: &self.text };
         let document = source.parse()?;
@@ -296,11 +298,11 @@ impl Case {
         }
         Ok(spec)
     }
-    /// Whether a kernel in a guest is of the series that the case simulates: another one's decisions prove nothing about
-    /// the profile, however well they agree.
+    /// Checks that a kernel in a guest is of the series that the case simulates: decisions of another series
+    /// prove nothing about the profile, however well they agree.
     ///
     /// # Errors
-    /// It is of another series.
+    /// When it is of another series.
     pub fn is_of_series(&self, kernel: Version) -> Result<()> {
         let profile = Version::parse(&self.simulated)?;
         if (kernel.major, kernel.minor) == (profile.major, profile.minor) {
@@ -310,8 +312,9 @@ impl Case {
         let text = format!("the image's kernel is of {series}, but {profile} is simulated");
         Err(Error::input(text).help(format!("image = \"{}.{}\"", profile.major, profile.minor)))
     }
-    /// What is simulated, `profile` being its kernel; of a control with what is wrong about it. What `known` sets, of the
-    /// kernel as it is before anything is changed, stands above what the case says is built in, and below what it changes.
+    /// The simulated variant, with `profile` as its kernel; a control's has its fault. `known` sets values of
+    /// the kernel as it is before any change. They override values that the case says are built in, and the
+    /// case's changes override them.
     pub fn variant_simulated(&self, profile: &str, known: impl FnOnce(&mut Variant)) -> Variant {
         let kernel = self.control.as_ref().and_then(|c| c.simulated.as_deref()).unwrap_or(profile);
         let mut variant = self.variant(kernel);
@@ -326,7 +329,7 @@ impl Case {
         }
         variant
     }
-    /// What is changed about the real kernel; a guest's is named by the profile it is compared with.
+    /// The variant of the real kernel; a guest's is named by the profile it is compared with.
     pub fn variant_real(&self) -> Variant {
         self.variant(if self.real == Real::Host { RUNNING } else { &self.simulated })
     }

@@ -1,4 +1,4 @@
-//! Cases: what a file must say, and where errors point.
+//! Cases: required keys, and the places of errors.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn read(text: &str) -> Result<Case> {
     parse(Path::new("mine.toml"), text)
 }
 
-/// The error of the case with one thing in its text replaced.
+/// The error of the case with one part of its text replaced.
 fn wrong(from: &str, to: &str) -> String {
     assert!(CASE.contains(from), "{from}");
     read(&CASE.replace(from, to)).unwrap_err().to_string()
@@ -72,7 +72,7 @@ fn an_image_is_of_the_series_that_is_simulated() {
     let other = of("6.1").unwrap_err().to_string();
     assert!(other.contains("mine.toml:9") && other.contains("of v6.1, but v6.18 is simulated"), "{other}");
     assert!(other.contains("image = \"6.18\""), "{other}");
-    // What these are is known when they are opened.
+    // Their versions are known once they are opened.
     let case = of("6").unwrap();
     assert!(of("/boot/vmlinuz").is_ok());
     assert!(case.is_of_series(Version::new(6, 18)).is_ok() && case.is_of_series(Version::new(6, 1)).is_err());

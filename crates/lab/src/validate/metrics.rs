@@ -1,13 +1,13 @@
-//! The one list of what is compared: the same for every case, fixed before any case was run.
+//! The one list of compared metrics: the same for every case, fixed before any case was run.
 //!
-//! Totals alone would agree with almost anything, so most rows are counts, shares and times of single decisions, and
-//! two are whole distributions. A row has two limits beside its class's tolerance. A difference below `slack` is none
-//! that this row could tell. Where both sides are below `enough`, there is too little to compare, and the row is not
-//! measured: agreement about next to nothing would carry no information.
+//! Totals alone would agree with almost anything, so most rows are counts, shares and times of single
+//! decisions, and two are whole distributions. A row has two limits beside its class's tolerance. A
+//! difference below `slack` does not count. If both sides are below `enough`, there is too little to compare,
+//! and the row counts as not measured: agreement about next to nothing would carry no information.
 
 use schedlab_record::schedstat::IdleType;
 
-/// What kind of metric a row is; each has one tolerance in a case.
+/// The class of a row's metric; each class has one tolerance in a case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
     /// Sums over the run that follow mostly from the workload.
@@ -16,15 +16,15 @@ pub enum Class {
     Switches,
     /// Changes of CPU.
     Migrations,
-    /// How long tasks stay on a CPU.
+    /// Lengths of stays on a CPU.
     Slices,
-    /// How long tasks wait for one.
+    /// Lengths of waits for a CPU.
     Delays,
-    /// Where wakeups put tasks.
+    /// Places of woken tasks.
     Placement,
     /// Counters of load balancing.
     Balance,
-    /// How unevenly like tasks are served.
+    /// Differences in CPU time between like tasks.
     Spread,
     /// Whole distributions.
     Distributions,
@@ -39,9 +39,9 @@ pub struct ClassRow {
     pub name: &'static str,
     /// Tolerance that cases on this host ship with, per cent.
     pub host_pct: f64,
-    /// The same of cases on deterministic guests.
+    /// The same for cases on deterministic guests.
     pub vm_pct: f64,
-    /// What the tolerance is of.
+    /// The value of which the tolerance is a part.
     pub about: &'static str,
 }
 
@@ -81,19 +81,19 @@ impl Class {
     }
 }
 
-/// How a row's value comes from records.
+/// The way from records to a row's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
     /// A metric of the record, by its name.
     Metric(&'static str),
-    /// Attempts to balance (`lb_count`) by CPUs that were so, summed over all domains.
+    /// Attempts to balance (`lb_count`) by CPUs of that idle type, summed over all domains.
     Attempts(IdleType),
     /// Tasks moved by load balancing of any kind, over all domains.
     Pulled,
     /// One counter of all CPUs as a part of another, per cent.
     Share(&'static str, &'static str),
-    /// How much the CPU time of tasks of one group differs: standard deviation in per cent of the mean, of the groups
-    /// with at least two tasks, weighted by their CPU time.
+    /// The spread of CPU time within groups of tasks: standard deviation in per cent of the mean, over the
+    /// groups with at least two tasks, weighted by their CPU time.
     Uneven,
     /// A series as a whole; its values may be off by the tolerance of this class.
     Distribution(&'static str, Class),
@@ -102,27 +102,28 @@ pub enum How {
 /// One row of the list.
 #[derive(Debug)]
 pub struct Row {
-    /// Its name in tables and JSON: the record's own where it has one.
+    /// Its name in tables and JSON: the record's own name if it has one.
     pub name: &'static str,
     /// Its class.
     pub class: Class,
-    /// Unit: "ns", "%", "" for counts. Of distributions it is "%", the part of the values that is off.
+    /// Unit: "ns", "%", "" for counts. For distributions it is "%", the part of the values that is off.
     pub unit: &'static str,
-    /// Below this on both sides it is not measured, in `unit` per run; of distributions, values in all.
+    /// Below this on both sides it is not measured, in `unit` per run; for distributions, number of values in
+    /// all.
     pub enough: f64,
-    /// Differences up to this are none, in `unit`.
+    /// Differences up to this do not count, in `unit`.
     pub slack: f64,
-    /// Where its value is from.
+    /// The source of its value.
     pub how: How,
 }
 
 /// Times of single decisions below this are too short to compare (1 us).
 const SHORT_NS: f64 = 1_000.0;
-/// The clocks and tracepoints of both sides are not worth more (0.5 us).
+/// The accuracy of the clocks and tracepoints of both sides (0.5 us).
 const TICKING_NS: f64 = 500.0;
-/// As many events of a kind as say something about a rate, and how many more or less say nothing.
+/// The number of events from which a rate has a meaning, and the difference that has none.
 const EVENTS: (f64, f64) = (20.0, 5.0);
-/// The same of shares, in points.
+/// The same for shares, in points.
 const POINTS: (f64, f64) = (5.0, 3.0);
 
 const fn count(class: Class, name: &'static str, how: How) -> Row {

@@ -1,8 +1,8 @@
-//! The simulator held against real kernels: cases, the one list of metrics, and the rule by which they agree.
+//! Validation of the simulator against real kernels: cases, the one list of metrics, and the rule of
+//! agreement.
 //!
-//! A simulation is a claim, so it is checked: a case says beforehand how far off each class of metrics may be; the same
-//! list of metrics is compared in every case, and all of it is told. Everything here works on records: where they are
-//! from is the plan's affair.
+//! A case says beforehand how far off each class of metrics may be. The same list of metrics is compared in
+//! every case, and all of it is reported. This module works on records; the plan decides where they are made.
 
 mod again;
 pub mod case;
@@ -42,14 +42,14 @@ pub fn judge(case: &Case, simulated: &[Record], real: &[Record], warnings: Vec<W
     CaseResult::of(case, rows, simulated, real, warnings)
 }
 
-/// How many times the runs that it asks for a case may make in guests. Counts of hackbench vary so much from one run to the next that
-/// four times three leave their means known to 30 to 100 %, which is no measurement of anything.
+/// Most runs of a case in guests, as a multiple of the runs it asks for. Counts of hackbench vary much from
+/// run to run: with four times three runs their means are only known to 30 to 100 %.
 pub const MOST_RUNS: u64 = 16;
-/// The same on the host, whose runs take their time, and which is another machine a quarter of an hour later.
+/// The same on the host: its runs take long, and its costs are different a quarter of an hour later.
 pub const MOST_HOST_RUNS: u64 = 4;
 
-/// Whether a case needs more runs than `real` to be judged: see [`rule::unsure`]. A control is judged as it is, and so is what a
-/// plan could not hold twice.
+/// Whether a case needs more runs than `real` to be judged: see [`rule::unsure`]. A control never does, nor
+/// does a case whose plan could not hold twice as many.
 fn wants_more(case: &Case, real: &[Record]) -> bool {
     let made = real.len() as u64;
     let most = if case.real == case::Real::Host { MOST_HOST_RUNS } else { MOST_RUNS };
@@ -57,11 +57,11 @@ fn wants_more(case: &Case, real: &[Record]) -> bool {
     case.control.is_none() && room && rule::unsure(&case.tolerance, real)
 }
 
-/// Runs both sides with `work` and judges them. A real kernel that varies so much that its own means are not known is run again,
-/// twice as often each time, unless how often is `fixed`.
+/// Runs both sides with `work` and judges them. If the real kernel varies so much that its own means are not
+/// known, the runs are doubled, again and again, unless their number is `fixed`.
 ///
 /// # Errors
-/// What `work` fails with.
+/// The errors of `work`.
 pub fn run_and_judge(
     case: &Case,
     mut sides: Sides,
@@ -81,8 +81,8 @@ pub fn run_and_judge(
     Ok(judge(case, &simulated.records, &real.records, warnings))
 }
 
-/// Where the profile is not the kernel that ran, by that one's own account. A control's is wrong on purpose, and says so
-/// itself.
+/// Warnings about differences between the profile and the kernel that ran, as the kernel describes itself. A
+/// control gets none, since its fault is deliberate.
 fn drifted(case: &Case, simulated: &[Record], real: &[Record]) -> Vec<Warning> {
     let (Some(mine), Some(theirs), None) = (simulated.first(), real.first(), &case.control) else {
         return Vec::new();
@@ -110,7 +110,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    /// What is warned of when the real kernel says this of its features, and v6.1 is simulated on 4 CPUs.
+    /// The warnings when the real kernel has these features, and v6.1 is simulated on 4 CPUs.
     fn told(features: Option<&str>, control: &str) -> Vec<String> {
         let case = case(control);
         let mut mine = testing::record(&[]);
@@ -133,7 +133,8 @@ mod tests {
         case::parse(Path::new("mine.toml"), &(text + more)).unwrap()
     }
 
-    /// How many runs each call for them asked for, the real side's first, when migrations grow by `step` from run to run.
+    /// The number of runs that each call asked for, the real side's first, if migrations grow by `step` from
+    /// run to run.
     fn asked_for(step: u64, fixed: bool) -> (Vec<usize>, usize) {
         let machine = Arc::new(Machine::load("smp-2").unwrap());
         let spec = Spec::bench("slice", &Params::default()).unwrap();

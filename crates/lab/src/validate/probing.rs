@@ -1,8 +1,10 @@
-//! What steps cost on this host, measured beside each run of a host case, and the mean of it for the simulated side.
+//! The costs of steps on this host, measured beside each run of a host case, and their mean for the simulated
+//! side.
 //!
-//! What an interrupt to another CPU or the way out of a halt takes on a virtual machine changes by a half within seconds, back
-//! and forth, so that a probe made minutes before says little of a run. The costs go into the run's environment, and stay
-//! with its record: runs that are found again are judged by what was measured beside them. Values are ns.
+//! On a virtual machine the time of an interrupt to another CPU, or to leave a halt, changes by a half within
+//! seconds, back and forth. A probe made minutes before says little about a run. The costs go into the
+//! environment of the run's record, so runs that are found again are judged by the costs measured beside
+//! them. Values are ns.
 
 use crate::cell::Cell;
 use crate::exec::{Executor, Made};
@@ -13,12 +15,12 @@ use schedlab_record::Record;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-/// Environment keys of costs begin so.
+/// Prefix of costs' environment keys.
 const PREFIX: &str = "probe.";
-/// Why there are none.
+/// Environment key: the reason why there are none.
 const FAILED: &str = "probe_failed";
 
-/// Makes runs with another executor; before each on the host it measures what steps cost.
+/// Makes runs with another executor, and measures the costs of steps before each run on the host.
 pub struct Probing<'a>(pub &'a dyn Executor);
 
 impl Executor for Probing<'_> {
@@ -54,14 +56,14 @@ fn read(environment: &BTreeMap<String, String>) -> Vec<Measured> {
     environment.iter().filter_map(one).collect()
 }
 
-/// The mean of what was measured beside these runs; `None` where nothing was.
+/// The mean of the costs measured beside these runs; `None` if none were measured.
 pub fn mean(real: &[Record]) -> Option<Probed> {
     let each =
         real.iter().map(|r| Probed::here(read(&r.found.environment))).filter(|p| !p.measured.is_empty());
     Probed::mean(&each.collect::<Vec<_>>())
 }
 
-/// What the reader must know where costs could not be measured.
+/// The warning if costs could not be measured.
 pub fn missing(real: &[Record]) -> Option<Warning> {
     let why = real.iter().find_map(|r| r.found.environment.get(FAILED))?;
     let text = format!("what steps cost was not measured beside the runs, and is as it was before: {why}");

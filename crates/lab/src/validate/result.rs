@@ -1,4 +1,4 @@
-//! What validation found: case by case and over all, as plain data (docs/formats.md).
+//! The result of a validation: case by case and over all, as plain data (docs/formats.md).
 
 use super::case::{Case, Control};
 use super::metrics::{CLASSES, Class};
@@ -10,15 +10,15 @@ use std::borrow::Cow;
 
 /// The schema of a validation.
 pub const VALIDATION_SCHEMA: &str = "schedlab/validation/1";
-/// So many metrics must be measured in a case before it says anything.
+/// Fewest metrics that must be measured in a case for an outcome.
 pub const LEAST_MEASURED: usize = 6;
 
-/// How many of the measured metrics agree: the one figure of a case.
+/// The measured metrics that agree: the one figure of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Share {
-    /// Those that agree.
+    /// Metrics that agree.
     pub agree: usize,
-    /// Those that were measured.
+    /// Metrics that were measured.
     pub measured: usize,
 }
 
@@ -34,27 +34,27 @@ impl Share {
             Verdict::NotMeasured => all,
         })
     }
-    /// Whether at least so many of so many agree.
+    /// Whether at least `part` in `of` agree.
     pub fn at_least(self, part: usize, of: usize) -> bool {
         self.agree * of >= self.measured * part
     }
-    /// In per cent; `None` where nothing was measured.
+    /// In per cent; `None` if none was measured.
     pub fn pct(self) -> Option<f64> {
         (self.measured > 0).then(|| 100.0 * self.agree as f64 / self.measured as f64)
     }
 }
 
-/// What a case came to.
+/// The outcome of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// At least half of what was measured agrees.
+    /// At least half of the measured metrics agree.
     Passed,
-    /// Less than half of it does, or a simulated side three times as large was not told from the real one.
+    /// Less than half of them do, or a simulated side three times as large was not told from the real one.
     Failed,
-    /// A control of which less than half agrees, as it must be.
+    /// A control of which less than half agrees, as it should.
     Rejected,
-    /// A control that was not told from the real thing.
+    /// A control that was not told from the real side.
     Accepted,
     /// Fewer than [`LEAST_MEASURED`] metrics were measured.
     TooLittle,
@@ -71,7 +71,7 @@ impl Outcome {
             Outcome::TooLittle => "TOO LITTLE",
         }
     }
-    /// Whether it is as it must be.
+    /// Whether it is as it should be.
     pub fn is_good(self) -> bool {
         matches!(self, Outcome::Passed | Outcome::Rejected)
     }
@@ -80,13 +80,13 @@ impl Outcome {
 /// One side of a case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Side {
-    /// Where its runs were made.
+    /// The backend that made its runs.
     pub backend: Origin,
     /// The machine's name.
     pub machine: String,
     /// The kernel's name: profile or release.
     pub kernel: String,
-    /// What is changed about the kernel; `None`: nothing.
+    /// The variant of the kernel; `None`: no changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// Runs.
@@ -106,13 +106,14 @@ impl Side {
     }
 }
 
-/// The negative control that every case brings with it: the simulated side three times as large, held against the real
-/// one by the same rule. It is rejected when less than half of it agrees and no metric agrees with both.
+/// The negative control of every case: the simulated side three times as large, compared with the real side
+/// by the same rule. It is rejected when less than half of it agrees and no metric agrees both times.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Tripled {
-    /// How much of it agrees.
+    /// The share of it that agrees.
     pub share: Share,
-    /// Metrics that agree with the simulated side as it is and three times as large: their tolerance tells nothing.
+    /// Metrics that agree with the simulated side as it is and three times as large, so that their agreement
+    /// has no meaning.
     pub both: Vec<Cow<'static, str>>,
     /// Whether it was told from the real side.
     pub rejected: bool,
@@ -123,7 +124,7 @@ pub struct Tripled {
 pub struct CaseResult {
     /// Its name.
     pub name: String,
-    /// What it is about.
+    /// Its subject.
     pub about: String,
     /// The workload's name.
     pub workload: String,
@@ -131,18 +132,18 @@ pub struct CaseResult {
     pub simulated: Option<Side>,
     /// The real side.
     pub real: Option<Side>,
-    /// Of a control: why it can't agree.
+    /// For a control, the reason why it can't agree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<String>,
     /// Every metric of the list.
     pub metrics: Vec<Judged>,
-    /// How many agree.
+    /// The share that agrees.
     pub share: Share,
     /// The simulated side three times as large.
     pub tripled: Tripled,
-    /// What it came to.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What the reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<Warning>,
 }
 
@@ -177,8 +178,8 @@ impl CaseResult {
     }
 }
 
-/// A case that is simulated wrongly on purpose may come nearer to the real side three times as large; what its metrics
-/// can tell counts there too.
+/// Judges the simulated side three times as large. A control may come nearer to the real side when it is
+/// three times as large; the metrics' power to tell is still checked.
 fn tripled(metrics: &[Judged], control: bool) -> Tripled {
     let share = Share::count(metrics.iter().map(|m| m.tripled));
     let agree = |v: Verdict| v == Verdict::Agree;
@@ -215,11 +216,11 @@ fn told(records: &[Record], side: &str) -> Vec<Warning> {
 pub struct NotRun {
     /// Its name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// The agreement in one class of metrics, over all cases that are no controls.
+/// The agreement in one class of metrics, over all cases except controls.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OfClass {
     /// The class.
@@ -238,15 +239,15 @@ pub struct Validation {
     pub model: u32,
     /// The cases that were run, in order.
     pub cases: Vec<CaseResult>,
-    /// Those that could not be.
+    /// The cases that could not be run.
     pub not_run: Vec<NotRun>,
-    /// Over all cases that are no controls.
+    /// Over all cases except controls.
     pub share: Share,
     /// Switches, migrations and placement alone.
     pub decisions: Share,
     /// By class.
     pub classes: Vec<OfClass>,
-    /// Whether at least three quarters agree, every case is as it must be, and all could be run.
+    /// Whether at least three quarters agree, every case is as it should be, and all could be run.
     pub passed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What cases and validations come to.
+//! Outcomes of cases and validations.
 
 use super::*;
 use crate::validate::case::{self, Tolerances};
@@ -21,7 +21,7 @@ fn case(control: bool) -> Case {
 const COUNTED: [&str; 6] =
     ["cpu_time", "run_delay.total", "switches.voluntary", "switches.involuntary", "woken", "migrations"];
 
-/// A case in which so many of six metrics agree.
+/// A case in which `agreeing` of six metrics agree.
 fn of(agreeing: usize, control: bool) -> CaseResult {
     let real = COUNTED.map(|name| (name, 50_000_000));
     let mine: Vec<(&str, u64)> =

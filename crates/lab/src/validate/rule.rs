@@ -1,11 +1,11 @@
-//! The rule: when two values of a metric agree.
+//! The rule by which two values of a metric agree.
 //!
-//! They agree when they differ by no more than the class's tolerance, taken of the real kernel's value, or by no more
-//! than the row's slack. A row is only measured where agreement says something: where at least one side has enough of
-//! it. Distributions that agree also need three times the real and three times the simulated values not to pass: of a wider
-//! one agreement says nothing, while one that is off is off by more than that. Where the real kernel has a value and
-//! the simulator has none, they disagree. The same rule judges the simulated side three times as large, which it must tell
-//! from the real one.
+//! They agree when they differ by no more than the class's tolerance, a part of the real kernel's value, or
+//! by no more than the row's slack. A row counts as measured only if at least one side has enough of it, so
+//! that agreement has a meaning. For distributions to agree, three times the real and three times the
+//! simulated values must also fail to pass: agreement of a wider distribution says nothing, while
+//! disagreement always counts. If the real kernel has a value and the simulator has none, they disagree. The
+//! same rule judges the simulated side three times as large, which it must tell from the real one.
 
 use super::case::Tolerances;
 use super::metrics::{Class, How, LIST, Row};
@@ -16,7 +16,7 @@ use schedlab_record::{Record, Series};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// What is said of a metric.
+/// The verdict on a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -46,24 +46,25 @@ pub struct Judged {
     pub metric: Cow<'static, str>,
     /// Its class.
     pub class: Cow<'static, str>,
-    /// Unit of both values; of distributions "%".
+    /// Unit of both values; "%" for distributions.
     pub unit: Cow<'static, str>,
-    /// Mean over the simulated runs; `None`: missing, and of distributions.
+    /// Mean over the simulated runs; `None` if missing, and for distributions.
     pub simulated: Option<f64>,
-    /// Mean over the real runs; of distributions the part of the values that is off.
+    /// Mean over the real runs; for distributions the part of the values that is off.
     pub real: Option<f64>,
-    /// How far the simulated value is off the real one, per cent of it; of distributions the part that is off.
+    /// Distance of the simulated value from the real one, per cent of it; for distributions the part that is
+    /// off.
     pub off_pct: Option<f64>,
-    /// How far it may be.
+    /// The tolerance.
     pub tolerance_pct: f64,
-    /// Half width of the 95 % interval of the real kernel's mean, per cent of it: how far it agrees with itself.
+    /// Half width of the 95 % interval of the real kernel's mean, per cent of it.
     pub real_spread_pct: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why it is not measured, or what else there is to know.
+    /// The reason why it is not measured, or another remark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What the rule says of a simulated side three times as large.
+    /// The verdict on a simulated side three times as large.
     pub tripled: Verdict,
 }
 
@@ -110,7 +111,8 @@ fn numbers(judged: Judged, row: &Row, simulated: Values, real: Values) -> Judged
     };
     let verdict = number(row, tolerance, mine, value);
     let few = (verdict == Verdict::NotMeasured).then(|| too_little(row, mine, value));
-    // What says nothing as it is says nothing three times as large, or none of two shares would be a disagreement.
+    // A row that is not measured as it is is not measured three times as large either; else no events on both
+    // sides, as a share, would be a disagreement.
     let tripled = few.as_ref().map_or_else(|| number(row, tolerance, thrice(row, mine), value), |_| verdict);
     let uncertain = found.real_spread_pct.filter(|s| verdict != Verdict::NotMeasured && *s > tolerance);
     Judged {
@@ -122,8 +124,8 @@ fn numbers(judged: Judged, row: &Row, simulated: Values, real: Values) -> Judged
     }
 }
 
-/// Whether the real side's runs leave its own means unknown: more than a quarter of the numbers that they measure are known
-/// worse than the tolerance. It looks at no simulation, so that asking for more runs favours no verdict.
+/// Whether the real side's runs leave its own means unknown: more than a quarter of the measured numbers are
+/// known worse than the tolerance. It does not look at the simulation, so more runs favour no verdict.
 pub fn unsure(tolerance: &Tolerances, real: &[Record]) -> bool {
     let number = |row: &&Row| !matches!(row.how, How::Distribution(..));
     let measured: Vec<bool> = LIST
@@ -136,8 +138,8 @@ pub fn unsure(tolerance: &Tolerances, real: &[Record]) -> bool {
     4 * measured.iter().filter(|wide| **wide).count() > measured.len()
 }
 
-/// The value of a simulator that is off by a factor of three. A share has no such thing: it is half of the whole off,
-/// on the other side of 50 %.
+/// The value of a simulator that is off by a factor of three. A share can't be: it is moved by half of the
+/// whole, to the other side of 50 %.
 fn thrice(row: &Row, simulated: f64) -> f64 {
     match row.class {
         Class::Placement => (simulated + 50.0) % 100.0,
@@ -194,7 +196,7 @@ fn shapes(judged: Judged, row: &Row, within: f64, simulated: Pooled, real: Poole
     let within = |pct: f64| if pct <= tolerance { Verdict::Agree } else { Verdict::Disagree };
     let (off_pct, tripled) = (off(&mine), within(off(&values::tripled(&mine))));
     let found = Judged { off_pct: Some(off_pct), tripled, ..judged };
-    // Agreement about what would take anything is none; a disagreement stays one.
+    // Agreement does not count if anything would agree; a disagreement stays one.
     let takes_thrice = tripled == Verdict::Agree || within(off(&values::tripled(&real))) == Verdict::Agree;
     if within(off_pct) == Verdict::Agree && takes_thrice {
         let why = "so wide that three times as long would pass".to_owned();

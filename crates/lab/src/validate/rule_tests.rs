@@ -145,8 +145,8 @@ fn shares_are_put_on_the_other_side_of_the_half() {
 }
 
 proptest! {
-    /// With the tolerances that cases ship with, what agrees does not agree three times as large, but at the very edges of
-    /// a tolerance of one half (the spread's) and of the slack of times.
+    /// With the tolerances of shipped cases, a value that agrees does not agree three times as large. The
+    /// exceptions are the very edges of a tolerance of one half (the spread's) and of the slack of times.
     #[test]
     fn three_times_what_agrees_does_not(at in 0..LIST.len(), simulated in 0u64..4_000_000_000, real in 0u64..4_000_000_000, shift in 0u32..30) {
         let row = &LIST[at];
@@ -171,7 +171,7 @@ proptest! {
         for of in [Real::Host, Real::Vm(schedlab_guest::Mode::Deterministic)] {
             let pct = Tolerances::usual(of).of(row.class);
             prop_assert_ne!(number(row, pct, 3.0 * real, real), Verdict::Agree);
-            // Whatever agrees would be told from three times itself.
+            // Any value that agrees would be told from three times itself.
             if number(row, pct, simulated, real) == Verdict::Agree {
                 prop_assert_eq!(number(row, pct, 3.0 * real, real), Verdict::Disagree);
             }

@@ -1,27 +1,27 @@
-//! What the running kernel was built with, and how it is set: told or measured, so that a host case simulates this one.
+//! The configuration of the running kernel, read or measured, so that a host case simulates this kernel.
 //!
-//! The length of a tick is the resolution of its coarse clock. The slice and the preemption model are read in debugfs
-//! where that is (5.13), the model else from its command line (`preempt=`) and its config, where that lies as text.
-//! What can't be known is the profile's.
+//! The length of a tick is the resolution of its coarse clock. The slice and the preemption model are read in
+//! debugfs if it has them (from 5.13 on). Else the model is read from the command line (`preempt=`) and from
+//! the config, if there is a text file of it. Values that can't be known are the profile's.
 
 use schedlab_kernel::{Feature, Kernel, Variant};
 use schedlab_native::jiffy;
 use schedlab_record::environment::capture;
 use std::collections::BTreeMap;
 
-/// What is known of it.
+/// The known values.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Running {
     /// Ticks a second.
     hz: Option<u64>,
-    /// Slice of a task that asks for none, as it is in force, ns.
+    /// Slice in force for a task that asks for none, ns.
     base_slice_ns: Option<u64>,
     /// Whether fair preemptions are lazy.
     lazy: Option<bool>,
 }
 
 impl Running {
-    /// What this kernel tells.
+    /// The values of this kernel.
     pub fn here() -> Running {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let release = read("/proc/sys/kernel/osrelease");
@@ -49,7 +49,7 @@ impl Running {
         }
     }
 
-    /// Sets a simulated variant, whose kernel has so many CPUs, to it.
+    /// Applies the values to a simulated variant on `nr_cpus` CPUs.
     pub fn apply(&self, kernel: &Kernel, nr_cpus: usize, variant: &mut Variant) {
         let mut set = |name: &str, value: u64| _ = variant.tunables.insert(name.to_owned(), value);
         if let Some(hz) = self.hz {

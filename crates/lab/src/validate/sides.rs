@@ -18,13 +18,13 @@ use std::sync::Arc;
 /// The name of the load in records: a case has one.
 const LOAD: &str = "default";
 
-/// What recording an event takes on a host, ns, where nobody has measured it (docs/live.md).
+/// Default time to record an event on a host, ns, if it was not measured (docs/live.md).
 const TRACE_EVENT_NS: u64 = 350;
 
-/// How many times as often as the real side the simulated one is run.
+/// Number of simulated runs for each real run.
 const SIMULATED_TIMES: u64 = 4;
 
-/// What is run for a case.
+/// The plans of both sides of a case.
 #[derive(Clone, Debug)]
 pub struct Sides {
     /// The simulation.
@@ -34,19 +34,19 @@ pub struct Sides {
 }
 
 impl Sides {
-    /// The same with so many runs of the real side, and four times as many simulated ones; those that were made count
-    /// among them.
+    /// The same with `runs` runs of the real side, and four times as many simulated ones; runs that were made
+    /// already count among them.
     ///
     /// # Errors
-    /// Seeds that end.
+    /// When there are not enough seeds.
     pub fn with_runs(self, case: &Case, runs: u64) -> Result<Sides> {
         let simulated = Plan { runs: order(1, simulated_runs(runs), case.seed)?, ..self.simulated };
         Ok(Sides { simulated, real: Plan { runs: order(1, runs, case.seed)?, ..self.real } })
     }
-    /// The same, with a simulated host whose steps cost what was measured; another machine is as it is.
+    /// The same, with the measured costs on the simulated host; another machine keeps its costs.
     ///
     /// # Errors
-    /// A cost that can't be.
+    /// When a cost is out of range.
     pub fn costing(mut self, probed: &Probed) -> Result<Sides> {
         for cell in self.simulated.cells.iter_mut().filter(|cell| &*cell.machine.name == "host") {
             let mut host = probed.host()?;
@@ -62,10 +62,11 @@ impl Sides {
     }
 }
 
-/// The plans of a case; `runs` over what the case says.
+/// The plans of a case; `runs` overrides the case's number.
 ///
 /// # Errors
-/// A machine that is unknown or can't be read, an image of another series than what is simulated, and what can't run here.
+/// When the machine is unknown or can't be read, the image is of another series than the simulated profile,
+/// or the case can't run here.
 pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
     let (real, told) = real(case)?;
     let (simulated, warnings) = simulated(case, &real)?;
@@ -74,8 +75,8 @@ pub fn plan(case: &Case, runs: Option<u64>) -> Result<Sides> {
     sides.with_runs(case, runs.unwrap_or(case.runs))
 }
 
-/// Runs of the simulated side beside so many real ones. They cost little, and what chance there is in their mean would
-/// otherwise be as large as in the kernel's.
+/// Number of simulated runs beside `real` real ones. They cost little, and with fewer the chance in their
+/// mean would be as large as in the kernel's.
 fn simulated_runs(real: u64) -> u64 {
     real.saturating_mul(SIMULATED_TIMES).min(MAX_RUNS).max(real)
 }
@@ -87,7 +88,7 @@ fn machine(case: &Case, name: &str) -> Result<Machine> {
     Machine::load(path.unwrap_or(name)).map_err(|e| e.context(format!("case {}", case.name)))
 }
 
-/// The real side, and what the reader must know of it.
+/// The real side, with warnings for the reader.
 fn real(case: &Case) -> Result<(Cell, Vec<Warning>)> {
     let machine = Arc::new(machine(case, &case.machine)?);
     let spec = case.workload(machine.topology.nr_cpus() as u64)?;
@@ -114,7 +115,7 @@ fn real(case: &Case) -> Result<(Cell, Vec<Warning>)> {
     }
 }
 
-/// A guest whose time is this host's is no counterpart of a simulated machine.
+/// The warning about a guest in real time: it is no counterpart of a simulated machine.
 fn unlike(mode: Mode) -> Option<Warning> {
     let text = "like is not compared with like: a guest in real time is as slow as its CPUs' emulation and whatever else \
                 runs on this host make it, the simulated machine is neither. Only mode = \"deterministic\" has a \
@@ -122,7 +123,7 @@ fn unlike(mode: Mode) -> Option<Warning> {
     (mode == Mode::RealTime).then(|| Warning::new("validate.real_time", text))
 }
 
-/// The case's image. One that is not here is this machine's lack, not the case's fault: other cases go on.
+/// The case's image. A missing image is an error of this machine, not of the case, so that other cases go on.
 fn image(word: &str) -> Result<Image> {
     Image::find(word).map_err(|e| {
         let lacking = Error::machine(e.message());
@@ -133,7 +134,7 @@ fn image(word: &str) -> Result<Image> {
     })
 }
 
-/// A guest of the usual make.
+/// A guest with the usual settings.
 fn guest(mode: Mode, image: Image) -> Result<Guest> {
     let qemu = find_qemu()?;
     qemu.can(mode)?;
@@ -141,11 +142,11 @@ fn guest(mode: Mode, image: Image) -> Result<Guest> {
     Ok(Guest { image, qemu, mode, accelerator, memory_mb, boot_options: Vec::new() })
 }
 
-/// The simulation of what the real side's cell runs.
+/// The simulation of the real side's cell.
 fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
     let other = case.control.as_ref().and_then(|c| c.machine.as_deref());
     let machine = other.map_or(Ok(real.machine.clone()), |name| machine(case, name).map(Arc::new))?;
-    // Who is watched takes longer, so the simulated one is too.
+    // Watching takes time on the real side, so the simulated side gets the same cost.
     let machine = match case.real {
         Real::Host if real.observe == Observe::Events => {
             let mut watched = (*machine).clone();
@@ -154,7 +155,8 @@ fn simulated(case: &Case, real: &Cell) -> Result<(Cell, Vec<Warning>)> {
             Arc::new(watched)
         }
         Real::Host => machine,
-        // Whose CPUs take turns is compared with CPUs that do, whatever the case's machine is otherwise.
+        // The CPUs of a deterministic guest take turns, so the simulated CPUs do, too, whatever the case's
+        // machine says.
         Real::Vm(mode) => Arc::new(twin_machine(&machine, mode)?),
     };
     let (profile, warning) = match case.real {
@@ -184,7 +186,7 @@ fn packs(line: &str) -> bool {
     values.next_back().is_some_and(|value| value != "0")
 }
 
-/// The profile for a running kernel: the latest that is not later than it, whatever the case was written for.
+/// The profile for a running kernel: the latest that is not newer, even if the case was written for another.
 fn nearest(written_for: &str, release: &str) -> (String, Option<Warning>) {
     let profiles = || PROFILES.iter().map(|p| p.version);
     let Ok(running) = Version::parse(release) else { return (written_for.to_owned(), None) };

@@ -1,4 +1,4 @@
-//! The values of one side of a case: a row of the list, asked of the records of its runs.
+//! The values of one side of a case: a row of the list, read from the records of its runs.
 
 use super::metrics::How;
 use crate::metrics;
@@ -6,7 +6,7 @@ use crate::stats::describe::{mean, std};
 use schedlab_record::accounts::{groups, of_group};
 use schedlab_record::{Record, Series, Value};
 
-/// One value a run, or why there is none.
+/// One value per run, or the reason why there is none.
 pub type Values = Result<Vec<f64>, String>;
 
 /// The values of a row that is a number, in the order of the records.
@@ -51,7 +51,7 @@ fn balancing(
     Ok(domains.map(|d| of(&d.lb)).sum::<u64>() as f64)
 }
 
-/// How much tasks of one group differ in CPU time, per cent; groups weigh by their CPU time.
+/// The spread of CPU time within groups of tasks, per cent; groups are weighted by their CPU time.
 fn uneven(record: &Record) -> Option<f64> {
     let (mut weighed, mut weight) = (0.0, 0.0);
     for group in groups(&record.found.tasks) {
@@ -68,7 +68,7 @@ fn uneven(record: &Record) -> Option<f64> {
 /// A series of all runs together.
 ///
 /// # Errors
-/// Why a run does not have it.
+/// The reason why a run does not have it.
 pub fn pooled(name: &str, records: &[Record]) -> Result<Series, String> {
     let mut all: Option<Series> = None;
     for record in records {
@@ -84,17 +84,16 @@ pub fn pooled(name: &str, records: &[Record]) -> Result<Series, String> {
     all.ok_or_else(|| "no run was made".to_owned())
 }
 
-/// Which part of the values of one distribution finds no partner in the other within `tolerance` (0.2: a fifth more or
-/// less) and `slack`: the largest distance between their cumulative shares once one of them is moved by so much.
-///
-/// Without tolerance it is the Kolmogorov distance, to which two sharp peaks a thousandth apart are as far off as can
-/// be. 0 to 1.
+/// The part of one distribution's values that has no partner in the other within `tolerance` (0.2: a fifth
+/// more or less) and `slack`: the largest distance between their cumulative shares once one of them is moved
+/// by both. It is 0 to 1. Without tolerance it is the Kolmogorov distance, which is 1 even for two sharp
+/// peaks a thousandth apart.
 pub fn apart(a: &Series, b: &Series, tolerance: f64, slack: f64) -> f64 {
     ahead(a, b, tolerance, slack).max(ahead(b, a, tolerance, slack))
 }
 
-/// How far `a` is ahead of `b` at most: the share of `a` at or below a value, less that of `b` below the value that
-/// is larger by tolerance and slack.
+/// The most by which `a` is ahead of `b`: the share of `a` at or below a value, minus the share of `b` below
+/// the value that is larger by tolerance and slack.
 fn ahead(a: &Series, b: &Series, tolerance: f64, slack: f64) -> f64 {
     let total = |s: &Series| s.count().max(1) as f64;
     let mut behind = b.values().peekable();

@@ -1,4 +1,4 @@
-//! A backend that makes its records up: what the lab does with runs is tested without a simulator.
+//! A backend with made-up records, to test the lab's handling of runs without a simulator.
 
 #![allow(dead_code)] // each test file uses its part
 
@@ -9,12 +9,12 @@ use schedlab_record::{Better, Findings, RECORD_SCHEMA, Record, Series, environme
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Makes latencies up: keyed by seed, ten times lower for variants named "fast", failing for those named "broken".
+/// Made-up latencies: keyed by seed, ten times lower for variants named "fast"; variants named "broken" fail.
 #[derive(Default)]
 pub struct Mock {
-    /// Runs made.
+    /// Number of runs made.
     pub made: AtomicUsize,
-    /// Sets `stop` when so many runs were made; 0: never.
+    /// Sets `stop` after this many runs; 0: never.
     pub stop_after: usize,
 }
 
