@@ -87,8 +87,8 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     })
 }
 
-/// Checks that [`write_whole`] can write a file, before the work that fills it: a temporary file is made beside its place
-/// and removed.
+/// Checks that [`write_whole`] can write a file, before the work that fills it: a temporary file is made
+/// beside its place and removed.
 ///
 /// # Errors
 /// A folder that is not there or that this user can't write to, and a folder in the file's place.

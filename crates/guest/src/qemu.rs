@@ -254,8 +254,8 @@ mod tests {
             -object memory-backend-ram,id=m0,size=512M -numa node,nodeid=0,memdev=m0,cpus=0,cpus=1,cpus=2,cpus=3 \
             -object memory-backend-ram,id=m1,size=512M -numa node,nodeid=1,memdev=m1,cpus=4,cpus=5,cpus=6,cpus=7 \
             -numa dist,src=0,dst=1,val=21 -numa dist,src=1,dst=0,val=21 \
-            -append console=ttyS0 8250.nr_uarts=4 panic=-1 oops=panic rdinit=/init nokaslr norandmaps sched_verbose tsc=reliable \
-            clocksource=tsc preempt=full \
+            -append console=ttyS0 8250.nr_uarts=4 panic=-1 oops=panic rdinit=/init nokaslr norandmaps sched_verbose \
+            tsc=reliable clocksource=tsc preempt=full \
             -chardev file,id=log,path=/t,,1/log -serial chardev:log \
             -chardev file,id=reply,path=/t/reply -serial chardev:reply -display none -monitor none \
             -icount shift=0,sleep=off -rtc clock=vm,base=2026-01-01 -seed 7 \

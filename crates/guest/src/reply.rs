@@ -104,7 +104,10 @@ mod tests {
         }
 
         #[test]
-        fn a_part_is_never_taken_for_the_whole(payload in proptest::collection::vec(any::<u8>(), 0..300), cut in 0usize..1000) {
+        fn a_part_is_never_taken_for_the_whole(
+            payload in proptest::collection::vec(any::<u8>(), 0..300),
+            cut in 0usize..1000,
+        ) {
             let sent = framed(&payload);
             let cut = cut % sent.len();
             prop_assert!(!matches!(find(&sent[..cut]).unwrap(), Received::Whole(_)));

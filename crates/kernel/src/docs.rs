@@ -6,24 +6,25 @@ use std::fmt::Write;
 
 const HEAD: &str = "# Features and tunables
 
-Made from the tables in `crates/kernel/src/feature.rs` and `tunable.rs`; change those, then run
-`SCHEDLAB_BLESS=1 cargo test -p schedlab-kernel features_page`. `schedlab kernel features [VERSION|NAME]` prints the same.
+Made from the tables in `crates/kernel/src/feature.rs` and `tunable.rs`; change those, then run `SCHEDLAB_BLESS=1
+cargo test -p schedlab-kernel features_page`. `schedlab kernel features [VERSION|NAME]` prints the same.
 
-A feature is switched on by its name and off by `NO_` before it: `--feature`, `features` of a variant, or behind a kernel's
-name (`v6.5:NO_SIS_UTIL`). A tunable is set with `--tunable hz=1000`, or `tunables` of a variant. Both may change in the
-middle of a run (`NAME@10s`). On live systems features and tunables are settings ([settings.md](settings.md)). Mechanisms that
-differ by version and can't be switched stand in [chronology.md](chronology.md).
+A feature is switched on by its name and off by `NO_` before it: `--feature`, `features` of a variant, or behind a
+kernel's name (`v6.5:NO_SIS_UTIL`). A tunable is set with `--tunable hz=1000`, or `tunables` of a variant. Both may
+change in the middle of a run (`NAME@10s`). On live systems features and tunables are settings
+([settings.md](settings.md)). Mechanisms that differ by version and can't be switched stand in
+[chronology.md](chronology.md).
 
 - **Releases** are those of kernel.org that have the name: from the first, before the second. Stable trees backport
   changes of later releases; \"read\" says so where it matters.
 - **On** lists the profiles that have a feature on by default (`schedlab kernel features v6.5` prints one profile).
-- **Acts** says in which simulated kernels a feature has an effect. Elsewhere it may be switched, and a warning says that it
-  does nothing.
-- **Whose** is `kernel` (a word of its sched/features, or the file named), `patch` (a posted patch's own word; no release
-  has it) or `schedlab` (a word of ours, for code that the kernel can't switch).
-- **Read** names the trees between which a change lies: \"6.1 to 6.6\" was read in both. \"From memory\" marks a release that no
-  tree pins down. Trees: 6.1.192, 6.12.107, 6.12.117 and 7.3.4 of Debian; 2.6.30.4, 2.6.39, 3.19 and 4.9 of kernel.org; vendors'
-  2.6.29, 2.6.32, 2.6.35, 3.0, 4.4, 4.14, 4.19, 5.4 and 6.6.
+- **Acts** says in which simulated kernels a feature has an effect. Elsewhere it may be switched, and a warning says
+  that it does nothing.
+- **Whose** is `kernel` (a word of its sched/features, or the file named), `patch` (a posted patch's own word; no
+  release has it) or `schedlab` (a word of ours, for code that the kernel can't switch).
+- **Read** names the trees between which a change lies: \"6.1 to 6.6\" was read in both. \"From memory\" marks a
+  release that no tree pins down. Trees: 6.1.192, 6.12.107, 6.12.117 and 7.3.4 of Debian; 2.6.30.4, 2.6.39, 3.19 and
+  4.9 of kernel.org; vendors' 2.6.29, 2.6.32, 2.6.35, 3.0, 4.4, 4.14, 4.19, 5.4 and 6.6.
 
 ";
 

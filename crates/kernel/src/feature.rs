@@ -33,7 +33,8 @@ pub struct FeatureRow {
 }
 
 macro_rules! features {
-    ($($variant:ident, $name:literal, $on:expr, $kernels:expr, $group:literal, $source:expr, $read:literal, $about:literal;)*) => {
+    ($($variant:ident, $name:literal, $on:expr, $kernels:expr, $group:literal, $source:expr, $read:literal,
+        $about:literal;)*) => {
         /// A switchable mechanism of the fair class.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
@@ -41,8 +42,8 @@ macro_rules! features {
 
         /// Every feature; help and docs have them in this order.
         pub const FEATURES: &[FeatureRow] = &[$(FeatureRow {
-            feature: Feature::$variant, name: $name, about: $about, on: $on, kernels: $kernels, group: $group, source: $source,
-            read: $read,
+            feature: Feature::$variant, name: $name, about: $about, on: $on, kernels: $kernels, group: $group,
+            source: $source, read: $read,
         },)*];
     };
 }

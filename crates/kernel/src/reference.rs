@@ -1,4 +1,5 @@
-//! The reference of features and tunables: every row of both tables as one value, with what each profile has by default.
+//! The reference of features and tunables: every row of both tables as one value, with what each profile has
+//! by default.
 //!
 //! Help, `schedlab kernel features`, its JSON and docs/features.md are made from it; it holds no fact of its own.
 

@@ -115,10 +115,11 @@ tunables! {
 }
 
 impl Tunables {
-    /// The defaults of a kernel. CFS from 3.4 to 6.5 has one set of granularities (kernels 3.x, 4.x and 6.1 sources),
-    /// 2.6.30 another (its source); that 2.6.27's wakeup_granularity was 10 ms is unverified. base_slice is that of
-    /// 6.12.107 and 7.3; in the first kernels with EEVDF it was 0.75 ms (unverified, as is that 6.12.0 still had that). CFS
-    /// has none. HZ is Kconfig's default, 250; distributions differ, so sweep it where ticks matter.
+    /// The defaults of a kernel. CFS from 3.4 to 6.5 has one set of granularities (kernels 3.x, 4.x and 6.1
+    /// sources), 2.6.30 another (its source); that 2.6.27's wakeup_granularity was 10 ms is unverified.
+    /// base_slice is that of 6.12.107 and 7.3; in the first kernels with EEVDF it was 0.75 ms (unverified, as
+    /// is that 6.12.0 still had that). CFS has none. HZ is Kconfig's default, 250; distributions differ, so
+    /// sweep it where ticks matter.
     pub fn defaults(version: Version) -> Tunables {
         let early = version < Version::v2_6(32);
         let first_eevdf = Span::between(came("eevdf"), Version::new(6, 12));

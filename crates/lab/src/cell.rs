@@ -117,7 +117,7 @@ impl Cell {
     pub fn with_uncertainty(self) -> Result<Cell> {
         if self.backend != Backend::Sim {
             return Err(Error::input(
-                "--uncertainty draws what steps cost in the simulator; a real kernel has costs of its own",
+                "--uncertainty draws the costs of the simulator's steps; a real kernel has costs of its own",
             )
             .help("add --backend sim"));
         }

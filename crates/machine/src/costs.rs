@@ -22,7 +22,8 @@ pub struct CostRow {
 }
 
 macro_rules! costs {
-    ($($(#[doc = $about:literal])+ $name:ident = $default:literal in $lo:literal .. $hi:literal, $source:literal;)*) => {
+    ($($(#[doc = $about:literal])+
+        $name:ident = $default:literal in $lo:literal .. $hi:literal, $source:literal;)*) => {
         /// Costs of one machine, in the unit each name ends with.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
@@ -35,7 +36,8 @@ macro_rules! costs {
         impl Costs {
             /// Every cost: the single source of defaults, ranges, sources, docs and validation.
             pub const TABLE: &'static [CostRow] = &[$(CostRow {
-                name: stringify!($name), default: $default, range: ($lo, $hi), source: $source, about: concat!($($about),+),
+                name: stringify!($name), default: $default, range: ($lo, $hi), source: $source,
+                about: concat!($($about),+),
             },)*];
 
             /// The cost of that name.

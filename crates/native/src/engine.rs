@@ -20,9 +20,9 @@ use std::os::fd::BorrowedFd;
 /// The measurements of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// The measurements of its own clocks and programs and of the kernel's accounts: every declared series, counters of
-    /// the tasks (those that this kernel does not have are absent), /proc/schedstat over the measured time for the whole
-    /// machine.
+    /// The measurements of its own clocks and programs and of the kernel's accounts: every declared series,
+    /// counters of the tasks (those that this kernel does not have are absent), /proc/schedstat over the
+    /// measured time for the whole machine.
     pub own: Findings,
     /// The findings of watching the scheduler.
     pub found: Found,

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 /// The findings about switches, wakeups and migrations at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// The measurements of the observer; its counters replace the kernel's own counts of each task. It has tasks only if
-    /// every switch was seen.
+    /// The measurements of the observer; its counters replace the kernel's own counts of each task. It has
+    /// tasks only if every switch was seen.
     pub seen: Findings,
     /// Missing findings ("slice", "events"), with the reasons.
     pub unmeasured: BTreeMap<&'static str, String>,

@@ -147,7 +147,8 @@ impl Series {
         self.hist.iter_recorded().map(|step| (self.shown(step.value_iterated_to()), step.count_at_value()))
     }
 
-    /// Rank of percentile `p`, from 1 to count (0 when empty). Thousandths of a per cent, so that 99.9 % of 1000 is 999.
+    /// Rank of percentile `p`, from 1 to count (0 when empty). Thousandths of a per cent, so that 99.9 % of
+    /// 1000 is 999.
     fn rank(&self, p: f64) -> u64 {
         let milli = (p.clamp(0.0, 100.0) * 1000.0).round() as u128;
         let rank = (milli * u128::from(self.count())).div_ceil(100_000);
@@ -321,7 +322,10 @@ mod tests {
         }
 
         #[test]
-        fn a_percentile_is_within_a_thousandth(mut v in prop::collection::vec(0u64..10_000_000_000, 40..200), p in 1u32..50) {
+        fn a_percentile_is_within_a_thousandth(
+            mut v in prop::collection::vec(0u64..10_000_000_000, 40..200),
+            p in 1u32..50,
+        ) {
             let s = of(v.iter().copied());
             v.sort_unstable();
             let rank = (p as usize * v.len()).div_ceil(100);

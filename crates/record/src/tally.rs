@@ -12,7 +12,8 @@ use crate::series::Series;
 /// Values below this have a bucket of their own; above, buckets double in width with each doubling of the value.
 const EXACT: u64 = 2048;
 
-/// Values up to a minute in ns have room in a tally made [`with_room`](Tally::with_room): 220 KB, most of it never touched.
+/// Values up to a minute in ns have room in a tally made [`with_room`](Tally::with_room): 220 KB, most of it
+/// never touched.
 const ROOM: u64 = 1 << 36;
 
 /// A series, and values that are not in its histogram yet.

@@ -26,9 +26,9 @@ pub fn all(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
         line([e.name, &since(e), &until(e), &defaults(e), e.source], out)?;
         write!(out, "{}", wrap("    ", e.about))?;
     }
-    let legend = "Since, until: the releases of kernel.org that have it; '-' in both: no release. 'schedlab kernel features \
-                  NAME' prints all about one entry and where it was read, 'schedlab kernel features VERSION' the defaults \
-                  of one profile.";
+    let legend = "Since, until: the releases of kernel.org that have it; '-' in both: no release. 'schedlab kernel \
+                  features NAME' prints all about one entry and where it was read, 'schedlab kernel features VERSION' \
+                  the defaults of one profile.";
     write!(out, "\n{}", wrap("", legend))
 }
 

@@ -1,8 +1,9 @@
 //! Stored cells as a table of at most 78 columns, as `schedlab runs` lists them.
 //!
-//! A value that all cells share is printed once, above the table. Names that are too long for the rest of the line are
-//! shortened, the longest first, and have a `..`; two different names never become the same text. Where that is not enough,
-//! columns go, the least telling first, and at last names take several lines. `--json` and `runs show` have everything.
+//! A value that all cells share is printed once, above the table. Names that are too long for the rest of the
+//! line are shortened, the longest first, and have a `..`; two different names never become the same text.
+//! Where that is not enough, columns go, the least telling first, and at last names take several lines.
+//! `--json` and `runs show` have everything.
 //!
 //! Below neighbours of the same names stands what they differ in.
 
@@ -180,8 +181,8 @@ fn take_common(columns: &mut Vec<Column>) -> Vec<String> {
     common
 }
 
-/// Makes a line fit: shortens names, leaves out columns, and at last lets names take several lines. Returns the heads of the
-/// columns that are left out.
+/// Makes a line fit: shortens names, leaves out columns, and at last lets names take several lines. Returns
+/// the heads of the columns that are left out.
 fn fit(columns: &mut Vec<Column>) -> Vec<&'static str> {
     let mut gone = Vec::new();
     let mut going = GOING.iter();
@@ -264,7 +265,8 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A cell, or some runs of it by their seeds, in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim v4.5, seeds 1-10".
+/// A cell, or some runs of it by their seeds, in one line: "schbench 2x24 first-idle on fb-2x12-smt, sim
+/// v4.5, seeds 1-10".
 pub fn title(c: &ListedCell, of: &[u64]) -> String {
     let what = match &c.of {
         Some(o) => {

@@ -1,5 +1,5 @@
-//! Features and tunables that change in the middle of a run: until then it is the run without the change, byte for byte;
-//! from then on the kernel does what the new ones say; and steps may be merged or not.
+//! Features and tunables that change in the middle of a run: until then it is the run without the change,
+//! byte for byte; from then on the kernel does what the new ones say; and steps may be merged or not.
 
 mod support;
 

@@ -65,7 +65,8 @@ proptest! {
         let run = hogs(text, hz, seed, &attrs);
         let total: u64 = attrs.iter().map(|a| a.weight(NEWEST)).sum();
         let longest = attrs.iter().map(|a| a.slice.0).max().unwrap_or(0).max(1_400_000);
-        // Who is picked is not ahead, and a grant lasts a slice and then to the next tick: nobody gets further ahead than that.
+        // Who is picked is not ahead, and a grant lasts a slice and then to the next tick: nobody gets
+        // further ahead than that.
         let tick = 1_000_000_000 / hz;
         let granted = longest + tick + OVERHEAD;
         for had in service(&run, attrs.len()) {
@@ -73,8 +74,9 @@ proptest! {
             for (attr, had) in attrs.iter().zip(had) {
                 let due = (u128::from(all) * u128::from(attr.weight(NEWEST)) / u128::from(total)) as u64;
                 prop_assert!(had <= due + granted, "{}: {} ns ahead, {} granted", text, had - due, granted);
-                // Who waits is passed over until its deadline, which lies a slice of its own ahead; each of the others may
-                // run a tick beyond that, and one may be protected when the wait begins. Of this it would have had its share.
+                // Who waits is passed over until its deadline, which lies a slice of its own ahead; each of
+                // the others may run a tick beyond that, and one may be protected when the wait begins. Of
+                // this it would have had its share.
                 let others = (attrs.len() as u64 - 1) * (tick + OVERHEAD) + granted;
                 let share = u128::from(others) * u128::from(attr.weight(NEWEST)) / u128::from(total);
                 let bound = attr.slice.0.max(1_400_000) + share as u64 + OVERHEAD;
@@ -91,8 +93,9 @@ proptest! {
         nr in 2usize..9,
     ) {
         let run = hogs(text, hz, seed, &vec![Attr::default(); nr]);
-        // A slice, and a tick that is waited for. 7.3's slice timer makes the tick needless, but for a task that is behind when it
-        // fires and goes on: it is not armed anew for that one, who then has until the tick. By some ticks that happens every time.
+        // A slice, and a tick that is waited for. 7.3's slice timer makes the tick needless, but for a task
+        // that is behind when it fires and goes on: it is not armed anew for that one, who then has until the
+        // tick. By some ticks that happens every time.
         let timed = text == "v7.3" && [250, 1000].contains(&hz);
         let granted = 1_400_000 + if timed { 0 } else { 1_000_000_000 / hz } + OVERHEAD;
         let seen = service(&run, nr);

@@ -1,4 +1,5 @@
-//! CPUs that share one processor's time: what they can get done in all, what they are charged, when a woken task begins.
+//! CPUs that share one processor's time: what they can get done in all, what they are charged, when a woken
+//! task begins.
 
 mod support;
 

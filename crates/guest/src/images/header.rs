@@ -225,7 +225,10 @@ pub(crate) mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_are_too_strange(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..0x400), at in 0usize..0x400) {
+        fn no_bytes_are_too_strange(
+            bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..0x400),
+            at in 0usize..0x400,
+        ) {
             let _ = parse(&bytes);
             let mut torn = image(OLD);
             torn[at..].iter_mut().zip(&bytes).for_each(|(t, b)| *t = *b);

@@ -6,7 +6,8 @@ use schedlab_base::Version;
 
 macro_rules! mechanisms {
     ($($subject:ident {
-        $($flag:ident $(in $within:literal)?: $spans:expr, $function:literal, $read:expr, with $with:literal without $without:literal)*
+        $($flag:ident $(in $within:literal)?: $spans:expr, $function:literal, $read:expr,
+            with $with:literal without $without:literal)*
     })*) => {
         /// Every mechanism that some versions have and others have not.
         pub const HISTORY: &[Mechanism] = &[$($(Mechanism {

@@ -1,9 +1,9 @@
-//! Tables of mmtests (`compare-mmtests.pl`, `compare-kernels.sh`), as they stand in mails, quoted ones too: a title, the
-//! names of the columns in one line or two, then lines of a statistic, an operation, and for each column a value and its
-//! change in brackets or, where mmtests calls it significant, stars.
+//! Tables of mmtests (`compare-mmtests.pl`, `compare-kernels.sh`), as they stand in mails, quoted ones too: a
+//! title, the names of the columns in one line or two, then lines of a statistic, an operation, and for each
+//! column a value and its change in brackets or, where mmtests calls it significant, stars.
 //!
-//! A column is a variant and has one value, a mean over mmtests' iterations: its own spread is told in other lines, if at
-//! all. Units are not told.
+//! A column is a variant and has one value, a mean over mmtests' iterations: its own spread is told in other
+//! lines, if at all. Units are not told.
 
 use super::text::missing;
 use super::{Reading, Row, Tool};

@@ -1,5 +1,6 @@
-//! `perf bench`: a head line with the benchmark's name, then the total time; with `-f simple` seconds alone, behind a head
-//! where several benchmarks are run. `sched messaging` and `pipe` have rows of their own, as they are started by name.
+//! `perf bench`: a head line with the benchmark's name, then the total time; with `-f simple` seconds alone,
+//! behind a head where several benchmarks are run. `sched messaging` and `pipe` have rows of their own, as
+//! they are started by name.
 
 use super::text::{lines, missing, number, scaled};
 use super::{Reading, Row, Tool, Values};

@@ -1,4 +1,5 @@
-//! `perf stat`: its text, with `-r N` too, its fields (`-x,` or `-x;`) and its JSON (`-j`). Every report in a file is a run.
+//! `perf stat`: its text, with `-r N` too, its fields (`-x,` or `-x;`) and its JSON (`-j`). Every report in a
+//! file is a run.
 //!
 //! Times are in ns, other values as perf counts them. Events that were not counted are left out. With `-r`
 //! perf prints means, so a report is one run, however many runs it is made of.
@@ -170,8 +171,8 @@ fn figures(value: &str, unit: &str, event: &str, derived: &str, of: &str) -> Vec
     all
 }
 
-/// The reports in lines of fields: value, unit, event, with `-r` a spread, time counted, share counted, and a derived value
-/// with its unit.
+/// The reports in lines of fields: value, unit, event, with `-r` a spread, time counted, share counted, and a
+/// derived value with its unit.
 fn table(text: &str) -> Result<Vec<Reading>> {
     let mut reports = Reports::default();
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));

@@ -1,5 +1,6 @@
-//! rt-app's logs: one file for each thread, one row for each repetition of a phase, times in us. The columns are known by
-//! their names in the header, which begins with `#idx`; other lines that begin with `#` tell the policy.
+//! rt-app's logs: one file for each thread, one row for each repetition of a phase, times in us. The columns
+//! are known by their names in the header, which begins with `#idx`; other lines that begin with `#` tell the
+//! policy.
 //!
 //! A thread is a load of its own ("thread 2", by the number that rt-app gave it), so that each is compared
 //! with the same thread. The names and meanings are those of schedlab's own series of rt-app files, as far as

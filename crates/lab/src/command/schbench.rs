@@ -1,6 +1,7 @@
 //! schbench: the text of 2016 (one block), today's text (blocks for wakeups, requests and RPS), and today's JSON.
 //!
-//! With an interval today's schbench prints its blocks again and again, each over the whole time so far: the last count.
+//! With an interval today's schbench prints its blocks again and again, each over the whole time so far: the
+//! last count.
 
 use super::text::{after, json, lines, missing, number, scaled};
 use super::{Reading, Row, Tool, Values};

@@ -1,7 +1,8 @@
 //! Records in, comparison out: cells with their means, and every variant against the baseline, metric by metric.
 //!
-//! Runs are grouped into cells by backend, machine, workload, load, variant and kernel; within a group (all but the last
-//! two) each variant is compared with the baseline. All rows of a comparison are one family for Holm's correction.
+//! Runs are grouped into cells by backend, machine, workload, load, variant and kernel; within a group (all
+//! but the last two) each variant is compared with the baseline. All rows of a comparison are one family for
+//! Holm's correction.
 
 mod fit;
 mod folders;

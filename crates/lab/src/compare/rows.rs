@@ -1,5 +1,5 @@
-//! The rows of a comparison: every variant against its baseline, metric by metric. A row is opened with its estimate and
-//! judged when all are known, since Holm's correction takes all p-values.
+//! The rows of a comparison: every variant against its baseline, metric by metric. A row is opened with its
+//! estimate and judged when all are known, since Holm's correction takes all p-values.
 
 use super::group::CellRuns;
 use super::{Cell, Counted, Question, Row};

@@ -64,9 +64,9 @@ pub enum Done<'a> {
 /// seconds, and its costs may be several times the assumed ones.
 pub fn guessed(cell: &Cell) -> Option<Warning> {
     let guessed = cell.backend == Backend::Sim && cell.machine.is_guessed();
-    let text = "the costs of machine 'host' are guesses, those of a machine of no make: times may be off several-fold, and \
-                changes with them; 'schedlab machine probe' measures this machine's in about eight seconds, and simulations \
-                of 'host' have them from then on";
+    let text = "the costs of machine 'host' are guesses, those of a machine of no make: times may be off several-fold, \
+                and changes with them; 'schedlab machine probe' measures this machine's in about eight seconds, and \
+                simulations of 'host' have them from then on";
     guessed.then(|| Warning::new("costs.guessed", text.to_owned()))
 }
 

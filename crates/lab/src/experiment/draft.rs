@@ -1,7 +1,7 @@
 //! The draft of a new experiment: whole, commented, and short enough to be run at once.
 //!
-//! Keys, parameters with their defaults and metrics come from the tables that the reader uses; a test reads the draft of
-//! every benchmark.
+//! Keys, parameters with their defaults and metrics come from the tables that the reader uses; a test reads
+//! the draft of every benchmark.
 
 use crate::guests;
 use schedlab_base::{Backend, Result};

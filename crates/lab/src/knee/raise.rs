@@ -107,7 +107,7 @@ impl Raised {
             How::Copies { .. } => Ok("p99 < 2ms"),
             How::Tool(template, _) => {
                 let figures = command::headline(&template.spec).join(", ");
-                Err(Error::input(format!("what is {} to keep?", self.workload))
+                Err(Error::input(format!("no limit is given for {}", self.workload))
                     .help(format!("--limit \"METRIC < VALUE\", of {figures} or another metric")))
             }
         }

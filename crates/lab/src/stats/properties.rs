@@ -156,7 +156,8 @@ proptest! {
         let scale = |v: &[f64]| v.iter().map(|x| x * 1024.0).collect::<Vec<f64>>();
         let (x, y) = (change(&runs(&a), &runs(&b)), change(&runs(&scale(&a)), &runs(&scale(&b))));
         prop_assert!((x.p - y.p).abs() < 1e-9 && x.rank_p == y.rank_p);
-        let near = |u: Option<f64>, v: Option<f64>| u.zip(v).is_none_or(|(u, v)| (u - v).abs() < 1e-6 * (1.0 + u.abs()));
+        let close = |(u, v): (f64, f64)| (u - v).abs() < 1e-6 * (1.0 + u.abs());
+        let near = |u: Option<f64>, v: Option<f64>| u.zip(v).is_none_or(close);
         prop_assert!(near(x.change_pct, y.change_pct) && near(x.mean_change_pct, y.mean_change_pct));
     }
 

@@ -13,7 +13,8 @@ pub struct Spearman {
     pub p: f64,
 }
 
-/// The rank correlation of pairs, ties with mid-ranks; `None` when there are fewer than three or one side does not vary.
+/// The rank correlation of pairs, ties with mid-ranks; `None` when there are fewer than three or one side
+/// does not vary.
 ///
 /// The p-value is by Student's t with n - 2 degrees of freedom, never below 2/n!, the chance of a perfect order: what
 /// few pairs can show at all.

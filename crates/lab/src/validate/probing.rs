@@ -66,7 +66,7 @@ pub fn mean(real: &[Record]) -> Option<Probed> {
 /// The warning if costs could not be measured.
 pub fn missing(real: &[Record]) -> Option<Warning> {
     let why = real.iter().find_map(|r| r.found.environment.get(FAILED))?;
-    let text = format!("what steps cost was not measured beside the runs, and is as it was before: {why}");
+    let text = format!("costs of steps were not measured beside the runs; the earlier ones are used: {why}");
     Some(Warning::new("validate.probe", text))
 }
 

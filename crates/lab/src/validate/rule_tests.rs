@@ -148,7 +148,12 @@ proptest! {
     /// With the tolerances of shipped cases, a value that agrees does not agree three times as large. The
     /// exceptions are the very edges of a tolerance of one half (the spread's) and of the slack of times.
     #[test]
-    fn three_times_what_agrees_does_not(at in 0..LIST.len(), simulated in 0u64..4_000_000_000, real in 0u64..4_000_000_000, shift in 0u32..30) {
+    fn three_times_what_agrees_does_not(
+        at in 0..LIST.len(),
+        simulated in 0u64..4_000_000_000,
+        real in 0u64..4_000_000_000,
+        shift in 0u32..30,
+    ) {
         let row = &LIST[at];
         let (simulated, real) = ((simulated >> shift) as f64, (real >> shift) as f64);
         let (simulated, real) = match row.class {
@@ -165,7 +170,12 @@ proptest! {
     }
     /// The negative control by itself: no row that was measured takes three times the real value.
     #[test]
-    fn three_times_the_value_never_passes(at in 0..LIST.len(), simulated in 0u64..4_000_000_000, real in 0u64..4_000_000_000, shift in 0u32..30) {
+    fn three_times_the_value_never_passes(
+        at in 0..LIST.len(),
+        simulated in 0u64..4_000_000_000,
+        real in 0u64..4_000_000_000,
+        shift in 0u32..30,
+    ) {
         let row = &LIST[at];
         let (simulated, real) = ((simulated >> shift) as f64, (real >> shift) as f64);
         for of in [Real::Host, Real::Vm(schedlab_guest::Mode::Deterministic)] {

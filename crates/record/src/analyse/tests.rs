@@ -295,8 +295,10 @@ fn the_longest_waits_are_kept_whatever_their_order() {
 proptest! {
     /// Random but valid schedules of two CPUs and three tasks: all time belongs to a task or to idle.
     #[test]
-    fn stays_and_idle_time_add_up(steps in prop::collection::vec((1u64..1000, 0usize..2, 0usize..4, any::<bool>()), 1..200),
-                                  from in 0u64..5000) {
+    fn stays_and_idle_time_add_up(
+        steps in prop::collection::vec((1u64..1000, 0usize..2, 0usize..4, any::<bool>()), 1..200),
+        from in 0u64..5000,
+    ) {
         let mut an = analyser(from);
         let mut at = 0;
         let mut on: [Option<TaskId>; 2] = [None, None];
@@ -308,7 +310,11 @@ proptest! {
             if next == on[cpu] || (next.is_some() && next == on[1 - cpu]) {
                 continue;
             }
-            let why = match on[cpu] { None => SwitchReason::FromIdle, Some(_) if sleeps => SwitchReason::Blocked, Some(_) => SwitchReason::TickSlice };
+            let why = match on[cpu] {
+                None => SwitchReason::FromIdle,
+                Some(_) if sleeps => SwitchReason::Blocked,
+                Some(_) => SwitchReason::TickSlice,
+            };
             feed(&mut an, &[(at, cpu as u32, switch(on[cpu], next, why))]);
             if on[cpu].is_some_and(|t| t != K) && at >= from {
                 stays_ns += u128::from(at - since[cpu]);

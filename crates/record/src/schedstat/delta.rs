@@ -10,8 +10,8 @@ use schedlab_base::{Error, Result, Warning};
 /// The counts between two snapshots. A counter that wrapped is corrected, with a warning.
 ///
 /// # Errors
-/// Snapshots of different layouts, CPUs or domains, or counters that went back: another boot, domains rebuilt, or the two
-/// in the wrong order.
+/// Snapshots of different layouts, CPUs or domains, or counters that went back: another boot, domains
+/// rebuilt, or the two in the wrong order.
 pub fn delta(before: &Schedstat, after: &Schedstat) -> Result<(Schedstat, Vec<Warning>)> {
     if before.layout != after.layout {
         return Err(Error::input("the two snapshots have different layouts: they are of two kernels"));

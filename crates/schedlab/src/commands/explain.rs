@@ -253,8 +253,9 @@ fn ambiguous(of: &str, cells: &[ListedCell]) -> Error {
     Error::input(format!("{of} has {} cells, but only one can be explained", cells.len())).help(help)
 }
 
-/// The run to compare with: another one by its name, or the same load and seed under another variant. Where the first run
-/// is of an experiment, the variant is the experiment's as it is now; an edited experiment may have older cells beside it.
+/// The run to compare with: another one by its name, or the same load and seed under another variant. Where
+/// the first run is of an experiment, the variant is the experiment's as it is now; an edited experiment may
+/// have older cells beside it.
 fn beside(wanted: &Wanted<'_>, source: &str, one: &RunDir, record: &Record, name: &str) -> Result<RunDir> {
     let plain = Wanted { store: wanted.store, filter: Filter::default(), seed: None };
     if Path::new(name).exists() {

@@ -97,8 +97,8 @@ fn run(matches: &ArgMatches) -> Result<()> {
     }
 }
 
-/// Whether a word is a version: it begins with a digit, or with "v" and a digit; names of features, tunables and mechanisms
-/// do not.
+/// Whether a word is a version: it begins with a digit, or with "v" and a digit; names of features, tunables
+/// and mechanisms do not.
 fn is_version(text: &str) -> bool {
     text.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit())
 }

@@ -95,7 +95,8 @@ fn a_heap_on_one_cpu_is_evened_out() {
                 }
                 on
             };
-            // A pass may leave one too many for the next one to fetch: in most moments of the last second there is none, and never two.
+            // A pass may leave one too many for the next one to fetch: in most moments of the last second
+            // there is none, and never two.
             let moments: Vec<Vec<u32>> = (20..30).map(|tenth| at(tenth * 100 * MS)).collect();
             let is_even = |on: &&Vec<u32>| on.iter().all(|nr| (1..=3).contains(nr));
             let even = moments.iter().filter(is_even).count();

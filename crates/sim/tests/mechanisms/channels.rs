@@ -134,7 +134,8 @@ fn programs_own_time_comes_with_each_call_and_sleeping_at_a_channel_once_each_ti
     }
 }
 
-/// What a hundred messages take their writer on CPU 0 and, once all are there, their reader, more by a cost of 300 ns a call.
+/// What a hundred messages take their writer on CPU 0 and, once all are there, their reader, more by a cost
+/// of 300 ns a call.
 fn dearer(kind: ChannelKind, reader: &str, name: &str) -> [u64; 2] {
     const NR: usize = 100;
     let used = |ns: u64| {
@@ -194,8 +195,8 @@ fn messages_are_dearer_in_memory_that_others_had_when_many_are_unread() {
     assert_eq!(dearer(ChannelKind::Pipe, [60, 60]), 0);
 }
 
-/// A reader waits and a writer on CPU 0 writes: when the reader is enqueued, when it runs, and how long the writer's call takes
-/// in all, ns from its beginning.
+/// A reader waits and a writer on CPU 0 writes: when the reader is enqueued, when it runs, and how long the
+/// writer's call takes in all, ns from its beginning.
 fn written(kind: ChannelKind, reader: &str, cost: &str, ns: u64) -> [u64; 3] {
     let mut load = Load::lasting_ms(40);
     let (reads, writes) = ends(&mut load, kind);
@@ -276,8 +277,8 @@ fn only_messages_in_memory_that_none_had_before_are_dearer_to_send() {
     assert_eq!(dearer(ChannelKind::Pipe, [10, 10]), 0);
 }
 
-/// When two writers of so many bytes, on a CPU each, have written a hundred messages each to one channel or one of their own, ns
-/// after they began.
+/// When two writers of so many bytes, on a CPU each, have written a hundred messages each to one channel or
+/// one of their own, ns after they began.
 fn both_written(kind: ChannelKind, shared: bool, lock: &str) -> u64 {
     let mut load = Load::lasting_ms(20);
     let first = ends(&mut load, kind);

@@ -268,8 +268,9 @@ fn without_run_to_parity_equals_still_run_for_a_base_slice() {
 
 #[test]
 fn without_run_to_parity_the_slice_timer_still_waits_for_the_slice() {
-    // 1.4 ms on two CPUs. Ticks end some stays before, and what is left of those slices comes as a stay of its own. (Once
-    // both have had the same to the ns, the timer leaves the one that runs, and is not set anew: then ticks take over.)
+    // 1.4 ms on two CPUs. Ticks end some stays before, and what is left of those slices comes as a stay of
+    // its own. (Once both have had the same to the ns, the timer leaves the one that runs, and is not set
+    // anew: then ticks take over.)
     let stays = stays_without_parity("v7.3 NO_RUN_TO_PARITY", 350);
     let (median, longest) = (stays[stays.len() / 2], stays[stays.len() - 1]);
     assert!((MS * 13 / 10..MS * 3 / 2).contains(&median), "{median}");

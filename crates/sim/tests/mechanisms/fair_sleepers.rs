@@ -1,9 +1,10 @@
-//! What a frequent waker does to the slices of others, and what was advised against it (D004: Ingo Molnar, 30 May 2009).
+//! What a frequent waker does to the slices of others, and what was advised against it (D004: Ingo Molnar, 30
+//! May 2009).
 //!
-//! Sixteen tasks compute for ever on two CPUs (HZ=250), one sleeps 1 ms and runs 20 us in turn: about 930 wakeups a second
-//! with the 50 us of timer slack that sleeps have since 2.6.28. On 2 CPUs kernels before 2.6.32 have latency 40 ms,
-//! min_granularity 8 ms, wakeup_granularity 10 ms (2.6.27: 20 ms), and eight hogs a slice of 8 ms, which a tick ends
-//! after 8 or 12.
+//! Sixteen tasks compute for ever on two CPUs (HZ=250), one sleeps 1 ms and runs 20 us in turn: about 930
+//! wakeups a second with the 50 us of timer slack that sleeps have since 2.6.28. On 2 CPUs kernels before
+//! 2.6.32 have latency 40 ms, min_granularity 8 ms, wakeup_granularity 10 ms (2.6.27: 20 ms), and eight hogs
+//! a slice of 8 ms, which a tick ends after 8 or 12.
 
 use super::support::{Load, Run, forever, hog, kernel, machine, run_seeded, run_us, sleep_us};
 use schedlab_base::{CpuId, Ns, TaskId};

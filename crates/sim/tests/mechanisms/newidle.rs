@@ -257,8 +257,9 @@ fn the_storm_wakes_as_often_as_published() {
 #[test]
 fn reading_the_world_after_each_cpu_gives_about_the_same() {
     let machine = machine("spr-2x56");
-    // Wakeups, newidle passes over domain 1, and the mean time of newidle balance for each of them, over some seeds: one
-    // pass that sees an overload lets others begin, so that their number scatters by a third from seed to seed.
+    // Wakeups, newidle passes over domain 1, and the mean time of newidle balance for each of them, over some
+    // seeds: one pass that sees an overload lets others begin, so that their number scatters by a third from
+    // seed to seed.
     let run = |batch: u64| {
         let mut sum = [0; 3];
         for seed in 1..6 {

@@ -82,8 +82,8 @@ pub fn print(floors: &[Floor], out: &mut dyn Write) -> std::io::Result<()> {
         let (floor, change) = (format!("{:.1}%", f.floor_pct), format!("{:.1}%", f.change_pct));
         writeln!(out, "{:<12} {:<30} {floor:>8} {change:>8}  {}", f.workload, f.metric, f.at)?;
     }
-    let text = "Two groups of runs of the same workload are compared. The floor is the end of the 95 % interval that \
-                lies farther from 0, the change is the estimate. Comparisons on this host take the floor as the minimum \
-                effect where it is larger.";
+    let text = "Two groups of runs of the same workload are compared. The floor is the end of the 95 % interval \
+                that lies farther from 0, the change is the estimate. Comparisons on this host take the floor as the \
+                minimum effect where it is larger.";
     write!(out, "{}", wrap("", text))
 }
