@@ -12,7 +12,7 @@ fn domains(machine: &str, version: &str) -> Domains {
 
 /// One CPU's domains, bottom up: name, span weight, groups, CPUs of the first group.
 fn shape(domains: &Domains, cpu: u32) -> Vec<(&'static str, usize, usize, usize)> {
-    let own = &domains.of_cpu[CpuId(cpu as u32)];
+    let own = &domains.of_cpu[CpuId(cpu)];
     own.iter()
         .map(|d| (d.name, d.cpus.len(), d.groups.len(), domains.groups[d.groups[0] as usize].cpus.len()))
         .collect()
