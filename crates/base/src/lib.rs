@@ -1,4 +1,5 @@
-//! The words every schedlab crate shares: time, ids and their arenas, CPU sets, versions, backends, errors, keyed random draws.
+//! The words every schedlab crate shares: time, ids and their arenas, CPU sets, versions, backends, errors,
+//! keyed random draws.
 //!
 //! Nothing here knows of scheduling. Units are in the names; all simulated time is integer nanoseconds.
 

@@ -119,7 +119,7 @@ impl Mode {
     }
 }
 
-/// What executes a guest's instructions.
+/// The executor of a guest's instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accelerator {
     /// QEMU's translator.
@@ -147,7 +147,7 @@ pub struct Guest {
     pub qemu: Qemu,
     /// How time passes.
     pub mode: Mode,
-    /// What executes its instructions.
+    /// The executor of its instructions.
     pub accelerator: Accelerator,
     /// Memory, MiB.
     pub memory_mb: u32,

@@ -16,7 +16,7 @@ struct Sign {
     words: &'static str,
     /// Their meaning, a clause about the kernel.
     what: &'static str,
-    /// What helps.
+    /// The remedy.
     help: &'static str,
 }
 
@@ -63,7 +63,7 @@ const DOUBTFUL: &[Sign] = &[
 pub struct Symptom {
     /// The failure, a clause about the kernel.
     pub what: String,
-    /// What helps.
+    /// The remedy.
     pub help: &'static str,
     /// The lines of the log that show it.
     pub lines: String,

@@ -194,7 +194,7 @@ fn flags(p: &DomainParams) -> [(&'static str, &'static [&'static str], bool); 10
         ("SD_PREFER_SIBLING", &["SD_PREFER_SIBLING"], p.prefer_sibling),
         ("SD_SERIALIZE", &["SD_SERIALIZE"], p.serialize),
         ("SD_NUMA", &["SD_NUMA"], p.numa),
-        // Of kernels on asymmetric hardware; never simulated.
+        // A flag of kernels on asymmetric hardware; never simulated.
         ("SD_ASYM_PACKING", &["SD_ASYM_PACKING", "SD_ASYM_CPUCAPACITY"], false),
     ]
 }

@@ -8,22 +8,24 @@ use std::io::{self, Write};
 /// Writes every mechanism: releases that have it, and what the kernel does with it.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn all(out: &mut dyn Write) -> io::Result<()> {
     by_subject(HISTORY.iter(), out, |m, out| {
         let head = format!("  {:<24}", m.name);
         write!(out, "{}", wrap(&head, &m.releases()))?;
         write!(out, "{}", wrap("      ", m.with))
     })?;
-    let legend = "Releases are those of kernel.org, as far as they are modelled. 'schedlab kernel history MECHANISM' tells \
-                  where one was read, and what kernels without it do; VERSION in its place, what that profile does.";
+    let legend = "Releases are those of kernel.org, as far as they are modelled. 'schedlab kernel history \
+                  MECHANISM' prints where one was read, and the behaviour of kernels without it; VERSION in its \
+                  place prints that of a profile.";
     write!(out, "\n{}", wrap("", legend))
 }
 
-/// Writes what the kernel of a version does, mechanism by mechanism; without those that mean nothing to it.
+/// Writes the behaviour of a version's kernel, mechanism by mechanism, without mechanisms that have no
+/// meaning in it.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn profile(version: Version, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{version}: '+' it has the mechanism, '-' it has not; and what it does")?;
     let concern = HISTORY.iter().filter(|m| m.concerns(version));
@@ -35,10 +37,10 @@ pub fn profile(version: Version, out: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-/// Writes all that is known of one mechanism.
+/// Writes one mechanism in full.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn one(m: &Mechanism, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", m.name)?;
     let mut row = |head: &str, text: &str| write!(out, "{}", wrap(&format!("  {head:<9} "), text));

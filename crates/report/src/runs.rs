@@ -20,7 +20,7 @@ const GAP: usize = 2;
 const GOING: &[&str] = &["size", "when (UTC)", "kernel", "experiment"];
 /// Figures in which neighbours differ are named up to this many.
 const MOST_NAMED: usize = 4;
-/// Of a figure with longer values only the name is told.
+/// A figure with longer values is listed by name only.
 const LONGEST_VALUE: usize = 30;
 
 /// A column: its head, its texts, its side, and whether it holds names, which may be shortened.
@@ -116,7 +116,7 @@ pub fn list(cells: &[ListedCell], out: &mut dyn Write) -> io::Result<()> {
     foot(cells, out)
 }
 
-/// What cells of the same names differ in, each figure with its values in the order of the cells.
+/// The figures in which cells of the same names differ, each with its values in the order of the cells.
 fn differences(group: &[ListedCell]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let one = |key: &String| {

@@ -26,7 +26,7 @@ fn sleeps(us: u64, cpu: u32) -> Event {
     switch(us, cpu, Some(A), None, SwitchReason::Blocked)
 }
 
-/// What the checker says of these events of task A, which ran for so long, in a run of 10 s.
+/// The checker's verdict on these events of task A, which had this much CPU time, in a run of 10 s.
 fn verdict(events: &[Event], cpu_us: u64) -> Result<(), String> {
     let mut checker = Checker::new(&machine("smp-2"));
     checker.restrict(A, cpus("0-1"));

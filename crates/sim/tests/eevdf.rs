@@ -13,7 +13,7 @@ use support::{Load, Run, hog, kernel, machine, run_seeded};
 const MS: u64 = 1_000_000;
 const NEWEST: &History = &History::of(Version::new(7, 3));
 const KERNELS: [&str; 5] = ["v6.12", "v6.18", "v7.3", "v7.3 NO_HRTICK", "v6.18 NO_RUN_TO_PARITY"];
-/// What a switch and the interrupts of a stay may take from it or add to it, ns.
+/// The time that a switch and the interrupts of a stay may take from it or add to it, ns.
 const OVERHEAD: u64 = MS / 10;
 
 /// Hogs on one CPU of two, whose slices are 1.4 ms.
@@ -65,7 +65,7 @@ proptest! {
         let run = hogs(text, hz, seed, &attrs);
         let total: u64 = attrs.iter().map(|a| a.weight(NEWEST)).sum();
         let longest = attrs.iter().map(|a| a.slice.0).max().unwrap_or(0).max(1_400_000);
-        // Who is picked is not ahead, and a grant lasts a slice and then to the next tick: nobody gets
+        // A picked task is not ahead, and a grant lasts a slice and then to the next tick. So no task gets
         // further ahead than that.
         let tick = 1_000_000_000 / hz;
         let granted = longest + tick + OVERHEAD;
@@ -74,9 +74,9 @@ proptest! {
             for (attr, had) in attrs.iter().zip(had) {
                 let due = (u128::from(all) * u128::from(attr.weight(NEWEST)) / u128::from(total)) as u64;
                 prop_assert!(had <= due + granted, "{}: {} ns ahead, {} granted", text, had - due, granted);
-                // Who waits is passed over until its deadline, which lies a slice of its own ahead; each of
-                // the others may run a tick beyond that, and one may be protected when the wait begins. Of
-                // this it would have had its share.
+                // A waiting task is passed over until its deadline, which lies a slice of its own ahead. Each
+                // of the others may run a tick beyond that, and one may be protected when the wait begins.
+                // The waiting task would have had its share of this time.
                 let others = (attrs.len() as u64 - 1) * (tick + OVERHEAD) + granted;
                 let share = u128::from(others) * u128::from(attr.weight(NEWEST)) / u128::from(total);
                 let bound = attr.slice.0.max(1_400_000) + share as u64 + OVERHEAD;
@@ -106,7 +106,7 @@ proptest! {
         for (i, from) in seen.iter().enumerate() {
             let apart = spread(&mut from.iter().copied());
             prop_assert!(apart <= granted, "{} ns apart, {} granted at a time", apart, granted);
-            // Who was behind when a window began may be ahead when it ends.
+            // A task that was behind when a window began may be ahead when it ends.
             for to in &seen[i..] {
                 let apart = spread(&mut from.iter().zip(to).map(|(a, b)| b - a));
                 prop_assert!(apart <= 2 * granted, "{} ns apart in a window", apart);

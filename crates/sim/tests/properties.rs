@@ -1,4 +1,4 @@
-//! Whatever the machine, the kernel and the workload: the invariants hold, the events make sense, and nothing hangs.
+//! On any machine, kernel and workload the invariants hold, the events make sense, and no run hangs.
 
 mod support;
 
@@ -120,7 +120,7 @@ fn task() -> impl Strategy<Value = TaskPlan> {
     let slack = prop::option::weighted(0.2, 0u64..500);
     (acts, prop::bool::weighted(0.8), nice, mask, parent, 1u32..2_000, slack).prop_map(
         |(acts, again, nice, mask, parent, footprint_kb, slack_us)| TaskPlan {
-            // What ends at once for ever is a step every nanosecond, and takes minutes.
+            // A program whose acts all end at once makes a step every nanosecond for ever, and takes minutes.
             again: again && !acts.iter().all(|a| a.ends_at_once()),
             acts,
             nice,
@@ -136,7 +136,7 @@ fn task() -> impl Strategy<Value = TaskPlan> {
 #[derive(Clone, Debug)]
 struct Case {
     shape: Shape,
-    /// Whose idle states and background tasks, of [`DONORS`].
+    /// The one of [`DONORS`] that gives idle states and background tasks.
     donor: Index,
     idle_states: usize,
     background: bool,

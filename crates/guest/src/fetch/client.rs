@@ -1,8 +1,8 @@
 //! The machine's package client (apt), run on a state of its own.
 //!
-//! Lists, downloads and sources are in a work folder of the cache, which is removed with this value. Of the machine's
-//! own state the client reads the list of installed packages, the keys and the network settings (proxies), and writes
-//! nothing. It takes no lock of the machine, runs no hook of its configuration, and needs no privilege.
+//! Lists, downloads and sources are in a work folder of the cache, which is removed with this value. The
+//! client reads the machine's list of installed packages, keys and network settings (proxies), and writes
+//! nothing there. It takes no lock of the machine, runs no hook of its configuration, and needs no privilege.
 
 use super::packages::Package;
 use super::sources;

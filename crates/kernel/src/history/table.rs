@@ -29,7 +29,7 @@ macro_rules! mechanisms {
         pub struct History { $($(#[doc = $with] pub $flag: bool,)*)* }
 
         impl History {
-            /// What a version has.
+            /// The mechanisms of a version.
             pub const fn of(version: Version) -> History {
                 History { $($($flag: any(&$spans, version),)*)* }
             }

@@ -42,8 +42,8 @@ pub const TOOL: Tool = Tool {
 const STATISTICS: &[&str] =
     &["amean", "hmean", "gmean", "bamean", "bhmean", "min", "max", "stddev", "coeffvar"];
 
-/// What stands before a table's lines: lines that are no rows, newest last, with whether they are indented, as columns'
-/// names are and titles are not.
+/// The lines before a table's rows, newest last, each with whether it is indented: names of columns are,
+/// titles are not.
 #[derive(Default)]
 struct Above<'a>(Vec<(bool, Vec<&'a str>)>);
 

@@ -363,7 +363,7 @@ proptest! {
         let same = zero.clone();
         zero.clear();
         prop_assert_eq!(zero, same);
-        // Whatever the counters are, judging them is safe.
+        // Any counters can be judged without a fault.
         identities(&stat);
     }
 

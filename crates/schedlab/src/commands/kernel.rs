@@ -26,7 +26,7 @@ enum Own {
     Fetch(Fetch),
     /// Show every feature and tunable: what it does, since when, its default, whose name it is
     Features(Features),
-    /// What came to the scheduler and went: each mechanism's releases, and what a simulated kernel does
+    /// Mechanisms that came to the scheduler or went: their releases, and the behaviour of a simulated kernel
     History(Chronology),
 }
 

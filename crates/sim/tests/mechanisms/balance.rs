@@ -181,7 +181,7 @@ fn a_cpu_that_went_idle_is_due_by_the_intervals_of_an_idle_one() {
 
 #[test]
 fn since_4_2_the_balancer_serves_sleepers_before_itself() {
-    // The lowest tickless CPU is asked. What it pulls for itself ends its service of others, so the order matters.
+    // The lowest tickless CPU is asked. A pull for itself ends its service of others, so the order matters.
     for (kernel_text, own_first) in [("v3.4", true), ("v4.5", false), ("v6.5", false)] {
         let mut load = Load::lasting_ms(100);
         for _ in 0..4 {

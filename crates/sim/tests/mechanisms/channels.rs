@@ -63,7 +63,7 @@ fn round_trips(kernel_text: &str, kind: ChannelKind, bytes: u32, processes: bool
     run_seeded(&polling("smp-1"), kernel, 1, load).values(0).split_off(2)
 }
 
-/// What most of the values are.
+/// The median.
 fn usual(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values[values.len() / 2]
@@ -134,8 +134,8 @@ fn programs_own_time_comes_with_each_call_and_sleeping_at_a_channel_once_each_ti
     }
 }
 
-/// What a hundred messages take their writer on CPU 0 and, once all are there, their reader, more by a cost
-/// of 300 ns a call.
+/// The time that a cost of 300 ns a call adds to a hundred messages: for their writer on CPU 0 and, once all
+/// are there, for their reader.
 fn dearer(kind: ChannelKind, reader: &str, name: &str) -> [u64; 2] {
     const NR: usize = 100;
     let used = |ns: u64| {
@@ -160,7 +160,7 @@ fn dearer(kind: ChannelKind, reader: &str, name: &str) -> [u64; 2] {
 #[test]
 fn what_another_cpu_wrote_or_read_takes_longer_to_touch() {
     for kind in [ChannelKind::Pipe, ChannelKind::Unix, ChannelKind::Tcp, ChannelKind::Udp] {
-        // Of the writer's the second hundred: the first found an untouched buffer.
+        // Only the writer's second hundred pay: the first found an untouched buffer.
         assert_eq!(dearer(kind, "1", "remote_send_ns"), [100, 0], "{kind:?}");
         assert_eq!(dearer(kind, "1", "remote_recv_ns"), [0, 200], "{kind:?}");
         assert_eq!(dearer(kind, "0", "remote_send_ns"), [0, 0], "{kind:?}: all on one CPU");
@@ -168,7 +168,8 @@ fn what_another_cpu_wrote_or_read_takes_longer_to_touch() {
     }
 }
 
-/// What one task takes more to send and read so many messages of 100 bytes, twice, where the cost is 1 us, ns.
+/// The time, ns, that a cost of 1 us adds when one task sends and reads these numbers of messages of 100
+/// bytes, twice.
 fn dearer_rounds(cost: &str, kind: ChannelKind, counts: [u32; 2]) -> u64 {
     let took = |ns: u64| {
         let mut load = Load::lasting_ms(20);
@@ -247,7 +248,8 @@ fn what_a_call_has_yet_to_do_comes_after_its_wakeup_and_a_busy_cpu_is_dearer_to_
 
 #[test]
 fn who_preempts_is_charged_from_its_wakeup_on_since_2_6_37() {
-    // What the enqueue takes is the reader's by the runqueue's clock, and by the clock of `schedule()` the writer's.
+    // The time of the enqueue is charged to the reader by the runqueue's clock, and to the writer by the
+    // clock of `schedule()`.
     let charged = |version: &str| {
         let mut load = Load::lasting_ms(60);
         let (reads, writes) = ends(&mut load, ChannelKind::Pipe);
@@ -315,7 +317,7 @@ fn who_writes_where_another_writes_waits_for_its_lock() {
     ] {
         let own = both_written(kind, false, lock);
         assert_eq!(both_written(kind, true, other), own, "{kind:?}: another kind's lock");
-        // Of some 2.5 us a call 2 are spent in the lock, by one at a time.
+        // A call takes about 2.5 us, 2 of them in the lock, which one task has at a time.
         let both = both_written(kind, true, lock);
         assert!(both > 200 * 2_000 && own < 100 * 3_000, "{kind:?}: {both} and not {own}");
     }

@@ -1,4 +1,4 @@
-//! What a frequent waker does to the slices of others, and what was advised against it (D004: Ingo Molnar, 30
+//! The effect of a frequent waker on the slices of others, and the advised remedies (D004: Ingo Molnar, 30
 //! May 2009).
 //!
 //! Sixteen tasks compute for ever on two CPUs (HZ=250), one sleeps 1 ms and runs 20 us in turn: about 930
@@ -125,7 +125,8 @@ fn without_credit_the_slices_end_at_ticks_and_the_same_work_is_done() {
         let means = off.mean_us();
         assert!(means.iter().all(|m| (8_000..=12_000).contains(m)), "{kernel_text}: {means:?}");
         assert_eq!(off.preempted(), 0, "{kernel_text}");
-        // What the hogs lose is what the waker runs more often, 1 % at 1000 wakeups a second (2.6.27 has no slack).
+        // The hogs lose the time for which the waker runs more often, 1 % at 1000 wakeups a second (2.6.27
+        // has no slack).
         let all = |s: &Seen| s.work_ns() + s.run.cpu_ns(WAKER);
         assert!(all(&on).abs_diff(all(&off)) * 1000 < all(&on), "{kernel_text}: {}, {}", all(&on), all(&off));
         let (a, b) = (on.work_ns(), off.work_ns());

@@ -1,4 +1,4 @@
-//! What the kernel tells of a task's time and switches, and the slice test on two CPUs.
+//! The kernel's accounts of a task's time and switches, and the slice test on two CPUs.
 
 use super::support::{
     Load, Run, forever, hog, kernel, machine, once, program, run, run_built, run_seeded, run_us, sleep_us,
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 const MS: u64 = 1_000_000;
 
-/// What reading a task's usage every 50 ms told, with the instant at which each was read.
+/// Readings of a task's usage every 50 ms, each with its instant.
 fn watched(load: &mut Load, of: TaskId) -> Arc<Mutex<Vec<(Ns, Usage)>>> {
     let seen = Arc::<Mutex<Vec<(Ns, Usage)>>>::default();
     let (to, mut reads) = (seen.clone(), false);

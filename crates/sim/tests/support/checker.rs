@@ -28,7 +28,8 @@ struct Task {
     since: u64,
     allowed: Option<CpuSet>,
     cpu_ns: u64,
-    /// What it may have been charged before it came, and not been before it left, ns.
+    /// Time it may have been charged before it came, and time it may not have been charged before it
+    /// left, ns.
     early_ns: u64,
     late_ns: u64,
 }
@@ -141,7 +142,7 @@ impl Checker {
         let task = self.task(next);
         let (place, waited) = (task.place, now - task.since);
         let forbidden = task.allowed.as_ref().is_some_and(|a| !a.contains(cpu));
-        // Who was to be moved stays where it was if it had lost the CPU before.
+        // A task that was to be moved stays where it was if it had lost the CPU before.
         if place != Place::Queued(cpu) && place != Place::Carried {
             self.fail(format!("{cpu} switches to {next:?}, which is {place:?}"));
         }
@@ -178,7 +179,7 @@ impl Checker {
         waits.into_iter().for_each(|w| self.fail(w));
     }
 
-    /// What was wrong, if anything was, now that the run is over.
+    /// The faults found by the end of the run, if any.
     pub fn verdict(mut self, report: &SimReport) -> Result<(), String> {
         self.now = report.end.0;
         self.check_conservation();

@@ -1,4 +1,4 @@
-//! What the simulator's tests share: scripted programs, small machines, and a checker of event streams.
+//! Common parts of the simulator's tests: scripted programs, small machines, and a checker of event streams.
 //!
 //! Each test binary uses a part of it.
 #![allow(dead_code)]
@@ -131,7 +131,7 @@ pub fn simulated<S: Sink>(
 
 /// A finished run and all that was seen of it.
 pub struct Run {
-    /// What the simulator reported.
+    /// The simulator's report.
     pub report: SimReport,
     /// Events and samples.
     pub seen: Keep,
@@ -145,7 +145,7 @@ pub fn run_seeded(machine: &Machine, kernel: Kernel, seed: u64, load: Load) -> R
 /// As [`run_seeded`], a workload that is built.
 pub fn run_built(machine: &Machine, kernel: Kernel, seed: u64, built: Built) -> Run {
     let mut checker = checker::Checker::new(machine).measure_from(built.warmup);
-    // Who may change its CPUs later is not restricted to the first ones.
+    // A task that may change its CPUs later is not restricted to the first ones.
     for (id, task) in built.tasks.iter().enumerate().filter(|_| built.masks.is_empty()) {
         task.affinity.iter().for_each(|allowed| checker.restrict(TaskId::from(id), allowed.clone()));
     }

@@ -30,7 +30,7 @@ pub struct Found {
     pub name: &'static str,
     /// Whether it is there.
     pub state: State,
-    /// What was found, or why it is missing.
+    /// The finding, or the reason why it is missing.
     pub said: String,
     /// Its use.
     pub needed_for: &'static str,
