@@ -6,8 +6,9 @@ use std::fmt::Write;
 
 const HEAD: &str = "# Features and tunables
 
-Made from the tables in `crates/kernel/src/feature.rs` and `tunable.rs`; change those, then run `SCHEDLAB_BLESS=1
-cargo test -p schedlab-kernel features_page`. `schedlab kernel features [VERSION|NAME]` prints the same.
+Made from the tables in `crates/kernel/src/feature.rs` and `tunable.rs`; change those, then run
+`SCHEDLAB_BLESS=1 cargo test -p schedlab-kernel features_page`. `schedlab kernel features [VERSION|NAME]` prints
+the same.
 
 A feature is switched on by its name and off by `NO_` before it: `--feature`, `features` of a variant, or behind a
 kernel's name (`v6.5:NO_SIS_UTIL`). A tunable is set with `--tunable hz=1000`, or `tunables` of a variant. Both may

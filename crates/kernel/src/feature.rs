@@ -165,13 +165,13 @@ features! {
         "the patch",
         "schedstat counts the groups that passes read";
     IlbUtilQuad, "ILB_UTIL_QUAD", NEVER, NEVER, "", Source::Ours(""),
-        "no kernel's",
+        "no kernel has it",
         "ILB_UTIL's depth follows the square law that SIS_UTIL computes, not a straight line";
     IlbShare, "ILB_SHARE", NEVER, NEVER, "", Source::Ours(""),
-        "no kernel's",
+        "no kernel has it",
         "a newidle pass takes group statistics that another CPU has just gathered";
     SdSharedNuma, "SD_SHARED_NUMA", NEVER, NEVER, "", Source::Ours("the first version of Chen Yu's newidle RFC of 2023"),
-        "no kernel's",
+        "no kernel has it",
         "shared state on NUMA domains too";
     UtilEst, "UTIL_EST", newer((4, 17, 0)), newer((4, 17, 0)), "", SCHED,
         "from memory, 4.19 has it",
@@ -181,7 +181,7 @@ features! {
         "a sleeper is credited a latency period at wakeup, half of one with GENTLE_FAIR_SLEEPERS";
     NormalizedSleeper, "NORMALIZED_SLEEPER", NEVER, releases((2, 6, 26), (2, 6, 35)), "", SCHED,
         "2.6.32 to 2.6.35; since from memory",
-        "that credit is virtual time of the sleeper's weight, not real time (before 2.6.32)";
+        "the credit of NEW_FAIR_SLEEPERS is virtual time of the sleeper's weight, not real time (before 2.6.32)";
     AdaptiveGran, "ADAPTIVE_GRAN", releases((2, 6, 29), (2, 6, 35)), releases((2, 6, 29), (2, 6, 35)), "", SCHED,
         "2.6.32 to 2.6.35; since from memory",
         "the wakeup granularity shrinks for tasks that wake others soon, and as the running one has run";
@@ -211,7 +211,7 @@ features! {
         "the running task is left alone until its slice is used up or no longer protected";
     PreemptShort, "PREEMPT_SHORT", newer((6, 12, 0)), newer((6, 12, 0)), "", SCHED,
         "6.6 to 6.12",
-        "a waking task with a shorter slice may break that protection";
+        "a waking task with a shorter slice may break the protection of RUN_TO_PARITY";
     PickBuddy, "PICK_BUDDY", with("pick-buddy"), with("pick-buddy"), "", SCHED,
         "from memory; 6.12.117 backported it, which profile v6.12 leaves out",
         "an eligible buddy is picked before earlier deadlines";
@@ -226,10 +226,10 @@ features! {
         "the lazy preemption model: fair preemptions wait for the next tick or the return to user mode";
     NiRandom, "NI_RANDOM", newer((6, 12, 0)), newer((6, 19, 0)), "", SCHED,
         "from memory; 6.1.192 and 6.12.117 backported it, so that profiles v6.1 and v6.12 have it",
-        "newidle passes over a domain are made at random, more often the more often they pulled something";
+        "newidle passes over a domain are made at random; the more often they pulled something, the more are made";
     NiRate, "NI_RATE", newer((7, 0, 0)), newer((7, 0, 0)), "", SCHED,
         "7.3; since from memory",
-        "those dice are kinder to CPUs that seldom go idle";
+        "with NI_RANDOM, a CPU that seldom goes idle makes more of these passes";
     SisWakeIdle, "SIS_WAKE_IDLE", while_in((2, 6, 23), "passive-wakeups"), while_in((2, 6, 23), "passive-wakeups"), "search", Source::Ours("wake_idle() and SD_WAKE_IDLE"),
         "2.6.30; the releases from memory",
         "search domains with SD_WAKE_IDLE for an idle CPU, if the previous one is not crowded (before 2.6.32)";

@@ -1,5 +1,5 @@
-//! The keys of an experiment file, one row each. The reader, the messages about keys, `schedlab new --list
-//! keys` and the table in docs/formats.md are made from them.
+//! The keys of an experiment file, one row each. The reader, the messages about keys,
+//! `schedlab new --list keys` and the table in docs/formats.md are made from them.
 //!
 //! Parameters of workloads have no rows here: they are keys of `[workload]` and `[[load]]`, and each
 //! benchmark has its own table of them.

@@ -12,7 +12,7 @@ Made from the table in `crates/record/src/metric/table.rs`; change that, then ru
 Values are integers of the unit given; times are nanoseconds and are rounded only when printed. `<stat>` is `mean`,
 `min`, `max`, `count`, or a percentile between 0 and 100 with at most three decimals (`p50`, `p99.9`). Mean, min,
 max and count are exact; a percentile is nearest-rank and known to one part in a thousand. A percentile above 50
-with fewer than 10 samples beyond it is missing. What a backend does not measure is missing too, never 0.
+with fewer than 10 samples beyond it is missing. A metric that a backend does not measure is missing, too, never 0.
 
 Names that end in `<counter>` ask for a counter of /proc/schedstat over the measured time: as the simulator keeps
 it, or the whole machine's live, where the kernel has it; of whatever task. Times among them are ns, shares %, all
@@ -30,8 +30,8 @@ are missing there.
 host (counters): live only where an experiment asks for it, or with `--counters`, because it makes switches longer;
 host (events): live with `--events` only, which records every switch, wakeup and migration ([live.md](live.md)).
 
-Unless a definition says otherwise, and beside `balance.*`, `idle.*` and `sim.*`, metrics speak of the workload's
-tasks only, not of the machine's own (kworkers and the like).
+Metrics are of the workload's tasks only, not of the machine's own (kworkers and the like). The exceptions are
+`balance.*`, `idle.*` and `sim.*`, and definitions that say otherwise.
 
 | metric | unit | better | backends | definition |
 | --- | --- | --- | --- | --- |
