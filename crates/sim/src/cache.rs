@@ -1,19 +1,20 @@
 //! Private caches: what the tasks of one core take from each other, and what it costs the one that comes back.
 //!
-//! A core's private cache (L1 and L2, one size, `private_cache_kb`) is a stack of tasks, the latest user first, each with
-//! the KB it holds: least recently used goes first, as in hardware by approximation. A stay on a CPU puts its task on top
-//! with the KB it used then, or still held from before; what lies deeper than the cache is large is gone. So a task that
-//! comes back has lost nothing if what ran in between fits in beside it, and as much as did not fit if not. Hardware
-//! threads of a core share the stack; a sibling counts when its stay is over. Another core's cache is `pay_move`'s matter.
+//! A core's private cache (L1 and L2, one size, `private_cache_kb`) is a stack of tasks, the latest user
+//! first, each with the KB it holds: least recently used goes first, as in hardware by approximation. A stay
+//! on a CPU puts its task on top with the KB it used then, or still held from before; what lies deeper than
+//! the cache is large is gone. So a task that comes back has lost nothing if what ran in between fits in
+//! beside it, and as much as did not fit if not. Hardware threads of a core share the stack; a sibling counts
+//! when its stay is over. Another core's cache is `pay_move`'s matter.
 //!
 //! Used in a stay: of Touch operations the KB they went over (`touch_ns_per_kb`), of other work a KB per
 //! `warm_ns_per_kb`, at most the footprint. Of a set larger than the cache as much is held as fits, although strict
 //! LRU under cyclic passes would hold none: programs have parts they return to.
 //!
-//! Everyone displaces, but only Touch pays: going over memory is the operation that says which KB it needs. `Op::Run` is
-//! work of stated length, whatever the caches hold, and workloads without Touch run as they did before this model (up to
-//! model 2); nothing is kept for them, not even the stacks. The price of a KB is a refill's: from the shared LLC, or from
-//! memory where the core shares no cache with another.
+//! Everyone displaces, but only Touch pays: going over memory is the operation that says which KB it needs.
+//! `Op::Run` is work of stated length, whatever the caches hold, and workloads without Touch run as they did
+//! before this model (up to model 2); nothing is kept for them, not even the stacks. The price of a KB is a
+//! refill's: from the shared LLC, or from memory where the core shares no cache with another.
 
 use crate::system::System;
 use crate::task::UserOp;
@@ -110,7 +111,8 @@ impl System<'_> {
         self.caches.core(cpu).leave(task, kb, capacity_kb);
     }
 
-    /// `task` was switched to on `cpu`; `from` is where it ran last. What others displaced of its set in between is cold.
+    /// `task` was switched to on `cpu`; `from` is where it ran last. What others displaced of its set in
+    /// between is cold.
     pub fn enter_cache(&mut self, cpu: CpuId, task: TaskId, from: CpuId) {
         if !self.caches.on {
             return;
@@ -119,7 +121,8 @@ impl System<'_> {
         let kept = self.caches.core(from).come_back(task);
         let t = &mut self.tasks[task];
         if moved {
-            // The move's own price is that of the whole set; what lies in the other core's cache is out of date from now on.
+            // The move's own price is that of the whole set; what lies in the other core's cache is out of
+            // date from now on.
             t.reuse = Reuse::default();
             self.caches.core(from).forget(task);
         } else {

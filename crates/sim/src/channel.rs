@@ -7,9 +7,9 @@
 //!   the rest starts pages of its own. So 40 messages of 100 bytes share a page, and its last 96 bytes stay unused.
 //! - UNIX stream (`net/unix`, `net/core/sock.c`): every message is held in buffers of at most 36,544 bytes, charged by
 //!   their `truesize` against SO_SNDBUF of 212,992; one more is taken while the sum is below that.
-//! - TCP over loopback: what lies unread counts its bytes against 131,072 (the middle of `tcp_rmem`). The sender's own
-//!   queue and the growth of both buffers are left out: whoever waits for answers never fills them, a mere stream blocks
-//!   earlier than in the kernel.
+//! - TCP over loopback: what lies unread counts its bytes against 131,072 (the middle of `tcp_rmem`). The
+//!   sender's own queue and the growth of both buffers are left out: whoever waits for answers never fills
+//!   them, a mere stream blocks earlier than in the kernel.
 //! - UDP over loopback: datagrams by `truesize` against SO_RCVBUF of 212,992; what comes while more than that is queued
 //!   is lost. The sender never waits, for loopback takes the datagram off its account at once.
 
@@ -234,18 +234,18 @@ impl Buffer {
         }
     }
 
-    /// Whether a write wakes a sleeping reader. `was_empty`: nothing was there before it. A pipe with two queues leaves out
-    /// the wakeups that an unread message has already seen to.
+    /// Whether a write wakes a sleeping reader. `was_empty`: nothing was there before it. A pipe with two
+    /// queues leaves out the wakeups that an unread message has already seen to.
     pub fn wakes_reader(&self, was_empty: bool, history: &History) -> bool {
         self.kind != ChannelKind::Pipe || !history.pipe_two_queues || was_empty
     }
 
     /// Whether a read wakes a sleeping writer. `was_full`: no page was free before it.
     ///
-    /// Pipes: with one queue, whenever a page came free; with two, whenever the pipe had been full, even if it still is;
-    /// later kernels (`pipe_stays_full`) leave that last case out. UNIX: when a message buffer came free and at most a
-    /// quarter of SO_SNDBUF is charged (`unix_write_space`). TCP: when what is free is at least half of what is not
-    /// (`sk_stream_write_space`).
+    /// Pipes: with one queue, whenever a page came free; with two, whenever the pipe had been full, even if
+    /// it still is; later kernels (`pipe_stays_full`) leave that last case out. UNIX: when a message buffer
+    /// came free and at most a quarter of SO_SNDBUF is charged (`unix_write_space`). TCP: when what is free
+    /// is at least half of what is not (`sk_stream_write_space`).
     pub fn wakes_writer(&self, was_full: bool, freed: bool, history: &History) -> bool {
         match self.kind {
             ChannelKind::Pipe if !history.pipe_two_queues => freed,
@@ -285,7 +285,8 @@ impl Buffer {
     }
 }
 
-/// Whether readers and writers of the channel sleep in one queue. (A socket has one for both, but another at either end.)
+/// Whether readers and writers of the channel sleep in one queue. (A socket has one for both, but another at
+/// either end.)
 pub fn one_queue(kind: ChannelKind, history: &History) -> bool {
     kind == ChannelKind::Pipe && !history.pipe_two_queues
 }

@@ -1,11 +1,13 @@
 //! The lock of a channel's buffer, and who waits for it.
 //!
-//! A pipe has a mutex (`fs/pipe.c`), held while bytes are copied, a UNIX socket a spinlock (`net/unix/af_unix.c`), held while a
-//! message is linked into the queue or out of it. Who waits for either spins, as a mutex's waiters do while its owner runs
-//! (`mutex_spin_on_owner`, `osq_lock`), and they have it in the order in which they came; but one who comes to a mutex while
-//! it is free goes past them. Left out: that a waiter sleeps, because the owner does not run (no call is preempted in the
-//! kernel here) or somebody else wants its CPU, that one who has waited long is handed the mutex, and the mutex of a socket's
-//! readers (`iolock`), which matters where several read one socket. Nothing here takes time: [`crate::transfer`] does.
+//! A pipe has a mutex (`fs/pipe.c`), held while bytes are copied, a UNIX socket a spinlock
+//! (`net/unix/af_unix.c`), held while a message is linked into the queue or out of it. Who waits for either
+//! spins, as a mutex's waiters do while its owner runs (`mutex_spin_on_owner`, `osq_lock`), and they have it
+//! in the order in which they came; but one who comes to a mutex while it is free goes past them. Left out:
+//! that a waiter sleeps, because the owner does not run (no call is preempted in the kernel here) or somebody
+//! else wants its CPU, that one who has waited long is handed the mutex, and the mutex of a socket's readers
+//! (`iolock`), which matters where several read one socket. Nothing here takes time: [`crate::transfer`]
+//! does.
 
 use schedlab_base::TaskId;
 use schedlab_workload::ChannelKind;

@@ -1,8 +1,9 @@
 //! The seam between the scheduler's core and its classes (`struct sched_class`, `kernel/sched/sched.h`).
 //!
-//! The core (`schedule`, `interrupt`, `fork`, `wakeup`, `rq`) knows tasks and runqueues. A class knows how its tasks are
-//! ordered, and who of them runs. What the core asks of a class is a method of [`SchedClass`], in the kernel's words; the
-//! core calls it by the task's [`Class`], by a `match` and without a pointer, so that the compiler sees through it.
+//! The core (`schedule`, `interrupt`, `fork`, `wakeup`, `rq`) knows tasks and runqueues. A class knows how
+//! its tasks are ordered, and who of them runs. What the core asks of a class is a method of [`SchedClass`],
+//! in the kernel's words; the core calls it by the task's [`Class`], by a `match` and without a pointer, so
+//! that the compiler sees through it.
 //!
 //! A class is a type without a value: the state is the system's. To add one: a room with its [`SchedClass`], a row of
 //! [`Class`], a line of `of_class!`, and a policy that names it in [`Class::of`].
@@ -67,8 +68,8 @@ pub(crate) trait SchedClass {
     fn yield_task(sys: &mut System<'_>, task: TaskId);
     /// Whether a task just enqueued on `cpu` preempts `curr`, which runs there and is another of the same class.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool;
-    /// Chooses the task to run next on `cpu` and makes it current; `None` if the class has none. `prev` is the task that
-    /// is current, if it is of this class: it is put back unless it is chosen again.
+    /// Chooses the task to run next on `cpu` and makes it current; `None` if the class has none. `prev` is
+    /// the task that is current, if it is of this class: it is put back unless it is chosen again.
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId>;
     /// Whether the class has a task that may run on `cpu` now, before those of later classes.
     fn is_runnable(sys: &System<'_>, cpu: CpuId) -> bool;

@@ -11,8 +11,8 @@ use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
 
 impl System<'_> {
-    /// An interrupt is due on `cpu`: IPIs first, then the tick and the timers, whichever was due before (`hrtimer_interrupt` runs both
-    /// in the order of their expiry).
+    /// An interrupt is due on `cpu`: IPIs first, then the tick and the timers, whichever was due before
+    /// (`hrtimer_interrupt` runs both in the order of their expiry).
     pub fn interrupt(&mut self, cpu: CpuId) {
         if let Step::Halted { state } = self.cpus[cpu].task.step {
             return self.leave_idle_state(cpu, state);

@@ -7,8 +7,8 @@ use crate::system::System;
 use crate::task::{State, UserOp};
 use schedlab_base::{CpuId, Error, Result, TaskId};
 
-/// CPU time handed out equals elapsed time minus idle: the tasks' sum is what the CPUs were busy, but for what nobody was
-/// charged, or is yet to be.
+/// CPU time handed out equals elapsed time minus idle: the tasks' sum is what the CPUs were busy, but for
+/// what nobody was charged, or is yet to be.
 ///
 /// # Errors
 /// When it does not: the simulator is wrong.

@@ -85,8 +85,9 @@ pub struct TaskAccount {
 pub struct SimReport {
     /// Simulated time at the end.
     pub end: Ns,
-    /// What events do not carry: counters by dotted metric name ("work", "smt.shared_time", "balance.newidle_time"), those
-    /// of /proc/schedstat since the warm-up ended, what programs measured interval by interval. An analyser adds the rest.
+    /// What events do not carry: counters by dotted metric name ("work", "smt.shared_time",
+    /// "balance.newidle_time"), those of /proc/schedstat since the warm-up ended, what programs measured
+    /// interval by interval. An analyser adds the rest.
     pub found: Findings,
     /// Tasks by id: workload tasks first.
     pub tasks: Vec<TaskAccount>,

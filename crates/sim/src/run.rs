@@ -308,12 +308,12 @@ impl<'a> Outside<'a> {
     }
 }
 
-/// The CPU of `slot` acts at `at`, and again as long as its next step comes before any other's, ties included: the order
-/// of steps is the one of the tree, and so is every step's horizon. Gives the key of whose turn is next; `None` when the
-/// run is over.
+/// The CPU of `slot` acts at `at`, and again as long as its next step comes before any other's, ties
+/// included: the order of steps is the one of the tree, and so is every step's horizon. Gives the key of
+/// whose turn is next; `None` when the run is over.
 ///
-/// Who is next was known before the CPU acted: it is told from that, and not from the tree, so that a processor need not
-/// wait for the CPU's new time to go on with the next.
+/// Who is next was known before the CPU acted: it is told from that, and not from the tree, so that a
+/// processor need not wait for the CPU's new time to go on with the next.
 #[inline]
 fn turn(
     sys: &mut System<'_>,

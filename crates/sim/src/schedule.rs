@@ -56,8 +56,9 @@ impl System<'_> {
         self.begin_pick(cpu, 0);
     }
 
-    /// Picks who runs next, when what `schedule()` takes until then is over; `extra_ns` is work done on the way. A machine
-    /// that does not state that time has it within its switch costs, which come after the pick.
+    /// Picks who runs next, when what `schedule()` takes until then is over; `extra_ns` is work done on the
+    /// way. A machine that does not state that time has it within its switch costs, which come after the
+    /// pick.
     pub fn begin_pick(&mut self, cpu: CpuId, extra_ns: u64) {
         let costs = &self.fixed.machine.costs;
         let schedule_ns = match self.cpus[cpu].curr.map(|t| self.tasks[t].state) {
@@ -182,8 +183,8 @@ impl System<'_> {
         self.activate((by, self.now), to, task, Enqueue::Moved, SwitchReason::Arrived);
     }
 
-    /// Enqueues a task on `to` and asks for a switch if it preempts; `by` is the CPU that does it, and since when it has
-    /// had the lock, ns. Whether it had to signal another CPU.
+    /// Enqueues a task on `to` and asks for a switch if it preempts; `by` is the CPU that does it, and since
+    /// when it has had the lock, ns. Whether it had to signal another CPU.
     pub fn activate(
         &mut self,
         by: (CpuId, u64),
@@ -245,9 +246,9 @@ impl System<'_> {
         by != to
     }
 
-    /// The same for one task of the fair class in favour of another: with PREEMPT_LAZY nobody is signalled, and `to` heeds
-    /// it at its next return to user mode: from a system call, or from any interrupt, the tick's at the latest
-    /// (`resched_curr_lazy`).
+    /// The same for one task of the fair class in favour of another: with PREEMPT_LAZY nobody is signalled,
+    /// and `to` heeds it at its next return to user mode: from a system call, or from any interrupt, the
+    /// tick's at the latest (`resched_curr_lazy`).
     pub fn resched_fair(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
         let lazily = self.has(Feature::PreemptLazy) && self.fixed.history.lazy_preemption;
         let c = &mut self.cpus[to];

@@ -53,8 +53,9 @@ pub struct Fixed<'s> {
     pub gran: Granularity,
     /// Length of a tick, ns.
     pub tick_ns: u64,
-    /// Ticks since boot when the run begins, as far as balancing goes by them. A guest was up, and idle, for longer than
-    /// any domain's interval when its run began: all are due at the first tick. Elsewhere all have just been balanced.
+    /// Ticks since boot when the run begins, as far as balancing goes by them. A guest was up, and idle, for
+    /// longer than any domain's interval when its run began: all are due at the first tick. Elsewhere all
+    /// have just been balanced.
     pub first_jiffy: u64,
     /// Hardware threads of the same core, the CPU itself excluded.
     pub siblings: Arena<CpuId, Vec<CpuId>>,
@@ -269,8 +270,8 @@ impl<'s> System<'s> {
     pub fn has(&self, feature: Feature) -> bool {
         self.fixed.kernel.features.has(feature)
     }
-    /// From this instant on, features and tunables are those of `kernel`, as a write to `sched/features` has it: what is
-    /// under way goes on, and asks the new ones from its next step on. The version stays.
+    /// From this instant on, features and tunables are those of `kernel`, as a write to `sched/features` has
+    /// it: what is under way goes on, and asks the new ones from its next step on. The version stays.
     pub fn switch_kernel(&mut self, kernel: Kernel) {
         debug_assert!(kernel.version == self.fixed.kernel.version, "a running kernel keeps its version");
         self.fixed.gran = Granularity::of(&kernel, self.nr_cpus());
@@ -350,8 +351,8 @@ impl<'s> System<'s> {
         let entry_ns = costs.program_ns + costs.syscall_ns;
         self.begin(cpu, Step::Syscall(sys), entry_ns + cost_ns);
     }
-    /// Whether the CPU that acts may go on with a step that follows at this very instant, as if it had been armed for it
-    /// and found first again: it would be, unless a CPU it has touched could come before it.
+    /// Whether the CPU that acts may go on with a step that follows at this very instant, as if it had been
+    /// armed for it and found first again: it would be, unless a CPU it has touched could come before it.
     #[inline]
     pub fn at_once(&mut self) -> bool {
         let goes_on = self.merge && self.touched.is_empty();

@@ -74,8 +74,8 @@ pub struct Task {
     pub cpu: CpuId,
     /// Its entity.
     pub entity: EntityId,
-    /// The CPU it left at the last wakeup that found neither target nor previous CPU idle (`recent_used_cpu`; read since
-    /// 4.16).
+    /// The CPU it left at the last wakeup that found neither target nor previous CPU idle (`recent_used_cpu`;
+    /// read since 4.16).
     pub recent: CpuId,
     /// Where it ran last: what it has warm is in that core's and cache's reach.
     pub ran_on: CpuId,

@@ -6,17 +6,18 @@
 //! missing is a further call. All these wakeups tell the scheduler that the waker is
 //! about to sleep (WF_SYNC), but for TCP's to its writers.
 //!
-//! Where the machine says how long a call holds its channel's lock (`pipe_lock_ns`, with the copy; `unix_lock_ns`, without),
-//! others wait for it ([`crate::channel_lock`]): with a processor of their own they spin, and where CPUs take turns a spinner's turn
-//! ends. There a lock is often kept for a whole round of turns, since a good part of a call is spent in it. TCP's and UDP's are never
-//! waited for.
+//! Where the machine says how long a call holds its channel's lock (`pipe_lock_ns`, with the copy;
+//! `unix_lock_ns`, without), others wait for it ([`crate::channel_lock`]): with a processor of their own they
+//! spin, and where CPUs take turns a spinner's turn ends. There a lock is often kept for a whole round of
+//! turns, since a good part of a call is spent in it. TCP's and UDP's are never waited for.
 //!
-//! Messages to UNIX sockets lie in memory of the kernel's, which it keeps for the next ones: only where more of it is held than ever
-//! before it must be had from the page allocator, which takes longer (`unix_new_ns`). Which CPU freed it is not followed.
+//! Messages to UNIX sockets lie in memory of the kernel's, which it keeps for the next ones: only where more
+//! of it is held than ever before it must be had from the page allocator, which takes longer (`unix_new_ns`).
+//! Which CPU freed it is not followed.
 //!
-//! Which CPU wrote to and read from a buffer last is remembered: what lies in another CPU's cache takes longer to touch
-//! (`remote_send_ns`, `remote_recv_ns`), however far that is. Of several writers on different CPUs the last one stands for all that is
-//! unread.
+//! Which CPU wrote to and read from a buffer last is remembered: what lies in another CPU's cache takes
+//! longer to touch (`remote_send_ns`, `remote_recv_ns`), however far that is. Of several writers on different
+//! CPUs the last one stands for all that is unread.
 
 use crate::channel::{self, Buffer};
 use crate::channel_lock::{Lock, POLL_NS};
@@ -394,7 +395,8 @@ impl System<'_> {
         self.return_to_user(cpu);
     }
 
-    /// An operation that is not over goes on: by a further call, a further copy, or by sleeping until there is something.
+    /// An operation that is not over goes on: by a further call, a further copy, or by sleeping until there
+    /// is something.
     pub fn transfer_on(&mut self, cpu: CpuId, curr: TaskId, t: Transfer) {
         if t.returned {
             return self.call(cpu, curr, t);

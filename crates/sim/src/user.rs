@@ -5,8 +5,8 @@
 //! warming what it had warm (KB touched so far, at most its footprint), at a price by distance; one that others ran
 //! before on its own core, what they displaced (`cache.rs`).
 //!
-//! A live program computes until its CPU clock has moved by so much, and that one goes on in interrupts and switches. So does work where
-//! asking for that clock has a price (`cpu_clock_ns`).
+//! A live program computes until its CPU clock has moved by so much, and that one goes on in interrupts and
+//! switches. So does work where asking for that clock has a price (`cpu_clock_ns`).
 
 use crate::class::Class;
 use crate::frame::{Step, Sys};
@@ -272,7 +272,8 @@ impl System<'_> {
         }
     }
 
-    /// How much later than asked a timer of the task may fire, ns: real-time tasks' fire when asked (`hrtimer_nanosleep`).
+    /// How much later than asked a timer of the task may fire, ns: real-time tasks' fire when asked
+    /// (`hrtimer_nanosleep`).
     pub fn timer_slack_ns(&self, task: TaskId) -> u64 {
         let t = &self.tasks[task];
         if t.class == Class::Rt { 0 } else { t.slack_ns }

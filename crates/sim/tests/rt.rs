@@ -1,4 +1,5 @@
-//! Real-time tasks, whatever they do: the most important ones run, and what is left to fair tasks is what the tunables say.
+//! Real-time tasks, whatever they do: the most important ones run, and what is left to fair tasks is what the
+//! tunables say.
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! Which balancer a kernel version has, and what kind of pass is being made.
 //!
-//! The balancers of 2.6.30, 3.4 and 4.5 share their outline and differ in many small tests. Each rule of this room takes a
-//! [`Balancer`] and says in its own text where the two part.
+//! The balancers of 2.6.30, 3.4 and 4.5 share their outline and differ in many small tests. Each rule of this
+//! room takes a [`Balancer`] and says in its own text where the two part.
 
 use schedlab_kernel::History;
 use schedlab_machine::DomainParams;
@@ -21,8 +21,9 @@ pub enum Balancer {
 }
 
 impl Balancer {
-    /// The balancer that a version runs with here. Kernels from 5.5 on, whose rules are in [`spare`](super::spare), share
-    /// with 4.5 what did not change: intervals, the flag of the parent's group.
+    /// The balancer that a version runs with here. Kernels from 5.5 on, whose rules are in
+    /// [`spare`](super::spare), share with 4.5 what did not change: intervals, the flag of the parent's
+    /// group.
     ///
     /// 3.10 to 4.1 lie between the two (group types came in 3.18, utilisation in 4.2).
     pub fn of(history: &History) -> Balancer {

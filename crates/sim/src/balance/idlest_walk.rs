@@ -20,7 +20,8 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Starts at the highest domain of `cpu` that balances at fork, looking up to the first that does not if `to_first_gap`.
+    /// Starts at the highest domain of `cpu` that balances at fork, looking up to the first that does not if
+    /// `to_first_gap`.
     pub fn begin(domains: &Domains, cpu: CpuId, to_first_gap: bool) -> Walk {
         Walk { at: cpu, level: start_level(&levels(domains, cpu), to_first_gap) }
     }

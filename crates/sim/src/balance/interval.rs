@@ -1,8 +1,8 @@
 //! When a domain is due, and which CPU of a group balances it.
 //!
-//! Mirrors `rebalance_domains`, `get_sd_balance_interval` and `should_we_balance` of 3.4 to 4.5, and the later difference
-//! of one jiffy less when busy. Times are jiffies (ticks since boot) unless named otherwise; intervals are stored in ms
-//! as the kernel does.
+//! Mirrors `rebalance_domains`, `get_sd_balance_interval` and `should_we_balance` of 3.4 to 4.5, and the
+//! later difference of one jiffy less when busy. Times are jiffies (ticks since boot) unless named otherwise;
+//! intervals are stored in ms as the kernel does.
 
 use super::era::{Balancer, Pass};
 use schedlab_base::CpuId;

@@ -1,9 +1,9 @@
 //! Newidle balance: a CPU about to go idle looks for work, domain by domain, interrupts off (`idle_balance`).
 //!
-//! The departing task is still current, so the CPU itself does not count as idle. Gates decide whether and how far up;
-//! each domain's cost is remembered, and the CPU's next periodic balance brought forward, for intervals of an idle CPU are
-//! shorter. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels
-//! throw dice (`newidle_dice`).
+//! The departing task is still current, so the CPU itself does not count as idle. Gates decide whether and
+//! how far up; each domain's cost is remembered, and the CPU's next periodic balance brought forward, for
+//! intervals of an idle CPU are shorter. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels throw
+//! dice (`newidle_dice`).
 
 use super::era::Pass as Kind;
 use super::interval::NextBalance;

@@ -1,9 +1,10 @@
-//! Periodic balance in softirq context: a CPU's own domains, then those of tickless idle CPUs (`run_rebalance_domains`).
+//! Periodic balance in softirq context: a CPU's own domains, then those of tickless idle CPUs
+//! (`run_rebalance_domains`).
 //!
-//! Bottom up; a domain is due when its interval has passed; once it was not this CPU's turn, higher domains are not
-//! looked at, nor their times. Later kernels serve the tickless CPUs first, so that what the balancing CPU pulls for itself
-//! does not end their service. SD_SERIALIZE domains are balanced by one CPU at a time, machine-wide; the lock is tried.
-//! Mirrors 3.4 and 4.5.
+//! Bottom up; a domain is due when its interval has passed; once it was not this CPU's turn, higher domains
+//! are not looked at, nor their times. Later kernels serve the tickless CPUs first, so that what the
+//! balancing CPU pulls for itself does not end their service. SD_SERIALIZE domains are balanced by one CPU at
+//! a time, machine-wide; the lock is tried. Mirrors 3.4 and 4.5.
 
 use super::era::Pass as Kind;
 use super::interval::{Clock, NextBalance, is_due, ms_to_jiffies};
@@ -141,7 +142,8 @@ impl System<'_> {
         }
     }
 
-    /// Busy CPUs near by, as the era counts them: of the core, or of the cache, at first only where a domain lies above it.
+    /// Busy CPUs near by, as the era counts them: of the core, or of the cache, at first only where a domain
+    /// lies above it.
     fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
         if !self.fixed.history.kick_by_cache {
             let siblings = self.fixed.siblings[cpu].iter();
@@ -306,8 +308,8 @@ impl System<'_> {
         p.level += 1;
     }
 
-    /// SIS_UTIL on a kernel older than it: a pass over the cache-sized domain sets how far wakeups may scan. Since 5.5 a
-    /// pass does it where its statistics are complete.
+    /// SIS_UTIL on a kernel older than it: a pass over the cache-sized domain sets how far wakeups may scan.
+    /// Since 5.5 a pass does it where its statistics are complete.
     fn update_scan_depth(&mut self, p: &Periodic) {
         if self.looks_at_spare()
             || !self.has(Feature::SisUtil)
@@ -352,8 +354,8 @@ impl System<'_> {
         true
     }
 
-    /// Since 5.5: the next tickless CPU in the ring that starts after the helper. Its averages are brought up to date; its
-    /// domains are balanced if that is due and was asked for.
+    /// Since 5.5: the next tickless CPU in the ring that starts after the helper. Its averages are brought up
+    /// to date; its domains are balanced if that is due and was asked for.
     fn serve_next(&mut self, cpu: CpuId, from: usize, p: &mut Periodic) -> bool {
         if self.nr_running[cpu] > 0 || self.cpus[cpu].need_resched.is_some() {
             // What is left undone, the CPU's own domains among it, is done at the next kick.

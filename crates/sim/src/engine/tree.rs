@@ -148,7 +148,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_linear_search(slots in 1usize..40, seed: u64, acts in prop::collection::vec((0usize..40, 0u64..50, any::<bool>()), 1..200)) {
+        fn agrees_with_a_linear_search(
+            slots in 1usize..40,
+            seed: u64,
+            acts in prop::collection::vec((0usize..40, 0u64..50, any::<bool>()), 1..200),
+        ) {
             let mut tree = WinnerTree::new(slots, Stream::new(seed));
             let mut times = vec![NEVER; slots];
             for (slot, at, by_hand) in acts {

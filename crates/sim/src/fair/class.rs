@@ -1,8 +1,8 @@
 //! A fair class on the seam: the levels of a task's entities walked by the rules of [`Early`](super::Early),
 //! [`Cfs`](super::Cfs) or [`Eevdf`](super::Eevdf).
 //!
-//! Invariant: an entity that is on a queue and not current is in its order as it is; one that leaves for another CPU takes
-//! its load average with it.
+//! Invariant: an entity that is on a queue and not current is in its order as it is; one that leaves for
+//! another CPU takes its load average with it.
 
 use super::entity::EntityId;
 use super::invariants;
@@ -153,8 +153,8 @@ impl<R: Rules> SchedClass for Fair<R> {
 }
 
 impl<R: Rules> Fair<R> {
-    /// Gives an entity another weight where it stands (`reweight_entity`). Its load follows at once, or in older kernels
-    /// with time.
+    /// Gives an entity another weight where it stands (`reweight_entity`). Its load follows at once, or in
+    /// older kernels with time.
     fn reweight(sys: &mut System<'_>, entity: EntityId, weight: u64) {
         let (on_rq, queue) = (sys.entities[entity].on_rq, sys.entities[entity].cfs_rq);
         if on_rq {
@@ -166,9 +166,10 @@ impl<R: Rules> Fair<R> {
         R::after_reweight(sys, entity, on_rq);
     }
 
-    /// The running task's entities leave the CPU; those still on a queue are charged and go back in order. One that has
-    /// left its queue was charged as it left, and for a newidle balance only if that pulled a task, whose enqueue charges
-    /// the current one (`put_prev_entity` asks for `on_rq`; read in 2.6.30, 6.1.192 and 7.3.4).
+    /// The running task's entities leave the CPU; those still on a queue are charged and go back in order.
+    /// One that has left its queue was charged as it left, and for a newidle balance only if that pulled a
+    /// task, whose enqueue charges the current one (`put_prev_entity` asks for `on_rq`; read in 2.6.30,
+    /// 6.1.192 and 7.3.4).
     pub(super) fn put_prev(sys: &mut System<'_>, task: TaskId) {
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level {
@@ -185,8 +186,8 @@ impl<R: Rules> Fair<R> {
 }
 
 impl System<'_> {
-    /// Brings `exec_start`, `sum_exec` and vruntime of the running entity of `queue` up to this instant. Whether there was
-    /// anything to charge.
+    /// Brings `exec_start`, `sum_exec` and vruntime of the running entity of `queue` up to this instant.
+    /// Whether there was anything to charge.
     pub(super) fn charge(&mut self, queue: CfsRqId) -> Option<EntityId> {
         let q = &self.queues[queue];
         let curr = q.curr?;
@@ -211,8 +212,8 @@ impl System<'_> {
         self.queues[queue].curr = Some(entity);
     }
 
-    /// A pick makes a task the newest of its CPU's list. The balancer of 5.5 and later takes the oldest, which have waited
-    /// longest, first.
+    /// A pick makes a task the newest of its CPU's list. The balancer of 5.5 and later takes the oldest,
+    /// which have waited longest, first.
     pub(super) fn note_picked(&mut self, cpu: CpuId, task: TaskId) {
         let list = &mut self.cpus[cpu].list;
         if list.last() != Some(&task)

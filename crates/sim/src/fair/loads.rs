@@ -1,8 +1,8 @@
 //! Load averages and utilisation estimates of entities and queues, kept while tasks come, go and change (PELT,
 //! `attach_entity_load_avg`, `util_est_enqueue`; the arithmetic is in [`crate::pelt`] and [`crate::util_est`]).
 //!
-//! Invariant: a queue's average is the sum of its attached entities', sleeping ones included; a task that moves takes its
-//! own with it.
+//! Invariant: a queue's average is the sum of its attached entities', sleeping ones included; a task that
+//! moves takes its own with it.
 
 use super::entity::EntityId;
 use super::runqueue::CfsRqId;

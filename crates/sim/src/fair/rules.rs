@@ -1,7 +1,7 @@
 //! What sets the fair classes apart: the order of a queue, placement, preemption, and the pick.
 //!
-//! [`super::Early`], [`super::Cfs`] and [`super::Eevdf`] each implement [`Rules`] for one entity on one queue; [`super::class`] walks the levels
-//! of a task's entities and is the same for all three.
+//! [`super::Early`], [`super::Cfs`] and [`super::Eevdf`] each implement [`Rules`] for one entity on one
+//! queue; [`super::class`] walks the levels of a task's entities and is the same for all three.
 
 use super::entity::EntityId;
 use super::runqueue::{CfsRq, CfsRqId};

@@ -1,9 +1,10 @@
 //! Which idle state an idle CPU enters: a governor in the manner of the kernel's `menu`.
 //!
-//! It guesses how long the CPU will stay idle: until the next timer, or as long as it usually has of late if the last
-//! eight stays agree with each other. Of the machine's states it takes the deepest whose target residency fits. Not
-//! modelled: `menu`'s correction by past errors of the timer guess, its reluctance while tasks wait for I/O, and latency
-//! limits asked for by drivers. Integers only; ns. Pure but for the ring of past stays.
+//! It guesses how long the CPU will stay idle: until the next timer, or as long as it usually has of late if
+//! the last eight stays agree with each other. Of the machine's states it takes the deepest whose target
+//! residency fits. Not modelled: `menu`'s correction by past errors of the timer guess, its reluctance while
+//! tasks wait for I/O, and latency limits asked for by drivers. Integers only; ns. Pure but for the ring of
+//! past stays.
 
 use schedlab_machine::IdleState;
 
@@ -48,8 +49,8 @@ impl Governor {
         self.known = (self.known + 1).min(STAYS as u8);
     }
 
-    /// The mean of all eight, if they agree: what the first round of [`mean_of_most`](Governor::mean_of_most) finds, from
-    /// sums that are kept up to date.
+    /// The mean of all eight, if they agree: what the first round of [`mean_of_most`](Governor::mean_of_most)
+    /// finds, from sums that are kept up to date.
     fn mean_of_all(&self) -> Option<u64> {
         let mean = self.sum / STAYS as u64;
         let (sum, mean_squared) = (u128::from(self.sum), u128::from(mean) * u128::from(mean));
@@ -150,7 +151,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_short_way_finds_what_the_long_one_does(stays in prop::collection::vec((0u64..1 << 41, 0u32..41), 8..30)) {
+        fn the_short_way_finds_what_the_long_one_does(
+            stays in prop::collection::vec((0u64..1 << 41, 0u32..41), 8..30),
+        ) {
             let mut g = Governor::default();
             for (stay, shift) in stays {
                 g.reflect(stay >> shift);
@@ -161,7 +164,10 @@ mod tests {
         }
 
         #[test]
-        fn stays_that_agree_take_the_short_way(middle in 100_000u64..1 << 39, off in prop::collection::vec(0u64..20_000, 8)) {
+        fn stays_that_agree_take_the_short_way(
+            middle in 100_000u64..1 << 39,
+            off in prop::collection::vec(0u64..20_000, 8),
+        ) {
             let stays: Vec<u64> = off.iter().map(|o| middle + o).collect();
             prop_assert_eq!(after(&stays).mean_of_all(), Some(stays.iter().sum::<u64>() / 8));
         }

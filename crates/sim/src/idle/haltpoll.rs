@@ -1,6 +1,6 @@
-//! The `haltpoll` governor (5.4): an idle CPU of a guest polls for a while before it halts, for halting is a trip to the
-//! hypervisor and back. How long it polls grows when a halt was short enough to have been polled through, and shrinks when
-//! it was longer than any polling. Integers, ns; pure.
+//! The `haltpoll` governor (5.4): an idle CPU of a guest polls for a while before it halts, for halting is a
+//! trip to the hypervisor and back. How long it polls grows when a halt was short enough to have been polled
+//! through, and shrinks when it was longer than any polling. Integers, ns; pure.
 
 /// It never polls longer (guest_halt_poll_ns).
 const LONGEST_NS: u64 = 200_000;

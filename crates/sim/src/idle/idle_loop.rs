@@ -40,9 +40,10 @@ impl Nap {
     }
 }
 
-/// Whether an idle CPU keeps its tick: when it is expected to be back within one. Where there is no choice of idle states
-/// (a guest without an idle driver) the governor is not asked; the first halt keeps the tick, and if that is what wakes
-/// the CPU the next one stops it (`idle_call_stop_or_retain_tick`; 6.5 stopped it at once, which is not modelled).
+/// Whether an idle CPU keeps its tick: when it is expected to be back within one. Where there is no choice of
+/// idle states (a guest without an idle driver) the governor is not asked; the first halt keeps the tick, and
+/// if that is what wakes the CPU the next one stops it (`idle_call_stop_or_retain_tick`; 6.5 stopped it at
+/// once, which is not modelled).
 fn keeps_tick(nap: Nap, tick_ns: u64) -> bool {
     if nap.first_keeps && nap.states < 2 {
         return !nap.by_tick;
@@ -190,9 +191,10 @@ impl System<'_> {
         self.begin(cpu, Step::IdleExit, exit_ns);
     }
 
-    /// The state that a halted CPU is in by now. A guest's CPU halts in one way only, and the hypervisor lets it sink: it polls
-    /// for its next interrupt for a while, then gives the processor away, which itself goes to sleep. Whatever comes after
-    /// the polling state is a depth of that, reached after its residency. A CPU that is no guest's chose its state itself.
+    /// The state that a halted CPU is in by now. A guest's CPU halts in one way only, and the hypervisor lets
+    /// it sink: it polls for its next interrupt for a while, then gives the processor away, which itself goes
+    /// to sleep. Whatever comes after the polling state is a depth of that, reached after its residency. A
+    /// CPU that is no guest's chose its state itself.
     fn sunk_to(&self, cpu: CpuId, state: u8) -> u8 {
         let machine = &self.fixed.machine;
         if machine.idle_governor == IdleGovernor::Menu || state == POLLING {

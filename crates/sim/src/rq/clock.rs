@@ -1,10 +1,11 @@
 //! A runqueue's clock (`rq_clock`): which instant those who charge and compare see, ns.
 //!
-//! Whoever takes a runqueue's lock looks at the time once (`update_rq_clock`) and goes by what it saw until it is done:
-//! `schedule()` charges whom it takes off up to its beginning, and whom it picks from there on, so that what it does in
-//! between is the next task's. A wakeup that asks for a switch goes further: the `schedule()` that follows does not look
-//! again (2.6.37+, `skip_clock_update`; since 4.0 `rq_clock_skip_update`). So who preempts is charged from its wakeup on,
-//! and so is who is woken on an idle CPU.
+//! Whoever takes a runqueue's lock looks at the time once (`update_rq_clock`) and goes by what it saw until
+//! it is done: `schedule()` charges whom it takes off up to its beginning, and whom it picks from there on,
+//! so that what it does in between is the next task's. A wakeup that asks for a switch goes further: the
+//! `schedule()` that follows does not look again (2.6.37+, `skip_clock_update`; since 4.0
+//! `rq_clock_skip_update`). So who preempts is charged from its wakeup on, and so is who is woken on an idle
+//! CPU.
 //!
 //! Invariant: what the clock has shown never falls. Where nobody holds the lock it is the time that it is.
 
@@ -105,8 +106,8 @@ impl System<'_> {
         self.cpus[cpu].clock.begin(&self.fixed.history, at)
     }
 
-    /// It is, and has asked for a switch or not (`check_preempt_curr`: the idle task counts as queued, and a lazy request
-    /// is none).
+    /// It is, and has asked for a switch or not (`check_preempt_curr`: the idle task counts as queued, and a
+    /// lazy request is none).
     #[inline]
     pub fn end_enqueue(&mut self, cpu: CpuId, begun: Enqueuing) {
         let c = &mut self.cpus[cpu];

@@ -1,6 +1,7 @@
 //! The high-resolution tick of a runqueue: a timer that ends a slice between two ticks (`hrtick`, `core.c`).
 //!
-//! A class arms it (`hrtick_at`); [`crate::fair::eevdf`] does. It fires in the timer interrupt and always asks for a switch.
+//! A class arms it (`hrtick_at`); [`crate::fair::eevdf`] does. It fires in the timer interrupt and always
+//! asks for a switch.
 
 use crate::engine::NEVER;
 use crate::system::System;

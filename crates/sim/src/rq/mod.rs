@@ -1,7 +1,8 @@
 //! The runqueue: what a CPU counts of its tasks whatever their class (`struct rq`, `kernel/sched/sched.h`, `core.c`).
 //!
-//! A class counts a task with [`System::add_nr_running`] when it puts it on its queue. The rest is the same for all: the
-//! task's own `on_rq`, the wait that begins, whether the CPU reads as idle, whether the root domain is overloaded.
+//! A class counts a task with [`System::add_nr_running`] when it puts it on its queue. The rest is the same
+//! for all: the task's own `on_rq`, the wait that begins, whether the CPU reads as idle, whether the root
+//! domain is overloaded.
 
 pub mod clock;
 pub mod hrtick;

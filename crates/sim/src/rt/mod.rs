@@ -1,10 +1,10 @@
 //! The real-time class: SCHED_FIFO and SCHED_RR (`kernel/sched/rt.c`, `cpupri.c`; read in 6.1.192 and 6.12.117).
 //!
-//! On each CPU the task of the highest priority runs, first come first served among equals; SCHED_RR tasks take turns of
-//! 100 ms. The class keeps the most important tasks of the whole machine running: a CPU with more than one pushes those
-//! that wait to CPUs that run less important ones ([`push`]), and one whose own have become less important pulls. So
-//! that the rest of the system lives, kernels before 6.12 throttle a CPU's real-time tasks ([`throttle`]), later ones
-//! have a server that runs fair tasks before them for a while ([`server`]).
+//! On each CPU the task of the highest priority runs, first come first served among equals; SCHED_RR tasks take turns
+//! of 100 ms. The class keeps the most important tasks of the whole machine running: a CPU with more than one pushes
+//! those that wait to CPUs that run less important ones ([`push`]), and one whose own have become less important
+//! pulls. So that the rest of the system lives, kernels before 6.12 throttle a CPU's real-time tasks ([`throttle`]),
+//! later ones have a server that runs fair tasks before them for a while ([`server`]).
 //!
 //! Rules are pure functions (`array`, `select`, the `Share` of `throttle`, the states of `server`); `class`, `push` and
 //! the timers apply them. Times are ns. A *rank* is the kernel's `prio`: 0 is the most important task, 98 the least

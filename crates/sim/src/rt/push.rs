@@ -1,8 +1,8 @@
 //! Push and pull: the most important tasks of the machine run (`push_rt_task`, `pull_rt_task`, `task_woken_rt`).
 //!
 //! A CPU pushes when a task was woken that cannot run there, and after each switch to a real-time task while others
-//! wait. A CPU whose own work has become less important pulls: since 4.1 it asks the overloaded CPUs by an IPI, one after
-//! another, to push (RT_PUSH_IPI); before, or without that feature, it takes the tasks itself.
+//! wait. A CPU whose own work has become less important pulls: since 4.1 it asks the overloaded CPUs by an IPI, one
+//! after another, to push (RT_PUSH_IPI); before, or without that feature, it takes the tasks itself.
 
 use super::{Rank, RtRq};
 use crate::class::Enqueue;

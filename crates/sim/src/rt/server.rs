@@ -1,14 +1,14 @@
 //! The fair server (6.12+): a reservation of 50 ms a second that runs fair tasks before real-time ones (`fair_server`,
 //! `dl_server_*`, `deadline.c`; read in 6.12.117).
 //!
-//! It is deferred: it begins to wait when a CPU's first fair task is enqueued, and steps in only when what is left of its
-//! period is just enough for what is left of its runtime. Whatever fair tasks run meanwhile is taken off its runtime, so
-//! where they get their share in any case it never does. When its runtime is used up a period begins anew: the kernel
-//! means to go on at the next period's start, but the charge of the way out of the last fair task finds the server
-//! without runtime and has it wait again. It is stopped when the last fair task leaves.
+//! It is deferred: it begins to wait when a CPU's first fair task is enqueued, and steps in only when what is left of
+//! its period is just enough for what is left of its runtime. Whatever fair tasks run meanwhile is taken off its
+//! runtime, so where they get their share in any case it never does. When its runtime is used up a period begins
+//! anew: the kernel means to go on at the next period's start, but the charge of the way out of the last fair task
+//! finds the server without runtime and has it wait again. It is stopped when the last fair task leaves.
 //!
-//! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; that it is
-//! charged for idle time (of later stable releases); the revised wakeup of a server that resumes.
+//! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; that it
+//! is charged for idle time (of later stable releases); the revised wakeup of a server that resumes.
 
 use super::RtShared;
 use crate::system::System;
@@ -103,7 +103,8 @@ impl Server {
         self.stage = Stage::Stopped;
     }
 
-    /// Fair tasks have run (`update_curr_dl_se`); `None`: nothing comes of it. Without runtime it waits in a new period.
+    /// Fair tasks have run (`update_curr_dl_se`); `None`: nothing comes of it. Without runtime it waits in a new
+    /// period.
     pub fn charge(&mut self, now: u64, delta_ns: u64, reserved: Reserved) -> Option<Turned> {
         if self.stage == Stage::Stopped {
             return None;

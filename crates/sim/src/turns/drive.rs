@@ -1,12 +1,13 @@
 //! A run on CPUs that take turns.
 //!
-//! Only who has the turn gets on with what takes a processor's work: kernel code, and going over memory. All clocks go on
-//! for everybody: a task that is current is charged, its turn or not, as the guest's kernel charges it, and timers keep
-//! their times; their interrupts, like those from other CPUs, are taken in the next turn. A signal takes no time to arrive.
+//! Only who has the turn gets on with what takes a processor's work: kernel code, and going over memory. All
+//! clocks go on for everybody: a task that is current is charged, its turn or not, as the guest's kernel
+//! charges it, and timers keep their times; their interrupts, like those from other CPUs, are taken in the
+//! next turn. A signal takes no time to arrive.
 //!
-//! Computing for a stated time and waiting for the clock are loops that read a clock and give the turn away each time
-//! round (`pause`): they end in the first round of their own that finds the time passed. What is computed for a stated time
-//! is CPU time as it is charged, others' turns included. Times are ns.
+//! Computing for a stated time and waiting for the clock are loops that read a clock and give the turn away
+//! each time round (`pause`): they end in the first round of their own that finds the time passed. What is
+//! computed for a stated time is CPU time as it is charged, others' turns included. Times are ns.
 
 use super::ring::{Next, Ring};
 use crate::engine::NEVER;
@@ -217,7 +218,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether `cpu`'s step has ended its turn: it has halted, it waits for another, or it has set the next timer of all.
+    /// Whether `cpu`'s step has ended its turn: it has halted, it waits for another, or it has set the next
+    /// timer of all.
     fn turn_ends(&mut self, sys: &mut System<'_>, cpu: CpuId) -> bool {
         while let Some(touched) = sys.touched.pop() {
             if touched != cpu

@@ -1,11 +1,12 @@
 //! Whose turn it is on a machine whose CPUs share one processor's time, and until when: the rule, and nothing else.
 //!
-//! Mirrors the round-robin thread of QEMU (8.1 and later) with `-icount`. It goes round the CPUs in the order of their
-//! numbers. At the start of a round the time to the next timer is divided by the number of CPUs, halted ones included, and
-//! each may run that long; a halted one is passed over. Whatever changes what the next timer is tells every CPU to look up:
-//! a turn under way ends, and each CPU told so begins a round of its own, its share reckoned anew. Two things do: a timer
-//! that is set to an earlier time than all others, and timers that expire. A signal from CPU to CPU does neither. When
-//! timers expire between two turns of a round, the CPU whose turn comes finds no time left and loses it.
+//! Mirrors the round-robin thread of QEMU (8.1 and later) with `-icount`. It goes round the CPUs in the order
+//! of their numbers. At the start of a round the time to the next timer is divided by the number of CPUs,
+//! halted ones included, and each may run that long; a halted one is passed over. Whatever changes what the
+//! next timer is tells every CPU to look up: a turn under way ends, and each CPU told so begins a round of
+//! its own, its share reckoned anew. Two things do: a timer that is set to an earlier time than all others,
+//! and timers that expire. A signal from CPU to CPU does neither. When timers expire between two turns of a
+//! round, the CPU whose turn comes finds no time left and loses it.
 //!
 //! Times are ns. Timers here are the ones hardware was told of; an expired one is gone until it is set again.
 
@@ -127,8 +128,9 @@ impl Ring {
         self.timers[cpu.index()] = at;
     }
 
-    /// Until when rounds in which no turn takes longer than `longest_ns` may begin as if no timer were set, all turns being
-    /// as long as whoever has them wants; `None` unless a round has just ended and nobody was told to look up.
+    /// Until when rounds in which no turn takes longer than `longest_ns` may begin as if no timer were set,
+    /// all turns being as long as whoever has them wants; `None` unless a round has just ended and nobody was
+    /// told to look up.
     pub fn calm_until(&self, longest_ns: u64) -> Option<u64> {
         let calm = self.at == self.told.len() && self.watch != NEVER && !self.told.contains(&true);
         calm.then(|| self.deadline().saturating_sub(longest_ns * self.told.len() as u64))

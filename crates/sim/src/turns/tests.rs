@@ -19,9 +19,9 @@ fn turns(ring: &mut Ring, busy: &[u32], mut now: u64, n: usize) -> Vec<(u32, u64
     seen
 }
 
-/// Last clock readings, ns, of seven spinning threads on CPUs 1 to 7 of 8 in each of their turns, kernel 6.1 in QEMU
-/// 10.0.2 with `-icount shift=0,sleep=off`; each turn goes on for less than a reading (90 ns) after them. A timer of the
-/// emulator's own went off before them, and the next tick came after them.
+/// Last clock readings, ns, of seven spinning threads on CPUs 1 to 7 of 8 in each of their turns, kernel 6.1
+/// in QEMU 10.0.2 with `-icount shift=0,sleep=off`; each turn goes on for less than a reading (90 ns) after
+/// them. A timer of the emulator's own went off before them, and the next tick came after them.
 const SEEN: [(u32, u64); 21] = [
     (3, 46_705_978),
     (4, 46_867_713),
@@ -48,7 +48,8 @@ const SEEN: [(u32, u64); 21] = [
 
 #[test]
 fn seven_busy_cpus_of_eight_take_the_turns_that_a_guest_was_seen_to_take() {
-    // When the alarm went off and the tick came is not seen directly: from the first turn's length and the last rounds'.
+    // When the alarm went off and the tick came is not seen directly: from the first turn's length and the
+    // last rounds'.
     let (alarm, tick) = (46_521_185, 48_000_060);
     let mut ring = Ring::new(8, 4_000_000, alarm);
     ring.reset(CpuId(1), tick);

@@ -208,8 +208,8 @@ impl System<'_> {
         Some(self.now)
     }
 
-    /// The lock is taken: a task that is queued still goes on there, and nobody chooses (`ttwu_runnable`). If it was taken
-    /// off meanwhile, it is woken like any other. `None`: somebody else has woken it.
+    /// The lock is taken: a task that is queued still goes on there, and nobody chooses (`ttwu_runnable`). If
+    /// it was taken off meanwhile, it is woken like any other. `None`: somebody else has woken it.
     fn requeue(&mut self, cpu: CpuId, w: &mut Waking) -> Option<u64> {
         let task = &mut self.tasks[w.task];
         if task.state != State::Sleeping {
@@ -330,8 +330,8 @@ impl System<'_> {
         w.locked_ns + enqueue_on_ns(costs, self.cpus[to].curr.is_some())
     }
 
-    /// TTWU_QUEUE: across caches the target enqueues the task itself; in later kernels also an idle CPU of the same cache
-    /// (`ttwu_queue_cond`).
+    /// TTWU_QUEUE: across caches the target enqueues the task itself; in later kernels also an idle CPU of
+    /// the same cache (`ttwu_queue_cond`).
     fn queues_remotely(&self, cpu: CpuId, to: CpuId) -> bool {
         self.has(Feature::TtwuQueue)
             && cpu != to
@@ -339,9 +339,9 @@ impl System<'_> {
                 || (self.fixed.history.queues_on_any_idle && self.nr_running[to] == 0))
     }
 
-    /// Whether a task that is still being switched out on `on` is queued there, instead of waiting until it is off that
-    /// CPU (`WF_ON_CPU` in `ttwu_queue_cond`): across caches, or if that CPU has nothing else to do; at first also with one
-    /// task left.
+    /// Whether a task that is still being switched out on `on` is queued there, instead of waiting until it
+    /// is off that CPU (`WF_ON_CPU` in `ttwu_queue_cond`): across caches, or if that CPU has nothing else to
+    /// do; at first also with one task left.
     fn queues_while_leaving(&self, cpu: CpuId, on: CpuId) -> bool {
         let most = u32::from(!self.fixed.history.queues_on_any_idle);
         self.fixed.history.queues_while_leaving
@@ -350,8 +350,8 @@ impl System<'_> {
             && (!self.shares_cache(cpu, on) || self.nr_running[on] <= most)
     }
 
-    /// The task will be enqueued by the CPU that it is leaving, when it has left: nobody chooses. Returns when the waker
-    /// is done with the list.
+    /// The task will be enqueued by the CPU that it is leaving, when it has left: nobody chooses. Returns
+    /// when the waker is done with the list.
     fn queued_while_leaving(&mut self, cpu: CpuId, w: &mut Waking, on: CpuId) -> u64 {
         self.tasks[w.task].state = State::Waking;
         self.emit(

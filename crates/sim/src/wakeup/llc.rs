@@ -11,8 +11,8 @@ use schedlab_machine::Topology;
 pub struct LlcShared {
     /// CPUs of the cache.
     pub weight: u32,
-    /// A core with all threads idle was seen (a hint, stale both ways); never on a machine without SMT, where nobody tells
-    /// (`sched_smt_present`) and every search is one for CPUs.
+    /// A core with all threads idle was seen (a hint, stale both ways); never on a machine without SMT, where
+    /// nobody tells (`sched_smt_present`) and every search is one for CPUs.
     pub has_idle_cores: bool,
     /// Probes that SIS_UTIL grants.
     pub nr_idle_scan: u32,

@@ -61,9 +61,10 @@ pub struct View<'a> {
 }
 
 /// Of a CPU's capacity: a target that is used less than that with the task keeps it, where wakeups are packed
-/// (VCPU_PACK). Measured on a 6.18 guest with `sched_vcpu_pack=15`, one task that spins for a part of each 0.4 ms and one
-/// that sleeps for 3 ms beside an idle CPU: up to 68 to 73 % of a CPU in all the sleeper stayed, from 71 % on it moved; which
-/// of the two counts, the spinner or both, was told apart with a sleeper that used 18 % (stayed up to 69 % in all).
+/// (VCPU_PACK). Measured on a 6.18 guest with `sched_vcpu_pack=15`, one task that spins for a part of each
+/// 0.4 ms and one that sleeps for 3 ms beside an idle CPU: up to 68 to 73 % of a CPU in all the sleeper
+/// stayed, from 71 % on it moved; which of the two counts, the spinner or both, was told apart with a sleeper
+/// that used 18 % (stayed up to 69 % in all).
 const PACKED_PCT: u64 = 70;
 
 /// Whether a wakeup stays on its busy target, given what the target is used with the task (1024 is one CPU).

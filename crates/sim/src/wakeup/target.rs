@@ -72,8 +72,8 @@ impl System<'_> {
         !sync || self.fixed.history.counts_sync_affine
     }
 
-    /// What `wake_affine` rests on. `sync`: the waker, if it says that it is about to sleep; those of futexes and timers
-    /// never do.
+    /// What `wake_affine` rests on. `sync`: the waker, if it says that it is about to sleep; those of futexes
+    /// and timers never do.
     fn affine_facts(
         &self,
         cpu: CpuId,

@@ -33,8 +33,9 @@ pub fn record_wakee(flips: &mut Flips, wakee: TaskId, now_ns: u64) {
 
 /// Whether waker and wakee form a one-to-many relation too wide for `factor` CPUs, so that the wakeup is not affine.
 ///
-/// At first: the wakee flips more than `factor`, the waker `factor` times more than that. With `symmetric_wake_wide`: the
-/// smaller count is at least `factor`, the larger at least `factor` times the smaller.
+/// At first: the wakee flips more than `factor`, the waker `factor` times more than that. With
+/// `symmetric_wake_wide`: the smaller count is at least `factor`, the larger at least `factor` times the
+/// smaller.
 pub fn wake_wide(waker_flips: u32, wakee_flips: u32, factor: u32, history: &History) -> bool {
     let (waker, wakee, factor) = (u64::from(waker_flips), u64::from(wakee_flips), u64::from(factor));
     if !history.wake_wide {

@@ -1,7 +1,7 @@
 //! How much to pull, and of what.
 //!
-//! Mirrors `calculate_imbalance` and `adjust_numa_imbalance` of 6.5. With room here, tasks are counted or room is filled;
-//! without, load is levelled to the domain's average.
+//! Mirrors `calculate_imbalance` and `adjust_numa_imbalance` of 6.5. With room here, tasks are counted or
+//! room is filled; without, load is levelled to the domain's average.
 
 use super::super::capacity::SCALE;
 use super::super::classify::SpareType;
@@ -9,7 +9,8 @@ use super::super::era::Pass;
 use super::DomainFacts;
 use super::stats::GroupStats;
 
-/// A difference in tasks (before it is halved) that one pair of communicating tasks makes: not worth leaving a node for.
+/// A difference in tasks (before it is halved) that one pair of communicating tasks makes: not worth leaving
+/// a node for.
 const NUMA_IMBALANCE_MIN: u64 = 2;
 
 /// What an amount counts (`enum migration_type`).

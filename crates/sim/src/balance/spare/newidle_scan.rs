@@ -1,10 +1,11 @@
 //! D001's shortcuts for newidle passes (Chen Yu, 27 Jul 2023): hints that other passes leave, and when the loop over
 //! groups ends early because of them.
 //!
-//! Periodic passes store the domain's totals (ILB_SNAPSHOT) and how many groups a newidle pass should read (ILB_UTIL) in
-//! what the CPUs of the domain share. A newidle pass that ends early takes the totals from there. Only domains with
-//! shared state take part: on D001's machine SMT and MC, not NUMA. The first stored total opens the way for all three:
-//! with ILB_SNAPSHOT off since boot neither ILB_UTIL nor ILB_FAST acts; switched off later, the last totals stay in use.
+//! Periodic passes store the domain's totals (ILB_SNAPSHOT) and how many groups a newidle pass should read
+//! (ILB_UTIL) in what the CPUs of the domain share. A newidle pass that ends early takes the totals from
+//! there. Only domains with shared state take part: on D001's machine SMT and MC, not NUMA. The first stored
+//! total opens the way for all three: with ILB_SNAPSHOT off since boot neither ILB_UTIL nor ILB_FAST acts;
+//! switched off later, the last totals stay in use.
 
 use super::super::capacity::SCALE;
 use super::super::classify::SpareType;

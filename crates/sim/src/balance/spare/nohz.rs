@@ -91,8 +91,8 @@ pub fn find_ilb(
     tickless.find(|cpu| *cpu != asking && is_idle(*cpu))
 }
 
-/// The CPU number served in place `at` (0 to `nr_cpus - 2`): from the one after the helper on, wrapping, never the helper
-/// itself. Those that are not tickless, or not idle any more, are passed over.
+/// The CPU number served in place `at` (0 to `nr_cpus - 2`): from the one after the helper on, wrapping,
+/// never the helper itself. Those that are not tickless, or not idle any more, are passed over.
 pub fn served_at(helper: CpuId, at: usize, nr_cpus: usize) -> CpuId {
     CpuId::from((helper.index() + 1 + at) % nr_cpus)
 }

@@ -1,10 +1,10 @@
 //! CFS before 2.6.32, as far as it differs from 3.4's (`sched_fair.c`; D004 was measured on 2.6.27 and answered in the
 //! days of 2.6.30).
 //!
-//! A sleeper's credit is a whole latency period; slices end by the tick alone, once they are exceeded; every waking task
-//! becomes the `next` buddy and every running one the `last`; the wakeup granularity adapts to how soon the wakee wakes
-//! others ([`overlap`]) and to how long the running task has run. There is no skip buddy: a yield leaves the task where
-//! it is, or puts it behind all others. Times are ns.
+//! A sleeper's credit is a whole latency period; slices end by the tick alone, once they are exceeded; every
+//! waking task becomes the `next` buddy and every running one the `last`; the wakeup granularity adapts to
+//! how soon the wakee wakes others ([`overlap`]) and to how long the running task has run. There is no skip
+//! buddy: a yield leaves the task where it is, or puts it behind all others. Times are ns.
 //!
 //! The rules of 2.6.30 were read in its source. Those of 2.6.27 are unverified: one buddy (`next`) for the length of a
 //! slice, its wakeup granularity of 10 ms, that SCHED_IDLE was no class apart and weighed 2. From memory also: 2.6.27

@@ -1,7 +1,7 @@
 //! How soon a task wakes others, and how long it runs on after that (2.6.30: `avg_wakeup`, `avg_overlap`).
 //!
-//! Both are moving means (1/8) of CPU time, ns. A task that sleeps without having woken anybody counts as one that needed
-//! a whole wakeup granularity to do so, which is also where a new task starts.
+//! Both are moving means (1/8) of CPU time, ns. A task that sleeps without having woken anybody counts as one
+//! that needed a whole wakeup granularity to do so, which is also where a new task starts.
 
 /// What a task remembers of its wakeups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

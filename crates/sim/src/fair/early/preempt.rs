@@ -1,9 +1,10 @@
 //! Wakeup preemption of 2.6.27 and 2.6.30: policies, and the granularity that adapts (`check_preempt_wakeup`,
 //! `wakeup_gran`).
 //!
-//! Only the wakee's policy protects the running task. With ADAPTIVE_GRAN the granularity is what the wakee is expected to
-//! run until it wakes somebody, twice over and times the queue's length, less what the running task has run since it was
-//! picked, and at most wakeup_granularity: a task that wakes others soon preempts soon.
+//! Only the wakee's policy protects the running task. With ADAPTIVE_GRAN the granularity is what the wakee is
+//! expected to run until it wakes somebody, twice over and times the queue's length, less what the running
+//! task has run since it was picked, and at most wakeup_granularity: a task that wakes others soon preempts
+//! soon.
 
 use crate::fair::cfs::preempt::ByPolicy;
 use crate::fair::entity::virtual_time;

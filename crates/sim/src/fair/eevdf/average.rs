@@ -1,8 +1,8 @@
 //! Virtual time V and the eligibility test (`avg_vruntime`, `entity_eligible`).
 //!
-//! V = zero + sum(w * (v - zero)) / sum(w), rounded toward minus infinity. `zero` is any point near V: it keeps the sums
-//! small and decides nothing. v, being an integer, is at most V exactly if w's sum times (v - zero) is at most the sum of
-//! keys: the test needs no division.
+//! V = zero + sum(w * (v - zero)) / sum(w), rounded toward minus infinity. `zero` is any point near V: it
+//! keeps the sums small and decides nothing. v, being an integer, is at most V exactly if w's sum times (v -
+//! zero) is at most the sum of keys: the test needs no division.
 
 /// What V is the quotient of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -314,8 +314,9 @@ impl System<'_> {
         true
     }
 
-    /// RUN_TO_PARITY since 6.17: somebody waits, and not for longer than the queue's shortest slice from here on; in 7.3
-    /// from the queue's virtual time on, if the running one is ahead of that (`update_protect_slice`).
+    /// RUN_TO_PARITY since 6.17: somebody waits, and not for longer than the queue's shortest slice from here
+    /// on; in 7.3 from the queue's virtual time on, if the running one is ahead of that
+    /// (`update_protect_slice`).
     fn bound_protection(&mut self, queue: CfsRqId, c: EntityId) {
         if !self.has(Feature::RunToParity) {
             return;

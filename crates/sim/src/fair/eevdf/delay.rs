@@ -27,10 +27,10 @@ impl System<'_> {
         lag::after_delay(lag, self.has(Feature::DelayZero))
     }
 
-    /// A delayed entity is woken (`requeue_delayed_entity`): with DELAY_ZERO one whose lag has become positive starts
-    /// again without any, and since 7.1 one whose debt has grown starts with what it was; else it goes on as it is. In
-    /// 6.12 the running entity is not charged before, so that what it has run since is credit that is not taken away; in
-    /// 7.3.4 it is (`update_curr_eevdf`).
+    /// A delayed entity is woken (`requeue_delayed_entity`): with DELAY_ZERO one whose lag has become
+    /// positive starts again without any, and since 7.1 one whose debt has grown starts with what it was;
+    /// else it goes on as it is. In 6.12 the running entity is not charged before, so that what it has run
+    /// since is credit that is not taken away; in 7.3.4 it is (`update_curr_eevdf`).
     pub(super) fn requeue_delayed(&mut self, entity: EntityId) {
         if self.fixed.history.charges_before_requeue {
             Eevdf::update_curr(self, self.entities[entity].cfs_rq);

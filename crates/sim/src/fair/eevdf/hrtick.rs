@@ -1,11 +1,12 @@
 //! HRTICK: a timer at the end of the running task's slice, so that it need not wait for a tick.
 //!
-//! Armed while more than one entity is queued, for when the running task reaches its deadline at its present weight
-//! (`hrtick_start_fair` as read in 7.3.4; protection that ends before has to wait for a tick or a wakeup). It fires in the
-//! timer interrupt and always asks for a switch. Before 7.3 it is armed anew when somebody comes or goes, and at every
-//! switch. In 7.3.4 it is left as it is wherever that will do: whoever comes arms it if it is off, who goes leaves it on, who is
-//! picked while others wait has it moved if his slice ends more than 5 us from there, and idling takes it back. Not modelled:
-//! the interrupt that arms it on another CPU.
+//! Armed while more than one entity is queued, for when the running task reaches its deadline at its present
+//! weight (`hrtick_start_fair` as read in 7.3.4; protection that ends before has to wait for a tick or a
+//! wakeup). It fires in the timer interrupt and always asks for a switch. Before 7.3 it is armed anew when
+//! somebody comes or goes, and at every switch. In 7.3.4 it is left as it is wherever that will do: whoever
+//! comes arms it if it is off, who goes leaves it on, who is picked while others wait has it moved if his
+//! slice ends more than 5 us from there, and idling takes it back. Not modelled: the interrupt that arms it
+//! on another CPU.
 
 use crate::engine::NEVER;
 use crate::fair::entity::Entity;

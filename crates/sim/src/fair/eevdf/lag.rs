@@ -14,8 +14,8 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The largest lag, in virtual time of an entity of `weight`: two slices or a tick, whichever is more; since 7.0 the
-    /// queue's longest slice and a tick.
+    /// The largest lag, in virtual time of an entity of `weight`: two slices or a tick, whichever is more;
+    /// since 7.0 the queue's longest slice and a tick.
     pub fn of_weight(self, weight: u64) -> i64 {
         let real = match self.longest_ns {
             Some(longest) => longest + self.tick_ns,

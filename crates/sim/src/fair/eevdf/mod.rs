@@ -9,9 +9,10 @@
 //! anything. Slices are real ns. The rules are pure functions (`average`, `timeline`, `lag`, `placement`, `pick`,
 //! `protect`, `preempt`); `class`, `queueing`, `delay` and `hrtick` apply them to the arenas.
 //!
-//! By version: 6.6 to 6.16 protect the running entity until its deadline, 6.17 and later until the end of the queue's
-//! shortest slice, and judge wakeups as 6.19 does, which the stable releases of 6.18 took back; lag is limited to two slices or a tick before 7.0, to the queue's longest slice and a tick since
-//! (read in 6.12.107 and 7.3 sources; that 6.18.0 still had the former is unverified, and stable releases take such
+//! By version: 6.6 to 6.16 protect the running entity until its deadline, 6.17 and later until the end of the
+//! queue's shortest slice, and judge wakeups as 6.19 does, which the stable releases of 6.18 took back; lag
+//! is limited to two slices or a tick before 7.0, to the queue's longest slice and a tick since (read in
+//! 6.12.107 and 7.3 sources; that 6.18.0 still had the former is unverified, and stable releases take such
 //! fixes back). Tasks ask for slices of their own since 6.12.
 //!
 //! Not modelled: 7.x's flat picking weighs a task by the product of its groups' shares, which is its own weight where

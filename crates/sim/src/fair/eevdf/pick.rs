@@ -19,8 +19,8 @@ pub struct Current {
     pub protected: bool,
 }
 
-/// The entity to run; `None` from an empty queue. `average` has the current entity in it; `next` is a buddy that counts,
-/// with its virtual runtime.
+/// The entity to run; `None` from an empty queue. `average` has the current entity in it; `next` is a buddy
+/// that counts, with its virtual runtime.
 pub fn pick(
     timeline: &Timeline,
     average: Average,

@@ -1,7 +1,8 @@
 //! Where an entity starts on a queue, and its first deadline (`place_entity`).
 //!
-//! Adding an entity with lag shifts V, so that the lag it would find is smaller than what it was placed with: the lag is
-//! stretched by (W + w) / W beforehand, where W is the weight already there, and comes out as it was.
+//! Adding an entity with lag shifts V, so that the lag it would find is smaller than what it was placed with:
+//! the lag is stretched by (W + w) / W beforehand, where W is the weight already there, and comes out as it
+//! was.
 
 use super::average::Average;
 use crate::fair::entity::virtual_time;

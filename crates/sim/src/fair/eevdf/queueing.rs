@@ -108,8 +108,8 @@ impl System<'_> {
     }
 
     /// Whether the running entity has to go before its deadline: since 6.17 when its protection ends; before
-    /// (PREEMPT_SHORT) once it has had its share, if it has no protection, be it that a wakee with a shorter slice ended
-    /// that or that it stays for a second slice without having been switched out.
+    /// (PREEMPT_SHORT) once it has had its share, if it has no protection, be it that a wakee with a shorter
+    /// slice ended that or that it stays for a second slice without having been switched out.
     fn protection_over(&self, queue: CfsRqId, curr: EntityId) -> bool {
         let e = &self.entities[curr];
         e.vruntime >= e.vprot
