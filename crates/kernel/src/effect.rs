@@ -106,9 +106,6 @@ const NEEDS: &[Need] = &[
     with(Feature::IlbUtilQuad, SPARE).and(Feature::IlbUtil),
     with(Feature::IlbShare, SPARE),
     with(Feature::SdSharedNuma, SPARE),
-    released(Feature::RtPushIpi),
-    // Kernels before 3.6 share without being asked.
-    until_gone(Feature::RtRuntimeShare),
     released(Feature::UtilEst),
     // Only newidle-by-cost draws random numbers.
     with(Feature::NiRandom, "newidle-by-cost"),

@@ -107,12 +107,6 @@ features! {
     TtwuQueue, "TTWU_QUEUE", newer((2, 6, 39)), newer((2, 6, 39)), "", SCHED,
         "2.6.35 to 3.0",
         "a wakeup across caches is queued on the target CPU's wake list";
-    RtPushIpi, "RT_PUSH_IPI", newer((4, 1, 0)), newer((4, 1, 0)), "", SCHED,
-        "since from memory, 6.1 and 6.12 have it",
-        "a CPU that runs out of important real-time tasks asks others by IPI to push theirs, instead of pulling them";
-    RtRuntimeShare, "RT_RUNTIME_SHARE", releases((2, 6, 27), (5, 10, 0)), releases((3, 6, 0), (6, 12, 0)), "", SCHED,
-        "from memory, 6.1 has it off",
-        "real-time tasks beyond their CPU's share run on what other CPUs have not used (before 6.12)";
     AltPeriod, "ALT_PERIOD", before((5, 13, 0), "eevdf"), before((5, 13, 0), "eevdf"), "", SCHED,
         "5.4 to 6.1, 6.1 to 6.6",
         "the slice's period counts all tasks of the runqueue";

@@ -88,7 +88,6 @@ fn errors_have_their_place() {
     let at = "e.toml:24:8";
     for (lines, place, says) in [
         ("policy = \"btach\"", "e.toml:23:10", "did you mean 'batch'"),
-        ("policy = \"fifo\"", "e.toml", "not simulated"),
         ("nice = 20", "e.toml:23:8", "-20 to 19"),
         ("nice = { sweep = [0, 20] }", "e.toml:23:22", "-20 to 19"),
         ("nice = \"low\"", "e.toml:23:8", "whole number"),

@@ -45,7 +45,7 @@ const CASES: &[Case] = &[
     (&["bench", "slice", "--feature", "NO_PLACE_LAG"], 2, &["live", "--backend sim", "exec --set features="]),
     (&["bench", "slice", "--backend", "sim", "--feature", "NO_PLACE_LAG@5"], 2, &["'5' has no unit", "1.5ms"]),
     (&["bench", "slice", "--backend", "sim", "--hog-slice", "1ns"], 2, &["hog_slice = 1ns", "100us to 100ms"]),
-    (&["bench", "slice", "--backend", "sim", "--policy", "fifo"], 2, &["policy fifo is not simulated"]),
+    (&["bench", "slice", "--backend", "sim", "--policy", "fifi"], 2, &["'fifi'", "did you mean 'fifo'"]),
     (&["stat", "-a", "--for", "0"], 2, &["--for", "10s"]),
     (&["stat", "--runs", "0", "--", "true"], 2, &["--runs", "1..=1000000"]),
     (&["profile", "--symbols", "", "--", "true"], 2, &["--symbols", "newidle_balance"]),

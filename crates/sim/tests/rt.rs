@@ -139,7 +139,7 @@ proptest! {
     #[test]
     fn the_most_important_tasks_run(
         plans in prop::collection::vec(plan(), 1..12),
-        era in prop::sample::select(vec!["v2.6.30", "v3.4", "v4.5", "v6.1", "v6.1 NO_RT_PUSH_IPI", "v6.5", "v6.12", "v7.3"]),
+        era in prop::sample::select(vec!["v2.6.30", "v3.4", "v4.5", "v6.1", "v6.5", "v6.12", "v7.3"]),
         seed in 1u64..1000,
     ) {
         let mut load = Load::lasting_ms(60);
@@ -180,7 +180,7 @@ proptest! {
 
     #[test]
     fn fair_tasks_get_what_the_tunables_leave_in_every_period(
-        era in prop::sample::select(vec!["v2.6.30 NO_RT_RUNTIME_SHARE", "v4.5 NO_RT_RUNTIME_SHARE", "v6.1", "v6.12", "v7.3"]),
+        era in prop::sample::select(vec!["v5.10", "v6.1", "v6.5", "v6.12", "v7.3"]),
         period_ms in 50u64..400,
         part_pct in 20u64..96,
         hogs in 1usize..4,

@@ -29,8 +29,6 @@ pub struct TaskDecl {
     pub program: Box<dyn Program>,
     /// Scheduling attributes it starts with.
     pub attr: Attr,
-    /// The place in a file that gives it a real-time policy.
-    pub real_time_at: Option<Spot>,
     /// CPUs it may use; `None` for all.
     pub affinity: Option<CpuSet>,
     /// The task that starts it by `Op::Spawn`; `None`: it is there from the start.
@@ -74,8 +72,8 @@ pub struct Built {
     pub masks: Vec<CpuSet>,
     /// The places where a file names CPUs, by the list notation of the mask.
     pub cpus_at: BTreeMap<String, Spot>,
-    /// Attributes that tasks take within the run, and the places in the file that say so.
-    pub later_attrs: Vec<(Attr, Spot)>,
+    /// Attributes that tasks take within the run.
+    pub later_attrs: Vec<Attr>,
     /// The length of the measured time, after the warm-up.
     pub duration: Ns,
     /// The length of the warm-up; its values and events are not measured.
@@ -160,7 +158,6 @@ impl Builder {
             name: name.into(),
             program,
             attr: Attr::default(),
-            real_time_at: None,
             affinity: None,
             spawned_by: None,
             footprint_kb: DEFAULT_FOOTPRINT_KB,
@@ -216,9 +213,9 @@ impl Builder {
     pub fn cpus_at(&mut self, cpus: &CpuSet, at: Spot) {
         self.built.cpus_at.entry(cpus.to_string()).or_insert(at);
     }
-    /// Notes that a task takes attributes within the run, and the place in the file that says so.
-    pub fn later_attr(&mut self, attr: Attr, at: Spot) {
-        self.built.later_attrs.push((attr, at));
+    /// Notes that a task takes attributes within the run.
+    pub fn later_attr(&mut self, attr: Attr) {
+        self.built.later_attrs.push(attr);
     }
     /// Draws for a purpose. They are keyed by the purpose and by the caller's ordinal, such as the task's number (never
     /// by a global order).

@@ -165,7 +165,6 @@ pub fn gathered(mut built: Built, guest: Guest) -> Built {
         name: "controller".to_owned(),
         program: Box::new(controls),
         attr: Attr::default(),
-        real_time_at: None,
         affinity: Some(CpuSet::from_iter([guest.on])),
         spawned_by: None,
         footprint_kb: DEFAULT_FOOTPRINT_KB,

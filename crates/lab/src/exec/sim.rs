@@ -53,7 +53,7 @@ impl Sim {
         for task in &mut workload.tasks {
             task.attr = cell.variant.attr_of(&task.name, task.attr);
         }
-        let later = workload.later_attrs.iter().map(|(attr, _)| attr);
+        let later = workload.later_attrs.iter();
         let asks = workload.tasks.iter().map(|t| &t.attr).chain(later).any(|a| a.slice != Ns::ZERO);
         let (warmup, duration) = (workload.warmup, workload.duration);
         let to_the_end = workload.to_the_end;

@@ -2,13 +2,12 @@
 //!
 //! A CPU pushes when a task was woken that cannot run there, and after each switch to a real-time task while others
 //! wait. A CPU whose own work has become less important pulls: since 4.1 it asks the overloaded CPUs by an IPI, one
-//! after another, to push (RT_PUSH_IPI); before, or without that feature, it takes the tasks itself.
+//! after another, to push (RT_PUSH_IPI); before, it takes the tasks itself.
 
 use super::{Rank, RtRq};
 use crate::class::Enqueue;
 use crate::system::System;
 use schedlab_base::{CpuId, CpuSet, TaskId};
-use schedlab_kernel::Feature;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
 
 impl System<'_> {
@@ -86,7 +85,7 @@ impl System<'_> {
         if self.rt_shared.overloaded.iter().find(others).is_none() {
             return;
         }
-        if self.has(Feature::RtPushIpi) {
+        if self.fixed.history.rt_asks_to_push {
             return self.ask_to_push(cpu, None);
         }
         for src in self.cpus.ids().filter(others) {

@@ -10,7 +10,6 @@
 use crate::system::System;
 use crate::timer::Fires;
 use schedlab_base::CpuId;
-use schedlab_kernel::Feature;
 use schedlab_trace::SwitchReason;
 
 /// A CPU's share of a period.
@@ -74,7 +73,7 @@ impl System<'_> {
             return false;
         }
         let exceeds = |sys: &Self| sys.rt[cpu].share.used_ns > sys.rt[cpu].share.runtime(runtime_ns);
-        if exceeds(self) && self.has(Feature::RtRuntimeShare) {
+        if exceeds(self) && self.fixed.history.rt_borrows {
             self.borrow_runtime(cpu);
         }
         let exceeded = exceeds(self);
@@ -115,7 +114,7 @@ impl System<'_> {
         let runtime_ns = self.fixed.kernel.tunables.rt_runtime_ns;
         let mut goes_on = false;
         for cpu in self.cpus.ids() {
-            if !self.has(Feature::RtRuntimeShare) {
+            if !self.fixed.history.rt_borrows {
                 self.rt[cpu].share.borrowed_ns = 0;
             }
             if self.rt[cpu].share.end_period(runtime_ns) {

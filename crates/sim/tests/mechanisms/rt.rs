@@ -105,9 +105,7 @@ fn a_task_that_a_more_important_one_displaces_is_pushed_to_another_cpu() {
 
 #[test]
 fn a_cpu_that_runs_out_of_important_work_gets_what_waits_elsewhere() {
-    for (era, pulled, pushed) in
-        [("v3.4", 1, 0), ("v6.1 NO_RT_PUSH_IPI", 1, 0), ("v6.1", 0, 1), ("v6.12", 0, 1)]
-    {
+    for (era, pulled, pushed) in [("v3.4", 1, 0), ("v6.1", 0, 1), ("v6.12", 0, 1)] {
         let mut load = Load::lasting_ms(50);
         let first = load.task("first", Some("0"), once(vec![run_us(40_000)]));
         load.attr(first, fifo(50));
@@ -127,11 +125,10 @@ fn a_cpu_that_runs_out_of_important_work_gets_what_waits_elsewhere() {
 #[test]
 fn before_6_12_real_time_tasks_leave_a_twentieth_of_each_second() {
     for (era, cpus, least, most) in [
-        ("v4.5 NO_RT_RUNTIME_SHARE", 1, 45, 55),
+        ("v4.5", 1, 45, 55), // There is no CPU to borrow of.
         ("v6.1", 1, 45, 55),
         ("v6.1", 4, 45, 55),
         ("v4.5", 4, 0, 0), // It borrows the rest of the period from CPUs that do not need theirs.
-        ("v6.1 RT_RUNTIME_SHARE", 4, 0, 0),
     ] {
         let mut load = Load::lasting_ms(3_000);
         let urgent = load.task("urgent", Some("0"), hog());

@@ -14,8 +14,8 @@ enum Becomes {
     Runs(usize),
     /// It runs everywhere once it is told how long.
     RunsWithRuntime,
-    /// Only real kernels run it, on machines with so many CPUs or more, for this policy.
-    Live(usize, &'static str),
+    /// It runs everywhere, on machines with so many CPUs or more; live kernels take a right for this policy.
+    RealTime(usize, &'static str),
     /// It is refused at this line and column, with these words.
     Refused(usize, usize, &'static str),
 }
@@ -27,8 +27,8 @@ use Becomes::*;
 const EXAMPLES: &[(&str, &str, Becomes)] = &[
     ("browser-long.json", "repeated-events", Runs(1)),
     ("browser-short.json", "repeated-events", Runs(1)),
-    ("cpufreq_governor_efficiency/calibration.json", "fifo-by-default", Live(1, "SCHED_FIFO")),
-    ("cpufreq_governor_efficiency/dvfs.json", "fifo-task", Live(2, "SCHED_FIFO")),
+    ("cpufreq_governor_efficiency/calibration.json", "fifo-by-default", RealTime(1, "SCHED_FIFO")),
+    ("cpufreq_governor_efficiency/dvfs.json", "fifo-task", RealTime(2, "SCHED_FIFO")),
     ("custom-slice.json", "slice-beside-deadline", Refused(4, 52, "SCHED_DEADLINE is neither simulated nor asked of live kernels; rt-app runs it")),
     ("merge/global.json", "global-alone", Refused(1, 1, "the file has no 'tasks'")),
     ("merge/resources.json", "resources-alone", Refused(1, 1, "the file has no 'tasks'")),
@@ -66,7 +66,7 @@ fn read(name: &str, runtime: Option<Ns>) -> Result<Built, Error> {
 /// The policy of real time that the workload asks for, if any.
 fn real_time(built: &Built) -> Option<String> {
     let at_start = built.tasks.iter().map(|t| t.attr.policy);
-    let all = at_start.chain(built.later_attrs.iter().map(|(attr, _)| attr.policy));
+    let all = at_start.chain(built.later_attrs.iter().map(|attr| attr.policy));
     all.into_iter().find(|p| !p.is_fair()).map(|p| format!("SCHED_{}", p.to_string().to_uppercase()))
 }
 
@@ -99,7 +99,7 @@ fn each_syntax_of_the_examples_becomes_what_the_table_says() {
                 let built = read(name, Some(Ns::secs(2))).unwrap();
                 assert_eq!((built.duration, real_time(&built), fewest_cpus(name)), (Ns::secs(2), None, 1));
             }
-            Live(cpus, policy) => {
+            RealTime(cpus, policy) => {
                 let built = plain.unwrap_or_else(|e| panic!("{e}"));
                 assert_eq!((real_time(&built).as_deref(), fewest_cpus(name)), (Some(*policy), *cpus));
             }
@@ -132,11 +132,10 @@ pub fn table() -> String {
         let (sim, live, about) = match becomes {
             Runs(n) => ("yes", "yes", cpus(*n)),
             RunsWithRuntime => ("yes", "yes", "a runtime: `-r TIME`".to_owned()),
-            Live(n, policy) => {
-                let right =
-                    format!("{policy} is not simulated; live it takes the right (root, CAP_SYS_NICE)");
+            RealTime(n, policy) => {
+                let right = format!("live, {policy} takes the right (root, CAP_SYS_NICE)");
                 (
-                    "no",
+                    "yes",
                     "yes",
                     [right, cpus(*n)].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; "),
                 )

@@ -47,7 +47,6 @@ pub fn lower(source: Source<'_>, file: &File, modes: &Modes, b: &mut Builder) ->
         let declared = b.edit(task);
         let of = &file.tasks[planned.task];
         declared.attr = of.attr;
-        declared.real_time_at = of.real_time.map(|at| source.spot(at));
         declared.affinity = of.cpus.as_ref().map(|c| c.set.clone());
         declared.footprint_kb = declared.footprint_kb.max(scripts[planned.task].touched_kb());
         declared.spawned_by = planned.parent.map(id);
@@ -57,7 +56,7 @@ pub fn lower(source: Source<'_>, file: &File, modes: &Modes, b: &mut Builder) ->
     of_tasks.chain(of_phases).for_each(|c| b.cpus_at(&c.set, source.spot(c.at)));
     for phase in file.tasks.iter().flat_map(|t| &t.phases) {
         if let Some(attr) = phase.attr {
-            b.later_attr(attr, source.spot(phase.real_time.unwrap_or(phase.at)));
+            b.later_attr(attr);
         }
     }
     b.lasts(file.duration.unwrap_or(LONGEST), Ns::ZERO);

@@ -35,8 +35,6 @@ pub struct Task {
     pub loops: Option<u32>,
     /// Attributes it starts with.
     pub attr: Attr,
-    /// The place of its policy, if that is a real-time one.
-    pub real_time: Option<usize>,
     /// CPUs of phases that name none.
     pub cpus: Option<Cpus>,
     /// Its phases, in the order of the file.
@@ -61,8 +59,6 @@ pub struct Phase {
     pub loops: Option<u32>,
     /// Attributes to set at its beginning.
     pub attr: Option<Attr>,
-    /// The place where it names a real-time policy, if it does.
-    pub real_time: Option<usize>,
     /// CPUs it is confined to, if it states any.
     pub cpus: Option<Cpus>,
     /// Its events, in the order of the file.
@@ -112,18 +108,16 @@ struct Global {
     buffer: u64,
     /// The policy of tasks that name none.
     policy: Policy,
-    /// The place of that policy.
-    policy_at: usize,
 }
 
 fn read_global(source: Source<'_>, members: &[Member]) -> Result<Global> {
-    let mut global = Global { duration: None, buffer: DEFAULT_BUFFER, policy: Policy::Other, policy_at: 0 };
+    let mut global = Global { duration: None, buffer: DEFAULT_BUFFER, policy: Policy::Other };
     for member in members {
         let row = keys::find(source, &[Level::Global], "global", member)?;
         match row.name {
             "duration" => global.duration = read_duration(source, member)?,
             "default_policy" => {
-                (global.policy, global.policy_at) = (read::policy(source, member)?, member.value.at);
+                global.policy = read::policy(source, member)?;
             }
             "mem_buffer_size" => global.buffer = read::bytes(source, member, 1)?,
             "calibration" => check_calibration(source, member)?,
@@ -200,11 +194,6 @@ impl<'a> Common<'a> {
         }
         Ok(Some(attr))
     }
-
-    /// The place where this object names its policy.
-    fn policy_at(&self) -> Option<usize> {
-        self.policy.map(|m| m.value.at)
-    }
 }
 
 fn read_task(source: Source<'_>, task: &Member, global: &Global) -> Result<Task> {
@@ -223,14 +212,13 @@ fn read_task(source: Source<'_>, task: &Member, global: &Global) -> Result<Task>
         return Err(source.error(task.at, "the task's name has control characters or more than one line"));
     }
     let attr = common.attr(source, plain(global.policy))?.unwrap_or_else(|| plain(global.policy));
-    let real_time = (!attr.policy.is_fair()).then(|| common.policy_at().unwrap_or(global.policy_at));
     let given = common.loops.map(|m| read::loops(source, m)).transpose()?;
     let loops = given.unwrap_or(None);
     let (loops, phases) = match phases {
         Some(phases) => (loops, read_phases(source, phases, &common, &name, attr)?),
         None => (loops, vec![only_phase(source, task, std::mem::take(&mut common.events))?]),
     };
-    Ok(Task { name, at: task.at, instances, delay, loops, attr, real_time, cpus: common.cpus, phases })
+    Ok(Task { name, at: task.at, instances, delay, loops, attr, cpus: common.cpus, phases })
 }
 
 /// The attributes of a task that states nothing but a policy.
@@ -244,7 +232,7 @@ fn only_phase(source: Source<'_>, task: &Member, events: Vec<Event>) -> Result<P
     if events.is_empty() {
         return Err(source.error(task.at, format!("task '{}' has no events", task.name())));
     }
-    Ok(Phase { at: task.at, loops: Some(1), attr: None, real_time: None, cpus: None, events })
+    Ok(Phase { at: task.at, loops: Some(1), attr: None, cpus: None, events })
 }
 
 fn read_phases(
@@ -286,6 +274,5 @@ fn read_phase(source: Source<'_>, phase: &Member, task: &str, before: Attr) -> R
     }
     let loops = common.loops.map_or(Ok(Some(1)), |m| read::loops(source, m))?;
     let attr = common.attr(source, before)?;
-    let real_time = common.policy_at().filter(|_| attr.is_some_and(|a| !a.policy.is_fair()));
-    Ok(Phase { at: phase.at, loops, attr, real_time, cpus: common.cpus, events: common.events })
+    Ok(Phase { at: phase.at, loops, attr, cpus: common.cpus, events: common.events })
 }

@@ -383,17 +383,15 @@ fn a_runtime_takes_the_place_of_the_duration() {
 }
 
 #[test]
-fn real_time_policies_and_cpus_keep_their_places() {
+fn real_time_policies_are_the_tasks_own_and_cpus_keep_their_places() {
     let text = "{\"global\": {\"duration\": 1, \"default_policy\": \"SCHED_RR\"}, \"tasks\": {\n\
         \"a\": {\"run\": 1},\n\
         \"b\": {\"policy\": \"SCHED_OTHER\", \"cpus\": [5], \"phases\": {\n\
         \"p\": {\"run\": 1}, \"q\": {\"policy\": \"SCHED_FIFO\", \"run\": 1}}}}}";
     let mut workload = built(text);
-    let places: Vec<Option<String>> =
-        workload.tasks.iter().map(|t| t.real_time_at.as_ref().map(ToString::to_string)).collect();
-    assert_eq!(places, [Some("t.json:1:46".to_owned()), None]);
-    let later: Vec<_> = workload.later_attrs.iter().map(|(a, at)| (a.policy, at.to_string())).collect();
-    assert_eq!(later, [(Policy::Fifo, "t.json:4:34".to_owned())]);
+    let policies: Vec<Policy> = workload.tasks.iter().map(|t| t.attr.policy).collect();
+    assert_eq!(policies, [Policy::Rr, Policy::Other]);
+    assert_eq!(workload.later_attrs.iter().map(|a| a.policy).collect::<Vec<_>>(), [Policy::Fifo]);
     let refuse = |_: &schedlab_base::CpuSet| Err(schedlab_base::Error::input("may run nowhere"));
     let told = workload.confine(refuse).unwrap_err().to_string();
     assert_eq!(told, "t.json:3:40: task 'b-1': may run nowhere");
