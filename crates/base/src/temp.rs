@@ -33,10 +33,20 @@ impl Folder {
     /// # Errors
     /// When it can't be made.
     pub fn create(parent: &Path, prefix: &str, mode: u32) -> Result<Folder> {
+        Folder::attempt(parent, prefix, mode).map_err(|(path, e)| Error::io(&path, "create the folder", &e))
+    }
+    /// The same, with the path and the system's own error, for those who may try again.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn attempt(
+        parent: &Path,
+        prefix: &str,
+        mode: u32,
+    ) -> std::result::Result<Folder, (PathBuf, io::Error)> {
         clear_left(parent, prefix);
         let make = |path: &Path| DirBuilder::new().mode(mode).create(path);
-        let (path, ()) = first_free(parent, prefix, make)
-            .map_err(|(path, e)| Error::io(&path, "create the folder", &e))?;
+        let (path, ()) = first_free(parent, prefix, make)?;
         // Some network file systems have no locks; leftovers are not collected there.
         let lock = File::open(&path).ok().filter(|folder| folder.try_lock().is_ok());
         Ok(Folder { path, renamed: false, _lock: lock })

@@ -29,7 +29,10 @@ pub struct TunableRow {
 }
 
 macro_rules! tunables {
-    ($($name:ident, $lo:literal ..= $hi:literal, $kernels:expr, $source:expr, $read:literal, $about:literal $(, absent $absent:literal)?;)*) => {
+    ($(
+        $name:ident, $lo:literal ..= $hi:literal, $kernels:expr, $source:expr, $read:literal, $about:literal
+        $(, absent $absent:literal)?;
+    )*) => {
         /// The tunables of a kernel, before scaling by the number of CPUs.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub struct Tunables { $(#[doc = $about] pub $name: u64,)* }

@@ -142,9 +142,10 @@ fn folder_in(cell: &Path) -> Result<Folder> {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !is_there() => continue,
             made => made.map_err(|e| Error::io(cell, "create the folder", &e))?,
         }
-        match Folder::create(cell, TEMP_PREFIX, 0o777) {
-            Err(_) if !is_there() => {}
-            made => return made,
+        match Folder::attempt(cell, TEMP_PREFIX, 0o777) {
+            // So is one that is being removed: for an instant its name is found and nothing can be made in it.
+            Err((_, e)) if e.kind() == io::ErrorKind::NotFound || !is_there() => {}
+            made => return made.map_err(|(path, e)| Error::io(&path, "create the folder", &e)),
         }
     }
 }
