@@ -1,4 +1,4 @@
-//! The kernel, simulated: the fair class by version, on any machine, deterministic.
+//! The kernel, simulated: fair and real-time classes by version, on any machine, deterministic.
 
 mod background;
 pub mod balance;
@@ -102,7 +102,7 @@ pub struct SimReport {
 /// Runs a simulation to its workload's end.
 ///
 /// # Errors
-/// When the workload asks for something the simulator can't do (a real-time policy, a CPU the machine lacks).
+/// When the workload asks for a CPU that the machine lacks.
 pub fn simulate<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimReport> {
     run::run(setup, true, None, sink)
 }
