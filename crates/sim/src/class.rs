@@ -195,6 +195,7 @@ impl System<'_> {
     /// The same where there are tasks of more than one class: the first class that has one picks.
     fn pick_by_rank(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         let fair = self.fixed.fair;
+        self.stop_idle_server(cpu);
         let class = if of_class!(Class::Rt, is_runnable(self, cpu)) { Class::Rt } else { fair };
         let own = prev.filter(|p| self.class(*p) == class);
         if let Some(prev) = prev.filter(|_| own.is_none()) {

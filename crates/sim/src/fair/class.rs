@@ -40,7 +40,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         }
         sys.cpus[cpu].list.push(task);
         sys.add_nr_running(cpu);
-        sys.fair_count_changed(cpu);
+        sys.fair_comes(cpu);
         R::queue_changed(sys, cpu, !requeued);
     }
 
@@ -69,7 +69,6 @@ impl<R: Rules> SchedClass for Fair<R> {
             list.remove(at);
         }
         sys.sub_nr_running(cpu);
-        sys.fair_count_changed(cpu);
         sys.count_out_estimate(cpu, task, why != Dequeue::Move);
         R::queue_changed(sys, cpu, false);
     }
