@@ -197,7 +197,8 @@ impl System<'_> {
             return;
         }
         let (now, reserved) = (self.now, self.reserved());
-        let gives_way = self.cpus[cpu].need_resched.is_some();
+        // Beside a real-time task that may run they have no turn without the server.
+        let gives_way = self.rt[cpu].is_runnable();
         if let Some(turned) = self.rt[cpu].server.charge(now, delta_ns, gives_way, reserved) {
             self.server_turned(cpu, turned);
         }
