@@ -2,6 +2,7 @@
 
 use schedlab_base::Ns;
 use schedlab_record::accounts::{Interval, MAX_INTERVALS};
+use schedlab_trace::{ActiveReason, AffineReason, KickReason, SkipReason};
 use schedlab_workload::SeriesId;
 
 /// Sums over a run, from the end of the warm-up; times in ns.
@@ -27,12 +28,20 @@ pub struct Stats {
     pub smt_shared_ns: u64,
     /// Time spent leaving idle states.
     pub idle_exit_ns: u64,
+    /// Answers of `wake_affine` about tasks of the workload, by reason.
+    pub affine: [u64; AffineReason::ALL.len()],
+    /// Balance passes that were not begun, by reason.
+    pub skips: [u64; SkipReason::ALL.len()],
+    /// What ticks decided about tickless CPUs, by reason.
+    pub kicks: [u64; KickReason::ALL.len()],
+    /// Running tasks that were to be pushed, by reason.
+    pub pushes: [u64; ActiveReason::ALL.len()],
 }
 
 impl Stats {
     /// Every counter by metric name.
-    pub fn named(&self) -> Vec<(&'static str, u64)> {
-        vec![
+    pub fn named(&self) -> Vec<(String, u64)> {
+        let sums = [
             ("select.time", self.select_ns),
             ("balance.newidle_time", self.newidle_ns),
             ("balance.periodic_time", self.periodic_ns),
@@ -41,7 +50,14 @@ impl Stats {
             ("wakeup.on_cpu_waits", self.on_cpu_waits),
             ("smt.shared_time", self.smt_shared_ns),
             ("idle.exit_time", self.idle_exit_ns),
-        ]
+        ];
+        let mut all: Vec<(String, u64)> = sums.map(|(name, n)| (name.to_owned(), n)).into();
+        let mut family = |of: &str, name: &str, n: u64| all.push((format!("{of}.{name}"), n));
+        AffineReason::ALL.iter().for_each(|r| family("affine", r.name(), self.affine[*r as usize]));
+        SkipReason::ALL.iter().for_each(|r| family("balance.skip", r.name(), self.skips[*r as usize]));
+        KickReason::ALL.iter().for_each(|r| family("balance.kick", r.name(), self.kicks[*r as usize]));
+        ActiveReason::ALL.iter().for_each(|r| family("balance.active", r.name(), self.pushes[*r as usize]));
+        all
     }
 }
 

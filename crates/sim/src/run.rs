@@ -426,7 +426,7 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     let mut schedstat = sys.schedstat;
     schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);
-    found.counters = sys.stats.named().into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+    found.counters = sys.stats.named().into_iter().collect();
     found.counters.insert("work".to_owned(), work);
     if sys.channels.may_lose() {
         found.counters.insert("udp.lost".to_owned(), sys.stats.datagrams_lost);

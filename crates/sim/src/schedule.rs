@@ -46,6 +46,8 @@ impl System<'_> {
                     }
                 }
             }
+            let carries = self.cpus[cpu].carried.is_some();
+            self.tell(cpu, EventKind::Schedule { carries });
             self.balance(cpu, prev);
             if self.nr_running[cpu] == 0 {
                 self.drain(cpu);
@@ -90,6 +92,7 @@ impl System<'_> {
     /// Whoever runs goes on.
     fn stay(&mut self, cpu: CpuId) {
         self.cpus[cpu].clock.release();
+        self.tell(cpu, EventKind::Stay);
         self.start_user(cpu);
     }
 

@@ -147,6 +147,7 @@ impl System<'_> {
         let stays = allowed.contains(cpu);
         let first = allowed.lowest();
         self.tasks[curr].allowed = Some(allowed);
+        self.tell(cpu, EventKind::Allowed { task: curr, mask });
         self.set_cpus_allowed(curr);
         match first {
             Some(to) if !stays => {

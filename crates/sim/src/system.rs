@@ -149,6 +149,8 @@ pub struct System<'s> {
     pub fault: Option<Error>,
     /// What there is to say of turns, if its CPUs take turns.
     pub turns: Option<Sharing>,
+    /// The sink asks for details.
+    pub tells: bool,
     /// Where events go.
     pub sink: &'s mut dyn Sink,
 }
@@ -221,6 +223,7 @@ impl<'s> System<'s> {
             floors: Arena::filled(i64::MIN, n),
             fault: None,
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
+            tells: sink.wants_details(),
             sink,
             fixed: Fixed {
                 gran: Granularity::of(&kernel, n),
@@ -281,6 +284,20 @@ impl<'s> System<'s> {
     #[inline]
     pub fn emit(&mut self, cpu: CpuId, kind: EventKind) {
         self.sink.event(&Event { at: Ns(self.now), cpu, kind });
+    }
+    /// Emits a detail ([`EventKind::is_detail`]), if the sink asks for details.
+    #[inline]
+    pub fn tell(&mut self, cpu: CpuId, kind: EventKind) {
+        if self.tells {
+            self.tell_now(cpu, kind);
+        }
+    }
+    /// Out of the way of runs that are not asked for details.
+    #[cold]
+    #[inline(never)]
+    fn tell_now(&mut self, cpu: CpuId, kind: EventKind) {
+        debug_assert!(kind.is_detail(), "{kind:?} is for every sink");
+        self.emit(cpu, kind);
     }
     /// Notes that `cpu`'s next event may have changed.
     #[inline]

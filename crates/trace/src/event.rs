@@ -1,6 +1,8 @@
 //! The event: 32 bytes, Copy, named after the kernel's tracepoints where one exists.
 
-use crate::reason::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+use crate::reason::{
+    BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason, SkipReason, SwitchReason,
+};
 use schedlab_base::{CpuId, Ns, TaskId};
 
 /// One thing that happened on one CPU at one time.
@@ -37,8 +39,43 @@ pub enum EventKind {
     IdleEnter { state: u8 },
     /// The CPU leaves idle; `exit_ns` was spent waking up.
     IdleExit { exit_ns: u32 },
-    /// A balance pass over one domain ended. It pulled `moved` tasks, read `visited` CPUs and took `took_ns`.
-    Balance { level: u8, trigger: BalanceTrigger, moved: u16, visited: u16, took_ns: u32 },
+    /// A balance pass over one domain ended, for the reason `why`; the event's CPU is the one that tasks would come to. It
+    /// pulled `moved` tasks, read `visited` CPUs and took `took_ns`. `src` is the CPU whose queue it chose, if it chose one.
+    Balance {
+        level: u8,
+        trigger: BalanceTrigger,
+        why: BalanceReason,
+        moved: u16,
+        visited: u16,
+        took_ns: u32,
+        src: Option<CpuId>,
+    },
+    /// Detail: no pass was begun over the event's CPU's domain `level`. Where the reason compares two times, `have_ns` was
+    /// less than `need_ns`; else both are 0.
+    Skip { level: u8, why: SkipReason, have_ns: u32, need_ns: u32 },
+    /// Detail: a tick decided whether a tickless CPU is to balance; `to` is the CPU that was asked.
+    Kick { why: KickReason, to: Option<CpuId> },
+    /// Detail: `schedule()` began on a CPU whose current task may give way. `carries`: that task leaves to be moved, and
+    /// arrives elsewhere with its next `Enqueued`.
+    Schedule { carries: bool },
+    /// Detail: `schedule()` ended, and the same task goes on.
+    Stay,
+    /// Detail: from now on the task may run on the CPUs of the workload's mask of that number.
+    Allowed { task: TaskId, mask: u32 },
+}
+
+impl EventKind {
+    /// Whether only sinks that ask for details are told ([`Sink::wants_details`](crate::Sink::wants_details)).
+    pub const fn is_detail(&self) -> bool {
+        matches!(
+            self,
+            EventKind::Skip { .. }
+                | EventKind::Kick { .. }
+                | EventKind::Schedule { .. }
+                | EventKind::Stay
+                | EventKind::Allowed { .. }
+        )
+    }
 }
 
 const _: () = assert!(std::mem::size_of::<Event>() <= 32);

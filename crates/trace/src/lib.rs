@@ -8,7 +8,10 @@ pub mod event;
 pub mod reason;
 
 pub use event::{Event, EventKind};
-pub use reason::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+pub use reason::{
+    ActiveReason, AffineReason, BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason,
+    SkipReason, SwitchReason,
+};
 
 use schedlab_base::{Ns, TaskId};
 
@@ -18,6 +21,11 @@ pub trait Sink {
     fn event(&mut self, event: &Event);
     /// One value that a program recorded for one of its series (index as declared by the workload).
     fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64);
+    /// Whether the simulator also tells what only explanations need ([`EventKind::is_detail`]). Who does not ask is spared
+    /// the cost.
+    fn wants_details(&self) -> bool {
+        false
+    }
 }
 
 /// Drops everything: for speed measurements.

@@ -1,6 +1,6 @@
 //! The reasons that decisions carry. Each is one row: a name in metrics (`placement.<name>`) and a sentence for people.
 //!
-//! A new wakeup mechanism adds its reasons here; metrics, `explain` and docs derive from the rows.
+//! A new mechanism adds its reasons here; metrics, `explain` and docs derive from the rows.
 
 macro_rules! reasons {
     ($(#[$doc:meta])* $enum:ident { $($variant:ident = $name:literal, $about:literal;)* }) => {
@@ -95,16 +95,115 @@ reasons! {
     }
 }
 
+reasons! {
+    /// How a balance pass over one domain ended: it took tasks, or why it took none.
+    BalanceReason {
+        Moved = "moved", "it took tasks";
+        NotOurTurn = "not_our_turn", "another CPU of the local group balances the domain";
+        WorkCame = "work_came", "the CPU about to go idle had got work by then (5.5 and later)";
+        NoBusiest = "no_busiest", "no other group had a task to give";
+        LocalFuller = "local_fuller", "the CPU's own group was of a fuller kind than the busiest (5.5 and later)";
+        LocalBusier = "local_busier", "the CPU's own group was as loaded as the busiest";
+        LocalAboveAverage = "local_above_average", "the CPU's own group was as loaded as the domain on average, or more";
+        WithinPct = "within_pct", "the busiest group's load exceeded the local one's by no more than imbalance_pct";
+        EnoughIdle = "enough_idle", "the busiest group was not overloaded and had about as many idle CPUs";
+        BusyCpu = "busy_cpu", "the busiest group was not overloaded, and this CPU was busy itself (5.5 and later)";
+        SingleTask = "single_task", "the busiest group was not overloaded and had one task, which ran (5.5 and later)";
+        OneTask = "one_task", "the busiest group had no more than one task's load (before 2.6.32)";
+        NumaTolerated = "numa_tolerated", "the difference between nodes was too small for leaving one (5.5 and later)";
+        SmallDifference = "small_difference", "half the difference in tasks, or in idle CPUs, was none (5.5 and later)";
+        NoRoom = "no_room", "the CPU's own group had no room left by utilisation (5.5 and later)";
+        TooLittle = "too_little", "the load to be moved rounded to nothing (5.5 and later)";
+        NoQueue = "no_queue", "no queue of the busiest group had a task to give when it was read again";
+        Emptied = "emptied", "the busiest queue had at most one task left when it was locked";
+        NothingWanted = "nothing_wanted", "the amount to be moved was nothing (before 5.5)";
+        Running = "running", "only the running task of the busiest queue was looked at";
+        Pinned = "pinned", "the tasks of the busiest queue may not run on this CPU";
+        Hot = "hot", "a task of the busiest queue had run there too recently: it was cache-hot";
+        TooHeavy = "too_heavy", "a task of the busiest queue was larger than what should move";
+    }
+}
+
+reasons! {
+    /// Why a balance pass was not begun.
+    SkipReason {
+        ShortIdle = "short_idle", "about to go idle, but idle for less than a migration costs on average (2.6.32 to 5.15)";
+        NoOverload = "no_overload", "about to go idle, but no CPU was known to have two runnable tasks (3.12 and later)";
+        TooDear = "too_dear", "about to go idle, but idle on average for less than the pass has cost (3.12 and later)";
+        WakeupPending = "wakeup_pending", "about to go idle, but a wakeup was on its way to it (5.16 and later)";
+        NoNewidle = "no_newidle", "about to go idle, but CPUs that are do not balance the domain (SD_BALANCE_NEWIDLE)";
+        Dice = "dice", "about to go idle, but dice refused, since few passes pulled a task (NI_RANDOM)";
+        NotDue = "not_due", "the domain, or for a tickless CPU all its domains, had been balanced too recently";
+        Locked = "locked", "another CPU was balancing a domain that is balanced by one at a time (SD_SERIALIZE)";
+        HelperBusy = "helper_busy", "the CPU that balanced for tickless ones had got work of its own";
+        AveragesOnly = "averages_only", "the CPU that helped tickless ones was asked to age their averages only (5.5 and later)";
+    }
+}
+
+impl SkipReason {
+    /// Whether it is a CPU about to go idle that does not look for work.
+    pub const fn of_newidle(self) -> bool {
+        use SkipReason::*;
+        matches!(self, ShortIdle | NoOverload | TooDear | WakeupPending | NoNewidle | Dice)
+    }
+}
+
+reasons! {
+    /// What a CPU's tick decided about balancing for tickless CPUs (`nohz_balancer_kick`).
+    KickReason {
+        TwoTasks = "two_tasks", "asked: the CPU had a task to give";
+        BusyCache = "busy_cache", "asked: more than one CPU of the cache, or of the core, was busy";
+        ReducedCapacity = "reduced_capacity", "asked: the CPU had a task and was disturbed by others than fair tasks (4.2 and later)";
+        AveragesOnly = "averages_only", "asked, but only to age averages (5.5 and later)";
+        Asked = "asked", "not asked again: the CPU chosen had been asked and had not ended";
+        NobodyIdle = "nobody_idle", "nobody to ask: the tickless CPU to choose was no longer idle";
+        Idle = "idle", "not asked: the tick found its CPU idle";
+        NobodyTickless = "nobody_tickless", "not asked: no CPU's tick was stopped";
+        TooEarly = "too_early", "not asked: balancing for tickless CPUs was not due";
+        NothingToGive = "nothing_to_give", "not asked: one task here, and no other CPU of the cache, or of the core, busy";
+    }
+}
+
+reasons! {
+    /// Why a pass that moved nothing had the running task of the busiest queue pushed (active balance).
+    ActiveReason {
+        Failures = "failures", "too many passes had failed";
+        ReducedCapacity = "reduced_capacity", "the source was disturbed, and the idle destination could do more (4.2 and later)";
+    }
+}
+
+reasons! {
+    /// Why `wake_affine` chose the waker's CPU or the previous one.
+    AffineReason {
+        WakerLight = "waker_light", "waker's: it stayed about as loaded as the previous one (before 4.14)";
+        HalfEmpty = "half_empty", "waker's: both CPUs together held no more than one task's load (before 3.18)";
+        WakerLoaded = "waker_loaded", "previous: the waker's was more loaded (before 4.14)";
+        BothIdle = "both_idle", "previous: both were idle and shared their cache (WA_IDLE)";
+        WakerIdle = "waker_idle", "waker's: it was idle and shared the previous one's cache (WA_IDLE)";
+        WakerAlone = "waker_alone", "waker's: the waker was alone there and about to sleep (WA_IDLE)";
+        PrevIdle = "prev_idle", "previous: it was idle (WA_IDLE)";
+        WakerIsLoad = "waker_is_load", "waker's: the waker, about to sleep, was all of its load (WA_WEIGHT)";
+        WakerLighter = "waker_lighter", "waker's: with the task it was less loaded than the previous one (WA_WEIGHT)";
+        Neither = "neither", "previous: neither idleness nor load spoke for the waker's (4.14 and later)";
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_are_unique_and_fit_a_metric() {
-        let mut names: Vec<&str> = PlaceReason::ALL.iter().map(|r| r.name()).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), PlaceReason::ALL.len());
-        assert!(names.iter().all(|n| n.chars().all(|c| c.is_ascii_lowercase() || c == '_')));
+        let names = |all: Vec<&'static str>| {
+            let once: std::collections::BTreeSet<&str> = all.iter().copied().collect();
+            assert_eq!(once.len(), all.len(), "{all:?}");
+            assert!(all.iter().all(|n| n.chars().all(|c| c.is_ascii_lowercase() || c == '_')), "{all:?}");
+        };
+        names(PlaceReason::ALL.iter().map(|r| r.name()).collect());
+        names(BalanceReason::ALL.iter().map(|r| r.name()).collect());
+        names(SkipReason::ALL.iter().map(|r| r.name()).collect());
+        names(KickReason::ALL.iter().map(|r| r.name()).collect());
+        names(ActiveReason::ALL.iter().map(|r| r.name()).collect());
+        names(AffineReason::ALL.iter().map(|r| r.name()).collect());
     }
 }

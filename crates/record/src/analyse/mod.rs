@@ -34,7 +34,7 @@ use groups::{Groups, NO_GROUP};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Topology;
 use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, Sink, SwitchReason};
-use state::{Cpu, Pending, Phase, Seen, Task};
+use state::{Cpu, Passes, Pending, Phase, Seen, Task};
 use woken::Woken;
 use worst::{LongWait, Worst};
 
@@ -387,12 +387,24 @@ impl Sink for Analyser {
             EventKind::Migrate { task, why, .. } => self.migrate(at, cpu, task, why),
             EventKind::IdleEnter { .. } => self.cpu(cpu).idle_exit_ns = 0,
             EventKind::IdleExit { exit_ns } => self.cpu(cpu).idle_exit_ns = exit_ns,
-            EventKind::Balance { trigger, moved, visited, took_ns, .. } => {
+            EventKind::Balance { trigger, why, moved, visited, took_ns, .. } => {
+                let pass = Passes {
+                    passes: 1,
+                    moved: moved.into(),
+                    visited: visited.into(),
+                    took_ns: took_ns.into(),
+                };
                 let counts = self.counts(at);
-                self.seen.balance(trigger, counts, moved, visited, took_ns);
+                self.seen.balance(trigger, why, counts, pass);
             }
             // A task begins with its first enqueue, and ends with the switch that says so.
             EventKind::Forked { .. } | EventKind::Exited { .. } => {}
+            // Details, which an analyser does not ask for.
+            EventKind::Skip { .. }
+            | EventKind::Kick { .. }
+            | EventKind::Schedule { .. }
+            | EventKind::Stay
+            | EventKind::Allowed { .. } => {}
         }
     }
 

@@ -7,7 +7,7 @@ use crate::Findings;
 use crate::accounts::TaskAccount;
 use crate::wait::{Occupant, Wait};
 use schedlab_base::{Ns, TaskId, Warning};
-use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 use std::collections::BTreeMap;
 
 impl Analyser {
@@ -95,6 +95,9 @@ fn counters(seen: &Seen) -> BTreeMap<String, u64> {
             put(format!("balance.{}.moved", trigger.name()), row.moved);
             put(format!("balance.{}.visited", trigger.name()), row.visited);
             put(format!("balance.{}.time", trigger.name()), row.took_ns);
+        }
+        for why in BalanceReason::ALL {
+            put(format!("balance.{}", why.name()), seen.balance_ends[*why as usize]);
         }
     }
     all

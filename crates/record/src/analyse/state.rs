@@ -5,7 +5,7 @@ use crate::series::Series;
 use crate::tally::Tally;
 use crate::wait::FRESH_NS;
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+use schedlab_trace::{BalanceReason, BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
 
 /// The state of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,6 +158,7 @@ pub(super) struct Seen {
     pub placement: [u64; PlaceReason::ALL.len()],
     pub moves: [u64; MoveReason::ALL.len()],
     pub balance: [Passes; BalanceTrigger::ALL.len()],
+    pub balance_ends: [u64; BalanceReason::ALL.len()],
     pub probes: u64,
     pub voluntary: u64,
     pub involuntary: u64,
@@ -187,6 +188,7 @@ impl Seen {
             placement: [0; PlaceReason::ALL.len()],
             moves: [0; MoveReason::ALL.len()],
             balance: [Passes::default(); BalanceTrigger::ALL.len()],
+            balance_ends: [0; BalanceReason::ALL.len()],
             probes: 0,
             voluntary: 0,
             involuntary: 0,
@@ -202,14 +204,16 @@ impl Seen {
             any_balance: false,
         }
     }
-    pub fn balance(&mut self, trigger: BalanceTrigger, counts: bool, moved: u16, visited: u16, took_ns: u32) {
+    /// Counts a pass that is over; one before the measured time only tells that the source reports passes.
+    pub fn balance(&mut self, trigger: BalanceTrigger, why: BalanceReason, counts: bool, pass: Passes) {
         self.any_balance = true;
         if counts {
             let row = &mut self.balance[trigger as usize];
-            row.passes += 1;
-            row.moved += u64::from(moved);
-            row.visited += u64::from(visited);
-            row.took_ns += u64::from(took_ns);
+            row.passes += pass.passes;
+            row.moved += pass.moved;
+            row.visited += pass.visited;
+            row.took_ns += pass.took_ns;
+            self.balance_ends[why as usize] += 1;
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::metric::Better;
 use crate::wait::Occupant;
 use crate::wait::WaitCause;
 use proptest::prelude::*;
-use schedlab_trace::BalanceTrigger;
+use schedlab_trace::{BalanceReason, BalanceTrigger};
 
 const A: TaskId = TaskId(0);
 const B: TaskId = TaskId(1);
@@ -260,7 +260,15 @@ fn time_before_a_switch_that_contradicts_is_nobodys() {
 #[test]
 fn balance_passes_are_counted_by_trigger() {
     let mut an = analyser(0);
-    let pass = |trigger| EventKind::Balance { level: 0, trigger, moved: 2, visited: 8, took_ns: 700 };
+    let pass = |trigger| EventKind::Balance {
+        level: 0,
+        trigger,
+        why: BalanceReason::Moved,
+        moved: 2,
+        visited: 8,
+        took_ns: 700,
+        src: None,
+    };
     feed(&mut an, &[(1, 0, pass(BalanceTrigger::Newidle)), (2, 1, pass(BalanceTrigger::Newidle))]);
     let counters = an.finish(Ns(10)).counters;
     assert_eq!((counters["balance.newidle.passes"], counters["balance.newidle.time"]), (2, 1400));

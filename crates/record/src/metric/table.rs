@@ -6,7 +6,10 @@ use crate::Observe;
 use crate::analyse::woken::{PLACES, STATES};
 use crate::schedstat::{BALANCE_ROWS, CPU_ROWS, DERIVED, DOMAIN_ROWS};
 use schedlab_base::Backend;
-use schedlab_trace::{BalanceTrigger, MoveReason, PlaceReason, SwitchReason};
+use schedlab_trace::{
+    ActiveReason, AffineReason, BalanceReason, BalanceTrigger, KickReason, MoveReason, PlaceReason,
+    SkipReason, SwitchReason,
+};
 
 const SIM: &[Backend] = &[Backend::Sim];
 const LIVE: &[Backend] = &[Backend::Host, Backend::Vm];
@@ -76,6 +79,21 @@ fn moves() -> Vec<(&'static str, &'static str)> {
 }
 fn triggers() -> Vec<(&'static str, &'static str)> {
     BalanceTrigger::ALL.iter().map(|r| (r.name(), r.about())).collect()
+}
+fn balanced() -> Vec<(&'static str, &'static str)> {
+    BalanceReason::ALL.iter().map(|r| (r.name(), r.about())).collect()
+}
+fn skips() -> Vec<(&'static str, &'static str)> {
+    SkipReason::ALL.iter().map(|r| (r.name(), r.about())).collect()
+}
+fn kicks() -> Vec<(&'static str, &'static str)> {
+    KickReason::ALL.iter().map(|r| (r.name(), r.about())).collect()
+}
+fn pushes() -> Vec<(&'static str, &'static str)> {
+    ActiveReason::ALL.iter().map(|r| (r.name(), r.about())).collect()
+}
+fn affine() -> Vec<(&'static str, &'static str)> {
+    AffineReason::ALL.iter().map(|r| (r.name(), r.about())).collect()
 }
 /// Places of woken tasks, then the state of the CPU there.
 fn woken() -> Vec<(&'static str, &'static str)> {
@@ -156,6 +174,8 @@ pub const METRICS: &[Metric] = &[
     rows(placements, row("placement.<reason>", "", Neither, SIM,
         "CPUs chosen at wakeup, fork or exec for this reason")),
     row("placement.probes", "", Lower, SIM, "CPUs whose idle state was read to choose one"),
+    rows(affine, row("affine.<reason>", "", Neither, SIM,
+        "wakeups for which `wake_affine` was asked and chose the waker's CPU or the previous one for this reason")),
     events(row("woken", "", Neither, ALL,
         "sleeping tasks that were woken and queued, and whose last CPU is known: what the `woken.` classes are parts of")),
     events(rows(woken, row("woken.<class>", "", Neither, ALL, "of those, the ones that were put there; `idle` and `busy` are \
@@ -195,6 +215,14 @@ pub const METRICS: &[Metric] = &[
         "CPUs read by balance passes started thus")),
     rows(triggers, row("balance.<trigger>.time", "ns", Lower, SIM,
         "time spent in balance passes started thus, summed over CPUs")),
+    rows(balanced, row("balance.<reason>", "", Neither, SIM,
+        "balance passes over one domain that ended thus; together they are all passes")),
+    rows(skips, row("balance.skip.<reason>", "", Neither, SIM,
+        "balance passes over one domain, or all of them where the first decides, that were not begun for this reason")),
+    rows(kicks, row("balance.kick.<reason>", "", Neither, SIM,
+        "ticks that decided thus whether a tickless CPU is to balance")),
+    rows(pushes, row("balance.active.<reason>", "", Neither, SIM,
+        "balance passes that moved nothing and called for the source's running task to be pushed, for this reason")),
     row("balance.newidle_time", "ns", Lower, SIM, "time spent balancing by CPUs about to go idle"),
     formula("balance.newidle_share", "%", Lower, SIM, |r| busy_share(r, "balance.newidle_time"),
         "balance.newidle_time as a part of the time CPUs were not idle"),

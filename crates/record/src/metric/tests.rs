@@ -135,11 +135,11 @@ fn every_name_of_the_table_finds_its_own_row() {
 #[test]
 fn what_the_analyser_counts_is_in_the_table() {
     use schedlab_base::{CpuId, Ns, TaskId};
-    use schedlab_trace::{BalanceTrigger, Event, EventKind, Sink};
+    use schedlab_trace::{BalanceReason, BalanceTrigger, Event, EventKind, Sink};
     let machine = schedlab_machine::Machine::load("smp-2").unwrap();
     let mut an = crate::Analyser::new(1, Vec::new(), Vec::new(), Ns::ZERO).on(&machine.topology);
-    let kind =
-        EventKind::Balance { level: 0, trigger: BalanceTrigger::Idle, moved: 0, visited: 1, took_ns: 1 };
+    let (trigger, why) = (BalanceTrigger::Idle, BalanceReason::NoBusiest);
+    let kind = EventKind::Balance { level: 0, trigger, why, moved: 0, visited: 1, took_ns: 1, src: None };
     an.event(&Event { at: Ns(1), cpu: CpuId(0), kind });
     an.sample(Ns(1), TaskId(0), 0, 1);
     let seen = an.finish(Ns(10));

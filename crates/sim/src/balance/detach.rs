@@ -51,13 +51,13 @@ pub struct TaskFacts {
     pub load: u64,
 }
 
-/// Why a task stays.
+/// Why a task stays; the later, the nearer it came to moving.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Refusal {
-    /// Its affinity excludes the destination.
-    NotAllowed,
     /// It is running.
     Running,
+    /// Its affinity excludes the destination.
+    NotAllowed,
     /// It ran too recently, or is a buddy.
     Hot,
     /// More than half of it would exceed what should move.

@@ -7,7 +7,6 @@
 use super::capacity::GroupFacts;
 use super::era::Pass as Kind;
 use super::pass::{Pass, Stage};
-use super::settle::Outcome;
 use super::spare::busiest::{DomainStats, Verdict};
 use super::spare::imbalance::Amount;
 use super::spare::newidle_scan::{GroupLoop, Shortcuts};
@@ -18,7 +17,7 @@ use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
-use schedlab_trace::BalanceTrigger;
+use schedlab_trace::{BalanceReason, BalanceTrigger};
 
 /// CPUs read before the world is looked at again, unless the tunable says otherwise. A core is read as one; a node read
 /// at one instant would be seen as it was some 10 us before, and newidle passes, which follow each other by way of the
@@ -63,7 +62,7 @@ impl System<'_> {
         let turn = turn::newidle_may_begin(self.nr_running[p.dst], pending);
         if turn.is_err() {
             p.not_our_turn = true;
-            self.end_pass(p, at, Outcome::Balanced { all_pinned: false });
+            self.end_balanced(p, at, BalanceReason::WorkCame);
         }
         turn.is_ok()
     }
@@ -135,7 +134,7 @@ impl System<'_> {
                 self.leave_hints(by, p, &seen, at);
                 self.decide_spare(p, &facts, &seen, *at);
             }
-            None => self.end_pass(p, *at, Outcome::Balanced { all_pinned: false }),
+            None => self.end_balanced(p, *at, BalanceReason::NoBusiest),
         }
     }
 
@@ -222,9 +221,9 @@ impl System<'_> {
 
     fn decide_spare(&mut self, p: &mut Pass, facts: &DomainFacts, seen: &DomainStats, at: u64) {
         match seen.decide(facts, Kind::from(p.trigger)) {
-            Verdict::Balanced(_) => {
+            Verdict::Balanced(why) => {
                 self.lb(p).lb_nobusyg += 1;
-                self.end_pass(p, at, Outcome::Balanced { all_pinned: false });
+                self.end_balanced(p, at, why.into());
             }
             Verdict::Pull { group, amount, .. } => {
                 let queue = BusiestQueue::new(amount, facts.imbalance_pct);
@@ -257,7 +256,7 @@ impl System<'_> {
         }
         let Some(src) = q.queue.result() else {
             self.lb(p).lb_nobusyq += 1;
-            return self.end_pass(p, *at, Outcome::Balanced { all_pinned: false });
+            return self.end_balanced(p, *at, BalanceReason::NoQueue);
         };
         let costs = &self.fixed.machine.costs;
         // A queue that has become short is not even locked; the source's length is read where it was just fetched.
@@ -267,6 +266,7 @@ impl System<'_> {
             self.lines.dirty(src);
             self.lines.read(by, src);
         }
+        p.src = Some(src);
         p.stage = Stage::Take { src, amount: q.amount };
     }
 }

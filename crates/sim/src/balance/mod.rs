@@ -25,6 +25,7 @@ pub mod pass;
 pub mod periodic;
 mod push;
 pub mod queue;
+mod reasons;
 pub mod settle;
 pub mod shared;
 pub mod spare;

@@ -14,7 +14,7 @@ use crate::frame::Step;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
-use schedlab_trace::BalanceTrigger;
+use schedlab_trace::{BalanceTrigger, SkipReason};
 
 /// Newidle balance in progress.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +44,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         if gates == Gates::Cost && !c.wake_list.is_empty() {
             // A wakeup is on its way here: nothing to look for, and no idle period begins.
+            self.skip(cpu, 0, SkipReason::WakeupPending);
             return self.begin_pick(cpu, 0);
         }
         c.idle_stamp = clock.max(1);
@@ -58,7 +59,8 @@ impl System<'_> {
         }
         let next = NextBalance::new(self.jiffies(), Kind::Newidle, self.fixed.kernel.tunables.hz);
         let mut n = Newidle { began_ns: now, level_began_ns: now, next, ..Newidle::default() };
-        if enter(gates, &facts).is_err() {
+        if let Err(why) = enter(gates, &facts) {
+            self.skip_newidle(cpu, why, &facts);
             // 3.4 leaves everything as it is.
             if gates != Gates::Fixed {
                 self.note_next(cpu, &mut n);
@@ -108,12 +110,14 @@ impl System<'_> {
         }
         let avg_idle_ns = c.avg_idle_ns;
         while let Some(level) = self.cpus[cpu].levels.get(n.level) {
-            let worth_it = climb(gates, avg_idle_ns, n.spent_ns, level.cost.max_ns);
+            let cost_ns = level.cost.max_ns;
+            let worth_it = climb(gates, avg_idle_ns, n.spent_ns, cost_ns);
             // Since 5.16 a domain's time is taken before its pass, which may change its interval.
             if gates == Gates::Cost || !worth_it {
                 self.note_next(cpu, n);
             }
             if !worth_it {
+                self.skip_for(cpu, n.level, SkipReason::TooDear, (avg_idle_ns, n.spent_ns + cost_ns));
                 return false;
             }
             let balances = self.fixed.domains.of_cpu[cpu][n.level].params.balance_newidle;
@@ -121,6 +125,7 @@ impl System<'_> {
                 n.pass = self.begin_pass(cpu, n.level, BalanceTrigger::Newidle);
                 return true;
             }
+            self.skip(cpu, n.level, if balances { SkipReason::Dice } else { SkipReason::NoNewidle });
             if gates != Gates::Cost {
                 self.note_next(cpu, n);
             }

@@ -18,7 +18,7 @@ use super::stats::{CpuSample, Tally};
 use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
 use schedlab_base::CpuId;
-use schedlab_trace::{BalanceTrigger, EventKind};
+use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind};
 
 /// Where a pass stands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,6 +59,8 @@ pub struct Pass {
     pub(super) groups_read: u16,
     /// Tasks of the source were looked at.
     pub(super) walked: bool,
+    /// The CPU whose queue was chosen.
+    pub(super) src: Option<CpuId>,
     /// It was not this CPU's turn: higher domains are not tried.
     pub not_our_turn: bool,
 }
@@ -84,6 +86,7 @@ impl Default for Pass {
             moved: 0,
             groups_read: 0,
             walked: false,
+            src: None,
             not_our_turn: false,
         }
     }
@@ -184,7 +187,7 @@ impl System<'_> {
             p.stage = self.first_group();
         } else {
             p.not_our_turn = true;
-            self.end_pass(p, *at, Outcome::Balanced { all_pinned: false });
+            self.end_balanced(p, *at, BalanceReason::NotOurTurn);
         }
     }
 
@@ -242,7 +245,7 @@ impl System<'_> {
         }
         match stats {
             Some(stats) => self.decide(p, &facts, &stats, *at),
-            None => self.end_pass(p, *at, Outcome::Balanced { all_pinned: false }),
+            None => self.end_balanced(p, *at, BalanceReason::NoBusiest),
         }
     }
 
@@ -278,9 +281,9 @@ impl System<'_> {
         }
         let own = self.load_now(p.dst).checked_div(u64::from(self.nr_running[p.dst])).unwrap_or(0);
         match stats.decide(facts, Kind::from(p.trigger), own) {
-            Verdict::Balanced(_) => {
+            Verdict::Balanced(why) => {
                 self.lb(p).lb_nobusyg += 1;
-                self.end_pass(p, at, Outcome::Balanced { all_pinned: false });
+                self.end_balanced(p, at, why.into());
             }
             Verdict::Pull { group, amount, .. } => {
                 let queue =
@@ -311,17 +314,23 @@ impl System<'_> {
             Some(src) if src != p.dst => {
                 let costs = &self.fixed.machine.costs;
                 *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
+                p.src = Some(src);
                 p.stage = Stage::Move { src, imbalance };
             }
             _ => {
                 self.lb(p).lb_nobusyq += 1;
-                self.end_pass(p, *at, Outcome::Balanced { all_pinned: false });
+                self.end_balanced(p, *at, BalanceReason::NoQueue);
             }
         }
     }
 
+    /// The pass is over: the domain is balanced.
+    pub(super) fn end_balanced(&mut self, p: &mut Pass, at: u64, why: BalanceReason) {
+        self.end_pass(p, at, Outcome::Balanced { all_pinned: false }, why);
+    }
+
     /// The pass is over: the domain's interval and failure count follow, the event is emitted.
-    pub(super) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome) {
+    pub(super) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome, why: BalanceReason) {
         p.stage = Stage::Idle;
         self.count_pass(p, outcome);
         // Kernels before 5.5 also clear it when it was another CPU's turn; not modelled.
@@ -342,9 +351,11 @@ impl System<'_> {
         let kind = EventKind::Balance {
             level: p.level as u8,
             trigger: p.trigger,
+            why,
             moved: p.moved,
             visited: p.visited,
             took_ns: (at - p.began_ns).min(u64::from(u32::MAX)) as u32,
+            src: p.src,
         };
         self.emit(p.dst, kind);
     }

@@ -16,7 +16,7 @@ use crate::frame::{Frame, Step};
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
-use schedlab_trace::BalanceTrigger;
+use schedlab_trace::{BalanceTrigger, KickReason, SkipReason};
 
 /// Periodic balance in progress on one CPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,10 +69,18 @@ impl System<'_> {
         if self.looks_at_spare() {
             return self.kick_for_spare(cpu, now);
         }
-        if self.nohz.nr_tickless > 0 && kick_needed(&self.kick_facts(cpu, now)).is_ok() {
-            self.nohz.next_balance = now + 1;
-            self.kick_balancer(cpu);
-        }
+        let (why, asked) = if self.nohz.nr_tickless == 0 {
+            (KickReason::NobodyTickless, None)
+        } else {
+            match kick_needed(&self.kick_facts(cpu, now)) {
+                Ok(kick) => {
+                    self.nohz.next_balance = now + 1;
+                    self.kick_balancer(cpu, kick.into())
+                }
+                Err(why) => (why.into(), None),
+            }
+        };
+        self.kick_decided(cpu, why, asked);
     }
 
     /// Whether a CPU balances as an idle one (`rq->idle_balance`): not if it is about to run what has just come. The
@@ -81,17 +89,18 @@ impl System<'_> {
         if self.looks_at_spare() { self.idle[cpu] } else { self.cpus[cpu].curr.is_none() }
     }
 
-    /// Asks a tickless CPU to balance, unless it has been asked and is still at it.
-    fn kick_balancer(&mut self, by: CpuId) {
+    /// Asks a tickless CPU to balance, unless it has been asked and is still at it. What became of it, and who was asked.
+    fn kick_balancer(&mut self, by: CpuId, why: KickReason) -> (KickReason, Option<CpuId>) {
         // A CPU stays in the mask up to its first busy tick.
         let skips_busy = self.fixed.history.kick_skips_busy;
         let candidate = |c: &CpuId| self.nohz.tickless[*c] && (!skips_busy || self.idle[*c]);
         let lowest = self.cpus.ids().find(candidate);
-        if let Some(ilb) = find_ilb(lowest, |c| self.idle[c])
-            && !std::mem::replace(&mut self.cpus[ilb].nohz_kick, true)
-        {
-            self.kick(by, ilb);
+        let Some(ilb) = find_ilb(lowest, |c| self.idle[c]) else { return (KickReason::NobodyIdle, None) };
+        if std::mem::replace(&mut self.cpus[ilb].nohz_kick, true) {
+            return (KickReason::Asked, None);
         }
+        self.kick(by, ilb);
+        (why, Some(ilb))
     }
 
     /// The same since 5.5: also for averages alone.
@@ -110,18 +119,25 @@ impl System<'_> {
             capacity_orig: old.capacity_orig,
             imbalance_pct: old.imbalance_pct,
         };
-        let Ok(kick) = spare_nohz::kick(&facts) else { return };
+        let kick = match spare_nohz::kick(&facts) {
+            Ok(kick) => kick,
+            Err(why) => return self.kick_decided(cpu, why.into(), None),
+        };
         if kick.balances() {
             self.nohz.next_balance = now + 1;
         }
         let tickless = self.cpus.ids().filter(|c| self.nohz.tickless[*c]);
-        let Some(ilb) = spare_nohz::find_ilb(tickless, cpu, |c| self.idle[c]) else { return };
+        let Some(ilb) = spare_nohz::find_ilb(tickless, cpu, |c| self.idle[c]) else {
+            return self.kick_decided(cpu, KickReason::NobodyIdle, None);
+        };
         let c = &mut self.cpus[ilb];
         let asked = std::mem::replace(&mut c.nohz_kick, true);
         c.averages_only = !kick.balances() && (!asked || c.averages_only);
-        if !asked {
-            self.kick(cpu, ilb);
+        if asked {
+            return self.kick_decided(cpu, KickReason::Asked, None);
         }
+        self.kick(cpu, ilb);
+        self.kick_decided(cpu, kick.into(), Some(ilb));
     }
 
     fn kick_facts(&self, cpu: CpuId, now: u64) -> KickFacts {
@@ -264,9 +280,11 @@ impl System<'_> {
             }
             let params = &self.fixed.domains.of_cpu[on][p.level].params;
             let interval = clock.interval(level.state.interval_ms, !p.idle, params.busy_factor);
-            let locked = params.serialize && self.nohz.serial.is_some_and(|holder| holder != cpu);
-            if !locked && is_due(now, level.last_balance, interval) {
-                if params.serialize {
+            let serialize = params.serialize;
+            let locked = serialize && self.nohz.serial.is_some_and(|holder| holder != cpu);
+            let due = is_due(now, level.last_balance, interval);
+            if !locked && due {
+                if serialize {
                     self.nohz.serial = Some(cpu);
                 }
                 // After a pull the CPU served counts as busy; left out before 5.5.
@@ -279,6 +297,7 @@ impl System<'_> {
                 return true;
             }
             next.consider(level.last_balance, interval);
+            self.skip(on, p.level, if due { SkipReason::Locked } else { SkipReason::NotDue });
             p.level += 1;
         }
         self.cpus[on].next_balance = next.at();
@@ -361,6 +380,7 @@ impl System<'_> {
             // What is left undone, the CPU's own domains among it, is done at the next kick.
             self.nohz.has_blocked = true;
             p.own = None;
+            self.skip(cpu, 0, SkipReason::HelperBusy);
             return false;
         }
         let n = self.nr_cpus();
@@ -370,10 +390,12 @@ impl System<'_> {
         let served = of(at);
         (p.tickless_from, p.serving) = (Some(at + 1), true);
         let due = self.jiffies() >= self.cpus[served].next_balance;
-        if due && !self.cpus[cpu].averages_only {
+        let averages_only = self.cpus[cpu].averages_only;
+        if due && !averages_only {
             self.rebalance(served, true, p);
         } else {
             p.next = None;
+            self.skip(served, 0, if averages_only { SkipReason::AveragesOnly } else { SkipReason::NotDue });
         }
         let root = self.root(served);
         self.update_queue_load(root);
@@ -382,17 +404,23 @@ impl System<'_> {
     }
 
     /// The next tickless CPU to serve, from `from` on; none once the balancing CPU has work of its own.
-    fn next_tickless(&self, cpu: CpuId, from: usize) -> Option<usize> {
+    fn next_tickless(&mut self, cpu: CpuId, from: usize) -> Option<usize> {
         if self.nr_running[cpu] > 0 {
+            self.skip(cpu, 0, SkipReason::HelperBusy);
             return None;
         }
         let (now, balancer) = (self.jiffies(), self.fixed.balancer);
-        (from..self.nr_cpus()).find(|at| {
-            let at = CpuId::from(*at);
-            at != cpu
-                && self.nohz.tickless[at]
-                && serves(balancer, self.idle[at], now, self.cpus[at].next_balance)
-        })
+        for at in from..self.nr_cpus() {
+            let served = CpuId::from(at);
+            if served == cpu || !self.nohz.tickless[served] || !self.idle[served] {
+                continue;
+            }
+            if serves(balancer, true, now, self.cpus[served].next_balance) {
+                return Some(at);
+            }
+            self.skip(served, 0, SkipReason::NotDue);
+        }
+        None
     }
 
     /// All that were due are served: when is the next one?

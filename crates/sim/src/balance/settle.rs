@@ -5,6 +5,7 @@
 
 use super::capacity::is_reduced;
 use super::era::{Balancer, Pass};
+use schedlab_trace::ActiveReason;
 
 /// Interval up to which an all-pinned domain backs off, ms (`MAX_PINNED_INTERVAL`).
 pub(super) const MAX_PINNED_MS: u32 = 512;
@@ -114,30 +115,21 @@ pub struct ActiveFacts {
     pub dst_capacity: u64,
 }
 
-/// Why a running task is pushed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum ActiveWhy {
-    /// Too many passes failed.
-    Failures,
-    /// The source is disturbed and the idle destination can do clearly more (4.2+).
-    ReducedCapacity,
-}
-
 /// Whether the source's running task should be pushed to the destination (`need_active_balance`). The stopper then
 /// preempts it and moves one task by [`super::detach::can_migrate`], as an idle pass does.
-pub fn needs_active(f: &ActiveFacts) -> Option<ActiveWhy> {
+pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
     match f.balancer {
         Balancer::V2_6 | Balancer::V3_4 if f.pass == Pass::Newidle => return None,
         Balancer::V4_5 if f.pass != Pass::Busy && f.src_h_nr_running == 1 => {
             let pct = u64::from(f.imbalance_pct);
             let reduced = is_reduced(f.src_capacity, f.src_capacity_orig, f.imbalance_pct);
             if reduced && f.src_capacity * pct < f.dst_capacity * 100 {
-                return Some(ActiveWhy::ReducedCapacity);
+                return Some(ActiveReason::ReducedCapacity);
             }
         }
         Balancer::V2_6 | Balancer::V3_4 | Balancer::V4_5 => {}
     }
-    (f.nr_balance_failed > f.cache_nice_tries + 2).then_some(ActiveWhy::Failures)
+    (f.nr_balance_failed > f.cache_nice_tries + 2).then_some(ActiveReason::Failures)
 }
 
 /// The imbalance flag of the local group one level up (`sgc->imbalance`, 3.9+): `Some` when a pass changes it.
@@ -223,7 +215,10 @@ mod tests {
         for balancer in [Balancer::V3_4, Balancer::V4_5] {
             let f = ActiveFacts { balancer, ..ACTIVE };
             assert_eq!(needs_active(&f), None, "three are not more than one and two");
-            assert_eq!(needs_active(&ActiveFacts { nr_balance_failed: 4, ..f }), Some(ActiveWhy::Failures));
+            assert_eq!(
+                needs_active(&ActiveFacts { nr_balance_failed: 4, ..f }),
+                Some(ActiveReason::Failures)
+            );
             assert_eq!(needs_active(&ActiveFacts { nr_balance_failed: 4, cache_nice_tries: 2, ..f }), None);
         }
     }
@@ -231,14 +226,14 @@ mod tests {
     #[test]
     fn newidle_of_3_4_never_pushes() {
         let f = ActiveFacts { pass: Pass::Newidle, nr_balance_failed: 9, ..ACTIVE };
-        assert_eq!(needs_active(&f), Some(ActiveWhy::Failures));
+        assert_eq!(needs_active(&f), Some(ActiveReason::Failures));
         assert_eq!(needs_active(&ActiveFacts { balancer: Balancer::V3_4, ..f }), None);
     }
 
     #[test]
     fn a_disturbed_cpu_gives_its_only_task_to_an_idle_one() {
         let f = ActiveFacts { src_capacity: 700, ..ACTIVE };
-        assert_eq!(needs_active(&f), Some(ActiveWhy::ReducedCapacity));
+        assert_eq!(needs_active(&f), Some(ActiveReason::ReducedCapacity));
         assert_eq!(needs_active(&ActiveFacts { pass: Pass::Busy, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { src_h_nr_running: 2, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { dst_capacity: 800, ..f }), None, "little would be won");

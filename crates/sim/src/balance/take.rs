@@ -3,13 +3,14 @@
 use super::detach::{Detach, Offer, Refusal, Rules, Step as Walk, TaskFacts};
 use super::era::{Balancer, Pass as Kind};
 use super::pass::Pass;
+use super::reasons::walked_in_vain;
 use super::settle::{Active, ActiveFacts, Outcome, needs_active, parent_flag};
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::system::System;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
-use schedlab_trace::{BalanceTrigger, EventKind, MoveReason, SwitchReason};
+use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind, MoveReason, SwitchReason};
 
 /// What a walk over a source's tasks found of affinity.
 #[derive(Clone, Copy)]
@@ -59,13 +60,16 @@ impl System<'_> {
         let rules = self.rules(p);
         let nr = self.nr_running[src];
         self.lb(p).lb_imbalance_load += imbalance;
-        let mut walked = None;
+        let (mut walked, mut refused, mut ended) = (None, None, None);
         if nr > 1 {
             let mut walk = Detach::new(imbalance, self.fixed.kernel.tunables.nr_migrate, nr);
             loop {
                 let newest = self.cpus[src].list.last().copied();
                 match walk.step(&rules, self.nr_running[src], newest.is_none()) {
-                    Walk::Stop(_) => break,
+                    Walk::Stop(why) => {
+                        ended = Some(why);
+                        break;
+                    }
                     Walk::Pause => continue,
                     Walk::Offer => {}
                 }
@@ -82,6 +86,7 @@ impl System<'_> {
                         if why == (Refusal::TooHeavy { hot: true }) && rules.balancer == Balancer::V4_5 {
                             self.lb(p).lb_hot_gained += 1;
                         }
+                        refused = refused.max(Some(why));
                         self.cpus[src].list.rotate_right(1);
                     }
                 }
@@ -95,7 +100,7 @@ impl System<'_> {
         }
         self.lb(p).lb_failed += 1;
         let active = self.try_active(by, p, src);
-        self.end_pass(p, *at, Outcome::Failed(active));
+        self.end_pass(p, *at, Outcome::Failed(active), walked_in_vain(refused, ended));
     }
 
     /// What follows a walk in all eras: the flag for the level above, and the pass's end if tasks moved or all were
@@ -112,12 +117,12 @@ impl System<'_> {
         }
         if p.moved > 0 {
             *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
-            self.end_pass(p, *at, Outcome::Moved);
+            self.end_pass(p, *at, Outcome::Moved, BalanceReason::Moved);
             return true;
         }
         let all = pinned.is_some_and(|p| p.all);
         if all {
-            self.end_pass(p, *at, Outcome::Balanced { all_pinned: true });
+            self.end_pass(p, *at, Outcome::Balanced { all_pinned: true }, BalanceReason::Pinned);
         }
         all
     }
@@ -171,9 +176,8 @@ impl System<'_> {
             src_capacity_orig: self.fixed.cpu_capacity[src],
             dst_capacity,
         };
-        if needs_active(&facts).is_none() {
-            return Active::NotDue;
-        }
+        let Some(why) = needs_active(&facts) else { return Active::NotDue };
+        self.count_push(why);
         self.start_push(by, src, p.dst, Active::NotDue)
     }
 }

@@ -1,8 +1,9 @@
 //! Taking tasks as 5.5 and later do: the end of a pass that found a busiest queue (`detach_tasks`, active balance).
 
-use super::detach::{Offer, Refusal, Step as Walk};
+use super::detach::{Offer, Refusal, Step as Walk, Stop};
 use super::era::{Balancer, Pass as Kind};
 use super::pass::Pass;
+use super::reasons::walked_in_vain;
 use super::settle::{Active, Outcome};
 use super::spare::active::{ActiveFacts, needs_active};
 use super::spare::detach::{Detach, Rules, Task};
@@ -33,7 +34,8 @@ impl System<'_> {
             MigrationType::Util => &mut lb.lb_imbalance_util,
             MigrationType::Task => &mut lb.lb_imbalance_task,
         } += amount.amount;
-        let walked = (nr > 1).then(|| self.walk_source(by, p, src, amount, &rules));
+        let mut in_vain = (None, None);
+        let walked = (nr > 1).then(|| self.walk_source(by, p, src, amount, &rules, &mut in_vain));
         let pinned = walked
             .map(|w| Pinned { all: w.all_pinned() && w.moved() == 0, some: w.some_pinned() && w.left() > 0 });
         if self.walk_over(p, pinned, Balancer::V4_5, at) {
@@ -42,17 +44,29 @@ impl System<'_> {
         self.lb(p).lb_failed += 1;
         p.walked = walked.is_some();
         let active = self.push_running(by, p, src, amount.migration);
-        self.end_pass(p, *at, Outcome::Failed(active));
+        let (refused, ended) = in_vain;
+        self.end_pass(p, *at, Outcome::Failed(active), walked_in_vain(refused, ended));
     }
 
-    /// Walks the source's tasks.
-    fn walk_source(&mut self, by: CpuId, p: &mut Pass, src: CpuId, amount: Amount, rules: &Rules) -> Detach {
+    /// Walks the source's tasks. `in_vain` gets the refusal that came nearest to a move, and why the walk ended.
+    fn walk_source(
+        &mut self,
+        by: CpuId,
+        p: &mut Pass,
+        src: CpuId,
+        amount: Amount,
+        rules: &Rules,
+        in_vain: &mut (Option<Refusal>, Option<Stop>),
+    ) -> Detach {
         let nr = self.nr_running[src];
         let mut walk = Detach::new(amount, self.fixed.kernel.tunables.nr_migrate, nr);
         loop {
             let oldest = self.cpus[src].list.first().copied();
             match walk.step(rules, self.nr_running[src], oldest.is_none()) {
-                Walk::Stop(_) => break,
+                Walk::Stop(why) => {
+                    in_vain.1 = Some(why);
+                    break;
+                }
                 Walk::Pause => continue,
                 Walk::Offer => {}
             }
@@ -68,6 +82,7 @@ impl System<'_> {
                     if let Refusal::TooHeavy { hot: true } = why {
                         self.lb(p).lb_hot_gained += 1;
                     }
+                    in_vain.0 = in_vain.0.max(Some(why));
                     // It is looked at last from now on.
                     self.cpus[src].list.rotate_left(1);
                 }
@@ -93,9 +108,8 @@ impl System<'_> {
             src_capacity_orig: self.fixed.cpu_capacity[src],
             dst_capacity,
         };
-        if needs_active(&facts).is_none() {
-            return Active::NotDue;
-        }
+        let Some(why) = needs_active(&facts) else { return Active::NotDue };
+        self.count_push(why);
         // The idle task may run nowhere else.
         self.start_push(by, src, p.dst, Active::Pinned)
     }

@@ -6,6 +6,7 @@
 //! hierarchy. Asked only where a domain with SD_WAKE_AFFINE holds both CPUs and [`super::wide`] does not object.
 
 use schedlab_kernel::{Feature, FeatureSet, History};
+use schedlab_trace::AffineReason;
 
 /// The CPU that becomes the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,14 +56,12 @@ pub struct Facts<'a> {
     pub imbalance_pct: u64,
 }
 
-/// The target of a wakeup, with a sentence that says why.
-pub fn wake_affine(f: &Facts<'_>) -> (Choice, &'static str) {
+/// The target of a wakeup, and why.
+pub fn wake_affine(f: &Facts<'_>) -> (Choice, AffineReason) {
     if !f.history.affine_by_idleness {
         by_loads(f)
     } else {
-        by_idleness(f)
-            .or_else(|| by_weight(f))
-            .unwrap_or((Choice::Prev, "neither idleness nor load speaks for the waker's CPU"))
+        by_idleness(f).or_else(|| by_weight(f)).unwrap_or((Choice::Prev, AffineReason::Neither))
     }
 }
 
@@ -73,7 +72,7 @@ fn lean(imbalance_pct: u64) -> i128 {
 
 /// Up to 4.13: products of loads and, with `affine_by_capacity`, of the *other* CPU's capacity; a waker's CPU without
 /// load is then taken as such.
-fn by_loads(f: &Facts<'_>) -> (Choice, &'static str) {
+fn by_loads(f: &Facts<'_>) -> (Choice, AffineReason) {
     let leaving = if f.sync { i128::from(f.current_load) } else { 0 };
     let this_load = i128::from(f.this_load) - leaving;
     let prev_load = i128::from(f.prev_load);
@@ -88,11 +87,11 @@ fn by_loads(f: &Facts<'_>) -> (Choice, &'static str) {
     let half_empty = this_load <= prev_load
         && this_load + i128::from(f.prev_target_load) <= i128::from(f.this_load_per_task);
     if this_eff <= prev_eff {
-        (Choice::Waker, "the waker's CPU stays about as loaded as the previous one")
+        (Choice::Waker, AffineReason::WakerLight)
     } else if f.history.half_empty_affine && half_empty {
-        (Choice::Waker, "both CPUs together hold no more than one task's load")
+        (Choice::Waker, AffineReason::HalfEmpty)
     } else {
-        (Choice::Prev, "the waker's CPU is more loaded than the previous one")
+        (Choice::Prev, AffineReason::WakerLoaded)
     }
 }
 
@@ -103,31 +102,31 @@ pub fn passive(this_load: u64, prev_load: u64, imbalance_pct: u64) -> bool {
 }
 
 /// WA_IDLE, in the kernel's order of tests.
-fn by_idleness(f: &Facts<'_>) -> Option<(Choice, &'static str)> {
+fn by_idleness(f: &Facts<'_>) -> Option<(Choice, AffineReason)> {
     if !f.features.has(Feature::WaIdle) {
         None
     } else if f.this_idle && f.shares_cache {
         Some(if f.prev_idle {
-            (Choice::Prev, "both CPUs are idle and share their cache")
+            (Choice::Prev, AffineReason::BothIdle)
         } else {
-            (Choice::Waker, "the waker's CPU is idle and shares the previous one's cache")
+            (Choice::Waker, AffineReason::WakerIdle)
         })
     } else if f.sync && f.this_nr_running == 1 {
-        Some((Choice::Waker, "the waker is alone on its CPU and about to sleep"))
+        Some((Choice::Waker, AffineReason::WakerAlone))
     } else {
-        f.prev_idle.then_some((Choice::Prev, "the previous CPU is idle"))
+        f.prev_idle.then_some((Choice::Prev, AffineReason::PrevIdle))
     }
 }
 
 /// WA_WEIGHT: the waker's CPU with the wakee must be strictly less loaded than the previous one without it.
-fn by_weight(f: &Facts<'_>) -> Option<(Choice, &'static str)> {
+fn by_weight(f: &Facts<'_>) -> Option<(Choice, AffineReason)> {
     if !f.features.has(Feature::WaWeight) {
         return None;
     }
     let mut this = i128::from(f.this_load);
     if f.sync {
         if f.current_load > f.this_load {
-            return Some((Choice::Waker, "the waker is all of its CPU's load and about to sleep"));
+            return Some((Choice::Waker, AffineReason::WakerIsLoad));
         }
         this -= i128::from(f.current_load);
     }
@@ -141,8 +140,7 @@ fn by_weight(f: &Facts<'_>) -> Option<(Choice, &'static str)> {
     prev *= i128::from(f.this_capacity);
     // A tie goes to the waker that is about to sleep.
     prev += i128::from(f.sync);
-    (this < prev)
-        .then_some((Choice::Waker, "the waker's CPU with the task is less loaded than the previous one"))
+    (this < prev).then_some((Choice::Waker, AffineReason::WakerLighter))
 }
 
 #[cfg(test)]
@@ -269,5 +267,28 @@ mod tests {
         assert_eq!(choice(off), Choice::Prev);
         let heavy = Facts { sync: true, current_load: 2049, prev_load: 0, ..f };
         assert_eq!(choice(heavy), Choice::Waker, "the waker's share exceeds a decayed load");
+    }
+
+    #[test]
+    fn each_answer_has_its_reason() {
+        use AffineReason::*;
+        let (old, new) = (Facts { history: V3_4, ..loads(512, 512) }, modern());
+        let light = Facts { this_load: 1024, ..new };
+        let answers = [
+            (loads(1024, 2048), Choice::Waker, WakerLight),
+            (old, Choice::Waker, HalfEmpty),
+            (loads(1024, 0), Choice::Prev, WakerLoaded),
+            (Facts { this_idle: true, prev_idle: true, ..new }, Choice::Prev, BothIdle),
+            (Facts { this_idle: true, ..new }, Choice::Waker, WakerIdle),
+            (Facts { sync: true, this_nr_running: 1, ..new }, Choice::Waker, WakerAlone),
+            (Facts { prev_idle: true, ..new }, Choice::Prev, PrevIdle),
+            (Facts { sync: true, current_load: 2049, prev_load: 0, ..new }, Choice::Waker, WakerIsLoad),
+            (light, Choice::Waker, WakerLighter),
+            (new, Choice::Prev, Neither),
+        ];
+        for (facts, choice, why) in answers {
+            assert_eq!(wake_affine(&facts), (choice, why));
+        }
+        assert_eq!(answers.len(), AffineReason::ALL.len());
     }
 }

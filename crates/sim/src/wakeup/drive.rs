@@ -201,6 +201,9 @@ impl System<'_> {
         let waker = self.cpus[cpu].curr.filter(|_| context == Context::Task);
         let chosen = self.choose_target(cpu, waker, w.task, w.prev);
         (w.target, w.affine) = (chosen.cpu, chosen.affine);
+        if let Some(why) = chosen.why.filter(|_| !self.tasks[w.task].background) {
+            self.stats.affine[why as usize] += 1;
+        }
         if let Some(reason) = chosen.unsearched {
             return Some(self.placed(cpu, w, self.now, chosen.cpu, reason));
         }

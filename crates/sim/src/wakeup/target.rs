@@ -9,7 +9,7 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_machine::Domain;
-use schedlab_trace::PlaceReason;
+use schedlab_trace::{AffineReason, PlaceReason};
 
 /// What was chosen.
 pub struct Target {
@@ -19,6 +19,8 @@ pub struct Target {
     pub affine: Option<u8>,
     /// Why there is no search.
     pub unsearched: Option<PlaceReason>,
+    /// Why `wake_affine` chose as it did, if it was asked.
+    pub why: Option<AffineReason>,
 }
 
 impl System<'_> {
@@ -30,7 +32,7 @@ impl System<'_> {
         wakee: TaskId,
         prev: CpuId,
     ) -> Target {
-        let stays = Target { cpu: prev, affine: None, unsearched: None };
+        let stays = Target { cpu: prev, affine: None, unsearched: None, why: None };
         let task = &self.tasks[wakee];
         if cpu == prev || !task.may_run_on(cpu) {
             return stays;
@@ -50,15 +52,16 @@ impl System<'_> {
         // Another search than the kernel's own, on an early one, begins at the waker's CPU as later.
         let unsearched = |reason| Some(reason).filter(|_| early && self.has(Feature::SisWakeIdle));
         let may_be_affine = params.wake_affine && self.allows_affine();
-        if may_be_affine && affine::wake_affine(&facts).0 == affine::Choice::Waker {
+        let (choice, why) = may_be_affine.then(|| affine::wake_affine(&facts)).unzip();
+        if choice == Some(affine::Choice::Waker) {
             let affine = self.counts_affine(facts.sync).then_some(level as u8);
-            return Target { cpu, affine, unsearched: unsearched(PlaceReason::WakeAffine) };
+            return Target { cpu, affine, unsearched: unsearched(PlaceReason::WakeAffine), why };
         }
         let passive = early && params.wake_balance;
         if passive && affine::passive(facts.this_load, facts.prev_load, facts.imbalance_pct) {
-            return Target { cpu, affine: None, unsearched: unsearched(PlaceReason::WakeBalance) };
+            return Target { cpu, affine: None, unsearched: unsearched(PlaceReason::WakeBalance), why };
         }
-        stays
+        Target { why, ..stays }
     }
 
     /// AFFINE_WAKEUPS, where the kernel asks it.

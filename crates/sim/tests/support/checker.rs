@@ -269,6 +269,11 @@ impl Sink for Checker {
             | EventKind::Placed { .. }
             | EventKind::IdleExit { .. }
             | EventKind::Balance { .. } => {}
+            EventKind::Skip { .. }
+            | EventKind::Kick { .. }
+            | EventKind::Schedule { .. }
+            | EventKind::Stay
+            | EventKind::Allowed { .. } => self.fail(format!("{:?} is told though nobody asked", e.kind)),
         }
     }
     fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}

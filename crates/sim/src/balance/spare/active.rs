@@ -13,8 +13,9 @@
 
 use super::super::capacity::is_reduced;
 use super::super::era::Pass;
-use super::super::settle::{Active, ActiveWhy, Bounds, DomainState, MAX_PINNED_MS, Outcome};
+use super::super::settle::{Active, Bounds, DomainState, MAX_PINNED_MS, Outcome};
 use super::imbalance::MigrationType;
+use schedlab_trace::ActiveReason;
 
 /// What active balance depends on, after a pass that moved nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,14 +41,14 @@ pub struct ActiveFacts {
 }
 
 /// Whether the source's running task should be pushed to the destination.
-pub fn needs_active(f: &ActiveFacts) -> Option<ActiveWhy> {
+pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
     if f.migration == MigrationType::Task && f.nr_balance_failed > f.cache_nice_tries + 2 {
-        return Some(ActiveWhy::Failures);
+        return Some(ActiveReason::Failures);
     }
     let alone = f.pass != Pass::Busy && f.src_h_nr_running == 1;
     let better = f.src_capacity * u64::from(f.imbalance_pct) < f.dst_capacity * 100;
     let reduced = is_reduced(f.src_capacity, f.src_capacity_orig, f.imbalance_pct);
-    (alone && reduced && better).then_some(ActiveWhy::ReducedCapacity)
+    (alone && reduced && better).then_some(ActiveReason::ReducedCapacity)
 }
 
 /// Ends a pass. `untested`: the source had a single task, so that no walk has shown that anything but affinity is in
@@ -98,14 +99,14 @@ mod tests {
     fn failures_push_only_when_tasks_were_to_move() {
         let failed = |nr_balance_failed| ActiveFacts { nr_balance_failed, ..FACTS };
         assert_eq!(needs_active(&failed(3)), None, "two above cache_nice_tries are not enough");
-        assert_eq!(needs_active(&failed(4)), Some(ActiveWhy::Failures));
+        assert_eq!(needs_active(&failed(4)), Some(ActiveReason::Failures));
         assert_eq!(needs_active(&ActiveFacts { cache_nice_tries: 2, ..failed(4) }), None);
         for migration in [MigrationType::Load, MigrationType::Util] {
             assert_eq!(needs_active(&ActiveFacts { migration, ..failed(99) }), None);
         }
         assert_eq!(
             needs_active(&ActiveFacts { pass: Pass::Newidle, ..failed(4) }),
-            Some(ActiveWhy::Failures),
+            Some(ActiveReason::Failures),
             "a newidle pass counts no failure but may act on those of others"
         );
     }
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn a_disturbed_cpu_gives_its_only_task_to_an_idle_one() {
         let f = ActiveFacts { src_capacity: 875, migration: MigrationType::Load, ..FACTS };
-        assert_eq!(needs_active(&f), Some(ActiveWhy::ReducedCapacity));
+        assert_eq!(needs_active(&f), Some(ActiveReason::ReducedCapacity));
         assert_eq!(needs_active(&ActiveFacts { src_capacity: 876, ..f }), None, "876 * 117 is 102492");
         assert_eq!(needs_active(&ActiveFacts { pass: Pass::Busy, ..f }), None);
         assert_eq!(needs_active(&ActiveFacts { src_h_nr_running: 2, ..f }), None);
