@@ -81,6 +81,11 @@ impl CpuSet {
     pub fn or(&self, other: &CpuSet) -> CpuSet {
         self.iter().chain(other.iter()).collect()
     }
+    /// Whether a CPU is in both sets.
+    #[inline]
+    pub fn intersects(&self, other: &CpuSet) -> bool {
+        self.bits.iter().zip(&other.bits).any(|(a, b)| a & b != 0)
+    }
     /// Whether every CPU of this set is in `other`.
     pub fn is_subset(&self, other: &CpuSet) -> bool {
         self.bits.iter().enumerate().all(|(i, w)| w & !other.bits.get(i).copied().unwrap_or(0) == 0)
@@ -172,5 +177,6 @@ mod tests {
         a.remove(CpuId(200));
         assert_eq!(a, CpuSet::parse("1").unwrap());
         assert!(a.is_subset(&CpuSet::first(2)) && !CpuSet::first(2).is_subset(&a));
+        assert!(a.intersects(&CpuSet::first(2)) && !a.intersects(&CpuSet::first(1)));
     }
 }

@@ -4,6 +4,7 @@
 //! this crate does not print. The knee search is the one other use of an executor.
 
 pub mod aa;
+pub mod again;
 pub mod cell;
 pub mod command;
 pub mod compare;

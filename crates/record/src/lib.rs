@@ -6,6 +6,7 @@
 pub mod accounts;
 pub mod analyse;
 pub mod cell;
+pub mod conserve;
 pub mod environment;
 pub mod explain;
 pub mod findings;

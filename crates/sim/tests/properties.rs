@@ -8,16 +8,19 @@ use schedlab_base::{CpuId, CpuSet, Ns, TaskId};
 use schedlab_kernel::feature::FEATURES;
 use schedlab_kernel::{Attr, Kernel, PROFILES, Policy};
 use schedlab_machine::shape::{Numbering, Shape};
-use schedlab_machine::{Costs, Machine};
+use schedlab_machine::{Costs, Domains, Machine};
+use schedlab_record::conserve::{Chances, Stretches, Window, World};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Event, Sink};
 use schedlab_workload::{Builder, Built, ChannelKind, Env, Op, Outcome, PortId, Program, WordId};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
 use std::time::Duration;
 use support::checker::Checker;
 use support::machine;
+use support::sweep::{Detailed, Swept, sweep};
 
 /// Words that the tasks of a case share; the last ones are barriers.
 const WORDS: u32 = 4;
@@ -455,6 +458,49 @@ proptest! {
         prop_assert!(report.end <= Ns::us(case.duration_us + case.duration_us / 3));
         prop_assert!(sink.1 > 0);
         sink.0.verdict(&report).map_err(TestCaseError::fail)?;
+    }
+}
+
+/// Masks of a case's tasks as they begin, the machine's own behind them, and those that they may take later.
+fn masks(case: &Case) -> (Vec<Option<CpuSet>>, Vec<CpuSet>) {
+    let mut allowed: Vec<Option<CpuSet>> = case.tasks.iter().map(|t| t.mask.map(|m| case.mask(m))).collect();
+    let machine = case.machine();
+    for source in machine.background.iter().filter(|_| case.background) {
+        let cpus = (0..machine.topology.nr_cpus()).map(CpuId::from);
+        match source.per_cpu {
+            true => allowed.extend(cpus.map(|cpu| Some(std::iter::once(cpu).collect()))),
+            false => allowed.push(None),
+        }
+    }
+    (allowed, (0..MASKS as u32).map(|m| case.mask(m)).collect())
+}
+
+proptest! {
+    #![proptest_config(config(60))]
+
+    /// Stretches in which a task waited beside an idle CPU are what a sweep over all events finds, and in each of them
+    /// some CPU was idle all the time.
+    #[test]
+    fn idle_cpus_beside_waiting_tasks_are_found(case in prop_oneof![case(), busy_case()]) {
+        let (allowed, later) = masks(&case);
+        let (nr_cpus, domains) = (case.machine().topology.nr_cpus(), Domains::build(&case.machine().topology, case.kernel().version));
+        let world = || World::new(nr_cpus, allowed.clone(), later.clone());
+        let warmup = case.workload().warmup;
+        let mut seen = Detailed::default();
+        let end = watched(&case, &mut seen, false).map_err(TestCaseError::fail)?.end;
+        let mut stretches = Stretches::new(world(), domains.clone(), warmup, usize::MAX / 4);
+        seen.events.iter().for_each(|e| stretches.event(e));
+        let found = stretches.finish(end);
+        let swept = sweep(&seen.events, nr_cpus, allowed.clone(), &later, warmup, end);
+        let task_ns = found.causes.values().map(|(_, ns)| ns).sum();
+        prop_assert_eq!(Swept { covered_ns: found.covered_ns, task_ns }, swept);
+        prop_assert_eq!(found.longest.iter().map(|s| s.length()).sum::<u64>(), task_ns);
+        let windows: Vec<Window> = found.longest.iter().map(|s| s.window()).collect();
+        let mut chances = Chances::new(world(), domains, &windows, Arc::default());
+        seen.events.iter().for_each(|e| chances.event(e));
+        for (stretch, chance) in found.longest.iter().zip(chances.finish(false)) {
+            prop_assert_eq!(chance.map(|c| c.free_ns), Some(stretch.length()), "{:?}", stretch);
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 mod any;
 mod host;
 mod live;
-mod sim;
+pub(crate) mod sim;
 mod vm;
 
 pub use any::Any;

@@ -3,13 +3,13 @@
 use super::{Executor, Made, guessed};
 use crate::cell::Cell;
 use crate::room;
-use schedlab_base::{CpuId, Error, Ns, Result, Stream, Version, Warning};
+use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, Version, Warning};
 use schedlab_kernel::Kernel;
 use schedlab_kernel::variant::SLICES_SINCE;
-use schedlab_machine::{Domains, Machine};
+use schedlab_machine::{Domains, Drawn, Machine};
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate, simulate_walking};
-use schedlab_workload::build::cut_off;
+use schedlab_workload::build::{SeriesDecl, TaskDecl, cut_off};
 use schedlab_workload::{Built, Guest, gathered};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -44,26 +44,19 @@ impl Sim {
         walk_every: Option<u64>,
     ) -> Result<Option<Made>> {
         let kernel = cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
-        let mut workload = cell.spec.build(seed)?;
-        room::for_one(room::Size::of(cell.machine.topology.nr_cpus(), &workload))?;
-        if cell.machine.turns.is_some() {
-            // A machine that stands for a guest: a guest's run begins when all tasks are there.
-            workload = gathered(workload, guest(&cell.machine, kernel.version, seed));
-        }
-        for task in &mut workload.tasks {
-            task.attr = cell.variant.attr_of(&task.name, task.attr);
-        }
+        let drawn = cell.draw(seed);
+        let Prepared { machine, changes, workload } = Prepared::of(cell, seed, &drawn)?;
         let later = workload.later_attrs.iter();
         let asks = workload.tasks.iter().map(|t| &t.attr).chain(later).any(|a| a.slice != Ns::ZERO);
         let (warmup, duration) = (workload.warmup, workload.duration);
         let to_the_end = workload.to_the_end;
-        let drawn = cell.draw(seed);
-        let machine = cell.machine.with(&drawn)?;
-        let mut analyser = analyser(&machine, &workload)?;
+        let (names, series) = (names(&machine, &workload), series(&workload)?);
+        let mut analyser =
+            Analyser::new(machine.topology.nr_cpus(), names, series, warmup).on(&machine.topology);
         let setup = Setup {
             machine: &machine,
             kernel,
-            changes: changes(cell, warmup)?,
+            changes,
             workload,
             seed,
             background: !machine.background.is_empty(),
@@ -114,6 +107,38 @@ impl Sim {
     }
 }
 
+/// A run that is ready to be made.
+pub(crate) struct Prepared {
+    /// The machine, its figures as drawn.
+    pub(crate) machine: Machine,
+    /// The kernel's changes in the middle of the run, counted from its beginning.
+    pub(crate) changes: Vec<(Ns, Kernel)>,
+    /// The workload, with the variant's attributes.
+    pub(crate) workload: Built,
+}
+
+impl Prepared {
+    /// The run of that seed, with the figures drawn for it.
+    ///
+    /// # Errors
+    /// A workload that can't be built, or that is too large for this machine's memory.
+    pub(crate) fn of(cell: &Cell, seed: u64, drawn: &[Drawn]) -> Result<Prepared> {
+        let mut workload = cell.spec.build(seed)?;
+        room::for_one(room::Size::of(cell.machine.topology.nr_cpus(), &workload))?;
+        if let (Some(kernel), true) = (cell.resolved, cell.machine.turns.is_some()) {
+            // A machine that stands for a guest: a guest's run begins when all tasks are there.
+            workload = gathered(workload, guest(&cell.machine, kernel.version, seed));
+        }
+        for task in &mut workload.tasks {
+            task.attr = cell.variant.attr_of(&task.name, task.attr);
+        }
+        let warmup = workload.warmup;
+        let changes =
+            cell.variant.changes()?.into_iter().map(|(at, kernel)| (warmup.plus(at), kernel)).collect();
+        Ok(Prepared { machine: cell.machine.with(drawn)?, changes, workload })
+    }
+}
+
 /// The guest that a simulated machine stands for.
 fn guest(machine: &Machine, version: Version, seed: u64) -> Guest {
     let cpus = machine.topology.nr_cpus();
@@ -124,16 +149,10 @@ fn guest(machine: &Machine, version: Version, seed: u64) -> Guest {
     Guest { on, cpus, version, lines, luck }
 }
 
-/// The kernel's changes in the middle of the run, counted from its beginning.
-fn changes(cell: &Cell, warmup: Ns) -> Result<Vec<(Ns, Kernel)>> {
-    let changes = cell.variant.changes()?;
-    Ok(changes.into_iter().map(|(at, kernel)| (warmup.plus(at), kernel)).collect())
-}
-
-/// An analyser that knows the workload's tasks and series, and the machine's own tasks behind them.
-fn analyser(machine: &Machine, built: &Built) -> Result<Analyser> {
-    let mut tasks: Vec<TaskName> =
-        built.tasks.iter().map(|t| TaskName { name: t.name.clone(), background: t.background }).collect();
+/// The names of the workload's tasks, and of the machine's own behind them, by task id.
+pub(crate) fn names(machine: &Machine, built: &Built) -> Vec<TaskName> {
+    let of_workload = |t: &TaskDecl| TaskName { name: t.name.clone(), background: t.background };
+    let mut tasks: Vec<TaskName> = built.tasks.iter().map(of_workload).collect();
     let cpus = machine.topology.nr_cpus();
     for source in &machine.background {
         // The simulator's order: source by source, those bound to CPUs by CPU number.
@@ -144,10 +163,26 @@ fn analyser(machine: &Machine, built: &Built) -> Result<Analyser> {
             tasks.push(own(source.name.clone()));
         }
     }
-    let series = built
-        .series
-        .iter()
-        .map(|s| Ok((s.name.clone(), Series::new(&s.unit, Better::parse(&s.better)?))))
-        .collect::<Result<Vec<_>>>()?;
-    Ok(Analyser::new(cpus, tasks, series, built.warmup).on(&machine.topology))
+    tasks
+}
+
+/// The CPUs that those tasks may use as they begin; `None`: all.
+pub(crate) fn allowed(machine: &Machine, built: &Built) -> Vec<Option<CpuSet>> {
+    let mut tasks: Vec<Option<CpuSet>> = built.tasks.iter().map(|t| t.affinity.clone()).collect();
+    for source in &machine.background {
+        match source.per_cpu {
+            true => {
+                let cpus = (0..machine.topology.nr_cpus()).map(CpuId::from);
+                tasks.extend(cpus.map(|cpu| Some(std::iter::once(cpu).collect())));
+            }
+            false => tasks.push(None),
+        }
+    }
+    tasks
+}
+
+/// The workload's series, empty.
+fn series(built: &Built) -> Result<Vec<(String, Series)>> {
+    let one = |s: &SeriesDecl| Ok((s.name.clone(), Series::new(&s.unit, Better::parse(&s.better)?)));
+    built.series.iter().map(one).collect()
 }

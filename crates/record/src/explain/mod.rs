@@ -7,8 +7,10 @@ mod text;
 mod versus;
 
 pub use text::explain_text;
+pub(crate) use text::wrap;
 pub use versus::{CauseOfTwo, Part, Side, Versus, versus, versus_text};
 
+use crate::conserve::Chance;
 use crate::metric::{Stat, Value};
 use crate::wait::{Wait, WaitCause};
 use crate::{Record, evaluate};
@@ -46,6 +48,9 @@ pub struct Explained {
     /// The wait itself.
     #[serde(flatten)]
     pub wait: Wait,
+    /// CPUs that were free meanwhile, and what was done about it; known when the run has been made again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_meanwhile: Option<Chance>,
 }
 
 /// Waits beyond a cut, by cause.
@@ -114,18 +119,10 @@ pub fn explain(record: &Record, worst: usize) -> Explanation {
         Some(cut) => s.count_above(cut),
         None => s.count(),
     });
-    let explained = |w: &Wait| Explained { cause: w.cause().name(), wait: w.clone() };
+    let explained = |w: &Wait| Explained { cause: w.cause().name(), wait: w.clone(), idle_meanwhile: None };
     let shown = ["count", "p50", TAIL, "p99.9", "max"];
     Explanation {
-        run: format!(
-            "{} {} on {}, {}, {}, seed {}",
-            record.workload,
-            record.load,
-            record.machine.name,
-            record.variant.name,
-            record.backend,
-            record.seed
-        ),
+        run: run_of(record),
         delays: shown.iter().map(|name| ((*name).to_owned(), stat(name))).collect(),
         // A wait in the cut's own bucket of the histogram may be kept but not counted.
         beyond: counted.max(tail.waits),
@@ -133,6 +130,27 @@ pub fn explain(record: &Record, worst: usize) -> Explanation {
         tail,
         worst: record.found.waits.iter().take(worst).map(explained).collect(),
     }
+}
+
+impl Explanation {
+    /// Adds to the worst waits what there was for each, in their order; `None` where a run made again had no such wait.
+    pub fn tell(&mut self, chances: Vec<Option<Chance>>) {
+        if chances.iter().any(Option::is_none) {
+            self.notes.push(
+                "made again, the run had not all of these waits: which CPUs were idle is told of the others only"
+                    .to_owned(),
+            );
+        }
+        for (worst, chance) in self.worst.iter_mut().zip(chances) {
+            worst.idle_meanwhile = chance;
+        }
+    }
+}
+
+/// Which run a record is of, in a line.
+pub(crate) fn run_of(record: &Record) -> String {
+    let Record { workload, load, machine, variant, backend, seed, .. } = record;
+    format!("{workload} {load} on {}, {}, {backend}, seed {seed}", machine.name, variant.name)
 }
 
 fn notes(record: &Record, p99: &Value, counted: u64, kept: u64) -> Vec<String> {

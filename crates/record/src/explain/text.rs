@@ -1,8 +1,9 @@
 //! An explanation as text, at most 78 columns wide, to be pasted into mail.
 
-use super::{Explanation, Share, is_count};
+use super::{Explained, Explanation, Share, is_count};
+use crate::conserve::chance_lines;
 use crate::metric::Value;
-use crate::wait::Wait;
+use crate::wait::{Wait, WaitCause};
 use schedlab_base::Ns;
 use schedlab_trace::{MoveReason, PlaceReason, SwitchReason};
 
@@ -26,7 +27,7 @@ pub fn explain_text(e: &Explanation) -> String {
     }
     for (i, w) in e.worst.iter().enumerate() {
         out.push(String::new());
-        story(i + 1, w.cause, &w.wait, &mut out);
+        story(i + 1, w, &mut out);
     }
     if !e.notes.is_empty() {
         out.push(String::new());
@@ -71,16 +72,22 @@ fn cause(share: &Share, waits: u64, time_ns: u64, out: &mut Vec<String>) {
     wrap(out, &pad, front.len() + 2, &format!("ended: {}", ends.join(", ")));
 }
 
-fn story(number: usize, cause: &str, w: &Wait, out: &mut Vec<String>) {
+fn story(number: usize, explained: &Explained, out: &mut Vec<String>) {
+    let w = &explained.wait;
     let front = format!("{number:>3}. {:>8} ", Ns(w.length_ns).to_string());
     let waker = w.waker.as_deref().unwrap_or("an interrupt");
     let at = w.woken_at.0;
     let at = format!("{}.{:06} s", at / 1_000_000_000, at % 1_000_000_000 / 1_000);
-    wrap(out, &front, STORY, &format!("{}: {cause}", w.task));
+    wrap(out, &front, STORY, &format!("{}: {}", w.task, explained.cause));
     let mut line = |words: String| wrap(out, &" ".repeat(STORY), STORY + 2, &words);
     line(format!("woken at {at} by {waker} on {}", w.waker_cpu));
     line(chosen(w));
     line(there(w));
+    // A task whose CPU is on its way to it waits for nobody's help.
+    let waited = !matches!(w.cause(), WaitCause::IdleExit | WaitCause::Placing);
+    if let Some(chance) = explained.idle_meanwhile.as_ref().filter(|c| waited || !c.cpus.is_empty()) {
+        chance_lines(chance).into_iter().for_each(&mut line);
+    }
     line(ended(w));
 }
 
@@ -127,7 +134,7 @@ fn ended(w: &Wait) -> String {
 
 /// Adds words in lines of at most [`WIDTH`] columns: the first after `front`, the others indented. A word longer than a
 /// line (a task's name) is cut.
-pub(super) fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
+pub(crate) fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
     let (mut line, mut empty) = (front.to_owned(), true);
     for word in words.split_whitespace() {
         let word: String = word.chars().take(WIDTH - indent).collect();

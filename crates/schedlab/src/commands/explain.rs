@@ -1,8 +1,10 @@
-//! `schedlab explain`: why the longest waits of a run were long, and how the causes differ between two runs.
+//! `schedlab explain`: why the longest waits of a run were long, how the causes differ between two runs, and when a run was
+//! not work-conserving.
 //!
 //! A run is named by its folder, by a cell's digits, or as an experiment, study or store with options that choose one
 //! of its cells.
 
+use super::explain_again;
 use super::runs::Choice;
 use crate::cli::Entry;
 use crate::{output, studies};
@@ -10,6 +12,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
 use schedlab_lab::runs::{self, Filter, ListedCell, Of};
 use schedlab_lab::{Backend, Experiment, Options, experiment, plan};
+use schedlab_record::conserve::idle_while_waiting_text;
 use schedlab_record::holdings::is_cell;
 use schedlab_record::store::RECORD_FILE;
 use schedlab_record::{Record, RunDir, explain, explain_text, store, versus, versus_text};
@@ -31,9 +34,16 @@ struct Own {
     /// The run of this seed [default: the first that is stored]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// How many of the longest waits are shown
+    /// How many of the longest waits, or stretches, are shown
     #[arg(long, value_name = "N", default_value_t = 10, conflicts_with = "vs")]
     worst: usize,
+    /// The time in which some task waited while a CPU that it may use was idle, by cause; of simulated runs, which are
+    /// simulated again for it
+    #[arg(long, conflicts_with_all = ["vs", "stored"])]
+    idle_while_waiting: bool,
+    /// Tell only what is stored: don't simulate the run again to see which CPUs were idle during the longest waits
+    #[arg(long, conflicts_with = "vs")]
+    stored: bool,
     /// The result as JSON
     #[arg(long)]
     json: bool,
@@ -41,16 +51,26 @@ struct Own {
 
 fn command() -> Command {
     Own::augment_args(Command::new("explain"))
-        .about("Explain why the longest waits of a run were long, or compare the causes of two runs")
+        .about("Explain why the longest waits of a run were long, or when CPUs were idle while tasks waited")
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     let wanted = Wanted { store: &own.choice.out, filter: own.choice.filter(), seed: own.seed };
     let one = wanted.find(&own.source)?;
+    if own.idle_while_waiting {
+        let found = explain_again::idle_while_waiting(&one.record()?, own.worst)?;
+        if own.json {
+            return output::json_as("schedlab/idle-while-waiting/1", &found);
+        }
+        return output::result(|out| out.write_all(idle_while_waiting_text(&found).as_bytes()));
+    }
     let record = told(&one)?;
     let Some(other) = &own.vs else {
-        let explanation = explain(&record, own.worst);
+        let mut explanation = explain(&record, own.worst);
+        if record.backend == Backend::Sim && !own.stored {
+            explain_again::tell(&record, &mut explanation)?;
+        }
         if own.json {
             return output::json_as("schedlab/explanation/1", &explanation);
         }

@@ -6,6 +6,7 @@ pub mod completions;
 pub mod doctor;
 pub mod exec;
 pub mod explain;
+mod explain_again;
 pub mod kernel;
 pub mod knee;
 pub mod machine;

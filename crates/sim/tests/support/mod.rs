@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod checker;
+pub mod sweep;
 
 use schedlab_base::{CpuSet, Ns, Result, TaskId};
 use schedlab_kernel::{Attr, Kernel, variant::Toggle};

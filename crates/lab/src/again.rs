@@ -1,0 +1,195 @@
+//! A stored run, simulated again from its record alone, with a sink that asks for details.
+//!
+//! The same build makes the same run: what the record says of its waits is met again at the same instants, to the
+//! nanosecond. A record of another version of the model is refused, since this one would tell of another run.
+
+use crate::cell::Cell;
+use crate::exec::sim::{Prepared, allowed, names};
+use schedlab_base::{Backend, CpuSet, Error, Ns, Result, TaskId};
+use schedlab_machine::Domains;
+use schedlab_record::conserve::{Chance, Chances, Found, IdleWhileWaiting, Stretches, Window, World};
+use schedlab_record::{MODEL, Observe, Record, TaskName};
+use schedlab_sim::{Setup, simulate};
+use schedlab_trace::Sink;
+use schedlab_workload::Spec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// A stored run that can be made again.
+pub struct Again<'a> {
+    record: &'a Record,
+    cell: Cell,
+    names: Vec<TaskName>,
+    allowed: Vec<Option<CpuSet>>,
+    masks: Vec<CpuSet>,
+    warmup: Ns,
+    domains: Domains,
+    clock: Option<&'static AtomicU64>,
+}
+
+impl<'a> Again<'a> {
+    /// The run of a record.
+    ///
+    /// # Errors
+    /// A run of another backend, or of another version of the simulator's model; a record whose workload can't be built.
+    pub fn of(record: &'a Record) -> Result<Again<'a>> {
+        let kernel = match (record.backend == Backend::Sim, record.resolved) {
+            (true, Some(kernel)) => kernel,
+            _ => {
+                let text = format!("a run of the {} backend can't be made again as it was", record.backend);
+                return Err(Error::machine(text).help("only simulated runs can: --backend sim"));
+            }
+        };
+        if record.model != MODEL {
+            let text = format!(
+                "the run is of version {} of the simulator's model, and this build has version {MODEL}",
+                record.model
+            );
+            return Err(Error::input(text).help("make the run anew: what it was can no longer be looked at"));
+        }
+        let spec: Spec = serde_json::from_value(record.spec.clone())
+            .map_err(|e| Error::input(format!("the record's workload can't be read: {e}")))?;
+        let cell = Cell {
+            backend: Backend::Sim,
+            machine: Arc::new(record.machine.clone()),
+            uncertain: Vec::new(),
+            kernel: record.kernel.clone(),
+            resolved: Some(kernel),
+            guest: None,
+            variant: record.variant.clone(),
+            spec,
+            load: record.load.clone(),
+            observe: Observe::Accounts,
+        };
+        let Prepared { machine, workload, .. } = Prepared::of(&cell, record.seed, &record.drawn)?;
+        Ok(Again {
+            record,
+            names: names(&machine, &workload),
+            allowed: allowed(&machine, &workload),
+            masks: workload.masks,
+            warmup: workload.warmup,
+            domains: Domains::build(&machine.topology, kernel.version),
+            cell,
+            clock: None,
+        })
+    }
+    /// The same, saying how far the run is, simulated ns.
+    #[must_use]
+    pub fn clocked(mut self, clock: &'static AtomicU64) -> Again<'a> {
+        self.clock = Some(clock);
+        self
+    }
+    /// How long its warm-up is.
+    pub fn warmup(&self) -> Ns {
+        self.warmup
+    }
+    /// How long the run is, its warm-up included.
+    pub fn length(&self) -> Ns {
+        self.warmup.plus(self.record.found.duration)
+    }
+
+    /// What there was for the first `worst` of the record's waits, in their order; `None` of those that the run made again
+    /// does not have. `None` of all: `stop` ended it.
+    ///
+    /// # Errors
+    /// What the simulator finds wrong.
+    pub fn chances(&self, worst: usize, stop: &AtomicBool) -> Result<Option<Vec<Option<Chance>>>> {
+        let waits = self.record.found.waits.iter().take(worst);
+        let window = |w: &schedlab_record::Wait| {
+            let at = self.names.iter().position(|n| n.name == w.task)?;
+            Some(Window { task: TaskId::from(at), from: w.woken_at.0, until: w.woken_at.0 + w.length_ns })
+        };
+        let windows: Vec<Option<Window>> = waits.map(window).collect();
+        let known: Vec<Window> = windows.iter().copied().flatten().collect();
+        let Some(mut seen) = self.watch(&known, true, stop)?.map(Vec::into_iter) else { return Ok(None) };
+        Ok(Some(windows.iter().map(|w| w.and_then(|_| seen.next().flatten())).collect()))
+    }
+
+    /// The stretches of the run, of which the `longest` are told with what was done about them; `None`: `stop` ended it.
+    ///
+    /// # Errors
+    /// As [`Again::chances`].
+    pub fn idle_while_waiting(&self, longest: usize, stop: &AtomicBool) -> Result<Option<IdleWhileWaiting>> {
+        let Some(found) = self.stretches(longest, stop)? else { return Ok(None) };
+        let windows: Vec<Window> = found.longest.iter().map(|s| s.window()).collect();
+        let chances = self.watch(&windows, false, stop)?;
+        Ok(chances.map(|chances| IdleWhileWaiting::of(self.record, &found, &self.names, chances)))
+    }
+
+    /// The stretches alone.
+    ///
+    /// # Errors
+    /// As [`Again::chances`].
+    pub fn stretches(&self, longest: usize, stop: &AtomicBool) -> Result<Option<Found>> {
+        let mut sink = Stretches::new(self.world(), self.domains.clone(), self.warmup, longest);
+        let end = self.simulate(&mut sink, stop)?;
+        Ok(end.map(|end| sink.finish(end)))
+    }
+
+    /// What there was for these waits; `None`: `stop` ended the run.
+    fn watch(
+        &self,
+        windows: &[Window],
+        run_at_end: bool,
+        stop: &AtomicBool,
+    ) -> Result<Option<Vec<Option<Chance>>>> {
+        if windows.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let done = Arc::new(AtomicBool::new(false));
+        let mut sink = Chances::new(self.world(), self.domains.clone(), windows, done.clone());
+        self.simulate(&mut Until { sink: &mut sink, done: &done, stop }, &done)?;
+        Ok((!stop.load(Relaxed)).then(|| sink.finish(run_at_end)))
+    }
+
+    fn world(&self) -> World {
+        World::new(self.cell.machine.topology.nr_cpus(), self.allowed.clone(), self.masks.clone())
+    }
+
+    /// Makes the run and tells it to a sink; when it ended, or `None` where `stop` ended it.
+    ///
+    /// # Errors
+    /// As [`Again::chances`].
+    pub fn simulate<S: Sink>(&self, sink: &mut S, stop: &AtomicBool) -> Result<Option<Ns>> {
+        let Prepared { machine, changes, workload } =
+            Prepared::of(&self.cell, self.record.seed, &self.record.drawn)?;
+        let kernel =
+            self.cell.resolved.ok_or_else(|| Error::internal("a simulated cell without a kernel"))?;
+        let setup = Setup {
+            machine: &machine,
+            kernel,
+            changes,
+            workload,
+            seed: self.record.seed,
+            background: !machine.background.is_empty(),
+            check: false,
+            stop: Some(stop),
+            clock: self.clock,
+        };
+        let report = simulate(setup, sink)?;
+        Ok((!report.stopped).then_some(report.end))
+    }
+}
+
+/// Passes events on, and ends the run also when the user wants it.
+struct Until<'a, S> {
+    sink: &'a mut S,
+    done: &'a AtomicBool,
+    stop: &'a AtomicBool,
+}
+
+impl<S: Sink> Sink for Until<'_, S> {
+    fn event(&mut self, event: &schedlab_trace::Event) {
+        if self.stop.load(Relaxed) {
+            self.done.store(true, Relaxed);
+        }
+        self.sink.event(event);
+    }
+    fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
+        self.sink.sample(at, task, series, value);
+    }
+    fn wants_details(&self) -> bool {
+        self.sink.wants_details()
+    }
+}

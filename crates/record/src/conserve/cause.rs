@@ -1,0 +1,161 @@
+//! What a stretch is put down to: what happened at its first instant, when a task came to wait beside a free CPU, or a CPU
+//! became free beside a waiting task.
+
+use super::world::{Freed, Queued};
+use schedlab_base::CpuId;
+use schedlab_trace::{BalanceReason, SkipReason};
+
+/// What began a stretch. One row each: name in JSON, sentence for people.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CauseKind {
+    /// Put on a busy CPU at wakeup or fork.
+    Placed,
+    /// Off its CPU, still runnable.
+    Preempted,
+    /// Put on a busy CPU by a move.
+    Moved,
+    /// The newly idle CPU did not look.
+    NewidleSkipped,
+    /// It looked, and did not take the task.
+    NewidleFailed,
+    /// It looked elsewhere only.
+    OutOfReach,
+    /// It had no occasion to look.
+    Untried,
+}
+
+impl CauseKind {
+    /// Every kind.
+    pub const ALL: [CauseKind; 7] = [
+        CauseKind::Placed,
+        CauseKind::Preempted,
+        CauseKind::Moved,
+        CauseKind::NewidleSkipped,
+        CauseKind::NewidleFailed,
+        CauseKind::OutOfReach,
+        CauseKind::Untried,
+    ];
+
+    const fn row(self) -> (&'static str, &'static str) {
+        match self {
+            CauseKind::Placed => {
+                ("placed", "a wakeup or fork queued it on a busy CPU while another was idle")
+            }
+            CauseKind::Preempted => ("preempted", "it lost its CPU while another was idle"),
+            CauseKind::Moved => ("moved", "a move queued it on a busy CPU while another was idle"),
+            CauseKind::NewidleSkipped => ("newidle_skipped", "a CPU went idle and did not look for work"),
+            CauseKind::NewidleFailed => ("newidle_failed", "a CPU went idle, looked, and did not take it"),
+            CauseKind::OutOfReach => {
+                ("out_of_reach", "a CPU went idle and looked, but not as far as its CPU")
+            }
+            CauseKind::Untried => ("untried", "a CPU became idle without an occasion to look for work"),
+        }
+    }
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        self.row().0
+    }
+    /// One sentence for people.
+    pub const fn about(self) -> &'static str {
+        self.row().1
+    }
+}
+
+/// What began a stretch, with the reason of the decision.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Cause {
+    /// What happened.
+    pub kind: CauseKind,
+    /// The decision's reason: its name and its sentence.
+    pub reason: Option<(&'static str, &'static str)>,
+}
+
+/// What a CPU tried on its way to idle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Attempt {
+    /// It made a pass over a domain.
+    Pass(u8, BalanceReason),
+    /// It made none, there and above.
+    Skip(SkipReason),
+}
+
+impl Cause {
+    fn new(kind: CauseKind, name: &'static str, about: &'static str) -> Cause {
+        Cause { kind, reason: Some((name, about)) }
+    }
+
+    /// The cause where a task comes to wait beside a free CPU.
+    pub(super) fn queued(how: Queued) -> Cause {
+        match how {
+            Queued::Placed(why) => Cause::new(CauseKind::Placed, why.name(), why.about()),
+            Queued::Moved(why) => Cause::new(CauseKind::Moved, why.name(), why.about()),
+            Queued::Preempted(why) => Cause::new(CauseKind::Preempted, why.name(), why.about()),
+        }
+    }
+
+    /// The cause where a CPU becomes free beside a task that waits on `on`. `attempts`: what that CPU tried on its way;
+    /// `spans`: whether its domain of that level holds a CPU. The highest pass that reached the task tells most; without
+    /// one, what kept the CPU from looking further.
+    pub(super) fn freed(
+        how: Freed,
+        attempts: &[Attempt],
+        on: CpuId,
+        spans: impl Fn(u8, CpuId) -> bool,
+    ) -> Cause {
+        let untried = Cause { kind: CauseKind::Untried, reason: None };
+        if how == Freed::Emptied {
+            return untried;
+        }
+        let reached = attempts.iter().rev().find_map(|a| match a {
+            Attempt::Pass(level, why) if spans(*level, on) => Some(*why),
+            _ => None,
+        });
+        let skipped = attempts.iter().rev().find_map(|a| match a {
+            Attempt::Skip(why) => Some(*why),
+            Attempt::Pass(..) => None,
+        });
+        match (reached, skipped) {
+            (Some(why), _) => Cause::new(CauseKind::NewidleFailed, why.name(), why.about()),
+            (None, Some(why)) => Cause::new(CauseKind::NewidleSkipped, why.name(), why.about()),
+            (None, None) if attempts.is_empty() => untried,
+            (None, None) => Cause { kind: CauseKind::OutOfReach, reason: None },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_trace::PlaceReason;
+
+    fn of(attempts: &[Attempt]) -> (&'static str, Option<&'static str>) {
+        // Domain 0 holds CPU 1, domain 1 also CPU 4.
+        let spans = |level: u8, cpu: CpuId| cpu.0 <= 1 || level > 0;
+        let cause = Cause::freed(Freed::WentIdle, attempts, CpuId(4), spans);
+        (cause.kind.name(), cause.reason.map(|(name, _)| name))
+    }
+
+    #[test]
+    fn the_pass_that_reached_the_task_tells_most_then_what_ended_the_climb() {
+        let (low, high) = (Attempt::Pass(0, BalanceReason::NoBusiest), Attempt::Pass(1, BalanceReason::Hot));
+        let dear = Attempt::Skip(SkipReason::TooDear);
+        assert_eq!(of(&[low, high]), ("newidle_failed", Some("hot")));
+        assert_eq!(of(&[low, high, dear]), ("newidle_failed", Some("hot")));
+        assert_eq!(of(&[low, dear]), ("newidle_skipped", Some("too_dear")));
+        assert_eq!(of(&[low]), ("out_of_reach", None));
+        assert_eq!(of(&[]), ("untried", None));
+    }
+
+    #[test]
+    fn a_task_that_comes_beside_a_free_cpu_has_its_own_reason() {
+        let cause = Cause::queued(Queued::Placed(PlaceReason::TargetBusy));
+        assert_eq!((cause.kind.name(), cause.reason.unwrap().0), ("placed", "target_busy"));
+        assert_eq!(Cause::freed(Freed::Emptied, &[], CpuId(0), |_, _| true).kind, CauseKind::Untried);
+    }
+
+    #[test]
+    fn kinds_have_names_of_their_own() {
+        let names: std::collections::BTreeSet<_> = CauseKind::ALL.iter().map(|k| k.name()).collect();
+        assert_eq!(names.len(), CauseKind::ALL.len());
+    }
+}

@@ -1,0 +1,342 @@
+//! Of chosen waits: which CPUs were free meanwhile that the task may use, what balancing was done for them, and what the
+//! ticks of busy CPUs decided about balancing for tickless ones. As a sink of a second run, when the waits are known.
+
+use super::world::{Change, World};
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_machine::Domains;
+use schedlab_trace::{Event, EventKind, KickReason, Sink, SkipReason};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A wait that is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Who waited.
+    pub task: TaskId,
+    /// From then, ns since the run began.
+    pub from: u64,
+    /// Until then.
+    pub until: u64,
+}
+
+/// How often something was decided.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Tally {
+    /// The decision's reason.
+    pub reason: &'static str,
+    /// The reason in a sentence.
+    pub about: &'static str,
+    /// How often.
+    pub count: u64,
+}
+
+/// Balancing for a free CPU, or that none was done.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Try {
+    /// What started the pass (`BalanceTrigger` name); `null`: no pass was begun.
+    pub pass: Option<&'static str>,
+    /// The CPU's domain, 0 being the lowest.
+    pub level: u8,
+    /// Whether that domain holds the CPU where the task waited.
+    pub reaches: bool,
+    /// Why it took nothing or was not begun; `moved`: it took tasks, others or this one.
+    pub reason: &'static str,
+    /// The reason in a sentence.
+    pub about: &'static str,
+    /// How often.
+    pub count: u64,
+    /// Where two times were compared, the last time: what there was, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub have_ns: Option<u32>,
+    /// What would have been needed, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub need_ns: Option<u32>,
+}
+
+/// A CPU that was free while a task waited that may use it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FreeCpu {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// How long it was free, ns.
+    pub free_ns: u64,
+    /// It was free when the wait began.
+    pub from_start: bool,
+    /// Balancing for it.
+    pub tries: Vec<Try>,
+}
+
+/// What there was for one wait.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Chance {
+    /// Time in which at least one CPU that the task may use was free, ns.
+    pub free_ns: u64,
+    /// Those CPUs, the one free for longest first.
+    pub cpus: Vec<FreeCpu>,
+    /// What ticks decided meanwhile about balancing for tickless CPUs.
+    pub ticks: Vec<Tally>,
+    /// CPUs that balanced for tickless ones and stopped for work of their own.
+    pub helpers_busy: u64,
+}
+
+/// A decision's place in the order of tries: pass (none last), level, reason.
+type Key = (Option<u8>, u8, &'static str);
+
+#[derive(Clone, Debug, Default)]
+struct Free {
+    since: Option<u64>,
+    total_ns: u64,
+    from_start: bool,
+    tries: BTreeMap<Key, Try>,
+}
+
+/// What has been seen of a wait so far.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    cpus: BTreeMap<CpuId, Free>,
+    any_since: Option<u64>,
+    any_ns: u64,
+    ticks: BTreeMap<KickReason, u64>,
+    helpers_busy: u64,
+}
+
+impl Seen {
+    fn start(&mut self, cpu: CpuId, at: u64, from_start: bool) {
+        let free = self.cpus.entry(cpu).or_default();
+        free.since.get_or_insert(at);
+        free.from_start |= from_start;
+        self.any_since.get_or_insert(at);
+    }
+    fn stop(&mut self, cpu: CpuId, at: u64) {
+        let Some(free) = self.cpus.get_mut(&cpu) else { return };
+        free.total_ns += free.since.take().map_or(0, |since| at - since);
+        if self.cpus.values().all(|f| f.since.is_none()) {
+            self.any_ns += self.any_since.take().map_or(0, |since| at - since);
+        }
+    }
+    fn stop_all(&mut self, at: u64) {
+        let cpus: Vec<CpuId> = self.cpus.keys().copied().collect();
+        cpus.into_iter().for_each(|cpu| self.stop(cpu, at));
+    }
+    fn into_chance(self) -> Chance {
+        let mut cpus: Vec<FreeCpu> = self
+            .cpus
+            .into_iter()
+            .filter(|(_, f)| f.total_ns > 0)
+            .map(|(cpu, f)| FreeCpu {
+                cpu,
+                free_ns: f.total_ns,
+                from_start: f.from_start,
+                tries: f.tries.into_values().collect(),
+            })
+            .collect();
+        cpus.sort_by_key(|c| (std::cmp::Reverse(c.free_ns), c.cpu));
+        let ticks = self.ticks.into_iter();
+        Chance {
+            free_ns: self.any_ns,
+            cpus,
+            ticks: ticks.map(|(r, count)| Tally { reason: r.name(), about: r.about(), count }).collect(),
+            helpers_busy: self.helpers_busy,
+        }
+    }
+}
+
+/// A window and what has been seen of it.
+#[derive(Debug)]
+struct Watch {
+    window: Window,
+    /// Its place among those given.
+    place: usize,
+    over: bool,
+    /// The task was switched to at the window's end: the run is the one that the window is of.
+    met: bool,
+    seen: Seen,
+    /// What had been seen when the task's CPU was about to switch.
+    held: Option<Box<Seen>>,
+}
+
+/// Watches the windows.
+pub struct Chances {
+    world: World,
+    domains: Domains,
+    /// In the order in which they begin.
+    watches: Vec<Watch>,
+    /// How many have begun.
+    begun: usize,
+    /// Which of those are not over.
+    active: Vec<usize>,
+    /// Set when all windows are over.
+    done: Arc<AtomicBool>,
+}
+
+impl Chances {
+    /// For these windows of a run. `done` is set when the last one is over: the rest of the run is not needed.
+    pub fn new(world: World, domains: Domains, windows: &[Window], done: Arc<AtomicBool>) -> Chances {
+        let watch = |(place, w): (usize, &Window)| Watch {
+            window: *w,
+            place,
+            over: false,
+            met: false,
+            seen: Seen::default(),
+            held: None,
+        };
+        let mut watches: Vec<Watch> = windows.iter().enumerate().map(watch).collect();
+        watches.sort_by_key(|w| w.window.from);
+        Chances { world, domains, watches, begun: 0, active: Vec::new(), done }
+    }
+
+    /// What was seen of each window, in their order; `None` where the task was not switched to at the window's end, though
+    /// it should have been: the run is another one. `runs_at_end`: whether it should.
+    pub fn finish(mut self, runs_at_end: bool) -> Vec<Option<Chance>> {
+        self.begin(u64::MAX);
+        self.watches.sort_by_key(|w| w.place);
+        let one = |w: Watch| (w.met || !runs_at_end).then(|| w.seen.into_chance());
+        self.watches.into_iter().map(one).collect()
+    }
+
+    fn change(&mut self, at: u64, change: Change) {
+        let Chances { world, watches, active, .. } = self;
+        for at_watch in active.iter() {
+            let w = &mut watches[*at_watch];
+            let task = w.window.task;
+            match change {
+                Change::Queued(queued, cpu, _) if queued == task => w.queue(world, cpu, at),
+                Change::Ran(ran) if ran == task => {
+                    w.met |= at == w.window.until;
+                    w.close(at);
+                    w.over = at >= w.window.until;
+                }
+                Change::Moved(moved, _) if moved == task => w.close(at),
+                Change::Held(cpu) if world.queued_on(task) == Some(cpu) => w.hold(at),
+                Change::Released(_, Some(picked)) if picked == task => w.restore(),
+                Change::Released(cpu, _) if world.queued_on(task) == Some(cpu) => w.held = None,
+                Change::Freed(cpu, _) if world.queued_on(task).is_some() && world.may_use(task, cpu) => {
+                    w.seen.start(cpu, at, false);
+                }
+                Change::Taken(cpu) => w.seen.stop(cpu, at),
+                _ => {}
+            }
+        }
+    }
+
+    /// Decisions that concern a wait that goes on.
+    fn note(&mut self, e: &Event) {
+        let Chances { world, domains, watches, active, .. } = self;
+        for at_watch in active.iter() {
+            let w = &mut watches[*at_watch];
+            let Some(on) = world.queued_on(w.window.task) else { continue };
+            let usable = world.may_use(w.window.task, e.cpu);
+            let reaches = |level: u8| {
+                let levels = domains.of_cpu.get(e.cpu.index());
+                levels.and_then(|l| l.get(usize::from(level))).is_some_and(|d| d.span.contains(on))
+            };
+            match e.kind {
+                EventKind::Kick { why, .. } => *w.seen.ticks.entry(why).or_default() += 1,
+                EventKind::Skip { why: SkipReason::HelperBusy, .. } => w.seen.helpers_busy += 1,
+                EventKind::Skip { level, why, have_ns, need_ns } if usable => {
+                    let compared = need_ns > 0;
+                    let told = Try {
+                        pass: None,
+                        level,
+                        reaches: reaches(level),
+                        reason: why.name(),
+                        about: why.about(),
+                        count: 0,
+                        have_ns: compared.then_some(have_ns),
+                        need_ns: compared.then_some(need_ns),
+                    };
+                    w.seen.tried(e.cpu, (None, level, why.name()), told);
+                }
+                EventKind::Balance { level, trigger, why, .. } if usable => {
+                    let told = Try {
+                        pass: Some(trigger.name()),
+                        level,
+                        reaches: reaches(level),
+                        reason: why.name(),
+                        about: why.about(),
+                        count: 0,
+                        have_ns: None,
+                        need_ns: None,
+                    };
+                    w.seen.tried(e.cpu, (Some(trigger as u8), level, why.name()), told);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Windows that began before this instant begin now, with the world as it was then; those that ended before it end.
+    fn begin(&mut self, now: u64) {
+        let Chances { world, watches, begun, active, .. } = self;
+        while let Some(w) = watches.get_mut(*begun).filter(|w| w.window.from < now) {
+            if let Some(on) = world.queued_on(w.window.task) {
+                w.queue(world, on, w.window.from);
+            }
+            active.push(*begun);
+            *begun += 1;
+        }
+        active.retain(|at| {
+            let w = &mut watches[*at];
+            if !w.over && w.window.until < now {
+                w.close(w.window.until);
+                w.over = true;
+            }
+            !w.over
+        });
+        if active.is_empty() && *begun == watches.len() {
+            self.done.store(true, Relaxed);
+        }
+    }
+}
+
+impl Watch {
+    fn queue(&mut self, world: &World, on: CpuId, at: u64) {
+        let task = self.window.task;
+        let usable: Vec<CpuId> = world.free().iter().filter(|c| world.may_use(task, *c)).collect();
+        usable.into_iter().for_each(|c| self.seen.start(c, at, true));
+        if world.is_held(on) {
+            self.hold(at);
+        }
+    }
+    fn hold(&mut self, at: u64) {
+        if self.held.is_none() {
+            let mut so_far = self.seen.clone();
+            so_far.stop_all(at);
+            self.held = Some(Box::new(so_far));
+        }
+    }
+    fn restore(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.seen = *held;
+        }
+    }
+    fn close(&mut self, at: u64) {
+        self.held = None;
+        self.seen.stop_all(at);
+    }
+}
+
+impl Seen {
+    fn tried(&mut self, cpu: CpuId, key: Key, told: Try) {
+        let tries = &mut self.cpus.entry(cpu).or_default().tries;
+        let counted = tries.get(&key).map_or(0, |t| t.count);
+        tries.insert(key, Try { count: counted + 1, ..told });
+    }
+}
+
+impl Sink for Chances {
+    fn event(&mut self, e: &Event) {
+        self.begin(e.at.0);
+        self.note(e);
+        let changes = self.world.apply(e);
+        changes.iter().for_each(|change| self.change(e.at.0, *change));
+        self.world.recycle(changes);
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
+    fn wants_details(&self) -> bool {
+        true
+    }
+}

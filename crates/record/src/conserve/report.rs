@@ -1,0 +1,140 @@
+//! The time in which a run was not work-conserving, with names in place of ids: what is printed and written as JSON.
+
+use super::chances::{Chance, Window};
+use super::stretches::{End, Found, Stretch};
+use crate::{Record, TaskName};
+use schedlab_base::{CpuId, Ns};
+use serde::Serialize;
+
+/// The stretches of a run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct IdleWhileWaiting {
+    /// Which run it is.
+    pub run: String,
+    /// How long it was measured, ns.
+    pub duration_ns: u64,
+    /// Time in which at least one task waited beside a free CPU, ns.
+    pub time_ns: u64,
+    /// That time in percent of the measured time.
+    pub share_pct: f64,
+    /// How many stretches there were.
+    pub stretches: u64,
+    /// Their time, summed over tasks, ns; more than `time_ns` where several tasks waited at once.
+    pub task_time_ns: u64,
+    /// Stretches by what began them, the cause with most time first.
+    pub causes: Vec<CauseShare>,
+    /// The longest ones, longest first.
+    pub longest: Vec<Listed>,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// What one cause has of the stretches.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CauseShare {
+    /// The cause's name.
+    pub cause: &'static str,
+    /// The cause in a sentence.
+    pub about: &'static str,
+    /// The decision's reason, where a decision began them.
+    pub reason: Option<&'static str>,
+    /// That reason in a sentence.
+    pub reason_about: Option<&'static str>,
+    /// Stretches.
+    pub stretches: u64,
+    /// Their time, summed over tasks, ns.
+    pub time_ns: u64,
+    /// That time in percent of `task_time_ns`.
+    pub time_pct: f64,
+}
+
+/// One stretch.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Listed {
+    /// Who waited.
+    pub task: String,
+    /// Where.
+    pub cpu: CpuId,
+    /// When it began.
+    pub from: Ns,
+    /// How long it was, ns.
+    pub length_ns: u64,
+    /// What began it.
+    pub cause: &'static str,
+    /// The decision's reason.
+    pub reason: Option<&'static str>,
+    /// What ended it: `ran`, `moved`, `taken` (the last free CPU got other work) or `run_over`.
+    pub ended: &'static str,
+    /// Why it was moved, by `MoveReason` name.
+    pub moved: Option<&'static str>,
+    /// The free CPUs, and what was done about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_meanwhile: Option<Chance>,
+}
+
+impl End {
+    /// The word in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            End::Ran => "ran",
+            End::Moved(_) => "moved",
+            End::Taken => "taken",
+            End::RunOver => "run_over",
+        }
+    }
+}
+
+impl Stretch {
+    /// The wait to look at for what was done about it.
+    pub fn window(&self) -> Window {
+        Window { task: self.task, from: self.from, until: self.until }
+    }
+}
+
+impl IdleWhileWaiting {
+    /// What was found of the record's run, made again. `names`: its tasks by id; `chances`: of the longest stretches, in
+    /// their order.
+    pub fn of(record: &Record, found: &Found, names: &[TaskName], chances: Vec<Option<Chance>>) -> Self {
+        let duration_ns = record.found.duration.0;
+        let task_time_ns: u64 = found.causes.values().map(|(_, time_ns)| time_ns).sum();
+        let pct = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+        let share = |(cause, (stretches, time_ns)): (&super::Cause, &(u64, u64))| CauseShare {
+            cause: cause.kind.name(),
+            about: cause.kind.about(),
+            reason: cause.reason.map(|(name, _)| name),
+            reason_about: cause.reason.map(|(_, about)| about),
+            stretches: *stretches,
+            time_ns: *time_ns,
+            time_pct: pct(*time_ns, task_time_ns),
+        };
+        let mut causes: Vec<CauseShare> = found.causes.iter().map(share).collect();
+        // Stable: causes with the same time stay in the order of the table.
+        causes.sort_by_key(|c| std::cmp::Reverse(c.time_ns));
+        let chances = chances.into_iter().chain(std::iter::repeat(None));
+        let listed = |(s, idle_meanwhile): (&Stretch, Option<Chance>)| Listed {
+            task: names.get(s.task.index()).map_or_else(|| format!("task {}", s.task.0), |t| t.name.clone()),
+            cpu: s.on,
+            from: Ns(s.from),
+            length_ns: s.length(),
+            cause: s.cause.kind.name(),
+            reason: s.cause.reason.map(|(name, _)| name),
+            ended: s.end.name(),
+            moved: match s.end {
+                End::Moved(why) => Some(why.name()),
+                _ => None,
+            },
+            idle_meanwhile,
+        };
+        IdleWhileWaiting {
+            run: crate::explain::run_of(record),
+            duration_ns,
+            time_ns: found.covered_ns,
+            share_pct: pct(found.covered_ns, duration_ns),
+            stretches: causes.iter().map(|c| c.stretches).sum(),
+            task_time_ns,
+            longest: found.longest.iter().zip(chances).map(listed).collect(),
+            notes: record.found.warnings.iter().map(|w| w.message.clone()).collect(),
+            causes,
+        }
+    }
+}

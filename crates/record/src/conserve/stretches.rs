@@ -1,0 +1,282 @@
+//! All stretches of a run, as a sink: their sum, by cause, and the longest.
+//!
+//! While a CPU is about to switch it is not known whom it will pick. What happens to the tasks queued there is therefore
+//! kept apart until then: whoever is picked has not waited since, the others have.
+
+use super::cause::{Attempt, Cause};
+use super::union::Union;
+use super::world::{Change, Queued, World};
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_machine::Domains;
+use schedlab_trace::{BalanceTrigger, Event, EventKind, MoveReason, Sink};
+use std::collections::BTreeMap;
+
+/// What ended a stretch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum End {
+    /// The task's own CPU got to it.
+    Ran,
+    /// The task was moved.
+    Moved(MoveReason),
+    /// The last free CPU it may use got other work.
+    Taken,
+    /// The run was over.
+    RunOver,
+}
+
+/// A longest time in which one task waited on one CPU beside a free one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stretch {
+    /// The task.
+    pub task: TaskId,
+    /// Where it waited.
+    pub on: CpuId,
+    /// From then, ns.
+    pub from: u64,
+    /// Until then, ns.
+    pub until: u64,
+    /// What began it.
+    pub cause: Cause,
+    /// What ended it.
+    pub end: End,
+}
+
+impl Stretch {
+    /// How long it was, ns.
+    pub fn length(&self) -> u64 {
+        self.until - self.from
+    }
+}
+
+/// What was found in a run.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Time covered by at least one stretch, ns.
+    pub covered_ns: u64,
+    /// Stretches and their summed time by cause, ns.
+    pub causes: BTreeMap<Cause, (u64, u64)>,
+    /// The longest ones, longest first; of equals the earlier first.
+    pub longest: Vec<Stretch>,
+}
+
+/// A stretch that goes on.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    from: u64,
+    cause: Cause,
+}
+
+/// A task's wait.
+#[derive(Clone, Debug, Default)]
+struct Wait {
+    on: Option<CpuId>,
+    open: Option<Open>,
+    /// Since when its CPU has been about to switch, ns.
+    held: Option<u64>,
+    /// Stretches that have ended since, or that end then if it is picked.
+    ended: Vec<Stretch>,
+}
+
+/// Finds the stretches of a run.
+pub struct Stretches {
+    world: World,
+    domains: Domains,
+    measure_from: u64,
+    keep: usize,
+    waits: Vec<Wait>,
+    waiting: Vec<TaskId>,
+    /// By CPU: what it has tried since it entered `schedule()`.
+    attempts: Vec<Vec<Attempt>>,
+    union: Union,
+    found: Found,
+    now: u64,
+}
+
+impl Stretches {
+    /// For a run on these CPUs, of which `keep` stretches are listed. What lies before `measure_from` does not count.
+    pub fn new(world: World, domains: Domains, measure_from: Ns, keep: usize) -> Stretches {
+        let attempts = vec![Vec::new(); domains.of_cpu.len()];
+        let (waits, waiting, union, found) = (Vec::new(), Vec::new(), Union::default(), Found::default());
+        let measure_from = measure_from.0;
+        Stretches { world, domains, measure_from, keep, waits, waiting, attempts, union, found, now: 0 }
+    }
+
+    /// What was found until `end`.
+    pub fn finish(mut self, end: Ns) -> Found {
+        self.now = end.0;
+        for task in std::mem::take(&mut self.waiting) {
+            // Nobody knows whom a CPU that is about to switch would have picked.
+            match self.wait(task).held {
+                Some(_) => self.drop_held(task, End::RunOver),
+                None => self.close(task, End::RunOver),
+            }
+        }
+        self.found.longest.sort_by_key(order);
+        self.found.longest.truncate(self.keep);
+        Found { covered_ns: self.union.length(), ..self.found }
+    }
+
+    fn wait(&mut self, task: TaskId) -> &mut Wait {
+        if task.index() >= self.waits.len() {
+            self.waits.resize(task.index() + 1, Wait::default());
+        }
+        &mut self.waits[task.index()]
+    }
+
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Queued(task, cpu, how) => self.queued(task, cpu, how),
+            Change::Ran(task) => self.left(task, End::Ran),
+            Change::Moved(task, why) => {
+                self.keep_held(task);
+                self.left(task, End::Moved(why));
+            }
+            Change::Held(cpu) => {
+                let now = self.now;
+                for task in self.world.queue(cpu).to_vec() {
+                    self.wait(task).held.get_or_insert(now);
+                }
+            }
+            Change::Released(cpu, picked) => {
+                if let Some(task) = picked {
+                    self.drop_held(task, End::Ran);
+                }
+                for task in self.world.queue(cpu).to_vec() {
+                    self.keep_held(task);
+                }
+            }
+            Change::Freed(cpu, how) => {
+                for at in 0..self.waiting.len() {
+                    let task = self.waiting[at];
+                    let Wait { on: Some(on), open: None, .. } = self.waits[task.index()] else { continue };
+                    if self.world.may_use(task, cpu) {
+                        let levels = self.domains.of_cpu.get(cpu.index());
+                        let spans = |level: u8, on: CpuId| {
+                            levels
+                                .and_then(|l| l.get(usize::from(level)))
+                                .is_some_and(|d| d.span.contains(on))
+                        };
+                        let attempts = self.attempts.get(cpu.index()).map_or(&[][..], |a| a);
+                        let cause = Cause::freed(how, attempts, on, spans);
+                        self.waits[task.index()].open = Some(Open { from: self.now, cause });
+                    }
+                }
+            }
+            Change::Taken(_) => {
+                for at in 0..self.waiting.len() {
+                    let task = self.waiting[at];
+                    if self.waits[task.index()].open.is_some() && !self.world.has_free(task) {
+                        self.close(task, End::Taken);
+                    }
+                }
+            }
+        }
+    }
+
+    fn queued(&mut self, task: TaskId, cpu: CpuId, how: Queued) {
+        if self.wait(task).on.is_some() {
+            self.left(task, End::Moved(MoveReason::Moved));
+        }
+        let (now, held) = (self.now, self.world.is_held(cpu));
+        let open = self.world.has_free(task).then(|| Open { from: now, cause: Cause::queued(how) });
+        *self.wait(task) = Wait { on: Some(cpu), open, held: held.then_some(now), ended: Vec::new() };
+        self.waiting.push(task);
+    }
+
+    fn left(&mut self, task: TaskId, end: End) {
+        self.close(task, end);
+        *self.wait(task) = Wait::default();
+        self.waiting.retain(|t| *t != task);
+    }
+
+    /// The stretch that goes on, if any, ends now.
+    fn close(&mut self, task: TaskId, end: End) {
+        let now = self.now;
+        let wait = self.wait(task);
+        let (Some(Open { from, cause }), Some(on)) = (wait.open.take(), wait.on) else { return };
+        let stretch = Stretch { task, on, from, until: now, cause, end };
+        match wait.held {
+            Some(_) => wait.ended.push(stretch),
+            None => self.report(stretch),
+        }
+    }
+
+    /// The task has been picked: it has not waited since its CPU was about to switch.
+    fn drop_held(&mut self, task: TaskId, end: End) {
+        let Some(held) = self.wait(task).held.take() else { return };
+        let wait = self.wait(task);
+        let mut ended = std::mem::take(&mut wait.ended);
+        if let (Some(Open { from, cause }), Some(on)) = (wait.open.take(), wait.on) {
+            ended.push(Stretch { task, on, from, until: held, cause, end });
+        }
+        for stretch in ended.into_iter().filter(|s| s.from < held) {
+            let cut = stretch.until > held;
+            let end = if cut { end } else { stretch.end };
+            self.report(Stretch { until: stretch.until.min(held), end, ..stretch });
+        }
+    }
+
+    /// Another task has been picked: this one has waited.
+    fn keep_held(&mut self, task: TaskId) {
+        let wait = self.wait(task);
+        wait.held = None;
+        for stretch in std::mem::take(&mut wait.ended) {
+            self.report(stretch);
+        }
+    }
+
+    fn report(&mut self, stretch: Stretch) {
+        let stretch = Stretch { from: stretch.from.max(self.measure_from), ..stretch };
+        if stretch.until <= stretch.from {
+            return;
+        }
+        let (count, time_ns) = self.found.causes.entry(stretch.cause).or_default();
+        (*count, *time_ns) = (*count + 1, *time_ns + stretch.length());
+        self.found.longest.push(stretch);
+        if self.found.longest.len() >= 2 * self.keep + 64 {
+            self.found.longest.sort_by_key(order);
+            self.found.longest.truncate(self.keep);
+        }
+        self.union.add(stretch.from, stretch.until);
+        if self.union.is_full() {
+            let begun = |t: &TaskId| {
+                let wait = &self.waits[t.index()];
+                wait.open.map(|o| o.from).into_iter().chain(wait.ended.iter().map(|s| s.from)).min()
+            };
+            let horizon = self.waiting.iter().filter_map(begun).min().unwrap_or(self.now).min(stretch.from);
+            self.union.settle(horizon);
+        }
+    }
+
+    /// Keeps what a CPU on its way to idle tries.
+    fn note(&mut self, e: &Event) {
+        let Some(attempts) = self.attempts.get_mut(e.cpu.index()) else { return };
+        match e.kind {
+            EventKind::Schedule { .. } => attempts.clear(),
+            EventKind::Balance { level, trigger: BalanceTrigger::Newidle, why, .. } => {
+                attempts.push(Attempt::Pass(level, why));
+            }
+            EventKind::Skip { why, .. } if why.of_newidle() => attempts.push(Attempt::Skip(why)),
+            _ => {}
+        }
+    }
+}
+
+/// The longest first, of equals the earlier, and then the one with the lower number.
+fn order(s: &Stretch) -> (std::cmp::Reverse<u64>, u64, TaskId) {
+    (std::cmp::Reverse(s.length()), s.from, s.task)
+}
+
+impl Sink for Stretches {
+    fn event(&mut self, e: &Event) {
+        self.now = e.at.0;
+        self.note(e);
+        let changes = self.world.apply(e);
+        changes.iter().for_each(|change| self.change(*change));
+        self.world.recycle(changes);
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
+    fn wants_details(&self) -> bool {
+        true
+    }
+}

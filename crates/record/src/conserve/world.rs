@@ -1,0 +1,329 @@
+//! Which CPUs are free, which tasks are queued where, and which CPUs are about to switch: what the events of a run say.
+
+use schedlab_base::{CpuId, CpuSet, TaskId};
+use schedlab_trace::{Event, EventKind, MoveReason, PlaceReason, SwitchReason};
+
+/// Why a task came onto a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Queued {
+    /// It was woken or created.
+    Placed(PlaceReason),
+    /// It was moved there.
+    Moved(MoveReason),
+    /// It lost its CPU.
+    Preempted(SwitchReason),
+}
+
+/// How a CPU became free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Freed {
+    /// It switched to the idle task.
+    WentIdle,
+    /// It was on its way out of idle for a task that another CPU has taken.
+    Emptied,
+}
+
+/// What an event changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The CPU is free from now on.
+    Freed(CpuId, Freed),
+    /// It is free no more.
+    Taken(CpuId),
+    /// The task is queued on the CPU.
+    Queued(TaskId, CpuId, Queued),
+    /// The task runs, on the CPU where it was queued.
+    Ran(TaskId),
+    /// The task was taken off its queue to be moved.
+    Moved(TaskId, MoveReason),
+    /// The CPU is about to switch.
+    Held(CpuId),
+    /// It has switched, or stays with its task. Tells who was picked of those queued there.
+    Released(CpuId, Option<TaskId>),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    current: Option<TaskId>,
+    scheduling: bool,
+    carries: bool,
+    queued: Vec<TaskId>,
+    /// Wakeups that chose it and have not queued their task.
+    incoming: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Task {
+    allowed: Option<CpuSet>,
+    queued_on: Option<CpuId>,
+    incoming: Option<CpuId>,
+    placed: Option<PlaceReason>,
+    carried: bool,
+    moved: Option<MoveReason>,
+}
+
+/// CPUs, tasks and queues between events.
+pub struct World {
+    cpus: Vec<Cpu>,
+    tasks: Vec<Task>,
+    masks: Vec<CpuSet>,
+    free: CpuSet,
+    changes: Vec<Change>,
+}
+
+impl World {
+    /// Idle CPUs. `allowed` by task id, as tasks begin; a task beyond them may run anywhere. `masks` are those that tasks may
+    /// take later.
+    pub fn new(nr_cpus: usize, allowed: Vec<Option<CpuSet>>, masks: Vec<CpuSet>) -> World {
+        let tasks = allowed.into_iter().map(|allowed| Task { allowed, ..Task::default() }).collect();
+        let cpus = vec![Cpu::default(); nr_cpus];
+        World { cpus, tasks, masks, free: CpuSet::first(nr_cpus), changes: Vec::with_capacity(8) }
+    }
+
+    /// The CPUs that are free.
+    pub fn free(&self) -> &CpuSet {
+        &self.free
+    }
+    /// Whether the task may run on the CPU.
+    pub fn may_use(&self, task: TaskId, cpu: CpuId) -> bool {
+        let allowed = self.tasks.get(task.index()).and_then(|t| t.allowed.as_ref());
+        allowed.is_none_or(|a| a.contains(cpu))
+    }
+    /// Whether a free CPU is among those that the task may use.
+    pub fn has_free(&self, task: TaskId) -> bool {
+        match self.tasks.get(task.index()).and_then(|t| t.allowed.as_ref()) {
+            Some(allowed) => allowed.intersects(&self.free),
+            None => !self.free.is_empty(),
+        }
+    }
+    /// Where the task is queued.
+    pub fn queued_on(&self, task: TaskId) -> Option<CpuId> {
+        self.tasks.get(task.index()).and_then(|t| t.queued_on)
+    }
+    /// The tasks queued on the CPU.
+    pub fn queue(&self, cpu: CpuId) -> &[TaskId] {
+        self.cpus.get(cpu.index()).map_or(&[], |c| &c.queued)
+    }
+    /// Whether the CPU is about to switch.
+    pub fn is_held(&self, cpu: CpuId) -> bool {
+        self.cpus.get(cpu.index()).is_some_and(|c| c.scheduling || c.current.is_none())
+    }
+
+    /// Takes the next event; what it changed, in order. All of it has changed already.
+    pub fn apply(&mut self, e: &Event) -> Vec<Change> {
+        match e.kind {
+            EventKind::Switch { prev, next, .. } if prev == next => self.released(e.cpu, None),
+            EventKind::Switch { prev, next, why } => self.switch(e.cpu, prev, next, why),
+            EventKind::Schedule { carries } => {
+                let cpu = self.cpu(e.cpu);
+                (cpu.scheduling, cpu.carries) = (true, carries);
+                self.changes.push(Change::Held(e.cpu));
+            }
+            EventKind::Stay => self.released(e.cpu, None),
+            EventKind::Placed { task, target, reason, .. } => {
+                self.arrives(task, Some(target));
+                self.task(task).placed = Some(reason);
+            }
+            EventKind::Enqueued { task, new, .. } => self.enqueued(e.cpu, task, new),
+            EventKind::Migrate { task, from, why } => self.migrate(e.cpu, task, from, why),
+            EventKind::Allowed { task, mask } => {
+                let allowed = self.masks.get(mask as usize).cloned();
+                self.task(task).allowed = allowed;
+            }
+            EventKind::Waking { .. }
+            | EventKind::Forked { .. }
+            | EventKind::Exited { .. }
+            | EventKind::IdleEnter { .. }
+            | EventKind::IdleExit { .. }
+            | EventKind::Balance { .. }
+            | EventKind::Skip { .. }
+            | EventKind::Kick { .. } => {}
+        }
+        std::mem::take(&mut self.changes)
+    }
+    /// Gets the changes back when they have been read, for their room.
+    pub fn recycle(&mut self, mut changes: Vec<Change>) {
+        changes.clear();
+        self.changes = changes;
+    }
+
+    fn cpu(&mut self, id: CpuId) -> &mut Cpu {
+        if id.index() >= self.cpus.len() {
+            self.cpus.resize(id.index() + 1, Cpu::default());
+        }
+        &mut self.cpus[id.index()]
+    }
+    fn task(&mut self, id: TaskId) -> &mut Task {
+        if id.index() >= self.tasks.len() {
+            self.tasks.resize(id.index() + 1, Task::default());
+        }
+        &mut self.tasks[id.index()]
+    }
+
+    /// Whether the CPU is free follows from the rest of its state.
+    fn refresh(&mut self, id: CpuId, why: Freed) {
+        let cpu = self.cpu(id);
+        let free = cpu.current.is_none() && cpu.queued.is_empty() && cpu.incoming == 0;
+        if free == self.free.contains(id) {
+            return;
+        }
+        if free {
+            self.free.insert(id);
+            self.changes.push(Change::Freed(id, why));
+        } else {
+            self.free.remove(id);
+            self.changes.push(Change::Taken(id));
+        }
+    }
+
+    fn released(&mut self, id: CpuId, picked: Option<TaskId>) {
+        let cpu = self.cpu(id);
+        (cpu.scheduling, cpu.carries) = (false, false);
+        self.changes.push(Change::Released(id, picked));
+    }
+
+    fn switch(&mut self, id: CpuId, prev: Option<TaskId>, next: Option<TaskId>, why: SwitchReason) {
+        let carries = self.cpu(id).carries;
+        self.released(id, next);
+        if let Some(next) = next {
+            self.unqueue(next);
+            (self.task(next).carried, self.task(next).moved) = (false, None);
+            self.changes.push(Change::Ran(next));
+        }
+        self.cpu(id).current = next;
+        match prev {
+            Some(prev) if carries => self.task(prev).carried = true,
+            Some(prev) if !matches!(why, SwitchReason::Blocked | SwitchReason::Exited) => {
+                self.queue_on(id, prev, Queued::Preempted(why));
+            }
+            _ => {}
+        }
+        if next.is_none() {
+            self.changes.push(Change::Held(id));
+        }
+        self.refresh(id, Freed::WentIdle);
+    }
+
+    /// A wakeup of the task has chosen that CPU; `None`: none is under way any more.
+    fn arrives(&mut self, task: TaskId, target: Option<CpuId>) {
+        let before = std::mem::replace(&mut self.task(task).incoming, target);
+        if let Some(cpu) = target {
+            self.cpu(cpu).incoming += 1;
+            self.refresh(cpu, Freed::Emptied);
+        }
+        if let Some(cpu) = before {
+            self.cpu(cpu).incoming -= 1;
+            self.refresh(cpu, Freed::Emptied);
+        }
+    }
+
+    fn enqueued(&mut self, id: CpuId, task: TaskId, new: bool) {
+        let t = self.task(task);
+        let (carried, placed, moved) = (std::mem::take(&mut t.carried), t.placed.take(), t.moved.take());
+        let how = match (placed, moved) {
+            (_, Some(why)) if carried && !new => Queued::Moved(why),
+            (Some(reason), _) => Queued::Placed(reason),
+            (None, Some(why)) => Queued::Moved(why),
+            (None, None) => Queued::Moved(MoveReason::Moved),
+        };
+        self.queue_on(id, task, how);
+        // After the queue has it: the CPU was not free, and is not now.
+        self.arrives(task, None);
+    }
+
+    fn migrate(&mut self, to: CpuId, task: TaskId, from: CpuId, why: MoveReason) {
+        if self.task(task).queued_on.is_none() {
+            self.task(task).moved = Some(why);
+            return;
+        }
+        self.unqueue(task);
+        self.changes.push(Change::Moved(task, why));
+        self.queue_on(to, task, Queued::Moved(why));
+        self.refresh(from, Freed::Emptied);
+    }
+
+    fn queue_on(&mut self, id: CpuId, task: TaskId, how: Queued) {
+        self.unqueue(task);
+        self.task(task).queued_on = Some(id);
+        self.cpu(id).queued.push(task);
+        self.refresh(id, Freed::Emptied);
+        self.changes.push(Change::Queued(task, id, how));
+    }
+
+    fn unqueue(&mut self, task: TaskId) {
+        if let Some(on) = self.task(task).queued_on.take() {
+            self.cpu(on).queued.retain(|t| *t != task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Ns;
+
+    const A: TaskId = TaskId(0);
+    const B: TaskId = TaskId(1);
+
+    fn apply(w: &mut World, cpu: u32, kind: EventKind) -> Vec<Change> {
+        w.apply(&Event { at: Ns(1), cpu: CpuId(cpu), kind })
+    }
+    fn placed(task: TaskId, target: u32) -> EventKind {
+        EventKind::Placed { task, target: CpuId(target), reason: PlaceReason::TargetIdle, probes: 1 }
+    }
+    fn queued(task: TaskId) -> EventKind {
+        EventKind::Enqueued { task, nr_running: 1, new: false }
+    }
+    fn switch(prev: Option<TaskId>, next: Option<TaskId>, why: SwitchReason) -> EventKind {
+        EventKind::Switch { prev, next, why }
+    }
+
+    #[test]
+    fn a_cpu_is_free_until_a_wakeup_has_chosen_it_and_again_when_it_goes_idle() {
+        let mut w = World::new(2, vec![None; 2], Vec::new());
+        let (cpu, how) = (CpuId(1), Queued::Placed(PlaceReason::TargetIdle));
+        assert_eq!(apply(&mut w, 0, placed(A, 1)), [Change::Taken(cpu)]);
+        assert_eq!(apply(&mut w, 1, queued(A)), [Change::Queued(A, cpu, how)]);
+        assert!(w.is_held(cpu) && w.queue(cpu) == [A]);
+        let runs = apply(&mut w, 1, switch(None, Some(A), SwitchReason::FromIdle));
+        assert_eq!(runs, [Change::Released(cpu, Some(A)), Change::Ran(A)]);
+        assert!(!w.is_held(cpu) && w.queue(cpu).is_empty());
+        assert_eq!(apply(&mut w, 1, EventKind::Schedule { carries: false }), [Change::Held(cpu)]);
+        let sleeps = apply(&mut w, 1, switch(Some(A), None, SwitchReason::Blocked));
+        let freed = Change::Freed(cpu, Freed::WentIdle);
+        assert_eq!(sleeps, [Change::Released(cpu, None), Change::Held(cpu), freed]);
+    }
+
+    #[test]
+    fn a_task_taken_from_a_waking_cpu_frees_it_and_a_carried_one_is_queued_where_it_arrives() {
+        let mut w = World::new(2, vec![None; 2], Vec::new());
+        apply(&mut w, 0, placed(A, 1));
+        apply(&mut w, 1, queued(A));
+        let why = MoveReason::NohzIdle;
+        let moves = apply(&mut w, 0, EventKind::Migrate { task: A, from: CpuId(1), why });
+        let expected = [
+            Change::Moved(A, why),
+            Change::Taken(CpuId(0)),
+            Change::Queued(A, CpuId(0), Queued::Moved(why)),
+            Change::Freed(CpuId(1), Freed::Emptied),
+        ];
+        assert_eq!(moves, expected);
+        apply(&mut w, 0, switch(None, Some(A), SwitchReason::FromIdle));
+        apply(&mut w, 0, EventKind::Schedule { carries: true });
+        apply(&mut w, 0, switch(Some(A), Some(B), SwitchReason::Moved));
+        assert_eq!(w.queued_on(A), None, "it is carried");
+        apply(&mut w, 1, EventKind::Migrate { task: A, from: CpuId(0), why: MoveReason::Active });
+        let how = Queued::Moved(MoveReason::Active);
+        assert_eq!(apply(&mut w, 1, queued(A)), [Change::Taken(CpuId(1)), Change::Queued(A, CpuId(1), how)]);
+    }
+
+    #[test]
+    fn masks_are_heeded_and_change() {
+        let only = |cpu: u32| -> CpuSet { std::iter::once(CpuId(cpu)).collect() };
+        let mut w = World::new(2, vec![Some(only(0)), None], vec![only(1)]);
+        apply(&mut w, 0, placed(B, 0));
+        assert!(!w.has_free(A) && w.has_free(B) && w.may_use(A, CpuId(0)));
+        apply(&mut w, 0, EventKind::Allowed { task: A, mask: 0 });
+        assert!(w.has_free(A) && !w.may_use(A, CpuId(0)));
+    }
+}

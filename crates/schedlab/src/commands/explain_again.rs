@@ -1,0 +1,52 @@
+//! What only a run made again can tell: which CPUs were idle while a task waited, and why none of them took it.
+
+use crate::progress::Bar;
+use crate::{common, interrupt};
+use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_lab::again::Again;
+use schedlab_record::conserve::IdleWhileWaiting;
+use schedlab_record::{Explanation, Record};
+
+/// Adds to an explanation what there was for each of its waits. A run that this build can't make again says so in a note.
+///
+/// # Errors
+/// An interruption, and what the simulator finds wrong.
+pub fn tell(record: &Record, explanation: &mut Explanation) -> Result<()> {
+    if explanation.worst.is_empty() {
+        return Ok(());
+    }
+    let again = match Again::of(record) {
+        Ok(again) => again.clocked(&common::SIMULATED),
+        Err(e) => {
+            explanation.notes.push(format!("which CPUs were idle meanwhile is not told: {}", e.message()));
+            return Ok(());
+        }
+    };
+    let bar = bar(&again);
+    let chances = again.chances(explanation.worst.len(), interrupt::stop_flag()?)?;
+    drop(bar);
+    explanation.tell(chances.ok_or_else(interrupted)?);
+    Ok(())
+}
+
+/// The stretches of a record's run.
+///
+/// # Errors
+/// A run that can't be made again, an interruption, and what the simulator finds wrong.
+pub fn idle_while_waiting(record: &Record, longest: usize) -> Result<IdleWhileWaiting> {
+    let again = Again::of(record)?.clocked(&common::SIMULATED);
+    let bar = bar(&again);
+    let found = again.idle_while_waiting(longest, interrupt::stop_flag()?)?;
+    drop(bar);
+    found.ok_or_else(interrupted)
+}
+
+fn bar(again: &Again<'_>) -> Bar {
+    let bar = Bar::simulated(false, again.length(), &common::SIMULATED);
+    bar.say("the run is simulated again".to_owned());
+    bar
+}
+
+fn interrupted() -> Error {
+    Error::new(ErrorKind::CheckFailed, "interrupted: the run was not simulated to its end")
+}
