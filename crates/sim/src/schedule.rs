@@ -46,8 +46,10 @@ impl System<'_> {
                     }
                 }
             }
-            let carries = self.cpus[cpu].carried.is_some();
-            self.tell(cpu, EventKind::Schedule { carries });
+            if self.tells {
+                let carries = self.cpus[cpu].carried.is_some();
+                self.tell(cpu, EventKind::Schedule { carries });
+            }
             self.balance(cpu, prev);
             if self.nr_running[cpu] == 0 {
                 self.drain(cpu);

@@ -117,7 +117,8 @@ impl System<'_> {
                 self.note_next(cpu, n);
             }
             if !worth_it {
-                self.skip_for(cpu, n.level, SkipReason::TooDear, (avg_idle_ns, n.spent_ns + cost_ns));
+                let compared = || (avg_idle_ns, n.spent_ns + cost_ns);
+                self.skip_for(cpu, n.level, SkipReason::TooDear, compared);
                 return false;
             }
             let balances = self.fixed.domains.of_cpu[cpu][n.level].params.balance_newidle;

@@ -124,26 +124,33 @@ impl System<'_> {
     /// No pass is begun over a domain of `dst`.
     #[inline]
     pub(super) fn skip(&mut self, dst: CpuId, level: usize, why: SkipReason) {
-        self.skip_for(dst, level, why, (0, 0));
+        self.skip_for(dst, level, why, || (0, 0));
     }
     /// The same where two times were compared, ns: what there is, and what would be needed.
     #[inline]
-    pub(super) fn skip_for(&mut self, dst: CpuId, level: usize, why: SkipReason, ns: (u64, u64)) {
+    pub(super) fn skip_for(
+        &mut self,
+        dst: CpuId,
+        level: usize,
+        why: SkipReason,
+        compared: impl FnOnce() -> (u64, u64),
+    ) {
         self.stats.skips[why as usize] += 1;
         if self.tells {
             let short = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
-            let (have_ns, need_ns) = (short(ns.0), short(ns.1));
+            let (have_ns, need_ns) = compared();
+            let (have_ns, need_ns) = (short(have_ns), short(need_ns));
             self.tell(dst, EventKind::Skip { level: level as u8, why, have_ns, need_ns });
         }
     }
     /// A CPU about to go idle does not look for work.
+    #[inline]
     pub(super) fn skip_newidle(&mut self, dst: CpuId, why: Skip, f: &EnterFacts) {
-        let compared = match why {
+        self.skip_for(dst, 0, why.into(), || match why {
             Skip::ShortIdle => (f.avg_idle_ns, f.migration_cost_ns),
             Skip::NoOverload => (0, 0),
             Skip::TooDear => (f.avg_idle_ns, f.lowest_cost_ns),
-        };
-        self.skip_for(dst, 0, why.into(), compared);
+        });
     }
     /// A tick of `cpu` decided whether a tickless CPU is to balance.
     pub(super) fn kick_decided(&mut self, cpu: CpuId, why: KickReason, to: Option<CpuId>) {
