@@ -50,13 +50,13 @@ pub enum EventKind {
         took_ns: u32,
         src: Option<CpuId>,
     },
-    /// Detail: no pass was begun over the event's CPU's domain `level`. Where the reason compares two times, `have_ns` was
-    /// less than `need_ns`; else both are 0.
+    /// Detail: no pass was begun over the event's CPU's domain `level`. Where the reason compares two times, `have_ns`
+    /// was less than `need_ns`; else both are 0.
     Skip { level: u8, why: SkipReason, have_ns: u32, need_ns: u32 },
     /// Detail: a tick decided whether a tickless CPU is to balance; `to` is the CPU that was asked.
     Kick { why: KickReason, to: Option<CpuId> },
-    /// Detail: `schedule()` began on a CPU whose current task may give way. `carries`: that task leaves to be moved, and
-    /// arrives elsewhere with its next `Enqueued`.
+    /// Detail: `schedule()` began on a CPU whose current task may give way. `carries`: that task leaves to be moved,
+    /// and arrives elsewhere with its next `Enqueued`.
     Schedule { carries: bool },
     /// Detail: `schedule()` ended, and the same task goes on.
     Stay,

@@ -21,7 +21,7 @@ pub trait Sink {
     fn event(&mut self, event: &Event);
     /// One value that a program recorded for one of its series (index as declared by the workload).
     fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64);
-    /// Whether the simulator also tells what only explanations need ([`EventKind::is_detail`]). Who does not ask is spared
+    /// Whether the simulator also tells what only explanations need ([`EventKind::is_detail`]). Other sinks are spared
     /// the cost.
     fn wants_details(&self) -> bool {
         false
