@@ -32,7 +32,8 @@ impl<'a> Again<'a> {
     /// The run of a record.
     ///
     /// # Errors
-    /// A run of another backend, or of another version of the simulator's model; a record whose workload can't be built.
+    /// A run of another backend, or of another version of the simulator's model; a record whose workload can't be
+    /// built.
     pub fn of(record: &'a Record) -> Result<Again<'a>> {
         let kernel = match (record.backend == Backend::Sim, record.resolved) {
             (true, Some(kernel)) => kernel,
@@ -89,8 +90,8 @@ impl<'a> Again<'a> {
         self.warmup.plus(self.record.found.duration)
     }
 
-    /// What there was for the first `worst` of the record's waits, in their order; `None` of those that the run made again
-    /// does not have. `None` of all: `stop` ended it.
+    /// What there was for the first `worst` of the record's waits, in their order; `None` of those that the run made
+    /// again does not have. `None` of all: `stop` ended it.
     ///
     /// # Errors
     /// What the simulator finds wrong.
@@ -106,7 +107,8 @@ impl<'a> Again<'a> {
         Ok(Some(windows.iter().map(|w| w.and_then(|_| seen.next().flatten())).collect()))
     }
 
-    /// The stretches of the run, of which the `longest` are told with what was done about them; `None`: `stop` ended it.
+    /// The stretches of the run, of which the `longest` are told with what was done about them; `None`: `stop` ended
+    /// it.
     ///
     /// # Errors
     /// As [`Again::chances`].

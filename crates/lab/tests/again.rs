@@ -10,8 +10,8 @@ use schedlab_lab::{Backend, Executor, Options, Sim, plan};
 use schedlab_record::Record;
 use std::sync::atomic::AtomicBool;
 
-/// Runs in which tasks wait beside idle CPUs: bursts after a warm-up, at drawn costs; a kernel that changes in the middle;
-/// pinned tasks; a guest whose CPUs take turns.
+/// Runs in which tasks wait beside idle CPUs: bursts after a warm-up, at drawn costs; a kernel that changes in the
+/// middle; pinned tasks; a guest whose CPUs take turns.
 const RUNS: [&str; 5] = [
     r#"
 name = "bursts"

@@ -1,5 +1,5 @@
-//! `schedlab explain` of a run that is simulated again: why no idle CPU took a task that waited, and when the run was not
-//! work-conserving.
+//! `schedlab explain` of a run that is simulated again: why no idle CPU took a task that waited, and when the run was
+//! not work-conserving.
 
 mod common;
 

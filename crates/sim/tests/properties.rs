@@ -483,7 +483,8 @@ proptest! {
     #[test]
     fn idle_cpus_beside_waiting_tasks_are_found(case in prop_oneof![case(), busy_case()]) {
         let (allowed, later) = masks(&case);
-        let (nr_cpus, domains) = (case.machine().topology.nr_cpus(), Domains::build(&case.machine().topology, case.kernel().version));
+        let topology = case.machine().topology;
+        let (nr_cpus, domains) = (topology.nr_cpus(), Domains::build(&topology, case.kernel().version));
         let world = || World::new(nr_cpus, allowed.clone(), later.clone());
         let warmup = case.workload().warmup;
         let mut seen = Detailed::default();

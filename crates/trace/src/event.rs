@@ -39,8 +39,9 @@ pub enum EventKind {
     IdleEnter { state: u8 },
     /// The CPU leaves idle; `exit_ns` was spent waking up.
     IdleExit { exit_ns: u32 },
-    /// A balance pass over one domain ended, for the reason `why`; the event's CPU is the one that tasks would come to. It
-    /// pulled `moved` tasks, read `visited` CPUs and took `took_ns`. `src` is the CPU whose queue it chose, if it chose one.
+    /// A balance pass over one domain ended, for the reason `why`; the event's CPU is the one that tasks would come to.
+    /// It pulled `moved` tasks, read `visited` CPUs and took `took_ns`. `src` is the CPU whose queue it chose, if it
+    /// chose one.
     Balance {
         level: u8,
         trigger: BalanceTrigger,

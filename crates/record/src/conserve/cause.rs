@@ -1,5 +1,5 @@
-//! What a stretch is put down to: what happened at its first instant, when a task came to wait beside a free CPU, or a CPU
-//! became free beside a waiting task.
+//! What a stretch is put down to: what happened at its first instant, when a task came to wait beside a free CPU, or a
+//! CPU became free beside a waiting task.
 
 use super::world::{Freed, Queued};
 use schedlab_base::CpuId;
@@ -94,8 +94,8 @@ impl Cause {
     }
 
     /// The cause where a CPU becomes free beside a task that waits on `on`. `attempts`: what that CPU tried on its way;
-    /// `spans`: whether its domain of that level holds a CPU. The highest pass that reached the task tells most; without
-    /// one, what kept the CPU from looking further.
+    /// `spans`: whether its domain of that level holds a CPU. The highest pass that reached the task tells most;
+    /// without one, what kept the CPU from looking further.
     pub(super) fn freed(
         how: Freed,
         attempts: &[Attempt],

@@ -1,5 +1,6 @@
-//! Of chosen waits: which CPUs were free meanwhile that the task may use, what balancing was done for them, and what the
-//! ticks of busy CPUs decided about balancing for tickless ones. As a sink of a second run, when the waits are known.
+//! Of chosen waits: which CPUs were free meanwhile that the task may use, what balancing was done for them, and what
+//! the ticks of busy CPUs decided about balancing for tickless ones. As a sink of a second run, when the waits are
+//! known.
 
 use super::world::{Change, World};
 use schedlab_base::{CpuId, Ns, TaskId};
@@ -188,8 +189,8 @@ impl Chances {
         Chances { world, domains, watches, begun: 0, active: Vec::new(), done }
     }
 
-    /// What was seen of each window, in their order; `None` where the task was not switched to at the window's end, though
-    /// it should have been: the run is another one. `runs_at_end`: whether it should.
+    /// What was seen of each window, in their order; `None` where the task was not switched to at the window's end,
+    /// though it should have been: the run is another one. `runs_at_end`: whether it should.
     pub fn finish(mut self, runs_at_end: bool) -> Vec<Option<Chance>> {
         self.begin(u64::MAX);
         self.watches.sort_by_key(|w| w.place);

@@ -92,8 +92,8 @@ impl Stretch {
 }
 
 impl IdleWhileWaiting {
-    /// What was found of the record's run, made again. `names`: its tasks by id; `chances`: of the longest stretches, in
-    /// their order.
+    /// What was found of the record's run, made again. `names`: its tasks by id; `chances`: of the longest stretches,
+    /// in their order.
     pub fn of(record: &Record, found: &Found, names: &[TaskName], chances: Vec<Option<Chance>>) -> Self {
         let duration_ns = record.found.duration.0;
         let task_time_ns: u64 = found.causes.values().map(|(_, time_ns)| time_ns).sum();

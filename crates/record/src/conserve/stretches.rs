@@ -1,7 +1,7 @@
 //! All stretches of a run, as a sink: their sum, by cause, and the longest.
 //!
-//! While a CPU is about to switch it is not known whom it will pick. What happens to the tasks queued there is therefore
-//! kept apart until then: whoever is picked has not waited since, the others have.
+//! While a CPU is about to switch it is not known whom it will pick. What happens to the tasks queued there is
+//! therefore kept apart until then: whoever is picked has not waited since, the others have.
 
 use super::cause::{Attempt, Cause};
 use super::union::Union;

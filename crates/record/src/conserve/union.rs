@@ -1,7 +1,7 @@
 //! The length of a union of intervals that are told in no strict order.
 //!
-//! Intervals are merged a batch at a time. What ends before every interval that may still be told is summed and forgotten,
-//! so that a long run takes no more room than its open intervals.
+//! Intervals are merged a batch at a time. What ends before every interval that may still be told is summed and
+//! forgotten, so that a long run takes no more room than its open intervals.
 
 /// Intervals kept before they are merged.
 const BATCH: usize = 1 << 16;
@@ -50,9 +50,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_as_long_as_the_instants_it_covers(mut all in prop::collection::vec((0u64..200, 1u64..30), 0..40), every in 1usize..9) {
+        fn it_is_as_long_as_the_instants_it_covers(
+            mut all in prop::collection::vec((0u64..200, 1u64..30), 0..40),
+            every in 1usize..9,
+        ) {
             all.sort_unstable();
-            let covered = (0..300u64).filter(|t| all.iter().any(|(from, length)| (*from..from + length).contains(t))).count();
+            let covers = |t: &u64| all.iter().any(|(from, length)| (*from..from + length).contains(t));
+            let covered = (0..300u64).filter(covers).count();
             let mut union = Union::default();
             for (n, (from, length)) in all.iter().enumerate() {
                 if n % every == 0 {

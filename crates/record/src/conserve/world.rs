@@ -72,8 +72,8 @@ pub struct World {
 }
 
 impl World {
-    /// Idle CPUs. `allowed` by task id, as tasks begin; a task beyond them may run anywhere. `masks` are those that tasks may
-    /// take later.
+    /// Idle CPUs. `allowed` by task id, as tasks begin; a task beyond them may run anywhere. `masks` are those that
+    /// tasks may take later.
     pub fn new(nr_cpus: usize, allowed: Vec<Option<CpuSet>>, masks: Vec<CpuSet>) -> World {
         let tasks = allowed.into_iter().map(|allowed| Task { allowed, ..Task::default() }).collect();
         let cpus = vec![Cpu::default(); nr_cpus];

@@ -1,5 +1,5 @@
-//! `schedlab explain`: why the longest waits of a run were long, how the causes differ between two runs, and when a run was
-//! not work-conserving.
+//! `schedlab explain`: why the longest waits of a run were long, how the causes differ between two runs, and when a run
+//! was not work-conserving.
 //!
 //! A run is named by its folder, by a cell's digits, or as an experiment, study or store with options that choose one
 //! of its cells.

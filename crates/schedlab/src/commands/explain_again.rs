@@ -7,7 +7,8 @@ use schedlab_lab::again::Again;
 use schedlab_record::conserve::IdleWhileWaiting;
 use schedlab_record::{Explanation, Record};
 
-/// Adds to an explanation what there was for each of its waits. A run that this build can't make again says so in a note.
+/// Adds to an explanation what there was for each of its waits. A run that this build can't make again says so in a
+/// note.
 ///
 /// # Errors
 /// An interruption, and what the simulator finds wrong.

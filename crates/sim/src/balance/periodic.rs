@@ -89,7 +89,8 @@ impl System<'_> {
         if self.looks_at_spare() { self.idle[cpu] } else { self.cpus[cpu].curr.is_none() }
     }
 
-    /// Asks a tickless CPU to balance, unless it has been asked and is still at it. What became of it, and who was asked.
+    /// Asks a tickless CPU to balance, unless it has been asked and is still at it. What became of it, and who was
+    /// asked.
     fn kick_balancer(&mut self, by: CpuId, why: KickReason) -> (KickReason, Option<CpuId>) {
         // A CPU stays in the mask up to its first busy tick.
         let skips_busy = self.fixed.history.kick_skips_busy;

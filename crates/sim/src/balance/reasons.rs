@@ -1,8 +1,8 @@
-//! What the balancers' decisions are called: from each era's own verdicts to the rows of the reason table, and the counters
-//! of decisions that no event tells.
+//! What the balancers' decisions are called: from each era's own verdicts to the rows of the reason table, and the
+//! counters of decisions that no event tells.
 //!
-//! A pass tells its reason with its event. That no pass was begun, and what a tick decided, is counted; sinks that ask for
-//! details get an event, too.
+//! A pass tells its reason with its event. That no pass was begun, and what a tick decided, is counted; sinks that ask
+//! for details get an event, too.
 
 use super::busiest::Balanced;
 use super::detach::{Refusal, Stop};

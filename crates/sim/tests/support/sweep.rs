@@ -1,5 +1,5 @@
-//! Idle CPUs beside waiting tasks, found the slow way: all events are kept, and for each instant between two of them every
-//! task is held against every CPU. Shares nothing with `record::conserve` but the definitions.
+//! Idle CPUs beside waiting tasks, found the slow way: all events are kept, and for each instant between two of them
+//! every task is held against every CPU. Shares nothing with `record::conserve` but the definitions.
 
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId};
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
