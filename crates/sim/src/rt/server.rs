@@ -9,8 +9,8 @@
 //! The charge of the way out of the last fair task finds the server without runtime; in 6.12.117's source that begins a
 //! new period, a guest of 7.3.4 goes on as meant. Here it does so in every version.
 //!
-//! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; that it is
-//! charged for idle time.
+//! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; that it
+//! is charged for idle time.
 
 use super::RtShared;
 use crate::system::System;
@@ -86,8 +86,8 @@ impl Server {
         Turned { timer_at: Some(at), resched: false }
     }
 
-    /// The first fair task comes (`dl_server_start`). A period that would overrun what is reserved is not gone on with; one
-    /// in which it has stepped in is, with the part of the runtime that the rest of the period is worth
+    /// The first fair task comes (`dl_server_start`). A period that would overrun what is reserved is not gone on
+    /// with; one in which it has stepped in is, with the part of the runtime that the rest of the period is worth
     /// (`update_dl_revised_wakeup`).
     pub fn start(&mut self, now: u64, reserved: Reserved) -> Turned {
         let left_ns = self.deadline.saturating_sub(now);
