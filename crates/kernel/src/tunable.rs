@@ -109,7 +109,7 @@ tunables! {
         "period over which real-time tasks are throttled", absent 1_000_000_000;
     rt_runtime_ns, 0 ..= 60000000000, Some(Span::until(came("fair-server"))), Source::Kernel("/proc/sys/kernel/sched_rt_runtime_us, in us; -1 there is the period here"),
         "6.1, 6.12",
-        "how long a CPU's real-time tasks may run in a period; as long as that: they are not throttled (before 6.12)", absent 950_000_000;
+        "how long a CPU's real-time tasks may run in a period; as long as that, or 0: they are not throttled (before 6.12)", absent 950_000_000;
     rr_timeslice_ns, 1000000 ..= 10000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_rr_timeslice_ms (3.9 and later), in ms"),
         "6.1, 6.12; before 3.9 from memory",
         "turn of a SCHED_RR task among its equals", absent 100_000_000;

@@ -46,10 +46,11 @@ pub fn borrowed(own_ns: u64, period_ns: u64, spare_ns: u64, nr_cpus: u64) -> u64
 }
 
 impl System<'_> {
-    /// Whether this kernel throttles real-time tasks, and is set to.
+    /// Whether this kernel throttles real-time tasks, and is set to. Where nothing is assigned to them at all they are not
+    /// throttled (`sched_rt_runtime_exceeded`).
     fn throttles(&self) -> bool {
         let t = &self.fixed.kernel.tunables;
-        self.fixed.history.rt_throttles && t.rt_runtime_ns < t.rt_period_ns
+        self.fixed.history.rt_throttles && (1..t.rt_period_ns).contains(&t.rt_runtime_ns)
     }
 
     /// Tasks that are queued and not counted, for their CPU's real-time tasks are throttled.
@@ -112,12 +113,18 @@ impl System<'_> {
     pub(crate) fn rt_period_ends(&mut self, on: CpuId) {
         self.rt_shared.period_on = None;
         let runtime_ns = self.fixed.kernel.tunables.rt_runtime_ns;
-        let mut goes_on = false;
+        let (throttles, mut goes_on) = (self.throttles(), false);
         for cpu in self.cpus.ids() {
             if !self.fixed.history.rt_borrows {
                 self.rt[cpu].share.borrowed_ns = 0;
             }
-            if self.rt[cpu].share.end_period(runtime_ns) {
+            let share = &mut self.rt[cpu].share;
+            let freed = match throttles {
+                true => share.end_period(runtime_ns),
+                // It was switched off within the period.
+                false => std::mem::take(share).throttled,
+            };
+            if freed {
                 self.nr_running[cpu] += self.rt[cpu].array.len() as u32;
                 self.refresh_idle(cpu);
                 if !self.rt[cpu].array.is_empty() {

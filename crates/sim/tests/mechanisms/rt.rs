@@ -1,6 +1,6 @@
 //! SCHED_FIFO and SCHED_RR: ranks, turns, push and pull, throttling and the fair server, the way between classes.
 
-use super::support::{Load, Run, forever, hog, kernel, machine, once, run, run_seeded, run_us, sleep_us};
+use super::support::{Load, Run, forever, hog, kernel, machine, once, run, run_us, sleep_us};
 use schedlab_base::{Ns, TaskId};
 use schedlab_kernel::{Attr, Policy};
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
@@ -15,6 +15,26 @@ fn fifo(rt_priority: u8) -> Attr {
 }
 fn rr(rt_priority: u8) -> Attr {
     Attr { policy: Policy::Rr, ..fifo(rt_priority) }
+}
+
+fn run_changing(
+    machine: &schedlab_machine::Machine,
+    kernel: schedlab_kernel::Kernel,
+    changes: Vec<(Ns, schedlab_kernel::Kernel)>,
+    load: Load,
+) -> schedlab_sim::SimReport {
+    let setup = schedlab_sim::Setup {
+        machine,
+        kernel,
+        changes,
+        workload: load.built(),
+        seed: 1,
+        background: false,
+        check: true,
+        stop: None,
+        clock: None,
+    };
+    schedlab_sim::simulate(setup, &mut schedlab_trace::Discard).expect("the run ends well")
 }
 
 fn moves(run: &Run, task: TaskId, reason: MoveReason) -> usize {
@@ -148,15 +168,25 @@ fn before_6_12_real_time_tasks_leave_a_twentieth_of_each_second() {
 }
 
 #[test]
-fn a_runtime_as_long_as_the_period_throttles_nobody() {
-    let mut load = Load::lasting_ms(2_500);
-    let urgent = load.task("urgent", Some("0"), hog());
-    load.attr(urgent, fifo(50));
-    load.task("fair", Some("0"), hog());
-    let mut kernel = kernel("v6.1");
-    kernel.tunables.rt_runtime_ns = kernel.tunables.rt_period_ns;
-    let seen = run_seeded(&machine("smp-1"), kernel, 1, load);
-    assert!(seen.cpu_ns(urgent) > 2_490 * MS);
+fn a_runtime_as_long_as_the_period_or_none_throttles_nobody() {
+    let urgent_ms = |runtime_ms: u64, later: Option<u64>| {
+        let mut load = Load::lasting_ms(2_500);
+        let urgent = load.task("urgent", Some("0"), hog());
+        load.attr(urgent, fifo(50));
+        load.task("fair", Some("0"), hog());
+        let mut kernel = kernel("v6.1");
+        kernel.tunables.rt_runtime_ns = runtime_ms * MS;
+        let mut changed = kernel;
+        changed.tunables.rt_runtime_ns = 0;
+        let changes = later.map(|ms| (Ns::ms(ms), changed)).into_iter().collect();
+        let report = run_changing(&machine("smp-1"), kernel, changes, load);
+        report.tasks[urgent.index()].cpu_time_ns / MS
+    };
+    assert!(urgent_ms(1_000, None) >= 2_499 && urgent_ms(0, None) >= 2_499);
+    let throttled = urgent_ms(500, None);
+    assert!((1_490..=1_520).contains(&throttled), "{throttled} ms of three periods");
+    let freed = urgent_ms(500, Some(700));
+    assert!((1_990..=2_010).contains(&freed), "{freed} ms: from the end of the first period on");
 }
 
 #[test]
