@@ -46,8 +46,8 @@ pub fn borrowed(own_ns: u64, period_ns: u64, spare_ns: u64, nr_cpus: u64) -> u64
 }
 
 impl System<'_> {
-    /// Whether this kernel throttles real-time tasks, and is set to. Where nothing is assigned to them at all they are not
-    /// throttled (`sched_rt_runtime_exceeded`).
+    /// Whether this kernel throttles real-time tasks, and is set to. Where nothing is assigned to them at all they
+    /// are not throttled (`sched_rt_runtime_exceeded`).
     fn throttles(&self) -> bool {
         let t = &self.fixed.kernel.tunables;
         self.fixed.history.rt_throttles && (1..t.rt_period_ns).contains(&t.rt_runtime_ns)
