@@ -141,10 +141,9 @@ impl Server {
             Stage::Waits if now + NEAR_NS < self.zero_laxity() => return Some(self.wait(now)),
             Stage::Waits => {}
             Stage::Spent => {
-                while self.runtime <= 0 {
-                    self.deadline += reserved.period_ns;
-                    self.runtime += reserved.runtime_ns as i64;
-                }
+                let periods = (-self.runtime).max(0) as u64 / reserved.runtime_ns + 1;
+                self.deadline += periods * reserved.period_ns;
+                self.runtime += (periods * reserved.runtime_ns) as i64;
             }
         }
         (self.stage, self.resumes) = (Stage::Runs, true);
@@ -209,6 +208,10 @@ impl System<'_> {
         self.rt[cpu].server.timer = None;
         // The stretch that is running counts, too.
         self.charge_curr(cpu);
+        if !self.has_server() {
+            // It was switched off meanwhile.
+            return self.rt[cpu].server.stop();
+        }
         let (now, reserved) = (self.now, self.reserved());
         if let Some(turned) = self.rt[cpu].server.expire(now, reserved) {
             self.server_turned(cpu, turned);

@@ -328,3 +328,19 @@ fn one_that_may_not_leave_keeps_those_behind_it_from_being_pushed() {
     assert!(waits(None).iter().all(|ms| *ms >= 49), "CPUs 2 and 3 are free");
     assert_eq!(waits(Some("0-1")), [0, 0], "and stay so: the first that waits may use none of them");
 }
+
+#[test]
+fn a_server_that_is_switched_off_in_mid_run_steps_in_no_more() {
+    for at_ms in [500, 960, 970, 990] {
+        let mut load = Load::lasting_ms(2_500);
+        let urgent = load.task("urgent", Some("0"), hog());
+        load.attr(urgent, fifo(50));
+        let fair = load.task("fair", Some("0"), forever(vec![run_us(5_000), sleep_us(500)]));
+        let before = kernel("v6.12");
+        let mut after = before;
+        after.tunables.fair_server_runtime_ns = 0;
+        let report = run_changing(&machine("smp-1"), before, vec![(Ns::ms(at_ms), after)], load);
+        let fair_ms = report.tasks[fair.index()].cpu_time_ns / MS;
+        assert!(fair_ms <= at_ms.saturating_sub(945), "off at {at_ms} ms: {fair_ms} ms");
+    }
+}
