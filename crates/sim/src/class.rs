@@ -277,9 +277,12 @@ impl System<'_> {
     /// The running task of `cpu` gets other attributes, and with them perhaps another class (`__sched_setscheduler`).
     pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         let (old, new) = (self.class(task), Class::of(attr, self.fixed.fair));
+        // A clock that a wakeup has stopped until the next `schedule()` is gone by here, too.
+        let begun = self.begin_enqueue(cpu, self.now);
         if old == new {
             self.tasks[task].attr = attr;
-            return self.prio_changed(task);
+            self.prio_changed(task);
+            return self.end_enqueue(cpu, begun);
         }
         self.deactivate_task(task, Dequeue::Move);
         of_class!(old, put_prev_task(self, cpu, task));
@@ -290,6 +293,7 @@ impl System<'_> {
         self.activate_task(cpu, task, Enqueue::Moved);
         of_class!(new, set_next_task(self, cpu, task));
         self.cpus[cpu].hrtick_at = NEVER;
+        self.end_enqueue(cpu, begun);
         // Who runs is asked anew.
         self.resched(cpu, cpu, SwitchReason::PolicyChanged);
     }
