@@ -18,6 +18,7 @@ pub mod series;
 pub mod store;
 mod tally;
 pub mod wait;
+mod words;
 
 pub use accounts::{Interval, MAX_INTERVALS, Stays, TaskAccount};
 pub use analyse::{Analyser, TaskName};

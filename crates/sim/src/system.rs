@@ -201,7 +201,7 @@ impl<'s> System<'s> {
             entities: Arena::new(),
             queues: (0..n).map(|c| CfsRq::new(CpuId::from(c), None)).collect(),
             rt: Arena::filled(RtRq::default(), n),
-            rt_shared: RtShared::new(),
+            rt_shared: RtShared::default(),
             words: Vec::new(),
             slots: Vec::new(),
             waiters: Vec::new(),

@@ -2,13 +2,10 @@
 
 use super::chances::{Chance, FreeCpu, Try};
 use super::report::{CauseShare, IdleWhileWaiting, Listed};
-use crate::explain::wrap;
+use crate::words::{STORY, longest, with_notes, wrap};
 use schedlab_base::{CpuId, CpuSet, Ns};
 use schedlab_trace::{BalanceTrigger, MoveReason};
 use std::collections::BTreeMap;
-
-/// Where the words of a stretch begin.
-const STORY: usize = 14;
 
 /// What was found, for people.
 pub fn idle_while_waiting_text(i: &IdleWhileWaiting) -> String {
@@ -32,23 +29,8 @@ pub fn idle_while_waiting_text(i: &IdleWhileWaiting) -> String {
         out.push("stretches     time   share  cause".to_owned());
         i.causes.iter().for_each(|c| cause(c, &mut out));
     }
-    if !i.longest.is_empty() {
-        out.push(String::new());
-        out.push(match i.longest.len() {
-            1 => "The longest stretch:".to_owned(),
-            n => format!("The {n} longest stretches:"),
-        });
-    }
-    for (n, stretch) in i.longest.iter().enumerate() {
-        out.push(String::new());
-        story(n + 1, stretch, &mut out);
-    }
-    if !i.notes.is_empty() {
-        out.push(String::new());
-    }
-    i.notes.iter().for_each(|n| wrap(&mut out, "", 6, &format!("note: {n}")));
-    out.push(String::new());
-    out.join("\n")
+    longest(&mut out, ["stretch", "stretches"], &i.longest, story);
+    with_notes(out, &i.notes)
 }
 
 fn cause(c: &CauseShare, out: &mut Vec<String>) {

@@ -7,7 +7,6 @@ mod text;
 mod versus;
 
 pub use text::explain_text;
-pub(crate) use text::wrap;
 pub use versus::{CauseOfTwo, Part, Side, Versus, versus, versus_text};
 
 use crate::conserve::Chance;

@@ -4,12 +4,9 @@ use super::{Explained, Explanation, Share, is_count};
 use crate::conserve::chance_lines;
 use crate::metric::Value;
 use crate::wait::{Wait, WaitCause};
+use crate::words::{STORY, longest, with_notes, wrap};
 use schedlab_base::Ns;
 use schedlab_trace::{MoveReason, PlaceReason, SwitchReason};
-
-pub(super) const WIDTH: usize = 78;
-/// The column where the words of a worst wait begin.
-const STORY: usize = 14;
 
 /// The explanation for people.
 pub fn explain_text(e: &Explanation) -> String {
@@ -18,23 +15,8 @@ pub fn explain_text(e: &Explanation) -> String {
     let delays: Vec<String> = e.delays.iter().map(|(name, v)| delay(name, v)).collect();
     wrap(&mut out, "", 2, &format!("wakeup to running: {}", delays.join(", ")));
     tail(e, &mut out);
-    if !e.worst.is_empty() {
-        out.push(String::new());
-        out.push(match e.worst.len() {
-            1 => "The longest wait:".to_owned(),
-            n => format!("The {n} longest waits:"),
-        });
-    }
-    for (i, w) in e.worst.iter().enumerate() {
-        out.push(String::new());
-        story(i + 1, w, &mut out);
-    }
-    if !e.notes.is_empty() {
-        out.push(String::new());
-    }
-    e.notes.iter().for_each(|n| wrap(&mut out, "", 6, &format!("note: {n}")));
-    out.push(String::new());
-    out.join("\n")
+    longest(&mut out, ["wait", "waits"], &e.worst, story);
+    with_notes(out, &e.notes)
 }
 
 pub(super) fn delay(name: &str, value: &Value) -> String {
@@ -130,23 +112,4 @@ fn ended(w: &Wait) -> String {
         None => "the CPU had nothing else to run".to_owned(),
     };
     format!("{}ran on {} when {end}", moved.unwrap_or_default(), w.ran_on)
-}
-
-/// Adds words in lines of at most [`WIDTH`] columns: the first after `front`, the others indented. A word longer than a
-/// line (a task's name) is cut.
-pub(crate) fn wrap(out: &mut Vec<String>, front: &str, indent: usize, words: &str) {
-    let (mut line, mut empty) = (front.to_owned(), true);
-    for word in words.split_whitespace() {
-        let word: String = word.chars().take(WIDTH - indent).collect();
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            out.push(std::mem::replace(&mut line, " ".repeat(indent)));
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(&word);
-        empty = false;
-    }
-    out.push(line);
 }

@@ -4,8 +4,9 @@
 //! is ten times faster would have no tail. Shares are of the run's own tail. Times are nanoseconds, and
 //! comparable if both runs measured for the same time.
 
-use super::text::{delay, wrap};
+use super::text::delay;
 use super::{Explanation, explain};
+use crate::words::{with_notes, wrap};
 use crate::{Record, Value};
 use schedlab_base::Ns;
 use serde::Serialize;
@@ -140,12 +141,7 @@ pub fn versus_text(v: &Versus) -> String {
         let front = |name: &str| format!("{name:<16}");
         v.causes.iter().for_each(|c| wrap(&mut out, &front(c.cause), 16, c.about));
     }
-    if !v.notes.is_empty() {
-        out.push(String::new());
-    }
-    v.notes.iter().for_each(|n| wrap(&mut out, "", 6, &format!("note: {n}")));
-    out.push(String::new());
-    out.join("\n")
+    with_notes(out, &v.notes)
 }
 
 fn line(c: &CauseOfTwo) -> String {
@@ -162,7 +158,7 @@ fn line(c: &CauseOfTwo) -> String {
 mod tests {
     use super::*;
     use crate::explain::tests::{idle, record, wait};
-    use crate::explain::text::WIDTH;
+    use crate::words::WIDTH;
 
     #[test]
     fn causes_of_either_run_stand_side_by_side() {

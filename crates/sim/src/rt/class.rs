@@ -1,6 +1,6 @@
 //! The real-time class on the seam (`rt.c`): enqueue, dequeue, pick, tick, preemption, and the way between classes.
 
-use super::{Rank, Rt, RtShared, is_migratory};
+use super::{Rank, Rt, RtShared};
 use crate::class::{Arrival, Class, Dequeue, Enqueue, SchedClass, Select};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
@@ -11,10 +11,8 @@ impl SchedClass for Rt {
     fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, _why: Enqueue) {
         RtShared::first_comes(sys);
         let rank = Rank::of(sys.tasks[task].attr);
-        let migratory = sys.is_migratory(task);
         let rt = &mut sys.rt[cpu];
         rt.array.insert(rank, task, false);
-        rt.nr_migratory += u32::from(migratory);
         if !rt.share.throttled {
             sys.add_nr_running(cpu);
         }
@@ -27,11 +25,9 @@ impl SchedClass for Rt {
         sys.update_curr_rt(cpu);
         let rt = &mut sys.rt[cpu];
         rt.array.remove(task);
-        rt.nr_migratory = 0;
         if !rt.share.throttled {
             sys.sub_nr_running(cpu);
         }
-        sys.count_migratory(cpu);
         sys.note_overload(cpu);
     }
 
@@ -162,7 +158,6 @@ impl SchedClass for Rt {
 
     fn set_cpus_allowed(sys: &mut System<'_>, task: TaskId) {
         let cpu = sys.tasks[task].cpu;
-        sys.count_migratory(cpu);
         sys.note_overload(cpu);
     }
 
@@ -218,13 +213,6 @@ impl System<'_> {
     /// Ticks of a SCHED_RR turn.
     fn rr_slice_ticks(&self) -> u64 {
         (self.fixed.kernel.tunables.rr_timeslice_ns / self.fixed.tick_ns).max(1)
-    }
-
-    fn count_migratory(&mut self, cpu: CpuId) {
-        let nr_cpus = self.nr_cpus();
-        let may = |t: TaskId| is_migratory(self.tasks[t].allowed.as_ref(), nr_cpus);
-        let nr = self.rt[cpu].array.iter().filter(|(_, t)| may(*t)).count() as u32;
-        self.rt[cpu].nr_migratory = nr;
     }
 
     /// Whether some CPU would take a task (`cpupri_find`).

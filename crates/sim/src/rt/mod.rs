@@ -81,7 +81,7 @@ impl RtRq {
 }
 
 /// What real-time tasks share across the machine (`struct root_domain`, `def_rt_bandwidth`).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RtShared {
     /// There is a real-time task in this run: only then do others ask.
     pub any: bool,
@@ -93,22 +93,4 @@ pub struct RtShared {
     ask_again: bool,
     /// The CPU on which the period's timer is.
     period_on: Option<CpuId>,
-}
-
-impl RtShared {
-    /// Of a machine without real-time tasks yet.
-    pub fn new() -> RtShared {
-        RtShared {
-            any: false,
-            overloaded: CpuSet::new(),
-            asked: CpuSet::new(),
-            ask_again: false,
-            period_on: None,
-        }
-    }
-}
-
-/// What is asked of a task when it is to move: whether it may run in more than one place.
-pub(crate) fn is_migratory(allowed: Option<&CpuSet>, nr_cpus: usize) -> bool {
-    allowed.map_or(nr_cpus, CpuSet::len) > 1
 }

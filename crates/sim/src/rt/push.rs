@@ -4,8 +4,8 @@
 //! wait. A CPU whose own work has become less important pulls: since 4.1 it asks the overloaded CPUs by an IPI, one
 //! after another, to push (RT_PUSH_IPI); before, it takes the tasks itself.
 
-use super::{Rank, RtRq};
-use crate::class::Enqueue;
+use super::Rank;
+use crate::class::{Dequeue, Enqueue};
 use crate::system::System;
 use schedlab_base::{CpuId, CpuSet, TaskId};
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
@@ -23,10 +23,12 @@ impl System<'_> {
         self.rt[cpu].array.iter().find(|(_, t)| waits(*t) && may(*t))
     }
 
-    /// Notes whether `cpu` has more real-time tasks than it can run.
+    /// The tasks of `cpu`, or the CPUs that they may use, have changed: has it more than it can run?
     pub(super) fn note_overload(&mut self, cpu: CpuId) {
+        let tasks = self.rt[cpu].array.iter();
+        self.rt[cpu].nr_migratory = tasks.filter(|(_, t)| self.is_migratory(*t)).count() as u32;
         let set = &mut self.rt_shared.overloaded;
-        match RtRq::is_overloaded(&self.rt[cpu]) {
+        match self.rt[cpu].is_overloaded() {
             true => set.insert(cpu),
             false => set.remove(cpu),
         }
@@ -70,7 +72,7 @@ impl System<'_> {
     fn move_rt(&mut self, task: TaskId, to: CpuId, why: MoveReason) {
         let (from, by) = (self.tasks[task].cpu, self.acting);
         self.update_rq_clock(from);
-        self.deactivate_task(task, crate::class::Dequeue::Move);
+        self.deactivate_task(task, Dequeue::Move);
         self.migrate_task(task, to);
         self.emit(to, EventKind::Migrate { task, from, why });
         let begun = self.begin_enqueue(to, self.now);

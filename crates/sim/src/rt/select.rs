@@ -91,7 +91,7 @@ impl System<'_> {
 
     /// Whether a task may run on more than one CPU.
     pub(super) fn is_migratory(&self, task: TaskId) -> bool {
-        super::is_migratory(self.tasks[task].allowed.as_ref(), self.nr_cpus())
+        self.tasks[task].allowed.as_ref().map_or(self.nr_cpus(), CpuSet::len) > 1
     }
 }
 

@@ -6,8 +6,9 @@
 //! runtime, so where they get their share in any case it never does. Once it had to step in, it does so at the start of
 //! each period, until fair tasks run without it. It is stopped when its turn comes and no fair task is there.
 //!
-//! The charge of the way out of the last fair task finds the server without runtime; in 6.12.117's source that begins a
-//! new period, a guest of 7.3.4 goes on as meant. Here it does so in every version.
+//! A fair task that is on its way out when the runtime is used up is charged once more. Here that changes nothing, in
+//! any version: a guest of 7.3.4 goes on at the period's start. By 6.12.117's source the server would begin a new period
+//! and wait; no guest of 6.12 was asked.
 //!
 //! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; that it
 //! is charged for idle time.

@@ -39,8 +39,8 @@ impl Share {
     }
 }
 
-/// What a CPU may borrow of each other one: an equal part of what that has not used, up to the period
-/// (`do_balance_runtime`). `others` have run that long of so much.
+/// What a CPU that has `own_ns` may borrow of one that has not used `spare_ns`: an equal part, up to the period
+/// (`do_balance_runtime`).
 pub fn borrowed(own_ns: u64, period_ns: u64, spare_ns: u64, nr_cpus: u64) -> u64 {
     (spare_ns / nr_cpus).min(period_ns.saturating_sub(own_ns))
 }
@@ -115,9 +115,6 @@ impl System<'_> {
         let runtime_ns = self.fixed.kernel.tunables.rt_runtime_ns;
         let (throttles, mut goes_on) = (self.throttles(), false);
         for cpu in self.cpus.ids() {
-            if !self.fixed.history.rt_borrows {
-                self.rt[cpu].share.borrowed_ns = 0;
-            }
             let share = &mut self.rt[cpu].share;
             let freed = match throttles {
                 true => share.end_period(runtime_ns),
