@@ -7,8 +7,8 @@
 //! each period, until fair tasks run without it. It is stopped when its turn comes and no fair task is there.
 //!
 //! A fair task that is on its way out when the runtime is used up is charged once more. Here that changes nothing, in
-//! any version: a guest of 7.3.4 goes on at the period's start. By 6.12.117's source the server would begin a new period
-//! and wait; no guest of 6.12 was asked.
+//! any version: a guest of 7.3.4 goes on at the period's start. By 6.12.117's source the server would begin a new
+//! period and wait; no guest of 6.12 was asked.
 //!
 //! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; that it
 //! is charged for idle time.
