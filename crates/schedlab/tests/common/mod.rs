@@ -78,21 +78,30 @@ pub fn texts(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Every file below a folder with its content, by path.
+/// Every file below a folder with its content, by path. A file that is renamed or removed meanwhile is left out: the
+/// folder may be one that a running command writes to.
 pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     let mut open = vec![folder.to_owned()];
     while let Some(dir) = open.pop() {
-        for entry in std::fs::read_dir(&dir).unwrap().flatten() {
+        let Some(entries) = still_there(std::fs::read_dir(&dir)) else { continue };
+        for entry in entries.flatten() {
             let path = entry.path();
             if path.is_dir() {
                 open.push(path);
-            } else {
-                let name = path.strip_prefix(folder).unwrap().display().to_string();
-                all.push((name, std::fs::read(&path).unwrap()));
+            } else if let Some(bytes) = still_there(std::fs::read(&path)) {
+                all.push((path.strip_prefix(folder).unwrap().display().to_string(), bytes));
             }
         }
     }
     all.sort();
     all
+}
+
+/// What was found; `None` if it is no longer there.
+fn still_there<T>(found: std::io::Result<T>) -> Option<T> {
+    match found {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+        found => Some(found.unwrap()),
+    }
 }
