@@ -100,20 +100,20 @@ pub struct Cpu {
     pub waking: [Waking; 2],
     // Balancing and forks.
     /// Balance state per domain.
-    pub levels: Vec<crate::balance::LevelState>,
+    pub levels: Vec<crate::balance::state::LevelState>,
     /// `cpu_load[]`.
     pub load: CpuLoad,
     /// Choice of a CPU for a new task in progress.
-    pub walk: crate::balance::idlest_walk::Walk,
+    pub walk: crate::balance::state::Walk,
     /// Newidle balance in progress.
-    pub newidle: crate::balance::newidle::Newidle,
+    pub newidle: crate::balance::state::Newidle,
     /// Periodic balance in progress.
-    pub periodic: crate::balance::periodic::Periodic,
+    pub periodic: crate::balance::state::Periodic,
 }
 
 impl Cpu {
     /// An idle CPU.
-    pub fn new(levels: Vec<crate::balance::LevelState>, migration_cost_ns: u64) -> Cpu {
+    pub fn new(levels: Vec<crate::balance::state::LevelState>, migration_cost_ns: u64) -> Cpu {
         Cpu {
             task: Frame::until(Step::Halted { state: 0 }, NEVER),
             soft: Frame::NONE,

@@ -1,6 +1,6 @@
 //! New tasks: the slow path chooses a CPU by visiting the domain's groups, then the task starts a slice to the right.
 
-use crate::balance::idlest_walk::Walk;
+use crate::balance::state::Walk;
 use crate::class::{Class, Enqueue, Select};
 use crate::system::System;
 use crate::task::State;

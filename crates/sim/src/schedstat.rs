@@ -4,8 +4,8 @@
 //! `run_delay` is the time from being queued to arriving on the CPU (`sched_info`), `rq_cpu_time` that from arriving to
 //! departing: the instants at which `schedule()` decides, so that the switch's own time belongs to the one who comes.
 
-use crate::balance::pass::Pass;
 use crate::balance::settle::Outcome;
+use crate::balance::state::Pass;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, FeatureSet};

@@ -9,7 +9,7 @@ use crate::balance::idlest_cpu::Chooser;
 use crate::balance::interval::Clock;
 use crate::balance::newidle_gate::{Gates, longest_pass};
 use crate::balance::shared::{DomainShared, Gathered};
-use crate::balance::{LevelState, NohzState, remember_boot};
+use crate::balance::state::{LevelState, NohzState, remember_boot};
 use crate::cache::Caches;
 use crate::class::Class;
 use crate::costs::Lines;

@@ -22,7 +22,7 @@ pub enum Balancer {
 
 impl Balancer {
     /// The balancer that a version runs with here. Kernels from 5.5 on, whose rules are in
-    /// [`spare`](super::spare), share with 4.5 what did not change: intervals, the flag of the parent's
+    /// [`spare`](crate::balance::spare), share with 4.5 what did not change: intervals, the flag of the parent's
     /// group.
     ///
     /// 3.10 to 4.1 lie between the two (group types came in 3.18, utilisation in 4.2).

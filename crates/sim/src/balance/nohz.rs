@@ -1,51 +1,10 @@
-//! Balancing on behalf of CPUs whose tick is stopped: when a busy CPU asks for it, who does it, for whom.
+//! Balancing on behalf of CPUs whose tick is stopped: which CPU does it, and for which ones.
 //!
-//! Mirrors `nohz_kick_needed`, `find_new_ilb` and `nohz_idle_balance` of 3.4 and 4.5. Asymmetric packing and the old
-//! power-saving policies are left out. Times are jiffies.
+//! Mirrors `find_new_ilb` and `nohz_idle_balance` of 3.4 to 6.5. When a busy CPU asks for it is each era's own:
+//! `average/nohz.rs`, `spare/nohz.rs`. Times are jiffies.
 
-use super::capacity::is_reduced;
 use super::era::Balancer;
 use schedlab_base::CpuId;
-
-/// What a CPU knows at its tick.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KickFacts {
-    /// Which rules.
-    pub balancer: Balancer,
-    /// Whether the tick hit the idle task. (3.4 asks at that instant whether the CPU is idle.)
-    pub idle_at_tick: bool,
-    /// CPUs whose tick is stopped.
-    pub tickless: u32,
-    /// Now.
-    pub now: u64,
-    /// When idle balance is due next, machine-wide (`nohz.next_balance`).
-    pub next_balance: u64,
-    /// Runnable tasks here, of all classes.
-    pub nr_running: u32,
-    /// Busy CPUs near by, this one included, as the era counts them. 3.4: the most in any of this CPU's own groups of
-    /// its cache-sharing domains, so at most one core's threads. 4.5: all of its last-level cache; `None` where no
-    /// domain lies above the cache's, as on a machine of one socket, and nothing is counted.
-    pub busy_nearby: Option<u32>,
-    /// Runnable fair tasks here (4.5).
-    pub h_nr_running: u32,
-    /// Capacity of this CPU.
-    pub capacity: u64,
-    /// Capacity of this CPU, undisturbed.
-    pub capacity_orig: u64,
-    /// `imbalance_pct` of its lowest domain.
-    pub imbalance_pct: u32,
-}
-
-/// Why idle balance is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kick {
-    /// This CPU has a task to give.
-    TwoTasks,
-    /// More than one CPU of the cache (3.4: of the core) is busy while others sleep.
-    BusyCache,
-    /// This CPU is disturbed and has a task (4.2+).
-    ReducedCapacity,
-}
 
 /// Why it is not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -58,27 +17,6 @@ pub enum NoKick {
     TooEarly,
     /// This CPU has nothing to give.
     NothingToGive,
-}
-
-/// Whether a tick asks a tickless CPU to balance.
-///
-/// # Errors
-/// With the reason why not.
-pub fn kick_needed(f: &KickFacts) -> std::result::Result<Kick, NoKick> {
-    match () {
-        () if f.idle_at_tick => Err(NoKick::Idle),
-        () if f.tickless == 0 => Err(NoKick::NobodyTickless),
-        () if f.now < f.next_balance => Err(NoKick::TooEarly),
-        () if f.nr_running >= 2 => Ok(Kick::TwoTasks),
-        () if f.busy_nearby.is_some_and(|n| n > 1) => Ok(Kick::BusyCache),
-        () if f.balancer >= Balancer::V4_5
-            && f.h_nr_running >= 1
-            && is_reduced(f.capacity, f.capacity_orig, f.imbalance_pct) =>
-        {
-            Ok(Kick::ReducedCapacity)
-        }
-        () => Err(NoKick::NothingToGive),
-    }
 }
 
 /// The CPU that balances for all: the lowest tickless one, if it is idle still. A kick moves `next_balance` one tick on
@@ -98,50 +36,6 @@ mod tests {
     use super::*;
 
     const BOTH: [Balancer; 2] = [Balancer::V3_4, Balancer::V4_5];
-    const QUIET: KickFacts = KickFacts {
-        balancer: Balancer::V4_5,
-        idle_at_tick: false,
-        tickless: 3,
-        now: 100,
-        next_balance: 100,
-        nr_running: 1,
-        busy_nearby: Some(1),
-        h_nr_running: 1,
-        capacity: 1024,
-        capacity_orig: 1024,
-        imbalance_pct: 125,
-    };
-
-    #[test]
-    fn two_tasks_or_a_busy_cache_kick() {
-        for balancer in BOTH {
-            let f = KickFacts { balancer, ..QUIET };
-            assert_eq!(kick_needed(&f), Err(NoKick::NothingToGive));
-            assert_eq!(kick_needed(&KickFacts { nr_running: 2, ..f }), Ok(Kick::TwoTasks));
-            assert_eq!(kick_needed(&KickFacts { busy_nearby: Some(2), ..f }), Ok(Kick::BusyCache));
-            assert_eq!(kick_needed(&KickFacts { busy_nearby: None, ..f }), Err(NoKick::NothingToGive));
-        }
-    }
-
-    #[test]
-    fn nobody_is_kicked_early_or_without_need() {
-        let busy = KickFacts { nr_running: 2, ..QUIET };
-        assert_eq!(kick_needed(&KickFacts { idle_at_tick: true, ..busy }), Err(NoKick::Idle));
-        assert_eq!(kick_needed(&KickFacts { tickless: 0, ..busy }), Err(NoKick::NobodyTickless));
-        assert_eq!(kick_needed(&KickFacts { now: 99, ..busy }), Err(NoKick::TooEarly));
-    }
-
-    #[test]
-    fn a_disturbed_cpu_kicks_for_its_only_task_in_4_5() {
-        let f = KickFacts { capacity: 700, ..QUIET };
-        assert_eq!(kick_needed(&f), Ok(Kick::ReducedCapacity));
-        assert_eq!(kick_needed(&KickFacts { h_nr_running: 0, ..f }), Err(NoKick::NothingToGive));
-        assert_eq!(kick_needed(&KickFacts { balancer: Balancer::V3_4, ..f }), Err(NoKick::NothingToGive));
-        assert_eq!(
-            kick_needed(&KickFacts { imbalance_pct: 200, capacity: 600, ..f }),
-            Err(NoKick::NothingToGive)
-        );
-    }
 
     #[test]
     fn the_lowest_tickless_cpu_balances_if_idle_still() {

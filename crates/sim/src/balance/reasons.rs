@@ -4,16 +4,15 @@
 //! A pass tells its reason with its event. That no pass was begun, and what a tick decided, is counted; sinks that ask
 //! for details get an event, too.
 
-use super::busiest::Balanced;
-use super::detach::{Refusal, Stop};
-use super::newidle_gate::{EnterFacts, Skip};
-use super::nohz::{Kick, NoKick};
+use super::average::busiest::Balanced;
+use super::average::nohz::Kick;
+use super::can_migrate::{Refusal, Stop};
+use super::newidle_gate::Skip;
+use super::nohz::NoKick;
 use super::spare::busiest::Balanced as SpareBalanced;
 use super::spare::imbalance::How;
 use super::spare::nohz::Kick as SpareKick;
-use crate::system::System;
-use schedlab_base::CpuId;
-use schedlab_trace::{ActiveReason, BalanceReason, EventKind, KickReason, SkipReason};
+use schedlab_trace::{BalanceReason, KickReason, SkipReason};
 
 impl From<Balanced> for BalanceReason {
     fn from(why: Balanced) -> BalanceReason {
@@ -117,49 +116,6 @@ impl From<NoKick> for KickReason {
             NoKick::TooEarly => KickReason::TooEarly,
             NoKick::NothingToGive => KickReason::NothingToGive,
         }
-    }
-}
-
-impl System<'_> {
-    /// No pass is begun over a domain of `dst`.
-    #[inline]
-    pub(super) fn skip(&mut self, dst: CpuId, level: usize, why: SkipReason) {
-        self.skip_for(dst, level, why, || (0, 0));
-    }
-    /// The same where two times were compared, ns: what there is, and what would be needed.
-    #[inline]
-    pub(super) fn skip_for(
-        &mut self,
-        dst: CpuId,
-        level: usize,
-        why: SkipReason,
-        compared: impl FnOnce() -> (u64, u64),
-    ) {
-        self.stats.skips[why as usize] += 1;
-        if self.tells {
-            let short = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
-            let (have_ns, need_ns) = compared();
-            let (have_ns, need_ns) = (short(have_ns), short(need_ns));
-            self.tell(dst, EventKind::Skip { level: level as u8, why, have_ns, need_ns });
-        }
-    }
-    /// A CPU about to go idle does not look for work.
-    #[inline]
-    pub(super) fn skip_newidle(&mut self, dst: CpuId, why: Skip, f: &EnterFacts) {
-        self.skip_for(dst, 0, why.into(), || match why {
-            Skip::ShortIdle => (f.avg_idle_ns, f.migration_cost_ns),
-            Skip::NoOverload => (0, 0),
-            Skip::TooDear => (f.avg_idle_ns, f.lowest_cost_ns),
-        });
-    }
-    /// A tick of `cpu` decided whether a tickless CPU is to balance.
-    pub(super) fn kick_decided(&mut self, cpu: CpuId, why: KickReason, to: Option<CpuId>) {
-        self.stats.kicks[why as usize] += 1;
-        self.tell(cpu, EventKind::Kick { why, to });
-    }
-    /// A running task is to be pushed.
-    pub(super) fn count_push(&mut self, why: ActiveReason) {
-        self.stats.pushes[why as usize] += 1;
     }
 }
 

@@ -1,11 +1,9 @@
-//! What a pass leaves behind in its domain: interval, failure count, active balance, the flag for the level above.
+//! What a pass leaves behind in its domain: interval and failure count.
 //!
-//! Mirrors the end of `load_balance` and `need_active_balance` of 3.4 and 4.5. In these kernels newidle passes double
+//! Mirrors the end of `load_balance` of 3.4 and 4.5. In these kernels newidle passes double
 //! and reset the interval too; they only do not count as failures.
 
-use super::capacity::is_reduced;
-use super::era::{Balancer, Pass};
-use schedlab_trace::ActiveReason;
+use super::era::Pass;
 
 /// Interval up to which an all-pinned domain backs off, ms (`MAX_PINNED_INTERVAL`).
 pub(super) const MAX_PINNED_MS: u32 = 512;
@@ -92,61 +90,6 @@ impl DomainState {
     }
 }
 
-/// What active balance depends on, after a pass that moved nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ActiveFacts {
-    /// Which rules.
-    pub balancer: Balancer,
-    /// The kind of pass.
-    pub pass: Pass,
-    /// The domain's failures, this one counted.
-    pub nr_balance_failed: u32,
-    /// The domain's `cache_nice_tries`.
-    pub cache_nice_tries: u32,
-    /// The domain's `imbalance_pct`.
-    pub imbalance_pct: u32,
-    /// Runnable fair tasks on the source.
-    pub src_h_nr_running: u32,
-    /// Capacity of the source.
-    pub src_capacity: u64,
-    /// Capacity of the source, undisturbed.
-    pub src_capacity_orig: u64,
-    /// Capacity of the destination.
-    pub dst_capacity: u64,
-}
-
-/// Whether the source's running task should be pushed to the destination (`need_active_balance`). The stopper then
-/// preempts it and moves one task by [`super::detach::can_migrate`], as an idle pass does.
-pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
-    match f.balancer {
-        Balancer::V2_6 | Balancer::V3_4 if f.pass == Pass::Newidle => return None,
-        Balancer::V4_5 if f.pass != Pass::Busy && f.src_h_nr_running == 1 => {
-            let pct = u64::from(f.imbalance_pct);
-            let reduced = is_reduced(f.src_capacity, f.src_capacity_orig, f.imbalance_pct);
-            if reduced && f.src_capacity * pct < f.dst_capacity * 100 {
-                return Some(ActiveReason::ReducedCapacity);
-            }
-        }
-        Balancer::V2_6 | Balancer::V3_4 | Balancer::V4_5 => {}
-    }
-    (f.nr_balance_failed > f.cache_nice_tries + 2).then_some(ActiveReason::Failures)
-}
-
-/// The imbalance flag of the local group one level up (`sgc->imbalance`, 3.9+): `Some` when a pass changes it.
-///
-/// `walked`: after a queue was walked, whether affinity held tasks back and load was still wanted. `balanced`: the pass
-/// ended as balanced, but not because everything was pinned.
-pub fn parent_flag(balancer: Balancer, walked: Option<bool>, balanced: bool) -> Option<bool> {
-    if balancer <= Balancer::V3_4 {
-        return None;
-    }
-    match () {
-        () if balanced => Some(false),
-        () if walked == Some(true) => Some(true),
-        () => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,58 +139,5 @@ mod tests {
             s.nr_balance_failed
         };
         assert_eq!([Pass::Idle, Pass::Busy, Pass::Newidle].map(count), [1, 1, 0]);
-    }
-
-    const ACTIVE: ActiveFacts = ActiveFacts {
-        balancer: Balancer::V4_5,
-        pass: Pass::Idle,
-        nr_balance_failed: 3,
-        cache_nice_tries: 1,
-        imbalance_pct: 125,
-        src_h_nr_running: 1,
-        src_capacity: 1024,
-        src_capacity_orig: 1024,
-        dst_capacity: 1024,
-    };
-
-    #[test]
-    fn failures_beyond_the_tries_push() {
-        for balancer in [Balancer::V3_4, Balancer::V4_5] {
-            let f = ActiveFacts { balancer, ..ACTIVE };
-            assert_eq!(needs_active(&f), None, "three are not more than one and two");
-            assert_eq!(
-                needs_active(&ActiveFacts { nr_balance_failed: 4, ..f }),
-                Some(ActiveReason::Failures)
-            );
-            assert_eq!(needs_active(&ActiveFacts { nr_balance_failed: 4, cache_nice_tries: 2, ..f }), None);
-        }
-    }
-
-    #[test]
-    fn newidle_of_3_4_never_pushes() {
-        let f = ActiveFacts { pass: Pass::Newidle, nr_balance_failed: 9, ..ACTIVE };
-        assert_eq!(needs_active(&f), Some(ActiveReason::Failures));
-        assert_eq!(needs_active(&ActiveFacts { balancer: Balancer::V3_4, ..f }), None);
-    }
-
-    #[test]
-    fn a_disturbed_cpu_gives_its_only_task_to_an_idle_one() {
-        let f = ActiveFacts { src_capacity: 700, ..ACTIVE };
-        assert_eq!(needs_active(&f), Some(ActiveReason::ReducedCapacity));
-        assert_eq!(needs_active(&ActiveFacts { pass: Pass::Busy, ..f }), None);
-        assert_eq!(needs_active(&ActiveFacts { src_h_nr_running: 2, ..f }), None);
-        assert_eq!(needs_active(&ActiveFacts { dst_capacity: 800, ..f }), None, "little would be won");
-        assert_eq!(needs_active(&ActiveFacts { src_capacity_orig: 700, ..f }), None, "small, not disturbed");
-        assert_eq!(needs_active(&ActiveFacts { balancer: Balancer::V3_4, ..f }), None);
-    }
-
-    #[test]
-    fn affinity_is_reported_one_level_up() {
-        let b = Balancer::V4_5;
-        assert_eq!(parent_flag(b, Some(true), false), Some(true));
-        assert_eq!(parent_flag(b, Some(false), false), None, "nothing held back: the flag stands");
-        assert_eq!(parent_flag(b, Some(true), true), Some(false), "balanced in the end");
-        assert_eq!(parent_flag(b, None, false), None);
-        assert_eq!(parent_flag(Balancer::V3_4, Some(true), false), None);
     }
 }

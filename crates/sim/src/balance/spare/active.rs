@@ -1,7 +1,7 @@
 //! What follows a pass that moved nothing, and what a pass leaves in its domain.
 //!
 //! Mirrors `need_active_balance` and the end of `load_balance` of 6.5. State, bounds and outcomes are those of
-//! [`settle`](super::super::settle), and so are [`DomainState::count_failure`] (newidle does not count) and
+//! [`settle`](crate::balance::settle), and so are [`DomainState::count_failure`] (newidle does not count) and
 //! `parent_flag` (as in 4.5). It differs from 4.5 in this:
 //!
 //! - too many failures push a running task only when *tasks* were to move;
@@ -9,12 +9,12 @@
 //! - a started push leaves `nr_balance_failed` alone and the interval at its minimum (the reason for the push still
 //!   stands when the end asks again). The stopper clears the count once it has moved a task, in the lowest domain of
 //!   the destination that spans the source, and takes hot tasks whatever the count
-//!   ([`Rules::active`](super::detach::Rules::active)).
+//!   ([`Rules::active`](crate::balance::spare::detach::Rules::active)).
 
-use super::super::capacity::is_reduced;
-use super::super::era::Pass;
-use super::super::settle::{Active, Bounds, DomainState, MAX_PINNED_MS, Outcome};
 use super::imbalance::MigrationType;
+use crate::balance::capacity::is_reduced;
+use crate::balance::era::Pass;
+use crate::balance::settle::{Active, Bounds, DomainState, MAX_PINNED_MS, Outcome};
 use schedlab_trace::ActiveReason;
 
 /// What active balance depends on, after a pass that moved nothing.

@@ -4,12 +4,12 @@
 //! every ring. Each further group is handed over twice when its last CPU has been read: [`DomainStats::push`] picks,
 //! [`DomainStats::accumulate`] adds to the domain's totals; the shortcuts of D001 leave the loop between the two.
 
-use super::super::capacity::SCALE;
-use super::super::classify::SpareType;
-use super::super::era::Pass;
 use super::DomainFacts;
+use super::classify::SpareType;
 use super::imbalance::{self, Amount, How};
 use super::stats::GroupStats;
+use crate::balance::capacity::SCALE;
+use crate::balance::era::Pass;
 
 /// What a pass has seen of a domain so far (`struct sd_lb_stats`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

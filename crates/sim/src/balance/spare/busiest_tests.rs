@@ -1,7 +1,7 @@
 //! Tests of the choice: each fact of a group, a domain or a pass changes some verdict.
 
-use super::super::imbalance::MigrationType;
 use super::*;
+use crate::balance::spare::imbalance::MigrationType;
 use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded};
 
 const MC: DomainFacts = DomainFacts {

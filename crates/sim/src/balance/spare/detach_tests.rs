@@ -1,8 +1,8 @@
 //! Tests of the detach rules of 6.5, where they are not those of 4.5.
 
-use super::super::super::era::Balancer;
-use super::super::imbalance::How;
 use super::*;
+use crate::balance::era::Balancer;
+use crate::balance::spare::imbalance::How;
 use MigrationType::{Load, Task as Tasks, Util};
 
 const RULES: Rules = Rules {

@@ -3,11 +3,11 @@
 //! Mirrors `calculate_imbalance` and `adjust_numa_imbalance` of 6.5. With room here, tasks are counted or
 //! room is filled; without, load is levelled to the domain's average.
 
-use super::super::capacity::SCALE;
-use super::super::classify::SpareType;
-use super::super::era::Pass;
 use super::DomainFacts;
+use super::classify::SpareType;
 use super::stats::GroupStats;
+use crate::balance::capacity::SCALE;
+use crate::balance::era::Pass;
 
 /// A difference in tasks (before it is halved) that one pair of communicating tasks makes: not worth leaving
 /// a node for.

@@ -13,6 +13,7 @@
 
 pub mod active;
 pub mod busiest;
+pub mod classify;
 pub mod detach;
 pub mod imbalance;
 pub mod newidle_scan;

@@ -7,11 +7,11 @@
 //! total opens the way for all three: with ILB_SNAPSHOT off since boot neither ILB_UTIL nor ILB_FAST acts;
 //! switched off later, the last totals stay in use.
 
-use super::super::capacity::SCALE;
-use super::super::classify::SpareType;
-use super::super::era::Pass;
 use super::busiest::DomainStats;
+use super::classify::SpareType;
 use super::stats::GroupStats;
+use crate::balance::capacity::SCALE;
+use crate::balance::era::Pass;
 use crate::wakeup::llc::nr_idle_scan;
 use schedlab_kernel::{Feature, FeatureSet};
 
@@ -146,7 +146,7 @@ impl GroupLoop {
     pub fn take(
         &mut self,
         seen: &mut DomainStats,
-        domain: &super::DomainFacts,
+        domain: &crate::balance::spare::DomainFacts,
         index: u32,
         group: GroupStats,
     ) -> bool {

@@ -1,7 +1,7 @@
 //! Tests of D001's shortcuts, on its machine: an MC domain of 112 CPUs in 56 cores.
 
-use super::super::DomainFacts;
 use super::*;
+use crate::balance::spare::DomainFacts;
 
 const SPAN: Span = Span { nr_groups: 56, weight: 112, imbalance_pct: 117 };
 const MC: DomainFacts = DomainFacts {

@@ -4,10 +4,10 @@
 //! for the averages of idle CPUs to be brought up to date (4.17+). Left out: the separate request to recompute
 //! `nohz.next_balance` (NOHZ_NEXT_KICK). Times are jiffies.
 
-use super::super::capacity::is_reduced;
+use crate::balance::capacity::is_reduced;
 use schedlab_base::CpuId;
 
-pub use super::super::nohz::NoKick;
+pub use crate::balance::nohz::NoKick;
 
 /// What a CPU knows at its tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

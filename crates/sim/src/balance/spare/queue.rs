@@ -3,8 +3,8 @@
 //! Mirrors `find_busiest_queue` of 6.5, fed CPU by CPU. When tasks are counted, a queue that has only its running task
 //! may be chosen: then nothing can be detached, and the pass fails.
 
-use super::super::capacity::is_reduced;
 use super::imbalance::{Amount, MigrationType};
+use crate::balance::capacity::is_reduced;
 use schedlab_base::CpuId;
 
 /// One CPU of the busiest group, read again.
@@ -84,8 +84,8 @@ impl BusiestQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::imbalance::How;
     use super::*;
+    use crate::balance::spare::imbalance::How;
 
     fn q(cpu: u32, load: u64, h_nr_running: u32) -> QueueSample {
         let (util, runnable) = (load / 2, 0);

@@ -3,8 +3,8 @@
 //! Mirrors `update_sg_lb_stats` of 6.5: `sgs` sums, then type and, for an overloaded group only, the average load. No
 //! bias: every CPU counts as it is at the instant it is read.
 
-use super::super::capacity::{GroupFacts, SCALE};
-use super::super::classify::{SpareFacts, SpareType, since_5_5};
+use super::classify::{SpareFacts, SpareType, since_5_5};
+use crate::balance::capacity::{GroupFacts, SCALE};
 use schedlab_base::CpuId;
 
 /// One CPU as a pass reads it.

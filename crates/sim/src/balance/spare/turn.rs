@@ -1,7 +1,7 @@
 //! Whether it is this CPU's turn to balance a domain.
 //!
 //! Mirrors `should_we_balance` of 6.5. A periodic pass is elected as before
-//! ([`Election`](super::super::interval::Election): the first idle CPU of the local group, else its first). A
+//! ([`Election`](crate::balance::interval::Election): the first idle CPU of the local group, else its first). A
 //! newidle pass needs no election, but gives up where work has come meanwhile (6.0): then it counts as
 //! `lb_balanced`, and higher domains are not tried. 6.6 and later prefer a CPU whose whole core is idle; that
 //! is not here.

@@ -1,10 +1,12 @@
 //! Taking tasks: the end of a pass that found a busiest queue (`detach_tasks`, `need_active_balance`; 3.4 and 4.5).
 
-use super::detach::{Detach, Offer, Refusal, Rules, Step as Walk, TaskFacts};
-use super::era::{Balancer, Pass as Kind};
-use super::pass::Pass;
-use super::reasons::walked_in_vain;
-use super::settle::{Active, ActiveFacts, Outcome, needs_active, parent_flag};
+use crate::balance::average::active::{ActiveFacts, needs_active, parent_flag};
+use crate::balance::average::detach::Detach;
+use crate::balance::can_migrate::{Offer, Refusal, Rules, Step as Walk, TaskFacts};
+use crate::balance::era::{Balancer, Pass as Kind};
+use crate::balance::reasons::walked_in_vain;
+use crate::balance::settle::{Active, Outcome};
+use crate::balance::state::Pass;
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::system::System;
 use crate::task::State;

@@ -4,11 +4,11 @@
 //! local one first, each when its last CPU has been read. Left out: asymmetric packing (no machine modelled has it),
 //! NUMA balancing's preference of queues, and 3.4's power-saving policies (off by default, gone in 3.5).
 
-use super::capacity::{DomainFacts, SCALE};
 use super::classify::{GroupType, prefer_sibling};
-use super::era::{Balancer, Pass};
 use super::imbalance::{self, Amount};
 use super::stats::GroupStats;
+use crate::balance::capacity::{DomainFacts, SCALE};
+use crate::balance::era::{Balancer, Pass};
 
 /// What a pass has seen of a domain so far (`struct sd_lb_stats`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -199,9 +199,9 @@ pub enum Pull {
 
 #[cfg(test)]
 mod tests {
-    use super::super::capacity::GroupFacts;
-    use super::super::stats::{CpuSample, Tally};
     use super::*;
+    use crate::balance::average::stats::{CpuSample, Tally};
+    use crate::balance::capacity::GroupFacts;
 
     const BOTH: [Balancer; 2] = [Balancer::V3_4, Balancer::V4_5];
 

@@ -1,12 +1,11 @@
 //! Whether a group has room, is full, or is stuck: the type by which the busiest is chosen.
 //!
 //! 3.4 compares the number of tasks with whole CPUs of capacity. 4.5 compares utilisation with capacity and calls a
-//! group overloaded only when it also has more tasks than CPUs. From 5.5 on groups have more types; that rule stands
-//! here too, because fork and exec placement of later kernels needs it.
+//! group overloaded only when it also has more tasks than CPUs.
 
-use super::capacity::{DomainFacts, GroupFacts, slots};
-use super::era::Balancer;
 use super::stats::GroupStats;
+use crate::balance::capacity::{DomainFacts, GroupFacts, slots};
+use crate::balance::era::Balancer;
 
 /// Types of a group before 5.5, least urgent first (`enum group_type`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -70,56 +69,10 @@ pub fn prefer_sibling(candidate: &mut GroupStats, domain: &DomainFacts, local_ha
     }
 }
 
-/// Types of a group since 5.5 as far as symmetric machines have them, least urgent first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum SpareType {
-    /// Can take more.
-    HasSpare,
-    /// Exactly full.
-    FullyBusy,
-    /// Affinity keeps it from being balanced inside.
-    Imbalanced,
-    /// More work than it can do.
-    Overloaded,
-}
-
-/// What the rule of 5.5 and later looks at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SpareFacts {
-    /// Sum of utilisation.
-    pub util: u64,
-    /// Sum of runnable averages (5.7+).
-    pub runnable: u64,
-    /// Sum of capacities.
-    pub capacity: u64,
-    /// Runnable tasks.
-    pub nr_running: u32,
-    /// CPUs.
-    pub weight: u32,
-    /// The flag the level below left.
-    pub imbalanced: bool,
-    /// The domain's `imbalance_pct`.
-    pub imbalance_pct: u32,
-}
-
-/// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Misfit and asymmetric packing are left out:
-/// all CPUs modelled are alike.
-pub fn since_5_5(f: &SpareFacts) -> SpareType {
-    let pct = u64::from(f.imbalance_pct);
-    let (full_by_util, room_by_util) = (f.capacity * 100 < f.util * pct, f.capacity * 100 > f.util * pct);
-    let full_by_runnable = f.capacity * pct < f.runnable * 100;
-    match () {
-        () if f.nr_running > f.weight && (full_by_util || full_by_runnable) => SpareType::Overloaded,
-        () if f.imbalanced => SpareType::Imbalanced,
-        () if f.nr_running < f.weight || (!full_by_runnable && room_by_util) => SpareType::HasSpare,
-        () => SpareType::FullyBusy,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::stats::{CpuSample, Tally};
     use super::*;
+    use crate::balance::average::stats::{CpuSample, Tally};
 
     fn domain(balancer: Balancer) -> DomainFacts {
         DomainFacts { balancer, imbalance_pct: 125, share_capacity: false, prefer_sibling: true }
@@ -202,26 +155,5 @@ mod tests {
         let mut g = group(Balancer::V4_5, &GroupFacts::of(8, 8192), 2, 0);
         prefer_sibling(&mut g, &domain(Balancer::V4_5), true);
         assert!(g.no_capacity, "4.5 changes both");
-    }
-
-    #[test]
-    fn types_since_5_5() {
-        let base = SpareFacts {
-            util: 2048,
-            runnable: 2048,
-            capacity: 2048,
-            nr_running: 3,
-            weight: 2,
-            imbalanced: false,
-            imbalance_pct: 117,
-        };
-        assert_eq!(since_5_5(&base), SpareType::Overloaded);
-        assert_eq!(since_5_5(&SpareFacts { nr_running: 2, ..base }), SpareType::FullyBusy);
-        assert_eq!(since_5_5(&SpareFacts { nr_running: 1, ..base }), SpareType::HasSpare);
-        assert_eq!(since_5_5(&SpareFacts { util: 100, ..base }), SpareType::HasSpare, "sleepy tasks");
-        let waiting = SpareFacts { util: 100, runnable: 3000, ..base };
-        assert_eq!(since_5_5(&waiting), SpareType::Overloaded, "little used but much waited for");
-        assert_eq!(since_5_5(&SpareFacts { imbalanced: true, nr_running: 1, ..base }), SpareType::Imbalanced);
-        assert_eq!(since_5_5(&SpareFacts { imbalanced: true, ..base }), SpareType::Overloaded);
     }
 }

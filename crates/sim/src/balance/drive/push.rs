@@ -1,10 +1,10 @@
 //! Active balance: a running task is pushed to the CPU that found nothing it could take
 //! (`active_load_balance_cpu_stop`).
 //!
-//! Whether it is due is each era's own rule ([`settle`](super::settle), [`spare::active`](super::spare::active)); what
+//! Whether it is due is each era's own rule ([`settle`](crate::balance::settle), [`spare::active`](crate::balance::spare::active)); what
 //! follows is the same. Not modelled: the stopper's own time, and that it may take another task of the queue.
 
-use super::settle::Active;
+use crate::balance::settle::Active;
 use crate::class::Class;
 use crate::system::System;
 use crate::task::State;

@@ -5,31 +5,17 @@
 //! intervals of an idle CPU are shorter. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels throw
 //! dice (`newidle_dice`).
 
-use super::era::Pass as Kind;
-use super::interval::NextBalance;
-use super::newidle_dice;
-use super::newidle_gate::{Arrived, EnterFacts, Gates, climb, enter, has_work};
-use super::pass::{Pass, Progress};
+use super::pass::Progress;
+use crate::balance::era::Pass as Kind;
+use crate::balance::interval::NextBalance;
+use crate::balance::newidle_dice;
+use crate::balance::newidle_gate::{Arrived, EnterFacts, Gates, climb, enter, has_work};
+use crate::balance::state::Newidle;
 use crate::frame::Step;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceTrigger, SkipReason};
-
-/// Newidle balance in progress.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Newidle {
-    pass: Pass,
-    level: usize,
-    spent_ns: u64,
-    level_began_ns: u64,
-    began_ns: u64,
-    pulled: bool,
-    /// The step under way is the last of the pass over the present domain.
-    ending: bool,
-    /// When the domains looked at are due, the CPU being idle.
-    next: NextBalance,
-}
 
 impl System<'_> {
     /// The last task of `cpu` has been dequeued: balance if the gates are open, then switch.

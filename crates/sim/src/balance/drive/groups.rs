@@ -4,15 +4,14 @@
 //! Every CPU visited costs time, and what a group holds is what its CPUs held when each was read. D001's shortcuts end
 //! the loop over groups early; the totals are then what a periodic pass stored.
 
-use super::capacity::GroupFacts;
-use super::era::Pass as Kind;
-use super::pass::{Pass, Stage};
-use super::spare::busiest::{DomainStats, Verdict};
-use super::spare::imbalance::Amount;
-use super::spare::newidle_scan::{GroupLoop, Shortcuts};
-use super::spare::queue::{BusiestQueue, QueueSample};
-use super::spare::stats::{CpuSample, GroupStats, Tally};
-use super::spare::{DomainFacts, turn};
+use crate::balance::capacity::GroupFacts;
+use crate::balance::era::Pass as Kind;
+use crate::balance::spare::busiest::{DomainStats, Verdict};
+use crate::balance::spare::newidle_scan::{GroupLoop, Shortcuts};
+use crate::balance::spare::queue::{BusiestQueue, QueueSample};
+use crate::balance::spare::stats::{CpuSample, GroupStats, Tally};
+use crate::balance::spare::{DomainFacts, turn};
+use crate::balance::state::{Groups, Pass, Queues, Stage};
 use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
 use schedlab_base::CpuId;
@@ -23,34 +22,6 @@ use schedlab_trace::{BalanceReason, BalanceTrigger};
 /// at one instant would be seen as it was some 10 us before, and newidle passes, which follow each other by way of the
 /// overload flag, become half as many.
 const AT_ONCE: usize = 16;
-
-/// Where the loop over groups stands.
-#[derive(Clone, Copy, Debug)]
-pub struct Groups {
-    /// Place in the ring.
-    group: usize,
-    /// CPUs of it read.
-    read: usize,
-    tally: Tally,
-    /// `None` until the local group is complete.
-    seen: Option<(DomainStats, GroupLoop)>,
-}
-
-impl Groups {
-    /// Before the local group.
-    pub fn new() -> Groups {
-        Groups { group: 0, read: 0, tally: Tally::default(), seen: None }
-    }
-}
-
-/// Where the look for the busiest queue stands.
-#[derive(Clone, Copy, Debug)]
-pub struct Queues {
-    group: u32,
-    read: usize,
-    queue: BusiestQueue,
-    amount: Amount,
-}
 
 impl System<'_> {
     /// A newidle pass gives up at once when work has come.

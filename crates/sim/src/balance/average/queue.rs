@@ -3,8 +3,8 @@
 //! Mirrors `find_busiest_queue` of 3.4 and 4.5, fed CPU by CPU. A queue whose only task is heavier than what should
 //! move is passed over, since moving it would only move the imbalance. NUMA balancing's grading of queues is left out.
 
-use super::capacity::{SCALE, is_reduced, slots};
-use super::era::Balancer;
+use crate::balance::capacity::{SCALE, is_reduced, slots};
+use crate::balance::era::Balancer;
 use schedlab_base::CpuId;
 
 /// One CPU of the busiest group, read again.

@@ -1,14 +1,14 @@
 //! Taking tasks as 5.5 and later do: the end of a pass that found a busiest queue (`detach_tasks`, active balance).
 
-use super::detach::{Offer, Refusal, Step as Walk, Stop};
-use super::era::{Balancer, Pass as Kind};
-use super::pass::Pass;
-use super::reasons::walked_in_vain;
-use super::settle::{Active, Outcome};
-use super::spare::active::{ActiveFacts, needs_active};
-use super::spare::detach::{Detach, Rules, Task};
-use super::spare::imbalance::{Amount, MigrationType};
 use super::take::Pinned;
+use crate::balance::can_migrate::{Offer, Refusal, Step as Walk, Stop};
+use crate::balance::era::{Balancer, Pass as Kind};
+use crate::balance::reasons::walked_in_vain;
+use crate::balance::settle::{Active, Outcome};
+use crate::balance::spare::active::{ActiveFacts, needs_active};
+use crate::balance::spare::detach::{Detach, Rules, Task};
+use crate::balance::spare::imbalance::{Amount, MigrationType};
+use crate::balance::state::Pass;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 

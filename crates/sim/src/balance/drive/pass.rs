@@ -5,65 +5,19 @@
 //! `probe_batch`; 1 after each CPU). It runs in task context (newidle, interrupts off) or in softirq context.
 //! Mirrors 3.4 and 4.5. Not modelled: looking for another queue after one whose tasks were all pinned.
 
-use super::busiest::{DomainStats, Verdict};
-use super::capacity::{DomainFacts, GroupFacts, capped_util};
-use super::era::Pass as Kind;
-use super::groups::{Groups, Queues};
-use super::interval::Election;
-use super::queue::{BusiestQueue, QueueSample};
-use super::settle::{Bounds, Outcome, parent_flag};
-use super::spare::active;
-use super::spare::imbalance::Amount;
-use super::stats::{CpuSample, Tally};
+use crate::balance::average::active::parent_flag;
+use crate::balance::average::busiest::{DomainStats, Verdict};
+use crate::balance::average::queue::{BusiestQueue, QueueSample};
+use crate::balance::average::stats::{CpuSample, Tally};
+use crate::balance::capacity::{DomainFacts, GroupFacts, capped_util};
+use crate::balance::era::Pass as Kind;
+use crate::balance::settle::{Bounds, Outcome};
+use crate::balance::spare::active;
+use crate::balance::state::{Groups, Pass, Stage};
 use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind};
-
-/// Where a pass stands.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Stage {
-    /// No pass.
-    #[default]
-    Idle,
-    /// Is it this CPU's turn? Reading the local group.
-    Elect { at: usize, election: Election },
-    /// Reading groups.
-    Stats { group: usize, at: usize, tally: Tally, stats: Option<DomainStats> },
-    /// Looking for the busiest queue of the busiest group.
-    Queue { group: u32, at: usize, queue: BusiestQueue, imbalance: u64 },
-    /// Locks are taken; at the end of the step tasks move.
-    Move { src: CpuId, imbalance: u64 },
-    /// 5.5 and later: reading groups.
-    Groups(Groups),
-    /// 5.5 and later: looking for the busiest queue of the busiest group.
-    Queues(Queues),
-    /// 5.5 and later: locks are taken.
-    Take { src: CpuId, amount: Amount },
-}
-
-/// A pass over one domain.
-#[derive(Clone, Copy, Debug)]
-pub struct Pass {
-    pub(super) stage: Stage,
-    /// The CPU tasks would come to.
-    pub dst: CpuId,
-    /// Its domain.
-    pub level: usize,
-    /// What started the pass.
-    pub trigger: BalanceTrigger,
-    began_ns: u64,
-    pub(super) visited: u16,
-    pub(super) moved: u16,
-    /// Groups read, the local one not counted (`lb_sg_scan`).
-    pub(super) groups_read: u16,
-    /// Tasks of the source were looked at.
-    pub(super) walked: bool,
-    /// The CPU whose queue was chosen.
-    pub(super) src: Option<CpuId>,
-    /// It was not this CPU's turn: higher domains are not tried.
-    pub not_our_turn: bool,
-}
 
 /// How a pass stands after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,48 +26,6 @@ pub enum Progress {
     Until(u64),
     /// It is over at this time.
     Over(u64),
-}
-
-impl Default for Pass {
-    fn default() -> Pass {
-        Pass {
-            stage: Stage::Idle,
-            dst: CpuId(0),
-            level: 0,
-            trigger: BalanceTrigger::Busy,
-            began_ns: 0,
-            visited: 0,
-            moved: 0,
-            groups_read: 0,
-            walked: false,
-            src: None,
-            not_our_turn: false,
-        }
-    }
-}
-
-impl Pass {
-    /// A pass that begins with the question whose turn it is.
-    pub fn begin(dst: CpuId, level: usize, trigger: BalanceTrigger, now: u64) -> Pass {
-        let stage = Stage::Elect { at: 0, election: Election::default() };
-        Pass { stage, dst, level, trigger, began_ns: now, ..Pass::default() }
-    }
-    /// Whether a pass is in progress.
-    pub fn running(&self) -> bool {
-        !matches!(self.stage, Stage::Idle)
-    }
-    /// When it began, ns.
-    pub fn began_ns(&self) -> u64 {
-        self.began_ns
-    }
-    /// Groups read, the local one not counted.
-    pub fn groups_read(&self) -> u16 {
-        self.groups_read
-    }
-    /// Tasks that came.
-    pub fn moved(&self) -> u16 {
-        self.moved
-    }
 }
 
 impl System<'_> {

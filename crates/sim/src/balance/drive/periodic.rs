@@ -6,37 +6,20 @@
 //! balancing CPU pulls for itself does not end their service. SD_SERIALIZE domains are balanced by one CPU at
 //! a time, machine-wide; the lock is tried. Mirrors 3.4 and 4.5.
 
-use super::era::Pass as Kind;
-use super::interval::{Clock, NextBalance, is_due, ms_to_jiffies};
-use super::newidle_gate::{Gates, longest_pass};
-use super::nohz::{KickFacts, find_ilb, kick_needed, serves};
-use super::pass::{Pass, Progress};
-use super::spare::nohz as spare_nohz;
+use super::pass::Progress;
+use crate::balance::average::nohz::{KickFacts, kick_needed};
+use crate::balance::era::Pass as Kind;
+use crate::balance::interval::{Clock, NextBalance, is_due, ms_to_jiffies};
+use crate::balance::newidle_gate::{Gates, longest_pass};
+use crate::balance::nohz::{find_ilb, serves};
+use crate::balance::spare::nohz as spare_nohz;
+use crate::balance::state::Pass;
+use crate::balance::state::Periodic;
 use crate::frame::{Frame, Step};
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceTrigger, KickReason, SkipReason};
-
-/// Periodic balance in progress on one CPU.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Periodic {
-    pass: Pass,
-    /// The CPU balanced for.
-    on_behalf: CpuId,
-    level: usize,
-    idle: bool,
-    /// Higher domains are still balanced.
-    climbing: bool,
-    next: Option<NextBalance>,
-    began_ns: u64,
-    /// The CPU whose domains are balanced is a tickless one, not the balancing CPU.
-    serving: bool,
-    /// Tickless CPUs from this number on are still to be served; `None`: nobody asked, or all are.
-    tickless_from: Option<usize>,
-    /// Whether the CPU itself was idle when it began, while its own domains are still to come.
-    own: Option<bool>,
-}
 
 impl System<'_> {
     /// Now, in ticks.

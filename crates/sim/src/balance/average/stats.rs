@@ -4,9 +4,9 @@
 //! sample when it is read; nothing here knows time. Loads are weights (1024 = one nice-0 task always runnable).
 //! `add` must be called once per CPU of the group that is still under consideration, then [`Tally::close`].
 
-use super::capacity::{DomainFacts, GroupFacts, SCALE};
 use super::classify::{self, GroupType};
-use super::era::Balancer;
+use crate::balance::capacity::{DomainFacts, GroupFacts, SCALE};
+use crate::balance::era::Balancer;
 use schedlab_base::CpuId;
 
 /// One CPU as a pass reads it.

@@ -2,38 +2,15 @@
 //!
 //! Each CPU read costs a visit. Mirrors `select_task_rq_fair`'s descent in 3.4, 4.5 and 6.5.
 
-use super::idlest::{
-    ByLoad, BySpare, GroupChoice, LevelFacts, SpareDomain, SpareGroup, SpareSample, next_level, start_level,
+use crate::balance::idlest::{
+    ByLoad, BySpare, GroupChoice, SpareDomain, SpareGroup, SpareSample, next_level,
 };
-use super::idlest_cpu::{Candidate, IdlestCpu, Sleep};
+use crate::balance::idlest_cpu::{Candidate, IdlestCpu, Sleep};
+use crate::balance::state::{Walk, levels};
 use crate::costs::visit_ns;
 use crate::frame::Step;
 use crate::system::System;
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_machine::Domains;
-
-/// A descent in progress: the CPU reached so far, and the level to search next.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Walk {
-    at: CpuId,
-    level: Option<usize>,
-}
-
-impl Walk {
-    /// Starts at the highest domain of `cpu` that balances at fork, looking up to the first that does not if
-    /// `to_first_gap`.
-    pub fn begin(domains: &Domains, cpu: CpuId, to_first_gap: bool) -> Walk {
-        Walk { at: cpu, level: start_level(&levels(domains, cpu), to_first_gap) }
-    }
-}
-
-fn levels(domains: &Domains, cpu: CpuId) -> Vec<LevelFacts> {
-    let facts = |d: &schedlab_machine::Domain| LevelFacts {
-        balances: d.params.balance_fork,
-        span_weight: d.cpus.len() as u32,
-    };
-    domains.of_cpu[cpu].iter().map(facts).collect()
-}
 
 impl System<'_> {
     /// Searches one level. `Err(time)`: the descent goes on then; `Ok`: the CPU is chosen.

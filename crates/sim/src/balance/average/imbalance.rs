@@ -4,10 +4,10 @@
 //! task); averages are per whole CPU of capacity. When the amount is less than one task of the busiest group, a second
 //! rule decides between one task's load and what was computed (nothing, or too little to move most tasks).
 
-use super::capacity::SCALE;
 use super::classify::GroupType;
-use super::era::Balancer;
 use super::stats::GroupStats;
+use crate::balance::capacity::SCALE;
+use crate::balance::era::Balancer;
 
 /// What the amount depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,142 @@
+//! Whether a task of the chosen queue may move, whatever its size, and the words of a walk over that queue.
+//!
+//! Mirrors `can_migrate_task` and `task_hot` of 3.4 to 6.5. The eras walk the queue each in its own way:
+//! `average/detach.rs` and `spare/detach.rs`. Times are ns. Not modelled: throttled groups, NUMA locality.
+
+use super::era::{Balancer, Pass};
+
+/// Tasks looked at between two releases of the queue's lock (`sched_nr_migrate_break`).
+pub const BREAK: u32 = 32;
+
+/// What one pass applies to every task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// Which rules.
+    pub balancer: Balancer,
+    /// The kind of pass.
+    pub pass: Pass,
+    /// Whether the kernel is preemptible (CONFIG_PREEMPT): then newidle takes one task a pass.
+    pub preemptible: bool,
+    /// A task that ran less long ago is hot, ns; 0: none is.
+    pub migration_cost_ns: u64,
+    /// CACHE_HOT_BUDDY.
+    pub cache_hot_buddy: bool,
+    /// Whether the destination has runnable tasks; without, buddies are not spared.
+    pub dst_has_tasks: bool,
+    /// The domain's failed passes in a row.
+    pub nr_balance_failed: u32,
+    /// Failures after which hot tasks move.
+    pub cache_nice_tries: u32,
+}
+
+/// One task of the source queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TaskFacts {
+    /// Whether it may run on the destination.
+    pub allowed: bool,
+    /// Whether it may run on another CPU of the destination's group (4.5 tries that one next).
+    pub allowed_nearby: bool,
+    /// Whether it is running.
+    pub running: bool,
+    /// SCHED_IDLE.
+    pub sched_idle: bool,
+    /// Whether it is its queue's next or last buddy.
+    pub buddy: bool,
+    /// Time since it last began to run or was accounted, ns (source clock minus `exec_start`). Since 3.18 a migration
+    /// at wakeup clears `exec_start`, so that this becomes very long.
+    pub ran_ago_ns: u64,
+    /// Its share of the queue's load (`task_h_load`).
+    pub load: u64,
+}
+
+/// Why a task stays; the later, the nearer it came to moving.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Refusal {
+    /// It is running.
+    Running,
+    /// Its affinity excludes the destination.
+    NotAllowed,
+    /// It ran too recently, or is a buddy.
+    Hot,
+    /// More than half of it would exceed what should move.
+    TooHeavy {
+        /// It had passed although hot. 4.5 counts it in `lb_hot_gained` all the same.
+        hot: bool,
+    },
+}
+
+/// A task that may move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Movable {
+    /// It is hot and moves all the same (counted as `lb_hot_gained`).
+    pub hot: bool,
+}
+
+/// Whether a task may move, but for its load. Active balance asks this alone.
+///
+/// # Errors
+/// With the reason why it may not.
+pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movable, Refusal> {
+    if !task.allowed {
+        return Err(Refusal::NotAllowed);
+    }
+    if task.running {
+        return Err(Refusal::Running);
+    }
+    let hot = is_hot(rules, task);
+    if hot && rules.nr_balance_failed <= rules.cache_nice_tries {
+        return Err(Refusal::Hot);
+    }
+    Ok(Movable { hot })
+}
+
+fn is_hot(rules: &Rules, task: &TaskFacts) -> bool {
+    if task.sched_idle {
+        return false;
+    }
+    (rules.cache_hot_buddy && rules.dst_has_tasks && task.buddy) || task.ran_ago_ns < rules.migration_cost_ns
+}
+
+/// What to do before looking at the next task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Offer the task at the front of the list.
+    Offer,
+    /// Let go of the lock, attach what was detached, come back.
+    Pause,
+    /// The walk is over.
+    Stop(Stop),
+}
+
+/// Why a walk ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stop {
+    /// There was nothing to move.
+    NothingWanted,
+    /// Enough load was moved.
+    Enough,
+    /// A newidle pass of a preemptible kernel takes one task.
+    OneForNewidle,
+    /// As many tasks as the queue had, or as `nr_migrate` allows, were looked at.
+    LoopMax,
+    /// An idle CPU leaves the source its last task (4.5).
+    LastTask,
+    /// The list is empty.
+    NoTasks,
+    /// Others have emptied the source before its lock was taken (5.5+).
+    Emptied,
+}
+
+/// The answer to an offered task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offer {
+    /// It moves; `hot`: although hot. With `then`, the walk is over.
+    Take {
+        /// Counted as `lb_hot_gained`.
+        hot: bool,
+        /// Why no further task is looked at.
+        then: Option<Stop>,
+    },
+    /// It stays, and goes to the back of the list.
+    Refuse(Refusal),
+}

@@ -1,0 +1,74 @@
+//! Reading and writing what the CPUs of a domain share, with its cost, ns.
+
+use crate::balance::shared::Gathered;
+use crate::balance::spare::newidle_scan::{SharedHints, Span};
+use crate::balance::spare::stats::GroupStats;
+use crate::balance::state::Pass;
+use crate::costs::{Read, probe_ns};
+use crate::system::System;
+use schedlab_base::CpuId;
+use schedlab_kernel::Feature;
+use schedlab_machine::Distance;
+use schedlab_trace::BalanceTrigger;
+impl System<'_> {
+    /// Cost of fetching a line that `writer` wrote.
+    fn fetch_ns(&self, by: CpuId, writer: CpuId) -> u64 {
+        let read = match self.lines.distance(by, writer) {
+            Distance::Own => Read::Hit,
+            Distance::Smt | Distance::Llc => Read::MissNear,
+            Distance::Node | Distance::Remote => Read::MissFar,
+        };
+        probe_ns(&self.fixed.machine.costs, read)
+    }
+
+    /// The hints of a pass's domain, if it has any and makes use of them, and what reading them costs.
+    pub fn read_hints(&mut self, by: CpuId, p: &Pass) -> (Option<SharedHints>, u64) {
+        let obeys = self.has(Feature::IlbUtil) || self.has(Feature::IlbFast);
+        if p.trigger != BalanceTrigger::Newidle || !obeys {
+            return (None, 0);
+        }
+        let Some(at) = self.fixed.shared_of[p.dst][p.level] else { return (None, 0) };
+        let (version, writer, hints) = {
+            let s = &self.shared[at as usize];
+            (s.version, s.writer, s.hints)
+        };
+        // The CPU that reads has its own copy of the line to lose; its view of the level remembers which one.
+        let level = &mut self.cpus[p.dst].levels[p.level];
+        let unchanged = std::mem::replace(&mut level.hints_seen, version) == version;
+        let cost = if unchanged { self.fixed.machine.costs.probe_hit_ns } else { self.fetch_ns(by, writer) };
+        (Some(hints), cost)
+    }
+
+    /// Changes the shared state of a pass's domain; what that costs, nothing if `change` changes nothing.
+    pub fn write_hints(
+        &mut self,
+        by: CpuId,
+        p: &Pass,
+        change: impl FnOnce(&mut SharedHints, &Span) -> bool,
+    ) -> u64 {
+        let Some(at) = self.fixed.shared_of[p.dst][p.level] else { return 0 };
+        let s = &mut self.shared[at as usize];
+        let span = s.span;
+        if !change(&mut s.hints, &span) {
+            return 0;
+        }
+        s.version = s.version.wrapping_add(1);
+        let before = std::mem::replace(&mut s.writer, by);
+        self.fetch_ns(by, before)
+    }
+
+    /// ILB_SHARE: statistics of a group that are no older than the dearest pass this CPU has made over the domain, and
+    /// what reading them costs.
+    pub fn gathered(&self, by: CpuId, p: &Pass, group: u32, at: u64) -> Option<(GroupStats, u64)> {
+        let window_ns = self.cpus[p.dst].levels[p.level].cost.max_ns;
+        let g = self.gathered.get(group as usize)?.as_ref()?;
+        (g.by != by && at.saturating_sub(g.at_ns) <= window_ns).then(|| (g.stats, self.fetch_ns(by, g.by)))
+    }
+
+    /// ILB_SHARE: leaves a group's statistics for others; what that costs.
+    pub fn leave_gathered(&mut self, by: CpuId, group: u32, at_ns: u64, stats: GroupStats) -> u64 {
+        let Some(place) = self.gathered.get_mut(group as usize) else { return 0 };
+        let before = place.replace(Gathered { at_ns, by, stats });
+        before.map_or(self.fixed.machine.costs.probe_hit_ns, |b| self.fetch_ns(by, b.by))
+    }
+}

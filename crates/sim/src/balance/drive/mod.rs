@@ -1,0 +1,13 @@
+//! Balancing taken through time: each step reads what it finds at its own instant, and has its cost.
+
+mod groups;
+mod hints;
+mod idlest_walk;
+mod loads;
+mod newidle;
+mod pass;
+mod periodic;
+mod push;
+mod take;
+mod take_spare;
+mod tell;

@@ -1,0 +1,73 @@
+//! Whether a group has room, is full, or is stuck, since 5.5: passes and the placement of new tasks ask it.
+
+/// Types of a group since 5.5 as far as symmetric machines have them, least urgent first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum SpareType {
+    /// Can take more.
+    HasSpare,
+    /// Exactly full.
+    FullyBusy,
+    /// Affinity keeps it from being balanced inside.
+    Imbalanced,
+    /// More work than it can do.
+    Overloaded,
+}
+
+/// What the rule of 5.5 and later looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpareFacts {
+    /// Sum of utilisation.
+    pub util: u64,
+    /// Sum of runnable averages (5.7+).
+    pub runnable: u64,
+    /// Sum of capacities.
+    pub capacity: u64,
+    /// Runnable tasks.
+    pub nr_running: u32,
+    /// CPUs.
+    pub weight: u32,
+    /// The flag the level below left.
+    pub imbalanced: bool,
+    /// The domain's `imbalance_pct`.
+    pub imbalance_pct: u32,
+}
+
+/// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Misfit and asymmetric packing are left out:
+/// all CPUs modelled are alike.
+pub fn since_5_5(f: &SpareFacts) -> SpareType {
+    let pct = u64::from(f.imbalance_pct);
+    let (full_by_util, room_by_util) = (f.capacity * 100 < f.util * pct, f.capacity * 100 > f.util * pct);
+    let full_by_runnable = f.capacity * pct < f.runnable * 100;
+    match () {
+        () if f.nr_running > f.weight && (full_by_util || full_by_runnable) => SpareType::Overloaded,
+        () if f.imbalanced => SpareType::Imbalanced,
+        () if f.nr_running < f.weight || (!full_by_runnable && room_by_util) => SpareType::HasSpare,
+        () => SpareType::FullyBusy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_since_5_5() {
+        let base = SpareFacts {
+            util: 2048,
+            runnable: 2048,
+            capacity: 2048,
+            nr_running: 3,
+            weight: 2,
+            imbalanced: false,
+            imbalance_pct: 117,
+        };
+        assert_eq!(since_5_5(&base), SpareType::Overloaded);
+        assert_eq!(since_5_5(&SpareFacts { nr_running: 2, ..base }), SpareType::FullyBusy);
+        assert_eq!(since_5_5(&SpareFacts { nr_running: 1, ..base }), SpareType::HasSpare);
+        assert_eq!(since_5_5(&SpareFacts { util: 100, ..base }), SpareType::HasSpare, "sleepy tasks");
+        let waiting = SpareFacts { util: 100, runnable: 3000, ..base };
+        assert_eq!(since_5_5(&waiting), SpareType::Overloaded, "little used but much waited for");
+        assert_eq!(since_5_5(&SpareFacts { imbalanced: true, nr_running: 1, ..base }), SpareType::Imbalanced);
+        assert_eq!(since_5_5(&SpareFacts { imbalanced: true, ..base }), SpareType::Overloaded);
+    }
+}

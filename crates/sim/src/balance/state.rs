@@ -1,0 +1,267 @@
+//! What a CPU's domains remember between passes, and the passes, scans and descents that are under way.
+//!
+//! Data without time or cost: the drivers in `drive/` advance it.
+
+use super::average::busiest::DomainStats;
+use super::average::queue::BusiestQueue;
+use super::average::stats::Tally;
+use super::idlest::{LevelFacts, start_level};
+use super::interval::{Election, NextBalance};
+use super::newidle_dice::Dice;
+use super::newidle_gate::DomainCost;
+use super::settle::{Bounds, DomainState};
+use super::spare;
+use super::spare::imbalance::Amount;
+use super::spare::newidle_scan::GroupLoop;
+use schedlab_base::{Arena, CpuId, Stream};
+use schedlab_machine::{Domain, Domains, Turns};
+use schedlab_trace::BalanceTrigger;
+
+/// What passes change about one CPU's domain.
+#[derive(Clone, Copy, Debug)]
+pub struct LevelState {
+    /// Interval and failures.
+    pub state: DomainState,
+    /// What bounds them.
+    pub bounds: Bounds,
+    /// What newidle passes cost.
+    pub cost: DomainCost,
+    /// How often they pull something.
+    pub dice: Dice,
+    /// When it last balanced, in ticks.
+    pub last_balance: u64,
+    /// Version of the domain's shared state that this CPU read last.
+    pub hints_seen: u32,
+}
+
+impl LevelState {
+    /// A fresh domain.
+    pub fn new(domain: &Domain) -> LevelState {
+        let p = &domain.params;
+        LevelState {
+            state: DomainState { interval_ms: p.first_interval_ms, nr_balance_failed: 0 },
+            bounds: Bounds {
+                min_interval_ms: p.min_interval_ms,
+                max_interval_ms: p.max_interval_ms,
+                cache_nice_tries: p.cache_nice_tries,
+            },
+            cost: DomainCost::default(),
+            dice: Dice::default(),
+            last_balance: 0,
+            hints_seen: 0,
+        }
+    }
+}
+
+/// What a guest's CPU knows of its domains when a run begins: what newidle passes have cost since boot, drawn for each.
+pub fn remember_boot(levels: &mut [LevelState], turns: &Turns, stream: Stream, cpu: usize) {
+    let of_cpu = stream.purpose("boot").number(cpu as u64);
+    for (at, level) in levels.iter_mut().enumerate() {
+        let known = turns.newidle_ns[of_cpu.below(at as u64, turns.newidle_ns.len() as u64) as usize];
+        level.cost = DomainCost::known(known.into());
+    }
+}
+
+/// Balancing for CPUs whose tick is stopped (`struct nohz`).
+#[derive(Clone, Debug)]
+pub struct NohzState {
+    /// CPUs whose tick is stopped, or was until their next busy tick (`idle_cpus_mask`).
+    pub tickless: Arena<CpuId, bool>,
+    /// How many they are.
+    pub nr_tickless: u32,
+    /// When idle balance is due next, in ticks.
+    pub next_balance: u64,
+    /// When averages of tickless CPUs are to be brought up to date next, in ticks (`next_blocked`, 4.17+).
+    pub next_blocked: u64,
+    /// Some tickless CPU may have load left to decay (`has_blocked`).
+    pub has_blocked: bool,
+    /// The CPU that holds the lock of SD_SERIALIZE domains.
+    pub serial: Option<CpuId>,
+}
+
+impl NohzState {
+    /// All CPUs idle.
+    pub fn new(nr_cpus: usize) -> NohzState {
+        NohzState {
+            tickless: Arena::filled(true, nr_cpus),
+            nr_tickless: nr_cpus as u32,
+            next_balance: 0,
+            next_blocked: 0,
+            has_blocked: false,
+            serial: None,
+        }
+    }
+}
+
+/// Where a pass stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Stage {
+    /// No pass.
+    #[default]
+    Idle,
+    /// Is it this CPU's turn? Reading the local group.
+    Elect { at: usize, election: Election },
+    /// Reading groups.
+    Stats { group: usize, at: usize, tally: Tally, stats: Option<DomainStats> },
+    /// Looking for the busiest queue of the busiest group.
+    Queue { group: u32, at: usize, queue: BusiestQueue, imbalance: u64 },
+    /// Locks are taken; at the end of the step tasks move.
+    Move { src: CpuId, imbalance: u64 },
+    /// 5.5 and later: reading groups.
+    Groups(Groups),
+    /// 5.5 and later: looking for the busiest queue of the busiest group.
+    Queues(Queues),
+    /// 5.5 and later: locks are taken.
+    Take { src: CpuId, amount: Amount },
+}
+
+/// A pass over one domain.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    pub(super) stage: Stage,
+    /// The CPU tasks would come to.
+    pub dst: CpuId,
+    /// Its domain.
+    pub level: usize,
+    /// What started the pass.
+    pub trigger: BalanceTrigger,
+    pub(super) began_ns: u64,
+    pub(super) visited: u16,
+    pub(super) moved: u16,
+    /// Groups read, the local one not counted (`lb_sg_scan`).
+    pub(super) groups_read: u16,
+    /// Tasks of the source were looked at.
+    pub(super) walked: bool,
+    /// The CPU whose queue was chosen.
+    pub(super) src: Option<CpuId>,
+    /// It was not this CPU's turn: higher domains are not tried.
+    pub not_our_turn: bool,
+}
+
+impl Default for Pass {
+    fn default() -> Pass {
+        Pass {
+            stage: Stage::Idle,
+            dst: CpuId(0),
+            level: 0,
+            trigger: BalanceTrigger::Busy,
+            began_ns: 0,
+            visited: 0,
+            moved: 0,
+            groups_read: 0,
+            walked: false,
+            src: None,
+            not_our_turn: false,
+        }
+    }
+}
+
+impl Pass {
+    /// A pass that begins with the question whose turn it is.
+    pub fn begin(dst: CpuId, level: usize, trigger: BalanceTrigger, now: u64) -> Pass {
+        let stage = Stage::Elect { at: 0, election: Election::default() };
+        Pass { stage, dst, level, trigger, began_ns: now, ..Pass::default() }
+    }
+    /// Whether a pass is in progress.
+    pub fn running(&self) -> bool {
+        !matches!(self.stage, Stage::Idle)
+    }
+    /// When it began, ns.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+    /// Groups read, the local one not counted.
+    pub fn groups_read(&self) -> u16 {
+        self.groups_read
+    }
+    /// Tasks that came.
+    pub fn moved(&self) -> u16 {
+        self.moved
+    }
+}
+
+/// Where the loop over groups stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Groups {
+    /// Place in the ring.
+    pub(super) group: usize,
+    /// CPUs of it read.
+    pub(super) read: usize,
+    pub(super) tally: spare::stats::Tally,
+    /// `None` until the local group is complete.
+    pub(super) seen: Option<(spare::busiest::DomainStats, GroupLoop)>,
+}
+
+impl Groups {
+    /// Before the local group.
+    pub fn new() -> Groups {
+        Groups { group: 0, read: 0, tally: spare::stats::Tally::default(), seen: None }
+    }
+}
+
+/// Where the look for the busiest queue stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queues {
+    pub(super) group: u32,
+    pub(super) read: usize,
+    pub(super) queue: spare::queue::BusiestQueue,
+    pub(super) amount: Amount,
+}
+
+/// Newidle balance in progress.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Newidle {
+    pub(super) pass: Pass,
+    pub(super) level: usize,
+    pub(super) spent_ns: u64,
+    pub(super) level_began_ns: u64,
+    pub(super) began_ns: u64,
+    pub(super) pulled: bool,
+    /// The step under way is the last of the pass over the present domain.
+    pub(super) ending: bool,
+    /// When the domains looked at are due, the CPU being idle.
+    pub(super) next: NextBalance,
+}
+
+/// Periodic balance in progress on one CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Periodic {
+    pub(super) pass: Pass,
+    /// The CPU balanced for.
+    pub(super) on_behalf: CpuId,
+    pub(super) level: usize,
+    pub(super) idle: bool,
+    /// Higher domains are still balanced.
+    pub(super) climbing: bool,
+    pub(super) next: Option<NextBalance>,
+    pub(super) began_ns: u64,
+    /// The CPU whose domains are balanced is a tickless one, not the balancing CPU.
+    pub(super) serving: bool,
+    /// Tickless CPUs from this number on are still to be served; `None`: nobody asked, or all are.
+    pub(super) tickless_from: Option<usize>,
+    /// Whether the CPU itself was idle when it began, while its own domains are still to come.
+    pub(super) own: Option<bool>,
+}
+
+/// A descent in progress: the CPU reached so far, and the level to search next.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walk {
+    pub(super) at: CpuId,
+    pub(super) level: Option<usize>,
+}
+
+impl Walk {
+    /// Starts at the highest domain of `cpu` that balances at fork, looking up to the first that does not if
+    /// `to_first_gap`.
+    pub fn begin(domains: &Domains, cpu: CpuId, to_first_gap: bool) -> Walk {
+        Walk { at: cpu, level: start_level(&levels(domains, cpu), to_first_gap) }
+    }
+}
+
+pub(super) fn levels(domains: &Domains, cpu: CpuId) -> Vec<LevelFacts> {
+    let facts = |d: &schedlab_machine::Domain| LevelFacts {
+        balances: d.params.balance_fork,
+        span_weight: d.cpus.len() as u32,
+    };
+    domains.of_cpu[cpu].iter().map(facts).collect()
+}
