@@ -12,8 +12,9 @@ use crate::engine::NEVER;
 use crate::fair::{Cfs, Early, Eevdf, Fair};
 use crate::rt::Rt;
 use crate::system::System;
+use crate::task::Class;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_kernel::{Attr, History};
+use schedlab_kernel::Attr;
 use schedlab_trace::{PlaceReason, SwitchReason};
 
 /// Why a task is put on a queue (`ENQUEUE_*`).
@@ -110,34 +111,6 @@ pub(crate) trait SchedClass {
     fn switched_to(sys: &mut System<'_>, task: TaskId);
     /// Walks what always holds of the class's queue of `cpu` (tests): the number of its tasks there, or what is wrong.
     fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String>;
-}
-
-/// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair ones.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Class {
-    /// SCHED_FIFO and SCHED_RR.
-    Rt,
-    /// CFS before 2.6.32.
-    Early,
-    /// CFS, 2.6.32 to 6.5.
-    Cfs,
-    /// EEVDF, since 6.6.
-    Eevdf,
-}
-
-impl Class {
-    /// The fair class of a kernel.
-    pub const fn fair(history: &History) -> Class {
-        match (history.eevdf, history.early_cfs) {
-            (true, _) => Class::Eevdf,
-            (false, true) => Class::Early,
-            (false, false) => Class::Cfs,
-        }
-    }
-    /// The class of a task with these attributes, where `fair` is the kernel's fair class.
-    pub fn of(attr: Attr, fair: Class) -> Class {
-        if attr.policy.is_fair() { fair } else { Class::Rt }
-    }
 }
 
 /// Calls a function of a class, which is known by its [`Class`].

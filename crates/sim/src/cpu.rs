@@ -7,7 +7,7 @@ use crate::idle::haltpoll::Haltpoll;
 use crate::loads::CpuLoad;
 use crate::rq::clock::RqClock;
 use crate::timer::TimerQueue;
-use crate::wakeup::Waking;
+use crate::wakeup::state::Waking;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::SwitchReason;
 

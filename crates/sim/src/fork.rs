@@ -1,8 +1,9 @@
 //! New tasks: the slow path chooses a CPU by visiting the domain's groups, then the task starts a slice to the right.
 
 use crate::balance::state::Walk;
-use crate::class::{Class, Enqueue, Select};
+use crate::class::{Enqueue, Select};
 use crate::system::System;
+use crate::task::Class;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};

@@ -1,7 +1,10 @@
 //! What events do not carry: counters of what a run costs, and what programs measured interval by interval.
 
 use schedlab_base::Ns;
+use schedlab_kernel::{Feature, FeatureSet};
+use schedlab_machine::Domains;
 use schedlab_record::accounts::{Interval, MAX_INTERVALS};
+use schedlab_record::schedstat::Schedstat;
 use schedlab_trace::{ActiveReason, AffineReason, KickReason, SkipReason};
 use schedlab_workload::SeriesId;
 
@@ -84,4 +87,15 @@ impl Intervals {
         let values = values.iter().filter_map(named).collect();
         self.kept.push(Interval { start, length, values });
     }
+}
+
+/// Counters of 0 for a machine's domains under a kernel with these features.
+pub fn schedstat(domains: &Domains, features: FeatureSet) -> Schedstat {
+    let names = |cpu: &Vec<schedlab_machine::Domain>| {
+        cpu.iter().map(|d| (d.name.to_owned(), d.span.clone())).collect::<Vec<_>>()
+    };
+    let mut stat = Schedstat::new(domains.of_cpu.iter().map(names));
+    // A kernel without D001's last patch has no such column: what it did not count is missing, not 0.
+    stat.layout.sg_scan = features.has(Feature::LbSgScan);
+    stat
 }

@@ -2,15 +2,15 @@
 
 use crate::background::Arrivals;
 use crate::cache::Reuse;
-use crate::class::Class;
+use crate::channel::state::Channels;
 use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::observe::Stats;
 use crate::system::System;
+use crate::task::Class;
 use crate::task::{Counted, State, Task, UserOp};
 use crate::timer::Fires;
-use crate::transfer::Channels;
 use crate::turns;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};

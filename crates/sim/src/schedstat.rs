@@ -8,21 +8,9 @@ use crate::balance::settle::Outcome;
 use crate::balance::state::Pass;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_kernel::{Feature, FeatureSet};
-use schedlab_machine::Domains;
-use schedlab_record::schedstat::{Balance, DomainStat, IdleType, Schedstat};
+use schedlab_kernel::Feature;
+use schedlab_record::schedstat::{Balance, DomainStat, IdleType};
 use schedlab_trace::BalanceTrigger;
-
-/// Counters of 0 for a machine's domains under a kernel with these features.
-pub fn zero(domains: &Domains, features: FeatureSet) -> Schedstat {
-    let names = |cpu: &Vec<schedlab_machine::Domain>| {
-        cpu.iter().map(|d| (d.name.to_owned(), d.span.clone())).collect::<Vec<_>>()
-    };
-    let mut stat = Schedstat::new(domains.of_cpu.iter().map(names));
-    // A kernel without D001's last patch has no such column: what it did not count is missing, not 0.
-    stat.layout.sg_scan = features.has(Feature::LbSgScan);
-    stat
-}
 
 /// The idle type under which a pass is counted.
 fn idle_type(trigger: BalanceTrigger) -> IdleType {

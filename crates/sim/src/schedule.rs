@@ -3,11 +3,12 @@
 //! Two instants matter (and differ): a task leaves `nr_running` when `schedule()` dequeues it, but stays current while
 //! newidle balance runs, and stays `on_cpu` until the switch is over. Interrupts are off from dequeue to switch.
 
-use crate::class::{Arrival, Class, Dequeue, Enqueue};
+use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::costs::ipi_ns;
 use crate::engine::NEVER;
 use crate::frame::Step;
 use crate::system::System;
+use crate::task::Class;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;

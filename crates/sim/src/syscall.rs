@@ -174,4 +174,25 @@ impl System<'_> {
         self.start_fork_search(cpu, task);
         self.begin(cpu, Step::Fork { task }, 0);
     }
+
+    /// The wakeups of the current task's call are over: what it has yet to do follows.
+    pub fn after_wakeups(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        c.sync_wakes = false;
+        match std::mem::take(&mut c.call_left_ns) {
+            0 => self.end_call(cpu),
+            left_ns => self.begin(cpu, Step::Syscall(Sys::End), left_ns),
+        }
+    }
+
+    /// The current task's call goes on or returns.
+    pub fn end_call(&mut self, cpu: CpuId) {
+        if let Some(curr) = self.cpus[cpu].curr
+            && let UserOp::Transfer(t) = self.tasks[curr].user
+            && !t.returned
+        {
+            return self.transfer_on(cpu, curr, t);
+        }
+        self.return_to_user(cpu);
+    }
 }

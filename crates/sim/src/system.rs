@@ -11,7 +11,7 @@ use crate::balance::newidle_gate::{Gates, longest_pass};
 use crate::balance::shared::{DomainShared, Gathered};
 use crate::balance::state::{LevelState, NohzState, remember_boot};
 use crate::cache::Caches;
-use crate::class::Class;
+use crate::channel::state::Channels;
 use crate::costs::Lines;
 use crate::cpu::Cpu;
 use crate::fair::granularity::Granularity;
@@ -19,10 +19,10 @@ use crate::fair::{CfsRq, CfsRqId, Entity, EntityId};
 use crate::frame::{Frame, Step, Sys};
 use crate::observe::{Intervals, Stats};
 use crate::rt::{RtRq, RtShared};
+use crate::task::Class;
 use crate::task::Task;
-use crate::transfer::Channels;
-use crate::turns::drive::Sharing;
-use crate::wakeup::LlcShared;
+use crate::turns::sharing::Sharing;
+use crate::wakeup::llc::LlcShared;
 use schedlab_base::{Arena, CpuId, CpuSet, Error, Ns, Stream, TaskId};
 use schedlab_kernel::{Feature, History, Kernel};
 use schedlab_machine::{Domains, Group, Machine};
@@ -212,7 +212,7 @@ impl<'s> System<'s> {
             gathered: vec![None; sharable],
             nohz: NohzState::new(n),
             stats: Stats::default(),
-            schedstat: crate::schedstat::zero(&domains, kernel.features),
+            schedstat: crate::observe::schedstat(&domains, kernel.features),
             counted_from: 0,
             touched: Vec::with_capacity(16),
             merge: false,

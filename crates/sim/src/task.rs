@@ -1,12 +1,39 @@
 //! Tasks: program, scheduling attributes, where they are, what they are doing in user mode.
 
 use crate::cache::Reuse;
-use crate::class::Class;
+use crate::channel::state::Transfer;
 use crate::fair::EntityId;
-use crate::transfer::Transfer;
 use schedlab_base::{CpuId, CpuSet};
-use schedlab_kernel::Attr;
+use schedlab_kernel::{Attr, History};
 use schedlab_workload::{Outcome, Program};
+
+/// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Class {
+    /// SCHED_FIFO and SCHED_RR.
+    Rt,
+    /// CFS before 2.6.32.
+    Early,
+    /// CFS, 2.6.32 to 6.5.
+    Cfs,
+    /// EEVDF, since 6.6.
+    Eevdf,
+}
+
+impl Class {
+    /// The fair class of a kernel.
+    pub const fn fair(history: &History) -> Class {
+        match (history.eevdf, history.early_cfs) {
+            (true, _) => Class::Eevdf,
+            (false, true) => Class::Early,
+            (false, false) => Class::Cfs,
+        }
+    }
+    /// The class of a task with these attributes, where `fair` is the kernel's fair class.
+    pub fn of(attr: Attr, fair: Class) -> Class {
+        if attr.policy.is_fair() { fair } else { Class::Rt }
+    }
+}
 
 /// Whether a task may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,10 +8,10 @@
 //! A live program computes until its CPU clock has moved by so much, and that one goes on in interrupts and
 //! switches. So does work where asking for that clock has a price (`cpu_clock_ns`).
 
-use crate::class::Class;
 use crate::frame::{Step, Sys};
 use crate::observe::Intervals;
 use crate::system::System;
+use crate::task::Class;
 use crate::task::{State, UserOp};
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_machine::Distance;

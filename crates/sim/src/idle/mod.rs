@@ -3,3 +3,4 @@
 pub mod governor;
 pub mod haltpoll;
 mod idle_loop;
+mod nap;

@@ -9,8 +9,6 @@
 //!
 //! Invariant: what the clock has shown never falls. Where nobody holds the lock it is the time that it is.
 
-use crate::system::System;
-use schedlab_base::CpuId;
 use schedlab_kernel::History;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -87,40 +85,11 @@ impl RqClock {
 #[must_use]
 pub struct Enqueuing(State);
 
-impl System<'_> {
-    /// What whoever holds the lock of `cpu`'s runqueue goes by, ns.
-    #[inline]
-    pub fn rq_clock(&self, cpu: CpuId) -> u64 {
-        self.cpus[cpu].clock.read(self.now)
-    }
-
-    /// The clock of `cpu`'s runqueue is looked at in passing.
-    #[inline]
-    pub fn update_rq_clock(&mut self, cpu: CpuId) {
-        self.cpus[cpu].clock.look(&self.fixed.history, self.now);
-    }
-
-    /// Something is enqueued on `cpu` by one who has had its lock since `at`, ns; ended by [`System::end_enqueue`].
-    #[inline]
-    pub fn begin_enqueue(&mut self, cpu: CpuId, at: u64) -> Enqueuing {
-        self.cpus[cpu].clock.begin(&self.fixed.history, at)
-    }
-
-    /// It is, and has asked for a switch or not (`check_preempt_curr`: the idle task counts as queued, and a
-    /// lazy request is none).
-    #[inline]
-    pub fn end_enqueue(&mut self, cpu: CpuId, begun: Enqueuing) {
-        let c = &mut self.cpus[cpu];
-        let queued = c.curr.is_none_or(|curr| self.tasks[curr].on_rq);
-        let asked = c.must_resched() && queued;
-        c.clock.end(&self.fixed.history, begun, asked);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::upkeep_tests::with_system;
+    use schedlab_base::CpuId;
     use schedlab_base::Version;
     use schedlab_trace::SwitchReason;
 

@@ -4,10 +4,7 @@
 //! (`rt_avg`, `sched_time_avg_ms`). Kernels before 2.6.32 take nothing off.
 
 use crate::balance::capacity::SCALE;
-use crate::class::Class;
 use crate::pelt::Pelt;
-use crate::system::System;
-use schedlab_base::CpuId;
 
 /// Half of sched_time_avg, ns (`sched_avg_period`).
 const HALF_LIFE_NS: u64 = 500_000_000;
@@ -53,34 +50,6 @@ impl Taken {
         let total = HALF_LIFE_NS + now.saturating_sub(self.aged_at);
         let available = total.saturating_sub(self.sum_ns);
         (capacity * (available * SCALE / total) / SCALE).max(1)
-    }
-}
-
-impl System<'_> {
-    /// Capacity of a CPU for fair tasks: what real-time ones leave. 1024 is a whole CPU.
-    #[inline]
-    pub fn capacity_of(&self, cpu: CpuId) -> u64 {
-        let whole = self.fixed.cpu_capacity[cpu];
-        if self.rt_shared.any { self.capacity_left(cpu, whole) } else { whole }
-    }
-
-    fn capacity_left(&self, cpu: CpuId, whole: u64) -> u64 {
-        let (history, taken) = (&self.fixed.history, self.rt[cpu].taken);
-        let runs = self.cpus[cpu].curr.is_some_and(|c| self.class(c) == Class::Rt);
-        match (history.rt_capacity, history.rt_average) {
-            (false, _) => whole,
-            (true, true) => taken.left(whole, self.now, runs),
-            (true, false) => taken.left_by_time(whole, self.now),
-        }
-    }
-
-    /// Capacity of a group of CPUs for fair tasks.
-    #[inline]
-    pub fn group_capacity(&self, group: u32) -> u64 {
-        if !self.rt_shared.any {
-            return self.fixed.group_capacity[group as usize];
-        }
-        self.fixed.domains.groups[group as usize].cpus.iter().map(|c| self.capacity_of(*c)).sum()
     }
 }
 

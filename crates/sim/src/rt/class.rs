@@ -1,8 +1,9 @@
 //! The real-time class on the seam (`rt.c`): enqueue, dequeue, pick, tick, preemption, and the way between classes.
 
 use super::{Rank, Rt, RtShared};
-use crate::class::{Arrival, Class, Dequeue, Enqueue, SchedClass, Select};
+use crate::class::{Arrival, Dequeue, Enqueue, SchedClass, Select};
 use crate::system::System;
+use crate::task::Class;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Policy;
 use schedlab_trace::SwitchReason;

@@ -16,7 +16,7 @@
 mod array;
 mod capacity;
 mod class;
-mod push;
+mod drive;
 mod select;
 mod server;
 mod throttle;

@@ -1,10 +1,7 @@
 //! The CPU of a task that wakes up or is pushed (`select_task_rq_rt`, `find_lowest_rq`, `cpupri_find`).
 
 use super::Rank;
-use crate::class::Select;
-use crate::system::System;
-use schedlab_base::{CpuId, CpuSet, TaskId};
-use schedlab_trace::PlaceReason;
+use schedlab_base::{CpuId, CpuSet};
 
 /// What decides whether a task that wakes up looks for another CPU than its last one.
 #[derive(Clone, Copy, Debug)]
@@ -38,61 +35,6 @@ pub fn lowest(own: Rank, cpus: impl Iterator<Item = (CpuId, Rank)> + Clone) -> C
 pub fn after(set: &CpuSet, last: Option<CpuId>) -> Option<CpuId> {
     let next = last.and_then(|last| set.iter().find(|c| *c > last));
     next.or_else(|| set.lowest())
-}
-
-impl System<'_> {
-    /// Where a task that wakes up, or is new, goes; `by` is the waker's CPU, `prev` the task's own.
-    pub(super) fn select_rt(&mut self, by: CpuId, task: TaskId, prev: CpuId) -> Select {
-        let own = Rank::of(self.tasks[task].attr);
-        let waking = Waking {
-            curr: self.cpus[prev].curr.map(|c| Rank::of(self.tasks[c].attr)).filter(|r| *r != Rank::NONE),
-            curr_is_pinned: self.cpus[prev].curr.is_some_and(|c| !self.is_migratory(c)),
-            own,
-            compares: self.fixed.history.rt_wakee_compares,
-        };
-        let stays = Select::At(prev, PlaceReason::RtStays);
-        if !looks_elsewhere(waking) {
-            return stays;
-        }
-        match self.find_lowest_rq(by, task, prev) {
-            Some(cpu) if own < self.rt[cpu].highest() => Select::At(cpu, PlaceReason::RtLowest),
-            _ => stays,
-        }
-    }
-
-    /// The best CPU of those that run the least important work: the task's own, the acting one, one that is near.
-    pub(super) fn find_lowest_rq(&mut self, by: CpuId, task: TaskId, prev: CpuId) -> Option<CpuId> {
-        if !self.is_migratory(task) {
-            return None;
-        }
-        let t = &self.tasks[task];
-        let cpus = self.cpus.ids().filter(|c| t.may_run_on(*c)).map(|c| (c, self.rt[c].highest()));
-        let mask = lowest(Rank::of(t.attr), cpus);
-        if mask.is_empty() || mask.contains(prev) {
-            return mask.contains(prev).then_some(prev);
-        }
-        let last = self.rt[by].distributed.filter(|_| self.fixed.history.rt_distributes);
-        let near = |d: &schedlab_machine::Domain| match mask.contains(by) && d.span.contains(by) {
-            true => Some((by, false)),
-            false => after(&mask.and(&d.span), last).map(|c| (c, true)),
-        };
-        let domains = self.fixed.domains.of_cpu[prev].iter().filter(|d| d.params.wake_affine);
-        let found = domains.into_iter().find_map(near);
-        let (cpu, distributed) = match found {
-            Some(found) => found,
-            None if mask.contains(by) => (by, false),
-            None => (after(&mask, last)?, true),
-        };
-        if distributed {
-            self.rt[by].distributed = Some(cpu);
-        }
-        Some(cpu)
-    }
-
-    /// Whether a task may run on more than one CPU.
-    pub(super) fn is_migratory(&self, task: TaskId) -> bool {
-        self.tasks[task].allowed.as_ref().map_or(self.nr_cpus(), CpuSet::len) > 1
-    }
 }
 
 #[cfg(test)]

@@ -16,29 +16,6 @@ use crate::run::{Clock, How, Outside, over};
 use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, Result};
-use schedlab_machine::Turns;
-
-/// What a system whose CPUs take turns keeps of it.
-pub struct Sharing {
-    /// What the machine says of its turns.
-    pub spec: Turns,
-    /// Whose turn it is.
-    pub holder: Option<CpuId>,
-    /// The CPU whose turn it is waits for another: its turn ends.
-    pub gives_way: bool,
-    /// Since when each CPU has been without the turn, ns.
-    since: Vec<u64>,
-    /// What is left of each CPU's round of waiting in user mode, ns.
-    round_left: Vec<u64>,
-}
-
-impl Sharing {
-    /// Of a machine that has said so.
-    pub fn new(spec: Turns, cpus: usize) -> Sharing {
-        let (since, round_left) = (vec![0; cpus], vec![spec.spin_ns; cpus]);
-        Sharing { spec, holder: None, gives_way: false, since, round_left }
-    }
-}
 
 impl System<'_> {
     /// Whether `cpu` goes over memory, and has to wait for its turn to go on with it.

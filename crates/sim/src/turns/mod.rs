@@ -2,6 +2,7 @@
 
 pub(crate) mod drive;
 pub mod ring;
+pub mod sharing;
 
 #[cfg(test)]
 mod tests;

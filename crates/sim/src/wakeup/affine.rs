@@ -46,8 +46,6 @@ pub struct Facts<'a> {
     pub current_load: u64,
     /// Load that the wakee adds to this CPU (`effective_load`, `task_h_load`): its own, without groups.
     pub wakee_load: u64,
-    /// Up to 4.13: load that the wakee's group gains on the previous CPU by its waking; 0 without groups.
-    pub wakee_group_load: u64,
     /// Capacity of this CPU.
     pub this_capacity: u64,
     /// Capacity of the previous CPU.
@@ -82,7 +80,8 @@ fn by_loads(f: &Facts<'_>) -> (Choice, AffineReason) {
     let mut prev_eff = lean(f.imbalance_pct) * i128::from(this_capacity);
     if this_load > 0 || !scaled {
         this_eff *= this_load + i128::from(f.wakee_load);
-        prev_eff *= prev_load + i128::from(f.wakee_group_load);
+        // With task groups the previous CPU, too, would gain load by the wakeup.
+        prev_eff *= prev_load;
     }
     let half_empty = this_load <= prev_load
         && this_load + i128::from(f.prev_target_load) <= i128::from(f.this_load_per_task);
@@ -166,7 +165,6 @@ mod tests {
             this_load_per_task: 1024,
             current_load: 1024,
             wakee_load: 1024,
-            wakee_group_load: 0,
             this_capacity: 1024,
             prev_capacity: 1024,
             imbalance_pct: 117,
@@ -224,12 +222,6 @@ mod tests {
             "capacities are not asked"
         );
         assert!(passive(925, 1000, 117) && !passive(926, 1000, 117), "108 * this against 100 * prev");
-    }
-
-    #[test]
-    fn group_adjusted_loads_are_taken_as_given() {
-        let grouped = Facts { wakee_load: 100, wakee_group_load: 100, ..loads(1024, 1024) };
-        assert_eq!(choice(grouped), Choice::Waker);
     }
 
     #[test]

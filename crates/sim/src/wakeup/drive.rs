@@ -7,6 +7,7 @@
 
 use super::prelude::Prelude;
 use super::search::{Search, Step as Next, View, packs};
+use super::state::{Stage, Waking};
 use super::wide;
 use crate::class::{Enqueue, Select};
 use crate::costs::{Read, enqueue_on_ns, probe_ns, rq_lock_ns};
@@ -17,72 +18,6 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_machine::Distance;
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
-
-/// Where a wakeup stands.
-#[derive(Clone, Copy, Debug)]
-enum Stage {
-    /// The task may still be on its old CPU.
-    Settle,
-    /// The task sleeps, but is still queued: taking its CPU's lock.
-    Requeue,
-    /// Early tests.
-    Prelude(Prelude),
-    /// Searching.
-    Search(Search),
-    /// CPU chosen: taking its lock, or queueing on its wake list.
-    Enqueue { remote_list: bool },
-    /// Enqueued: signalling the CPU.
-    Signal,
-}
-
-/// One wakeup in progress in one context of one CPU.
-#[derive(Clone, Copy, Debug)]
-pub struct Waking {
-    task: TaskId,
-    stage: Stage,
-    target: CpuId,
-    prev: CpuId,
-    /// The task's `recent_used_cpu` when the wakeup began.
-    recent: CpuId,
-    probes: u16,
-    /// A probe whose answer arrives when the step ends.
-    asked: Option<CpuId>,
-    began_ns: u64,
-    /// When the scan whose cost is averaged began, ns.
-    timed_from_ns: Option<u64>,
-    chosen: CpuId,
-    /// When the chosen CPU's lock was had, ns.
-    locked_ns: u64,
-    /// The waker's domain in which `wake_affine` chose the waker's CPU, if it is to be counted.
-    affine: Option<u8>,
-}
-
-impl Waking {
-    /// Who is woken.
-    pub fn task(&self) -> TaskId {
-        self.task
-    }
-}
-
-impl Default for Waking {
-    fn default() -> Waking {
-        let none = CpuId(0);
-        Waking {
-            task: TaskId(0),
-            stage: Stage::Settle,
-            target: none,
-            prev: none,
-            recent: none,
-            probes: 0,
-            asked: None,
-            began_ns: 0,
-            timed_from_ns: None,
-            chosen: none,
-            locked_ns: 0,
-            affine: None,
-        }
-    }
-}
 
 /// How often a waker looks whether the task has left its old CPU, ns.
 const ON_CPU_POLL_NS: u64 = 100;

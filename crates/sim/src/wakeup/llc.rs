@@ -1,9 +1,5 @@
 //! What the CPUs of a cache domain share (`sd_llc_shared`): hints for the idle CPU search.
 
-use crate::system::{Fixed, System};
-use schedlab_base::CpuId;
-use schedlab_kernel::history::SIS_CORE_IS_OF;
-use schedlab_kernel::{Feature, History};
 use schedlab_machine::Topology;
 
 /// Shared state of one last-level cache.
@@ -42,36 +38,6 @@ pub fn nr_idle_scan(weight: u64, sum_util: u64, imbalance_pct: u64) -> u32 {
     let x = sum_util / weight.max(1);
     let square = x * x * imbalance_pct * imbalance_pct / (10_000 * 1024);
     (weight * (1024 - square.min(1024)) / 1024) as u32
-}
-
-impl Fixed<'_> {
-    /// What the kernel has whose search runs: SIS_CORE brings a later search to a kernel that has none for cores.
-    pub fn search_history(&self) -> &History {
-        let borrows = !self.history.core_search && self.kernel.features.has(Feature::SisCore);
-        if borrows { &CORE_SEARCH } else { &self.history }
-    }
-}
-
-/// What the kernel has whose search SIS_CORE brings to an older one.
-static CORE_SEARCH: History = History::of(SIS_CORE_IS_OF);
-
-impl System<'_> {
-    /// The cache domain of a CPU.
-    #[inline]
-    pub fn llc_of(&self, cpu: CpuId) -> usize {
-        self.fixed.machine.topology.cpu(cpu).llc as usize
-    }
-    /// A CPU went idle: if its siblings are idle too, its cache has an idle core (`update_idle_core`, 4.9+).
-    pub fn note_idle_core(&mut self, cpu: CpuId) {
-        if !self.has(Feature::SisCore) || !self.fixed.smt_present {
-            return;
-        }
-        let siblings = &self.fixed.siblings[cpu];
-        if siblings.iter().all(|s| self.idle[*s]) {
-            let llc = self.llc_of(cpu);
-            self.llc[llc].has_idle_cores = true;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -11,15 +11,14 @@ pub mod core_scan;
 mod drive;
 pub mod first_idle;
 pub mod group_scan;
+mod idle_core;
 pub mod llc;
 pub mod prelude;
 pub mod search;
+pub mod state;
 mod target;
 pub mod wake_idle;
 pub mod wide;
-
-pub use drive::Waking;
-pub use llc::LlcShared;
 
 #[cfg(test)]
 mod testing;

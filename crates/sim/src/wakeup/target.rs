@@ -107,7 +107,6 @@ impl System<'_> {
             this_load_per_task: this_now.checked_div(u64::from(nr_running)).unwrap_or(0),
             current_load: sync.map_or(0, load),
             wakee_load: load(wakee),
-            wakee_group_load: 0,
             this_capacity: self.capacity_of(cpu),
             prev_capacity: self.capacity_of(prev),
             imbalance_pct: u64::from(imbalance_pct),

@@ -5,8 +5,8 @@
 //! follows is the same. Not modelled: the stopper's own time, and that it may take another task of the queue.
 
 use crate::balance::settle::Active;
-use crate::class::Class;
 use crate::system::System;
+use crate::task::Class;
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_record::schedstat::IdleType;

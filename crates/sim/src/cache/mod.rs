@@ -16,8 +16,8 @@
 //! before this model (up to model 2); nothing is kept for them, not even the stacks. The price of a KB is a
 //! refill's: from the shared LLC, or from memory where the core shares no cache with another.
 
-use crate::system::System;
-use crate::task::UserOp;
+mod drive;
+
 use schedlab_base::{CpuId, TaskId};
 use schedlab_machine::{Costs, Topology};
 
@@ -90,63 +90,6 @@ impl Core {
     }
     fn forget(&mut self, task: TaskId) {
         self.held.retain(|(t, _)| *t != task);
-    }
-}
-
-impl System<'_> {
-    /// `task` leaves `cpu` after a stay of `stayed_ns`.
-    pub fn leave_cache(&mut self, cpu: CpuId, task: TaskId, stayed_ns: u64) {
-        if !self.caches.on {
-            return;
-        }
-        let costs = &self.fixed.machine.costs;
-        let t = &mut self.tasks[task];
-        let in_stay = |ns_per_kb: u64| (stayed_ns / ns_per_kb.max(1)).min(u64::from(u32::MAX)) as u32;
-        let touched = t.reuse.touch_kb.min(in_stay(costs.touch_ns_per_kb));
-        let worked = t.footprint_kb.min(in_stay(costs.warm_ns_per_kb));
-        let kb = t.reuse.held_kb.max(touched).max(worked).min(self.caches.capacity_kb);
-        t.reuse.held_kb = kb;
-        t.reuse.touch_kb = 0;
-        let capacity_kb = self.caches.capacity_kb;
-        self.caches.core(cpu).leave(task, kb, capacity_kb);
-    }
-
-    /// `task` was switched to on `cpu`; `from` is where it ran last. What others displaced of its set in
-    /// between is cold.
-    pub fn enter_cache(&mut self, cpu: CpuId, task: TaskId, from: CpuId) {
-        if !self.caches.on {
-            return;
-        }
-        let moved = self.caches.core_of[from.index()] != self.caches.core_of[cpu.index()];
-        let kept = self.caches.core(from).come_back(task);
-        let t = &mut self.tasks[task];
-        if moved {
-            // The move's own price is that of the whole set; what lies in the other core's cache is out of
-            // date from now on.
-            t.reuse = Reuse::default();
-            self.caches.core(from).forget(task);
-        } else {
-            t.reuse.cold_kb = t.reuse.cold_kb.saturating_add(t.reuse.held_kb.saturating_sub(kept));
-            t.reuse.held_kb = kept;
-        }
-        if let UserOp::Touch { kb, left_ns } = self.tasks[task].user {
-            let left_kb = left_ns.div_ceil(self.fixed.machine.costs.touch_ns_per_kb.max(1));
-            self.touch_cold(cpu, task, kb, left_kb);
-        }
-    }
-
-    /// `task` goes over `kb` KB in passes, `left_kb` in all: what is cold of it is fetched first.
-    pub fn touch_cold(&mut self, cpu: CpuId, task: TaskId, kb: u32, left_kb: u64) {
-        self.caches.on = true;
-        let per_kb = self.caches.core(cpu).refill_ns_per_kb;
-        let t = &mut self.tasks[task];
-        t.reuse.touch_kb = t.reuse.touch_kb.max(kb);
-        let fetched = t.reuse.cold_kb.min(kb).min(left_kb.min(u64::from(u32::MAX)) as u32);
-        t.reuse.cold_kb -= fetched;
-        // A refill that was interrupted goes on; together no more than the whole of it is fetched.
-        let whole_ns = u64::from(kb) * per_kb;
-        let wanted = t.refill_ns + u64::from(fetched) * per_kb;
-        t.refill_ns = wanted.min(t.refill_ns.max(whole_ns));
     }
 }
 

@@ -4,8 +4,8 @@
 //! wait. A CPU whose own work has become less important pulls: since 4.1 it asks the overloaded CPUs by an IPI, one
 //! after another, to push (RT_PUSH_IPI); before, it takes the tasks itself.
 
-use super::Rank;
 use crate::class::{Dequeue, Enqueue};
+use crate::rt::Rank;
 use crate::system::System;
 use schedlab_base::{CpuId, CpuSet, TaskId};
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
@@ -24,7 +24,7 @@ impl System<'_> {
     }
 
     /// The tasks of `cpu`, or the CPUs that they may use, have changed: has it more than it can run?
-    pub(super) fn note_overload(&mut self, cpu: CpuId) {
+    pub(in crate::rt) fn note_overload(&mut self, cpu: CpuId) {
         let tasks = self.rt[cpu].array.iter();
         self.rt[cpu].nr_migratory = tasks.filter(|(_, t)| self.is_migratory(*t)).count() as u32;
         let set = &mut self.rt_shared.overloaded;
@@ -35,7 +35,7 @@ impl System<'_> {
     }
 
     /// A task was woken on `cpu` and may not be able to run there for long: it is pushed.
-    pub(super) fn push_woken(&mut self, cpu: CpuId, task: TaskId) {
+    pub(in crate::rt) fn push_woken(&mut self, cpu: CpuId, task: TaskId) {
         let Some(curr) = self.cpus[cpu].curr.filter(|c| *c != task) else { return };
         let (own, running) = (Rank::of(self.tasks[task].attr), Rank::of(self.tasks[curr].attr));
         let stuck = running != Rank::NONE && (!self.is_migratory(curr) || running <= own);
@@ -45,7 +45,7 @@ impl System<'_> {
     }
 
     /// Pushes what waits on `cpu` while that helps (`push_rt_tasks`).
-    pub(super) fn push_tasks(&mut self, cpu: CpuId) {
+    pub(in crate::rt) fn push_tasks(&mut self, cpu: CpuId) {
         while self.push_one(cpu) {}
     }
 
@@ -82,7 +82,7 @@ impl System<'_> {
     }
 
     /// A real-time task leaves `cpu`, and what is left there is less important: others may have better.
-    pub(super) fn pull_tasks(&mut self, cpu: CpuId) {
+    pub(in crate::rt) fn pull_tasks(&mut self, cpu: CpuId) {
         let others = |c: &CpuId| *c != cpu;
         if self.rt_shared.overloaded.iter().find(others).is_none() {
             return;

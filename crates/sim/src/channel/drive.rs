@@ -7,7 +7,7 @@
 //! about to sleep (WF_SYNC), but for TCP's to its writers.
 //!
 //! Where the machine says how long a call holds its channel's lock (`pipe_lock_ns`, with the copy;
-//! `unix_lock_ns`, without), others wait for it ([`crate::channel_lock`]): with a processor of their own they
+//! `unix_lock_ns`, without), others wait for it ([`super::lock`]): with a processor of their own they
 //! spin, and where CPUs take turns a spinner's turn ends. There a lock is often kept for a whole round of
 //! turns, since a good part of a call is spent in it. TCP's and UDP's are never waited for.
 //!
@@ -19,124 +19,21 @@
 //! longer to touch (`remote_send_ns`, `remote_recv_ns`), however far that is. Of several writers on different
 //! CPUs the last one stands for all that is unread.
 
-use crate::channel::{self, Buffer};
-use crate::channel_lock::{Lock, POLL_NS};
+use super::buffer;
+use super::lock::POLL_NS;
+use super::state::{Memory, Transfer};
 use crate::frame::{Step, Sys};
 use crate::system::{Context, System};
 use crate::task::UserOp;
 use schedlab_base::{CpuId, Error, TaskId};
 use schedlab_workload::{ChannelKind, PortId};
-use std::collections::VecDeque;
 
 /// The largest datagram, bytes: what an IP packet holds beside its headers.
 const LARGEST_DATAGRAM: u32 = 65_507;
 
-/// The CPUs that used a buffer last: their caches hold its messages, its memory and its lock.
-#[derive(Clone, Copy, Default, Debug)]
-struct Users {
-    writer: Option<CpuId>,
-    reader: Option<CpuId>,
-}
-
-impl Users {
-    /// Whether a write from `cpu` touches what another CPU wrote, or gave back by reading it.
-    fn write_is_remote(self, cpu: CpuId) -> bool {
-        [self.writer, self.reader].into_iter().flatten().any(|user| user != cpu)
-    }
-    /// Whether a read on `cpu` gets what another CPU wrote.
-    fn read_is_remote(self, cpu: CpuId) -> bool {
-        self.writer.is_some_and(|writer| writer != cpu)
-    }
-}
-
 /// What messages are charged that fill the slabs a CPU has at hand, bytes: 32 of them, reckoned from the sizes of slabs
 /// (16 heads in a page, 32 bodies in four) and not measured.
 const SLAB: u64 = 24 * 1024;
-
-/// What all messages to UNIX sockets are charged, bytes.
-#[derive(Clone, Copy, Default, Debug)]
-struct Memory {
-    held: u64,
-    /// The most there has been.
-    most: u64,
-}
-
-impl Memory {
-    /// A buffer was charged so much before, and is now.
-    fn changed(&mut self, before: u64, now: u64) {
-        self.held = self.held - before + now;
-        self.most = self.most.max(self.held);
-    }
-}
-
-/// The channels of a workload.
-#[derive(Default)]
-pub struct Channels {
-    kinds: Vec<ChannelKind>,
-    /// By the end that reads them. Of a pipe the second is never used.
-    pub buffers: Vec<Buffer>,
-    /// Of each buffer.
-    users: Vec<Users>,
-    /// Of each buffer.
-    locks: Vec<Lock>,
-    /// Of the UNIX sockets.
-    memory: Memory,
-    /// Who sleeps at which end, oldest first. Where readers and writers share a queue it is the first end's.
-    pub sleepers: Vec<VecDeque<TaskId>>,
-}
-
-impl Channels {
-    /// Empty channels; no more than `tasks` sleep at any.
-    pub fn new(kinds: Vec<ChannelKind>, tasks: usize) -> Channels {
-        let ends = || kinds.iter().flat_map(|kind| [*kind; 2]);
-        Channels {
-            buffers: ends().map(Buffer::new).collect(),
-            users: vec![Users::default(); 2 * kinds.len()],
-            memory: Memory::default(),
-            locks: ends().map(|kind| Lock::new(kind, tasks.min(8))).collect(),
-            sleepers: ends().map(|_| VecDeque::with_capacity(tasks.min(8))).collect(),
-            kinds,
-        }
-    }
-    /// What the channel of an end is made of.
-    pub fn kind(&self, port: PortId) -> ChannelKind {
-        self.kinds[port.channel()]
-    }
-    /// Whether any channel may lose what is sent.
-    pub fn may_lose(&self) -> bool {
-        self.kinds.contains(&ChannelKind::Udp)
-    }
-}
-
-/// An operation on a channel that is not over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Transfer {
-    /// The task's end.
-    pub port: PortId,
-    /// It writes.
-    pub sends: bool,
-    /// Bytes still to go.
-    left: u32,
-    /// Bytes that the copy in progress carries.
-    part: u32,
-    /// How long it will hold the buffer's lock, beside what it copies under it, ns.
-    held_ns: u64,
-    /// Nothing of this call has been copied.
-    opens: bool,
-    /// The call has returned, another one must be made.
-    returned: bool,
-    /// It slept in this call.
-    slept: bool,
-    /// It has done nothing since it slept.
-    back: bool,
-}
-
-impl Transfer {
-    /// The buffer it writes to or reads from, by the end that reads it.
-    fn buffer(self) -> usize {
-        if self.sends { self.port.peer().index() } else { self.port.index() }
-    }
-}
 
 impl System<'_> {
     /// The current task writes to or reads from `port`.
@@ -252,7 +149,7 @@ impl System<'_> {
     fn memory_ns(&self, t: Transfer) -> u64 {
         let (costs, Memory { held, most }) = (&self.fixed.machine.costs, self.channels.memory);
         match t.sends && t.part > 0 && self.channels.kind(t.port) == ChannelKind::Unix {
-            true if held + channel::unix_truesize(t.part) > most => costs.unix_new_ns,
+            true if held + buffer::unix_truesize(t.part) > most => costs.unix_new_ns,
             true if held > SLAB => costs.unix_reuse_ns,
             _ => 0,
         }
@@ -348,7 +245,7 @@ impl System<'_> {
 
     /// The queue that those who call on `port` sleep in.
     fn queue_of(&self, port: PortId) -> usize {
-        match channel::one_queue(self.channels.kind(port), &self.fixed.history) {
+        match buffer::one_queue(self.channels.kind(port), &self.fixed.history) {
             true => port.index() & !1,
             false => port.index(),
         }
@@ -356,7 +253,7 @@ impl System<'_> {
 
     /// Whether a wakeup of that kind of channel wakes one sleeper only.
     fn wakes_one(&self, kind: ChannelKind) -> bool {
-        channel::exclusive(kind, &self.fixed.history)
+        buffer::exclusive(kind, &self.fixed.history)
     }
 
     /// Those who sleep at `port` are to be woken by the current task of `cpu`: all, or the one who came first.
@@ -372,27 +269,6 @@ impl System<'_> {
             list.extend(sleepers.drain(..).rev());
         }
         c.sync_wakes = sync;
-    }
-
-    /// The wakeups of the current task's call are over: what it has yet to do follows.
-    pub fn after_wakeups(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu];
-        c.sync_wakes = false;
-        match std::mem::take(&mut c.call_left_ns) {
-            0 => self.end_call(cpu),
-            left_ns => self.begin(cpu, Step::Syscall(Sys::End), left_ns),
-        }
-    }
-
-    /// The current task's call goes on or returns.
-    pub fn end_call(&mut self, cpu: CpuId) {
-        if let Some(curr) = self.cpus[cpu].curr
-            && let UserOp::Transfer(t) = self.tasks[curr].user
-            && !t.returned
-        {
-            return self.transfer_on(cpu, curr, t);
-        }
-        self.return_to_user(cpu);
     }
 
     /// An operation that is not over goes on: by a further call, a further copy, or by sleeping until there

@@ -1,0 +1,6 @@
+//! Pipes and sockets: contents, waiters and lock are rules ([`buffer`], `lock`); `drive` takes a task's calls through time.
+
+pub mod buffer;
+mod drive;
+mod lock;
+pub mod state;

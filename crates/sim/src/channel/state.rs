@@ -1,0 +1,110 @@
+//! The channels of a workload, and an operation on one that is under way.
+
+use super::buffer::Buffer;
+use super::lock::Lock;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_workload::{ChannelKind, PortId};
+use std::collections::VecDeque;
+
+/// The CPUs that used a buffer last: their caches hold its messages, its memory and its lock.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Users {
+    pub(super) writer: Option<CpuId>,
+    pub(super) reader: Option<CpuId>,
+}
+
+impl Users {
+    /// Whether a write from `cpu` touches what another CPU wrote, or gave back by reading it.
+    pub(super) fn write_is_remote(self, cpu: CpuId) -> bool {
+        [self.writer, self.reader].into_iter().flatten().any(|user| user != cpu)
+    }
+    /// Whether a read on `cpu` gets what another CPU wrote.
+    pub(super) fn read_is_remote(self, cpu: CpuId) -> bool {
+        self.writer.is_some_and(|writer| writer != cpu)
+    }
+}
+
+/// What all messages to UNIX sockets are charged, bytes.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Memory {
+    pub(super) held: u64,
+    /// The most there has been.
+    pub(super) most: u64,
+}
+
+impl Memory {
+    /// A buffer was charged so much before, and is now.
+    pub(super) fn changed(&mut self, before: u64, now: u64) {
+        self.held = self.held - before + now;
+        self.most = self.most.max(self.held);
+    }
+}
+
+/// The channels of a workload.
+#[derive(Default)]
+pub struct Channels {
+    pub(super) kinds: Vec<ChannelKind>,
+    /// By the end that reads them. Of a pipe the second is never used.
+    pub buffers: Vec<Buffer>,
+    /// Of each buffer.
+    pub(super) users: Vec<Users>,
+    /// Of each buffer.
+    pub(super) locks: Vec<Lock>,
+    /// Of the UNIX sockets.
+    pub(super) memory: Memory,
+    /// Who sleeps at which end, oldest first. Where readers and writers share a queue it is the first end's.
+    pub sleepers: Vec<VecDeque<TaskId>>,
+}
+
+impl Channels {
+    /// Empty channels; no more than `tasks` sleep at any.
+    pub fn new(kinds: Vec<ChannelKind>, tasks: usize) -> Channels {
+        let ends = || kinds.iter().flat_map(|kind| [*kind; 2]);
+        Channels {
+            buffers: ends().map(Buffer::new).collect(),
+            users: vec![Users::default(); 2 * kinds.len()],
+            memory: Memory::default(),
+            locks: ends().map(|kind| Lock::new(kind, tasks.min(8))).collect(),
+            sleepers: ends().map(|_| VecDeque::with_capacity(tasks.min(8))).collect(),
+            kinds,
+        }
+    }
+    /// What the channel of an end is made of.
+    pub fn kind(&self, port: PortId) -> ChannelKind {
+        self.kinds[port.channel()]
+    }
+    /// Whether any channel may lose what is sent.
+    pub fn may_lose(&self) -> bool {
+        self.kinds.contains(&ChannelKind::Udp)
+    }
+}
+
+/// An operation on a channel that is not over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    /// The task's end.
+    pub port: PortId,
+    /// It writes.
+    pub sends: bool,
+    /// Bytes still to go.
+    pub(super) left: u32,
+    /// Bytes that the copy in progress carries.
+    pub(super) part: u32,
+    /// How long it will hold the buffer's lock, beside what it copies under it, ns.
+    pub(super) held_ns: u64,
+    /// Nothing of this call has been copied.
+    pub(super) opens: bool,
+    /// The call has returned, another one must be made.
+    pub(crate) returned: bool,
+    /// It slept in this call.
+    pub(super) slept: bool,
+    /// It has done nothing since it slept.
+    pub(super) back: bool,
+}
+
+impl Transfer {
+    /// The buffer it writes to or reads from, by the end that reads it.
+    pub(super) fn buffer(self) -> usize {
+        if self.sends { self.port.peer().index() } else { self.port.index() }
+    }
+}

@@ -1,0 +1,33 @@
+//! What real-time tasks leave of a CPU, as balancing reads it.
+
+use crate::system::System;
+use crate::task::Class;
+use schedlab_base::CpuId;
+
+impl System<'_> {
+    /// Capacity of a CPU for fair tasks: what real-time ones leave. 1024 is a whole CPU.
+    #[inline]
+    pub fn capacity_of(&self, cpu: CpuId) -> u64 {
+        let whole = self.fixed.cpu_capacity[cpu];
+        if self.rt_shared.any { self.capacity_left(cpu, whole) } else { whole }
+    }
+
+    fn capacity_left(&self, cpu: CpuId, whole: u64) -> u64 {
+        let (history, taken) = (&self.fixed.history, self.rt[cpu].taken);
+        let runs = self.cpus[cpu].curr.is_some_and(|c| self.class(c) == Class::Rt);
+        match (history.rt_capacity, history.rt_average) {
+            (false, _) => whole,
+            (true, true) => taken.left(whole, self.now, runs),
+            (true, false) => taken.left_by_time(whole, self.now),
+        }
+    }
+
+    /// Capacity of a group of CPUs for fair tasks.
+    #[inline]
+    pub fn group_capacity(&self, group: u32) -> u64 {
+        if !self.rt_shared.any {
+            return self.fixed.group_capacity[group as usize];
+        }
+        self.fixed.domains.groups[group as usize].cpus.iter().map(|c| self.capacity_of(*c)).sum()
+    }
+}

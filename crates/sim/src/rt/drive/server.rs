@@ -1,0 +1,103 @@
+//! The fair server applied: fair tasks that come and run, and its timer.
+
+use crate::rt::RtShared;
+use crate::rt::server::*;
+use crate::system::System;
+use crate::timer::Fires;
+use schedlab_base::CpuId;
+use schedlab_trace::SwitchReason;
+
+impl System<'_> {
+    fn reserved(&self) -> Reserved {
+        let t = &self.fixed.kernel.tunables;
+        Reserved { runtime_ns: t.fair_server_runtime_ns, period_ns: t.fair_server_period_ns }
+    }
+
+    /// Whether a server has to be told: where there are none, and without real-time tasks, it decides nothing.
+    #[inline]
+    fn has_server(&self) -> bool {
+        self.rt_shared.any && self.fixed.history.fair_server && self.reserved().runtime_ns > 0
+    }
+
+    /// Whether fair tasks run before real-time ones on `cpu`.
+    pub(in crate::rt) fn fair_goes_first(&self, cpu: CpuId) -> bool {
+        self.has_server() && self.rt[cpu].server.stage == Stage::Runs
+    }
+
+    /// A fair task has come to `cpu`.
+    #[inline]
+    pub(crate) fn fair_comes(&mut self, cpu: CpuId) {
+        if self.has_server() && self.rt[cpu].server.stage == Stage::Stopped {
+            let (now, reserved) = (self.now, self.reserved());
+            let turned = self.rt[cpu].server.start(now, reserved);
+            self.server_turned(cpu, turned);
+        }
+    }
+
+    /// A pick begins on `cpu`: a server whose turn it is stops where there is no fair task.
+    pub(crate) fn stop_idle_server(&mut self, cpu: CpuId) {
+        if self.fair_goes_first(cpu) && self.h_nr_running(cpu) == 0 {
+            self.rt[cpu].server.stop();
+            self.server_turned(cpu, Turned { timer_at: None, resched: false });
+        }
+    }
+
+    /// Fair tasks of `cpu` have run for so long.
+    #[inline]
+    pub(crate) fn charge_server(&mut self, cpu: CpuId, delta_ns: u64) {
+        if !self.has_server() {
+            return;
+        }
+        let (now, reserved) = (self.now, self.reserved());
+        // Beside a real-time task that may run they have no turn without the server.
+        let gives_way = self.rt[cpu].is_runnable();
+        if let Some(turned) = self.rt[cpu].server.charge(now, delta_ns, gives_way, reserved) {
+            self.server_turned(cpu, turned);
+        }
+    }
+
+    /// The server's timer has fired on `cpu`.
+    pub(crate) fn server_expires(&mut self, cpu: CpuId) {
+        self.rt[cpu].server.timer = None;
+        // The stretch that is running counts, too.
+        self.charge_curr(cpu);
+        if !self.has_server() {
+            // It was switched off meanwhile.
+            return self.rt[cpu].server.stop();
+        }
+        let (now, reserved) = (self.now, self.reserved());
+        if let Some(turned) = self.rt[cpu].server.expire(now, reserved) {
+            self.server_turned(cpu, turned);
+        }
+    }
+
+    fn server_turned(&mut self, cpu: CpuId, turned: Turned) {
+        if let Some(number) = self.rt[cpu].server.timer.take() {
+            self.cpus[cpu].timers.cancel(number);
+        }
+        if let Some(at) = turned.timer_at {
+            self.rt[cpu].server.timer = Some(self.cpus[cpu].timers.start(Fires::FairServer, at, 0));
+        }
+        if cpu != self.acting {
+            self.touch(cpu);
+        }
+        // Without a real-time task that may run, who goes first is no question.
+        if turned.resched && self.rt[cpu].is_runnable() {
+            self.resched(self.acting, cpu, SwitchReason::FairServer);
+        }
+    }
+}
+
+impl RtShared {
+    /// The first real-time task has come: from now on servers are told. Those of CPUs with fair tasks start.
+    pub(crate) fn first_comes(sys: &mut System<'_>) {
+        if std::mem::replace(&mut sys.rt_shared.any, true) {
+            return;
+        }
+        for cpu in sys.cpus.ids() {
+            if sys.h_nr_running(cpu) > 0 {
+                sys.fair_comes(cpu);
+            }
+        }
+    }
+}

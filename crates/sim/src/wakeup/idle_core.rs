@@ -1,0 +1,36 @@
+//! What a CPU tells its cache domain, and which search it makes there.
+
+use crate::system::{Fixed, System};
+use schedlab_base::CpuId;
+use schedlab_kernel::history::SIS_CORE_IS_OF;
+use schedlab_kernel::{Feature, History};
+
+impl Fixed<'_> {
+    /// What the kernel has whose search runs: SIS_CORE brings a later search to a kernel that has none for cores.
+    pub fn search_history(&self) -> &History {
+        let borrows = !self.history.core_search && self.kernel.features.has(Feature::SisCore);
+        if borrows { &CORE_SEARCH } else { &self.history }
+    }
+}
+
+/// What the kernel has whose search SIS_CORE brings to an older one.
+static CORE_SEARCH: History = History::of(SIS_CORE_IS_OF);
+
+impl System<'_> {
+    /// The cache domain of a CPU.
+    #[inline]
+    pub fn llc_of(&self, cpu: CpuId) -> usize {
+        self.fixed.machine.topology.cpu(cpu).llc as usize
+    }
+    /// A CPU went idle: if its siblings are idle too, its cache has an idle core (`update_idle_core`, 4.9+).
+    pub fn note_idle_core(&mut self, cpu: CpuId) {
+        if !self.has(Feature::SisCore) || !self.fixed.smt_present {
+            return;
+        }
+        let siblings = &self.fixed.siblings[cpu];
+        if siblings.iter().all(|s| self.idle[*s]) {
+            let llc = self.llc_of(cpu);
+            self.llc[llc].has_idle_cores = true;
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A wakeup that is under way in one context of a CPU.
+
+use super::prelude::Prelude;
+use super::search::Search;
+use schedlab_base::{CpuId, TaskId};
+
+/// Where a wakeup stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stage {
+    /// The task may still be on its old CPU.
+    Settle,
+    /// The task sleeps, but is still queued: taking its CPU's lock.
+    Requeue,
+    /// Early tests.
+    Prelude(Prelude),
+    /// Searching.
+    Search(Search),
+    /// CPU chosen: taking its lock, or queueing on its wake list.
+    Enqueue { remote_list: bool },
+    /// Enqueued: signalling the CPU.
+    Signal,
+}
+
+/// One wakeup in progress in one context of one CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Waking {
+    pub(super) task: TaskId,
+    pub(super) stage: Stage,
+    pub(super) target: CpuId,
+    pub(super) prev: CpuId,
+    /// The task's `recent_used_cpu` when the wakeup began.
+    pub(super) recent: CpuId,
+    pub(super) probes: u16,
+    /// A probe whose answer arrives when the step ends.
+    pub(super) asked: Option<CpuId>,
+    pub(super) began_ns: u64,
+    /// When the scan whose cost is averaged began, ns.
+    pub(super) timed_from_ns: Option<u64>,
+    pub(super) chosen: CpuId,
+    /// When the chosen CPU's lock was had, ns.
+    pub(super) locked_ns: u64,
+    /// The waker's domain in which `wake_affine` chose the waker's CPU, if it is to be counted.
+    pub(super) affine: Option<u8>,
+}
+
+impl Waking {
+    /// Who is woken.
+    pub fn task(&self) -> TaskId {
+        self.task
+    }
+}
+
+impl Default for Waking {
+    fn default() -> Waking {
+        let none = CpuId(0);
+        Waking {
+            task: TaskId(0),
+            stage: Stage::Settle,
+            target: none,
+            prev: none,
+            recent: none,
+            probes: 0,
+            asked: None,
+            began_ns: 0,
+            timed_from_ns: None,
+            chosen: none,
+            locked_ns: 0,
+            affine: None,
+        }
+    }
+}
