@@ -2,8 +2,8 @@
 //!
 //! Mirrors the slow path of `select_task_rq_fair`: `find_idlest_group` of 3.4 and 4.5 (lowest average load) and of 5.5
 //! and later (group types, then idle CPUs; read in 6.1). The caller reads CPUs in ring order and feeds them in; groups
-//! in which the task may run nowhere are not fed. The CPU within the group is [`crate::balance::idlest_cpu`]'s. Left out: misfit
-//! tasks, preferred NUMA nodes, 3.4's SD_PREFER_LOCAL and power-saving detours (off on x86 by default).
+//! in which the task may run nowhere are not fed. [`super::idlest_cpu`] chooses the CPU within the group. Not modelled:
+//! misfit tasks, preferred NUMA nodes, 3.4's SD_PREFER_LOCAL and power-saving detours (off on x86 by default).
 
 use super::capacity::SCALE;
 use super::spare::classify::{SpareFacts, SpareType, since_5_5};

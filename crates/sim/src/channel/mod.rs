@@ -1,4 +1,4 @@
-//! Pipes and sockets: contents, waiters and lock are rules ([`buffer`], `lock`); `drive` takes a task's calls through time.
+//! Pipes and sockets: contents, waiters and lock are rules ([`buffer`], `lock`); `drive` takes calls through time.
 
 pub mod buffer;
 mod drive;

@@ -1,7 +1,7 @@
 //! When a busy CPU asks a tickless one to balance.
 //!
-//! Mirrors `nohz_kick_needed` of 3.4 and 4.5. Not modelled: asymmetric packing, the old power-saving policies. Times are
-//! jiffies.
+//! Mirrors `nohz_kick_needed` of 3.4 and 4.5. Times are jiffies. Not modelled: asymmetric packing, the old power-saving
+//! policies.
 
 use crate::balance::capacity::is_reduced;
 use crate::balance::era::Balancer;

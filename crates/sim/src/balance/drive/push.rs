@@ -1,8 +1,8 @@
 //! Active balance: a running task is pushed to the CPU that found nothing it could take
 //! (`active_load_balance_cpu_stop`).
 //!
-//! Whether it is due is each era's own rule ([`settle`](crate::balance::settle), [`spare::active`](crate::balance::spare::active)); what
-//! follows is the same. Not modelled: the stopper's own time, and that it may take another task of the queue.
+//! Each era has its own rule for when it is due (`average/active.rs`, `spare/active.rs`); what follows is the same. Not
+//! modelled: the stopper's own time, and that it may take another task of the queue.
 
 use crate::balance::settle::Active;
 use crate::system::System;

@@ -2,7 +2,7 @@
 //!
 //! Mirrors `can_migrate_task`, `task_hot` and `detach_tasks` of 6.5. The caller walks the source queue's list of tasks
 //! from its *end*: the task that has waited longest since it was enqueued or last picked (a pick brings a task to the
-//! front). A refused task goes to the front. What earlier kernels do alike is [the common rules](crate::balance::average::detach).
+//! front). A refused task goes to the front. [`can_migrate`](crate::balance::can_migrate) has what all eras share.
 
 use super::imbalance::{Amount, MigrationType};
 use crate::balance::can_migrate::{self as common, BREAK, Movable, Offer, Refusal, Step, Stop, TaskFacts};
