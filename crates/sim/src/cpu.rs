@@ -1,5 +1,6 @@
 //! A CPU: its frames, pending interrupts, timers, and the parts of `struct rq` that are not the fair class's.
 
+use crate::balance::state::NohzFlags;
 use crate::engine::NEVER;
 use crate::frame::{Frame, Step};
 use crate::idle::governor::Governor;
@@ -51,10 +52,11 @@ pub struct Cpu {
     pub lazy: bool,
     /// SCHED_SOFTIRQ raised.
     pub softirq: bool,
-    /// Asked to balance for all tickless idle CPUs, and not done yet (`NOHZ_BALANCE_KICK`).
-    pub nohz_kick: bool,
-    /// The kick asks only for averages of idle CPUs (`NOHZ_STATS_KICK` alone).
-    pub averages_only: bool,
+    /// What other CPUs have asked of it for tickless CPUs. Since 5.5 its IPI takes that over into `nohz_serves`; before,
+    /// it stands until all are served.
+    pub nohz_asked: NohzFlags,
+    /// What it is about to do for them in the softirq that its IPI raised (`nohz_idle_balance`, 5.5+).
+    pub nohz_serves: NohzFlags,
     /// What the call under way has yet to do after its wakeups, ns.
     pub call_left_ns: u64,
     /// The wakeups in task context come from a waker that is about to sleep (WF_SYNC).
@@ -152,8 +154,8 @@ impl Cpu {
             mm: 0,
             levels,
             next_balance: 0,
-            nohz_kick: false,
-            averages_only: false,
+            nohz_asked: NohzFlags::default(),
+            nohz_serves: NohzFlags::default(),
             busy_ns: 0,
             uncharged_ns: 0,
             clock: RqClock::default(),

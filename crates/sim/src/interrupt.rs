@@ -58,11 +58,7 @@ impl System<'_> {
                 let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu]);
                 let took_ns = c.wake_list.len() as u64 * enqueue_on_ns(costs, c.curr.is_some());
                 self.flush_wake_list(cpu, self.now.saturating_sub(took_ns));
-                // A CPU that has found work meanwhile does not balance for others.
-                let still_idle = self.idle[cpu];
-                let c = &mut self.cpus[cpu];
-                c.nohz_kick &= still_idle;
-                c.softirq |= c.nohz_kick;
+                self.cpus[cpu].softirq |= self.take_nohz_flags(cpu);
                 self.push_asked(cpu);
                 self.leave_hard(cpu);
             }

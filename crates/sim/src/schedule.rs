@@ -52,7 +52,7 @@ impl System<'_> {
                 self.tell(cpu, EventKind::Schedule { carries });
             }
             self.balance(cpu, prev);
-            if self.nr_running[cpu] == 0 {
+            if self.only_delayed(cpu) {
                 self.drain(cpu);
                 self.cpus[cpu].need_resched = None;
                 return self.begin_newidle(cpu);
@@ -100,6 +100,9 @@ impl System<'_> {
     }
 
     fn switch_to(&mut self, cpu: CpuId, prev: Option<TaskId>, next: Option<TaskId>, extra_ns: u64) {
+        if prev.is_none() && next.is_some() && self.fixed.history.idle_sampled_at_switch {
+            self.end_idle_sample(cpu);
+        }
         let timed_out = next.is_some_and(|n| std::mem::take(&mut self.tasks[n].timed_out));
         let has_halted = next.is_some() && std::mem::take(&mut self.cpus[cpu].has_halted);
         let costs = &self.fixed.machine.costs;
@@ -215,10 +218,12 @@ impl System<'_> {
     ) -> bool {
         self.tasks[task].state = State::Runnable;
         self.activate_task(to, task, how);
-        if how == Enqueue::Wakeup {
+        if how == Enqueue::Wakeup && !self.fixed.history.idle_sampled_at_switch {
             self.end_idle_sample(to);
         }
-        let nr_running = self.nr_running[to].min(u32::from(u16::MAX)) as u16;
+        // A delayed task is asleep for those who read the trace.
+        let runnable = self.nr_running[to] - self.nr_delayed(to);
+        let nr_running = runnable.min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });
         let waker = &self.cpus[by];
         let sync = how == Enqueue::Wakeup && waker.sync_wakes && !waker.hard.active();

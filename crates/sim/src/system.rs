@@ -263,7 +263,24 @@ impl<'s> System<'s> {
     pub fn entity(&self, task: TaskId) -> &Entity {
         &self.entities[self.tasks[task].entity]
     }
-    /// Runnable fair tasks of a CPU (`cfs.h_nr_running`).
+    /// Fair tasks of a CPU that are queued asleep (DELAY_DEQUEUE).
+    #[inline]
+    pub fn nr_delayed(&self, cpu: CpuId) -> u32 {
+        let q = &self.queues[self.root(cpu)];
+        q.h_nr_queued - q.h_nr_running
+    }
+    /// Whether no task of a CPU is runnable: `nr_running` counts delayed ones.
+    #[inline]
+    pub fn only_delayed(&self, cpu: CpuId) -> bool {
+        self.nr_running[cpu] == self.nr_delayed(cpu)
+    }
+    /// Fair tasks of a CPU as balancing counts them: since 6.14 delayed ones are left out.
+    #[inline]
+    pub fn h_nr_balanced(&self, cpu: CpuId) -> u32 {
+        let q = &self.queues[self.root(cpu)];
+        if self.fixed.history.delayed_set_apart { q.h_nr_running } else { q.h_nr_queued }
+    }
+    /// Runnable fair tasks of a CPU (`cfs.h_nr_runnable`).
     #[inline]
     pub fn h_nr_running(&self, cpu: CpuId) -> u32 {
         self.queues[self.root(cpu)].h_nr_running
@@ -349,6 +366,7 @@ impl<'s> System<'s> {
             Step::Switch { prev } => self.switched(cpu, prev),
             Step::IdleExit => self.begin_idle_loop(cpu),
             Step::IdleLoop => self.idle_loop(cpu),
+            Step::BeforeIdle { at } => self.update_before_idle(cpu, at),
             Step::Halted { .. } => self.end_of_polling(cpu),
             Step::None | Step::Rebalance | Step::Tick | Step::Timer | Step::TimerExit | Step::Ipi => {
                 unreachable!("{cpu} stepped in task context at {step:?}")

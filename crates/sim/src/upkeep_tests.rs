@@ -7,7 +7,7 @@ use crate::system::System;
 use schedlab_base::{CpuId, TaskId, Version};
 use schedlab_kernel::{Attr, Feature, Kernel};
 use schedlab_machine::Machine;
-use schedlab_trace::Discard;
+use schedlab_trace::{Discard, SwitchReason};
 use schedlab_workload::{Env, Op, Program};
 
 const MS: u64 = 1_000_000;
@@ -135,6 +135,30 @@ fn only_a_wakeup_ends_the_sample_of_an_idle_period() {
         sys.end_idle_sample(CpuId(1));
         assert!(sys.cpus[CpuId(1)].avg_idle_ns < before && sys.cpus[CpuId(1)].idle_stamp == 0);
     });
+}
+
+#[test]
+fn since_7_0_the_switch_from_the_idle_task_ends_the_sample_whatever_came() {
+    for (version, at_wakeup, at_switch) in [("v6.12", true, false), ("v7.3", false, true)] {
+        with_system(version, |sys| {
+            let cpu = CpuId(1);
+            let task = born(sys, cpu);
+            sys.now = 100_000;
+            sys.cpus[cpu].idle_stamp = 1;
+            sys.deactivate_task(task, Dequeue::Move);
+            sys.activate((CpuId(0), sys.now), cpu, task, Enqueue::Wakeup, SwitchReason::WakeupPreempt);
+            assert_eq!(sys.cpus[cpu].idle_stamp == 0, at_wakeup, "{version}");
+            sys.cpus[cpu].idle_stamp = 1;
+            let before = sys.cpus[cpu].avg_idle_ns;
+            sys.pick_and_switch(cpu, 0);
+            assert_eq!(sys.cpus[cpu].curr, Some(task));
+            assert_eq!(
+                (sys.cpus[cpu].idle_stamp == 0, sys.cpus[cpu].avg_idle_ns < before),
+                (at_switch, at_switch),
+                "{version}"
+            );
+        });
+    }
 }
 
 #[test]

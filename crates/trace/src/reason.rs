@@ -117,8 +117,10 @@ reasons! {
         NoQueue = "no_queue", "no queue of the busiest group had a task to give when it was read again";
         Emptied = "emptied", "the busiest queue had at most one task left when it was locked";
         NothingWanted = "nothing_wanted", "the amount to be moved was nothing (before 5.5)";
-        Running = "running", "only the running task of the busiest queue was looked at";
+        Delayed = "delayed", "the tasks of the busiest queue were asleep, and queued only to work off their debt (6.14 and later)";
+        Running = "running", "only the running task of the busiest queue, or kernel threads of its CPU, were looked at";
         Pinned = "pinned", "the tasks of the busiest queue may not run on this CPU";
+        Ineligible = "ineligible", "a task of the busiest queue had had more than its share there, and would wait here (6.14 and later)";
         Hot = "hot", "a task of the busiest queue had run there too recently: it was cache-hot";
         TooHeavy = "too_heavy", "a task of the busiest queue was larger than what should move";
     }
@@ -155,6 +157,7 @@ reasons! {
         BusyCache = "busy_cache", "asked: more than one CPU of the cache, or of the core, was busy";
         ReducedCapacity = "reduced_capacity", "asked: the CPU had a task and was disturbed by others than fair tasks (4.2 and later)";
         AveragesOnly = "averages_only", "asked, but only to age averages (5.5 and later)";
+        NextBalance = "next_balance", "asked, but only to find out when balancing is due next (5.15 and later)";
         Asked = "asked", "not asked again: the CPU chosen had been asked and had not ended";
         NobodyIdle = "nobody_idle", "nobody to ask: the tickless CPU to choose was no longer idle";
         Idle = "idle", "not asked: the tick found its CPU idle";

@@ -27,6 +27,12 @@ pub struct Rules {
     pub nr_balance_failed: u32,
     /// Failures after which hot tasks move.
     pub cache_nice_tries: u32,
+    /// Tasks that sleep while queued stay (6.14, unless load is to move).
+    pub delayed_stay: bool,
+    /// Tasks that are not eligible stay (6.14, while no pass has failed and the destination has fair tasks queued).
+    pub ineligible_stay: bool,
+    /// Kernel threads of one CPU are set apart from tasks with an affinity (5.11).
+    pub kthreads_set_apart: bool,
 }
 
 /// One task of the source queue.
@@ -36,6 +42,12 @@ pub struct TaskFacts {
     pub allowed: bool,
     /// Whether it may run on another CPU of the destination's group (4.5 tries that one next).
     pub allowed_nearby: bool,
+    /// It sleeps, and is queued still (DELAY_DEQUEUE).
+    pub delayed: bool,
+    /// It has had more than its share of its queue (EEVDF).
+    pub ineligible: bool,
+    /// It is a kernel thread that belongs to one CPU.
+    pub per_cpu_kthread: bool,
     /// Whether it is running.
     pub running: bool,
     /// SCHED_IDLE.
@@ -52,10 +64,16 @@ pub struct TaskFacts {
 /// Why a task stays; the later, the nearer it came to moving.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Refusal {
+    /// It sleeps, and counts for nothing but its load.
+    Delayed,
+    /// It is a kernel thread of its CPU.
+    KernelThread,
     /// It is running.
     Running,
     /// Its affinity excludes the destination.
     NotAllowed,
+    /// It has had more than its share here, and would wait there.
+    Ineligible,
     /// It ran too recently, or is a buddy.
     Hot,
     /// More than half of it would exceed what should move.
@@ -63,6 +81,13 @@ pub enum Refusal {
         /// It had passed although hot. 4.5 counts it in `lb_hot_gained` all the same.
         hot: bool,
     },
+}
+
+impl Refusal {
+    /// The task was refused before its affinity was looked at: it tells nothing about pinned tasks.
+    pub fn comes_before_affinity(self) -> bool {
+        matches!(self, Refusal::Delayed | Refusal::KernelThread | Refusal::Ineligible)
+    }
 }
 
 /// A task that may move.
@@ -77,6 +102,15 @@ pub struct Movable {
 /// # Errors
 /// With the reason why it may not.
 pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movable, Refusal> {
+    if task.delayed && rules.delayed_stay {
+        return Err(Refusal::Delayed);
+    }
+    if task.ineligible && rules.ineligible_stay {
+        return Err(Refusal::Ineligible);
+    }
+    if task.per_cpu_kthread && rules.kthreads_set_apart {
+        return Err(Refusal::KernelThread);
+    }
     if !task.allowed {
         return Err(Refusal::NotAllowed);
     }

@@ -171,6 +171,8 @@ impl BySpare {
             weight: facts.weight,
             imbalanced: facts.imbalanced,
             imbalance_pct: domain.imbalance_pct,
+            // A new task is no CPU that looks for work.
+            shared_core: false,
         });
         let stats = SpareStats {
             kind,
@@ -195,7 +197,7 @@ impl BySpare {
         }
         match s.kind {
             SpareType::Overloaded | SpareType::FullyBusy => s.avg_load < best.avg_load,
-            SpareType::Imbalanced => false,
+            SpareType::SharedCore | SpareType::Imbalanced => false,
             SpareType::HasSpare => {
                 s.idle_cpus > best.idle_cpus || (s.idle_cpus == best.idle_cpus && s.util < best.util)
             }
@@ -215,7 +217,7 @@ impl BySpare {
                 SpareType::Overloaded | SpareType::FullyBusy => {
                     is_close(domain, local.avg_load, best.avg_load)
                 }
-                SpareType::Imbalanced => Some(Stay::NotClearlyLess),
+                SpareType::SharedCore | SpareType::Imbalanced => Some(Stay::NotClearlyLess),
                 SpareType::HasSpare => has_no_more_idle(domain, &local, &best),
             },
         };

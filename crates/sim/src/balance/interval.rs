@@ -77,26 +77,43 @@ impl NextBalance {
     }
 }
 
-/// Looks for the CPU that balances on behalf of its group: the first idle one, else the first.
+/// Looks for the CPU that balances on behalf of its group: the first idle one, else the first. Since 6.6, in domains
+/// above the core, the first whose whole core is idle comes before both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Election {
     first: Option<CpuId>,
     idle: Option<CpuId>,
+    idle_core: Option<CpuId>,
+}
+
+/// What the election reads of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reads {
+    /// It is busy.
+    Busy,
+    /// It is idle, and that is all that counts.
+    Idle,
+    /// It is idle on a core that is not, where idle cores come first.
+    IdleThread,
 }
 
 impl Election {
     /// Reads the next CPU of the local group, in ascending order. True when the search is over.
     #[inline]
-    pub fn probe(&mut self, cpu: CpuId, idle: bool) -> bool {
+    pub fn probe(&mut self, cpu: CpuId, reads: Reads) -> bool {
         self.first.get_or_insert(cpu);
-        if idle && self.idle.is_none() {
-            self.idle = Some(cpu);
+        match reads {
+            Reads::Busy => {}
+            Reads::Idle => self.idle_core = Some(cpu),
+            Reads::IdleThread => {
+                self.idle.get_or_insert(cpu);
+            }
         }
-        idle
+        reads == Reads::Idle
     }
     /// The elected CPU; `None` before any was read.
     pub fn elected(&self) -> Option<CpuId> {
-        self.idle.or(self.first)
+        self.idle_core.or(self.idle).or(self.first)
     }
     /// Whether `cpu` may go on. A newidle pass needs no election: it serves its own CPU.
     pub fn should_balance(&self, cpu: CpuId, pass: Pass) -> bool {
@@ -169,27 +186,30 @@ mod tests {
 
     #[test]
     fn the_first_idle_cpu_balances_else_the_first() {
-        let elect = |idle: &[bool]| {
+        use Reads::{Busy, Idle, IdleThread};
+        let elect = |reads: &[Reads]| {
             let mut e = Election::default();
             let mut read = 0;
-            for (i, idle) in idle.iter().enumerate() {
+            for (i, reads) in reads.iter().enumerate() {
                 read += 1;
-                if e.probe(CpuId(4 + i as u32), *idle) {
+                if e.probe(CpuId(4 + i as u32), *reads) {
                     break;
                 }
             }
             (e.elected().map(|c| c.0), read)
         };
-        assert_eq!(elect(&[false, false, false]), (Some(4), 3));
-        assert_eq!(elect(&[false, true, true]), (Some(5), 2), "stops at the first idle one");
+        assert_eq!(elect(&[Busy, Busy, Busy]), (Some(4), 3));
+        assert_eq!(elect(&[Busy, Idle, Idle]), (Some(5), 2), "stops at the first idle one");
         assert_eq!(elect(&[]), (None, 0));
+        assert_eq!(elect(&[Busy, IdleThread, Busy, Idle]), (Some(7), 4), "an idle core comes first");
+        assert_eq!(elect(&[Busy, IdleThread, Busy, IdleThread]), (Some(5), 4), "else the first idle thread");
     }
 
     #[test]
     fn newidle_is_never_turned_away() {
         let mut e = Election::default();
-        e.probe(CpuId(0), false);
-        e.probe(CpuId(1), true);
+        e.probe(CpuId(0), Reads::Busy);
+        e.probe(CpuId(1), Reads::Idle);
         assert!(e.should_balance(CpuId(1), Pass::Idle) && !e.should_balance(CpuId(0), Pass::Busy));
         assert!(e.should_balance(CpuId(0), Pass::Newidle));
     }

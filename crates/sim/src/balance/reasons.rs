@@ -51,15 +51,17 @@ fn nothing_by(how: How) -> BalanceReason {
         How::LocalBusier => BalanceReason::LocalBusier,
         How::LocalAboveAverage => BalanceReason::LocalAboveAverage,
         How::FillRoom => BalanceReason::NoRoom,
-        // The first two always ask for one task.
-        How::Imbalanced | How::WaitingTask | How::ToAverage => BalanceReason::TooLittle,
+        // The first three always ask for one task.
+        How::Imbalanced | How::WaitingTask | How::SharedCore | How::ToAverage => BalanceReason::TooLittle,
     }
 }
 
 impl From<Refusal> for BalanceReason {
     fn from(why: Refusal) -> BalanceReason {
         match why {
-            Refusal::Running => BalanceReason::Running,
+            Refusal::Delayed => BalanceReason::Delayed,
+            Refusal::KernelThread | Refusal::Running => BalanceReason::Running,
+            Refusal::Ineligible => BalanceReason::Ineligible,
             Refusal::NotAllowed => BalanceReason::Pinned,
             Refusal::Hot => BalanceReason::Hot,
             Refusal::TooHeavy { .. } => BalanceReason::TooHeavy,
@@ -104,6 +106,7 @@ impl From<SpareKick> for KickReason {
             SpareKick::BusyCache => KickReason::BusyCache,
             SpareKick::ReducedCapacity => KickReason::ReducedCapacity,
             SpareKick::AveragesOnly => KickReason::AveragesOnly,
+            SpareKick::NextBalance => KickReason::NextBalance,
         }
     }
 }

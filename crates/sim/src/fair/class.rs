@@ -24,6 +24,8 @@ impl<R: Rules> SchedClass for Fair<R> {
             R::note_sleep(sys, task, false);
         }
         let mut level = Some(sys.tasks[task].entity);
+        // A delayed task is on its queues and its CPU's list already, and counts there.
+        let joins = u32::from(!sys.is_delayed(task));
         let (mut why, mut requeued) = (why, false);
         while let Some(entity) = level {
             let e = &sys.entities[entity];
@@ -36,11 +38,14 @@ impl<R: Rules> SchedClass for Fair<R> {
             }
             let queue = sys.entities[entity].cfs_rq;
             sys.queues[queue].h_nr_running += 1;
+            sys.queues[queue].h_nr_queued += joins;
             level = sys.entities[entity].parent;
         }
-        sys.cpus[cpu].list.push(task);
-        sys.add_nr_running(cpu);
-        sys.fair_comes(cpu);
+        if joins > 0 {
+            sys.cpus[cpu].list.push(task);
+            sys.add_nr_running(cpu);
+            sys.fair_comes(cpu);
+        }
         R::queue_changed(sys, cpu, !requeued);
     }
 
@@ -59,16 +64,14 @@ impl<R: Rules> SchedClass for Fair<R> {
             } else {
                 sys.update_load(entity);
             }
+            let left = u32::from(!sys.is_delayed(task));
             sys.queues[queue].h_nr_running -= 1;
+            sys.queues[queue].h_nr_queued -= left;
             level = sys.entities[entity].parent;
         }
-        let list = &mut sys.cpus[cpu].list;
-        if list.last() == Some(&task) {
-            list.pop();
-        } else if let Some(at) = list.iter().rposition(|t| *t == task) {
-            list.remove(at);
+        if !sys.is_delayed(task) {
+            sys.leave_list(cpu, task);
         }
-        sys.sub_nr_running(cpu);
         sys.count_out_estimate(cpu, task, why != Dequeue::Move);
         R::queue_changed(sys, cpu, false);
     }
@@ -221,6 +224,17 @@ impl System<'_> {
         {
             list[at..].rotate_left(1);
         }
+    }
+
+    /// A task is no longer on `cpu`'s queues: it leaves the CPU's list and `nr_running`.
+    pub(super) fn leave_list(&mut self, cpu: CpuId, task: TaskId) {
+        let list = &mut self.cpus[cpu].list;
+        if list.last() == Some(&task) {
+            list.pop();
+        } else if let Some(at) = list.iter().rposition(|t| *t == task) {
+            list.remove(at);
+        }
+        self.sub_nr_running(cpu);
     }
 
     /// Walks both entities up to the level where they share a queue.

@@ -19,7 +19,7 @@ pub(super) fn walk<R: Rules>(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, St
             let (n, w) = (q.nr_running, q.load_weight);
             return Err(format!("{nr} entities of weight {weight} are there, {n} of {w} are counted"));
         }
-        on_queues += q.h_nr_running * u32::from(q.owner.is_none());
+        on_queues += q.h_nr_queued * u32::from(q.owner.is_none());
         if q.min_vruntime < sys.floors[id] {
             return Err("min_vruntime fell".into());
         }

@@ -46,7 +46,9 @@ pub struct CfsRq {
     pub min_vruntime: i64,
     /// Entities on the queue, the current one and delayed ones included (`nr_queued`).
     pub nr_running: u32,
-    /// Runnable tasks on the queue and below.
+    /// Tasks on the queue and below, delayed ones included (`h_nr_queued`; before 6.14 named `h_nr_running`).
+    pub h_nr_queued: u32,
+    /// Runnable tasks on the queue and below (`h_nr_runnable`).
     pub h_nr_running: u32,
     /// Sum of the weights of entities on the queue.
     pub load_weight: u64,
@@ -79,6 +81,7 @@ impl CfsRq {
             curr: None,
             min_vruntime: 0,
             nr_running: 0,
+            h_nr_queued: 0,
             h_nr_running: 0,
             load_weight: 0,
             next: None,

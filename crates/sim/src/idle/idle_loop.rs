@@ -21,8 +21,13 @@ const POLLING: u8 = 0;
 impl System<'_> {
     /// Enters the idle loop, or comes back to it: what waits with interrupts on comes first.
     pub fn begin_idle_loop(&mut self, cpu: CpuId) {
-        let c = &self.cpus[cpu];
-        let work = self.nr_running[cpu] > 0 || !c.wake_list.is_empty() || c.nohz_kick;
+        let c = &mut self.cpus[cpu];
+        let before_idle = std::mem::take(&mut c.nohz_asked.before_idle);
+        let asked = c.nohz_asked.kicked() || c.nohz_serves.kicked();
+        let work = self.nr_running[cpu] > 0 || !c.wake_list.is_empty() || asked;
+        if before_idle && !work {
+            return self.begin_update_before_idle(cpu);
+        }
         let enter_ns = if work { 0 } else { self.fixed.machine.costs.idle_enter_ns };
         self.begin(cpu, Step::IdleLoop, enter_ns);
         if enter_ns == 0 && self.at_once() {
@@ -37,7 +42,7 @@ impl System<'_> {
         if self.nr_running[cpu] > 0 {
             let costs = &self.fixed.machine.costs;
             let c = &mut self.cpus[cpu];
-            c.nohz_kick = false;
+            (c.nohz_asked, c.nohz_serves) = Default::default();
             c.clock.hold(now);
             let restart_ns = if c.tick_at == NEVER { costs.tick_restart_ns } else { 0 };
             let cost = queued * enqueue_ns(costs) + restart_ns;
@@ -50,7 +55,7 @@ impl System<'_> {
         // Whoever came has been taken away again; the kernel calls `schedule()` for nothing.
         self.cpus[cpu].need_resched = None;
         self.cpus[cpu].clock.release();
-        if self.cpus[cpu].nohz_kick {
+        if self.take_nohz_flags(cpu) {
             self.cpus[cpu].task.left = 0;
             return self.begin_softirq(cpu);
         }
@@ -175,7 +180,8 @@ impl System<'_> {
         })
     }
 
-    /// `avg_idle` takes the idle period that a wakeup ends (`ttwu_do_wakeup`; no other arrival does).
+    /// `avg_idle` takes the idle period that ends: at the wakeup that ends it (`ttwu_do_activate`; no other arrival does),
+    /// or since 7.0 at the switch from the idle task, whatever came (`put_prev_task_idle`).
     pub fn end_idle_sample(&mut self, cpu: CpuId) {
         let clock = self.rq_clock(cpu);
         let c = &mut self.cpus[cpu];

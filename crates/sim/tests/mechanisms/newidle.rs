@@ -124,7 +124,7 @@ fn the_identities_hold_in_every_storm() {
     for (seed, text) in combinations(RFC).iter().enumerate() {
         // With a warm-up its end falls into many passes; so does every end.
         let how = How { seed: seed as u64, warmup_ms: 7 * (seed as u64 % 2), background: seed % 4 < 3 };
-        let seen = go(&machine, kernel(text), how, storm(&machine, how.seed), 13);
+        let seen = go(&machine, kernel(text), how, storm(&machine, how.seed), 20);
         passes += seen.passes(1).len();
         assert_identities(&seen, text);
     }

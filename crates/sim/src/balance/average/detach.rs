@@ -71,7 +71,7 @@ impl Detach {
             self.some_pinned = true;
             self.nearby |=
                 rules.balancer >= Balancer::V4_5 && rules.pass != Pass::Newidle && task.allowed_nearby;
-        } else {
+        } else if !verdict.is_err_and(Refusal::comes_before_affinity) {
             self.all_pinned = false;
         }
         match verdict {

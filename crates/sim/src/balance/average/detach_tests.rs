@@ -11,10 +11,16 @@ const RULES: Rules = Rules {
     dst_has_tasks: true,
     nr_balance_failed: 0,
     cache_nice_tries: 1,
+    delayed_stay: false,
+    ineligible_stay: false,
+    kthreads_set_apart: true,
 };
 const COLD: TaskFacts = TaskFacts {
     allowed: true,
     allowed_nearby: false,
+    delayed: false,
+    ineligible: false,
+    per_cpu_kthread: false,
     running: false,
     sched_idle: false,
     buddy: false,

@@ -10,7 +10,7 @@ use crate::balance::spare::busiest::{DomainStats, Verdict};
 use crate::balance::spare::newidle_scan::{GroupLoop, Shortcuts};
 use crate::balance::spare::queue::{BusiestQueue, QueueSample};
 use crate::balance::spare::stats::{CpuSample, GroupStats, Tally};
-use crate::balance::spare::{DomainFacts, turn};
+use crate::balance::spare::{DomainFacts, Later, turn};
 use crate::balance::state::{Groups, Pass, Queues, Stage};
 use crate::costs::{rq_lock_ns, visit_ns};
 use crate::system::System;
@@ -48,6 +48,10 @@ impl System<'_> {
             groups_are_cores: child.is_some_and(|c| c.share_capacity),
             share_llc: domain.params.share_llc,
             numa: domain.params.numa,
+            later: Later {
+                cores_last_when_full: self.fixed.history.cores_last_when_full,
+                smt_balance: self.fixed.history.smt_balance,
+            },
             imb_numa_nr: domain.imb_numa_nr,
         }
     }
@@ -60,7 +64,7 @@ impl System<'_> {
             util: self.cfs_util(cpu),
             runnable: avg.runnable_avg,
             nr_running: self.nr_running[cpu],
-            h_nr_running: self.h_nr_running(cpu),
+            h_nr_running: self.h_nr_balanced(cpu),
             idle: self.idle[cpu],
         }
     }
@@ -71,7 +75,7 @@ impl System<'_> {
         let nr_groups = self.fixed.domains.of_cpu[p.dst][p.level].groups.len();
         while g.group < nr_groups {
             let index = self.fixed.domains.of_cpu[p.dst][p.level].groups[g.group];
-            let Some(stats) = self.read_group(by, p, &mut g, index, facts.imbalance_pct, at) else {
+            let Some(stats) = self.read_group(by, p, &mut g, index, &facts, at) else {
                 p.stage = Stage::Groups(g);
                 return;
             };
@@ -116,7 +120,7 @@ impl System<'_> {
         p: &mut Pass,
         g: &mut Groups,
         index: u32,
-        imbalance_pct: u32,
+        facts: &DomainFacts,
         at: &mut u64,
     ) -> Option<GroupStats> {
         let shares = self.has(Feature::IlbShare) && p.trigger == BalanceTrigger::Newidle && g.group > 0;
@@ -150,7 +154,11 @@ impl System<'_> {
             capacity: self.group_capacity(index),
             ..GroupFacts::of(nr as u32, self.fixed.group_capacity[index as usize])
         };
-        let stats = g.tally.close(&of_group, imbalance_pct);
+        let gives_to_idle = facts.later.smt_balance
+            && facts.groups_are_cores
+            && g.group > 0
+            && p.trigger != BalanceTrigger::Busy;
+        let stats = g.tally.close(&of_group, facts.imbalance_pct, gives_to_idle);
         if self.has(Feature::IlbShare) && g.group > 0 {
             let cost = self.leave_gathered(by, index, *at, stats);
             self.spend_on_stats(cost, at);
@@ -197,7 +205,8 @@ impl System<'_> {
                 self.end_balanced(p, at, why.into());
             }
             Verdict::Pull { group, amount, .. } => {
-                let queue = BusiestQueue::new(amount, facts.imbalance_pct);
+                let queue =
+                    BusiestQueue::new(amount, facts.imbalance_pct, self.fixed.history.boosts_by_runnable);
                 p.stage = Stage::Queues(Queues { group, read: 0, queue, amount });
             }
         }
@@ -215,7 +224,7 @@ impl System<'_> {
                 load: self.load_now(cpu),
                 util: self.cfs_util(cpu),
                 runnable: self.queues[self.root(cpu)].avg.runnable_avg,
-                h_nr_running: self.h_nr_running(cpu),
+                h_nr_running: self.h_nr_balanced(cpu),
                 capacity,
                 capacity_orig: self.fixed.cpu_capacity[cpu],
             });

@@ -5,6 +5,7 @@ mod hints;
 mod idlest_walk;
 mod loads;
 mod newidle;
+mod nohz;
 mod pass;
 mod periodic;
 mod push;

@@ -52,6 +52,7 @@ impl System<'_> {
                 self.note_next(cpu, &mut n);
                 self.bring_forward(cpu, &n);
             }
+            self.note_blocked(cpu);
             return self.begin_pick(cpu, 0);
         }
         self.cpus[cpu].newidle = n;
@@ -184,6 +185,8 @@ impl System<'_> {
         c.max_idle_balance_cost_ns = c.max_idle_balance_cost_ns.max(n.spent_ns);
         if n.pulled || has_tasks {
             c.idle_stamp = 0;
+        } else {
+            self.note_blocked(cpu);
         }
         self.begin_pick(cpu, 0);
     }

@@ -11,6 +11,7 @@ use crate::balance::average::queue::{BusiestQueue, QueueSample};
 use crate::balance::average::stats::{CpuSample, Tally};
 use crate::balance::capacity::{DomainFacts, GroupFacts, capped_util};
 use crate::balance::era::Pass as Kind;
+use crate::balance::interval::Reads;
 use crate::balance::settle::{Bounds, Outcome};
 use crate::balance::spare::active;
 use crate::balance::state::{Groups, Pass, Stage};
@@ -88,10 +89,22 @@ impl System<'_> {
         let domain = &self.fixed.domains.of_cpu[p.dst][p.level];
         let local = &self.fixed.domains.groups[domain.groups[0] as usize];
         let costs = &self.fixed.machine.costs;
+        let cores_first = self.fixed.history.prefers_idle_core && !domain.params.share_capacity;
         while let Some(cpu) = local.cpus.get(i).copied() {
-            *at += visit_ns(costs, self.lines.read(by, cpu));
             i += 1;
-            if election.probe(cpu, self.idle[cpu]) {
+            let siblings = &self.fixed.siblings[cpu];
+            // A core with an idle thread is read once: its other threads are passed over.
+            let passed = |s: &CpuId| *s < cpu && self.idle[*s] && local.cpus.contains(s);
+            if cores_first && siblings.iter().any(passed) {
+                continue;
+            }
+            *at += visit_ns(costs, self.lines.read(by, cpu));
+            let reads = match self.idle[cpu] {
+                false => Reads::Busy,
+                true if cores_first && !siblings.iter().all(|s| self.idle[*s]) => Reads::IdleThread,
+                true => Reads::Idle,
+            };
+            if election.probe(cpu, reads) {
                 break;
             }
         }

@@ -35,6 +35,9 @@ impl System<'_> {
             dst_has_tasks: self.nr_running[p.dst] > 0,
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
+            delayed_stay: false,
+            ineligible_stay: false,
+            kthreads_set_apart: self.fixed.history.kthreads_set_apart,
         }
     }
 
@@ -48,6 +51,9 @@ impl System<'_> {
         TaskFacts {
             allowed: t.may_run_on(dst),
             allowed_nearby: local.cpus.iter().any(|c| t.may_run_on(*c)),
+            delayed: e.delayed,
+            ineligible: self.fixed.history.ineligible_stay && self.is_ineligible(task),
+            per_cpu_kthread: t.background && t.allowed.as_ref().is_some_and(|a| a.len() == 1),
             running: t.on_cpu,
             sched_idle: t.attr.policy == Policy::Idle,
             buddy: q.next == Some(t.entity) || q.last == Some(t.entity),
@@ -149,12 +155,21 @@ impl System<'_> {
     fn pull(&mut self, by: CpuId, task: TaskId, dst: CpuId, why: MoveReason) {
         let from = self.tasks[task].cpu;
         self.update_rq_clock(from);
-        self.deactivate_task(task, Dequeue::Move);
+        let sleeps = self.is_delayed(task);
+        if sleeps {
+            self.take_off_delayed(task);
+        } else {
+            self.deactivate_task(task, Dequeue::Move);
+        }
         self.migrate_task(task, dst);
         self.emit(dst, EventKind::Migrate { task, from, why });
-        self.tasks[task].state = State::Runnable;
         let begun = self.begin_enqueue(dst, self.now);
-        self.activate_task(dst, task, Enqueue::Moved);
+        if sleeps {
+            self.put_on_delayed(dst, task);
+        } else {
+            self.tasks[task].state = State::Runnable;
+            self.activate_task(dst, task, Enqueue::Moved);
+        }
         if self.wakeup_preempt(dst, Arrival { task, how: Enqueue::Moved, sync: false }) {
             self.resched_fair(by, dst, SwitchReason::Arrived);
         }

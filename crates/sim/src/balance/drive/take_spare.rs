@@ -11,11 +11,24 @@ use crate::balance::spare::imbalance::{Amount, MigrationType};
 use crate::balance::state::Pass;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::Feature;
 
 impl System<'_> {
-    fn spare_rules(&self, p: &Pass) -> Rules {
-        let share_capacity = self.fixed.domains.of_cpu[p.dst][p.level].params.share_capacity;
-        Rules { common: self.rules(p), share_capacity, active: false }
+    fn spare_rules(&self, p: &Pass, wanted: MigrationType) -> Rules {
+        let history = &self.fixed.history;
+        let mut common = self.rules(p);
+        common.delayed_stay = history.delayed_set_apart && wanted != MigrationType::Load;
+        common.ineligible_stay = history.ineligible_stay
+            && self.has(Feature::PlaceLag)
+            && common.nr_balance_failed == 0
+            && self.queues[self.root(p.dst)].h_nr_queued > 0;
+        Rules {
+            common,
+            share_capacity: self.fixed.domains.of_cpu[p.dst][p.level].params.share_capacity,
+            active: false,
+            util_shrinks: history.util_shrinks,
+            walks_past_pinned: history.walks_past_pinned,
+        }
     }
 
     /// A task as the rules see it.
@@ -26,7 +39,7 @@ impl System<'_> {
 
     /// The queue is locked and the time is up: tasks that may move do, longest waiting first.
     pub(super) fn take_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, amount: Amount, at: &mut u64) {
-        let rules = self.spare_rules(p);
+        let rules = self.spare_rules(p, amount.migration);
         let nr = self.nr_running[src];
         let lb = self.lb(p);
         *match amount.migration {
@@ -103,7 +116,7 @@ impl System<'_> {
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
             imbalance_pct: self.fixed.domains.of_cpu[p.dst][p.level].params.imbalance_pct,
-            src_h_nr_running: self.h_nr_running(src),
+            src_h_nr_running: self.h_nr_balanced(src),
             src_capacity,
             src_capacity_orig: self.fixed.cpu_capacity[src],
             dst_capacity,

@@ -69,16 +69,17 @@ impl DomainStats {
         if group.group_type != best.group_type {
             return group.group_type > best.group_type;
         }
+        let has_less_room = group.idle_cpus < best.idle_cpus
+            || (group.idle_cpus == best.idle_cpus && group.sum_nr_running > best.sum_nr_running);
         match group.group_type {
             SpareType::Overloaded => group.avg_load > best.avg_load,
             SpareType::Imbalanced => false,
-            // No averages here, so the last one stays, except that a core's threads, which hamper each other, come
-            // first (6.5; before, always the first).
-            SpareType::FullyBusy => !domain.groups_are_cores,
-            SpareType::HasSpare => {
-                group.idle_cpus < best.idle_cpus
-                    || (group.idle_cpus == best.idle_cpus && group.sum_nr_running > best.sum_nr_running)
-            }
+            // Cores without an idle thread are like full groups, of which the first core stays.
+            SpareType::SharedCore => (group.idle_cpus > 0 || best.idle_cpus > 0) && has_less_room,
+            // No averages here: the first one stays. Since 6.5 the last one does, but a core, whose threads hamper each
+            // other, comes first.
+            SpareType::FullyBusy => domain.later.cores_last_when_full && !domain.groups_are_cores,
+            SpareType::HasSpare => has_less_room,
         }
     }
 

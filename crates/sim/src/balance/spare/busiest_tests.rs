@@ -1,8 +1,9 @@
 //! Tests of the choice: each fact of a group, a domain or a pass changes some verdict.
 
 use super::*;
+use crate::balance::spare::Later;
 use crate::balance::spare::imbalance::MigrationType;
-use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded};
+use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded, SharedCore};
 
 const MC: DomainFacts = DomainFacts {
     imbalance_pct: 117,
@@ -10,6 +11,7 @@ const MC: DomainFacts = DomainFacts {
     groups_are_cores: true,
     share_llc: true,
     numa: false,
+    later: Later { cores_last_when_full: true, smt_balance: true },
     imb_numa_nr: 0,
 };
 const PLAIN: DomainFacts = DomainFacts { prefer_sibling: false, groups_are_cores: false, ..MC };
@@ -192,4 +194,28 @@ fn an_amount_of_nothing_is_balanced() {
     let numa = DomainFacts { numa: true, share_llc: false, imb_numa_nr: 14, ..PLAIN };
     let nodes = why(&numa, Pass::Newidle, group(HasSpare, 112, 3), group(HasSpare, 112, 5));
     assert_eq!(nodes, Err(Balanced::NothingToMove(How::NumaTolerated)));
+}
+
+#[test]
+fn of_full_groups_the_first_is_busiest_before_6_5() {
+    let full = [group(FullyBusy, 2, 2); 3];
+    let early = DomainFacts { later: Later::default(), ..PLAIN };
+    assert_eq!((busiest(&early, &full), busiest(&PLAIN, &full)), (Some(1), Some(3)));
+}
+
+#[test]
+fn a_shared_core_is_busier_than_a_full_one_and_gives_one_task() {
+    let shared = GroupStats { idle_cpus: 0, ..group(SharedCore, 2, 2) };
+    let [full, stuck] = [group(FullyBusy, 2, 2), group(Imbalanced, 2, 2)];
+    assert_eq!(busiest(&MC, &[full, shared, full]), Some(2));
+    assert_eq!(busiest(&MC, &[shared, stuck]), Some(2));
+    let longer = GroupStats { sum_nr_running: 5, ..shared };
+    assert_eq!(busiest(&MC, &[shared, longer]), Some(1), "no thread idles: the first core stays");
+    let s = seen(&MC, group(HasSpare, 2, 0), &[longer]);
+    match s.decide(&MC, Pass::Newidle) {
+        Verdict::Pull { amount, .. } => {
+            assert_eq!((amount.amount, amount.how), (1, imbalance::How::SharedCore))
+        }
+        other => panic!("{other:?}"),
+    }
 }

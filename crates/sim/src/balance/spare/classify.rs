@@ -7,6 +7,8 @@ pub enum SpareType {
     HasSpare,
     /// Exactly full.
     FullyBusy,
+    /// A core on which two tasks share what one could have, seen from an idle CPU (`group_smt_balance`, 6.6).
+    SharedCore,
     /// Affinity keeps it from being balanced inside.
     Imbalanced,
     /// More work than it can do.
@@ -30,6 +32,8 @@ pub struct SpareFacts {
     pub imbalanced: bool,
     /// The domain's `imbalance_pct`.
     pub imbalance_pct: u32,
+    /// It is a core with more than one fair task, and the CPU that asks is an idle one outside of it (`smt_balance`).
+    pub shared_core: bool,
 }
 
 /// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Misfit and asymmetric packing are left out:
@@ -41,6 +45,7 @@ pub fn since_5_5(f: &SpareFacts) -> SpareType {
     match () {
         () if f.nr_running > f.weight && (full_by_util || full_by_runnable) => SpareType::Overloaded,
         () if f.imbalanced => SpareType::Imbalanced,
+        () if f.shared_core => SpareType::SharedCore,
         () if f.nr_running < f.weight || (!full_by_runnable && room_by_util) => SpareType::HasSpare,
         () => SpareType::FullyBusy,
     }
@@ -60,6 +65,7 @@ mod tests {
             weight: 2,
             imbalanced: false,
             imbalance_pct: 117,
+            shared_core: false,
         };
         assert_eq!(since_5_5(&base), SpareType::Overloaded);
         assert_eq!(since_5_5(&SpareFacts { nr_running: 2, ..base }), SpareType::FullyBusy);
@@ -69,5 +75,9 @@ mod tests {
         assert_eq!(since_5_5(&waiting), SpareType::Overloaded, "little used but much waited for");
         assert_eq!(since_5_5(&SpareFacts { imbalanced: true, nr_running: 1, ..base }), SpareType::Imbalanced);
         assert_eq!(since_5_5(&SpareFacts { imbalanced: true, ..base }), SpareType::Overloaded);
+        let core = SpareFacts { shared_core: true, util: 100, runnable: 100, nr_running: 2, ..base };
+        assert_eq!(since_5_5(&core), SpareType::SharedCore, "whether it has room or not");
+        assert_eq!(since_5_5(&SpareFacts { imbalanced: true, ..core }), SpareType::Imbalanced);
+        assert_eq!(since_5_5(&SpareFacts { shared_core: true, ..base }), SpareType::Overloaded);
     }
 }

@@ -17,6 +17,10 @@ pub struct Rules {
     pub share_capacity: bool,
     /// Active balance, by the stopper: heat does not count.
     pub active: bool,
+    /// Failed passes make the utilisation of a task count less (6.8; 6.1.192).
+    pub util_shrinks: bool,
+    /// A walk over pinned tasks only goes on past `nr_migrate` (6.1 to 6.9 as released).
+    pub walks_past_pinned: bool,
 }
 
 /// One task of the source queue.
@@ -91,13 +95,14 @@ impl Detach {
             return Step::Stop(Stop::LastTask);
         }
         self.looked_at += 1;
-        // While all tasks seen are pinned the walk goes on (6.1 to 6.10), up to the queue's length and a break.
-        if self.looked_at > self.max && !self.all_pinned {
+        // A walk past pinned tasks ends at the queue's length and a break.
+        let goes_on = rules.walks_past_pinned && self.all_pinned;
+        if self.looked_at > self.max && !goes_on {
             return Step::Stop(Stop::LoopMax);
         }
         if self.looked_at > self.next_break {
             self.next_break += BREAK;
-            if self.looked_at >= src_nr_running {
+            if rules.walks_past_pinned && self.looked_at >= src_nr_running {
                 return Step::Stop(Stop::LoopMax);
             }
             self.entering = true;
@@ -112,7 +117,7 @@ impl Detach {
         if verdict == Err(Refusal::NotAllowed) {
             self.some_pinned = true;
             self.nearby |= rules.common.pass != Pass::Newidle && task.facts.allowed_nearby;
-        } else {
+        } else if !verdict.is_err_and(Refusal::comes_before_affinity) {
             self.all_pinned = false;
         }
         let hot = match verdict {
@@ -133,13 +138,16 @@ impl Detach {
         Offer::Take { hot, then }
     }
 
-    /// What the task takes off the amount left, and what of it must not exceed that amount. Load is judged the more
-    /// mildly the more passes have failed.
+    /// What the task takes off the amount left, and what of it must not exceed that amount. Load, and in later kernels
+    /// utilisation, is judged the more mildly the more passes have failed.
     fn size(&self, rules: &Rules, task: &Task) -> (u64, u64) {
         match self.migration {
             MigrationType::Load => {
                 let load = task.facts.load.max(1);
                 (load, load >> rules.common.nr_balance_failed.min(63))
+            }
+            MigrationType::Util if rules.util_shrinks => {
+                (task.util, task.util >> rules.common.nr_balance_failed.min(63))
             }
             MigrationType::Util => (task.util, task.util),
             MigrationType::Task => (1, 0),

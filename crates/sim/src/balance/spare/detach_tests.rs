@@ -15,14 +15,22 @@ const RULES: Rules = Rules {
         dst_has_tasks: true,
         nr_balance_failed: 0,
         cache_nice_tries: 1,
+        delayed_stay: false,
+        ineligible_stay: false,
+        kthreads_set_apart: true,
     },
     share_capacity: false,
     active: false,
+    util_shrinks: false,
+    walks_past_pinned: true,
 };
 const COLD: Task = Task {
     facts: TaskFacts {
         allowed: true,
         allowed_nearby: false,
+        delayed: false,
+        ineligible: false,
+        per_cpu_kthread: false,
         running: false,
         sched_idle: false,
         buddy: false,
@@ -189,4 +197,56 @@ fn pinned_tasks_are_remembered_and_may_go_next_door() {
     d.redirect();
     assert!(!d.nearby() && d.some_pinned() && d.all_pinned());
     assert_eq!(d.step(&RULES, 1, false), Step::Stop(Stop::Emptied), "the lock is taken anew");
+}
+
+#[test]
+fn what_is_refused_before_its_affinity_says_nothing_of_pinned_tasks() {
+    let early = [
+        (TaskFacts { delayed: true, ..COLD.facts }, Refusal::Delayed),
+        (TaskFacts { ineligible: true, ..COLD.facts }, Refusal::Ineligible),
+        (TaskFacts { per_cpu_kthread: true, allowed: false, ..COLD.facts }, Refusal::KernelThread),
+    ];
+    let strict = common::Rules { delayed_stay: true, ineligible_stay: true, ..RULES.common };
+    let lenient = common::Rules { kthreads_set_apart: false, ..RULES.common };
+    for (facts, why) in early {
+        let offer = |common| {
+            let mut d = Detach::new(Amount { migration: Tasks, amount: 1, how: How::EvenTasks }, 32, 2);
+            let offer = d.offer(&Rules { common, ..RULES }, &Task { facts, ..COLD });
+            (offer, d.all_pinned(), d.some_pinned())
+        };
+        assert_eq!(offer(strict), (Offer::Refuse(why), true, false));
+        match why {
+            Refusal::KernelThread => {
+                assert_eq!(offer(lenient), (Offer::Refuse(Refusal::NotAllowed), true, true))
+            }
+            _ => assert!(matches!(offer(lenient), (Offer::Take { .. }, false, false)), "{why:?}"),
+        }
+    }
+}
+
+#[test]
+fn utilisation_is_judged_more_mildly_after_failures_in_6_8() {
+    let offer = |util_shrinks, nr_balance_failed| {
+        let common = common::Rules { nr_balance_failed, ..RULES.common };
+        let mut d = Detach::new(Amount { migration: Util, amount: 300, how: How::FillRoom }, 32, 2);
+        d.offer(&Rules { common, util_shrinks, ..RULES }, &Task { util: 600, ..COLD })
+    };
+    let too_heavy = Offer::Refuse(Refusal::TooHeavy { hot: false });
+    assert_eq!((offer(true, 0), offer(false, 1)), (too_heavy, too_heavy));
+    assert!(matches!(offer(true, 1), Offer::Take { .. }), "600 >> 1 is no more than 300");
+}
+
+#[test]
+fn a_walk_over_pinned_tasks_ends_at_nr_migrate_but_for_6_1_to_6_9() {
+    let looked_at = |walks_past_pinned| {
+        let rules = Rules { walks_past_pinned, ..RULES };
+        let mut d = Detach::new(Amount { migration: Tasks, amount: 1, how: How::EvenTasks }, 4, 10);
+        let mut looked_at = 0;
+        while d.step(&rules, 10, false) == Step::Offer && looked_at < 20 {
+            looked_at += 1;
+            d.offer(&rules, &Task { facts: TaskFacts { allowed: false, ..COLD.facts }, ..COLD });
+        }
+        looked_at
+    };
+    assert_eq!((looked_at(false), looked_at(true)), (4, 20));
 }

@@ -55,6 +55,8 @@ pub struct Amount {
 pub enum How {
     /// One task, whichever may move: averages say nothing when affinity decides.
     Imbalanced,
+    /// One task of a core that has two.
+    SharedCore,
     /// As much utilisation as the local group has room for.
     FillRoom,
     /// No room by utilisation, but this CPU idles and a task waits there: one task.
@@ -75,8 +77,10 @@ pub enum How {
 
 /// The amount to pull from the busiest group.
 pub fn calculate(f: &Facts) -> Amount {
-    if f.busiest.group_type == SpareType::Imbalanced {
-        return tasks(1, How::Imbalanced);
+    match f.busiest.group_type {
+        SpareType::Imbalanced => return tasks(1, How::Imbalanced),
+        SpareType::SharedCore => return tasks(1, How::SharedCore),
+        _ => {}
     }
     if f.local.group_type == SpareType::HasSpare {
         let fills = f.busiest.group_type > SpareType::FullyBusy && !f.domain.share_llc;
@@ -139,6 +143,7 @@ fn to_average(f: &Facts) -> Amount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::balance::spare::Later;
     use SpareType::{FullyBusy, HasSpare, Imbalanced, Overloaded};
 
     const LLC: DomainFacts = DomainFacts {
@@ -147,6 +152,7 @@ mod tests {
         groups_are_cores: true,
         share_llc: true,
         numa: false,
+        later: Later { cores_last_when_full: true, smt_balance: true },
         imb_numa_nr: 14,
     };
     const NODES: DomainFacts = DomainFacts { share_llc: false, numa: true, ..LLC };

@@ -8,8 +8,8 @@
 //! Left out, since all CPUs modelled are alike and undisturbed: misfit tasks, asymmetric packing, energy-aware
 //! placement; and NUMA balancing's grading of queues. Kernels from 5.5 get 6.5's rules, though some came later:
 //! runnable averages in the type (5.7), small NUMA imbalances by `imb_numa_nr` (5.18; other limits before), active
-//! balance for counted tasks only (5.12) and blind to cache heat (5.13), a walk that goes on while all is pinned (6.1),
-//! `prefer_sibling` of the busiest group, the tie of fully busy groups and runnable boosting (6.5).
+//! balance for counted tasks only (5.12) and blind to cache heat (5.13), `prefer_sibling` of the busiest group (6.5).
+//! [`Later`] and the flags of the chronology tell what came after 6.1.
 
 pub mod active;
 pub mod busiest;
@@ -35,6 +35,17 @@ pub struct DomainFacts {
     pub share_llc: bool,
     /// SD_NUMA of the domain itself.
     pub numa: bool,
+    /// Rules that came after 6.1.
+    pub later: Later,
     /// Tasks on the local node up to which a small imbalance between nodes is tolerated; read where `numa`.
     pub imb_numa_nr: u32,
+}
+
+/// Rules that some kernels with this balancer lack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Later {
+    /// Of groups that are just full the last one read is the busiest, unless groups are cores (6.5).
+    pub cores_last_when_full: bool,
+    /// A core with two tasks has a type of its own (6.6).
+    pub smt_balance: bool,
 }

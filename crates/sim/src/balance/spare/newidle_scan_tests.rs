@@ -1,7 +1,7 @@
 //! Tests of D001's shortcuts, on its machine: an MC domain of 112 CPUs in 56 cores.
 
 use super::*;
-use crate::balance::spare::DomainFacts;
+use crate::balance::spare::{DomainFacts, Later};
 
 const SPAN: Span = Span { nr_groups: 56, weight: 112, imbalance_pct: 117 };
 const MC: DomainFacts = DomainFacts {
@@ -10,6 +10,7 @@ const MC: DomainFacts = DomainFacts {
     groups_are_cores: true,
     share_llc: true,
     numa: false,
+    later: Later { cores_last_when_full: true, smt_balance: true },
     imb_numa_nr: 0,
 };
 const ON: Shortcuts = Shortcuts { snapshot: true, util: true, fast: true, quad: false };

@@ -1,10 +1,11 @@
 //! Balancing on behalf of CPUs whose tick is stopped: when a busy CPU asks for it, who does it, in what order.
 //!
 //! Mirrors `nohz_balancer_kick`, `find_new_ilb` and `_nohz_idle_balance` of 6.5. Besides balancing, a kick may ask only
-//! for the averages of idle CPUs to be brought up to date (4.17+). Left out: the separate request to recompute
-//! `nohz.next_balance` (NOHZ_NEXT_KICK). Times are jiffies.
+//! for the averages of idle CPUs to be brought up to date (4.17+), or for `nohz.next_balance` to be found out anew (5.15).
+//! Times are jiffies.
 
 use crate::balance::capacity::is_reduced;
+use crate::balance::state::NohzFlags;
 use schedlab_base::CpuId;
 
 pub use crate::balance::nohz::NoKick;
@@ -23,6 +24,8 @@ pub struct KickFacts {
     /// When averages of idle CPUs should next be brought up to date; `None`: none of them has any load left to decay.
     /// (`nohz.next_blocked`: 32 ms after the last time, while `nohz.has_blocked`.)
     pub next_blocked: Option<u64>,
+    /// A CPU has stopped its tick since `next_balance` was found out (5.15).
+    pub needs_update: bool,
     /// Runnable tasks here, of all classes.
     pub nr_running: u32,
     /// Runnable fair tasks here.
@@ -37,7 +40,7 @@ pub struct KickFacts {
     pub imbalance_pct: u32,
 }
 
-/// What a tickless CPU is asked to do, and why. All but the last balance, and bring averages up to date.
+/// Why a tickless CPU is asked for help. All but the last two ask it to balance, and to bring averages up to date.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kick {
     /// This CPU has a task to give.
@@ -48,20 +51,24 @@ pub enum Kick {
     BusyCache,
     /// Only bring the averages of idle CPUs up to date: `nohz.next_balance` stays.
     AveragesOnly,
+    /// Only find out when balancing for idle CPUs is due next.
+    NextBalance,
 }
 
-impl Kick {
-    /// Whether domains are balanced, too; only then `nohz.next_balance` moves on to the next tick.
-    pub fn balances(self) -> bool {
-        self != Kick::AveragesOnly
-    }
+/// What a tickless CPU is asked to do, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asks {
+    /// Why.
+    pub why: Kick,
+    /// What. Only where domains are balanced `nohz.next_balance` moves on to the next tick.
+    pub flags: NohzFlags,
 }
 
 /// Whether a tick asks a tickless CPU for help.
 ///
 /// # Errors
 /// With the reason why not.
-pub fn kick(f: &KickFacts) -> std::result::Result<Kick, NoKick> {
+pub fn kick(f: &KickFacts) -> std::result::Result<Asks, NoKick> {
     if f.idle_at_tick {
         return Err(NoKick::Idle);
     }
@@ -69,30 +76,50 @@ pub fn kick(f: &KickFacts) -> std::result::Result<Kick, NoKick> {
         return Err(NoKick::NobodyTickless);
     }
     let averages = f.next_blocked.is_some_and(|at| f.now > at);
-    let otherwise = |why| if averages { Ok(Kick::AveragesOnly) } else { Err(why) };
-    match () {
-        () if f.now < f.next_balance => otherwise(NoKick::TooEarly),
+    let why = match () {
+        () if f.now < f.next_balance => Err(NoKick::TooEarly),
         () if f.nr_running >= 2 => Ok(Kick::TwoTasks),
         () if f.h_nr_running >= 1 && is_reduced(f.capacity, f.capacity_orig, f.imbalance_pct) => {
             Ok(Kick::ReducedCapacity)
         }
         () if f.busy_nearby.is_some_and(|n| n > 1) => Ok(Kick::BusyCache),
-        () => otherwise(NoKick::NothingToGive),
+        () => Err(NoKick::NothingToGive),
+    };
+    let flags = NohzFlags {
+        balance: why.is_ok(),
+        averages: why.is_ok() || averages,
+        next_balance: f.needs_update,
+        before_idle: false,
+    };
+    match why {
+        Ok(why) => Ok(Asks { why, flags }),
+        Err(_) if averages => Ok(Asks { why: Kick::AveragesOnly, flags }),
+        Err(_) if f.needs_update => Ok(Asks { why: Kick::NextBalance, flags }),
+        Err(why) => Err(why),
     }
 }
 
-/// The CPU that helps: the lowest tickless one that is idle still, the asking CPU apart. `tickless` is ascending. One
-/// that has been asked and has not begun gets no second IPI.
+/// The CPU that helps: the lowest tickless one that is idle still, the asking CPU apart; since 7.3 one whose core is
+/// idle comes first (`core_idles`; true of every CPU before). `tickless` is ascending. A CPU that has been asked and has
+/// not begun gets no second IPI.
 pub fn find_ilb(
-    mut tickless: impl Iterator<Item = CpuId>,
+    tickless: impl Iterator<Item = CpuId>,
     asking: CpuId,
     is_idle: impl Fn(CpuId) -> bool,
+    core_idles: impl Fn(CpuId) -> bool,
 ) -> Option<CpuId> {
-    tickless.find(|cpu| *cpu != asking && is_idle(*cpu))
+    let mut first = None;
+    for cpu in tickless.filter(|cpu| *cpu != asking && is_idle(*cpu)) {
+        if core_idles(cpu) {
+            return Some(cpu);
+        }
+        first = first.or(Some(cpu));
+    }
+    first
 }
 
-/// The CPU number served in place `at` (0 to `nr_cpus - 2`): from the one after the helper on, wrapping,
-/// never the helper itself. Those that are not tickless, or not idle any more, are passed over.
+/// The CPU number served in place `at` (0 to `nr_cpus - 1`): from the one after the helper on, wrapping, the helper
+/// last. Those that are not tickless, or not idle any more, are passed over.
 pub fn served_at(helper: CpuId, at: usize, nr_cpus: usize) -> CpuId {
     CpuId::from((helper.index() + 1 + at) % nr_cpus)
 }
@@ -107,6 +134,7 @@ mod tests {
         now: 100,
         next_balance: 100,
         next_blocked: None,
+        needs_update: false,
         nr_running: 1,
         h_nr_running: 1,
         busy_nearby: Some(1),
@@ -115,54 +143,77 @@ mod tests {
         imbalance_pct: 110,
     };
 
+    fn why(f: &KickFacts) -> std::result::Result<Kick, NoKick> {
+        kick(f).map(|asks| asks.why)
+    }
+
     #[test]
     fn two_tasks_a_disturbed_cpu_or_a_busy_cache_kick() {
-        assert_eq!(kick(&QUIET), Err(NoKick::NothingToGive));
-        assert_eq!(kick(&KickFacts { nr_running: 2, ..QUIET }), Ok(Kick::TwoTasks));
-        assert_eq!(kick(&KickFacts { busy_nearby: Some(2), ..QUIET }), Ok(Kick::BusyCache));
-        assert_eq!(kick(&KickFacts { busy_nearby: None, ..QUIET }), Err(NoKick::NothingToGive));
+        assert_eq!(why(&QUIET), Err(NoKick::NothingToGive));
+        assert_eq!(why(&KickFacts { nr_running: 2, ..QUIET }), Ok(Kick::TwoTasks));
+        assert_eq!(why(&KickFacts { busy_nearby: Some(2), ..QUIET }), Ok(Kick::BusyCache));
+        assert_eq!(why(&KickFacts { busy_nearby: None, ..QUIET }), Err(NoKick::NothingToGive));
         let disturbed = KickFacts { capacity: 930, busy_nearby: Some(9), ..QUIET };
-        assert_eq!(kick(&disturbed), Ok(Kick::ReducedCapacity), "asked before the cache");
+        assert_eq!(why(&disturbed), Ok(Kick::ReducedCapacity), "asked before the cache");
         assert_eq!(
-            kick(&KickFacts { capacity: 931, ..disturbed }),
+            why(&KickFacts { capacity: 931, ..disturbed }),
             Ok(Kick::BusyCache),
             "931 * 110 is 102410"
         );
-        assert_eq!(kick(&KickFacts { h_nr_running: 0, ..disturbed }), Ok(Kick::BusyCache), "not a fair task");
+        assert_eq!(why(&KickFacts { h_nr_running: 0, ..disturbed }), Ok(Kick::BusyCache), "not a fair task");
     }
 
     #[test]
     fn nobody_is_kicked_early_or_without_need() {
         let busy = KickFacts { nr_running: 2, next_blocked: Some(1), ..QUIET };
-        assert_eq!(kick(&KickFacts { idle_at_tick: true, ..busy }), Err(NoKick::Idle));
-        assert_eq!(kick(&KickFacts { tickless: 0, ..busy }), Err(NoKick::NobodyTickless));
-        assert_eq!(kick(&KickFacts { now: 99, next_blocked: None, ..busy }), Err(NoKick::TooEarly));
+        assert_eq!(why(&KickFacts { idle_at_tick: true, ..busy }), Err(NoKick::Idle));
+        assert_eq!(why(&KickFacts { tickless: 0, ..busy }), Err(NoKick::NobodyTickless));
+        assert_eq!(why(&KickFacts { now: 99, next_blocked: None, ..busy }), Err(NoKick::TooEarly));
     }
 
     #[test]
     fn averages_are_kept_up_even_when_nothing_is_balanced() {
         let stale = |at| KickFacts { next_blocked: Some(at), ..QUIET };
-        assert_eq!(kick(&stale(99)), Ok(Kick::AveragesOnly));
-        assert_eq!(kick(&stale(100)), Err(NoKick::NothingToGive), "due after, not at, that tick");
+        assert_eq!(why(&stale(99)), Ok(Kick::AveragesOnly));
+        assert_eq!(why(&stale(100)), Err(NoKick::NothingToGive), "due after, not at, that tick");
         let early = KickFacts { now: 99, nr_running: 2, ..stale(98) };
-        assert_eq!(kick(&early), Ok(Kick::AveragesOnly), "also before balance is due");
-        assert!(Kick::TwoTasks.balances() && !Kick::AveragesOnly.balances());
+        assert_eq!(why(&early), Ok(Kick::AveragesOnly), "also before balance is due");
+        let flags = |f: &KickFacts| kick(f).unwrap().flags;
+        assert!(flags(&KickFacts { nr_running: 2, ..QUIET }).balance && !flags(&stale(99)).balance);
+    }
+
+    #[test]
+    fn a_tick_asks_when_balancing_is_due_next_if_a_cpu_has_stopped_its_tick() {
+        let early = KickFacts { now: 99, needs_update: true, ..QUIET };
+        let next = NohzFlags { next_balance: true, ..NohzFlags::default() };
+        assert_eq!(kick(&early), Ok(Asks { why: Kick::NextBalance, flags: next }), "long before it is due");
+        let two = kick(&KickFacts { now: 100, nr_running: 2, ..early }).unwrap().flags;
+        assert!(two.balance && two.averages && two.next_balance, "with whatever else is asked for");
+        assert_eq!(why(&KickFacts { needs_update: false, ..early }), Err(NoKick::TooEarly));
     }
 
     #[test]
     fn the_lowest_tickless_cpu_that_is_idle_helps() {
         let from = |idle: &[u32]| {
             let tickless = [2, 4, 6].map(CpuId);
-            find_ilb(tickless.into_iter(), CpuId(4), |c| idle.contains(&c.0))
+            find_ilb(tickless.into_iter(), CpuId(4), |c| idle.contains(&c.0), |_| true)
         };
         assert_eq!(from(&[2, 4, 6]), Some(CpuId(2)));
         assert_eq!(from(&[4, 6]), Some(CpuId(6)), "the asking CPU does not help itself");
         assert_eq!(from(&[4]), None);
+        let on_core = |idle_cores: &[u32]| {
+            find_ilb([2, 4, 6].map(CpuId).into_iter(), CpuId(4), |_| true, |c| idle_cores.contains(&c.0))
+        };
+        assert_eq!(
+            (on_core(&[6]), on_core(&[])),
+            (Some(CpuId(6)), Some(CpuId(2))),
+            "an idle core comes first"
+        );
     }
 
     #[test]
     fn service_begins_after_the_helper_and_wraps() {
-        let order: Vec<u32> = (0..3).map(|at| served_at(CpuId(2), at, 4).0).collect();
-        assert_eq!(order, [3, 0, 1]);
+        let order: Vec<u32> = (0..4).map(|at| served_at(CpuId(2), at, 4).0).collect();
+        assert_eq!(order, [3, 0, 1, 2], "the helper comes last");
     }
 }

@@ -31,6 +31,7 @@ pub struct QueueSample {
 pub struct BusiestQueue {
     wanted: Amount,
     imbalance_pct: u32,
+    boosts: bool,
     best: Option<CpuId>,
     /// Load, utilisation or tasks of the best.
     most: u64,
@@ -38,9 +39,9 @@ pub struct BusiestQueue {
 }
 
 impl BusiestQueue {
-    /// For this amount.
-    pub fn new(wanted: Amount, imbalance_pct: u32) -> BusiestQueue {
-        BusiestQueue { wanted, imbalance_pct, best: None, most: 0, capacity: 1 }
+    /// For this amount. `boosts`: a CPU much waited for counts as much used (6.5).
+    pub fn new(wanted: Amount, imbalance_pct: u32, boosts: bool) -> BusiestQueue {
+        BusiestQueue { wanted, imbalance_pct, boosts, best: None, most: 0, capacity: 1 }
     }
 
     /// Adds a CPU that is still under consideration, in ascending order. Ties keep the earlier one.
@@ -61,7 +62,7 @@ impl BusiestQueue {
                 if q.h_nr_running <= 1 {
                     return;
                 }
-                let util = q.util.max(q.runnable.min(q.capacity_orig));
+                let util = if self.boosts { q.util.max(q.runnable.min(q.capacity_orig)) } else { q.util };
                 (util, util > self.most)
             }
             MigrationType::Task => (u64::from(q.h_nr_running), u64::from(q.h_nr_running) > self.most),
@@ -93,7 +94,7 @@ mod tests {
         QueueSample { cpu, load, util, runnable, h_nr_running, capacity: 1024, capacity_orig: 1024 }
     }
     fn pick(migration: MigrationType, amount: u64, queues: &[QueueSample]) -> Option<u32> {
-        let mut s = BusiestQueue::new(Amount { migration, amount, how: How::ToAverage }, 117);
+        let mut s = BusiestQueue::new(Amount { migration, amount, how: How::ToAverage }, 117, true);
         queues.iter().for_each(|q| s.add(q));
         s.result().map(|c| c.0)
     }

@@ -52,8 +52,9 @@ impl Tally {
         self.idle_cpus += u32::from(s.nr_running == 0 && s.idle);
     }
 
-    /// The group's statistics, once all its CPUs are added.
-    pub fn close(&self, group: &GroupFacts, imbalance_pct: u32) -> GroupStats {
+    /// The group's statistics, once all its CPUs are added. `gives_to_idle`: it is a core, and an idle CPU outside of it
+    /// asks (6.6).
+    pub fn close(&self, group: &GroupFacts, imbalance_pct: u32, gives_to_idle: bool) -> GroupStats {
         let group_type = since_5_5(&SpareFacts {
             util: self.util,
             runnable: self.runnable,
@@ -62,6 +63,7 @@ impl Tally {
             weight: group.weight,
             imbalanced: group.imbalanced,
             imbalance_pct,
+            shared_core: gives_to_idle && self.h_nr_running > 1,
         });
         let mut stats = GroupStats {
             group_load: self.load,
@@ -135,7 +137,7 @@ mod tests {
     fn close(cpus: &[CpuSample], capacity: u64) -> GroupStats {
         let mut t = Tally::default();
         cpus.iter().for_each(|c| t.add(c));
-        t.close(&GroupFacts::of(cpus.len() as u32, capacity), 117)
+        t.close(&GroupFacts::of(cpus.len() as u32, capacity), 117, false)
     }
 
     #[test]
@@ -188,6 +190,6 @@ mod tests {
         let mut t = Tally::default();
         t.add(&cpu(1024, 1));
         let flagged = GroupFacts { imbalanced: true, ..GroupFacts::of(1, 1024) };
-        assert_eq!(t.close(&flagged, 117).group_type, SpareType::Imbalanced);
+        assert_eq!(t.close(&flagged, 117, false).group_type, SpareType::Imbalanced);
     }
 }

@@ -152,12 +152,22 @@ impl System<'_> {
         }
     }
 
+    /// A delayed entity whose turn has come is taken off its queues, and its task leaves the CPU for good.
     fn drop_delayed(&mut self, entity: EntityId) {
-        let mut level = Some(entity);
+        let (mut level, mut leaves) = (Some(entity), true);
         while let Some(at) = level {
-            self.eevdf_dequeue_entity(at, Leave::Delayed);
-            let e = &self.entities[at];
-            level = e.parent.filter(|_| self.queues[e.cfs_rq].nr_running == 0);
+            if leaves {
+                self.eevdf_dequeue_entity(at, Leave::Delayed);
+            }
+            let queue = self.entities[at].cfs_rq;
+            self.queues[queue].h_nr_queued -= 1;
+            leaves &= self.queues[queue].nr_running == 0;
+            level = self.entities[at].parent;
+        }
+        if let Some(task) = self.entities[entity].task {
+            let cpu = self.tasks[task].cpu;
+            self.leave_list(cpu, task);
+            self.refresh_idle(cpu);
         }
     }
 

@@ -1,13 +1,16 @@
 //! DELAY_DEQUEUE: a task that goes to sleep with negative lag stays queued, competing, until it has worked that off.
 //!
-//! It is asleep for everybody else: not runnable, off the balancer's list, its program blocked. When its turn to run
-//! comes it is taken off instead; when it is woken before, it goes on where it is, and nobody chooses a CPU for it.
+//! Its program is blocked and it is not runnable, but the runqueue's `nr_running` and the balancer's list have it until
+//! its turn to run comes: then it is taken off instead. When it is woken before, it goes on where it is, and no CPU is
+//! chosen for it.
 
+use super::queueing::Leave;
 use super::{Eevdf, lag};
+use crate::class::Enqueue;
 use crate::fair::entity::EntityId;
 use crate::fair::rules::Rules;
 use crate::system::System;
-use schedlab_base::TaskId;
+use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 
 impl System<'_> {
@@ -15,6 +18,35 @@ impl System<'_> {
     #[inline]
     pub fn is_delayed(&self, task: TaskId) -> bool {
         self.entity(task).delayed
+    }
+
+    /// A balancer takes a delayed task off its CPU; it stays asleep (before 6.14, or where load is to move).
+    pub(crate) fn take_off_delayed(&mut self, task: TaskId) {
+        let (entity, cpu) = (self.tasks[task].entity, self.tasks[task].cpu);
+        self.eevdf_dequeue_entity(entity, Leave::Moves);
+        let root = self.root(cpu);
+        self.queues[root].h_nr_queued -= 1;
+        self.leave_list(cpu, task);
+        self.refresh_idle(cpu);
+    }
+
+    /// The same task is queued on another CPU, and goes on working off its debt there.
+    pub(crate) fn put_on_delayed(&mut self, cpu: CpuId, task: TaskId) {
+        let entity = self.tasks[task].entity;
+        self.eevdf_enqueue_entity(entity, Enqueue::Moved);
+        self.entities[entity].delayed = true;
+        let root = self.root(cpu);
+        self.queues[root].h_nr_queued += 1;
+        self.tasks[task].cpu = cpu;
+        self.cpus[cpu].list.push(task);
+        self.add_nr_running(cpu);
+        self.refresh_idle(cpu);
+    }
+
+    /// Whether a queued task has had more than its share of its queue (`!entity_eligible`).
+    pub(crate) fn is_ineligible(&self, task: TaskId) -> bool {
+        let e = self.entity(task);
+        e.on_rq && !self.average(e.cfs_rq).eligible(e.vruntime)
     }
 
     /// The lag that a delayed entity leaves with, or goes on with when it is woken.

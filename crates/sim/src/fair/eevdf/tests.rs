@@ -1,9 +1,10 @@
 //! Decisions on queues that are set up by hand: where versions differ in rare states.
 
 use super::average::Average;
-use crate::class::{Arrival, Enqueue};
+use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::fair::EntityId;
 use crate::system::System;
+use crate::task::State;
 use crate::upkeep_tests::born;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::Kernel;
@@ -211,4 +212,60 @@ fn a_yield_moves_the_deadline_and_since_6_12_the_task_too() {
             assert_eq!(moved, version == "v6.6", "{version}: one that is not eligible");
         });
     }
+}
+
+#[test]
+fn a_delayed_task_counts_on_its_runqueue_and_since_6_14_not_in_balancing() {
+    for (version, balanced) in [("v6.12", 2), ("v7.3", 1)] {
+        queued(version, &[900_000, 0], |sys, tasks| {
+            let [sleeper, other] = [tasks[0], tasks[1]];
+            sys.tasks[sleeper].state = State::Sleeping;
+            sys.deactivate_task(sleeper, Dequeue::Sleep);
+            let counts = |sys: &System<'_>| {
+                (
+                    sys.nr_running[CPU],
+                    sys.h_nr_running(CPU),
+                    sys.h_nr_balanced(CPU),
+                    sys.cpus[CPU].list.clone(),
+                )
+            };
+            assert!(sys.is_delayed(sleeper), "{version}");
+            assert_eq!(counts(sys), (2, 1, balanced, vec![sleeper, other]), "{version}");
+            sys.overload = false;
+            sys.activate_task(CPU, sleeper, Enqueue::Wakeup);
+            assert_eq!(
+                counts(sys),
+                (2, 2, 2, vec![sleeper, other]),
+                "{version}: its place in the list stays"
+            );
+            assert!(!sys.overload, "{version}: no second task has come");
+
+            sys.deactivate_task(sleeper, Dequeue::Sleep);
+            sys.deactivate_task(other, Dequeue::Sleep);
+            assert!(sys.only_delayed(CPU), "{version}");
+            sys.drain(CPU);
+            assert_eq!(counts(sys), (0, 0, 0, vec![]), "{version}");
+        });
+    }
+}
+
+#[test]
+fn a_delayed_task_that_is_moved_goes_on_sleeping() {
+    queued("v6.12", &[900_000, 0], |sys, tasks| {
+        let sleeper = tasks[0];
+        sys.tasks[sleeper].state = State::Sleeping;
+        sys.deactivate_task(sleeper, Dequeue::Sleep);
+        sys.cpus[CPU].curr = None;
+        let queue = sys.root(CPU);
+        sys.queues[queue].curr = None;
+        sys.line_up(entity(sys, sleeper));
+        sys.take_off_delayed(sleeper);
+        sys.migrate_task(sleeper, CpuId(0));
+        sys.put_on_delayed(CpuId(0), sleeper);
+        assert_eq!((sys.nr_running[CPU], sys.nr_running[CpuId(0)], sys.h_nr_running(CpuId(0))), (1, 1, 0));
+        assert!(sys.is_delayed(sleeper) && sys.tasks[sleeper].state == State::Sleeping);
+        for cpu in [CPU, CpuId(0)] {
+            sys.walk_classes(cpu).expect("the invariants");
+        }
+    });
 }

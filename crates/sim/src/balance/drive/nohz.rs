@@ -1,0 +1,312 @@
+//! Balancing for CPUs whose tick is stopped: the tick that asks for it, the CPU that is asked, and the CPUs it serves.
+//!
+//! Since 5.5 a busy tick may also ask only for averages, or (5.15) for the time at which the next tickless CPU is due; and
+//! a CPU that goes idle brings averages up to date by itself (5.13). Times are jiffies.
+
+use crate::balance::average::nohz::{KickFacts, kick_needed};
+use crate::balance::interval::ms_to_jiffies;
+use crate::balance::nohz::{find_ilb, serves};
+use crate::balance::spare::nohz as spare_nohz;
+use crate::balance::state::Periodic;
+use crate::costs::visit_ns;
+use crate::frame::Step;
+use crate::system::System;
+use schedlab_base::CpuId;
+use schedlab_trace::{KickReason, SkipReason};
+
+/// How often averages of tickless CPUs are brought up to date, ms (`LOAD_AVG_PERIOD`).
+const BLOCKED_EVERY_MS: u64 = 32;
+
+impl System<'_> {
+    /// The tick: raise the softirq when a domain is due; ask a tickless CPU to balance when that is needed.
+    pub fn trigger_load_balance(&mut self, cpu: CpuId) {
+        let now = self.jiffies();
+        let c = &mut self.cpus[cpu];
+        if c.levels.is_empty() {
+            return;
+        }
+        if now >= c.next_balance {
+            c.softirq = true;
+        }
+        if !self.idle_at_tick(cpu) {
+            self.leave_nohz(cpu);
+        }
+        if self.looks_at_spare() {
+            return self.kick_for_spare(cpu, now);
+        }
+        let (why, asked) = if self.nohz.nr_tickless == 0 {
+            (KickReason::NobodyTickless, None)
+        } else {
+            match kick_needed(&self.kick_facts(cpu, now)) {
+                Ok(kick) => {
+                    self.nohz.next_balance = now + 1;
+                    self.kick_balancer(cpu, kick.into())
+                }
+                Err(why) => (why.into(), None),
+            }
+        };
+        self.kick_decided(cpu, why, asked);
+    }
+
+    /// Whether a CPU balances as an idle one (`rq->idle_balance`): not if it is about to run what has just come. The
+    /// latter is left out before 5.5.
+    pub(super) fn idle_at_tick(&self, cpu: CpuId) -> bool {
+        if self.looks_at_spare() { self.idle[cpu] } else { self.cpus[cpu].curr.is_none() }
+    }
+
+    /// Asks a tickless CPU to balance, unless it has been asked and is still at it. What became of it, and who was
+    /// asked.
+    fn kick_balancer(&mut self, by: CpuId, why: KickReason) -> (KickReason, Option<CpuId>) {
+        // A CPU stays in the mask up to its first busy tick.
+        let skips_busy = self.fixed.history.kick_skips_busy;
+        let candidate = |c: &CpuId| self.nohz.tickless[*c] && (!skips_busy || self.idle[*c]);
+        let lowest = self.cpus.ids().find(candidate);
+        let Some(ilb) = find_ilb(lowest, |c| self.idle[c]) else { return (KickReason::NobodyIdle, None) };
+        if std::mem::replace(&mut self.cpus[ilb].nohz_asked.balance, true) {
+            return (KickReason::Asked, None);
+        }
+        self.kick(by, ilb);
+        (why, Some(ilb))
+    }
+
+    /// The same since 5.5: also for averages alone, or to find out when balancing is due next.
+    fn kick_for_spare(&mut self, cpu: CpuId, now: u64) {
+        let old = self.kick_facts(cpu, now);
+        let facts = spare_nohz::KickFacts {
+            idle_at_tick: old.idle_at_tick,
+            tickless: old.tickless,
+            now,
+            next_balance: old.next_balance,
+            next_blocked: self.nohz.has_blocked.then_some(self.nohz.next_blocked),
+            needs_update: self.nohz.needs_update,
+            nr_running: old.nr_running,
+            h_nr_running: old.h_nr_running,
+            busy_nearby: old.busy_nearby,
+            capacity: old.capacity,
+            capacity_orig: old.capacity_orig,
+            imbalance_pct: old.imbalance_pct,
+        };
+        let asks = match spare_nohz::kick(&facts) {
+            Ok(asks) => asks,
+            Err(why) => return self.kick_decided(cpu, why.into(), None),
+        };
+        if asks.flags.balance {
+            self.nohz.next_balance = now + 1;
+        }
+        let tickless = self.cpus.ids().filter(|c| self.nohz.tickless[*c]);
+        let cores = self.fixed.history.ilb_on_idle_core;
+        let core_idles = |c: CpuId| !cores || self.fixed.siblings[c].iter().all(|s| self.idle[*s]);
+        let Some(ilb) = spare_nohz::find_ilb(tickless, cpu, |c| self.idle[c], core_idles) else {
+            return self.kick_decided(cpu, KickReason::NobodyIdle, None);
+        };
+        let c = &mut self.cpus[ilb];
+        let asked = c.nohz_asked.kicked();
+        c.nohz_asked.add(asks.flags);
+        if asked {
+            return self.kick_decided(cpu, KickReason::Asked, None);
+        }
+        self.kick(cpu, ilb);
+        self.kick_decided(cpu, asks.why.into(), Some(ilb));
+    }
+
+    fn kick_facts(&self, cpu: CpuId, now: u64) -> KickFacts {
+        let capacity = self.capacity_of(cpu);
+        let levels = &self.fixed.domains.of_cpu[cpu];
+        KickFacts {
+            balancer: self.fixed.balancer,
+            idle_at_tick: self.idle_at_tick(cpu),
+            tickless: self.nohz.nr_tickless,
+            now,
+            next_balance: self.nohz.next_balance,
+            nr_running: self.nr_running[cpu],
+            busy_nearby: self.busy_nearby(cpu),
+            h_nr_running: self.h_nr_balanced(cpu),
+            capacity,
+            capacity_orig: self.fixed.cpu_capacity[cpu],
+            imbalance_pct: levels.first().map_or(125, |d| d.params.imbalance_pct),
+        }
+    }
+
+    /// Busy CPUs near by, as the era counts them: of the core, or of the cache, at first only where a domain
+    /// lies above it.
+    fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
+        if !self.fixed.history.kick_by_cache {
+            let siblings = self.fixed.siblings[cpu].iter();
+            return Some(1 + siblings.filter(|s| !self.nohz.tickless[**s]).count() as u32);
+        }
+        let top = self.fixed.domains.of_cpu[cpu].len();
+        let above = self.fixed.domains.llc[cpu].is_some_and(|llc| llc + 1 < top);
+        let counted = above || self.fixed.history.kick_by_any_cache;
+        counted.then(|| self.llc[self.llc_of(cpu)].nr_busy)
+    }
+
+    /// A CPU halts: its tick is stopped.
+    pub fn enter_nohz(&mut self, cpu: CpuId) {
+        if !std::mem::replace(&mut self.nohz.tickless[cpu], true) {
+            self.nohz.nr_tickless += 1;
+            self.nohz.needs_update = self.fixed.history.kicks_for_next_balance;
+            let llc = self.llc_of(cpu);
+            self.llc[llc].nr_busy -= 1;
+        }
+        // Also of a CPU that has not had a busy tick since: what it ran meanwhile has to decay.
+        self.nohz.has_blocked = true;
+    }
+
+    /// The first tick that finds the CPU busy: it is no longer one of the tickless.
+    fn leave_nohz(&mut self, cpu: CpuId) {
+        if std::mem::replace(&mut self.nohz.tickless[cpu], false) {
+            self.nohz.nr_tickless -= 1;
+            let llc = self.llc_of(cpu);
+            self.llc[llc].nr_busy += 1;
+        }
+    }
+
+    /// Since 5.5: the next tickless CPU in the ring that starts after the helper and ends with it. Its averages are
+    /// brought up to date and its domains balanced, as far as it was asked for and is due. What that takes before its
+    /// domains, ns; `None` at the end.
+    pub(super) fn serve_next(&mut self, cpu: CpuId, from: usize, p: &mut Periodic) -> Option<u64> {
+        if p.serving {
+            p.earliest = p.earliest.min(self.cpus[p.on_behalf].next_balance);
+        }
+        if self.nr_running[cpu] > 0 || self.cpus[cpu].need_resched.is_some() {
+            // What is left undone is done at the next kick, which comes at the next busy tick.
+            self.nohz.has_blocked |= p.flags.averages;
+            self.nohz.needs_update |= p.flags.next_balance;
+            self.skip(cpu, 0, SkipReason::HelperBusy);
+            return None;
+        }
+        let n = self.nr_cpus();
+        let of = |at: usize| spare_nohz::served_at(cpu, at, n);
+        let serves = |at: &usize| self.nohz.tickless[of(*at)] && self.idle[of(*at)];
+        let Some(at) = (from..n).find(serves) else {
+            self.all_looked_at(p);
+            return None;
+        };
+        let served = of(at);
+        (p.tickless_from, p.serving, p.on_behalf, p.next) = (Some(at + 1), true, served, None);
+        let mut cost = visit_ns(&self.fixed.machine.costs, self.lines.read(cpu, served));
+        if p.flags.averages {
+            cost += self.decay_blocked(served);
+        }
+        let due = self.jiffies() >= self.cpus[served].next_balance;
+        if due && p.flags.balance {
+            self.rebalance(served, true, p);
+        } else {
+            self.skip(served, 0, if due { SkipReason::AveragesOnly } else { SkipReason::NotDue });
+        }
+        Some(cost)
+    }
+
+    /// The ring is through: when is the next CPU due, and when do averages need it again?
+    fn all_looked_at(&mut self, p: &Periodic) {
+        let hz = self.fixed.kernel.tunables.hz;
+        if p.earliest < p.began_tick + 60 * hz {
+            self.nohz.next_balance = p.earliest;
+        }
+        if p.flags.averages {
+            self.nohz.next_blocked = p.began_tick + ms_to_jiffies(BLOCKED_EVERY_MS, hz);
+        }
+    }
+
+    /// Brings the averages of a tickless CPU up to date, unless nothing is left of them. What that takes, ns.
+    fn decay_blocked(&mut self, served: CpuId) -> u64 {
+        let root = self.root(served);
+        if self.queues[root].avg.load_sum == 0 {
+            return 0;
+        }
+        self.update_queue_load(root);
+        self.nohz.has_blocked |= self.queues[root].avg.load_sum > 0;
+        self.fixed.machine.costs.update_blocked_ns
+    }
+
+    /// What was asked of an idle CPU by IPI becomes what it does in its softirq; one that has found work meanwhile does
+    /// nothing. Whether there is anything to do.
+    pub fn take_nohz_flags(&mut self, cpu: CpuId) -> bool {
+        let (idle, spare) = (self.idle[cpu], self.looks_at_spare());
+        let c = &mut self.cpus[cpu];
+        if !spare {
+            c.nohz_asked.balance &= idle;
+            return c.nohz_asked.balance;
+        }
+        if c.nohz_asked.kicked() {
+            let asked = std::mem::take(&mut c.nohz_asked);
+            if idle {
+                c.nohz_serves.add(asked);
+            }
+        }
+        c.nohz_serves.kicked()
+    }
+
+    /// A newidle balance has found nothing: if averages of tickless CPUs are due, this CPU sees to them before it halts,
+    /// provided its idle periods are not short (`nohz_newidle_balance`, 5.13).
+    pub(super) fn note_blocked(&mut self, cpu: CpuId) {
+        let due = self.nohz.has_blocked && self.jiffies() >= self.nohz.next_blocked;
+        let c = &mut self.cpus[cpu];
+        if due
+            && self.fixed.history.updates_before_idle
+            && c.avg_idle_ns >= self.fixed.kernel.tunables.migration_cost_ns
+        {
+            c.nohz_asked.before_idle = true;
+        }
+    }
+
+    /// The idle loop begins with averages of tickless CPUs (`nohz_run_idle_balance`), interrupts on.
+    pub fn begin_update_before_idle(&mut self, cpu: CpuId) {
+        self.nohz.has_blocked = false;
+        self.begin(cpu, Step::BeforeIdle { at: 0 }, 0);
+    }
+
+    /// The next CPU of the ring; the idle loop follows the last, or at once if there is something to do.
+    pub fn update_before_idle(&mut self, cpu: CpuId, at: u32) {
+        let c = &self.cpus[cpu];
+        if self.nr_running[cpu] > 0 || !c.wake_list.is_empty() || c.need_resched.is_some() {
+            self.nohz.has_blocked = true;
+            return self.begin_idle_loop(cpu);
+        }
+        let n = self.nr_cpus();
+        let of = |at: usize| spare_nohz::served_at(cpu, at, n);
+        let serves = |at: &usize| self.nohz.tickless[of(*at)] && self.idle[of(*at)];
+        let Some(next) = (at as usize..n).find(serves) else {
+            let every = ms_to_jiffies(BLOCKED_EVERY_MS, self.fixed.kernel.tunables.hz);
+            self.nohz.next_blocked = self.jiffies() + every;
+            return self.begin_idle_loop(cpu);
+        };
+        let visit_ns = visit_ns(&self.fixed.machine.costs, self.lines.read(cpu, of(next)));
+        let cost = visit_ns + self.decay_blocked(of(next));
+        self.begin(cpu, Step::BeforeIdle { at: next as u32 + 1 }, cost);
+    }
+
+    /// The next tickless CPU to serve, from `from` on; none once the balancing CPU has work of its own.
+    pub(super) fn next_tickless(&mut self, cpu: CpuId, from: usize) -> Option<usize> {
+        if self.nr_running[cpu] > 0 {
+            self.skip(cpu, 0, SkipReason::HelperBusy);
+            return None;
+        }
+        let (now, balancer) = (self.jiffies(), self.fixed.balancer);
+        for at in from..self.nr_cpus() {
+            let served = CpuId::from(at);
+            if served == cpu || !self.nohz.tickless[served] || !self.idle[served] {
+                continue;
+            }
+            if serves(balancer, true, now, self.cpus[served].next_balance) {
+                return Some(at);
+            }
+            self.skip(served, 0, SkipReason::NotDue);
+        }
+        None
+    }
+
+    /// All that were due are served: when is the next one?
+    pub(super) fn all_served(&mut self, cpu: CpuId) {
+        let now = self.jiffies();
+        let earliest = self
+            .cpus
+            .ids()
+            .filter(|c| self.nohz.tickless[*c])
+            .map(|c| self.cpus[c].next_balance)
+            .min()
+            .unwrap_or(now + self.fixed.kernel.tunables.hz);
+        self.nohz.next_balance = earliest.max(now + 1);
+        self.cpus[cpu].nohz_asked.balance = false;
+    }
+}
