@@ -184,6 +184,30 @@ impl Tunables {
             probe_batch: 0,
         }
     }
+    /// Checks the tunables that limit each other, as the kernel does when one of them is written.
+    ///
+    /// # Errors
+    /// A runtime that is longer than its period (EINVAL).
+    pub fn check(&self) -> Result<()> {
+        let pairs = [
+            ("rt_runtime_ns", self.rt_runtime_ns, "rt_period_ns", self.rt_period_ns),
+            (
+                "fair_server_runtime_ns",
+                self.fair_server_runtime_ns,
+                "fair_server_period_ns",
+                self.fair_server_period_ns,
+            ),
+        ];
+        match pairs.iter().find(|(_, runtime_ns, _, period_ns)| runtime_ns > period_ns) {
+            None => Ok(()),
+            Some((runtime, runtime_ns, period, period_ns)) => {
+                let text =
+                    format!("{runtime} = {runtime_ns} is above {period} = {period_ns}, which kernels refuse");
+                let help = format!("set {runtime} to {period_ns} at most, or raise {period}, too");
+                Err(Error::input(text).help(help))
+            }
+        }
+    }
     /// The factor of the granularities on a machine of `nr_cpus` (logarithmic; from 2.6.32 on capped at 8 CPUs).
     pub fn factor(&self, nr_cpus: usize) -> u64 {
         let counted = match self.scale_by_cpus {
@@ -237,6 +261,19 @@ mod tests {
             (before.wakeup_granularity_ns, before.timer_slack_ns, t.timer_slack_ns),
             (10_000_000, 0, 50_000)
         );
+    }
+
+    #[test]
+    fn a_runtime_above_its_period_is_refused() {
+        let mut t = Tunables::defaults(Version::new(6, 1));
+        t.rt_runtime_ns = t.rt_period_ns;
+        assert!(t.check().is_ok(), "it says that nothing is throttled");
+        t.rt_period_ns -= 1;
+        let text = t.check().unwrap_err().to_string();
+        assert!(text.contains("rt_runtime_ns = 1000000000 is above rt_period_ns = 999999999"), "{text}");
+        let mut t = Tunables::defaults(Version::new(6, 12));
+        t.fair_server_period_ns = 40_000_000;
+        assert!(t.check().unwrap_err().to_string().contains("fair_server_period_ns = 40000000"));
     }
 
     #[test]

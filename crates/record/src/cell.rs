@@ -180,7 +180,8 @@ mod tests {
         let mut made = record(1);
         let mut kernel = Kernel::profile("v4.5").unwrap();
         // They came later and have no bit in the number.
-        [Feature::RtPushIpi, Feature::RtRuntimeShare].map(|f| kernel.features.switch(f, false));
+        kernel.features.switch(Feature::RtPushIpi, false);
+        kernel.features.switch(Feature::RtRuntimeShare, false);
         made.resolved = Some(kernel);
         let mut stored = serde_json::to_value(&made).unwrap();
         let features = &mut stored["resolved"]["features"];

@@ -16,8 +16,6 @@ mod remote;
 mod tick;
 mod watched;
 
-pub(crate) use peer::Peer;
-
 use crate::sys;
 use batches::Known;
 use place::on;
