@@ -60,6 +60,10 @@ impl Need {
     const fn and(self, other: Feature) -> Need {
         Need { other: Some(other), ..self }
     }
+    /// The same need in versions that have not lost a mechanism yet.
+    const fn until(self, mechanism: &str) -> Need {
+        Need { asked: Span { since: self.asked.since, until: Some(history::went(mechanism)) }, ..self }
+    }
 }
 
 /// The balancer on which the newidle RFC builds.
@@ -110,6 +114,9 @@ const NEEDS: &[Need] = &[
     // Only newidle-by-cost draws random numbers.
     with(Feature::NiRandom, "newidle-by-cost"),
     with(Feature::NiRate, "newidle-by-cost").and(Feature::NiRandom),
+    released(Feature::RtPushIpi),
+    // From 6.12 on only groups of real-time tasks are throttled, and there are no groups here.
+    released(Feature::RtRuntimeShare).until("rt-throttles"),
 ];
 
 /// The condition under which a feature acts in a simulated kernel: the versions whose code asks for it, and
@@ -265,6 +272,14 @@ mod tests {
         assert_eq!(told("v6.12", &["HRTICK", "NEXT_BUDDY"]), [""; 0]);
         assert_eq!(told("v6.12", &["PREEMPT_LAZY", "PICK_BUDDY"]).len(), 2, "they came later");
         assert_eq!(told("v6.18", &["NO_DELAY_DEQUEUE", "DELAY_ZERO"]).len(), 1);
+    }
+
+    #[test]
+    fn real_time_features_act_where_the_kernel_asks_for_them() {
+        assert_eq!(told("v6.1", &["RT_PUSH_IPI", "RT_RUNTIME_SHARE"]), [""; 0]);
+        assert_eq!(told("v3.4", &["RT_PUSH_IPI"]).len(), 1, "it came with 4.1");
+        assert_eq!(told("v2.6.30", &["RT_RUNTIME_SHARE"]).len(), 1, "it borrows anyway");
+        assert_eq!(told("v6.12", &["RT_RUNTIME_SHARE"]).len(), 1, "nothing is throttled");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct FeatureRow {
     pub name: &'static str,
     /// One sentence.
     pub about: &'static str,
-    /// Versions for which it is on by default. [`BACKPORTED`] adds stable trees.
+    /// Versions for which it is on by default. [`BACKPORTED`] has stable trees that differ.
     pub on: Option<Span>,
     /// Releases that have it; `None`: no release.
     pub kernels: Option<Span>,
@@ -35,7 +35,7 @@ pub struct FeatureRow {
 macro_rules! features {
     ($($variant:ident, $name:literal, $on:expr, $kernels:expr, $group:literal, $source:expr, $read:literal,
         $about:literal;)*) => {
-        /// A switchable mechanism of the fair class.
+        /// A mechanism that can be switched.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Feature { $(#[doc = $about] $variant,)* }
@@ -230,6 +230,12 @@ features! {
     VcpuPack, "VCPU_PACK", NEVER, NEVER, "", Source::Ours("a host's guest kernels, started with sched_vcpu_pack="),
         "a command line, not the code",
         "a wakeup stays on its busy target while that has room, so that no halted CPU is woken (guest kernels with sched_vcpu_pack=)";
+    RtPushIpi, "RT_PUSH_IPI", releases((4, 1, 0), (7, 2, 0)), newer((4, 1, 0)), "", SCHED,
+        "since from memory; off in 7.3 and, backported, in 6.1.192 and 6.12.117, so that profiles v6.1 and v6.12 have it off; PREEMPT_RT has it on",
+        "a CPU that runs out of important real-time tasks asks those with too many, one after another by IPI, to push; off: it takes them itself";
+    RtRuntimeShare, "RT_RUNTIME_SHARE", releases((3, 2, 0), (5, 10, 0)), newer((3, 2, 0)), "", SCHED,
+        "since from memory, 3.1 does not have it; 6.1, 6.12 and 7.3 have it off",
+        "real-time tasks beyond their CPU's share run on what other CPUs have not used (before 6.12)";
 }
 
 impl Feature {
@@ -260,16 +266,22 @@ pub struct FeatureSet(u64);
 
 const _: () = assert!(FEATURES.len() <= 64);
 
-/// Features that a stable tree backported from later kernels: they are on there, though the release itself
-/// never had them. NI_RANDOM came with 6.19. 6.1.192 has it, 6.5 has not. 6.12.107 and the later trees have
-/// it, too; the table takes these trees for their releases.
-pub const BACKPORTED: &[(Feature, Version)] = &[(Feature::NiRandom, Version::new(6, 1))];
+/// Defaults that a stable tree backported from later kernels, with the profile that stands for the tree.
+///
+/// NI_RANDOM came with 6.19. 6.1.192 has it, 6.5 has not. 6.12.107 and the later trees have it, too; the
+/// table takes these trees for their releases. 7.2 switched RT_PUSH_IPI off; 6.1.192 and 6.12.117 have it off.
+pub const BACKPORTED: &[(Feature, Version, bool)] = &[
+    (Feature::NiRandom, Version::new(6, 1), true),
+    (Feature::RtPushIpi, Version::new(6, 1), false),
+    (Feature::RtPushIpi, Version::new(6, 12), false),
+];
 
 impl FeatureSet {
     /// The defaults of a kernel version.
     pub fn defaults(version: Version) -> FeatureSet {
         let on = |r: &&FeatureRow| {
-            r.on.is_some_and(|span| span.has(version)) || BACKPORTED.contains(&(r.feature, version))
+            let tree = BACKPORTED.iter().find(|(feature, of, _)| (*feature, *of) == (r.feature, version));
+            tree.map_or_else(|| r.on.is_some_and(|span| span.has(version)), |(_, _, on)| *on)
         };
         FEATURES.iter().filter(on).map(|r| r.feature).collect()
     }
@@ -314,7 +326,7 @@ mod tests {
 
     #[test]
     fn nothing_is_on_in_a_release_that_does_not_have_it() {
-        for row in FEATURES.iter().filter(|r| !BACKPORTED.iter().any(|(f, _)| *f == r.feature)) {
+        for row in FEATURES.iter().filter(|r| !BACKPORTED.iter().any(|(f, _, on)| *on && *f == r.feature)) {
             let Some(on) = row.on else { continue };
             let kernels = row.kernels.unwrap_or_else(|| panic!("{} is on in no release", row.name));
             assert!(kernels.since <= on.since, "{} is on before it is there", row.name);
@@ -349,6 +361,13 @@ mod tests {
         assert!(on(v65, Feature::UtilEst) && !on(Version::new(4, 16), Feature::UtilEst));
         let ni = |v: &str| on(Version::parse(v).unwrap(), Feature::NiRandom);
         assert_eq!(["v5.15", "v6.1", "v6.5", "v6.12", "v7.3"].map(ni), [false, true, false, true, true]);
+        let rt = |f: Feature| {
+            ["v3.4", "v4.5", "v5.10", "v6.1", "v6.5", "v6.12", "v7.3"]
+                .map(|v| on(Version::parse(v).unwrap(), f))
+        };
+        assert_eq!(rt(Feature::RtPushIpi), [false, true, true, false, true, false, false]);
+        assert_eq!(rt(Feature::RtRuntimeShare), [true, true, false, false, false, false, false]);
+        assert!(!on(v30, Feature::RtRuntimeShare), "it borrows without being asked");
         assert!(on(v65, Feature::BaseSlice) && !on(v45, Feature::BaseSlice) && on(v45, Feature::LastBuddy));
     }
 

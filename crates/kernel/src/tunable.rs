@@ -24,14 +24,11 @@ pub struct TunableRow {
     pub source: Source,
     /// Trees in which this was read.
     pub read: &'static str,
-    /// The value where a record does not have it: the default of a tunable that came after 0.2.
-    pub absent: Option<u64>,
 }
 
 macro_rules! tunables {
     ($(
-        $name:ident, $lo:literal ..= $hi:literal, $kernels:expr, $source:expr, $read:literal, $about:literal
-        $(, absent $absent:literal)?;
+        $name:ident, $lo:literal ..= $hi:literal, $kernels:expr, $source:expr, $read:literal, $about:literal;
     )*) => {
         /// The tunables of a kernel, before scaling by the number of CPUs.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,13 +36,13 @@ macro_rules! tunables {
 
         /// Every tunable.
         pub const TUNABLES: &[TunableRow] = &[$(TunableRow { name: stringify!($name), about: $about, range: ($lo, $hi),
-            kernels: $kernels, source: $source, read: $read, absent: [$(Some($absent),)? None][0] },)*];
+            kernels: $kernels, source: $source, read: $read },)*];
 
         impl Tunables {
             /// Of values by name; the error is a name that is missing.
             fn of(value: impl Fn(&str) -> Option<u64>) -> std::result::Result<Tunables, &'static str> {
                 Ok(Tunables {
-                    $($name: value(stringify!($name)).or([$(Some($absent),)? None][0]).ok_or(stringify!($name))?,)*
+                    $($name: value(stringify!($name)).ok_or(stringify!($name))?,)*
                 })
             }
             /// Sets the tunable of that name.
@@ -106,19 +103,19 @@ tunables! {
         "tasks moved in one go by the balancer";
     rt_period_ns, 1000000 ..= 60000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_rt_period_us, in us"),
         "6.1, 6.12",
-        "period over which real-time tasks are throttled", absent 1_000_000_000;
+        "period over which real-time tasks are throttled";
     rt_runtime_ns, 0 ..= 60000000000, Some(Span::until(came("fair-server"))), Source::Kernel("/proc/sys/kernel/sched_rt_runtime_us, in us; -1 there is the period here"),
         "6.1, 6.12",
-        "how long a CPU's real-time tasks may run in a period; as long as that, or 0: they are not throttled (before 6.12)", absent 950_000_000;
+        "how long a CPU's real-time tasks may run in a period; as long as that, or 0: they are not throttled (before 6.12)";
     rr_timeslice_ns, 1000000 ..= 10000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_rr_timeslice_ms (3.9 and later), in ms"),
         "6.1, 6.12; before 3.9 from memory",
-        "turn of a SCHED_RR task among its equals", absent 100_000_000;
+        "turn of a SCHED_RR task among its equals";
     fair_server_period_ns, 1000000 ..= 60000000000, Some(span("fair-server")), Source::Kernel("sched/fair_server/cpuN/period in debugfs"),
         "6.12",
-        "period of the fair server (6.12 and later)", absent 1_000_000_000;
+        "period of the fair server (6.12 and later)";
     fair_server_runtime_ns, 0 ..= 60000000000, Some(span("fair-server")), Source::Kernel("sched/fair_server/cpuN/runtime in debugfs"),
         "6.12",
-        "what the fair server gives fair tasks in a period; 0: there is none (6.12 and later)", absent 50_000_000;
+        "what the fair server gives fair tasks in a period; 0: there is none (6.12 and later)";
     timer_slack_ns, 0 ..= 1000000000, Some(Span::since(Version::v2_6(28))), Source::Kernel("prctl(PR_SET_TIMERSLACK), /proc/PID/timerslack_ns"),
         "6.1; since from memory",
         "slack of sleeps and futex time-outs of ordinary tasks";
@@ -127,19 +124,29 @@ tunables! {
         "CPUs a balance pass reads between re-reads of the world; 0: one group (since 5.5 at most 16 of it), 1: exact";
 }
 
-/// All, but those that came after 0.2 and have their default: records and the names of their cells stay as they were.
 impl Serialize for Tunables {
     fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
-        let of = |row: &TunableRow| (row.name, self.get(row.name));
-        let told = TUNABLES.iter().filter(|row| row.absent.is_none() || row.absent != self.get(row.name));
-        s.collect_map(told.map(of))
+        s.collect_map(TUNABLES.iter().map(|row| (row.name, self.get(row.name))))
     }
+}
+
+/// The value of a tunable that records of model 9 and before may lack: the default of every version.
+fn before_model_10(name: &str) -> Option<u64> {
+    const CAME: [&str; 5] = [
+        "rt_period_ns",
+        "rt_runtime_ns",
+        "rr_timeslice_ns",
+        "fair_server_period_ns",
+        "fair_server_runtime_ns",
+    ];
+    CAME.contains(&name).then(|| Tunables::defaults(Version::v2_6(23)).get(name)).flatten()
 }
 
 impl<'de> Deserialize<'de> for Tunables {
     fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Tunables, D::Error> {
         let values = BTreeMap::<String, u64>::deserialize(d)?;
-        Tunables::of(|name| values.get(name).copied()).map_err(D::Error::missing_field)
+        let value = |name: &str| values.get(name).copied().or_else(|| before_model_10(name));
+        Tunables::of(value).map_err(D::Error::missing_field)
     }
 }
 
@@ -177,6 +184,30 @@ impl Tunables {
             probe_batch: 0,
         }
     }
+    /// Checks the tunables that limit each other, as the kernel does when one of them is written.
+    ///
+    /// # Errors
+    /// A runtime that is longer than its period (EINVAL).
+    pub fn check(&self) -> Result<()> {
+        let pairs = [
+            ("rt_runtime_ns", self.rt_runtime_ns, "rt_period_ns", self.rt_period_ns),
+            (
+                "fair_server_runtime_ns",
+                self.fair_server_runtime_ns,
+                "fair_server_period_ns",
+                self.fair_server_period_ns,
+            ),
+        ];
+        match pairs.iter().find(|(_, runtime_ns, _, period_ns)| runtime_ns > period_ns) {
+            None => Ok(()),
+            Some((runtime, runtime_ns, period, period_ns)) => {
+                let text =
+                    format!("{runtime} = {runtime_ns} is above {period} = {period_ns}, which kernels refuse");
+                let help = format!("set {runtime} to {period_ns} at most, or raise {period}, too");
+                Err(Error::input(text).help(help))
+            }
+        }
+    }
     /// The factor of the granularities on a machine of `nr_cpus` (logarithmic; from 2.6.32 on capped at 8 CPUs).
     pub fn factor(&self, nr_cpus: usize) -> u64 {
         let counted = match self.scale_by_cpus {
@@ -193,16 +224,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_leave_out_what_came_later_and_is_as_ever() {
+    fn records_have_every_tunable_and_those_of_model_9_get_the_defaults_of_later_ones() {
         let mut t = Tunables::defaults(Version::new(6, 5));
-        let json = serde_json::to_string(&t).unwrap();
-        assert!(json.contains("\"migration_cost_ns\":500000") && !json.contains("rt_"), "{json}");
-        assert_eq!(serde_json::from_str::<Tunables>(&json).unwrap(), t);
-        t.rt_runtime_ns = 1_000_000_000;
-        let json = serde_json::to_string(&t).unwrap();
-        assert!(json.contains("rt_runtime_ns") && !json.contains("rr_timeslice"), "{json}");
-        assert_eq!(serde_json::from_str::<Tunables>(&json).unwrap(), t);
-        assert!(serde_json::from_str::<Tunables>("{\"hz\":250}").is_err(), "others are needed");
+        let mut values = serde_json::to_value(t).unwrap();
+        assert_eq!(values.as_object().unwrap().len(), TUNABLES.len());
+        let read = |v: &serde_json::Value| serde_json::from_value::<Tunables>(v.clone());
+        assert_eq!(read(&values).unwrap(), t);
+        let object = values.as_object_mut().unwrap();
+        for name in ["rt_period_ns", "rr_timeslice_ns", "fair_server_period_ns", "fair_server_runtime_ns"] {
+            object.remove(name).unwrap();
+        }
+        object["rt_runtime_ns"] = 900_000_000.into();
+        t.rt_runtime_ns = 900_000_000;
+        assert_eq!(read(&values).unwrap(), t);
+        values.as_object_mut().unwrap().remove("hz");
+        assert!(read(&values).unwrap_err().to_string().contains("`hz`"), "older ones are needed");
     }
 
     #[test]
@@ -225,6 +261,19 @@ mod tests {
             (before.wakeup_granularity_ns, before.timer_slack_ns, t.timer_slack_ns),
             (10_000_000, 0, 50_000)
         );
+    }
+
+    #[test]
+    fn a_runtime_above_its_period_is_refused() {
+        let mut t = Tunables::defaults(Version::new(6, 1));
+        t.rt_runtime_ns = t.rt_period_ns;
+        assert!(t.check().is_ok(), "it says that nothing is throttled");
+        t.rt_period_ns -= 1;
+        let text = t.check().unwrap_err().to_string();
+        assert!(text.contains("rt_runtime_ns = 1000000000 is above rt_period_ns = 999999999"), "{text}");
+        let mut t = Tunables::defaults(Version::new(6, 12));
+        t.fair_server_period_ns = 40_000_000;
+        assert!(t.check().unwrap_err().to_string().contains("fair_server_period_ns = 40000000"));
     }
 
     #[test]

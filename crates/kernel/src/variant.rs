@@ -98,7 +98,7 @@ impl Change {
     /// Makes the change to a kernel.
     ///
     /// # Errors
-    /// Unknown feature or tunable, or a tunable out of range.
+    /// Unknown feature or tunable, a tunable out of range, or a runtime above its period.
     pub fn apply(&self, kernel: &mut Kernel) -> Result<()> {
         apply(kernel, &self.features, &self.tunables)
     }
@@ -109,7 +109,9 @@ fn apply(kernel: &mut Kernel, features: &[String], tunables: &BTreeMap<String, u
         let t = Toggle::parse(text)?;
         kernel.features.switch(t.feature, t.on);
     }
-    tunables.iter().try_for_each(|(name, value)| kernel.tunables.set(name, *value))
+    tunables.iter().try_for_each(|(name, value)| kernel.tunables.set(name, *value))?;
+    // Values are set in the order of their names, so a pair is checked when both are there.
+    if tunables.is_empty() { Ok(()) } else { kernel.tunables.check() }
 }
 
 /// The first kernel whose tasks can ask for a slice of their own.
@@ -155,7 +157,8 @@ impl Variant {
     /// The kernel to simulate.
     ///
     /// # Errors
-    /// Unknown profile, feature or tunable, or a tunable out of range; the variant is named.
+    /// Unknown profile, feature or tunable, a tunable out of range, or a runtime above its period; the variant
+    /// is named.
     pub fn resolve(&self) -> Result<Kernel> {
         let resolve = || {
             let mut kernel = Kernel::profile(&self.kernel)?;
@@ -263,6 +266,22 @@ mod tests {
         assert!(error("", "migration_cost", 1).contains("'migration_cost_ns'"));
         assert!(error("", "nr_migrate", 0).contains("out of range"));
         assert!(change("NO_LAST_BUDDY", "min_granularity_ns", 1_000_000).check().is_ok());
+    }
+
+    #[test]
+    fn a_pair_that_kernels_refuse_is_refused_also_in_mid_run() {
+        let mut v = Variant::plain("v6.1");
+        v.tunables.insert("rt_period_ns".into(), 100_000_000);
+        let text = v.resolve().unwrap_err().to_string();
+        assert!(
+            text.contains("variant 'v6.1'") && text.contains("rt_runtime_ns = 950000000 is above"),
+            "{text}"
+        );
+        v.tunables.insert("rt_runtime_ns".into(), 100_000_000);
+        assert!(v.resolve().is_ok(), "both are set before they are checked");
+        let tunables = [("rt_runtime_ns".to_owned(), 100_000_001)].into();
+        v.at.push(Change { time: Ns::secs(1), features: Vec::new(), tunables });
+        assert!(v.changes().unwrap_err().to_string().contains("rt_runtime_ns = 100000001"));
     }
 
     #[test]

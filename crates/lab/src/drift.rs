@@ -23,7 +23,7 @@ pub struct Difference {
 
 /// Features of real kernels without a row in the simulator's table; each has a reason why it needs none.
 const ELSEWHERE: &[&str] = &[
-    // Capacity taken by real-time classes and interrupts: there are none, or they are charged to tasks.
+    // Capacity taken by real-time classes is not switched here; interrupts are charged to tasks.
     "NONTASK_CAPACITY",
     // Every task's averages are brought up to date when it is attached.
     "ATTACH_AGE_LOAD",
@@ -34,9 +34,6 @@ const ELSEWHERE: &[&str] = &[
     // Warnings in the kernel's log.
     "LATENCY_WARN",
     "WARN_DOUBLE_CLOCK",
-    // The real-time class: there is none.
-    "RT_PUSH_IPI",
-    "RT_RUNTIME_SHARE",
 ];
 
 /// Whether the environment holds anything that [`drift`] compares.

@@ -64,12 +64,16 @@ fn profiles_are_the_kernels_they_stand_for() {
 #[test]
 fn another_profile_is_told_apart_in_words() {
     let text = told("v6.5", &machine(PACKAGES), &account("6.1.192", PACKAGES));
-    assert_eq!(text, ["kernel has NI_RANDOM, profile v6.5 not"]);
+    assert_eq!(
+        text,
+        ["kernel has RT_PUSH_IPI off, profile v6.5 on", "kernel has NI_RANDOM, profile v6.5 not"]
+    );
     let text = told("v6.18", &machine(PACKAGES), &account("7.3.4", PACKAGES));
     assert_eq!(
         text,
         [
             "kernel has HRTICK, profile v6.18 not",
+            "kernel has RT_PUSH_IPI off, profile v6.18 on",
             "kernel has NI_RATE, profile v6.18 not",
             "kernel has preemption lazy, profile v6.18 preempts at once",
         ]

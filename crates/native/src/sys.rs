@@ -4,7 +4,7 @@
 //! signal ended it early, because the engine ends a run by signal. Mirrors futex(2), clock_nanosleep(2),
 //! sched_setattr(2), getrusage(2), getrlimit(2), prctl(2) as of Linux 3.14 and later.
 
-use libc::{c_int, c_long, c_void};
+use libc::{c_int, c_void};
 use schedlab_base::{CpuId, Ns};
 use schedlab_kernel::{Attr, Policy};
 use std::io;
@@ -20,6 +20,7 @@ mod affinity;
 mod bare;
 mod gather;
 mod memory;
+mod raw;
 pub mod signals;
 mod system;
 mod tracing;
@@ -28,37 +29,12 @@ pub use affinity::{affinity, affinity_of, set_affinity, set_affinity_of};
 pub use bare::{fork_bare, wait_for};
 pub use gather::Gathered;
 pub use memory::{Line, Lines, populate};
+use raw::{SECOND, check, clock, errno, nanoseconds, timespec};
 pub use system::{boottime_ns, is_root, jiffy_ns, lock_now};
 pub use tracing::{detached_tracefs, set_output};
 pub use transfer::{read, write};
 
-const SECOND: u64 = 1_000_000_000;
-
-fn timespec(ns: u64) -> libc::timespec {
-    libc::timespec { tv_sec: (ns / SECOND) as libc::time_t, tv_nsec: (ns % SECOND) as c_long }
-}
-
-fn nanoseconds(t: libc::timespec) -> u64 {
-    t.tv_sec as u64 * SECOND + t.tv_nsec as u64
-}
-
-/// `Err` with errno when a call returned -1.
-fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-fn errno() -> c_int {
-    io::Error::last_os_error().raw_os_error().unwrap_or(0)
-}
-
 // ---- clocks and sleeping ----
-
-fn clock(id: libc::clockid_t) -> u64 {
-    let mut t = timespec(0);
-    // SAFETY: `t` is a valid timespec for the kernel to fill; both clock ids exist since 2.6.12.
-    unsafe { libc::clock_gettime(id, &mut t) };
-    nanoseconds(t)
-}
 
 /// CLOCK_MONOTONIC, ns; a vDSO read (about 27 ns) where the clock source allows it.
 #[inline]

@@ -41,7 +41,7 @@ pub struct Place {
     /// Tunable set to a value, with @TIME from then on; may be given more than once
     #[arg(long, global = true, value_name = "NAME=N[@TIME]")]
     tunable: Vec<String>,
-    /// Scheduling policy of all tasks of the workload: other, batch, idle, fifo or rr
+    /// Scheduling policy of all tasks of the workload, whatever its own options say: other, batch, idle, fifo or rr
     #[arg(long, global = true, value_name = "POLICY")]
     policy: Option<String>,
     /// Nice value of all tasks of the workload

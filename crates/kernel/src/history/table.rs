@@ -312,15 +312,12 @@ mechanisms! {
         rt_wakee_compares: [since("2.6.37")], "select_task_rq_rt()", Memory("6.1 and 6.12 have it"),
             with "A task that wakes where a less important real-time one runs stays, and that one is pushed away."
             without "A task that wakes where any real-time task runs looks for another CPU."
-        rt_asks_to_push: [since("4.1")], "tell_cpu_to_push(), RT_PUSH_IPI", Memory("6.1 and 6.12 have it; the feature that switches it is always on here"),
-            with "A CPU that runs out of important real-time tasks asks those with too many, one after another by IPI, to push."
-            without "A CPU that runs out of important real-time tasks takes them from those with too many."
+        rt_always_borrows: [until("3.2")], "do_balance_runtime()", Memory("3.1 has no RT_RUNTIME_SHARE"),
+            with "Real-time tasks beyond their CPU's share run on what other CPUs have not used."
+            without "The feature RT_RUNTIME_SHARE decides whether they do."
         rt_average in "rt-capacity": [since("4.19")], "update_rt_rq_load_avg()", Memory("6.1 has it"),
             with "What real-time tasks take is an average of the kind of PELT, half of which is 32 ms old."
             without "What real-time tasks take is their time on the CPU, halved each half second."
-        rt_borrows: [until("5.10")], "do_balance_runtime(), RT_RUNTIME_SHARE", Memory("6.1 has it off; it can't be switched here"),
-            with "Real-time tasks beyond their CPU's share run on what other CPUs have not used."
-            without "A CPU has its own share alone."
         rt_distributes: [since("5.11")], "find_lowest_rq()", Memory("6.1 has it"),
             with "CPUs that are equally good for a real-time task take turns."
             without "Of CPUs that are equally good for a real-time task the lowest-numbered is taken."

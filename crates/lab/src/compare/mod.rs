@@ -15,7 +15,8 @@ mod words;
 
 pub use folders::Folders;
 pub use model::{ASTRAY, COMPARISON_SCHEMA, Cell, Comparison, Counted, Effect, Fit, Measured, Row, Stat};
-pub use words::params_in_words;
+use words::params_in_words;
+pub use words::params_of_run;
 
 use crate::experiment::{DEFAULT_MIN_EFFECT_PCT, Experiment, Load, Published};
 use crate::noise::Floors;

@@ -183,7 +183,8 @@ impl Family<'_> {
             let help = format!("{there}; a real kernel, for --backend vm, is a series without v, or a path");
             return Err(self.table.place("kernel", e.help(help)));
         }
-        variant.resolve().map_err(|e| self.table.place("kernel", e))?;
+        let key = if variant.tunables.is_empty() { "kernel" } else { "tunables" };
+        variant.resolve().map_err(|e| self.table.place(key, e))?;
         variant.changes().map_err(|e| self.table.place("at", e))?;
         Ok(variant)
     }

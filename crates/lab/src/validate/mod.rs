@@ -13,7 +13,7 @@ pub mod rule;
 mod running;
 pub mod sides;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod values;
 
 pub use again::Again;

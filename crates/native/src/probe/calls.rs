@@ -1,6 +1,6 @@
 //! System calls of one thread: entry, futex without a waiter, timers, threads.
 
-use super::{Batches, Known, timed};
+use super::batches::{Batches, Known, timed};
 use crate::sys::{self, Scope};
 use schedlab_base::{Error, Result};
 use std::io;

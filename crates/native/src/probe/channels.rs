@@ -4,7 +4,9 @@
 //! The extra cost is that of messages, buffers and locks in the other CPU's cache. In a burst it is paid for each
 //! message, because its memory, too, was last used or freed on the other CPU.
 
-use super::{BATCHES_OF_PAIRS, Batches, Known, Peer, as_batch, batch_class};
+use super::batches::{BATCHES_OF_PAIRS, Batches, Known};
+use super::peer::Peer;
+use super::place::{as_batch, batch_class};
 use crate::channel::pair;
 use crate::engine::run_built;
 use crate::sys;

@@ -1,6 +1,9 @@
 //! Two threads on one CPU: switches, waking and waiting on a futex, timers.
 
-use super::{BATCHES_OF_PAIRS, Batches, Known, Peer, as_batch, batch_class, process, watched};
+use super::batches::{BATCHES_OF_PAIRS, Batches, Known, timed};
+use super::peer::Peer;
+use super::place::{as_batch, batch_class};
+use super::{process, watched};
 use crate::sys::{self, Scope};
 use schedlab_base::{CpuId, Result};
 use schedlab_kernel::{Attr, Policy};
@@ -50,7 +53,7 @@ fn yields(here: CpuId) -> Result<Batches> {
         }
     })?;
     // Each yield of this thread is followed by one of the other.
-    let batches = super::timed(BATCHES_OF_PAIRS, CALLS, sys::yield_now);
+    let batches = timed(BATCHES_OF_PAIRS, CALLS, sys::yield_now);
     peer.end();
     Ok(Batches::new(batches.0.iter().map(|t| t / 2).collect()))
 }
@@ -85,7 +88,7 @@ fn ping_pong(here: CpuId) -> Result<Batches> {
     })?;
     let shared = peer.shared.clone();
     let rounds = as_batch(here, move || {
-        let batches = super::timed(BATCHES_OF_PAIRS, ROUNDS, || {
+        let batches = timed(BATCHES_OF_PAIRS, ROUNDS, || {
             shared.word.store(1, SeqCst);
             sys::futex_wake(&shared.word, 1, Scope::Threads);
             while shared.back.swap(0, SeqCst) == 0 {

@@ -1,6 +1,6 @@
 //! Two processes on one CPU: the cost that a change of address space adds to a switch.
 
-use super::{BATCHES_OF_PAIRS, Batches, Known};
+use super::batches::{BATCHES_OF_PAIRS, Batches, Known, timed};
 use crate::sys::{self, Lines};
 use schedlab_base::{Error, Result};
 use std::sync::atomic::Ordering::SeqCst;
@@ -19,7 +19,7 @@ pub(super) fn measure(known: &mut Known, threads: &Batches) -> Result<()> {
     })
     .map_err(fault)?;
     sys::sleep_for(1_000_000);
-    let processes = super::timed(BATCHES_OF_PAIRS, 200, sys::yield_now);
+    let processes = timed(BATCHES_OF_PAIRS, 200, sys::yield_now);
     over.store(1, SeqCst);
     sys::wait_for(child);
     let half = Batches::new(processes.0.iter().map(|t| t / 2).collect());

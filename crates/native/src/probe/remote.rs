@@ -1,6 +1,9 @@
 //! Waking a task of another CPU: of a CPU that runs something less important, that polls, or that halted.
 
-use super::{Batches, Known, Peer, watched};
+use super::batches::{Batches, Known};
+use super::peer::Peer;
+use super::place::on;
+use super::watched;
 use crate::sys::{self, Scope};
 use schedlab_base::{CpuId, Result};
 use schedlab_kernel::{Attr, Policy};
@@ -101,8 +104,8 @@ fn halts((here, there): (CpuId, CpuId), turns: usize) -> Result<Vec<Woken>> {
     for _ in 0..turns {
         for ((length_ns, _), all) in HALTS.iter().zip(&mut all) {
             let forth = wakes(there, *length_ns, EACH)?;
-            let back = super::on(there, || wakes(here, *length_ns, EACH))?;
-            super::on(here, || Ok(()))?;
+            let back = on(there, || wakes(here, *length_ns, EACH))?;
+            on(here, || Ok(()))?;
             all.add(&forth.halfway(&back));
         }
     }

@@ -6,7 +6,7 @@
 //! the median. The cost of a tick is the time that the thread loses: on a virtual machine it includes the trips to the
 //! hypervisor that begin and end the interrupt. Times are ns.
 
-use super::Batches;
+use super::batches::Batches;
 use crate::sys;
 
 /// Shorter gaps are cache misses.

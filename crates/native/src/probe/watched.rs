@@ -1,7 +1,7 @@
 //! Costs that only the scheduler's events show, and the cost of recording events: steps are timed with and without the
 //! recorder of watched runs. Nothing is measured where events can't be recorded.
 
-use super::{Batches, Known};
+use super::batches::{Batches, Known};
 use crate::sys;
 use crate::tracepoints::Events;
 use schedlab_base::{Result, TaskId};

@@ -1,6 +1,6 @@
 //! Which CPUs a thread may use (sched_setaffinity(2)).
 
-use super::check;
+use super::raw::check;
 use libc::c_int;
 use schedlab_base::{CpuId, CpuSet, cpuset::MAX_CPUS};
 use std::io;

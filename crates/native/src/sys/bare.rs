@@ -1,6 +1,6 @@
 //! Processes that do next to nothing.
 
-use super::{check, errno};
+use super::raw::{check, errno};
 use std::io;
 
 /// Starts a process that runs `body` and ends; gives its number. The body must only make system calls and read memory:

@@ -1,6 +1,6 @@
 //! Waits for many descriptors as one (epoll(7)).
 
-use super::check;
+use super::raw::check;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

@@ -1,5 +1,6 @@
 //! Signals of a process that stands between a command and its caller: read from a descriptor and passed on.
 
+use super::raw::check;
 use libc::c_int;
 use std::fs::File;
 use std::io::{self, Read};
@@ -70,7 +71,7 @@ impl Signals {
             if e != 0 {
                 return Err(io::Error::from_raw_os_error(e));
             }
-            let fd = super::check(libc::signalfd(-1, all.as_ptr(), libc::SFD_CLOEXEC))?;
+            let fd = check(libc::signalfd(-1, all.as_ptr(), libc::SFD_CLOEXEC))?;
             Ok(Signals { from: File::from_raw_fd(fd), before: Mask(before.assume_init()) })
         }
     }

@@ -1,6 +1,6 @@
 //! The kernel's tracing files without a visible mount, and several perf events that write into one ring.
 
-use super::check;
+use super::raw::check;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;

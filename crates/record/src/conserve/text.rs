@@ -16,13 +16,15 @@ pub fn idle_while_waiting_text(i: &IdleWhileWaiting) -> String {
         wrap(&mut out, "", 0, "No task ever waited while a CPU that it may use was idle.");
     } else {
         let head = format!(
-            "In {} of {} ({:.2}%) some task waited while a CPU that it may use was idle: {} stretches, {} summed over \
-             tasks. By what began them:",
+            "In {} of {} ({:.2}%) some task waited while a CPU that it may use was idle: {} {}, {} summed over \
+             tasks. By what began {}:",
             Ns(i.time_ns),
             Ns(i.duration_ns),
             i.share_pct,
             i.stretches,
-            Ns(i.task_time_ns)
+            if i.stretches == 1 { "stretch" } else { "stretches" },
+            Ns(i.task_time_ns),
+            if i.stretches == 1 { "it" } else { "them" },
         );
         wrap(&mut out, "", 0, &head);
         out.push(String::new());
@@ -247,6 +249,9 @@ mod tests {
         assert!(text.lines().all(|l| l.chars().count() <= 78), "{text}");
         let golden = include_str!("golden.txt");
         assert!(text == golden, "{text}");
+        found.stretches = 1;
+        let one = idle_while_waiting_text(&found).replace('\n', " ");
+        assert!(one.contains("1 stretch, 6ms summed over tasks. By what began it:"), "{one}");
         (found.stretches, found.causes, found.longest) = (0, Vec::new(), Vec::new());
         assert!(idle_while_waiting_text(&found).contains("No task ever waited"));
     }

@@ -6,7 +6,7 @@ use crate::cli::Entry;
 use crate::output;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{Error, Result};
-use schedlab_lab::compare::{Comparison, overview, params_in_words};
+use schedlab_lab::compare::{Comparison, overview, params_of_run};
 use schedlab_lab::runs::{self, Chosen, Filter, ListedCell};
 use schedlab_lab::{Question, compare};
 use schedlab_record::Record;
@@ -178,7 +178,7 @@ fn show(own: &Own, name: Option<&str>) -> Result<()> {
         let shown = Shown {
             seed,
             model: first.model,
-            params: params_in_words(&first.workload, &first.spec),
+            params: params_of_run(first),
             changes: again::changes(&first.variant),
             again,
             environment: first.found.environment.clone(),
@@ -214,7 +214,7 @@ fn head(
 ) -> std::io::Result<()> {
     writeln!(out, "{folder}")?;
     write!(out, "{}", wrap("  ", &title(cell, seeds)))?;
-    let params = parameters(&first.workload, &params_in_words(&first.workload, &first.spec));
+    let params = parameters(&first.workload, &params_of_run(first));
     if !params.is_empty() {
         write!(out, "{}", wrap("  ", &params.join(" ")))?;
     }

@@ -2,8 +2,9 @@
 //!
 //! What they run is charged to the CPU's share; beyond its runtime they are throttled, and are not counted as runnable,
 //! until a period's end takes a runtime off what they have had. One timer serves all CPUs; it runs while there is
-//! anything to do for it. With RT_RUNTIME_SHARE a CPU first borrows what the others have not used, so that one CPU's
-//! task is hardly ever throttled on a large machine. What is borrowed is not given back.
+//! anything to do for it. With RT_RUNTIME_SHARE, and always before 3.2, a CPU first borrows what the others have
+//! not used, so that one CPU's task is hardly ever throttled on a large machine. What is borrowed is given back only
+//! when the feature is switched off.
 //!
 //! Since 6.12 only groups of real-time tasks are throttled, and the fair server takes this one's place.
 

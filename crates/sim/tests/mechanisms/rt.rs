@@ -125,7 +125,7 @@ fn a_task_that_a_more_important_one_displaces_is_pushed_to_another_cpu() {
 
 #[test]
 fn a_cpu_that_runs_out_of_important_work_gets_what_waits_elsewhere() {
-    for (era, pulled, pushed) in [("v3.4", 1, 0), ("v6.1", 0, 1), ("v6.12", 0, 1)] {
+    for (era, pulled, pushed) in [("v3.4", 1, 0), ("v4.5", 0, 1), ("v6.5", 0, 1), ("v6.12", 1, 0)] {
         let mut load = Load::lasting_ms(50);
         let first = load.task("first", Some("0"), once(vec![run_us(40_000)]));
         load.attr(first, fifo(50));
@@ -143,12 +143,55 @@ fn a_cpu_that_runs_out_of_important_work_gets_what_waits_elsewhere() {
 }
 
 #[test]
+fn with_rt_push_ipi_nothing_is_pulled_and_those_that_are_asked_push() {
+    let seen = |kernel: &str| {
+        let mut load = Load::lasting_ms(200);
+        // Two CPUs that are free for `low` in turns, at times neither.
+        for (name, cpu, us) in [("first", "0", 4_000), ("second", "1", 3_000)] {
+            let high = load.task(name, Some(cpu), forever(vec![run_us(us), sleep_us(us)]));
+            load.attr(high, fifo(50));
+        }
+        let low = load.task("low", None, hog());
+        load.attr(low, fifo(10));
+        let run = run(&machine("smp-2"), kernel, load);
+        let moved = |reason| moves(&run, low, reason);
+        (moved(MoveReason::RtPull), moved(MoveReason::RtPush), run.cpu_ns(low) / MS)
+    };
+    for (asks, takes) in [("v4.5", "v4.5 NO_RT_PUSH_IPI"), ("v6.1 RT_PUSH_IPI", "v6.1")] {
+        let ((pulled, pushed, ran_ms), (pulled_off, pushed_off, ran_off_ms)) = (seen(asks), seen(takes));
+        assert_eq!(pulled, 0, "{asks}: only pushes");
+        assert!(pulled_off > 3, "{takes}: {pulled_off} pulls");
+        assert!(pushed > pushed_off, "{asks}: {pushed} pushes, {takes}: {pushed_off}");
+        assert!(ran_ms.abs_diff(ran_off_ms) <= 1, "{asks}: {ran_ms} ms, {takes}: {ran_off_ms} ms");
+    }
+}
+
+#[test]
+fn who_may_no_longer_borrow_has_its_own_share_from_the_next_period_on() {
+    let fair_ms = |later: Option<u64>| {
+        let mut load = Load::lasting_ms(3_000);
+        let urgent = load.task("urgent", Some("0"), hog());
+        load.attr(urgent, fifo(50));
+        let fair = load.task("fair", Some("0"), hog());
+        let changes = later.map(|ms| (Ns::ms(ms), kernel("v4.5 NO_RT_RUNTIME_SHARE"))).into_iter().collect();
+        let report = run_changing(&machine("smp-4"), kernel("v4.5"), changes, load);
+        report.tasks[fair.index()].cpu_time_ns / MS
+    };
+    assert_eq!(fair_ms(None), 0);
+    let left_ms = fair_ms(Some(1_500));
+    assert!((45..=110).contains(&left_ms), "{left_ms} ms of the third period");
+}
+
+#[test]
 fn before_6_12_real_time_tasks_leave_a_twentieth_of_each_second() {
     for (era, cpus, least, most) in [
         ("v4.5", 1, 45, 55), // There is no CPU to borrow of.
         ("v6.1", 1, 45, 55),
         ("v6.1", 4, 45, 55),
         ("v4.5", 4, 0, 0), // It borrows the rest of the period from CPUs that do not need theirs.
+        ("v4.5 NO_RT_RUNTIME_SHARE", 4, 45, 55),
+        ("v6.1 RT_RUNTIME_SHARE", 4, 0, 0),
+        ("v2.6.30", 4, 0, 0),
     ] {
         let mut load = Load::lasting_ms(3_000);
         let urgent = load.task("urgent", Some("0"), hog());

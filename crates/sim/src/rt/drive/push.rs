@@ -1,13 +1,14 @@
 //! Push and pull: the most important tasks of the machine run (`push_rt_task`, `pull_rt_task`, `task_woken_rt`).
 //!
 //! A CPU pushes when a task was woken that cannot run there, and after each switch to a real-time task while others
-//! wait. A CPU whose own work has become less important pulls: since 4.1 it asks the overloaded CPUs by an IPI, one
-//! after another, to push (RT_PUSH_IPI); before, it takes the tasks itself.
+//! wait. A CPU whose own work has become less important pulls: it takes the tasks itself. With RT_PUSH_IPI it asks the
+//! overloaded CPUs by an IPI, one after another, to push.
 
 use crate::class::{Dequeue, Enqueue};
 use crate::rt::Rank;
 use crate::system::System;
 use schedlab_base::{CpuId, CpuSet, TaskId};
+use schedlab_kernel::Feature;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
 
 impl System<'_> {
@@ -87,7 +88,7 @@ impl System<'_> {
         if self.rt_shared.overloaded.iter().find(others).is_none() {
             return;
         }
-        if self.fixed.history.rt_asks_to_push {
+        if self.has(Feature::RtPushIpi) {
             return self.ask_to_push(cpu, None);
         }
         for src in self.cpus.ids().filter(others) {

@@ -4,6 +4,7 @@ use crate::rt::throttle::*;
 use crate::system::System;
 use crate::timer::Fires;
 use schedlab_base::CpuId;
+use schedlab_kernel::Feature;
 use schedlab_trace::SwitchReason;
 
 impl System<'_> {
@@ -12,6 +13,11 @@ impl System<'_> {
     fn throttles(&self) -> bool {
         let t = &self.fixed.kernel.tunables;
         self.fixed.history.rt_throttles && (1..t.rt_period_ns).contains(&t.rt_runtime_ns)
+    }
+
+    /// Whether a CPU borrows of others.
+    fn borrows(&self) -> bool {
+        self.fixed.history.rt_always_borrows || self.has(Feature::RtRuntimeShare)
     }
 
     /// Tasks that are queued and not counted, for their CPU's real-time tasks are throttled.
@@ -35,7 +41,7 @@ impl System<'_> {
             return false;
         }
         let exceeds = |sys: &Self| sys.rt[cpu].share.used_ns > sys.rt[cpu].share.runtime(runtime_ns);
-        if exceeds(self) && self.fixed.history.rt_borrows {
+        if exceeds(self) && self.borrows() {
             self.borrow_runtime(cpu);
         }
         let exceeded = exceeds(self);
@@ -74,9 +80,14 @@ impl System<'_> {
     pub(crate) fn rt_period_ends(&mut self, on: CpuId) {
         self.rt_shared.period_on = None;
         let runtime_ns = self.fixed.kernel.tunables.rt_runtime_ns;
-        let (throttles, mut goes_on) = (self.throttles(), false);
+        let (throttles, borrows, mut goes_on) = (self.throttles(), self.borrows(), false);
         for cpu in self.cpus.ids() {
             let share = &mut self.rt[cpu].share;
+            if !borrows {
+                // RT_RUNTIME_SHARE was switched off: each has its own again. Kernels before 4.20 (from memory)
+                // keep what was lent; not modelled.
+                share.borrowed_ns = 0;
+            }
             let freed = match throttles {
                 true => share.end_period(runtime_ns),
                 // It was switched off within the period.

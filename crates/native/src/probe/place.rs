@@ -1,0 +1,31 @@
+//! Where a step runs: on one CPU, or in a thread of its own.
+
+use super::peer::Peer;
+use crate::sys;
+use schedlab_base::{CpuId, CpuSet, Error, Result};
+use schedlab_kernel::{Attr, Policy};
+
+/// Calls `body` on one CPU.
+pub(super) fn on<T>(cpu: CpuId, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    let mask: CpuSet = [cpu].into_iter().collect();
+    sys::set_affinity(&mask).map_err(|e| Error::machine(format!("can't stay on CPU {}: {e}", cpu.0)))?;
+    body()
+}
+
+/// Attributes of tasks that do not preempt their waker: the waker goes on to its own wait.
+pub(super) fn batch_class() -> Attr {
+    Attr { policy: Policy::Batch, ..Attr::default() }
+}
+
+/// Calls `body` in a thread with these attributes on one CPU, which the caller's thread does not use meanwhile.
+pub(super) fn as_batch<T: Send + 'static>(
+    cpu: CpuId,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let (tell, told) = std::sync::mpsc::channel();
+    // If the caller is gone, it needs no answer.
+    let peer = Peer::start(cpu, batch_class(), move |_, _| _ = tell.send(body()))?;
+    let answer = told.recv();
+    peer.end();
+    answer.map_err(|_| Error::internal("a thread of the probe ended without an answer"))
+}
