@@ -77,6 +77,9 @@ tunables! {
     hz, 24 ..= 10000, ALL, Source::Kernel("CONFIG_HZ"),
         "every tree",
         "ticks a second (CONFIG_HZ)";
+    preemption, 0 ..= 1, ALL, Source::Kernel("CONFIG_PREEMPTION, before 5.4 CONFIG_PREEMPT"),
+        "6.1, 6.12, 7.3; the name's change is from memory",
+        "1: the kernel is built to be preempted (PREEMPT_DYNAMIC, whatever it runs as, is): a newidle pass takes one task; 0: as many as are to move";
     sched_latency_ns, 100000 ..= 1000000000, CFS, Source::Kernel("/proc/sys/kernel/sched_latency_ns; from 5.13 on sched/latency_ns in debugfs"),
         "2.6.30, 6.1; moved: from memory",
         "period in which every task of a short queue runs once";
@@ -132,7 +135,8 @@ impl Serialize for Tunables {
 
 /// The value of a tunable that records of model 9 and before may lack: the default of every version.
 fn before_model_10(name: &str) -> Option<u64> {
-    const CAME: [&str; 5] = [
+    const CAME: [&str; 6] = [
+        "preemption",
         "rt_period_ns",
         "rt_runtime_ns",
         "rr_timeslice_ns",
@@ -166,6 +170,8 @@ impl Tunables {
         };
         Tunables {
             hz: 250,
+            // PREEMPT_DYNAMIC (5.12) selects it, and is the default on x86; before, servers were built without.
+            preemption: u64::from(version >= Version::new(5, 12)),
             sched_latency_ns: latency,
             min_granularity_ns: min,
             wakeup_granularity_ns: wakeup,

@@ -42,6 +42,7 @@ reasons! {
         ScanSkipped = "scan_skipped", "the scan was not worth its cost or had no budget: the task stays on the target";
         IdlestFork = "idlest_fork", "the idlest CPU of the idlest group, chosen at fork or exec";
         WakeAffine = "wake_affine", "wake_affine chose the waker's CPU, without a search for an idle one (before 2.6.32)";
+        NoAffineDomain = "no_affine_domain", "no domain for affine wakeups has waker's and previous CPU, or the task may not run on the waker's: the previous CPU, unsearched (2.6.32 to 4.2)";
         WakeBalance = "wake_balance", "the waker's CPU was the idler one, without a further search (before 2.6.32)";
         RtStays = "rt_stays", "real-time: the task's own CPU runs nothing that it should not preempt, or no other is better";
         RtLowest = "rt_lowest", "real-time: the nearest of the CPUs that run the least important work";
@@ -100,6 +101,7 @@ reasons! {
     BalanceReason {
         Moved = "moved", "it took tasks";
         NotOurTurn = "not_our_turn", "another CPU of the local group balances the domain";
+        Locked = "locked", "another CPU was balancing a domain that is balanced by one at a time (SD_SERIALIZE, 6.19 and later)";
         WorkCame = "work_came", "the CPU about to go idle had got work by then (5.5 and later)";
         NoBusiest = "no_busiest", "no other group had a task to give";
         LocalFuller = "local_fuller", "the CPU's own group was of a fuller kind than the busiest (5.5 and later)";

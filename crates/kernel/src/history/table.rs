@@ -54,6 +54,9 @@ mechanisms! {
             without "CFS: the smallest vruntime runs, sleepers are credited, the tick ends slices."
     }
     Cfs {
+        relative_after_charge: [since("4.7")], "enqueue_entity()", Source("6.1.192; 3.x from memory, the release from memory"),
+            with "A task that comes from another queue is placed by min_vruntime as it is once the running task is charged."
+            without "A task that comes from another queue is placed by min_vruntime as it was before the running task is charged."
         next_buddy_only in "early-cfs": [until("2.6.28")], "check_preempt_wakeup(), pick_next_entity()", Memory("2.6.27 was not read"),
             with "Every wakee becomes the `next` buddy and runs in turn with the running task for the length of a slice; SCHED_IDLE tasks are treated like the others."
             without "A buddy is picked while it is near enough to the leftmost entity; SCHED_IDLE tasks do not become buddies."
@@ -89,7 +92,7 @@ mechanisms! {
         custom_slices: [since("6.12")], "sched_setattr(), update_deadline()", Memory("6.12.107 has it"),
             with "A task can ask for a slice of its own."
             without "Every task has the base slice."
-        yield_forfeits: [since("6.12")], "yield_task_fair()", Memory("6.12.107 has it; 6.6 is unverified"),
+        yield_forfeits: [between("6.12", "6.13"), since("6.18")], "yield_task_fair()", Source("6.12.117, 7.3.4; 6.12.0 is said to move the deadline alone, and 6.18 to be the first"),
             with "sched_yield moves an eligible task to its deadline; its next deadline is a slice later."
             without "sched_yield moves the task's deadline a slice on, and leaves the task where it is."
         lazy_preemption: [since("6.13")], "resched_curr_lazy()", Memory("7.3.4 has it"),
@@ -152,6 +155,9 @@ mechanisms! {
         passive_wakeups: [until("2.6.32")], "select_task_rq_fair()", Memory("2.6.30 has it"),
             with "The lowest domain with both CPUs is asked, whatever its flags; passive balancing (SD_WAKE_BALANCE) may choose the waker's CPU, which is then final."
             without "The lowest domain with SD_WAKE_AFFINE is asked; an idle CPU is looked for near the CPU chosen."
+        prev_unsearched: [between("2.6.32", "4.3")], "select_task_rq_fair()", Source("3.4; the releases are from memory"),
+            with "Without a domain for affine wakeups the task goes to its previous CPU, idle or not."
+            without "Without a domain for affine wakeups an idle CPU is looked for near the previous one."
         sync_by_overlap: [until("2.6.32")], "wake_affine()", Memory("2.6.30 has it"),
             with "A waker that says it is about to sleep is believed only if both tasks' overlap is short."
             without "A waker that says it is about to sleep is believed."
@@ -287,6 +293,9 @@ mechanisms! {
         kthreads_set_apart: [since("5.11")], "can_migrate_task(), kthread_is_per_cpu()", Source("6.1.192, 6.12.117, 7.3.4; the release is from memory"),
             with "A kernel thread of one CPU is no sign that affinity is in a balancer's way."
             without "A kernel thread of one CPU counts as a pinned task."
+        serializes_passes: [since("6.19")], "sched_balance_rq(), SD_SERIALIZE", Source("6.12.117 to 7.3.4; the release is from a commit's date"),
+            with "A pass over a domain that is balanced by one CPU at a time takes the lock once it is its turn, newidle passes too; one that does not get it counts as balanced."
+            without "Periodic balancing takes the lock before it asks whether such a domain is due; newidle passes take none."
         ilb_on_idle_core: [since("7.3")], "find_new_ilb()", Source("7.2.12 has it not, 7.3.4 has it"),
             with "The CPU asked to balance for tickless ones is the first whose core is idle, else the first idle one."
             without "The CPU asked to balance for tickless ones is the first idle one."

@@ -89,7 +89,7 @@ const ERAS: &[Era] = &[
         smt: row(Fixed(1, 2), 64, 110, 0, NO, NEWIDLE | WAKE_2629 | SHARE_CAPACITY | SHARE_LLC),
         mc: row(Fixed(1, 4), 64, 125, 1, [2, 0, 0, 1, 1], WAKE_2629 | SHARE_LLC),
         die: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], WAKE_2629),
-        numa: row(Fixed(8, 32), 32, 125, 2, [3, 2, 2, 1, 1], FORK | EXEC | WAKE_BALANCE | SERIALIZE | NUMA),
+        numa: row(Fixed(8, 32), 32, 125, 2, [3, 2, 2, 1, 1], WAKE_2629 | SERIALIZE | NUMA),
     },
     // 2.6.32 to 3.4, x86_64, with power saving off: MC and CPU prefer siblings then.
     Era {

@@ -15,7 +15,7 @@ pub struct Rules {
     pub balancer: Balancer,
     /// The kind of pass.
     pub pass: Pass,
-    /// Whether the kernel is preemptible (CONFIG_PREEMPT): then newidle takes one task a pass.
+    /// Whether the kernel is built to be preempted (CONFIG_PREEMPTION): then newidle takes one task a pass.
     pub preemptible: bool,
     /// A task that ran less long ago is hot, ns; 0: none is.
     pub migration_cost_ns: u64,

@@ -165,6 +165,8 @@ pub struct Pass {
     pub(super) src: Option<CpuId>,
     /// It was not this CPU's turn: higher domains are not tried.
     pub not_our_turn: bool,
+    /// It holds the lock of SD_SERIALIZE domains (6.19).
+    pub(super) serial: bool,
 }
 
 impl Default for Pass {
@@ -181,6 +183,7 @@ impl Default for Pass {
             walked: false,
             src: None,
             not_our_turn: false,
+            serial: false,
         }
     }
 }

@@ -34,8 +34,13 @@ impl System<'_> {
     ) -> Target {
         let stays = Target { cpu: prev, affine: None, unsearched: None, why: None };
         let task = &self.tasks[wakee];
-        if cpu == prev || !task.may_run_on(cpu) {
+        if cpu == prev {
             return stays;
+        }
+        let unsearched = self.fixed.history.prev_unsearched.then_some(PlaceReason::NoAffineDomain);
+        let no_domain = Target { cpu: prev, affine: None, unsearched, why: None };
+        if !task.may_run_on(cpu) {
+            return no_domain;
         }
         let factor = self.llc[self.llc_of(cpu)].weight;
         let waker_flips = waker.map_or(0, |t| self.tasks[t].flips.count);
@@ -45,7 +50,7 @@ impl System<'_> {
         let early = self.fixed.history.passive_wakeups;
         let domains = &self.fixed.domains.of_cpu[cpu];
         let asked = |d: &Domain| (d.params.wake_affine || early) && d.span.contains(prev);
-        let Some(level) = domains.iter().position(asked) else { return stays };
+        let Some(level) = domains.iter().position(asked) else { return no_domain };
         let params = &domains[level].params;
         let sync = waker.filter(|t| self.cpus[cpu].sync_wakes && self.believes_sync(*t, wakee));
         let facts = self.affine_facts(cpu, wakee, prev, sync, params.imbalance_pct, params.wake_idx);
@@ -111,6 +116,27 @@ impl System<'_> {
             this_capacity: self.capacity_of(cpu),
             prev_capacity: self.capacity_of(prev),
             imbalance_pct: u64::from(imbalance_pct),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::upkeep_tests::{born, with_system};
+    use schedlab_base::{CpuId, CpuSet};
+    use schedlab_trace::PlaceReason;
+
+    #[test]
+    fn without_an_affine_domain_the_previous_cpu_is_taken_unsearched_before_4_3() {
+        for (version, unsearched) in [("v3.4", Some(PlaceReason::NoAffineDomain)), ("v4.5", None)] {
+            with_system(version, |sys| {
+                let task = born(sys, CpuId(1));
+                let mut allowed = CpuSet::new();
+                allowed.insert(CpuId(1));
+                sys.tasks[task].allowed = Some(allowed.into());
+                let target = sys.choose_target(CpuId(0), None, task, CpuId(1));
+                assert_eq!((target.cpu, target.unsearched), (CpuId(1), unsearched), "{version}");
+            });
         }
     }
 }

@@ -310,3 +310,64 @@ impl System<'_> {
         self.cpus[cpu].nohz_asked.balance = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::balance::state::NohzFlags;
+    use crate::frame::Step;
+    use crate::upkeep_tests::{born, with_system};
+    use schedlab_base::CpuId;
+
+    const BUSY: CpuId = CpuId(0);
+    const IDLE: CpuId = CpuId(1);
+
+    #[test]
+    fn a_cpu_that_stops_its_tick_has_the_next_balance_found_out_since_5_15() {
+        for (version, asks) in [("v5.10", false), ("v6.5", true)] {
+            with_system(version, |sys| {
+                let task = born(sys, BUSY);
+                sys.cpus[BUSY].curr = Some(task);
+                sys.refresh_idle(BUSY);
+                sys.leave_nohz(BUSY);
+                sys.leave_nohz(IDLE);
+                sys.enter_nohz(IDLE);
+                sys.nohz.next_balance = u64::MAX;
+                sys.nohz.next_blocked = u64::MAX;
+                sys.trigger_load_balance(BUSY);
+                let expected = NohzFlags { next_balance: asks, ..NohzFlags::default() };
+                assert_eq!(sys.cpus[IDLE].nohz_asked, expected, "{version}");
+
+                // Its interrupt takes that over, and the softirq finds the earliest time of those it looks at.
+                sys.cpus[IDLE].next_balance = sys.jiffies() + 3;
+                let expected_at = if asks { sys.jiffies() + 3 } else { u64::MAX };
+                assert_eq!(sys.take_nohz_flags(IDLE), asks, "{version}");
+                sys.begin_softirq(IDLE);
+                while asks && sys.cpus[IDLE].soft.active() {
+                    sys.soft_step(IDLE);
+                }
+                assert_eq!((sys.nohz.next_balance, sys.nohz.needs_update), (expected_at, false), "{version}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_goes_idle_for_long_ages_averages_before_it_halts_since_5_13() {
+        for (version, idle_ns, ages) in
+            [("v5.10", 600_000, false), ("v6.5", 600_000, true), ("v6.5", 400_000, false)]
+        {
+            with_system(version, |sys| {
+                sys.cpus[BUSY].avg_idle_ns = idle_ns;
+                (sys.nohz.has_blocked, sys.nohz.next_blocked) = (true, sys.jiffies());
+                sys.note_blocked(BUSY);
+                sys.begin_idle_loop(BUSY);
+                let step = sys.cpus[BUSY].task.step;
+                assert_eq!(matches!(step, Step::BeforeIdle { .. }), ages, "{version} {idle_ns}: {step:?}");
+                while let Step::BeforeIdle { at } = sys.cpus[BUSY].task.step {
+                    sys.update_before_idle(BUSY, at);
+                }
+                let moved = sys.nohz.next_blocked > sys.jiffies();
+                assert_eq!((moved, sys.nohz.has_blocked), (ages, !ages), "{version} {idle_ns}");
+            });
+        }
+    }
+}

@@ -81,7 +81,7 @@ impl System<'_> {
         let Stage::Elect { at: mut i, mut election } = p.stage else { return };
         if p.trigger == BalanceTrigger::Newidle {
             // A newidle pass serves its own CPU; since 6.0 (here 5.5) it gives up where work has come.
-            if self.newidle_turn(p, *at) {
+            if self.newidle_turn(p, *at) && self.lock_domain(p, *at) {
                 p.stage = self.first_group();
             }
             return;
@@ -109,11 +109,28 @@ impl System<'_> {
             }
         }
         if election.should_balance(p.dst, Kind::from(p.trigger)) {
-            p.stage = self.first_group();
+            if self.lock_domain(p, *at) {
+                p.stage = self.first_group();
+            }
         } else {
             p.not_our_turn = true;
             self.end_balanced(p, *at, BalanceReason::NotOurTurn);
         }
+    }
+
+    /// SD_SERIALIZE since 6.19: the pass takes the machine-wide lock, or ends as balanced where another has it.
+    fn lock_domain(&mut self, p: &mut Pass, at: u64) -> bool {
+        let serialize = self.fixed.domains.of_cpu[p.dst][p.level].params.serialize;
+        if !serialize || !self.fixed.history.serializes_passes {
+            return true;
+        }
+        let free = self.nohz.serial.is_none();
+        if free {
+            (self.nohz.serial, p.serial) = (Some(p.dst), true);
+        } else {
+            self.end_balanced(p, at, BalanceReason::Locked);
+        }
+        free
     }
 
     /// What of the domain the rules need.
@@ -257,6 +274,9 @@ impl System<'_> {
     /// The pass is over: the domain's interval and failure count follow, the event is emitted.
     pub(super) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome, why: BalanceReason) {
         p.stage = Stage::Idle;
+        if std::mem::take(&mut p.serial) {
+            self.nohz.serial = None;
+        }
         self.count_pass(p, outcome);
         // Kernels before 5.5 also clear it when it was another CPU's turn; not modelled.
         if outcome == (Outcome::Balanced { all_pinned: false })
@@ -283,5 +303,32 @@ impl System<'_> {
             src: p.src,
         };
         self.emit(p.dst, kind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_kernel::Kernel;
+    use schedlab_machine::Machine;
+    use schedlab_trace::Discard;
+
+    #[test]
+    fn newidle_passes_over_serialized_domains_wait_for_nobody_since_6_19() {
+        for (profile, ends) in [("v6.18", false), ("v7.3", true)] {
+            let machine = Machine::load("nodes-2x4").expect("a machine");
+            let mut sink = Discard;
+            let kernel = Kernel::profile(profile).expect("a profile");
+            let mut sys = System::new(&machine, kernel, 1, &mut sink);
+            let levels: Vec<bool> =
+                sys.fixed.domains.of_cpu[CpuId(0)].iter().map(|d| d.params.serialize).collect();
+            let level = levels.iter().position(|s| *s).expect("a domain of nodes");
+            sys.nohz.serial = Some(CpuId(5));
+            let mut p = sys.begin_pass(CpuId(0), level, BalanceTrigger::Newidle);
+            let mut at = 0;
+            sys.elect(CpuId(0), &mut p, &mut at);
+            assert_eq!(!p.running(), ends, "{profile}");
+            assert_eq!(sys.nohz.serial, Some(CpuId(5)), "{profile}: the holder keeps it");
+        }
     }
 }

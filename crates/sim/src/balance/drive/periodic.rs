@@ -134,7 +134,7 @@ impl System<'_> {
             }
             let params = &self.fixed.domains.of_cpu[on][p.level].params;
             let interval = clock.interval(level.state.interval_ms, !p.idle, params.busy_factor);
-            let serialize = params.serialize;
+            let serialize = params.serialize && !self.fixed.history.serializes_passes;
             let locked = serialize && self.nohz.serial.is_some_and(|holder| holder != cpu);
             let due = is_due(now, level.last_balance, interval);
             if !locked && due {
@@ -162,7 +162,7 @@ impl System<'_> {
     /// A domain's pass is over.
     fn domain_over(&mut self, cpu: CpuId, p: &mut Periodic) {
         let (now, clock) = (self.jiffies(), self.balance_clock());
-        if self.nohz.serial == Some(cpu) {
+        if self.nohz.serial == Some(cpu) && !self.fixed.history.serializes_passes {
             self.nohz.serial = None;
         }
         if p.pass.moved() > 0 {

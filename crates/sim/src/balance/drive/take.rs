@@ -29,7 +29,7 @@ impl System<'_> {
         Rules {
             balancer: self.fixed.balancer,
             pass: Kind::from(p.trigger),
-            preemptible: false,
+            preemptible: self.fixed.kernel.tunables.preemption != 0,
             migration_cost_ns: self.fixed.kernel.tunables.migration_cost_ns,
             cache_hot_buddy: self.has(Feature::CacheHotBuddy),
             dst_has_tasks: self.nr_running[p.dst] > 0,

@@ -13,13 +13,15 @@ impl System<'_> {
     /// `enqueue_entity`.
     pub(in crate::fair) fn cfs_enqueue_entity<R: Ordered>(&mut self, entity: EntityId, why: Enqueue) {
         let queue = self.entities[entity].cfs_rq;
+        let uncharged = self.queues[queue].min_vruntime;
         R::update_curr(self, queue);
         let min = self.queues[queue].min_vruntime;
         let task = self.entities[entity].task;
         if let Some(t) = task.map(|t| &mut self.tasks[t])
             && std::mem::take(&mut t.relative)
         {
-            self.entities[entity].vruntime += min;
+            let charged = self.fixed.history.relative_after_charge;
+            self.entities[entity].vruntime += if charged { min } else { uncharged };
         }
         self.update_load(entity);
         self.attach_load(entity);

@@ -1,4 +1,4 @@
-use crate::class::Dequeue;
+use crate::class::{Dequeue, Enqueue};
 use crate::system::System;
 use crate::upkeep_tests::{born, with_system};
 use schedlab_base::{CpuId, TaskId};
@@ -26,4 +26,27 @@ fn who_is_moved_takes_no_credit_for_having_held_the_queue_back() {
     }
     let (found, gap) = relative("v2.6.30");
     assert_eq!(found, -gap, "before 2.6.39 it was ahead of its next queue by as much");
+}
+
+#[test]
+fn before_4_7_a_task_is_placed_before_the_running_one_is_charged() {
+    let lead = |version: &str| {
+        let mut lead = 0;
+        with_system(version, |sys| {
+            let cpu = CpuId(0);
+            let [runner, comer] = [(); 2].map(|()| born(sys, cpu));
+            sys.deactivate_task(comer, Dequeue::Move);
+            sys.pick_next_task(cpu, None);
+            sys.cpus[cpu].curr = Some(runner);
+            let queue = sys.root(cpu);
+            sys.queues[queue].min_vruntime = sys.entity(runner).vruntime;
+            let e = sys.tasks[comer].entity;
+            sys.entities[e].vruntime = 0;
+            sys.now += 3_000_000;
+            sys.activate_task(cpu, comer, Enqueue::Moved);
+            lead = sys.entity(runner).vruntime - sys.entity(comer).vruntime;
+        });
+        lead
+    };
+    assert_eq!((lead("v4.5"), lead("v6.1")), (3_000_000, 0));
 }
