@@ -54,9 +54,6 @@ mechanisms! {
             without "CFS: the smallest vruntime runs, sleepers are credited, the tick ends slices."
     }
     Cfs {
-        relative_after_charge: [since("4.7")], "enqueue_entity()", Source("6.1.192; 3.x from memory, the release from memory"),
-            with "A task that comes from another queue is placed by min_vruntime as it is once the running task is charged."
-            without "A task that comes from another queue is placed by min_vruntime as it was before the running task is charged."
         next_buddy_only in "early-cfs": [until("2.6.28")], "check_preempt_wakeup(), pick_next_entity()", Memory("2.6.27 was not read"),
             with "Every wakee becomes the `next` buddy and runs in turn with the running task for the length of a slice; SCHED_IDLE tasks are treated like the others."
             without "A buddy is picked while it is near enough to the leftmost entity; SCHED_IDLE tasks do not become buddies."
@@ -81,6 +78,9 @@ mechanisms! {
         stay_is_no_pick: [since("3.15")], "pick_next_task_fair()", Memory(""),
             with "A task that is picked again at once goes on with its slice."
             without "A task that is picked again at once starts a slice anew."
+        relative_after_charge: [since("4.7")], "enqueue_entity()", Source("6.1.192; 3.x from memory, the release from memory"),
+            with "A task that comes from another queue is placed by min_vruntime as it is once the running task is charged."
+            without "A task that comes from another queue is placed by min_vruntime as it was before the running task is charged."
         dequeued_curr_ignored: [since("4.9")], "update_min_vruntime()", Memory("2.6.30 has it not, 6.1 has it"),
             with "min_vruntime leaves the running entity out once it is dequeued."
             without "min_vruntime counts the running entity even while it is being dequeued."
@@ -260,48 +260,48 @@ mechanisms! {
         spare_capacity: [since("5.5")], "update_sd_lb_stats(), calculate_imbalance()", Memory("6.1 was read; releases from 5.5 on get the rules of 6.5"),
             with "Groups are judged by spare capacity; the imbalance is a number of tasks, utilisation or load."
             without "Groups are judged by average load; the imbalance is load."
+        busy_interval_short: [since("5.10")], "get_sd_balance_interval()", Memory("3.19 has it not, 6.1 has it"),
+            with "A busy CPU's interval is a tick short, so that levels of one length drift apart."
+            without "A busy CPU's interval is the domain's times busy_factor."
+        kthreads_set_apart: [since("5.11")], "can_migrate_task(), kthread_is_per_cpu()", Source("6.1.192, 6.12.117, 7.3.4; the release is from memory"),
+            with "A kernel thread of one CPU is no sign that affinity is in a balancer's way."
+            without "A kernel thread of one CPU counts as a pinned task."
         updates_before_idle in "spare-capacity": [since("5.13")], "nohz_newidle_balance(), nohz_run_idle_balance()", Source("6.1.192, 6.12.117, 7.3.4; the release is from memory"),
             with "A CPU that goes idle for long brings averages of tickless CPUs up to date before it halts, if they are due."
             without "Only a busy CPU's tick asks for averages of tickless CPUs."
         kicks_for_next_balance in "spare-capacity": [since("5.15")], "nohz_balancer_kick(), nohz_balance_enter_idle()", Source("6.1.192, 6.12.117, 7.3.4; the release is from memory"),
             with "After a CPU has stopped its tick, a busy tick asks when balancing for tickless CPUs is due next, also before it is."
             without "That time is found out only when tickless CPUs are served."
-        delayed_set_apart: [since("6.14")], "update_sg_lb_stats(), can_migrate_task()", Source("6.12.117 to 7.3.4; the release is a commit's"),
-            with "Balancing counts runnable tasks, and moves a delayed one only where load is to move."
-            without "Delayed tasks count as tasks to balance and are moved like others."
-        ineligible_stay: [since("6.14")], "can_migrate_task()", Source("6.12.117 to 7.3.4; the release is from memory"),
-            with "While no pass of the domain has failed, a task that is not eligible stays if fair tasks are queued on the destination."
-            without "Eligibility does not keep a task from moving."
-        prefers_idle_core: [since("6.6")], "should_we_balance()", Source("6.1.192 to 6.12.117; the release is from memory"),
-            with "The first CPU whose core is idle balances for a group, else the first idle CPU."
-            without "The first idle CPU balances for a group."
-        smt_balance in "spare-capacity": [since("6.6")], "smt_balance(), calculate_imbalance()", Source("6.1.192 to 6.12.117; the release is from memory"),
-            with "To an idle CPU a core with two tasks is a type of its own: busier than one that is full, and it gives one task."
-            without "A core with two tasks is full, or has room, like any other group."
-        cores_last_when_full in "spare-capacity": [since("6.5")], "update_sd_pick_busiest()", Source("6.1.192, 6.12.117; 6.5 from memory"),
-            with "Of groups that are just full the last one read is the busiest, unless groups are cores."
-            without "Of groups that are just full the first one read is the busiest."
-        boosts_by_runnable in "spare-capacity": [since("6.5")], "find_busiest_queue(), cpu_util_cfs_boost()", Source("6.1.192, 6.12.117; 6.5 from memory"),
-            with "A CPU that is much waited for counts as much used when utilisation is to move."
-            without "A CPU counts as used by its utilisation alone."
         util_shrinks in "spare-capacity": [between("6.1", "6.2"), since("6.8")], "detach_tasks()", Source("6.1.192, 6.12.117; 6.8 from a commit"),
             with "A task's utilisation is judged the more mildly, the more passes have failed."
             without "A task whose utilisation is more than what should move stays."
         walks_past_pinned in "spare-capacity": [between("6.2", "6.6"), between("6.7", "6.10")], "detach_tasks()", Source("6.1.192 and 6.12.117 have it not; the releases between are commits'"),
             with "While all tasks seen are pinned, a walk goes on past nr_migrate tasks."
             without "A walk ends after nr_migrate tasks."
-        kthreads_set_apart: [since("5.11")], "can_migrate_task(), kthread_is_per_cpu()", Source("6.1.192, 6.12.117, 7.3.4; the release is from memory"),
-            with "A kernel thread of one CPU is no sign that affinity is in a balancer's way."
-            without "A kernel thread of one CPU counts as a pinned task."
+        cores_last_when_full in "spare-capacity": [since("6.5")], "update_sd_pick_busiest()", Source("6.1.192, 6.12.117; 6.5 from memory"),
+            with "Of groups that are just full the last one read is the busiest, unless groups are cores."
+            without "Of groups that are just full the first one read is the busiest."
+        boosts_by_runnable in "spare-capacity": [since("6.5")], "find_busiest_queue(), cpu_util_cfs_boost()", Source("6.1.192, 6.12.117; 6.5 from memory"),
+            with "A CPU that is much waited for counts as much used when utilisation is to move."
+            without "A CPU counts as used by its utilisation alone."
+        prefers_idle_core: [since("6.6")], "should_we_balance()", Source("6.1.192 to 6.12.117; the release is from memory"),
+            with "The first CPU whose core is idle balances for a group, else the first idle CPU."
+            without "The first idle CPU balances for a group."
+        smt_balance in "spare-capacity": [since("6.6")], "smt_balance(), calculate_imbalance()", Source("6.1.192 to 6.12.117; the release is from memory"),
+            with "To an idle CPU a core with two tasks is a type of its own: busier than one that is full, and it gives one task."
+            without "A core with two tasks is full, or has room, like any other group."
+        delayed_set_apart: [since("6.14")], "update_sg_lb_stats(), can_migrate_task()", Source("6.12.117 to 7.3.4; the release is a commit's"),
+            with "Balancing counts runnable tasks, and moves a delayed one only where load is to move."
+            without "Delayed tasks count as tasks to balance and are moved like others."
+        ineligible_stay: [since("6.14")], "can_migrate_task()", Source("6.12.117 to 7.3.4; the release is from memory"),
+            with "While no pass of the domain has failed, a task that is not eligible stays if fair tasks are queued on the destination."
+            without "Eligibility does not keep a task from moving."
         serializes_passes: [since("6.19")], "sched_balance_rq(), SD_SERIALIZE", Source("6.12.117 to 7.3.4; the release is from a commit's date"),
             with "A pass over a domain that is balanced by one CPU at a time takes the lock once it is its turn, newidle passes too; one that does not get it counts as balanced."
             without "Periodic balancing takes the lock before it asks whether such a domain is due; newidle passes take none."
         ilb_on_idle_core: [since("7.3")], "find_new_ilb()", Source("7.2.12 has it not, 7.3.4 has it"),
             with "The CPU asked to balance for tickless ones is the first whose core is idle, else the first idle one."
             without "The CPU asked to balance for tickless ones is the first idle one."
-        busy_interval_short: [since("5.10")], "get_sd_balance_interval()", Memory("3.19 has it not, 6.1 has it"),
-            with "A busy CPU's interval is a tick short, so that levels of one length drift apart."
-            without "A busy CPU's interval is the domain's times busy_factor."
     }
     Newidle {
         skips_short_idle: [since("2.6.32")], "idle_balance()", Memory("2.6.30 has it not"),
@@ -338,15 +338,15 @@ mechanisms! {
             without "There is no server: throttling leaves fair tasks their part."
     }
     Idle {
-        idle_sampled_at_switch: [since("7.0")], "put_prev_task_idle(), update_rq_avg_idle()", Source("6.12.117 to 7.3.4; the release is from the commit's date"),
-            with "avg_idle takes an idle period when the idle task is switched out, whatever came."
-            without "avg_idle takes an idle period when a wakeup ends it; other arrivals do not end it."
         short_nap_keeps_tick: [since("4.17")], "cpuidle_idle_call()", Memory(""),
             with "An idle CPU that is expected back within a tick keeps it."
             without "An idle CPU always stops its tick."
         first_halt_keeps_tick: [between("6.1", "6.2"), between("6.6", "6.7"), since("6.12")], "idle_call_stop_or_retain_tick()", Source("6.1.192, 7.3.4; the stable trees between them are assumed to have it, except 6.5's"),
             with "Without a choice of idle states the first halt keeps the tick, and the next one stops it."
             without "Without a choice of idle states short-nap-keeps-tick decides alone."
+        idle_sampled_at_switch: [since("7.0")], "put_prev_task_idle(), update_rq_avg_idle()", Source("6.12.117 to 7.3.4; the release is from the commit's date"),
+            with "avg_idle takes an idle period when the idle task is switched out, whatever came."
+            without "avg_idle takes an idle period when a wakeup ends it; other arrivals do not end it."
     }
     Pipe {
         pipe_two_queues: [since("5.5")], "pipe_read(), pipe_write()", Memory(""),
