@@ -1,4 +1,5 @@
-//! Stays on a CPU as its private cache sees them: what a task leaves there, finds again and fetches anew, in ns.
+//! Stays on a CPU as its private cache sees them: the KB a task leaves there, finds again and fetches anew; times in
+//! ns.
 
 use super::Reuse;
 use crate::system::System;
@@ -23,7 +24,7 @@ impl System<'_> {
         self.caches.core(cpu).leave(task, kb, capacity_kb);
     }
 
-    /// `task` was switched to on `cpu`; `from` is where it ran last. What others displaced of its set in
+    /// `task` was switched to on `cpu`; `from` is where it ran last. The part of its set that others displaced in
     /// between is cold.
     pub fn enter_cache(&mut self, cpu: CpuId, task: TaskId, from: CpuId) {
         if !self.caches.on {
@@ -33,8 +34,8 @@ impl System<'_> {
         let kept = self.caches.core(from).come_back(task);
         let t = &mut self.tasks[task];
         if moved {
-            // The move's own price is that of the whole set; what lies in the other core's cache is out of
-            // date from now on.
+            // The price of the move covers the whole set. The task's lines in the other core's cache are out of date
+            // from now on.
             t.reuse = Reuse::default();
             self.caches.core(from).forget(task);
         } else {
@@ -47,7 +48,7 @@ impl System<'_> {
         }
     }
 
-    /// `task` goes over `kb` KB in passes, `left_kb` in all: what is cold of it is fetched first.
+    /// `task` goes over `kb` KB in passes, `left_kb` in all: the cold part is fetched first.
     pub fn touch_cold(&mut self, cpu: CpuId, task: TaskId, kb: u32, left_kb: u64) {
         self.caches.on = true;
         let per_kb = self.caches.core(cpu).refill_ns_per_kb;
@@ -55,7 +56,7 @@ impl System<'_> {
         t.reuse.touch_kb = t.reuse.touch_kb.max(kb);
         let fetched = t.reuse.cold_kb.min(kb).min(left_kb.min(u64::from(u32::MAX)) as u32);
         t.reuse.cold_kb -= fetched;
-        // A refill that was interrupted goes on; together no more than the whole of it is fetched.
+        // An interrupted refill goes on; both together fetch at most the whole set.
         let whole_ns = u64::from(kb) * per_kb;
         let wanted = t.refill_ns + u64::from(fetched) * per_kb;
         t.refill_ns = wanted.min(t.refill_ns.max(whole_ns));

@@ -1,20 +1,19 @@
-//! Private caches: what the tasks of one core take from each other, and what it costs the one that comes back.
+//! Private caches: the tasks of one core displace each other's data, and a task that comes back pays for it.
 //!
-//! A core's private cache (L1 and L2, one size, `private_cache_kb`) is a stack of tasks, the latest user
-//! first, each with the KB it holds: least recently used goes first, as in hardware by approximation. A stay
-//! on a CPU puts its task on top with the KB it used then, or still held from before; what lies deeper than
-//! the cache is large is gone. So a task that comes back has lost nothing if what ran in between fits in
-//! beside it, and as much as did not fit if not. Hardware threads of a core share the stack; a sibling counts
-//! when its stay is over. Another core's cache is `pay_move`'s matter.
+//! A core's private cache (L1 and L2, one size, `private_cache_kb`) is a stack of tasks, the latest user first, each
+//! with the KB it holds: the least recently used data go first, as in hardware by approximation. A stay on a CPU puts
+//! its task on top, with the KB it used in the stay or still held from before. Data deeper than the cache's size are
+//! lost. So a task that comes back has lost nothing if the data used in between fit in beside its own; otherwise it has
+//! lost the part that did not fit. Hardware threads of a core share the stack; a sibling's stay counts when it is over.
+//! `pay_move` prices a move to another core's cache.
 //!
-//! Used in a stay: of Touch operations the KB they went over (`touch_ns_per_kb`), of other work a KB per
-//! `warm_ns_per_kb`, at most the footprint. Of a set larger than the cache as much is held as fits, although strict
-//! LRU under cyclic passes would hold none: programs have parts they return to.
+//! A stay uses at most the footprint: Touch operations use the KB they went over (`touch_ns_per_kb`), other work uses a
+//! KB per `warm_ns_per_kb`. Of a set larger than the cache, the part that fits is held. Strict LRU under cyclic passes
+//! would hold none of it, but programs have parts they return to.
 //!
-//! Everyone displaces, but only Touch pays: going over memory is the operation that says which KB it needs.
-//! `Op::Run` is work of stated length, whatever the caches hold, and workloads without Touch run as they did
-//! before this model (up to model 2); nothing is kept for them, not even the stacks. The price of a KB is a
-//! refill's: from the shared LLC, or from memory where the core shares no cache with another.
+//! All tasks displace, but only Touch pays: it is the operation that says which KB it needs. `Op::Run` is work of
+//! stated length, whatever the caches hold. In a run without Touch nothing is kept, not even the stacks. A KB costs a
+//! refill from the shared LLC, or from memory if the core shares no cache with another.
 
 mod drive;
 
@@ -24,7 +23,7 @@ use schedlab_machine::{Costs, Topology};
 /// One core's private cache.
 #[derive(Debug)]
 struct Core {
-    /// Tasks with what they hold, KB, the latest user first; together at most the cache.
+    /// Tasks with the KB each holds, the latest user first; their sum is at most the cache's size.
     held: Vec<(TaskId, u32)>,
     refill_ns_per_kb: u64,
 }
@@ -35,14 +34,14 @@ pub struct Caches {
     cores: Vec<Core>,
     core_of: Vec<u32>,
     capacity_kb: u32,
-    /// Whether a task has gone over memory yet: until then nobody would pay, and nothing is kept.
+    /// Whether a task has gone over memory yet. Before that no task would pay, and nothing is kept.
     on: bool,
 }
 
 /// A task's part in it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reuse {
-    /// What it held when it left its CPU last, KB.
+    /// The KB it held when it last left its CPU.
     held_kb: u32,
     /// The part of its set that others displaced and that it has not fetched again, KB.
     cold_kb: u32,
@@ -73,7 +72,7 @@ impl Caches {
 }
 
 impl Core {
-    /// The task's stay is over: it is on top with `kb`; what no longer fits below is gone.
+    /// The task's stay is over: it is on top with `kb`; the bottom of the stack that no longer fits is dropped.
     fn leave(&mut self, task: TaskId, kb: u32, capacity_kb: u32) {
         self.forget(task);
         self.held.insert(0, (task, kb));
@@ -84,7 +83,7 @@ impl Core {
             *kb > 0
         });
     }
-    /// What the task still holds, KB; its stay begins.
+    /// The KB that the task still holds; its stay begins.
     fn come_back(&mut self, task: TaskId) -> u32 {
         self.held.iter().find(|(t, _)| *t == task).map_or(0, |(_, kb)| *kb)
     }

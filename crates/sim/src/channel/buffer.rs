@@ -1,17 +1,18 @@
-//! Channels: what a pipe or a socket holds, how much more it takes, and when those who wait at it are woken.
+//! Channels: the bytes in a pipe or a socket, the room left in it, and when a sleeper at either end is woken.
 //!
-//! Buffers have the default sizes and the accounting of kernels 3.4 to 6.x; amounts are bytes. Nothing here takes time:
-//! [`crate::transfer`] does. Rules, by kind:
+//! Buffers have the default sizes and the accounting of kernels 3.4 to 6.x; amounts are bytes. Nothing here takes time;
+//! `drive` adds that. Rules, by kind:
 //!
-//! - pipe (`fs/pipe.c`): 16 pages. What a call writes beyond whole pages joins the last page if all of it fits there;
-//!   the rest starts pages of its own. So 40 messages of 100 bytes share a page, and its last 96 bytes stay unused.
+//! - pipe (`fs/pipe.c`): 16 pages. The bytes of a call beyond whole pages join the last page if all of them fit there;
+//!   otherwise they start pages of their own. So 40 messages of 100 bytes share a page, and its last 96 bytes stay
+//!   unused.
 //! - UNIX stream (`net/unix`, `net/core/sock.c`): every message is held in buffers of at most 36,544 bytes, charged by
 //!   their `truesize` against SO_SNDBUF of 212,992; one more is taken while the sum is below that.
-//! - TCP over loopback: what lies unread counts its bytes against 131,072 (the middle of `tcp_rmem`). The
-//!   sender's own queue and the growth of both buffers are left out: whoever waits for answers never fills
-//!   them, a mere stream blocks earlier than in the kernel.
-//! - UDP over loopback: datagrams by `truesize` against SO_RCVBUF of 212,992; what comes while more than that is queued
-//!   is lost. The sender never waits, for loopback takes the datagram off its account at once.
+//! - TCP over loopback: unread bytes count against 131,072 (the middle of `tcp_rmem`). Not modelled: the sender's own
+//!   queue and the growth of both buffers. A task that waits for answers never fills them; a one-way stream blocks
+//!   earlier than in the kernel.
+//! - UDP over loopback: datagrams are charged by `truesize` against SO_RCVBUF of 212,992; a datagram that arrives while
+//!   more than that is queued is lost. The sender never waits, for loopback takes the datagram off its account at once.
 
 use schedlab_kernel::History;
 use schedlab_workload::ChannelKind;
@@ -28,20 +29,21 @@ const TCP_BYTES: u64 = 131_072;
 /// `struct sk_buff` and `struct skb_shared_info`, in whole cache lines.
 const SKB_BYTES: u64 = 256;
 const SKB_SHARED_BYTES: u64 = 320;
-/// What of a message may lie in a buffer's head; the rest lies in pages, at most 32 KB of them (UNIX_SKB_FRAGS_SZ).
+/// Bytes of a message that fit in a buffer's head; the rest lies in pages, at most 32 KB of them (UNIX_SKB_FRAGS_SZ).
 const SKB_HEAD_BYTES: u32 = PAGE - SKB_SHARED_BYTES as u32;
 const SKB_PAGED_BYTES: u32 = 32_768;
 /// IP and UDP headers, and the room for the link's.
 const UDP_HEADERS: u32 = 59;
 
-/// Memory that a buffer with so much in its head and so much in pages is charged as (`skb->truesize`): allocations are
-/// rounded up to powers of two. Kernels 4.5 to 6.2; 6.3 rounds small heads otherwise, which is left out.
+/// The memory charged for a buffer with `head` bytes in its head and `paged` bytes in pages (`skb->truesize`):
+/// allocations are rounded up to powers of two. True of kernels 4.5 to 6.2; 6.3 rounds small heads differently, which
+/// is not modelled.
 fn truesize(head: u32, paged: u32) -> u64 {
     let head = (u64::from(head).next_multiple_of(64) + SKB_SHARED_BYTES).next_power_of_two();
     SKB_BYTES + head + u64::from(paged.next_multiple_of(PAGE))
 }
 
-/// What a UNIX stream buffer of so many bytes is charged as.
+/// The charge of a UNIX stream buffer of so many bytes.
 pub fn unix_truesize(bytes: u32) -> u64 {
     let paged = bytes.saturating_sub(SKB_HEAD_BYTES).next_multiple_of(PAGE).min(bytes);
     truesize(bytes - paged, paged)
@@ -52,9 +54,9 @@ pub fn unix_truesize(bytes: u32) -> u64 {
 struct Part {
     /// Bytes not read yet.
     left: u32,
-    /// Where its data end: what has been read makes no room behind them.
+    /// Where its data end. Bytes that were read leave no room behind them.
     end: u32,
-    /// What it is charged as; a page is not.
+    /// Bytes charged for it; 0 for a page.
     charge: u64,
 }
 
@@ -62,38 +64,38 @@ struct Part {
 #[derive(Clone, Debug)]
 pub struct Buffer {
     kind: ChannelKind,
-    /// Oldest first. TCP has none.
+    /// Oldest first; empty for TCP.
     parts: VecDeque<Part>,
     /// Bytes not read yet.
     unread: u64,
-    /// Sum of what is charged.
+    /// Sum of the charges, bytes.
     charged: u64,
-    /// Bytes ever taken in, and ever given out; of a datagram that was cut short, all of it.
+    /// Bytes ever taken in, and ever given out. A datagram that was cut short counts in full.
     pub written: u64,
     /// See `written`.
     pub read: u64,
 }
 
-/// What a write did.
+/// The outcome of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Written {
-    /// Bytes that are in, or lost.
+    /// Bytes that went in, or were lost.
     pub bytes: u32,
-    /// It was a datagram, and there was no room for it.
+    /// The write was a datagram, and there was no room for it.
     pub lost: bool,
 }
 
-/// What a read did.
+/// The outcome of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// Bytes that came.
+    /// Bytes that were read.
     pub bytes: u32,
     /// A page or buffer became free.
     pub freed: bool,
 }
 
 impl Buffer {
-    /// An empty one.
+    /// An empty buffer.
     pub fn new(kind: ChannelKind) -> Buffer {
         Buffer {
             kind,
@@ -104,7 +106,7 @@ impl Buffer {
             read: 0,
         }
     }
-    /// Memory that is charged for what lies in it, bytes; TCP's is counted otherwise.
+    /// Memory charged for the contents, bytes. TCP has another accounting.
     pub fn charged(&self) -> u64 {
         self.charged
     }
@@ -120,7 +122,7 @@ impl Buffer {
         self.parts.len() >= PIPE_PAGES
     }
 
-    /// How many of `bytes` a write would take now. `opens`: nothing of the call's bytes is in yet.
+    /// How many of `bytes` a write would take now. `opens`: no byte of the call is in yet.
     pub fn room(&self, bytes: u32, opens: bool) -> u32 {
         match self.kind {
             ChannelKind::Pipe => {
@@ -198,7 +200,7 @@ impl Buffer {
         there.min(u64::from(bytes)) as u32
     }
 
-    /// Takes out up to `bytes`; of a datagram the rest is thrown away.
+    /// Takes out up to `bytes`; the rest of a datagram is thrown away.
     pub fn take(&mut self, bytes: u32) -> Taken {
         let got = self.ready(bytes);
         let gone = match self.kind {
@@ -216,7 +218,7 @@ impl Buffer {
         Taken { bytes: got, freed }
     }
 
-    /// Takes so many bytes off the oldest parts, and with them those that are read out (also an empty datagram).
+    /// Takes so many bytes off the oldest parts, and drops the parts that are empty then (also an empty datagram).
     fn drop_parts(&mut self, bytes: u32) {
         let mut rest = bytes;
         while let Some(part) = self.parts.front_mut() {
@@ -234,18 +236,18 @@ impl Buffer {
         }
     }
 
-    /// Whether a write wakes a sleeping reader. `was_empty`: nothing was there before it. A pipe with two
-    /// queues leaves out the wakeups that an unread message has already seen to.
+    /// Whether a write wakes a sleeping reader. `was_empty`: the buffer was empty before it. A pipe with two queues
+    /// skips the wakeup if an unread message has caused one already.
     pub fn wakes_reader(&self, was_empty: bool, history: &History) -> bool {
         self.kind != ChannelKind::Pipe || !history.pipe_two_queues || was_empty
     }
 
     /// Whether a read wakes a sleeping writer. `was_full`: no page was free before it.
     ///
-    /// Pipes: with one queue, whenever a page came free; with two, whenever the pipe had been full, even if
-    /// it still is; later kernels (`pipe_stays_full`) leave that last case out. UNIX: when a message buffer
-    /// came free and at most a quarter of SO_SNDBUF is charged (`unix_write_space`). TCP: when what is free
-    /// is at least half of what is not (`sk_stream_write_space`).
+    /// Pipes with one queue: whenever a page came free. Pipes with two: whenever the pipe had been full, even if it
+    /// still is; later kernels (`pipe_stays_full`) skip that last case. UNIX: when a message buffer came free and at
+    /// most a quarter of SO_SNDBUF is charged (`unix_write_space`). TCP: when the free bytes are at least half of the
+    /// used ones (`sk_stream_write_space`).
     pub fn wakes_writer(&self, was_full: bool, freed: bool, history: &History) -> bool {
         match self.kind {
             ChannelKind::Pipe if !history.pipe_two_queues => freed,
@@ -256,17 +258,17 @@ impl Buffer {
         }
     }
 
-    /// What does not add up, if anything: for tests of the whole.
+    /// Checks the accounts against each other; for tests of the whole simulator.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence that names the account that does not add up.
     pub fn check(&self) -> Result<(), String> {
         let left: u64 = self.parts.iter().map(|p| u64::from(p.left)).sum();
         let charged: u64 = self.parts.iter().map(|p| p.charge).sum();
         let most = match self.kind {
             ChannelKind::Pipe => PIPE_PAGES as u64 * u64::from(PAGE),
             ChannelKind::Tcp => TCP_BYTES,
-            // Charged are more bytes than are held; the last one may exceed the limit.
+            // The charge exceeds the bytes held; the last buffer may exceed the limit.
             _ => SOCKET_BYTES + u64::from(u16::MAX),
         };
         if self.written != self.read + self.unread {
@@ -285,14 +287,14 @@ impl Buffer {
     }
 }
 
-/// Whether readers and writers of the channel sleep in one queue. (A socket has one for both, but another at
-/// either end.)
+/// Whether readers and writers of the channel sleep in one queue. (Both tasks at one end of a socket share a queue, but
+/// each end has its own.)
 pub fn one_queue(kind: ChannelKind, history: &History) -> bool {
     kind == ChannelKind::Pipe && !history.pipe_two_queues
 }
 
-/// Whether a wakeup wakes one sleeper, the oldest, who wakes the next one if there is still something for it; else it
-/// wakes all, the newest first.
+/// Whether a wakeup wakes only the oldest sleeper, which wakes the next one if there is still something for it.
+/// Otherwise a wakeup wakes all sleepers, the newest first.
 pub fn exclusive(kind: ChannelKind, history: &History) -> bool {
     match kind {
         ChannelKind::Pipe => history.pipe_exclusive,
@@ -311,7 +313,7 @@ mod tests {
     const NEW: &History = &History::of(Version::new(6, 5));
     const V6_14: &History = &History::of(Version::new(6, 14));
 
-    /// How many messages of that size go in before a writer would have to wait, and the bytes that are in then.
+    /// How many messages of that size fit before a writer has to wait, and their bytes.
     fn fill(kind: ChannelKind, bytes: u32) -> (u32, u64) {
         let mut buffer = Buffer::new(kind);
         let mut messages = 0;
@@ -327,7 +329,7 @@ mod tests {
         assert_eq!(fill(ChannelKind::Pipe, 64), (1024, 65_536));
         assert_eq!(fill(ChannelKind::Pipe, 100), (640, 64_000), "forty to a page");
         assert_eq!(fill(ChannelKind::Pipe, 2049).0, 16, "no two fit into a page");
-        // 5000 are a page and 904 bytes, which join the 904 of the one before, if those came last.
+        // 5000 bytes are a page and 904 bytes. The 904 join those of the message before, if those came last.
         assert_eq!(
             fill(ChannelKind::Pipe, 5000),
             (10, 54_096),
@@ -415,8 +417,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written and read: what goes in comes out, in a read what was said to be ready, in a write what
-        /// was said to fit, and something always fits into an empty channel.
+        /// Any series of writes and reads. The bytes out are the bytes in; a read gives as much as `ready` said and a
+        /// write takes as much as `room` said; something always fits into an empty channel.
         #[test]
         fn bytes_are_conserved(
             kind in prop_oneof![Just(ChannelKind::Pipe), Just(ChannelKind::Unix), Just(ChannelKind::Tcp)],

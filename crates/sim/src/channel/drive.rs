@@ -1,23 +1,23 @@
-//! Reading from and writing to channels, taken through time: calls, copies, sleeping, and waking the other side.
+//! Reads and writes of channels through time: calls, copies, the lock, sleeping, and waking the other side.
 //!
-//! A call takes its entry and the kind's own price, then the copy of what there is or what fits; at the end of that the
-//! bytes change hands, those who are to know are woken by the calling task, and only then does the call go on, sleep or
-//! return. A writer stays in one call until all is in; a reader's call returns with what there was, and what is still
-//! missing is a further call. All these wakeups tell the scheduler that the waker is
-//! about to sleep (WF_SYNC), but for TCP's to its writers.
+//! A call takes the syscall entry and the kind's own price, then the copy of the bytes that are there or that fit. At
+//! the end of the copy the bytes change hands, and the calling task wakes the sleepers at the other end. Only then does
+//! the call go on, sleep or return. A writer stays in one call until all its bytes are in. A reader's call returns with
+//! the bytes that were there; the missing ones need a further call. All these wakeups tell the scheduler that the waker
+//! is about to sleep (WF_SYNC), except those of TCP writers.
 //!
-//! Where the machine says how long a call holds its channel's lock (`pipe_lock_ns`, with the copy;
-//! `unix_lock_ns`, without), others wait for it ([`super::lock`]): with a processor of their own they
-//! spin, and where CPUs take turns a spinner's turn ends. There a lock is often kept for a whole round of
-//! turns, since a good part of a call is spent in it. TCP's and UDP's are never waited for.
+//! If the machine states how long a call holds its channel's lock (`pipe_lock_ns`, with the copy; `unix_lock_ns`,
+//! without), others wait for it ([`super::lock`]). A waiter with a processor of its own spins; on CPUs that take turns,
+//! a spinner's turn ends. On such CPUs a lock is often kept for a whole round of turns, since a good part of a call is
+//! spent in it. TCP's and UDP's locks are never waited for.
 //!
-//! Messages to UNIX sockets lie in memory of the kernel's, which it keeps for the next ones: only where more
-//! of it is held than ever before it must be had from the page allocator, which takes longer (`unix_new_ns`).
-//! Which CPU freed it is not followed.
+//! Messages to UNIX sockets lie in kernel memory, which the kernel keeps for later messages. The page allocator is
+//! needed only when more memory is held than ever before, and takes longer (`unix_new_ns`). The CPU that freed the
+//! memory is not tracked.
 //!
-//! Which CPU wrote to and read from a buffer last is remembered: what lies in another CPU's cache takes
-//! longer to touch (`remote_send_ns`, `remote_recv_ns`), however far that is. Of several writers on different
-//! CPUs the last one stands for all that is unread.
+//! The CPUs that last wrote to and read from a buffer are remembered: data in another CPU's cache take longer to touch
+//! (`remote_send_ns`, `remote_recv_ns`), at the same price for every distance. If several CPUs have written, the last
+//! one counts for all unread bytes.
 
 use super::buffer;
 use super::lock::POLL_NS;
@@ -28,11 +28,11 @@ use crate::task::UserOp;
 use schedlab_base::{CpuId, Error, TaskId};
 use schedlab_workload::{ChannelKind, PortId};
 
-/// The largest datagram, bytes: what an IP packet holds beside its headers.
+/// The largest datagram, bytes: an IP packet less its headers.
 const LARGEST_DATAGRAM: u32 = 65_507;
 
-/// What messages are charged that fill the slabs a CPU has at hand, bytes: 32 of them, reckoned from the sizes of slabs
-/// (16 heads in a page, 32 bodies in four) and not measured.
+/// The charge of the messages that fill the slabs a CPU has at hand, bytes: 32 messages. Computed from the sizes of
+/// slabs (16 heads in a page, 32 bodies in four), not measured.
 const SLAB: u64 = 24 * 1024;
 
 impl System<'_> {
@@ -59,7 +59,7 @@ impl System<'_> {
         );
     }
 
-    /// A system call for what is left.
+    /// A system call for the bytes that are left.
     fn call(&mut self, cpu: CpuId, curr: TaskId, t: Transfer) {
         let costs = &self.fixed.machine.costs;
         let own_ns = match (self.channels.kind(t.port), t.sends) {
@@ -75,7 +75,7 @@ impl System<'_> {
         self.copy(cpu, curr, Transfer { opens: true, returned: false, slept: false, ..t }, entry_ns);
     }
 
-    /// What a call on this end has yet to do after its wakeups, ns; a part of what it takes in all.
+    /// Time that a call on this end still takes after its wakeups, ns; a part of its total time.
     fn end_ns(&self, port: PortId) -> u64 {
         match self.channels.kind(port) {
             ChannelKind::Pipe | ChannelKind::Unix => self.fixed.machine.costs.channel_end_ns,
@@ -83,12 +83,13 @@ impl System<'_> {
         }
     }
 
-    /// Copies what there is or what fits, after `entry_ns`.
+    /// Copies the bytes that are there or that fit, after `entry_ns`.
     fn copy(&mut self, cpu: CpuId, curr: TaskId, mut t: Transfer, entry_ns: u64) {
         t.back = false;
         t.part = self.fits(t);
         let lock_ns = self.lock_ns(t.port);
-        // A part of what the call takes anyway; of one that goes on there may be less.
+        // The lock time is a part of the call's time. A call that goes on after sleeping may have less time left than
+        // that.
         t.held_ns = lock_ns.min(entry_ns);
         self.tasks[curr].user = UserOp::Transfer(t);
         let before_ns = entry_ns - t.held_ns;
@@ -117,7 +118,7 @@ impl System<'_> {
             held_ns += self.copy_ns(cpu, t);
         }
         if t.part == 0 {
-            // Who finds nothing to copy gives it back at once.
+            // A task that finds nothing to copy releases the lock at once.
             self.channels.locks[t.buffer()].release(curr);
         }
         self.begin(cpu, Step::Syscall(Sys::Transfer), held_ns);
@@ -133,19 +134,19 @@ impl System<'_> {
         }
     }
 
-    /// How many of a transfer's bytes there are, or fit, now.
+    /// How many of a transfer's bytes are there, or fit, now.
     fn fits(&self, t: Transfer) -> u32 {
         let buffer = &self.channels.buffers[t.buffer()];
         if t.sends { buffer.room(t.left, t.opens) } else { buffer.ready(t.left) }
     }
 
-    /// What it takes to copy them.
+    /// Time to copy them, ns.
     fn copy_ns(&self, cpu: CpuId, t: Transfer) -> u64 {
         let copied_ns = u64::from(t.part) * self.fixed.machine.costs.copy_ns_per_kb / 1024;
         copied_ns + self.remote_ns(cpu, t) + self.memory_ns(t)
     }
 
-    /// What a write takes more because of the memory that its message needs: none had it before, or it is not at hand.
+    /// Extra time of a write for its message's memory, ns: the memory is new, or is not at hand.
     fn memory_ns(&self, t: Transfer) -> u64 {
         let (costs, Memory { held, most }) = (&self.fixed.machine.costs, self.channels.memory);
         match t.sends && t.part > 0 && self.channels.kind(t.port) == ChannelKind::Unix {
@@ -155,8 +156,8 @@ impl System<'_> {
         }
     }
 
-    /// What a transfer takes more because another CPU used the buffer last. Where nothing is copied nothing is touched
-    /// but the lock.
+    /// Extra time of a transfer because another CPU used the buffer last, ns. A transfer of no bytes touches only the
+    /// lock and pays nothing.
     fn remote_ns(&self, cpu: CpuId, t: Transfer) -> u64 {
         let costs = &self.fixed.machine.costs;
         match t.sends {
@@ -167,7 +168,7 @@ impl System<'_> {
         }
     }
 
-    /// The copy is over: the bytes change hands, and those who waited for that are woken.
+    /// The copy is over: the bytes change hands, and the sleepers that waited for them are woken.
     pub fn copied(&mut self, cpu: CpuId, curr: TaskId) {
         let UserOp::Transfer(mut t) = self.tasks[curr].user else { return };
         if t.part > 0 {
@@ -179,7 +180,7 @@ impl System<'_> {
         self.next_wakeup(cpu, Context::Task);
     }
 
-    /// What was copied is in the channel, as far as there still is room. Whether all of it is.
+    /// The copied bytes enter the channel, as far as there still is room. Returns whether all bytes are in.
     fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
         let (kind, to) = (self.channels.kind(t.port), t.port.peer());
         let buffer = &mut self.channels.buffers[to.index()];
@@ -205,13 +206,14 @@ impl System<'_> {
         done
     }
 
-    /// What was copied is out of the channel, as far as nobody else took it. Whether all that was wanted has come.
+    /// The copied bytes leave the channel, as far as no other task took them. Returns whether all wanted bytes have
+    /// come.
     fn get(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
         let (kind, from) = (self.channels.kind(t.port), t.port);
         let datagram = kind == ChannelKind::Udp;
         let buffer = &mut self.channels.buffers[from.index()];
         if t.part == 0 && buffer.ready(t.left) > 0 {
-            // It came too late for this copy.
+            // Another reader took the bytes first.
             return false;
         }
         let (was_full, held) = (buffer.pages_full(), buffer.charged());
@@ -234,7 +236,7 @@ impl System<'_> {
         if datagram { t.returned } else { t.left == 0 }
     }
 
-    /// What sleeping at a channel takes, beside the call and the switch. It is charged when the task is back.
+    /// Extra time of sleeping at a channel, beside the call and the switch, ns. It is charged when the task is back.
     fn sleeping_ns(&self, port: PortId) -> u64 {
         let costs = &self.fixed.machine.costs;
         match self.channels.kind(port) {
@@ -243,7 +245,7 @@ impl System<'_> {
         }
     }
 
-    /// The queue that those who call on `port` sleep in.
+    /// The queue that callers on `port` sleep in.
     fn queue_of(&self, port: PortId) -> usize {
         match buffer::one_queue(self.channels.kind(port), &self.fixed.history) {
             true => port.index() & !1,
@@ -256,7 +258,7 @@ impl System<'_> {
         buffer::exclusive(kind, &self.fixed.history)
     }
 
-    /// Those who sleep at `port` are to be woken by the current task of `cpu`: all, or the one who came first.
+    /// Notes the sleepers at `port` that the current task of `cpu` is to wake: all of them, or the oldest.
     fn wake_sleepers(&mut self, cpu: CpuId, port: PortId, sync: bool) {
         let one = self.wakes_one(self.channels.kind(port));
         let queue = self.queue_of(port);
@@ -271,8 +273,7 @@ impl System<'_> {
         c.sync_wakes = sync;
     }
 
-    /// An operation that is not over goes on: by a further call, a further copy, or by sleeping until there
-    /// is something.
+    /// An unfinished operation goes on: by a further call, a further copy, or by sleeping until there is something.
     pub fn transfer_on(&mut self, cpu: CpuId, curr: TaskId, t: Transfer) {
         if t.returned {
             return self.call(cpu, curr, t);

@@ -1,13 +1,13 @@
-//! The lock of a channel's buffer, and who waits for it.
+//! The lock of a channel's buffer, and the tasks that wait for it.
 //!
-//! A pipe has a mutex (`fs/pipe.c`), held while bytes are copied, a UNIX socket a spinlock
-//! (`net/unix/af_unix.c`), held while a message is linked into the queue or out of it. Who waits for either
-//! spins, as a mutex's waiters do while its owner runs (`mutex_spin_on_owner`, `osq_lock`), and they have it
-//! in the order in which they came; but one who comes to a mutex while it is free goes past them. Left out:
-//! that a waiter sleeps, because the owner does not run (no call is preempted in the kernel here) or somebody
-//! else wants its CPU, that one who has waited long is handed the mutex, and the mutex of a socket's readers
-//! (`iolock`), which matters where several read one socket. Nothing here takes time: [`crate::transfer`]
-//! does.
+//! A pipe has a mutex (`fs/pipe.c`), held while bytes are copied. A UNIX socket has a spinlock (`net/unix/af_unix.c`),
+//! held while a message is linked into the queue or out of it. Waiters for either spin, as a mutex's waiters do while
+//! its owner runs (`mutex_spin_on_owner`, `osq_lock`), and get the lock in the order in which they came. A task that
+//! comes to a free mutex goes ahead of its waiters.
+//!
+//! Not modelled: a waiter sleeps if the owner does not run (here no call is preempted in the kernel) or another task
+//! needs its CPU; a task that has waited long is handed the mutex; the mutex of a socket's readers (`iolock`), which
+//! matters where several read one socket. Nothing here takes time; `drive` adds that.
 
 use schedlab_base::TaskId;
 use schedlab_workload::ChannelKind;
@@ -20,19 +20,19 @@ pub const POLL_NS: u64 = 30;
 #[derive(Debug)]
 pub struct Lock {
     held: Option<TaskId>,
-    /// Who waits, oldest first.
+    /// The waiters, oldest first.
     spinners: VecDeque<TaskId>,
-    /// Who comes while it is free has it, whoever waits.
+    /// A mutex: a task that comes while it is free gets it, ahead of the waiters.
     mutex: bool,
 }
 
 impl Lock {
-    /// One that is free; so many wait for it without a need for memory.
+    /// A free lock; up to `waiters` tasks wait for it without an allocation.
     pub fn new(kind: ChannelKind, waiters: usize) -> Lock {
         Lock { held: None, spinners: VecDeque::with_capacity(waiters), mutex: kind == ChannelKind::Pipe }
     }
 
-    /// Whether `task` has it now; if not it waits for it from now on, and asks again.
+    /// Takes the lock for `task`; `false` if it has to wait. A waiter is queued and asks again.
     pub fn take(&mut self, task: TaskId) -> bool {
         let waits = self.spinners.contains(&task);
         let next = self.spinners.front().is_none_or(|first| *first == task);
@@ -49,9 +49,9 @@ impl Lock {
         true
     }
 
-    /// `task` gives it back, if it has it.
+    /// Releases the lock if `task` holds it.
     pub fn release(&mut self, task: TaskId) {
-        debug_assert!(self.held.is_none_or(|owner| owner == task), "given back by one who has not got it");
+        debug_assert!(self.held.is_none_or(|owner| owner == task), "released by a task that does not hold it");
         if self.held == Some(task) {
             self.held = None;
         }

@@ -1,4 +1,5 @@
-//! Pipes and sockets: contents, waiters and lock are rules ([`buffer`], `lock`); `drive` takes calls through time.
+//! Pipes and sockets. Rules: contents and their limits ([`buffer`]), the lock and its waiters (`lock`). [`state`]: the
+//! channels of a run and an operation under way. `drive` takes a task's calls through time.
 
 pub mod buffer;
 mod drive;

@@ -1,4 +1,4 @@
-//! The channels of a workload, and an operation on one that is under way.
+//! State: the channels of a workload, and an operation on one of them that is under way.
 
 use super::buffer::Buffer;
 use super::lock::Lock;
@@ -14,26 +14,26 @@ pub(super) struct Users {
 }
 
 impl Users {
-    /// Whether a write from `cpu` touches what another CPU wrote, or gave back by reading it.
+    /// Whether a write from `cpu` touches memory that another CPU wrote, or freed by reading it.
     pub(super) fn write_is_remote(self, cpu: CpuId) -> bool {
         [self.writer, self.reader].into_iter().flatten().any(|user| user != cpu)
     }
-    /// Whether a read on `cpu` gets what another CPU wrote.
+    /// Whether a read on `cpu` gets bytes that another CPU wrote.
     pub(super) fn read_is_remote(self, cpu: CpuId) -> bool {
         self.writer.is_some_and(|writer| writer != cpu)
     }
 }
 
-/// What all messages to UNIX sockets are charged, bytes.
+/// Memory charged for all messages to UNIX sockets, bytes.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Memory {
     pub(super) held: u64,
-    /// The most there has been.
+    /// The largest `held` so far.
     pub(super) most: u64,
 }
 
 impl Memory {
-    /// A buffer was charged so much before, and is now.
+    /// A buffer's charge has changed from `before` to `now`, bytes.
     pub(super) fn changed(&mut self, before: u64, now: u64) {
         self.held = self.held - before + now;
         self.most = self.most.max(self.held);
@@ -44,7 +44,7 @@ impl Memory {
 #[derive(Default)]
 pub struct Channels {
     pub(super) kinds: Vec<ChannelKind>,
-    /// By the end that reads them. Of a pipe the second is never used.
+    /// By the end that reads them. A pipe's second one is never used.
     pub buffers: Vec<Buffer>,
     /// Of each buffer.
     pub(super) users: Vec<Users>,
@@ -52,12 +52,12 @@ pub struct Channels {
     pub(super) locks: Vec<Lock>,
     /// Of the UNIX sockets.
     pub(super) memory: Memory,
-    /// Who sleeps at which end, oldest first. Where readers and writers share a queue it is the first end's.
+    /// The sleepers at each end, oldest first. If readers and writers share a queue it is the first end's.
     pub sleepers: Vec<VecDeque<TaskId>>,
 }
 
 impl Channels {
-    /// Empty channels; no more than `tasks` sleep at any.
+    /// Empty channels; at most `tasks` sleep at each.
     pub fn new(kinds: Vec<ChannelKind>, tasks: usize) -> Channels {
         let ends = || kinds.iter().flat_map(|kind| [*kind; 2]);
         Channels {
@@ -69,17 +69,17 @@ impl Channels {
             kinds,
         }
     }
-    /// What the channel of an end is made of.
+    /// The kind of the channel that an end belongs to.
     pub fn kind(&self, port: PortId) -> ChannelKind {
         self.kinds[port.channel()]
     }
-    /// Whether any channel may lose what is sent.
+    /// Whether any channel may lose data.
     pub fn may_lose(&self) -> bool {
         self.kinds.contains(&ChannelKind::Udp)
     }
 }
 
-/// An operation on a channel that is not over.
+/// An unfinished operation on a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
     /// The task's end.
@@ -90,11 +90,11 @@ pub struct Transfer {
     pub(super) left: u32,
     /// Bytes that the copy in progress carries.
     pub(super) part: u32,
-    /// How long it will hold the buffer's lock, beside what it copies under it, ns.
+    /// How long it will hold the buffer's lock, beside the copy under it, ns.
     pub(super) held_ns: u64,
-    /// Nothing of this call has been copied.
+    /// Nothing of this call has been copied yet.
     pub(super) opens: bool,
-    /// The call has returned, another one must be made.
+    /// The call has returned; another one must follow.
     pub(crate) returned: bool,
     /// It slept in this call.
     pub(super) slept: bool,

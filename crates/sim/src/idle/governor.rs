@@ -1,18 +1,17 @@
-//! Which idle state an idle CPU enters: a governor in the manner of the kernel's `menu`.
+//! The idle state that an idle CPU enters: a governor in the manner of the kernel's `menu`.
 //!
-//! It guesses how long the CPU will stay idle: until the next timer, or as long as it usually has of late if
-//! the last eight stays agree with each other. Of the machine's states it takes the deepest whose target
-//! residency fits. Not modelled: `menu`'s correction by past errors of the timer guess, its reluctance while
-//! tasks wait for I/O, and latency limits asked for by drivers. Integers only; ns. Pure but for the ring of
-//! past stays.
+//! It guesses how long the CPU will stay idle: until the next timer, or as long as the last eight stays if they agree
+//! with each other. It takes the deepest state whose target residency fits. Not modelled: `menu`'s correction by past
+//! errors of the timer guess, its reluctance while tasks wait for I/O, and latency limits of drivers. Integers only;
+//! ns. Pure except for the ring of past stays.
 
 use schedlab_machine::IdleState;
 
 /// Stays remembered.
 const STAYS: usize = 8;
-/// A spread of up to this, ns, counts as agreement whatever the mean.
+/// A spread of up to this, ns, counts as agreement for any mean.
 const SMALL_SPREAD_NS: u128 = 20_000;
-/// Stays longer than this, ns, are remembered as this: beyond it every state fits.
+/// Longer stays are remembered as this, ns: every state fits such a stay.
 const LONGEST_NS: u64 = 1 << 40;
 
 /// Memory of one CPU's stays in idle.
@@ -28,13 +27,13 @@ pub struct Governor {
 }
 
 impl Governor {
-    /// How long the CPU will stay idle if `next_timer_ns` from now its next timer fires (`u64::MAX` for none).
+    /// How long the CPU will stay idle if its next timer fires `next_timer_ns` from now (`u64::MAX` for none).
     pub fn predict(&self, next_timer_ns: u64) -> u64 {
         self.typical().map_or(next_timer_ns, |typical| typical.min(next_timer_ns))
     }
 
-    /// The state to enter: the deepest whose residency is no longer than the stay predicted, else the shallowest.
-    /// 0 also for a machine without states, whose CPUs poll.
+    /// The state to enter: the deepest whose residency is no longer than the predicted stay, else the shallowest. Also
+    /// 0 for a machine without states, whose CPUs poll.
     pub fn choose(&self, states: &[IdleState], predicted_ns: u64) -> usize {
         states.iter().rposition(|s| s.residency.0 <= predicted_ns).unwrap_or(0)
     }
@@ -49,19 +48,19 @@ impl Governor {
         self.known = (self.known + 1).min(STAYS as u8);
     }
 
-    /// The mean of all eight, if they agree: what the first round of [`mean_of_most`](Governor::mean_of_most)
-    /// finds, from sums that are kept up to date.
+    /// The mean of all eight, if they agree: the result of the first round of [`mean_of_most`](Governor::mean_of_most),
+    /// from sums that are kept up to date.
     fn mean_of_all(&self) -> Option<u64> {
         let mean = self.sum / STAYS as u64;
         let (sum, mean_squared) = (u128::from(self.sum), u128::from(mean) * u128::from(mean));
-        // The sum of (stay - mean)^2, written out.
+        // The sum of (stay - mean)^2, multiplied out.
         let squares = self.squares + STAYS as u128 * mean_squared - 2 * u128::from(mean) * sum;
         agree(squares / STAYS as u128, mean_squared).then_some(mean)
     }
 
-    /// The mean of the last eight stays, if they agree: their spread is small, or less than a sixth of the mean. The
-    /// longest are left out one level at a time, as long as six remain; those left must be exactly the shorter ones,
-    /// for it is an early wakeup that makes a deep state a mistake.
+    /// The mean of the last eight stays, if they agree: their spread is small, or less than a sixth of the mean.
+    /// Otherwise the longest stays are left out, one level at a time, as long as six remain. Short stays are never left
+    /// out, for an early wakeup is what makes a deep state a mistake.
     fn typical(&self) -> Option<u64> {
         if usize::from(self.known) < STAYS {
             return None;
@@ -89,8 +88,8 @@ impl Governor {
     }
 }
 
-/// Whether stays agree: the root of their variance is small, or less than a sixth of the mean. Compared as squares: no
-/// root is taken.
+/// Whether stays agree: the root of their variance is small, or less than a sixth of the mean. Squares are compared, so
+/// no root is needed.
 #[inline]
 fn agree(variance: u128, mean_squared: u128) -> bool {
     variance <= SMALL_SPREAD_NS * SMALL_SPREAD_NS || 36 * variance < mean_squared

@@ -1,15 +1,15 @@
-//! The `haltpoll` governor (5.4): an idle CPU of a guest polls for a while before it halts, for halting is a
-//! trip to the hypervisor and back. How long it polls grows when a halt was short enough to have been polled
-//! through, and shrinks when it was longer than any polling. Integers, ns; pure.
+//! The `haltpoll` governor (5.4): an idle CPU of a guest polls for a while before it halts, for halting is a trip to
+//! the hypervisor and back. The polling time grows after a halt that was short enough to poll through, and shrinks
+//! after a halt longer than any polling. Integers, ns; pure.
 
-/// It never polls longer (guest_halt_poll_ns).
+/// The longest polling time (guest_halt_poll_ns).
 const LONGEST_NS: u64 = 200_000;
-/// The first time it polls at all (guest_halt_poll_grow_start).
+/// The first polling time above zero (guest_halt_poll_grow_start).
 const FIRST_NS: u64 = 50_000;
-/// Growth, and shrinking, of the time (guest_halt_poll_grow, guest_halt_poll_shrink).
+/// Factor of growth and of shrinking (guest_halt_poll_grow, guest_halt_poll_shrink).
 const FACTOR: u64 = 2;
 
-/// What an idle CPU is to do.
+/// The next step of an idle CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
     /// Watch for work that long, ns, with the tick on.
@@ -27,15 +27,15 @@ pub struct Haltpoll {
 }
 
 impl Haltpoll {
-    /// What to do now.
+    /// The next step now.
     pub fn choose(&self) -> Choice {
         if self.limit_ns == 0 || self.in_vain { Choice::Halt } else { Choice::Poll(self.limit_ns) }
     }
-    /// Polling ended: by work, or because its time was over.
+    /// Polling ended. `in_vain`: its time was over and no work had come.
     pub fn polled(&mut self, in_vain: bool) {
         self.in_vain = in_vain;
     }
-    /// The CPU was halted that long.
+    /// The CPU was halted for so long.
     pub fn halted(&mut self, stay_ns: u64) {
         self.in_vain = false;
         if stay_ns > self.limit_ns && stay_ns <= LONGEST_NS {

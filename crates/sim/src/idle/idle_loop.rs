@@ -1,7 +1,7 @@
 //! The idle loop: look for work, else halt in the state a governor would choose; and the way out.
 //!
 //! A tickless idle CPU has no tick; its timers still fire on it. Leaving a state costs its typical exit time before
-//! anything else can happen on the CPU. A core is only ever in the shallowest state that its threads ask for (processor
+//! anything else can happen on the CPU. A core is in the shallowest state that any of its threads asks for (processor
 //! manuals, thread coordination of core C-states), so a thread whose sibling runs wakes up as from the first state.
 
 use crate::balance::newidle_gate::{Gates, avg_idle};
@@ -19,7 +19,7 @@ use schedlab_trace::EventKind;
 const POLLING: u8 = 0;
 
 impl System<'_> {
-    /// Enters the idle loop, or comes back to it: what waits with interrupts on comes first.
+    /// Enters the idle loop, or comes back to it. Pending work that needs interrupts on comes first.
     pub fn begin_idle_loop(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         let before_idle = std::mem::take(&mut c.nohz_asked.before_idle);
@@ -35,7 +35,7 @@ impl System<'_> {
         }
     }
 
-    /// In the idle loop: run what is there, or halt.
+    /// In the idle loop: run a task if there is one, else halt.
     pub fn idle_loop(&mut self, cpu: CpuId) {
         let now = self.now;
         let queued = self.flush_wake_list(cpu, now);
@@ -47,12 +47,13 @@ impl System<'_> {
             let restart_ns = if c.tick_at == NEVER { costs.tick_restart_ns } else { 0 };
             let cost = queued * enqueue_ns(costs) + restart_ns;
             if restart_ns > 0 && costs.schedule_idle_ns == 0 {
-                // The tick is on again before anybody is picked, even where what that takes is not stated.
+                // The tick is on again before any task is picked, even if the machine states no cost for `schedule()`
+                // of an idle CPU.
                 return self.begin(cpu, Step::Pick, cost);
             }
             return self.begin_pick(cpu, cost);
         }
-        // Whoever came has been taken away again; the kernel calls `schedule()` for nothing.
+        // The task that caused the request has left again; the kernel calls `schedule()` for nothing.
         self.cpus[cpu].need_resched = None;
         self.cpus[cpu].clock.release();
         if self.take_nohz_flags(cpu) {
@@ -63,7 +64,7 @@ impl System<'_> {
     }
 
     fn halt(&mut self, cpu: CpuId) {
-        // The deepest of the two: polling is the first.
+        // The last state. In a guest the first one is polling and the second one is halting.
         let deepest = self.fixed.machine.idle_states.len().saturating_sub(1);
         match self.fixed.machine.idle_governor {
             IdleGovernor::Menu => self.choose_and_halt(cpu),
@@ -82,13 +83,13 @@ impl System<'_> {
         let next_timer = if timer == NEVER { NEVER } else { timer.saturating_sub(now) };
         let predicted = c.governor.predict(next_timer);
         let state = c.governor.choose(&self.fixed.machine.idle_states, predicted);
-        // A tick that is stopped stays so until a task runs again.
+        // A stopped tick stays stopped until a task runs again.
         let states = self.fixed.machine.idle_states.len();
         let nap = Nap::of(&self.fixed.history, states, predicted, c.idle_tick_at > c.since);
         self.halt_in(cpu, state, !keeps_tick(nap, self.fixed.tick_ns));
     }
 
-    /// Watches for work for that long, with the tick on if it still is.
+    /// Polls for work for that long, with the tick on if it still is.
     fn poll(&mut self, cpu: CpuId, limit_ns: u64) {
         self.cpus[cpu].halted_at = self.now;
         self.begin(cpu, Step::Halted { state: POLLING }, limit_ns);
@@ -101,7 +102,7 @@ impl System<'_> {
         matches!(task.step, Step::Halted { .. }) && task.ends != NEVER
     }
 
-    /// It watched in vain: now it halts.
+    /// Polling ended without work: the CPU halts.
     pub fn end_of_polling(&mut self, cpu: CpuId) {
         self.cpus[cpu].haltpoll.polled(true);
         self.emit(cpu, EventKind::IdleExit { exit_ns: 0 });
@@ -116,7 +117,7 @@ impl System<'_> {
             let was_on = std::mem::replace(&mut c.tick_at, NEVER) != NEVER;
             let stop_ns = self.fixed.machine.costs.tick_stop_ns;
             if was_on && stop_ns > 0 {
-                // Then it looks again.
+                // After that the CPU looks for work again.
                 return self.begin(cpu, Step::IdleLoop, stop_ns);
             }
         }
@@ -157,10 +158,10 @@ impl System<'_> {
         self.begin(cpu, Step::IdleExit, exit_ns);
     }
 
-    /// The state that a halted CPU is in by now. A guest's CPU halts in one way only, and the hypervisor lets
-    /// it sink: it polls for its next interrupt for a while, then gives the processor away, which itself goes
-    /// to sleep. Whatever comes after the polling state is a depth of that, reached after its residency. A
-    /// CPU that is no guest's chose its state itself.
+    /// The state that a halted CPU is in by now. A guest's CPU halts in one way only, and the hypervisor takes it
+    /// deeper with time: it polls for the guest's next interrupt for a while, then gives the processor away, which goes
+    /// to sleep itself. Each state after the polling one is such a depth, reached after its residency. A CPU that is
+    /// not a guest's has chosen its state itself.
     fn sunk_to(&self, cpu: CpuId, state: u8) -> u8 {
         let machine = &self.fixed.machine;
         if machine.idle_governor == IdleGovernor::Menu || state == POLLING {
@@ -171,7 +172,7 @@ impl System<'_> {
         (POLLING + 1..=state).rev().find(is_there).unwrap_or(POLLING + 1)
     }
 
-    /// The state the CPU's core is in, given its own request: the shallowest of its threads' requests.
+    /// The state of the CPU's core, given the CPU's own request: the shallowest of its threads' requests.
     fn core_state(&self, cpu: CpuId, own: u8) -> u8 {
         let siblings = self.fixed.siblings[cpu].iter();
         siblings.fold(own, |least, s| match self.cpus[*s].task.step {
@@ -180,8 +181,8 @@ impl System<'_> {
         })
     }
 
-    /// `avg_idle` takes the idle period that ends: at the wakeup that ends it (`ttwu_do_activate`; no other arrival does),
-    /// or since 7.0 at the switch from the idle task, whatever came (`put_prev_task_idle`).
+    /// `avg_idle` takes in an idle period at the wakeup that ends it (`ttwu_do_activate`; no other arrival does). Since 7.0
+    /// it does so at the switch from the idle task, after any arrival (`put_prev_task_idle`).
     pub fn end_idle_sample(&mut self, cpu: CpuId) {
         let clock = self.rq_clock(cpu);
         let c = &mut self.cpus[cpu];

@@ -1,4 +1,4 @@
-//! Idle CPUs: which idle state they enter, how they leave it, and what their idle time is worth to the scheduler.
+//! Idle CPUs: the idle states they enter, the way out, and whether they keep their tick.
 
 pub mod governor;
 pub mod haltpoll;

@@ -1,19 +1,19 @@
-//! Whether an idle CPU keeps its tick, and which stay its governor remembers. Times are ns.
+//! The decision whether an idle CPU keeps its tick, and the stay that its governor remembers. Times are ns.
 
 use schedlab_kernel::History;
 
-/// What decides whether an idle CPU keeps its tick.
+/// The facts that decide whether an idle CPU keeps its tick.
 #[derive(Clone, Copy)]
 pub struct Nap {
-    /// A short one keeps it.
+    /// A short nap keeps the tick.
     short_keeps: bool,
-    /// The first halt keeps it where there is no choice of states.
+    /// The first halt keeps the tick if there is no choice of states.
     first_keeps: bool,
     /// Idle states of the machine.
     states: usize,
-    /// How long the governor expects it to last, ns.
+    /// How long the governor expects the nap to last, ns.
     predicted_ns: u64,
-    /// It was the tick that last ended a halt of this stay in the idle loop.
+    /// The tick ended the last halt of this stay in the idle loop.
     by_tick: bool,
 }
 
@@ -24,10 +24,9 @@ impl Nap {
     }
 }
 
-/// Whether an idle CPU keeps its tick: when it is expected to be back within one. Where there is no choice of
-/// idle states (a guest without an idle driver) the governor is not asked; the first halt keeps the tick, and
-/// if that is what wakes the CPU the next one stops it (`idle_call_stop_or_retain_tick`; 6.5 stopped it at
-/// once, which is not modelled).
+/// Whether an idle CPU keeps its tick: yes if it is expected back within one tick. If there is no choice of idle states
+/// (a guest without an idle driver) the governor is not asked: the first halt keeps the tick, and the next one stops it
+/// if the tick was what woke the CPU (`idle_call_stop_or_retain_tick`; 6.5 stopped it at once, which is not modelled).
 pub fn keeps_tick(nap: Nap, tick_ns: u64) -> bool {
     if nap.first_keeps && nap.states < 2 {
         return !nap.by_tick;
@@ -35,8 +34,8 @@ pub fn keeps_tick(nap: Nap, tick_ns: u64) -> bool {
     nap.short_keeps && nap.predicted_ns < tick_ns
 }
 
-/// The stay that the governor remembers. A CPU whom only the tick woke would have slept on, nobody knows for how long:
-/// it counts as a stay of several ticks, so that one who kept the tick in error stops it the next time.
+/// The stay that the governor remembers. A CPU that only the tick woke would have slept on for an unknown time. It
+/// counts as a stay of several ticks, so that a CPU that kept its tick in error stops it the next time.
 pub fn stayed(stay_ns: u64, by_tick: bool, tick_ns: u64) -> u64 {
     if by_tick { stay_ns.max(4 * tick_ns) } else { stay_ns }
 }

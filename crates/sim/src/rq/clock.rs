@@ -1,52 +1,51 @@
-//! A runqueue's clock (`rq_clock`): which instant those who charge and compare see, ns.
+//! A runqueue's clock (`rq_clock`): the time that the lock holder charges and compares by, ns.
 //!
-//! Whoever takes a runqueue's lock looks at the time once (`update_rq_clock`) and goes by what it saw until
-//! it is done: `schedule()` charges whom it takes off up to its beginning, and whom it picks from there on,
-//! so that what it does in between is the next task's. A wakeup that asks for a switch goes further: the
-//! `schedule()` that follows does not look again (2.6.37+, `skip_clock_update`; since 4.0
-//! `rq_clock_skip_update`). So who preempts is charged from its wakeup on, and so is who is woken on an idle
-//! CPU.
+//! A CPU that takes a runqueue's lock reads the time once (`update_rq_clock`) and uses that reading until it is done.
+//! `schedule()` charges the previous task up to its own beginning and the next task from there on, so its own time is
+//! charged to the next task. After a wakeup that asks for a switch, the `schedule()` that follows does not read the
+//! time again (2.6.37+, `skip_clock_update`; since 4.0 `rq_clock_skip_update`). So a task that preempts is charged from
+//! its wakeup on; a task woken on an idle CPU is, too.
 //!
-//! Invariant: what the clock has shown never falls. Where nobody holds the lock it is the time that it is.
+//! Invariant: the clock never goes back. It shows the present time while the lock is free.
 
 use schedlab_kernel::History;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum State {
-    /// Nobody holds the lock.
+    /// The lock is free.
     #[default]
     Runs,
-    /// The same, but the next `schedule()` will not look.
+    /// The lock is free, but the next `schedule()` will not read the time.
     Kept,
-    /// Somebody goes by what it saw.
+    /// The lock is held, and its holder uses the last reading.
     Held,
 }
 
 /// The clock of one runqueue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RqClock {
-    /// What was seen last, ns.
+    /// The last reading, ns.
     seen_ns: u64,
     state: State,
 }
 
 impl RqClock {
-    /// What whoever holds the lock goes by; `now` if nobody does.
+    /// The time that the lock holder sees; `now` if the lock is free.
     #[inline]
     pub fn read(&self, now: u64) -> u64 {
         if self.state == State::Held { self.seen_ns } else { now }
     }
 
-    /// Somebody looks at the time `at` in passing; one who holds the lock goes by that from then on.
+    /// Reads the time `at` in passing; a lock holder sees that reading from then on.
     #[inline]
     pub fn look(&mut self, history: &History, at: u64) {
-        // A request to skip the next look (RQCF_REQ_SKIP) does not stop one in passing.
+        // A request to skip the next reading (RQCF_REQ_SKIP) does not stop one in passing.
         if self.state != State::Kept || history.kept_clock_moves {
             self.seen_ns = self.seen_ns.max(at);
         }
     }
 
-    /// Somebody has had the lock since `at`, and enqueues by it. What [`RqClock::end`] wants is returned.
+    /// A lock holder has had the lock since `at`, and enqueues at that time. Returns the argument for [`RqClock::end`].
     #[inline]
     pub fn begin(&mut self, history: &History, at: u64) -> Enqueuing {
         let before = self.state;
@@ -55,7 +54,7 @@ impl RqClock {
         Enqueuing(before)
     }
 
-    /// The task is enqueued. `asked`: a switch has been asked for, and the task that runs is on its queue.
+    /// The task is enqueued. `asked`: a switch has been asked for, and the running task is on its queue.
     #[inline]
     pub fn end(&mut self, history: &History, begun: Enqueuing, asked: bool) {
         // `skip_clock_update` and its successors ask whether the running task is queued.
@@ -65,7 +64,7 @@ impl RqClock {
         };
     }
 
-    /// `schedule()` begins: it looks, unless it was told not to.
+    /// `schedule()` begins: it reads the time, unless it was told not to.
     #[inline]
     pub fn hold(&mut self, now: u64) {
         if self.state == State::Runs {
@@ -74,14 +73,14 @@ impl RqClock {
         self.state = State::Held;
     }
 
-    /// The lock is let go.
+    /// The lock is released.
     #[inline]
     pub fn release(&mut self) {
         self.state = State::Runs;
     }
 }
 
-/// How the clock stood before an enqueue.
+/// The clock's state before an enqueue.
 #[must_use]
 pub struct Enqueuing(State);
 

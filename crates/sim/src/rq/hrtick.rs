@@ -9,7 +9,7 @@ use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
 
 impl System<'_> {
-    /// The timer has fired on `cpu`, if it was due.
+    /// Handles the timer of `cpu` if it has fired.
     pub fn hrtick(&mut self, cpu: CpuId) {
         if self.cpus[cpu].hrtick_at > self.now {
             return;
@@ -21,7 +21,7 @@ impl System<'_> {
         }
     }
 
-    /// What arming the timer takes of the switch that is about to come, ns.
+    /// Time that the coming switch spends on arming the timer, ns.
     pub fn hrtick_ns(&mut self, cpu: CpuId) -> u64 {
         let c = &mut self.cpus[cpu];
         let moved = std::mem::take(&mut c.hrtick_moved);

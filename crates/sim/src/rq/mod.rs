@@ -1,8 +1,8 @@
 //! The runqueue: what a CPU counts of its tasks whatever their class (`struct rq`, `kernel/sched/sched.h`, `core.c`).
 //!
-//! A class counts a task with [`System::add_nr_running`] when it puts it on its queue. The rest is the same
-//! for all: the task's own `on_rq`, the wait that begins, whether the CPU reads as idle, whether the root
-//! domain is overloaded.
+//! A class counts a task with [`System::add_nr_running`] when it puts it on its queue. The rest is the same for all
+//! classes: the task's own `on_rq`, the start of its wait, whether the CPU reads as idle, whether the root domain is
+//! overloaded.
 
 pub mod clock;
 pub mod hrtick;
@@ -21,7 +21,7 @@ impl System<'_> {
             self.overload = true;
         }
     }
-    /// One less (`sub_nr_running`).
+    /// One runnable task less (`sub_nr_running`).
     #[inline]
     pub fn sub_nr_running(&mut self, cpu: CpuId) {
         self.nr_running[cpu] -= 1;
@@ -46,7 +46,7 @@ impl System<'_> {
         self.refresh_idle(cpu);
     }
 
-    /// Recomputes whether `cpu` reads as idle, after anything that decides it changed; its line is dirty from now on.
+    /// Recomputes whether `cpu` reads as idle, after a change that may decide it. The CPU's line is dirty from now on.
     #[inline]
     pub fn refresh_idle(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
@@ -54,26 +54,27 @@ impl System<'_> {
         self.lines.dirty(cpu);
     }
 
-    /// What whoever holds the lock of `cpu`'s runqueue goes by, ns.
+    /// The time that the lock holder of `cpu`'s runqueue sees, ns.
     #[inline]
     pub fn rq_clock(&self, cpu: CpuId) -> u64 {
         self.cpus[cpu].clock.read(self.now)
     }
 
-    /// The clock of `cpu`'s runqueue is looked at in passing.
+    /// Reads the clock of `cpu`'s runqueue in passing.
     #[inline]
     pub fn update_rq_clock(&mut self, cpu: CpuId) {
         self.cpus[cpu].clock.look(&self.fixed.history, self.now);
     }
 
-    /// Something is enqueued on `cpu` by one who has had its lock since `at`, ns; ended by [`System::end_enqueue`].
+    /// Begins an enqueue on `cpu` by a lock holder that has had the lock since `at`, ns; [`System::end_enqueue`] ends
+    /// it.
     #[inline]
     pub fn begin_enqueue(&mut self, cpu: CpuId, at: u64) -> Enqueuing {
         self.cpus[cpu].clock.begin(&self.fixed.history, at)
     }
 
-    /// It is, and has asked for a switch or not (`check_preempt_curr`: the idle task counts as queued, and a
-    /// lazy request is none).
+    /// Ends the enqueue, and notes whether it has asked for a switch (`check_preempt_curr`: the idle task counts as
+    /// queued, and a lazy request does not count).
     #[inline]
     pub fn end_enqueue(&mut self, cpu: CpuId, begun: Enqueuing) {
         let c = &mut self.cpus[cpu];

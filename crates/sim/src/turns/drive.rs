@@ -1,13 +1,13 @@
 //! A run on CPUs that take turns.
 //!
-//! Only who has the turn gets on with what takes a processor's work: kernel code, and going over memory. All
-//! clocks go on for everybody: a task that is current is charged, its turn or not, as the guest's kernel
-//! charges it, and timers keep their times; their interrupts, like those from other CPUs, are taken in the
-//! next turn. A signal takes no time to arrive.
+//! Only the CPU that has the turn gets on with work of the processor: kernel code, and going over memory. All clocks
+//! run for every CPU. A current task is charged whether or not its CPU has the turn, as the guest's kernel charges it.
+//! Timers keep their times; their interrupts, like those from other CPUs, are taken in the CPU's next turn. A signal
+//! between CPUs takes no time to arrive.
 //!
-//! Computing for a stated time and waiting for the clock are loops that read a clock and give the turn away
-//! each time round (`pause`): they end in the first round of their own that finds the time passed. What is
-//! computed for a stated time is CPU time as it is charged, others' turns included. Times are ns.
+//! Computing for a stated time and waiting for the clock are loops that read a clock and give the turn away each time
+//! round (`pause`). Such a loop ends in its first round that finds the time passed. Computing for a stated time is
+//! measured in charged CPU time, which includes the turns of others. Times are ns.
 
 use super::ring::{Next, Ring};
 use crate::engine::NEVER;
@@ -18,7 +18,7 @@ use crate::task::UserOp;
 use schedlab_base::{CpuId, Result};
 
 impl System<'_> {
-    /// Whether `cpu` goes over memory, and has to wait for its turn to go on with it.
+    /// Whether `cpu` goes over memory, and needs its turn to go on with that.
     pub fn works_without_turn(&self, cpu: CpuId) -> bool {
         let Some(sharing) = &self.turns else { return false };
         sharing.holder != Some(cpu) && self.user_op(cpu).is_some_and(|op| matches!(op, UserOp::Touch { .. }))
@@ -29,7 +29,7 @@ impl System<'_> {
         c.curr.filter(|_| c.in_user()).map(|t| self.tasks[t].user)
     }
 
-    /// Whether `cpu` waits for a clock in user mode, nothing else being due.
+    /// Whether `cpu` waits for a clock in user mode and no interrupt is due.
     fn spins(&self, cpu: CpuId) -> bool {
         self.cpus[cpu].irq_due() > self.now
             && matches!(self.user_op(cpu), Some(UserOp::Run { .. } | UserOp::Spin { .. }))
@@ -37,7 +37,7 @@ impl System<'_> {
 
     fn halted(&self, cpu: CpuId) -> bool {
         let c = &self.cpus[cpu];
-        // Who polls before it halts has an end to that, and does not halt yet.
+        // A CPU that polls before it halts is not halted yet: its step has an end.
         matches!(c.task.step, Step::Halted { .. })
             && c.task.ends == NEVER
             && !c.hard.active()
@@ -48,7 +48,8 @@ impl System<'_> {
         !self.halted(cpu) || self.cpus[cpu].irq_due() <= self.now
     }
 
-    /// What `cpu`'s timer hardware is set to; `None` while an interrupt of it is handled, at whose end it is set.
+    /// The time `cpu`'s timer hardware is set to. `None` while the CPU handles an interrupt, for the timer is set at
+    /// its end.
     fn hardware_timer(&self, cpu: CpuId) -> Option<u64> {
         let c = &self.cpus[cpu];
         if c.hard.active() && c.hard.step != Step::Ipi {
@@ -58,7 +59,7 @@ impl System<'_> {
         Some(if due <= self.now { NEVER } else { due })
     }
 
-    /// `cpu`'s turn begins: what it was in the middle of goes on from here.
+    /// `cpu`'s turn begins: its interrupted step goes on from here.
     fn take_turn(&mut self, cpu: CpuId) {
         let Some(sharing) = &mut self.turns else { return };
         sharing.holder = Some(cpu);
@@ -75,7 +76,7 @@ impl System<'_> {
         };
         match op {
             Some(UserOp::Touch { .. }) => c.user_since = now,
-            // Clocks have gone on.
+            // These steps wait for a clock, and clocks have gone on.
             Some(_) => return,
             None => {}
         }
@@ -140,7 +141,7 @@ struct Run<'h> {
 }
 
 impl Run<'_> {
-    /// One turn of `cpu`, until then at the latest; `false` when the run is over.
+    /// One turn of `cpu`, up to the given time at the latest; `false` when the run is over.
     fn turn(
         &mut self,
         sys: &mut System<'_>,
@@ -195,8 +196,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether `cpu`'s step has ended its turn: it has halted, it waits for another, or it has set the next
-    /// timer of all.
+    /// Whether `cpu`'s step has ended its turn: it has halted, waits for another CPU, or has set the earliest timer of
+    /// all.
     fn turn_ends(&mut self, sys: &mut System<'_>, cpu: CpuId) -> bool {
         while let Some(touched) = sys.touched.pop() {
             if touched != cpu
@@ -210,8 +211,8 @@ impl Run<'_> {
         told || gives_way || sys.halted(cpu)
     }
 
-    /// While all who are awake wait for a clock, rounds are alike: as many as go by before anything can happen are one
-    /// leap, and everybody is where the last of them would have left it.
+    /// While all awake CPUs wait for a clock, rounds are alike. One leap stands for all the rounds that fit before
+    /// anything can happen, and leaves every CPU in the state after the last of them.
     fn leap(&self, sys: &mut System<'_>, end: u64) {
         let Some(calm_until) = self.ring.calm_until(self.spin_ns) else { return };
         let mut ends = end.min(self.outside.next());
@@ -228,7 +229,7 @@ impl Run<'_> {
         if round == 0 {
             return;
         }
-        // The last round begins while it is calm, and is over before anything ends.
+        // The last round must begin before `calm_until` and be over before anything ends.
         let calm = (calm_until + round).saturating_sub(sys.now) / round;
         let free = ends.saturating_sub(sys.now + 1) / round;
         sys.now += calm.min(free) * round;

@@ -1,4 +1,5 @@
-//! CPUs that share one processor's time: whose turn it is (`ring`), and a run that goes by it (`drive`).
+//! CPUs that share one processor's time. `ring`: the rule whose turn it is. `sharing`: the state. `drive`: a run in
+//! turns.
 
 pub(crate) mod drive;
 pub mod ring;

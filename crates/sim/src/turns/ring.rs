@@ -1,14 +1,13 @@
-//! Whose turn it is on a machine whose CPUs share one processor's time, and until when: the rule, and nothing else.
+//! The rule of turns on a machine whose CPUs share one processor's time: which CPU has the turn, and until when.
 //!
-//! Mirrors the round-robin thread of QEMU (8.1 and later) with `-icount`. It goes round the CPUs in the order
-//! of their numbers. At the start of a round the time to the next timer is divided by the number of CPUs,
-//! halted ones included, and each may run that long; a halted one is passed over. Whatever changes what the
-//! next timer is tells every CPU to look up: a turn under way ends, and each CPU told so begins a round of
-//! its own, its share reckoned anew. Two things do: a timer that is set to an earlier time than all others,
-//! and timers that expire. A signal from CPU to CPU does neither. When timers expire between two turns of a
-//! round, the CPU whose turn comes finds no time left and loses it.
+//! Mirrors the round-robin thread of QEMU (8.1 and later) with `-icount`. The thread goes round the CPUs in the order
+//! of their numbers. At the start of a round it divides the time to the next timer by the number of CPUs, halted ones
+//! included, and each CPU may run that long; halted CPUs are passed over. A change of the next timer tells every CPU to
+//! look up: the turn under way ends, and each CPU that was told begins a round of its own, with a new share. Two events
+//! change the next timer: a timer is set to an earlier time than all others, or timers expire. A signal from CPU to CPU
+//! does neither. When timers expire between two turns of a round, the next CPU finds no time left and loses its turn.
 //!
-//! Times are ns. Timers here are the ones hardware was told of; an expired one is gone until it is set again.
+//! Times are ns. Timers here are those the hardware was told of; an expired one is gone until it is set again.
 
 use crate::engine::NEVER;
 use schedlab_base::CpuId;
@@ -18,7 +17,7 @@ const WATCH_NS: u64 = 100_000_000;
 /// The furthest it looks ahead, ns.
 const FURTHEST_NS: u64 = i32::MAX as u64;
 
-/// What comes next.
+/// The next event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// This CPU may run until then.
@@ -28,26 +27,26 @@ pub enum Next {
         /// When it ends at the latest, ns.
         until: u64,
     },
-    /// All are halted: the clock leaps to this time, ns; [`NEVER`] when nothing is to come.
+    /// All CPUs are halted: the clock leaps to this time, ns; [`NEVER`] if no event is to come.
     Leap(u64),
 }
 
 /// The ring of CPUs, and the timers that end turns.
 #[derive(Clone, Debug)]
 pub struct Ring {
-    /// Whose turn would be next; the number of CPUs at the end of a round.
+    /// The CPU whose turn would be next; the number of CPUs at the end of a round.
     at: usize,
-    /// What each may take in this round, ns.
+    /// The time each CPU may take in this round, ns.
     share_ns: u64,
-    /// A round begins.
+    /// A new round begins.
     anew: bool,
     /// CPUs told to look up.
     told: Vec<bool>,
-    /// What each CPU's timer is set to, ns.
+    /// The time each CPU's timer is set to, ns.
     timers: Vec<u64>,
     /// The emulator's own watch, running while any CPU does.
     watch: u64,
-    /// A timer of an emulated device that goes off for nobody, and its period.
+    /// A timer of an emulated device that interrupts no CPU, and its period.
     alarm: u64,
     alarm_ns: u64,
 }
@@ -72,14 +71,14 @@ impl Ring {
         self.timers.iter().fold(self.watch.min(self.alarm), |least, at| least.min(*at))
     }
 
-    /// `cpu`, whose turn it is, has set its timer; whether that ends the turn. Setting it to the same time, or
-    /// to none, is no matter.
+    /// `cpu`, which has the turn, has set its timer; returns whether that ends the turn. Setting it to the same time,
+    /// or to none, does not.
     pub fn set(&mut self, cpu: CpuId, at: u64) -> bool {
         if std::mem::replace(&mut self.timers[cpu.index()], NEVER) == at || at == NEVER {
             self.timers[cpu.index()] = at;
             return false;
         }
-        // Behind timers of the same time.
+        // It must be earlier than all others: a timer of the same time as another comes after it.
         let first = at < self.deadline();
         self.timers[cpu.index()] = at;
         if first {
@@ -89,8 +88,8 @@ impl Ring {
         first
     }
 
-    /// What comes at `now`, all that was to run having run until then. `awake`: a CPU is not halted, or something waits
-    /// that wakes it.
+    /// The next event at `now`, when the last turn or leap is over. `awake`: the CPU is not halted, or an interrupt
+    /// waits for it.
     pub fn next(&mut self, now: u64, awake: impl Fn(CpuId) -> bool) -> Next {
         loop {
             if self.anew {
@@ -123,14 +122,13 @@ impl Ring {
         }
     }
 
-    /// `cpu`'s timer has changed by another's doing, of which hardware hears when nobody's turn hangs on it.
+    /// Another CPU's action has changed `cpu`'s timer; the hardware is told, and the turn under way goes on.
     pub fn reset(&mut self, cpu: CpuId, at: u64) {
         self.timers[cpu.index()] = at;
     }
 
-    /// Until when rounds in which no turn takes longer than `longest_ns` may begin as if no timer were set,
-    /// all turns being as long as whoever has them wants; `None` unless a round has just ended and nobody was
-    /// told to look up.
+    /// The time until which rounds may begin as if no timer were set, if no turn takes longer than `longest_ns` and
+    /// each turn lasts as long as its CPU wants. `None` unless a round has just ended and no CPU was told to look up.
     pub fn calm_until(&self, longest_ns: u64) -> Option<u64> {
         let calm = self.at == self.told.len() && self.watch != NEVER && !self.told.contains(&true);
         calm.then(|| self.deadline().saturating_sub(longest_ns * self.told.len() as u64))
@@ -156,7 +154,7 @@ impl Ring {
         self.told.fill(true);
     }
 
-    /// Timers that are due have gone off: all CPUs look up.
+    /// Expires the timers that are due, if any: all CPUs look up.
     fn expire(&mut self, now: u64) {
         if self.deadline() > now {
             return;

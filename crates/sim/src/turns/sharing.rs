@@ -1,24 +1,24 @@
-//! What a system whose CPUs take turns keeps of it. Times are ns.
+//! State of a system whose CPUs take turns. Times are ns.
 
 use schedlab_base::CpuId;
 use schedlab_machine::Turns;
 
-/// What a system whose CPUs take turns keeps of it.
+/// State of a system whose CPUs take turns.
 pub struct Sharing {
-    /// What the machine says of its turns.
+    /// The machine's parameters of its turns.
     pub spec: Turns,
-    /// Whose turn it is.
+    /// The CPU that has the turn.
     pub holder: Option<CpuId>,
-    /// The CPU whose turn it is waits for another: its turn ends.
+    /// The CPU that has the turn waits for another one: the turn ends.
     pub gives_way: bool,
     /// Since when each CPU has been without the turn, ns.
     pub(super) since: Vec<u64>,
-    /// What is left of each CPU's round of waiting in user mode, ns.
+    /// Time left of each CPU's round of waiting in user mode, ns.
     pub(super) round_left: Vec<u64>,
 }
 
 impl Sharing {
-    /// Of a machine that has said so.
+    /// The state of a machine with this `spec`, before its first turn.
     pub fn new(spec: Turns, cpus: usize) -> Sharing {
         let (since, round_left) = (vec![0; cpus], vec![spec.spin_ns; cpus]);
         Sharing { spec, holder: None, gives_way: false, since, round_left }

@@ -1,10 +1,10 @@
-//! The rule against what a guest was seen to do.
+//! The rule compared with the turns of a real guest.
 
 use super::ring::{Next, Ring};
 use crate::engine::NEVER;
 use schedlab_base::CpuId;
 
-/// Turns of a ring in which the CPUs of `busy` use all they get, from `now` on: who, and when it ended.
+/// Turns of a ring in which the CPUs of `busy` use all their time, from `now` on: each turn's CPU, and when it ended.
 fn turns(ring: &mut Ring, busy: &[u32], mut now: u64, n: usize) -> Vec<(u32, u64)> {
     let mut seen = Vec::new();
     while seen.len() < n {
@@ -19,9 +19,9 @@ fn turns(ring: &mut Ring, busy: &[u32], mut now: u64, n: usize) -> Vec<(u32, u64
     seen
 }
 
-/// Last clock readings, ns, of seven spinning threads on CPUs 1 to 7 of 8 in each of their turns, kernel 6.1
-/// in QEMU 10.0.2 with `-icount shift=0,sleep=off`; each turn goes on for less than a reading (90 ns) after
-/// them. A timer of the emulator's own went off before them, and the next tick came after them.
+/// Last clock readings, ns, of seven spinning threads on CPUs 1 to 7 of 8 in each of their turns, kernel 6.1 in QEMU
+/// 10.0.2 with `-icount shift=0,sleep=off`. Each turn goes on after its reading for less than another one (90 ns). A
+/// timer of the emulator's own went off before these turns, and the next tick came after them.
 const SEEN: [(u32, u64); 21] = [
     (3, 46_705_978),
     (4, 46_867_713),
@@ -48,8 +48,8 @@ const SEEN: [(u32, u64); 21] = [
 
 #[test]
 fn seven_busy_cpus_of_eight_take_the_turns_that_a_guest_was_seen_to_take() {
-    // When the alarm went off and the tick came is not seen directly: from the first turn's length and the
-    // last rounds'.
+    // The times of the alarm and of the tick were not seen directly; they follow from the lengths of the first turn and
+    // of the last rounds.
     let (alarm, tick) = (46_521_185, 48_000_060);
     let mut ring = Ring::new(8, 4_000_000, alarm);
     ring.reset(CpuId(1), tick);
@@ -70,7 +70,7 @@ fn setting_the_next_timer_of_all_ends_a_turn_and_setting_a_later_one_does_not() 
     assert!(!ring.set(CpuId(0), 5_000_000));
     assert!(!ring.set(CpuId(0), 4_000_000), "behind those of the same time");
     assert!(ring.set(CpuId(0), 1_200_000));
-    // Shares of what is left until then, reckoned anew before each turn of those that were told.
+    // Each CPU that was told gets a new share of the time left until then.
     assert_eq!(turns(&mut ring, &[0, 1, 2, 3], 1_000_000, 2), [(1, 1_050_000), (2, 1_087_500)]);
 }
 
