@@ -1,6 +1,7 @@
 //! The priority array: tasks by rank, first come first served within one (`struct rt_prio_array`).
 //!
-//! A vector in the order in which tasks run stands for the kernel's 100 lists and bitmap. The running task stays in it.
+//! The kernel has 100 lists and a bitmap; here one vector holds the tasks in the order in which they run. The running
+//! task stays in it.
 
 use super::Rank;
 use schedlab_base::TaskId;

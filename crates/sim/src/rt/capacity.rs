@@ -1,7 +1,7 @@
-//! What real-time tasks take of a CPU, and what is left of it to fair ones (`scale_rt_capacity`).
+//! Time that real-time tasks take of a CPU, and the capacity that is left for fair ones (`scale_rt_capacity`).
 //!
-//! Since 4.19 an average of the same kind as load's (`avg_rt`); before, time on the CPU that halves every half second
-//! (`rt_avg`, `sched_time_avg_ms`). Kernels before 2.6.32 take nothing off.
+//! Since 4.19 it is an average of the same kind as load's (`avg_rt`). Before, it is time on the CPU, halved every half
+//! second (`rt_avg`, `sched_time_avg_ms`). Kernels before 2.6.32 do not reduce the capacity.
 
 use crate::balance::capacity::SCALE;
 use crate::pelt::Pelt;
@@ -9,23 +9,23 @@ use crate::pelt::Pelt;
 /// Half of sched_time_avg, ns (`sched_avg_period`).
 const HALF_LIFE_NS: u64 = 500_000_000;
 
-/// What real-time tasks take.
+/// Time taken by real-time tasks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
     avg: Pelt,
-    /// Time they had, ns, halved each half second (before 4.19).
+    /// Time they ran, ns, halved each half second (before 4.19).
     sum_ns: u64,
-    /// When it was halved last, ns.
+    /// Time of the last halving, ns.
     aged_at: u64,
 }
 
 impl Taken {
-    /// They have run, or not, up to `now`.
+    /// Updates the average to `now`; `runs`: a real-time task has run since the last update.
     pub fn update(&mut self, now: u64, runs: bool) {
         self.avg.update(now, 0, 0, runs);
     }
 
-    /// They have run for so long, up to `now`.
+    /// Real-time tasks have run for so long, up to `now`.
     pub fn charge(&mut self, now: u64, delta_ns: u64) {
         self.age(now);
         self.sum_ns += delta_ns;
@@ -38,13 +38,13 @@ impl Taken {
         }
     }
 
-    /// What is left of a capacity at `now`, by the average: at least 1.
+    /// The part of a capacity that is left at `now`, by the average: at least 1.
     pub fn left(mut self, capacity: u64, now: u64, runs: bool) -> u64 {
         self.update(now, runs);
         capacity.saturating_sub(self.avg.util_avg).max(1)
     }
 
-    /// The same by time (before 4.19): the part of the last half to whole second that they left.
+    /// The same by time (before 4.19): the part of the last half to whole second without real-time tasks.
     pub fn left_by_time(mut self, capacity: u64, now: u64) -> u64 {
         self.age(now);
         let total = HALF_LIFE_NS + now.saturating_sub(self.aged_at);

@@ -1,4 +1,4 @@
-//! The real-time class on the seam (`rt.c`): enqueue, dequeue, pick, tick, preemption, and the way between classes.
+//! The real-time class on the seam (`rt.c`): enqueue, dequeue, pick, tick, preemption, and changes of class.
 
 use super::{Rank, Rt, RtShared};
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass, Select};
@@ -37,7 +37,7 @@ impl SchedClass for Rt {
         sys.rt[cpu].array.requeue(task, false);
     }
 
-    /// A more important task preempts. An equal one that can run nowhere else does, if the running one can.
+    /// A more important task preempts. An equal one preempts only if it can run nowhere else and the running one can.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
         let rank = |t: TaskId| Rank::of(sys.tasks[t].attr);
         let (own, running) = (rank(wakee.task), rank(curr));
@@ -117,7 +117,7 @@ impl SchedClass for Rt {
         sys.push_woken(cpu, task);
     }
 
-    /// The task leaves, or has become less important than what it was chosen over: others may have better.
+    /// A task that leaves the queue may leave less important work behind: the CPU pulls then.
     fn balance(sys: &mut System<'_>, cpu: CpuId, prev: TaskId) {
         let leaves = !sys.tasks[prev].on_rq;
         if leaves && sys.rt[cpu].highest() > Rank::of(sys.tasks[prev].attr) {
@@ -144,7 +144,7 @@ impl SchedClass for Rt {
 
     fn task_dead(_sys: &mut System<'_>, _task: TaskId) {}
 
-    /// The task runs: where it has become less important than what waits, here or elsewhere, it gives way.
+    /// If the running task has become less important than a waiting one, here or elsewhere, it gives way.
     fn prio_changed(sys: &mut System<'_>, task: TaskId) {
         let cpu = sys.tasks[task].cpu;
         let (old, new) = (sys.rt[cpu].array.remove(task), Rank::of(sys.tasks[task].attr));
@@ -190,14 +190,15 @@ impl SchedClass for Rt {
 }
 
 impl System<'_> {
-    /// Charges the running task of `cpu`, if it is of this class, and its share of the period (`update_curr_rt`).
+    /// Charges the running task of `cpu` and the CPU's share of the period, if the task is of this class
+    /// (`update_curr_rt`).
     fn update_curr_rt(&mut self, cpu: CpuId) {
         if self.charge_rt(cpu) {
             self.resched(self.acting, cpu, SwitchReason::Throttled);
         }
     }
 
-    /// The charge alone; whether the class has had too much.
+    /// Charges only; returns whether the class has used up its runtime.
     fn charge_rt(&mut self, cpu: CpuId) -> bool {
         let Some(curr) = self.cpus[cpu].curr.filter(|c| self.class(*c) == Class::Rt) else { return false };
         let clock = self.rq_clock(cpu);
@@ -211,7 +212,7 @@ impl System<'_> {
         self.charge_share(cpu, delta)
     }
 
-    /// Ticks of a SCHED_RR turn.
+    /// Ticks of a SCHED_RR slice.
     fn rr_slice_ticks(&self) -> u64 {
         (self.fixed.kernel.tunables.rr_timeslice_ns / self.fixed.tick_ns).max(1)
     }

@@ -1,17 +1,19 @@
 //! The real-time class: SCHED_FIFO and SCHED_RR (`kernel/sched/rt.c`, `cpupri.c`; read in 6.1.192 and 6.12.117).
 //!
 //! On each CPU the task of the highest priority runs, first come first served among equals; SCHED_RR tasks take turns
-//! of 100 ms. The class keeps the most important tasks of the whole machine running: a CPU with more than one pushes
-//! those that wait to CPUs that run less important ones ([`push`]), and one whose own have become less important
-//! pulls. So that the rest of the system lives, kernels before 6.12 throttle a CPU's real-time tasks ([`throttle`]),
-//! later ones have a server that runs fair tasks before them for a while ([`server`]).
+//! of 100 ms. The class keeps the most important tasks of the whole machine running. A CPU with more than one task
+//! pushes waiting ones to CPUs that run less important work, and a CPU whose own work has become less important pulls.
+//! To leave time for other tasks, kernels before 6.12 throttle a CPU's real-time tasks ([`throttle`]); later ones have
+//! a server that runs fair tasks before them for a while ([`server`]).
 //!
-//! Rules are pure functions (`array`, `select`, the `Share` of `throttle`, the states of `server`); `class`, `push` and
-//! the timers apply them. Times are ns. A *rank* is the kernel's `prio`: 0 is the most important task, 98 the least
-//! important real-time one, 100 stands for a CPU without any.
+//! Rules are pure: `array`, [`select`], `capacity`, the `Share` of [`throttle`], the stages of [`server`]. State stands
+//! in this file. `drive/*` apply the rule file of the same name to the machine, and `drive/push` pushes and pulls;
+//! `class` is the class's face to the rest of the simulator. Times are ns. A *rank* is the kernel's `prio`: 0 is the
+//! most important task, 98 the least important real-time one, 100 stands for a CPU without any.
 //!
 //! Not modelled: groups of real-time tasks, deadline tasks, priority inheritance, tasks whose migration is disabled,
-//! capacities of unequal CPUs, and that a CPU's capacity is known to others only since its last balance pass.
+//! capacities of unequal CPUs. In the kernel, other CPUs see a CPU's capacity as of its last balance pass; here they
+//! see the present one.
 
 mod array;
 mod capacity;
@@ -36,7 +38,7 @@ pub(crate) struct Rt;
 pub struct Rank(u8);
 
 impl Rank {
-    /// What a CPU without real-time tasks runs at (`MAX_RT_PRIO`).
+    /// The rank of a CPU without real-time tasks (`MAX_RT_PRIO`).
     pub const NONE: Rank = Rank(100);
 
     /// The rank of a task.
@@ -55,18 +57,18 @@ pub struct RtRq {
     array: PrioArray,
     /// Tasks that may run elsewhere, too (`rt_nr_migratory`).
     nr_migratory: u32,
-    /// Its share of the period, and what it has had.
+    /// The CPU's share of the period, and its use.
     share: Share,
     /// The server of fair tasks (6.12+).
     server: Server,
-    /// What real-time tasks take of the CPU.
+    /// Time that real-time tasks take of the CPU.
     taken: Taken,
     /// The CPU chosen last among equally good ones (`distribute_cpu_mask_prev`).
     distributed: Option<CpuId>,
 }
 
 impl RtRq {
-    /// More than one task, and one at least that could go elsewhere (`rt_rq->overloaded`).
+    /// More than one task, and at least one that may run elsewhere (`rt_rq->overloaded`).
     fn is_overloaded(&self) -> bool {
         self.array.len() > 1 && self.nr_migratory > 0
     }
@@ -80,17 +82,17 @@ impl RtRq {
     }
 }
 
-/// What real-time tasks share across the machine (`struct root_domain`, `def_rt_bandwidth`).
+/// State that real-time tasks share across the machine (`struct root_domain`, `def_rt_bandwidth`).
 #[derive(Clone, Debug, Default)]
 pub struct RtShared {
-    /// There is a real-time task in this run: only then do others ask.
+    /// This run has a real-time task; the others skip their checks otherwise.
     pub any: bool,
-    /// CPUs with more tasks than they can run (`rto_mask`).
+    /// CPUs that could give a task away (`rto_mask`).
     overloaded: CpuSet,
-    /// CPUs that have been asked by an IPI to push, and have not done so yet (RT_PUSH_IPI).
+    /// CPUs that an IPI has asked to push and that have not done so yet (RT_PUSH_IPI).
     asked: CpuSet,
-    /// One more has asked while that was going on (`rto_loop_next`).
+    /// Another CPU has asked during that round (`rto_loop_next`).
     ask_again: bool,
-    /// The CPU on which the period's timer is.
+    /// The CPU that has the period's timer.
     period_on: Option<CpuId>,
 }

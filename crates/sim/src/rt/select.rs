@@ -3,27 +3,27 @@
 use super::Rank;
 use schedlab_base::{CpuId, CpuSet};
 
-/// What decides whether a task that wakes up looks for another CPU than its last one.
+/// The facts that decide whether a waking task looks for another CPU than its previous one.
 #[derive(Clone, Copy, Debug)]
 pub struct Waking {
-    /// The rank of what runs on its CPU; `None` if that is no real-time task.
+    /// The rank of the task that runs on that CPU; `None` if it is not a real-time task.
     pub curr: Option<Rank>,
     /// That task may run on its CPU only.
     pub curr_is_pinned: bool,
     /// Its own rank.
     pub own: Rank,
-    /// Kernels that leave the CPU to the more important of the two.
+    /// The kernel leaves the CPU to the more important of the two.
     pub compares: bool,
 }
 
-/// Whether it does: a more important task stays, and has the running one pushed away, lest it bounce; equals are sorted
-/// out where they are not the first to come.
+/// Whether a waking task looks for another CPU. If the kernel compares the two tasks, a more important waking one stays
+/// and has the running one pushed away, to avoid bouncing between CPUs; equals look for another CPU.
 pub fn looks_elsewhere(w: Waking) -> bool {
     w.curr.is_some_and(|curr| !w.compares || w.curr_is_pinned || curr <= w.own)
 }
 
-/// The CPUs on which the least important work of all runs, less important than `own` (`cpupri_find`): CPUs without a
-/// real-time task are all alike, idle or not.
+/// The CPUs that run the least important work of all, if it is less important than `own` (`cpupri_find`). CPUs without
+/// a real-time task are all alike, idle or not.
 pub fn lowest(own: Rank, cpus: impl Iterator<Item = (CpuId, Rank)> + Clone) -> CpuSet {
     let least = cpus.clone().map(|(_, rank)| rank).max().filter(|least| *least > own);
     let mut set = CpuSet::new();

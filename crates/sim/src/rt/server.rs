@@ -1,33 +1,33 @@
 //! The fair server (6.12+): a reservation of 50 ms a second that runs fair tasks before real-time ones (`fair_server`,
 //! `dl_server_*`, `deadline.c`; read in 6.12.117).
 //!
-//! It is deferred: it begins to wait when a CPU's first fair task is enqueued, and steps in only when what is left of
-//! its period is just enough for what is left of its runtime. Whatever fair tasks run meanwhile is taken off its
-//! runtime, so where they get their share in any case it never does. Once it had to step in, it does so at the start of
-//! each period, until fair tasks run without it. It is stopped when its turn comes and no fair task is there.
+//! The server is deferred. It begins to wait when a CPU's first fair task is enqueued, and steps in only when the rest
+//! of its period is just enough for the rest of its runtime. Fair tasks that run meanwhile use up its runtime, so it
+//! never steps in if they get their share in any case. Once it had to step in, it does so at the start of each period,
+//! until fair tasks run without it. It stops when its turn comes and there is no fair task.
 //!
 //! A fair task that is on its way out when the runtime is used up is charged once more. Here that changes nothing, in
 //! any version: a guest of 7.3.4 goes on at the period's start. By 6.12.117's source the server would begin a new
-//! period and wait; no guest of 6.12 was asked.
+//! period and wait; no guest of 6.12 was measured.
 //!
-//! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; that it
-//! is charged for idle time.
+//! Not modelled: the interrupts of its timer while a run has no real-time task, for they decide nothing then; the
+//! charge for idle time.
 
-/// Where a server stands.
+/// The stage of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stage {
     /// There are no fair tasks.
     #[default]
     Stopped,
-    /// It waits for zero laxity: it must step in then, to have its runtime by its deadline.
+    /// It waits for zero laxity: the latest time to step in that leaves its runtime before the deadline.
     Waits,
     /// Fair tasks run before real-time ones.
     Runs,
-    /// It has used its runtime up and waits for the next period.
+    /// It has used up its runtime and waits for the next period.
     Spent,
 }
 
-/// What a server reserves, ns.
+/// The reservation of a server, ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserved {
     /// Runtime of a period (`fair_server/cpuN/runtime`).
@@ -39,11 +39,11 @@ pub struct Reserved {
 /// The server of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Server {
-    /// Where it stands.
+    /// Its stage.
     pub stage: Stage,
     /// End of its period, ns.
     deadline: u64,
-    /// What is left of its runtime, ns.
+    /// The rest of its runtime, ns.
     runtime: i64,
     /// It had to step in: it goes on without waiting (`dl_defer_running`).
     resumes: bool,
@@ -51,12 +51,12 @@ pub struct Server {
     pub timer: Option<u64>,
 }
 
-/// What has become of a server.
+/// The outcome of a change of stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turned {
-    /// When its timer is to fire from now on, ns; `None`: it has none.
+    /// When its timer is to fire from now on, ns; `None`: no timer.
     pub timer_at: Option<u64>,
-    /// The CPU must choose anew.
+    /// The CPU must pick again.
     pub resched: bool,
 }
 
@@ -70,7 +70,7 @@ impl Server {
         self.runtime = reserved.runtime_ns as i64;
     }
 
-    /// It waits for zero laxity, or runs if that has come.
+    /// The server waits for zero laxity, or runs if that has come.
     fn wait(&mut self, now: u64) -> Turned {
         let at = self.zero_laxity();
         if at < now {
@@ -81,9 +81,9 @@ impl Server {
         Turned { timer_at: Some(at), resched: false }
     }
 
-    /// The first fair task comes (`dl_server_start`). A period that would overrun what is reserved is not gone on
-    /// with; one in which it has stepped in is, with the part of the runtime that the rest of the period is worth
-    /// (`update_dl_revised_wakeup`).
+    /// The first fair task comes (`dl_server_start`). If the old period would exceed the reservation, a new one begins.
+    /// A period in which the server has stepped in goes on, with the part of the runtime that the rest of the period is
+    /// worth (`update_dl_revised_wakeup`).
     pub fn start(&mut self, now: u64, reserved: Reserved) -> Turned {
         let left_ns = self.deadline.saturating_sub(now);
         let worth_ns = u128::from(left_ns) * u128::from(reserved.runtime_ns) / u128::from(reserved.period_ns);
@@ -103,12 +103,12 @@ impl Server {
         self.wait(now)
     }
 
-    /// Its turn has come, and there is no fair task (`dl_server_stop`).
+    /// The server's turn has come, and there is no fair task (`dl_server_stop`).
     pub fn stop(&mut self) {
         self.stage = Stage::Stopped;
     }
 
-    /// Fair tasks have run (`update_curr_dl_se`); `None`: nothing comes of it. `gives_way`: they are on their way out.
+    /// Fair tasks have run (`update_curr_dl_se`); `None`: no change of stage. `gives_way`: they are on their way out.
     pub fn charge(&mut self, now: u64, delta_ns: u64, gives_way: bool, reserved: Reserved) -> Option<Turned> {
         if self.stage == Stage::Stopped {
             return None;
@@ -129,7 +129,7 @@ impl Server {
         }
     }
 
-    /// Its timer has fired (`dl_server_timer`).
+    /// The server's timer has fired (`dl_server_timer`).
     pub fn expire(&mut self, now: u64, reserved: Reserved) -> Option<Turned> {
         match self.stage {
             Stage::Stopped | Stage::Runs => return None,
@@ -146,7 +146,7 @@ impl Server {
     }
 }
 
-/// How far from zero laxity its timer counts as there, ns (`dl_server_min_res`).
+/// A timer this close to zero laxity counts as there, ns (`dl_server_min_res`).
 const NEAR_NS: u64 = 1_000_000;
 
 #[cfg(test)]

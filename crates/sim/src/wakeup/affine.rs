@@ -1,9 +1,10 @@
-//! Waker's CPU or previous CPU: which of the two becomes the target (`wake_affine`).
+//! The choice between the waker's CPU and the previous CPU as the target (`wake_affine`).
 //!
 //! Until 4.13 the question is one of load: may the wakee join the waker's CPU without making it much busier than the
-//! previous one? Since 4.14 idleness is asked first (WA_IDLE), then load (WA_WEIGHT, leaning by WA_BIAS). Loads are
-//! weights or load averages, whatever the era's runqueues keep; group adjustments are the caller's, who knows the
-//! hierarchy. Asked only where a domain with SD_WAKE_AFFINE holds both CPUs and [`super::wide`] does not object.
+//! previous one? Since 4.14 the kernel compares idleness first (WA_IDLE), then load (WA_WEIGHT, with the bias of
+//! WA_BIAS). Loads are weights or load averages, as the kernel's runqueues keep them; the caller adjusts them for
+//! groups, since it knows the hierarchy. The question comes up only if a domain with SD_WAKE_AFFINE holds both CPUs and
+//! [`super::wide`] does not object.
 
 use schedlab_kernel::{Feature, FeatureSet, History};
 use schedlab_trace::AffineReason;
@@ -17,12 +18,12 @@ pub enum Choice {
     Prev,
 }
 
-/// What the choice rests on. "This" CPU is the waker's.
+/// The facts of the choice. "This" CPU is the waker's.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// What the kernel version has.
+    /// The kernel's mechanisms.
     pub history: &'a History,
-    /// Features: WA_IDLE, WA_WEIGHT, WA_BIAS, which kernels before 4.14 do not ask.
+    /// Features; WA_IDLE, WA_WEIGHT and WA_BIAS play no part before 4.14.
     pub features: FeatureSet,
     /// The waker is about to sleep (WF_SYNC).
     pub sync: bool,
@@ -42,7 +43,7 @@ pub struct Facts<'a> {
     pub prev_target_load: u64,
     /// Average load of a runnable task on this CPU, for the same test.
     pub this_load_per_task: u64,
-    /// Load that leaves this CPU with the waker: its own, without groups.
+    /// Load that leaves this CPU when the waker sleeps: the waker's own, without groups.
     pub current_load: u64,
     /// Load that the wakee adds to this CPU (`effective_load`, `task_h_load`): its own, without groups.
     pub wakee_load: u64,
@@ -68,8 +69,8 @@ fn lean(imbalance_pct: u64) -> i128 {
     100 + (i128::from(imbalance_pct) - 100) / 2
 }
 
-/// Up to 4.13: products of loads and, with `affine_by_capacity`, of the *other* CPU's capacity; a waker's CPU without
-/// load is then taken as such.
+/// Up to 4.13: each CPU's load times, with `affine_by_capacity`, the *other* CPU's capacity; a waker's CPU without load
+/// is then taken without a comparison.
 fn by_loads(f: &Facts<'_>) -> (Choice, AffineReason) {
     let leaving = if f.sync { i128::from(f.current_load) } else { 0 };
     let this_load = i128::from(f.this_load) - leaving;
@@ -80,7 +81,7 @@ fn by_loads(f: &Facts<'_>) -> (Choice, AffineReason) {
     let mut prev_eff = lean(f.imbalance_pct) * i128::from(this_capacity);
     if this_load > 0 || !scaled {
         this_eff *= this_load + i128::from(f.wakee_load);
-        // With task groups the previous CPU, too, would gain load by the wakeup.
+        // With task groups the wakeup would raise the previous CPU's load, too; not modelled.
         prev_eff *= prev_load;
     }
     let half_empty = this_load <= prev_load
@@ -94,8 +95,8 @@ fn by_loads(f: &Facts<'_>) -> (Choice, AffineReason) {
     }
 }
 
-/// Passive balancing (SD_WAKE_BALANCE, before 2.6.32): an idler waker's CPU is taken also where `wake_affine` said no;
-/// loads as in [`Facts`].
+/// Passive balancing (SD_WAKE_BALANCE, before 2.6.32): a less loaded waker's CPU is taken even after `wake_affine` said
+/// no; loads as in [`Facts`].
 pub fn passive(this_load: u64, prev_load: u64, imbalance_pct: u64) -> bool {
     lean(imbalance_pct) * i128::from(this_load) <= 100 * i128::from(prev_load)
 }
@@ -137,7 +138,7 @@ fn by_weight(f: &Facts<'_>) -> Option<(Choice, AffineReason)> {
     }
     this *= i128::from(f.prev_capacity);
     prev *= i128::from(f.this_capacity);
-    // A tie goes to the waker that is about to sleep.
+    // A tie goes to a waker that is about to sleep.
     prev += i128::from(f.sync);
     (this < prev).then_some((Choice::Waker, AffineReason::WakerLighter))
 }

@@ -1,11 +1,15 @@
 //! The search of 4.9 and later: a core that is idle as a whole, else an idle CPU, else an idle sibling.
 //!
-//! All run over the allowed CPUs of the target's LLC in ascending number from a start, wrapping. A core is read when
-//! the first of its allowed threads comes up, and that thread is the one returned.
-//! Before 5.13 (4.9 fair.c): cores from the target on, if the LLC's flag says there is an idle one; then single CPUs,
-//! if worth it; then the target's siblings. Since 5.13 (6.1 fair.c): with no idle core, the previous CPU's idle
-//! sibling first; then *either* cores, where an idle thread met on the way serves as a fallback and the budget does not
-//! count, *or* single CPUs within the budget; from the CPU after the target on (5.15), so the target comes last.
+//! All phases run over the allowed CPUs of the target's LLC in ascending number from a start, wrapping. A core is read
+//! when the first of its allowed threads comes up, and the search returns that thread.
+//!
+//! - Before 5.13 (4.9 fair.c): cores from the target on, if the LLC's flag says that one is idle; then single CPUs, if
+//!   worth it; then the target's siblings.
+//! - Since 5.13 (6.1 fair.c): with no idle core, the previous CPU's idle sibling first. Then *either* cores, where an
+//!   idle thread met on the way serves as a fallback and the budget does not count, *or* single CPUs within the budget.
+//!   The start is the CPU after the target (5.15), so the target comes last.
+//!
+//! A search for a core that fails clears the flag. 5.12, between the two, is taken as 5.11.
 //! A search for a core that fails clears the flag. 5.12, between the two, is taken as 5.11.
 
 use super::search::{Step, View};
@@ -13,7 +17,7 @@ use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::PlaceReason;
 
-/// What is being searched for.
+/// The phase of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// An idle sibling of the previous CPU (5.13+).
@@ -45,19 +49,19 @@ pub struct CoreScan {
     budget: u32,
     has_idle_cores: bool,
     core_search_failed: bool,
-    /// The single CPUs were not searched: not worth it, or no budget.
+    /// The single CPUs were not searched: it was not worth it, or there was no budget.
     skipped: bool,
-    /// The budget ended before the LLC did.
+    /// The budget ended before all CPUs of the LLC were read.
     spent: bool,
 }
 
-/// Whether the searches for cores and CPUs are one.
+/// Whether the searches for cores and for single CPUs are one.
 fn merged(view: &View<'_>) -> bool {
     view.history.merged_search
 }
 
 impl CoreScan {
-    /// A search that has seen nothing. Reads the scalars of the view once, here.
+    /// A search before its first probe. Reads the scalars of the view once, here.
     pub fn start(view: &View<'_>) -> CoreScan {
         let has_idle_cores = view.has_idle_cores;
         let budget = budget(view, has_idle_cores && merged(view));
@@ -88,8 +92,8 @@ impl CoreScan {
     pub fn clears_idle_cores(&self) -> bool {
         self.core_search_failed
     }
-    /// Whether the present probe belongs to a scan whose duration is averaged into `avg_scan_cost` once the search
-    /// ends, unless the budget [ended it](CoreScan::out_of_budget): before 5.13 always, then under SIS_PROP.
+    /// Whether the present probe belongs to a scan whose duration goes into `avg_scan_cost` once the search ends,
+    /// unless the budget [ended it](CoreScan::out_of_budget). Before 5.13 always; since then under SIS_PROP.
     pub fn timed(&self, view: &View<'_>) -> bool {
         self.phase == Phase::Cpus && (!merged(view) || view.features.has(Feature::SisProp))
     }
@@ -122,7 +126,7 @@ impl CoreScan {
         }
     }
 
-    /// Takes in the answer to the last probe; the end, if it is one.
+    /// Takes in the answer to the last probe; returns the search's end, if the answer ends it.
     fn answer(&mut self, view: &View<'_>, idle: bool) -> Option<Step> {
         match self.phase {
             Phase::PrevSiblings | Phase::TargetSiblings => {
@@ -144,8 +148,8 @@ impl CoreScan {
         }
     }
 
-    /// A thread of the present core was read. Its other threads are still read after a busy one: always in the first
-    /// kernels with this search; then never; with the merged search until a fallback is known.
+    /// A thread of the present core was read. After a busy thread the core's other threads are still read always in the
+    /// first kernels with this search, never in later ones, and until a fallback is known in the merged search.
     fn answer_core(&mut self, view: &View<'_>, idle: bool) {
         let thread = self.present(view).and_then(|core| view.thread(core, self.thread));
         self.thread += 1;
@@ -209,8 +213,8 @@ impl CoreScan {
         }
     }
 
-    /// The next thread of the owner's core to read. Without SMT there is none; later kernels pass over the owner, which
-    /// was just read.
+    /// The next thread of the owner's core to read. Without SMT there is none. Later kernels pass over the owner, which
+    /// they have just read.
     fn next_sibling(&mut self, view: &View<'_>, owner: CpuId) -> Option<CpuId> {
         let threads = &view.smt(owner)?.cpus;
         let skip = |cpu: CpuId| !view.allows(cpu) || cpu == owner && view.history.skips_own_thread;
@@ -273,8 +277,8 @@ fn first_place(view: &View<'_>) -> usize {
     if first == cpus.len() { 0 } else { first }
 }
 
-/// Whether no other allowed thread of the CPU's core comes before it in the scan's order: reading a core takes all of
-/// its threads off the list.
+/// Whether the CPU is the first allowed thread of its core in the scan's order. (A core is read as a whole when its
+/// first thread comes up, and all its threads leave the list.)
 fn first_of_core(view: &View<'_>, cpu: CpuId) -> bool {
     let start = start_cpu(view);
     let place = |c: CpuId| (c < start, c);
@@ -299,7 +303,7 @@ fn budget(view: &View<'_>, cores: bool) -> Option<u32> {
     if !view.history.scan_always_tried && too_dear { None } else { Some(probes) }
 }
 
-/// SIS_PROP's count, of which the last is not probed.
+/// SIS_PROP's count; the last of these CPUs is not probed.
 fn proportional(view: &View<'_>) -> u32 {
     let aged = view.history.ages_wake_idle;
     let idle = if aged { view.wake_avg_idle_ns } else { view.avg_idle_ns / 512 };

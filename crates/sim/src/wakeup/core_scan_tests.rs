@@ -94,7 +94,7 @@ fn six_five_searches_cores_without_a_budget_and_remembers_an_idle_thread() {
     let v = View { has_idle_cores: true, nr_idle_scan: 2, ..view(&d, "v6.5", 8, 8) };
     let (step, probes, found) = scan(&v, |c| c == 122 || c == 40 || c == 152);
     assert_eq!(step, Step::Found(CpuId(40), PlaceReason::IdleCore), "far beyond the budget");
-    // Until an idle thread is known a busy core is read to its end; afterwards its first busy thread ends it.
+    // A busy core is read to its end until an idle thread is known. Afterwards its first busy thread ends it.
     assert_eq!(probes[..6], [9, 121, 10, 122, 11, 12]);
     assert!(!found.clears_idle_cores());
 

@@ -1,9 +1,10 @@
-//! The wakeup driven through time (`try_to_wake_up`): settle, choose between waker's and previous CPU, probe, enqueue.
+//! The wakeup driven through time (`try_to_wake_up`): settle, choose between the waker's and the previous CPU, probe,
+//! enqueue.
 //!
-//! A wakeup runs with interrupts off in task context (futex wake) or hardirq context (timers). Its scan is a resumable
-//! step: it probes inline while no other CPU can act before the probe's answer arrives, else it re-arms itself at that
-//! instant. So idle state is read as it is then, and a choice is no reservation: until the enqueue has taken its time,
-//! others may choose the same CPU or the CPU may find work itself.
+//! A wakeup runs with interrupts off, in task context (futex wake) or in hardirq context (timers). Its scan is a
+//! resumable step: it probes inline while no other CPU can act before the probe's answer arrives, else it re-arms
+//! itself at that instant. So each probe reads the idle state of that instant. A choice is no reservation: until the
+//! enqueue has taken its time, another waker may choose the same CPU, or the CPU may find work itself.
 
 use super::prelude::Prelude;
 use super::search::{Search, Step as Next, View, packs};
@@ -19,18 +20,18 @@ use schedlab_kernel::Feature;
 use schedlab_machine::Distance;
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
 
-/// How often a waker looks whether the task has left its old CPU, ns.
+/// How often a waker checks whether the wakee has left its old CPU, ns.
 const ON_CPU_POLL_NS: u64 = 100;
 
 impl System<'_> {
-    /// Begins the next pending wakeup of a context, or leaves the context's waking when there is none.
+    /// Begins the next pending wakeup of a context, or ends the context's waking if there is none.
     pub fn next_wakeup(&mut self, cpu: CpuId, context: Context) {
         if self.begin_wakeup(cpu, context) && self.at_once() {
             self.wakeup_step(cpu, context);
         }
     }
 
-    /// The same, up to the wakeup's first step; false when there was none to begin.
+    /// Takes the next pending wakeup up to its first step; false if there was none.
     fn begin_wakeup(&mut self, cpu: CpuId, context: Context) -> bool {
         let c = &mut self.cpus[cpu];
         let pending = &mut c.to_wake[context as usize];
@@ -41,7 +42,7 @@ impl System<'_> {
             }
             return false;
         }
-        // One is the rule, and taking it moves nothing.
+        // Usually there is one, and `swap_remove` moves nothing then.
         let task = if pending.len() == 1 { pending.swap_remove(0) } else { pending.remove(0) };
         c.waking[context as usize] = Waking { task, began_ns: self.now, ..Waking::default() };
         let told_at = self.now + self.fixed.machine.costs.trace_event_ns;
@@ -56,7 +57,7 @@ impl System<'_> {
         told_at == self.now
     }
 
-    /// One step of a wakeup, and those that follow at the same instant.
+    /// One step of a wakeup, and the steps that follow at the same instant.
     pub fn wakeup_step(&mut self, cpu: CpuId, context: Context) {
         let mut w = self.cpus[cpu].waking[context as usize];
         loop {
@@ -76,7 +77,7 @@ impl System<'_> {
         }
     }
 
-    /// What the wakeup's stage does; returns when the next one is over. `None`: the wakeup is done.
+    /// Does the work of the wakeup's stage; returns when the next one is over. `None`: the wakeup is done.
     fn wakeup_stage(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
         match w.stage {
             Stage::Settle => self.settle(cpu, context, w),
@@ -95,13 +96,13 @@ impl System<'_> {
         }
     }
 
-    /// Waits until the task is off its old CPU, then chooses the target. `None`: nothing to wake.
+    /// Waits until the wakee is off its old CPU, then chooses the target. `None`: the task needs no wakeup.
     fn settle(&mut self, cpu: CpuId, context: Context, w: &mut Waking) -> Option<u64> {
         let task = &mut self.tasks[w.task];
         match task.state {
             State::Sleeping if task.on_cpu => {
                 let on = task.cpu;
-                // Who is still queued is waited for, and with it for the lock that `schedule()` holds.
+                // The waker waits for a task that is still queued, because `schedule()` holds its runqueue's lock.
                 if !self.is_delayed(w.task) && self.queues_while_leaving(cpu, on) {
                     return Some(self.queued_while_leaving(cpu, w, on));
                 }
@@ -129,7 +130,7 @@ impl System<'_> {
             w.prev = task.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(w.prev);
         }
         if let Select::At(to, reason) = self.select_task_rq(cpu, w.task, w.prev) {
-            // What runs on the task's own CPU was looked at.
+            // The class has read the current task of the previous CPU: one probe.
             let at = self.now + probe_ns(&self.fixed.machine.costs, self.lines.read(cpu, w.prev));
             return Some(self.placed(cpu, w, at, to, reason));
         }
@@ -146,8 +147,8 @@ impl System<'_> {
         Some(self.now)
     }
 
-    /// The lock is taken: a task that is queued still goes on there, and nobody chooses (`ttwu_runnable`). If
-    /// it was taken off meanwhile, it is woken like any other. `None`: somebody else has woken it.
+    /// The lock is taken. A wakee that is still queued stays on its CPU, without a choice (`ttwu_runnable`). A wakee
+    /// that was dequeued meanwhile is woken in the usual way. `None`: another waker has woken it.
     fn requeue(&mut self, cpu: CpuId, w: &mut Waking) -> Option<u64> {
         let task = &mut self.tasks[w.task];
         if task.state != State::Sleeping {
@@ -230,12 +231,12 @@ impl System<'_> {
         }
     }
 
-    /// Whether the target has room for a task that sleeps, as VCPU_PACK sees it.
+    /// Whether the target has room for a sleeping task, as VCPU_PACK defines it.
     fn packs_on(&self, target: CpuId, task: TaskId) -> bool {
         packs(self.util_with(target, task), self.fixed.cpu_capacity[target])
     }
 
-    /// The search is over at time `at`: note what it taught, go on to the enqueue.
+    /// The search is over at time `at`: updates the hints that the search has refuted, and goes on to the enqueue.
     fn chose(&mut self, cpu: CpuId, w: &mut Waking, at: u64, to: CpuId, reason: PlaceReason) -> u64 {
         let llc = self.llc_of(w.target);
         if let Stage::Search(search) = &w.stage {
@@ -268,8 +269,8 @@ impl System<'_> {
         w.locked_ns + enqueue_on_ns(costs, self.cpus[to].curr.is_some())
     }
 
-    /// TTWU_QUEUE: across caches the target enqueues the task itself; in later kernels also an idle CPU of
-    /// the same cache (`ttwu_queue_cond`).
+    /// TTWU_QUEUE: the target enqueues the wakee itself if it is in another cache. In later kernels an idle CPU of the
+    /// same cache does so, too (`ttwu_queue_cond`).
     fn queues_remotely(&self, cpu: CpuId, to: CpuId) -> bool {
         self.has(Feature::TtwuQueue)
             && cpu != to
@@ -277,9 +278,9 @@ impl System<'_> {
                 || (self.fixed.history.queues_on_any_idle && self.nr_running[to] == 0))
     }
 
-    /// Whether a task that is still being switched out on `on` is queued there, instead of waiting until it
-    /// is off that CPU (`WF_ON_CPU` in `ttwu_queue_cond`): across caches, or if that CPU has nothing else to
-    /// do; at first also with one task left.
+    /// Whether a wakee that is still being switched out on `on` goes to that CPU's wake list; otherwise the waker waits
+    /// until it is off that CPU (`WF_ON_CPU` in `ttwu_queue_cond`). It does if `on` is in another cache or has nothing
+    /// else to do; in the first kernels also if one task is left there.
     fn queues_while_leaving(&self, cpu: CpuId, on: CpuId) -> bool {
         let most = u32::from(!self.fixed.history.queues_on_any_idle);
         self.fixed.history.queues_while_leaving
@@ -288,8 +289,8 @@ impl System<'_> {
             && (!self.shares_cache(cpu, on) || self.nr_running[on] <= most)
     }
 
-    /// The task will be enqueued by the CPU that it is leaving, when it has left: nobody chooses. Returns
-    /// when the waker is done with the list.
+    /// The CPU that the wakee is leaving will enqueue it afterwards, without a choice. Returns when the waker is done
+    /// with the wake list.
     fn queued_while_leaving(&mut self, cpu: CpuId, w: &mut Waking, on: CpuId) -> u64 {
         self.tasks[w.task].state = State::Waking;
         self.emit(
@@ -301,13 +302,13 @@ impl System<'_> {
         self.now + self.wake_list_ns(cpu, on)
     }
 
-    /// Writing the head of a CPU's wake list: nothing else of its runqueue is touched.
+    /// Time to write the head of a CPU's wake list, ns; the rest of its runqueue is not touched.
     fn wake_list_ns(&self, cpu: CpuId, to: CpuId) -> u64 {
         let read = if self.shares_cache(cpu, to) { Read::MissNear } else { Read::MissFar };
         probe_ns(&self.fixed.machine.costs, read)
     }
 
-    /// The task is enqueued, or queued for the target to do so. Whether the target is to be signalled.
+    /// Enqueues the wakee, or puts it on the target's wake list. Returns whether the target is to be signalled.
     fn wakeup_enqueue(&mut self, cpu: CpuId, w: &Waking, remote_list: bool) -> bool {
         let to = w.chosen;
         self.count_wakeup(cpu, to, w.affine);

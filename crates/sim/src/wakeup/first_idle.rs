@@ -1,19 +1,19 @@
 //! The first idle CPU of the cache domain, in ascending CPU number: D000's patch (Chris Mason, 5 Apr 2016).
 //!
-//! Replaces the group search of 4.5. No preference for idle cores, and always from the LLC's lowest number, so that
-//! wakers that search at the same time meet on the same CPU and low numbers fill up first.
+//! Replaces the group search of 4.5. It has no preference for idle cores and always starts at the LLC's lowest number,
+//! so wakers that search at the same time meet on the same CPU, and low numbers fill up first.
 
 use super::search::{Step, View};
 use schedlab_trace::PlaceReason;
 
-/// The scan: how many CPUs of the cache domain it has passed.
+/// The scan's place: CPUs of the cache domain passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FirstIdle {
     passed: usize,
 }
 
 impl FirstIdle {
-    /// A scan that has seen nothing.
+    /// A scan before its first probe.
     pub fn start() -> FirstIdle {
         FirstIdle::default()
     }

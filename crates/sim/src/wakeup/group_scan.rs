@@ -1,10 +1,12 @@
 //! The search of kernels before 4.9: domain by domain, group by group, for a group whose CPUs are all idle.
 //!
-//! It walks from the target's cache domain down, each ring from the target's own group on. With SMT, the level of
-//! cores needs a core that is idle as a whole, and the level of threads sees the target's own siblings only: an idle
-//! thread beside a busy one on another core is never found. That is D000's tail.
+//! It walks from the target's cache domain down, each ring from the target's own group on. With SMT, the level of cores
+//! needs a core that is idle as a whole, and the level of threads sees only the target's own siblings. So an idle
+//! thread beside a busy one on another core is never found; this makes D000's tail.
+//!
 //! From 3.9 to 4.8 (`SIS_SKIP_TARGET`) a CPU equal to the target disqualifies its group without being read. Without
-//! that test (before 3.9, and D000's one-line experiment) the target's own group is taken when all of it, target
+//! that test (before 3.9, and in D000's one-line experiment) the target's own group is taken if all of it, target
+//! included, has gone idle since the target was first read; this can happen only because scans take time.
 //! included, has gone idle since the target was first read: an effect only of scans that take time.
 
 use super::search::{Step, View};
@@ -41,7 +43,7 @@ impl GroupScan {
             None => {}
         }
         while let Some(group) = self.present(view) {
-            // A group none of whose CPUs is allowed is passed over; one with some allowed must be idle as a whole.
+            // A group without an allowed CPU is passed over. A group with some allowed CPUs must be idle as a whole.
             let Some(first) = group.cpus.iter().copied().find(|c| view.allows(*c)) else {
                 self.next_group();
                 continue;
@@ -111,7 +113,7 @@ mod tests {
     fn an_idle_thread_beside_a_busy_one_on_another_core_is_never_found() {
         for version in ["v3.4", "v4.5"] {
             let d = domains("fb-2x12-smt", version);
-            // Half of every other core of the socket idle: nothing to be had but the target.
+            // Half of every other core of the socket is idle: the search finds only the target.
             let (step, probes) = scan(&d, version, 2, |c| c >= 24 && c != 26);
             assert_eq!(step, Step::NotFound(PlaceReason::TargetBusy), "{version}");
             assert!(
@@ -147,11 +149,11 @@ mod tests {
     #[test]
     fn with_skip_target_the_own_core_is_never_taken_at_core_level() {
         let d = domains("fb-2x12-smt", "v4.5");
-        // All of the own core idle by now, nothing else.
+        // All threads of the target's core are idle by now, and no others.
         let (step, probes) = scan(&d, "v4.5", 2, |c| c == 2 || c == 26);
         assert_eq!(step, Step::Found(CpuId(26), PlaceReason::IdleSibling));
         assert!(!probes.contains(&2));
-        // Target a second thread: the first one is read before the target is met, and the group still refused.
+        // The target is a second thread: the first one is read before the scan meets the target and refuses the group.
         let (_, probes) = scan(&d, "v4.5", 26, |c| c == 2 || c == 26);
         assert_eq!((probes[0], probes[1]), (2, 3));
     }
@@ -169,7 +171,7 @@ mod tests {
             "its first CPU, not the target"
         );
         assert_eq!(probes, [2, 26]);
-        // The target goes idle only while other cores are being read: seen at the level of threads.
+        // The target goes idle only while other cores are being read; the level of threads sees that.
         let mut reads = 0;
         let mut scan = GroupScan::start(&v);
         let late = |c| {

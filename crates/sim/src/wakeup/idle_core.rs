@@ -1,4 +1,4 @@
-//! What a CPU tells its cache domain, and which search it makes there.
+//! The hint that a cache domain has an idle core, and the kernel whose search a run uses.
 
 use crate::system::{Fixed, System};
 use schedlab_base::CpuId;
@@ -6,14 +6,15 @@ use schedlab_kernel::history::SIS_CORE_IS_OF;
 use schedlab_kernel::{Feature, History};
 
 impl Fixed<'_> {
-    /// What the kernel has whose search runs: SIS_CORE brings a later search to a kernel that has none for cores.
+    /// The mechanisms of the kernel whose search runs: SIS_CORE gives a kernel without a search for cores a later
+    /// one's.
     pub fn search_history(&self) -> &History {
         let borrows = !self.history.core_search && self.kernel.features.has(Feature::SisCore);
         if borrows { &CORE_SEARCH } else { &self.history }
     }
 }
 
-/// What the kernel has whose search SIS_CORE brings to an older one.
+/// The mechanisms of the kernel whose search SIS_CORE gives to an older one.
 static CORE_SEARCH: History = History::of(SIS_CORE_IS_OF);
 
 impl System<'_> {

@@ -1,4 +1,4 @@
-//! What the CPUs of a cache domain share (`sd_llc_shared`): hints for the idle CPU search.
+//! State that the CPUs of a cache domain share (`sd_llc_shared`): hints for the idle CPU search.
 
 use schedlab_machine::Topology;
 
@@ -7,8 +7,8 @@ use schedlab_machine::Topology;
 pub struct LlcShared {
     /// CPUs of the cache.
     pub weight: u32,
-    /// A core with all threads idle was seen (a hint, stale both ways); never on a machine without SMT, where
-    /// nobody tells (`sched_smt_present`) and every search is one for CPUs.
+    /// A core with all threads idle was seen. The hint may be stale either way. It is never set on a machine without
+    /// SMT (`sched_smt_present`), where every search is one for single CPUs.
     pub has_idle_cores: bool,
     /// Probes that SIS_UTIL grants.
     pub nr_idle_scan: u32,
@@ -19,7 +19,7 @@ pub struct LlcShared {
 }
 
 impl LlcShared {
-    /// Of cache number `llc` of a machine that is idle.
+    /// The state of the machine's cache number `llc` while all its CPUs are idle.
     pub fn new(topology: &Topology, llc: usize) -> LlcShared {
         let weight = topology.cpus.iter().filter(|c| c.llc as usize == llc).count() as u32;
         let has_idle_cores = smt_present(topology);

@@ -1,11 +1,14 @@
 //! The tests before the search: the target itself, the previous CPU, the CPU before that.
 //!
-//! (`wake_idle` before 2.6.32 begins with the same test of the previous CPU.)
-//! Before 3.9 only the target is read, and only where it is the waker's or the previous CPU (which it always is).
-//! Since 3.9 the previous CPU follows, if it shares the target's cache; since 4.16 the task's `recent_used_cpu`, if
-//! it shares it too and is allowed. All reads are of that instant; a CPU found idle is not reserved.
-//! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+), and CPUs that
-//! run SCHED_IDLE tasks only counting as idle (5.4+; the driver's answer decides that).
+//! All reads are of that instant; a CPU found idle is not reserved.
+//!
+//! - Before 2.6.32 `wake_idle` begins with the same test of the previous CPU.
+//! - Before 3.9 only the target is read, and only if it is the waker's or the previous CPU (which it always is).
+//! - Since 3.9 the previous CPU follows, if it shares the target's cache.
+//! - Since 4.16 the task's `recent_used_cpu` follows, if it shares that cache, too, and is allowed.
+//!
+//! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+). A CPU that runs
+//! only SCHED_IDLE tasks counts as idle since 5.4; the driver's answer decides that, not this file.
 
 use super::search::{Step, View};
 use schedlab_base::CpuId;
@@ -22,9 +25,9 @@ enum Test {
 
 /// The tests under way. `NotFound` at the end means: start the search.
 ///
-/// Wherever the task goes once neither target nor previous CPU were idle, the driver then sets its `recent_used_cpu` to
-/// the previous CPU, as 6.1 does. (4.16 and its successors do so only when the recent CPU is taken, and otherwise note
-/// the *waker's* CPU in the waker.)
+/// If neither target nor previous CPU were idle, the driver then sets the task's `recent_used_cpu` to the previous CPU,
+/// wherever the task goes, as 6.1 does. (4.16 and its successors do so only when the recent CPU is taken; otherwise
+/// they note the *waker's* CPU in the waker.)
 #[derive(Clone, Copy, Debug)]
 pub struct Prelude {
     test: Test,

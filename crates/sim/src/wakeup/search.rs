@@ -1,9 +1,9 @@
 //! The common form of all searches for an idle CPU: a state machine that asks for one probe at a time.
 //!
 //! A probe reads whether one CPU is idle, without a lock, at the instant the driver makes it, and takes time. So a
-//! search holds no earlier answer for true: an idle CPU may have been taken since, a busy one may have gone idle. It
-//! asks for exactly the probes that the kernel would make, in the kernel's order, and allocates nothing.
-//! Mirrors `wake_idle` of 2.6.30, `select_idle_sibling` from 3.4 to 6.5, and the experiments of D000.
+//! search does not rely on an earlier answer: an idle CPU may have been taken since, a busy one may have gone idle. A
+//! search asks for exactly the probes that the kernel would make, in the kernel's order, and allocates nothing. Mirrors
+//! `wake_idle` of 2.6.30, `select_idle_sibling` from 3.4 to 6.5, and the experiments of D000.
 
 use super::core_scan::CoreScan;
 use super::first_idle::FirstIdle;
@@ -14,7 +14,7 @@ use schedlab_kernel::{Feature, FeatureSet, History};
 use schedlab_machine::{Domain, Domains, Level};
 use schedlab_trace::PlaceReason;
 
-/// What a search wants next.
+/// The next step of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Read whether this CPU is idle now, and step again with the answer.
@@ -25,7 +25,7 @@ pub enum Step {
     NotFound(PlaceReason),
 }
 
-/// What a search may look at beside its probes: the machine's domains, and scalars read when it starts.
+/// The input of a search beside its probes: the machine's domains, and scalars read when it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// Domains of the machine under this kernel.
@@ -40,7 +40,7 @@ pub struct View<'a> {
     pub waker: CpuId,
     /// The task's `recent_used_cpu` (4.16+).
     pub recent: CpuId,
-    /// What the kernel version has, which decides the order of tests.
+    /// The kernel's mechanisms, which decide the order of tests.
     pub history: &'a History,
     /// Features that are on.
     pub features: FeatureSet,
@@ -60,14 +60,13 @@ pub struct View<'a> {
     pub packs: bool,
 }
 
-/// Of a CPU's capacity: a target that is used less than that with the task keeps it, where wakeups are packed
-/// (VCPU_PACK). Measured on a 6.18 guest with `sched_vcpu_pack=15`, one task that spins for a part of each
-/// 0.4 ms and one that sleeps for 3 ms beside an idle CPU: up to 68 to 73 % of a CPU in all the sleeper
-/// stayed, from 71 % on it moved; which of the two counts, the spinner or both, was told apart with a sleeper
-/// that used 18 % (stayed up to 69 % in all).
+/// Percent of a CPU's capacity. A target used less than that with the task keeps it, if wakeups are packed (VCPU_PACK).
+/// Measured on a 6.18 guest with `sched_vcpu_pack=15`, one task that spins for a part of each 0.4 ms and one that
+/// sleeps for 3 ms, beside an idle CPU. The sleeper stayed up to a sum of 68 to 73 % of a CPU and moved from 71 % on. A
+/// sleeper that used 18 % stayed up to a sum of 69 %, which shows that the sum counts and not the spinner alone.
 const PACKED_PCT: u64 = 70;
 
-/// Whether a wakeup stays on its busy target, given what the target is used with the task (1024 is one CPU).
+/// Whether a wakeup stays on its busy target. `used`: the target's utilisation with the task (1024 is one CPU).
 pub fn packs(used: u64, capacity: u64) -> bool {
     used * 100 < capacity * PACKED_PCT
 }
@@ -114,7 +113,7 @@ pub enum Search {
     Core(CoreScan),
     /// The CPUs of domains with SD_WAKE_IDLE (`SIS_WAKE_IDLE`).
     WakeIdle(WakeIdle),
-    /// No search at all: the target it is.
+    /// No search: the task goes to the target.
     None,
 }
 

@@ -1,23 +1,23 @@
-//! A wakeup that is under way in one context of a CPU.
+//! State: a wakeup that is under way in one context of a CPU.
 
 use super::prelude::Prelude;
 use super::search::Search;
 use schedlab_base::{CpuId, TaskId};
 
-/// Where a wakeup stands.
+/// The stage of a wakeup.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
     /// The task may still be on its old CPU.
     Settle,
-    /// The task sleeps, but is still queued: taking its CPU's lock.
+    /// The task sleeps, but is still queued: the waker takes its runqueue's lock.
     Requeue,
-    /// Early tests.
+    /// The tests before the search.
     Prelude(Prelude),
     /// Searching.
     Search(Search),
-    /// CPU chosen: taking its lock, or queueing on its wake list.
+    /// A CPU is chosen: the waker takes its lock, or writes its wake list.
     Enqueue { remote_list: bool },
-    /// Enqueued: signalling the CPU.
+    /// The task is enqueued: the waker signals the CPU.
     Signal,
 }
 
@@ -37,14 +37,14 @@ pub struct Waking {
     /// When the scan whose cost is averaged began, ns.
     pub(super) timed_from_ns: Option<u64>,
     pub(super) chosen: CpuId,
-    /// When the chosen CPU's lock was had, ns.
+    /// When the waker had the chosen CPU's lock, ns.
     pub(super) locked_ns: u64,
-    /// The waker's domain in which `wake_affine` chose the waker's CPU, if it is to be counted.
+    /// The waker's domain in which `wake_affine` chose the waker's CPU, if the choice is to be counted.
     pub(super) affine: Option<u8>,
 }
 
 impl Waking {
-    /// Who is woken.
+    /// The task that is woken.
     pub fn task(&self) -> TaskId {
         self.task
     }

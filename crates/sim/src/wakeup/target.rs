@@ -1,8 +1,8 @@
 //! The first choice of a wakeup: the waker's CPU or the previous one, which is then the *target* of the search
 //! (`select_task_rq_fair`).
 //!
-//! Before 2.6.32 the waker's CPU, once chosen, is final: nobody looks whether another is idle. It may also be chosen by
-//! passive balancing (SD_WAKE_BALANCE), and the domain asked is the lowest that holds both CPUs, whatever its flags.
+//! Before 2.6.32 the waker's CPU, once chosen, is final: there is no search for an idle CPU. Passive balancing
+//! (SD_WAKE_BALANCE) may choose it, too. The domain asked is the lowest that holds both CPUs, whatever its flags.
 
 use super::affine;
 use crate::system::System;
@@ -11,20 +11,20 @@ use schedlab_kernel::Feature;
 use schedlab_machine::Domain;
 use schedlab_trace::{AffineReason, PlaceReason};
 
-/// What was chosen.
+/// The outcome of the first choice.
 pub struct Target {
     /// The waker's CPU or the previous one.
     pub cpu: CpuId,
-    /// The waker's domain in which `wake_affine` chose the waker's CPU, if that is to be counted.
+    /// The waker's domain in which `wake_affine` chose the waker's CPU, if the choice is to be counted.
     pub affine: Option<u8>,
-    /// Why there is no search.
+    /// Why there is no search, if so.
     pub unsearched: Option<PlaceReason>,
     /// Why `wake_affine` chose as it did, if it was asked.
     pub why: Option<AffineReason>,
 }
 
 impl System<'_> {
-    /// Chooses the target of a wakeup by `cpu`. `waker`: who wakes, unless it is an interrupt.
+    /// Chooses the target of a wakeup by `cpu`. `waker`: the task that wakes; `None` for an interrupt.
     pub(super) fn choose_target(
         &self,
         cpu: CpuId,
@@ -54,7 +54,8 @@ impl System<'_> {
         let params = &domains[level].params;
         let sync = waker.filter(|t| self.cpus[cpu].sync_wakes && self.believes_sync(*t, wakee));
         let facts = self.affine_facts(cpu, wakee, prev, sync, params.imbalance_pct, params.wake_idx);
-        // Another search than the kernel's own, on an early one, begins at the waker's CPU as later.
+        // An early kernel's own search never starts at a chosen waker's CPU. Another search, set as a feature, does, as
+        // in later kernels.
         let unsearched = |reason| Some(reason).filter(|_| early && self.has(Feature::SisWakeIdle));
         let may_be_affine = params.wake_affine && self.allows_affine();
         let (choice, why) = may_be_affine.then(|| affine::wake_affine(&facts)).unzip();
@@ -69,19 +70,19 @@ impl System<'_> {
         Target { why, ..stays }
     }
 
-    /// AFFINE_WAKEUPS, where the kernel asks it.
+    /// AFFINE_WAKEUPS, if the kernel has it.
     fn allows_affine(&self) -> bool {
         self.has(Feature::AffineWakeups) || self.fixed.history.always_affine
     }
 
-    /// Older kernels do not count the wakees that a waker about to sleep pulls. (They count the few of these pulls that
-    /// rest on both CPUs' being half empty.)
+    /// Older kernels do not count the wakees that a waker about to sleep pulls. (They do count those few of these pulls
+    /// that rest on both CPUs being half empty; not modelled.)
     fn counts_affine(&self, sync: bool) -> bool {
         !sync || self.fixed.history.counts_sync_affine
     }
 
-    /// What `wake_affine` rests on. `sync`: the waker, if it says that it is about to sleep; those of futexes
-    /// and timers never do.
+    /// The facts for `wake_affine`. `sync`: the waker, if it says that it is about to sleep; wakers of futexes and
+    /// timers never do.
     fn affine_facts(
         &self,
         cpu: CpuId,

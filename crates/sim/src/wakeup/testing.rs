@@ -1,4 +1,4 @@
-//! What the tests of the searches share: machines, a plain view, and a driver that answers probes.
+//! Tools for the tests of the searches: machines, a plain view, and a driver that answers probes.
 
 use super::search::{Step, View};
 use schedlab_base::{CpuId, Version};
@@ -11,7 +11,7 @@ pub fn domains(machine: &str, version: &str) -> Domains {
     Domains::build(&machine.topology, Version::parse(version).unwrap())
 }
 
-/// A wakeup by the target's CPU with the version's own features and nothing known.
+/// A wakeup by the target's CPU with the version's own features and no hints.
 pub fn view<'a>(domains: &'a Domains, version: &str, target: u32, prev: u32) -> View<'a> {
     let version = Version::parse(version).unwrap();
     View {
@@ -21,7 +21,7 @@ pub fn view<'a>(domains: &'a Domains, version: &str, target: u32, prev: u32) -> 
         prev: CpuId(prev),
         waker: CpuId(target),
         recent: CpuId(prev),
-        // A test's view may live as long as it likes.
+        // A test may leak its history.
         history: Box::leak(Box::new(History::of(version))),
         features: FeatureSet::defaults(version),
         target_nr_running: 1,
@@ -34,7 +34,7 @@ pub fn view<'a>(domains: &'a Domains, version: &str, target: u32, prev: u32) -> 
     }
 }
 
-/// Runs a search to its end; `idle` answers each probe and may change its mind between them.
+/// Runs a search to its end; `idle` answers each probe and may give another answer the next time.
 pub fn run(
     mut step: impl FnMut(Option<bool>) -> Step,
     mut idle: impl FnMut(u32) -> bool,

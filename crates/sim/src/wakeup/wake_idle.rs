@@ -1,16 +1,17 @@
-//! The search before 2.6.32 (`wake_idle`): an idle CPU of the domains that say so, if the previous CPU is not crowded.
+//! The search before 2.6.32 (`wake_idle`): an idle CPU of the domains with SD_WAKE_IDLE, if the previous CPU is not
+//! crowded.
 //!
-//! A CPU that runs more than one fair task is taken as it is: its siblings would have pulled from it if they
-//! could. Else the domains above it are gone through as long as they carry SD_WAKE_IDLE, in ascending CPU
-//! number, and the first idle CPU is taken. x86 domains of 2.6.29 and 2.6.30 no longer carry it anywhere, so
-//! nothing is found there; 2.6.12's SMT level does. The test whether the CPU itself is idle is
-//! [`super::prelude`]'s. An affine wakeup never comes here: it goes to the waker's CPU whatever that does.
+//! A CPU that runs more than one fair task is taken as it is: its siblings would have pulled from it if they could.
+//! Otherwise the search goes up the domains as long as they carry SD_WAKE_IDLE, in ascending CPU number, and takes the
+//! first idle CPU. x86 domains of 2.6.29 and 2.6.30 carry it nowhere, so nothing is found there; 2.6.12's SMT level has
+//! it. [`super::prelude`] tests whether the CPU itself is idle. An affine wakeup never comes here: it goes to the
+//! waker's CPU, idle or not.
 
 use super::search::{Step, View};
 use schedlab_machine::Domain;
 use schedlab_trace::PlaceReason;
 
-/// The scan: which CPU of which domain it has come to.
+/// The scan's place: a CPU of a domain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WakeIdle {
     level: usize,
@@ -18,7 +19,7 @@ pub struct WakeIdle {
 }
 
 impl WakeIdle {
-    /// A scan that has seen nothing.
+    /// A scan before its first probe.
     pub fn start() -> WakeIdle {
         WakeIdle::default()
     }

@@ -6,7 +6,7 @@
 use schedlab_base::TaskId;
 use schedlab_kernel::History;
 
-/// What a task remembers of those it wakes.
+/// A task's record of its wakees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flips {
     /// How often the wakee changed, decayed (`wakee_flips`).
@@ -19,7 +19,7 @@ pub struct Flips {
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The owner of `flips` wakes `wakee`. The count is halved first if more than a second has passed since the last
-/// halving; once, however long ago that was.
+/// halving; once only, even after several seconds.
 pub fn record_wakee(flips: &mut Flips, wakee: TaskId, now_ns: u64) {
     if now_ns > flips.decayed_at_ns + SECOND_NS {
         flips.count /= 2;
@@ -33,9 +33,8 @@ pub fn record_wakee(flips: &mut Flips, wakee: TaskId, now_ns: u64) {
 
 /// Whether waker and wakee form a one-to-many relation too wide for `factor` CPUs, so that the wakeup is not affine.
 ///
-/// At first: the wakee flips more than `factor`, the waker `factor` times more than that. With
-/// `symmetric_wake_wide`: the smaller count is at least `factor`, the larger at least `factor` times the
-/// smaller.
+/// The first kernels: the wakee flips more than `factor`, and the waker `factor` times more than that. With
+/// `symmetric_wake_wide`: the smaller count is at least `factor`, and the larger at least `factor` times the smaller.
 pub fn wake_wide(waker_flips: u32, wakee_flips: u32, factor: u32, history: &History) -> bool {
     let (waker, wakee, factor) = (u64::from(waker_flips), u64::from(wakee_flips), u64::from(factor));
     if !history.wake_wide {
@@ -94,6 +93,6 @@ mod tests {
         assert!(wake_wide(16, 4, 4, V45) && wake_wide(4, 16, 4, V45), "either may be the master");
         assert!(!wake_wide(15, 4, 4, V45) && !wake_wide(100, 3, 4, V45));
         assert!(!wake_wide(16, 4, 4, old) && wake_wide(21, 5, 4, old) && !wake_wide(5, 21, 4, old));
-        assert!(!wake_wide(1000, 1000, 1, &History::of(Version::new(3, 4))), "not yet invented");
+        assert!(!wake_wide(1000, 1000, 1, &History::of(Version::new(3, 4))), "3.4 has no wake_wide");
     }
 }

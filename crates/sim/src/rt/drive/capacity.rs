@@ -1,11 +1,11 @@
-//! What real-time tasks leave of a CPU, as balancing reads it.
+//! Drives `capacity`: the capacity that real-time tasks leave, as balancing reads it.
 
 use crate::system::System;
 use crate::task::Class;
 use schedlab_base::CpuId;
 
 impl System<'_> {
-    /// Capacity of a CPU for fair tasks: what real-time ones leave. 1024 is a whole CPU.
+    /// Capacity of a CPU for fair tasks, less the real-time tasks' part. 1024 is a whole CPU.
     #[inline]
     pub fn capacity_of(&self, cpu: CpuId) -> u64 {
         let whole = self.fixed.cpu_capacity[cpu];

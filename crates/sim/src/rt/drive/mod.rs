@@ -1,4 +1,4 @@
-//! The rules of the real-time class applied to the machine: each file drives the rule file of its name.
+//! Drivers of the real-time class: each applies the rule file of its name to the machine; `push` has no rule file.
 
 mod capacity;
 mod push;

@@ -1,8 +1,8 @@
 //! Push and pull: the most important tasks of the machine run (`push_rt_task`, `pull_rt_task`, `task_woken_rt`).
 //!
-//! A CPU pushes when a task was woken that cannot run there, and after each switch to a real-time task while others
-//! wait. A CPU whose own work has become less important pulls: it takes the tasks itself. With RT_PUSH_IPI it asks the
-//! overloaded CPUs by an IPI, one after another, to push.
+//! A CPU pushes when a woken task cannot run there, and after each switch to a real-time task while others wait. A CPU
+//! whose own work has become less important pulls: it takes the tasks itself. With RT_PUSH_IPI it asks the overloaded
+//! CPUs by an IPI, one after another, to push.
 
 use crate::class::{Dequeue, Enqueue};
 use crate::rt::Rank;
@@ -12,19 +12,19 @@ use schedlab_kernel::Feature;
 use schedlab_trace::{EventKind, MoveReason, SwitchReason};
 
 impl System<'_> {
-    /// The rank of what runs on `cpu`.
+    /// The rank of the work that runs on `cpu`.
     fn rank_of_curr(&self, cpu: CpuId) -> Rank {
         self.cpus[cpu].curr.map_or(Rank::NONE, |c| Rank::of(self.tasks[c].attr))
     }
 
-    /// The task that `cpu` would give away next: the most important one that waits, and may run elsewhere.
+    /// The task that `cpu` would give away next: the most important waiting one that may run elsewhere.
     fn pushable(&self, cpu: CpuId, to: Option<CpuId>) -> Option<(Rank, TaskId)> {
         let waits = |t: TaskId| self.cpus[cpu].curr != Some(t) && !self.tasks[t].on_cpu;
         let may = |t: TaskId| to.map_or(self.is_migratory(t), |to| self.tasks[t].may_run_on(to));
         self.rt[cpu].array.iter().find(|(_, t)| waits(*t) && may(*t))
     }
 
-    /// The tasks of `cpu`, or the CPUs that they may use, have changed: has it more than it can run?
+    /// Recomputes whether `cpu` is overloaded, after a change of its tasks or of the CPUs that they may use.
     pub(in crate::rt) fn note_overload(&mut self, cpu: CpuId) {
         let tasks = self.rt[cpu].array.iter();
         self.rt[cpu].nr_migratory = tasks.filter(|(_, t)| self.is_migratory(*t)).count() as u32;
@@ -35,7 +35,7 @@ impl System<'_> {
         }
     }
 
-    /// A task was woken on `cpu` and may not be able to run there for long: it is pushed.
+    /// Pushes a task that was woken on `cpu` and may have to wait there for long.
     pub(in crate::rt) fn push_woken(&mut self, cpu: CpuId, task: TaskId) {
         let Some(curr) = self.cpus[cpu].curr.filter(|c| *c != task) else { return };
         let (own, running) = (Rank::of(self.tasks[task].attr), Rank::of(self.tasks[curr].attr));
@@ -45,7 +45,7 @@ impl System<'_> {
         }
     }
 
-    /// Pushes what waits on `cpu` while that helps (`push_rt_tasks`).
+    /// Pushes waiting tasks of `cpu` as long as that helps (`push_rt_tasks`).
     pub(in crate::rt) fn push_tasks(&mut self, cpu: CpuId) {
         while self.push_one(cpu) {}
     }
@@ -56,7 +56,7 @@ impl System<'_> {
         }
         let Some((rank, task)) = self.pushable(cpu, None) else { return false };
         if rank < self.rank_of_curr(cpu) {
-            // It is about to run here.
+            // The waiting task is about to run here.
             self.resched(self.acting, cpu, SwitchReason::WakeupPreempt);
             return false;
         }
@@ -82,7 +82,7 @@ impl System<'_> {
         self.end_enqueue(to, begun);
     }
 
-    /// A real-time task leaves `cpu`, and what is left there is less important: others may have better.
+    /// A real-time task leaves `cpu`, and the rest there is less important: pulls more important tasks from other CPUs.
     pub(in crate::rt) fn pull_tasks(&mut self, cpu: CpuId) {
         let others = |c: &CpuId| *c != cpu;
         if self.rt_shared.overloaded.iter().find(others).is_none() {
@@ -105,7 +105,8 @@ impl System<'_> {
         }
     }
 
-    /// Asks the next overloaded CPU after `after` to push (`tell_cpu_to_push`, `rto_next_cpu`). One is asked at a time.
+    /// Asks the next overloaded CPU after `after` to push (`tell_cpu_to_push`, `rto_next_cpu`). Only one is asked at a
+    /// time.
     fn ask_to_push(&mut self, by: CpuId, after: Option<CpuId>) {
         let shared = &mut self.rt_shared;
         if shared.asked.iter().any(|c| shared.overloaded.contains(c)) {
@@ -121,13 +122,13 @@ impl System<'_> {
                 self.rt_shared.asked.insert(cpu);
                 self.kick(by, cpu);
             }
-            // Another CPU has run out of important work meanwhile: once more from the first.
+            // Another CPU has run out of important work meanwhile: the round starts again from the first CPU.
             None if again => self.ask_to_push(by, None),
             None => {}
         }
     }
 
-    /// The IPI that asks `cpu` to push has come, if one was sent.
+    /// Handles the IPI that asks `cpu` to push, if one was sent.
     pub(crate) fn push_asked(&mut self, cpu: CpuId) {
         if !self.rt_shared.any || !self.rt_shared.asked.contains(cpu) {
             return;

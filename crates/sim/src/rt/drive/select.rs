@@ -1,4 +1,4 @@
-//! The CPU of a real-time task that wakes up or is pushed, looked for in the machine's state.
+//! Drives `select`: finds the CPU of a real-time task that wakes up or is pushed.
 
 use crate::class::Select;
 use crate::rt::Rank;
@@ -8,7 +8,7 @@ use schedlab_base::{CpuId, CpuSet, TaskId};
 use schedlab_trace::PlaceReason;
 
 impl System<'_> {
-    /// Where a task that wakes up, or is new, goes; `by` is the waker's CPU, `prev` the task's own.
+    /// The CPU of a waking or new task; `by` is the waker's CPU, `prev` the task's own.
     pub(in crate::rt) fn select_rt(&mut self, by: CpuId, task: TaskId, prev: CpuId) -> Select {
         let own = Rank::of(self.tasks[task].attr);
         let waking = Waking {
@@ -27,7 +27,7 @@ impl System<'_> {
         }
     }
 
-    /// The best CPU of those that run the least important work: the task's own, the acting one, one that is near.
+    /// The best CPU of those that run the least important work: the task's own, else the acting one, else a near one.
     pub(in crate::rt) fn find_lowest_rq(&mut self, by: CpuId, task: TaskId, prev: CpuId) -> Option<CpuId> {
         if !self.is_migratory(task) {
             return None;

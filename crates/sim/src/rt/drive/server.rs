@@ -1,4 +1,4 @@
-//! The fair server applied: fair tasks that come and run, and its timer.
+//! Drives `server`: fair tasks that come and run, and the server's timer.
 
 use crate::rt::RtShared;
 use crate::rt::server::*;
@@ -13,7 +13,8 @@ impl System<'_> {
         Reserved { runtime_ns: t.fair_server_runtime_ns, period_ns: t.fair_server_period_ns }
     }
 
-    /// Whether a server has to be told: where there are none, and without real-time tasks, it decides nothing.
+    /// Whether the server must be told of fair tasks. It need not be on kernels without one, and while there is no
+    /// real-time task.
     #[inline]
     fn has_server(&self) -> bool {
         self.rt_shared.any && self.fixed.history.fair_server && self.reserved().runtime_ns > 0
@@ -34,7 +35,7 @@ impl System<'_> {
         }
     }
 
-    /// A pick begins on `cpu`: a server whose turn it is stops where there is no fair task.
+    /// A pick begins on `cpu`: a server whose turn it is stops if there is no fair task.
     pub(crate) fn stop_idle_server(&mut self, cpu: CpuId) {
         if self.fair_goes_first(cpu) && self.h_nr_running(cpu) == 0 {
             self.rt[cpu].server.stop();
@@ -49,7 +50,7 @@ impl System<'_> {
             return;
         }
         let (now, reserved) = (self.now, self.reserved());
-        // Beside a real-time task that may run they have no turn without the server.
+        // Beside a runnable real-time task, fair tasks go on only while the server runs.
         let gives_way = self.rt[cpu].is_runnable();
         if let Some(turned) = self.rt[cpu].server.charge(now, delta_ns, gives_way, reserved) {
             self.server_turned(cpu, turned);
@@ -59,10 +60,10 @@ impl System<'_> {
     /// The server's timer has fired on `cpu`.
     pub(crate) fn server_expires(&mut self, cpu: CpuId) {
         self.rt[cpu].server.timer = None;
-        // The stretch that is running counts, too.
+        // The stretch of the running task counts, too.
         self.charge_curr(cpu);
         if !self.has_server() {
-            // It was switched off meanwhile.
+            // The server was switched off meanwhile.
             return self.rt[cpu].server.stop();
         }
         let (now, reserved) = (self.now, self.reserved());
@@ -81,7 +82,7 @@ impl System<'_> {
         if cpu != self.acting {
             self.touch(cpu);
         }
-        // Without a real-time task that may run, who goes first is no question.
+        // Without a runnable real-time task the order does not matter.
         if turned.resched && self.rt[cpu].is_runnable() {
             self.resched(self.acting, cpu, SwitchReason::FairServer);
         }
@@ -89,7 +90,7 @@ impl System<'_> {
 }
 
 impl RtShared {
-    /// The first real-time task has come: from now on servers are told. Those of CPUs with fair tasks start.
+    /// The first real-time task has come: from now on the servers are told. Servers of CPUs with fair tasks start.
     pub(crate) fn first_comes(sys: &mut System<'_>) {
         if std::mem::replace(&mut sys.rt_shared.any, true) {
             return;

@@ -1,4 +1,4 @@
-//! Throttling applied: charges to a CPU's share, borrowing, and the end of a period.
+//! Drives `throttle`: charges to a CPU's share, borrowing, and the end of a period.
 
 use crate::rt::throttle::*;
 use crate::system::System;
@@ -8,24 +8,24 @@ use schedlab_kernel::Feature;
 use schedlab_trace::SwitchReason;
 
 impl System<'_> {
-    /// Whether this kernel throttles real-time tasks, and is set to. Where nothing is assigned to them at all they
-    /// are not throttled (`sched_rt_runtime_exceeded`).
+    /// Whether this kernel throttles real-time tasks and is set to. With no runtime assigned at all they are not
+    /// throttled (`sched_rt_runtime_exceeded`).
     fn throttles(&self) -> bool {
         let t = &self.fixed.kernel.tunables;
         self.fixed.history.rt_throttles && (1..t.rt_period_ns).contains(&t.rt_runtime_ns)
     }
 
-    /// Whether a CPU borrows of others.
+    /// Whether a CPU borrows from others.
     fn borrows(&self) -> bool {
         self.fixed.history.rt_always_borrows || self.has(Feature::RtRuntimeShare)
     }
 
-    /// Tasks that are queued and not counted, for their CPU's real-time tasks are throttled.
+    /// Tasks that are queued but not counted, because their CPU's real-time tasks are throttled.
     pub(crate) fn throttled_tasks(&self) -> u32 {
         self.rt.iter().filter(|rt| rt.share.throttled).map(|rt| rt.array.len() as u32).sum()
     }
 
-    /// Real-time tasks of `cpu` have run for so long; whether they have had too much.
+    /// Real-time tasks of `cpu` have run for so long; returns whether they are beyond their runtime.
     pub(in crate::rt) fn charge_share(&mut self, cpu: CpuId, delta_ns: u64) -> bool {
         if !self.throttles() {
             return false;
@@ -67,7 +67,7 @@ impl System<'_> {
         }
     }
 
-    /// There is a real-time task: periods begin to count, unless they do already (`start_rt_bandwidth`).
+    /// There is a real-time task: the period's timer starts, unless it runs already (`start_rt_bandwidth`).
     pub(in crate::rt) fn start_period(&mut self) {
         if self.throttles() && self.rt_shared.period_on.is_none() {
             let (on, at) = (self.acting, self.now + self.fixed.kernel.tunables.rt_period_ns);
@@ -76,7 +76,7 @@ impl System<'_> {
         }
     }
 
-    /// A period has ended (`do_sched_rt_period_timer`): every CPU's share is seen to.
+    /// A period has ended (`do_sched_rt_period_timer`): updates every CPU's share.
     pub(crate) fn rt_period_ends(&mut self, on: CpuId) {
         self.rt_shared.period_on = None;
         let runtime_ns = self.fixed.kernel.tunables.rt_runtime_ns;
@@ -84,13 +84,13 @@ impl System<'_> {
         for cpu in self.cpus.ids() {
             let share = &mut self.rt[cpu].share;
             if !borrows {
-                // RT_RUNTIME_SHARE was switched off: each has its own again. Kernels before 4.20 (from memory)
-                // keep what was lent; not modelled.
+                // RT_RUNTIME_SHARE was switched off: each CPU has its own runtime again. Kernels before 4.20 (from
+                // memory) keep the loans; not modelled.
                 share.borrowed_ns = 0;
             }
             let freed = match throttles {
                 true => share.end_period(runtime_ns),
-                // It was switched off within the period.
+                // Throttling was switched off within the period.
                 false => std::mem::take(share).throttled,
             };
             if freed {
