@@ -1,9 +1,9 @@
 //! The seam between the scheduler's core and its classes (`struct sched_class`, `kernel/sched/sched.h`).
 //!
-//! The core (`schedule`, `interrupt`, `fork`, `wakeup`, `rq`) knows tasks and runqueues. A class knows how
-//! its tasks are ordered, and who of them runs. What the core asks of a class is a method of [`SchedClass`],
-//! in the kernel's words; the core calls it by the task's [`Class`], by a `match` and without a pointer, so
-//! that the compiler sees through it.
+//! The core (`schedule`, `interrupt`, `fork`, `wakeup`, `rq`) knows tasks and runqueues. A class knows the order of its
+//! tasks, and which of them runs. Each question of the core to a class is a method of [`SchedClass`], in the kernel's
+//! words. The core calls it by the task's [`Class`], by a `match` and without a pointer, so that the compiler can
+//! inline it.
 //!
 //! A class is a type without a value: the state is the system's. To add one: a room with its [`SchedClass`], a row of
 //! [`Class`], a line of `of_class!`, and a policy that names it in [`Class::of`].
@@ -50,16 +50,16 @@ pub struct Arrival {
     pub sync: bool,
 }
 
-/// Where a task goes that wakes up or is new.
+/// The CPU for a task that wakes up or is new.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Select {
-    /// A search for a CPU begins, which takes time: the fair classes'.
+    /// The fair classes' answer: a search for a CPU begins, which takes time.
     Search,
     /// To this CPU.
     At(CpuId, PlaceReason),
 }
 
-/// What a class does. Every function is told the system, and acts at `system.now`.
+/// The functions of a class. Each is given the system, and acts at `system.now`.
 pub(crate) trait SchedClass {
     /// Puts a task on `cpu`'s queue, and counts it there with `add_nr_running`.
     fn enqueue_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId, why: Enqueue);
@@ -67,35 +67,36 @@ pub(crate) trait SchedClass {
     fn dequeue_task(sys: &mut System<'_>, task: TaskId, why: Dequeue);
     /// The running task calls sched_yield.
     fn yield_task(sys: &mut System<'_>, task: TaskId);
-    /// Whether a task just enqueued on `cpu` preempts `curr`, which runs there and is another of the same class.
+    /// Whether a task just enqueued on `cpu` preempts `curr`, another task of the class, which runs there.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool;
-    /// Chooses the task to run next on `cpu` and makes it current; `None` if the class has none. `prev` is
-    /// the task that is current, if it is of this class: it is put back unless it is chosen again.
+    /// Picks the task to run next on `cpu` and makes it current; `None` if the class has none. `prev` is the current
+    /// task if it is of this class: it is put back unless it is picked again.
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId>;
-    /// Whether the class has a task that may run on `cpu` now, before those of later classes.
+    /// Whether the class has a task that may run on `cpu` now, ahead of later classes' tasks.
     fn is_runnable(sys: &System<'_>, cpu: CpuId) -> bool;
-    /// A task that was current stops being so, for one of another class.
+    /// The current task stops being current, and the next one is of another class.
     fn put_prev_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId);
     /// A queued task becomes current without a pick: it runs, and has just changed its class.
     fn set_next_task(sys: &mut System<'_>, cpu: CpuId, task: TaskId);
-    /// Whether a task of the class may still be found on `cpu` though the runqueue counts none that is runnable.
-    /// `schedule()` asks before a newidle balance, so that whatever is left is taken off.
+    /// Takes off tasks that are still on the class's queue of `cpu` though the runqueue counts no runnable one.
+    /// `schedule()` calls it before a newidle balance.
     fn drain(_sys: &mut System<'_>, _cpu: CpuId) {}
-    /// The tick of the running task: must it give way, and why? A class may also ask for a switch by itself.
+    /// The tick of the running task. Returns whether it must give way, and why. A class may also ask for a switch by
+    /// itself.
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason>;
-    /// Charges the running task up to this instant. Nothing else comes of it: no slice ends by being looked at.
+    /// Charges the running task up to this instant. It has no other effect: it ends no slice.
     fn charge_curr(sys: &mut System<'_>, cpu: CpuId);
     /// The CPU for a task that wakes up, or is new; `by` is the CPU that wakes it, `prev` its own.
     fn select_task_rq(_sys: &mut System<'_>, _by: CpuId, _task: TaskId, _prev: CpuId) -> Select {
         Select::Search
     }
-    /// A task was woken on `cpu`, and what runs there has been asked to give way or not.
+    /// A task was woken on `cpu`, and its wakeup preemption has been decided.
     fn task_woken(_sys: &mut System<'_>, _cpu: CpuId, _task: TaskId) {}
-    /// `schedule()` has begun on `cpu`: tasks may be brought in before the pick. `prev` is of this class.
+    /// `schedule()` has begun on `cpu`: the class may bring tasks in before the pick. `prev` is of this class.
     fn balance(_sys: &mut System<'_>, _cpu: CpuId, _prev: TaskId) {}
-    /// The switch to a task of this class is over: others may be given away.
+    /// The switch to a task of this class is over: the class may give others away.
     fn switched_in(_sys: &mut System<'_>, _cpu: CpuId) {}
-    /// A task that is on no queue is given to another CPU (`migrate_task_rq`).
+    /// A task that is on no queue moves to another CPU (`migrate_task_rq`).
     fn migrate_task(sys: &mut System<'_>, task: TaskId, to: CpuId);
     /// A new task, created on its present CPU, will be enqueued on `to`.
     fn task_fork(sys: &mut System<'_>, task: TaskId, to: CpuId);
@@ -109,7 +110,8 @@ pub(crate) trait SchedClass {
     fn switched_from(sys: &mut System<'_>, task: TaskId);
     /// A task, on no queue yet, comes from another class.
     fn switched_to(sys: &mut System<'_>, task: TaskId);
-    /// Walks what always holds of the class's queue of `cpu` (tests): the number of its tasks there, or what is wrong.
+    /// Checks the invariants of the class's queue of `cpu` (tests). Returns the number of its tasks, or the fault
+    /// found.
     fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String>;
 }
 
@@ -125,7 +127,7 @@ macro_rules! of_class {
     };
 }
 
-/// What the core calls.
+/// The core's calls.
 impl System<'_> {
     /// The class of a task.
     #[inline]
@@ -147,7 +149,7 @@ impl System<'_> {
     pub fn yield_task(&mut self, task: TaskId) {
         of_class!(self.class(task), yield_task(self, task));
     }
-    /// Whether a task just enqueued on `cpu` preempts what runs there (`wakeup_preempt`, earlier `check_preempt_curr`).
+    /// Whether a task just enqueued on `cpu` preempts the current one (`wakeup_preempt`, earlier `check_preempt_curr`).
     pub fn wakeup_preempt(&mut self, cpu: CpuId, wakee: Arrival) -> bool {
         match self.cpus[cpu].curr {
             None => true,
@@ -158,14 +160,14 @@ impl System<'_> {
             Some(curr) => self.class(wakee.task) < self.class(curr),
         }
     }
-    /// Chooses the task to run next on `cpu` after `prev` and makes it current (`__schedule`).
+    /// Picks the task to run next on `cpu` after `prev` and makes it current (`__schedule`).
     pub fn pick_next_task(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         match self.rt_shared.any {
             false => of_class!(self.fixed.fair, pick_next_task(self, cpu, prev)),
             true => self.pick_by_rank(cpu, prev),
         }
     }
-    /// The same where there are tasks of more than one class: the first class that has one picks.
+    /// The same if there are tasks of more than one class: the first class that has one picks.
     fn pick_by_rank(&mut self, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         let fair = self.fixed.fair;
         self.stop_idle_server(cpu);
@@ -203,7 +205,7 @@ impl System<'_> {
     pub fn task_woken(&mut self, cpu: CpuId, task: TaskId) {
         of_class!(self.class(task), task_woken(self, cpu, task));
     }
-    /// The runqueue of `cpu` counts no runnable task: what a class still has there is taken off.
+    /// The runqueue of `cpu` counts no runnable task: takes off tasks that a class still has there.
     pub fn drain(&mut self, cpu: CpuId) {
         of_class!(self.fixed.fair, drain(self, cpu));
     }
@@ -211,13 +213,13 @@ impl System<'_> {
     pub fn task_tick(&mut self, task: TaskId) -> Option<SwitchReason> {
         of_class!(self.class(task), task_tick(self, task))
     }
-    /// Charges what runs on `cpu` up to this instant.
+    /// Charges the running task of `cpu` up to this instant.
     pub fn charge_curr(&mut self, cpu: CpuId) {
         if let Some(curr) = self.cpus[cpu].curr {
             of_class!(self.class(curr), charge_curr(self, cpu));
         }
     }
-    /// Gives a task that is on no queue to another CPU.
+    /// Moves a task that is on no queue to another CPU.
     pub fn migrate_task(&mut self, task: TaskId, to: CpuId) {
         of_class!(self.class(task), migrate_task(self, task, to));
         self.tasks[task].cpu = to;
@@ -230,7 +232,7 @@ impl System<'_> {
     pub fn task_dead(&mut self, task: TaskId) {
         of_class!(self.class(task), task_dead(self, task));
     }
-    /// Walks what always holds of every class's queue of `cpu`, and that the runqueue counts all their tasks.
+    /// Checks the invariants of every class's queue of `cpu`, and that the runqueue counts all their tasks.
     pub(crate) fn walk_classes(&mut self, cpu: CpuId) -> Result<(), String> {
         let on_queues = of_class!(Class::Rt, walk(self, cpu))? + of_class!(self.fixed.fair, walk(self, cpu))?;
         if on_queues != self.nr_running[cpu] {
@@ -250,7 +252,7 @@ impl System<'_> {
     /// The running task of `cpu` gets other attributes, and with them perhaps another class (`__sched_setscheduler`).
     pub fn set_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         let (old, new) = (self.class(task), Class::of(attr, self.fixed.fair));
-        // A clock that a wakeup has stopped until the next `schedule()` is gone by here, too.
+        // A clock that a wakeup has kept until the next `schedule()` has moved on by now.
         let begun = self.begin_enqueue(cpu, self.now);
         if old == new {
             self.tasks[task].attr = attr;
@@ -267,7 +269,7 @@ impl System<'_> {
         of_class!(new, set_next_task(self, cpu, task));
         self.cpus[cpu].hrtick_at = NEVER;
         self.end_enqueue(cpu, begun);
-        // Who runs is asked anew.
+        // `schedule()` decides anew which task runs.
         self.resched(cpu, cpu, SwitchReason::PolicyChanged);
     }
 }

@@ -1,5 +1,5 @@
-//! What remote state costs to read: a hit when the line is unchanged since this CPU last read it, else a miss by
-//! distance. Each CPU's runqueue counts as one line with a version that every change raises.
+//! The cost of reading remote state: a hit if the line is unchanged since this CPU last read it, else a miss by
+//! distance. Each CPU's runqueue counts as one line, with a version that every change raises.
 
 use schedlab_base::CpuId;
 use schedlab_machine::{Costs, Distance, Topology};
@@ -7,16 +7,16 @@ use schedlab_machine::{Costs, Distance, Topology};
 /// Versions of every CPU's line, and the version each reader saw last.
 pub struct Lines {
     version: Vec<u32>,
-    /// Row per reader.
+    /// One row per reader.
     seen: Vec<u32>,
     distance: Vec<Distance>,
     n: usize,
 }
 
-/// What reading a line cost.
+/// The outcome of reading a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
-    /// The line was unchanged, or one's own.
+    /// The line was unchanged, or the reader's own.
     Hit,
     /// It had been dirtied by a CPU of the same cache.
     MissNear,
@@ -73,12 +73,12 @@ pub fn probe_ns(costs: &Costs, read: Read) -> u64 {
         Read::MissFar => costs.probe_miss_far_ns,
     }
 }
-/// Cost of queueing a task, and of telling that to who watches, ns.
+/// Cost of queueing a task, with its trace event, ns.
 #[inline]
 pub fn enqueue_ns(costs: &Costs) -> u64 {
     costs.enqueue_ns + costs.trace_event_ns
 }
-/// The same on a CPU where a task runs or none does, ns.
+/// The same on a busy or an idle CPU, ns: a busy one adds the preemption check.
 #[inline]
 pub fn enqueue_on_ns(costs: &Costs, busy: bool) -> u64 {
     enqueue_ns(costs) + if busy { costs.preempt_check_ns } else { 0 }

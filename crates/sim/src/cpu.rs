@@ -1,4 +1,4 @@
-//! A CPU: its frames, pending interrupts, timers, and the parts of `struct rq` that are not the fair class's.
+//! A CPU: its frames, pending interrupts, timers, and the parts of `struct rq` that belong to no class.
 
 use crate::balance::state::NohzFlags;
 use crate::engine::NEVER;
@@ -14,11 +14,11 @@ use schedlab_trace::SwitchReason;
 
 /// One CPU.
 ///
-/// The order of the fields is the order in memory: what every wakeup needs lies together, what only a balance pass
-/// needs lies behind it. On machines of hundreds of CPUs, how many cache lines a step reads decides its speed.
+/// The order of the fields is the order in memory: first the fields that every wakeup needs, then those that only a
+/// balance pass needs. On machines of hundreds of CPUs, the number of cache lines that a step reads decides its speed.
 #[repr(C, align(64))]
 pub struct Cpu {
-    // What it is doing: asked by its siblings too.
+    // The present activity; siblings read it, too.
     /// Task context: user mode, system calls, `schedule()`, the idle loop.
     pub task: Frame,
     /// Softirq context.
@@ -27,49 +27,49 @@ pub struct Cpu {
     pub hard: Frame,
     /// The running task; `None` is the idle task (`rq->curr`).
     pub curr: Option<TaskId>,
-    // What comes next.
+    // The next events.
     /// Pending sleeps and time-outs.
     pub timers: TimerQueue,
     /// Next tick, [`NEVER`] while stopped.
     pub tick_at: u64,
     /// When the running task's slice ends by HRTICK, [`NEVER`] if that is not armed.
     pub hrtick_at: u64,
-    /// The pick that is under way has set it.
+    /// The pick under way has set `hrtick_at`.
     pub hrtick_moved: bool,
-    /// When the tick woke it from a halt, if that is what woke it last, else 0, ns.
+    /// When the tick woke it from a halt, ns; 0 if something else woke it last.
     pub idle_tick_at: u64,
-    /// It has halted since it last ran a task, and lost what its caches held.
+    /// It has halted since it last ran a task, and its caches have lost their data.
     pub has_halted: bool,
     /// Earliest IPI or flag write under way to this CPU.
     pub ipi_at: u64,
-    /// The address space loaded; one that the idle task and the kernel's own tasks leave as it is (lazy TLB).
+    /// The address space loaded. The idle task and the kernel's own tasks do not change it (lazy TLB).
     pub mm: u32,
     /// Why the task that is being switched out leaves.
     pub leaving: SwitchReason,
-    /// TIF_NEED_RESCHED, and what asked for it.
+    /// TIF_NEED_RESCHED, and the reason of the request.
     pub need_resched: Option<SwitchReason>,
-    /// The request is lazy (TIF_NEED_RESCHED_LAZY): nobody was signalled for it.
+    /// The request is lazy (TIF_NEED_RESCHED_LAZY): no CPU was signalled for it.
     pub lazy: bool,
     /// SCHED_SOFTIRQ raised.
     pub softirq: bool,
-    /// What other CPUs have asked of it for tickless CPUs. Since 5.5 its IPI takes that over into `nohz_serves`; before,
-    /// it stands until all are served.
+    /// Requests of other CPUs to serve tickless CPUs. Since 5.5 its IPI moves them into `nohz_serves`; before, they stand
+    /// until all are served.
     pub nohz_asked: NohzFlags,
-    /// What it is about to do for them in the softirq that its IPI raised (`nohz_idle_balance`, 5.5+).
+    /// Requests that it is about to serve in the softirq that its IPI raised (`nohz_idle_balance`, 5.5+).
     pub nohz_serves: NohzFlags,
-    /// What the call under way has yet to do after its wakeups, ns.
+    /// Time that the call under way still takes after its wakeups, ns.
     pub call_left_ns: u64,
     /// The wakeups in task context come from a waker that is about to sleep (WF_SYNC).
     pub sync_wakes: bool,
     // Its clocks.
-    /// What those see who charge and compare.
+    /// The clock of the runqueue: the time that the lock holder sees.
     pub clock: RqClock,
     /// When the current task (or idle) got the CPU, ns.
     pub since: u64,
-    /// CPU time accounting: time with a current task, ns, and since when.
+    /// CPU time accounting: time with a current task, ns.
     pub busy_ns: u64,
-    /// The part of it that no task was charged, less what tasks were charged of idle time: a runqueue's clock is behind
-    /// the time of the switch.
+    /// The part of `busy_ns` that was charged to no task, less idle time that was charged to tasks. They differ because
+    /// a runqueue's clock lags behind the time of the switch.
     pub uncharged_ns: i64,
     /// When the current user-mode stretch was last accounted, ns.
     pub user_since: u64,
@@ -86,15 +86,15 @@ pub struct Cpu {
     // Idle, switches and wakeups.
     /// Idle state choice.
     pub governor: Governor,
-    /// The same, of guests that poll before they halt.
+    /// Polling of guests that poll before they halt.
     pub haltpoll: Haltpoll,
     /// Tasks queued by remote wakers (`wake_list`).
     pub wake_list: Vec<TaskId>,
     /// Tasks to wake one after another, by context (futex wake list; expired timers).
     pub to_wake: [Vec<TaskId>; 2],
-    /// Tasks in the order they were enqueued (`cfs_tasks`), newest last; those a balancer refused are first.
+    /// Tasks in the order they were enqueued (`cfs_tasks`), newest last. Tasks that a balancer refused are first.
     pub list: Vec<TaskId>,
-    /// The task being carried elsewhere by the switch in progress.
+    /// The task that the switch in progress moves to another CPU.
     pub carried: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
     /// A running task that must go elsewhere, with its destination.
     pub push: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
@@ -105,7 +105,7 @@ pub struct Cpu {
     pub levels: Vec<crate::balance::state::LevelState>,
     /// `cpu_load[]`.
     pub load: CpuLoad,
-    /// Choice of a CPU for a new task in progress.
+    /// The choice of a CPU for a new task that is under way.
     pub walk: crate::balance::state::Walk,
     /// Newidle balance in progress.
     pub newidle: crate::balance::state::Newidle,
@@ -172,7 +172,7 @@ impl Cpu {
     pub fn must_resched(&self) -> bool {
         self.need_resched.is_some() && !self.lazy
     }
-    /// Whether user mode is what the CPU is executing at this instant.
+    /// Whether the CPU executes user mode at this instant.
     #[inline]
     pub fn in_user(&self) -> bool {
         matches!(self.task.step, Step::User) && !self.hard.active() && !self.soft.active()

@@ -1,4 +1,5 @@
-//! New tasks: the slow path chooses a CPU by visiting the domain's groups, then the task starts a slice to the right.
+//! New tasks: the slow path chooses a CPU by visiting the domain's groups; then the task is placed a slice later in
+//! virtual time.
 
 use crate::balance::state::Walk;
 use crate::class::{Enqueue, Select};
@@ -15,7 +16,7 @@ impl System<'_> {
         self.cpus[cpu].walk = Walk::begin(&self.fixed.domains, cpu, self.fixed.history.fork_stops_at_gap);
     }
 
-    /// Visits go on; when they are over the task is placed and enqueued.
+    /// Goes on with the visits. When they are over the task is placed and enqueued.
     pub fn fork_step(&mut self, cpu: CpuId, task: TaskId) {
         let mut walk = self.cpus[cpu].walk;
         let chosen = self.fork_cpu(cpu, task, &mut walk);
@@ -29,7 +30,8 @@ impl System<'_> {
         }
     }
 
-    /// The CPU for a new task: its class's choice, or the next step of the slow path. `Err`: when to go on with that.
+    /// The CPU for a new task: its class's choice, or the next step of the slow path. `Err`: the time of the step after
+    /// that.
     fn fork_cpu(&mut self, by: CpuId, task: TaskId, walk: &mut Walk) -> Result<CpuId, u64> {
         let allowed = self.tasks[task].allowed.as_ref();
         let prev = if self.tasks[task].may_run_on(by) { Some(by) } else { allowed.and_then(|a| a.lowest()) };
@@ -61,7 +63,8 @@ impl System<'_> {
         self.activate((by, self.now), to, task, Enqueue::New, SwitchReason::Arrived);
     }
 
-    /// Tasks that are there from the start appear where a fork from CPU 0 would put them, one after another.
+    /// A task that is there from the start appears on the CPU that a fork by CPU 0 would choose, one task after
+    /// another.
     pub fn start_task(&mut self, task: TaskId) {
         self.emit(CpuId(0), EventKind::Forked { task, parent: None });
         self.start_fork_search(CpuId(0), task);

@@ -1,7 +1,7 @@
-//! Frames: what each CPU is doing, in task, softirq and hardirq context, as resumable steps.
+//! Frames: the activity of each CPU in task, softirq and hardirq context, as resumable steps.
 //!
-//! A step with a cost ends at an absolute time while its context is the active one; when an interrupt suspends it,
-//! what is left of it is kept. User-mode progress is kept by the task (work left), never as an end time.
+//! A step with a cost ends at an absolute time while its context is the active one; when an interrupt suspends it, the
+//! frame keeps the rest of its cost. The task keeps its progress in user mode (work left), never as an end time.
 
 use crate::engine::NEVER;
 use schedlab_base::{Ns, TaskId};
@@ -12,27 +12,27 @@ use schedlab_kernel::Attr;
 pub enum Sys {
     /// Start a timer and sleep: soft expiry, slack, ns.
     Sleep { soft: u64, slack_ns: u64 },
-    /// Start a timer for a sleep that counts from now on, where a turn may end within the call.
+    /// Start a timer for a sleep that counts from now on, on CPUs whose turn may end within the call.
     StartSleep { length: Ns, slack_ns: u64 },
-    /// Sleep, unless that timer has fired already.
+    /// Sleep, unless the timer has fired already.
     FallAsleep,
     /// futex wait.
     Wait { word: u32, value: u32, until: u64 },
     /// futex wake.
     Wake { word: u32, count: u32 },
-    /// Taking the lock of a channel; the operation is the task's.
+    /// Take the lock of a channel; the task holds the operation.
     Lock,
-    /// Copying to or from a channel; the operation is the task's.
+    /// Copy to or from a channel; the task holds the operation.
     Transfer,
-    /// What such a call has yet to do after its wakeups.
+    /// The rest of such a call after its wakeups.
     End,
     /// sched_yield.
     Yield,
-    /// Ask how much CPU time it has used, then compute until that is so much more.
+    /// Ask how much CPU time the task has used, then compute until it is `work_ns` more.
     Compute { work_ns: u64 },
     /// Create a task.
     Spawn { task: TaskId },
-    /// Read what a task has used.
+    /// Read the CPU time of a task.
     Usage { task: TaskId },
     /// Change attributes.
     SetAttr { attr: Attr },
@@ -42,7 +42,7 @@ pub enum Sys {
     Exit,
 }
 
-/// What a context is in the middle of.
+/// The step that a context is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Nothing: the context is not active.
@@ -59,7 +59,7 @@ pub enum Step {
     User,
     /// In the kernel for the current task.
     Syscall(Sys),
-    /// Waking tasks (`try_to_wake_up`); the machine is the context's `Waking`.
+    /// Waking tasks (`try_to_wake_up`); the wakeup's state is the context's `Waking`.
     Wakeup,
     /// Choosing a CPU for a new task.
     Fork { task: TaskId },
@@ -100,11 +100,11 @@ impl Step {
 /// One context of a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// What it does.
+    /// The step it is in.
     pub step: Step,
     /// When the step ends, ns; [`NEVER`] while suspended or open-ended.
     pub ends: u64,
-    /// What was left of it when it was suspended, ns.
+    /// Rest of the step when it was suspended, ns.
     pub left: u64,
 }
 
@@ -119,7 +119,7 @@ impl Frame {
     /// Whether the context is in use.
     #[inline]
     pub fn active(&self) -> bool {
-        // Not `!=`: the derived comparison is a call, and this is asked several times an event.
+        // Not `!=`: the derived comparison is a call, and this test runs several times an event.
         !matches!(self.step, Step::None)
     }
 }

@@ -1,4 +1,4 @@
-//! Interrupts: entry, what each does, exit. An idle CPU first leaves its idle state; user mode goes on, or gives way.
+//! Interrupts: entry, effect of each, exit. An idle CPU first leaves its idle state; user mode goes on, or gives way.
 
 use crate::class::Enqueue;
 use crate::costs::enqueue_on_ns;
@@ -11,8 +11,8 @@ use schedlab_base::CpuId;
 use schedlab_trace::SwitchReason;
 
 impl System<'_> {
-    /// An interrupt is due on `cpu`: IPIs first, then the tick and the timers, whichever was due before
-    /// (`hrtimer_interrupt` runs both in the order of their expiry).
+    /// Handles an interrupt that is due on `cpu`: IPIs first, then the tick and the timers, in the order of their
+    /// expiry (`hrtimer_interrupt` runs both in that order).
     pub fn interrupt(&mut self, cpu: CpuId) {
         if let Step::Halted { state } = self.cpus[cpu].task.step {
             return self.leave_idle_state(cpu, state);
@@ -54,7 +54,7 @@ impl System<'_> {
             Step::Wakeup => self.wakeup_step(cpu, Context::Hard),
             Step::TimerExit => self.leave_hard(cpu),
             Step::Ipi => {
-                // The list was taken at the lock, before what enqueuing takes.
+                // The list was taken with the lock, before the time of the enqueues.
                 let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu]);
                 let took_ns = c.wake_list.len() as u64 * enqueue_on_ns(costs, c.curr.is_some());
                 self.flush_wake_list(cpu, self.now.saturating_sub(took_ns));
@@ -70,7 +70,7 @@ impl System<'_> {
     fn expire(&mut self, cpu: CpuId, fires: Fires) {
         match fires {
             Fires::Wakes(task) if self.tasks[task].state == State::Runnable => {
-                // It has yet to fall asleep, and will not.
+                // The task has not fallen asleep yet, and will not.
                 self.tasks[task].timer = None;
             }
             Fires::Wakes(task) => {
@@ -82,7 +82,7 @@ impl System<'_> {
         }
     }
 
-    /// A timer interrupt has woken whom it was to wake: the timer is set anew.
+    /// A timer interrupt has done its wakeups: the timer is set anew.
     pub fn end_timer(&mut self, cpu: CpuId) {
         let exit_ns = self.fixed.machine.costs.timer_exit_ns;
         if exit_ns == 0 {
@@ -91,14 +91,14 @@ impl System<'_> {
         self.cpus[cpu].hard = Frame::until(Step::TimerExit, self.now + exit_ns);
     }
 
-    /// What starting a timer costs; more where the hardware has to be set to it (`hrtimer_reprogram`).
+    /// Time to start a timer, ns; more if the hardware has to be set to it (`hrtimer_reprogram`).
     pub fn timer_start_ns(&self, cpu: CpuId, expires: u64) -> u64 {
         let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu]);
         let is_first = expires < c.timers.due().min(c.tick_at).min(c.hrtick_at);
         costs.timer_start_ns + if is_first { costs.timer_program_ns } else { 0 }
     }
 
-    /// The hardirq is over: a raised softirq runs, or what was interrupted goes on.
+    /// The hardirq is over: a raised softirq runs, or the interrupted context goes on.
     pub fn leave_hard(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         c.hard = Frame::NONE;
@@ -127,7 +127,7 @@ impl System<'_> {
         }
     }
 
-    /// Tasks that remote wakers queued for this CPU are enqueued by what its clock was at `at`, ns; returns how many.
+    /// Enqueues the tasks that remote wakers queued for this CPU, by its clock's reading at `at`, ns; returns how many.
     pub fn flush_wake_list(&mut self, cpu: CpuId, at: u64) -> u64 {
         if self.cpus[cpu].wake_list.is_empty() {
             return 0;
@@ -151,7 +151,7 @@ impl System<'_> {
             && matches!(c.task.step, Step::User)
             && !c.soft.active()
         {
-            // account_process_tick: user time is what ticks find in user mode.
+            // account_process_tick: a tick that finds a task in user mode counts as user time.
             self.tasks[curr].counted.ticks += 1;
         }
         self.cpus[cpu].lazy = false;

@@ -1,5 +1,5 @@
-//! What must hold at every instant. The sums are checked at the end of every run, also in release; the walk over all
-//! queues after every event is for tests.
+//! Invariants that hold at every instant. The sums are checked at the end of every run, also in release; the walk over
+//! all queues after every event is for tests.
 
 use crate::cpu::Cpu;
 use crate::frame::Step;
@@ -7,11 +7,11 @@ use crate::system::System;
 use crate::task::{State, UserOp};
 use schedlab_base::{CpuId, Error, Result, TaskId};
 
-/// CPU time handed out equals elapsed time minus idle: the tasks' sum is what the CPUs were busy, but for
-/// what nobody was charged, or is yet to be.
+/// Charged CPU time equals elapsed time minus idle: the tasks' sum is the CPUs' busy time, except time that was charged
+/// to no task or is yet to be charged.
 ///
 /// # Errors
-/// When it does not: the simulator is wrong.
+/// When it does not: a fault of the simulator.
 pub fn accounts_agree(sys: &System<'_>) -> Result<()> {
     let tasks: u64 = sys.entities.iter().filter(|e| e.task.is_some()).map(|e| e.sum_exec).sum();
     let charged = |c: &Cpu| c.busy_ns as i64 - c.uncharged_ns - sys.since_charged(c.curr);
@@ -47,8 +47,8 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))
 }
 
-/// Every channel: bytes neither come from nowhere nor vanish; whoever sleeps in a call waits at its end, and nobody
-/// sleeps beside what it wants to read unless somebody is awake who will take it or pass the word on.
+/// Every channel: bytes neither appear nor vanish. A task that sleeps in a call waits at its end of the channel. A
+/// reader sleeps beside bytes only if another task is awake that will take them or wake it.
 fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
     if sys.channels.buffers.is_empty() {
         return Ok(());
@@ -76,7 +76,7 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
     Err(format!("{sleeping:?} sleep in calls on channels, {queued:?} wait at their ends"))
 }
 
-/// Tasks that somebody is about to wake.
+/// Tasks with a wakeup pending or under way.
 fn called_up(sys: &System<'_>) -> Vec<TaskId> {
     let listed = sys.cpus.iter().flat_map(|c| c.to_wake.iter().flatten().copied());
     let begun = sys.cpus.iter().flat_map(|c| {

@@ -42,14 +42,14 @@ use schedlab_trace::Sink;
 use schedlab_workload::Built;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// Everything a simulation is a function of.
+/// The full input of a simulation.
 pub struct Setup<'a> {
     /// The machine.
     pub machine: &'a Machine,
     /// The kernel.
     pub kernel: Kernel,
     /// Other features and tunables of the same kernel, each from its time on, ns since the run began, in order of time.
-    /// HZ, and what is built at the start, stay as they are.
+    /// HZ and state that is built at the start do not change.
     pub changes: Vec<(Ns, Kernel)>,
     /// The workload, built with the same seed.
     pub workload: Built,
@@ -57,11 +57,11 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// Whether the machine's background tasks run.
     pub background: bool,
-    /// Whether the expensive invariants are walked (tests); the cheap ones always are.
+    /// Whether the expensive invariants are checked (tests); the cheap ones always are.
     pub check: bool,
     /// Ends the run early when it becomes true.
     pub stop: Option<&'a AtomicBool>,
-    /// Where the run says from time to time how far it is, simulated ns.
+    /// Where the run stores its progress from time to time, simulated ns.
     pub clock: Option<&'a AtomicU64>,
 }
 
@@ -78,14 +78,14 @@ pub struct TaskAccount {
     pub work_ns: u64,
 }
 
-/// What a simulation leaves beside what its sink saw.
+/// The results of a simulation beside the events that went to its sink.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimReport {
     /// Simulated time at the end.
     pub end: Ns,
-    /// What events do not carry: counters by dotted metric name ("work", "smt.shared_time",
-    /// "balance.newidle_time"), those of /proc/schedstat since the warm-up ended, what programs measured
-    /// interval by interval. An analyser adds the rest.
+    /// Figures that events do not carry: counters by dotted metric name ("work", "smt.shared_time",
+    /// "balance.newidle_time"), the counters of /proc/schedstat since the warm-up ended, the programs' measurements by
+    /// interval. An analyser adds the rest.
     pub found: Findings,
     /// Tasks by id: workload tasks first.
     pub tasks: Vec<TaskAccount>,
@@ -105,8 +105,8 @@ pub fn simulate<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimReport> {
     run::run(setup, true, None, sink)
 }
 
-/// The same, every step in its turn: a CPU that is first again is armed and found again. Slower, and equal to the byte,
-/// which a test holds.
+/// Runs a simulation without merging steps: a CPU whose next step comes first again is still armed and found again.
+/// Slower, with the same bytes; a test checks that.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -114,8 +114,8 @@ pub fn simulate_unmerged<S: Sink>(setup: Setup<'_>, sink: &mut S) -> Result<SimR
     run::run(setup, false, None, sink)
 }
 
-/// The same, and the invariants are walked every so many steps (at most 4096), the same to the byte: what long runs of
-/// large machines can afford, where a walk takes longer than thousands of steps.
+/// Runs a simulation and checks the expensive invariants every `every` steps (at most 4096); the bytes are the same.
+/// Suited to long runs of large machines, where a check takes longer than thousands of steps.
 ///
 /// # Errors
 /// As [`simulate`], and an invariant that does not hold.

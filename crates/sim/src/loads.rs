@@ -1,9 +1,9 @@
 //! `cpu_load[]`: five averages of a CPU's load, each slower than the one before, updated at ticks (until 5.0).
 //!
 //! Index i moves by 1/2^i of the way at each tick, so it stands for about 2^i ticks; index 0 is the load at the last
-//! tick. The balancer and the affine wakeup read a CPU as a source low and as a target high (LB_BIAS), which keeps
-//! tasks from moving for what may be a flicker. Loads are whatever the era's runqueues sum: weights (to 3.7), then
-//! runnable averages. Time is in ticks.
+//! tick. The balancer and the affine wakeup read a low estimate of a source CPU and a high one of a target CPU
+//! (LB_BIAS), so that a brief change of load moves no task. Loads are the sums that the kernel's runqueues keep:
+//! weights (to 3.7), then runnable averages. Time is in ticks.
 
 /// The five averages of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct CpuLoad {
 }
 
 impl CpuLoad {
-    /// The tick number `now_tick` finds this load. Ticks missed since the last update were tickless idle: load zero.
+    /// Takes in the load at tick number `now_tick`. Ticks missed since the last update were tickless idle: load zero.
     pub fn tick(&mut self, now_tick: u64, load: u64) {
         if now_tick <= self.last_tick {
             return;
@@ -29,7 +29,7 @@ impl CpuLoad {
     pub fn catch_up(&mut self, now_tick: u64) {
         let mut missed = now_tick.saturating_sub(self.last_tick);
         // Rounding down takes at least one off every average at each tick, and 1/16 off the slowest: a few hundred
-        // rounds reach zero from any load, and then nothing changes.
+        // rounds reach zero from any load, and then the loop ends.
         while missed > 0 && self.load != [0; 5] {
             self.advance(0);
             missed -= 1;
@@ -37,7 +37,7 @@ impl CpuLoad {
         self.last_tick = self.last_tick.max(now_tick);
     }
 
-    /// One tick. A rising average rounds up, else it would never arrive.
+    /// One tick. A rising average rounds up, so that it arrives.
     fn advance(&mut self, load: u64) {
         for (i, average) in self.load.iter_mut().enumerate() {
             let new = if load > *average { load + (1 << i) - 1 } else { load };
@@ -46,7 +46,7 @@ impl CpuLoad {
     }
 }
 
-/// A low estimate of a CPU's load, for one that tasks may leave: the lower of the average that `idx` names and the
+/// A low estimate of a CPU's load, for a CPU that tasks may leave: the lower of the average that `idx` names and the
 /// load now. Index `idx` reads `load[idx - 1]`; at 0, or with LB_BIAS off, it is the load now.
 #[inline]
 pub fn source_load(cpu: &CpuLoad, idx: u8, now_load: u64, lb_bias: bool) -> u64 {

@@ -1,4 +1,4 @@
-//! What events do not carry: counters of what a run costs, and what programs measured interval by interval.
+//! Figures that events do not carry: counters of what a run costs, and programs' measurements by interval.
 
 use schedlab_base::Ns;
 use schedlab_kernel::{Feature, FeatureSet};
@@ -21,11 +21,11 @@ pub struct Stats {
     pub periodic_ns: u64,
     /// The part of both spent reading statistics.
     pub stats_ns: u64,
-    /// Work repeated to warm a new cache after a move, or one's own after others used it.
+    /// Work repeated to warm a new cache after a move, or the task's own cache after other tasks used it.
     pub refill_ns: u64,
-    /// Times that a waker looked whether the task had left its old CPU, in vain.
+    /// Checks by wakers that found the wakee still on its old CPU.
     pub on_cpu_waits: u64,
-    /// Datagrams that found no room.
+    /// Datagrams lost for want of room.
     pub datagrams_lost: u64,
     /// User time beside a busy sibling.
     pub smt_shared_ns: u64,
@@ -35,9 +35,9 @@ pub struct Stats {
     pub affine: [u64; AffineReason::ALL.len()],
     /// Balance passes that were not begun, by reason.
     pub skips: [u64; SkipReason::ALL.len()],
-    /// What ticks decided about tickless CPUs, by reason.
+    /// Decisions of ticks about balancing for tickless CPUs, by reason.
     pub kicks: [u64; KickReason::ALL.len()],
-    /// Running tasks that were to be pushed, by reason.
+    /// Attempts to push a running task, by reason.
     pub pushes: [u64; ActiveReason::ALL.len()],
 }
 
@@ -69,14 +69,14 @@ impl Stats {
 pub struct Intervals {
     /// Names of the workload's series.
     pub names: Vec<String>,
-    /// Those kept.
+    /// The stretches kept.
     pub kept: Vec<Interval>,
-    /// Those that found no room.
+    /// Number of stretches dropped for want of room.
     pub dropped: u64,
 }
 
 impl Intervals {
-    /// Keeps one that began at `start`, counted from the end of the warm-up.
+    /// Keeps a stretch that began at `start`, counted from the end of the warm-up.
     pub fn keep(&mut self, start: Ns, length: Ns, values: &[(SeriesId, u64)]) {
         if self.kept.len() == MAX_INTERVALS {
             self.dropped += 1;
@@ -95,7 +95,7 @@ pub fn schedstat(domains: &Domains, features: FeatureSet) -> Schedstat {
         cpu.iter().map(|d| (d.name.to_owned(), d.span.clone())).collect::<Vec<_>>()
     };
     let mut stat = Schedstat::new(domains.of_cpu.iter().map(names));
-    // A kernel without D001's last patch has no such column: what it did not count is missing, not 0.
+    // A kernel without D001's last patch has no such column: its count is missing, not 0.
     stat.layout.sg_scan = features.has(Feature::LbSgScan);
     stat
 }

@@ -1,13 +1,14 @@
-//! Per-entity load tracking: geometric averages of what a task or a runqueue wants and gets, in integers.
+//! Per-entity load tracking: geometric averages of the time that a task or a runqueue is runnable and running, in
+//! integers.
 //!
 //! Time is cut into periods of 1024 us, where a microsecond is 1024 ns; a period's share decays by y per period with
-//! y^32 = 1/2. A sum is capped at 47742; an average is a sum over what the sum could be at most by now.
-//! `load` is the time runnable times the load weight, `runnable` the time times the number runnable times 1024, `util`
-//! the time running times 1024. Mirrors kernels 4.3 to 6.x with time scaled by nothing (fixed frequency, one capacity).
+//! y^32 = 1/2. A sum is capped at 47742; an average is a sum over its largest possible value by now. `load` is the time
+//! runnable times the load weight, `runnable` the time times the number runnable times 1024, `util` the time running
+//! times 1024. Mirrors kernels 4.3 to 6.x without scaling of time (fixed frequency, one capacity).
 
 use schedlab_kernel::History;
 
-/// The most that a sum of periods can reach: 1024 (1 + y + y^2 + ...), as the kernel's integers have it.
+/// The limit of a sum of periods: 1024 (1 + y + y^2 + ...), in the kernel's integers.
 pub const LOAD_AVG_MAX: u64 = 47_742;
 
 /// ns of the unit in which time is accounted.
@@ -68,13 +69,13 @@ fn decay(value: u64, periods: u64) -> u64 {
 /// Averages of one entity, or of a runqueue as the sum of its entities, blocked ones included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pelt {
-    /// When it was last brought up to date, ns, in whole units since.
+    /// Time of the last update, ns, in whole units.
     pub last_update_ns: u64,
     /// Units of the present period gone by, 0 to 1023.
     pub period_contrib: u64,
     /// Sum behind `load_avg`, weight included.
     pub load_sum: u64,
-    /// Load average: the weight, for one that is always runnable.
+    /// Load average: the weight, for an entity that is always runnable.
     pub load_avg: u64,
     /// Sum behind `runnable_avg`.
     pub runnable_sum: u64,
@@ -82,11 +83,11 @@ pub struct Pelt {
     pub runnable_avg: u64,
     /// Sum behind `util_avg`.
     pub util_sum: u64,
-    /// Utilisation: 1024 for one that always runs.
+    /// Utilisation: 1024 for an entity that always runs.
     pub util_avg: u64,
 }
 
-/// What the first utilisation of a new task is derived from.
+/// Facts that give a new task its first utilisation.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Utilisation of the runqueue it starts on.
@@ -121,8 +122,8 @@ impl Pelt {
         crossed
     }
 
-    /// Decays the sums over the periods that ended, and gives what the time adds: the rest of the first period decayed
-    /// to the end, the whole periods between, and the part of the last.
+    /// Decays the sums over the periods that ended, and returns the addition of the time: the rest of the first period
+    /// decayed to the end, the whole periods between, and the part of the last.
     fn cross(&mut self, total: u64) -> u64 {
         let periods = total / PERIOD;
         self.load_sum = decay(self.load_sum, periods);
@@ -133,7 +134,7 @@ impl Pelt {
         first + between + total % PERIOD
     }
 
-    /// What a sum of weight one is at most by now.
+    /// The largest value by now of a sum of weight one.
     fn divider(&self) -> u64 {
         LOAD_AVG_MAX - PERIOD + self.period_contrib
     }
@@ -153,8 +154,9 @@ impl Pelt {
         self.util_sum = self.util_avg * divider;
     }
 
-    /// A new task: load as if it had always been runnable. Utilisation is the runqueue's own in proportion to the
-    /// weight, at most half the room left (and that half on an idle one); full before kernels did so.
+    /// The averages of a new task. Its load is that of a task that was always runnable. Its utilisation is the
+    /// runqueue's own in proportion to the weight, at most half the room left (and that half on an idle runqueue). In
+    /// kernels before that rule it is full.
     pub fn settled(history: &History, weight: u64, now_ns: u64, room: Room) -> Pelt {
         let util = if !history.new_task_util {
             1024
@@ -185,7 +187,7 @@ impl Pelt {
         self.sums_from_averages();
     }
 
-    /// The weight changes (6.x reweight): the load follows at once, as if it had always been so.
+    /// The weight changes (6.x reweight): the load follows at once, for all its history.
     pub fn reweight(&mut self, old: u64, new: u64) {
         if let Some(unweighted) = self.load_sum.checked_div(old) {
             self.load_sum = unweighted * new;
@@ -203,8 +205,9 @@ impl Pelt {
         self.util_avg += entity.util_avg;
     }
 
-    /// An entity is detached. Rounding may have left less than it brought: nothing goes below zero, and a sum never
-    /// below what its average stands for at the start of a period, else the average would rise on the next update.
+    /// An entity is detached. Rounding may have left less than the entity brought, so nothing goes below zero. A sum
+    /// does not go below the value that its average stands for at the start of a period; otherwise the average would
+    /// rise on the next update.
     pub fn sub(&mut self, entity: &Pelt) {
         let least = LOAD_AVG_MAX - PERIOD;
         let pairs = [

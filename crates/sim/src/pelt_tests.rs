@@ -65,7 +65,7 @@ fn load_is_weighted_and_runnable_counts_waiters() {
     for k in 1..=400 {
         rq.update(k * MS, 3 * 820, 3, true);
     }
-    // The cap of 47742 has roundings of sums of weight one in it; larger sums lose less, and end 0.07 % above.
+    // The cap of 47742 contains the rounding of sums of weight one. Larger sums lose less, and end 0.07 % above.
     assert!((2459..=2462).contains(&rq.load_avg) && (3071..=3075).contains(&rq.runnable_avg), "{rq:?}");
     assert!((1022..=1024).contains(&rq.util_avg), "{rq:?}");
 }

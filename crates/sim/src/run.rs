@@ -1,4 +1,4 @@
-//! A run: tasks set up, the clock driven to the end, accounts drawn up, cheap invariants checked.
+//! A run: tasks are set up, the clock runs to the end, accounts are drawn up, cheap invariants checked.
 
 use crate::background::Arrivals;
 use crate::cache::Reuse;
@@ -22,10 +22,10 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-/// Steps between two looks at the stop flag and words to the watcher.
+/// Steps between two checks of the stop flag and reports of progress.
 const STOP_EVERY: u64 = 4096;
 
-/// What a task needs to come into being.
+/// The parameters of a new task.
 pub(crate) struct NewTask {
     pub(crate) name: String,
     pub(crate) background: bool,
@@ -76,7 +76,7 @@ pub fn run(
     report(sys, clock)
 }
 
-/// What the simulator can't do is said before it starts. Masks shrink to the machine's CPUs (rt-app's "all" is larger).
+/// Refuses a workload that the simulator cannot run. Masks shrink to the machine's CPUs (rt-app's "all" is larger).
 fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
     let all = CpuSet::first(machine.topology.nr_cpus());
     workload.confine(|mask| {
@@ -116,13 +116,13 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
                 allowed: t.affinity,
                 footprint_kb: t.footprint_kb,
                 slack_ns: t.timer_slack.map(|s| s.0),
-                // Threads share what they were started from; a process has its own.
+                // Threads share an address space; a process has its own.
                 mm: Some(if workload.processes { id.0 + 1 } else { 0 }),
                 cpu: CpuId(0),
             },
         );
     }
-    // Who serves them is there before them.
+    // Background tasks come first: they serve the others.
     starters.sort_by_key(|id| !sys.tasks[*id].background);
     starters
 }
@@ -208,22 +208,22 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     id
 }
 
-/// How the clock is driven, and who watches from outside.
+/// Ways to drive the clock, and observers outside the run.
 pub(crate) struct How<'a> {
     /// The expensive invariants are walked after every step.
     pub(crate) check: bool,
-    /// They are walked at every look.
+    /// The invariants are walked at every look.
     walks: bool,
-    /// Steps between two looks at what is outside.
+    /// Steps between two looks at the flags from outside.
     look_every: u64,
     stop: Option<&'a AtomicBool>,
     clock: Option<&'a AtomicU64>,
-    /// When the kernel's switches change, and to what.
+    /// Changes of the kernel's switches, with their times.
     pub(crate) changes: Vec<(Ns, Kernel)>,
 }
 
 impl How<'_> {
-    /// Says how far the run is, and asks whether it is to end.
+    /// Reports the run's progress, and returns whether the run is to end.
     fn wants_an_end(&self, now: u64) -> bool {
         if let Some(clock) = self.clock {
             clock.store(now, Relaxed);
@@ -232,7 +232,7 @@ impl How<'_> {
     }
 }
 
-/// How the clock ran.
+/// The clock's position in a run.
 pub(crate) struct Clock {
     pub(crate) end: u64,
     /// The number of steps at which to look up next.
@@ -246,7 +246,8 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Re
     let mut tree = WinnerTree::new(n + 1, Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
     sys.touched.clear();
-    // What comes from outside has one slot, whatever there is of it, so that ties between CPUs fall as they do without.
+    // Events from outside share one slot, however many there are, so that ties between CPUs fall the same way without
+    // them.
     let mut outside = Outside::new(sys, &how.changes);
     tree.arm(n, outside.next());
     let mut first = tree.least();
@@ -274,12 +275,12 @@ fn finish(sys: &mut System<'_>, clock: &mut Clock) {
     let measured = sys.now >= sys.measure_from;
     sys.now = clock.end;
     if !measured {
-        // Everybody left, or the run was stopped, during the warm-up: nothing of it counts.
+        // All tasks left, or the run was stopped, during the warm-up: nothing of it counts.
         begin_measuring(sys);
     }
 }
 
-/// What acts on a run from outside its CPUs: the end of the warm-up, and changes of the kernel's switches after it.
+/// Events from outside a run's CPUs: the end of the warm-up, and changes of the kernel's switches after it.
 pub(crate) struct Outside<'a> {
     measure_from: u64,
     changes: &'a [(Ns, Kernel)],
@@ -289,11 +290,11 @@ impl<'a> Outside<'a> {
     pub(crate) fn new(sys: &System<'_>, changes: &'a [(Ns, Kernel)]) -> Outside<'a> {
         Outside { measure_from: sys.measure_from, changes }
     }
-    /// When it acts next.
+    /// The time of the next such event.
     pub(crate) fn next(&self) -> u64 {
         self.measure_from.min(self.changes.first().map_or(NEVER, |(at, _)| at.0))
     }
-    /// Does what is due.
+    /// Handles the events that are due.
     pub(crate) fn act(&mut self, sys: &mut System<'_>) {
         if self.measure_from <= sys.now {
             begin_measuring(sys);
@@ -308,12 +309,12 @@ impl<'a> Outside<'a> {
     }
 }
 
-/// The CPU of `slot` acts at `at`, and again as long as its next step comes before any other's, ties
-/// included: the order of steps is the one of the tree, and so is every step's horizon. Gives the key of
-/// whose turn is next; `None` when the run is over.
+/// The CPU of `slot` acts at `at`, and again as long as its next step comes before any other CPU's, ties included: the
+/// order of steps is the tree's, and so is every step's horizon. Returns the key of the next CPU; `None` when the run
+/// is over.
 ///
-/// Who is next was known before the CPU acted: it is told from that, and not from the tree, so that a
-/// processor need not wait for the CPU's new time to go on with the next.
+/// The key is read before the CPU acts, and not from the tree afterwards, so that a processor need not wait for the
+/// CPU's new time to go on with the next.
 #[inline]
 fn turn(
     sys: &mut System<'_>,
@@ -354,7 +355,7 @@ fn turn(
     }
 }
 
-/// Whether a run ends after a step at `at`: a fault, everybody gone, told to stop.
+/// Whether a run ends after a step at `at`: a fault, no task left, told to stop.
 #[cold]
 pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'_>) -> Result<bool> {
     if let Some(fault) = sys.fault.take() {
@@ -375,7 +376,7 @@ pub(crate) fn over(sys: &mut System<'_>, clock: &mut Clock, at: u64, how: &How<'
     Ok(clock.stopped)
 }
 
-/// The warm-up is over: what was summed so far no longer counts.
+/// The warm-up is over: sums start again.
 fn begin_measuring(sys: &mut System<'_>) {
     settle_accounts(sys);
     for t in sys.tasks.ids() {
@@ -419,7 +420,7 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     let found = &mut report.found;
     found.duration = report.end.since(Ns(sys.measure_from));
     found.intervals = std::mem::take(&mut sys.intervals.kept);
-    // Those of several tasks are kept in the order in which they ended.
+    // The intervals of several tasks are kept in the order in which they ended.
     found.intervals.sort_by_key(|i| i.start);
     let lost = sys.intervals.dropped;
     found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));

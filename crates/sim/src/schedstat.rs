@@ -1,8 +1,8 @@
 //! The counters of /proc/schedstat, bumped at the places where the kernel bumps them (`stats.h`, kernels 3.4 to 6.5).
 //!
-//! A wakeup is counted on the CPU that does it, whichever CPU the task goes to; of a timer that is the CPU it fires on.
-//! `run_delay` is the time from being queued to arriving on the CPU (`sched_info`), `rq_cpu_time` that from arriving to
-//! departing: the instants at which `schedule()` decides, so that the switch's own time belongs to the one who comes.
+//! A wakeup is counted on the waker's CPU, wherever the task goes; for a timer that is the CPU it fires on. `run_delay`
+//! is the time from being queued to arriving on the CPU (`sched_info`), `rq_cpu_time` that from arriving to departing.
+//! Both use the instants at which `schedule()` decides, so the time of the switch belongs to the next task.
 
 use crate::balance::settle::Outcome;
 use crate::balance::state::Pass;
@@ -22,8 +22,8 @@ fn idle_type(trigger: BalanceTrigger) -> IdleType {
 }
 
 impl System<'_> {
-    /// A call of `schedule()` on `cpu` is about to pick: counted here and not where it begins, so that it counts in the
-    /// same window as what it picks.
+    /// A call of `schedule()` on `cpu` is about to pick. It is counted here and not at its beginning, so that it counts
+    /// in the same window as its pick.
     #[inline]
     pub fn count_schedule(&mut self, cpu: CpuId) {
         self.schedstat.cpus[cpu.index()].counters.sched_count += 1;
@@ -38,7 +38,7 @@ impl System<'_> {
         }
     }
 
-    /// A task leaves its queue; what it waited counts there (`sched_info_dequeue`).
+    /// A task leaves its queue; its wait counts there (`sched_info_dequeue`).
     #[inline]
     pub fn count_dequeued(&mut self, task: TaskId) {
         let t = &mut self.tasks[task];
@@ -83,9 +83,9 @@ impl System<'_> {
         }
     }
 
-    /// A pass has ended. All that is counted of it is counted at its end, at one instant, so that what must hold among
-    /// the counters holds at any time: a pass that is under way at the end of the warm-up counts in the window in which
-    /// it ends, one under way at the end of the run does not.
+    /// A pass has ended. All its counts are made at this one instant, so that the relations between counters hold at
+    /// any time: a pass under way at the end of the warm-up counts in the window in which it ends, one under way at the
+    /// end of the run does not count.
     pub fn count_pass(&mut self, p: &Pass, outcome: Outcome) {
         let scans = u64::from(p.groups_read()) * u64::from(self.has(Feature::LbSgScan));
         let lb = self.lb(p);
@@ -94,12 +94,12 @@ impl System<'_> {
         lb.lb_balanced += u64::from(matches!(outcome, Outcome::Balanced { .. }));
     }
 
-    /// The counters of the domain that a pass is over.
+    /// The counters of the domain that a pass balances.
     #[inline]
     pub fn lb_domain(&mut self, p: &Pass) -> &mut DomainStat {
         &mut self.schedstat.cpus[p.dst.index()].domains[p.level]
     }
-    /// The balance counters of a pass: those of the CPU it is for, of its domain and its kind.
+    /// The balance counters of a pass: by its CPU, its domain and its kind.
     #[inline]
     pub fn lb(&mut self, p: &Pass) -> &mut Balance {
         let kind = idle_type(p.trigger) as usize;

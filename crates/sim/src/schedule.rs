@@ -1,7 +1,7 @@
 //! `schedule()`: the departing task, newidle balance, the pick, the switch; and resched requests between CPUs.
 //!
-//! Two instants matter (and differ): a task leaves `nr_running` when `schedule()` dequeues it, but stays current while
-//! newidle balance runs, and stays `on_cpu` until the switch is over. Interrupts are off from dequeue to switch.
+//! Two instants differ: a task leaves `nr_running` when `schedule()` dequeues it, but stays current while newidle
+//! balance runs, and stays `on_cpu` until the switch is over. Interrupts are off from dequeue to switch.
 
 use crate::class::{Arrival, Dequeue, Enqueue};
 use crate::costs::ipi_ns;
@@ -25,7 +25,8 @@ impl System<'_> {
         c.leaving = why;
         let push = c.push.take();
         if let Some((task, to, MoveReason::Active)) = push {
-            // What the stopper finds running still may move, if it is still the one and neither sleeps nor has gone.
+            // The task that the stopper finds running still may move if it is the same one and has neither gone to
+            // sleep nor ended.
             let moves = self.cpus[cpu].curr == Some(task) && self.tasks[task].state == State::Runnable;
             self.count_active(cpu, to, moves);
         }
@@ -42,7 +43,7 @@ impl System<'_> {
                         self.deactivate_task(task, Dequeue::Move);
                         let c = &mut self.cpus[cpu];
                         c.carried = Some((task, to, reason));
-                        // Whatever asked for the switch first: the task leaves to be moved.
+                        // The task leaves in order to move, even if another request for a switch came first.
                         c.leaving = SwitchReason::Moved;
                     }
                 }
@@ -61,9 +62,8 @@ impl System<'_> {
         self.begin_pick(cpu, 0);
     }
 
-    /// Picks who runs next, when what `schedule()` takes until then is over; `extra_ns` is work done on the
-    /// way. A machine that does not state that time has it within its switch costs, which come after the
-    /// pick.
+    /// Picks the next task after the time that `schedule()` takes until then; `extra_ns` is work done on the way. A
+    /// machine that does not state that time has it in its switch costs, which come after the pick.
     pub fn begin_pick(&mut self, cpu: CpuId, extra_ns: u64) {
         let costs = &self.fixed.machine.costs;
         let schedule_ns = match self.cpus[cpu].curr.map(|t| self.tasks[t].state) {
@@ -78,13 +78,13 @@ impl System<'_> {
         self.begin(cpu, Step::Pick, extra_ns + schedule_ns);
     }
 
-    /// Picks who runs next on `cpu` and switches to it; `extra_ns` is work done on the way.
+    /// Picks the next task of `cpu` and switches to it; `extra_ns` is work done on the way.
     pub fn pick_and_switch(&mut self, cpu: CpuId, extra_ns: u64) {
         self.count_schedule(cpu);
         let prev = self.cpus[cpu].curr;
         self.cpus[cpu].need_resched = None;
         let next = self.pick_next_task(cpu, prev);
-        // A charge on the way may have asked for a switch, which this is.
+        // A charge on the way may have asked for a switch; this pick was that switch.
         self.cpus[cpu].need_resched = None;
         if prev.is_some() && next == prev {
             return self.stay(cpu);
@@ -92,7 +92,7 @@ impl System<'_> {
         self.switch_to(cpu, prev, next, extra_ns);
     }
 
-    /// Whoever runs goes on.
+    /// The current task goes on.
     fn stay(&mut self, cpu: CpuId) {
         self.cpus[cpu].clock.release();
         self.tell(cpu, EventKind::Stay);
@@ -125,7 +125,7 @@ impl System<'_> {
         c.curr = next;
         match prev {
             Some(_) => c.busy_ns += stayed,
-            // Since 4.17 a short nap has kept the tick, which may be pending by now.
+            // Since 4.17 the tick may still be on after a short nap, and may be pending by now.
             None if c.tick_at == NEVER || keeps_no_tick => c.tick_at = tick,
             None => {}
         }
@@ -152,21 +152,21 @@ impl System<'_> {
         self.begin(cpu, Step::Switch { prev }, cost);
     }
 
-    /// How long ago a task was charged last, or is to be charged from; nothing of the idle task.
+    /// Time since a task was charged last, ns, or since the start of its next charge; 0 for the idle task.
     pub fn since_charged(&self, task: Option<TaskId>) -> i64 {
         let entity = task.map(|t| self.tasks[t].entity);
         entity.map_or(0, |e| self.now as i64 - self.entities[e].exec_start as i64)
     }
 
-    /// Loads the next task's address space if it is another than the last one's; what that takes, ns. The idle task and
-    /// the kernel's own have none and keep what is there (`context_switch`, lazy TLB).
+    /// Loads the next task's address space if it differs from the last one's; returns the time, ns. The idle task and
+    /// the kernel's own tasks have none and keep the one that is loaded (`context_switch`, lazy TLB).
     fn load_mm(&mut self, cpu: CpuId, next: Option<TaskId>) -> u64 {
         let Some(mm) = next.and_then(|n| self.tasks[n].mm) else { return 0 };
         let loaded = std::mem::replace(&mut self.cpus[cpu].mm, mm);
         if loaded == mm { 0 } else { self.fixed.machine.costs.mm_switch_ns }
     }
 
-    /// The switch is over: the previous task is off the CPU, the next one goes on where it was.
+    /// The switch is over: the previous task is off the CPU, the next one goes on from its last state.
     pub fn switched(&mut self, cpu: CpuId, prev: Option<TaskId>) {
         if let Some(p) = prev {
             self.tasks[p].on_cpu = false;
@@ -192,8 +192,8 @@ impl System<'_> {
         self.activate((by, self.now), to, task, Enqueue::Moved, SwitchReason::Arrived);
     }
 
-    /// Enqueues a task on `to` and asks for a switch if it preempts; `by` is the CPU that does it, and since
-    /// when it has had the lock, ns. Whether it had to signal another CPU.
+    /// Enqueues a task on `to` and asks for a switch if it preempts. `by` is the acting CPU, with the time since which
+    /// it has had the lock, ns. Returns whether it had to signal another CPU.
     pub fn activate(
         &mut self,
         by: (CpuId, u64),
@@ -242,13 +242,13 @@ impl System<'_> {
     }
 
     /// Asks `to` to call `schedule()` (`resched_curr`), by IPI or, to an idle CPU, by the flag its idle loop watches.
-    /// Whether a signal was sent.
+    /// Returns whether a signal was sent.
     pub fn resched(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
         let c = &mut self.cpus[to];
         if c.must_resched() {
             return false;
         }
-        // What asked first, if lazily, is the reason still.
+        // An earlier lazy request stays the reason.
         c.need_resched.get_or_insert(why);
         c.lazy = false;
         if by != to {
@@ -257,9 +257,9 @@ impl System<'_> {
         by != to
     }
 
-    /// The same for one task of the fair class in favour of another: with PREEMPT_LAZY nobody is signalled,
-    /// and `to` heeds it at its next return to user mode: from a system call, or from any interrupt, the
-    /// tick's at the latest (`resched_curr_lazy`).
+    /// The same for a fair task in favour of another: with PREEMPT_LAZY no CPU is signalled, and `to` heeds the request
+    /// at its next return to user mode, from a system call or from any interrupt, the tick's at the latest
+    /// (`resched_curr_lazy`).
     pub fn resched_fair(&mut self, by: CpuId, to: CpuId, why: SwitchReason) -> bool {
         let lazily = self.has(Feature::PreemptLazy) && self.fixed.history.lazy_preemption;
         let c = &mut self.cpus[to];
@@ -272,7 +272,8 @@ impl System<'_> {
         false
     }
 
-    /// What getting `to`'s attention takes of `by`: sending an IPI, or writing to a line that a polling CPU reads.
+    /// Time that `by` spends on getting `to`'s attention, ns: sending an IPI, or writing to a line that a polling CPU
+    /// reads.
     pub fn signal_ns(&self, by: CpuId, to: CpuId) -> u64 {
         let costs = &self.fixed.machine.costs;
         match self.polls(to) {

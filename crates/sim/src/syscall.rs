@@ -23,7 +23,7 @@ impl System<'_> {
             }
             Sys::FallAsleep => match self.tasks[curr].timer {
                 Some(_) => self.block(cpu, curr),
-                // Its time was up before.
+                // The timer has fired already.
                 None => self.return_to_user(cpu),
             },
             Sys::Sleep { soft, slack_ns } => self.sys_sleep(cpu, curr, soft, slack_ns),
@@ -60,7 +60,7 @@ impl System<'_> {
         self.tasks[task].timer = Some((cpu, number));
     }
 
-    /// Takes back a task's pending timer.
+    /// Cancels a task's pending timer.
     pub fn cancel_timer(&mut self, task: TaskId) {
         if let Some((on, number)) = self.tasks[task].timer.take() {
             self.cpus[on].timers.cancel(number);
@@ -104,7 +104,7 @@ impl System<'_> {
         self.next_wakeup(cpu, Context::Task);
     }
 
-    /// The waiter's time is up: it leaves the word's queue with that outcome.
+    /// The waiter's time is up: it leaves the word's queue with the outcome of a time-out.
     pub fn time_out(&mut self, task: TaskId) {
         self.tasks[task].timer = None;
         self.tasks[task].timed_out = true;
@@ -120,7 +120,7 @@ impl System<'_> {
         self.schedule(cpu, SwitchReason::Yielded);
     }
 
-    /// What a task has used, the stay that goes on included.
+    /// CPU time that a task has used, the present stay included.
     fn sys_usage(&mut self, cpu: CpuId, curr: TaskId, of: TaskId) {
         if let Some(used) = self.tasks.get(of.index()) {
             let entity = &self.entities[used.entity];
@@ -175,7 +175,7 @@ impl System<'_> {
         self.begin(cpu, Step::Fork { task }, 0);
     }
 
-    /// The wakeups of the current task's call are over: what it has yet to do follows.
+    /// The wakeups of the current task's call are over: the rest of the call follows.
     pub fn after_wakeups(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         c.sync_wakes = false;

@@ -1,4 +1,4 @@
-//! One simulated kernel on one machine: CPUs, tasks, runqueues, and the dispatch of what happens next on a CPU.
+//! One simulated kernel on one machine: CPUs, tasks, runqueues, and the dispatch of the next event of a CPU.
 //!
 //! A [`System`] owns neither clock nor queue: the caller asks `next_event(cpu)` when a CPU acts next, and calls
 //! `step(cpu, now)` then; CPUs whose next event changed are named in `touched`. Time is ns since the run began.
@@ -31,7 +31,7 @@ use schedlab_trace::{Event, EventKind, Sink};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What does not change during a run, but for the kernel's switches; see [`System::switch_kernel`].
+/// Data that do not change during a run, except the kernel's switches; see [`System::switch_kernel`].
 pub struct Fixed<'s> {
     /// The machine.
     pub machine: &'s Machine,
@@ -39,23 +39,23 @@ pub struct Fixed<'s> {
     pub domains: Domains,
     /// Version, features, tunables.
     pub kernel: Kernel,
-    /// What that version has.
+    /// The version's mechanisms.
     pub history: History,
     /// Its fair class.
     pub fair: Class,
-    /// Which balancer weighs groups by average load.
+    /// The balancer of kernels that weigh groups by average load.
     pub balancer: Balancer,
     /// The gates of newidle balance.
     pub gates: Gates,
-    /// How a new task's CPU is chosen within a group.
+    /// The choice of a new task's CPU within a group.
     pub chooser: Chooser,
     /// Scaled granularities.
     pub gran: Granularity,
     /// Length of a tick, ns.
     pub tick_ns: u64,
-    /// Ticks since boot when the run begins, as far as balancing goes by them. A guest was up, and idle, for
-    /// longer than any domain's interval when its run began: all are due at the first tick. Elsewhere all
-    /// have just been balanced.
+    /// Ticks since boot when the run begins, as balancing counts them. A guest was up, and idle, for longer than any
+    /// domain's interval when its run began: all domains are due at the first tick. On other machines all have just
+    /// been balanced.
     pub first_jiffy: u64,
     /// Hardware threads of the same core, the CPU itself excluded.
     pub siblings: Arena<CpuId, Vec<CpuId>>,
@@ -65,7 +65,7 @@ pub struct Fixed<'s> {
     pub cpu_capacity: Arena<CpuId, u64>,
     /// Capacity of each group of the domains: the sum of its CPUs'.
     pub group_capacity: Vec<u64>,
-    /// Which shared state a CPU's domains have, by level.
+    /// The number of the shared state of a CPU's domains, by level.
     pub shared_of: Arena<CpuId, Vec<Option<u32>>>,
     /// Allowed-CPU masks of the workload.
     pub masks: Vec<CpuSet>,
@@ -75,7 +75,7 @@ pub struct Fixed<'s> {
 
 /// A simulated kernel.
 pub struct System<'s> {
-    /// What never changes.
+    /// Data that do not change.
     pub fixed: Fixed<'s>,
     /// The instant being simulated, ns.
     pub now: u64,
@@ -89,11 +89,11 @@ pub struct System<'s> {
     pub nr_running: Arena<CpuId, u32>,
     /// `idle_cpu()` per CPU: idle task current, nothing runnable, wake list empty.
     pub idle: Arena<CpuId, bool>,
-    /// CPUs that are not halted: what slows a sibling down.
+    /// CPUs that are not halted; they slow their siblings down.
     pub active: Arena<CpuId, bool>,
-    /// Who read which CPU's line last, at which version.
+    /// The version of each CPU's line that each reader saw last.
     pub lines: Lines,
-    /// What tasks hold in their cores' private caches.
+    /// Contents of the cores' private caches, by task.
     pub caches: Caches,
     /// Shared state of each cache domain.
     pub llc: Vec<LlcShared>,
@@ -105,7 +105,7 @@ pub struct System<'s> {
     pub queues: Arena<CfsRqId, CfsRq>,
     /// Real-time runqueues.
     pub rt: Arena<CpuId, RtRq>,
-    /// What they share.
+    /// State that the real-time runqueues share.
     pub rt_shared: RtShared,
     /// Futex words.
     pub words: Vec<AtomicU32>,
@@ -121,7 +121,7 @@ pub struct System<'s> {
     pub group_flags: Vec<bool>,
     /// Shared state of domains.
     pub shared: Vec<DomainShared>,
-    /// Statistics of groups that somebody gathered, for others to take (ILB_SHARE); empty without the feature.
+    /// Statistics of groups that one CPU gathered, for others to use (ILB_SHARE); empty without the feature.
     pub gathered: Vec<Option<Gathered>>,
     /// Tickless-idle balancing.
     pub nohz: NohzState,
@@ -139,15 +139,15 @@ pub struct System<'s> {
     pub steps: u64,
     /// Workload tasks that have not left yet.
     pub alive: usize,
-    /// What programs measured interval by interval.
+    /// The programs' measurements by interval.
     pub intervals: Intervals,
     /// Values before this time are not recorded, ns.
     pub measure_from: u64,
     /// `min_vruntime` of each queue as the invariant walk saw it last.
     pub floors: Arena<CfsRqId, i64>,
-    /// What a task asked for that can't be simulated: ends the run.
+    /// A task's request that cannot be simulated: ends the run.
     pub fault: Option<Error>,
-    /// What there is to say of turns, if its CPUs take turns.
+    /// State of turns, if the CPUs take turns.
     pub turns: Option<Sharing>,
     /// The sink asks for details.
     pub tells: bool,
@@ -290,8 +290,8 @@ impl<'s> System<'s> {
     pub fn has(&self, feature: Feature) -> bool {
         self.fixed.kernel.features.has(feature)
     }
-    /// From this instant on, features and tunables are those of `kernel`, as a write to `sched/features` has
-    /// it: what is under way goes on, and asks the new ones from its next step on. The version stays.
+    /// From this instant on, features and tunables are those of `kernel`, as after a write to `sched/features`:
+    /// operations under way go on, and use the new ones from their next step on. The version stays.
     pub fn switch_kernel(&mut self, kernel: Kernel) {
         debug_assert!(kernel.version == self.fixed.kernel.version, "a running kernel keeps its version");
         self.fixed.gran = Granularity::of(&kernel, self.nr_cpus());
@@ -309,7 +309,7 @@ impl<'s> System<'s> {
             self.tell_now(cpu, kind);
         }
     }
-    /// Out of the way of runs that are not asked for details.
+    /// A separate function, so that runs without details do not load its code.
     #[cold]
     #[inline(never)]
     fn tell_now(&mut self, cpu: CpuId, kind: EventKind) {
@@ -322,7 +322,7 @@ impl<'s> System<'s> {
         self.touched.push(cpu);
     }
 
-    /// When `cpu` acts next; [`NEVER`] if it waits for others.
+    /// The time of `cpu`'s next event; [`NEVER`] if it waits for others.
     #[inline]
     pub fn next_event(&self, cpu: CpuId) -> u64 {
         let c = &self.cpus[cpu];
@@ -336,7 +336,7 @@ impl<'s> System<'s> {
         base.min(c.irq_due().max(self.now))
     }
 
-    /// Lets `cpu` do what is due at `now`.
+    /// Lets `cpu` handle the events that are due at `now`.
     pub fn step(&mut self, cpu: CpuId, now: u64) {
         debug_assert!(now >= self.now, "time runs forward");
         self.now = now;
@@ -386,8 +386,8 @@ impl<'s> System<'s> {
         let entry_ns = costs.program_ns + costs.syscall_ns;
         self.begin(cpu, Step::Syscall(sys), entry_ns + cost_ns);
     }
-    /// Whether the CPU that acts may go on with a step that follows at this very instant, as if it had been
-    /// armed for it and found first again: it would be, unless a CPU it has touched could come before it.
+    /// Whether the acting CPU may go on at once with a step that follows at this very instant. It may if arming and
+    /// finding it would give the same order, that is, unless a CPU it has touched could come before it.
     #[inline]
     pub fn at_once(&mut self) -> bool {
         let goes_on = self.merge && self.touched.is_empty();
@@ -401,7 +401,7 @@ impl<'s> System<'s> {
     }
 }
 
-/// Which of a CPU's two waking contexts.
+/// The waking contexts of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Context {
     /// A system call of the current task.
@@ -410,7 +410,7 @@ pub enum Context {
     Hard = 1,
 }
 
-/// The step of `context` on a CPU.
+/// The frame of `context` on a CPU.
 pub fn frame_of(cpu: &mut Cpu, context: Context) -> &mut Frame {
     match context {
         Context::Task => &mut cpu.task,

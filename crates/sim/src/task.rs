@@ -1,4 +1,4 @@
-//! Tasks: program, scheduling attributes, where they are, what they are doing in user mode.
+//! Tasks: program, scheduling attributes, place, and activity in user mode.
 
 use crate::cache::Reuse;
 use crate::channel::state::Transfer;
@@ -7,7 +7,7 @@ use schedlab_base::{CpuId, CpuSet};
 use schedlab_kernel::{Attr, History};
 use schedlab_workload::{Outcome, Program};
 
-/// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair ones.
+/// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair classes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
     /// SCHED_FIFO and SCHED_RR.
@@ -50,22 +50,22 @@ pub enum State {
     Dead,
 }
 
-/// What a task does in user mode.
+/// A task's activity in user mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UserOp {
-    /// Nothing: its program must be asked.
+    /// None: its program must be asked.
     Ask,
     /// Computing: work left, ns at full speed.
     Run { left_ns: u64 },
-    /// Going over so many KB that count as warm since it began: work left, ns at full speed.
+    /// Going over memory: the KB that count as warm since it began; work left, ns at full speed.
     Touch { left_ns: u64, kb: u32 },
     /// Spinning until the wall clock reads this, ns.
     Spin { until: u64 },
-    /// An operation on a channel is not over; in user mode only for the instant before it goes on.
+    /// An unfinished operation on a channel; in user mode only for the instant before it goes on.
     Transfer(Transfer),
 }
 
-/// What the kernel counts of a task since it began, warm-up included.
+/// The kernel's counts of a task since it began, warm-up included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counted {
     /// Ticks that found it in user mode (utime as it is sampled).
@@ -78,7 +78,7 @@ pub struct Counted {
 
 /// A task.
 ///
-/// The order of the fields is the order in memory: what every wakeup needs comes first.
+/// The order of the fields is the order in memory: the fields that every wakeup needs come first.
 #[repr(C, align(64))]
 pub struct Task {
     /// Whether it may run.
@@ -104,7 +104,7 @@ pub struct Task {
     /// The CPU it left at the last wakeup that found neither target nor previous CPU idle (`recent_used_cpu`;
     /// read since 4.16).
     pub recent: CpuId,
-    /// Where it ran last: what it has warm is in that core's and cache's reach.
+    /// The CPU where it ran last: its warm data are in reach of that CPU's core and cache.
     pub ran_on: CpuId,
     /// Its address space; `None` for the kernel's own tasks.
     pub mm: Option<u32>,
@@ -112,9 +112,9 @@ pub struct Task {
     pub queued_at: u64,
     /// In user mode.
     pub user: UserOp,
-    /// What it does.
+    /// Its program.
     pub program: Box<dyn Program>,
-    /// What became of its last operation.
+    /// The outcome of its last operation.
     pub outcome: Outcome,
     /// Its timer: CPU whose queue holds it, and the timer's number.
     pub timer: Option<(CpuId, u64)>,
@@ -124,7 +124,7 @@ pub struct Task {
     pub slack_ns: u64,
     /// Scheduling attributes.
     pub attr: Attr,
-    /// Ticks that its turn under SCHED_RR has had.
+    /// Ticks of its present SCHED_RR slice.
     pub rr_ticks: u32,
     /// Refill it still has to pay, ns at full speed.
     pub refill_ns: u64,
@@ -134,17 +134,17 @@ pub struct Task {
     pub warm_kb: u32,
     /// Its whole working set, KB.
     pub footprint_kb: u32,
-    /// What it has in its core's private cache.
+    /// Its part of its core's private cache.
     pub reuse: Reuse,
     /// Futex word it waits on.
     pub waits_on: Option<u32>,
     /// Allowed CPUs; `None` for all.
     pub allowed: Option<CpuSet>,
-    /// How soon it wakes others; kept before 2.6.32 only.
+    /// How soon it wakes others; kept only before 2.6.32.
     pub overlap: crate::fair::early::overlap::Overlap,
-    /// Whom it wakes in turn (`wakee_flips`).
+    /// Its wakees, and how often they change (`wakee_flips`).
     pub flips: crate::wakeup::wide::Flips,
-    /// What the kernel counts of it.
+    /// The kernel's counts of it.
     pub counted: Counted,
     /// Name.
     pub name: String,

@@ -6,7 +6,7 @@
 use crate::engine::NEVER;
 use schedlab_base::TaskId;
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fires {
     /// A task sleeps on it.
@@ -23,14 +23,14 @@ pub struct Timer {
     hard: u64,
     number: u64,
     soft: u64,
-    /// What it does when it fires.
+    /// Its effect when it fires.
     pub fires: Fires,
 }
 
 /// The pending timers of a CPU, latest first.
 #[derive(Clone, Debug)]
 pub struct TimerQueue {
-    /// When the interrupt comes: kept beside the queue, for it is asked after every step.
+    /// The time of the interrupt: kept beside the queue, for every step reads it.
     due: u64,
     pending: Vec<Timer>,
     started: u64,
@@ -52,12 +52,12 @@ impl TimerQueue {
         self.look();
         timer.number
     }
-    /// Takes back a timer that has not fired.
+    /// Cancels a timer that has not fired.
     pub fn cancel(&mut self, number: u64) {
         self.pending.retain(|t| t.number != number);
         self.look();
     }
-    /// When the interrupt comes.
+    /// The time of the interrupt.
     #[inline]
     pub fn due(&self) -> u64 {
         self.due

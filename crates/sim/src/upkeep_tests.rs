@@ -1,4 +1,5 @@
-//! What a system keeps up on the side: load averages at birth and by era, weights, walks over lists of tasks.
+//! State that a system keeps up to date on the side: load averages at birth and by kernel, weights, walks over lists of
+//! tasks.
 
 use crate::class::{Dequeue, Enqueue};
 use crate::fair::CfsRqId;

@@ -1,12 +1,13 @@
-//! User mode: work, spinning, a busy sibling's slow-down, cache refill after a move, and asking programs what next.
+//! User mode: work, spinning, slow-down by a busy sibling, cache refill after a move, and asking programs for
+//! operations.
 //!
-//! Progress is work left plus when it was last accounted, so that interrupts, siblings and refills may stretch it. A
-//! thread whose sibling is busy runs at `smt_speed_pct` of its speed alone. A moved task first repeats the work of
-//! warming what it had warm (KB touched so far, at most its footprint), at a price by distance; one that others ran
-//! before on its own core, what they displaced (`cache.rs`).
+//! Progress is kept as work left, with the time of the last accounting, so that interrupts, siblings and refills may
+//! stretch it. A thread whose sibling is busy runs at `smt_speed_pct` of its speed alone. A moved task first repeats
+//! the work of warming its warm data (KB touched so far, at most its footprint), at a price by distance. A task that
+//! others have followed on its own core repeats the part that they displaced ([`crate::cache`]).
 //!
-//! A live program computes until its CPU clock has moved by so much, and that one goes on in interrupts and
-//! switches. So does work where asking for that clock has a price (`cpu_clock_ns`).
+//! A live program computes until its CPU clock has moved by a stated time, and that clock goes on in interrupts and
+//! switches. So does simulated work if reading that clock has a price (`cpu_clock_ns`).
 
 use crate::frame::{Step, Sys};
 use crate::observe::Intervals;
@@ -19,7 +20,7 @@ use schedlab_trace::{Sink, SwitchReason};
 use schedlab_workload::{Env, Op, Outcome, SeriesId, SlotId, WordId};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What a program sees.
+/// A program's view of the simulation.
 struct SimEnv<'a> {
     now: u64,
     cpu: CpuId,
@@ -93,7 +94,7 @@ impl System<'_> {
         task.refill_ns -= refill;
         self.stats.refill_ns += refill;
         let work = done - refill;
-        // A stretch that an interrupt had stopped when the warm-up ended is counted from there.
+        // A stretch that an interrupt had stopped when the warm-up ended counts from the end of the warm-up.
         let early = self.counted_from.saturating_sub(since) * speed / 100;
         match &mut task.user {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
@@ -119,7 +120,7 @@ impl System<'_> {
         let Some(curr) = c.curr else { return };
         let task = &mut self.tasks[curr];
         if by_clock && let UserOp::Run { left_ns } = &mut task.user {
-            // The clock that tells it when it is done went on.
+            // The program ends by its CPU clock, which went on in the kernel.
             *left_ns = left_ns.saturating_sub(in_kernel);
         }
         c.task.step = Step::User;
@@ -203,7 +204,7 @@ impl System<'_> {
         match op {
             Op::Run { work } => {
                 let work_ns = work.0.max(1);
-                // It asks for its CPU time before it begins, and before it believes that it is done.
+                // It reads its CPU time before it begins, and again before it ends.
                 let asks_ns =
                     2 * self.turns.as_ref().map_or(costs.cpu_clock_ns, |sharing| sharing.spec.cpu_clock_ns);
                 if self.turns.is_some() || asks_ns > 0 {
@@ -226,7 +227,8 @@ impl System<'_> {
             Op::Sleep { length } => {
                 let soft = self.now.saturating_add(costs.program_ns).saturating_add(length.0);
                 let timer = self.timer_start_ns(cpu, soft.saturating_add(slack_ns));
-                // The kernel reads the clock in the call: however short it is and however long that takes, this sleeps.
+                // The kernel reads the clock within the call. So the sleep ends after the call even if it is shorter
+                // than the call.
                 let called = self.now + costs.program_ns + costs.syscall_ns + timer;
                 self.begin_syscall(cpu, sleep(soft.max(called + 1)), timer);
             }
@@ -254,8 +256,8 @@ impl System<'_> {
                 let kb = kb.min(task.footprint_kb);
                 let passes_ns = u64::from(kb) * costs.touch_ns_per_kb;
                 task.user = UserOp::Touch { left_ns: passes_ns.saturating_mul(rounds.into()).max(1), kb };
-                // What it goes over is warm from now on; what a move left behind, or others displaced, is fetched
-                // first.
+                // Its memory is warm from now on. The part that a move left behind, or other tasks displaced, is
+                // fetched first.
                 task.warm_kb = task.warm_kb.max(kb);
                 self.touch_cold(cpu, curr, kb, u64::from(kb) * u64::from(rounds));
                 self.start_user(cpu);
@@ -272,14 +274,13 @@ impl System<'_> {
         }
     }
 
-    /// How much later than asked a timer of the task may fire, ns: real-time tasks' fire when asked
-    /// (`hrtimer_nanosleep`).
+    /// How much later than asked a timer of the task may fire, ns: 0 for real-time tasks (`hrtimer_nanosleep`).
     pub fn timer_slack_ns(&self, task: TaskId) -> u64 {
         let t = &self.tasks[task];
         if t.class == Class::Rt { 0 } else { t.slack_ns }
     }
 
-    /// Back to user mode, by way of the scheduler if it was asked for.
+    /// Back to user mode, through the scheduler if a switch was asked for.
     pub fn return_to_user(&mut self, cpu: CpuId) {
         if let Some(why) = self.cpus[cpu].need_resched {
             return self.schedule(cpu, why);
@@ -291,8 +292,8 @@ impl System<'_> {
         }
     }
 
-    /// The current task has just been switched to on `cpu`: what it had warm elsewhere must be fetched, and what others
-    /// displaced of it here.
+    /// The current task has just been switched to on `cpu`: it must fetch its warm data if it comes from elsewhere, and
+    /// the part that others displaced if it comes back.
     pub fn pay_move(&mut self, cpu: CpuId, curr: TaskId) {
         let costs = &self.fixed.machine.costs;
         let task = &mut self.tasks[curr];
@@ -304,7 +305,7 @@ impl System<'_> {
             Distance::Llc => costs.refill_near_ns_per_kb,
             Distance::Node | Distance::Remote => costs.refill_far_ns_per_kb,
         };
-        // What it had not fetched by now was not warm there: it is paid for once.
+        // Data that were not fetched yet were not warm there: their refill is paid once.
         task.refill_ns = task.refill_ns.max(u64::from(task.warm_kb) * per_kb);
     }
 

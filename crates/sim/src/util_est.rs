@@ -1,10 +1,10 @@
-//! Utilisation estimated at dequeue (`util_est`, 4.17+): what a task used when it last went to sleep.
+//! Utilisation estimated at dequeue (`util_est`, 4.17+): the task's utilisation when it last went to sleep.
 //!
 //! PELT forgets a task's demand while it sleeps and learns it anew when it wakes; the estimate bridges that. Unit: 1024
-//! is one CPU. A runqueue sums the estimates of its runnable tasks. Mirrors 6.5 fair.c, with the rise at once
+//! is one CPU. A runqueue sums the estimates of its runnable tasks. Mirrors 6.5 fair.c, with the immediate rise
 //! (UTIL_EST_FASTUP) of 5.5 and later; nothing here reads the estimates of earlier kernels.
 
-/// A difference below about 1 % of a CPU is none.
+/// A smaller difference, about 1 % of a CPU, counts as none.
 const MARGIN: u64 = 1024 / 100;
 
 /// The estimate of one task.
@@ -12,18 +12,18 @@ const MARGIN: u64 = 1024 / 100;
 pub struct UtilEst {
     /// Utilisation when it last went to sleep.
     pub enqueued: u64,
-    /// Average of that over its sleeps: up at once, down by a quarter of the way.
+    /// Average of that over its sleeps: it rises at once, and falls by a quarter of the way.
     pub ewma: u64,
-    /// `util_avg` has not been computed anew since the last sleep: what is known of it is known already.
+    /// `util_avg` has not been computed anew since the last sleep, so the estimate contains it already.
     pub unchanged: bool,
 }
 
 impl UtilEst {
     /// The task goes to sleep with this `util_avg`, on a CPU of this capacity.
     ///
-    /// Near the average nothing changes but `enqueued`, and that by more than the margin only. Above the CPU's capacity
-    /// the average is not lowered: the figure says more about the CPU than the task. A task that sleeps many times
-    /// within one PELT period is looked at once.
+    /// Near the average only `enqueued` changes, and only by more than the margin. Above the CPU's capacity the average
+    /// is not lowered: the figure says more about the CPU than about the task. Of several sleeps within one PELT period
+    /// the first counts.
     pub fn sleep(&mut self, util_avg: u64, capacity: u64) {
         if self.unchanged {
             return;
@@ -41,7 +41,7 @@ impl UtilEst {
         };
         *self = UtilEst { enqueued: util_avg, ewma, unchanged: true };
     }
-    /// What a runqueue counts for the task while it is runnable.
+    /// The runqueue's count for the task while it is runnable.
     pub fn estimate(&self) -> u64 {
         self.enqueued.max(self.ewma)
     }

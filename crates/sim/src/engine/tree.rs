@@ -2,10 +2,10 @@
 //!
 //! A key is `time << 13 | rank`, rank being the slot's place in a seeded permutation: ties between CPUs are broken by
 //! an explicit, seed-dependent and otherwise arbitrary order. Times fit 51 bits of ns (26 days of simulated time).
-//! There is room for 4096 CPUs, the most a machine has, and the slot of what is outside them.
+//! There is room for 4096 CPUs, the most a machine has, and for the slot of events from outside them.
 //!
-//! Every node holds the keys of eight children, one cache line, and a child's key is the least of its own eight. Which
-//! key is the least nobody foresees: comparisons select, they do not branch.
+//! Every node holds the keys of eight children, one cache line, and a child's key is the least of its own eight. No
+//! branch predictor foresees which key is the least, so comparisons select and do not branch.
 
 use super::NEVER;
 use schedlab_base::Stream;
@@ -20,9 +20,9 @@ type Node = [u64; ARITY];
 /// The earliest of many armed times.
 #[derive(Debug, Clone)]
 pub struct WinnerTree {
-    /// Level by level, those that hold slots first, the root last.
+    /// Level by level: first the nodes that hold slots, last the root.
     nodes: Vec<Node>,
-    /// Where in `nodes` each level begins.
+    /// The index in `nodes` at which each level begins.
     levels: Vec<usize>,
     /// The least key of all.
     least: u64,
@@ -67,7 +67,7 @@ impl WinnerTree {
         WinnerTree { nodes: vec![[IDLE_KEY; ARITY]; nodes], levels, least: IDLE_KEY, rank_of, slot_of }
     }
 
-    /// What `slot`'s turn at time `at` is worth: the least key acts first.
+    /// The key of `slot` at time `at`: the least key acts first.
     #[inline]
     pub fn key(&self, slot: usize, at: u64) -> u64 {
         if at == NEVER { IDLE_KEY } else { at << RANK_BITS | u64::from(self.rank_of[slot]) }
@@ -94,8 +94,8 @@ impl WinnerTree {
         self.least = key;
     }
 
-    /// Disarms `slot` and gives the least key of all others, which tells how long it may act alone. The way back is
-    /// [`put`](WinnerTree::put).
+    /// Disarms `slot` and returns the least key of all others; the slot may act alone until then.
+    /// [`put`](WinnerTree::put) arms it again.
     #[inline]
     pub fn take(&mut self, slot: usize) -> u64 {
         let (mut place, mut least) = (slot, IDLE_KEY);
@@ -127,7 +127,7 @@ impl WinnerTree {
         self.least
     }
 
-    /// Whose turn a key is, and when; `None` for nobody's.
+    /// The slot and the time of a key; `None` for the key of no slot.
     #[inline]
     pub fn turn_of(&self, key: u64) -> Option<(usize, u64)> {
         let rank = (key & ((1 << RANK_BITS) - 1)) as usize;
