@@ -1,8 +1,8 @@
-//! A fair class on the seam: the levels of a task's entities walked by the rules of [`Early`](super::Early),
+//! A fair class on the seam: it walks the levels of a task's entities by the rules of [`Early`](super::Early),
 //! [`Cfs`](super::Cfs) or [`Eevdf`](super::Eevdf).
 //!
-//! Invariant: an entity that is on a queue and not current is in its order as it is; one that leaves for
-//! another CPU takes its load average with it.
+//! Invariant: the order of a queue shows each queued entity, except the current one, with its present values. An entity
+//! that leaves for another CPU takes its load average with it.
 
 use super::entity::EntityId;
 use super::invariants;
@@ -116,7 +116,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         let e = &mut sys.entities[entity];
         e.cfs_rq = root;
         if sys.fixed.history.migrated_is_cold {
-            // A task that has just come is not cache hot for a balancer.
+            // A balancer does not treat a task that has just come as cache hot.
             e.exec_start = 0;
         }
     }
@@ -134,7 +134,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         sys.forget_load(task);
     }
 
-    /// Its load leaves the queue, and its vruntime becomes relative, as where it moves (`detach_task_cfs_rq`).
+    /// Its load leaves the queue, and its vruntime becomes relative, as in a move (`detach_task_cfs_rq`).
     fn switched_from(sys: &mut System<'_>, task: TaskId) {
         R::leave_for_good(sys, sys.tasks[task].entity);
         sys.detach_load(task);
@@ -155,8 +155,8 @@ impl<R: Rules> SchedClass for Fair<R> {
 }
 
 impl<R: Rules> Fair<R> {
-    /// Gives an entity another weight where it stands (`reweight_entity`). Its load follows at once, or in
-    /// older kernels with time.
+    /// Gives an entity another weight without moving it (`reweight_entity`). Its load follows at once; in older kernels
+    /// it follows with time.
     fn reweight(sys: &mut System<'_>, entity: EntityId, weight: u64) {
         let (on_rq, queue) = (sys.entities[entity].on_rq, sys.entities[entity].cfs_rq);
         if on_rq {
@@ -168,10 +168,9 @@ impl<R: Rules> Fair<R> {
         R::after_reweight(sys, entity, on_rq);
     }
 
-    /// The running task's entities leave the CPU; those still on a queue are charged and go back in order.
-    /// One that has left its queue was charged as it left, and for a newidle balance only if that pulled a
-    /// task, whose enqueue charges the current one (`put_prev_entity` asks for `on_rq`; read in 2.6.30,
-    /// 6.1.192 and 7.3.4).
+    /// The running task's entities leave the CPU; those still on a queue are charged and go back in order. An entity
+    /// that has left its queue was charged as it left. It is charged for a newidle balance only if that pulled a task,
+    /// whose enqueue charges the current one (`put_prev_entity` asks for `on_rq`; read in 2.6.30, 6.1.192 and 7.3.4).
     pub(super) fn put_prev(sys: &mut System<'_>, task: TaskId) {
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level {
@@ -188,8 +187,8 @@ impl<R: Rules> Fair<R> {
 }
 
 impl System<'_> {
-    /// Brings `exec_start`, `sum_exec` and vruntime of the running entity of `queue` up to this instant.
-    /// Whether there was anything to charge.
+    /// Brings `exec_start`, `sum_exec` and vruntime of the running entity of `queue` up to this instant. Returns the
+    /// entity if there was anything to charge.
     pub(super) fn charge(&mut self, queue: CfsRqId) -> Option<EntityId> {
         let q = &self.queues[queue];
         let curr = q.curr?;
@@ -203,7 +202,7 @@ impl System<'_> {
         Some(curr)
     }
 
-    /// An entity becomes the current one of its queue, which it has left the order of (`set_next_entity`).
+    /// An entity that has left its queue's order becomes the queue's current one (`set_next_entity`).
     pub(super) fn make_current(&mut self, entity: EntityId) {
         self.update_load(entity);
         let queue = self.entities[entity].cfs_rq;
@@ -214,8 +213,8 @@ impl System<'_> {
         self.queues[queue].curr = Some(entity);
     }
 
-    /// A pick makes a task the newest of its CPU's list. The balancer of 5.5 and later takes the oldest,
-    /// which have waited longest, first.
+    /// A pick makes a task the newest of its CPU's list. The balancer of 5.5 and later takes the oldest tasks first,
+    /// which have waited longest.
     pub(super) fn note_picked(&mut self, cpu: CpuId, task: TaskId) {
         let list = &mut self.cpus[cpu].list;
         if list.last() != Some(&task)

@@ -1,4 +1,4 @@
-//! A scheduling entity: what a cfs_rq orders, a task or the queue of a group.
+//! A scheduling entity, the element of a cfs_rq: a task or the queue of a group.
 
 use super::runqueue::CfsRqId;
 use crate::pelt::Pelt;
@@ -30,7 +30,7 @@ pub struct Entity {
     pub weight: u64,
     /// Whether it is on its cfs_rq (queued or running).
     pub on_rq: bool,
-    /// When the running time not yet accounted began, ns.
+    /// Start of the running time that is not yet accounted, ns.
     pub exec_start: u64,
     /// CPU time, ns.
     pub sum_exec: u64,
@@ -38,7 +38,7 @@ pub struct Entity {
     pub prev_sum_exec: u64,
     /// EEVDF: virtual deadline; while `rel_deadline`, the distance to it. Virtual ns.
     pub deadline: i64,
-    /// EEVDF: the lag it left its queue with, virtual ns.
+    /// EEVDF: its lag when it left its queue, virtual ns.
     pub vlag: i64,
     /// EEVDF: the virtual runtime at which slice protection ends.
     pub vprot: i64,
@@ -50,7 +50,7 @@ pub struct Entity {
     pub rel_deadline: bool,
     /// The queue it is, or would be, on.
     pub cfs_rq: CfsRqId,
-    /// The queue it stands for, if it is a group's.
+    /// The queue of the group, if the entity is a group's.
     pub my_q: Option<CfsRqId>,
     /// The group's entity one level up.
     pub parent: Option<EntityId>,
@@ -58,7 +58,7 @@ pub struct Entity {
     pub task: Option<TaskId>,
     /// Load tracking.
     pub avg: Pelt,
-    /// What it used when it last slept, for a task (4.17+).
+    /// Utilisation estimate from its last sleep, for a task (4.17+).
     pub est: UtilEst,
 }
 
@@ -86,8 +86,8 @@ impl Entity {
             est: UtilEst::default(),
         }
     }
-    /// Charges it up to `clock`; what it has run since it was charged last, ns. Interrupts are charged to the task they
-    /// interrupt: 2.6.30's only clock, later kernels' without IRQ_TIME_ACCOUNTING.
+    /// Charges it up to `clock`; returns the time since its last charge, ns. Interrupts are charged to the interrupted
+    /// task, as by 2.6.30's only clock and by later kernels without IRQ_TIME_ACCOUNTING.
     #[inline]
     pub fn charge(&mut self, clock: u64) -> u64 {
         let delta = self.charge_time(clock);

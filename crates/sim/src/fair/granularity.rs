@@ -2,7 +2,7 @@
 
 use schedlab_kernel::Kernel;
 
-/// What latency and min_granularity are scaled to at most, before 2.6.32.
+/// The limit of scaled latency and min_granularity, before 2.6.32.
 const MOST_NS: u64 = 200_000_000;
 
 /// The scaled granularities of a kernel on a machine, ns.
@@ -21,10 +21,10 @@ pub struct Granularity {
 }
 
 impl Granularity {
-    /// Of `kernel` on `nr_cpus` CPUs.
+    /// The granularities of `kernel` on `nr_cpus` CPUs.
     pub fn of(kernel: &Kernel, nr_cpus: usize) -> Granularity {
         let (t, factor) = (&kernel.tunables, kernel.tunables.factor(nr_cpus));
-        // Where every CPU counts (before 2.6.32), two of the three are limited.
+        // Kernels that scale by every CPU (before 2.6.32) limit two of the three.
         let limit = if t.scale_by_cpus == 2 { MOST_NS } else { u64::MAX };
         Granularity {
             latency_ns: (t.sched_latency_ns * factor).min(limit),

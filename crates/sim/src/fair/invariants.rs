@@ -1,10 +1,10 @@
-//! What always holds of a fair queue, walked by tests: order, counts, weights, and that min_vruntime never falls.
+//! Invariants of a fair queue, checked by tests: order, counts, weights, and that min_vruntime never falls.
 
 use super::rules::Rules;
 use crate::system::System;
 use schedlab_base::CpuId;
 
-/// Walks the queues of `cpu`; what does not hold is the error.
+/// Checks the queues of `cpu`; returns an error that names the broken invariant.
 pub(super) fn walk<R: Rules>(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
     let mut on_queues = 0;
     for (id, q) in sys.queues.ids().zip(&sys.queues).filter(|(_, q)| q.cpu == cpu) {

@@ -1,8 +1,8 @@
 //! Load averages and utilisation estimates of entities and queues, kept while tasks come, go and change (PELT,
 //! `attach_entity_load_avg`, `util_est_enqueue`; the arithmetic is in [`crate::pelt`] and [`crate::util_est`]).
 //!
-//! Invariant: a queue's average is the sum of its attached entities', sleeping ones included; a task that
-//! moves takes its own with it.
+//! Invariant: a queue's average is the sum of its attached entities', sleeping ones included; a task that moves takes
+//! its own load with it.
 
 use super::entity::EntityId;
 use super::runqueue::CfsRqId;
@@ -14,7 +14,7 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 
 impl System<'_> {
-    /// Whether this kernel tracks load per entity (PELT); a load is else a sum of weights.
+    /// Whether this kernel tracks load per entity (PELT); otherwise a load is a sum of weights.
     #[inline]
     pub fn tracks_load(&self) -> bool {
         self.fixed.history.per_entity_load
@@ -94,7 +94,7 @@ impl System<'_> {
         }
     }
 
-    /// The weight of an entity changes, and its load with it, if this kernel has it follow at once.
+    /// The weight of an entity changes. Its load changes with it if this kernel has it follow at once.
     pub(super) fn change_weight(&mut self, entity: EntityId, weight: u64, on_rq: bool) {
         let (at_once, sums) = (self.fixed.history.reweight_at_once, self.sums_runnable());
         let e = &mut self.entities[entity];
@@ -115,7 +115,7 @@ impl System<'_> {
         }
     }
 
-    /// A task comes: its queue counts what it is thought to use.
+    /// A task comes: its queue adds the task's estimate.
     #[inline]
     pub(super) fn count_in_estimate(&mut self, cpu: CpuId, task: TaskId) {
         if self.has(Feature::UtilEst) {
@@ -125,7 +125,7 @@ impl System<'_> {
         }
     }
 
-    /// A task leaves: its queue forgets what it was thought to use; if it sleeps, that is thought over.
+    /// A task leaves: its queue subtracts the task's estimate, which is updated if the task goes to sleep.
     #[inline]
     pub(super) fn count_out_estimate(&mut self, cpu: CpuId, task: TaskId, sleeps: bool) {
         if !self.has(Feature::UtilEst) {
@@ -139,15 +139,16 @@ impl System<'_> {
         }
     }
 
-    /// Utilisation of a CPU by fair tasks: PELT's or what its runnable tasks are thought to use, whichever is more, at
-    /// most the CPU's capacity (`cpu_util_cfs`; before 4.17, or without UTIL_EST, PELT's alone).
+    /// Utilisation of a CPU by fair tasks: the greater of PELT's and the sum of its runnable tasks' estimates, at most
+    /// the CPU's capacity (`cpu_util_cfs`; before 4.17, or without UTIL_EST, PELT's alone).
     #[inline]
     pub fn cfs_util(&self, cpu: CpuId) -> u64 {
         let q = &self.queues[self.root(cpu)];
         cpu_util(q.avg.util_avg, q.util_est, self.fixed.cpu_capacity[cpu])
     }
 
-    /// The same once a task that sleeps is there, too (`cpu_util`): PELT's sum still has it where it ran last.
+    /// The same with a sleeping task added (`cpu_util`). PELT's sum still contains the task on the CPU where it ran
+    /// last.
     pub fn util_with(&self, cpu: CpuId, task: TaskId) -> u64 {
         let (q, t) = (&self.queues[self.root(cpu)], &self.tasks[task]);
         let e = &self.entities[t.entity];

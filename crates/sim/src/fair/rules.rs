@@ -1,4 +1,4 @@
-//! What sets the fair classes apart: the order of a queue, placement, preemption, and the pick.
+//! The differences between the fair classes: the order of a queue, placement, preemption, and the pick.
 //!
 //! [`super::Early`], [`super::Cfs`] and [`super::Eevdf`] each implement [`Rules`] for one entity on one
 //! queue; [`super::class`] walks the levels of a task's entities and is the same for all three.
@@ -12,40 +12,40 @@ use schedlab_trace::SwitchReason;
 
 /// The rules of one fair class.
 pub(crate) trait Rules {
-    /// Charges the running entity of `queue` up to this instant, with what follows from that (`update_curr`).
+    /// Charges the running entity of `queue` up to this instant, and acts on the result (`update_curr`).
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId);
-    /// The charge without what follows from it, for those who only look.
+    /// Charges only, without consequences; for callers that only look.
     fn charge(sys: &mut System<'_>, queue: CfsRqId);
-    /// Puts an entity on its queue (`enqueue_entity`). Whether it was there all the time, asleep.
+    /// Puts an entity on its queue (`enqueue_entity`). Returns whether it had been there all the time, asleep.
     fn enqueue_entity(sys: &mut System<'_>, entity: EntityId, why: Enqueue) -> bool;
-    /// Takes an entity off its queue (`dequeue_entity`). False if it stays there, asleep.
+    /// Takes an entity off its queue (`dequeue_entity`). Returns false if it stays there, asleep.
     fn dequeue_entity(sys: &mut System<'_>, entity: EntityId, why: Dequeue) -> bool;
-    /// The current entity of a queue is queued and stops being current: back into the order.
+    /// The queued current entity stops being current and goes back into the order.
     fn put_entity(sys: &mut System<'_>, entity: EntityId);
     /// A queued entity becomes the current one of its queue.
     fn set_next_entity(sys: &mut System<'_>, entity: EntityId);
     /// Chooses the task to run next on `cpu` and makes it current.
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId>;
-    /// Takes entities off that are queued though their tasks sleep: no other is left.
+    /// Takes off queued entities of sleeping tasks, when no other is left.
     fn drain(_sys: &mut System<'_>, _cpu: CpuId) {}
     /// The tick finds a task running.
     fn task_tick(sys: &mut System<'_>, task: TaskId) -> Option<SwitchReason>;
     /// The running task yields.
     fn yield_task(sys: &mut System<'_>, task: TaskId);
-    /// Whether a task just enqueued on `cpu` preempts `curr`; marks buddies as the kernel does.
+    /// Whether a task just enqueued on `cpu` preempts `curr`. Marks buddies as the kernel does.
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool;
-    /// Where a new entity starts on the queue of its creator.
+    /// Places a new entity on the queue of its creator.
     fn place_new(sys: &mut System<'_>, entity: EntityId);
     /// An entity that is on no queue is about to get another one.
     fn leave_for_good(sys: &mut System<'_>, entity: EntityId);
-    /// A change of an entity's weight is about to come, or has come (`reweight_entity`).
+    /// Prepares a change of an entity's weight (`reweight_entity`).
     fn before_reweight(_sys: &mut System<'_>, _entity: EntityId, _weight: u64) {}
-    /// It has come; the entity was on its queue before.
+    /// Completes that change; `was_on_rq`: the entity was on its queue before.
     fn after_reweight(_sys: &mut System<'_>, _entity: EntityId, _was_on_rq: bool) {}
     /// A task falls asleep or is woken up, before it is taken off or put on its queue.
     fn note_sleep(_sys: &mut System<'_>, _task: TaskId, _sleeps: bool) {}
     /// The queued entities of a queue, with their vruntimes; an error if its order is wrong.
     fn queued(sys: &System<'_>, queue: &CfsRq) -> Result<Vec<(EntityId, i64)>, String>;
-    /// A queue of `cpu` has got one more entity, or one less; `joined`: more, and not one that was there asleep.
+    /// A queue of `cpu` has one more entity, or one less. `joined`: one more, which was not there asleep before.
     fn queue_changed(_sys: &mut System<'_>, _cpu: CpuId, _joined: bool) {}
 }

@@ -38,7 +38,7 @@ struct Node {
 pub struct CfsRq {
     /// Its CPU.
     pub cpu: CpuId,
-    /// The entity that stands for it one level up; `None` at the root.
+    /// The group's entity one level up, which stands for this queue; `None` at the root.
     pub owner: Option<EntityId>,
     /// The running entity, which is not in the order.
     pub curr: Option<EntityId>,
@@ -58,9 +58,9 @@ pub struct CfsRq {
     pub last: Option<EntityId>,
     /// Entity that yielded.
     pub skip: Option<EntityId>,
-    /// When the leftmost was picked over `next` last, ns (2.6.27).
+    /// Time of the last pick of the leftmost over `next`, ns (2.6.27).
     pub pair_since: u64,
-    /// Load tracking of everything attached, sleeping entities included.
+    /// Load tracking of all attached entities, sleeping ones included.
     pub avg: Pelt,
     /// Sum of the load averages of queued entities only (`runnable_load_avg`, 4.3 to 4.20).
     pub runnable: Pelt,
@@ -122,7 +122,7 @@ impl CfsRq {
     pub fn leftmost(&self) -> Option<(EntityId, i64)> {
         self.order.last().map(|n| (n.entity, n.vruntime))
     }
-    /// The one to the right of the leftmost.
+    /// The entity to the right of the leftmost.
     #[inline]
     pub fn second(&self) -> Option<(EntityId, i64)> {
         self.order.len().checked_sub(2).map(|i| (self.order[i].entity, self.order[i].vruntime))
@@ -149,7 +149,7 @@ impl CfsRq {
         self.min_vruntime = self.min_vruntime.max(candidate);
     }
 
-    /// Forgets `entity` as a buddy.
+    /// Clears the buddy marks of `entity`.
     #[inline]
     pub fn clear_buddies(&mut self, entity: EntityId) {
         for buddy in [&mut self.next, &mut self.last, &mut self.skip] {

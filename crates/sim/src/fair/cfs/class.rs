@@ -99,7 +99,7 @@ impl System<'_> {
         };
         self.note_picked(cpu, next);
         if let Some(before) = picked_at.filter(|_| prev == Some(next) && self.fixed.history.stay_is_no_pick) {
-            // The time since the pick goes on counting.
+            // The task was picked again: its time since the first pick goes on counting.
             let entity = self.tasks[next].entity;
             self.entities[entity].prev_sum_exec = before;
         }

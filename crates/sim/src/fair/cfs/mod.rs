@@ -1,8 +1,7 @@
 //! CFS, the fair class from 2.6.32 to 6.5: the task with the least vruntime runs, unless a buddy is near enough.
 //!
-//! The decisions are pure functions (`placement`, `preempt`, `slice`, `tick`, `pick`); `class` and `queueing`
-//! apply them. CFS before 2.6.32 ([`crate::fair::early`]) orders its queues in the same way and shares what
-//! applies to both.
+//! The decisions are pure functions (`placement`, `preempt`, `slice`, `tick`, `pick`); `class` and `queueing` apply
+//! them. CFS before 2.6.32 ([`crate::fair::early`]) orders its queues in the same way and shares the common parts.
 
 mod class;
 pub mod pick;

@@ -3,7 +3,7 @@
 use super::preempt::{Behind, behind};
 use crate::fair::entity::EntityId;
 
-/// An entity as picking sees it.
+/// The facts about an entity that picking uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     /// The entity.
@@ -14,14 +14,14 @@ pub struct Candidate {
     pub weight: u64,
 }
 
-/// What there is to pick from; absent buddies are `None`.
+/// The candidates of a pick; absent buddies are `None`.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// Leftmost of queue and current entity.
     pub left: Candidate,
-    /// The one after it, if the leftmost yielded.
+    /// The next one after it, if the leftmost yielded.
     pub second: Option<Candidate>,
-    /// Who yielded.
+    /// The entity that yielded.
     pub skip: Option<EntityId>,
     /// Buddies.
     pub next: Option<Candidate>,

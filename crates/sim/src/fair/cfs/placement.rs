@@ -1,12 +1,12 @@
 //! place_entity: where a new or waking entity starts on a queue (kernels 2.6.27 to 6.5).
 //!
-//! A sleeper is credited: it may start up to half a latency period (GENTLE_FAIR_SLEEPERS, 2.6.32; a whole one without)
-//! to the left of min_vruntime, but never to the left of its own vruntime, so that credit is capped and never
-//! accumulates. Before 2.6.39 NEW_FAIR_SLEEPERS may be switched off: then it starts at min_vruntime.
+//! A sleeper gets a credit: it may start up to half a latency period (GENTLE_FAIR_SLEEPERS, 2.6.32; a whole one
+//! without) to the left of min_vruntime. It never starts to the left of its own vruntime, so credit is capped and never
+//! accumulates. Before 2.6.39 NEW_FAIR_SLEEPERS may be switched off: the sleeper then starts at min_vruntime.
 
 use crate::fair::entity::virtual_time;
 
-/// What placement depends on.
+/// The facts that placement depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// `min_vruntime` of the destination queue.
@@ -15,9 +15,9 @@ pub struct Facts {
     pub own_vruntime: i64,
     /// sched_latency, scaled, ns.
     pub latency_ns: u64,
-    /// Whether sleepers are credited at all (NEW_FAIR_SLEEPERS, before 2.6.39).
+    /// Sleepers get a credit (NEW_FAIR_SLEEPERS, before 2.6.39).
     pub credited: bool,
-    /// Weight in whose virtual time the credit is counted (NORMALIZED_SLEEPER, before 2.6.35), else `None`: real time.
+    /// The weight whose virtual time counts the credit (NORMALIZED_SLEEPER, before 2.6.35); `None` for real time.
     pub normalized: Option<u64>,
     /// GENTLE_FAIR_SLEEPERS.
     pub gentle: bool,

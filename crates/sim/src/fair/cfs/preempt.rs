@@ -6,7 +6,7 @@
 use crate::fair::entity::virtual_time;
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
-/// How a comparison came out.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behind {
     /// The wakee is not behind at all.
@@ -41,7 +41,7 @@ pub fn by_distance(curr_vruntime: i64, wakee_vruntime: i64, granularity: u64) ->
     }
 }
 
-/// What policies and features say before vruntimes are compared.
+/// The decision by policies and features, before vruntimes are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByPolicy {
     /// Preempt at once (an idle-policy task is running).
@@ -52,7 +52,7 @@ pub enum ByPolicy {
     Compare,
 }
 
-/// The tests that come first.
+/// The tests before the comparison.
 pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet) -> ByPolicy {
     if curr == Policy::Idle && wakee != Policy::Idle {
         ByPolicy::Preempt

@@ -79,13 +79,14 @@ impl System<'_> {
         q.update_min_vruntime(counted.map(|(_, v)| v));
         let after = q.min_vruntime;
         if why == Dequeue::Move {
-            // A task that held min_vruntime back would else be ahead of its next queue by as much as that now moves on.
+            // With the later min_vruntime, a task that held it back would be ahead of its next queue by the amount it
+            // moves.
             let fixed = self.fixed.history.relative_before_min;
             self.make_relative(entity, if fixed { before } else { after });
         }
     }
 
-    /// An entity takes along how far it is from the `min_vruntime` that it leaves.
+    /// Makes an entity's vruntime its distance from the `min_vruntime` of the queue it leaves.
     pub(super) fn make_relative(&mut self, entity: EntityId, min_vruntime: i64) {
         let e = &mut self.entities[entity];
         if let Some(t) = e.task.map(|t| &mut self.tasks[t])
@@ -95,7 +96,7 @@ impl System<'_> {
         }
     }
 
-    /// Where a new entity starts on its creator's queue (`task_fork_fair`).
+    /// Places a new entity on its creator's queue (`task_fork_fair`).
     pub(super) fn cfs_place_new(&mut self, entity: EntityId) {
         let queue = self.entities[entity].cfs_rq;
         let q = &self.queues[queue];

@@ -4,18 +4,18 @@ use crate::upkeep_tests::{born, with_system};
 use schedlab_base::{CpuId, TaskId};
 
 #[test]
-fn who_is_moved_takes_no_credit_for_having_held_the_queue_back() {
+fn a_moved_task_takes_no_credit_for_holding_min_vruntime_back() {
     let relative = |version: &str| {
         let (mut found, mut gap) = (0, 0);
         with_system(version, |sys| {
-            // The later one is placed before the other, as more share the period.
+            // The later task is placed behind the earlier one, because more tasks share the period.
             let [late, early] = [(); 2].map(|()| born(sys, CpuId(0)));
             let at = |sys: &System<'_>, t: TaskId| sys.entity(t).vruntime;
             gap = at(sys, late) - at(sys, early);
             let queue = sys.root(CpuId(0));
             sys.queues[queue].min_vruntime = at(sys, early);
             sys.deactivate_task(early, Dequeue::Move);
-            assert_eq!(sys.queues[queue].min_vruntime, at(sys, late), "it has moved on");
+            assert_eq!(sys.queues[queue].min_vruntime, at(sys, late), "min_vruntime has moved on");
             found = at(sys, early);
         });
         assert!(gap > 0);
@@ -25,7 +25,7 @@ fn who_is_moved_takes_no_credit_for_having_held_the_queue_back() {
         assert_eq!(relative(version).0, 0, "{version}");
     }
     let (found, gap) = relative("v2.6.30");
-    assert_eq!(found, -gap, "before 2.6.39 it was ahead of its next queue by as much");
+    assert_eq!(found, -gap, "before 2.6.39 the task is ahead of its next queue by the gap");
 }
 
 #[test]

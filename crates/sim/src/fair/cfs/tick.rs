@@ -2,7 +2,7 @@
 
 use schedlab_trace::SwitchReason;
 
-/// What the tick decides on; asked only when more than one entity is on the queue.
+/// The facts that the tick decides by; used only when more than one entity is on the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// Real time since the current entity was picked, ns.

@@ -1,4 +1,4 @@
-//! The early rules applied to the arenas: wakeup preemption, pick, yield, and what tasks remember of their wakeups.
+//! The early rules applied to the arenas: wakeup preemption, pick, yield, and the tasks' records of their wakeups.
 
 use super::{Early, pick, preempt};
 use crate::class::{Arrival, Dequeue, Enqueue};
@@ -100,15 +100,15 @@ impl System<'_> {
             if self.is_behind_early(c, w) {
                 return true;
             }
-            // One level up the two may be the same entity, which is not ahead of itself.
+            // One level up the two may be the same entity, and an entity is not ahead of itself.
             let parent = |e: EntityId| self.entities[e].parent;
             level = parent(c).zip(parent(w));
         }
         false
     }
 
-    /// The running task becomes `last` and the wakee `next` before anything is decided, on every level (2.6.30). Idle
-    /// tasks get no favours.
+    /// The running task becomes `last` and the wakee `next` on every level, before the decision (2.6.30). Idle tasks
+    /// become no buddies.
     fn make_buddies(&mut self, curr: TaskId, wakee: TaskId) {
         let next_only = self.fixed.history.next_buddy_only;
         let favoured = |s: &Self, t: TaskId| next_only || s.tasks[t].attr.policy != Policy::Idle;
@@ -150,7 +150,7 @@ impl System<'_> {
         by_distance(c.vruntime, w.vruntime, granularity) == Behind::Yes
     }
 
-    /// Who runs next on a queue; `candidate` says what picking sees of an entity.
+    /// The next entity to run on a queue; `candidate` gives the facts about an entity that picking uses.
     fn pick_early(&mut self, queue: CfsRqId, left: Candidate) -> EntityId {
         let q = &self.queues[queue];
         let (next, last) = (q.next, q.last);
@@ -173,8 +173,8 @@ impl System<'_> {
         left.entity
     }
 
-    /// sched_yield before 2.6.39: the task is charged for what it has run and stays where it is; with compat_yield, or
-    /// under SCHED_BATCH, it goes behind all others.
+    /// sched_yield before 2.6.39: the task is charged for the time it has run and keeps its place. With compat_yield,
+    /// or under SCHED_BATCH, it goes behind all others.
     fn yield_early(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let queue = self.entities[entity].cfs_rq;
@@ -186,7 +186,7 @@ impl System<'_> {
         }
         if let Some((_, right)) = self.queues[queue].rightmost() {
             let e = &mut self.entities[entity];
-            // One that is there already stays.
+            // A task that is already behind all others keeps its place.
             if right >= e.vruntime {
                 e.vruntime = right + 1;
             }
@@ -197,7 +197,7 @@ impl System<'_> {
     pub fn note_waking(&mut self, by: CpuId, to: CpuId) {
         let Some(waker) = self.cpus[by].curr else { return };
         if by == to {
-            // The enqueue would charge the waker at this very instant.
+            // The enqueue charges the waker at this very instant.
             let root = self.root(by);
             Cfs::update_curr(self, root);
         }
@@ -216,8 +216,8 @@ impl System<'_> {
         }
     }
 
-    /// Whether a waker that says it is about to sleep is believed: not if it, or the wakee, runs on for long after
-    /// waking others (`wake_affine`, 2.6.30).
+    /// Whether the kernel believes a waker that says it is about to sleep. It does not if the waker, or the wakee, runs
+    /// on for long after waking others (`wake_affine`, 2.6.30).
     pub fn believes_sync(&self, waker: TaskId, wakee: TaskId) -> bool {
         let cost = self.fixed.kernel.tunables.migration_cost_ns;
         !self.fixed.history.sync_by_overlap

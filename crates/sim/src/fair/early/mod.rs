@@ -1,15 +1,16 @@
-//! CFS before 2.6.32, as far as it differs from 3.4's (`sched_fair.c`; D004 was measured on 2.6.27 and answered in the
-//! days of 2.6.30).
+//! CFS before 2.6.32, as far as it differs from 3.4's (`sched_fair.c`). D004 was measured on 2.6.27, and its answers
+//! are from the days of 2.6.30.
 //!
-//! A sleeper's credit is a whole latency period; slices end by the tick alone, once they are exceeded; every
-//! waking task becomes the `next` buddy and every running one the `last`; the wakeup granularity adapts to
-//! how soon the wakee wakes others ([`overlap`]) and to how long the running task has run. There is no skip
-//! buddy: a yield leaves the task where it is, or puts it behind all others. Times are ns.
+//! A sleeper's credit is a whole latency period. Slices end by the tick alone, once they are exceeded. Every waking
+//! task becomes the `next` buddy and every running one the `last`. The wakeup granularity adapts to how soon the wakee
+//! wakes others ([`overlap`]) and to how long the running task has run. There is no skip buddy: a yield leaves the task
+//! in its place, or puts it behind all others. Times are ns.
 //!
-//! The rules of 2.6.30 were read in its source. Those of 2.6.27 are unverified: one buddy (`next`) for the length of a
-//! slice, its wakeup granularity of 10 ms, that SCHED_IDLE was no class apart and weighed 2. From memory also: 2.6.27
-//! let virtual time run by the queue's weight instead of nice 0's, which as long as the queue is the same only changes
-//! the unit of its credits and granularities; that is not modelled.
+//! The rules of 2.6.30 were read in its source. Those of 2.6.27 are from memory and unverified: one buddy (`next`) for
+//! the length of a slice; a wakeup granularity of 10 ms; SCHED_IDLE without rules of its own and with a weight of 2.
+//! Also from memory: 2.6.27's virtual time runs by the queue's weight instead of nice 0's. While the queue stays the
+//! same, that only changes the unit of its credits and granularities; it is not modelled.
+//!
 //! Not modelled of either: child_runs_first (a child on its parent's CPU ran before it), the power saving policies, and
 //! HRTICK, which is off.
 

@@ -1,18 +1,18 @@
 //! How soon a task wakes others, and how long it runs on after that (2.6.30: `avg_wakeup`, `avg_overlap`).
 //!
-//! Both are moving means (1/8) of CPU time, ns. A task that sleeps without having woken anybody counts as one
-//! that needed a whole wakeup granularity to do so, which is also where a new task starts.
+//! Both are moving means (1/8) of CPU time, ns. A task that sleeps without having woken another counts as if it had
+//! needed a whole wakeup granularity to do so. A new task starts with that value, too.
 
-/// What a task remembers of its wakeups.
+/// A task's record of its wakeups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Overlap {
-    /// Mean CPU time until it wakes somebody, ns.
+    /// Mean CPU time until it wakes another task, ns.
     pub avg_wakeup_ns: u64,
-    /// Mean CPU time from its last wakeup of somebody until it sleeps, ns.
+    /// Mean CPU time from its last wakeup of another task until it sleeps, ns.
     pub avg_overlap_ns: u64,
-    /// Its CPU time when it woke somebody last, since it slept; 0: it has not.
+    /// Its CPU time at its last wakeup of another task since it slept; 0: none.
     last_wakeup: u64,
-    /// Its CPU time when it was woken itself.
+    /// Its CPU time when it was last woken.
     start: u64,
 }
 
@@ -23,7 +23,7 @@ fn step(avg: &mut u64, sample: u64) {
 }
 
 impl Overlap {
-    /// Of a new task.
+    /// The record of a new task.
     pub fn new(wakeup_granularity_ns: u64) -> Overlap {
         Overlap { avg_wakeup_ns: wakeup_granularity_ns, ..Overlap::default() }
     }

@@ -4,7 +4,7 @@ use crate::fair::cfs::pick::Candidate;
 use crate::fair::cfs::preempt::{Behind, by_distance};
 use crate::fair::entity::{EntityId, virtual_time};
 
-/// What there is to pick from.
+/// The candidates of a pick.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// The leftmost.
@@ -15,11 +15,11 @@ pub struct Facts {
     pub last: Option<Candidate>,
     /// wakeup_granularity, scaled, ns.
     pub wakeup_granularity_ns: u64,
-    /// ASYM_GRAN: it is scaled by the leftmost's weight, not by the buddy's.
+    /// ASYM_GRAN: the granularity is scaled by the leftmost's weight, not by the buddy's.
     pub asym: bool,
 }
 
-/// 2.6.30: a buddy while it is not further than the granularity to the right of the leftmost.
+/// 2.6.30: a buddy, if it is no further to the right of the leftmost than the granularity.
 pub fn pick(f: &Facts) -> EntityId {
     let near = |buddy: &Candidate| {
         let weight = if f.asym { f.left.weight } else { buddy.weight };
@@ -29,8 +29,8 @@ pub fn pick(f: &Facts) -> EntityId {
     f.next.filter(near).or_else(|| f.last.filter(near)).unwrap_or(f.left).entity
 }
 
-/// 2.6.27, unverified: whether the buddy is picked, however far to the right it is. Buddies may go on for one another
-/// for a slice, counted from when the leftmost was picked last.
+/// 2.6.27, unverified: whether the buddy is picked, however far to the right it is. Buddies may follow one another for
+/// a slice, counted from the last pick of the leftmost.
 pub fn pair_goes_on(pair_ran_ns: u64, slice_of_next_ns: u64) -> bool {
     pair_ran_ns <= slice_of_next_ns
 }

@@ -1,17 +1,18 @@
-//! Wakeup preemption of 2.6.27 and 2.6.30: policies, and the granularity that adapts (`check_preempt_wakeup`,
+//! Wakeup preemption of 2.6.27 and 2.6.30: policies, and the adaptive granularity (`check_preempt_wakeup`,
 //! `wakeup_gran`).
 //!
-//! Only the wakee's policy protects the running task. With ADAPTIVE_GRAN the granularity is what the wakee is
-//! expected to run until it wakes somebody, twice over and times the queue's length, less what the running
-//! task has run since it was picked, and at most wakeup_granularity: a task that wakes others soon preempts
-//! soon.
+//! Only the wakee's policy protects the running task. With ADAPTIVE_GRAN the granularity starts from the time that the
+//! wakee is expected to run until it wakes another task. That time is doubled, multiplied by the queue's length, and
+//! reduced by the time the running task has run since it was picked; wakeup_granularity is the limit. So a task that
+//! wakes others soon preempts soon.
 
 use crate::fair::cfs::preempt::ByPolicy;
 use crate::fair::entity::virtual_time;
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
-/// What policies and WAKEUP_PREEMPTION say. Unlike later, a wakee that is not SCHED_OTHER does not even preempt a
-/// SCHED_IDLE task. `next_only`: 2.6.27, where only SCHED_BATCH holds back and nobody gives way at once.
+/// The decision by policies and WAKEUP_PREEMPTION. Unlike in later kernels, a wakee that is not SCHED_OTHER does not
+/// preempt even a SCHED_IDLE task. `next_only`: 2.6.27, where only a SCHED_BATCH wakee is refused and no running task
+/// is preempted at once.
 pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet, next_only: bool) -> ByPolicy {
     let holds_back = if next_only { wakee == Policy::Batch } else { wakee != Policy::Other };
     if holds_back {
@@ -25,16 +26,16 @@ pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet, next_only: b
     }
 }
 
-/// WAKEUP_OVERLAP: a waker about to sleep, or two tasks that run on for less than a migration costs after they have
-/// woken others, are switched at once.
+/// WAKEUP_OVERLAP: the wakee preempts at once if the waker is about to sleep, or if both tasks run on for less than a
+/// migration's cost after they have woken others.
 pub fn by_overlap(sync: bool, avg_overlaps_ns: [u64; 2], migration_cost_ns: u64) -> bool {
     sync || avg_overlaps_ns.iter().all(|o| *o < migration_cost_ns)
 }
 
-/// What ADAPTIVE_GRAN looks at.
+/// The facts that ADAPTIVE_GRAN uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Adaptive {
-    /// How long the wakee runs until it wakes somebody, ns; 0 for a group's entity.
+    /// How long the wakee runs until it wakes another task, ns; 0 for a group's entity.
     pub avg_wakeup_ns: u64,
     /// Entities on the queue, the wakee among them.
     pub nr_running: u64,
@@ -42,14 +43,14 @@ pub struct Adaptive {
     pub this_run_ns: u64,
 }
 
-/// What a granularity depends on.
+/// The facts that a granularity depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// wakeup_granularity, scaled, ns.
     pub wakeup_granularity_ns: u64,
     /// With ADAPTIVE_GRAN, while the queue has a current entity.
     pub adaptive: Option<Adaptive>,
-    /// ASYM_GRAN: scaled by the wakee's weight, not by the running entity's.
+    /// ASYM_GRAN: the granularity is scaled by the wakee's weight, not by the running entity's.
     pub asym: bool,
     /// Weight of the running entity.
     pub curr_weight: u64,
@@ -111,7 +112,7 @@ mod tests {
     fn only_a_normal_wakee_preempts_even_an_idle_task() {
         let f = FeatureSet::defaults(Version::v2_6(30));
         let of = |curr, wakee| by_policy(curr, wakee, f, false);
-        assert_eq!(of(Policy::Batch, Policy::Other), ByPolicy::Compare, "BATCH does not protect who runs");
+        assert_eq!(of(Policy::Batch, Policy::Other), ByPolicy::Compare, "BATCH does not protect the running task");
         assert_eq!(of(Policy::Other, Policy::Batch), ByPolicy::Refuse);
         assert_eq!(of(Policy::Idle, Policy::Other), ByPolicy::Preempt);
         assert_eq!(

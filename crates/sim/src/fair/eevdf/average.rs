@@ -1,10 +1,10 @@
 //! Virtual time V and the eligibility test (`avg_vruntime`, `entity_eligible`).
 //!
-//! V = zero + sum(w * (v - zero)) / sum(w), rounded toward minus infinity. `zero` is any point near V: it
-//! keeps the sums small and decides nothing. v, being an integer, is at most V exactly if w's sum times (v -
-//! zero) is at most the sum of keys: the test needs no division.
+//! V = zero + sum(w * (v - zero)) / sum(w), rounded toward minus infinity. `zero` is any point near V; it keeps the
+//! sums small and does not change the result. An integer v is at most V exactly if the sum of weights times (v - zero)
+//! is at most the sum of keys, so the test needs no division.
 
-/// What V is the quotient of.
+/// The sums whose quotient gives V.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Average {
     /// The reference point, virtual ns.
@@ -16,14 +16,14 @@ pub struct Average {
 }
 
 impl Average {
-    /// With one entity more.
+    /// The sums with one entity more.
     #[inline]
     pub fn with(mut self, vruntime: i64, weight: u64) -> Average {
         self.keys += (vruntime - self.zero) * weight as i64;
         self.weights += weight;
         self
     }
-    /// V, virtual ns; of an empty queue the reference point.
+    /// V, virtual ns; the reference point for an empty queue.
     #[inline]
     pub fn time(self) -> i64 {
         match self.weights {
@@ -68,7 +68,7 @@ mod tests {
             for (v, _) in &points {
                 prop_assert_eq!(a.eligible(*v), *v <= a.time());
             }
-            prop_assert!(points.iter().any(|(v, _)| a.eligible(*v)), "somebody always is");
+            prop_assert!(points.iter().any(|(v, _)| a.eligible(*v)), "some entity is eligible");
         }
     }
 }

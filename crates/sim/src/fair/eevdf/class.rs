@@ -1,7 +1,7 @@
 //! The class applied to the arenas: pick, put, set, yield, wakeup preemption.
 //!
-//! As in the kernel since 6.12, the next task is picked while the last one is still current, so that it competes with
-//! its protection; one that is picked again is neither put back nor protected anew.
+//! As in the kernel since 6.12, the next task is picked while the last one is still current. So the last one competes
+//! with its protection, and if it is picked again it is neither put back nor protected anew.
 
 use super::pick::{self, Current};
 use super::preempt::{self, ByPolicy, Short};
@@ -47,7 +47,7 @@ impl Rules for Eevdf {
         let q = &mut sys.queues[queue];
         q.clear_buddies(entity);
         q.timeline.remove(entity, deadline);
-        // What protects it is read before it counts as current.
+        // Its protection is computed before it counts as current.
         let vprot = protect::until(sys.protection(entity));
         sys.entities[entity].vprot = vprot;
         sys.make_current(entity);
@@ -97,12 +97,12 @@ impl Rules for Eevdf {
 }
 
 impl System<'_> {
-    /// The task to run next on `cpu`. Delayed entities whose turn it is are taken off on the way; so all are, if nobody
-    /// else is there.
+    /// The task to run next on `cpu`. Delayed entities whose turn it is are taken off on the way. If only delayed ones
+    /// are left, all of them are taken off.
     pub(super) fn eevdf_pick(&mut self, cpu: CpuId) -> Option<TaskId> {
         let mut queue = self.root(cpu);
         loop {
-            // Who has left the queue has been charged (`pick_task_fair` asks for `on_rq`).
+            // An entity that has left the queue has been charged already (`pick_task_fair` asks for `on_rq`).
             let q = &self.queues[queue];
             if q.curr.is_some_and(|c| self.entities[c].on_rq) {
                 Eevdf::update_curr(self, queue);
@@ -140,8 +140,8 @@ impl System<'_> {
         pick::pick(&q.timeline, self.average(queue), current, next)
     }
 
-    /// The same, past delayed entities whose turn it would be: they are taken off, lest one of them be picked where the
-    /// wakee would run in fact (6.19).
+    /// The same, but takes off delayed entities whose turn it would be. Otherwise one of them could be picked where in
+    /// fact the wakee would run (6.19).
     fn pick_awake(&mut self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
         loop {
             let picked = self.pick_eligible(queue, protect)?;
@@ -183,7 +183,7 @@ impl System<'_> {
         self.note_picked(cpu, task);
     }
 
-    /// What an entity's protection depends on, itself off the timeline.
+    /// The facts that an entity's protection depends on, while it is off the timeline.
     pub(super) fn protection(&self, entity: EntityId) -> protect::Facts {
         let e = &self.entities[entity];
         let bound = || match self.has(Feature::RunToParity) {
@@ -196,7 +196,7 @@ impl System<'_> {
             weight: e.weight,
             slice_ns: e.slice_ns,
             bound_ns: self.fixed.history.protects_shortest.then(bound),
-            // Without RUN_TO_PARITY it is the base slice that bounds, not a shorter one that waits.
+            // Without RUN_TO_PARITY the base slice is the bound, not the shorter slice of a waiting task.
             others: (self.short_buddies() && self.has(Feature::RunToParity))
                 .then(|| self.queues[e.cfs_rq].timeline.average().time()),
         }
@@ -214,7 +214,7 @@ impl System<'_> {
         q.timeline.shortest_slice_ns().into_iter().chain(curr).min()
     }
 
-    /// The tick of the running task: accounting, which asks for a switch by itself.
+    /// The tick of the running task: the charge, which asks for a switch by itself.
     fn eevdf_tick(&mut self, task: TaskId) {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level {
@@ -227,7 +227,8 @@ impl System<'_> {
         }
     }
 
-    /// sched_yield: an eligible task gives up what is left of its slice; at first a yield moved the deadline alone.
+    /// sched_yield: an eligible task gives up the rest of its slice. In the first kernels a yield moved only the
+    /// deadline.
     fn eevdf_yield(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let queue = self.entities[entity].cfs_rq;
@@ -291,9 +292,9 @@ impl System<'_> {
         self.pick_eligible(queue, true) == Some(w)
     }
 
-    /// NEXT_BUDDY as of 6.19: a wakee becomes the buddy unless there is one with an earlier deadline, and then, if its
-    /// waker is about to sleep, waits for that. (The kernel means to wait for a part of sched_migration_cost only, but
-    /// asks how long the waker has run right after that was accounted.)
+    /// NEXT_BUDDY as of 6.19: a wakee becomes the buddy unless there is one with an earlier deadline. It then waits for
+    /// its waker if that is about to sleep. (The kernel means to wait for only a part of sched_migration_cost, but
+    /// reads the waker's running time right after it was accounted.)
     fn becomes_next(&mut self, queue: CfsRqId, w: EntityId) -> bool {
         let deadline = |e: EntityId| self.entities[e].deadline;
         let earlier = self.queues[queue].next.is_some_and(|n| deadline(n) < deadline(w));
@@ -304,8 +305,9 @@ impl System<'_> {
         becomes
     }
 
-    /// 6.17 and later: a wakee with a shorter slice is judged as if there were no protection (7.3: it preempts if it is
-    /// eligible, and is picked next); if a wakee has to wait, then not for longer than the queue's shortest slice.
+    /// 6.17 and later. A wakee with a shorter slice is judged as if there were no protection; in 7.3 it preempts if it
+    /// is eligible, and is picked next. A wakee that has to wait does not wait for longer than the queue's shortest
+    /// slice.
     fn preempts_protected(&mut self, queue: CfsRqId, c: EntityId, w: EntityId, short: bool) -> bool {
         let buddy = short && self.short_buddies();
         let picked = self.pick_awake(queue, !short) == Some(w);
@@ -324,9 +326,8 @@ impl System<'_> {
         true
     }
 
-    /// RUN_TO_PARITY since 6.17: somebody waits, and not for longer than the queue's shortest slice from here
-    /// on; in 7.3 from the queue's virtual time on, if the running one is ahead of that
-    /// (`update_protect_slice`).
+    /// RUN_TO_PARITY since 6.17: a waiting task waits no longer than the queue's shortest slice from here on. In 7.3
+    /// that counts from the queue's virtual time on, if the running entity is ahead of it (`update_protect_slice`).
     fn bound_protection(&mut self, queue: CfsRqId, c: EntityId) {
         if !self.has(Feature::RunToParity) {
             return;

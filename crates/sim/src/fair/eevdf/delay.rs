@@ -1,8 +1,9 @@
-//! DELAY_DEQUEUE: a task that goes to sleep with negative lag stays queued, competing, until it has worked that off.
+//! DELAY_DEQUEUE: a task that goes to sleep with negative lag stays queued and competes until it has worked its lag
+//! off.
 //!
-//! Its program is blocked and it is not runnable, but the runqueue's `nr_running` and the balancer's list have it until
-//! its turn to run comes: then it is taken off instead. When it is woken before, it goes on where it is, and no CPU is
-//! chosen for it.
+//! Its program is blocked and it is not runnable, but it stays in the runqueue's `nr_running` and on the balancer's list.
+//! When its turn to run comes it is taken off instead. If it is woken before, it goes on in its place, without a choice
+//! of a CPU.
 
 use super::queueing::Leave;
 use super::{Eevdf, lag};
@@ -20,7 +21,7 @@ impl System<'_> {
         self.entity(task).delayed
     }
 
-    /// A balancer takes a delayed task off its CPU; it stays asleep (before 6.14, or where load is to move).
+    /// A balancer takes a delayed task off its CPU; the task stays asleep (before 6.14, or when load is to move).
     pub(crate) fn take_off_delayed(&mut self, task: TaskId) {
         let (entity, cpu) = (self.tasks[task].entity, self.tasks[task].cpu);
         self.eevdf_dequeue_entity(entity, Leave::Moves);
@@ -30,7 +31,7 @@ impl System<'_> {
         self.refresh_idle(cpu);
     }
 
-    /// The same task is queued on another CPU, and goes on working off its debt there.
+    /// Queues that task on another CPU, where it goes on working off its debt.
     pub(crate) fn put_on_delayed(&mut self, cpu: CpuId, task: TaskId) {
         let entity = self.tasks[task].entity;
         self.eevdf_enqueue_entity(entity, Enqueue::Moved);
@@ -49,7 +50,7 @@ impl System<'_> {
         e.on_rq && !self.average(e.cfs_rq).eligible(e.vruntime)
     }
 
-    /// The lag that a delayed entity leaves with, or goes on with when it is woken.
+    /// The lag with which a delayed entity leaves, or goes on when it is woken.
     pub(super) fn delayed_lag(&self, entity: EntityId) -> i64 {
         let lag = self.lag_of(entity);
         let lag = match self.fixed.history.debt_shrinks {
@@ -59,10 +60,10 @@ impl System<'_> {
         lag::after_delay(lag, self.has(Feature::DelayZero))
     }
 
-    /// A delayed entity is woken (`requeue_delayed_entity`): with DELAY_ZERO one whose lag has become
-    /// positive starts again without any, and since 7.1 one whose debt has grown starts with what it was;
-    /// else it goes on as it is. In 6.12 the running entity is not charged before, so that what it has run
-    /// since is credit that is not taken away; in 7.3.4 it is (`update_curr_eevdf`).
+    /// A delayed entity is woken (`requeue_delayed_entity`). With DELAY_ZERO, an entity whose lag has become positive
+    /// starts again with none. Since 7.1, one whose debt has grown starts with its former debt. Otherwise it goes on as
+    /// it is. 6.12 does not charge the running entity before that, so its time since the last charge remains as credit;
+    /// 7.3.4 charges it (`update_curr_eevdf`).
     pub(super) fn requeue_delayed(&mut self, entity: EntityId) {
         if self.fixed.history.charges_before_requeue {
             Eevdf::update_curr(self, self.entities[entity].cfs_rq);

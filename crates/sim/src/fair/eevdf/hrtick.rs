@@ -1,12 +1,15 @@
 //! HRTICK: a timer at the end of the running task's slice, so that it need not wait for a tick.
 //!
-//! Armed while more than one entity is queued, for when the running task reaches its deadline at its present
-//! weight (`hrtick_start_fair` as read in 7.3.4; protection that ends before has to wait for a tick or a
-//! wakeup). It fires in the timer interrupt and always asks for a switch. Before 7.3 it is armed anew when
-//! somebody comes or goes, and at every switch. In 7.3.4 it is left as it is wherever that will do: whoever
-//! comes arms it if it is off, who goes leaves it on, who is picked while others wait has it moved if his
-//! slice ends more than 5 us from there, and idling takes it back. Not modelled: the interrupt that arms it
-//! on another CPU.
+//! The timer is armed while more than one entity is queued, for the time when the running task reaches its deadline at
+//! its present weight (`hrtick_start_fair` as read in 7.3.4; protection that ends earlier has to wait for a tick or a
+//! wakeup). It fires in the timer interrupt and always asks for a switch.
+//!
+//! - Before 7.3 it is armed anew when an entity comes or goes, and at every switch.
+//! - In 7.3.4 it stays as it is when possible. An entity that comes arms it only if it is off, and one that goes leaves
+//!   it on. A picked task with others waiting moves it only if its slice ends more than 5 us from the armed time.
+//!   Idling cancels it.
+//!
+//! Not modelled: the interrupt that arms it on another CPU.
 
 use crate::engine::NEVER;
 use crate::fair::entity::Entity;
@@ -15,9 +18,9 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
 use schedlab_kernel::policy::NICE_0_WEIGHT;
 
-/// How far from where it is armed for a slice may end without its being moved, ns.
+/// A slice may end this far from the armed time without moving the timer, ns.
 const NEAR_NS: u64 = 5_000;
-/// The shortest time it is armed for, ns.
+/// The shortest time for which it is armed, ns.
 const SHORTEST_NS: u64 = 10_000;
 
 /// Time until the entity's slice ends, ns.
@@ -28,7 +31,7 @@ fn left_ns(e: &Entity) -> u64 {
 }
 
 impl System<'_> {
-    /// Somebody has joined the queue of `cpu`, or left it, or goes on though he was about to leave (`hrtick_update`).
+    /// An entity has joined the queue of `cpu`, has left it, or stays after it was about to leave (`hrtick_update`).
     pub(super) fn hrtick_update(&mut self, cpu: CpuId, joined: bool) {
         let stays = self.fixed.history.hrtick_stays;
         if !stays || joined && self.cpus[cpu].hrtick_at == NEVER {
@@ -54,7 +57,7 @@ impl System<'_> {
         self.cpus[cpu].hrtick_moved = at != NEVER;
     }
 
-    /// Arms the timer for the running task of `cpu`, or takes it back.
+    /// Arms the timer for the running task of `cpu`, or cancels it.
     fn hrtick_follow(&mut self, cpu: CpuId) {
         let armed = self.cpus[cpu].hrtick_at;
         if armed == NEVER && !self.has(Feature::Hrtick) {
@@ -69,11 +72,11 @@ impl System<'_> {
         }
     }
 
-    /// When the running task's slice ends; `None` if nobody is waiting for that.
+    /// When the running task's slice ends; `None` if no other entity waits for that.
     fn slice_end(&self, cpu: CpuId) -> Option<u64> {
         let (root, mut queue) = (&self.queues[self.root(cpu)], self.root(cpu));
         let e = loop {
-            // Not the CPU's current task: in `schedule()` that is still the last one.
+            // The queue's current entity, not the CPU's current task: in `schedule()` that is still the previous one.
             let e = &self.entities[self.queues[queue].curr?];
             match e.my_q {
                 Some(below) => queue = below,

@@ -1,18 +1,19 @@
-//! What always holds of an EEVDF queue, walked by tests.
+//! Invariants of an EEVDF queue, checked by tests.
 
 use super::timeline::Node;
 use crate::fair::{CfsRq, EntityId};
 use crate::frame::Step;
 use crate::system::System;
 
-/// EEVDF: the order, the sums, and lag; who is delayed sleeps. Gives who is queued, with virtual runtimes.
+/// EEVDF: the order, the sums, and lag; a delayed entity sleeps. Returns the queued entities with their virtual
+/// runtimes.
 pub(super) fn queued(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
     let nodes: Vec<_> = q.timeline.queued().collect();
     if !nodes.is_sorted_by_key(|n| n.deadline) || !q.timeline.sums_agree() {
         return Err("the timeline is out of order, or its sums are".into());
     }
     let running = q.curr.map(|c| &sys.entities[c]).filter(|e| e.on_rq);
-    // On its way out it is still there, for as long as `schedule()` takes until its pick.
+    // A delayed entity on its way out stays current for as long as `schedule()` takes until its pick.
     let leaves = sys.cpus[q.cpu].task.step == Step::Pick;
     if let Some(delayed) = running.filter(|e| e.delayed && !leaves) {
         return Err(format!("{:?} runs although it is delayed", delayed.task));

@@ -1,21 +1,21 @@
-//! Lag: what an entity takes along when it leaves a queue (`update_entity_lag`).
+//! Lag: the difference from its share that an entity takes along when it leaves a queue (`update_entity_lag`).
 
 use crate::fair::entity::virtual_time;
 
-/// What limits an entity's lag.
+/// The facts that limit an entity's lag.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// Its slice, ns.
     pub slice_ns: u64,
-    /// The longest slice in the queue, ns, where that is what limits (7.0+).
+    /// The longest slice in the queue, ns, if that is the limit (7.0+).
     pub longest_ns: Option<u64>,
     /// Length of a tick, ns.
     pub tick_ns: u64,
 }
 
 impl Limit {
-    /// The largest lag, in virtual time of an entity of `weight`: two slices or a tick, whichever is more;
-    /// since 7.0 the queue's longest slice and a tick.
+    /// The largest lag, in virtual time of an entity of `weight`: two slices or a tick, whichever is more. Since 7.0:
+    /// the queue's longest slice and a tick.
     pub fn of_weight(self, weight: u64) -> i64 {
         let real = match self.longest_ns {
             Some(longest) => longest + self.tick_ns,
@@ -30,7 +30,7 @@ pub fn lag(time: i64, vruntime: i64, limit: i64) -> i64 {
     (time - vruntime).clamp(-limit, limit)
 }
 
-/// The lag a *delayed* entity takes along: with DELAY_ZERO it works debt off, but earns nothing.
+/// The lag that a *delayed* entity takes along: with DELAY_ZERO it works debt off, but earns no credit.
 pub fn after_delay(lag: i64, delay_zero: bool) -> i64 {
     if delay_zero { lag.min(0) } else { lag }
 }

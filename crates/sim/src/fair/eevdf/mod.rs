@@ -1,23 +1,27 @@
 //! EEVDF, the fair class since 6.6 (`kernel/sched/fair.c`): earliest eligible virtual deadline first.
 //!
 //! Every entity has a virtual runtime v, a slice it asks for, and a virtual deadline one slice after v. The queue's
-//! virtual time V is the mean of all v by weight; an entity whose v is not beyond V has not had more than its share and
-//! is *eligible*; of the eligible ones the earliest deadline runs. V - v is an entity's *lag*: it takes it along when
-//! it sleeps and gets it back when it is placed, so there is no credit for sleeping.
+//! virtual time V is the mean of all v by weight. An entity whose v is not beyond V has not had more than its share and
+//! is *eligible*; of the eligible ones the earliest deadline runs. V - v is an entity's *lag*. The entity keeps its lag
+//! when it sleeps and gets it back when it is placed, so there is no credit for sleeping.
 //!
 //! Units: v, V, deadlines and lag are virtual ns (ns at nice 0), signed; only differences within one queue mean
 //! anything. Slices are real ns. The rules are pure functions (`average`, `timeline`, `lag`, `placement`, `pick`,
 //! `protect`, `preempt`); `class`, `queueing`, `delay` and `hrtick` apply them to the arenas.
 //!
-//! By version: 6.6 to 6.16 protect the running entity until its deadline, 6.17 and later until the end of the
-//! queue's shortest slice, and judge wakeups as 6.19 does, which the stable releases of 6.18 took back; lag
-//! is limited to two slices or a tick before 7.0, to the queue's longest slice and a tick since (read in
-//! 6.12.107 and 7.3 sources; that 6.18.0 still had the former is unverified, and stable releases take such
-//! fixes back). Tasks ask for slices of their own since 6.12.
+//! By version:
 //!
-//! Not modelled: 7.x's flat picking weighs a task by the product of its groups' shares, which is its own weight where
-//! there are no groups, and nothing builds groups yet. Balancers and idle tests count delayed entities as not runnable
-//! and pass over them in every version (6.12 still counted them, and a balancer that moves load may take them).
+//! - Protection: 6.6 to 6.16 protect the running entity until its deadline, 6.17 and later until the end of the queue's
+//!   shortest slice.
+//! - Wakeups: 6.17 and later judge them as 6.19 does; the stable releases of 6.18 have that as a backport.
+//! - Lag: limited to two slices or a tick before 7.0, to the queue's longest slice and a tick since (read in 6.12.107
+//!   and 7.3 sources). The limit of 6.18.0 is unverified, and stable releases backport such fixes.
+//! - Tasks ask for slices of their own since 6.12.
+//!
+//! Not modelled: 7.x's flat picking, which weighs a task by the product of its groups' shares. Without groups that is
+//! the task's own weight, and nothing builds groups yet. Balancers and idle tests count delayed entities as not
+//! runnable and pass over them in every version (6.12 still counted them, and its balancer may take them when it moves
+//! load).
 
 mod average;
 mod class;

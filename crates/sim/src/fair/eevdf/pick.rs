@@ -1,6 +1,6 @@
-//! Who runs next: the earliest deadline among the eligible (`pick_eevdf`).
+//! The pick: the earliest deadline among the eligible entities (`pick_eevdf`).
 //!
-//! An entity alone on its queue is eligible by definition, so that the kernel's short cut for it needs no rule here.
+//! An entity alone on its queue is eligible by definition, so the kernel's short cut for it needs no rule here.
 
 use super::average::Average;
 use super::timeline::{Node, Timeline};
@@ -9,7 +9,7 @@ use crate::fair::entity::EntityId;
 /// The entity that is running, if it is still on the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Current {
-    /// Who.
+    /// The entity.
     pub entity: EntityId,
     /// Virtual runtime.
     pub vruntime: i64,
@@ -19,8 +19,8 @@ pub struct Current {
     pub protected: bool,
 }
 
-/// The entity to run; `None` from an empty queue. `average` has the current entity in it; `next` is a buddy
-/// that counts, with its virtual runtime.
+/// The entity to run; `None` from an empty queue. `average` includes the current entity; `next` is a buddy that counts,
+/// with its virtual runtime.
 pub fn pick(
     timeline: &Timeline,
     average: Average,
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn earliest_deadline_among_the_eligible() {
-        // V = 10: entity 1 has the earliest deadline but is ahead of it.
+        // V = 10: entity 1 has the earliest deadline, but its vruntime is ahead of V.
         let t = queue(&[(1, 20, 25), (2, 10, 40), (3, 0, 50)]);
         assert_eq!(picked(&t, None, None), 2);
         assert_eq!(pick(&queue(&[]), Average::default(), None, None), None);

@@ -1,26 +1,26 @@
 //! Where an entity starts on a queue, and its first deadline (`place_entity`).
 //!
-//! Adding an entity with lag shifts V, so that the lag it would find is smaller than what it was placed with:
-//! the lag is stretched by (W + w) / W beforehand, where W is the weight already there, and comes out as it
-//! was.
+//! Adding an entity with lag shifts V, so the entity's lag after placement is smaller than the one it was placed with.
+//! The lag is therefore stretched by (W + w) / W beforehand, where W is the weight already there, and comes out
+//! unchanged.
 
 use super::average::Average;
 use crate::fair::entity::virtual_time;
 
-/// What placement depends on.
+/// The facts that placement depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// The queue, its current entity included.
     pub average: Average,
     /// The entity's weight.
     pub weight: u64,
-    /// The lag it left with, virtual ns; 0 without PLACE_LAG.
+    /// Its lag when it left its queue, virtual ns; 0 without PLACE_LAG.
     pub lag: i64,
     /// Its slice, ns.
     pub slice_ns: u64,
-    /// Distance to its deadline that it brought along (PLACE_REL_DEADLINE), virtual ns.
+    /// The distance to its deadline when it left (PLACE_REL_DEADLINE), virtual ns.
     pub to_deadline: Option<i64>,
-    /// It is new and PLACE_DEADLINE_INITIAL is on: half a slice will do.
+    /// It is new and PLACE_DEADLINE_INITIAL is on: its first slice is half a slice.
     pub initial: bool,
 }
 

@@ -1,11 +1,11 @@
-//! What policies say at a wakeup before the pick is asked (`check_preempt_wakeup_fair`).
+//! The decision by policies at a wakeup, before the pick (`check_preempt_wakeup_fair`).
 
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
-/// How a wakeup is judged.
+/// The judgement of a wakeup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ByPolicy {
-    /// Preempt, and end the running one's protection: only it is SCHED_IDLE.
+    /// Preempt, and end the running task's protection: the running task is SCHED_IDLE, the wakee is not.
     Preempt,
     /// Never preempt.
     Refuse,
@@ -13,8 +13,8 @@ pub enum ByPolicy {
     Pick,
 }
 
-/// Policies and the WAKEUP_PREEMPTION switch. A wakee of SCHED_BATCH or SCHED_IDLE preempts nobody, but for the former
-/// against a SCHED_IDLE task.
+/// Policies and the WAKEUP_PREEMPTION switch. A SCHED_BATCH or SCHED_IDLE wakee preempts no task, except that a
+/// SCHED_BATCH one preempts a SCHED_IDLE task.
 pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet) -> ByPolicy {
     if !features.has(Feature::WakeupPreemption) {
         return ByPolicy::Refuse;
@@ -26,14 +26,14 @@ pub fn by_policy(curr: Policy, wakee: Policy, features: FeatureSet) -> ByPolicy 
     }
 }
 
-/// 6.12's PREEMPT_SHORT: whether a wakee with a shorter slice ends the running one's protection.
+/// The facts of 6.12's PREEMPT_SHORT: whether a wakee with a shorter slice ends the running entity's protection.
 #[derive(Clone, Copy, Debug)]
 pub struct Short {
     /// The wakee is eligible.
     pub wakee_eligible: bool,
-    /// Its deadline is earlier than the running one's.
+    /// Its deadline is earlier than the running entity's.
     pub earlier: bool,
-    /// The running one is eligible.
+    /// The running entity is eligible.
     pub curr_eligible: bool,
 }
 

@@ -1,12 +1,12 @@
-//! Slice protection: until when the running entity is left alone (`set_protect_slice`, RUN_TO_PARITY).
+//! Slice protection: the time until which the running entity is not preempted (`set_protect_slice`, RUN_TO_PARITY).
 //!
 //! 6.6 to 6.16: until its deadline. 6.17 and later: until the end of the shortest slice in the queue, if that comes
-//! before; without RUN_TO_PARITY until the end of an unscaled base slice, so that no stay is shorter. In 7.3, with
-//! PREEMPT_SHORT, a shorter slice bounds it otherwise: to where the entity is no longer eligible.
+//! earlier; without RUN_TO_PARITY until the end of an unscaled base slice, so that no stay is shorter. In 7.3, with
+//! PREEMPT_SHORT, a shorter slice ends protection where the entity is no longer eligible.
 
 use crate::fair::entity::virtual_time;
 
-/// What the protected time depends on.
+/// The facts that the protected time depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// The entity's virtual runtime as it is picked.
@@ -19,7 +19,7 @@ pub struct Facts {
     pub slice_ns: u64,
     /// The slice, ns, that bounds protection: the queue's shortest, or the base slice; `None` before 6.17.
     pub bound_ns: Option<u64>,
-    /// The virtual time of the others on the queue, where that is what a shorter slice bounds protection to.
+    /// The virtual time of the others on the queue, if a shorter slice bounds protection by it.
     pub others: Option<i64>,
 }
 
@@ -27,7 +27,7 @@ pub struct Facts {
 pub fn until(f: Facts) -> i64 {
     match f.bound_ns {
         Some(bound) if bound < f.slice_ns => match f.others {
-            // Beyond it the entity itself pulls the queue's time behind its own.
+            // Beyond the others' time, the queue's time with the entity itself is behind the entity's own.
             Some(others) => f.deadline.min(others + 1),
             None => shortened(f.deadline, f.vruntime, f.weight, bound),
         },
@@ -35,7 +35,7 @@ pub fn until(f: Facts) -> i64 {
     }
 }
 
-/// Protection that would end at `until`, now that a slice of `bound_ns` waits.
+/// The end of protection, once a slice of `bound_ns` waits; `until` is its end without.
 pub fn shortened(until: i64, vruntime: i64, weight: u64, bound_ns: u64) -> i64 {
     until.min(vruntime + virtual_time(bound_ns, weight) as i64)
 }

@@ -1,7 +1,7 @@
-//! Onto an EEVDF queue and off it: placement, lag, deadlines, weights, applied to the arenas.
+//! Onto an EEVDF queue and off it: placement, lag, deadlines and weights, applied to the arenas.
 //!
-//! Invariant: an entity that is on a queue and not current is in its timeline as it is; one that is on no queue carries
-//! its lag, and a distance to its deadline if it left while runnable.
+//! Invariant: the timeline shows each queued entity, except the current one, with its present values. An entity on no
+//! queue has its lag and, if it left while runnable, a distance to its deadline.
 
 use super::Eevdf;
 use super::average::Average;
@@ -28,7 +28,7 @@ pub enum Leave {
     Ends,
     /// Its task moves while runnable.
     Moves,
-    /// It was delayed and is at last taken off.
+    /// It was delayed and is now taken off.
     Delayed,
 }
 
@@ -53,7 +53,7 @@ impl System<'_> {
         }
     }
 
-    /// The slice an entity is due, ns: what its task asked for, else the scaled base slice.
+    /// The slice of an entity, ns: its task's own, if it asked for one, else the scaled base slice.
     fn slice_request_ns(&self, entity: EntityId) -> u64 {
         let asked = match self.entities[entity].task {
             Some(t) if self.fixed.history.custom_slices => self.tasks[t].attr.slice,
@@ -83,8 +83,8 @@ impl System<'_> {
         lag::lag(self.average(e.cfs_rq).time(), e.vruntime, self.lag_limit(entity))
     }
 
-    /// The running entity of `queue` has just been charged: is its slice used up, or its protection over
-    /// (`update_deadline` and what follows it)?
+    /// The running entity of `queue` has just been charged: asks for a switch if its slice is used up or its protection
+    /// over (`update_deadline` and the code that follows it).
     pub(super) fn check_slice(&mut self, queue: CfsRqId) {
         let Some(curr) = self.queues[queue].curr else { return };
         if !self.entities[curr].on_rq {
@@ -107,9 +107,9 @@ impl System<'_> {
         }
     }
 
-    /// Whether the running entity has to go before its deadline: since 6.17 when its protection ends; before
-    /// (PREEMPT_SHORT) once it has had its share, if it has no protection, be it that a wakee with a shorter
-    /// slice ended that or that it stays for a second slice without having been switched out.
+    /// Whether the running entity has to go before its deadline. Since 6.17: when its protection ends. Before
+    /// (PREEMPT_SHORT): once it has had its share and has no protection. It has none if a wakee with a shorter slice
+    /// ended it, or if the entity stays for a second slice without having been switched out.
     fn protection_over(&self, queue: CfsRqId, curr: EntityId) -> bool {
         let e = &self.entities[curr];
         e.vruntime >= e.vprot
@@ -194,8 +194,8 @@ impl System<'_> {
         true
     }
 
-    /// Steps out of the timeline for a change of weight, which is about to come: lag, deadline and protection become
-    /// distances in the virtual time of the new weight (`reweight_entity`).
+    /// Steps out of the timeline before a change of weight: lag, deadline and protection become distances in the
+    /// virtual time of the new weight (`reweight_entity`).
     pub(super) fn step_out(&mut self, entity: EntityId, weight: u64) {
         let (on_rq, queue) = (self.entities[entity].on_rq, self.entities[entity].cfs_rq);
         if on_rq {
@@ -219,7 +219,7 @@ impl System<'_> {
         }
     }
 
-    /// Steps back in, where the distances say. Before 7.0 the running one is protected as if it had just been picked.
+    /// Steps back in, at those distances. Before 7.0 the running entity is protected as if it had just been picked.
     pub(super) fn step_in(&mut self, entity: EntityId, was_on_rq: bool) {
         if !was_on_rq {
             return;

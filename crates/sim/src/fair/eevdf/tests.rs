@@ -1,4 +1,4 @@
-//! Decisions on queues that are set up by hand: where versions differ in rare states.
+//! Decisions on queues that are set up by hand: rare states in which versions differ.
 
 use super::average::Average;
 use crate::class::{Arrival, Dequeue, Enqueue};
@@ -24,7 +24,7 @@ fn queued(version: &str, vruntimes: &[i64], test: impl FnOnce(&mut System<'_>, &
         edit(&mut sys, *task, |e| (e.vruntime, e.deadline) = (*vruntime, vruntime + SLICE));
     }
     let queue = sys.root(CPU);
-    // As it is picked: the rules of the pick are tested elsewhere.
+    // The entity becomes current directly; other tests cover the rules of the pick.
     let e = entity(&sys, tasks[0]);
     let deadline = sys.entities[e].deadline;
     sys.queues[queue].timeline.remove(e, deadline);
@@ -131,13 +131,13 @@ fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
         };
         assert_eq!(armed(sys), crate::engine::NEVER);
         sys.hrtick_update(CPU, true);
-        assert_eq!(armed(sys), SLICE as u64, "whoever comes arms it");
+        assert_eq!(armed(sys), SLICE as u64, "an entity that comes arms it");
         longer(sys, 9_000);
         sys.hrtick_update(CPU, true);
         sys.hrtick_update(CPU, false);
-        assert_eq!(armed(sys), SLICE as u64, "who comes then or goes leaves it");
+        assert_eq!(armed(sys), SLICE as u64, "another that comes or goes leaves it");
         sys.hrtick_picked(CPU, curr, curr);
-        assert_eq!((armed(sys), sys.hrtick_ns(CPU)), (SLICE as u64, 0), "as does being picked again");
+        assert_eq!((armed(sys), sys.hrtick_ns(CPU)), (SLICE as u64, 0), "a second pick of the same task leaves it");
         sys.hrtick_picked(CPU, other, curr);
         assert_eq!(armed(sys), SLICE as u64 + 9_000);
         longer(sys, 4_000);
@@ -169,7 +169,7 @@ fn before_7_0_new_attributes_protect_anew() {
 
 #[test]
 fn in_7_3_an_eligible_wakee_with_a_shorter_slice_preempts_whoever_is_earlier() {
-    // Somebody else has the earliest deadline of all.
+    // Another entity has the earliest deadline of all.
     for (version, preempts) in [("v6.18", false), ("v7.3", true)] {
         queued(version, &[0, -SLICE, 0], |sys, tasks| {
             let wakee = tasks[2];

@@ -1,9 +1,9 @@
-//! A queue's entities in the order of their deadlines, with what virtual time and protection need of them.
+//! A queue's entities in the order of their deadlines, with the sums that virtual time and protection need.
 //!
-//! A vector sorted by descending deadline, so that the earliest is the last element, scanned from the end for the first
-//! eligible one (the kernel's tree finds it by the least v below each node). Delayed entities are in it like any other;
-//! the current one is not. Invariants: sorted, equal deadlines first come first served; `keys`, `weights` and `slices`
-//! are those of the order's nodes.
+//! A vector sorted by descending deadline, so that the earliest is the last element. It is scanned from the end for the
+//! first eligible one (the kernel's tree finds it by the least v below each node). Delayed entities are in it like any
+//! other; the current one is not. Invariants: sorted, equal deadlines first come first served; `keys`, `weights` and
+//! `slices` are those of the order's nodes.
 
 use super::average::Average;
 use crate::fair::entity::{Entity, EntityId};
@@ -19,12 +19,12 @@ pub struct Node {
     weight: u32,
     /// Its slice, ns.
     slice: u32,
-    /// Who.
+    /// The entity.
     pub entity: EntityId,
 }
 
 impl Node {
-    /// Of an entity as it is now.
+    /// The node of an entity with its present values.
     pub fn of(id: EntityId, e: &Entity) -> Node {
         let slice = u32::try_from(e.slice_ns).unwrap_or(u32::MAX);
         Node { deadline: e.deadline, vruntime: e.vruntime, weight: e.weight as u32, slice, entity: id }
@@ -36,13 +36,13 @@ impl Node {
 pub struct Timeline {
     average: Average,
     order: Vec<Node>,
-    /// The slices of the order's entities, ascending, each with how many have it: one row as long as nobody asks for a
-    /// slice of its own.
+    /// The slices of the order's entities, ascending, each with its number of entities: one row while no task has asked
+    /// for a slice of its own.
     slices: Vec<(u32, u32)>,
 }
 
 impl Timeline {
-    /// Sums of the queued entities, the current one (not among them) not counted.
+    /// Sums of the queued entities. The current one is not among them and does not count.
     #[inline]
     pub fn average(&self) -> Average {
         self.average
@@ -82,7 +82,7 @@ impl Timeline {
         a.zero = zero;
     }
 
-    /// The eligible entity with the earliest deadline, given V with the current entity in it.
+    /// The eligible entity with the earliest deadline; `virtual_time` is V with the current entity in it.
     #[inline]
     pub fn earliest_eligible(&self, virtual_time: i64) -> Option<&Node> {
         self.order.iter().rev().find(|n| n.vruntime <= virtual_time)
