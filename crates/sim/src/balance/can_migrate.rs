@@ -1,6 +1,6 @@
-//! Whether a task of the chosen queue may move, whatever its size, and the words of a walk over that queue.
+//! The rule whether a task of the chosen queue may move, apart from its size, and the types of a walk over that queue.
 //!
-//! Mirrors `can_migrate_task` and `task_hot` of 3.4 to 6.5. The eras walk the queue each in its own way:
+//! Mirrors `can_migrate_task` and `task_hot` of 3.4 to 6.5. Each generation walks the queue in its own way:
 //! `average/detach.rs` and `spare/detach.rs`. Times are ns. Not modelled: throttled groups, NUMA locality.
 
 use super::era::{Balancer, Pass};
@@ -8,20 +8,20 @@ use super::era::{Balancer, Pass};
 /// Tasks looked at between two releases of the queue's lock (`sched_nr_migrate_break`).
 pub const BREAK: u32 = 32;
 
-/// What one pass applies to every task.
+/// The facts that one pass applies to every task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// Which rules.
+    /// The generation of rules.
     pub balancer: Balancer,
     /// The kind of pass.
     pub pass: Pass,
     /// Whether the kernel is built to be preempted (CONFIG_PREEMPTION): then newidle takes one task a pass.
     pub preemptible: bool,
-    /// A task that ran less long ago is hot, ns; 0: none is.
+    /// A task that ran less than this ago is hot, ns; 0: no task is.
     pub migration_cost_ns: u64,
     /// CACHE_HOT_BUDDY.
     pub cache_hot_buddy: bool,
-    /// Whether the destination has runnable tasks; without, buddies are not spared.
+    /// Whether the destination has runnable tasks; if not, buddies are not spared.
     pub dst_has_tasks: bool,
     /// The domain's failed passes in a row.
     pub nr_balance_failed: u32,
@@ -76,9 +76,9 @@ pub enum Refusal {
     Ineligible,
     /// It ran too recently, or is a buddy.
     Hot,
-    /// More than half of it would exceed what should move.
+    /// More than half of its load would exceed the amount wanted.
     TooHeavy {
-        /// It had passed although hot. 4.5 counts it in `lb_hot_gained` all the same.
+        /// It was hot and might have moved all the same. 4.5 counts it in `lb_hot_gained` even so.
         hot: bool,
     },
 }
@@ -97,10 +97,10 @@ pub struct Movable {
     pub hot: bool,
 }
 
-/// Whether a task may move, but for its load. Active balance asks this alone.
+/// Whether a task may move, apart from its load. Active balance uses this rule alone.
 ///
 /// # Errors
-/// With the reason why it may not.
+/// With the reason why the task may not move.
 pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movable, Refusal> {
     if task.delayed && rules.delayed_stay {
         return Err(Refusal::Delayed);
@@ -131,12 +131,12 @@ fn is_hot(rules: &Rules, task: &TaskFacts) -> bool {
     (rules.cache_hot_buddy && rules.dst_has_tasks && task.buddy) || task.ran_ago_ns < rules.migration_cost_ns
 }
 
-/// What to do before looking at the next task.
+/// The next action of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Offer the task at the front of the list.
     Offer,
-    /// Let go of the lock, attach what was detached, come back.
+    /// Release the lock, attach the detached tasks, take the lock again.
     Pause,
     /// The walk is over.
     Stop(Stop),
@@ -157,14 +157,14 @@ pub enum Stop {
     LastTask,
     /// The list is empty.
     NoTasks,
-    /// Others have emptied the source before its lock was taken (5.5+).
+    /// Other CPUs have emptied the source before its lock was taken (5.5+).
     Emptied,
 }
 
 /// The answer to an offered task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {
-    /// It moves; `hot`: although hot. With `then`, the walk is over.
+    /// It moves; `hot`: although it is hot. With `then`, the walk is over.
     Take {
         /// Counted as `lb_hot_gained`.
         hot: bool,

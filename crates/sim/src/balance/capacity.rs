@@ -1,8 +1,8 @@
-//! How much a CPU or a group can do: 1024 is one undisturbed CPU.
+//! The amount of work that a CPU or a group can do: 1024 is one undisturbed CPU.
 //!
-//! Kernels before 5.0 give the threads of a core 15% more than a single thread, shared out evenly (`smt_gain` 1178:
-//! two threads get 589 each); later ones count every thread as a whole CPU. Time taken by real-time tasks is not
-//! modelled, so a CPU's capacity stays what it was; the rules that look at a reduced one still take it as a fact.
+//! Kernels before 5.0 give the threads of a core 15% more than a single thread, shared out evenly (`smt_gain` 1178: two
+//! threads get 589 each); later ones count every thread as a whole CPU. A capacity is *undisturbed* when real-time
+//! tasks take nothing of it; [`System::capacity_of`](crate::system::System::capacity_of) subtracts their part.
 
 use super::era::Balancer;
 use schedlab_kernel::History;
@@ -10,7 +10,7 @@ use schedlab_kernel::History;
 /// Capacity of one undisturbed CPU, and the fixed point of every ratio here (`SCHED_CAPACITY_SCALE`).
 pub const SCALE: u64 = 1024;
 
-/// What a core's threads can do together, before 5.0 (`smt_gain`).
+/// Capacity of a core's threads together, before 5.0 (`smt_gain`).
 const SMT_GAIN: u64 = 1178;
 
 /// Capacity of a CPU whose core has `threads` threads on line, undisturbed (`arch_scale_cpu_capacity`).
@@ -32,21 +32,22 @@ pub fn is_reduced(capacity: u64, capacity_orig: u64, imbalance_pct: u32) -> bool
     capacity * u64::from(imbalance_pct) < capacity_orig * 100
 }
 
-/// How many tasks a group takes before it counts as full, by 3.4: its capacity in whole CPUs, rounded to the nearest.
+/// The number of tasks that a group takes before it counts as full, by 3.4: its capacity in whole CPUs, rounded to the
+/// nearest.
 ///
-/// A thread of a core with four or more rounds to none; then it takes one, as long as real-time tasks leave it more
-/// than 29/32 of what it had (`fix_small_capacity`, only where `share_capacity`: the SMT domain).
+/// A thread of a core with four or more rounds to none. It then takes one task, as long as real-time tasks leave it
+/// more than 29/32 of its capacity (`fix_small_capacity`, only with `share_capacity`: the SMT domain).
 pub fn slots(capacity: u64, capacity_orig: u64, share_capacity: bool) -> u64 {
     let whole = (capacity + SCALE / 2) / SCALE;
     if whole == 0 && share_capacity && capacity * 32 > capacity_orig * 29 { 1 } else { whole }
 }
 
-/// What of a group does not change during a pass.
+/// The facts about a group that do not change during a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupFacts {
     /// Sum of its CPUs' capacities, as last updated; never 0.
     pub capacity: u64,
-    /// The same undisturbed.
+    /// The same, undisturbed.
     pub capacity_orig: u64,
     /// CPUs in it (`group_weight`).
     pub weight: u32,
@@ -55,16 +56,16 @@ pub struct GroupFacts {
 }
 
 impl GroupFacts {
-    /// An undisturbed group of `weight` CPUs that can do `capacity` together.
+    /// An undisturbed group of `weight` CPUs with the given capacity together.
     pub fn of(weight: u32, capacity: u64) -> GroupFacts {
         GroupFacts { capacity, capacity_orig: capacity, weight, imbalanced: false }
     }
 }
 
-/// What of a domain the statistics and tests depend on.
+/// The facts about a domain that the statistics and tests depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainFacts {
-    /// Which rules.
+    /// The generation of rules.
     pub balancer: Balancer,
     /// Percent by which one side must exceed the other.
     pub imbalance_pct: u32,

@@ -1,7 +1,7 @@
-//! Which balancer a kernel version has, and what kind of pass is being made.
+//! The balancer of a kernel version, and the kind of a pass.
 //!
-//! The balancers of 2.6.30, 3.4 and 4.5 share their outline and differ in many small tests. Each rule of this
-//! room takes a [`Balancer`] and says in its own text where the two part.
+//! The balancers of 2.6.30, 3.4 and 4.5 share their outline and differ in many small tests. Each rule of this room
+//! takes a [`Balancer`] and says in its own text where they differ.
 
 use schedlab_kernel::History;
 use schedlab_machine::DomainParams;
@@ -10,9 +10,9 @@ use schedlab_trace::BalanceTrigger;
 /// The generations of the load balancer that weighs groups by average load.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Balancer {
-    /// Kernels before 2.6.32 (2.6.30 was read): as 3.4, but idle passes and groups stuck by affinity are measured by
-    /// `imbalance_pct` as all others are, a group with one task's load gives nothing, and what it has above that is the
-    /// most it gives.
+    /// Kernels before 2.6.32 (2.6.30 was read): as 3.4, with three differences. Idle passes and groups stuck by
+    /// affinity are measured by `imbalance_pct` as all others are. A group with one task's load gives nothing. A group
+    /// gives at most its load above one task's.
     V2_6,
     /// Kernel 3.4 (2.6.39 to 3.9 are near it): weights without decay, capacity counted in whole tasks.
     V3_4,
@@ -21,8 +21,8 @@ pub enum Balancer {
 }
 
 impl Balancer {
-    /// The balancer that a version runs with here. Kernels from 5.5 on, whose rules are in
-    /// [`spare`](crate::balance::spare), share with 4.5 what did not change: intervals, the flag of the parent's
+    /// The balancer that stands for a version here. Kernels from 5.5 on have rules of their own in
+    /// [`spare`](crate::balance::spare), and share the unchanged ones with 4.5: intervals, the flag of the parent's
     /// group.
     ///
     /// 3.10 to 4.1 lie between the two (group types came in 3.18, utilisation in 4.2).
@@ -38,7 +38,7 @@ impl Balancer {
 /// The kind of a pass (`enum cpu_idle_type`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Pass {
-    /// Periodic, for an idle CPU (`CPU_IDLE`); also one balanced on behalf of by another.
+    /// Periodic, for an idle CPU (`CPU_IDLE`); also for a CPU that another one balances on behalf of.
     Idle,
     /// Periodic, for a busy CPU (`CPU_NOT_IDLE`).
     Busy,
@@ -57,7 +57,7 @@ impl From<BalanceTrigger> for Pass {
 }
 
 impl Pass {
-    /// Which entry of `cpu_load[]` this pass reads in that domain (before 5.x; 0 is the load of this instant).
+    /// The entry of `cpu_load[]` that this pass reads in that domain (before 5.x; 0 is the load of this instant).
     pub fn load_idx(self, domain: &DomainParams) -> u8 {
         match self {
             Pass::Idle => domain.idle_idx,
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(era("v3.4"), Balancer::V3_4);
         assert_eq!(era("v4.1"), Balancer::V3_4, "4.1 still counts capacity in tasks");
         assert_eq!(era("v4.5"), Balancer::V4_5);
-        assert_eq!(era("v6.5"), Balancer::V4_5, "where it did not change");
+        assert_eq!(era("v6.5"), Balancer::V4_5, "the unchanged rules are 4.5's");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where a forked or exec'd task goes: which domain to start in, which group in it, where to descend.
+//! The slow path for a forked or exec'd task: the domain to start in, the group in it, and the next domain down.
 //!
 //! Mirrors the slow path of `select_task_rq_fair`: `find_idlest_group` of 3.4 and 4.5 (lowest average load) and of 5.5
 //! and later (group types, then idle CPUs; read in 6.1). The caller reads CPUs in ring order and feeds them in; groups
@@ -11,14 +11,14 @@ use super::spare::classify::{SpareFacts, SpareType, since_5_5};
 /// One domain of a CPU, as the walk down sees it; lowest first in a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LevelFacts {
-    /// SD_BALANCE_FORK or SD_BALANCE_EXEC, whichever the occasion asks for.
+    /// SD_BALANCE_FORK or SD_BALANCE_EXEC, whichever the event is.
     pub balances: bool,
     /// CPUs in its span.
     pub span_weight: u32,
 }
 
-/// The level to start at: the highest that balances; with `to_first_gap`, looking no further than the first that
-/// doesn't (4.5 and later; 3.4 looks at all).
+/// The level to start at: the highest that balances. With `to_first_gap` (4.5 and later) the search ends at the first
+/// level that does not; 3.4 looks at all.
 pub fn start_level(levels: &[LevelFacts], to_first_gap: bool) -> Option<usize> {
     if to_first_gap {
         levels.iter().take_while(|l| l.balances).count().checked_sub(1)
@@ -28,7 +28,7 @@ pub fn start_level(levels: &[LevelFacts], to_first_gap: bool) -> Option<usize> {
 }
 
 /// The next level of the chosen CPU, whose domains are `levels`: the highest that balances and is narrower than the
-/// one just searched. When the task stays with its CPU, the same list serves and the next level is simply the child.
+/// level just searched. If the task stays with its CPU, `levels` are the same and the next level is the child.
 pub fn next_level(levels: &[LevelFacts], searched_weight: u32) -> Option<usize> {
     let narrower = levels.iter().take_while(|l| l.span_weight < searched_weight).count();
     levels[..narrower].iter().rposition(|l| l.balances)
@@ -54,7 +54,7 @@ pub enum Stay {
     BetterType,
     /// The best other group has no more idle CPUs (5.5+).
     AsManyIdle,
-    /// The difference is one a NUMA domain tolerates (5.10+).
+    /// A NUMA domain tolerates the difference (5.10+).
     NumaTolerated,
 }
 
@@ -67,8 +67,8 @@ pub struct ByLoad {
 }
 
 impl ByLoad {
-    /// Adds a CPU of the group at hand: `source_load` for the local group, `target_load` for others (index
-    /// `forkexec_idx`): the bias is the balancer's the other way round, so the local group looks lighter.
+    /// Adds a CPU of the present group: `source_load` for the local group, `target_load` for others (index
+    /// `forkexec_idx`). The bias is the reverse of the balancer's, so the local group looks lighter.
     #[inline]
     pub fn add(&mut self, load: u64) {
         self.sum += load;
@@ -82,8 +82,8 @@ impl ByLoad {
             self.best = Some((group, avg));
         }
     }
-    /// The choice. The local group is kept unless it is loaded more than the best by half of `imbalance_pct`'s excess;
-    /// a local group where the task may not run counts as empty.
+    /// The choice. The local group is kept unless its load exceeds the best group's by half of `imbalance_pct`'s
+    /// excess. A local group where the task may not run counts as empty.
     pub fn choose(&self, imbalance_pct: u32) -> GroupChoice {
         let factor = 100 + u64::from(imbalance_pct.saturating_sub(100)) / 2;
         match self.best {
@@ -94,7 +94,7 @@ impl ByLoad {
     }
 }
 
-/// One CPU as 5.5 and later read it; all figures without the task itself, if it is running there (exec).
+/// The facts about one CPU that 5.5 and later read; all without the task itself, if it is running there (exec).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SpareSample {
     /// Load (`cpu_load`: PELT).
@@ -109,18 +109,18 @@ pub struct SpareSample {
     pub idle: bool,
 }
 
-/// What of a group does not change during the search.
+/// The facts about a group that do not change during the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpareGroup {
     /// Sum of capacities.
     pub capacity: u64,
     /// CPUs.
     pub weight: u32,
-    /// The flag the level below left.
+    /// The flag that passes over the level below have set.
     pub imbalanced: bool,
 }
 
-/// What of the domain the choice depends on.
+/// The facts about the domain that the choice depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpareDomain {
     /// Percent by which one side must exceed the other.
@@ -150,7 +150,7 @@ pub struct BySpare {
 }
 
 impl BySpare {
-    /// Adds a CPU of the group at hand.
+    /// Adds a CPU of the present group.
     #[inline]
     pub fn add(&mut self, s: &SpareSample) {
         self.sum.load += s.load;
@@ -188,8 +188,8 @@ impl BySpare {
         }
     }
 
-    /// Whether `s` replaces the best so far. The search starts as if an overloaded group of boundless load were known;
-    /// of two imbalanced groups the first stays.
+    /// Whether `s` replaces the best so far. The search starts as if it had found an overloaded group of boundless
+    /// load; of two imbalanced groups the first stays.
     fn is_idler(&self, s: &SpareStats) -> bool {
         let Some((_, best)) = &self.best else { return true };
         if s.kind != best.kind {
@@ -204,7 +204,7 @@ impl BySpare {
         }
     }
 
-    /// The choice. Where the task may not run in the local group, the best other one is taken at once.
+    /// The choice. If the task may not run in the local group, the best other one is taken at once.
     pub fn choose(&self, domain: &SpareDomain) -> GroupChoice {
         let (Some((group, best)), local) = (self.best, self.local) else {
             return GroupChoice::Stay(Stay::NoOther);
@@ -225,7 +225,7 @@ impl BySpare {
     }
 }
 
-/// Both groups are full: the other must be less loaded by `imbalance_pct`, and by that part of a task.
+/// Both groups are full: the other must be less loaded by `imbalance_pct`, and by the same percentage of one task.
 fn is_close(domain: &SpareDomain, local: u64, best: u64) -> Option<Stay> {
     let pct = u64::from(domain.imbalance_pct);
     let margin = SCALE * pct.saturating_sub(100) / 100;

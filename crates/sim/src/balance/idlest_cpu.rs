@@ -1,8 +1,8 @@
-//! Which CPU of the chosen group a forked or exec'd task goes to.
+//! The choice of a CPU in the chosen group for a forked or exec'd task.
 //!
-//! Mirrors `find_idlest_cpu` of 3.4 and 4.5 and `find_idlest_group_cpu` of 6.x. Fed with the group's CPUs on which the
-//! task may run, in ascending order. 3.4 looks at load alone; later kernels take an idle CPU if there is one: the one
-//! that wakes fastest, of those the one that went idle last.
+//! Mirrors `find_idlest_cpu` of 3.4 and 4.5 and `find_idlest_group_cpu` of 6.x. The caller feeds in the group's CPUs on
+//! which the task may run, in ascending order. 3.4 compares load alone. Later kernels take an idle CPU if there is one:
+//! the one that wakes fastest, and among equals the one that went idle last.
 
 use super::era::Balancer;
 use schedlab_base::{CpuId, Ns};
@@ -21,7 +21,7 @@ pub enum Chooser {
 }
 
 impl Chooser {
-    /// The choice of a version. The exact releases between 4.5 and 5.5 at which the small differences came are not
+    /// The choice of a version. The exact releases between 4.5 and 5.5 that brought the small differences are not
     /// modelled.
     pub fn of(history: &History) -> Chooser {
         match () {
@@ -41,23 +41,23 @@ impl From<Balancer> for Chooser {
     }
 }
 
-/// How an idle CPU sleeps.
+/// The idle state of an idle CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sleep {
     /// Exit latency of the idle state it is in, us; `None` while it polls or is between states.
     pub exit_latency_us: Option<u32>,
-    /// When it went idle (`idle_stamp`); 0 when not recorded.
+    /// When it went idle (`idle_stamp`); 0 if not recorded.
     pub since: Ns,
 }
 
 /// One CPU as the search reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// Which one.
+    /// The CPU.
     pub cpu: CpuId,
     /// Load of this instant (`weighted_cpuload`; PELT `cpu_load` in 5.5+).
     pub load: u64,
-    /// Set when it is idle.
+    /// Its idle state, if it is idle.
     pub sleep: Option<Sleep>,
     /// It runs, but only SCHED_IDLE tasks.
     pub sched_idle: bool,
@@ -66,20 +66,20 @@ pub struct Candidate {
 /// Why a CPU was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum How {
-    /// It is idle, and of the idle ones the quickest to wake, or of those the last to have gone idle.
+    /// It is idle, and among the idle ones the quickest to wake; among equals the last to have gone idle.
     Idle,
     /// It runs only SCHED_IDLE tasks.
     SchedIdle,
     /// No CPU is idle: the least loaded.
     LeastLoaded,
-    /// No CPU was read, or none qualified: the asking CPU.
+    /// No CPU was read, or none qualified: the CPU that the search is made for.
     Fallback,
 }
 
 /// The chosen CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
-    /// Which one.
+    /// The CPU.
     pub cpu: CpuId,
     /// How it was chosen.
     pub how: How,
@@ -103,13 +103,13 @@ pub struct IdlestCpu {
 }
 
 impl IdlestCpu {
-    /// `this_cpu`: the CPU the search is made for, the forking one or the one chosen a level above.
+    /// `this_cpu`: the CPU that the search is made for, the forking one or the one chosen a level above.
     pub fn new(chooser: Chooser, this_cpu: CpuId) -> IdlestCpu {
         let (idle, exit_latency_us, since, sched_idle, least) = (None, None, Ns::ZERO, None, None);
         IdlestCpu { chooser, this_cpu, idle, exit_latency_us, since, sched_idle, least }
     }
 
-    /// Reads the next CPU. True when the search is over.
+    /// Reads the next CPU. Returns true when the search is over.
     pub fn probe(&mut self, c: &Candidate) -> bool {
         if self.chooser == Chooser::IdleStateFirst && c.sched_idle {
             self.sched_idle = Some(c.cpu);
@@ -126,7 +126,7 @@ impl IdlestCpu {
     fn probe_idle(&mut self, cpu: CpuId, sleep: Sleep) {
         let quicker =
             sleep.exit_latency_us.is_some_and(|us| self.exit_latency_us.is_none_or(|best| us < best));
-        // A CPU in no state counts as equal to any, so a fresh enough one displaces a known quick one.
+        // A CPU in no state counts as equal to any. So one that went idle later displaces a quick one found before.
         let equal = sleep.exit_latency_us.is_none() || sleep.exit_latency_us == self.exit_latency_us;
         if quicker {
             self.exit_latency_us = sleep.exit_latency_us;

@@ -1,8 +1,8 @@
-//! When a domain is due, and which CPU of a group balances it.
+//! When a domain is due, and the CPU of a group that balances it.
 //!
-//! Mirrors `rebalance_domains`, `get_sd_balance_interval` and `should_we_balance` of 3.4 to 4.5, and the
-//! later difference of one jiffy less when busy. Times are jiffies (ticks since boot) unless named otherwise;
-//! intervals are stored in ms as the kernel does.
+//! Mirrors `rebalance_domains`, `get_sd_balance_interval` and `should_we_balance` of 3.4 to 4.5; in later kernels a
+//! busy CPU's interval is one jiffy shorter. Times are jiffies (ticks since boot) unless named otherwise; intervals are
+//! stored in ms as the kernel does.
 
 use super::era::{Balancer, Pass};
 use schedlab_base::CpuId;
@@ -12,10 +12,10 @@ pub fn ms_to_jiffies(ms: u64, hz: u64) -> u64 {
     (ms * hz).div_ceil(1000)
 }
 
-/// What the length of an interval depends on beside the domain.
+/// The facts that the length of an interval depends on beside the domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clock {
-    /// A busy CPU's interval is a tick short, so that levels of one length drift apart.
+    /// A busy CPU's interval is a tick shorter, so that levels of one length drift apart.
     pub busy_is_short: bool,
     /// Ticks a second.
     pub hz: u64,
@@ -48,13 +48,13 @@ pub fn is_due(now: u64, last_balance: u64, interval: u64) -> bool {
 
 /// The earliest of the times at which domains are due; the tick raises the softirq from then on.
 ///
-/// `base` is the time the walk over the domains began; without any domain the next look is a minute (periodic) or a
-/// second (newidle) away.
+/// `base` is the time at which the walk over the domains began. Without any domain the next time is a minute (periodic)
+/// or a second (newidle) later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NextBalance(u64);
 
 impl NextBalance {
-    /// Before any domain was looked at, at `base`.
+    /// The start value, before any domain: derived from `base`.
     pub fn new(base: u64, pass: Pass, hz: u64) -> NextBalance {
         NextBalance(base + if pass == Pass::Newidle { hz } else { 60 * hz })
     }
@@ -66,8 +66,8 @@ impl NextBalance {
     pub fn at(self) -> u64 {
         self.0
     }
-    /// What newidle balance leaves as the CPU's next balance: 4.5 only brings it forward; 3.4 replaces it when
-    /// something was pulled or the old time, which may stem from a busy time, is past.
+    /// The CPU's next balance after a newidle balance. 4.5 only brings it forward. 3.4 replaces it if a task was pulled
+    /// or if the old time is past; the old time may have been set while the CPU was busy.
     pub fn after_newidle(self, balancer: Balancer, old: u64, now: u64, pulled: bool) -> u64 {
         match balancer {
             Balancer::V2_6 | Balancer::V3_4 if pulled || now > old => self.0,
@@ -98,7 +98,7 @@ pub enum Reads {
 }
 
 impl Election {
-    /// Reads the next CPU of the local group, in ascending order. True when the search is over.
+    /// Reads the next CPU of the local group, in ascending order. Returns true when the search is over.
     #[inline]
     pub fn probe(&mut self, cpu: CpuId, reads: Reads) -> bool {
         self.first.get_or_insert(cpu);

@@ -1,4 +1,4 @@
-//! Load balancing as 2.6.30, 3.4, 4.5 and 6.5 do it (`load_balance` and what calls it).
+//! Load balancing as in 2.6.30, 3.4, 4.5 and 6.5 (`load_balance` and its callers).
 //!
 //! Rules are pure functions, one noun a file. Two families of them stand side by side: [`average`] (before 5.5)
 //! compares loads with an average, [`spare`] (since 5.5) looks for spare capacity. Files beside this one are facts and

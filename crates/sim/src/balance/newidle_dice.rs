@@ -1,23 +1,24 @@
-//! Whether a newidle pass over a domain is worth making, by dice (NI_RANDOM, 6.19; taken back by 6.1.192 and 6.12.107).
+//! The dice that decide whether to make a newidle pass over a domain (NI_RANDOM, 6.19; backported to 6.1.192 and
+//! 6.12.107).
 //!
-//! Each CPU counts, per domain, its calls and those that pulled a task, as sums that are halved every 512 calls; of a
-//! domain that pulls in n of 1024 calls it makes about n + 1 of 1024 passes, and a success counts for as many calls as
-//! dice had refused on average. A fresh domain is taken to succeed half of the time. With NI_RATE (7.x as read in 7.3)
-//! CPUs that took long for those calls get something on top: 1024 in 4 s. Draws are keyed by CPU, domain and call.
+//! Each CPU counts, per domain, its calls and those that pulled a task, as sums that are halved every 512 calls. In a
+//! domain that pulls in n of 1024 calls it makes about n + 1 of 1024 passes. A success counts for as many calls as the
+//! dice refuse on average. A fresh domain is taken to succeed half of the time. With NI_RATE (7.x as read in 7.3) CPUs
+//! that took long for those calls get an addition: 1024 in 4 s. Draws are keyed by CPU, domain and call.
 
-/// Calls after which the ratio is drawn up and the sums are halved.
+/// Number of calls at which the ratio is computed and the sums are halved.
 const CALLS: u32 = 1024;
 /// Sides of the dice.
 pub const SIDES: u64 = 1024;
 
-/// Memory of one CPU's newidle passes over one domain.
+/// One CPU's record of its newidle passes over one domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dice {
     calls: u32,
     successes: u32,
     /// Passes that are made, of 1024.
     ratio: u32,
-    /// When the ratio was last drawn up, ns.
+    /// When the ratio was last computed, ns.
     since_ns: u64,
     /// How often the dice were thrown: the number of the next draw.
     pub thrown: u64,
@@ -30,7 +31,7 @@ impl Default for Dice {
 }
 
 impl Dice {
-    /// Whether a pass is made that `draw`, of [`SIDES`] sides, fell to; then [`Dice::weight`] is what a success counts.
+    /// Whether the dice allow a pass, given the side `draw` of [`SIDES`]. A success then counts [`Dice::weight`] calls.
     pub fn lets(&self, draw: u64) -> bool {
         draw <= u64::from(self.ratio) + 1
     }
@@ -39,7 +40,7 @@ impl Dice {
         let passes = self.ratio + 1;
         (CALLS + passes / 2) / passes
     }
-    /// A call is over at `now_ns`, with `success` 0 if it was refused or pulled nothing, else its weight.
+    /// A call is over at `now_ns`. `success` is 0 if it was refused or pulled nothing, else its weight.
     pub fn called(&mut self, success: u32, rate: bool, now_ns: u64) {
         self.calls += 1;
         self.successes += success;
@@ -48,7 +49,7 @@ impl Dice {
         }
         let took = if rate { (now_ns - self.since_ns) >> 22 } else { 0 };
         let ratio = u64::from(self.successes) + took;
-        // 7.3 bounds it, 6.1 does not; either way a ratio of all the dice's sides makes every pass.
+        // 7.3 bounds the ratio, 6.1 does not. In both, a ratio of all sides of the dice allows every pass.
         self.ratio = ratio.min(SIDES) as u32;
         (self.since_ns, self.calls, self.successes) = (now_ns, self.calls / 2, self.successes / 2);
     }
@@ -58,7 +59,7 @@ impl Dice {
 mod tests {
     use super::*;
 
-    /// A CPU whose passes never pull anything, asked so often, `gap_ns` apart.
+    /// A CPU whose passes never pull anything, after `calls` calls that are `gap_ns` apart.
     fn fruitless(calls: u64, rate: bool, gap_ns: u64) -> Dice {
         let mut d = Dice::default();
         (0..calls).for_each(|i| d.called(0, rate, i * gap_ns));
@@ -81,7 +82,7 @@ mod tests {
     fn a_success_stands_for_the_calls_that_were_refused() {
         assert_eq!(Dice::default().weight(), 2);
         assert_eq!(fruitless(512 * 12, false, 0).weight(), 1024);
-        // One whose every pass pulls something makes more and more of them, until a success stands for itself alone.
+        // A CPU whose every pass pulls something makes more and more of them, until a success counts one call.
         let mut d = Dice::default();
         for call in 0..5_000u64 {
             let won = d.lets(call * 997 % SIDES);

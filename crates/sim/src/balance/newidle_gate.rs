@@ -1,8 +1,8 @@
-//! Whether a CPU about to go idle looks for work, and how far up.
+//! The gates of newidle balance: whether a CPU about to go idle looks for work, and how far up.
 //!
-//! Mirrors the gates of `idle_balance` / `newidle_balance`: 3.4, 4.5 (3.12 to 5.15) and 5.16 to 6.5, and the upkeep of
-//! what they compare: the mean idle time of a CPU and the dearest newidle pass of each domain. Times in ns, the decay
-//! in jiffies.
+//! Mirrors the gates of `idle_balance` / `newidle_balance`: 3.4, 4.5 (3.12 to 5.15) and 5.16 to 6.5. Also the upkeep of
+//! the values they compare: the mean idle time of a CPU and the most expensive newidle pass of each domain. Times in
+//! ns, the decay in jiffies.
 
 use schedlab_kernel::History;
 
@@ -13,12 +13,12 @@ pub enum Gates {
     Fixed,
     /// 3.12 to 5.15: the fixed threshold, the overload flag (3.19), and each domain's cost.
     FixedAndCost,
-    /// 5.16 and later: the overload flag and costs only, so that short idle periods get in.
+    /// 5.16 and later: the overload flag and costs only, so that short idle periods pass.
     Cost,
 }
 
 impl Gates {
-    /// The gates of a version; those of 3.12 to 3.18 are taken as 4.5's, without the flag they lacked.
+    /// The gates of a version; 3.12 to 3.18 are taken as 4.5, without the overload flag.
     pub fn of(history: &History) -> Gates {
         match () {
             () if history.newidle_by_cost => Gates::Cost,
@@ -28,16 +28,16 @@ impl Gates {
     }
 }
 
-/// What a CPU knows when its last task leaves.
+/// The facts about a CPU when its last task leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnterFacts {
     /// Mean length of its idle periods.
     pub avg_idle_ns: u64,
-    /// Tunable; 0 before 2.6.32, when there was no such gate.
+    /// The tunable; 0 before 2.6.32, which has no such gate.
     pub migration_cost_ns: u64,
     /// Whether the last full pass over the top domain, or an enqueue since, saw a CPU with two tasks (`rd->overload`).
     pub overload: bool,
-    /// Dearest newidle pass of its lowest domain; 0 without domains.
+    /// Cost of the most expensive newidle pass of its lowest domain; 0 without domains.
     pub lowest_cost_ns: u64,
 }
 
@@ -69,12 +69,12 @@ pub fn enter(gates: Gates, f: &EnterFacts) -> std::result::Result<(), Skip> {
     Ok(())
 }
 
-/// Whether the next domain up is still worth its cost, `spent_ns` having gone into lower ones. False ends the pass.
+/// Whether the next domain up is still worth its cost, after `spent_ns` for lower ones. False ends the pass.
 pub fn climb(gates: Gates, avg_idle_ns: u64, spent_ns: u64, domain_cost_ns: u64) -> bool {
     gates == Gates::Fixed || avg_idle_ns >= spent_ns + domain_cost_ns
 }
 
-/// What may have happened while a domain was balanced.
+/// Events that may have happened while a domain was balanced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrived {
     /// A task was pulled.
@@ -90,17 +90,17 @@ pub fn has_work(gates: Gates, a: &Arrived) -> bool {
     a.pulled || (gates != Gates::Fixed && a.nr_running > 0) || (gates == Gates::Cost && a.wakeup_pending)
 }
 
-/// What newidle passes over a domain cost, of one CPU.
+/// Cost of one CPU's newidle passes over a domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DomainCost {
-    /// The dearest pass, decaying.
+    /// The most expensive pass, decaying.
     pub max_ns: u64,
-    /// When it last decayed (5.16+: or grew), jiffies; before 5.16 when it decays next.
+    /// Time of the last decay (5.16+: or growth), jiffies; before 5.16 the time of the next decay.
     stamp: u64,
 }
 
 impl DomainCost {
-    /// Of a domain whose dearest pass so far took `max_ns`.
+    /// The cost of a domain whose most expensive pass so far took `max_ns`.
     pub fn known(max_ns: u64) -> DomainCost {
         DomainCost { max_ns, stamp: 0 }
     }
@@ -116,8 +116,8 @@ impl DomainCost {
         }
     }
 
-    /// Periodic balance visits the domain: about 1% less, once a second. True when it decayed, and the CPU's
-    /// [`longest_pass`] is to be refreshed.
+    /// Periodic balance visits the domain: about 1% less, once a second. Returns true if it decayed; the CPU's
+    /// [`longest_pass`] is then to be refreshed.
     pub fn decay(&mut self, gates: Gates, now: u64, hz: u64) -> bool {
         let due = match gates {
             Gates::Fixed => false,
@@ -133,15 +133,15 @@ impl DomainCost {
 }
 
 /// `rq->max_idle_balance_cost` at a decay: the sum over the CPU's domains, at least the migration cost. Between decays
-/// a dearer pass raises it at once.
+/// a more expensive pass raises it at once.
 pub fn longest_pass(migration_cost_ns: u64, sum_of_domains_ns: u64) -> u64 {
     migration_cost_ns.max(sum_of_domains_ns)
 }
 
 /// The mean idle time after a wakeup ended an idle period of `idle_ns`, counted from the entry into newidle balance.
 ///
-/// One eighth of the difference, and at most twice `longest_pass_ns` (3.4: twice the migration cost, which is what to
-/// pass there). A fresh CPU starts at twice the migration cost.
+/// It moves by one eighth of the difference, and is at most twice `longest_pass_ns` (3.4: twice the migration cost;
+/// pass that here). A fresh CPU starts at twice the migration cost.
 pub fn avg_idle(gates: Gates, avg_ns: u64, idle_ns: u64, longest_pass_ns: u64) -> u64 {
     let cap = 2 * longest_pass_ns;
     if gates == Gates::Fixed && idle_ns > cap {
@@ -262,7 +262,7 @@ mod tests {
             [99, 99, 100],
             "falling, by shift or division"
         );
-        // One long sleep: 3.4 jumps to the cap, later kernels step towards it.
+        // After one long sleep 3.4 jumps to the cap; later kernels step towards it.
         assert_eq!(avg_idle(Gates::Fixed, 50_000, 4_000_000, 500_000), 1_000_000);
         assert_eq!(avg_idle(Gates::FixedAndCost, 50_000, 4_000_000, 500_000), 543_750);
         assert_eq!(avg_idle(Gates::Cost, 50_000, 40_000_000, 500_000), 1_000_000, "capped");

@@ -1,32 +1,32 @@
-//! Balancing on behalf of CPUs whose tick is stopped: which CPU does it, and for which ones.
+//! Balancing on behalf of CPUs whose tick is stopped: the CPU that does it, and the CPUs that it serves.
 //!
-//! Mirrors `find_new_ilb` and `nohz_idle_balance` of 3.4 to 6.5. When a busy CPU asks for it is each era's own:
-//! `average/nohz.rs`, `spare/nohz.rs`. Times are jiffies.
+//! Mirrors `find_new_ilb` and `nohz_idle_balance` of 3.4 to 6.5. `average/nohz.rs` and `spare/nohz.rs` decide when a
+//! busy CPU asks for it. Times are jiffies.
 
 use super::era::Balancer;
 use schedlab_base::CpuId;
 
-/// Why it is not.
+/// Why a busy CPU does not ask for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NoKick {
     /// This CPU is idle itself.
     Idle,
     /// No CPU has its tick stopped.
     NobodyTickless,
-    /// It is not time.
+    /// `nohz.next_balance` is still ahead.
     TooEarly,
     /// This CPU has nothing to give.
     NothingToGive,
 }
 
-/// The CPU that balances for all: the lowest tickless one, if it is idle still. A kick moves `next_balance` one tick on
-/// whether or not there is one; a CPU already kicked gets no second IPI.
+/// The CPU that balances for all: the lowest tickless one, if it is still idle. A kick moves `next_balance` one tick on
+/// even if there is no such CPU; a CPU already kicked gets no second IPI.
 pub fn find_ilb(lowest_tickless: Option<CpuId>, is_idle: impl FnOnce(CpuId) -> bool) -> Option<CpuId> {
     lowest_tickless.filter(|cpu| is_idle(*cpu))
 }
 
-/// Whether the balancing CPU serves a tickless one, which may have found work since. 3.4 serves every idle
-/// one at each kick (their domains' intervals still hold); 4.5 those whose own next balance is due.
+/// Whether the balancing CPU serves a tickless one, which may have found work since. 3.4 serves every idle one at each
+/// kick (their domains' intervals still hold); 4.5 serves those whose own next balance is due.
 pub fn serves(balancer: Balancer, idle: bool, now: u64, next_balance: u64) -> bool {
     idle && (balancer <= Balancer::V3_4 || now >= next_balance)
 }

@@ -1,8 +1,8 @@
-//! What the balancers' decisions are called: from each era's own verdicts to the rows of the reason table, and the
-//! counters of decisions that no event tells.
+//! Reasons of the balancers' decisions: from each generation's own verdicts to the rows of the reason table, and the
+//! counters of decisions that have no event.
 //!
-//! A pass tells its reason with its event. That no pass was begun, and what a tick decided, is counted; sinks that ask
-//! for details get an event, too.
+//! A pass states its reason in its event. Passes that were not begun and decisions of ticks are counted; sinks that ask
+//! for details also get an event for each.
 
 use super::average::busiest::Balanced;
 use super::average::nohz::Kick;
@@ -43,7 +43,7 @@ impl From<SpareBalanced> for BalanceReason {
     }
 }
 
-/// Why a rule for the amount says that nothing should move.
+/// The reason when a rule for the amount gives nothing to move.
 fn nothing_by(how: How) -> BalanceReason {
     match how {
         How::NumaTolerated => BalanceReason::NumaTolerated,
@@ -69,8 +69,8 @@ impl From<Refusal> for BalanceReason {
     }
 }
 
-/// Why a walk over a queue moved nothing: the refusal that came nearest to a move, else why the walk ended. `None`: the
-/// queue was not walked.
+/// Why a walk over a queue moved nothing: the refusal nearest to a move, else the reason why the walk ended. `None` for
+/// both: the queue was not walked.
 pub(super) fn walked_in_vain(refusal: Option<Refusal>, ended: Option<Stop>) -> BalanceReason {
     match (refusal, ended) {
         (Some(refusal), _) => refusal.into(),

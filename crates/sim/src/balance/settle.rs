@@ -1,14 +1,14 @@
-//! What a pass leaves behind in its domain: interval and failure count.
+//! State of a domain after a pass: interval and failure count.
 //!
-//! Mirrors the end of `load_balance` of 3.4 and 4.5. In these kernels newidle passes double
-//! and reset the interval too; they only do not count as failures.
+//! Mirrors the end of `load_balance` of 3.4 and 4.5. In these kernels newidle passes double and reset the interval,
+//! too; they only do not count as failures.
 
 use super::era::Pass;
 
 /// Interval up to which an all-pinned domain backs off, ms (`MAX_PINNED_INTERVAL`).
 pub(super) const MAX_PINNED_MS: u32 = 512;
 
-/// The state of one CPU's domain that passes change.
+/// State of one CPU's domain that passes change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainState {
     /// Interval, ms.
@@ -28,11 +28,11 @@ pub struct Bounds {
     pub cache_nice_tries: u32,
 }
 
-/// How a pass ended.
+/// The outcome of a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Not our turn, no busiest group, no busiest queue, or every queue pinned (`lb_balanced`). `all_pinned`: the last
-    /// queue walked in this pass could give nothing because of affinity.
+    /// It was not this CPU's turn, or there was no busiest group, no busiest queue, or every queue was pinned
+    /// (`lb_balanced`). `all_pinned`: the last queue walked in this pass could give nothing because of affinity.
     Balanced {
         /// Back off as far as the pinned limit.
         all_pinned: bool,
@@ -43,7 +43,7 @@ pub enum Outcome {
     Failed(Active),
 }
 
-/// What came of active balance after a failure.
+/// The outcome of active balance after a failure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Active {
     /// It was not due.
@@ -57,7 +57,7 @@ pub enum Active {
 }
 
 impl DomainState {
-    /// Counts a failure, before [`needs_active`] is asked. Newidle passes are too frequent to count.
+    /// Counts a failure, before [`needs_active`] decides. Newidle passes are too frequent to count.
     pub fn count_failure(&mut self, pass: Pass) {
         if pass != Pass::Newidle {
             self.nr_balance_failed += 1;
@@ -68,7 +68,7 @@ impl DomainState {
     pub fn settle(&mut self, bounds: &Bounds, outcome: Outcome) {
         self.nr_balance_failed = match outcome {
             Outcome::Balanced { .. } | Outcome::Moved => 0,
-            // One below what starts it again, and enough for hot tasks to move.
+            // One failure below the number that starts active balance again, and enough for hot tasks to move.
             Outcome::Failed(Active::UnderWay | Active::Started) => bounds.cache_nice_tries + 1,
             Outcome::Failed(Active::NotDue | Active::Pinned) => self.nr_balance_failed,
         };

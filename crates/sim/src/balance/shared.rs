@@ -1,9 +1,9 @@
-//! What the CPUs of one domain share for balancing (`struct sched_domain_shared`), and what reading it costs.
+//! State that the CPUs of one domain share for balancing (`struct sched_domain_shared`), and the cost of reading it.
 //!
-//! Before D001 only domains inside one cache have it; its first patch (SD_SHARED_ALL) gives it to every domain below
-//! NUMA, SD_SHARED_NUMA to those as well. It is one cache line: a reader pays a hit if nobody wrote since it last read,
-//! else a miss by its distance from the writer. ILB_SHARE adds, for each group, the statistics that some CPU gathered
-//! last. Times in ns.
+//! Before D001 only domains inside one cache have it. D001's first patch (SD_SHARED_ALL) gives it to every domain below
+//! NUMA, SD_SHARED_NUMA to NUMA domains as well. It is one cache line: a reader pays a hit if no CPU wrote since its
+//! last read, else a miss by its distance from the writer. ILB_SHARE adds, for each group, the statistics that some CPU
+//! gathered last. Times in ns.
 
 use super::spare::newidle_scan::{SharedHints, Shortcuts, Span};
 use super::spare::stats::GroupStats;
@@ -14,17 +14,17 @@ use schedlab_machine::{Domain, Domains};
 /// Shared state of one domain.
 #[derive(Clone, Debug)]
 pub struct DomainShared {
-    /// What of the domain scan depths depend on.
+    /// The facts about the domain that scan depths depend on.
     pub span: Span,
-    /// What periodic passes left.
+    /// Hints that periodic passes have stored.
     pub hints: SharedHints,
     /// Raised by every write.
     pub(super) version: u32,
-    /// Who wrote last.
+    /// The CPU that wrote last.
     pub(super) writer: CpuId,
 }
 
-/// Statistics of a group that somebody has gathered.
+/// Statistics of a group that some CPU has gathered.
 #[derive(Clone, Copy, Debug)]
 pub struct Gathered {
     pub(super) at_ns: u64,
@@ -40,7 +40,7 @@ fn has_shared(domain: &Domain, features: FeatureSet) -> bool {
     }
 }
 
-/// The shared states of a machine, and for each CPU and level which one is its own.
+/// The shared states of a machine, and the number of its own one for each CPU and level.
 pub fn build(
     domains: &Domains,
     cpu_capacity: &Arena<CpuId, u64>,
@@ -72,10 +72,10 @@ pub fn build(
 
 impl DomainShared {
     fn new(domain: &Domain, features: FeatureSet, capacity: u64) -> DomainShared {
-        // Without SD_NR_GROUPS nobody knows how many groups there are: ILB_UTIL then lets one group through.
+        // Without SD_NR_GROUPS the kernel does not count the groups: ILB_UTIL then lets one group through.
         let nr_groups = if features.has(Feature::SdNrGroups) { domain.groups.len() as u32 } else { 0 };
         let (weight, imbalance_pct) = (domain.cpus.len() as u32, domain.params.imbalance_pct);
-        // A run begins on a machine that has been up and idle: its periodic passes have left what such a machine shows.
+        // A run begins on a machine that has been up and idle: its periodic passes have stored an idle machine's hints.
         let on = Shortcuts::of(features);
         let hints = SharedHints {
             total_load: 0,
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(all[own[CpuId(5)][1].unwrap() as usize].span.nr_groups, 2);
         assert_eq!(own[CpuId(4)][1], own[CpuId(5)][1]);
         let (all, own) = build(&domains, &capacities(), features(&[]));
-        assert_eq!(all[own[CpuId(5)][1].unwrap() as usize].span.nr_groups, 0, "nobody counts them");
+        assert_eq!(all[own[CpuId(5)][1].unwrap() as usize].span.nr_groups, 0, "the kernel does not count them");
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! What a CPU's domains remember between passes, and the passes, scans and descents that are under way.
+//! State: a CPU's own record of its domains between passes, the tickless CPUs of the machine, and passes, scans and
+//! descents that are under way.
 //!
-//! Data without time or cost: the drivers in `drive/` advance it.
+//! Data without time or cost; the drivers in `drive/` advance it.
 
 use super::average::busiest::DomainStats;
 use super::average::queue::BusiestQueue;
@@ -17,16 +18,16 @@ use schedlab_base::{Arena, CpuId, Stream};
 use schedlab_machine::{Domain, Domains, Turns};
 use schedlab_trace::BalanceTrigger;
 
-/// What passes change about one CPU's domain.
+/// One CPU's record of one of its domains.
 #[derive(Clone, Copy, Debug)]
 pub struct LevelState {
     /// Interval and failures.
     pub state: DomainState,
-    /// What bounds them.
+    /// Bounds of interval and failures.
     pub bounds: Bounds,
-    /// What newidle passes cost.
+    /// Cost of newidle passes.
     pub cost: DomainCost,
-    /// How often they pull something.
+    /// How often newidle passes pull a task.
     pub dice: Dice,
     /// When it last balanced, in ticks.
     pub last_balance: u64,
@@ -53,7 +54,7 @@ impl LevelState {
     }
 }
 
-/// What a guest's CPU knows of its domains when a run begins: what newidle passes have cost since boot, drawn for each.
+/// Sets the cost of newidle passes since boot that a guest's CPU has recorded when a run begins, drawn for each domain.
 pub fn remember_boot(levels: &mut [LevelState], turns: &Turns, stream: Stream, cpu: usize) {
     let of_cpu = stream.purpose("boot").number(cpu as u64);
     for (at, level) in levels.iter_mut().enumerate() {
@@ -93,7 +94,7 @@ impl NohzFlags {
 pub struct NohzState {
     /// CPUs whose tick is stopped, or was until their next busy tick (`idle_cpus_mask`).
     pub tickless: Arena<CpuId, bool>,
-    /// How many they are.
+    /// Number of tickless CPUs.
     pub nr_tickless: u32,
     /// When idle balance is due next, in ticks.
     pub next_balance: u64,
@@ -108,7 +109,7 @@ pub struct NohzState {
 }
 
 impl NohzState {
-    /// All CPUs idle.
+    /// State with all CPUs idle.
     pub fn new(nr_cpus: usize) -> NohzState {
         NohzState {
             tickless: Arena::filled(true, nr_cpus),
@@ -122,13 +123,13 @@ impl NohzState {
     }
 }
 
-/// Where a pass stands.
+/// The stage of a pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Stage {
     /// No pass.
     #[default]
     Idle,
-    /// Is it this CPU's turn? Reading the local group.
+    /// Reading the local group, to find out whether it is this CPU's turn.
     Elect { at: usize, election: Election },
     /// Reading groups.
     Stats { group: usize, at: usize, tally: Tally, stats: Option<DomainStats> },
@@ -148,7 +149,7 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     pub(super) stage: Stage,
-    /// The CPU tasks would come to.
+    /// The CPU that tasks would move to.
     pub dst: CpuId,
     /// Its domain.
     pub level: usize,
@@ -159,7 +160,7 @@ pub struct Pass {
     pub(super) moved: u16,
     /// Groups read, the local one not counted (`lb_sg_scan`).
     pub(super) groups_read: u16,
-    /// Tasks of the source were looked at.
+    /// The source's tasks were walked.
     pub(super) walked: bool,
     /// The CPU whose queue was chosen.
     pub(super) src: Option<CpuId>,
@@ -189,7 +190,7 @@ impl Default for Pass {
 }
 
 impl Pass {
-    /// A pass that begins with the question whose turn it is.
+    /// A pass that begins with the election.
     pub fn begin(dst: CpuId, level: usize, trigger: BalanceTrigger, now: u64) -> Pass {
         let stage = Stage::Elect { at: 0, election: Election::default() };
         Pass { stage, dst, level, trigger, began_ns: now, ..Pass::default() }
@@ -206,13 +207,13 @@ impl Pass {
     pub fn groups_read(&self) -> u16 {
         self.groups_read
     }
-    /// Tasks that came.
+    /// Tasks moved to the destination.
     pub fn moved(&self) -> u16 {
         self.moved
     }
 }
 
-/// Where the loop over groups stands.
+/// The place of the loop over groups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Groups {
     /// Place in the ring.
@@ -225,13 +226,13 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Before the local group.
+    /// The place before the local group.
     pub fn new() -> Groups {
         Groups { group: 0, read: 0, tally: spare::stats::Tally::default(), seen: None }
     }
 }
 
-/// Where the look for the busiest queue stands.
+/// The place of the search for the busiest queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queues {
     pub(super) group: u32,
@@ -251,7 +252,7 @@ pub struct Newidle {
     pub(super) pulled: bool,
     /// The step under way is the last of the pass over the present domain.
     pub(super) ending: bool,
-    /// When the domains looked at are due, the CPU being idle.
+    /// When the visited domains are due, for an idle CPU.
     pub(super) next: NextBalance,
 }
 
@@ -269,9 +270,9 @@ pub struct Periodic {
     pub(super) began_ns: u64,
     /// The CPU whose domains are balanced is a tickless one, not the balancing CPU.
     pub(super) serving: bool,
-    /// Tickless CPUs from this number on are still to be served; `None`: nobody asked, or all are.
+    /// Tickless CPUs from this number on are still to be served; `None`: there was no request, or all are served.
     pub(super) tickless_from: Option<usize>,
-    /// Whether the CPU itself was idle when it began, while its own domains are still to come.
+    /// While its own domains are still to come: whether the CPU itself was idle when it began.
     pub(super) own: Option<bool>,
     /// What was asked for on behalf of tickless CPUs (5.5+).
     pub(super) flags: NohzFlags,

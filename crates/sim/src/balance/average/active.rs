@@ -1,4 +1,4 @@
-//! Whether a pass that moved nothing has the source's running task pushed, and the flag it leaves for the level above.
+//! After a pass that moved nothing: whether to push the source's running task, and the flag for the level above.
 //!
 //! Mirrors `need_active_balance` and the end of `load_balance` of 3.4 and 4.5.
 
@@ -6,10 +6,10 @@ use crate::balance::capacity::is_reduced;
 use crate::balance::era::{Balancer, Pass};
 use schedlab_trace::ActiveReason;
 
-/// What active balance depends on, after a pass that moved nothing.
+/// The facts that active balance depends on, after a pass that moved nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ActiveFacts {
-    /// Which rules.
+    /// The generation of rules.
     pub balancer: Balancer,
     /// The kind of pass.
     pub pass: Pass,
@@ -30,7 +30,7 @@ pub struct ActiveFacts {
 }
 
 /// Whether the source's running task should be pushed to the destination (`need_active_balance`). The stopper then
-/// preempts it and moves one task by [`crate::balance::average::detach::can_migrate`], as an idle pass does.
+/// preempts it and moves one task by [`crate::balance::can_migrate::can_migrate`], as an idle pass does.
 pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
     match f.balancer {
         Balancer::V2_6 | Balancer::V3_4 if f.pass == Pass::Newidle => return None,
@@ -49,7 +49,7 @@ pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
 /// The imbalance flag of the local group one level up (`sgc->imbalance`, 3.9+): `Some` when a pass changes it.
 ///
 /// `walked`: after a queue was walked, whether affinity held tasks back and load was still wanted. `balanced`: the pass
-/// ended as balanced, but not because everything was pinned.
+/// ended as balanced, and not because all tasks were pinned.
 pub fn parent_flag(balancer: Balancer, walked: Option<bool>, balanced: bool) -> Option<bool> {
     if balancer <= Balancer::V3_4 {
         return None;

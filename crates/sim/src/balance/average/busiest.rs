@@ -1,8 +1,8 @@
-//! Which group to pull from, and whether to pull at all.
+//! The choice of the group to pull from, and whether to pull at all.
 //!
 //! Mirrors `update_sd_pick_busiest` and `find_busiest_group` of 3.4 and 4.5. Groups are handed over in ring order, the
-//! local one first, each when its last CPU has been read. Left out: asymmetric packing (no machine modelled has it),
-//! NUMA balancing's preference of queues, and 3.4's power-saving policies (off by default, gone in 3.5).
+//! local one first, each when its last CPU has been read. Not modelled: asymmetric packing (no machine modelled has
+//! it), NUMA balancing's preference of queues, and 3.4's power-saving policies (off by default, gone in 3.5).
 
 use super::classify::{GroupType, prefer_sibling};
 use super::imbalance::{self, Amount};
@@ -10,7 +10,7 @@ use super::stats::GroupStats;
 use crate::balance::capacity::{DomainFacts, SCALE};
 use crate::balance::era::{Balancer, Pass};
 
-/// What a pass has seen of a domain so far (`struct sd_lb_stats`).
+/// The statistics of a domain that a pass has seen so far (`struct sd_lb_stats`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainStats {
     local: GroupStats,
@@ -55,7 +55,7 @@ impl DomainStats {
         }
     }
 
-    /// Whether any CPU of the domain had two runnable tasks: what a pass over the top domain leaves as `rd->overload`.
+    /// Whether any CPU of the domain had two runnable tasks; a pass over the top domain stores that as `rd->overload`.
     pub fn overload(&self) -> bool {
         self.overload
     }
@@ -122,7 +122,7 @@ impl DomainStats {
 }
 
 impl DomainStats {
-    /// 2.6.30 knows no exceptions: neither passes nor groups are treated apart.
+    /// 2.6.30 has no exceptions for kinds of passes or groups.
     fn unbalanced_early(
         &self,
         domain: &DomainFacts,
@@ -143,7 +143,7 @@ impl DomainStats {
     }
 }
 
-/// Whether an idle CPU may take from this group however many idle CPUs it has itself.
+/// Whether an idle CPU may take from this group, however many idle CPUs its own group has.
 fn gives(domain: &DomainFacts, busiest: &GroupStats) -> bool {
     match domain.balancer {
         Balancer::V2_6 | Balancer::V3_4 => busiest.nr_running > busiest.weight,
@@ -151,7 +151,7 @@ fn gives(domain: &DomainFacts, busiest: &GroupStats) -> bool {
     }
 }
 
-/// What a pass decided about a domain.
+/// The decision of a pass about a domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Nothing to do (counted as `lb_nobusyg`).
@@ -160,7 +160,7 @@ pub enum Verdict {
     Pull {
         /// The caller's name for the group.
         group: u32,
-        /// How much; may be 0, then a queue is still looked for and nothing is detached.
+        /// How much to pull; may be 0, then a queue is still looked for and nothing is detached.
         amount: Amount,
         /// Why.
         why: Pull,
@@ -170,7 +170,7 @@ pub enum Verdict {
 /// Why a domain counts as balanced.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Balanced {
-    /// No other group has load (4.5), or none has more than it can do (3.4).
+    /// No other group has load (4.5), or none has more than its capacity (3.4).
     NoBusiest,
     /// The local group is as loaded as the busiest.
     LocalBusier,
@@ -187,7 +187,7 @@ pub enum Balanced {
 /// Why a pull is attempted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Pull {
-    /// Affinity keeps the busiest group from being balanced inside.
+    /// Affinity prevents balance inside the busiest group.
     Imbalanced,
     /// A CPU is about to go idle, the local group has room and the busiest has none.
     NewidleRoom,
@@ -311,7 +311,7 @@ mod tests {
     fn newidle_forces_only_with_room_here_and_none_there() {
         for b in BOTH {
             let d = domain(b, false);
-            // One heavy local task leaves a CPU free; averages are within 125%, so only the force would pull.
+            // One heavy local task leaves a CPU free. Averages are within 125%, so only the force would pull.
             let mut local = Tally::default();
             let heavy = CpuSample { load: 7000, nr_running: 1, h_nr_running: 1, ..Default::default() };
             local.add(&heavy);

@@ -1,4 +1,4 @@
-//! Whether a group has room, is full, or is stuck: the type by which the busiest is chosen.
+//! The type of a group, by which the busiest is chosen: it has room, is full, or is stuck.
 //!
 //! 3.4 compares the number of tasks with whole CPUs of capacity. 4.5 compares utilisation with capacity and calls a
 //! group overloaded only when it also has more tasks than CPUs.
@@ -12,14 +12,13 @@ use crate::balance::era::Balancer;
 pub enum GroupType {
     /// Nothing special.
     Other,
-    /// Affinity keeps it from being balanced inside.
+    /// Affinity prevents balance inside it.
     Imbalanced,
-    /// More work than it can do.
+    /// More work than its capacity.
     Overloaded,
 }
 
-/// Sets `slots`, `has_capacity`, `no_capacity` and `group_type` of a freshly summed group.
-///
+/// `uneven` is 3.4's own sign of affinity trouble; 4.5 reads the flag that passes over the level below have set.
 /// `uneven` is 3.4's own sign of affinity trouble; 4.5 reads the flag that the level below left.
 pub fn pre_5_5(stats: &mut GroupStats, domain: &DomainFacts, group: &GroupFacts, uneven: bool) {
     match domain.balancer {
@@ -27,7 +26,7 @@ pub fn pre_5_5(stats: &mut GroupStats, domain: &DomainFacts, group: &GroupFacts,
             stats.slots = slots(group.capacity, group.capacity_orig, domain.share_capacity);
             stats.has_capacity = stats.slots > u64::from(stats.nr_running);
             stats.no_capacity = !stats.has_capacity;
-            // The flag outweighs the count: a forced balance ignores how many tasks there are.
+            // `uneven` outweighs the count: a forced balance ignores the number of tasks.
             stats.group_type = match () {
                 () if uneven => GroupType::Imbalanced,
                 () if u64::from(stats.nr_running) > stats.slots => GroupType::Overloaded,
@@ -151,7 +150,7 @@ mod tests {
     fn newidle_of_3_4_judges_capacity_before_the_cap() {
         let mut g = group(Balancer::V3_4, &GroupFacts::of(8, 8192), 2, 0);
         prefer_sibling(&mut g, &domain(Balancer::V3_4), true);
-        assert!(!g.no_capacity, "the cap changes who may be busiest, not who is full");
+        assert!(!g.no_capacity, "the cap changes which group may be busiest, not which is full");
         let mut g = group(Balancer::V4_5, &GroupFacts::of(8, 8192), 2, 0);
         prefer_sibling(&mut g, &domain(Balancer::V4_5), true);
         assert!(g.no_capacity, "4.5 changes both");

@@ -1,8 +1,8 @@
-//! Which tasks of the chosen queue move, and when to stop.
+//! The tasks of the chosen queue that move, and the end of the walk.
 //!
 //! Mirrors `move_tasks` (3.4) and `detach_tasks` (4.5). The caller walks the source queue's list of tasks from its
-//! front (the task enqueued last) and asks [`Detach::step`] before each and [`Detach::offer`] with each; a task that is
-//! refused goes to the back of that list. The amount left is in weight. Not modelled: LB_MIN (off by default).
+//! front (the task enqueued last). It calls [`Detach::step`] before each task and [`Detach::offer`] with each; a
+//! refused task goes to the back of that list. The amount left is in weight. Not modelled: LB_MIN (off by default).
 
 use crate::balance::can_migrate::{
     BREAK, Movable, Offer, Refusal, Rules, Step, Stop, TaskFacts, can_migrate,
@@ -37,7 +37,7 @@ impl Detach {
         }
     }
 
-    /// What to do next; `src_nr_running` is the source's length now.
+    /// The next action; `src_nr_running` is the source's length now.
     pub fn step(&mut self, rules: &Rules, src_nr_running: u32, list_empty: bool) -> Step {
         if self.left <= 0 {
             return Step::Stop(if self.moved == 0 { Stop::NothingWanted } else { Stop::Enough });
@@ -62,7 +62,7 @@ impl Detach {
     /// Judges the task at the front of the list.
     pub fn offer(&mut self, rules: &Rules, task: &TaskFacts) -> Offer {
         let too_heavy = i64::try_from(task.load / 2).is_ok_and(|half| half > self.left);
-        // 3.4 looks at the load first, so a queue of nothing but heavy tasks counts as pinned.
+        // 3.4 compares the load first, so a queue of only heavy tasks counts as pinned.
         if rules.balancer <= Balancer::V3_4 && too_heavy {
             return Offer::Refuse(Refusal::TooHeavy { hot: false });
         }
@@ -104,7 +104,7 @@ impl Detach {
         self.moved
     }
     /// No task seen could run on the destination. Also true when none was looked at, as when nothing was wanted: the
-    /// kernel then takes the source out of consideration and looks for another group and queue.
+    /// kernel then excludes the source and looks for another group and queue.
     pub fn all_pinned(&self) -> bool {
         self.all_pinned
     }

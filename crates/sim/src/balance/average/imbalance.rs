@@ -1,18 +1,18 @@
-//! How much load to pull.
+//! The amount of load to pull.
 //!
 //! Mirrors `calculate_imbalance` and `fix_small_imbalance` of 3.4 and 4.5. The amount is in weight (1024 = one nice-0
 //! task); averages are per whole CPU of capacity. When the amount is less than one task of the busiest group, a second
-//! rule decides between one task's load and what was computed (nothing, or too little to move most tasks).
+//! rule decides between one task's load and the computed amount (nothing, or too little to move most tasks).
 
 use super::classify::GroupType;
 use super::stats::GroupStats;
 use crate::balance::capacity::SCALE;
 use crate::balance::era::Balancer;
 
-/// What the amount depends on.
+/// The facts that the amount depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// Which rules.
+    /// The generation of rules.
     pub balancer: Balancer,
     /// The balancing CPU's group.
     pub local: GroupStats,
@@ -20,11 +20,11 @@ pub struct Facts {
     pub busiest: GroupStats,
     /// Load of the domain per capacity.
     pub domain_avg_load: u64,
-    /// Mean load of a task on the balancing CPU, 0 when it has none; stands in when its group has no task.
+    /// Mean load of a task on the balancing CPU, 0 when it has none; used when its group has no task.
     pub dst_load_per_task: u64,
 }
 
-/// How much, and by which rule.
+/// An amount, and its rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Amount {
     /// Load to pull, weight.
@@ -33,12 +33,12 @@ pub struct Amount {
     pub how: How,
 }
 
-/// The rule an amount came from.
+/// The rule that an amount comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum How {
     /// Enough to bring both groups to the domain's average.
     ToAverage,
-    /// Limited by what the busiest group has above its capacity (before 2.6.32: above one task).
+    /// Limited by the busiest group's load above its capacity (before 2.6.32: above one task).
     AboveCapacity,
     /// Less than one task, but a task more or less evens the groups out.
     OneTask,
@@ -48,7 +48,8 @@ pub enum How {
     Small,
 }
 
-/// What counts as one task of a group. Group averages mean little when affinity decides; then it is the domain's.
+/// The load that counts as one task of a group. The domain's average for a group that affinity keeps uneven, since such
+/// a group's own average means little.
 pub fn task_load(group: &GroupStats, domain_avg_load: u64) -> u64 {
     match group.group_type {
         GroupType::Imbalanced => group.load_per_task.min(domain_avg_load),
@@ -71,8 +72,8 @@ pub fn calculate(f: &Facts) -> Amount {
     let excess = busiest.avg_load - avg;
     let cap = above_capacity(f, task);
     let give = excess.min(cap) * busiest.capacity;
-    // A forced balance of 3.4 may have a local group above the average. Its subtraction then wraps to a huge number,
-    // so that only what the busiest group gives counts.
+    // A forced balance of 3.4 may have a local group above the average. The kernel's subtraction then wraps to a huge
+    // number, so that only the busiest group's side limits.
     let take = avg.checked_sub(local.avg_load).map_or(u64::MAX, |room| room * local.capacity);
     let load = give.min(take) / SCALE;
     if load < task {
@@ -82,7 +83,7 @@ pub fn calculate(f: &Facts) -> Amount {
     Amount { load, how }
 }
 
-/// What the busiest group has beyond its capacity, as average load; without limit where the rule doesn't ask.
+/// The busiest group's load beyond its capacity, as average load; `u64::MAX` if the rule has no such limit.
 fn above_capacity(f: &Facts, task: u64) -> u64 {
     let (local, busiest) = (&f.local, &f.busiest);
     let nr = u64::from(busiest.nr_running);
@@ -90,7 +91,7 @@ fn above_capacity(f: &Facts, task: u64) -> u64 {
         Balancer::V2_6 => busiest.avg_load.saturating_sub(task),
         Balancer::V3_4 if busiest.group_type == GroupType::Imbalanced => u64::MAX,
         Balancer::V3_4 => nr.saturating_sub(busiest.slots) * SCALE * SCALE / busiest.capacity,
-        // 4.5 subtracts a capacity from a load as if they had one unit; later kernels scale it (4.7, 4.8).
+        // 4.5 subtracts a capacity from a load as if they had the same unit; later kernels scale it (4.7, 4.8).
         Balancer::V4_5
             if busiest.group_type == GroupType::Overloaded && local.group_type == GroupType::Overloaded =>
         {
@@ -100,15 +101,15 @@ fn above_capacity(f: &Facts, task: u64) -> u64 {
     }
 }
 
-/// The rule for amounts below one task; `computed` stands when moving a task does not pay.
+/// The rule for amounts below one task; the result is `computed` if moving a task does not pay.
 fn fix_small(f: &Facts, task: u64, computed: u64) -> Amount {
     let (local, busiest) = (&f.local, &f.busiest);
     let local_task = if local.nr_running == 0 { f.dst_load_per_task } else { local.load_per_task };
-    // One task's worth of difference is enough when the local tasks are smaller, else it takes two.
+    // If the local tasks are smaller, a difference of one task is enough; otherwise it takes two.
     let times = if local.nr_running > 0 && task > local_task { 1 } else { 2 };
     let scaled_task = task * SCALE / busiest.capacity;
     let evens_out = match f.balancer {
-        // Unsigned wrap as 3.4 has it: a local group far busier than the busiest passes the test.
+        // Unsigned wrap as in 3.4: a local group far busier than the busiest passes the test.
         Balancer::V2_6 | Balancer::V3_4 => {
             busiest.avg_load.wrapping_sub(local.avg_load).wrapping_add(scaled_task) >= scaled_task * times
         }
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn before_2_6_32_the_busiest_group_keeps_one_task() {
-        // Five tasks on four CPUs, local idle: the average would take 2.5, all above one task's load is 1.
+        // Five tasks on four CPUs, local idle: the average would take 2.5, the limit of the load above one task is 1.
         let f = facts(Balancer::V2_6, group(4, 0, 1024, Other), group(4, 5, 1024, Overloaded));
         assert_eq!(calculate(&f), Amount { load: 1024, how: How::AboveCapacity });
         let stuck = Facts { busiest: GroupStats { group_type: Imbalanced, ..f.busiest }, ..f };
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn capacity_left_unused_is_a_reason() {
-        // The busiest group's CPU is stronger than its load needs while the local one's tasks could fill theirs.
+        // The busiest group's CPU has more capacity than its load needs, and the local tasks could fill theirs.
         for b in BOTH {
             let mut f = facts(b, group(1, 1, 4000, Other), group(1, 1, 4000, Imbalanced));
             f.busiest.avg_load = 5000;

@@ -1,4 +1,4 @@
-//! When a busy CPU asks a tickless one to balance.
+//! The conditions under which a busy CPU asks a tickless one to balance.
 //!
 //! Mirrors `nohz_kick_needed` of 3.4 and 4.5. Times are jiffies. Not modelled: asymmetric packing, the old power-saving
 //! policies.
@@ -7,12 +7,12 @@ use crate::balance::capacity::is_reduced;
 use crate::balance::era::Balancer;
 use crate::balance::nohz::NoKick;
 
-/// What a CPU knows at its tick.
+/// The facts about a CPU at its tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KickFacts {
-    /// Which rules.
+    /// The generation of rules.
     pub balancer: Balancer,
-    /// Whether the tick hit the idle task. (3.4 asks at that instant whether the CPU is idle.)
+    /// Whether the tick hit the idle task. (3.4 tests at that instant whether the CPU is idle.)
     pub idle_at_tick: bool,
     /// CPUs whose tick is stopped.
     pub tickless: u32,
@@ -22,9 +22,9 @@ pub struct KickFacts {
     pub next_balance: u64,
     /// Runnable tasks here, of all classes.
     pub nr_running: u32,
-    /// Busy CPUs near by, this one included, as the era counts them. 3.4: the most in any of this CPU's own groups of
-    /// its cache-sharing domains, so at most one core's threads. 4.5: all of its last-level cache; `None` where no
-    /// domain lies above the cache's, as on a machine of one socket, and nothing is counted.
+    /// Busy CPUs nearby, this one included, as the kernel counts them. 3.4: the most in any of this CPU's own groups of
+    /// its cache-sharing domains, so at most one core's threads. 4.5: all of its last-level cache; `None`, with no
+    /// count, if no domain lies above the cache's, as on a machine of one socket.
     pub busy_nearby: Option<u32>,
     /// Runnable fair tasks here (4.5).
     pub h_nr_running: u32,
@@ -36,7 +36,7 @@ pub struct KickFacts {
     pub imbalance_pct: u32,
 }
 
-/// Why idle balance is asked for.
+/// The reason of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kick {
     /// This CPU has a task to give.

@@ -1,7 +1,8 @@
-//! Which runqueue of the busiest group to pull from.
+//! The choice of the runqueue to pull from, in the busiest group.
 //!
-//! Mirrors `find_busiest_queue` of 3.4 and 4.5, fed CPU by CPU. A queue whose only task is heavier than what should
-//! move is passed over, since moving it would only move the imbalance. NUMA balancing's grading of queues is left out.
+//! Mirrors `find_busiest_queue` of 3.4 and 4.5, fed CPU by CPU. A queue whose only task is heavier than the amount
+//! wanted is passed over, since moving that task would only move the imbalance. Not modelled: NUMA balancing's grading
+//! of queues.
 
 use crate::balance::capacity::{SCALE, is_reduced, slots};
 use crate::balance::era::Balancer;
@@ -10,7 +11,7 @@ use schedlab_base::CpuId;
 /// One CPU of the busiest group, read again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSample {
-    /// Which one.
+    /// The CPU.
     pub cpu: CpuId,
     /// Load of this instant, unbiased (`weighted_cpuload`).
     pub load: u64,
@@ -62,7 +63,7 @@ impl BusiestQueue {
         }
     }
 
-    /// Whether even a single heavy task may leave: its CPU can hardly run it.
+    /// Whether even a single heavy task may leave, because its CPU can hardly run it.
     fn single_may_go(&self, q: &QueueSample) -> bool {
         match self.balancer {
             Balancer::V2_6 | Balancer::V3_4 => slots(q.capacity, q.capacity_orig, self.share_capacity) == 0,
@@ -96,7 +97,7 @@ mod tests {
         for b in BOTH {
             assert_eq!(pick(b, 1024, &[q(0, 2048, 2), q(1, 3072, 3), q(2, 3072, 3)]), Some(1));
             assert_eq!(pick(b, 1024, &[]), None);
-            assert_eq!(pick(b, 1024, &[q(0, 0, 0)]), None, "an empty queue is none");
+            assert_eq!(pick(b, 1024, &[q(0, 0, 0)]), None, "an empty queue does not count");
         }
     }
 

@@ -1,8 +1,8 @@
-//! The statistics pass: what is read of each CPU, and the sums of a group.
+//! The statistics of a pass: the facts read of each CPU, and the sums of a group.
 //!
 //! Mirrors `update_sg_lb_stats` of 3.4 and 4.5. The caller reads CPUs one after another in simulated time and adds each
-//! sample when it is read; nothing here knows time. Loads are weights (1024 = one nice-0 task always runnable).
-//! `add` must be called once per CPU of the group that is still under consideration, then [`Tally::close`].
+//! sample when it is read; nothing here depends on time. Loads are weights (1024 = one nice-0 task always runnable).
+//! The caller calls `add` once per CPU of the group that is still under consideration, then [`Tally::close`].
 
 use super::classify::{self, GroupType};
 use crate::balance::capacity::{DomainFacts, GroupFacts, SCALE};
@@ -12,7 +12,7 @@ use schedlab_base::CpuId;
 /// One CPU as a pass reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuSample {
-    /// Which one.
+    /// The CPU.
     pub cpu: CpuId,
     /// Biased load: `target_load` for a CPU of the local group, `source_load` for others (LB_BIAS).
     pub load: u64,
@@ -24,8 +24,8 @@ pub struct CpuSample {
     pub nr_running: u32,
     /// Runnable fair tasks, groups counted through.
     pub h_nr_running: u32,
-    /// Whether it runs its idle task, has nothing queued and no wakeup pending. The CPU that balances because it is
-    /// about to go idle does not count: its departing task is still current.
+    /// Whether it runs its idle task, has nothing queued and no wakeup pending. A CPU that balances because it is about
+    /// to go idle does not count: its departing task is still current.
     pub idle: bool,
 }
 
@@ -106,8 +106,8 @@ impl Tally {
         stats
     }
 
-    /// 3.4's sign of tasks that affinity keeps together: one CPU has a task's load more than another, and a second
-    /// task to give; that of 2.6.30 is two tasks' load. Not asked of the local group.
+    /// 3.4's sign of tasks that affinity keeps together: one CPU has a task's load more than another, and a second task
+    /// to give. In 2.6.30 it is two tasks' load. The local group is not tested.
     fn is_uneven(&self, balancer: Balancer, load_per_task: u64) -> bool {
         if balancer == Balancer::V2_6 {
             return self.max_load - self.min_load > 2 * load_per_task;
@@ -116,7 +116,7 @@ impl Tally {
     }
 }
 
-/// A group as the rules see it (`struct sg_lb_stats`).
+/// The statistics of a group (`struct sg_lb_stats`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupStats {
     /// Sum of biased loads.
@@ -129,7 +129,7 @@ pub struct GroupStats {
     pub group_util: u64,
     /// Sum of capacities.
     pub capacity: u64,
-    /// Tasks it takes before it is full (3.4; 0 in 4.5).
+    /// Number of tasks it takes before it is full (3.4; 0 in 4.5).
     pub slots: u64,
     /// Runnable tasks: of all classes in 3.4, fair ones in 4.5.
     pub nr_running: u32,
@@ -139,9 +139,10 @@ pub struct GroupStats {
     pub weight: u32,
     /// Whether it can take another task.
     pub has_capacity: bool,
-    /// Whether it should give one away. In 3.4 simply the opposite; in 4.5 neither holds for a group that is just full.
+    /// Whether it should give a task away. In 3.4 the opposite of `has_capacity`; in 4.5 neither holds for a group that
+    /// is just full.
     pub no_capacity: bool,
-    /// Its type; decides which group is busiest in 4.5, and in 3.4 whether it may be.
+    /// Its type. In 4.5 it decides which group is busiest, in 3.4 whether a group may be the busiest.
     pub group_type: GroupType,
     /// Whether some CPU had two runnable tasks. A full pass over the top domain stores it as `rd->overload` (3.19+).
     pub overload: bool,

@@ -1,8 +1,8 @@
 //! A pass of the balancer that looks at spare capacity (5.5 and later), driven through time: from the first group's
-//! statistics to the queue that tasks are taken from. `pass` holds what all eras share, `spare` the rules.
+//! statistics to the queue that tasks are taken from. `pass` holds the part common to all kernels, `spare` the rules.
 //!
-//! Every CPU visited costs time, and what a group holds is what its CPUs held when each was read. D001's shortcuts end
-//! the loop over groups early; the totals are then what a periodic pass stored.
+//! Every CPU visited costs time, and a group's statistics hold the values of its CPUs at the instants they were read.
+//! D001's shortcuts end the loop over groups early; the totals are then those that a periodic pass stored.
 
 use crate::balance::capacity::GroupFacts;
 use crate::balance::era::Pass as Kind;
@@ -18,13 +18,13 @@ use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceReason, BalanceTrigger};
 
-/// CPUs read before the world is looked at again, unless the tunable says otherwise. A core is read as one; a node read
-/// at one instant would be seen as it was some 10 us before, and newidle passes, which follow each other by way of the
-/// overload flag, become half as many.
+/// CPUs read before simulated time advances, unless the tunable says otherwise. A core is read at one instant. A whole
+/// node read at one instant would be seen as of some 10 us earlier; newidle passes, which trigger each other through
+/// the overload flag, would be half as many.
 const AT_ONCE: usize = 16;
 
 impl System<'_> {
-    /// A newidle pass gives up at once when work has come.
+    /// A newidle pass gives up at once if work has come. Returns whether the pass may go on.
     pub(super) fn newidle_turn(&mut self, p: &mut Pass, at: u64) -> bool {
         if p.trigger != BalanceTrigger::Newidle {
             return true;
@@ -69,7 +69,7 @@ impl System<'_> {
         }
     }
 
-    /// Reads groups until time must pass; decides after the last one that is read.
+    /// Reads groups until time must pass; decides after the last group.
     pub(super) fn read_spare_groups(&mut self, by: CpuId, p: &mut Pass, mut g: Groups, at: &mut u64) {
         let facts = self.spare_facts(p);
         let nr_groups = self.fixed.domains.of_cpu[p.dst][p.level].groups.len();
@@ -113,7 +113,7 @@ impl System<'_> {
         }
     }
 
-    /// Statistics of the group the loop is at; `None` when time must pass first.
+    /// Statistics of the loop's present group; `None` if time must pass first.
     fn read_group(
         &mut self,
         by: CpuId,
@@ -172,7 +172,8 @@ impl System<'_> {
         self.stats.stats_ns += cost_ns;
     }
 
-    /// What a pass leaves for others: the overload flag at the top, scan depths and totals in the shared state.
+    /// Stores a pass's hints for other CPUs: the overload flag at the top domain, scan depths and totals in the shared
+    /// state.
     fn leave_hints(&mut self, by: CpuId, p: &Pass, seen: &DomainStats, at: &mut u64) {
         if p.level + 1 == self.fixed.domains.of_cpu[p.dst].len() {
             self.overload = seen.overload;
@@ -239,7 +240,7 @@ impl System<'_> {
             return self.end_balanced(p, *at, BalanceReason::NoQueue);
         };
         let costs = &self.fixed.machine.costs;
-        // A queue that has become short is not even locked; the source's length is read where it was just fetched.
+        // A queue that has become short is not even locked; the source's length was just read.
         if self.nr_running[src] > 1 {
             *at += rq_lock_ns(costs, self.lines.distance(by, src)) + costs.move_task_ns;
             // Taking the lock writes the line that others read.

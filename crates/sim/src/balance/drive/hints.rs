@@ -1,4 +1,4 @@
-//! Reading and writing what the CPUs of a domain share, with its cost, ns.
+//! Reading and writing the state that the CPUs of a domain share, with its cost, ns.
 
 use crate::balance::shared::Gathered;
 use crate::balance::spare::newidle_scan::{SharedHints, Span};
@@ -21,7 +21,7 @@ impl System<'_> {
         probe_ns(&self.fixed.machine.costs, read)
     }
 
-    /// The hints of a pass's domain, if it has any and makes use of them, and what reading them costs.
+    /// The hints of a pass's domain, if it has any and uses them, and the cost of reading them, ns.
     pub fn read_hints(&mut self, by: CpuId, p: &Pass) -> (Option<SharedHints>, u64) {
         let obeys = self.has(Feature::IlbUtil) || self.has(Feature::IlbFast);
         if p.trigger != BalanceTrigger::Newidle || !obeys {
@@ -32,14 +32,14 @@ impl System<'_> {
             let s = &self.shared[at as usize];
             (s.version, s.writer, s.hints)
         };
-        // The CPU that reads has its own copy of the line to lose; its view of the level remembers which one.
+        // The reading CPU has its own copy of the line; its record of the level holds the version of that copy.
         let level = &mut self.cpus[p.dst].levels[p.level];
         let unchanged = std::mem::replace(&mut level.hints_seen, version) == version;
         let cost = if unchanged { self.fixed.machine.costs.probe_hit_ns } else { self.fetch_ns(by, writer) };
         (Some(hints), cost)
     }
 
-    /// Changes the shared state of a pass's domain; what that costs, nothing if `change` changes nothing.
+    /// Changes the shared state of a pass's domain; returns the cost, 0 if `change` changes nothing.
     pub fn write_hints(
         &mut self,
         by: CpuId,
@@ -57,15 +57,15 @@ impl System<'_> {
         self.fetch_ns(by, before)
     }
 
-    /// ILB_SHARE: statistics of a group that are no older than the dearest pass this CPU has made over the domain, and
-    /// what reading them costs.
+    /// ILB_SHARE: statistics of a group that are no older than this CPU's most expensive pass over the domain, and the
+    /// cost of reading them.
     pub fn gathered(&self, by: CpuId, p: &Pass, group: u32, at: u64) -> Option<(GroupStats, u64)> {
         let window_ns = self.cpus[p.dst].levels[p.level].cost.max_ns;
         let g = self.gathered.get(group as usize)?.as_ref()?;
         (g.by != by && at.saturating_sub(g.at_ns) <= window_ns).then(|| (g.stats, self.fetch_ns(by, g.by)))
     }
 
-    /// ILB_SHARE: leaves a group's statistics for others; what that costs.
+    /// ILB_SHARE: stores a group's statistics for others; returns the cost.
     pub fn leave_gathered(&mut self, by: CpuId, group: u32, at_ns: u64, stats: GroupStats) -> u64 {
         let Some(place) = self.gathered.get_mut(group as usize) else { return 0 };
         let before = place.replace(Gathered { at_ns, by, stats });

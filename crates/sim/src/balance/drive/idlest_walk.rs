@@ -13,7 +13,7 @@ use crate::system::System;
 use schedlab_base::{CpuId, Ns, TaskId};
 
 impl System<'_> {
-    /// Searches one level. `Err(time)`: the descent goes on then; `Ok`: the CPU is chosen.
+    /// Searches one level. `Err(time)`: the descent goes on at that time; `Ok`: the CPU is chosen.
     pub fn walk_on(&mut self, by: CpuId, task: TaskId, walk: &mut Walk) -> Result<CpuId, u64> {
         let Some(level) = walk.level else { return Ok(self.nearest_allowed(task, walk.at)) };
         let mut cost = 0;
@@ -32,7 +32,7 @@ impl System<'_> {
         Err(self.now + cost)
     }
 
-    /// The CPU itself if the task may run there, else the lowest that it may.
+    /// The CPU itself if the task may run there, else the lowest allowed one.
     fn nearest_allowed(&self, task: TaskId, cpu: CpuId) -> CpuId {
         let t = &self.tasks[task];
         if t.may_run_on(cpu) { cpu } else { t.allowed.as_ref().and_then(|a| a.lowest()).unwrap_or(cpu) }

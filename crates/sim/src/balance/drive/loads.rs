@@ -31,7 +31,8 @@ impl System<'_> {
         let (now, tick) = (self.load_now(cpu), self.now / self.fixed.tick_ns);
         self.cpus[cpu].load.tick(tick, now);
     }
-    /// Who balances on behalf of a tickless CPU first counts the ticks it missed (`update_idle_cpu_load`).
+    /// Counts the ticks that a tickless CPU has missed, before another CPU balances on its behalf
+    /// (`update_idle_cpu_load`).
     pub(super) fn age_idle_load(&mut self, cpu: CpuId) {
         if self.has(Feature::LbBias) && self.load_now(cpu) == 0 {
             self.cpus[cpu].load.catch_up(self.now / self.fixed.tick_ns);

@@ -1,4 +1,4 @@
-//! Balancing taken through time: each step reads what it finds at its own instant, and has its cost.
+//! Balancing taken through time: each step reads the state of its own instant, and has its cost.
 
 mod groups;
 mod hints;

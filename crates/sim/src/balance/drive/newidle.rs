@@ -1,9 +1,8 @@
 //! Newidle balance: a CPU about to go idle looks for work, domain by domain, interrupts off (`idle_balance`).
 //!
-//! The departing task is still current, so the CPU itself does not count as idle. Gates decide whether and
-//! how far up; each domain's cost is remembered, and the CPU's next periodic balance brought forward, for
-//! intervals of an idle CPU are shorter. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels throw
-//! dice (`newidle_dice`).
+//! The departing task is still current, so the CPU itself does not count as idle. Gates decide whether and how far up
+//! it looks. Each domain's cost is recorded. The CPU's next periodic balance is brought forward, for an idle CPU has
+//! shorter intervals. Mirrors 3.4 and 4.5; 6.5 has its own gates, and later kernels throw dice (`newidle_dice`).
 
 use super::pass::Progress;
 use crate::balance::era::Pass as Kind;
@@ -18,7 +17,7 @@ use schedlab_kernel::Feature;
 use schedlab_trace::{BalanceTrigger, SkipReason};
 
 impl System<'_> {
-    /// The last task of `cpu` has been dequeued: balance if the gates are open, then switch.
+    /// The last task of `cpu` has been dequeued: balances if the gates are open, then switches.
     pub fn begin_newidle(&mut self, cpu: CpuId) {
         let gates = self.fixed.gates;
         let (now, clock) = (self.now, self.rq_clock(cpu));
@@ -29,7 +28,7 @@ impl System<'_> {
         };
         let c = &mut self.cpus[cpu];
         if gates == Gates::Cost && !c.wake_list.is_empty() {
-            // A wakeup is on its way here: nothing to look for, and no idle period begins.
+            // A wakeup is on its way here: the CPU need not look for work, and no idle period begins.
             self.skip(cpu, 0, SkipReason::WakeupPending);
             return self.begin_pick(cpu, 0);
         }
@@ -47,7 +46,7 @@ impl System<'_> {
         let mut n = Newidle { began_ns: now, level_began_ns: now, next, ..Newidle::default() };
         if let Err(why) = enter(gates, &facts) {
             self.skip_newidle(cpu, why, &facts);
-            // 3.4 leaves everything as it is.
+            // 3.4 does not change the CPU's next balance.
             if gates != Gates::Fixed {
                 self.note_next(cpu, &mut n);
                 self.bring_forward(cpu, &n);
@@ -65,7 +64,7 @@ impl System<'_> {
     pub fn newidle_step(&mut self, cpu: CpuId) {
         let mut n = self.cpus[cpu].newidle;
         if std::mem::take(&mut n.ending) {
-            // Where CPUs take turns others' may have gone by in this last step, too.
+            // On CPUs that take turns, this last step may have lasted through turns of others: the present time counts.
             self.level_over(cpu, &mut n, self.now);
         }
         if !n.pass.running() && !self.next_level(cpu, &mut n) {
@@ -83,7 +82,7 @@ impl System<'_> {
         c.task.ends = at;
     }
 
-    /// Starts the pass over the next domain that takes part; false when there is none worth it, or work has come.
+    /// Starts the pass over the next domain that takes part; false if none is worth its cost, or if work has come.
     fn next_level(&mut self, cpu: CpuId, n: &mut Newidle) -> bool {
         let gates = self.fixed.gates;
         let c = &self.cpus[cpu];
@@ -99,7 +98,7 @@ impl System<'_> {
         while let Some(level) = self.cpus[cpu].levels.get(n.level) {
             let cost_ns = level.cost.max_ns;
             let worth_it = climb(gates, avg_idle_ns, n.spent_ns, cost_ns);
-            // Since 5.16 a domain's time is taken before its pass, which may change its interval.
+            // Since 5.16 a domain's next time is noted before its pass, which may change its interval.
             if gates == Gates::Cost || !worth_it {
                 self.note_next(cpu, n);
             }
@@ -122,7 +121,7 @@ impl System<'_> {
         false
     }
 
-    /// Whether dice let a pass over the domain be made (NI_RANDOM); a refusal is a call without success.
+    /// Whether the dice allow a pass over the domain (NI_RANDOM); a refusal is a call without success.
     fn dice_let(&mut self, cpu: CpuId, level: usize) -> bool {
         if !self.has(Feature::NiRandom) || self.fixed.gates != Gates::Cost {
             return true;
@@ -138,7 +137,7 @@ impl System<'_> {
         lets
     }
 
-    /// A pass that dice had let be made is over.
+    /// Records the outcome of a pass that the dice had allowed.
     fn tell_dice(&mut self, cpu: CpuId, level: usize, moved: bool) {
         let (rate, now) = (self.has(Feature::NiRate), self.now);
         let dice = &mut self.cpus[cpu].levels[level].dice;
@@ -146,20 +145,20 @@ impl System<'_> {
         dice.called(if moved { weight } else { 0 }, rate, now);
     }
 
-    /// Takes into account when the present domain is due again, now that the CPU is idle.
+    /// Notes when the present domain is due again, by an idle CPU's interval.
     fn note_next(&self, cpu: CpuId, n: &mut Newidle) {
         let level = &self.cpus[cpu].levels[n.level];
         n.next.consider(level.last_balance, self.balance_clock().interval(level.state.interval_ms, false, 1));
     }
 
-    /// The CPU's next balance was set while it was busy: an idle one is due earlier.
+    /// The CPU's next balance was set while it was busy; an idle CPU is due earlier.
     fn bring_forward(&mut self, cpu: CpuId, n: &Newidle) {
         let (balancer, now) = (self.fixed.balancer, self.jiffies());
         let c = &mut self.cpus[cpu];
         c.next_balance = n.next.after_newidle(balancer, c.next_balance, now, n.pulled);
     }
 
-    /// A domain's pass is over: its cost is remembered, time goes on at `at`.
+    /// A domain's pass is over: its cost is recorded, time goes on at `at`.
     fn level_over(&mut self, cpu: CpuId, n: &mut Newidle, at: u64) {
         let (gates, tick) = (self.fixed.gates, self.now / self.fixed.tick_ns);
         let hz = self.fixed.kernel.tunables.hz;

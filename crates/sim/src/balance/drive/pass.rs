@@ -1,9 +1,9 @@
 //! One balance pass over one domain (`load_balance`), as steps in time.
 //!
-//! Statistics are gathered CPU by CPU in ring order and each visit takes its time, so what a pass sees is no snapshot:
-//! a queue seen long may be short when it is looked for again. A pass re-reads the world after each group (tunable
-//! `probe_batch`; 1 after each CPU). It runs in task context (newidle, interrupts off) or in softirq context.
-//! Mirrors 3.4 and 4.5. Not modelled: looking for another queue after one whose tasks were all pinned.
+//! Statistics are gathered CPU by CPU in ring order and each visit takes its time. So a pass does not see a snapshot: a
+//! queue that was long may be short when the pass looks for it again. Simulated time advances after each group (tunable
+//! `probe_batch`; 1 for after each CPU). A pass runs in task context (newidle, interrupts off) or in softirq context.
+//! Mirrors 3.4 and 4.5. Not modelled: the search for another queue after one whose tasks were all pinned.
 
 use crate::balance::average::active::parent_flag;
 use crate::balance::average::busiest::{DomainStats, Verdict};
@@ -20,7 +20,7 @@ use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind};
 
-/// How a pass stands after a step.
+/// The progress of a pass after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// It goes on at this time.
@@ -53,7 +53,7 @@ impl System<'_> {
         Stage::Stats { group: 0, at: 0, tally: Tally::default(), stats: None }
     }
 
-    /// Goes on with a pass that `by` makes; the pass's time has come.
+    /// Goes on with a pass by `by`, whose next step is due.
     pub fn pass_step(&mut self, by: CpuId, p: &mut Pass) -> Progress {
         let mut at = self.now;
         loop {
@@ -80,7 +80,7 @@ impl System<'_> {
     fn elect(&mut self, by: CpuId, p: &mut Pass, at: &mut u64) {
         let Stage::Elect { at: mut i, mut election } = p.stage else { return };
         if p.trigger == BalanceTrigger::Newidle {
-            // A newidle pass serves its own CPU; since 6.0 (here 5.5) it gives up where work has come.
+            // A newidle pass serves its own CPU; since 6.0 (here 5.5) it gives up if work has come.
             if self.newidle_turn(p, *at) && self.lock_domain(p, *at) {
                 p.stage = self.first_group();
             }
@@ -118,7 +118,7 @@ impl System<'_> {
         }
     }
 
-    /// SD_SERIALIZE since 6.19: the pass takes the machine-wide lock, or ends as balanced where another has it.
+    /// SD_SERIALIZE since 6.19: the pass takes the machine-wide lock, or ends as balanced if another pass has it.
     fn lock_domain(&mut self, p: &mut Pass, at: u64) -> bool {
         let serialize = self.fixed.domains.of_cpu[p.dst][p.level].params.serialize;
         if !serialize || !self.fixed.history.serializes_passes {
@@ -133,7 +133,7 @@ impl System<'_> {
         free
     }
 
-    /// What of the domain the rules need.
+    /// The facts about the domain that the rules need.
     fn domain_facts(&self, p: &Pass) -> DomainFacts {
         let levels = &self.fixed.domains.of_cpu[p.dst];
         let params = &levels[p.level].params;
@@ -215,7 +215,7 @@ impl System<'_> {
         }
     }
 
-    /// All groups are read: is there anything to pull?
+    /// All groups are read: decides whether to pull, and from which group.
     fn decide(&mut self, p: &mut Pass, facts: &DomainFacts, stats: &DomainStats, at: u64) {
         let top = p.level + 1 == self.fixed.domains.of_cpu[p.dst].len();
         if top && self.fixed.history.overload_by_pass {

@@ -1,10 +1,10 @@
 //! Periodic balance in softirq context: a CPU's own domains, then those of tickless idle CPUs
 //! (`run_rebalance_domains`).
 //!
-//! Bottom up; a domain is due when its interval has passed; once it was not this CPU's turn, higher domains
-//! are not looked at, nor their times. Later kernels serve the tickless CPUs first, so that what the
-//! balancing CPU pulls for itself does not end their service. SD_SERIALIZE domains are balanced by one CPU at
-//! a time, machine-wide; the lock is tried. Mirrors 3.4 and 4.5.
+//! The walk goes bottom up, and a domain is due when its interval has passed. If it was not this CPU's turn, higher
+//! domains are not visited, and their times do not count. Later kernels serve the tickless CPUs first, so that a pull
+//! for the balancing CPU itself does not end their service. SD_SERIALIZE domains are balanced by one CPU at a time,
+//! machine-wide; the lock is tried. Mirrors 3.4 and 4.5.
 
 use super::pass::Progress;
 use crate::balance::era::Pass as Kind;
@@ -81,7 +81,7 @@ impl System<'_> {
         self.decay_costs(on_behalf);
     }
 
-    /// Once a second the remembered costs of newidle passes shrink.
+    /// Once a second the recorded costs of newidle passes shrink.
     fn decay_costs(&mut self, cpu: CpuId) {
         let (gates, now, hz) = (self.fixed.gates, self.jiffies(), self.fixed.kernel.tunables.hz);
         let floor = self.fixed.kernel.tunables.migration_cost_ns;
@@ -123,7 +123,7 @@ impl System<'_> {
         c.soft.ends = at;
     }
 
-    /// Finds the next domain that is due and starts its pass; false when the CPU's domains are through.
+    /// Finds the next domain that is due and starts its pass; false after the CPU's last domain.
     fn next_due(&mut self, cpu: CpuId, p: &mut Periodic) -> bool {
         let (now, clock, spare) = (self.jiffies(), self.balance_clock(), self.looks_at_spare());
         let on = p.on_behalf;
@@ -141,7 +141,7 @@ impl System<'_> {
                 if serialize {
                     self.nohz.serial = Some(cpu);
                 }
-                // After a pull the CPU served counts as busy; left out before 5.5.
+                // After a pull the served CPU counts as busy; not modelled before 5.5.
                 let trigger = match (p.serving, p.idle) {
                     (true, idle) if idle || !spare => BalanceTrigger::Nohz,
                     (_, true) => BalanceTrigger::Idle,
@@ -166,7 +166,7 @@ impl System<'_> {
             self.nohz.serial = None;
         }
         if p.pass.moved() > 0 {
-            // Tasks came: the CPU is busy from here on, unless they have left again.
+            // Tasks were pulled: the CPU is busy from here on, unless they have left again.
             p.idle = self.idle[p.on_behalf];
         }
         p.climbing &= !p.pass.not_our_turn;
@@ -181,8 +181,8 @@ impl System<'_> {
         p.level += 1;
     }
 
-    /// SIS_UTIL on a kernel older than it: a pass over the cache-sized domain sets how far wakeups may scan.
-    /// Since 5.5 a pass does it where its statistics are complete.
+    /// SIS_UTIL on a kernel older than it: a pass over the cache-sized domain sets how far wakeups may scan. Since 5.5
+    /// a pass does it when its statistics are complete.
     fn update_scan_depth(&mut self, p: &Periodic) {
         if self.looks_at_spare()
             || !self.has(Feature::SisUtil)

@@ -1,5 +1,4 @@
-//! Active balance: a running task is pushed to the CPU that found nothing it could take
-//! (`active_load_balance_cpu_stop`).
+//! Active balance: a running task is pushed to a CPU that found no task to take (`active_load_balance_cpu_stop`).
 //!
 //! Each era has its own rule for when it is due (`average/active.rs`, `spare/active.rs`); what follows is the same. Not
 //! modelled: the stopper's own time, and that it may take another task of the queue.
@@ -13,7 +12,7 @@ use schedlab_record::schedstat::IdleType;
 use schedlab_trace::{MoveReason, SwitchReason};
 
 impl System<'_> {
-    /// Sends the stopper to `src` to push its running task to `dst`. `idle`: what it means that none runs there.
+    /// Sends the stopper to `src` to push its running task to `dst`. `idle`: the outcome if no fair task runs there.
     pub(super) fn start_push(&mut self, by: CpuId, src: CpuId, dst: CpuId, idle: Active) -> Active {
         match self.cpus[src].curr {
             Some(curr) if !self.tasks[curr].may_run_on(dst) => Active::Pinned,
@@ -28,9 +27,9 @@ impl System<'_> {
         }
     }
 
-    /// The stopper runs on `src` to push a task to `to`: counted in the lowest domain of `to` that spans both, unless
-    /// it finds no runnable task at all. A task that may move does, as one gained by an idle CPU, and the domain's
-    /// failures are forgotten (5.5+).
+    /// The stopper runs on `src` to push a task to `to`. It is counted in the lowest domain of `to` that spans both,
+    /// unless it finds no runnable task at all. A task that may move counts as gained by an idle CPU, and the domain's
+    /// failures are cleared (5.5+).
     pub fn count_active(&mut self, src: CpuId, to: CpuId, moves: bool) {
         let leaves = |t: TaskId| self.tasks[t].state != State::Runnable;
         let leaving = self.cpus[src].curr.is_some_and(leaves);

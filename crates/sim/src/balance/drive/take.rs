@@ -14,12 +14,12 @@ use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind, MoveReason, SwitchReason};
 
-/// What a walk over a source's tasks found of affinity.
+/// Affinity of the tasks that a walk over a source has seen.
 #[derive(Clone, Copy)]
 pub(super) struct Pinned {
     /// No task may run on the destination, and none moved.
     pub(super) all: bool,
-    /// Some may not, and more was wanted.
+    /// Some task may not, and more was wanted.
     pub(super) some: bool,
 }
 
@@ -41,7 +41,7 @@ impl System<'_> {
         }
     }
 
-    /// What the detaching rules see of a task. Newest tasks are offered first, as 3.4 and 4.5 walk the list.
+    /// The facts about a task for the detaching rules. Newest tasks are offered first, as 3.4 and 4.5 walk the list.
     pub fn task_facts(&self, task: TaskId, dst: CpuId, level: usize) -> TaskFacts {
         let t = &self.tasks[task];
         let e = &self.entities[t.entity];
@@ -62,8 +62,8 @@ impl System<'_> {
         }
     }
 
-    /// The queues are locked and the time is up: tasks that may move do.
-    /// The first one's time is in the step that ends here; each further one takes its own.
+    /// The queues are locked and the step's time is over: tasks that may move do so. The step's time includes the first
+    /// task's; each further task takes its own.
     pub(super) fn move_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, imbalance: u64, at: &mut u64) {
         let rules = self.rules(p);
         let nr = self.nr_running[src];
@@ -89,7 +89,7 @@ impl System<'_> {
                             break;
                         }
                     }
-                    // It goes to the back of the list, and stays there.
+                    // A refused task stays, at the back of the list.
                     Offer::Refuse(why) => {
                         if why == (Refusal::TooHeavy { hot: true }) && rules.balancer == Balancer::V4_5 {
                             self.lb(p).lb_hot_gained += 1;
@@ -111,8 +111,8 @@ impl System<'_> {
         self.end_pass(p, *at, Outcome::Failed(active), walked_in_vain(refused, ended));
     }
 
-    /// What follows a walk in all eras: the flag for the level above, and the pass's end if tasks moved or all were
-    /// pinned. Whether it ended. `pinned` is `None` when no task was looked at.
+    /// The common end of a walk in all kernels: sets the flag for the level above, and ends the pass if tasks moved or
+    /// all were pinned. Returns whether the pass has ended. `pinned` is `None` when no task was looked at.
     pub(super) fn walk_over(
         &mut self,
         p: &mut Pass,
@@ -135,7 +135,7 @@ impl System<'_> {
         all
     }
 
-    /// Takes a task, and counts it.
+    /// Moves a task to the destination, and counts it.
     pub(super) fn gain(&mut self, by: CpuId, p: &mut Pass, task: TaskId, hot: bool) {
         self.pull(by, task, p.dst, move_reason(p.trigger));
         p.moved += 1;
@@ -144,7 +144,7 @@ impl System<'_> {
         lb.lb_hot_gained += u64::from(hot);
     }
 
-    /// The group that holds the destination one level up learns that affinity is in the way below.
+    /// Sets or clears the flag of the destination's group one level up: affinity hinders balancing below.
     pub(super) fn flag_parent(&mut self, p: &Pass, flag: bool) {
         if let Some(parent) = self.fixed.domains.of_cpu[p.dst].get(p.level + 1) {
             self.group_flags[parent.groups[0] as usize] = flag;
@@ -176,7 +176,7 @@ impl System<'_> {
         self.end_enqueue(dst, begun);
     }
 
-    /// Nothing could be moved: should the source's running task be pushed?
+    /// No task could be moved: pushes the source's running task if that is due.
     fn try_active(&mut self, by: CpuId, p: &Pass, src: CpuId) -> Active {
         let kind = Kind::from(p.trigger);
         self.cpus[p.dst].levels[p.level].state.count_failure(kind);

@@ -1,4 +1,4 @@
-//! Taking tasks as 5.5 and later do: the end of a pass that found a busiest queue (`detach_tasks`, active balance).
+//! Taking tasks in 5.5 and later: the end of a pass that found a busiest queue (`detach_tasks`, active balance).
 
 use super::take::Pinned;
 use crate::balance::can_migrate::{Offer, Refusal, Step as Walk, Stop};
@@ -31,13 +31,13 @@ impl System<'_> {
         }
     }
 
-    /// A task as the rules see it.
+    /// The facts about a task that the rules use.
     fn spare_task(&self, task: TaskId, p: &Pass) -> Task {
         let entity = self.entity(task);
         Task { facts: self.task_facts(task, p.dst, p.level), util: entity.est.task_util(entity.avg.util_avg) }
     }
 
-    /// The queue is locked and the time is up: tasks that may move do, longest waiting first.
+    /// The queue is locked and the step's time is over: tasks that may move do so, the longest waiting first.
     pub(super) fn take_tasks(&mut self, by: CpuId, p: &mut Pass, src: CpuId, amount: Amount, at: &mut u64) {
         let rules = self.spare_rules(p, amount.migration);
         let nr = self.nr_running[src];
@@ -61,7 +61,7 @@ impl System<'_> {
         self.end_pass(p, *at, Outcome::Failed(active), walked_in_vain(refused, ended));
     }
 
-    /// Walks the source's tasks. `in_vain` gets the refusal that came nearest to a move, and why the walk ended.
+    /// Walks the source's tasks. `in_vain` gets the refusal nearest to a move, and the reason why the walk ended.
     fn walk_source(
         &mut self,
         by: CpuId,
@@ -96,7 +96,7 @@ impl System<'_> {
                         self.lb(p).lb_hot_gained += 1;
                     }
                     in_vain.0 = in_vain.0.max(Some(why));
-                    // It is looked at last from now on.
+                    // A refused task comes last from now on.
                     self.cpus[src].list.rotate_left(1);
                 }
             }
@@ -104,7 +104,7 @@ impl System<'_> {
         walk
     }
 
-    /// Nothing could be moved: should the source's running task be pushed?
+    /// No task could be moved: pushes the source's running task if that is due.
     fn push_running(&mut self, by: CpuId, p: &Pass, src: CpuId, migration: MigrationType) -> Active {
         let kind = Kind::from(p.trigger);
         self.cpus[p.dst].levels[p.level].state.count_failure(kind);
@@ -123,7 +123,7 @@ impl System<'_> {
         };
         let Some(why) = needs_active(&facts) else { return Active::NotDue };
         self.count_push(why);
-        // The idle task may run nowhere else.
+        // If the source is idle by now: the idle task may run nowhere else.
         self.start_push(by, src, p.dst, Active::Pinned)
     }
 }

@@ -1,4 +1,4 @@
-//! What passes and ticks count and tell of their decisions.
+//! Counts and details of the decisions of passes and ticks.
 
 use crate::balance::newidle_gate::{EnterFacts, Skip};
 use crate::system::System;
@@ -11,7 +11,7 @@ impl System<'_> {
     pub(super) fn skip(&mut self, dst: CpuId, level: usize, why: SkipReason) {
         self.skip_for(dst, level, why, || (0, 0));
     }
-    /// The same where two times were compared, ns: what there is, and what would be needed.
+    /// The same for a comparison of two times, ns: the one there is, and the one needed.
     #[inline]
     pub(super) fn skip_for(
         &mut self,

@@ -1,14 +1,14 @@
-//! What follows a pass that moved nothing, and what a pass leaves in its domain.
+//! After a pass: whether to push the source's running task, and the new state of the domain.
 //!
 //! Mirrors `need_active_balance` and the end of `load_balance` of 6.5. State, bounds and outcomes are those of
-//! [`settle`](crate::balance::settle), and so are [`DomainState::count_failure`] (newidle does not count) and
-//! `parent_flag` (as in 4.5). It differs from 4.5 in this:
+//! [`settle`](crate::balance::settle). So are [`DomainState::count_failure`] (newidle does not count) and `parent_flag`
+//! (as in 4.5). Differences from 4.5:
 //!
-//! - too many failures push a running task only when *tasks* were to move;
+//! - too many failures push a running task only if *tasks* were to move;
 //! - a newidle pass doubles no interval, since it does not wait for one;
 //! - a started push leaves `nr_balance_failed` alone and the interval at its minimum (the reason for the push still
-//!   stands when the end asks again). The stopper clears the count once it has moved a task, in the lowest domain of
-//!   the destination that spans the source, and takes hot tasks whatever the count
+//!   holds when the end of the pass tests it again). The stopper clears the count once it has moved a task, in the
+//!   lowest domain of the destination that spans the source. It takes hot tasks whatever the count
 //!   ([`Rules::active`](crate::balance::spare::detach::Rules::active)).
 
 use super::imbalance::MigrationType;
@@ -17,12 +17,12 @@ use crate::balance::era::Pass;
 use crate::balance::settle::{Active, Bounds, DomainState, MAX_PINNED_MS, Outcome};
 use schedlab_trace::ActiveReason;
 
-/// What active balance depends on, after a pass that moved nothing.
+/// The facts that active balance depends on, after a pass that moved nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ActiveFacts {
     /// The kind of pass.
     pub pass: Pass,
-    /// What was to move.
+    /// The unit of the amount wanted.
     pub migration: MigrationType,
     /// The domain's failures, this one counted.
     pub nr_balance_failed: u32,
@@ -51,8 +51,8 @@ pub fn needs_active(f: &ActiveFacts) -> Option<ActiveReason> {
     (alone && reduced && better).then_some(ActiveReason::ReducedCapacity)
 }
 
-/// Ends a pass. `untested`: the source had a single task, so that no walk has shown that anything but affinity is in
-/// the way; read for [`Active::Pinned`] only, which then backs off as far as an all-pinned domain.
+/// Ends a pass. `untested`: the source had a single task, so no walk has shown an obstacle other than affinity. It
+/// matters only for [`Active::Pinned`], which then backs off as far as an all-pinned domain.
 pub fn settle(state: &mut DomainState, bounds: &Bounds, pass: Pass, outcome: Outcome, untested: bool) {
     if matches!(outcome, Outcome::Balanced { .. } | Outcome::Moved) {
         state.nr_balance_failed = 0;

@@ -1,4 +1,4 @@
-//! Which group to pull from, and whether to pull at all.
+//! The choice of the group to pull from, and whether to pull at all.
 //!
 //! Mirrors `update_sd_lb_stats`, `update_sd_pick_busiest` and `find_busiest_group` of 6.5. The local group is first in
 //! every ring. Each further group is handed over twice when its last CPU has been read: [`DomainStats::push`] picks,
@@ -11,7 +11,7 @@ use super::stats::GroupStats;
 use crate::balance::capacity::SCALE;
 use crate::balance::era::Pass;
 
-/// What a pass has seen of a domain so far (`struct sd_lb_stats`).
+/// The statistics of a domain that a pass has seen so far (`struct sd_lb_stats`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainStats {
     /// The balancing CPU's group.
@@ -22,9 +22,9 @@ pub struct DomainStats {
     pub total_load: u64,
     /// Sum of the groups' capacities.
     pub total_capacity: u64,
-    /// Whether any CPU read had two runnable tasks: what a pass over the top domain leaves as `rd->overload`.
+    /// Whether any CPU read had two runnable tasks; a pass over the top domain stores that as `rd->overload`.
     pub overload: bool,
-    /// Sum of the groups' utilisation: what scan depths are computed from.
+    /// Sum of the groups' utilisation; scan depths are computed from it.
     pub sum_util: u64,
 }
 
@@ -43,7 +43,8 @@ impl DomainStats {
         stats
     }
 
-    /// Considers the next group of the ring; `index` is the caller's name for it. Whether it became the busiest.
+    /// Considers the next group of the ring; `index` is the caller's name for it. Returns whether it became the
+    /// busiest.
     pub fn push(&mut self, domain: &DomainFacts, index: u32, group: GroupStats) -> bool {
         self.overload |= group.overload;
         let busier = self.is_busier(domain, &group);
@@ -60,7 +61,7 @@ impl DomainStats {
         self.sum_util += group.group_util;
     }
 
-    /// Whether `group` replaces the busiest so far. For the first one a fair task is enough.
+    /// Whether `group` replaces the busiest so far. To be the first, a group needs only a fair task.
     fn is_busier(&self, domain: &DomainFacts, group: &GroupStats) -> bool {
         if group.sum_h_nr_running == 0 {
             return false;
@@ -160,7 +161,7 @@ impl DomainStats {
     }
 }
 
-/// What a pass decided about a domain.
+/// The decision of a pass about a domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Nothing to do (counted as `lb_nobusyg`).
@@ -169,7 +170,7 @@ pub enum Verdict {
     Pull {
         /// The caller's name for the group.
         group: u32,
-        /// How much of what; never 0.
+        /// How much to pull, and its unit; never 0.
         amount: Amount,
         /// Why.
         why: Pull,
@@ -193,16 +194,16 @@ pub enum Balanced {
     BusyCpu,
     /// The busiest group is not overloaded and has nearly as many idle CPUs.
     EnoughIdle,
-    /// The busiest group is not overloaded and has one task: none waits.
+    /// The busiest group is not overloaded and has one task, so no task waits.
     SingleTask,
-    /// There is an imbalance, but this rule for the amount says nothing should move.
+    /// There is an imbalance, but this rule for the amount gives nothing to move.
     NothingToMove(How),
 }
 
 /// Why a pull is attempted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Pull {
-    /// Affinity keeps the busiest group from being balanced inside.
+    /// Affinity prevents balance inside the busiest group.
     Imbalanced,
     /// The busiest group is overloaded, and the local one is not or has clearly less load.
     Overloaded,

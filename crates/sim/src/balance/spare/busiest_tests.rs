@@ -16,7 +16,7 @@ const MC: DomainFacts = DomainFacts {
 };
 const PLAIN: DomainFacts = DomainFacts { prefer_sibling: false, groups_are_cores: false, ..MC };
 
-/// A group of `weight` CPUs with `nr` tasks of weight 1024, one a CPU as far as they go.
+/// A group of `weight` CPUs with `nr` tasks of weight 1024, at most one on each CPU as long as CPUs are free.
 fn group(kind: SpareType, weight: u32, nr: u32) -> GroupStats {
     let load = 1024 * u64::from(nr);
     let capacity = 1024 * u64::from(weight);
@@ -184,13 +184,13 @@ fn an_amount_of_nothing_is_balanced() {
     // D001's machine: a newly idle thread, its sibling idle, against a pair with one task.
     let local = GroupStats { idle_cpus: 1, ..group(HasSpare, 2, 0) };
     assert_eq!(why(&MC, Pass::Newidle, local, group(HasSpare, 2, 1)), Err(Balanced::EnoughIdle));
-    // And against one with two running: one task is to move.
+    // The same against a pair with two running tasks: one task is to move.
     let s = seen(&MC, local, &[group(FullyBusy, 2, 2)]);
     let Verdict::Pull { group: 1, amount, why: Pull::PreferSibling } = s.decide(&MC, Pass::Newidle) else {
         panic!("{:?}", s.decide(&MC, Pass::Newidle));
     };
     assert_eq!((amount.migration, amount.amount), (MigrationType::Task, 1));
-    // Nodes: within what they tolerate.
+    // Nodes: within their tolerance.
     let numa = DomainFacts { numa: true, share_llc: false, imb_numa_nr: 14, ..PLAIN };
     let nodes = why(&numa, Pass::Newidle, group(HasSpare, 112, 3), group(HasSpare, 112, 5));
     assert_eq!(nodes, Err(Balanced::NothingToMove(How::NumaTolerated)));

@@ -1,9 +1,9 @@
-//! Whether a group has room, is full, or is stuck, since 5.5: passes and the placement of new tasks ask it.
+//! The type of a group since 5.5: it has room, is full, or is stuck. Used by passes and by the placement of new tasks.
 
 /// Types of a group since 5.5 as far as symmetric machines have them, least urgent first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SpareType {
-    /// Can take more.
+    /// It can take more.
     HasSpare,
     /// Exactly full.
     FullyBusy,
@@ -11,11 +11,11 @@ pub enum SpareType {
     SharedCore,
     /// Affinity keeps it from being balanced inside.
     Imbalanced,
-    /// More work than it can do.
+    /// More work than its capacity.
     Overloaded,
 }
 
-/// What the rule of 5.5 and later looks at.
+/// The facts that the rule of 5.5 and later uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpareFacts {
     /// Sum of utilisation.
@@ -28,7 +28,7 @@ pub struct SpareFacts {
     pub nr_running: u32,
     /// CPUs.
     pub weight: u32,
-    /// The flag the level below left.
+    /// The flag that passes over the level below have set.
     pub imbalanced: bool,
     /// The domain's `imbalance_pct`.
     pub imbalance_pct: u32,
@@ -36,8 +36,8 @@ pub struct SpareFacts {
     pub shared_core: bool,
 }
 
-/// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Misfit and asymmetric packing are left out:
-/// all CPUs modelled are alike.
+/// The type of a group in 5.5 and later (`group_classify`; read in 6.1). Not modelled: misfit tasks and asymmetric
+/// packing, since all CPUs modelled are alike.
 pub fn since_5_5(f: &SpareFacts) -> SpareType {
     let pct = u64::from(f.imbalance_pct);
     let (full_by_util, room_by_util) = (f.capacity * 100 < f.util * pct, f.capacity * 100 > f.util * pct);
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(since_5_5(&SpareFacts { nr_running: 1, ..base }), SpareType::HasSpare);
         assert_eq!(since_5_5(&SpareFacts { util: 100, ..base }), SpareType::HasSpare, "sleepy tasks");
         let waiting = SpareFacts { util: 100, runnable: 3000, ..base };
-        assert_eq!(since_5_5(&waiting), SpareType::Overloaded, "little used but much waited for");
+        assert_eq!(since_5_5(&waiting), SpareType::Overloaded, "low utilisation, but many tasks wait");
         assert_eq!(since_5_5(&SpareFacts { imbalanced: true, nr_running: 1, ..base }), SpareType::Imbalanced);
         assert_eq!(since_5_5(&SpareFacts { imbalanced: true, ..base }), SpareType::Overloaded);
         let core = SpareFacts { shared_core: true, util: 100, runnable: 100, nr_running: 2, ..base };

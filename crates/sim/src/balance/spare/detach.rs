@@ -1,4 +1,4 @@
-//! Which tasks of the chosen queue move, and when to stop.
+//! The tasks of the chosen queue that move, and the end of the walk.
 //!
 //! Mirrors `can_migrate_task`, `task_hot` and `detach_tasks` of 6.5. The caller walks the source queue's list of tasks
 //! from its *end*: the task that has waited longest since it was enqueued or last picked (a pick brings a task to the
@@ -8,10 +8,10 @@ use super::imbalance::{Amount, MigrationType};
 use crate::balance::can_migrate::{self as common, BREAK, Movable, Offer, Refusal, Step, Stop, TaskFacts};
 use crate::balance::era::Pass;
 
-/// What one pass applies to every task.
+/// The facts that one pass applies to every task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// What earlier kernels apply, too.
+    /// The rules common with earlier kernels.
     pub common: common::Rules,
     /// SD_SHARE_CPUCAPACITY of the domain: source and destination are threads of one core and share its caches.
     pub share_capacity: bool,
@@ -26,19 +26,19 @@ pub struct Rules {
 /// One task of the source queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Task {
-    /// What earlier kernels look at; `load` is its share of the queue's load (`task_h_load`).
+    /// The facts common with earlier kernels; `load` is its share of the queue's load (`task_h_load`).
     pub facts: TaskFacts,
     /// Its utilisation or the estimate of it, whichever is more (`task_util_est`).
     pub util: u64,
 }
 
-/// Whether a task may move, but for its size. Active balance asks this alone.
+/// Whether a task may move, apart from its size. Active balance uses this rule alone.
 ///
 /// # Errors
-/// With the reason why it may not.
+/// With the reason why the task may not move.
 pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movable, Refusal> {
     if rules.active || rules.share_capacity {
-        // Nothing is hot: what is left of the common rules is affinity and running.
+        // No task is hot: of the common rules only affinity and running remain.
         let cold = TaskFacts { buddy: false, ran_ago_ns: u64::MAX, ..*task };
         return common::can_migrate(&rules.common, &cold);
     }
@@ -78,10 +78,10 @@ impl Detach {
         }
     }
 
-    /// What to do next; `src_nr_running` is the source's length now.
+    /// The next action; `src_nr_running` is the source's length now.
     pub fn step(&mut self, rules: &Rules, src_nr_running: u32, list_empty: bool) -> Step {
         if std::mem::take(&mut self.entering) && src_nr_running <= 1 {
-            // Others were faster. No task was tested, so none counts as pinned.
+            // Other CPUs have emptied the queue. No task was tested, so none counts as pinned.
             self.all_pinned = false;
             return Step::Stop(Stop::Emptied);
         }

@@ -1,4 +1,4 @@
-//! Tests of the detach rules of 6.5, where they are not those of 4.5.
+//! Tests of the detach rules of 6.5 that differ from those of 4.5.
 
 use super::*;
 use crate::balance::era::Balancer;

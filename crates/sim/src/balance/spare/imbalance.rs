@@ -1,7 +1,7 @@
-//! How much to pull, and of what.
+//! The amount to pull, and its unit.
 //!
-//! Mirrors `calculate_imbalance` and `adjust_numa_imbalance` of 6.5. With room here, tasks are counted or
-//! room is filled; without, load is levelled to the domain's average.
+//! Mirrors `calculate_imbalance` and `adjust_numa_imbalance` of 6.5. If the local group has room, tasks are counted or
+//! the room is filled; otherwise load is levelled to the domain's average.
 
 use super::DomainFacts;
 use super::classify::SpareType;
@@ -9,11 +9,11 @@ use super::stats::GroupStats;
 use crate::balance::capacity::SCALE;
 use crate::balance::era::Pass;
 
-/// A difference in tasks (before it is halved) that one pair of communicating tasks makes: not worth leaving
-/// a node for.
+/// A difference in tasks (before it is halved) that one pair of communicating tasks makes; not worth leaving a node
+/// for.
 const NUMA_IMBALANCE_MIN: u64 = 2;
 
-/// What an amount counts (`enum migration_type`).
+/// The unit of an amount (`enum migration_type`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum MigrationType {
     /// Load averages.
@@ -24,7 +24,7 @@ pub enum MigrationType {
     Task,
 }
 
-/// What the amount depends on.
+/// The facts that the amount depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// The domain.
@@ -39,10 +39,10 @@ pub struct Facts {
     pub domain_avg_load: u64,
 }
 
-/// How much, and by which rule.
+/// An amount, its unit and its rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Amount {
-    /// What is counted.
+    /// The unit.
     pub migration: MigrationType,
     /// How much of it; 0 means that the domain is balanced after all (`lb_nobusyg`).
     pub amount: u64,
@@ -50,22 +50,22 @@ pub struct Amount {
     pub how: How,
 }
 
-/// The rule an amount came from.
+/// The rule that an amount comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum How {
-    /// One task, whichever may move: averages say nothing when affinity decides.
+    /// One task, any that may move: averages mean nothing when affinity decides.
     Imbalanced,
     /// One task of a core that has two.
     SharedCore,
     /// As much utilisation as the local group has room for.
     FillRoom,
-    /// No room by utilisation, but this CPU idles and a task waits there: one task.
+    /// The local group has no room by utilisation, but this CPU idles and a task waits there: one task.
     WaitingTask,
     /// Half the difference in tasks.
     EvenTasks,
     /// Half the difference in idle CPUs.
     EvenIdle,
-    /// Nothing: a small difference between nodes while few tasks run here.
+    /// Nothing: a small difference between nodes while few tasks run on the local one.
     NumaTolerated,
     /// Nothing: the local group, full, has as much load for its capacity as the busiest.
     LocalBusier,
@@ -93,7 +93,7 @@ fn tasks(amount: u64, how: How) -> Amount {
     Amount { migration: MigrationType::Task, amount, how }
 }
 
-/// There is room here, and an overloaded group in another cache.
+/// The local group has room, and the overloaded group is in another cache.
 fn fill_room(f: &Facts) -> Amount {
     let room = f.local.capacity.saturating_sub(f.local.group_util);
     if room == 0 && f.pass != Pass::Busy {
@@ -102,7 +102,7 @@ fn fill_room(f: &Facts) -> Amount {
     Amount { migration: MigrationType::Util, amount: room, how: How::FillRoom }
 }
 
-/// There is room here: even out tasks, or idle CPUs.
+/// The local group has room: evens out tasks, or idle CPUs.
 fn even_out(f: &Facts) -> Amount {
     let (local, busiest) = (&f.local, &f.busiest);
     let (difference, how) = if busiest.weight == 1 || f.domain.prefer_sibling {
@@ -117,7 +117,7 @@ fn even_out(f: &Facts) -> Amount {
     tasks(difference / 2, how)
 }
 
-/// Whether an imbalance between nodes is left alone. `dst_running`: tasks on the local node with one more.
+/// Whether an imbalance between nodes is tolerated. `dst_running`: tasks on the local node with one more.
 fn tolerates(imbalance: u64, dst_running: u32, imb_numa_nr: u32) -> bool {
     dst_running <= imb_numa_nr && imbalance <= NUMA_IMBALANCE_MIN
 }
@@ -134,8 +134,8 @@ fn to_average(f: &Facts) -> Amount {
     let Some(room) = avg.checked_sub(local).filter(|room| *room > 0) else {
         return load(0, How::LocalAboveAverage);
     };
-    // A busiest group below the average (others, not overloaded, are heavier) wraps to a huge number in the kernel, so
-    // that only the local side limits.
+    // A busiest group may be below the average, if heavier groups are not overloaded. The difference then wraps to a
+    // huge number in the kernel, so that only the local side limits.
     let give = busiest.checked_sub(avg).map_or(u64::MAX, |excess| excess * f.busiest.capacity);
     load(give.min(room * f.local.capacity) / SCALE, How::ToAverage)
 }
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn two_nodes_tolerate_a_pair_of_tasks_while_few_run_here() {
-        // D001's machine: 14 at NUMA, so with 13 tasks here a difference of two is left alone, with 14 it is not.
+        // D001's machine: 14 at NUMA, so a difference of two is tolerated with 13 tasks here, and not with 14.
         let nodes = |here, there| amount(NODES, group(HasSpare, 112, here), group(HasSpare, 112, there));
         assert_eq!(nodes(13, 15), (MigrationType::Task, 0, How::NumaTolerated));
         assert_eq!(nodes(14, 16), (MigrationType::Task, 1, How::EvenIdle));
@@ -253,7 +253,7 @@ mod tests {
         // 12 and 28 tasks of 512 on 4 CPUs each: averages 1536 and 3584 around 2560.
         let got = amount(LLC, group(Overloaded, 4, 12), group(Overloaded, 4, 28));
         assert_eq!(got, (MigrationType::Load, 4096, How::ToAverage));
-        // Whichever side has less limits: (2000 - 1024) * 2 here, (3584 - 3000) * 4 there.
+        // The side with less limits: (2000 - 1024) * 2 here, (3584 - 3000) * 4 there.
         let mut f = facts(LLC, group(Overloaded, 2, 4), group(Overloaded, 4, 28));
         f.domain_avg_load = 2000;
         assert_eq!(calculate(&f).amount, 1952);

@@ -1,9 +1,9 @@
 //! The rules of the balancer that looks at spare capacity (5.5 and later), as 6.5 has them; pure.
 //!
-//! Groups are typed by how full they are; between groups with room the number of tasks and of idle CPUs
-//! decides, load only between overloaded ones. What is to move is an amount of load, of utilisation or of
-//! tasks. On top stand the newidle shortcuts of D001 (Chen Yu, 27 Jul 2023), as [`newidle_scan`]. Loads are
-//! PELT averages (1024: one nice-0 task that always runs), utilisation and capacity in 1/1024 CPU.
+//! Groups are typed by how full they are. Between groups with room the number of tasks and of idle CPUs decides; load
+//! decides only between overloaded ones. The amount to move is in load, in utilisation or in tasks. The newidle
+//! shortcuts of D001 (Chen Yu, 27 Jul 2023) come on top, in [`newidle_scan`]. Loads are PELT averages (1024: one nice-0
+//! task that always runs), utilisation and capacity in 1/1024 CPU.
 //!
 //! Left out, since all CPUs modelled are alike and undisturbed: misfit tasks, asymmetric packing, energy-aware
 //! placement; and NUMA balancing's grading of queues. Kernels from 5.5 get 6.5's rules, though some came later:
@@ -22,7 +22,7 @@ pub mod queue;
 pub mod stats;
 pub mod turn;
 
-/// What of a domain the rules depend on.
+/// The facts about a domain that the rules depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DomainFacts {
     /// Percent by which one side must exceed the other.

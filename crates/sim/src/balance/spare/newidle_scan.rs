@@ -1,11 +1,10 @@
-//! D001's shortcuts for newidle passes (Chen Yu, 27 Jul 2023): hints that other passes leave, and when the loop over
-//! groups ends early because of them.
+//! D001's shortcuts for newidle passes (Chen Yu, 27 Jul 2023): hints that other passes store, and the early end of the
+//! loop over groups.
 //!
-//! Periodic passes store the domain's totals (ILB_SNAPSHOT) and how many groups a newidle pass should read
-//! (ILB_UTIL) in what the CPUs of the domain share. A newidle pass that ends early takes the totals from
-//! there. Only domains with shared state take part: on D001's machine SMT and MC, not NUMA. The first stored
-//! total opens the way for all three: with ILB_SNAPSHOT off since boot neither ILB_UTIL nor ILB_FAST acts;
-//! switched off later, the last totals stay in use.
+//! Periodic passes store two hints in the shared state of the domain: its totals (ILB_SNAPSHOT), and how many groups a
+//! newidle pass should read (ILB_UTIL). A newidle pass that ends early uses the stored totals. Only domains with shared
+//! state take part: on D001's machine SMT and MC, not NUMA. The first stored total enables all three: with ILB_SNAPSHOT
+//! off since boot neither ILB_UTIL nor ILB_FAST acts; if it is switched off later, the last totals stay in use.
 
 use super::busiest::DomainStats;
 use super::classify::SpareType;
@@ -15,21 +14,21 @@ use crate::balance::era::Pass;
 use crate::wakeup::llc::nr_idle_scan;
 use schedlab_kernel::{Feature, FeatureSet};
 
-/// Which shortcuts are on.
+/// The shortcuts that are on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shortcuts {
     /// ILB_SNAPSHOT: totals are stored.
     pub snapshot: bool,
     /// ILB_UTIL: how many groups to read is stored, and obeyed.
     pub util: bool,
-    /// ILB_FAST: a loop ends at the first group that has something to give.
+    /// ILB_FAST: a loop ends at the first group that has a task to give.
     pub fast: bool,
     /// ILB_UTIL_QUAD: ILB_UTIL's number follows the square law.
     pub quad: bool,
 }
 
 impl Shortcuts {
-    /// Those of a set of features.
+    /// The shortcuts of a set of features.
     pub fn of(features: FeatureSet) -> Shortcuts {
         Shortcuts {
             snapshot: features.has(Feature::IlbSnapshot),
@@ -40,7 +39,7 @@ impl Shortcuts {
     }
 }
 
-/// What of a domain the number of groups to read depends on.
+/// The facts about a domain that the number of groups to read depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// Groups of the domain, the local one included (`sd->nr_groups`).
@@ -58,15 +57,16 @@ pub fn nr_sg_scan(nr_groups: u32, sum_util: u64, span_weight: u32) -> u32 {
     nr_groups.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
 }
 
-/// Groups to read by the law that SIS_UTIL uses for CPUs: the same part of the groups as it grants of the CPUs, rounded
-/// down. Above the straight line at low utilisation, none from 85 % on (at `imbalance_pct` 117). Not of D001.
+/// Groups to read by the law that SIS_UTIL uses for CPUs: the fraction of groups equals SIS_UTIL's fraction of CPUs,
+/// rounded down. Above the straight line at low utilisation, none from 85 % on (at `imbalance_pct` 117). Not part of
+/// D001.
 pub fn nr_sg_scan_square(span: &Span, sum_util: u64) -> u32 {
     let weight = u64::from(span.weight);
     let cpus = u64::from(nr_idle_scan(weight, sum_util, u64::from(span.imbalance_pct)));
     (u64::from(span.nr_groups) * cpus / weight.max(1)) as u32
 }
 
-/// What the CPUs of a domain share for newidle passes (`struct sched_domain_shared`).
+/// Hints for newidle passes that the CPUs of a domain share (`struct sched_domain_shared`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SharedHints {
     /// The domain's load when last stored.
@@ -78,8 +78,8 @@ pub struct SharedHints {
 }
 
 impl SharedHints {
-    /// Stores what a complete pass of `pass`'s kind has seen, as far as the shortcuts ask for it; a newidle pass stores
-    /// nothing. Whether anything changed: only then the shared cache line is written.
+    /// Stores the results of a complete pass of `pass`'s kind, as far as the shortcuts need them; a newidle pass stores
+    /// nothing. Returns whether anything changed: only then the shared cache line is written.
     pub fn store(&mut self, on: Shortcuts, pass: Pass, span: &Span, seen: &DomainStats) -> bool {
         let before = *self;
         if pass != Pass::Newidle && on.util {
@@ -96,8 +96,9 @@ impl SharedHints {
     }
 }
 
-/// Whether the newly busiest group has something that the local one could take, as ILB_FAST guesses it: there is room
-/// here, and fewer idle CPUs there, or as many and more tasks. [`DomainStats::decide`] may still find nothing to move.
+/// Whether the newly busiest group has a task that the local one could take, by ILB_FAST's guess: the local group has
+/// room, and the busiest has fewer idle CPUs, or as many and more tasks. [`DomainStats::decide`] may still find nothing
+/// to move.
 pub fn can_pull_busiest(local: &GroupStats, busiest: &GroupStats) -> bool {
     local.group_type == SpareType::HasSpare
         && (busiest.idle_cpus < local.idle_cpus
@@ -118,16 +119,16 @@ pub enum Leave {
 pub struct GroupLoop {
     util: bool,
     fast: bool,
-    /// Totals to fall back on; without, the loop is complete. Only a newidle pass over a domain with shared state, in
-    /// which totals have been stored, has them.
+    /// Totals to use after an early end; without them the loop is complete. Only a newidle pass has them, over a domain
+    /// with shared state in which totals have been stored.
     snapshot: Option<(u64, u64)>,
-    /// Groups ILB_UTIL still lets through.
+    /// Groups that ILB_UTIL still lets through.
     left: u32,
     ended: Option<Leave>,
 }
 
 impl GroupLoop {
-    /// Before the first group. `hints`: what the domain shares, if anything.
+    /// The loop before its first group. `hints`: the shared hints of the domain, if any.
     pub fn new(on: Shortcuts, pass: Pass, hints: Option<&SharedHints>) -> GroupLoop {
         let usable = hints.filter(|h| pass == Pass::Newidle && h.total_capacity != 0);
         GroupLoop {
@@ -139,10 +140,10 @@ impl GroupLoop {
         }
     }
 
-    /// Takes a group other than the local one, whose statistics are complete: picks, then leaves or adds it up. `true`
-    /// when the loop goes on.
+    /// Takes a group other than the local one, with its complete statistics: considers it as the busiest, then either
+    /// ends the loop or adds the group to the totals. Returns `true` if the loop goes on.
     ///
-    /// Counting it in `lb_sg_scan` comes before, whatever the answer. A group at which the loop ends is not added up.
+    /// The caller counts the group in `lb_sg_scan` in either case. A group at which the loop ends is not added up.
     pub fn take(
         &mut self,
         seen: &mut DomainStats,
@@ -170,12 +171,12 @@ impl GroupLoop {
         None
     }
 
-    /// Why it ended early, if it did.
+    /// Why the loop ended early, if it did.
     pub fn ended(&self) -> Option<Leave> {
         self.ended
     }
 
-    /// Ends the loop: after an early end, load and capacity are the stored ones; utilisation and the overload flag stay
+    /// Ends the loop. After an early end, load and capacity are the stored ones; utilisation and the overload flag are
     /// those of the groups read.
     pub fn finish(&self, seen: &mut DomainStats) {
         if let (Some(_), Some((load, capacity))) = (self.ended, self.snapshot) {

@@ -16,7 +16,7 @@ const MC: DomainFacts = DomainFacts {
 const ON: Shortcuts = Shortcuts { snapshot: true, util: true, fast: true, quad: false };
 const NONE: Shortcuts = Shortcuts { snapshot: false, util: false, fast: false, quad: false };
 
-/// A core with that many single tasks.
+/// A core with so many tasks, each alone on its CPU.
 fn core(nr: u32) -> GroupStats {
     GroupStats {
         group_load: 100 * u64::from(nr),
@@ -36,7 +36,7 @@ fn core(nr: u32) -> GroupStats {
 fn leaving() -> GroupStats {
     GroupStats { idle_cpus: 1, ..core(0) }
 }
-/// Groups read, why the loop ended, and the totals left.
+/// The groups read, why the loop ended, and the totals.
 fn scan(on: Shortcuts, pass: Pass, hints: Option<&SharedHints>, tasks: &[u32]) -> Scanned {
     let mut seen = DomainStats::new(leaving());
     let mut l = GroupLoop::new(on, pass, hints);
@@ -130,7 +130,7 @@ fn fast_asks_only_a_group_that_became_the_busiest() {
     let on = Shortcuts { util: false, ..ON };
     let mut seen = DomainStats::new(leaving());
     let mut l = GroupLoop::new(on, Pass::Newidle, Some(&hints(0)));
-    // The fuller group is taken though the local one has no more idle CPUs than it.
+    // The fuller group is taken even though the local one has no more idle CPUs than it.
     let stuck = GroupStats { group_type: SpareType::Imbalanced, idle_cpus: 2, ..core(1) };
     assert!(l.take(&mut seen, &MC, 1, stuck));
     assert!(l.take(&mut seen, &MC, 2, core(2)), "acceptable, but not the busiest");

@@ -1,4 +1,4 @@
-//! Balancing on behalf of CPUs whose tick is stopped: when a busy CPU asks for it, who does it, in what order.
+//! Balancing on behalf of CPUs whose tick is stopped: when a busy CPU asks for it, which CPU does it, in what order.
 //!
 //! Mirrors `nohz_balancer_kick`, `find_new_ilb` and `_nohz_idle_balance` of 6.5. Besides balancing, a kick may ask only
 //! for the averages of idle CPUs to be brought up to date (4.17+), or for `nohz.next_balance` to be found out anew (5.15).
@@ -10,7 +10,7 @@ use schedlab_base::CpuId;
 
 pub use crate::balance::nohz::NoKick;
 
-/// What a CPU knows at its tick.
+/// The facts about a CPU at its tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KickFacts {
     /// Whether the tick hit the idle task.
@@ -21,7 +21,7 @@ pub struct KickFacts {
     pub now: u64,
     /// When idle balance is due next, machine-wide (`nohz.next_balance`).
     pub next_balance: u64,
-    /// When averages of idle CPUs should next be brought up to date; `None`: none of them has any load left to decay.
+    /// When averages of idle CPUs should next be brought up to date; `None` if none of them has any load left to decay.
     /// (`nohz.next_blocked`: 32 ms after the last time, while `nohz.has_blocked`.)
     pub next_blocked: Option<u64>,
     /// A CPU has stopped its tick since `next_balance` was found out (5.15).

@@ -1,7 +1,7 @@
-//! Which runqueue of the busiest group to pull from.
+//! The choice of the runqueue to pull from, in the busiest group.
 //!
-//! Mirrors `find_busiest_queue` of 6.5, fed CPU by CPU. When tasks are counted, a queue that has only its running task
-//! may be chosen: then nothing can be detached, and the pass fails.
+//! Mirrors `find_busiest_queue` of 6.5, fed CPU by CPU. When tasks are counted, a queue with only its running task may
+//! be chosen: then nothing can be detached, and the pass fails.
 
 use super::imbalance::{Amount, MigrationType};
 use crate::balance::capacity::is_reduced;
@@ -10,13 +10,13 @@ use schedlab_base::CpuId;
 /// One CPU of the busiest group, read again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSample {
-    /// Which one.
+    /// The CPU.
     pub cpu: CpuId,
     /// Load average.
     pub load: u64,
     /// Utilisation, estimates included, at most the capacity.
     pub util: u64,
-    /// Runnable average: a CPU much waited for counts as much used (runnable boosting, 6.5).
+    /// Runnable average: a CPU with many waiting tasks counts as highly utilised (runnable boosting, 6.5).
     pub runnable: u64,
     /// Runnable fair tasks.
     pub h_nr_running: u32,
@@ -26,7 +26,7 @@ pub struct QueueSample {
     pub capacity_orig: u64,
 }
 
-/// Looks for the queue with the most of what is to move.
+/// Looks for the queue with the most load, utilisation or tasks, whichever is to move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BusiestQueue {
     wanted: Amount,
@@ -58,7 +58,7 @@ impl BusiestQueue {
                 (q.load, q.load * self.capacity > self.most * q.capacity)
             }
             MigrationType::Util => {
-                // However much it uses, its one task runs and will not come.
+                // Its only task runs and cannot be detached, whatever its utilisation.
                 if q.h_nr_running <= 1 {
                     return;
                 }
@@ -72,7 +72,7 @@ impl BusiestQueue {
         }
     }
 
-    /// Whether even a single heavy task may leave: its CPU is taken up by other things.
+    /// Whether even a single heavy task may leave, because other activity takes much of its CPU.
     fn is_disturbed(&self, q: &QueueSample) -> bool {
         is_reduced(q.capacity, q.capacity_orig, self.imbalance_pct)
     }

@@ -1,7 +1,7 @@
-//! What a pass sums over a group's CPUs, and the group it makes of them.
+//! The sums of a pass over a group's CPUs, and the group's statistics.
 //!
-//! Mirrors `update_sg_lb_stats` of 6.5: `sgs` sums, then type and, for an overloaded group only, the average load. No
-//! bias: every CPU counts as it is at the instant it is read.
+//! Mirrors `update_sg_lb_stats` of 6.5: `sgs` sums, then type and, for an overloaded group only, the average load.
+//! There is no bias: every CPU counts with its values at the instant it is read.
 
 use super::classify::{SpareFacts, SpareType, since_5_5};
 use crate::balance::capacity::{GroupFacts, SCALE};
@@ -10,7 +10,7 @@ use schedlab_base::CpuId;
 /// One CPU as a pass reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuSample {
-    /// Which one.
+    /// The CPU.
     pub cpu: CpuId,
     /// Load average of its runqueue (`cpu_load`).
     pub load: u64,
@@ -22,8 +22,8 @@ pub struct CpuSample {
     pub nr_running: u32,
     /// Runnable fair tasks, groups counted through.
     pub h_nr_running: u32,
-    /// Whether it runs its idle task, has nothing queued and no wakeup pending (`idle_cpu`). The CPU that balances
-    /// because it is about to go idle is not: its departing task is still current.
+    /// Whether it runs its idle task, has nothing queued and no wakeup pending (`idle_cpu`). A CPU that balances
+    /// because it is about to go idle does not count: its departing task is still current.
     pub idle: bool,
 }
 
@@ -85,7 +85,7 @@ impl Tally {
     }
 }
 
-/// A group as the rules see it (`struct sg_lb_stats`).
+/// The statistics of a group (`struct sg_lb_stats`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupStats {
     /// Sum of load averages.

@@ -1,10 +1,9 @@
-//! Whether it is this CPU's turn to balance a domain.
+//! The rule whether it is this CPU's turn to balance a domain.
 //!
 //! Mirrors `should_we_balance` of 6.5. A periodic pass is elected as before
-//! ([`Election`](crate::balance::interval::Election): the first idle CPU of the local group, else its first). A
-//! newidle pass needs no election, but gives up where work has come meanwhile (6.0): then it counts as
-//! `lb_balanced`, and higher domains are not tried. 6.6 and later prefer a CPU whose whole core is idle; that
-//! is not here.
+//! ([`Election`](crate::balance::interval::Election): the first idle CPU of the local group, else its first). A newidle
+//! pass needs no election, but gives up if work has come meanwhile (6.0); it then counts as `lb_balanced`, and higher
+//! domains are not tried. Not modelled: 6.6 and later prefer a CPU whose whole core is idle.
 
 /// Why a newidle pass does not begin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,7 +17,7 @@ pub enum Arrived {
 /// Whether a newidle pass may begin over one domain.
 ///
 /// # Errors
-/// With what has come, in which case it is nobody's turn.
+/// With the work that has come; then no CPU balances.
 pub fn newidle_may_begin(nr_running: u32, wakeup_pending: bool) -> std::result::Result<(), Arrived> {
     match () {
         () if nr_running > 0 => Err(Arrived::Task),
