@@ -52,8 +52,8 @@ pub struct Cpu {
     pub lazy: bool,
     /// SCHED_SOFTIRQ raised.
     pub softirq: bool,
-    /// Requests of other CPUs to serve tickless CPUs. Since 5.5 its IPI moves them into `nohz_serves`; before, they stand
-    /// until all are served.
+    /// Requests of other CPUs to serve tickless CPUs. Since 5.5 its IPI moves them into `nohz_serves`; before, they
+    /// stand until all are served.
     pub nohz_asked: NohzFlags,
     /// Requests that it is about to serve in the softirq that its IPI raised (`nohz_idle_balance`, 5.5+).
     pub nohz_serves: NohzFlags,

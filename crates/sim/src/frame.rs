@@ -53,7 +53,7 @@ pub enum Step {
     IdleExit,
     /// In the idle loop: look for work or halt.
     IdleLoop,
-    /// Idle: before it halts, bringing averages of tickless CPUs up to date, from this one of the ring on.
+    /// Idle, before the halt: bringing averages of tickless CPUs up to date, from place `at` of the ring on.
     BeforeIdle { at: u32 },
     /// User mode of the current task.
     User,

@@ -221,7 +221,7 @@ impl System<'_> {
         if how == Enqueue::Wakeup && !self.fixed.history.idle_sampled_at_switch {
             self.end_idle_sample(to);
         }
-        // A delayed task is asleep for those who read the trace.
+        // A reader of the trace takes a delayed task for asleep.
         let runnable = self.nr_running[to] - self.nr_delayed(to);
         let nr_running = runnable.min(u32::from(u16::MAX)) as u16;
         self.emit(to, EventKind::Enqueued { task, nr_running, new: how == Enqueue::New });

@@ -263,18 +263,18 @@ impl<'s> System<'s> {
     pub fn entity(&self, task: TaskId) -> &Entity {
         &self.entities[self.tasks[task].entity]
     }
-    /// Fair tasks of a CPU that are queued asleep (DELAY_DEQUEUE).
+    /// Number of a CPU's fair tasks that sleep while queued (DELAY_DEQUEUE).
     #[inline]
     pub fn nr_delayed(&self, cpu: CpuId) -> u32 {
         let q = &self.queues[self.root(cpu)];
         q.h_nr_queued - q.h_nr_running
     }
-    /// Whether no task of a CPU is runnable: `nr_running` counts delayed ones.
+    /// Whether a CPU has no runnable task; `nr_running` alone counts delayed ones, too.
     #[inline]
     pub fn only_delayed(&self, cpu: CpuId) -> bool {
         self.nr_running[cpu] == self.nr_delayed(cpu)
     }
-    /// Fair tasks of a CPU as balancing counts them: since 6.14 delayed ones are left out.
+    /// Number of a CPU's fair tasks as balancing counts them: since 6.14 without delayed ones.
     #[inline]
     pub fn h_nr_balanced(&self, cpu: CpuId) -> u32 {
         let q = &self.queues[self.root(cpu)];

@@ -44,7 +44,7 @@ pub struct TaskFacts {
     pub allowed_nearby: bool,
     /// It sleeps, and is queued still (DELAY_DEQUEUE).
     pub delayed: bool,
-    /// It has had more than its share of its queue (EEVDF).
+    /// It has had more than its share on its queue (EEVDF).
     pub ineligible: bool,
     /// It is a kernel thread that belongs to one CPU.
     pub per_cpu_kthread: bool,
@@ -64,7 +64,7 @@ pub struct TaskFacts {
 /// Why a task stays; the later, the nearer it came to moving.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Refusal {
-    /// It sleeps, and counts for nothing but its load.
+    /// It sleeps while queued; only its load counts.
     Delayed,
     /// It is a kernel thread of its CPU.
     KernelThread,
@@ -72,7 +72,7 @@ pub enum Refusal {
     Running,
     /// Its affinity excludes the destination.
     NotAllowed,
-    /// It has had more than its share here, and would wait there.
+    /// It has had more than its share here, and would wait on the destination.
     Ineligible,
     /// It ran too recently, or is a buddy.
     Hot,
@@ -84,7 +84,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The task was refused before its affinity was looked at: it tells nothing about pinned tasks.
+    /// Whether a task was refused before its affinity was tested; such a task does not count for pinning.
     pub fn comes_before_affinity(self) -> bool {
         matches!(self, Refusal::Delayed | Refusal::KernelThread | Refusal::Ineligible)
     }

@@ -1,9 +1,10 @@
 //! The slow path for a forked or exec'd task: the domain to start in, the group in it, and the next domain down.
 //!
 //! Mirrors the slow path of `select_task_rq_fair`: `find_idlest_group` of 3.4 and 4.5 (lowest average load) and of 5.5
-//! and later (group types, then idle CPUs; read in 6.1). The caller reads CPUs in ring order and feeds them in; groups
-//! in which the task may run nowhere are not fed. [`super::idlest_cpu`] chooses the CPU within the group. Not modelled:
-//! misfit tasks, preferred NUMA nodes, 3.4's SD_PREFER_LOCAL and power-saving detours (off on x86 by default).
+//! and later (group types, then idle CPUs; read in 6.1). The caller reads CPUs in ring order and feeds them in; it
+//! skips groups in which the task may run nowhere. [`super::idlest_cpu`] chooses the CPU within the group. Not
+//! modelled: misfit tasks, preferred NUMA nodes, 3.4's SD_PREFER_LOCAL and power-saving detours (off on x86 by
+//! default).
 
 use super::capacity::SCALE;
 use super::spare::classify::{SpareFacts, SpareType, since_5_5};
@@ -171,7 +172,7 @@ impl BySpare {
             weight: facts.weight,
             imbalanced: facts.imbalanced,
             imbalance_pct: domain.imbalance_pct,
-            // A new task is no CPU that looks for work.
+            // The placement of a new task has no idle CPU that looks for work.
             shared_core: false,
         });
         let stats = SpareStats {

@@ -86,14 +86,14 @@ pub struct Election {
     idle_core: Option<CpuId>,
 }
 
-/// What the election reads of a CPU.
+/// The state of a CPU as the election reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reads {
     /// It is busy.
     Busy,
-    /// It is idle, and that is all that counts.
+    /// It is idle, and may be elected at once.
     Idle,
-    /// It is idle on a core that is not, where idle cores come first.
+    /// It is idle, but its core is not, in a domain where idle cores come first.
     IdleThread,
 }
 

@@ -63,25 +63,25 @@ pub fn remember_boot(levels: &mut [LevelState], turns: &Turns, stream: Stream, c
     }
 }
 
-/// What a CPU is asked to do for CPUs whose tick is stopped (`rq->nohz_flags`).
+/// A request to a CPU to serve CPUs whose tick is stopped (`rq->nohz_flags`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NohzFlags {
-    /// Balance their domains where due (NOHZ_BALANCE_KICK).
+    /// Balance their domains that are due (NOHZ_BALANCE_KICK).
     pub balance: bool,
     /// Bring their averages up to date (NOHZ_STATS_KICK, 4.17).
     pub averages: bool,
-    /// Find out when the next of them is due (NOHZ_NEXT_KICK, 5.15).
+    /// Compute when the next of them is due (NOHZ_NEXT_KICK, 5.15).
     pub next_balance: bool,
     /// Bring their averages up to date before this CPU, now idle, halts (NOHZ_NEWILB_KICK, 5.13).
     pub before_idle: bool,
 }
 
 impl NohzFlags {
-    /// Whether another CPU has asked for something (NOHZ_KICK_MASK).
+    /// Whether another CPU has made a request (NOHZ_KICK_MASK).
     pub fn kicked(self) -> bool {
         self.balance || self.averages || self.next_balance
     }
-    /// Asks for what `more` asks for, too.
+    /// Adds the requests of `more`.
     pub fn add(&mut self, more: NohzFlags) {
         self.balance |= more.balance;
         self.averages |= more.averages;
@@ -102,7 +102,7 @@ pub struct NohzState {
     pub next_blocked: u64,
     /// Some tickless CPU may have load left to decay (`has_blocked`).
     pub has_blocked: bool,
-    /// A CPU has stopped its tick since `next_balance` was found out (`needs_update`, 5.15).
+    /// A CPU has stopped its tick since `next_balance` was computed (`needs_update`, 5.15).
     pub needs_update: bool,
     /// The CPU that holds the lock of SD_SERIALIZE domains.
     pub serial: Option<CpuId>,
@@ -274,11 +274,11 @@ pub struct Periodic {
     pub(super) tickless_from: Option<usize>,
     /// While its own domains are still to come: whether the CPU itself was idle when it began.
     pub(super) own: Option<bool>,
-    /// What was asked for on behalf of tickless CPUs (5.5+).
+    /// The request on behalf of tickless CPUs (5.5+).
     pub(super) flags: NohzFlags,
     /// When the softirq began, in ticks.
     pub(super) began_tick: u64,
-    /// The earliest time at which a CPU served is due again, in ticks.
+    /// The earliest time at which a served CPU is due again, in ticks.
     pub(super) earliest: u64,
 }
 

@@ -24,7 +24,7 @@ impl<R: Rules> SchedClass for Fair<R> {
             R::note_sleep(sys, task, false);
         }
         let mut level = Some(sys.tasks[task].entity);
-        // A delayed task is on its queues and its CPU's list already, and counts there.
+        // A delayed task is still on its queues and on its CPU's list, and counts there.
         let joins = u32::from(!sys.is_delayed(task));
         let (mut why, mut requeued) = (why, false);
         while let Some(entity) = level {

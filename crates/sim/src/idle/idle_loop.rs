@@ -181,8 +181,8 @@ impl System<'_> {
         })
     }
 
-    /// `avg_idle` takes in an idle period at the wakeup that ends it (`ttwu_do_activate`; no other arrival does). Since 7.0
-    /// it does so at the switch from the idle task, after any arrival (`put_prev_task_idle`).
+    /// `avg_idle` takes in an idle period at the wakeup that ends it (`ttwu_do_activate`; no other arrival does). Since
+    /// 7.0 it does so at the switch from the idle task, after any arrival (`put_prev_task_idle`).
     pub fn end_idle_sample(&mut self, cpu: CpuId) {
         let clock = self.rq_clock(cpu);
         let c = &mut self.cpus[cpu];

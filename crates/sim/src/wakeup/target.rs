@@ -98,7 +98,7 @@ impl System<'_> {
         };
         let averages = self.fixed.history.affine_by_idleness;
         let (this_now, prev_now) = (self.load_now(cpu), self.load_now(prev));
-        // Delayed tasks are asleep for the waker (6.15, 6.12.117).
+        // For the waker delayed tasks are asleep (6.15, 6.12.117).
         let nr_running = self.nr_running[cpu] - self.nr_delayed(cpu);
         affine::Facts {
             history: &self.fixed.history,

@@ -1,7 +1,8 @@
-//! Balancing for CPUs whose tick is stopped: the tick that asks for it, the CPU that is asked, and the CPUs it serves.
+//! Balancing for CPUs whose tick is stopped: the tick that asks for it, the CPU that is asked, and the CPUs that it
+//! serves.
 //!
-//! Since 5.5 a busy tick may also ask only for averages, or (5.15) for the time at which the next tickless CPU is due; and
-//! a CPU that goes idle brings averages up to date by itself (5.13). Times are jiffies.
+//! Since 5.5 a busy tick may also ask only for averages, or (5.15) for the time at which the next tickless CPU is due.
+//! A CPU that goes idle brings averages up to date without a request (5.13). Times are jiffies.
 
 use crate::balance::average::nohz::{KickFacts, kick_needed};
 use crate::balance::interval::ms_to_jiffies;
@@ -18,7 +19,7 @@ use schedlab_trace::{KickReason, SkipReason};
 const BLOCKED_EVERY_MS: u64 = 32;
 
 impl System<'_> {
-    /// The tick: raise the softirq when a domain is due; ask a tickless CPU to balance when that is needed.
+    /// The tick: raises the softirq when a domain is due, and asks a tickless CPU to balance when that is needed.
     pub fn trigger_load_balance(&mut self, cpu: CpuId) {
         let now = self.jiffies();
         let c = &mut self.cpus[cpu];
@@ -48,14 +49,14 @@ impl System<'_> {
         self.kick_decided(cpu, why, asked);
     }
 
-    /// Whether a CPU balances as an idle one (`rq->idle_balance`): not if it is about to run what has just come. The
-    /// latter is left out before 5.5.
+    /// Whether a CPU balances as an idle one (`rq->idle_balance`): not if it is about to run a task that has just come.
+    /// Before 5.5 that exception is not modelled.
     pub(super) fn idle_at_tick(&self, cpu: CpuId) -> bool {
         if self.looks_at_spare() { self.idle[cpu] } else { self.cpus[cpu].curr.is_none() }
     }
 
-    /// Asks a tickless CPU to balance, unless it has been asked and is still at it. What became of it, and who was
-    /// asked.
+    /// Asks a tickless CPU to balance, unless it has been asked and has not finished. Returns the decision and the CPU
+    /// that was asked.
     fn kick_balancer(&mut self, by: CpuId, why: KickReason) -> (KickReason, Option<CpuId>) {
         // A CPU stays in the mask up to its first busy tick.
         let skips_busy = self.fixed.history.kick_skips_busy;
@@ -69,7 +70,7 @@ impl System<'_> {
         (why, Some(ilb))
     }
 
-    /// The same since 5.5: also for averages alone, or to find out when balancing is due next.
+    /// The same since 5.5: the kick may ask for averages alone, or for the time at which balancing is due next.
     fn kick_for_spare(&mut self, cpu: CpuId, now: u64) {
         let old = self.kick_facts(cpu, now);
         let facts = spare_nohz::KickFacts {
@@ -127,8 +128,8 @@ impl System<'_> {
         }
     }
 
-    /// Busy CPUs near by, as the era counts them: of the core, or of the cache, at first only where a domain
-    /// lies above it.
+    /// Busy CPUs nearby, as the kernel counts them: of the core, or of the cache. The first kernels count the cache's
+    /// only if a domain lies above it.
     fn busy_nearby(&self, cpu: CpuId) -> Option<u32> {
         if !self.fixed.history.kick_by_cache {
             let siblings = self.fixed.siblings[cpu].iter();
@@ -148,11 +149,11 @@ impl System<'_> {
             let llc = self.llc_of(cpu);
             self.llc[llc].nr_busy -= 1;
         }
-        // Also of a CPU that has not had a busy tick since: what it ran meanwhile has to decay.
+        // Also for a CPU without a busy tick since its last halt: the load of its tasks since then has to decay.
         self.nohz.has_blocked = true;
     }
 
-    /// The first tick that finds the CPU busy: it is no longer one of the tickless.
+    /// The first tick that finds the CPU busy: it is no longer tickless.
     fn leave_nohz(&mut self, cpu: CpuId) {
         if std::mem::replace(&mut self.nohz.tickless[cpu], false) {
             self.nohz.nr_tickless -= 1;
@@ -162,14 +163,14 @@ impl System<'_> {
     }
 
     /// Since 5.5: the next tickless CPU in the ring that starts after the helper and ends with it. Its averages are
-    /// brought up to date and its domains balanced, as far as it was asked for and is due. What that takes before its
-    /// domains, ns; `None` at the end.
+    /// brought up to date and its domains balanced, as far as the request says and they are due. Returns the time
+    /// before its domains, ns; `None` at the end.
     pub(super) fn serve_next(&mut self, cpu: CpuId, from: usize, p: &mut Periodic) -> Option<u64> {
         if p.serving {
             p.earliest = p.earliest.min(self.cpus[p.on_behalf].next_balance);
         }
         if self.nr_running[cpu] > 0 || self.cpus[cpu].need_resched.is_some() {
-            // What is left undone is done at the next kick, which comes at the next busy tick.
+            // The next kick, at the next busy tick, does the rest.
             self.nohz.has_blocked |= p.flags.averages;
             self.nohz.needs_update |= p.flags.next_balance;
             self.skip(cpu, 0, SkipReason::HelperBusy);
@@ -197,7 +198,7 @@ impl System<'_> {
         Some(cost)
     }
 
-    /// The ring is through: when is the next CPU due, and when do averages need it again?
+    /// The ring is through: sets when the next CPU is due, and when averages are.
     fn all_looked_at(&mut self, p: &Periodic) {
         let hz = self.fixed.kernel.tunables.hz;
         if p.earliest < p.began_tick + 60 * hz {
@@ -208,7 +209,7 @@ impl System<'_> {
         }
     }
 
-    /// Brings the averages of a tickless CPU up to date, unless nothing is left of them. What that takes, ns.
+    /// Brings the averages of a tickless CPU up to date, unless they are zero. Returns the time, ns.
     fn decay_blocked(&mut self, served: CpuId) -> u64 {
         let root = self.root(served);
         if self.queues[root].avg.load_sum == 0 {
@@ -219,8 +220,8 @@ impl System<'_> {
         self.fixed.machine.costs.update_blocked_ns
     }
 
-    /// What was asked of an idle CPU by IPI becomes what it does in its softirq; one that has found work meanwhile does
-    /// nothing. Whether there is anything to do.
+    /// Requests made of an idle CPU by IPI become the work of its softirq; a CPU that has found work meanwhile drops
+    /// them. Returns whether there is anything to do.
     pub fn take_nohz_flags(&mut self, cpu: CpuId) -> bool {
         let (idle, spare) = (self.idle[cpu], self.looks_at_spare());
         let c = &mut self.cpus[cpu];
@@ -237,8 +238,8 @@ impl System<'_> {
         c.nohz_serves.kicked()
     }
 
-    /// A newidle balance has found nothing: if averages of tickless CPUs are due, this CPU sees to them before it halts,
-    /// provided its idle periods are not short (`nohz_newidle_balance`, 5.13).
+    /// A newidle balance has found nothing. If averages of tickless CPUs are due, this CPU updates them before it
+    /// halts, unless its idle periods are short (`nohz_newidle_balance`, 5.13).
     pub(super) fn note_blocked(&mut self, cpu: CpuId) {
         let due = self.nohz.has_blocked && self.jiffies() >= self.nohz.next_blocked;
         let c = &mut self.cpus[cpu];
@@ -250,13 +251,13 @@ impl System<'_> {
         }
     }
 
-    /// The idle loop begins with averages of tickless CPUs (`nohz_run_idle_balance`), interrupts on.
+    /// The idle loop begins with an update of the averages of tickless CPUs (`nohz_run_idle_balance`), interrupts on.
     pub fn begin_update_before_idle(&mut self, cpu: CpuId) {
         self.nohz.has_blocked = false;
         self.begin(cpu, Step::BeforeIdle { at: 0 }, 0);
     }
 
-    /// The next CPU of the ring; the idle loop follows the last, or at once if there is something to do.
+    /// The next CPU of the ring. The idle loop follows after the last one, or at once if the CPU has work.
     pub fn update_before_idle(&mut self, cpu: CpuId, at: u32) {
         let c = &self.cpus[cpu];
         if self.nr_running[cpu] > 0 || !c.wake_list.is_empty() || c.need_resched.is_some() {
@@ -276,7 +277,7 @@ impl System<'_> {
         self.begin(cpu, Step::BeforeIdle { at: next as u32 + 1 }, cost);
     }
 
-    /// The next tickless CPU to serve, from `from` on; none once the balancing CPU has work of its own.
+    /// The next tickless CPU to serve, from `from` on; `None` once the balancing CPU has work of its own.
     pub(super) fn next_tickless(&mut self, cpu: CpuId, from: usize) -> Option<usize> {
         if self.nr_running[cpu] > 0 {
             self.skip(cpu, 0, SkipReason::HelperBusy);
@@ -296,7 +297,7 @@ impl System<'_> {
         None
     }
 
-    /// All that were due are served: when is the next one?
+    /// All due CPUs are served: computes when the next one is due.
     pub(super) fn all_served(&mut self, cpu: CpuId) {
         let now = self.jiffies();
         let earliest = self

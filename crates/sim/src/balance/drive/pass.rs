@@ -93,7 +93,7 @@ impl System<'_> {
         while let Some(cpu) = local.cpus.get(i).copied() {
             i += 1;
             let siblings = &self.fixed.siblings[cpu];
-            // A core with an idle thread is read once: its other threads are passed over.
+            // A core with an idle thread counts once: its other threads are passed over.
             let passed = |s: &CpuId| *s < cpu && self.idle[*s] && local.cpus.contains(s);
             if cores_first && siblings.iter().any(passed) {
                 continue;

@@ -33,7 +33,7 @@ impl System<'_> {
         }
     }
 
-    /// The softirq starts: the CPU's own domains, and those of tickless CPUs if it was asked to and is idle still.
+    /// The softirq starts: the CPU's own domains, and those of tickless CPUs if it was asked and is still idle.
     pub fn begin_softirq(&mut self, cpu: CpuId) {
         let (idle, spare) = (self.idle_at_tick(cpu), self.looks_at_spare());
         let (now, hz) = (self.jiffies(), self.fixed.kernel.tunables.hz);
@@ -46,7 +46,7 @@ impl System<'_> {
         let mut p = Periodic {
             began_ns: self.now,
             tickless_from: helps.then_some(0),
-            // Since 5.5 a CPU that helps has its own domains in the ring, last.
+            // Since 5.5 the ring of a CPU that helps ends with its own domains.
             own: (!helps || !spare).then_some(idle),
             flags,
             began_tick: now,
@@ -63,7 +63,7 @@ impl System<'_> {
         c.soft = Frame::until(Step::Rebalance, self.now + cost);
     }
 
-    /// Starts over the domains of `on_behalf`.
+    /// Starts the walk over the domains of `on_behalf`.
     pub(super) fn rebalance(&mut self, on_behalf: CpuId, idle: bool, p: &mut Periodic) {
         let root = self.root(on_behalf);
         self.update_queue_load(root);
@@ -201,7 +201,8 @@ impl System<'_> {
         self.llc[llc].nr_idle_scan = depth;
     }
 
-    /// Starts over the next CPU's domains. What that takes before the first of them, ns; `None` when none is left.
+    /// Starts the walk over the next CPU's domains. Returns the time before the first of them, ns; `None` if no CPU is
+    /// left.
     fn next_cpu(&mut self, cpu: CpuId, p: &mut Periodic) -> Option<u64> {
         let update_ns = self.fixed.machine.costs.update_blocked_ns;
         let own_first = !self.fixed.history.tickless_first;

@@ -1,7 +1,7 @@
 //! Active balance: a running task is pushed to a CPU that found no task to take (`active_load_balance_cpu_stop`).
 //!
-//! Each era has its own rule for when it is due (`average/active.rs`, `spare/active.rs`); what follows is the same. Not
-//! modelled: the stopper's own time, and that it may take another task of the queue.
+//! Each generation has its own rule for when it is due (`average/active.rs`, `spare/active.rs`); the rest is the same.
+//! Not modelled: the stopper's own time, and that it may take another task of the queue.
 
 use crate::balance::settle::Active;
 use crate::system::System;

@@ -77,8 +77,8 @@ impl DomainStats {
             SpareType::Imbalanced => false,
             // Cores without an idle thread are like full groups, of which the first core stays.
             SpareType::SharedCore => (group.idle_cpus > 0 || best.idle_cpus > 0) && has_less_room,
-            // No averages here: the first one stays. Since 6.5 the last one does, but a core, whose threads hamper each
-            // other, comes first.
+            // Full groups have no averages to compare. Before 6.5 the first one stays. Since 6.5 the last one does,
+            // except that of cores, whose threads slow each other down, the first one stays.
             SpareType::FullyBusy => domain.later.cores_last_when_full && !domain.groups_are_cores,
             SpareType::HasSpare => has_less_room,
         }

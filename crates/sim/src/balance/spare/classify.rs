@@ -7,7 +7,7 @@ pub enum SpareType {
     HasSpare,
     /// Exactly full.
     FullyBusy,
-    /// A core on which two tasks share what one could have, seen from an idle CPU (`group_smt_balance`, 6.6).
+    /// A core whose two tasks share the capacity of one core, read by an idle CPU (`group_smt_balance`, 6.6).
     SharedCore,
     /// Affinity keeps it from being balanced inside.
     Imbalanced,
@@ -32,7 +32,7 @@ pub struct SpareFacts {
     pub imbalanced: bool,
     /// The domain's `imbalance_pct`.
     pub imbalance_pct: u32,
-    /// It is a core with more than one fair task, and the CPU that asks is an idle one outside of it (`smt_balance`).
+    /// It is a core with more than one fair task, and the reading CPU is an idle one outside of it (`smt_balance`).
     pub shared_core: bool,
 }
 

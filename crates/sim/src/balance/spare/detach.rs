@@ -2,7 +2,8 @@
 //!
 //! Mirrors `can_migrate_task`, `task_hot` and `detach_tasks` of 6.5. The caller walks the source queue's list of tasks
 //! from its *end*: the task that has waited longest since it was enqueued or last picked (a pick brings a task to the
-//! front). A refused task goes to the front. [`can_migrate`](crate::balance::can_migrate) has what all eras share.
+//! front). A refused task goes to the front. [`can_migrate`](crate::balance::can_migrate) holds the rules common to all
+//! kernels.
 
 use super::imbalance::{Amount, MigrationType};
 use crate::balance::can_migrate::{self as common, BREAK, Movable, Offer, Refusal, Step, Stop, TaskFacts};
@@ -19,7 +20,7 @@ pub struct Rules {
     pub active: bool,
     /// Failed passes make the utilisation of a task count less (6.8; 6.1.192).
     pub util_shrinks: bool,
-    /// A walk over pinned tasks only goes on past `nr_migrate` (6.1 to 6.9 as released).
+    /// A walk over only pinned tasks goes on past `nr_migrate` (6.1 to 6.9 as released).
     pub walks_past_pinned: bool,
 }
 
@@ -138,8 +139,8 @@ impl Detach {
         Offer::Take { hot, then }
     }
 
-    /// What the task takes off the amount left, and what of it must not exceed that amount. Load, and in later kernels
-    /// utilisation, is judged the more mildly the more passes have failed.
+    /// The task's size, and the part of it that must not exceed the amount left. Load, and in later kernels
+    /// utilisation, is judged more mildly after more failed passes.
     fn size(&self, rules: &Rules, task: &Task) -> (u64, u64) {
         match self.migration {
             MigrationType::Load => {

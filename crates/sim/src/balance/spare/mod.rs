@@ -5,11 +5,11 @@
 //! shortcuts of D001 (Chen Yu, 27 Jul 2023) come on top, in [`newidle_scan`]. Loads are PELT averages (1024: one nice-0
 //! task that always runs), utilisation and capacity in 1/1024 CPU.
 //!
-//! Left out, since all CPUs modelled are alike and undisturbed: misfit tasks, asymmetric packing, energy-aware
-//! placement; and NUMA balancing's grading of queues. Kernels from 5.5 get 6.5's rules, though some came later:
-//! runnable averages in the type (5.7), small NUMA imbalances by `imb_numa_nr` (5.18; other limits before), active
-//! balance for counted tasks only (5.12) and blind to cache heat (5.13), `prefer_sibling` of the busiest group (6.5).
-//! [`Later`] and the flags of the chronology tell what came after 6.1.
+//! Not modelled, since all CPUs modelled are alike: misfit tasks, asymmetric packing, energy-aware placement. Nor is
+//! NUMA balancing's grading of queues. Kernels from 5.5 get 6.5's rules, though some came later: runnable averages in
+//! the type (5.7), small NUMA imbalances by `imb_numa_nr` (5.18; other limits before), active balance for counted tasks
+//! only (5.12) and blind to cache heat (5.13), `prefer_sibling` of the busiest group (6.5). [`Later`] and the flags of
+//! the chronology hold the changes after 6.1.
 
 pub mod active;
 pub mod busiest;
@@ -44,7 +44,7 @@ pub struct DomainFacts {
 /// Rules that some kernels with this balancer lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Later {
-    /// Of groups that are just full the last one read is the busiest, unless groups are cores (6.5).
+    /// Among full groups the last one read is the busiest; among cores the first (6.5).
     pub cores_last_when_full: bool,
     /// A core with two tasks has a type of its own (6.6).
     pub smt_balance: bool,

@@ -1,8 +1,7 @@
 //! Balancing on behalf of CPUs whose tick is stopped: when a busy CPU asks for it, which CPU does it, in what order.
 //!
 //! Mirrors `nohz_balancer_kick`, `find_new_ilb` and `_nohz_idle_balance` of 6.5. Besides balancing, a kick may ask only
-//! for the averages of idle CPUs to be brought up to date (4.17+), or for `nohz.next_balance` to be found out anew (5.15).
-//! Times are jiffies.
+//! for an update of the averages of idle CPUs (4.17+), or for a new `nohz.next_balance` (5.15). Times are jiffies.
 
 use crate::balance::capacity::is_reduced;
 use crate::balance::state::NohzFlags;
@@ -24,7 +23,7 @@ pub struct KickFacts {
     /// When averages of idle CPUs should next be brought up to date; `None` if none of them has any load left to decay.
     /// (`nohz.next_blocked`: 32 ms after the last time, while `nohz.has_blocked`.)
     pub next_blocked: Option<u64>,
-    /// A CPU has stopped its tick since `next_balance` was found out (5.15).
+    /// A CPU has stopped its tick since `next_balance` was computed (5.15).
     pub needs_update: bool,
     /// Runnable tasks here, of all classes.
     pub nr_running: u32,
@@ -40,7 +39,7 @@ pub struct KickFacts {
     pub imbalance_pct: u32,
 }
 
-/// Why a tickless CPU is asked for help. All but the last two ask it to balance, and to bring averages up to date.
+/// Why a tickless CPU is asked for help. All but the last two ask it to balance and to bring averages up to date.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kick {
     /// This CPU has a task to give.
@@ -51,16 +50,16 @@ pub enum Kick {
     BusyCache,
     /// Only bring the averages of idle CPUs up to date: `nohz.next_balance` stays.
     AveragesOnly,
-    /// Only find out when balancing for idle CPUs is due next.
+    /// Only compute when balancing for idle CPUs is due next.
     NextBalance,
 }
 
-/// What a tickless CPU is asked to do, and why.
+/// A request to a tickless CPU, with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asks {
-    /// Why.
+    /// The reason.
     pub why: Kick,
-    /// What. Only where domains are balanced `nohz.next_balance` moves on to the next tick.
+    /// The request. If it includes balancing, `nohz.next_balance` moves on to the next tick.
     pub flags: NohzFlags,
 }
 
@@ -99,9 +98,9 @@ pub fn kick(f: &KickFacts) -> std::result::Result<Asks, NoKick> {
     }
 }
 
-/// The CPU that helps: the lowest tickless one that is idle still, the asking CPU apart; since 7.3 one whose core is
-/// idle comes first (`core_idles`; true of every CPU before). `tickless` is ascending. A CPU that has been asked and has
-/// not begun gets no second IPI.
+/// The CPU that helps: the lowest tickless one that is still idle, except the asking CPU. Since 7.3 a CPU whose core is
+/// idle comes first (`core_idles`; true of every CPU before). `tickless` is ascending. A CPU that has been asked and
+/// has not begun gets no second IPI.
 pub fn find_ilb(
     tickless: impl Iterator<Item = CpuId>,
     asking: CpuId,
@@ -118,8 +117,8 @@ pub fn find_ilb(
     first
 }
 
-/// The CPU number served in place `at` (0 to `nr_cpus - 1`): from the one after the helper on, wrapping, the helper
-/// last. Those that are not tickless, or not idle any more, are passed over.
+/// The CPU served in place `at` (0 to `nr_cpus - 1`): the order starts after the helper, wraps, and ends with the
+/// helper. The caller passes over CPUs that are not tickless, or no longer idle.
 pub fn served_at(helper: CpuId, at: usize, nr_cpus: usize) -> CpuId {
     CpuId::from((helper.index() + 1 + at) % nr_cpus)
 }

@@ -39,7 +39,7 @@ pub struct BusiestQueue {
 }
 
 impl BusiestQueue {
-    /// For this amount. `boosts`: a CPU much waited for counts as much used (6.5).
+    /// A search for this amount. `boosts`: a CPU with many waiting tasks counts as highly utilised (6.5).
     pub fn new(wanted: Amount, imbalance_pct: u32, boosts: bool) -> BusiestQueue {
         BusiestQueue { wanted, imbalance_pct, boosts, best: None, most: 0, capacity: 1 }
     }

@@ -52,8 +52,8 @@ impl Tally {
         self.idle_cpus += u32::from(s.nr_running == 0 && s.idle);
     }
 
-    /// The group's statistics, once all its CPUs are added. `gives_to_idle`: it is a core, and an idle CPU outside of it
-    /// asks (6.6).
+    /// The group's statistics, once all its CPUs are added. `gives_to_idle`: it is a core, and the reading CPU is an
+    /// idle one outside of it (6.6).
     pub fn close(&self, group: &GroupFacts, imbalance_pct: u32, gives_to_idle: bool) -> GroupStats {
         let group_type = since_5_5(&SpareFacts {
             util: self.util,

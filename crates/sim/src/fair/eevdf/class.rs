@@ -152,7 +152,7 @@ impl System<'_> {
         }
     }
 
-    /// A delayed entity whose turn has come is taken off its queues, and its task leaves the CPU for good.
+    /// Takes a delayed entity whose turn has come off its queues; its task leaves the CPU.
     fn drop_delayed(&mut self, entity: EntityId) {
         let (mut level, mut leaves) = (Some(entity), true);
         while let Some(at) = level {

@@ -1,9 +1,9 @@
 //! DELAY_DEQUEUE: a task that goes to sleep with negative lag stays queued and competes until it has worked its lag
 //! off.
 //!
-//! Its program is blocked and it is not runnable, but it stays in the runqueue's `nr_running` and on the balancer's list.
-//! When its turn to run comes it is taken off instead. If it is woken before, it goes on in its place, without a choice
-//! of a CPU.
+//! Its program is blocked and it is not runnable, but it stays in the runqueue's `nr_running` and on the balancer's
+//! list. When its turn to run comes it is taken off instead. If it is woken before, it goes on in its place, without a
+//! choice of a CPU.
 
 use super::queueing::Leave;
 use super::{Eevdf, lag};
@@ -44,7 +44,7 @@ impl System<'_> {
         self.refresh_idle(cpu);
     }
 
-    /// Whether a queued task has had more than its share of its queue (`!entity_eligible`).
+    /// Whether a queued task has had more than its share on its queue (`!entity_eligible`).
     pub(crate) fn is_ineligible(&self, task: TaskId) -> bool {
         let e = self.entity(task);
         e.on_rq && !self.average(e.cfs_rq).eligible(e.vruntime)

@@ -19,9 +19,7 @@
 //! - Tasks ask for slices of their own since 6.12.
 //!
 //! Not modelled: 7.x's flat picking, which weighs a task by the product of its groups' shares. Without groups that is
-//! the task's own weight, and nothing builds groups yet. Balancers and idle tests count delayed entities as not
-//! runnable and pass over them in every version (6.12 still counted them, and its balancer may take them when it moves
-//! load).
+//! the task's own weight, and nothing builds groups yet.
 
 mod average;
 mod class;
