@@ -14,7 +14,7 @@ use schedlab_sim::{Setup, simulate};
 use schedlab_workload::{Builder, Built, Env, Op, Params, Program, SeriesId, Spec};
 use std::hint::black_box;
 
-/// The earliest slot acts and is armed anew; `remote`: so is another one, as after an IPI.
+/// The earliest slot acts and is armed anew; with `remote` another slot is, too, as after an IPI.
 fn tree(c: &mut Criterion) {
     let mut group = c.benchmark_group("winner_tree");
     let draws = Stream::new(7);
@@ -79,7 +79,7 @@ fn pelt(c: &mut Criterion) {
     group.finish();
 }
 
-/// Reads the clock, sleeps a microsecond, records how long that took: what a storm of nanosleep does to a kernel.
+/// Reads the clock, sleeps a microsecond, records how long that took: the load of a nanosleep storm.
 struct Nap {
     since: Option<Ns>,
     series: SeriesId,
@@ -112,7 +112,7 @@ fn schbench(length: Ns) -> Built {
     Spec::bench("schbench", &params).and_then(|s| s.build(1)).expect("schbench")
 }
 
-/// Simulates as a run does whose record is kept: the analyser watches. Says how many events and wakeups that took.
+/// Simulates as for a run with a record: the analyser watches. Returns the numbers of events and wakeups.
 fn run(machine: &Machine, kernel: Kernel, workload: Built) -> (u64, u64) {
     let tasks = workload.tasks.iter().map(|t| TaskName { name: t.name.clone(), background: false }).collect();
     let series =
@@ -139,8 +139,8 @@ fn simulations(c: &mut Criterion) {
     group.sample_size(10);
     type Load = fn(&Machine, Ns) -> Built;
     let schbench: Load = |_, length| schbench(length);
-    // The last two: an event is to cost no more than twice as much on 1,024 CPUs as on 64. Setting up and spreading the
-    // tasks is in it, and is what grows with the square of the CPUs.
+    // The last two cases: an event is to cost no more than twice as much on 1,024 CPUs as on 64. They include the setup
+    // and the spreading of tasks, which grow with the square of the CPUs.
     let cases: [(&str, &str, &str, Load, Ns); 7] = [
         ("schbench-6x24", "fb-2x24-smt", "v4.5", schbench, Ns::ms(100)),
         ("schbench-6x24", "fb-2x24-smt", "v6.5", schbench, Ns::ms(100)),

@@ -61,7 +61,7 @@ pub struct Setup<'a> {
     pub check: bool,
     /// Ends the run early when it becomes true.
     pub stop: Option<&'a AtomicBool>,
-    /// Where the run stores its progress from time to time, simulated ns.
+    /// The run stores its progress here from time to time, simulated ns.
     pub clock: Option<&'a AtomicU64>,
 }
 

@@ -37,7 +37,7 @@ impl CpuLoad {
         self.last_tick = self.last_tick.max(now_tick);
     }
 
-    /// One tick. A rising average rounds up, so that it arrives.
+    /// Takes in one tick. A rising average rounds up, so that it arrives.
     fn advance(&mut self, load: u64) {
         for (i, average) in self.load.iter_mut().enumerate() {
             let new = if load > *average { load + (1 << i) - 1 } else { load };

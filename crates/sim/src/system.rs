@@ -151,7 +151,7 @@ pub struct System<'s> {
     pub turns: Option<Sharing>,
     /// The sink asks for details.
     pub tells: bool,
-    /// Where events go.
+    /// Receives the events.
     pub sink: &'s mut dyn Sink,
 }
 
@@ -322,7 +322,7 @@ impl<'s> System<'s> {
         self.touched.push(cpu);
     }
 
-    /// The time of `cpu`'s next event; [`NEVER`] if it waits for others.
+    /// The time of `cpu`'s next event; [`NEVER`](crate::engine::NEVER) if it waits for others.
     #[inline]
     pub fn next_event(&self, cpu: CpuId) -> u64 {
         let c = &self.cpus[cpu];

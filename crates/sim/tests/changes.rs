@@ -1,5 +1,5 @@
-//! Features and tunables that change in the middle of a run: until then it is the run without the change,
-//! byte for byte; from then on the kernel does what the new ones say; and steps may be merged or not.
+//! Features and tunables that change in the middle of a run. Before the change the run equals one without it, byte for
+//! byte. After it the kernel acts by the new values. Merging of steps makes no difference.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::{Load, forever, kernel, machine, run_us, sleep_us};
 
 const AT: Ns = Ns::ms(60);
 
-/// Hogs and a sleeper that wakes often on each of two CPUs: what a wakeup may preempt shows at once.
+/// Hogs and a sleeper that wakes often on each of two CPUs; it shows at once what a wakeup may preempt.
 fn load() -> Built {
     let mut load = Load::lasting_ms(120);
     for i in 0..2 {
@@ -84,7 +84,7 @@ fn there_and_back_again_and_changes_of_nothing() {
     let s = seen("v4.5", 1, true, &[(Ns::ms(40), off), (Ns::ms(80), on)]);
     let [a, b, c] = [0, 40, 80].map(|from| window(from)(&s));
     assert!(b < a / 3 && b < c / 3, "{a}, {b}, {c} preemptions");
-    // The same switches, written once more, change nothing: no tie falls otherwise, no scan is cut differently.
+    // A change to the same values changes nothing: every tie and every scan comes out the same.
     let same = seen("v4.5", 1, true, &[(AT, on), (AT, on)]);
     let plain = seen("v4.5", 1, true, &[]);
     assert_eq!(same.events, plain.events);
@@ -92,7 +92,8 @@ fn there_and_back_again_and_changes_of_nothing() {
 
 #[test]
 fn granularities_are_scaled_anew() {
-    // One hog less the sleepers: with a minimum of 30 ms the tick no longer cuts slices of two equal hogs at 6 ms.
+    // One hog less beside the sleepers. With a minimum of 30 ms the tick no longer cuts slices of two equal hogs at 6
+    // ms.
     let mut long = kernel("v4.5");
     for (name, value) in [("sched_latency_ns", 100_000_000), ("min_granularity_ns", 50_000_000)] {
         long.tunables.set(name, value).expect("a tunable");
@@ -117,7 +118,7 @@ fn a_changed_run_is_the_same_merged_or_not() {
         ("v6.5", "v6.5 ILB_FAST ILB_SNAPSHOT ILB_UTIL"),
     ] {
         for seed in 1..4 {
-            // At the end of the warm-up, in mid-step, and at a tick, where both CPUs act too.
+            // Changes at the end of the warm-up, in mid-step, and at a tick, where both CPUs act, too.
             let changes = [(Ns::ZERO, kernel(other)), (Ns(33_333_333), kernel(profile)), (AT, kernel(other))];
             let (merged, unmerged) =
                 (seen(profile, seed, true, &changes), seen(profile, seed, false, &changes));

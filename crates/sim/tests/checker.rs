@@ -1,4 +1,4 @@
-//! Negative controls: the checker that the other tests rely on does notice what can't be.
+//! Negative controls: the checker that the other tests rely on does notice impossible events.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn sleeps(us: u64, cpu: u32) -> Event {
     switch(us, cpu, Some(A), None, SwitchReason::Blocked)
 }
 
-/// The checker's verdict on these events of task A, which had this much CPU time, in a run of 10 s.
+/// The checker's verdict on these events of task A, which had `cpu_us` of CPU time, in a run of 10 s.
 fn verdict(events: &[Event], cpu_us: u64) -> Result<(), String> {
     let mut checker = Checker::new(&machine("smp-2"));
     checker.restrict(A, cpus("0-1"));
@@ -42,7 +42,7 @@ fn complaint(events: &[Event]) -> String {
 }
 
 #[test]
-fn what_makes_sense_passes() {
+fn sound_events_pass() {
     assert_eq!(verdict(&[enqueued(1, 0), starts(2, 0), sleeps(9, 0)], 7), Ok(()));
     let moves = event(1, 1, EventKind::Migrate { task: A, from: CpuId(0), why: MoveReason::Idle });
     assert_eq!(verdict(&[enqueued(1, 0), moves, starts(2, 1), sleeps(9, 1)], 7), Ok(()));

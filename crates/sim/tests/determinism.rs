@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
 use support::{Load, forever, kernel, machine, run_us, simulated, sleep_us};
 
-/// Folds everything seen into one number.
+/// Folds all events and samples into one number.
 struct Digest {
     hash: u64,
     events: u64,
@@ -83,7 +83,7 @@ fn another_seed_gives_other_events() {
 }
 
 #[test]
-fn what_is_changed_about_a_kernel_changes_the_events() {
+fn a_changed_kernel_changes_the_events() {
     let of = |k| schbench(kernel(k), 7).0;
     let mut all =
         ["v3.4", "v4.5", "v6.5", "v4.5 SIS_FIRST_IDLE", "v4.5 NO_WAKEUP_PREEMPTION"].map(of).to_vec();
@@ -102,7 +102,7 @@ fn threads_do_not_matter() {
     assert_eq!(alone, together);
 }
 
-/// Eight pinned tasks that do the same at the same time: only ties are left to the seed.
+/// Eight pinned tasks that do the same at the same time: the seed decides only their ties.
 #[test]
 fn ties_fall_by_the_seed_and_by_nothing_else() {
     let machine = machine("smp-8");

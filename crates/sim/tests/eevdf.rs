@@ -1,4 +1,4 @@
-//! What EEVDF's theory promises of tasks that never sleep, from outside: lag bounded, equal tasks equal, weights kept.
+//! EEVDF's guarantees for tasks that never sleep, seen from outside: lag bounded, equal tasks equal, weights kept.
 //!
 //! (That only eligible entities are picked is asserted at every pick, in every test that runs an EEVDF kernel.)
 
@@ -93,9 +93,9 @@ proptest! {
         nr in 2usize..9,
     ) {
         let run = hogs(text, hz, seed, &vec![Attr::default(); nr]);
-        // A slice, and a tick that is waited for. 7.3's slice timer makes the tick needless, but for a task
-        // that is behind when it fires and goes on: it is not armed anew for that one, who then has until the
-        // tick. By some ticks that happens every time.
+        // A slice, and the wait for a tick. 7.3's slice timer makes the tick needless, with one exception: it is not
+        // armed anew for a task that is behind when it fires and goes on, so that task runs until the tick. At some
+        // tick lengths that happens every time.
         let timed = text == "v7.3" && [250, 1000].contains(&hz);
         let granted = 1_400_000 + if timed { 0 } else { 1_000_000_000 / hz } + OVERHEAD;
         let seen = service(&run, nr);

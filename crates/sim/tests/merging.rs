@@ -1,5 +1,5 @@
-//! Steps that follow each other at one instant, or before any other CPU acts, are made in one go. That must change
-//! nothing: the same events and samples in the same order, the same report, the same number of steps.
+//! Steps that follow each other at one instant, or before any other CPU acts, are made in one go. That must not change
+//! anything: the same events and samples in the same order, the same report, the same number of steps.
 
 mod support;
 

@@ -24,12 +24,12 @@ use support::sweep::{Detailed, Swept, sweep};
 
 /// Words that the tasks of a case share; the last ones are barriers.
 const WORDS: u32 = 4;
-/// The channels of a case: everybody writes to the second ends and reads from the first.
+/// The channels of a case: all tasks write to the second ends and read from the first.
 const CHANNELS: [ChannelKind; 4] = [ChannelKind::Pipe, ChannelKind::Unix, ChannelKind::Tcp, ChannelKind::Udp];
 /// CPU masks that tasks of a case may take.
 const MASKS: usize = 3;
 
-/// One thing that a task does.
+/// One act of a task.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     RunUs(u64),
@@ -53,7 +53,7 @@ enum Act {
 }
 
 impl Act {
-    /// Whether it takes no time to speak of, from its second round on.
+    /// Whether it takes almost no time, from its second round on.
     fn ends_at_once(&self) -> bool {
         match self {
             Act::RunNs(ns) => *ns < 50,
@@ -91,7 +91,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => word.prop_map(|word| Act::Barrier { word }),
         2 => (channel(), bytes()).prop_map(|(channel, bytes)| Act::Send { channel, bytes }),
         2 => (channel(), bytes()).prop_map(|(channel, bytes)| Act::Recv { channel, bytes }),
-        // Not so little that a task which does nothing else makes time crawl.
+        // Enough work that a task of only such acts does not slow simulated time to a crawl.
         1 => (1u32..2_000, 10u32..30).prop_map(|(kb, rounds)| Act::Touch { kb, rounds }),
         1 => Just(Act::Yield),
         1 => (-20i8..20).prop_map(Act::Nice),
@@ -135,15 +135,15 @@ fn task() -> impl Strategy<Value = TaskPlan> {
     )
 }
 
-/// Everything a case is a function of.
+/// The full input of a case.
 #[derive(Clone, Debug)]
 struct Case {
     shape: Shape,
-    /// The one of [`DONORS`] that gives idle states and background tasks.
+    /// The one of [`DONORS`] whose idle states and background tasks the machine gets.
     donor: Index,
     idle_states: usize,
     background: bool,
-    /// Every cost at its default, or at an end of its range by a bit of this.
+    /// Every cost at its default, or at the end of its range that a bit of this number chooses.
     costs: Option<u64>,
     profile: Index,
     /// Features switched, by place in the table.
@@ -228,7 +228,7 @@ impl Case {
         let mut m = machine(DONORS[self.donor.index(DONORS.len())]);
         m.topology = self.shape.topology().expect("a regular shape");
         m.idle_states.truncate(self.idle_states);
-        // Rare on a quiet host; here they shall get in the way.
+        // They are rare on a quiet host; here they come 200 times as often.
         m.background.iter_mut().for_each(|b| b.every = Ns(b.every.0 / 200));
         if let Some(bits) = self.costs {
             for (i, row) in Costs::TABLE.iter().enumerate() {
@@ -289,7 +289,7 @@ impl Case {
         b.finish().expect("the first task starts by itself")
     }
 
-    /// Where a task may ever run; `None` for everywhere.
+    /// The CPUs that a task may ever run on; `None` for all.
     fn allowed(&self, task: &TaskPlan) -> Option<CpuSet> {
         let later = task.acts.iter().filter_map(|a| if let Act::Affinity(m) = a { Some(*m) } else { None });
         Some(later.fold(self.mask(task.mask?), |all, m| all.or(&self.mask(m))))
@@ -365,7 +365,7 @@ impl Script {
             Act::Policy(policy) => Op::SetAttr { attr: Attr { policy, ..Attr::default() } },
             Act::Affinity(mask) => Op::SetAffinity { mask },
             Act::Exit => match env.outcome() {
-                // Only now and then, or every task would be gone at once.
+                // An exit only now and then; otherwise all tasks would leave at once.
                 Outcome::Done => Op::Yield,
                 _ => Op::Exit,
             },
@@ -373,7 +373,7 @@ impl Script {
     }
 }
 
-/// Simulates; gives up when that takes longer than any such case can, which means that simulated time stands still.
+/// Simulates; fails if that takes longer than any such case can, which means that simulated time stands still.
 fn watched<S: Sink>(case: &Case, sink: &mut S, check: bool) -> Result<SimReport, String> {
     let (stop, (done, wait)) = (AtomicBool::new(false), mpsc::channel::<()>());
     let (machine, kernel) = (case.machine(), case.kernel());
@@ -433,7 +433,7 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Counts events, to see that something happened at all.
+/// Counts events, to check that some occurred.
 struct Counted<S>(S, u64);
 
 impl<S: Sink> Sink for Counted<S> {
@@ -461,7 +461,8 @@ proptest! {
     }
 }
 
-/// Masks of a case's tasks as they begin, the machine's own behind them, and those that they may take later.
+/// Masks of a case's tasks as they begin, with the machine's own tasks behind them, and the masks that they may take
+/// later.
 fn masks(case: &Case) -> (Vec<Option<CpuSet>>, Vec<CpuSet>) {
     let mut allowed: Vec<Option<CpuSet>> = case.tasks.iter().map(|t| t.mask.map(|m| case.mask(m))).collect();
     let machine = case.machine();
@@ -478,8 +479,8 @@ fn masks(case: &Case) -> (Vec<Option<CpuSet>>, Vec<CpuSet>) {
 proptest! {
     #![proptest_config(config(60))]
 
-    /// Stretches in which a task waited beside an idle CPU are what a sweep over all events finds, and in each of them
-    /// some CPU was idle all the time.
+    /// The stretches in which a task waited beside an idle CPU equal those that a sweep over all events finds, and in
+    /// each of them some CPU was idle all the time.
     #[test]
     fn idle_cpus_beside_waiting_tasks_are_found(case in prop_oneof![case(), busy_case()]) {
         let (allowed, later) = masks(&case);
@@ -505,7 +506,7 @@ proptest! {
     }
 }
 
-/// Tasks that compute, and short sleepers that stir the balance: nobody may starve beside an idle CPU.
+/// Tasks that compute, and short sleepers that stir the balance: no task may starve beside an idle CPU.
 fn busy_case() -> impl Strategy<Value = Case> {
     let worker = prop_oneof![
         3 => Just(vec![Act::RunUs(50_000)]),
@@ -536,7 +537,7 @@ proptest! {
 
     /// No task waits for two seconds while a CPU that it may use is idle all the time.
     #[test]
-    fn nobody_waits_for_ever_beside_an_idle_cpu(case in busy_case()) {
+    fn no_task_waits_for_ever_beside_an_idle_cpu(case in busy_case()) {
         let mut sink = checker(&case);
         sink.longest_wait_ns = 2_000_000_000;
         let report = watched(&case, &mut sink, false).map_err(TestCaseError::fail)?;

@@ -1,5 +1,5 @@
-//! Real-time tasks, whatever they do: the most important ones run, and what is left to fair tasks is what the
-//! tunables say.
+//! Real-time tasks under random loads: the most important ones run, and fair tasks get the share that the tunables
+//! leave.
 
 mod support;
 
@@ -12,15 +12,15 @@ use support::{Load, cpus, forever, hog, kernel, machine, run_us, simulated, slee
 
 const CPUS: usize = 4;
 const MS: u64 = 1_000_000;
-/// How long a task may wait where a CPU that it may use runs something less important: an idle CPU's way out of a deep
-/// state, an IPI, a switch, and a balance pass with interrupts off in between, ns.
+/// How long a task may wait while a CPU that it may use runs less important work, ns: an idle CPU's way out of a deep
+/// state, an IPI, a switch, and a balance pass with interrupts off in between.
 const WAY_NS: u64 = 250_000;
 
-/// Follows ranks: who runs where, who waits, since when.
+/// Follows ranks: which task runs on each CPU, which tasks wait, and since when.
 struct Ranks {
     rank: Vec<u8>,
     allowed: Vec<CpuSet>,
-    /// What each CPU runs, and since when.
+    /// Each CPU's running task, and since when.
     runs: Vec<(Option<TaskId>, u64)>,
     waits: Vec<Option<u64>>,
     broken: Option<String>,
@@ -36,7 +36,7 @@ impl Ranks {
         task.map_or(0, |t| self.rank[t.index()])
     }
 
-    /// A task that waits, and a CPU that has run something less important for as long as that.
+    /// Finds a task that waits while a CPU has run less important work for too long.
     fn check(&mut self, now: u64) {
         for (task, since) in self.waits.iter().enumerate().filter_map(|(t, w)| w.map(|w| (t, w))) {
             for (cpu, (runs, from)) in self.runs.iter().enumerate() {
@@ -64,7 +64,7 @@ impl Sink for Ranks {
                 let left = prev.filter(|p| self.rank[p.index()] > 0 && !why_sleeps(why));
                 left.into_iter().for_each(|p| self.waits[p.index()] = Some(now));
                 next.into_iter().for_each(|n| self.waits[n.index()] = None);
-                // A rank that stays is no new stretch.
+                // A switch to the same rank begins no new stretch.
                 let cpu = event.cpu.index();
                 let same = self.rank_of(self.runs[cpu].0) == self.rank_of(next);
                 let from = if same { self.runs[cpu].1 } else { now };
@@ -81,7 +81,7 @@ fn why_sleeps(why: schedlab_trace::SwitchReason) -> bool {
     matches!(why, Blocked | Exited)
 }
 
-/// A task of a case: priority (0: fair), turns or not, CPUs, what it does.
+/// A task of a case: priority (0: fair), SCHED_RR or not, CPUs, and its acts.
 #[derive(Clone, Debug)]
 struct Plan {
     priority: u8,
@@ -92,7 +92,7 @@ struct Plan {
 
 fn plan() -> impl Strategy<Value = Plan> {
     let acts = prop::collection::vec((20u64..4_000, 0u64..6_000), 1..4);
-    // All CPUs, or one: a task with a few would keep those behind it from being pushed.
+    // All CPUs, or one: a task with a few CPUs would keep those behind it from being pushed.
     let mask = prop::option::weighted(0.4, (0u32..4).prop_map(|cpu| 1u8 << cpu));
     (prop_oneof![1 => Just(0u8), 3 => 1u8..5], any::<bool>(), mask, acts)
         .prop_map(|(priority, rr, mask, acts)| Plan { priority, rr, mask, acts })
@@ -102,7 +102,7 @@ fn allowed(mask: Option<u8>) -> CpuSet {
     (0..CPUS).filter(|c| mask.is_none_or(|m| m >> c & 1 == 1)).map(schedlab_base::CpuId::from).collect()
 }
 
-/// What a task does that changes its policy now and then.
+/// The acts of a task that changes its policy now and then.
 fn changes() -> impl Strategy<Value = Vec<Op>> {
     let attr = prop_oneof![
         Just(Attr::default()),
@@ -118,7 +118,7 @@ fn changes() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::Yield),
     ];
     prop::collection::vec(act, 1..6).prop_map(|mut acts| {
-        // Not nothing but calls that take no time.
+        // At least one act takes time.
         acts.push(run_us(50));
         acts
     })
@@ -168,11 +168,11 @@ proptest! {
         let mut load = Load::lasting_ms(80);
         for (acts, mask) in &tasks {
             let task = load.task("task", None, forever(acts.clone()));
-            // Bit 0 is on every machine.
+            // Every machine has the CPU of bit 0.
             load.builder.edit(task).affinity = mask.map(|m| allowed(Some(m | 1)));
         }
         let mut kernel = kernel(era);
-        // Throttled, and served, many times.
+        // Short periods, so that there are many throttled and many served ones.
         (kernel.tunables.rt_period_ns, kernel.tunables.rt_runtime_ns) = (10 * MS, 7 * MS);
         (kernel.tunables.fair_server_period_ns, kernel.tunables.fair_server_runtime_ns) = (10 * MS, 3 * MS);
         simulated(&machine(cpus), kernel, seed, load.built(), &mut Keep::default()).expect("the invariants hold");
@@ -200,7 +200,7 @@ proptest! {
         let tick_ns = 1_000_000_000 / kernel.tunables.hz;
         let mut seen = Keep::default();
         simulated(&machine("smp-2"), kernel, 1, load.built(), &mut seen).expect("the invariants hold");
-        // Ticks notice that a share is used up; a period's end, a timer.
+        // A tick notices that a share is used up; a timer notices that a period ends.
         let mut had = vec![0u64; periods as usize];
         let mut since = None;
         let ends = period_ns * periods;

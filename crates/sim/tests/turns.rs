@@ -1,4 +1,4 @@
-//! CPUs that share one processor's time: what they can get done in all, what they are charged, when a woken
+//! CPUs that share one processor's time: how much work they get done together, how much time is charged, when a woken
 //! task begins.
 
 mod support;
@@ -18,7 +18,7 @@ fn in_turns(name: &str) -> Machine {
     Machine { turns: Some(turns), ..machine(name) }
 }
 
-/// Goes over memory for so many rounds of 60 us; that is work, and no waiting for a clock.
+/// Goes over memory for so many rounds of 60 us: work that needs the processor, not a wait for a clock.
 fn touches(rounds: u32) -> Op {
     Op::Touch { kb: 1, rounds: rounds * 1000 }
 }
@@ -43,7 +43,7 @@ fn all_cpus_together_get_one_processors_work_done_and_each_task_is_charged_the_c
         assert!(work > elapsed * 97 / 100, "{n} busy CPUs: {work} of {elapsed}: halted ones take no time");
         for task in &done.report.tasks {
             let share = elapsed / u64::from(n);
-            // Uneven, as in a guest: those who come first after a tick may get nothing of the first round.
+            // Uneven, as in a guest: the first CPUs after a tick may get nothing of the first round.
             assert!((share / 3..share * 2).contains(&task.work_ns), "{} of {share}", task.work_ns);
             assert!(task.cpu_time_ns > elapsed * 98 / 100, "charged {} of {elapsed}", task.cpu_time_ns);
         }
@@ -81,7 +81,7 @@ fn executing_gets_on_in_turns_of_its_own_only() {
 }
 
 #[test]
-fn whoever_is_woken_waits_for_the_wakers_turn_to_end() {
+fn a_wakee_waits_for_the_end_of_the_wakers_turn() {
     let mut load = Load::lasting_ms(50);
     let word = load.builder.word();
     let mut at = 0;
@@ -103,7 +103,7 @@ fn whoever_is_woken_waits_for_the_wakers_turn_to_end() {
         _ => None,
     });
     let delay = begins[0] - placed;
-    // To the next tick, at 8 ms, there are 2.9 ms: half of that for each CPU, not counting what the wakeup took.
+    // To the next tick, at 8 ms, there are 2.9 ms: half of that for each CPU, less the time of the wakeup.
     assert!((1_300_000..1_450_000).contains(&delay), "{delay}");
 }
 
@@ -112,9 +112,9 @@ fn sleep_for(_: Ns) -> Op {
 }
 
 #[test]
-fn a_timer_that_becomes_the_next_one_ends_the_turn_of_whoever_set_it() {
+fn a_timer_that_becomes_the_earliest_ends_the_turn_of_its_cpu() {
     let mut load = Load::lasting_ms(50);
-    // CPU 1 works; CPU 0's sleeper sets the next timer of all each time, which ends its turn on its way to sleep.
+    // CPU 1 works. CPU 0's sleeper sets the earliest timer each time, which ends its turn before it sleeps.
     let worker = load.task("works", Some("1"), forever(vec![touches(1_000_000)]));
     load.builder.edit(worker).footprint_kb = 1;
     load.task("naps", Some("0"), forever(vec![sleep_us(100)]));
@@ -159,7 +159,7 @@ fn a_sleep_counts_from_when_its_timer_is_started_and_is_none_if_that_fires_on_th
         assert!(slept.iter().all(|ns| *ns >= length_us * 1_000), "none is shorter than it was to be");
         blocked * 100 / slept.len()
     };
-    // Setting the next timer of all ends the turn: half a microsecond of the other CPU later it fires.
+    // Setting the earliest timer ends the turn: it fires half a microsecond later, in the other CPU's turn.
     assert_eq!((naps(1), naps(100)), (0, 100));
 }
 
@@ -181,12 +181,12 @@ fn a_tick_that_was_due_before_a_sleepers_timer_finds_the_cpu_idle() {
         let idle = |e: &Event| matches!(e.kind, EventKind::Balance { trigger: BalanceTrigger::Idle, .. });
         done.events(|e| (e.cpu == CpuId(0) && idle(e)).then_some(())).len()
     };
-    // By the time it has left its halt both are due; who came first is handled first.
+    // When the CPU has left its halt both are due; the one that came first is handled first.
     assert!(idle_passes(100) > 10, "{} after", idle_passes(100));
     assert!(idle_passes(3_999_900) < 3, "{} before the next one", idle_passes(3_999_900));
 }
 
-/// A mixture of all that matters to turns: waiting for clocks, memory, wakeups across CPUs, sleeps.
+/// A mixture of all loads that matter to turns: waiting for clocks, memory, wakeups across CPUs, sleeps.
 fn mixture(ms: u64) -> Built {
     let mut load = Load::lasting_ms(ms);
     for pair in 0..4u64 {
@@ -243,7 +243,7 @@ fn rounds_of_waiting_are_the_same_taken_one_by_one_or_at_a_leap() {
 
 #[test]
 fn a_guest_was_up_for_long_so_all_is_due_at_the_first_tick() {
-    // All CPUs are busy, whose interval is 64 ms: elsewhere that must have gone by first.
+    // All CPUs are busy, and their interval is 64 ms. On other machines that must pass before the first balance.
     let first_pass = |machine: &Machine| {
         let mut load = Load::lasting_ms(100);
         for cpu in ["0", "1", "2", "3"] {
@@ -270,12 +270,12 @@ fn a_sleep_that_is_shorter_than_its_call_is_one_all_the_same() {
         EventKind::Switch { prev: Some(t), .. } if t == id => Some(()),
         _ => None,
     });
-    // A microsecond and 50 of slack, and some ten to come back.
+    // A sleep takes a microsecond, 50 of slack, and about ten for the way back.
     assert!((600..1000).contains(&naps.len()), "{}", naps.len());
 }
 
 #[test]
-fn what_newidle_passes_have_cost_since_boot_decides_who_makes_them() {
+fn the_cost_of_newidle_passes_since_boot_decides_which_cpus_make_them() {
     let passes = |known_ns: [u32; 10]| {
         let mut guest = in_turns("smp-4");
         guest.turns.as_mut().unwrap().newidle_ns = known_ns;
@@ -292,7 +292,7 @@ fn what_newidle_passes_have_cost_since_boot_decides_who_makes_them() {
         });
         (0..3).map(|c| made.iter().filter(|on| **on == CpuId(c)).count()).collect::<Vec<_>>()
     };
-    // Two wait for one CPU all the while, and naps last 0.25 ms.
+    // Two tasks wait for one CPU all the time, and naps last 0.25 ms.
     assert!(passes([2_000; 10]).iter().all(|n| *n > 100), "{:?}", passes([2_000; 10]));
     assert!(passes([2_000_000; 10]).iter().all(|n| *n < 20), "{:?}", passes([2_000_000; 10]));
     let mixed =
@@ -301,7 +301,7 @@ fn what_newidle_passes_have_cost_since_boot_decides_who_makes_them() {
 }
 
 #[test]
-fn who_waits_for_a_lock_gives_its_turn_away() {
+fn a_cpu_that_waits_for_a_lock_gives_its_turn_away() {
     let took = |shared: bool| {
         let mut load = Load::lasting_ms(100);
         let first = load.builder.channel(ChannelKind::Pipe);

@@ -15,7 +15,7 @@ pub struct Rules {
     pub balancer: Balancer,
     /// The kind of pass.
     pub pass: Pass,
-    /// Whether the kernel is built to be preempted (CONFIG_PREEMPTION): then newidle takes one task a pass.
+    /// Whether the kernel is built to be preempted (CONFIG_PREEMPTION): a newidle pass then takes one task.
     pub preemptible: bool,
     /// A task that ran less than this ago is hot, ns; 0: no task is.
     pub migration_cost_ns: u64,

@@ -2,7 +2,7 @@
 //!
 //! Kernels before 5.0 give the threads of a core 15% more than a single thread, shared out evenly (`smt_gain` 1178: two
 //! threads get 589 each); later ones count every thread as a whole CPU. A capacity is *undisturbed* when real-time
-//! tasks take nothing of it; [`System::capacity_of`](crate::system::System::capacity_of) subtracts their part.
+//! tasks take nothing of it; `System::capacity_of` (in `rt`) subtracts their part.
 
 use super::era::Balancer;
 use schedlab_kernel::History;

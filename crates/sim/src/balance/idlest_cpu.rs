@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_loaded_when_nobody_is_idle() {
+    fn the_least_loaded_when_no_cpu_is_idle() {
         for c in ALL {
             assert_eq!(
                 pick(c, &[busy(0, 30), busy(1, 20), busy(3, 20)]),

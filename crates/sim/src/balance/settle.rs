@@ -57,7 +57,7 @@ pub enum Active {
 }
 
 impl DomainState {
-    /// Counts a failure, before [`needs_active`] decides. Newidle passes are too frequent to count.
+    /// Counts a failure, before `needs_active` decides. Newidle passes are too frequent to count.
     pub fn count_failure(&mut self, pass: Pass) {
         if pass != Pass::Newidle {
             self.nr_balance_failed += 1;

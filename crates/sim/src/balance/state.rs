@@ -153,7 +153,7 @@ pub struct Pass {
     pub dst: CpuId,
     /// Its domain.
     pub level: usize,
-    /// What started the pass.
+    /// The trigger of the pass.
     pub trigger: BalanceTrigger,
     pub(super) began_ns: u64,
     pub(super) visited: u16,

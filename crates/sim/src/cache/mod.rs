@@ -105,7 +105,7 @@ mod tests {
     const C: TaskId = TaskId(2);
 
     #[test]
-    fn what_fits_in_beside_displaces_nothing() {
+    fn data_that_fit_in_beside_others_displace_nothing() {
         let mut core = core();
         core.leave(A, 150, 256);
         core.leave(B, 100, 256);

@@ -54,7 +54,7 @@ pub fn unix_truesize(bytes: u32) -> u64 {
 struct Part {
     /// Bytes not read yet.
     left: u32,
-    /// Where its data end. Bytes that were read leave no room behind them.
+    /// The offset at which its data end. Bytes that were read leave no room behind them.
     end: u32,
     /// Bytes charged for it; 0 for a page.
     charge: u64,

@@ -51,7 +51,7 @@ impl Lock {
 
     /// Releases the lock if `task` holds it.
     pub fn release(&mut self, task: TaskId) {
-        debug_assert!(self.held.is_none_or(|owner| owner == task), "released by a task that does not hold it");
+        debug_assert!(self.held.is_none_or(|owner| owner == task), "released by another task");
         if self.held == Some(task) {
             self.held = None;
         }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locks_go_to_who_came_first_and_a_mutex_that_is_free_to_who_comes() {
+    fn locks_go_to_the_oldest_waiter_and_a_free_mutex_to_a_newcomer() {
         let (a, b, c) = (TaskId(0), TaskId(1), TaskId(2));
         for (kind, steals) in [(ChannelKind::Pipe, true), (ChannelKind::Unix, false)] {
             let mut lock = Lock::new(kind, 3);

@@ -46,11 +46,11 @@ pub struct Channels {
     pub(super) kinds: Vec<ChannelKind>,
     /// By the end that reads them. A pipe's second one is never used.
     pub buffers: Vec<Buffer>,
-    /// Of each buffer.
+    /// The last users of each buffer.
     pub(super) users: Vec<Users>,
-    /// Of each buffer.
+    /// The lock of each buffer.
     pub(super) locks: Vec<Lock>,
-    /// Of the UNIX sockets.
+    /// The memory of the UNIX sockets' messages.
     pub(super) memory: Memory,
     /// The sleepers at each end, oldest first. If readers and writers share a queue it is the first end's.
     pub sleepers: Vec<VecDeque<TaskId>>,

@@ -3,8 +3,8 @@
 //! Tasks, entities and cfs_rqs are separate arenas and every path walks from an entity to its parents, also at depth
 //! one. Times and vruntime are integer ns; vruntime is signed and only differences within one cfs_rq mean anything.
 //!
-//! The three are equals: each implements [`rules`] for an entity on a queue, and [`class`] makes a scheduling class of
-//! any of them. This folder holds their common parts: the entity, the cfs_rq, the charge and the load averages. The
+//! The three are equals: each implements `rules` for an entity on a queue, and `class` makes a scheduling class of any
+//! of them. This folder holds their common parts: the entity, the cfs_rq, the charge and the load averages. The
 //! decisions of each room are pure functions; its `class` and `queueing` apply them.
 
 pub mod cfs;

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn who_polled_in_vain_halts_next_and_polls_again_after() {
+    fn a_cpu_that_polled_in_vain_halts_next_and_polls_again_after() {
         let mut g = Haltpoll::default();
         g.halted(150_000);
         g.polled(true);

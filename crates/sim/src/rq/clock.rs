@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_between_moves_a_kept_clock_since_4_0() {
+    fn a_reading_in_passing_moves_a_kept_clock_since_4_0() {
         for (version, at) in [("3.19", 100), ("4.0", 180)] {
             let mut clock = woken(&of(version), true);
             clock.look(&of(version), 180);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wakee_that_was_taken_away_leaves_no_old_clock_behind() {
+    fn a_wakee_that_was_pulled_away_leaves_no_old_clock_behind() {
         for version in ["v3.4", "v6.1"] {
             with_system(version, |sys| {
                 let cpu = CpuId(0);

@@ -60,7 +60,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn what_runs_all_the_time_leaves_nothing() {
+    fn real_time_tasks_that_run_all_the_time_leave_no_capacity() {
         let mut taken = Taken::default();
         (0..400).for_each(|ms| taken.update(ms * MS, true));
         assert!(taken.left(1024, 400 * MS, true) < 10);

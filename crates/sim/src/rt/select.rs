@@ -8,7 +8,7 @@ use schedlab_base::{CpuId, CpuSet};
 pub struct Waking {
     /// The rank of the task that runs on that CPU; `None` if it is not a real-time task.
     pub curr: Option<Rank>,
-    /// That task may run on its CPU only.
+    /// The running task may run on its CPU only.
     pub curr_is_pinned: bool,
     /// Its own rank.
     pub own: Rank,

@@ -35,7 +35,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub struct CoreScan {
     phase: Phase,
-    /// Where in the LLC's list of CPUs the scan starts.
+    /// The place in the LLC's list of CPUs at which the scan starts.
     first: usize,
     /// CPUs of the LLC passed in this phase, in wrapping order.
     passed: usize,

@@ -8,7 +8,7 @@ use schedlab_workload::Op;
 
 const MS: u64 = 1_000_000;
 
-/// Adds a task that starts on `home` and after `ms` of running there may go anywhere.
+/// Adds a task that starts on `home` and after `ms` of running there may run anywhere.
 fn released(load: &mut Load, home: &str, ms: u64, everywhere: &str) -> TaskId {
     let mask = load.builder.mask(cpus(everywhere));
     let ops = vec![run_us(ms * 1_000), Op::SetAffinity { mask }, Op::Run { work: Ns::secs(100) }];
@@ -27,7 +27,8 @@ fn a_cpu_about_to_go_idle_pulls_a_waiting_task() {
     for kernel_text in ["v3.4", "v4.5"] {
         let mut load = Load::lasting_ms(120);
         let hogs = [released(&mut load, "0", 2, "0-1"), released(&mut load, "0", 2, "0-1")];
-        // Not a multiple of a tick: it leaves in the middle of a hog's slice. Too heavy for CPU 1 to want more before.
+        // Its time is not a multiple of a tick: it leaves in the middle of a hog's slice. It is too heavy for CPU 1 to
+        // pull more before.
         let leaver = load.task("leaver", Some("1"), once(vec![run_us(50_500)]));
         load.attr(leaver, Attr::nice(-15));
         let seen = run(&machine("smp-2"), kernel_text, load);
@@ -36,12 +37,12 @@ fn a_cpu_about_to_go_idle_pulls_a_waiting_task() {
         let (at, to, why) = all[0];
         assert_eq!((to, why), (1, MoveReason::Newidle), "{kernel_text}");
         assert!((50 * MS..51 * MS).contains(&at), "{kernel_text}: the moment CPU 1 ran dry, not {at}");
-        // Both are alone from then on.
+        // Each hog is alone on its CPU from then on.
         assert!(hogs.iter().map(|h| seen.cpu_ns(*h)).sum::<u64>() > 185 * MS, "{kernel_text}");
     }
 }
 
-/// Newidle passes that CPU 1 made in a second while it idled some 100 us at a time, beside an overloaded CPU 0.
+/// Newidle passes of CPU 1 in a second in which it idled some 100 us at a time, beside an overloaded CPU 0.
 fn short_idle_passes(kernel_text: &str) -> usize {
     let mut load = Load::lasting_ms(1_000);
     for _ in 0..2 {
@@ -81,7 +82,7 @@ fn a_heap_on_one_cpu_is_evened_out() {
             let all = format!("0-{}", n - 1);
             let hogs: Vec<TaskId> = (0..2 * n).map(|_| released(&mut load, "0", 1, &all)).collect();
             let seen = run(&m, kernel_text, load);
-            // How many were on each CPU at a moment: each where its last switch in or move was.
+            // The number of hogs on each CPU at an instant: each hog is where its last switch in or move was.
             let at = |until_ns: u64| {
                 let mut on = vec![0u32; n];
                 for hog in &hogs {
@@ -95,8 +96,8 @@ fn a_heap_on_one_cpu_is_evened_out() {
                 }
                 on
             };
-            // A pass may leave one too many for the next one to fetch: in most moments of the last second
-            // there is none, and never two.
+            // A pass may leave one hog too many for the next one to pull. In most instants of the last second there is
+            // none too many, and never two.
             let moments: Vec<Vec<u32>> = (20..30).map(|tenth| at(tenth * 100 * MS)).collect();
             let is_even = |on: &&Vec<u32>| on.iter().all(|nr| (1..=3).contains(nr));
             let even = moments.iter().filter(is_even).count();
@@ -112,13 +113,13 @@ fn a_heap_on_one_cpu_is_evened_out() {
 
 #[test]
 fn a_waiting_task_is_fetched_for_a_sleeping_cpu() {
-    // CPU 1 has been idle all along, so only a busy CPU's tick can bring it to balance.
+    // CPU 1 has been idle all along, so only a busy CPU's tick can start its balance.
     for kernel_text in ["v3.4", "v4.5", "v6.5"] {
         let mut load = Load::lasting_ms(500);
         let hogs = [released(&mut load, "0", 20, "0-1"), released(&mut load, "0", 20, "0-1")];
         let seen = run(&machine("smp-2"), kernel_text, load);
         let all: Vec<_> = hogs.iter().flat_map(|h| moves(&seen, *h)).filter(|m| m.0 > 10 * MS).collect();
-        let (at, to, why) = *all.first().unwrap_or_else(|| panic!("{kernel_text}: nobody moved"));
+        let (at, to, why) = *all.first().unwrap_or_else(|| panic!("{kernel_text}: no task moved"));
         assert!(at < 150 * MS && to == 1, "{kernel_text}: {all:?}");
         assert!([MoveReason::Idle, MoveReason::NohzIdle].contains(&why), "{kernel_text}: {why:?}");
     }
@@ -126,7 +127,7 @@ fn a_waiting_task_is_fetched_for_a_sleeping_cpu() {
 
 #[test]
 fn two_that_run_on_one_core_are_parted_by_active_balance() {
-    // x5570-2x4-smt: cores {n, n + 8}. Both tasks run, nobody waits: only pushing a running task helps.
+    // x5570-2x4-smt: cores {n, n + 8}. Both tasks run and none waits, so only pushing a running task helps.
     for kernel_text in ["v3.4", "v4.5", "v6.5"] {
         let mut load = Load::lasting_ms(2_000);
         let pair = [released(&mut load, "0", 5, "0-15"), released(&mut load, "8", 5, "0-15")];
@@ -154,7 +155,7 @@ fn pinned_tasks_stay_however_crowded_their_cpu() {
     }
 }
 
-/// Balance passes made on behalf of `cpu` with one of these triggers: when.
+/// Instants of the balance passes on behalf of `cpu` with one of these triggers.
 fn passes(run: &Run, cpu: u32, triggers: &[BalanceTrigger]) -> Vec<u64> {
     run.events(|e| match e.kind {
         EventKind::Balance { trigger, .. } if e.cpu.0 == cpu && triggers.contains(&trigger) => Some(e.at.0),

@@ -1,5 +1,5 @@
-//! Pipes and sockets end to end: what calls cost, when who sleeps and is woken, where sync wakeups go, and what comes
-//! of address spaces, slack and memory.
+//! Pipes and sockets end to end: cost of calls, when tasks sleep and are woken, targets of sync wakeups, and the
+//! effects of address spaces, slack and memory.
 
 use super::support::{
     Load, Run, cpus, forever, hog, kernel, machine, once, program, run, run_seeded, run_us, simulated,
@@ -25,17 +25,17 @@ fn send(port: PortId, bytes: u32) -> Op {
 fn recv(port: PortId, bytes: u32) -> Op {
     Op::Recv { port, bytes }
 }
-/// Copying so many bytes, ns.
+/// Time to copy so many bytes, ns.
 fn copy_ns(costs: &Costs, bytes: u64) -> u64 {
     bytes * costs.copy_ns_per_kb / 1024
 }
 
-/// Ends of a channel: the reading end first, whatever the kind.
+/// Ends of a channel: the reading end first, for every kind.
 fn ends(load: &mut Load, kind: ChannelKind) -> (PortId, PortId) {
     load.builder.channel(kind)
 }
 
-/// Two tasks on one CPU send a message to and fro; round trips in ns, the first and those with a tick left out.
+/// Two tasks on one CPU send a message to and fro. Round trips in ns, without the first one and those with a tick.
 fn round_trips(kernel_text: &str, kind: ChannelKind, bytes: u32, processes: bool) -> Vec<u64> {
     let mut load = Load::lasting_ms(40);
     let series = load.builder.series("took", "ns", "lower");
@@ -134,8 +134,8 @@ fn programs_own_time_comes_with_each_call_and_sleeping_at_a_channel_once_each_ti
     }
 }
 
-/// The time that a cost of 300 ns a call adds to a hundred messages: for their writer on CPU 0 and, once all
-/// are there, for their reader.
+/// The time that a cost of 300 ns a call adds to a hundred messages: for their writer on CPU 0 and, once all are
+/// written, for their reader.
 fn dearer(kind: ChannelKind, reader: &str, name: &str) -> [u64; 2] {
     const NR: usize = 100;
     let used = |ns: u64| {
@@ -158,9 +158,9 @@ fn dearer(kind: ChannelKind, reader: &str, name: &str) -> [u64; 2] {
 }
 
 #[test]
-fn what_another_cpu_wrote_or_read_takes_longer_to_touch() {
+fn a_buffer_last_used_by_another_cpu_takes_longer_to_touch() {
     for kind in [ChannelKind::Pipe, ChannelKind::Unix, ChannelKind::Tcp, ChannelKind::Udp] {
-        // Only the writer's second hundred pay: the first found an untouched buffer.
+        // Only the writer's second hundred pay: for the first the buffer was untouched.
         assert_eq!(dearer(kind, "1", "remote_send_ns"), [100, 0], "{kind:?}");
         assert_eq!(dearer(kind, "1", "remote_recv_ns"), [0, 200], "{kind:?}");
         assert_eq!(dearer(kind, "0", "remote_send_ns"), [0, 0], "{kind:?}: all on one CPU");
@@ -196,8 +196,8 @@ fn messages_are_dearer_in_memory_that_others_had_when_many_are_unread() {
     assert_eq!(dearer(ChannelKind::Pipe, [60, 60]), 0);
 }
 
-/// A reader waits and a writer on CPU 0 writes: when the reader is enqueued, when it runs, and how long the
-/// writer's call takes in all, ns from its beginning.
+/// A reader waits and a writer on CPU 0 writes: when the reader is enqueued, when it runs, and how long the writer's
+/// call takes in all, ns from its beginning.
 fn written(kind: ChannelKind, reader: &str, cost: &str, ns: u64) -> [u64; 3] {
     let mut load = Load::lasting_ms(40);
     let (reads, writes) = ends(&mut load, kind);
@@ -224,7 +224,7 @@ fn written(kind: ChannelKind, reader: &str, cost: &str, ns: u64) -> [u64; 3] {
 }
 
 #[test]
-fn what_a_call_has_yet_to_do_comes_after_its_wakeup_and_a_busy_cpu_is_dearer_to_enqueue_on() {
+fn the_rest_of_a_call_follows_its_wakeup_and_an_enqueue_on_a_busy_cpu_takes_longer() {
     for kind in [ChannelKind::Pipe, ChannelKind::Unix] {
         let later = |reader: &str, cost: &str| {
             let (with, without) = (written(kind, reader, cost, 200), written(kind, reader, cost, 0));
@@ -242,14 +242,14 @@ fn what_a_call_has_yet_to_do_comes_after_its_wakeup_and_a_busy_cpu_is_dearer_to_
             "{kind:?}: another CPU need not wait for its end"
         );
         assert_eq!(later("0", "preempt_check_ns"), (200, 200), "{kind:?}: the writer runs there");
-        assert_eq!(later("1", "preempt_check_ns"), (0, 0), "{kind:?}: nobody does");
+        assert_eq!(later("1", "preempt_check_ns"), (0, 0), "{kind:?}: no task does");
     }
 }
 
 #[test]
-fn who_preempts_is_charged_from_its_wakeup_on_since_2_6_37() {
-    // The time of the enqueue is charged to the reader by the runqueue's clock, and to the writer by the
-    // clock of `schedule()`.
+fn a_task_that_preempts_is_charged_from_its_wakeup_on_since_2_6_37() {
+    // The time of the enqueue is charged to the reader by the runqueue's clock, and to the writer by the clock of
+    // `schedule()`.
     let charged = |version: &str| {
         let mut load = Load::lasting_ms(60);
         let (reads, writes) = ends(&mut load, ChannelKind::Pipe);
@@ -279,8 +279,8 @@ fn only_messages_in_memory_that_none_had_before_are_dearer_to_send() {
     assert_eq!(dearer(ChannelKind::Pipe, [10, 10]), 0);
 }
 
-/// When two writers of so many bytes, on a CPU each, have written a hundred messages each to one channel or
-/// one of their own, ns after they began.
+/// When two writers of so many bytes, each on its own CPU, have written a hundred messages each, to one shared channel
+/// or to one channel each, ns after they began.
 fn both_written(kind: ChannelKind, shared: bool, lock: &str) -> u64 {
     let mut load = Load::lasting_ms(20);
     let first = ends(&mut load, kind);
@@ -310,22 +310,22 @@ fn both_written(kind: ChannelKind, shared: bool, lock: &str) -> u64 {
 }
 
 #[test]
-fn who_writes_where_another_writes_waits_for_its_lock() {
+fn a_writer_waits_for_the_lock_that_another_writer_holds() {
     for (kind, lock, other) in [
         (ChannelKind::Pipe, "pipe_lock_ns", "unix_lock_ns"),
         (ChannelKind::Unix, "unix_lock_ns", "pipe_lock_ns"),
     ] {
         let own = both_written(kind, false, lock);
         assert_eq!(both_written(kind, true, other), own, "{kind:?}: another kind's lock");
-        // A call takes about 2.5 us, 2 of them in the lock, which one task has at a time.
+        // A call takes about 2.5 us, 2 of them in the lock, which one task holds at a time.
         let both = both_written(kind, true, lock);
         assert!(both > 200 * 2_000 && own < 100 * 3_000, "{kind:?}: {both} and not {own}");
     }
 }
 
 #[test]
-fn a_lock_that_nobody_waits_for_takes_no_time() {
-    // Sleeping readers, and writers whose messages are too large for what the channel holds.
+fn a_lock_without_waiters_takes_no_time() {
+    // Sleeping readers, and writers whose messages are too large for the channel.
     for kind in [ChannelKind::Pipe, ChannelKind::Unix] {
         for bytes in [1, 300_000] {
             let of = |lock_ns: u64| {
@@ -350,7 +350,7 @@ fn processes_pay_for_their_address_spaces_and_idle_and_kernel_tasks_leave_them_l
     let c = machine("smp-1").costs;
     let pipe = |processes| usual(round_trips("v4.5 NO_WAKEUP_PREEMPTION", ChannelKind::Pipe, 1, processes));
     assert_eq!(pipe(true) - pipe(false), 2 * c.mm_switch_ns);
-    // One task and idle in turn: nothing but the first load.
+    // A task that alternates with idle loads its address space only once.
     let alone = |processes: bool| {
         let mut load = Load::lasting_ms(10);
         let t = load.task("t", Some("0"), forever(vec![run_us(100), sleep_us(100)]));
@@ -366,7 +366,7 @@ fn processes_pay_for_their_address_spaces_and_idle_and_kernel_tasks_leave_them_l
     assert_eq!(processes[9].1 - threads[9].1, c.mm_switch_ns, "once, not at every wakeup");
 }
 
-/// A writer of `nr` messages that nobody reads for 50 ms; how many were in by then, and how many in the end.
+/// A writer of `nr` messages whose reader waits for 50 ms. How many messages were in by then, and how many in the end.
 fn blocked(kernel_text: &str, kind: ChannelKind, bytes: u32, nr: u32) -> (usize, usize) {
     let mut load = Load::lasting_ms(200);
     let series = load.builder.series("sent", "ns", "neither");
@@ -417,7 +417,7 @@ fn datagrams_that_find_no_room_are_lost_and_counted() {
     assert_eq!(left.len(), 1, "all others came");
 }
 
-/// Wakings of a task, by whomever.
+/// Wakeups of a task, by any waker.
 fn wakings(seen: &Run, task: TaskId) -> usize {
     seen.events(|e| matches!(e.kind, EventKind::Waking { task: t, .. } if t == task).then_some(())).len()
 }
@@ -445,12 +445,12 @@ fn since_5_5_a_pipe_wakes_readers_only_when_it_was_empty_and_since_5_6_one_of_th
     };
     assert_eq!(readers("4.5"), (0, 3), "the first message wakes all");
     assert_eq!(readers("5.5"), (0, 3), "the first message wakes all");
-    assert_eq!(readers("5.6"), (2, 3), "it wakes one, who wakes the next, who wakes the last");
+    assert_eq!(readers("5.6"), (2, 3), "it wakes one, which wakes the next, and so on");
 }
 
 #[test]
 fn since_5_5_every_read_from_a_full_pipe_wakes_a_writer_until_6_14() {
-    // The writer fills the pipe and sleeps; half a page is read eight times, with time enough to write in between.
+    // The writer fills the pipe and sleeps. Half a page is read eight times, with time enough to write in between.
     let woken = |version: &str| {
         let mut load = Load::lasting_ms(50);
         let (reads, writes) = ends(&mut load, ChannelKind::Pipe);
@@ -466,8 +466,8 @@ fn since_5_5_every_read_from_a_full_pipe_wakes_a_writer_until_6_14() {
     assert_eq!(woken("6.14"), 4, "no longer in vain");
 }
 
-/// Where the reader of a sync or futex wakeup goes: it slept on CPU 30, which is busy, as is everything but what is
-/// listed; the waker is alone on CPU 0 of the other socket.
+/// The target of a sync or futex wakeup of the reader. It slept on CPU 30; that CPU and all others except the listed
+/// ones are busy. The waker is alone on CPU 0 of the other socket.
 fn woken_by(kernel_text: &str, futex: bool) -> u32 {
     let mut load = Load::lasting_ms(200);
     let (reads, writes) = ends(&mut load, ChannelKind::Pipe);
@@ -493,7 +493,7 @@ fn a_sync_wakeup_takes_the_cpu_of_a_waker_that_is_alone_there() {
 
 #[test]
 fn a_futex_wakeup_is_not_sync() {
-    // The previous CPU is idle: without the hint that decides, with it the waker's CPU is looked at first.
+    // The previous CPU is idle. Without the sync hint that decides; with it the waker's CPU is read first.
     let idle_prev = |futex: bool| {
         let mut load = Load::lasting_ms(200);
         let (reads, writes) = ends(&mut load, ChannelKind::Pipe);
@@ -509,7 +509,7 @@ fn a_futex_wakeup_is_not_sync() {
     assert!(idle_prev(false) < 24, "drawn to the waker's socket although its own CPU is idle");
 }
 
-/// A reader on CPU 1 that goes to sleep just before the writer on CPU 0 wakes it; how its wakeups were placed.
+/// A reader on CPU 1 that goes to sleep just before the writer on CPU 0 wakes it; the reasons of its placements.
 fn while_leaving(kernel_text: &str) -> (Vec<PlaceReason>, u64) {
     let mut m = polling("smp-2");
     m.costs.idle_switch_ns = 20 * US;
@@ -618,7 +618,7 @@ fn storm() -> impl Strategy<Value = Storm> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every byte that is sent arrives: nobody is left asleep, with every invariant checked after every event.
+    /// Every byte that is sent arrives and no task is left asleep, with every invariant checked after every event.
     #[test]
     fn a_storm_of_messages_ends(s in storm(), machine_at in 0usize..3, profile in 0usize..4, seed in any::<u64>()) {
         let mut load = Load::lasting_ms(3_000);
@@ -640,7 +640,7 @@ proptest! {
         let m = machine(["smp-1", "smp-4", "x5570-2x4-smt"][machine_at]);
         let report = simulated(&m, kernel, seed, load.built(), &mut Discard);
         let report = report.map_err(|e| TestCaseError::fail(e.to_string()))?;
-        prop_assert!(report.end < Ns::ms(3_000), "somebody waits for ever: {:?}", report.end);
+        prop_assert!(report.end < Ns::ms(3_000), "a task waits for ever: {:?}", report.end);
     }
 }
 

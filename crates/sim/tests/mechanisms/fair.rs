@@ -29,7 +29,7 @@ fn slices(cpus: u32, hz: u64, nr: usize) -> Vec<u64> {
 
 #[test]
 fn a_slice_ends_at_the_first_tick_that_finds_it_exceeded() {
-    // CPUs, HZ, hogs: slice in ms by 1.4 and 1.5; at a tick that comes when exactly that has run, it goes on.
+    // CPUs, HZ, hogs: slice in ms by 1.4 and 1.5. At a tick when exactly the slice has run, the task goes on.
     for (cpus, hz, nr, ms) in [
         (2, 250, 2, 8),   // 6 ms
         (2, 1000, 2, 7),  // 6 ms
@@ -70,7 +70,8 @@ fn idle_policy_gets_its_three_parts_of_1027() {
     assert!((80..=120).contains(&part), "{part} per cent of its share");
 }
 
-/// A hog and one that sleeps long, on one CPU of eight; the sleeper's delays and what ended the hog's stays.
+/// A hog and a task that sleeps long, on one CPU of eight; the sleeper's delays and the reasons that ended the hog's
+/// stays.
 fn hog_and_sleeper(
     kernel_text: &str,
     hog_attr: Attr,
@@ -160,7 +161,7 @@ fn gentle_sleepers_have_half_the_credit() {
         let (from, to) = stays.into_iter().find(|(from, _)| *from > 150 * MS).expect("it ran");
         to - from
     };
-    // Before 3.15 being picked again at 16 ms starts a new slice; since then every tick looks again.
+    // Before 3.15 a second pick at 16 ms starts a new slice; since then every tick tests again.
     for (profile, most) in [("v3.4", 32), ("v4.5", 28), ("v6.5", 28)] {
         let (gentle, whole) =
             (first_stay(profile), first_stay(&format!("{profile} NO_GENTLE_FAIR_SLEEPERS")));
@@ -180,7 +181,7 @@ fn stays_of_a_yielder(kernel: schedlab_kernel::Kernel, policy: Policy) -> u64 {
 }
 
 #[test]
-fn early_yields_only_look_for_somebody_further_left() {
+fn early_yields_only_look_for_a_task_further_left() {
     for profile in ["v2.6.27", "v2.6.30"] {
         let plain = stays_of_a_yielder(kernel(profile), Policy::Other);
         assert!(plain > 4_000, "{profile}: picked again until the hog is to the left: {plain} us");
@@ -194,7 +195,7 @@ fn early_yields_only_look_for_somebody_further_left() {
 
 #[test]
 fn a_new_task_starts_a_slice_to_the_right() {
-    // With START_DEBIT a child on its parent's CPU waits until the parent has used what the child was put behind.
+    // With START_DEBIT a child on its parent's CPU waits until the parent has used up the child's debit.
     let first_wait = |kernel_text: &str| {
         let mut load = Load::lasting_ms(100);
         let child = load.builder.next_task();

@@ -81,7 +81,7 @@ impl Seen {
     fn preempted(&self) -> usize {
         self.slices.iter().filter(|s| s.why == SwitchReason::WakeupPreempt).count()
     }
-    /// How many of a hundred preempted hogs are resumed by the waker's leaving.
+    /// Percentage of preempted hogs that are resumed when the waker leaves.
     fn resumed_pct(&self) -> usize {
         let (mut preempted, mut resumed, mut ends) = (None, 0, 0);
         for e in &self.run.seen.events {
@@ -125,8 +125,8 @@ fn without_credit_the_slices_end_at_ticks_and_the_same_work_is_done() {
         let means = off.mean_us();
         assert!(means.iter().all(|m| (8_000..=12_000).contains(m)), "{kernel_text}: {means:?}");
         assert_eq!(off.preempted(), 0, "{kernel_text}");
-        // The hogs lose the time for which the waker runs more often, 1 % at 1000 wakeups a second (2.6.27
-        // has no slack).
+        // The hogs lose the time for which the waker runs more often, 1 % at 1000 wakeups a second (2.6.27 has no
+        // slack).
         let all = |s: &Seen| s.work_ns() + s.run.cpu_ns(WAKER);
         assert!(all(&on).abs_diff(all(&off)) * 1000 < all(&on), "{kernel_text}: {}, {}", all(&on), all(&off));
         let (a, b) = (on.work_ns(), off.work_ns());

@@ -1,5 +1,5 @@
-//! Newidle balance as D001 (Chen Yu, 27 Jul 2023) measures it: the nanosleep storm, what /proc/schedstat counts of it,
-//! and what each step of that series changes.
+//! Newidle balance as D001 (Chen Yu, 27 Jul 2023) measures it: the nanosleep storm, its counts in /proc/schedstat, and
+//! the effect of each step of that series.
 
 use super::support::{Load, forever, hog, kernel, machine, run_us, sleep_us};
 use schedlab_base::{CpuId, Ns};
@@ -11,7 +11,7 @@ use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{BalanceTrigger, Event, EventKind, Keep};
 use schedlab_workload::{Built, Params, Spec};
 
-/// D001's steps that only prepare: the counter and the number of groups.
+/// D001's preparatory steps: the counter and the number of groups.
 const RFC: &str = "v6.5 SD_SHARED_ALL SD_NR_GROUPS LB_SG_SCAN";
 
 /// A run and its events.
@@ -21,7 +21,7 @@ struct Seen {
     events: Vec<Event>,
 }
 
-/// How a run is set up beside machine and kernel.
+/// The settings of a run beside machine and kernel.
 #[derive(Clone, Copy)]
 struct How {
     seed: u64,
@@ -53,8 +53,8 @@ fn storm(machine: &Machine, seed: u64) -> Built {
     bench("nanosleep", &[("tasks", machine.topology.nr_cpus() as u64)], seed)
 }
 
-/// A load of which some always wait on CPU 0, so that `rd->overload` is set, and of a napper on each of some other CPUs
-/// that runs and sleeps for so many us (and the default timer slack).
+/// A load with tasks that always wait on CPU 0, so that `rd->overload` is set, and a napper on each of some other CPUs
+/// that runs and sleeps for so many us (plus the default timer slack).
 fn crowded_zero(nappers: impl IntoIterator<Item = u64>, run: u64, sleep: u64) -> Built {
     let mut load = Load::lasting_ms(1);
     for _ in 0..3 {
@@ -122,7 +122,7 @@ fn the_identities_hold_in_every_storm() {
     let machine = machine("spr-2x56");
     let mut passes = 0;
     for (seed, text) in combinations(RFC).iter().enumerate() {
-        // With a warm-up its end falls into many passes; so does every end.
+        // With a warm-up, its end falls into many passes, as every end does.
         let how = How { seed: seed as u64, warmup_ms: 7 * (seed as u64 % 2), background: seed % 4 < 3 };
         let seen = go(&machine, kernel(text), how, storm(&machine, how.seed), 20);
         passes += seen.passes(1).len();
@@ -157,8 +157,8 @@ fn the_identities_hold_whatever_runs() {
 }
 
 #[test]
-fn what_active_balance_pushes_counts_as_gained_by_an_idle_cpu() {
-    // Cores {n, n + 8}. Both run on one core and nobody waits, so that only pushing helps.
+fn a_task_pushed_by_active_balance_counts_as_gained_by_an_idle_cpu() {
+    // Cores {n, n + 8}. Both tasks run on one core and none waits, so only pushing helps.
     for text in ["v3.4", "v4.5", "v6.5"] {
         let mut load = Load::lasting_ms(1);
         let mask = load.builder.mask(super::support::cpus("0-15"));
@@ -186,7 +186,7 @@ fn wakeups_to_the_waking_cpu_are_counted_as_affine_or_local_or_remote() {
     let (all, local) = seen.stat().cpus.iter().fold((0, 0), |(a, l), c| (a + c.ttwu_count, l + c.ttwu_local));
     assert_eq!(all, seen.report.wakeups);
     assert_eq!(all, local + remote);
-    // A client and its server are woken by each other, with WF_SYNC: whoever was alone on its CPU pulls.
+    // A client and its server are woken by each other, with WF_SYNC; a waker that is alone on its CPU pulls its wakee.
     assert!(affine > 0 && affine < all, "{affine} of {all}");
 }
 
@@ -225,7 +225,7 @@ fn without_a_snapshot_nothing_is_cut_short() {
     let go =
         |machine: &Machine, text: &str| go(machine, kernel(text), PLAIN, crowded_zero(1..32, 50, 40), 120);
     let as_it_is = machine("smt-32");
-    // Where the shared line costs nothing, not even the time of a look at it is left.
+    // If the shared line costs nothing, no time of reading it remains.
     let mut free = machine("smt-32");
     let costs = &mut free.costs;
     (costs.probe_hit_ns, costs.probe_miss_near_ns, costs.probe_miss_far_ns) = (0, 0, 0);
@@ -249,7 +249,7 @@ fn the_storm_wakes_as_often_as_published() {
     let near = |n: u64| n.abs_diff(89_392) * 100 < 15 * 89_392;
     let mean = in_5_s.iter().sum::<u64>() / 224;
     assert!(near(mean), "{mean} a CPU");
-    // A few CPUs have two sleepers and a few none, as it happened when they began.
+    // A few CPUs have two sleepers and a few have none, depending on where they began.
     let (quarter, half, most) = (in_5_s[56], in_5_s[112], in_5_s[168]);
     assert!(near(quarter) && near(half) && near(most), "{quarter}, {half}, {most}");
 }
@@ -257,9 +257,8 @@ fn the_storm_wakes_as_often_as_published() {
 #[test]
 fn reading_the_world_after_each_cpu_gives_about_the_same() {
     let machine = machine("spr-2x56");
-    // Wakeups, newidle passes over domain 1, and the mean time of newidle balance for each of them, over some
-    // seeds: one pass that sees an overload lets others begin, so that their number scatters by a third from
-    // seed to seed.
+    // Wakeups, newidle passes over domain 1, and the mean time of newidle balance for each of them, over some seeds.
+    // One pass that sees an overload lets others begin, so their number scatters by a third from seed to seed.
     let run = |batch: u64| {
         let mut sum = [0; 3];
         for seed in 1..6 {
@@ -281,8 +280,9 @@ fn reading_the_world_after_each_cpu_gives_about_the_same() {
     assert!(within(2, 4), "time of each: {exact:?}, {default:?}");
 }
 
-/// Groups read a newidle pass (hundredths) over the 12 cores of a cache about half of whose time is used. That cache's
-/// domain is not the top one: passes over the top one see CPU 0 waited for, whatever is left out below.
+/// Groups read in a newidle pass (hundredths) over the 12 cores of a cache whose CPUs are half used. That cache's
+/// domain is not the top one: passes over the top one see the waiting tasks of CPU 0, even if the lower pass leaves
+/// groups out.
 fn half_used(words: &str) -> u64 {
     let text = format!("{RFC} {words}");
     // Cores {n, n + 24}, the cores 0 to 11 share a cache.
@@ -299,18 +299,18 @@ fn ilb_util_reads_the_fewer_groups_the_more_is_used() {
     assert!(line > 100 && line < square && square < all, "{line} < {square} < {all}");
     assert_eq!(half_used("ILB_SNAPSHOT ILB_UTIL_QUAD"), all, "the law alone cuts nothing");
     let uncounted = half_used("ILB_SNAPSHOT ILB_UTIL NO_SD_NR_GROUPS");
-    assert_eq!(uncounted, 100, "nobody knows how many groups there are: one is read");
+    assert_eq!(uncounted, 100, "the groups are not counted: one is read");
 }
 
 #[test]
-fn a_shortened_top_domain_loses_sight_of_who_is_overloaded() {
-    // One cache is all there is. A pass that ends before it comes to CPU 0 finds nobody overloaded and says so.
+fn a_shortened_pass_over_the_top_domain_misses_overloaded_cpus() {
+    // The machine has one cache. A pass that ends before CPU 0 finds no overload and stores that.
     let passes = |words: &str| {
         let text = format!("{RFC} ILB_SNAPSHOT {words}");
         go(&machine("smt-32"), kernel(&text), PLAIN, crowded_zero(1..32, 50, 10), 200).newidle(1)
     };
     let (whole, shortened) = (passes(""), passes("ILB_UTIL"));
-    assert!(shortened * 2 < whole, "{shortened} of {whole}: with the flag down nobody looks");
+    assert!(shortened * 2 < whole, "{shortened} of {whole}: with the flag down no CPU looks");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn shared_statistics_spare_visits_and_no_group() {
 
 #[test]
 fn cpus_that_balance_at_once_slow_each_other_down() {
-    // Each pass is the same walk over the same lines: what another CPU has changed must be fetched again.
+    // Each pass is the same walk over the same lines. A line that another CPU has changed must be fetched again.
     let mean = |nappers: u64| {
         let load = crowded_zero(1..=nappers, 20, 100);
         let seen = go(&machine("smp-8"), kernel("v6.5"), PLAIN, load, 50);
@@ -402,15 +402,15 @@ fn cpus_that_balance_at_once_slow_each_other_down() {
     let (alone, two, three) = (mean(1), mean(2), mean(3));
     let costs = machine("smp-8").costs;
     let line = costs.visit_miss_near_ns - costs.visit_hit_ns;
-    // The second one's own line, and that of CPU 0, whose lock it takes in vain; the third one's own.
+    // The second napper's own line, and that of CPU 0, whose lock it takes in vain; the third napper's own line.
     let (by_second, by_third) = (two - alone, three - two);
     assert!(by_second.abs_diff(2 * line) * 10 < line, "{by_second} ns for two lines of {line} more");
     assert!(by_third.abs_diff(line) * 10 < line, "{by_third} ns for a line of {line} more");
 }
 
 #[test]
-fn who_sleeps_is_not_charged_for_the_look_around_that_follows() {
-    // A look that pulls nothing is on nobody's account; of one that pulls the pull itself is charged.
+fn a_task_that_sleeps_is_not_charged_for_the_newidle_balance_that_follows() {
+    // A look that pulls nothing is charged to no task; a look that pulls is charged for the pull itself.
     for words in ["v6.5", "v6.1 NO_NI_RANDOM", "v7.3 NO_NI_RANDOM"] {
         let seen = go(&machine("smp-8"), kernel(words), PLAIN, crowded_zero(1..2, 20, 100), 50);
         let looks: u64 = seen.passes(0).iter().filter(|p| p.0 == BalanceTrigger::Newidle).map(|p| p.3).sum();
@@ -434,7 +434,7 @@ fn who_sleeps_is_not_charged_for_the_look_around_that_follows() {
 
 #[test]
 fn dice_leave_a_cpu_that_never_finds_anything_in_peace() {
-    // Nothing on CPU 0 may leave it: no pass can pull.
+    // No task on CPU 0 may leave it, so no pass can pull.
     let passes = |words: &str| {
         let seen = go(&machine("smp-8"), kernel(words), PLAIN, crowded_zero(1..2, 20, 30), 400);
         let passes = seen.passes(0);

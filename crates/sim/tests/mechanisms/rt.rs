@@ -1,4 +1,4 @@
-//! SCHED_FIFO and SCHED_RR: ranks, turns, push and pull, throttling and the fair server, the way between classes.
+//! SCHED_FIFO and SCHED_RR: ranks, slices, push and pull, throttling and the fair server, changes of class.
 
 use super::support::{Load, Run, forever, hog, kernel, machine, once, run, run_us, sleep_us};
 use schedlab_base::{Ns, TaskId};
@@ -137,7 +137,7 @@ fn a_cpu_that_runs_out_of_important_work_gets_what_waits_elsewhere() {
         let found = (moves(&seen, low, MoveReason::RtPull), moves(&seen, low, MoveReason::RtPush));
         let ran_ns = seen.cpu_ns(low);
         assert!(ran_ns > 39 * MS, "{era}: {ran_ns} ns of 40 ms");
-        // Where it began to wait decides whether it must move.
+        // The CPU on which it began to wait decides whether it must move.
         assert!(found.0 <= pulled && found.1 <= pushed + 1, "{era}: {found:?}");
     }
 }
@@ -146,7 +146,7 @@ fn a_cpu_that_runs_out_of_important_work_gets_what_waits_elsewhere() {
 fn with_rt_push_ipi_nothing_is_pulled_and_those_that_are_asked_push() {
     let seen = |kernel: &str| {
         let mut load = Load::lasting_ms(200);
-        // Two CPUs that are free for `low` in turns, at times neither.
+        // Two CPUs are free for `low` in turns, at times neither of them.
         for (name, cpu, us) in [("first", "0", 4_000), ("second", "1", 3_000)] {
             let high = load.task(name, Some(cpu), forever(vec![run_us(us), sleep_us(us)]));
             load.attr(high, fifo(50));
@@ -167,7 +167,7 @@ fn with_rt_push_ipi_nothing_is_pulled_and_those_that_are_asked_push() {
 }
 
 #[test]
-fn who_may_no_longer_borrow_has_its_own_share_from_the_next_period_on() {
+fn a_cpu_that_may_no_longer_borrow_has_its_own_share_from_the_next_period_on() {
     let fair_ms = |later: Option<u64>| {
         let mut load = Load::lasting_ms(3_000);
         let urgent = load.task("urgent", Some("0"), hog());
@@ -185,7 +185,7 @@ fn who_may_no_longer_borrow_has_its_own_share_from_the_next_period_on() {
 #[test]
 fn before_6_12_real_time_tasks_leave_a_twentieth_of_each_second() {
     for (era, cpus, least, most) in [
-        ("v4.5", 1, 45, 55), // There is no CPU to borrow of.
+        ("v4.5", 1, 45, 55), // There is no CPU to borrow from.
         ("v6.1", 1, 45, 55),
         ("v6.1", 4, 45, 55),
         ("v4.5", 4, 0, 0), // It borrows the rest of the period from CPUs that do not need theirs.
@@ -211,7 +211,7 @@ fn before_6_12_real_time_tasks_leave_a_twentieth_of_each_second() {
 }
 
 #[test]
-fn a_runtime_as_long_as_the_period_or_none_throttles_nobody() {
+fn a_runtime_as_long_as_the_period_or_none_throttles_no_task() {
     let urgent_ms = |runtime_ms: u64, later: Option<u64>| {
         let mut load = Load::lasting_ms(2_500);
         let urgent = load.task("urgent", Some("0"), hog());
@@ -295,7 +295,7 @@ fn a_task_may_change_its_class_while_it_runs() {
         let seen = run(&machine("smp-1"), era, load);
         let stays = seen.stays(change);
         let longest = stays.iter().map(|(a, b)| b - a).max().unwrap_or(0);
-        assert!(longest >= 30 * MS, "{era}: while it was real-time nobody else ran: {stays:?}");
+        assert!(longest >= 30 * MS, "{era}: while it was real-time no other ran: {stays:?}");
         let (a, b) = (seen.cpu_ns(change) / MS, seen.cpu_ns(other) / MS);
         assert!(a.abs_diff(b + 30) <= 26, "{era}: {a} ms and {b} ms");
     }
@@ -354,7 +354,7 @@ fn a_yield_goes_behind_equals_and_stays_before_the_less_important() {
     assert_eq!(seen.cpu_ns(low), 0);
 }
 
-/// Push looks at the most important task that waits, and goes no further where that can't be pushed.
+/// Push considers the most important waiting task, and goes no further if that one cannot be pushed.
 #[test]
 fn one_that_may_not_leave_keeps_those_behind_it_from_being_pushed() {
     let waits = |first: Option<&str>| {
@@ -369,7 +369,7 @@ fn one_that_may_not_leave_keeps_those_behind_it_from_being_pushed() {
         [2, 3].map(|t| seen.cpu_ns(TaskId(t)) / MS)
     };
     assert!(waits(None).iter().all(|ms| *ms >= 49), "CPUs 2 and 3 are free");
-    assert_eq!(waits(Some("0-1")), [0, 0], "and stay so: the first that waits may use none of them");
+    assert_eq!(waits(Some("0-1")), [0, 0], "and stay so: the first waiting task may use none of them");
 }
 
 #[test]

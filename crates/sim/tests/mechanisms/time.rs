@@ -43,7 +43,7 @@ fn a_sleep_takes_its_length_the_slack_and_the_way_back() {
     }
 }
 
-/// When two sleepers that are due 30 us apart begin to be woken, ns.
+/// When the wakeups of two sleepers that are due 30 us apart begin, ns.
 fn wakings(cpus: [&str; 2]) -> Vec<u64> {
     let mut load = Load::lasting_ms(20);
     for (cpu, at) in cpus.into_iter().zip([10_000, 10_030]) {
@@ -71,7 +71,7 @@ fn spinning_ends_by_the_clock_and_work_by_what_was_done() {
         let ends = seen.events(|e| matches!(e.kind, EventKind::Exited { .. }).then_some(e.at.0));
         (ends[1], tasks.iter().map(|t| seen.cpu_ns(*t)).sum::<u64>())
     };
-    // Two on one CPU: by the clock both are over soon after 20 ms, and neither makes up what it lost.
+    // Two tasks on one CPU: by the clock both are over soon after 20 ms, and neither makes up for lost time.
     let (end, cpu) = done_at(Op::SpinTo { at: Ns::ms(20) });
     assert!((20 * MS..21 * MS).contains(&end) && cpu < 21 * MS, "{end} {cpu}");
     let (end, cpu) = done_at(run_us(20_000));
@@ -99,7 +99,7 @@ fn a_busy_sibling_slows_a_thread_and_a_busy_neighbour_does_not() {
     assert!(beside("smp-2", busy).abs_diff(alone) < 50 * US);
     let slowed = beside("smt-2", busy);
     assert!(slowed.abs_diff(10 * MS * 100 / pct) < 150 * US, "{slowed}");
-    // Half of the time busy: half of the slow-down.
+    // A sibling that is busy half of the time causes half of the slow-down.
     let mut load = Load::lasting_ms(50);
     let worker = load.task("worker", Some("0"), once(vec![run_us(10_000)]));
     load.task("beside", Some("1"), once(vec![run_us(1_000)]));
@@ -127,7 +127,7 @@ fn a_moved_task_refills_what_it_had_warm() {
     let (far, cpu_far) = refill("12", 1_000);
     assert_eq!((none, near, far), (0, 64 * m.costs.refill_near_ns_per_kb, 64 * m.costs.refill_far_ns_per_kb));
     assert!((cpu_near - base).abs_diff(near) < 20 * US && (cpu_far - base).abs_diff(far) < 20 * US);
-    // Only what it has touched by then is warm.
+    // Only the data it has touched by then are warm.
     let touched = 20 * US / m.costs.warm_ns_per_kb;
     assert_eq!(refill("12", 20).0 / m.costs.refill_far_ns_per_kb, touched);
 }
@@ -156,7 +156,7 @@ fn all_cpus_tick_on_one_grid() {
 }
 
 #[test]
-fn what_was_not_fetched_before_the_next_move_is_paid_for_once() {
+fn data_not_fetched_before_the_next_move_are_paid_for_once() {
     let m = machine("fb-2x12-smt");
     let mut load = Load::lasting_ms(20);
     let [over, beyond] = ["12", "13"].map(|to| load.builder.mask(super::support::cpus(to)));
@@ -167,7 +167,8 @@ fn what_was_not_fetched_before_the_next_move_is_paid_for_once() {
     assert_eq!(seen.counter("refill.time"), 64 * m.costs.refill_far_ns_per_kb);
 }
 
-/// From the waking of a batch task that sleeps on CPU `home` to its enqueue, and what the wake took its waker on CPU 0.
+/// From the wakeup of a batch task that sleeps on CPU `home` to its enqueue, and the time of the wake for its waker on
+/// CPU 0.
 fn wake_times(m: &Machine, home: &str, busy: bool) -> (u64, u64) {
     let mut load = Load::lasting_ms(100);
     let series = load.builder.series("took", "ns", "lower");
@@ -213,13 +214,13 @@ fn a_waker_pays_for_a_signal_only_if_it_sends_one_and_after_the_enqueue() {
     let mut m = polling("fb-2x12-smt");
     m.costs.ipi_send_ns = MS;
     let (queued, took) = wake_times(&m, "1", true);
-    assert!(queued < 20 * US && took < 20 * US, "a batch task preempts nobody: {queued} {took}");
+    assert!(queued < 20 * US && took < 20 * US, "a batch task does not preempt: {queued} {took}");
     let (queued, took) = wake_times(&m, "1", false);
     assert!(queued < 20 * US && took > MS, "an idle CPU is signalled: {queued} {took}");
 }
 
 #[test]
-fn who_enqueues_what_others_queued_for_it_takes_time_for_it() {
+fn a_cpu_takes_time_to_enqueue_its_wake_list() {
     let mut m = polling("fb-2x12-smt");
     m.costs.enqueue_ns = MS;
     let (queued, took) = wake_times(&m, "12", true);
@@ -241,9 +242,9 @@ fn one_sleep(m: &Machine) -> [u64; 3] {
 }
 
 #[test]
-fn what_schedule_takes_before_its_event_delays_the_event() {
+fn the_time_of_schedule_before_its_event_delays_the_event() {
     let mut plain = Machine { background: Vec::new(), ..polling("smp-1") };
-    // Stated apart at all, what comes before the pick comes before the event.
+    // Once this cost is stated at all, the time before the pick comes before the event.
     plain.set_cost("schedule_idle_ns", US).unwrap();
     let [from, waking, to] = one_sleep(&plain);
     let later = |name: &str| {
@@ -252,12 +253,12 @@ fn what_schedule_takes_before_its_event_delays_the_event() {
         let [f, w, t] = one_sleep(&m);
         [f - from, w - waking, t - to]
     };
-    assert_eq!(later("schedule_empty_ns"), [100 * US, 0, 0], "nobody else is there");
+    assert_eq!(later("schedule_empty_ns"), [100 * US, 0, 0], "no other task is there");
     assert_eq!(later("schedule_sleep_ns"), [100 * US, 0, 0], "which takes as long unless it is stated");
     assert_eq!(later("schedule_idle_ns"), [99 * US, 0, 99 * US], "an idle CPU has found the new task, too");
     assert_eq!(later("timer_exit_ns"), [0, 0, 100 * US], "the rest of the interrupt comes before the switch");
     assert_eq!(later("tick_restart_ns")[1..], [0, 100 * US], "the tick is off after 10 ms of idling");
-    assert_eq!(later("idle_enter_ns"), [0, 0, 0], "who sleeps for long does not mind");
+    assert_eq!(later("idle_enter_ns"), [0, 0, 0], "a long sleep hides it");
     assert_eq!(later("tick_stop_ns"), [0, 0, 0]);
     let mut stated = plain.clone();
     stated.set_cost("schedule_empty_ns", US).unwrap();
@@ -267,7 +268,7 @@ fn what_schedule_takes_before_its_event_delays_the_event() {
 }
 
 #[test]
-fn who_comes_back_from_a_sleep_or_a_halt_pays_for_it() {
+fn a_task_that_comes_back_from_a_sleep_or_a_halt_pays_for_it() {
     let used = |name: &str, busy: bool, halts: bool| {
         let of = |ns: u64| {
             let mut m = Machine { background: Vec::new(), ..polling("smp-1") };
@@ -296,7 +297,7 @@ fn who_comes_back_from_a_sleep_or_a_halt_pays_for_it() {
 
 /// Live programs compute by their CPU clock, which interrupts and switches move, too.
 #[test]
-fn who_computes_by_the_clock_of_its_cpu_time_does_less_work_where_interrupts_take_longer() {
+fn a_task_that_computes_by_its_cpu_clock_does_less_work_if_interrupts_take_longer() {
     let used = |clock_ns: u64, name: &str, ns: u64, beside_hog: bool| {
         let mut m = Machine { background: Vec::new(), ..polling("smp-1") };
         m.set_cost("cpu_clock_ns", clock_ns).unwrap();

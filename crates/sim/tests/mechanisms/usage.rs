@@ -37,7 +37,7 @@ fn switches(run: &Run, task: TaskId, until: Ns) -> (u32, u32) {
 
 #[test]
 fn usage_is_the_time_and_the_switches_that_events_show() {
-    // The runqueue's clock is behind each switch by what a switch takes, or a wakeup and a switch.
+    // The runqueue's clock lags behind each switch by the time of a switch, or of a wakeup and a switch.
     const BEHIND_NS: u64 = 4_000;
     let mut load = Load::lasting_ms(1_000);
     let (a, _) = (load.task("a", Some("0"), hog()), load.task("b", Some("0"), hog()));
@@ -63,7 +63,7 @@ fn usage_is_the_time_and_the_switches_that_events_show() {
 
 #[test]
 fn user_time_is_what_ticks_find() {
-    // Alone on its CPU, a task that computes is found by every tick; one that sleeps over each tick by none.
+    // Every tick finds a task that computes alone on its CPU; no tick finds a task that sleeps over each tick.
     let mut load = Load::lasting_ms(1_000);
     let busy = load.task("busy", Some("0"), hog());
     let seen = watched(&mut load, busy);
@@ -91,7 +91,7 @@ fn user_time_is_what_ticks_find() {
 }
 
 #[test]
-fn of_a_task_that_is_gone_or_not_there_yet_the_last_is_known() {
+fn the_last_usage_of_a_task_that_is_gone_or_not_there_yet_is_known() {
     let mut load = Load::lasting_ms(300);
     let brief = load.task("brief", Some("0"), once(vec![run_us(10_000), sleep_us(1_000), run_us(10_000)]));
     let seen = watched(&mut load, brief);
@@ -116,7 +116,7 @@ fn the_slice_test_uses_two_cpus_and_its_waker_shortens_slices() {
     for run in [&quiet, &woken] {
         let hogs: u64 = (0..8).map(|t| run.cpu_ns(TaskId(t))).sum();
         let rest: u64 = (8..run.report.tasks.len()).map(|t| run.cpu_ns(TaskId::from(t))).sum();
-        // Two CPUs and no time lost but switches.
+        // Two CPUs, whose only lost time is that of switches.
         assert!((7_900 * MS..=8_000 * MS).contains(&(hogs + rest)), "{hogs} + {rest}");
         let rates = run.values(4);
         assert!(rates.len() >= 3 && rates.iter().all(|r| (1_900 * MS..=2_001 * MS).contains(r)), "{rates:?}");

@@ -1,4 +1,4 @@
-//! Where wakees go: the searches, what they can't see, and that a choice is no reservation.
+//! Targets of wakeups: the searches, their blind spots, and that a choice is no reservation.
 
 use super::support::{Load, Run, cpus, forever, hog, machine, once, program, run, run_us};
 use schedlab_base::{Ns, TaskId};
@@ -83,7 +83,7 @@ fn a_core_that_is_idle_as_a_whole_is_found_by_all() {
     }
 }
 
-/// Two wakers that act at the same instant; where their wakees go, and how long any queue got.
+/// Two wakers that act at the same instant: the targets of their wakees, and the longest queue.
 fn simultaneous(kernel_text: &str) -> (Vec<u32>, u16) {
     let mut load = Load::lasting_ms(150);
     let words = [load.builder.word(), load.builder.word()];
@@ -105,7 +105,7 @@ fn simultaneous(kernel_text: &str) -> (Vec<u32>, u16) {
 fn an_idle_choice_is_no_reservation() {
     let (targets, longest) = simultaneous("v4.5 SIS_FIRST_IDLE");
     assert_eq!((targets, longest), (vec![0, 0], 2), "both see CPU 0 idle, both take it");
-    // From their own places in the ring they meet other CPUs first.
+    // From their own places in the ring they read other CPUs first.
     let (targets, longest) = simultaneous("v4.5");
     assert!(targets[0] != targets[1] && longest == 1, "{targets:?}");
 }
@@ -154,7 +154,7 @@ fn without_affine_wakeups_the_previous_cpu_is_the_target() {
 }
 
 #[test]
-fn before_2_6_32_nobody_looks_for_an_idle_cpu() {
+fn before_2_6_32_there_is_no_search_for_an_idle_cpu() {
     for profile in ["v2.6.27", "v2.6.30"] {
         let went = |features: &str, crowd: &str| {
             let mut load = Load::lasting_ms(200);
@@ -177,7 +177,7 @@ fn before_2_6_32_nobody_looks_for_an_idle_cpu() {
     }
 }
 
-/// In which order the target CPU leaves idle and the wakee is enqueued there.
+/// Whether the target CPU leaves idle before the wakee is enqueued there.
 fn queued_by_itself(kernel_text: &str, target: &str) -> bool {
     let mut load = Load::lasting_ms(150);
     let word = load.builder.word();
@@ -299,7 +299,7 @@ fn wakeups_never_leave_the_allowed_cpus() {
 }
 
 #[test]
-fn the_time_of_a_search_is_counted_also_when_nobody_acts_meanwhile() {
+fn the_time_of_a_search_counts_also_when_no_other_cpu_acts_meanwhile() {
     let m = machine("fb-2x12-smt");
     let mut load = Load::lasting_ms(150);
     let word = load.builder.word();

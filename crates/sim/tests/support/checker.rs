@@ -1,16 +1,16 @@
-//! A sink that follows every task through a run and notices what can't be.
+//! A sink that follows every task through a run and notices impossible events.
 //!
-//! It knows nothing of the simulator's insides: only events. Rules: time never runs backward; a task is forked once,
-//! queued before it is switched to, on one CPU at a time, where its queue is, and only where it may run; who leaves a
-//! CPU is who was on it; a halted CPU does not sit on queued tasks; CPU time from switches is what the report says, but
-//! for what a runqueue's clock is behind the switch.
+//! It knows only events, nothing of the simulator's insides. Rules: time never runs backward. A task is forked once,
+//! and queued before it is switched to. It is on one CPU at a time, where its queue is, and only on allowed ones. The
+//! task that leaves a CPU is the one that was on it. A halted CPU does not keep queued tasks. CPU time from switches
+//! equals the report's, except for the lag of a runqueue's clock behind the switch.
 
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Version};
 use schedlab_machine::Machine;
 use schedlab_sim::SimReport;
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
 
-/// Where a task is.
+/// The place of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Unborn,
@@ -24,17 +24,18 @@ enum Place {
 
 struct Task {
     place: Place,
-    /// When it got to its place, ns.
+    /// Since when it is in its place, ns.
     since: u64,
     allowed: Option<CpuSet>,
     cpu_ns: u64,
-    /// Time it may have been charged before it came, and time it may not have been charged before it
-    /// left, ns.
+    /// Time that may have been charged to it before it came, and time that may not have been charged before it left,
+    /// ns.
     early_ns: u64,
     late_ns: u64,
 }
 
-/// The idle exit, an interrupt and a nohz pass may come first; longer than this, ns, a halted CPU has forgotten a task.
+/// The idle exit, an interrupt and a nohz pass may come first. After longer than this, ns, a halted CPU has forgotten a
+/// task.
 const FORGOTTEN_NS: u64 = 3_000_000;
 
 /// Follows a run.
@@ -44,8 +45,8 @@ pub struct Checker {
     idle_since: Vec<u64>,
     now: u64,
     measure_from: u64,
-    /// How long a wakeup, an interrupt, the way out of an idle state and `schedule()` take together at most, ns: the
-    /// clock by which a switch is charged is that of the wakeup.
+    /// The longest time that a wakeup, an interrupt, the way out of an idle state and `schedule()` take together, ns: a
+    /// switch is charged by the clock of the wakeup.
     behind_ns: u64,
     /// A runnable task that waits longer than this while a CPU it may use is idle throughout breaks work conservation.
     pub longest_wait_ns: u64,
@@ -54,7 +55,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// For a run on this machine.
+    /// A checker for runs on this machine.
     pub fn new(machine: &Machine) -> Checker {
         let n = machine.topology.nr_cpus();
         Checker {
@@ -77,7 +78,7 @@ impl Checker {
                 let others = costs.tick_restart_ns
                     + costs.timer_exit_ns
                     + 3 * (costs.tick_ns + costs.enqueue_ns + costs.trace_event_ns);
-                // Where CPUs take turns it is a turn of each until the CPU gets to it.
+                // On CPUs that take turns a CPU may have to wait for a turn of each other one.
                 let turns = machine.turns.as_ref().map_or(0, |_| n as u64 * 1_000_000);
                 exit + turns + 20_000 + schedule + signal + others
             },
@@ -86,12 +87,12 @@ impl Checker {
             error: None,
         }
     }
-    /// CPU time counts from there.
+    /// CPU time counts from `at`.
     pub fn measure_from(mut self, at: Ns) -> Checker {
         self.measure_from = at.0;
         self
     }
-    /// The task may run there only.
+    /// The task may run on these CPUs only.
     pub fn restrict(&mut self, task: TaskId, allowed: CpuSet) {
         self.task(task).allowed = Some(allowed);
     }
@@ -142,7 +143,7 @@ impl Checker {
         let task = self.task(next);
         let (place, waited) = (task.place, now - task.since);
         let forbidden = task.allowed.as_ref().is_some_and(|a| !a.contains(cpu));
-        // A task that was to be moved stays where it was if it had lost the CPU before.
+        // A task that was to be moved stays in its place if it had lost the CPU before.
         if place != Place::Queued(cpu) && place != Place::Carried {
             self.fail(format!("{cpu} switches to {next:?}, which is {place:?}"));
         }
@@ -157,7 +158,7 @@ impl Checker {
         self.put(next, Place::Running(cpu));
     }
 
-    /// Whether somebody waited too long although a CPU was free all the time.
+    /// Checks whether a task waited too long although a CPU that it may use was idle all the time.
     fn check_conservation(&mut self) {
         if self.longest_wait_ns == u64::MAX {
             return;
@@ -194,7 +195,7 @@ impl Checker {
                 self.fail(format!("{cpu} is idle at the end although task {at} is queued there"));
             }
         }
-        // A balance on the way to idle may be on nobody's account.
+        // A balance on the way to idle may be charged to no task.
         let newidle = report.found.counters.get("balance.newidle_time").copied().unwrap_or(0);
         for (at, account) in report.tasks.iter().enumerate() {
             let task = self.task(TaskId::from(at));
@@ -223,7 +224,7 @@ impl Sink for Checker {
                 self.put(task, Place::Asleep);
             }
             EventKind::Enqueued { task, nr_running, .. } => {
-                // The machine's own tasks are there without being forked.
+                // The machine's own tasks exist without being forked.
                 let place = self.task(task).place;
                 if !matches!(place, Place::Asleep | Place::Unborn | Place::Carried) {
                     self.fail(format!("{task:?} is enqueued while {place:?}"));
@@ -231,7 +232,7 @@ impl Sink for Checker {
                 self.put(task, Place::Queued(e.cpu));
                 let here = [Place::Queued(e.cpu), Place::Running(e.cpu)];
                 let most = self.tasks.iter().filter(|t| here.contains(&t.place)).count();
-                // One that goes to sleep is no longer counted while its CPU looks for other work.
+                // A task that goes to sleep no longer counts while its CPU looks for other work.
                 if usize::from(nr_running) > most || usize::from(nr_running) + 1 < most {
                     self.fail(format!("{nr_running} are runnable on {}, but {most} were seen", e.cpu));
                 }
@@ -273,7 +274,7 @@ impl Sink for Checker {
             | EventKind::Kick { .. }
             | EventKind::Schedule { .. }
             | EventKind::Stay
-            | EventKind::Allowed { .. } => self.fail(format!("{:?} is told though nobody asked", e.kind)),
+            | EventKind::Allowed { .. } => self.fail(format!("{:?} came without a request", e.kind)),
         }
     }
     fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}

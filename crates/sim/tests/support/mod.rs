@@ -130,7 +130,7 @@ pub fn simulated<S: Sink>(
     )
 }
 
-/// A finished run and all that was seen of it.
+/// A finished run with all its events and samples.
 pub struct Run {
     /// The simulator's report.
     pub report: SimReport,
@@ -138,12 +138,12 @@ pub struct Run {
     pub seen: Keep,
 }
 
-/// Runs a workload and keeps what was seen; the stream is checked on the way.
+/// Runs a workload and keeps its events and samples; the stream is checked on the way.
 pub fn run_seeded(machine: &Machine, kernel: Kernel, seed: u64, load: Load) -> Run {
     run_built(machine, kernel, seed, load.built())
 }
 
-/// As [`run_seeded`], a workload that is built.
+/// As [`run_seeded`], with a workload that is already built.
 pub fn run_built(machine: &Machine, kernel: Kernel, seed: u64, built: Built) -> Run {
     let mut checker = checker::Checker::new(machine).measure_from(built.warmup);
     // A task that may change its CPUs later is not restricted to the first ones.
@@ -186,7 +186,7 @@ impl Run {
     pub fn values(&self, series: u16) -> Vec<u64> {
         self.seen.samples.iter().filter(|s| s.2 == series).map(|s| s.3).collect()
     }
-    /// What `of` makes of the events, in order.
+    /// The results of `of` over the events, in order.
     pub fn events<T>(&self, of: impl FnMut(&Event) -> Option<T>) -> Vec<T> {
         self.seen.events.iter().filter_map(of).collect()
     }

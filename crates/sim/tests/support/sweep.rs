@@ -1,5 +1,5 @@
 //! Idle CPUs beside waiting tasks, found the slow way: all events are kept, and for each instant between two of them
-//! every task is held against every CPU. Shares nothing with `record::conserve` but the definitions.
+//! every task is compared with every CPU. Shares only the definitions with `record::conserve`.
 
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId};
 use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Keeps all events, details included.
 #[derive(Default)]
 pub struct Detailed {
-    /// The events, in the order in which they were told.
+    /// The events in the order of arrival.
     pub events: Vec<Event>,
 }
 
@@ -22,10 +22,10 @@ impl Sink for Detailed {
     }
 }
 
-/// What a sweep found, ns.
+/// The result of a sweep, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
-    /// Time in which some task waited beside a free CPU.
+    /// Time in which at least one task waited beside a free CPU.
     pub covered_ns: u64,
     /// That time, summed over tasks.
     pub task_ns: u64,
@@ -98,7 +98,7 @@ impl State {
     }
 }
 
-/// What becomes of a task that is queued where the CPU is about to switch: whether that switch is to another one.
+/// Whether the switch that a queued task's CPU is about to make goes to another task.
 fn is_passed_over(task: TaskId, on: CpuId, later: &[Event]) -> bool {
     for e in later {
         match e.kind {

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_kicked_early_or_without_need() {
+    fn no_cpu_is_kicked_early_or_without_need() {
         let busy = KickFacts { nr_running: 2, ..QUIET };
         assert_eq!(kick_needed(&KickFacts { idle_at_tick: true, ..busy }), Err(NoKick::Idle));
         assert_eq!(kick_needed(&KickFacts { tickless: 0, ..busy }), Err(NoKick::NobodyTickless));

@@ -338,7 +338,8 @@ mod tests {
                 let expected = NohzFlags { next_balance: asks, ..NohzFlags::default() };
                 assert_eq!(sys.cpus[IDLE].nohz_asked, expected, "{version}");
 
-                // Its interrupt takes that over, and the softirq finds the earliest time of those it looks at.
+                // Its interrupt takes the request over, and the softirq computes the earliest time of the CPUs it
+                // visits.
                 sys.cpus[IDLE].next_balance = sys.jiffies() + 3;
                 let expected_at = if asks { sys.jiffies() + 3 } else { u64::MAX };
                 assert_eq!(sys.take_nohz_flags(IDLE), asks, "{version}");

@@ -126,7 +126,7 @@ fn newidle_takes_one_on_preemptible_kernels() {
 }
 
 #[test]
-fn an_idle_cpu_leaves_the_last_task_and_nobody_enters_an_emptied_queue() {
+fn an_idle_cpu_leaves_the_last_task_and_an_emptied_queue_is_not_walked() {
     for pass in [Pass::Idle, Pass::Newidle, Pass::Busy] {
         let rules = with(|r| r.pass = pass);
         let mut d = walk(Tasks, 5, 3);
@@ -200,7 +200,7 @@ fn pinned_tasks_are_remembered_and_may_go_next_door() {
 }
 
 #[test]
-fn what_is_refused_before_its_affinity_says_nothing_of_pinned_tasks() {
+fn a_task_refused_before_its_affinity_does_not_count_as_pinned() {
     let early = [
         (TaskFacts { delayed: true, ..COLD.facts }, Refusal::Delayed),
         (TaskFacts { ineligible: true, ..COLD.facts }, Refusal::Ineligible),

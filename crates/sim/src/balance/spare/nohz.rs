@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_kicked_early_or_without_need() {
+    fn no_cpu_is_kicked_early_or_without_need() {
         let busy = KickFacts { nr_running: 2, next_blocked: Some(1), ..QUIET };
         assert_eq!(why(&KickFacts { idle_at_tick: true, ..busy }), Err(NoKick::Idle));
         assert_eq!(why(&KickFacts { tickless: 0, ..busy }), Err(NoKick::NobodyTickless));

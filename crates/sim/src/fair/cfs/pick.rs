@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn who_yielded_is_passed_over_while_the_second_is_near() {
+    fn an_entity_that_yielded_is_passed_over_while_the_second_is_near() {
         assert_eq!(pick(Facts { skip: Some(EntityId(1)), ..facts() }), EntityId(2));
         assert_eq!(pick(Facts { skip: Some(EntityId(1)), second: Some(at(2, 101)), ..facts() }), EntityId(1));
     }

@@ -53,7 +53,7 @@ mod tests {
     const GRAN: u64 = 10_000_000;
 
     #[test]
-    fn who_wakes_nobody_has_the_whole_granularity() {
+    fn a_task_that_wakes_no_other_has_the_whole_granularity() {
         let mut o = Overlap::new(GRAN);
         for cycle in 0..100u64 {
             o.woken(cycle * 20_000);

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn asym_gran_says_whose_weight_counts() {
+    fn asym_gran_chooses_the_weight_that_counts() {
         let heavy_left = Candidate { weight: 2048, ..at(1, 0) };
         let f = Facts { left: heavy_left, last: Some(at(3, 60)), ..facts() };
         assert_eq!(pick(&f), EntityId(1), "100 ns are 50 of its own");

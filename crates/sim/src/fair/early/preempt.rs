@@ -87,13 +87,13 @@ mod tests {
     }
 
     #[test]
-    fn who_never_wakes_others_has_the_whole_granularity_also_against_a_long_slice() {
+    fn a_task_that_never_wakes_others_has_the_whole_granularity_also_against_a_long_slice() {
         assert_eq!(adaptive(10 * MS, 9, 0), 10 * MS);
         assert_eq!(adaptive(10 * MS, 9, 12 * MS), 10 * MS, "2 * 10 * 9 - 12 is still more");
     }
 
     #[test]
-    fn who_wakes_others_soon_waits_less_the_longer_the_other_has_run() {
+    fn a_frequent_waker_waits_less_the_longer_the_running_task_has_run() {
         assert_eq!(adaptive(MS, 2, 0), 4 * MS);
         assert_eq!(adaptive(MS, 2, 3 * MS), MS);
         assert_eq!(adaptive(MS, 2, 5 * MS), 0);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn asym_gran_says_whose_weight_scales() {
+    fn asym_gran_chooses_the_weight_that_scales() {
         let heavy_wakee = Facts { wakee_weight: 2048, ..F };
         assert_eq!(granularity(&heavy_wakee), 5 * MS);
         assert_eq!(granularity(&Facts { asym: false, ..heavy_wakee }), 10 * MS);
@@ -112,7 +112,7 @@ mod tests {
     fn only_a_normal_wakee_preempts_even_an_idle_task() {
         let f = FeatureSet::defaults(Version::v2_6(30));
         let of = |curr, wakee| by_policy(curr, wakee, f, false);
-        assert_eq!(of(Policy::Batch, Policy::Other), ByPolicy::Compare, "BATCH does not protect the running task");
+        assert_eq!(of(Policy::Batch, Policy::Other), ByPolicy::Compare, "BATCH protects no running task");
         assert_eq!(of(Policy::Other, Policy::Batch), ByPolicy::Refuse);
         assert_eq!(of(Policy::Idle, Policy::Other), ByPolicy::Preempt);
         assert_eq!(

@@ -66,7 +66,7 @@ mod tests {
 
     fn picked(t: &Timeline, c: Option<Current>, next: Option<(EntityId, i64)>) -> u32 {
         let average = c.iter().fold(t.average(), |a, c| a.with(c.vruntime, 1024));
-        pick(t, average, c, next).expect("somebody is eligible").0
+        pick(t, average, c, next).expect("an entity is eligible").0
     }
 
     #[test]

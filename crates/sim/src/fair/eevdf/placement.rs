@@ -1,4 +1,4 @@
-//! Where an entity starts on a queue, and its first deadline (`place_entity`).
+//! The start of an entity on a queue, and its first deadline (`place_entity`).
 //!
 //! Adding an entity with lag shifts V, so the entity's lag after placement is smaller than the one it was placed with.
 //! The lag is therefore stretched by (W + w) / W beforehand, where W is the weight already there, and comes out

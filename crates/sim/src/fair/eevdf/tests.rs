@@ -137,7 +137,7 @@ fn in_7_3_the_slice_timer_is_moved_no_more_than_need_be() {
         sys.hrtick_update(CPU, false);
         assert_eq!(armed(sys), SLICE as u64, "another that comes or goes leaves it");
         sys.hrtick_picked(CPU, curr, curr);
-        assert_eq!((armed(sys), sys.hrtick_ns(CPU)), (SLICE as u64, 0), "a second pick of the same task leaves it");
+        assert_eq!((armed(sys), sys.hrtick_ns(CPU)), (SLICE as u64, 0), "another pick leaves it");
         sys.hrtick_picked(CPU, other, curr);
         assert_eq!(armed(sys), SLICE as u64 + 9_000);
         longer(sys, 4_000);
@@ -168,7 +168,7 @@ fn before_7_0_new_attributes_protect_anew() {
 }
 
 #[test]
-fn in_7_3_an_eligible_wakee_with_a_shorter_slice_preempts_whoever_is_earlier() {
+fn in_7_3_an_eligible_wakee_with_a_shorter_slice_preempts_an_earlier_deadline() {
     // Another entity has the earliest deadline of all.
     for (version, preempts) in [("v6.18", false), ("v7.3", true)] {
         queued(version, &[0, -SLICE, 0], |sys, tasks| {
