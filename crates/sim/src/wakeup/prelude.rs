@@ -7,8 +7,8 @@
 //! - Since 3.9 the previous CPU follows, if it shares the target's cache.
 //! - Since 4.16 the task's `recent_used_cpu` follows, if it shares that cache, too, and is allowed.
 //!
-//! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+). A CPU that runs
-//! only SCHED_IDLE tasks counts as idle since 5.4; the driver's answer decides that, not this file.
+//! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+). Nor that a CPU
+//! with only SCHED_IDLE tasks counts as idle (5.4+); the driver's answer would have to say so.
 
 use super::search::{Step, View};
 use schedlab_base::CpuId;
