@@ -173,8 +173,8 @@ features! {
     NewFairSleepers, "NEW_FAIR_SLEEPERS", before((2, 6, 24), "credits-sleepers"), before((2, 6, 24), "credits-sleepers"), "", SCHED,
         "2.6.35 to 3.0; since from memory; FAIR_SLEEPERS in 2.6.35",
         "a sleeper is credited a latency period at wakeup, half of one with GENTLE_FAIR_SLEEPERS";
-    NormalizedSleeper, "NORMALIZED_SLEEPER", NEVER, releases((2, 6, 26), (2, 6, 35)), "", SCHED,
-        "2.6.32 to 2.6.35; since from memory",
+    NormalizedSleeper, "NORMALIZED_SLEEPER", releases((2, 6, 26), (2, 6, 30)), releases((2, 6, 26), (2, 6, 35)), "", SCHED,
+        "2.6.29, 2.6.32 to 2.6.35; off since 2.6.30 and since when it exists from memory",
         "the credit of NEW_FAIR_SLEEPERS is virtual time of the sleeper's weight, not real time (before 2.6.32)";
     AdaptiveGran, "ADAPTIVE_GRAN", releases((2, 6, 29), (2, 6, 35)), releases((2, 6, 29), (2, 6, 35)), "", SCHED,
         "2.6.32 to 2.6.35; since from memory",

@@ -156,7 +156,7 @@ impl<'de> Deserialize<'de> for Tunables {
 
 impl Tunables {
     /// The defaults of a kernel. CFS from 3.4 to 6.5 has one set of granularities (kernels 3.x, 4.x and 6.1
-    /// sources), 2.6.30 another (its source); that 2.6.27's wakeup_granularity was 10 ms is unverified.
+    /// sources), 2.6.30 another (its source; 2.6.27's is the same).
     /// base_slice is that of 6.12.107 and 7.3; in the first kernels with EEVDF it was 0.75 ms (unverified, as
     /// is that 6.12.0 still had that). CFS has none. HZ is Kconfig's default, 250; distributions differ, so
     /// sweep it where ticks matter.
@@ -164,7 +164,6 @@ impl Tunables {
         let early = version < Version::v2_6(32);
         let first_eevdf = Span::between(came("eevdf"), Version::new(6, 12));
         let (latency, min, wakeup) = match version {
-            v if v < Version::v2_6(28) => (20_000_000, 4_000_000, 10_000_000),
             v if v < Version::v2_6(32) => (20_000_000, 4_000_000, 5_000_000),
             _ => (6_000_000, 750_000, 1_000_000),
         };
@@ -265,7 +264,7 @@ mod tests {
         let before = Tunables::defaults(Version::v2_6(27));
         assert_eq!(
             (before.wakeup_granularity_ns, before.timer_slack_ns, t.timer_slack_ns),
-            (10_000_000, 0, 50_000)
+            (5_000_000, 0, 50_000)
         );
     }
 

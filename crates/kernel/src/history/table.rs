@@ -54,6 +54,18 @@ mechanisms! {
             without "CFS: the smallest vruntime runs, sleepers are credited, the tick ends slices."
     }
     Cfs {
+        vruntime_by_share in "early-cfs": [until("2.6.28")], "calc_delta_fair(), __update_curr()", Memory("2.6.26 and 2.6.30 were read, and the commit that changed it"),
+            with "Virtual time runs at the queue's weight over the task's: with n equal tasks n times as fast as the clock; credit, granularity and new tasks' slices are counted in it."
+            without "Virtual time runs at 1024 over the task's weight."
+        granularity_by_runner in "early-cfs": [until("2.6.28")], "wakeup_gran(), calc_delta_asym()", Memory("2.6.26 and 2.6.30 were read"),
+            with "The running task's weight scales the wakeup granularity; with ASYM_GRAN a light one counts as nice 0."
+            without "ASYM_GRAN decides whether the wakee's or the running task's weight scales the wakeup granularity."
+        placed_at_leftmost in "early-cfs": [until("2.6.28")], "place_entity()", Memory("2.6.26 was read"),
+            with "A sleeper or new task is placed by the leftmost queued task, if that is left of min_vruntime."
+            without "A sleeper or new task is placed by min_vruntime."
+        min_vruntime_of_tree in "early-cfs": [until("2.6.28")], "__enqueue_entity(), __dequeue_entity()", Memory("2.6.26 was read"),
+            with "min_vruntime follows the leftmost queued task only."
+            without "min_vruntime follows the lesser of the running task and the leftmost queued one."
         next_buddy_only in "early-cfs": [until("2.6.28")], "check_preempt_wakeup(), pick_next_entity()", Memory("2.6.27 was not read"),
             with "Every wakee becomes the `next` buddy and runs in turn with the running task for the length of a slice; SCHED_IDLE tasks are treated like the others."
             without "A buddy is picked while it is near enough to the leftmost entity; SCHED_IDLE tasks do not become buddies."
@@ -158,7 +170,7 @@ mechanisms! {
         prev_unsearched: [between("2.6.32", "4.3")], "select_task_rq_fair()", Source("3.4; the releases are from memory"),
             with "Without a domain for affine wakeups the task goes to its previous CPU, idle or not."
             without "Without a domain for affine wakeups an idle CPU is looked for near the previous one."
-        sync_by_overlap: [until("2.6.32")], "wake_affine()", Memory("2.6.30 has it"),
+        sync_by_overlap: [between("2.6.29", "2.6.32")], "wake_affine()", Memory("2.6.30 has it"),
             with "A waker that says it is about to sleep is believed only if both tasks' overlap is short."
             without "A waker that says it is about to sleep is believed."
         affine_by_capacity: [since("2.6.32")], "wake_affine()", Memory("2.6.30 has it not, 3.19 has it"),

@@ -2,7 +2,7 @@
 //!
 //! Mirrors the `SD_*_INIT` tables (2.6.x to 3.15) and `sd_init` (3.16+) of x86. A row holds from its version up to the
 //! next row's. Intervals are milliseconds; since 3.16 (NUMA: 3.5) they are the number of CPUs the domain spans.
-//! Reasons for the cuts: 2.6.23 is the first CFS, whose domains stayed as 2.6.29 has them; 2.6.32 dropped
+//! Reasons for the cuts: 2.6.23 is the first CFS; 2.6.28 tuned its domains anew; 2.6.32 dropped
 //! `SD_WAKE_BALANCE`; 3.5 rewrote NUMA domains; 3.16 unified the tables; 5.3 removed `cpu_load[]` and with it the
 //! indices; 5.10 lowered `busy_factor` and `imbalance_pct`.
 //!
@@ -83,9 +83,17 @@ const ERAS: &[Era] = &[
         die: row(Fixed(1, 4), 64, 125, 1, NO, NEWIDLE | EXEC | AFFINE),
         numa: row(Fixed(8, 32), 32, 125, 1, NO, EXEC | WAKE_BALANCE | NUMA),
     },
-    // 2.6.29-30, x86_64.
+    // 2.6.26 sched.h and topology.h: no balancing at wakeup or fork but at nodes.
     Era {
         since: Version::v2_6(23),
+        smt: row(Fixed(1, 2), 64, 110, 0, [0, 0, 2, 1, 1], NEWIDLE | EXEC | AFFINE | WAKE_IDLE | SHARE_CAPACITY | SHARE_LLC),
+        mc: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], NEWIDLE | EXEC | AFFINE | SHARE_LLC),
+        die: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], NEWIDLE | EXEC | AFFINE),
+        numa: row(Fixed(8, 32), 32, 125, 2, [3, 2, 2, 1, 1], WAKE_2629 | SERIALIZE | NUMA),
+    },
+    // 2.6.29-30, x86_64.
+    Era {
+        since: Version::v2_6(28),
         smt: row(Fixed(1, 2), 64, 110, 0, NO, NEWIDLE | WAKE_2629 | SHARE_CAPACITY | SHARE_LLC),
         mc: row(Fixed(1, 4), 64, 125, 1, [2, 0, 0, 1, 1], WAKE_2629 | SHARE_LLC),
         die: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], WAKE_2629),

@@ -11,6 +11,7 @@ use super::runqueue::CfsRqId;
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
+use schedlab_kernel::policy::NICE_0_WEIGHT;
 use schedlab_trace::SwitchReason;
 use std::marker::PhantomData;
 
@@ -194,12 +195,23 @@ impl System<'_> {
         let curr = q.curr?;
         let cpu = q.cpu;
         let clock = self.cpus[cpu].clock.read(self.now);
-        let delta_ns = self.entities[curr].charge(clock);
+        let unit = self.weight_unit(queue, 0);
+        let delta_ns = self.entities[curr].charge(clock, unit);
         if delta_ns == 0 {
             return None;
         }
         self.charge_server(cpu, delta_ns);
         Some(curr)
+    }
+
+    /// The weight whose virtual time is real time on a queue that `joins` more weight is about to join: nice 0's; before
+    /// 2.6.28 the whole queue's.
+    #[inline]
+    pub(super) fn weight_unit(&self, queue: CfsRqId, joins: u64) -> u64 {
+        match self.fixed.history.vruntime_by_share {
+            true => self.queues[queue].load_weight + joins,
+            false => NICE_0_WEIGHT,
+        }
     }
 
     /// An entity that has left its queue's order becomes the queue's current one (`set_next_entity`).

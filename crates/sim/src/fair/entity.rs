@@ -89,10 +89,10 @@ impl Entity {
     /// Charges it up to `clock`; returns the time since its last charge, ns. Interrupts are charged to the interrupted
     /// task, as by 2.6.30's only clock and by later kernels without IRQ_TIME_ACCOUNTING.
     #[inline]
-    pub fn charge(&mut self, clock: u64) -> u64 {
+    pub fn charge(&mut self, clock: u64, unit: u64) -> u64 {
         let delta = self.charge_time(clock);
         if delta > 0 {
-            self.vruntime += virtual_time(delta, self.weight) as i64;
+            self.vruntime += virtual_time_in(delta, self.weight, unit) as i64;
         }
         delta
     }
@@ -116,10 +116,16 @@ impl Entity {
 /// Real time as this weight's virtual time: `delta * 1024 / weight`.
 #[inline]
 pub fn virtual_time(delta_ns: u64, weight: u64) -> u64 {
-    if weight == NICE_0_WEIGHT {
+    virtual_time_in(delta_ns, weight, NICE_0_WEIGHT)
+}
+
+/// Real time as this weight's virtual time, where `unit` is the weight that ages with the clock: `delta * unit / weight`.
+#[inline]
+pub fn virtual_time_in(delta_ns: u64, weight: u64, unit: u64) -> u64 {
+    if weight == unit {
         delta_ns
     } else {
-        (u128::from(delta_ns) * u128::from(NICE_0_WEIGHT) / u128::from(weight)) as u64
+        (u128::from(delta_ns) * u128::from(unit) / u128::from(weight)) as u64
     }
 }
 

@@ -134,7 +134,7 @@ mod tests {
                 let task = born(sys, CpuId(1));
                 let mut allowed = CpuSet::new();
                 allowed.insert(CpuId(1));
-                sys.tasks[task].allowed = Some(allowed.into());
+                sys.tasks[task].allowed = Some(allowed);
                 let target = sys.choose_target(CpuId(0), None, task, CpuId(1));
                 assert_eq!((target.cpu, target.unsearched), (CpuId(1), unsearched), "{version}");
             });

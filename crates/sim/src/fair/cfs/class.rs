@@ -15,7 +15,8 @@ impl Rules for Cfs {
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
         if let Some(curr) = sys.charge(queue) {
             let e = &sys.entities[curr];
-            let counts = e.on_rq || !sys.fixed.history.dequeued_curr_ignored;
+            let history = &sys.fixed.history;
+            let counts = (e.on_rq || !history.dequeued_curr_ignored) && !history.min_vruntime_of_tree;
             let vruntime = counts.then_some(e.vruntime);
             sys.queues[queue].update_min_vruntime(vruntime);
         }
@@ -33,7 +34,9 @@ impl Rules for Cfs {
     }
     fn put_entity(sys: &mut System<'_>, entity: EntityId) {
         let e = &sys.entities[entity];
-        sys.queues[e.cfs_rq].insert(entity, e.vruntime);
+        let queue = e.cfs_rq;
+        sys.queues[queue].insert(entity, e.vruntime);
+        sys.follow_tree(queue);
     }
     fn set_next_entity(sys: &mut System<'_>, entity: EntityId) {
         sys.cfs_set_next(entity);
@@ -108,9 +111,11 @@ impl System<'_> {
 
     fn cfs_set_next(&mut self, entity: EntityId) {
         let e = &self.entities[entity];
-        let q = &mut self.queues[e.cfs_rq];
+        let queue = e.cfs_rq;
+        let q = &mut self.queues[queue];
         q.clear_buddies(entity);
         q.remove(entity, e.vruntime);
+        self.follow_tree(queue);
         self.make_current(entity);
     }
 

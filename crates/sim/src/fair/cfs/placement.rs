@@ -4,7 +4,7 @@
 //! without) to the left of min_vruntime. It never starts to the left of its own vruntime, so credit is capped and never
 //! accumulates. Before 2.6.39 NEW_FAIR_SLEEPERS may be switched off: the sleeper then starts at min_vruntime.
 
-use crate::fair::entity::virtual_time;
+use crate::fair::entity::virtual_time_in;
 
 /// The facts that placement depends on.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub struct Facts {
     /// Sleepers get a credit (NEW_FAIR_SLEEPERS, before 2.6.39).
     pub credited: bool,
     /// The weight whose virtual time counts the credit (NORMALIZED_SLEEPER, before 2.6.35); `None` for real time.
-    pub normalized: Option<u64>,
+    pub normalized: Option<(u64, u64)>,
     /// GENTLE_FAIR_SLEEPERS.
     pub gentle: bool,
     /// The entity is idle-policy: its credit is `min_granularity_ns` (6.1), else `None`.
@@ -31,7 +31,7 @@ pub fn wakeup(f: Facts) -> i64 {
         return f.own_vruntime.max(f.min_vruntime);
     }
     let whole = f.idle_threshold_ns.unwrap_or(f.latency_ns);
-    let whole = f.normalized.map_or(whole, |weight| virtual_time(whole, weight));
+    let whole = f.normalized.map_or(whole, |(weight, unit)| virtual_time_in(whole, weight, unit));
     let credit = if f.gentle { whole / 2 } else { whole };
     f.own_vruntime.max(f.min_vruntime - credit as i64)
 }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_normalized_credit_is_smaller_for_the_heavy() {
-        let of = |weight| wakeup(Facts { gentle: false, normalized: Some(weight), ..F });
+        let of = |weight| wakeup(Facts { gentle: false, normalized: Some((weight, 1024)), ..F });
         assert_eq!([of(1024), of(2048), of(512)], [76 * MS, 88 * MS, 52 * MS]);
     }
 

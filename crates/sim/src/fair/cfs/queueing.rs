@@ -4,8 +4,9 @@
 
 use super::{Cfs, Ordered, placement, slice};
 use crate::class::{Dequeue, Enqueue};
-use crate::fair::entity::{EntityId, virtual_time};
+use crate::fair::entity::{EntityId, virtual_time_in};
 use crate::fair::rules::Rules;
+use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
 use schedlab_kernel::{Feature, Policy};
 
@@ -26,15 +27,16 @@ impl System<'_> {
         self.update_load(entity);
         self.attach_load(entity);
         let e = &self.entities[entity];
+        let place_by = self.places_by(queue);
         if why == Enqueue::Wakeup {
             let idle = task.is_some_and(|t| self.tasks[t].attr.policy == Policy::Idle);
             let facts = placement::Facts {
-                min_vruntime: min,
+                min_vruntime: place_by.unwrap_or(min),
                 own_vruntime: e.vruntime,
                 latency_ns: self.fixed.gran.latency_ns,
                 credited: self.has(Feature::NewFairSleepers) || self.fixed.history.credits_sleepers,
                 normalized: (R::NORMALIZES && self.has(Feature::NormalizedSleeper) && !idle)
-                    .then_some(e.weight),
+                    .then(|| (e.weight, self.weight_unit(queue, e.weight))),
                 gentle: self.has(Feature::GentleFairSleepers),
                 idle_threshold_ns: (idle && self.fixed.history.idle_credit_small)
                     .then_some(self.fixed.gran.min_ns),
@@ -53,6 +55,22 @@ impl System<'_> {
         if q.curr != Some(entity) {
             q.insert(entity, e.vruntime);
         }
+        self.follow_tree(queue);
+    }
+
+    /// min_vruntime before 2.6.28: it follows the tree alone, at every change of it.
+    #[inline]
+    pub(super) fn follow_tree(&mut self, queue: CfsRqId) {
+        if self.fixed.history.min_vruntime_of_tree {
+            self.queues[queue].update_min_vruntime(None);
+        }
+    }
+
+    /// What a task is placed by instead of min_vruntime, if by anything: the leftmost task left of it (before 2.6.28).
+    fn places_by(&self, queue: CfsRqId) -> Option<i64> {
+        let q = &self.queues[queue];
+        let left = q.leftmost().filter(|_| self.fixed.history.placed_at_leftmost);
+        left.map(|(_, vruntime)| vruntime.min(q.min_vruntime))
     }
 
     /// `dequeue_entity`.
@@ -74,7 +92,9 @@ impl System<'_> {
         q.load_weight -= e.weight;
         q.nr_running -= 1;
         let curr = q.curr.map(|c| (self.entities[c].on_rq, self.entities[c].vruntime));
-        let counted = curr.filter(|(on_rq, _)| *on_rq || !self.fixed.history.dequeued_curr_ignored);
+        let counted = curr
+            .filter(|(on_rq, _)| *on_rq || !self.fixed.history.dequeued_curr_ignored)
+            .filter(|_| !self.fixed.history.min_vruntime_of_tree);
         let before = q.min_vruntime;
         q.update_min_vruntime(counted.map(|(_, v)| v));
         let after = q.min_vruntime;
@@ -104,7 +124,7 @@ impl System<'_> {
         let parent = q.curr.filter(|_| self.fixed.history.child_inherits_vruntime);
         let own = parent.map_or(q.min_vruntime, |c| self.entities[c].vruntime);
         let facts = placement::Facts {
-            min_vruntime: q.min_vruntime,
+            min_vruntime: self.places_by(queue).unwrap_or(q.min_vruntime),
             own_vruntime: own,
             latency_ns: self.fixed.gran.latency_ns,
             credited: true,
@@ -112,7 +132,8 @@ impl System<'_> {
             gentle: false,
             idle_threshold_ns: None,
         };
-        let vslice = virtual_time(self.slice_ns(entity), self.entities[entity].weight);
+        let weight = self.entities[entity].weight;
+        let vslice = virtual_time_in(self.slice_ns(entity), weight, self.weight_unit(queue, weight));
         self.entities[entity].vruntime = placement::initial(facts, vslice, self.has(Feature::StartDebit));
     }
 

@@ -50,3 +50,61 @@ fn before_4_7_a_task_is_placed_before_the_running_one_is_charged() {
     };
     assert_eq!((lead("v4.5"), lead("v6.1")), (3_000_000, 0));
 }
+
+/// What the runner has aged, min_vruntime and the place of a sleeper without credit, after 1 ms beside a task 5 ms behind.
+fn after_a_millisecond(version: &str) -> [i64; 3] {
+    let mut found = [0; 3];
+    with_system(version, |sys| {
+        let cpu = CpuId(0);
+        let [runner, behind, sleeper] = [(); 3].map(|()| born(sys, cpu));
+        sys.deactivate_task(sleeper, Dequeue::Move);
+        let queue = sys.root(cpu);
+        sys.pick_next_task(cpu, None);
+        for task in [runner, behind] {
+            let e = sys.tasks[task].entity;
+            let v = sys.entities[e].vruntime;
+            if sys.queues[queue].curr != Some(e) {
+                sys.queues[queue].remove(e, v);
+                sys.entities[e].vruntime = -5_000_000;
+                sys.queues[queue].insert(e, -5_000_000);
+            } else {
+                sys.entities[e].vruntime = 0;
+            }
+        }
+        sys.queues[queue].min_vruntime = 0;
+        let curr = sys.queues[queue].curr.expect("a runner");
+        sys.cpus[cpu].curr = sys.entities[curr].task;
+        sys.now += 1_000_000;
+        sys.charge_curr(cpu);
+        let aged = sys.entities[curr].vruntime;
+        let e = sys.tasks[sleeper].entity;
+        sys.entities[e].vruntime = -1_000_000_000;
+        sys.tasks[sleeper].relative = false;
+        sys.activate_task(cpu, sleeper, Enqueue::Wakeup);
+        found = [aged, sys.queues[queue].min_vruntime, sys.entities[e].vruntime];
+    });
+    found
+}
+
+#[test]
+fn before_2_6_28_time_runs_with_the_queue_and_sleepers_start_by_the_leftmost() {
+    assert_eq!(after_a_millisecond("v2.6.27"), [2_000_000, 0, -5_000_000], "two tasks share the CPU");
+    assert_eq!(after_a_millisecond("v2.6.30"), [1_000_000, 0, 0]);
+}
+
+#[test]
+fn before_2_6_28_min_vruntime_stays_while_the_only_task_runs() {
+    for (version, moves) in [("v2.6.27", false), ("v2.6.30", true)] {
+        with_system(version, |sys| {
+            let cpu = CpuId(0);
+            let task = born(sys, cpu);
+            sys.pick_next_task(cpu, None);
+            sys.cpus[cpu].curr = Some(task);
+            let queue = sys.root(cpu);
+            let before = sys.queues[queue].min_vruntime;
+            sys.now += 1_000_000;
+            sys.charge_curr(cpu);
+            assert_eq!(sys.queues[queue].min_vruntime > before, moves, "{version}");
+        });
+    }
+}

@@ -146,6 +146,8 @@ impl System<'_> {
             asym: self.has(Feature::AsymGran),
             curr_weight: c.weight,
             wakee_weight: w.weight,
+            by_runner: self.fixed.history.granularity_by_runner,
+            unit: self.weight_unit(c.cfs_rq, 0),
         });
         by_distance(c.vruntime, w.vruntime, granularity) == Behind::Yes
     }
@@ -220,6 +222,7 @@ impl System<'_> {
     /// on for long after waking others (`wake_affine`, 2.6.30).
     pub fn believes_sync(&self, waker: TaskId, wakee: TaskId) -> bool {
         let cost = self.fixed.kernel.tunables.migration_cost_ns;
+        // Kernels before 2.6.29 believe it, too.
         !self.fixed.history.sync_by_overlap
             || [waker, wakee].iter().all(|t| self.tasks[*t].overlap.avg_overlap_ns <= cost)
     }

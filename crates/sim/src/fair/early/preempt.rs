@@ -7,7 +7,8 @@
 //! wakes others soon preempts soon.
 
 use crate::fair::cfs::preempt::ByPolicy;
-use crate::fair::entity::virtual_time;
+use crate::fair::entity::virtual_time_in;
+use schedlab_kernel::policy::NICE_0_WEIGHT;
 use schedlab_kernel::{Feature, FeatureSet, Policy};
 
 /// The decision by policies and WAKEUP_PREEMPTION. Unlike in later kernels, a wakee that is not SCHED_OTHER does not
@@ -56,6 +57,10 @@ pub struct Facts {
     pub curr_weight: u64,
     /// Weight of the wakee.
     pub wakee_weight: u64,
+    /// The running entity's weight scales in any case; with ASYM_GRAN a light one counts as nice 0 (before 2.6.28).
+    pub by_runner: bool,
+    /// The weight whose virtual time is real time: nice 0's, before 2.6.28 the queue's.
+    pub unit: u64,
 }
 
 /// How far the running entity may be ahead, virtual ns.
@@ -65,7 +70,12 @@ pub fn granularity(f: &Facts) -> u64 {
         expected.saturating_sub(a.this_run_ns).min(f.wakeup_granularity_ns)
     };
     let real = f.adaptive.map_or(f.wakeup_granularity_ns, adapt);
-    virtual_time(real, if f.asym { f.wakee_weight } else { f.curr_weight })
+    let weight = match (f.asym, f.by_runner) {
+        (true, true) => f.curr_weight.max(NICE_0_WEIGHT),
+        (true, false) => f.wakee_weight,
+        (false, _) => f.curr_weight,
+    };
+    virtual_time_in(real, weight, f.unit)
 }
 
 #[cfg(test)]
@@ -80,6 +90,8 @@ mod tests {
         asym: true,
         curr_weight: 1024,
         wakee_weight: 1024,
+        by_runner: false,
+        unit: 1024,
     };
 
     fn adaptive(avg_wakeup_ns: u64, nr_running: u64, this_run_ns: u64) -> u64 {
@@ -98,6 +110,17 @@ mod tests {
         assert_eq!(adaptive(MS, 2, 3 * MS), MS);
         assert_eq!(adaptive(MS, 2, 5 * MS), 0);
         assert_eq!(adaptive(MS, 4, 0), 8 * MS, "a longer queue expects more");
+    }
+
+    #[test]
+    fn before_2_6_28_the_running_tasks_weight_and_the_whole_queue_scale() {
+        let old = Facts { by_runner: true, unit: 2048, ..F };
+        assert_eq!(granularity(&old), 20 * MS, "two tasks: virtual time runs twice as fast");
+        let heavy = Facts { curr_weight: 2048, unit: 3072, ..old };
+        assert_eq!(granularity(&heavy), 15 * MS, "a heavy runner is preempted sooner");
+        let light = Facts { curr_weight: 512, unit: 1536, ..old };
+        assert_eq!(granularity(&light), 15 * MS, "a light one is not protected for longer");
+        assert_eq!(granularity(&Facts { asym: false, ..light }), 30 * MS);
     }
 
     #[test]
