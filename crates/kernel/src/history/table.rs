@@ -164,15 +164,15 @@ mechanisms! {
             without "The clock stands still from such a wakeup to schedule()."
     }
     Affine {
+        sync_by_overlap: [between("2.6.29", "2.6.32")], "wake_affine()", Memory("2.6.30 has it"),
+            with "A waker that says it is about to sleep is believed only if both tasks' overlap is short."
+            without "A waker that says it is about to sleep is believed."
         passive_wakeups: [until("2.6.32")], "select_task_rq_fair()", Memory("2.6.30 has it"),
             with "The lowest domain with both CPUs is asked, whatever its flags; passive balancing (SD_WAKE_BALANCE) may choose the waker's CPU, which is then final."
             without "The lowest domain with SD_WAKE_AFFINE is asked; an idle CPU is looked for near the CPU chosen."
         prev_unsearched: [between("2.6.32", "4.3")], "select_task_rq_fair()", Source("3.4; the releases are from memory"),
             with "Without a domain for affine wakeups the task goes to its previous CPU, idle or not."
             without "Without a domain for affine wakeups an idle CPU is looked for near the previous one."
-        sync_by_overlap: [between("2.6.29", "2.6.32")], "wake_affine()", Memory("2.6.30 has it"),
-            with "A waker that says it is about to sleep is believed only if both tasks' overlap is short."
-            without "A waker that says it is about to sleep is believed."
         affine_by_capacity: [since("2.6.32")], "wake_affine()", Memory("2.6.30 has it not, 3.19 has it"),
             with "Each CPU's load is scaled by the other's capacity, and a waker's CPU without load is taken."
             without "Loads are compared as they are."
