@@ -8,6 +8,7 @@ use crate::idle::haltpoll::Haltpoll;
 use crate::loads::CpuLoad;
 use crate::rq::clock::RqClock;
 use crate::timer::TimerQueue;
+use crate::wakeup::scan_cost::ScanCost;
 use crate::wakeup::state::Waking;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_trace::SwitchReason;
@@ -79,6 +80,8 @@ pub struct Cpu {
     pub idle_stamp: u64,
     /// Average idle time, ns.
     pub avg_idle_ns: u64,
+    /// What its scans for idle CPUs cost, and the idle time left for them.
+    pub scans: ScanCost,
     /// `max_idle_balance_cost`, ns.
     pub max_idle_balance_cost_ns: u64,
     /// Next periodic balance is due, in ticks.
@@ -144,6 +147,7 @@ impl Cpu {
             halted_at: 0,
             idle_stamp: 0,
             avg_idle_ns: 2 * migration_cost_ns,
+            scans: ScanCost::new(2 * migration_cost_ns),
             max_idle_balance_cost_ns: migration_cost_ns,
             load: CpuLoad::default(),
             list: Vec::with_capacity(16),

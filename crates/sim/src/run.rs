@@ -402,6 +402,13 @@ fn settle_accounts(sys: &mut System<'_>) {
 }
 
 fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
+    // A `schedule()` that the end cuts off has charged up to its beginning only. A task that has left its queue was
+    // charged as it left.
+    for cpu in sys.cpus.ids() {
+        if sys.cpus[cpu].curr.is_some_and(|t| sys.tasks[t].on_rq) {
+            sys.cpus[cpu].clock.release();
+        }
+    }
     settle_accounts(&mut sys);
     crate::invariants::accounts_agree(&sys)?;
     let mut report =

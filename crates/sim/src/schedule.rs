@@ -24,7 +24,9 @@ impl System<'_> {
         c.need_resched = None;
         c.leaving = why;
         let push = c.push.take();
+        let mut stopper_ns = 0;
         if let Some((task, to, MoveReason::Active)) = push {
+            stopper_ns = self.fixed.machine.costs.active_balance_ns;
             // The task that the stopper finds running still may move if it is the same one and has neither gone to
             // sleep nor ended.
             let moves = self.cpus[cpu].curr == Some(task) && self.tasks[task].state == State::Runnable;
@@ -56,10 +58,13 @@ impl System<'_> {
             if self.only_delayed(cpu) {
                 self.drain(cpu);
                 self.cpus[cpu].need_resched = None;
-                return self.begin_newidle(cpu);
+                self.begin_newidle(cpu);
+                // The stopper ran before that.
+                self.cpus[cpu].task.ends += stopper_ns;
+                return;
             }
         }
-        self.begin_pick(cpu, 0);
+        self.begin_pick(cpu, stopper_ns);
     }
 
     /// Picks the next task after the time that `schedule()` takes until then; `extra_ns` is work done on the way. A

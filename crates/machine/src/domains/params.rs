@@ -41,6 +41,8 @@ const SMT_316: u16 = COMMON | SHARE_CAPACITY | SHARE_LLC | PREFER_SIBLING;
 const MC_316: u16 = COMMON | SHARE_LLC | PREFER_SIBLING;
 const DIE_316: u16 = COMMON | PREFER_SIBLING;
 const NUMA_316: u16 = COMMON | SERIALIZE | NUMA;
+/// 2.6.26: an idle thread is looked for at wakeup.
+const SMT_2626: u16 = NEWIDLE | EXEC | AFFINE | WAKE_IDLE | SHARE_CAPACITY | SHARE_LLC;
 /// 2.6.29: both kinds of balancing at wakeup.
 const WAKE_2629: u16 = FORK | EXEC | AFFINE | WAKE_BALANCE;
 
@@ -86,7 +88,7 @@ const ERAS: &[Era] = &[
     // 2.6.26 sched.h and topology.h: no balancing at wakeup or fork but at nodes.
     Era {
         since: Version::v2_6(23),
-        smt: row(Fixed(1, 2), 64, 110, 0, [0, 0, 2, 1, 1], NEWIDLE | EXEC | AFFINE | WAKE_IDLE | SHARE_CAPACITY | SHARE_LLC),
+        smt: row(Fixed(1, 2), 64, 110, 0, [0, 0, 2, 1, 1], SMT_2626),
         mc: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], NEWIDLE | EXEC | AFFINE | SHARE_LLC),
         die: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], NEWIDLE | EXEC | AFFINE),
         numa: row(Fixed(8, 32), 32, 125, 2, [3, 2, 2, 1, 1], WAKE_2629 | SERIALIZE | NUMA),

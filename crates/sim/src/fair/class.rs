@@ -204,7 +204,7 @@ impl System<'_> {
         Some(curr)
     }
 
-    /// The weight whose virtual time is real time on a queue that `joins` more weight is about to join: nice 0's; before
+    /// The weight whose virtual time is real time on a queue that `joins` more weight is about to join: nice 0's, before
     /// 2.6.28 the whole queue's.
     #[inline]
     pub(super) fn weight_unit(&self, queue: CfsRqId, joins: u64) -> u64 {

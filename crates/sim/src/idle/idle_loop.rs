@@ -184,7 +184,7 @@ impl System<'_> {
     /// `avg_idle` takes in an idle period at the wakeup that ends it (`ttwu_do_activate`; no other arrival does). Since
     /// 7.0 it does so at the switch from the idle task, after any arrival (`put_prev_task_idle`).
     pub fn end_idle_sample(&mut self, cpu: CpuId) {
-        let clock = self.rq_clock(cpu);
+        let (clock, tick) = (self.rq_clock(cpu), self.jiffies());
         let c = &mut self.cpus[cpu];
         let began = std::mem::take(&mut c.idle_stamp);
         if began != 0 {
@@ -194,6 +194,7 @@ impl System<'_> {
                 _ => c.max_idle_balance_cost_ns,
             };
             c.avg_idle_ns = avg_idle(gates, c.avg_idle_ns, clock.saturating_sub(began), longest);
+            c.scans.sampled(c.avg_idle_ns, tick);
         }
     }
 }

@@ -313,15 +313,6 @@ fn proportional(view: &View<'_>) -> u32 {
     u32::try_from(nr).unwrap_or(u32::MAX).max(4)
 }
 
-/// `avg_scan_cost` after a scan that took `measured_ns`: moves an eighth of the way (4.9 fair.c).
-pub fn average_scan_cost(avg_ns: u64, measured_ns: u64) -> u64 {
-    if measured_ns >= avg_ns {
-        avg_ns + (measured_ns - avg_ns) / 8
-    } else {
-        avg_ns - (avg_ns - measured_ns) / 8
-    }
-}
-
 #[cfg(test)]
 #[path = "core_scan_tests.rs"]
 mod tests;

@@ -155,8 +155,7 @@ fn a_cpu_alone_in_its_cache_is_not_searched_around() {
 }
 
 #[test]
-fn the_cost_of_scans_moves_by_an_eighth() {
-    assert_eq!((average_scan_cost(0, 800), average_scan_cost(800, 0)), (100, 700));
+fn the_scan_of_single_cpus_is_timed_but_not_under_sis_util() {
     let d = domains("fb-2x12-smt", "v4.9");
     let v = view(&d, "v4.9", 10, 10);
     let mut scan = CoreScan::start(&v);

@@ -191,8 +191,8 @@ impl System<'_> {
             has_idle_cores: llc.has_idle_cores,
             nr_idle_scan: llc.nr_idle_scan,
             avg_idle_ns: self.cpus[cpu].avg_idle_ns,
-            wake_avg_idle_ns: self.cpus[cpu].avg_idle_ns,
-            avg_scan_cost_ns: llc.avg_scan_cost_ns,
+            wake_avg_idle_ns: self.cpus[cpu].scans.idle_left_ns(self.jiffies()),
+            avg_scan_cost_ns: self.cpus[cpu].scans.average_ns,
             packs: self.has(Feature::VcpuPack) && self.packs_on(w.target, w.task),
         };
         let mut at = self.now;
@@ -244,8 +244,8 @@ impl System<'_> {
                 self.llc[llc].has_idle_cores = false;
             }
             if let Some(from) = w.timed_from_ns.filter(|_| !search.out_of_budget()) {
-                let avg = &mut self.llc[llc].avg_scan_cost_ns;
-                *avg = super::core_scan::average_scan_cost(*avg, at - from);
+                let tick = self.jiffies();
+                self.cpus[cpu].scans.spend(at - from, tick);
             }
         }
         if !matches!(reason, PlaceReason::TargetIdle | PlaceReason::PrevIdle) {

@@ -14,8 +14,6 @@ pub struct LlcShared {
     pub nr_idle_scan: u32,
     /// CPUs that are not tickless idle.
     pub nr_busy: u32,
-    /// Average time of an idle CPU search, ns (`avg_scan_cost`).
-    pub avg_scan_cost_ns: u64,
 }
 
 impl LlcShared {
@@ -23,7 +21,7 @@ impl LlcShared {
     pub fn new(topology: &Topology, llc: usize) -> LlcShared {
         let weight = topology.cpus.iter().filter(|c| c.llc as usize == llc).count() as u32;
         let has_idle_cores = smt_present(topology);
-        LlcShared { weight, has_idle_cores, nr_idle_scan: weight, nr_busy: 0, avg_scan_cost_ns: 0 }
+        LlcShared { weight, has_idle_cores, nr_idle_scan: weight, nr_busy: 0 }
     }
 }
 

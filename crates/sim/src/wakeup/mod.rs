@@ -18,6 +18,7 @@ pub mod group_scan;
 mod idle_core;
 pub mod llc;
 pub mod prelude;
+pub mod scan_cost;
 pub mod search;
 pub mod state;
 mod target;

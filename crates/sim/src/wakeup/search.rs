@@ -54,7 +54,7 @@ pub struct View<'a> {
     pub avg_idle_ns: u64,
     /// The same as SIS_PROP ages it while the CPU stays busy (`wake_avg_idle`, 5.14+), ns.
     pub wake_avg_idle_ns: u64,
-    /// Average duration of a CPU scan in the waker's LLC, ns (`avg_scan_cost`).
+    /// Average duration of the waking CPU's scans, ns (`avg_scan_cost`).
     pub avg_scan_cost_ns: u64,
     /// The target has room for the task, and wakeups are packed ([`packs`]).
     pub packs: bool,

@@ -21,7 +21,7 @@ use schedlab_trace::{BalanceTrigger, SkipReason};
 impl System<'_> {
     /// Now, in ticks.
     #[inline]
-    pub(super) fn jiffies(&self) -> u64 {
+    pub(crate) fn jiffies(&self) -> u64 {
         self.fixed.first_jiffy + self.now / self.fixed.tick_ns
     }
 

@@ -1,7 +1,8 @@
 //! Active balance: a running task is pushed to a CPU that found no task to take (`active_load_balance_cpu_stop`).
 //!
 //! Each generation has its own rule for when it is due (`average/active.rs`, `spare/active.rs`); the rest is the same.
-//! Not modelled: the stopper's own time, and that it may take another task of the queue.
+//! The stopper's time (`active_balance_ns`) passes on the source before its next pick. Not modelled: the stopper may take
+//! another task of the queue.
 
 use crate::balance::settle::Active;
 use crate::system::System;
@@ -20,6 +21,8 @@ impl System<'_> {
             Some(_) if self.cpus[src].push.is_some() => Active::UnderWay,
             Some(curr) => {
                 self.cpus[src].push = Some((curr, dst, MoveReason::Active));
+                // The stopper counts on its runqueue: beside a single task it is the second.
+                self.overload |= self.nr_running[src] == 1;
                 self.resched(by, src, SwitchReason::Moved);
                 Active::Started
             }
@@ -46,5 +49,27 @@ impl System<'_> {
         if moves && self.looks_at_spare() {
             self.cpus[to].levels[level].state.nr_balance_failed = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep_tests::{born, with_system};
+
+    #[test]
+    fn the_stopper_counts_as_a_second_task_and_takes_its_time() {
+        with_system("v6.5", |sys| {
+            let (src, dst) = (CpuId(0), CpuId(1));
+            let task = born(sys, src);
+            sys.pick_next_task(src, None);
+            sys.cpus[src].curr = Some(task);
+            sys.overload = false;
+            assert_eq!(sys.start_push(dst, src, dst, Active::Pinned), Active::Started);
+            assert!(sys.overload);
+            sys.schedule(src, schedlab_trace::SwitchReason::Moved);
+            let busy_ns = sys.cpus[src].task.ends - sys.now;
+            assert!(busy_ns >= sys.fixed.machine.costs.active_balance_ns, "{busy_ns} ns");
+        });
     }
 }
