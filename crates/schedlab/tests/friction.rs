@@ -96,7 +96,12 @@ fn two_commands_keep_their_output_to_themselves() {
 #[test]
 fn verdicts_have_colours_when_they_are_asked_for() {
     let lab = Lab::new();
-    let form = |more: &[&str]| lab.ok(&[&["run", "small.toml", "-q", "--runs", "10"][..], more].concat());
+    // A change that no run can miss: the shorter period leaves the waker no credit to preempt with.
+    let slices = "name = \"slices\"\nruns = 10\nmachines = [\"smp-2\"]\nmetrics = [\"slice.mean\"]\n[workload]\n\
+        name = \"slice\"\nruntime = \"300ms\"\n[[variant]]\nkernel = \"v4.5\"\n[[variant]]\nname = \"short\"\n\
+        kernel = \"v4.5\"\ntunables = { sched_latency_ns = 1000000, min_granularity_ns = 100000 }\n";
+    lab.write("slices.toml", slices);
+    let form = |more: &[&str]| lab.ok(&[&["run", "slices.toml", "-q"][..], more].concat());
     let plain = form(&[]);
     assert!(!plain.contains('\u{1b}'), "a pipe is no terminal");
     let strip = |text: &str| {

@@ -64,12 +64,12 @@ pub struct TaskFacts {
 /// Why a task stays; the later, the nearer it came to moving.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Refusal {
-    /// It sleeps while queued; only its load counts.
-    Delayed,
-    /// It is a kernel thread of its CPU.
-    KernelThread,
     /// It is running.
     Running,
+    /// It is a kernel thread of its CPU.
+    KernelThread,
+    /// It sleeps while queued; only its load counts.
+    Delayed,
     /// Its affinity excludes the destination.
     NotAllowed,
     /// It has had more than its share here, and would wait on the destination.

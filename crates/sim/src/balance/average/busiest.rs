@@ -254,6 +254,13 @@ mod tests {
     }
 
     #[test]
+    fn one_task_is_no_imbalance_before_2_6_32() {
+        let d = domain(Balancer::V2_6, false);
+        assert_eq!(why(decide(&d, Pass::Idle, &[0], &[&[1]])), Err(Balanced::OneTask));
+        assert_eq!(why(decide(&d, Pass::Idle, &[0], &[&[3]])), Ok((1, Pull::AbovePct)));
+    }
+
+    #[test]
     fn load_decides_between_equal_types_and_ties_keep_the_first() {
         for b in BOTH {
             let d = domain(b, false);
