@@ -204,8 +204,9 @@ impl System<'_> {
         Some(curr)
     }
 
-    /// The weight whose virtual time is real time on a queue that `joins` more weight is about to join: nice 0's, before
-    /// 2.6.28 the whole queue's.
+    /// The weight whose virtual time is real time on a queue that `joins` more weight is about to join.
+    ///
+    /// It is nice 0's; before 2.6.28 it is that of the whole queue.
     #[inline]
     pub(super) fn weight_unit(&self, queue: CfsRqId, joins: u64) -> u64 {
         match self.fixed.history.vruntime_by_share {

@@ -119,7 +119,7 @@ pub fn virtual_time(delta_ns: u64, weight: u64) -> u64 {
     virtual_time_in(delta_ns, weight, NICE_0_WEIGHT)
 }
 
-/// Real time as this weight's virtual time: `delta * unit / weight`, where `unit` is the weight that ages with the clock.
+/// Real time as this weight's virtual time: `delta * unit / weight`. `unit` is the weight that ages with the clock.
 #[inline]
 pub fn virtual_time_in(delta_ns: u64, weight: u64, unit: u64) -> u64 {
     if weight == unit {

@@ -1,5 +1,5 @@
-//! The cost of a CPU's scans for idle CPUs, and the idle time that SIS_PROP grants them (`avg_scan_cost` of the CPU's own
-//! cache domain, `wake_avg_idle`; 4.9 to 6.6; read in 6.1). Times are ns; stamps are ticks.
+//! The cost of a CPU's scans for idle CPUs, and the idle time that SIS_PROP grants them (`wake_avg_idle` and
+//! `avg_scan_cost` of the CPU's own cache domain; 4.9 to 6.6; read in 6.1). Times are ns; stamps are ticks.
 
 /// What one CPU knows of its scans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,8 +1,8 @@
 //! Active balance: a running task is pushed to a CPU that found no task to take (`active_load_balance_cpu_stop`).
 //!
 //! Each generation has its own rule for when it is due (`average/active.rs`, `spare/active.rs`); the rest is the same.
-//! The stopper's time (`active_balance_ns`) passes on the source before its next pick. Not modelled: the stopper may take
-//! another task of the queue.
+//! The stopper's time (`active_balance_ns`) passes on the source before its next pick. Not modelled: the stopper may
+//! take another task of the queue.
 
 use crate::balance::settle::Active;
 use crate::system::System;
