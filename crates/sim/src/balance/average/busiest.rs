@@ -256,8 +256,25 @@ mod tests {
     #[test]
     fn one_task_is_no_imbalance_before_2_6_32() {
         let d = domain(Balancer::V2_6, false);
-        assert_eq!(why(decide(&d, Pass::Idle, &[0], &[&[1]])), Err(Balanced::OneTask));
-        assert_eq!(why(decide(&d, Pass::Idle, &[0], &[&[3]])), Ok((1, Pull::AbovePct)));
+        let of_two_tasks = |load: u64| {
+            let mut t = Tally::default();
+            t.add(&CpuSample {
+                load,
+                weight_sum: 2048,
+                nr_running: 2,
+                h_nr_running: 2,
+                ..Default::default()
+            });
+            let mut s = DomainStats::new(group(&d, &[0], true));
+            s.push(&d, 1, t.close(&d, &GroupFacts::of(1, 1024), false));
+            why(s.decide(&d, Pass::Idle, 0))
+        };
+        assert_eq!(
+            of_two_tasks(1024),
+            Err(Balanced::OneTask),
+            "the averages have yet to see the second task"
+        );
+        assert_eq!(of_two_tasks(2048), Ok((1, Pull::AbovePct)));
     }
 
     #[test]
