@@ -160,7 +160,9 @@ fn a_missing_rtapp_file_is_named_where_it_is_asked_for() {
 #[test]
 fn an_rtapp_text_may_stand_in_the_experiment_itself() {
     let with = |workload: &str| {
-        let text = format!("name = \"x\"\nmachines = [\"smp-2\"]\n[workload]\n{workload}\n[[variant]]\nkernel = \"v4.5\"\n");
+        let text = format!(
+            "name = \"x\"\nmachines = [\"smp-2\"]\n[workload]\n{workload}\n[[variant]]\nkernel = \"v4.5\"\n"
+        );
         parse(Path::new("e.toml"), &text, 4)
     };
     let inline = "rtapp_text = '{ \"global\" : { \"duration\" : 1 }, \"tasks\" : { \"a\" : { \"run\" : 10, \"sleep\" : 10 } } }'";
@@ -169,7 +171,9 @@ fn an_rtapp_text_may_stand_in_the_experiment_itself() {
     assert_eq!(found.loads[0].spec.build(1).unwrap().tasks.len(), 1);
     let wrong = with(&inline.replace("sleep", "slep")).unwrap_err().to_string();
     assert!(wrong.contains("rtapp_text") && wrong.contains("'sleep'"), "{wrong}");
-    assert!(with(&format!("{inline}\nthreads = 3")).unwrap_err().to_string().contains("no parameter 'threads'"));
+    assert!(
+        with(&format!("{inline}\nthreads = 3")).unwrap_err().to_string().contains("no parameter 'threads'")
+    );
 }
 
 #[test]

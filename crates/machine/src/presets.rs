@@ -195,11 +195,18 @@ mod tests {
         let deep = of("icount-2x2x2-smt").topology;
         let cpu = schedlab_base::CpuId(5);
         assert_eq!((deep.nr_cpus(), deep.node_distance.len()), (16, 2));
-        assert_eq!((deep.smt_mask(cpu).to_string(), deep.llc_mask(cpu).to_string()), ("4-5".into(), "4-7".into()));
+        assert_eq!(
+            (deep.smt_mask(cpu).to_string(), deep.llc_mask(cpu).to_string()),
+            ("4-5".into(), "4-7".into())
+        );
         let error = |name: &str| Machine::load(name).unwrap_err().to_string();
-        assert!(error("icount-0x1x2").contains("nodes = 0") || error("icount-0x1x2").contains("packages = 0"));
+        assert!(
+            error("icount-0x1x2").contains("nodes = 0") || error("icount-0x1x2").contains("packages = 0")
+        );
         assert!(error("icount-99999x99999x2").contains("too many CPUs"));
-        assert!(error("icount-2x2").contains("unknown machine") && error("smp-1x1x2").contains("unknown machine"));
+        assert!(
+            error("icount-2x2").contains("unknown machine") && error("smp-1x1x2").contains("unknown machine")
+        );
     }
 
     #[test]
