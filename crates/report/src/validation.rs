@@ -159,17 +159,13 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "{}", "-".repeat(WIDTH - 8))?;
     if all.told.is_some() {
-        writeln!(out, "{:<38}{:>13}{:>7}{:>12}{:>7}", "", "agree", "", "told apart", "")?;
+        writeln!(out, "{:<38}{:>13}{:>19}", "metrics", "agree", "told apart")?;
     }
     for class in all.classes.iter().filter(|c| c.share.measured > 0) {
         write!(out, "{}", shares(&class.class, class.share, class.told))?;
     }
     write!(out, "{}", shares("switches, migrations and placement", all.decisions, all.decisions_told))?;
     write!(out, "{}", shares("all metrics of all cases but controls", all.share, all.told))?;
-    if let Some(told) = all.told {
-        let strict = "told from every wrong scheduler";
-        write!(out, "{}", shares(strict, told.by_every, None))?;
-    }
     by_trait(all, out)?;
     let controls = all.cases.iter().filter(|c| c.control.is_some());
     let rejected = controls.clone().filter(|c| c.outcome.is_good()).count();
