@@ -188,11 +188,12 @@ impl Told {
         let mut told = None;
         for (wrong, row) in rows.filter(|(wrong, _)| *wrong > 0) {
             let Told { by_some, by_every } = told.get_or_insert_with(Told::default);
-            let agrees = row.verdict == Verdict::Agree;
-            if !(agrees && row.passed_by.len() == wrong) {
+            // A disagreement counts, whoever shares it.
+            let counts = row.verdict != Verdict::Agree;
+            if counts || row.passed_by.len() < wrong {
                 by_some.add(row.verdict);
             }
-            if !(agrees && !row.passed_by.is_empty()) {
+            if counts || row.passed_by.is_empty() {
                 by_every.add(row.verdict);
             }
         }
