@@ -158,6 +158,25 @@ fn a_missing_rtapp_file_is_named_where_it_is_asked_for() {
 }
 
 #[test]
+fn an_rtapp_text_may_stand_in_the_experiment_itself() {
+    let with = |workload: &str| {
+        let text = format!(
+            "name = \"x\"\nmachines = [\"smp-2\"]\n[workload]\n{workload}\n[[variant]]\nkernel = \"v4.5\"\n"
+        );
+        parse(Path::new("e.toml"), &text, 4)
+    };
+    let inline = "rtapp_text = '{ \"global\" : { \"duration\" : 1 }, \"tasks\" : { \"a\" : { \"run\" : 10, \"sleep\" : 10 } } }'";
+    let found = with(inline).unwrap();
+    assert_eq!(found.loads[0].spec.name(), "rt-app");
+    assert_eq!(found.loads[0].spec.build(1).unwrap().tasks.len(), 1);
+    let wrong = with(&inline.replace("sleep", "slep")).unwrap_err().to_string();
+    assert!(wrong.contains("rtapp_text") && wrong.contains("'sleep'"), "{wrong}");
+    assert!(
+        with(&format!("{inline}\nthreads = 3")).unwrap_err().to_string().contains("no parameter 'threads'")
+    );
+}
+
+#[test]
 fn an_rtapp_workload_is_named_as_the_experiment_names_it() {
     let dir = tempfile::tempdir().unwrap();
     let json =
@@ -226,7 +245,7 @@ fn an_unknown_key_is_answered_with_the_keys_of_that_table_once_each() {
         error("name = \"x\"\n[workload]\nname = \"pipe\"\nbananas = 3\n[[variant]]\nkernel = \"v6.5\"\n");
     assert_eq!(
         text,
-        "e.toml:4:1: unknown pipe parameter 'bananas'\n  help: known: loops, size, pairs, mode, runtime, name, rtapp, command"
+        "e.toml:4:1: unknown pipe parameter 'bananas'\n  help: known: loops, size, pairs, mode, runtime, name, rtapp, rtapp_text, command"
     );
     // Also among several workloads of which others have such a key.
     let two = "name = \"x\"\n[[workload]]\nname = \"hackbench\"\n[[workload]]\nname = \"pipe\"\nfds = 3\n";

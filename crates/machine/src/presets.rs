@@ -31,12 +31,13 @@ const PATTERNS: &[(&str, &str)] = &[
     ("smt-N", "N CPUs of no make that share one cache, two threads a core"),
     ("icount-N", "N CPUs of a guest that counts instructions, in turns; one cache, no SMT"),
     ("icount-N-smt", "the same, two threads a core and two nodes with a cache each"),
+    ("icount-NxLxC", "the same: N nodes, L caches each, C cores each; with -smt two threads a core"),
     ("host", "this machine, from its sysfs"),
 ];
 
 impl Machine {
-    /// The machine of that name: a preset, `smp-N`, `smt-N`, `icount-N`, `icount-N-smt`, `host`, or the path of a file
-    /// that ends in `.toml`.
+    /// The machine of that name: a preset, `smp-N`, `smt-N`, `icount-N`, `icount-N-smt`, `icount-NxLxC`, `host`, or the
+    /// path of a file that ends in `.toml`.
     ///
     /// # Errors
     /// When there is no such machine (the nearest name is offered), its file is wrong, or the size is impossible.
@@ -72,7 +73,7 @@ impl Machine {
     }
 }
 
-/// `smp-N`, or `Ncpu`, `smt-N`, `icount-N` or `icount-N-smt`; nothing when the name has no such form.
+/// `smp-N`, or `Ncpu`, `smt-N`, `icount-N`, `icount-N-smt` or `icount-NxLxC`; nothing when the name has no such form.
 fn sized(name: &str) -> Option<Result<Machine>> {
     let plain = name.strip_suffix("cpu").map(|number| format!("smp-{number}"));
     let name = plain.as_deref().unwrap_or(name);
@@ -81,6 +82,9 @@ fn sized(name: &str) -> Option<Result<Machine>> {
         Some(number) => (number, true),
         None => (number, false),
     };
+    if let Some(counts) = three(number).filter(|_| kind == "icount") {
+        return Some(layered(name, counts, smt));
+    }
     if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
@@ -112,13 +116,35 @@ fn icount(name: &str, cpus: u32, smt: bool) -> Result<Machine> {
         ))
         .help(format!("use icount-{whole}-smt or icount-{cpus}")));
     }
-    let numbering = Numbering::Adjacent;
-    let flat = Shape::flat(cpus / threads, threads);
-    let shape = Shape { packages: nodes, nodes, llcs: nodes, numbering, remote_distance: 20, ..flat };
-    let topology = shape.topology().map_err(|e| e.context(name))?;
     let about = format!("{cpus} CPUs of a guest that counts instructions, in turns{}", {
         if smt { "; SMT, two nodes" } else { "" }
     });
+    counting(name, about, Shape { nodes, llcs: nodes, ..Shape::flat(cpus / threads, threads) })
+}
+
+/// The three numbers of `2x2x4`; nothing when the text has no such form, or a number is too large.
+fn three(text: &str) -> Option<[u32; 3]> {
+    let numbers: Vec<u32> = text.split('x').map(|n| n.parse().ok()).collect::<Option<_>>()?;
+    numbers.try_into().ok()
+}
+
+/// A guest of nodes, of caches in each of them, and of cores at each of these.
+fn layered(name: &str, [nodes, caches, cores]: [u32; 3], smt: bool) -> Result<Machine> {
+    let too_many = || Error::input(format!("{name}: too many CPUs"));
+    let llcs = nodes.checked_mul(caches).ok_or_else(too_many)?;
+    let all = llcs.checked_mul(cores).ok_or_else(too_many)?;
+    let threads = if smt { 2 } else { 1 };
+    let about = format!(
+        "a guest that counts instructions, CPUs in turns: {nodes} nodes x {caches} caches x {cores} cores x {threads}"
+    );
+    counting(name, about, Shape { nodes, llcs, ..Shape::flat(all, threads) })
+}
+
+/// A guest that counts instructions. Each node is a socket; the threads of a core are neighbours, as QEMU numbers them.
+fn counting(name: &str, about: String, shape: Shape) -> Result<Machine> {
+    let numbering = Numbering::Adjacent;
+    let shape = Shape { packages: shape.nodes, numbering, remote_distance: 20, ..shape };
+    let topology = shape.topology().map_err(|e| e.context(name))?;
     let costs = file::parse(Path::new("machines/icount.toml"), ICOUNT)?;
     Ok(Machine { name: name.into(), about, topology, ..costs })
 }
@@ -159,6 +185,28 @@ mod tests {
             Machine::load("icount-6-smt").unwrap_err().to_string().contains("use icount-8-smt or icount-6")
         );
         assert!(Machine::load("icount-smt").is_err());
+    }
+
+    #[test]
+    fn a_guest_may_have_any_number_of_nodes_caches_and_cores() {
+        let of = |name: &str| Machine::load(name).unwrap();
+        assert_eq!(of("icount-2x1x2-smt").topology, of("icount-8-smt").topology);
+        assert_eq!(of("icount-1x1x4").topology, of("icount-4").topology);
+        let deep = of("icount-2x2x2-smt").topology;
+        let cpu = schedlab_base::CpuId(5);
+        assert_eq!((deep.nr_cpus(), deep.node_distance.len()), (16, 2));
+        assert_eq!(
+            (deep.smt_mask(cpu).to_string(), deep.llc_mask(cpu).to_string()),
+            ("4-5".into(), "4-7".into())
+        );
+        let error = |name: &str| Machine::load(name).unwrap_err().to_string();
+        assert!(
+            error("icount-0x1x2").contains("nodes = 0") || error("icount-0x1x2").contains("packages = 0")
+        );
+        assert!(error("icount-99999x99999x2").contains("too many CPUs"));
+        assert!(
+            error("icount-2x2").contains("unknown machine") && error("smp-1x1x2").contains("unknown machine")
+        );
     }
 
     #[test]

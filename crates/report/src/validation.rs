@@ -4,7 +4,7 @@
 
 use crate::number::value;
 use crate::text::{WIDTH, wrap};
-use schedlab_lab::validate::{CaseResult, Judged, Share, Side, Validation, Verdict};
+use schedlab_lab::validate::{CaseResult, Judged, Share, Side, Told, Validation, Verdict};
 use std::io::{self, Write};
 
 /// Writes all cases and the summary as plain text, at most 78 columns wide.
@@ -52,6 +52,7 @@ fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
     for warning in &case.warnings {
         write!(out, "{}", wrap("  warning: ", &warning.message))?;
     }
+    wrong(case, out)?;
     let line = format!(
         "{} agree; with the simulated values times three {}: {}",
         share(case.share),
@@ -59,6 +60,27 @@ fn one(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
         case.outcome.words()
     );
     write!(out, "{}", wrap("  ", &line))
+}
+
+/// What wrong schedulers make of the case, and the metrics that all of them pass.
+fn wrong(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
+    if case.wrong.is_empty() {
+        return Ok(());
+    }
+    let shares: Vec<String> = case.wrong.iter().map(|w| format!("{} {}", w.name, share(w.share))).collect();
+    write!(out, "{}", wrap("  agree under wrong schedulers: ", &shares.join(", ")))?;
+    let decided = decided(case);
+    if decided.is_empty() {
+        return Ok(());
+    }
+    write!(out, "{}", wrap("  decided by the workload: ", &decided.join(", ")))
+}
+
+/// The metrics that agree, whatever the scheduler.
+fn decided(case: &CaseResult) -> Vec<&str> {
+    let all = case.wrong.len();
+    let same = |m: &&Judged| all > 0 && m.verdict == Verdict::Agree && m.passed_by.len() == all;
+    case.metrics.iter().filter(same).map(|m| &*m.metric).collect()
 }
 
 /// Both sides in a line.
@@ -136,15 +158,15 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{}", wrap(&format!("{:<32}not run: ", case.name), &case.why))?;
     }
     writeln!(out, "{}", "-".repeat(WIDTH - 8))?;
-    let row = |name: &str, s: Share| {
-        let pct = s.pct().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}%"));
-        format!("{name:<44}{:>16}{pct:>8}\n", share(s))
-    };
-    for class in all.classes.iter().filter(|c| c.share.measured > 0) {
-        write!(out, "{}", row(&class.class, class.share))?;
+    if all.told.is_some() {
+        writeln!(out, "{:<38}{:>13}{:>19}", "metrics", "agree", "told apart")?;
     }
-    write!(out, "{}", row("switches, migrations and placement", all.decisions))?;
-    write!(out, "{}", row("all metrics of all cases but controls", all.share))?;
+    for class in all.classes.iter().filter(|c| c.share.measured > 0) {
+        write!(out, "{}", shares(&class.class, class.share, class.told))?;
+    }
+    write!(out, "{}", shares("switches, migrations and placement", all.decisions, all.decisions_told))?;
+    write!(out, "{}", shares("all metrics of all cases but controls", all.share, all.told))?;
+    by_trait(all, out)?;
     let controls = all.cases.iter().filter(|c| c.control.is_some());
     let rejected = controls.clone().filter(|c| c.outcome.is_good()).count();
     writeln!(
@@ -154,6 +176,28 @@ fn summary(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
         format!("{rejected} of {}", controls.count())
     )?;
     writeln!(out, "{}", if all.passed { "passed" } else { "NOT passed" })
+}
+
+/// A row of the summary: a share, and the same without metrics that the workload decides.
+fn shares(name: &str, all: Share, told: Option<Told>) -> String {
+    let pct = |s: Share| s.pct().map_or_else(|| "-".to_owned(), |p| format!("{p:.0}%"));
+    match told {
+        None => format!("{name:<44}{:>16}{:>8}\n", share(all), pct(all)),
+        Some(Told { by_some, .. }) => {
+            format!("{name:<38}{:>13}{:>7}{:>12}{:>7}\n", share(all), pct(all), share(by_some), pct(by_some))
+        }
+    }
+}
+
+/// The agreement by trait of the cases. A trait with the same value in all cases tells nothing.
+fn by_trait(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
+    let varies = |name: &str| all.traits.iter().filter(|t| t.name == name).count() > 1;
+    for row in all.traits.iter().filter(|t| varies(&t.name)) {
+        let many = if row.cases == 1 { "case" } else { "cases" };
+        let name = format!("{} {} ({} {many})", row.name, row.value, row.cases);
+        write!(out, "{}", shares(&name, row.share, row.told))?;
+    }
+    Ok(())
 }
 
 /// Writes the summary and every case as Markdown tables.
@@ -176,16 +220,29 @@ pub fn overview(all: &Validation, out: &mut dyn Write) -> io::Result<()> {
     for case in &all.not_run {
         writeln!(out, "| {} | | | | | | not run | {} |", case.name, case.why.replace('|', "/"))?;
     }
-    writeln!(out, "\n| metrics | agree | |\n| --- | --- | --- |")?;
-    let row = |name: &str, s: Share| {
-        let pct = s.pct().map_or_else(String::new, |p| format!("{p:.0} %"));
-        format!("| {name} | {} | {pct} |\n", share(s))
+    let (head, line) = match all.told {
+        None => ("", ""),
+        Some(_) => (" told apart | |", " --- | --- |"),
+    };
+    writeln!(out, "\n| metrics | agree | |{head}\n| --- | --- | --- |{line}")?;
+    let pct = |s: Share| s.pct().map_or_else(String::new, |p| format!("{p:.0} %"));
+    let row = |name: &str, s: Share, told: Option<Told>| {
+        let more = told.map_or_else(String::new, |t| format!(" {} | {} |", share(t.by_some), pct(t.by_some)));
+        format!("| {name} | {} | {} |{more}\n", share(s), pct(s))
     };
     for class in all.classes.iter().filter(|c| c.share.measured > 0) {
-        write!(out, "{}", row(&class.class, class.share))?;
+        write!(out, "{}", row(&class.class, class.share, class.told))?;
     }
-    write!(out, "{}", row("switches, migrations and placement", all.decisions))?;
-    write!(out, "{}", row("all", all.share))
+    write!(out, "{}", row("switches, migrations and placement", all.decisions, all.decisions_told))?;
+    write!(out, "{}", row("all", all.share, all.told))?;
+    if all.traits.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n| cases | number | agree | |{head}\n| --- | --- | --- | --- |{line}")?;
+    all.traits.iter().try_for_each(|t| {
+        let name = format!("{} {} | {}", t.name, t.value, t.cases);
+        write!(out, "{}", row(&name, t.share, t.told))
+    })
 }
 
 /// The whole result in a sentence or two, as Markdown.
@@ -246,6 +303,10 @@ fn one_markdown(case: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
         reasons.iter().map(|(why, names)| format!("{} ({why})", names.join(", "))).collect();
     if !told.is_empty() {
         writeln!(out, "\nNot measured: {}.", told.join("; "))?;
+    }
+    let decided = decided(case);
+    if !decided.is_empty() {
+        writeln!(out, "\nDecided by the workload: {}.", decided.join(", "))?;
     }
     Ok(())
 }

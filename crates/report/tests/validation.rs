@@ -2,7 +2,7 @@
 
 use schedlab_base::{Backend, Warning};
 use schedlab_lab::validate::{
-    CaseResult, Judged, NotRun, Outcome, Share, Side, Tripled, Validation, Verdict,
+    CaseResult, Counts, Judged, NotRun, Outcome, Share, Side, Told, Tripled, Validation, Verdict, Wrong,
 };
 use schedlab_report::validation::{markdown, text};
 
@@ -27,6 +27,7 @@ fn judged(metric: &'static str, class: &'static str, unit: &'static str, values:
         verdict,
         why,
         tripled,
+        passed_by: Vec::new(),
     }
 }
 
@@ -55,6 +56,9 @@ fn validation() -> Validation {
         real: side(Backend::Vm, "6.1.0-56-cloud-amd64", "NO_SIS_UTIL"),
         control: None,
         share: Share::of(&metrics),
+        counts: None,
+        wrong: Vec::new(),
+        told: None,
         tripled: Tripled { share: Share { agree: 0, measured: 4 }, both: Vec::new(), rejected: true },
         metrics,
         outcome: Outcome::Passed,
@@ -73,9 +77,32 @@ fn validation() -> Validation {
     Validation::of(vec![case, control], vec![not_run])
 }
 
-fn check(name: &str, made: impl Fn(&Validation, &mut dyn std::io::Write) -> std::io::Result<()>) {
+/// The same with two wrong schedulers, of which one passes CPU time and switches, the other CPU time alone.
+fn tried() -> Validation {
+    let Validation { mut cases, not_run, .. } = validation();
+    let mut other = cases[0].clone();
+    let wrong = |name: &'static str, agree: usize| Wrong {
+        name: name.into(),
+        about: "wrong on purpose".into(),
+        runs: 3,
+        share: Share { agree, measured: 4 },
+    };
+    for case in cases.iter_mut().chain([&mut other]).filter(|c| c.control.is_none()) {
+        case.counts = Some(Counts { cpus: 8, smt: true, llcs: 2, nodes: 2 });
+        case.wrong = vec![wrong("slices", 2), wrong("machine", 1)];
+        case.metrics[0].passed_by = vec!["slices".into(), "machine".into()];
+        case.metrics[2].passed_by = vec!["slices".into()];
+        case.told = Told::of(case.rows());
+    }
+    other.name = "cfs-4-slice".to_owned();
+    other.counts = Some(Counts { cpus: 4, smt: false, llcs: 1, nodes: 1 });
+    cases.push(other);
+    Validation::of(cases, not_run)
+}
+
+fn check(name: &str, made: impl Fn(&mut dyn std::io::Write) -> std::io::Result<()>) {
     let mut out = Vec::new();
-    made(&validation(), &mut out).unwrap();
+    made(&mut out).unwrap();
     let (file, text) =
         (format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR")), String::from_utf8(out).unwrap());
     if std::env::var_os("SCHEDLAB_BLESS").is_some() {
@@ -91,10 +118,19 @@ fn the_table_is_whole_and_fits_78_columns() {
     let wide: Vec<&str> =
         std::str::from_utf8(&out).unwrap().lines().filter(|l| l.chars().count() > 78).collect();
     assert!(wide.is_empty(), "{wide:?}");
-    check("validation.txt", |v, out| text(v, out));
+    check("validation.txt", |out| text(&validation(), out));
+}
+
+#[test]
+fn what_wrong_schedulers_pass_stands_beside_the_share_by_class_and_trait() {
+    let mut out = Vec::new();
+    text(&tried(), &mut out).unwrap();
+    assert!(std::str::from_utf8(&out).unwrap().lines().all(|l| l.chars().count() <= 78));
+    check("validation-tried.txt", |out| text(&tried(), out));
+    check("validation-tried.md", |out| markdown(&tried(), out));
 }
 
 #[test]
 fn markdown_has_the_same_figures() {
-    check("validation.md", |v, out| markdown(v, out));
+    check("validation.md", |out| markdown(&validation(), out));
 }

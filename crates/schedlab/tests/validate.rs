@@ -65,11 +65,20 @@ fn a_case_is_run_on_both_sides_and_every_metric_is_told() {
     let silent = |m: &&serde_json::Value| m["verdict"] == "not_measured" && m["why"].is_null();
     assert_eq!(metrics.iter().filter(silent).count(), 0, "what is not measured says why");
     assert_eq!(case["tripled"]["both"].as_array().map(Vec::len), Some(0));
-    assert_eq!(text(&[0, 1]), first, "the runs were kept");
-    assert_eq!(
-        common::files(&lab.path().join("kept")).iter().filter(|(p, _)| p.ends_with("case.toml")).count(),
-        10
+    let wrong = case["wrong"].as_array().unwrap();
+    assert!(wrong.len() >= 3 && wrong.iter().all(|w| w["runs"] == 2), "{first}");
+    let told = |share: &str| found["told"][share]["measured"].as_u64().unwrap();
+    assert!(
+        told("by_every") <= told("by_some")
+            && told("by_some") <= found["share"]["measured"].as_u64().unwrap()
     );
+    assert!(
+        found["traits"].as_array().unwrap().iter().any(|t| t["trait"] == "workload" && t["value"] == "slice")
+    );
+    assert_eq!(text(&[0, 1]), first, "the runs were kept");
+    let kept =
+        common::files(&lab.path().join("kept")).iter().filter(|(p, _)| p.ends_with("case.toml")).count();
+    assert_eq!(kept, 2 + 8 + 2 * wrong.len(), "real, simulated, and by each wrong scheduler");
 }
 
 #[test]
@@ -91,4 +100,42 @@ fn the_list_tells_the_cases() {
     let cases = lab.json(&["validate", "--list", "--json", "--backend", "host"]);
     let all = cases["cases"].as_array().unwrap();
     assert!(all.len() >= 6 && all.iter().all(|c| c["backend"] == "host"));
+}
+
+#[test]
+fn drawn_cases_are_the_same_for_the_same_seed() {
+    let lab = Lab::new();
+    let list = lab.ok(&["validate", "--draw", "3", "--seed", "1", "--list"]);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/drawn.txt");
+    if std::env::var_os("SCHEDLAB_BLESS").is_some() {
+        std::fs::write(file, &list).unwrap();
+    }
+    assert_eq!(list, std::fs::read_to_string(file).unwrap(), "{file}");
+    assert!(list.lines().all(|l| l.chars().count() <= 78), "{list}");
+    assert_ne!(list, lab.ok(&["validate", "--draw", "3", "--seed", "2", "--list"]));
+}
+
+#[test]
+fn drawn_cases_can_be_kept_as_files() {
+    let lab = Lab::new();
+    let json = lab.json(&["validate", "--draw", "3", "--seed", "1", "--list", "--json"]);
+    let said = lab.ok(&["validate", "--draw", "3", "--write", "mine"]);
+    assert!(said.contains("3 cases are in mine"), "{said}");
+    let cases = json["cases"].as_array().unwrap();
+    for case in cases {
+        let name = case["name"].as_str().unwrap();
+        let text = std::fs::read_to_string(lab.path().join(format!("mine/{name}.toml"))).unwrap();
+        assert_eq!(case["text"], text.as_str());
+        // A file reads as what was drawn.
+        let told = lab.json(&["validate", &format!("mine/{name}.toml"), "--list", "--json"]);
+        assert_eq!(told["cases"][0]["about"], case["about"]);
+    }
+    assert!(json["not_drawn"].as_array().is_some_and(|all| !all.is_empty()));
+    lab.ok(&["validate", "--draw", "3", "--write", "mine"]);
+    let name = cases[0]["name"].as_str().unwrap();
+    lab.write(&format!("mine/{name}.toml"), "changed");
+    let (_, err) = lab.run(&["validate", "--draw", "3", "--write", "mine"], 2);
+    assert!(err.contains("not overwritten"), "{err}");
+    lab.run(&["validate", "--draw", "3", "mine.toml"], 2);
+    lab.run(&["validate", "--seed", "3"], 2);
 }

@@ -69,6 +69,7 @@ pub const WORKLOAD: Section = Section {
     keys: &[
         key("name", r#""schbench""#, "the benchmark; of a command its name"),
         key("rtapp", r#""tasks.json""#, "an rt-app file instead"),
+        key("rtapp_text", "'{ \"tasks\": ... }'", "the text of an rt-app file instead"),
         key("command", r#"{ run = "make -j{load}" }"#, "a command instead (commands.md)"),
     ],
 };

@@ -24,6 +24,9 @@ pub struct Setting {
     values: Vec<String>,
 }
 
+/// The name of a workload whose rt-app text stands in the experiment or the case.
+const INLINE: &str = "rt-app";
+
 /// A `[workload]`.
 pub enum Workload {
     /// A benchmark and the parameters that all loads share.
@@ -38,13 +41,16 @@ impl Workload {
     /// Reads a `[workload]`; files are relative to `folder`.
     pub fn read(table: &Table<'_>, folder: &Path) -> Result<Workload> {
         if let Some(inner) = table.table("command", command::KEYS)? {
-            if table.get("rtapp").is_some() {
-                return Err(table.error_at("rtapp", "[workload] is a command or an rt-app file, not both"));
+            if let Some(key) = ["rtapp", "rtapp_text"].into_iter().find(|key| table.get(key).is_some()) {
+                return Err(table.error_at(key, "[workload] is a command or an rt-app file, not both"));
             }
             keys::WORKLOAD.check(table, "key of a command's [workload]", &[])?;
             return Ok(Workload::Command(Box::new(command::read(&inner, table.label("name")?)?)));
         }
         let names: Vec<&str> = BENCHMARKS.iter().map(|b| b.name).collect();
+        if let Some(text) = table.string("rtapp_text")? {
+            return inline(table, text);
+        }
         match (table.string("name")?, table.string("rtapp")?) {
             (Some(name), None) => {
                 let bench = spec::find(name).map_err(|e| table.place("name", e))?;
@@ -53,11 +59,7 @@ impl Workload {
                 Ok(Workload::Bench(bench, settings(table, bench)?))
             }
             (None, Some(file)) => {
-                if let Some(key) = table.keys().find(|k| !["rtapp", RUNTIME.name].contains(k)) {
-                    let error = table.error_at(key, format!("an rt-app workload has no parameter '{key}'"));
-                    return Err(error.help(format!("its only one is {}", RUNTIME.name)));
-                }
-                let runtime = runtime(table)?;
+                let runtime = rtapp_runtime(table, "rtapp")?;
                 let path = folder.join(file);
                 let text =
                     input::text_up_to(&path, spec::MAX_FILE_MB).map_err(|e| table.place("rtapp", e))?;
@@ -161,6 +163,24 @@ impl Workload {
         let all = combinations(&lists).and_then(|all| all.into_iter().map(load).collect::<Result<_>>());
         all.map_err(placed)
     }
+}
+
+/// The workload of an rt-app text that the table itself holds.
+fn inline(table: &Table<'_>, text: &str) -> Result<Workload> {
+    let runtime = rtapp_runtime(table, "rtapp_text")?;
+    let spec = Spec::RtApp { file: INLINE.to_owned(), text: text.to_owned(), runtime };
+    // The reader names the place within the text, and the table its own place.
+    spec.build(0).map_err(|e| e.context("rtapp_text"))?;
+    Ok(Workload::RtApp(spec))
+}
+
+/// The runtime of an rt-app workload, whose table has no key beside it and `own`.
+fn rtapp_runtime(table: &Table<'_>, own: &str) -> Result<Option<Ns>> {
+    if let Some(key) = table.keys().find(|k| ![own, RUNTIME.name].contains(k)) {
+        let error = table.error_at(key, format!("an rt-app workload has no parameter '{key}'"));
+        return Err(error.help(format!("its only one is {}", RUNTIME.name)));
+    }
+    runtime(table)
 }
 
 /// The runtime that a table gives an rt-app file.

@@ -6,6 +6,7 @@
 
 mod again;
 pub mod case;
+pub mod draw;
 pub mod metrics;
 mod probing;
 mod result;
@@ -14,13 +15,17 @@ mod running;
 pub mod sides;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod traits;
 mod values;
+pub mod wrong;
 
 pub use again::Again;
 pub use case::Case;
 pub use probing::Probing;
 pub use result::{CaseResult, NotRun, Outcome, Share, Side, Tripled, VALIDATION_SCHEMA, Validation};
 pub use rule::{Judged, Verdict};
+pub use traits::{Counts, OfTrait};
+pub use wrong::{Told, Wrong};
 
 use crate::drift::{Difference, compared, drift};
 use crate::experiment::MAX_RUNS;
@@ -77,8 +82,9 @@ pub fn run_and_judge(
         sides = sides.costing(&probed)?;
     }
     let simulated = work(&sides.simulated)?;
+    let tried = wrong::tried(case, &sides.simulated, &real.records, &mut work)?;
     let warnings = simulated.warnings.into_iter().chain(real.warnings).collect();
-    Ok(judge(case, &simulated.records, &real.records, warnings))
+    Ok(judge(case, &simulated.records, &real.records, warnings).beside(&tried))
 }
 
 /// Warnings about differences between the profile and the kernel that ran, as the kernel describes itself. A
@@ -102,12 +108,12 @@ fn drifted(case: &Case, simulated: &[Record], real: &[Record]) -> Vec<Warning> {
 
 #[cfg(test)]
 mod tests {
+    use super::testing::case;
     use super::*;
     use crate::cell::Cell;
     use schedlab_kernel::{Kernel, Variant};
     use schedlab_machine::Machine;
     use schedlab_workload::{Params, Spec};
-    use std::path::Path;
     use std::sync::Arc;
 
     /// The warnings when the real kernel has these features, and v6.1 is simulated on 4 CPUs.
@@ -124,15 +130,6 @@ mod tests {
         warnings.into_iter().filter(|w| w.code == "validate.drift").map(|w| w.message).collect()
     }
 
-    fn case(more: &str) -> Case {
-        let mut text = String::from(
-            "name = \"mine\"\nabout = \"spinning\"\nbackend = \"vm\"\nmachine = \"icount-4\"\nruns = 2\n[kernel]\n\
-             simulated = \"v6.1\"\nimage = \"6.1\"\n[workload]\nname = \"slice\"\nruntime = \"1s\"\n[tolerance]\n",
-        );
-        metrics::CLASSES.iter().for_each(|c| text.push_str(&format!("{} = {}\n", c.name, c.vm_pct)));
-        case::parse(Path::new("mine.toml"), &(text + more)).unwrap()
-    }
-
     /// The number of runs that each call asked for, the real side's first, if migrations grow by `step` from
     /// run to run.
     fn asked_for(step: u64, fixed: bool) -> (Vec<usize>, usize) {
@@ -146,7 +143,9 @@ mod tests {
         let (case, mut asked) = (case(""), Vec::new());
         let sides = sides.with_runs(&case, case.runs).unwrap();
         let judged = run_and_judge(&case, sides, fixed, |plan| {
-            asked.push((plan.cells[0].load.clone(), plan.runs.len()));
+            if !plan.cells[0].variant.name.starts_with("wrong") {
+                asked.push((plan.cells[0].load.clone(), plan.runs.len()));
+            }
             let moved = |i: usize| testing::record(&[("migrations", 100 + step * i as u64)]);
             let records = (0..plan.runs.len()).map(moved).collect();
             Ok(Finished { records, found: 0, interrupted: false, warnings: Vec::new() })

@@ -1,8 +1,10 @@
 //! The result of a validation: case by case and over all, as plain data (docs/formats.md).
 
 use super::case::{Case, Control};
-use super::metrics::{CLASSES, Class};
+use super::metrics::{CLASSES, Class, ClassRow};
 use super::rule::{Judged, Verdict};
+use super::traits::{self, Counts, OfTrait};
+use super::wrong::{self, Told, Tried, Wrong};
 use schedlab_base::{Origin, Warning};
 use schedlab_record::Record;
 use serde::{Deserialize, Serialize};
@@ -27,12 +29,16 @@ impl Share {
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Judged>) -> Share {
         Share::count(rows.into_iter().map(|row| row.verdict))
     }
-    fn count(verdicts: impl Iterator<Item = Verdict>) -> Share {
-        verdicts.fold(Share::default(), |all, verdict| match verdict {
-            Verdict::Agree => Share { agree: all.agree + 1, measured: all.measured + 1 },
-            Verdict::Disagree => Share { measured: all.measured + 1, ..all },
-            Verdict::NotMeasured => all,
-        })
+    /// The share of verdicts by themselves.
+    pub fn count(verdicts: impl Iterator<Item = Verdict>) -> Share {
+        let mut all = Share::default();
+        verdicts.for_each(|verdict| all.add(verdict));
+        all
+    }
+    /// Counts one verdict more.
+    pub fn add(&mut self, verdict: Verdict) {
+        self.agree += usize::from(verdict == Verdict::Agree);
+        self.measured += usize::from(verdict != Verdict::NotMeasured);
     }
     /// Whether at least `part` in `of` agree.
     pub fn at_least(self, part: usize, of: usize) -> bool {
@@ -141,6 +147,15 @@ pub struct CaseResult {
     pub share: Share,
     /// The simulated side three times as large.
     pub tripled: Tripled,
+    /// The machine of its real side; `None` in results of schedlab 0.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
+    /// The case simulated by wrong schedulers. Empty: a control, or a result of schedlab 0.2.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong: Vec<Wrong>,
+    /// The share without metrics that wrong schedulers pass; `None` if none was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Told>,
     /// Its outcome.
     pub outcome: Outcome,
     /// Warnings for the reader.
@@ -166,6 +181,9 @@ impl CaseResult {
             real: Side::of(real),
             control: case.control.as_ref().map(|c: &Control| c.why.clone()),
             outcome: outcome(share, &tripled, case.control.is_some()),
+            counts: real.first().and_then(|r| Counts::of(&r.machine.topology)),
+            wrong: Vec::new(),
+            told: None,
             metrics,
             share,
             tripled,
@@ -175,6 +193,17 @@ impl CaseResult {
                 .chain(told(real, "real"))
                 .collect(),
         }
+    }
+    /// The same with the verdicts of wrong schedulers.
+    #[must_use]
+    pub fn beside(mut self, tried: &[Tried]) -> CaseResult {
+        self.wrong = wrong::mark(&mut self.metrics, tried);
+        self.told = Told::of(self.rows());
+        self
+    }
+    /// Its metrics, each with the number of wrong schedulers that were tried.
+    pub fn rows(&self) -> impl Iterator<Item = (usize, &Judged)> {
+        self.metrics.iter().map(|row| (self.wrong.len(), row))
     }
 }
 
@@ -228,6 +257,9 @@ pub struct OfClass {
     /// The share.
     #[serde(flatten)]
     pub share: Share,
+    /// The same without metrics that wrong schedulers pass; `None` if none was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Told>,
 }
 
 /// All cases together.
@@ -245,8 +277,17 @@ pub struct Validation {
     pub share: Share,
     /// Switches, migrations and placement alone.
     pub decisions: Share,
+    /// The share of all metrics without those that wrong schedulers pass; `None` if none was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Told>,
+    /// Switches, migrations and placement, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decisions_told: Option<Told>,
     /// By class.
     pub classes: Vec<OfClass>,
+    /// By trait of the case. Empty in results of schedlab 0.2.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traits: Vec<OfTrait>,
     /// Whether at least three quarters agree, every case is as it should be, and all could be run.
     pub passed: bool,
 }
@@ -254,20 +295,28 @@ pub struct Validation {
 impl Validation {
     /// Sums up.
     pub fn of(cases: Vec<CaseResult>, not_run: Vec<NotRun>) -> Validation {
-        let judged = || cases.iter().filter(|c| c.control.is_none()).flat_map(|c| &c.metrics);
-        let in_class = |class: Class| Share::of(judged().filter(|m| m.class == class.row().name));
-        let decisions = [Class::Switches, Class::Migrations, Class::Placement];
-        let share = Share::of(judged());
+        let judged = || cases.iter().filter(|c| c.control.is_none()).flat_map(CaseResult::rows);
+        let of = |wanted: &dyn Fn(&str) -> bool| {
+            let rows = || judged().filter(|(_, row)| wanted(&row.class));
+            (Share::of(rows().map(|(_, row)| row)), Told::of(rows()))
+        };
+        let in_class = |class: &ClassRow| {
+            let (share, told) = of(&|name| name == class.name);
+            OfClass { class: class.name.into(), share, told }
+        };
+        let deciding = [Class::Switches, Class::Migrations, Class::Placement];
+        let (share, told) = of(&|_| true);
+        let (decisions, decisions_told) = of(&|name| deciding.iter().any(|c| c.row().name == name));
         let controls = || cases.iter().all(|c| c.control.is_some());
         let good = cases.iter().all(|c| c.outcome.is_good()) && !cases.is_empty();
         Validation {
             schema: VALIDATION_SCHEMA.into(),
             model: schedlab_record::MODEL,
-            decisions: Share::of(judged().filter(|m| decisions.iter().any(|c| c.row().name == m.class))),
-            classes: CLASSES
-                .iter()
-                .map(|c| OfClass { class: c.name.into(), share: in_class(c.class) })
-                .collect(),
+            classes: CLASSES.iter().map(in_class).collect(),
+            traits: traits::of(&cases),
+            decisions,
+            decisions_told,
+            told,
             passed: good && not_run.is_empty() && (controls() || share.at_least(3, 4)),
             share,
             cases,

@@ -66,6 +66,9 @@ pub struct Judged {
     pub why: Option<String>,
     /// The verdict on a simulated side three times as large.
     pub tripled: Verdict,
+    /// Wrong schedulers that pass it ([`super::wrong`]): simulated by them it does not disagree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_by: Vec<Cow<'static, str>>,
 }
 
 /// Judges a row of the list.
@@ -82,6 +85,7 @@ pub fn judge(row: &Row, tolerance: &Tolerances, simulated: &[Record], real: &[Re
         verdict: Verdict::NotMeasured,
         why: None,
         tripled: Verdict::NotMeasured,
+        passed_by: Vec::new(),
     };
     match row.how {
         How::Distribution(series, within) => {

@@ -1,8 +1,11 @@
 //! Records made by hand, for the tests of this module.
 
+use super::case::{self, Case};
+use super::metrics::CLASSES;
 use schedlab_base::Ns;
 use schedlab_kernel::Variant;
 use schedlab_record::{Better, MODEL, RECORD_SCHEMA, Record, Series, environment};
+use std::path::Path;
 
 /// A record with these counters and nothing else.
 pub fn record(counters: &[(&str, u64)]) -> Record {
@@ -26,4 +29,14 @@ pub fn with_series(name: &str, values: &[u64]) -> Record {
     let mut record = record(&[]);
     record.found.series.insert(name.to_owned(), series);
     record
+}
+
+/// A case in a guest with the usual tolerances, and more text.
+pub fn case(more: &str) -> Case {
+    let mut text = String::from(
+        "name = \"mine\"\nabout = \"spinning\"\nbackend = \"vm\"\nmachine = \"icount-4\"\nruns = 2\n[kernel]\n\
+         simulated = \"v6.1\"\nimage = \"6.1\"\n[workload]\nname = \"slice\"\nruntime = \"1s\"\n[tolerance]\n",
+    );
+    CLASSES.iter().for_each(|c| text.push_str(&format!("{} = {}\n", c.name, c.vm_pct)));
+    case::parse(Path::new("mine.toml"), &(text + more)).unwrap()
 }

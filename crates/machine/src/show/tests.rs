@@ -92,7 +92,7 @@ fn costs_idle_states_and_background_name_their_sources() {
 #[test]
 fn no_line_is_too_long_and_the_value_form_holds_the_same() {
     for (name, _) in Machine::presets() {
-        let name = name.replace("-N", "-1024");
+        let name = name.replace("-NxLxC", "-4x8x16").replace("-N", "-1024");
         let text = shown(&name, "v6.12", 1);
         let long = text.lines().find(|l| l.chars().count() > 78);
         assert_eq!(long, None, "{name}");

@@ -4,15 +4,17 @@ use crate::cli::Entry;
 use crate::progress::Bar;
 use crate::{cases, common, interrupt, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_base::temp::write_whole;
+use schedlab_base::{Error, ErrorKind, Result, input};
 use schedlab_lab::experiment::MAX_RUNS;
 use schedlab_lab::validate::case::{self, Case, Real};
+use schedlab_lab::validate::draw::{self, Drawn, MAX_DRAWN, NOT_DRAWN};
 use schedlab_lab::validate::sides::{self, Sides};
 use schedlab_lab::validate::{Again, CaseResult, NotRun, Probing, Validation, run_and_judge};
 use schedlab_lab::{Finished, Plan, Session};
 use schedlab_record::Store;
 use schedlab_report::{text::wrap, validation};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub const ENTRY: Entry = Entry { command, run };
 
@@ -32,6 +34,15 @@ struct Own {
     /// List the cases
     #[arg(long)]
     list: bool,
+    /// Draw N cases instead of those that ship: workload, machine, kernel and features by a seeded program
+    #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u64).range(1..=MAX_DRAWN))]
+    draw: Option<u64>,
+    /// Seed of --draw: the same seed draws the same cases
+    #[arg(long, value_name = "S", requires = "draw", default_value_t = 1)]
+    seed: u64,
+    /// Write the drawn cases to this folder, a file each, and run none
+    #[arg(long, value_name = "DIR", requires = "draw", conflicts_with = "list")]
+    write: Option<PathBuf>,
     /// Runs of the real side; overrides the cases'. Without it, a case makes up to sixteen times as many (on the host
     /// four) where the real means are not known well enough
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
@@ -63,9 +74,10 @@ impl Own {
         }
     }
     fn cases(&self) -> Result<Vec<Case>> {
-        let all = match self.files.as_slice() {
-            [] => cases::all()?,
-            files => files.iter().map(|f| case::load(f)).collect::<Result<_>>()?,
+        let all = match (self.draw, self.files.as_slice()) {
+            (Some(n), _) => draw::draw(self.seed, n).iter().map(Drawn::case).collect::<Result<_>>()?,
+            (None, []) => cases::all()?,
+            (None, files) => files.iter().map(|f| case::load(f)).collect::<Result<_>>()?,
         };
         let mut chosen = cases::named(all, &self.case)?;
         if let Some(backend) = &self.backend {
@@ -86,7 +98,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let form = own.form()?;
     let chosen = own.cases()?;
     if own.list {
-        return list(&chosen, form == "json");
+        return list(&own, &chosen, form == "json");
+    }
+    if let Some(folder) = &own.write {
+        return write(folder, &chosen);
     }
     let found = all(&own, &chosen)?;
     match form {
@@ -105,19 +120,49 @@ fn run(matches: &ArgMatches) -> Result<()> {
     Err(Error::new(ErrorKind::CheckFailed, "the simulator does not agree with the kernel as well as it must"))
 }
 
-fn list(chosen: &[Case], json: bool) -> Result<()> {
+fn list(own: &Own, chosen: &[Case], json: bool) -> Result<()> {
+    let left_out = if own.draw.is_some() { NOT_DRAWN } else { &[] };
     if json {
         let row = |c: &Case| {
-            serde_json::json!({ "name": c.name, "about": c.about, "backend": c.real.backend(), "machine": c.machine,
-                "simulated": c.simulated, "image": c.image, "control": c.control.is_some() })
+            let mut row = serde_json::json!({ "name": c.name, "about": c.about, "backend": c.real.backend(),
+                "machine": c.machine, "simulated": c.simulated, "image": c.image, "control": c.control.is_some() });
+            if own.draw.is_some() {
+                row["text"] = c.text.clone().into();
+            }
+            row
         };
         let rows: Vec<_> = chosen.iter().map(row).collect();
-        return output::json_as("schedlab/cases/1", &serde_json::json!({ "cases": rows }));
+        let mut all = serde_json::json!({ "cases": rows });
+        if own.draw.is_some() {
+            let row = |(what, why): &(&str, &str)| serde_json::json!({ "what": what, "why": why });
+            all["not_drawn"] = left_out.iter().map(row).collect();
+        }
+        return output::json_as("schedlab/cases/1", &all);
     }
     output::result(|out| {
         chosen.iter().try_for_each(|c| {
             write!(out, "{}", wrap(&format!("{:<28}{:<6}", c.name, c.real.backend()), &c.about))
-        })
+        })?;
+        left_out
+            .iter()
+            .try_for_each(|(what, why)| write!(out, "{}", wrap("never drawn: ", &format!("{what}: {why}"))))
+    })
+}
+
+/// Writes each case to a file of its name. A file that is there already must hold the same text.
+fn write(folder: &Path, chosen: &[Case]) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, "create", &e))?;
+    for case in chosen {
+        let path = folder.join(&case.file);
+        if input::text_if_there(&path)?.is_some_and(|there| there != case.text) {
+            let text = format!("{} exists already with another text, and is not overwritten", path.display());
+            return Err(Error::input(text).help("give another folder, or remove it"));
+        }
+        write_whole(&path, case.text.as_bytes())?;
+    }
+    output::result(|out| {
+        let folder = folder.display();
+        writeln!(out, "{} cases are in {folder}: schedlab validate {folder}/*.toml", chosen.len())
     })
 }
 
@@ -125,12 +170,12 @@ fn list(chosen: &[Case], json: bool) -> Result<()> {
 /// case with an error stops the command before any case is run.
 fn all(own: &Own, chosen: &[Case]) -> Result<Validation> {
     let planned: Vec<_> =
-        chosen.iter().map(|case| lacking(case, sides::plan(case, own.runs))).collect::<Result<_>>()?;
+        chosen.iter().map(|case| lacking(own, case, sides::plan(case, own.runs))).collect::<Result<_>>()?;
     let store = Store::create(&own.out)?;
     let (mut cases, mut not_run) = (Vec::new(), Vec::new());
     for (case, sides) in chosen.iter().zip(planned) {
         let done = match sides {
-            Ok(sides) => lacking(case, one(own, case, sides, &store))?,
+            Ok(sides) => lacking(own, case, one(own, case, sides, &store))?,
             Err(not_run) => Err(not_run),
         };
         match done {
@@ -142,11 +187,12 @@ fn all(own: &Own, chosen: &[Case]) -> Result<Validation> {
 }
 
 /// Turns the error of a case that this machine can't run into a row of the table, with one line; a guest's last words
-/// go to standard error. Other errors stay errors.
-fn lacking<T>(case: &Case, done: Result<T>) -> Result<std::result::Result<T, NotRun>> {
+/// go to standard error. A drawn case that a side refuses is such a row, too. Other errors stay errors.
+fn lacking<T>(own: &Own, case: &Case, done: Result<T>) -> Result<std::result::Result<T, NotRun>> {
+    let refused = |e: &Error| own.draw.is_some() && e.kind() == ErrorKind::Input;
     match done {
         Ok(done) => Ok(Ok(done)),
-        Err(e) if e.kind() == ErrorKind::Machine => {
+        Err(e) if e.kind() == ErrorKind::Machine || refused(&e) => {
             if e.message().lines().nth(1).is_some() {
                 output::note(&format!("case {}: {e}", case.name));
             }

@@ -1,0 +1,100 @@
+//! The kernel of a drawn case: a profile with the image of its series, and up to two features switched.
+
+use super::Dice;
+
+/// A kernel of which guests have an image, and whose costs in guests were counted.
+#[derive(Debug)]
+pub struct Row {
+    /// The profile.
+    pub simulated: &'static str,
+    /// The image.
+    pub image: &'static str,
+    /// Whether tasks may ask for a slice (6.12 and later).
+    pub slices: bool,
+    /// Features against their default. Both sides have them, and each decides something for fair tasks. The list is
+    /// fixed, so that a new row in the table of features does not change the cases of a seed.
+    pub toggles: &'static [&'static str],
+}
+
+/// The kernels.
+pub const KERNELS: &[Row] = &[
+    Row {
+        simulated: "v6.1",
+        image: "6.1",
+        slices: false,
+        toggles: &[
+            "NO_GENTLE_FAIR_SLEEPERS",
+            "NO_START_DEBIT",
+            "NO_WAKEUP_PREEMPTION",
+            "NEXT_BUDDY",
+            "NO_LAST_BUDDY",
+            "NO_CACHE_HOT_BUDDY",
+            "NO_TTWU_QUEUE",
+            "NO_ALT_PERIOD",
+            "NO_BASE_SLICE",
+            "NO_WA_IDLE",
+            "NO_WA_WEIGHT",
+            "NO_WA_BIAS",
+            "NO_SIS_UTIL",
+            "NO_UTIL_EST",
+            "NO_NI_RANDOM",
+        ],
+    },
+    Row {
+        simulated: "v7.3",
+        image: "7.3",
+        slices: true,
+        toggles: &[
+            "NO_WAKEUP_PREEMPTION",
+            "NEXT_BUDDY",
+            "NO_PICK_BUDDY",
+            "NO_CACHE_HOT_BUDDY",
+            "NO_TTWU_QUEUE",
+            "NO_WA_IDLE",
+            "NO_WA_WEIGHT",
+            "NO_WA_BIAS",
+            "NO_SIS_UTIL",
+            "NO_UTIL_EST",
+            "NO_PLACE_LAG",
+            "NO_PLACE_REL_DEADLINE",
+            "NO_RUN_TO_PARITY",
+            "NO_PREEMPT_SHORT",
+            "NO_DELAY_DEQUEUE",
+            "NO_DELAY_ZERO",
+            "NO_HRTICK",
+            "NO_NI_RANDOM",
+        ],
+    },
+];
+
+/// A kernel as a case has it.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The profile.
+    pub simulated: &'static str,
+    /// The image.
+    pub image: &'static str,
+    /// Whether tasks may ask for a slice.
+    pub slices: bool,
+    /// Features that are switched.
+    pub features: Vec<&'static str>,
+}
+
+impl Chosen {
+    /// A kernel; half of the cases have it as it is, a third with one feature switched, a sixth with two.
+    pub fn draw(dice: Dice) -> Chosen {
+        let row = &KERNELS[dice.within("kernel", 0, KERNELS.len() as u32 - 1) as usize];
+        let many = dice.pick("features", &[0, 0, 0, 1, 1, 2]);
+        let mut features: Vec<&str> =
+            ["first", "second"].iter().take(many).map(|nth| dice.pick(nth, row.toggles)).collect();
+        features.dedup();
+        Chosen { simulated: row.simulated, image: row.image, slices: row.slices, features }
+    }
+    /// For people.
+    pub fn words(&self) -> String {
+        match self.features.as_slice() {
+            [] => self.image.to_owned(),
+            some => format!("{} with {}", self.image, some.join(" and ")),
+        }
+    }
+}
