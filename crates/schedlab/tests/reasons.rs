@@ -83,7 +83,7 @@ const RUNS: &[(&str, &[&str])] = &[
         &["balance.kick.averages_only"],
     ),
     (
-        "pipe -l 300 --pairs 4 --machine celeron-2 --kernel v7.3 --tunable nr_migrate=4 --nice=8 \
+        "pipe -l 300 --pairs 4 --machine alone.toml --kernel v7.3 --tunable nr_migrate=4 --nice=8 \
          --seed 3",
         &["balance.skip.wakeup_pending"],
     ),
@@ -143,6 +143,7 @@ fn counters(lab: &Lab, line: &str) -> BTreeMap<String, u64> {
 fn every_reason_occurs_or_its_test_is_named() {
     let (lab, table) = (Lab::new(), table());
     lab.write("ranks.json", include_str!("../../../cases/rt/ranks.json"));
+    lab.write("alone.toml", ALONE);
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (line, reasons) in RUNS {
         let counters = counters(&lab, line);
