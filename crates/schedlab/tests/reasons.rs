@@ -118,6 +118,39 @@ const RARE: &[(&str, &str)] = &[
     ("balance.too_little", "balance/reasons.rs: an_amount_of_nothing_tells_its_rule"),
 ];
 
+/// Two CPUs that share no cache.
+const ALONE: &str = r#"name = "alone"
+about = "2 CPUs, each with its own cache"
+[topology]
+packages = 2
+nodes = 1
+llcs = 2
+cores = 2
+[[idle_state]]
+name = "C1"
+exit = "1us"
+residency = "1us"
+source = "a test"
+[[background]]
+name = "kworker"
+per_cpu = true
+every = "1s"
+run = "15us"
+source = "a test"
+[[background]]
+name = "rcu"
+per_cpu = true
+every = "500ms"
+run = "8us"
+source = "a test"
+[[background]]
+name = "sampler"
+per_cpu = false
+every = "100ms"
+run = "200us"
+source = "a test"
+"#;
+
 fn table() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut family = |of: &str, names: Vec<&str>| all.extend(names.iter().map(|n| format!("{of}.{n}")));
