@@ -79,7 +79,7 @@ drawn() {
             n = split(features, name, " ")
             for (i = 0; i < draws; i++) {
                 line = workload()
-                line = line " --machine " one("1cpu 2cpu 4cpu smp-6 8cpu smt-8 smt-16 p4-ht-2 p3-8 celeron-2 desktop-8-smt nodes-2x4 icount-4 icount-8-smt icount-16 fb-2x12-smt fb-2x24 spr-2x56 epyc-2x64-smt")
+                line = line " --machine " one("1cpu 2cpu 4cpu smp-6 8cpu smt-8 smt-16 x5570-2x4-smt desktop-8-smt nodes-2x4 icount-4 icount-8-smt icount-16 fb-2x12-smt fb-2x24 spr-2x56 epyc-2x64-smt")
                 line = line " --kernel " one("v2.6.27 v2.6.30 v3.4 v4.5 v5.4 v5.10 v5.15 v6.1 v6.5 v6.6 v6.12 v6.18 v7.3")
                 for (k = one("0 0 1 2 3"); k > 0; k--)
                     line = line " --feature " one("NO_ ") name[1 + draw(n)] (draw(3) == 0 ? "@" from(5, 40) "ms" : "")

@@ -38,11 +38,12 @@ impl Cell {
     /// A cell of the simulator.
     ///
     /// # Errors
-    /// When the kernel's tables do not have a name of the variant.
+    /// When the kernel's tables do not have a name of the variant, or the machine is not fit for simulation.
     pub fn simulated(machine: &Arc<Machine>, variant: Variant, spec: Spec, load: String) -> Result<Cell> {
         if let Spec::Command(_) = spec {
             return Err(only_live());
         }
+        machine.fit()?;
         let kernel = variant.resolve()?;
         let machine = match machine.kernels.is_empty() {
             true => machine.clone(),

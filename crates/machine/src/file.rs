@@ -8,7 +8,7 @@ use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
 use crate::topology::{Topology, check_distances};
 use crate::turns::{TurnRule, Turns};
-use crate::{Background, CostNote, Costs, IdleGovernor, IdleState, KernelCosts, Machine};
+use crate::{Background, CostNote, Costs, IdleGovernor, IdleState, KernelCosts, Machine, Unfit};
 use schedlab_base::{Error, Ns, Result, Version};
 use std::path::Path;
 
@@ -24,6 +24,7 @@ const TOP: &[&str] = &[
     "idle_governor",
     "background",
     "turns",
+    "unfit",
 ];
 const TOPOLOGY: &[&str] = &[
     "packages",
@@ -61,7 +62,9 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     let (mut costs_before, mut states_before, mut all) = (Costs::default(), Vec::new(), Vec::new());
     let (mut inherited, mut turns_before, mut governor_before) = (Vec::new(), None, IdleGovernor::Menu);
     let mut kernels = Vec::new();
+    let mut unfit = Unfit::read(&top)?;
     if let Some(like) = like {
+        unfit = unfit.or(like.unfit);
         kernels = like.kernels;
         (turns_before, governor_before) = (like.turns, like.idle_governor);
         (costs_before, states_before, all) = (like.costs, like.idle_states, like.background);
@@ -91,7 +94,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     }
     // The file's own notes come first, so that they are found first.
     provenance.append(&mut inherited);
-    Ok(Machine {
+    let mut machine = Machine {
         name: top.required("name", top.label("name")?)?.into(),
         about: top.required("about", top.string("about")?)?.into(),
         topology,
@@ -101,9 +104,12 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         idle_governor,
         background: all,
         turns,
+        unfit,
         provenance,
         os_cpu: Vec::new(),
-    })
+    };
+    own.iter().for_each(|(name, _)| machine.states(name));
+    Ok(machine)
 }
 
 /// The preset that `like` names. The machine takes everything from it that the file does not state. The file's

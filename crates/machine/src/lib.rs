@@ -15,6 +15,7 @@ pub mod sysfs;
 pub mod topology;
 pub mod turns;
 mod uncertain;
+mod unfit;
 
 pub use costs::{Background, Costs, IdleGovernor, IdleState};
 pub use domains::{Domain, DomainParams, Domains, Group, Level};
@@ -22,6 +23,7 @@ pub use show::{Shown, show};
 pub use topology::{Cpu, Distance, Topology};
 pub use turns::{TurnRule, Turns};
 pub use uncertain::{Drawn, Span};
+pub use unfit::Unfit;
 
 use schedlab_base::{CpuId, Result, Version};
 use serde::{Deserialize, Serialize};
@@ -75,6 +77,9 @@ pub struct Machine {
     /// How its CPUs share one processor's time; `None`: each has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<Turns>,
+    /// Why it can't be simulated as it is; `None`: it can ([`Machine::fit`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfit: Option<Unfit>,
     /// Sources of what differs from [`Costs::TABLE`], of the idle states, and of the topology.
     #[serde(default)]
     pub provenance: Vec<CostNote>,
@@ -113,6 +118,7 @@ impl Machine {
     pub fn set_cost(&mut self, name: &str, value: u64) -> Result<()> {
         self.costs.change(name, value)?;
         self.kernels.iter_mut().for_each(|k| k.costs.retain(|(n, _)| n != name));
+        self.states(name);
         Ok(())
     }
 

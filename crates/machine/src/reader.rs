@@ -168,6 +168,12 @@ impl<'t> Table<'t> {
             v.as_array()?.iter().map(|item| whole(item.get_ref())).collect()
         })
     }
+    /// A list of strings, or nothing.
+    pub fn strings(&self, key: &str) -> Result<Option<Vec<&'t str>>> {
+        self.value(key, "a list of strings", |v| {
+            v.as_array()?.iter().map(|item| item.get_ref().as_str()).collect()
+        })
+    }
     /// Two times with their units, lowest and highest, or nothing.
     pub fn times(&self, key: &str) -> Result<Option<(Ns, Ns)>> {
         let wanted = "two times such as [\"20us\", \"40us\"]";

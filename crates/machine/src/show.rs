@@ -36,6 +36,12 @@ pub fn show(machine: &Machine, kernel: Version, cpu: Option<CpuId>) -> String {
     let mut page = Page::default();
     page.wrapped("", &format!("{}: {}", machine.name, machine.about));
     page.wrapped("  ", &machine.note("topology").source);
+    if let Some(unfit) = &machine.unfit {
+        page.wrapped(
+            "  ",
+            &format!("can't be simulated: {}; not known: {}", unfit.reason, unfit.costs.join(", ")),
+        );
+    }
     topology(&mut page, machine);
     page.heading(&format!("domains under {kernel}"));
     classes(&mut page, &domains);

@@ -70,7 +70,7 @@ const RUNS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "rr --pairs 3 --protocol tcp -l 31ms --machine 4cpu --kernel v5.4 --seed 7",
+        "rr --pairs 3 --protocol tcp -l 31ms --machine 4cpu --kernel v5.4 --seed 77",
         &["affine.waker_alone", "balance.skip.short_idle", "balance.too_heavy"],
     ),
     (
@@ -83,7 +83,7 @@ const RUNS: &[(&str, &[&str])] = &[
         &["balance.kick.averages_only"],
     ),
     (
-        "pipe -l 300 --pairs 4 --machine celeron-2 --kernel v7.3 --tunable nr_migrate=4 --nice=8 \
+        "pipe -l 300 --pairs 4 --machine alone.toml --kernel v7.3 --tunable nr_migrate=4 --nice=8 \
          --seed 3",
         &["balance.skip.wakeup_pending"],
     ),
@@ -118,6 +118,39 @@ const RARE: &[(&str, &str)] = &[
     ("balance.too_little", "balance/reasons.rs: an_amount_of_nothing_tells_its_rule"),
 ];
 
+/// Two CPUs that share no cache.
+const ALONE: &str = r#"name = "alone"
+about = "2 CPUs, each with its own cache"
+[topology]
+packages = 2
+nodes = 1
+llcs = 2
+cores = 2
+[[idle_state]]
+name = "C1"
+exit = "1us"
+residency = "1us"
+source = "a test"
+[[background]]
+name = "kworker"
+per_cpu = true
+every = "1s"
+run = "15us"
+source = "a test"
+[[background]]
+name = "rcu"
+per_cpu = true
+every = "500ms"
+run = "8us"
+source = "a test"
+[[background]]
+name = "sampler"
+per_cpu = false
+every = "100ms"
+run = "200us"
+source = "a test"
+"#;
+
 fn table() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut family = |of: &str, names: Vec<&str>| all.extend(names.iter().map(|n| format!("{of}.{n}")));
@@ -143,6 +176,7 @@ fn counters(lab: &Lab, line: &str) -> BTreeMap<String, u64> {
 fn every_reason_occurs_or_its_test_is_named() {
     let (lab, table) = (Lab::new(), table());
     lab.write("ranks.json", include_str!("../../../cases/rt/ranks.json"));
+    lab.write("alone.toml", ALONE);
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (line, reasons) in RUNS {
         let counters = counters(&lab, line);

@@ -84,7 +84,9 @@ fn costs_idle_states_and_background_name_their_sources() {
     for row in Costs::TABLE {
         assert!(costs.contains(row.name), "{}", row.name);
     }
-    assert!(costs.contains("visit_miss_near_ns         90  65..125      D001:"), "{costs}");
+    assert!(costs.contains("visit_miss_near_ns         59  20..193      visit_hit_ns"), "{costs}");
+    let d001 = shown("spr-2x56-d001", "v6.5", 0);
+    assert!(d001.contains("visit_miss_near_ns         90  65..125      D001:"), "{d001}");
     assert!(costs.contains("C1E           2us    2us    4us  intel_idle"), "{costs}");
     assert!(costs.contains("kworker      per CPU      1s    15us  estimate"), "{costs}");
 }

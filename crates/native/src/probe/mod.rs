@@ -3,11 +3,13 @@
 //! Each step is timed by itself, as a primitive of one or two threads, in batches. The value is the median batch, its
 //! range the fifth to the ninety-fifth percentile. The costs of a step's known parts are subtracted, in the way in
 //! which the simulator adds them up. No benchmark runs here: figures that are compared later must not be a source of
-//! costs. Costs inside the kernel (balancing, probing of runqueues) are not measured. Times are ns.
+//! costs. Of costs inside the kernel only a visit of a
+//! balance pass is measured, by the same reads in user space. Times are ns.
 
 mod batches;
 mod calls;
 mod channels;
+mod lines;
 mod pairs;
 mod peer;
 mod place;
@@ -60,6 +62,7 @@ pub fn measure(effort: Effort) -> Result<Vec<Measured>> {
         if !ticks.0.is_empty() {
             known.add(ticks.cost("tick_ns", 0, "what a thread that reads the clock loses once a jiffy"));
         }
+        lines::measure(&mut known, here, there)?;
         pairs::measure(&mut known, here)?;
         channels::waits(&mut known, here)?;
         apart.measure(there)?;

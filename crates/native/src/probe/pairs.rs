@@ -7,7 +7,6 @@ use super::{process, watched};
 use crate::sys::{self, Scope};
 use schedlab_base::{CpuId, Result};
 use schedlab_kernel::{Attr, Policy};
-use schedlab_machine::Costs;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// Measures their costs on the caller's CPU.
@@ -17,8 +16,8 @@ pub(super) fn measure(known: &mut Known, here: CpuId) -> Result<()> {
     known.add(switches.cost("context_switch_ns", entry, "two threads on a CPU that yield to each other"));
     process::measure(known, &switches)?;
     let queued = known.costs.enqueue_ns;
-    wake_and_wait(known, &ping_pong(here)?);
-    watched::measure(known, || ping_pong(here))?;
+    wake_and_wait(known, &ping_pong(here, Timed::Half)?, &ping_pong(here, Timed::Wakes)?);
+    watched::measure(known, || ping_pong(here, Timed::Half))?;
     let sleeps = sleeps(here)?;
     let c = known.costs;
     let rest = c.context_switch_ns + c.syscall_ns + c.timer_start_ns + c.timer_program_ns;
@@ -62,21 +61,29 @@ fn idle_class() -> Attr {
     Attr { policy: Policy::Idle, ..Attr::default() }
 }
 
-/// A round is a wake and a wait of each thread. The remaining time is divided between wake and wait in the proportion
-/// of the table of costs.
-fn wake_and_wait(known: &mut Known, half_round: &Batches) {
-    let table = Costs::default();
-    let (wake, wait) = (table.futex_wake_ns, table.futex_wait_ns);
-    let rest = 2 * known.costs.syscall_ns + known.costs.enqueue_ns + known.costs.context_switch_ns;
-    for (name, part) in [("futex_wake_ns", wake), ("futex_wait_ns", wait)] {
-        let shares = half_round.0.iter().map(|t| t.saturating_sub(rest) * part / (wake + wait)).collect();
-        let how = "two threads on a CPU that wake each other and wait, its share by the table";
-        known.add(Batches::new(shares).cost(name, 0, how));
-    }
+/// Half a round is a wake, a wait and a switch. The wake is timed by itself. What it costs beyond its call and the
+/// enqueue is the futex's part and the choice of a CPU, which is short here: the task stays where it slept.
+fn wake_and_wait(known: &mut Known, half_round: &Batches, wakes: &Batches) {
+    let clock = timed(BATCHES_OF_PAIRS, 1_000, || _ = sys::monotonic_ns()).median();
+    let (entry, queued) = (known.costs.syscall_ns, known.costs.enqueue_ns);
+    let how = "two threads on a CPU that wake each other and wait: the call that wakes, less its enqueue";
+    known.add(wakes.cost("futex_wake_ns", entry + queued + clock, how));
+    let rest = 2 * entry + queued + known.costs.context_switch_ns + known.costs.futex_wake_ns;
+    let how = "two threads on a CPU that wake each other and wait: the rest of it";
+    known.add(half_round.cost("futex_wait_ns", rest, how));
 }
 
-/// Half a round of two threads. Each waits once, and neither preempts the other.
-fn ping_pong(here: CpuId) -> Result<Batches> {
+/// What is timed of two threads that wake each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Timed {
+    /// Half a round.
+    Half,
+    /// The caller's calls that wake, with one reading of the clock each.
+    Wakes,
+}
+
+/// Times of two threads that wake each other in turns. Each waits once a round, and neither preempts the other.
+fn ping_pong(here: CpuId, part: Timed) -> Result<Batches> {
     const ROUNDS: u64 = 100;
     let peer = Peer::start(here, batch_class(), |_, shared| {
         while shared.phase.load(Relaxed) == 0 {
@@ -88,14 +95,30 @@ fn ping_pong(here: CpuId) -> Result<Batches> {
     })?;
     let shared = peer.shared.clone();
     let rounds = as_batch(here, move || {
-        let batches = timed(BATCHES_OF_PAIRS, ROUNDS, || {
+        let wake = || _ = sys::futex_wake(&shared.word, 1, Scope::Threads);
+        let round = |woken: &mut u64| {
             shared.word.store(1, SeqCst);
-            sys::futex_wake(&shared.word, 1, Scope::Threads);
+            match part {
+                Timed::Half => wake(),
+                Timed::Wakes => {
+                    let began = sys::monotonic_ns();
+                    wake();
+                    *woken += sys::monotonic_ns() - began;
+                }
+            }
             while shared.back.swap(0, SeqCst) == 0 {
                 sys::futex_wait(&shared.back, 0, None, Scope::Threads);
             }
-        });
-        Batches::new(batches.0.iter().map(|t| t / 2).collect())
+        };
+        let batch = |_| {
+            let (began, mut woken) = (sys::monotonic_ns(), 0);
+            (0..ROUNDS).for_each(|_| round(&mut woken));
+            match part {
+                Timed::Half => (sys::monotonic_ns() - began) / ROUNDS / 2,
+                Timed::Wakes => woken / ROUNDS,
+            }
+        };
+        Batches::new((0..BATCHES_OF_PAIRS).map(batch).collect())
     });
     peer.end();
     rounds

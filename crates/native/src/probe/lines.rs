@@ -1,0 +1,141 @@
+//! Reading what another CPU has just written: the lines of runqueues, as a balance pass reads them.
+//!
+//! A pass reads three lines of a busy CPU's runqueue that the CPU keeps changing (`nr_running`; the counts of its
+//! `cfs_rq`; the `cfs_rq`'s averages), and two more of an idle one's (`curr`, `ttwu_pending`). They lie as in `struct rq`
+//! of 6.18. The reads of a visit do not depend on each other, so their misses overlap as far as the CPU looks ahead.
+//! How many instructions lie between two visits decides that, so a visit here computes about as many as the kernel's
+//! (290 counted in 6.1, `visit_hit_ns` of `machines/icount.toml`). Only the extra time of changed lines is measured.
+
+use super::batches::{Batches, Known};
+use super::peer::Peer;
+use crate::sys;
+use schedlab_base::{CpuId, Result};
+use schedlab_kernel::Attr;
+use schedlab_machine::{Distance, sysfs};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Runqueues in a pass: those of a large cache, and few enough for the reader's own cache.
+const QUEUES: usize = 112;
+/// Lines from one runqueue to the next (3,584 bytes).
+const STRIDE: usize = 56;
+/// The lines that change, by place: counts, pending wakeup, counts of the `cfs_rq`, its averages, current task.
+const COUNTS: usize = 0;
+const PENDING: usize = 1;
+const FAIR: usize = 2;
+const AVERAGES: usize = 4;
+const CURRENT: usize = 42;
+/// Rounds of four dependent instructions in a visit, beside its reads.
+const WORK: u64 = 66;
+const PASSES: usize = 404;
+
+#[repr(align(64))]
+#[derive(Default)]
+struct Line([AtomicU64; 8]);
+
+/// Whether a task runs there: of half the runqueues, in no order that a branch predictor sees.
+fn busy(queue: usize) -> bool {
+    (queue.wrapping_mul(2_654_435_761) >> 7) & 1 == 1
+}
+
+/// Measures what a visit costs more where `there` has changed the runqueue, under the name that the distance of the two
+/// CPUs asks for. Threads of one core tell nothing: they share the lines.
+pub(super) fn measure(known: &mut Known, here: CpuId, there: CpuId) -> Result<()> {
+    let name = match distance(here, there) {
+        Some(Distance::Llc) => "visit_miss_near_ns",
+        Some(Distance::Node | Distance::Remote) => "visit_miss_far_ns",
+        _ => return Ok(()),
+    };
+    let (changed, unchanged) = passes(there)?;
+    let hit = known.costs.visit_hit_ns;
+    let sums = changed.0.iter().map(|ns| ns + hit).collect();
+    let how = "3 to 5 lines of each of 112 runqueues that another CPU has changed, beside unchanged ones";
+    known.add(Batches::new(sums).cost(name, unchanged.median(), how));
+    Ok(())
+}
+
+/// How far two CPUs are apart; `None` where sysfs does not tell.
+fn distance(here: CpuId, there: CpuId) -> Option<Distance> {
+    let host = sysfs::read(Path::new("/sys")).ok()?;
+    let at = |cpu: CpuId| (0..host.topology.nr_cpus()).map(CpuId::from).find(|c| host.os_cpu(*c) == cpu.0);
+    Some(host.topology.distance(at(here)?, at(there)?))
+}
+
+/// Passes over changed and over unchanged runqueues, ns a visit.
+fn passes(there: CpuId) -> Result<(Batches, Batches)> {
+    let lines: Arc<Vec<Line>> = Arc::new((0..QUEUES * STRIDE).map(|_| Line::default()).collect());
+    let theirs = lines.clone();
+    let peer = Peer::start(there, Attr::default(), move |_, shared| {
+        let mut round = 0;
+        while shared.phase.load(Relaxed) == 0 {
+            if shared.word.load(Acquire) == round {
+                std::hint::spin_loop();
+                continue;
+            }
+            round += 1;
+            change(&theirs, u64::from(round));
+            shared.back.store(round, Release);
+        }
+    })?;
+    let (mut changed, mut unchanged) = (Vec::new(), Vec::new());
+    // The thread's end writes another word, which lets it run once more and see the end.
+    for round in 1..=PASSES as u32 {
+        peer.shared.word.store(round, Release);
+        while peer.shared.back.load(Acquire) != round {
+            std::hint::spin_loop();
+        }
+        changed.push(pass(&lines));
+        unchanged.push(pass(&lines));
+    }
+    peer.end();
+    Ok((Batches::new(changed), Batches::new(unchanged)))
+}
+
+/// Changes every runqueue as switches do.
+fn change(lines: &[Line], round: u64) {
+    for queue in 0..QUEUES {
+        let own = &lines[queue * STRIDE..][..STRIDE];
+        own[COUNTS].0[0].store(u64::from(busy(queue)), Relaxed);
+        for line in [PENDING, FAIR, AVERAGES, CURRENT] {
+            own[line].0[0].store(round, Relaxed);
+        }
+    }
+}
+
+/// One pass over all runqueues, ns a visit.
+fn pass(lines: &[Line]) -> u64 {
+    let began = sys::monotonic_ns();
+    let (mut sum, mut work) = (0_u64, 1_u64);
+    for queue in 0..QUEUES {
+        let own = &lines[queue * STRIDE..][..STRIDE];
+        let read = |line: usize, at: usize| own[line].0[at].load(Relaxed);
+        sum += read(AVERAGES, 4) + read(AVERAGES, 5) + read(AVERAGES, 6) + read(FAIR, 2);
+        let running = read(COUNTS, 0);
+        if running == 0 && read(CURRENT, 0) != 0 && read(PENDING, 0) != 0 {
+            sum += 1;
+        }
+        for at in 0..WORK {
+            work = (work.rotate_left(5) ^ at).wrapping_add(work >> 3);
+        }
+    }
+    std::hint::black_box((sum, work));
+    (sys::monotonic_ns() - began) / QUEUES as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_meets_busy_and_idle_runqueues_about_as_often() {
+        let n = (0..QUEUES).filter(|queue| busy(*queue)).count();
+        assert!((QUEUES / 3..QUEUES * 2 / 3).contains(&n), "{n} of {QUEUES}");
+        let lines: Vec<Line> = (0..QUEUES * STRIDE).map(|_| Line::default()).collect();
+        change(&lines, 7);
+        let changed = lines.iter().filter(|line| line.0[0].load(Relaxed) == 7).count();
+        assert_eq!(changed, 4 * QUEUES, "four lines of each, beside that of the counts");
+        assert!(pass(&lines) > 0);
+    }
+}
