@@ -255,7 +255,7 @@ impl System<'_> {
         // A clock that a wakeup has kept until the next `schedule()` has moved on by now.
         let begun = self.begin_enqueue(cpu, self.now);
         if old == new {
-            self.tasks[task].attr = attr;
+            self.change_attr(cpu, task, attr);
             self.prio_changed(task);
             return self.end_enqueue(cpu, begun);
         }

@@ -87,6 +87,8 @@ pub struct System<'s> {
     pub cpus: Arena<CpuId, Cpu>,
     /// Runnable tasks per CPU (`rq->nr_running`), dense because scans read it.
     pub nr_running: Arena<CpuId, u32>,
+    /// Those of them that are SCHED_IDLE, delayed ones included (`cfs.h_nr_idle`, earlier `idle_h_nr_running`).
+    pub nr_sched_idle: Arena<CpuId, u32>,
     /// `idle_cpu()` per CPU: idle task current, nothing runnable, wake list empty.
     pub idle: Arena<CpuId, bool>,
     /// CPUs that are not halted; they slow their siblings down.
@@ -192,6 +194,7 @@ impl<'s> System<'s> {
             horizon: 0,
             cpus,
             nr_running: Arena::filled(0, n),
+            nr_sched_idle: Arena::filled(0, n),
             idle: Arena::filled(true, n),
             active: Arena::filled(false, n),
             lines: Lines::new(topology),

@@ -32,6 +32,7 @@ reasons! {
         TargetIdle = "target_idle", "the target CPU (waker's or previous) was idle";
         PrevIdle = "prev_idle", "the previous CPU was idle and shares the cache with the target";
         RecentIdle = "recent_idle", "the CPU used before the previous one was idle";
+        SchedIdle = "sched_idle", "a CPU was found that ran SCHED_IDLE tasks only, which give way (5.4 and later)";
         IdleCore = "idle_core", "a core with all threads idle was found";
         IdleCpu = "idle_cpu", "an idle CPU was found by scanning";
         IdleSibling = "idle_sibling", "an idle thread of the target's own core was found";

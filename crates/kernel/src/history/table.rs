@@ -208,12 +208,18 @@ mechanisms! {
         recent_used_cpu: [since("4.16")], "select_idle_sibling()", Memory("6.1 has it"),
             with "The CPU that the task used before its previous one is read, too."
             without "A task remembers its previous CPU only."
+        reads_sched_idle in "core-search": [since("5.4")], "select_idle_sibling(), find_idlest_group_cpu(), sched_idle_cpu()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
+            with "Where an idle CPU is looked for, one that runs SCHED_IDLE tasks only will do."
+            without "A CPU that runs SCHED_IDLE tasks is as busy as any other."
         leaves_busy_cores in "core-search": [since("5.6")], "select_idle_core()", Memory("4.9 has it not"),
             with "The core search leaves a core at its first busy thread (with merged-search, once it knows an idle thread)."
             without "The core search reads all threads of a core."
         forbidden_cpus_free in "core-search": [since("5.6")], "select_idle_cpu()", Memory(""),
             with "A CPU that the task may not use costs the scan no budget."
             without "A CPU that the task may not use counts as one of the CPUs the scan may probe."
+        sched_idle_at_once in "reads-sched-idle": [since("5.7")], "select_idle_cpu(), select_idle_smt(), find_idlest_group_cpu()", Source("6.1.192, and the commit's mail; the release is from memory"),
+            with "Scans and new tasks take a CPU that runs SCHED_IDLE tasks only as soon as they meet it."
+            without "Such a CPU is taken where the budget ends the scan, where no sibling is idle, or for a new task where no CPU is idle."
         queues_while_leaving: [since("5.8")], "ttwu_queue_cond()", Memory(""),
             with "A wakeup may be queued on the CPU that the task is just leaving."
             without "A waker waits until the task is off its old CPU."
@@ -232,6 +238,9 @@ mechanisms! {
         skips_own_thread in "core-search": [since("6.1")], "select_idle_smt()", Memory(""),
             with "The search for an idle sibling passes over the CPU itself, which was just read."
             without "The search for an idle sibling reads the CPU itself, too."
+        sched_idle_wakees_wait in "reads-sched-idle": [since("7.2")], "choose_sched_idle_rq(), choose_idle_cpu()", Source("6.12.117 has it not, 7.2.12 has it; the release between them is not known"),
+            with "To a SCHED_IDLE task a CPU that runs SCHED_IDLE tasks only is busy."
+            without "A SCHED_IDLE task takes a CPU that runs SCHED_IDLE tasks only, like any other task."
     }
     Fork {
         fork_stops_at_gap: [since("3.10")], "select_task_rq_fair()", Memory("4.5 has it"),
@@ -244,7 +253,7 @@ mechanisms! {
             with "Groups are compared by type, then by idle CPUs or load."
             without "Groups are compared by average load."
         idlest_first_tie: [since("5.5")], "find_idlest_group_cpu()", Memory("releases between 4.5 and it are not told apart"),
-            with "Ties go to the first CPU read, and a CPU with SCHED_IDLE tasks only is taken at once."
+            with "Ties go to the first CPU read."
             without "Ties go to the asking CPU."
     }
     Balance {
@@ -272,6 +281,9 @@ mechanisms! {
         spare_capacity: [since("5.5")], "update_sd_lb_stats(), calculate_imbalance()", Memory("6.1 was read; releases from 5.5 on get the rules of 6.5"),
             with "Groups are judged by spare capacity; the imbalance is a number of tasks, utilisation or load."
             without "Groups are judged by average load; the imbalance is load."
+        sched_idle_balances: [since("5.6")], "rebalance_domains(), dequeue_task_fair()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
+            with "A CPU that runs SCHED_IDLE tasks only balances at an idle CPU's intervals, and at the next tick after its last other task has left."
+            without "A CPU that runs SCHED_IDLE tasks balances at a busy CPU's intervals."
         busy_interval_short: [since("5.10")], "get_sd_balance_interval()", Memory("3.19 has it not, 6.1 has it"),
             with "A busy CPU's interval is a tick short, so that levels of one length drift apart."
             without "A busy CPU's interval is the domain's times busy_factor."

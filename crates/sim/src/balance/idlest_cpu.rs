@@ -14,7 +14,8 @@ use schedlab_trace::PlaceReason;
 pub enum Chooser {
     /// To 3.17: the least load; the asking CPU wins ties.
     Load,
-    /// 3.18 to 4.x: an idle CPU by its idle state, else the least load.
+    /// 3.18 to 5.4: an idle CPU by its idle state, else (5.4) the first that runs SCHED_IDLE tasks only, else the least
+    /// load.
     IdleState,
     /// 5.5 and later: the same, but a CPU that runs only SCHED_IDLE tasks is taken at once and ties go to the first.
     IdleStateFirst,
@@ -59,7 +60,7 @@ pub struct Candidate {
     pub load: u64,
     /// Its idle state, if it is idle.
     pub sleep: Option<Sleep>,
-    /// It runs, but only SCHED_IDLE tasks.
+    /// It runs, but only SCHED_IDLE tasks, which give way to the new task.
     pub sched_idle: bool,
 }
 
@@ -117,8 +118,9 @@ impl IdlestCpu {
         }
         match c.sleep.filter(|_| self.chooser != Chooser::Load) {
             Some(sleep) => self.probe_idle(c.cpu, sleep),
-            None if self.idle.is_none() => self.probe_load(c),
-            None => {}
+            None if self.idle.is_some() || self.sched_idle.is_some() => {}
+            None if c.sched_idle && self.chooser != Chooser::Load => self.sched_idle = Some(c.cpu),
+            None => self.probe_load(c),
         }
         false
     }
@@ -147,9 +149,11 @@ impl IdlestCpu {
 
     /// The choice; in 3.4 `None` when no CPU was read.
     pub fn result(&self) -> Option<Choice> {
+        let at_once = self.chooser == Chooser::IdleStateFirst;
         let found = [
-            (self.sched_idle, How::SchedIdle),
+            (self.sched_idle.filter(|_| at_once), How::SchedIdle),
             (self.idle, How::Idle),
+            (self.sched_idle, How::SchedIdle),
             (self.least.map(|(cpu, _)| cpu), How::LeastLoaded),
             (Some(self.this_cpu).filter(|_| self.chooser != Chooser::Load), How::Fallback),
         ];
@@ -235,10 +239,14 @@ mod tests {
     }
 
     #[test]
-    fn idle_policy_tasks_do_not_count_in_6_5() {
-        let cpus = [Candidate { sched_idle: true, ..busy(1, 3) }, idle(3, 2, 100)];
+    fn a_cpu_with_sched_idle_tasks_only_beats_idle_ones_in_6_5_and_loaded_ones_in_5_4() {
+        let gives_way = |cpu, load| Candidate { sched_idle: true, ..busy(cpu, load) };
+        let cpus = [gives_way(1, 3), idle(3, 2, 100)];
         assert_eq!(pick(ALL[2], &cpus), Some((1, How::SchedIdle)));
         assert_eq!(pick(ALL[1], &cpus), Some((3, How::Idle)));
+        let cpus = [busy(0, 1), gives_way(1, 3), gives_way(3, 2)];
+        assert_eq!(pick(ALL[1], &cpus), Some((1, How::SchedIdle)));
+        assert_eq!(pick(ALL[0], &cpus), Some((0, How::LeastLoaded)));
     }
 
     #[test]

@@ -264,6 +264,8 @@ pub struct Periodic {
     pub(super) on_behalf: CpuId,
     pub(super) level: usize,
     pub(super) idle: bool,
+    /// Intervals are those of a busy CPU.
+    pub(super) busy: bool,
     /// Higher domains are still balanced.
     pub(super) climbing: bool,
     pub(super) next: Option<NextBalance>,

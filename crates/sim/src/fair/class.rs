@@ -43,8 +43,7 @@ impl<R: Rules> SchedClass for Fair<R> {
             level = sys.entities[entity].parent;
         }
         if joins > 0 {
-            sys.cpus[cpu].list.push(task);
-            sys.add_nr_running(cpu);
+            sys.join_list(cpu, task);
             sys.fair_comes(cpu);
         }
         R::queue_changed(sys, cpu, !requeued);
@@ -238,15 +237,25 @@ impl System<'_> {
         }
     }
 
+    /// A task is on `cpu`'s queues: it joins the CPU's list and `nr_running`.
+    pub(super) fn join_list(&mut self, cpu: CpuId, task: TaskId) {
+        self.cpus[cpu].list.push(task);
+        self.nr_sched_idle[cpu] += self.counts_as_sched_idle(task);
+        self.add_nr_running(cpu);
+    }
+
     /// A task is no longer on `cpu`'s queues: it leaves the CPU's list and `nr_running`.
     pub(super) fn leave_list(&mut self, cpu: CpuId, task: TaskId) {
+        let was = self.is_sched_idle(cpu);
         let list = &mut self.cpus[cpu].list;
         if list.last() == Some(&task) {
             list.pop();
         } else if let Some(at) = list.iter().rposition(|t| *t == task) {
             list.remove(at);
         }
+        self.nr_sched_idle[cpu] -= self.counts_as_sched_idle(task);
         self.sub_nr_running(cpu);
+        self.note_sched_idle(cpu, was);
     }
 
     /// Walks both entities up to the level where they share a queue.

@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod hrtick;
+mod sched_idle;
 
 use crate::rq::clock::Enqueuing;
 use crate::system::System;

@@ -10,9 +10,12 @@
 //!   The start is the CPU after the target (5.15), so the target comes last.
 //!
 //! A search for a core that fails clears the flag. 5.12, between the two, is taken as 5.11.
-//! A search for a core that fails clears the flag. 5.12, between the two, is taken as 5.11.
+//!
+//! A CPU that runs SCHED_IDLE tasks only is taken where an idle CPU or sibling would be. From 5.4 to 5.6 it is only what
+//! is left: where a scan's budget ends, or at the end of the siblings. It makes no core idle. While a core is looked for
+//! it may become the fallback, and ends the reading of its core (5.13+).
 
-use super::search::{Step, View};
+use super::search::{Answer, Step, View};
 use schedlab_base::CpuId;
 use schedlab_kernel::Feature;
 use schedlab_trace::PlaceReason;
@@ -43,8 +46,11 @@ pub struct CoreScan {
     thread: usize,
     /// No thread of the present core has been found busy.
     core_idle: bool,
-    /// The first idle allowed thread met while looking for a core (5.13+).
+    /// The first idle allowed thread met while looking for a core (5.13+), or the first CPU met in this phase that runs
+    /// SCHED_IDLE tasks only (5.4 to 5.6).
     spare: Option<CpuId>,
+    /// The spare CPU runs SCHED_IDLE tasks only.
+    spare_runs: bool,
     /// CPUs that may still be probed one by one.
     budget: u32,
     has_idle_cores: bool,
@@ -72,6 +78,7 @@ impl CoreScan {
             thread: 0,
             core_idle: true,
             spare: None,
+            spare_runs: false,
             budget: budget.unwrap_or(0),
             has_idle_cores,
             core_search_failed: false,
@@ -103,8 +110,8 @@ impl CoreScan {
     }
 
     /// The next step; see [`super::search::Search::step`].
-    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> Step {
-        if let Some(found) = last_probe_idle.and_then(|idle| self.answer(view, idle)) {
+    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> Step {
+        if let Some(found) = last.and_then(|answer| self.answer(view, answer)) {
             return found;
         }
         loop {
@@ -122,40 +129,60 @@ impl CoreScan {
             if let Some(cpu) = probe {
                 return Step::Probe(cpu);
             }
+            if let Some(found) = self.last_resort(view) {
+                return found;
+            }
             self.next_phase(view);
         }
     }
 
     /// Takes in the answer to the last probe; returns the search's end, if the answer ends it.
-    fn answer(&mut self, view: &View<'_>, idle: bool) -> Option<Step> {
-        match self.phase {
+    fn answer(&mut self, view: &View<'_>, answer: Answer) -> Option<Step> {
+        let (cpu, reason) = match self.phase {
             Phase::PrevSiblings | Phase::TargetSiblings => {
                 let owner = if self.phase == Phase::PrevSiblings { view.prev } else { view.target };
                 let cpu = view.thread(owner, self.thread)?;
                 self.thread += 1;
-                idle.then_some(Step::Found(cpu, PlaceReason::IdleSibling))
+                (cpu, PlaceReason::IdleSibling)
             }
             Phase::Cpus => {
                 let cpu = self.present(view)?;
                 self.passed += 1;
-                idle.then_some(Step::Found(cpu, PlaceReason::IdleCpu))
+                (cpu, PlaceReason::IdleCpu)
             }
             Phase::Cores => {
-                self.answer_core(view, idle);
-                None
+                self.answer_core(view, answer);
+                return None;
             }
-            Phase::Over => None,
+            Phase::Over => return None,
+        };
+        let waits = answer == Answer::SchedIdle && !view.history.sched_idle_at_once;
+        if waits && self.spare.is_none() {
+            (self.spare, self.spare_runs) = (Some(cpu), true);
         }
+        (answer != Answer::Busy && !waits).then(|| Step::Found(cpu, answer.reason(reason)))
+    }
+
+    /// 5.4 to 5.6: a CPU with SCHED_IDLE tasks only is taken if the budget ends the scan, or no sibling is idle.
+    fn last_resort(&mut self, view: &View<'_>) -> Option<Step> {
+        if merged(view) {
+            return None;
+        }
+        let spare = self.spare.take()?;
+        let takes = self.phase == Phase::TargetSiblings || self.spent;
+        takes.then_some(Step::Found(spare, PlaceReason::SchedIdle))
     }
 
     /// A thread of the present core was read. After a busy thread the core's other threads are still read always in the
     /// first kernels with this search, never in later ones, and until a fallback is known in the merged search.
-    fn answer_core(&mut self, view: &View<'_>, idle: bool) {
+    fn answer_core(&mut self, view: &View<'_>, answer: Answer) {
         let thread = self.present(view).and_then(|core| view.thread(core, self.thread));
         self.thread += 1;
-        if idle {
-            let spare = thread.filter(|cpu| merged(view) && view.allows(*cpu));
-            self.spare = self.spare.or(spare);
+        if answer != Answer::Busy && self.spare.is_none() {
+            self.spare = thread.filter(|cpu| merged(view) && view.allows(*cpu));
+            self.spare_runs = answer == Answer::SchedIdle;
+        }
+        if answer.is_idle() {
             return;
         }
         self.core_idle = false;
@@ -257,6 +284,7 @@ impl CoreScan {
 
     fn nothing(&self) -> Step {
         match self.spare {
+            Some(cpu) if self.spare_runs => Step::Found(cpu, PlaceReason::SchedIdle),
             Some(cpu) => Step::Found(cpu, PlaceReason::IdleCpu),
             None if self.skipped => Step::NotFound(PlaceReason::ScanSkipped),
             None => Step::NotFound(PlaceReason::TargetBusy),

@@ -167,3 +167,52 @@ fn the_scan_of_single_cpus_is_timed_but_not_under_sis_util() {
     scan.step(&v, None);
     assert!(!scan.timed(&v), "under SIS_UTIL nothing is");
 }
+
+/// Answers of a machine on which `gives_way` runs SCHED_IDLE tasks only, `idle` is idle and the rest is busy.
+fn reads(idle: &[u32], gives_way: &[u32]) -> impl Fn(u32) -> Answer {
+    let (idle, gives_way) = (idle.to_vec(), gives_way.to_vec());
+    move |c| match () {
+        () if idle.contains(&c) => Answer::Idle,
+        () if gives_way.contains(&c) => Answer::SchedIdle,
+        () => Answer::Busy,
+    }
+}
+
+#[test]
+fn a_scan_takes_a_cpu_with_sched_idle_tasks_only_at_once_since_5_7() {
+    let d = domains("fb-2x12-smt", "v6.5");
+    let v = View { nr_idle_scan: 24, ..view(&d, "v6.5", 0, 0) };
+    let mut scan = CoreScan::start(&v);
+    let (step, probes) = run(|a| scan.step(&v, a), reads(&[5], &[3]));
+    assert_eq!(step, Step::Found(CpuId(3), PlaceReason::SchedIdle));
+    assert_eq!(probes, [24, 1, 2, 3], "the previous CPU's sibling first");
+}
+
+#[test]
+fn five_four_takes_such_a_cpu_where_the_budget_ends_or_no_sibling_is_idle() {
+    let d = domains("fb-2x12-smt", "v5.4");
+    let found = |idle: &[u32], gives_way: &[u32], avg_scan_cost_ns| {
+        let v = View { avg_scan_cost_ns, ..view(&d, "v5.4", 0, 0) };
+        let mut scan = CoreScan::start(&v);
+        run(|a| scan.step(&v, a), reads(idle, gives_way)).0
+    };
+    let gives_way = |cpu| Step::Found(CpuId(cpu), PlaceReason::SchedIdle);
+    assert_eq!(found(&[], &[2, 3], 1_000_000), gives_way(2), "the budget of 4 ends after CPU 2");
+    assert_eq!(found(&[2], &[1], 1_000_000), Step::Found(CpuId(2), PlaceReason::IdleCpu));
+    assert_eq!(found(&[], &[3], 0), BUSY, "a scan that comes to its end forgets it");
+    assert_eq!(found(&[], &[24], 1_000_000), gives_way(24), "the target's sibling");
+}
+
+#[test]
+fn such_a_cpu_makes_no_core_idle_but_may_be_the_fallback() {
+    let d = domains("fb-2x12-smt", "v6.5");
+    let v = View { has_idle_cores: true, nr_idle_scan: 24, ..view(&d, "v6.5", 0, 0) };
+    let core = |idle: &[u32], gives_way: &[u32]| {
+        let mut scan = CoreScan::start(&v);
+        run(|a| scan.step(&v, a), reads(idle, gives_way))
+    };
+    assert_eq!(core(&[25, 5, 29], &[1]).0, Step::Found(CpuId(5), PlaceReason::IdleCore));
+    let (step, probes) = core(&[25], &[1]);
+    assert_eq!(step, Step::Found(CpuId(1), PlaceReason::SchedIdle));
+    assert_eq!(probes[..2], [1, 2], "its core is left at once");
+}

@@ -196,7 +196,7 @@ impl System<'_> {
             packs: self.has(Feature::VcpuPack) && self.packs_on(w.target, w.task),
         };
         let mut at = self.now;
-        let mut answer = w.asked.take().map(|c| self.idle[c]);
+        let mut answer = w.asked.take().map(|c| self.read_idle(view.history, c, w.task));
         loop {
             let next = match &mut w.stage {
                 Stage::Prelude(p) => p.step(&view, answer),
@@ -219,7 +219,7 @@ impl System<'_> {
                         w.asked = Some(c);
                         return at;
                     }
-                    answer = Some(self.idle[c]);
+                    answer = Some(self.read_idle(view.history, c, w.task));
                 }
                 Next::NotFound(_) if matches!(w.stage, Stage::Prelude(_)) => {
                     answer = None;
@@ -248,7 +248,8 @@ impl System<'_> {
                 self.cpus[cpu].scans.spend(at - from, tick);
             }
         }
-        if !matches!(reason, PlaceReason::TargetIdle | PlaceReason::PrevIdle) {
+        let near = matches!(&w.stage, Stage::Prelude(p) if !p.passed_prev());
+        if !near {
             self.tasks[w.task].recent = w.prev;
         }
         self.placed(cpu, w, at, to, reason)

@@ -7,10 +7,11 @@
 //! - Since 3.9 the previous CPU follows, if it shares the target's cache.
 //! - Since 4.16 the task's `recent_used_cpu` follows, if it shares that cache, too, and is allowed.
 //!
-//! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+). Nor that a CPU
-//! with only SCHED_IDLE tasks counts as idle (5.4+); the driver's answer would have to say so.
+//! Since 5.4 a CPU that runs SCHED_IDLE tasks only will do in all three tests.
+//!
+//! Not modelled: the rule that lets a CPU-bound kernel thread pull its wakee onto its own CPU (5.6+).
 
-use super::search::{Step, View};
+use super::search::{Answer, Step, View};
 use schedlab_base::CpuId;
 use schedlab_trace::PlaceReason;
 
@@ -25,7 +26,7 @@ enum Test {
 
 /// The tests under way. `NotFound` at the end means: start the search.
 ///
-/// If neither target nor previous CPU were idle, the driver then sets the task's `recent_used_cpu` to the previous CPU,
+/// If neither target nor previous CPU would do, the driver then sets the task's `recent_used_cpu` to the previous CPU,
 /// wherever the task goes, as 6.1 does. (4.16 and its successors do so only when the recent CPU is taken; otherwise
 /// they note the *waker's* CPU in the waker.)
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +41,11 @@ impl Prelude {
     }
 
     /// The next step; see [`super::search::Search::step`].
-    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> Step {
-        if let Some(idle) = last_probe_idle {
+    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> Step {
+        if let Some(answer) = last {
             let (cpu, reason) = self.choice(view);
-            if idle {
-                return Step::Found(cpu, reason);
+            if answer != Answer::Busy {
+                return Step::Found(cpu, answer.reason(reason));
             }
             self.test = self.following(view);
         }
@@ -55,6 +56,11 @@ impl Prelude {
             self.test = self.following(view);
         }
         Step::NotFound(PlaceReason::TargetBusy)
+    }
+
+    /// Whether the test under way is that of the task's `recent_used_cpu`, or is none: all tests before have failed.
+    pub fn passed_prev(self) -> bool {
+        matches!(self.test, Test::Recent | Test::Over)
     }
 
     fn following(self, view: &View<'_>) -> Test {

@@ -14,6 +14,30 @@ use schedlab_kernel::{Feature, FeatureSet, History};
 use schedlab_machine::{Domain, Domains, Level};
 use schedlab_trace::PlaceReason;
 
+/// What a probe has read of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It has something to run.
+    Busy,
+    /// It runs SCHED_IDLE tasks only, which give way to the wakee (5.4+).
+    SchedIdle,
+    /// It is idle.
+    Idle,
+}
+
+impl Answer {
+    /// Whether the CPU is idle.
+    #[inline]
+    pub fn is_idle(self) -> bool {
+        self == Answer::Idle
+    }
+    /// The reason of a choice after this answer; `idle` is that of an idle CPU.
+    #[inline]
+    pub fn reason(self, idle: PlaceReason) -> PlaceReason {
+        if self == Answer::SchedIdle { PlaceReason::SchedIdle } else { idle }
+    }
+}
+
 /// The next step of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -134,14 +158,15 @@ impl Search {
             Search::None
         }
     }
-    /// The next step. `last_probe_idle` answers the probe asked for by the step before; `None` at the first.
+    /// The next step. `last` answers the probe asked for by the step before; `None` at the first. The searches of older
+    /// kernels know idle CPUs only.
     #[inline]
-    pub fn step(&mut self, view: &View<'_>, last_probe_idle: Option<bool>) -> Step {
+    pub fn step(&mut self, view: &View<'_>, last: Option<Answer>) -> Step {
         match self {
-            Search::Group(scan) => scan.step(view, last_probe_idle),
-            Search::FirstIdle(scan) => scan.step(view, last_probe_idle),
-            Search::Core(scan) => scan.step(view, last_probe_idle),
-            Search::WakeIdle(scan) => scan.step(view, last_probe_idle),
+            Search::Group(scan) => scan.step(view, last.map(Answer::is_idle)),
+            Search::FirstIdle(scan) => scan.step(view, last.map(Answer::is_idle)),
+            Search::Core(scan) => scan.step(view, last),
+            Search::WakeIdle(scan) => scan.step(view, last.map(Answer::is_idle)),
             Search::None => Step::NotFound(PlaceReason::TargetBusy),
         }
     }

@@ -1,6 +1,6 @@
 //! Tools for the tests of the searches: machines, a plain view, and a driver that answers probes.
 
-use super::search::{Step, View};
+use super::search::{Answer, Step, View};
 use schedlab_base::{CpuId, Version};
 use schedlab_kernel::{FeatureSet, History};
 use schedlab_machine::{Domains, Machine};
@@ -34,17 +34,30 @@ pub fn view<'a>(domains: &'a Domains, version: &str, target: u32, prev: u32) -> 
     }
 }
 
+impl From<bool> for Answer {
+    fn from(idle: bool) -> Answer {
+        if idle { Answer::Idle } else { Answer::Busy }
+    }
+}
+
+impl From<Answer> for bool {
+    fn from(answer: Answer) -> bool {
+        answer.is_idle()
+    }
+}
+
 /// Runs a search to its end; `idle` answers each probe and may give another answer the next time.
-pub fn run(
-    mut step: impl FnMut(Option<bool>) -> Step,
-    mut idle: impl FnMut(u32) -> bool,
+pub fn run<A: From<Answer>, I: Into<Answer>>(
+    mut step: impl FnMut(Option<A>) -> Step,
+    mut idle: impl FnMut(u32) -> I,
 ) -> (Step, Vec<u32>) {
     let (mut answer, mut probes) = (None, Vec::new());
     loop {
-        match step(answer) {
+        match step(answer.take()) {
             Step::Probe(cpu) => {
                 probes.push(cpu.0);
-                answer = Some(idle(cpu.0));
+                let read: Answer = idle(cpu.0).into();
+                answer = Some(read.into());
             }
             end => return (end, probes),
         }

@@ -2,6 +2,7 @@
 
 use super::support::{Load, Run, cpus, forever, hog, machine, once, program, run, run_us};
 use schedlab_base::{Ns, TaskId};
+use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::Machine;
 use schedlab_trace::{EventKind, MoveReason, PlaceReason};
 use schedlab_workload::{Op, Params, Spec, WordId};
@@ -320,4 +321,50 @@ fn the_time_of_a_search_counts_also_when_no_other_cpu_acts_meanwhile() {
         .sum();
     assert!(probes > 10);
     assert!(seen.counter("select.time") >= probes * m.costs.probe_hit_ns, "{probes} probes");
+}
+
+/// smp-2: a SCHED_IDLE task computes on CPU 1, the waker on CPU 0. Where the wakee, which slept on `home`, goes, why,
+/// and how long it waits, ns.
+fn beside_sched_idle(kernel_text: &str, home: u32, policy: Policy) -> (u32, PlaceReason, u64) {
+    let mut load = Load::lasting_ms(150);
+    let word = load.builder.word();
+    let background = load.task("background", Some("1"), hog());
+    load.attr(background, Attr { policy: Policy::Idle, ..Attr::default() });
+    let wakee = wakee(&mut load, home, "0-1", word);
+    load.attr(wakee, Attr { policy, ..Attr::default() });
+    waker(&mut load, 0, 100_000, word);
+    let seen = run(&machine("smp-2"), kernel_text, load);
+    let (cpu, why) = woken(&seen, wakee);
+    (cpu, why, seen.wakeup_delays(wakee).last().copied().unwrap_or(u64::MAX))
+}
+
+#[test]
+fn a_cpu_with_sched_idle_tasks_only_is_as_good_as_an_idle_one() {
+    // On a busy cache of two CPUs SIS_UTIL allows no scan, and from CPU 0 only a scan finds CPU 1.
+    let (both, only_prev) = (&[0, 1][..], &[1][..]);
+    for (kernel_text, homes) in [
+        ("v5.4", only_prev),
+        ("v5.10", both),
+        ("v6.5", only_prev),
+        ("v6.5 NO_SIS_UTIL", both),
+        ("v6.12 NO_SIS_UTIL", both),
+        ("v7.3 NO_SIS_UTIL", both),
+    ] {
+        for home in homes {
+            let (cpu, why, waited) = beside_sched_idle(kernel_text, *home, Policy::Other);
+            assert_eq!((cpu, why), (1, PlaceReason::SchedIdle), "{kernel_text} from CPU {home}");
+            // A lazy request is heeded at the next tick.
+            let limit = if kernel_text.starts_with("v7.3") { 4_100 * US } else { 10 * US };
+            assert!(waited < limit, "{kernel_text}: preempts, not after {waited} ns");
+        }
+    }
+    assert_eq!(beside_sched_idle("v4.5", 1, Policy::Other).1, PlaceReason::TargetBusy);
+}
+
+#[test]
+fn a_sched_idle_wakee_finds_no_room_there_since_7_2() {
+    let (cpu, why, _) = beside_sched_idle("v6.12 NO_SIS_UTIL", 0, Policy::Idle);
+    assert_eq!((cpu, why), (1, PlaceReason::SchedIdle));
+    let (cpu, why, _) = beside_sched_idle("v7.3 NO_SIS_UTIL", 0, Policy::Idle);
+    assert_eq!((cpu, why), (0, PlaceReason::TargetBusy));
 }

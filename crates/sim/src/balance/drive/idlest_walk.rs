@@ -115,7 +115,7 @@ impl System<'_> {
                 cpu,
                 load: self.load_now(cpu),
                 sleep: self.idle[cpu].then(|| self.sleep_of(cpu)),
-                sched_idle: false,
+                sched_idle: self.yields_to(&self.fixed.history, cpu, task),
             };
             if search.probe(&candidate) {
                 break;
@@ -133,5 +133,32 @@ impl System<'_> {
             _ => None,
         };
         Sleep { exit_latency_us, since: Ns(c.idle_stamp) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep_tests::born;
+    use schedlab_kernel::{Kernel, Policy};
+    use schedlab_machine::Machine;
+    use schedlab_trace::Discard;
+
+    #[test]
+    fn a_new_task_goes_to_a_cpu_with_sched_idle_tasks_only_before_an_idle_one_since_5_7() {
+        for (profile, wants) in [("v5.4", 0), ("v6.5", 1), ("v7.3", 1)] {
+            let machine = Machine::load("nodes-2x4").expect("a machine");
+            let mut sink = Discard;
+            let mut sys = System::new(&machine, Kernel::profile(profile).expect("a profile"), 1, &mut sink);
+            let runs = born(&mut sys, CpuId(1));
+            sys.nr_sched_idle[CpuId(1)] = 1;
+            sys.tasks[runs].attr.policy = Policy::Idle;
+            // Two idle CPUs that have just gone idle, and one with a SCHED_IDLE task.
+            sys.cpus[CpuId(0)].idle_stamp = 10;
+            let group = sys.fixed.domains.of_cpu[CpuId(0)].last().expect("domains").groups[0];
+            let new = born(&mut sys, CpuId(5));
+            let found = sys.idlest_cpu(CpuId(5), new, CpuId(0), group, &mut 0);
+            assert_eq!(found, Some(CpuId(wants)), "{profile}");
+        }
     }
 }

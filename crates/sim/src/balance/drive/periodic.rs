@@ -72,6 +72,7 @@ impl System<'_> {
         *p = Periodic {
             on_behalf,
             idle,
+            busy: self.balances_as_busy(on_behalf, idle),
             climbing: true,
             next: Some(next),
             level: 0,
@@ -133,7 +134,7 @@ impl System<'_> {
                 break;
             }
             let params = &self.fixed.domains.of_cpu[on][p.level].params;
-            let interval = clock.interval(level.state.interval_ms, !p.idle, params.busy_factor);
+            let interval = clock.interval(level.state.interval_ms, p.busy, params.busy_factor);
             let serialize = params.serialize && !self.fixed.history.serializes_passes;
             let locked = serialize && self.nohz.serial.is_some_and(|holder| holder != cpu);
             let due = is_due(now, level.last_balance, interval);
@@ -168,12 +169,13 @@ impl System<'_> {
         if p.pass.moved() > 0 {
             // Tasks were pulled: the CPU is busy from here on, unless they have left again.
             p.idle = self.idle[p.on_behalf];
+            p.busy = self.balances_as_busy(p.on_behalf, p.idle);
         }
         p.climbing &= !p.pass.not_our_turn;
         let params = &self.fixed.domains.of_cpu[p.on_behalf][p.level].params;
         let level = &mut self.cpus[p.on_behalf].levels[p.level];
         level.last_balance = now;
-        let interval = clock.interval(level.state.interval_ms, !p.idle, params.busy_factor);
+        let interval = clock.interval(level.state.interval_ms, p.busy, params.busy_factor);
         if let Some(next) = p.next.as_mut() {
             next.consider(now, interval);
         }
@@ -228,5 +230,29 @@ impl System<'_> {
         let idle = p.own.take()?;
         self.rebalance(cpu, idle, p);
         Some(update_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep_tests::{born, with_system};
+    use schedlab_kernel::{Attr, Policy};
+
+    #[test]
+    fn sched_idle_tasks_leave_the_intervals_of_an_idle_cpu_since_5_6() {
+        for (version, busy) in [("v5.4", true), ("v6.5", false)] {
+            with_system(version, |sys| {
+                let cpu = CpuId(0);
+                let task = born(sys, cpu);
+                sys.pick_next_task(cpu, None);
+                sys.cpus[cpu].curr = Some(task);
+                sys.set_attr(cpu, task, Attr { policy: Policy::Idle, ..Attr::default() });
+                let mut p = Periodic::default();
+                sys.rebalance(cpu, false, &mut p);
+                assert_eq!(p.busy, busy, "{version}");
+                assert!(!p.idle, "{version}: the passes are those of a busy CPU");
+            });
+        }
     }
 }

@@ -39,8 +39,7 @@ impl System<'_> {
         let root = self.root(cpu);
         self.queues[root].h_nr_queued += 1;
         self.tasks[task].cpu = cpu;
-        self.cpus[cpu].list.push(task);
-        self.add_nr_running(cpu);
+        self.join_list(cpu, task);
         self.refresh_idle(cpu);
     }
 
