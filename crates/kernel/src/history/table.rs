@@ -69,6 +69,9 @@ mechanisms! {
         next_buddy_only in "early-cfs": [until("2.6.28")], "check_preempt_wakeup(), pick_next_entity()", Memory("2.6.27 was not read"),
             with "Every wakee becomes the `next` buddy and runs in turn with the running task for the length of a slice; SCHED_IDLE tasks are treated like the others."
             without "A buddy is picked while it is near enough to the leftmost entity; SCHED_IDLE tasks do not become buddies."
+        overlap_grows in "overlap-averages": [between("2.6.30", "2.6.32")], "put_prev_task()", Memory("2.6.32 was read"),
+            with "A turn that a preemption ends counts as overlap, two migration costs of it at most."
+            without "Only a task that sleeps after it has woken another changes its overlap."
         early_cfs: [until("2.6.32")], "check_preempt_wakeup(), pick_next_entity(), yield_task_fair()", Memory("2.6.30 has it"),
             with "A wakeup makes both tasks buddies before it compares them, at every level; a yield leaves the task where it is, or last under compat_yield."
             without "A wakeup compares the two entities at the level they share, then makes buddies; a yield sets the skip buddy."

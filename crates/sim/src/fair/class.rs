@@ -172,6 +172,7 @@ impl<R: Rules> Fair<R> {
     /// that has left its queue was charged as it left. It is charged for a newidle balance only if that pulled a task,
     /// whose enqueue charges the current one (`put_prev_entity` asks for `on_rq`; read in 2.6.30, 6.1.192 and 7.3.4).
     pub(super) fn put_prev(sys: &mut System<'_>, task: TaskId) {
+        R::note_put(sys, task);
         let mut level = Some(sys.tasks[task].entity);
         while let Some(entity) = level {
             let queue = sys.entities[entity].cfs_rq;

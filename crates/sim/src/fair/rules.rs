@@ -44,6 +44,8 @@ pub(crate) trait Rules {
     fn after_reweight(_sys: &mut System<'_>, _entity: EntityId, _was_on_rq: bool) {}
     /// A task falls asleep or is woken up, before it is taken off or put on its queue.
     fn note_sleep(_sys: &mut System<'_>, _task: TaskId, _sleeps: bool) {}
+    /// The running task stops running, before its last charge.
+    fn note_put(_sys: &mut System<'_>, _task: TaskId) {}
     /// The queued entities of a queue, with their vruntimes; an error if its order is wrong.
     fn queued(sys: &System<'_>, queue: &CfsRq) -> Result<Vec<(EntityId, i64)>, String>;
     /// A queue of `cpu` has one more entity, or one less. `joined`: one more, which was not there asleep before.

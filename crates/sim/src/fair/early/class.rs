@@ -9,6 +9,7 @@ use crate::fair::entity::EntityId;
 use crate::fair::rules::Rules;
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
+use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::{Feature, Policy};
 use schedlab_trace::SwitchReason;
@@ -60,6 +61,9 @@ impl Rules for Early {
         if sys.fixed.history.overlap_averages {
             sys.note_sleep(task, sleeps);
         }
+    }
+    fn note_put(sys: &mut System<'_>, task: TaskId) {
+        sys.note_preempted(task);
     }
 }
 
@@ -218,6 +222,22 @@ impl System<'_> {
         }
     }
 
+    /// A running task is put back, or carried off by the stopper, while it has more to do: it has gone on running since
+    /// its last wakeup of another task, and does not sleep to have that averaged (2.6.30).
+    fn note_preempted(&mut self, task: TaskId) {
+        let (t, history) = (&self.tasks[task], &self.fixed.history);
+        if !history.overlap_grows || t.state != State::Runnable {
+            return;
+        }
+        // A task that changes its class is taken off and put back without it.
+        let carried = self.cpus[t.cpu].carried.is_some_and(|(carried, ..)| carried == task);
+        if t.on_rq || carried {
+            let ran_ns = self.entity(task).ran_since_pick();
+            let cost_ns = self.fixed.kernel.tunables.migration_cost_ns;
+            self.tasks[task].overlap.preempted(ran_ns, cost_ns);
+        }
+    }
+
     /// Whether the kernel believes a waker that says it is about to sleep. It does not if the waker, or the wakee, runs
     /// on for long after waking others (`wake_affine`, 2.6.30).
     pub fn believes_sync(&self, waker: TaskId, wakee: TaskId) -> bool {
@@ -225,5 +245,32 @@ impl System<'_> {
         // Kernels before 2.6.29 believe it, too.
         !self.fixed.history.sync_by_overlap
             || [waker, wakee].iter().all(|t| self.tasks[*t].overlap.avg_overlap_ns <= cost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep_tests::{born, with_system};
+
+    #[test]
+    fn a_task_that_is_preempted_again_and_again_is_no_longer_believed_in_2_6_30() {
+        for (version, believed) in [("v2.6.27", true), ("v2.6.30", false)] {
+            with_system(version, |sys| {
+                let (cpu, cost_ns) = (CpuId(0), sys.fixed.kernel.tunables.migration_cost_ns);
+                let tasks = [(); 2].map(|()| born(sys, cpu));
+                let mut curr = None;
+                for _ in 0..40 {
+                    curr = sys.pick_next_task(cpu, curr);
+                    sys.cpus[cpu].curr = curr;
+                    sys.now += 10 * cost_ns;
+                    sys.charge_curr(cpu);
+                }
+                assert_eq!(sys.believes_sync(tasks[0], tasks[1]), believed, "{version}");
+                let overlap_ns = sys.tasks[tasks[0]].overlap.avg_overlap_ns;
+                let range = if believed { 0..=0 } else { cost_ns..=2 * cost_ns };
+                assert!(range.contains(&overlap_ns), "{version}: {overlap_ns} ns");
+            });
+        }
     }
 }

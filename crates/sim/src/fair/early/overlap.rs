@@ -1,7 +1,9 @@
 //! How soon a task wakes others, and how long it runs on after that (2.6.30: `avg_wakeup`, `avg_overlap`).
 //!
 //! Both are moving means (1/8) of CPU time, ns. A task that sleeps without having woken another counts as if it had
-//! needed a whole wakeup granularity to do so. A new task starts with that value, too.
+//! needed a whole wakeup granularity to do so. A new task starts with that value, too. In 2.6.30 and 2.6.31 the overlap
+//! also takes a turn that a preemption ends, as far as two migration costs: a task that never sleeps would else keep
+//! the overlap of its last sleep.
 
 /// A task's record of its wakeups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,6 +39,10 @@ impl Overlap {
         step(&mut self.avg_wakeup_ns, sum_exec_ns - since);
         self.last_wakeup = sum_exec_ns;
     }
+    /// The task stops running `ran_ns` after it was picked, but does not sleep. At most two migration costs count.
+    pub fn preempted(&mut self, ran_ns: u64, migration_cost_ns: u64) {
+        step(&mut self.avg_overlap_ns, ran_ns.min(2 * migration_cost_ns));
+    }
     /// The task goes to sleep.
     pub fn sleeps(&mut self, sum_exec_ns: u64, wakeup_granularity_ns: u64) {
         match std::mem::take(&mut self.last_wakeup) {
@@ -60,6 +66,15 @@ mod tests {
             o.sleeps((cycle + 1) * 20_000, GRAN);
         }
         assert_eq!((o.avg_wakeup_ns, o.avg_overlap_ns), (GRAN, 0));
+    }
+
+    #[test]
+    fn a_turn_that_a_preemption_ends_counts_as_two_migration_costs_at_most() {
+        let mut o = Overlap::new(GRAN);
+        o.preempted(5_000_000, 500_000);
+        assert_eq!(o.avg_overlap_ns, 125_000);
+        o.preempted(45_000, 500_000);
+        assert_eq!(o.avg_overlap_ns, 115_000);
     }
 
     #[test]
