@@ -1,14 +1,14 @@
 //! The guest's side: process 1, from the initramfs to the reply and the power-off.
 //!
 //! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, and switches
-//! loopback on where the run has TCP or UDP. It lets the kernel come to rest and makes the run by the same code as a
+//! loopback on where the run has TCP or UDP, and balancing by caches off where the job says so. It lets the kernel come to rest and makes the run by the same code as a
 //! live run on the host. Then it sends the reply through the second serial port and switches the machine off. Init
 //! reaps no orphans: the agent reaps those of its run, and then the machine ends.
 
 use crate::initramfs::JOB_PATH;
 use crate::job::{Answer, Job, Reply};
 use crate::symptoms::{INIT_FAILED, INIT_SAYS, INIT_UP};
-use crate::{reply, sys};
+use crate::{llc, reply, sys};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_machine::Machine;
@@ -106,6 +106,9 @@ fn work() -> Result<Answer> {
     if let (true, Err(e)) = (needed, loopback) {
         return Err(Error::machine(format!("can't switch the loopback interface on: {e}"))
             .help("for TCP and UDP the guest's kernel needs CONFIG_INET"));
+    }
+    if job.llc_balancing_off {
+        warnings.extend(llc::switch_off());
     }
     std::thread::sleep(Duration::from_nanos(job.settle.0));
     let mut request = job.request;

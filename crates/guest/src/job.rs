@@ -17,6 +17,9 @@ pub struct Job {
     /// Whether the loopback interface is switched on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
+    /// Whether balancing by last-level caches is switched off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub llc_balancing_off: bool,
 }
 
 /// The reply of a guest's init.

@@ -12,6 +12,7 @@ mod initramfs;
 mod job;
 pub mod kvm;
 mod limits;
+mod llc;
 mod qemu;
 mod reply;
 mod run;
@@ -26,6 +27,7 @@ pub use limits::LIMIT_VARIABLE;
 pub use run::{Visit, run};
 
 use schedlab_base::{Error, Result, Version};
+use schedlab_machine::Machine;
 use schedlab_record::GuestSetup;
 use std::path::PathBuf;
 
@@ -156,8 +158,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The part of a guest that its runs depend on, as the record keeps it.
-    pub fn setup(&self) -> GuestSetup {
+    /// The part of a guest that its runs depend on, as the record keeps it; `machine` is the guest's.
+    pub fn setup(&self, machine: &Machine) -> GuestSetup {
         GuestSetup {
             image: self.image.hash.clone(),
             mode: self.mode.name().to_owned(),
@@ -165,6 +167,7 @@ impl Guest {
             accelerator: self.accelerator.name().to_owned(),
             memory_mb: self.memory_mb,
             boot_options: self.boot_options.clone(),
+            llc_balancing_off: llc::is_switched_off(&self.image.release, &machine.topology),
         }
     }
 }

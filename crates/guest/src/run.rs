@@ -63,7 +63,12 @@ fn visit(
 ) -> Result<Option<Visit>> {
     // Recording events disturbs no other user in a guest, and its init is root.
     let request = &Request { observe: Observe::Events, ..request.clone() };
-    let job = Job { request: request.clone(), settle, loopback: needs_loopback(request) };
+    let job = Job {
+        request: request.clone(),
+        settle,
+        loopback: needs_loopback(request),
+        llc_balancing_off: guest.setup(machine).llc_balancing_off,
+    };
     let job = serde_json::to_vec(&job).map_err(|e| Error::internal(format!("a guest's job: {e}")))?;
     let initramfs = initramfs::pack(&request.spec, &job)?;
     let folder = Folder::create(&std::env::temp_dir(), "schedlab-guest-", 0o700)
@@ -128,11 +133,12 @@ fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<Outcome> {
 
 /// Facts about the guest for the record; none of them differs between equal runs.
 fn told(guest: &Guest, machine: &Machine) -> BTreeMap<String, String> {
-    let (setup, cpus) = (guest.setup(), machine.topology.nr_cpus());
+    let (setup, cpus) = (guest.setup(machine), machine.topology.nr_cpus());
     let facts = [
         ("vm.accelerator", setup.accelerator),
         ("vm.boot_options", setup.boot_options.join(" ")),
         ("vm.image", setup.image),
+        ("vm.llc_balancing", if setup.llc_balancing_off { "off".to_owned() } else { String::new() }),
         ("vm.memory_mb", setup.memory_mb.to_string()),
         ("vm.mode", setup.mode),
         ("vm.qemu", setup.qemu),

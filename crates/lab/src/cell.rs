@@ -137,7 +137,7 @@ impl Cell {
     /// # Errors
     /// When the workload can't be written as JSON (a fault of schedlab).
     pub fn hash(&self) -> Result<String> {
-        let (spec, guest) = (self.spec_json()?, self.guest.as_ref().map(Guest::setup));
+        let (spec, guest) = (self.spec_json()?, self.guest.as_ref().map(|g| g.setup(&self.machine)));
         let key = CellKey {
             backend: self.backend.into(),
             machine: &self.machine,

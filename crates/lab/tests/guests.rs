@@ -89,7 +89,10 @@ fn each_load_is_run_in_guests_and_simulated() {
         p.warnings
     );
     let guest = p.cells[0].guest.as_ref().unwrap();
-    assert_eq!((guest.memory_mb, guest.setup().boot_options), (512, vec!["nosmt".to_owned()]));
+    assert_eq!(
+        (guest.memory_mb, guest.setup(&p.cells[0].machine).boot_options),
+        (512, vec!["nosmt".to_owned()])
+    );
 }
 
 #[test]

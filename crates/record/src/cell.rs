@@ -26,6 +26,10 @@ pub struct GuestSetup {
     pub memory_mb: u32,
     /// Words added to the kernel's command line.
     pub boot_options: Vec<String>,
+    /// Balancing by last-level caches (SCHED_CACHE, 7.2) is switched off: the machine has several. Absent means false,
+    /// so the folders of other cells keep their names.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub llc_balancing_off: bool,
 }
 
 /// All that a cell's runs have in common.
@@ -200,5 +204,24 @@ mod tests {
         a.spec = serde_json::from_str(r#"{"x": 1, "a": 2}"#).unwrap();
         b.spec = serde_json::from_str(r#"{"a": 2, "x": 1}"#).unwrap();
         assert_eq!(cell_hash(&a), cell_hash(&b));
+    }
+
+    #[test]
+    fn only_a_guest_whose_llc_balancing_is_switched_off_says_so() {
+        let setup = GuestSetup {
+            image: "0".into(),
+            mode: "real-time".into(),
+            qemu: "10.0".into(),
+            accelerator: "tcg".into(),
+            memory_mb: 1024,
+            boot_options: Vec::new(),
+            llc_balancing_off: false,
+        };
+        let text = |off| {
+            let setup = GuestSetup { llc_balancing_off: off, ..setup.clone() };
+            serde_json::to_string(&setup).unwrap()
+        };
+        assert!(!text(false).contains("llc"), "cells of one cache keep their names: {}", text(false));
+        assert!(text(true).contains(r#""llc_balancing_off":true"#));
     }
 }

@@ -3,7 +3,6 @@
 use crate::cell::Cell;
 use crate::command;
 use schedlab_base::{Origin, Result};
-use schedlab_guest::Guest;
 use schedlab_native::Outcome;
 use schedlab_record::{RECORD_SCHEMA, Record, version_of};
 use schedlab_workload::Spec;
@@ -29,7 +28,7 @@ pub fn record(cell: &Cell, seed: u64, outcome: Outcome) -> Result<Option<Record>
         drawn: Vec::new(),
         kernel: cell.kernel.clone(),
         resolved: None,
-        guest: cell.guest.as_ref().map(Guest::setup),
+        guest: cell.guest.as_ref().map(|g| g.setup(&cell.machine)),
         variant: cell.variant.clone(),
         workload: cell.spec.name().to_owned(),
         spec: cell.spec_json()?,

@@ -56,7 +56,7 @@ pub fn record(cell: &Cell, seed: u64) -> Result<Record> {
         drawn: cell.draw(seed),
         kernel: cell.kernel.clone(),
         resolved: cell.resolved,
-        guest: cell.guest.as_ref().map(schedlab_guest::Guest::setup),
+        guest: cell.guest.as_ref().map(|g| g.setup(&cell.machine)),
         observe: None,
         variant: cell.variant.clone(),
         workload: cell.spec.name().into(),

@@ -63,6 +63,7 @@ mod tests {
             accelerator: "tcg".into(),
             memory_mb: 1024,
             boot_options: Vec::new(),
+            llc_balancing_off: false,
         });
         for (name, unit) in
             [("rr.latency", "ns"), ("hackbench.elapsed", "ns"), ("schbench-modern.rps", "1/s")]

@@ -1,8 +1,8 @@
-//! CPUs that run SCHED_IDLE tasks only (`sched_idle_rq`, `sched_idle_cpu`; read in 6.1.192, 6.12.117, 7.2.12 and 7.3.4).
+//! CPUs that run SCHED_IDLE tasks only (`sched_idle_rq`, `sched_idle_cpu`; read in 6.1.192, 6.12.117, 7.2.12, 7.3.4).
 //!
 //! Such a CPU has something to run, but any other task preempts it. Since 5.4 searches for an idle CPU take it, since
-//! 5.6 it balances like an idle one. It is not idle to `idle_cpu()`: not for wake_affine, not for the choice of a group,
-//! not for tickless balancing.
+//! 5.6 it balances like an idle one. It is not idle to `idle_cpu()`: not for wake_affine, not for the choice of a
+//! group, not for tickless balancing.
 
 use crate::system::System;
 use crate::wakeup::search::Answer;

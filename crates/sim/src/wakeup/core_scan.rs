@@ -11,9 +11,9 @@
 //!
 //! A search for a core that fails clears the flag. 5.12, between the two, is taken as 5.11.
 //!
-//! A CPU that runs SCHED_IDLE tasks only is taken where an idle CPU or sibling would be. From 5.4 to 5.6 it is only what
-//! is left: where a scan's budget ends, or at the end of the siblings. It makes no core idle. While a core is looked for
-//! it may become the fallback, and ends the reading of its core (5.13+).
+//! A CPU that runs SCHED_IDLE tasks only is taken where an idle CPU or sibling would be. From 5.4 to 5.6 it is only
+//! what is left: where a scan's budget ends, or at the end of the siblings. It makes no core idle. While a core is
+//! looked for it may become the fallback, and ends the reading of its core (5.13+).
 
 use super::search::{Answer, Step, View};
 use schedlab_base::CpuId;

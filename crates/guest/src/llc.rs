@@ -1,0 +1,53 @@
+//! Balancing by last-level caches (SCHED_CACHE, 7.2; read in 7.2.12 and 7.3.4), which no profile models.
+//!
+//! A kernel built with it moves the threads of a program to one last-level cache if the machine has several. A
+//! simulation of that machine does not, so a guest of several caches runs with it off. On a machine with one cache the
+//! kernel leaves it off by itself, and such a guest is left alone.
+
+use schedlab_base::{Version, Warning};
+use schedlab_machine::Topology;
+use std::fs;
+use std::path::Path;
+
+/// The first kernel that may have it.
+const SINCE: Version = Version::new(7, 2);
+
+/// The kernel's switch, in debugfs; kernels built without SCHED_CACHE have no such file.
+const SWITCH: &str = "/sys/kernel/debug/sched/llc_balancing/enabled";
+
+/// Whether a guest with that kernel and those CPUs is to run without it.
+pub fn is_switched_off(release: &str, topology: &Topology) -> bool {
+    let may_have_it = Version::parse(release).is_ok_and(|version| version >= SINCE);
+    may_have_it && topology.cpus.iter().any(|cpu| cpu.llc != topology.cpus[0].llc)
+}
+
+/// Switches it off, in the guest. Returns the warning that tells so; `None` if the kernel is built without it.
+pub fn switch_off() -> Option<Warning> {
+    let switch = Path::new(SWITCH);
+    if !switch.exists() {
+        return None;
+    }
+    let text = match fs::write(switch, "0") {
+        Ok(()) => "balancing by last-level caches (SCHED_CACHE) is switched off in this guest, since no profile models it".to_owned(),
+        Err(e) => format!(
+            "balancing by last-level caches (SCHED_CACHE), which no profile models, can't be switched off ({SWITCH}: {e})"
+        ),
+    };
+    Some(Warning::new("guest.llc_balancing", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_machine::Machine;
+
+    #[test]
+    fn only_guests_of_several_caches_and_kernels_that_may_have_it_run_without_it() {
+        let of = |release: &str, machine: &str| {
+            is_switched_off(release, &Machine::load(machine).expect("a machine").topology)
+        };
+        assert!(of("7.3.4+deb13-cloud-amd64", "nodes-2x4"));
+        assert!(!of("7.3.4+deb13-cloud-amd64", "smp-8"));
+        assert!(!of("6.12.117", "nodes-2x4") && !of("7.1.5", "nodes-2x4"));
+    }
+}
