@@ -59,7 +59,8 @@ impl System<'_> {
     pub(crate) fn change_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
         let was = self.is_sched_idle(cpu);
         self.nr_sched_idle[cpu] -= self.counts_as_sched_idle(task);
-        let others = self.nr_running[cpu] - 1;
+        // A throttled real-time task is not counted among the running ones.
+        let others = self.nr_running[cpu].saturating_sub(1);
         if !was && others > 0 && self.nr_sched_idle[cpu] == others && self.fixed.history.sched_idle_balances {
             self.cpus[cpu].next_balance = self.jiffies();
         }
