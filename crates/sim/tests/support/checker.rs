@@ -188,7 +188,9 @@ impl Checker {
             let cpu = CpuId::from(c);
             if let Some(t) = self.running[c] {
                 let from = self.tasks[t.index()].since.max(self.measure_from);
-                self.tasks[t.index()].cpu_ns += self.now.saturating_sub(from);
+                let stayed = self.now.saturating_sub(from);
+                self.tasks[t.index()].cpu_ns += stayed;
+                self.tasks[t.index()].late_ns += stayed.min(self.behind_ns);
             } else if let Some(at) = self.tasks.iter().position(|t| {
                 t.place == Place::Queued(cpu) && self.now - t.since.max(self.idle_since[c]) > FORGOTTEN_NS
             }) {
