@@ -1,8 +1,8 @@
 //! The guest's side: process 1, from the initramfs to the reply and the power-off.
 //!
-//! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, and switches
-//! loopback on where the run has TCP or UDP, and balancing by caches off where the job says so. It lets the kernel come to rest and makes the run by the same code as a
-//! live run on the host. Then it sends the reply through the second serial port and switches the machine off. Init
+//! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, switches
+//! loopback on where the run has TCP or UDP, and switches balancing by caches off where the job says so. It lets the
+//! kernel come to rest and makes the run by the same code as a live run on the host. Then it sends the reply through the second serial port and switches the machine off. Init
 //! reaps no orphans: the agent reaps those of its run, and then the machine ends.
 
 use crate::initramfs::JOB_PATH;

@@ -1,7 +1,7 @@
 //! Machines whose topology is known and whose costs are not: they can be shown, and not be simulated.
 //!
-//! Such a machine names the costs that it lacks. A file that is `like` it, or an experiment, states them; the machine is
-//! fit once all of them are stated.
+//! Such a machine names the costs that it lacks. A file that is `like` it, or an experiment, states them; the machine
+//! is fit once all of them are stated.
 
 use crate::reader::Table;
 use crate::{Costs, Machine};
