@@ -2,9 +2,9 @@
 //!
 //! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, switches
 //! loopback on where the run has TCP or UDP, and switches balancing by caches off where the job says so. It lets the
-//! kernel come to rest and makes the run by the same code as a live run on the host. Then it sends the reply through the second serial port and switches the machine off. Init
-//! reaps no orphans: the agent reaps those of its run, and then the machine ends.
-
+//! kernel come to rest and makes the run by the same code as a live run on the host. Then it sends the reply through
+//! the second serial port and switches the machine off. Init reaps no orphans: the agent reaps those of its run, and
+//! then the machine ends.
 use crate::initramfs::JOB_PATH;
 use crate::job::{Answer, Job, Reply};
 use crate::symptoms::{INIT_FAILED, INIT_SAYS, INIT_UP};

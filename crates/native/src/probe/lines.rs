@@ -1,11 +1,11 @@
 //! Reading what another CPU has just written: the lines of runqueues, as a balance pass reads them.
 //!
 //! A pass reads three lines of a busy CPU's runqueue that the CPU keeps changing (`nr_running`; the counts of its
-//! `cfs_rq`; the `cfs_rq`'s averages), and two more of an idle one's (`curr`, `ttwu_pending`). They lie as in
-//! `struct rq` of 6.18. The reads of a visit do not depend on each other, so their misses overlap as far as the CPU looks ahead.
-//! How many instructions lie between two visits decides that, so a visit here computes about as many as the kernel's
-//! (290 counted in 6.1, `visit_hit_ns` of `machines/icount.toml`). Only the extra time of changed lines is measured.
-
+//! `cfs_rq`; the `cfs_rq`'s averages), and two more of an idle one's (`curr`, `ttwu_pending`). They lie as in `struct
+//! rq` of 6.18. The reads of a visit do not depend on each other, so their misses overlap as far as the CPU looks
+//! ahead. How many instructions lie between two visits decides that, so a visit here computes about as many as the
+//! kernel's (290 counted in 6.1, `visit_hit_ns` of `machines/icount.toml`). Only the extra time of changed lines is
+//! measured.
 use super::batches::{Batches, Known};
 use super::peer::Peer;
 use crate::sys;
