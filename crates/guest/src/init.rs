@@ -5,6 +5,7 @@
 //! kernel come to rest and makes the run by the same code as a live run on the host. Then it sends the reply through
 //! the second serial port and switches the machine off. Init reaps no orphans: the agent reaps those of its run, and
 //! then the machine ends.
+
 use crate::initramfs::JOB_PATH;
 use crate::job::{Answer, Job, Reply};
 use crate::symptoms::{INIT_FAILED, INIT_SAYS, INIT_UP};

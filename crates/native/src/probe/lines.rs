@@ -6,6 +6,7 @@
 //! ahead. How many instructions lie between two visits decides that, so a visit here computes about as many as the
 //! kernel's (290 counted in 6.1, `visit_hit_ns` of `machines/icount.toml`). Only the extra time of changed lines is
 //! measured.
+
 use super::batches::{Batches, Known};
 use super::peer::Peer;
 use crate::sys;
