@@ -44,7 +44,7 @@ impl System<'_> {
     /// Whether a CPU balances at the intervals of a busy one: it is not idle, and has tasks other than SCHED_IDLE ones.
     #[inline]
     pub(crate) fn balances_as_busy(&self, cpu: CpuId, idle: bool) -> bool {
-        !idle && !(self.fixed.history.sched_idle_balances && self.is_sched_idle(cpu))
+        !(idle || self.fixed.history.sched_idle_balances && self.is_sched_idle(cpu))
     }
 
     /// A task has left `cpu`. If it was the last one that was not SCHED_IDLE, the CPU balances at the next tick.
