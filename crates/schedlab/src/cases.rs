@@ -21,6 +21,10 @@ case_files! {
     "eevdf-4-slice" "eevdf-4-hackbench" "eevdf-4-hackbench-long"
     "eevdf-8-schbench" "eevdf-8-mix" "eevdf-8-nanosleep" "eevdf-8-slice-no-parity"
     "eevdf-16-slice"
+    "cfs-2x2x2-slice" "cfs-2x2x2-smt-schbench" "cfs-4x1x2-mix" "cfs-1x3x2-smt-nanosleep"
+    "cfs-2x1x2-smt-hackbench" "cfs-2x1x4-embedded-db"
+    "eevdf-2x1x2-smt-schbench" "eevdf-2x2x2-nanosleep" "eevdf-4x1x2-slice-nice"
+    "eevdf-1x3x2-smt-mix" "eevdf-1x4x2-schbench-modern"
     "control-host-slices" "control-cfs-8-slices" "control-eevdf-4-machine"
 }
 
