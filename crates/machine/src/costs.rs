@@ -264,22 +264,3 @@ impl IdleGovernor {
         *self == IdleGovernor::Menu
     }
 }
-
-/// A task source of the machine itself: arrivals at random, exponential gaps, exponential run times.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Background {
-    /// Task name ("kworker").
-    pub name: String,
-    /// One bound to each CPU, or one for the whole machine that goes where the scheduler puts it.
-    pub per_cpu: bool,
-    /// Mean time between arrivals.
-    pub every: Ns,
-    /// Mean run time of an arrival.
-    pub run: Ns,
-    /// Nice value.
-    #[serde(default)]
-    pub nice: i8,
-    /// Where the figures come from.
-    pub source: String,
-}

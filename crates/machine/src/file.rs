@@ -3,12 +3,13 @@
 //! A file states the plausible range and the source of every cost that it sets. A value outside its range, an unknown
 //! key and an impossible size are refused with their place.
 
+use crate::background;
 use crate::costs::LONGEST;
 use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
 use crate::topology::{Topology, check_distances};
 use crate::turns::{TurnRule, Turns};
-use crate::{Background, CostNote, Costs, IdleGovernor, IdleState, KernelCosts, Machine, Unfit};
+use crate::{CostNote, Costs, IdleGovernor, IdleState, KernelCosts, Machine, Unfit};
 use schedlab_base::{Error, Ns, Result, Version};
 use std::path::Path;
 
@@ -42,7 +43,6 @@ const COST: &[&str] = &["value", "range", "source"];
 const KERNEL: &[&str] = &["since", "costs", "newidle"];
 const TURNS: &[&str] = &["rule", "spin", "cpu_clock", "alarm", "newidle", "source"];
 const IDLE: &[&str] = &["name", "exit", "typical", "range", "residency", "source"];
-const BACKGROUND: &[&str] = &["name", "per_cpu", "every", "run", "nice", "source"];
 
 /// Reads a machine from `text`; `file` is named in errors.
 pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
@@ -89,8 +89,9 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         // `background = []` says that nothing else runs.
         all.clear();
     }
-    for table in top.tables("background", BACKGROUND)? {
-        all.push(background(&table)?);
+    let named = background::Named::read(&top, "background")?;
+    if named.is_none() {
+        all.extend(background::rows(&top)?);
     }
     // The file's own notes come first, so that they are found first.
     provenance.append(&mut inherited);
@@ -103,17 +104,23 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         idle_states,
         idle_governor,
         background: all,
+        background_from: None,
         turns,
         unfit,
         provenance,
         os_cpu: Vec::new(),
     };
     own.iter().for_each(|(name, _)| machine.states(name));
+    if let Some(named) = named {
+        let folder = file.parent().unwrap_or(Path::new(""));
+        named.apply(&mut machine, folder).map_err(|e| top.place("background", e))?;
+    }
     Ok(machine)
 }
 
 /// The preset that `like` names. The machine takes everything from it that the file does not state. The file's
-/// background tasks are added to the preset's; `background = []` removes them all.
+/// background tasks are added to the preset's; `background = []` removes them all, and a named background replaces
+/// them.
 fn like(top: &Table<'_>) -> Result<Option<Machine>> {
     let Some(name) = top.string("like")? else { return Ok(None) };
     if name.contains('/') || name.ends_with(".toml") || name == "host" {
@@ -297,28 +304,6 @@ fn short_time(table: &Table<'_>, key: &str) -> Result<Option<Ns>> {
         }
         time => Ok(time),
     }
-}
-
-fn background(table: &Table<'_>) -> Result<Background> {
-    let nice: i8 = table.number("nice")?.unwrap_or(0);
-    if !(-20..=19).contains(&nice) {
-        return Err(table.error_at("nice", format!("nice {nice} is not -20 to 19")));
-    }
-    let every = table.required("every", table.time("every")?)?;
-    let run = table.required("run", table.time("run")?)?;
-    if every == Ns::ZERO || run >= every {
-        return Err(
-            table.error_at("run", "a background task must run shorter than the gap between its arrivals")
-        );
-    }
-    Ok(Background {
-        name: table.required("name", table.label("name")?)?.into(),
-        per_cpu: table.required("per_cpu", table.boolean("per_cpu")?)?,
-        every,
-        run,
-        nice,
-        source: table.required("source", table.string("source")?)?.into(),
-    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A machine comes from a preset (`machines/*.toml`, compiled in), from a file of the same form, from a size of no make
 //! (`smp-N`, `smt-N`), or from this host's sysfs (`host`). Domains are derived per kernel era (v2.6.12 to v6.x).
 
+pub mod background;
 pub mod costs;
 pub mod domains;
 mod file;
@@ -17,7 +18,8 @@ pub mod turns;
 mod uncertain;
 mod unfit;
 
-pub use costs::{Background, Costs, IdleGovernor, IdleState};
+pub use background::{Background, BackgroundFile, BackgroundFrom};
+pub use costs::{Costs, IdleGovernor, IdleState};
 pub use domains::{Domain, DomainParams, Domains, Group, Level};
 pub use show::{Shown, show};
 pub use topology::{Cpu, Distance, Topology};
@@ -74,6 +76,9 @@ pub struct Machine {
     pub idle_governor: IdleGovernor,
     /// Tasks the machine runs by itself (kworkers and the like).
     pub background: Vec<Background>,
+    /// Where these tasks come from, if they are not the machine's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_from: Option<BackgroundFrom>,
     /// How its CPUs share one processor's time; `None`: each has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<Turns>,

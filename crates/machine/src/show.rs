@@ -3,7 +3,7 @@
 
 mod text;
 
-use crate::{Costs, Domain, Domains, IdleGovernor, Machine};
+use crate::{BackgroundFrom, Costs, Domain, Domains, IdleGovernor, Machine};
 use schedlab_base::{CpuId, CpuSet, Ns, Version};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -216,6 +216,10 @@ fn idle_and_background(page: &mut Page, machine: &Machine) {
         page.hanging(&head, &machine.note(&format!("idle.{}", s.name)).source);
     }
     page.heading("background (mean gap, mean run, source)");
+    if let Some(BackgroundFrom { named, about, scaled }) = &machine.background_from {
+        let scaled = if *scaled { ", scaled by CPUs" } else { "" };
+        page.wrapped("  ", &format!("{named}{scaled}: {about}"));
+    }
     if machine.background.is_empty() {
         page.line("  none");
     }
