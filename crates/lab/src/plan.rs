@@ -127,6 +127,7 @@ fn machines(experiment: &Experiment) -> Vec<Arc<Machine>> {
         let mut m = m.clone();
         if !experiment.background {
             m.background.clear();
+            m.background_from = None;
         }
         Arc::new(m)
     };

@@ -137,11 +137,13 @@ impl BackgroundFile {
         let one = |row: &Background| {
             let mut row = row.clone();
             if scaled && !row.per_cpu {
-                row.every = Ns((u128::from(row.every.0) * u128::from(self.cpus) / cpus.max(1) as u128) as u64);
+                row.every =
+                    Ns((u128::from(row.every.0) * u128::from(self.cpus) / cpus.max(1) as u128) as u64);
                 row.source = format!("{}; scaled from {} CPUs to {cpus}", row.source, self.cpus);
             }
             if row.run >= row.every {
-                let what = format!("{}: scaled to {cpus} CPUs, '{}' would run all the time", self.name, row.name);
+                let what =
+                    format!("{}: scaled to {cpus} CPUs, '{}' would run all the time", self.name, row.name);
                 return Err(Error::input(what).help("name it without scaled, or split the row"));
             }
             Ok(row)
@@ -272,7 +274,10 @@ mod tests {
             assert!(!file.rows.is_empty() && file.rows.iter().all(|row| !row.source.is_empty()));
         }
         let e = BackgroundFile::load("idle-gest-2", Path::new(".")).unwrap_err().to_string();
-        assert!(e.contains("unknown background 'idle-gest-2'") && e.contains("did you mean 'idle-guest-2'"), "{e}");
+        assert!(
+            e.contains("unknown background 'idle-gest-2'") && e.contains("did you mean 'idle-guest-2'"),
+            "{e}"
+        );
     }
 
     #[test]

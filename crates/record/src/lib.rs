@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod analyse;
+pub mod background;
 pub mod cell;
 pub mod conserve;
 pub mod environment;

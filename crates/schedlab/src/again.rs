@@ -16,6 +16,7 @@ use schedlab_record::holdings::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Record, RunDir};
 use schedlab_workload::command::{DEFAULT_TIMEOUT, one_line};
 use schedlab_workload::{CommandSpec, ParamKind, Params, Spec, spec};
+use std::path::Path;
 
 /// The command lines for the runs of these seeds (ascending) of a cell, one for each stretch of seeds; `None` when
 /// there is none.
@@ -84,6 +85,7 @@ fn of_bench(record: &Record) -> Option<Vec<String>> {
             return None;
         }
         words.extend(pair("machine", &record.machine.name));
+        words.extend(background(record, machine)?);
     }
     words.extend(kernel(record)?);
     // Only an experiment's metrics ask for stays.
@@ -95,6 +97,17 @@ fn of_bench(record: &Record) -> Option<Vec<String>> {
         words.push("--uncertainty".to_owned());
     }
     Some(words)
+}
+
+/// The option that gives `machine` the run's background, if that is not its own; `None` when there is none, or when the
+/// file has changed since.
+fn background(record: &Record, mut machine: Machine) -> Option<Vec<String>> {
+    if machine.background == record.machine.background {
+        return Some(Vec::new());
+    }
+    let from = record.machine.background_from.as_ref().filter(|from| !from.scaled)?;
+    machine.set_background(&from.named, Path::new(""), false).ok()?;
+    (machine.background == record.machine.background).then(|| pair("background", &from.named).to_vec())
 }
 
 /// The options of the guest that the run was made in, or of how it was watched on the host.

@@ -4,6 +4,7 @@ use crate::{colour, output};
 use clap::Args;
 use schedlab_base::{Error, Ns, Result, Version, Warning, temp};
 use schedlab_lab::{Any, Backend, Comparison, Sim};
+use schedlab_machine::Machine;
 use schedlab_record::Observe;
 use schedlab_report::Form;
 use schedlab_report::plot::{self, Kind};
@@ -25,6 +26,18 @@ pub fn length_of_time(text: &str) -> Result<Ns> {
 /// CPUs this process may use.
 pub fn cpus() -> u64 {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
+}
+
+/// The machine of that name, with the background of that name if one is given. Relative paths begin at the current folder.
+///
+/// # Errors
+/// When there is no such machine or background, or a file is wrong.
+pub fn machine(name: &str, background: Option<&str>) -> Result<Machine> {
+    let mut machine = Machine::load(name)?;
+    if let Some(word) = background {
+        machine.set_background(word, Path::new(""), false).map_err(|e| e.context("--background"))?;
+    }
+    Ok(machine)
 }
 
 /// The version of the running kernel.

@@ -1,7 +1,7 @@
 //! Workloads on the command line: a subcommand for each benchmark, with options from the benchmark's own table, and the
 //! options that choose where it runs. `bench` and `knee` share them.
 
-use crate::common::WatchOptions;
+use crate::common::{self, WatchOptions};
 use crate::guests::{DEFAULT_MACHINE, GuestOptions};
 use crate::output;
 use crate::state;
@@ -31,6 +31,10 @@ pub struct Place {
     /// Machine of the simulator [default: host] or the guest [default: 4cpu]: a preset, Ncpu, smt-N, host or a file
     #[arg(long, global = true, value_name = "MACHINE")]
     machine: Option<String>,
+    /// What the simulated machine runs by itself, in place of its own: a file that 'schedlab machine background' wrote, a
+    /// shipped one (idle-guest-2) or none
+    #[arg(long, global = true, value_name = "FILE|NAME")]
+    background: Option<String>,
     /// Kernel to simulate [default: on machine host the profile nearest to the running kernel, on others v6.5, the last
     /// CFS], or to boot: a series such as 6.1, or a bzImage. Several are compared side by side
     #[arg(long, global = true, value_name = "KERNEL")]
@@ -145,10 +149,14 @@ impl Place {
             Backend::Vm => fits::check(&Variant { kernel: RUNNING.to_owned(), ..variant.clone() }, &spec)?,
             Backend::Sim | Backend::Host => fits::check(&variant, &spec)?,
         }
+        if let (Some(word), Backend::Vm | Backend::Host) = (&self.background, self.backend()?) {
+            let what = format!("--background {word} is for the simulator: a real kernel has its own");
+            return Err(Error::input(what).help("leave it out, or add --backend sim"));
+        }
         match self.backend()? {
             Backend::Vm => self.in_guest(spec, variant, load),
             Backend::Sim => {
-                let machine = Machine::load(self.simulated())?;
+                let machine = common::machine(self.simulated(), self.background.as_deref())?;
                 Cell::simulated(&Arc::new(machine), variant, spec, load)
             }
             Backend::Host => {

@@ -129,6 +129,7 @@ pub const MACHINE: Section = Section {
         key("base", r#""fb-2x12-smt""#, "a preset, smp-N, smt-N or a file"),
         key("cpus", "{ sweep = [4, 8] }", "of smp-N and smt-N"),
         key("costs", "{ probe_hit_ns = 40 }", "names as in machine files"),
+        key("background", r#""idle-guest-2""#, "what it runs by itself: as in machine files (machines.md)"),
     ],
 };
 

@@ -6,11 +6,13 @@ use super::keys;
 use super::read::strings;
 use super::sweep::{Item, values};
 use schedlab_base::{Error, Result};
+use schedlab_machine::background::Named;
 use schedlab_machine::reader::{Table, Value};
 use schedlab_machine::{CostNote, Costs, Machine};
 use std::path::Path;
 
 const CPUS: &str = "cpus";
+const BACKGROUND: &str = "background";
 /// Prefixes of machines for any number of CPUs.
 const SIZES: [&str; 2] = ["smp-", "smt-"];
 
@@ -99,6 +101,7 @@ impl<'f> Machines<'f> {
             table.error(format!("[[machine]] '{name}' has no base")).help(help)
         })?;
         let plain = self.load(base).map_err(|e| table.place("base", e))?;
+        let background = background(table)?;
         let costs: Vec<&str> = Costs::TABLE.iter().map(|row| row.name).collect();
         let costs = table.table("costs", &costs)?;
         let mut dials = Vec::new();
@@ -122,10 +125,24 @@ impl<'f> Machines<'f> {
                     machine.name = format!("{},{}={text}", machine.name, dial.name);
                 }
             }
+            // Rows may come in proportion to the CPUs, so these must be known.
+            if let Some(named) = &background {
+                named.apply(&mut machine, self.folder).map_err(|e| table.place(BACKGROUND, e))?;
+            }
             all.push(machine);
         }
         Ok(all)
     }
+}
+
+/// The background that a `[[machine]]` names.
+fn background(table: &Table<'_>) -> Result<Option<Named>> {
+    let named = Named::read(table, BACKGROUND)?;
+    if named.is_none() && table.get(BACKGROUND).is_some() {
+        let what = "background is a file, the name of a shipped one, or \"none\"";
+        return Err(table.error_at(BACKGROUND, what).help("rows of one's own stand in a file"));
+    }
+    Ok(named)
 }
 
 /// Whether `machine` is a name or a list of names and not a `[[machine]]`.

@@ -33,11 +33,15 @@ const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// agent whose parent is process 1 (schedlab is the guest's init) makes none, because the costs of guests were counted
 /// with perf (machines/icount.toml).
 pub fn may_be_had() -> bool {
-    let first = || fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == FIRST_NAMESPACE);
     sys::is_root()
         && std::os::unix::process::parent_id() != 1
-        && first()
+        && threads_have_the_kernels_numbers()
         && folder().is_ok_and(|f| f.is_dir())
+}
+
+/// Whether this process numbers threads as the kernel does, which is so in the first namespace of processes only.
+pub fn threads_have_the_kernels_numbers() -> bool {
+    fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == FIRST_NAMESPACE)
 }
 
 /// The folder of instances as this process reaches it.

@@ -13,6 +13,7 @@
 //! results lack that. A stay begins and ends at sched_switch, so it includes interrupts (and a hypervisor's time).
 
 mod arrivals;
+pub mod background;
 mod format;
 pub(crate) mod instance;
 mod layout;

@@ -65,12 +65,12 @@ fn formats(elsewhere: bool) -> [Format; NAMES.len()] {
     })
 }
 
-fn layouts() -> Layouts {
+pub(super) fn layouts() -> Layouts {
     Layouts::of(&formats(true)).unwrap()
 }
 
 /// A record's bytes: kind, flags, the running thread, then 32-bit numbers at offsets.
-fn bytes(kind: u16, flags: u8, current: u32, numbers: &[(usize, u32)]) -> Vec<u8> {
+pub(super) fn bytes(kind: u16, flags: u8, current: u32, numbers: &[(usize, u32)]) -> Vec<u8> {
     let mut record = vec![0; 64];
     record[..2].copy_from_slice(&kind.to_ne_bytes());
     record[2] = flags;

@@ -7,6 +7,7 @@
 use super::layout::What;
 use super::ring::Held;
 use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_record::background::Activity;
 use schedlab_record::{Analyser, TaskName};
 use schedlab_trace::{Event, EventKind, MoveReason, Sink};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 pub trait Audience: Sink {
     /// Gives an id to a task that is met for the first time.
     fn meet(&mut self, task: TaskName) -> TaskId;
+}
+
+impl Audience for Activity {
+    fn meet(&mut self, task: TaskName) -> TaskId {
+        Activity::meet(self, task)
+    }
 }
 
 impl Audience for Analyser {
@@ -66,6 +73,11 @@ impl Translator {
     /// runs.
     pub fn is_unknown_child(&self, held: &Held) -> bool {
         matches!(held.what, What::Fork { parent, child } if self.is_ours(parent) && !self.workload.contains_key(&child))
+    }
+
+    /// The task of every thread whose number still is its own.
+    pub fn threads(&self) -> impl Iterator<Item = (u32, TaskId)> + '_ {
+        self.tasks.iter().map(|(thread, task)| (*thread, *task))
     }
 
     fn task(&mut self, thread: u32, audience: &mut impl Audience) -> Option<TaskId> {

@@ -1,5 +1,6 @@
 //! `schedlab machine`: lists the presets, or shows one machine with its topology, domains, groups and costs.
 
+use super::background;
 use crate::cli::Entry;
 use crate::{common, output, state};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -24,6 +25,9 @@ struct Own {
     /// CPU whose groups are shown
     #[arg(long, value_name = "N", default_value_t = 0)]
     cpu: u32,
+    /// A background in place of the machine's own: a file, a shipped one (idle-guest-2) or none
+    #[arg(long, value_name = "FILE|NAME")]
+    background: Option<String>,
     /// The result as JSON
     #[arg(long)]
     json: bool,
@@ -38,6 +42,7 @@ fn command() -> Command {
     Own::augment_args(Command::new("machine"))
         .about(about)
         .subcommand(probe)
+        .subcommand(background::command())
         .args_conflicts_with_subcommands(true)
 }
 
@@ -60,15 +65,23 @@ fn measure(json: bool) -> Result<()> {
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
-    if let Some((_, sub)) = matches.subcommand() {
-        return measure(sub.get_flag("json"));
+    match matches.subcommand() {
+        Some(("background", sub)) => return background::run(sub),
+        Some((_, sub)) => return measure(sub.get_flag("json")),
+        None => {}
     }
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let Some(name) = &own.name else { return list(own.json) };
+    let Some(name) = &own.name else {
+        return match own.background {
+            Some(_) => Err(Error::input("--background without a machine")
+                .help("schedlab machine smp-2 --background FILE")),
+            None => list(own.json),
+        };
+    };
     if name == "host" {
         state::warn_if_unreadable();
     }
-    let machine = Machine::load(name)?;
+    let machine = common::machine(name, own.background.as_deref())?;
     let kernel = match &own.kernel {
         Some(text) => Version::parse(text)?,
         None => usual_kernel(name),

@@ -1,5 +1,6 @@
 //! The commands: each has a file and an entry.
 
+mod background;
 pub mod bench;
 pub mod compare;
 pub mod completions;

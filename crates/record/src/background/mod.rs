@@ -1,0 +1,147 @@
+//! Which threads an idle machine runs by itself, how often and how long: the reduction of switches and wakeups to
+//! arrivals.
+//!
+//! An arrival begins with a wakeup and ends when the thread blocks or exits. Its run time is the sum of its stays on a
+//! CPU in between, so preemption does not cut it in two. What began before the recording or has not ended with it is no
+//! arrival, but its time on a CPU counts. Times are ns since the recording began. [`groups`] makes groups of threads,
+//! and rows of a background file of them.
+
+mod groups;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use groups::{Facts, Group, Kind, Shape, groups};
+pub use rows::file;
+
+use crate::analyse::TaskName;
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_trace::{Event, EventKind, Sink, SwitchReason};
+
+/// A thread's arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// Its wakeup.
+    pub at: Ns,
+    /// Its time on a CPU until it blocked.
+    pub ran: Ns,
+    /// The CPU of its last stay.
+    pub cpu: CpuId,
+}
+
+/// A thread's state, as far as its events have told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    /// No event has told yet whether it sleeps.
+    #[default]
+    Unknown,
+    Asleep,
+    /// It has been awake since its wakeup; `None` if that was before the recording.
+    Awake(Option<Ns>),
+}
+
+/// A thread and what it did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Thread {
+    /// Its name, as the kernel's events have it.
+    pub name: String,
+    /// The name of the thread that made it, if that was seen.
+    pub parent: Option<String>,
+    /// Its arrivals, in the order of their ends.
+    pub arrivals: Vec<Arrival>,
+    /// Its time on a CPU in all.
+    pub cpu_time: Ns,
+    state: State,
+    /// The begin of its stay.
+    since: Option<Ns>,
+    /// The time it has run since its wakeup.
+    ran: Ns,
+}
+
+/// Takes the events of a recording, and has the threads at its end.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Activity {
+    threads: Vec<Thread>,
+}
+
+impl Activity {
+    /// Gives a number to a thread that is met for the first time.
+    pub fn meet(&mut self, task: TaskName) -> TaskId {
+        self.threads.push(Thread { name: task.name, ..Thread::default() });
+        TaskId::from(self.threads.len() - 1)
+    }
+    /// The threads by number, when the recording is over at `end`.
+    pub fn finish(mut self, end: Ns) -> Vec<Thread> {
+        self.threads.iter_mut().for_each(|thread| thread.pause(end));
+        self.threads
+    }
+    fn thread(&mut self, task: TaskId) -> Option<&mut Thread> {
+        self.threads.get_mut(task.index())
+    }
+}
+
+impl Thread {
+    fn woken(&mut self, at: Ns) {
+        // A wakeup of a thread that still runs, on its way to sleep, comes again when the thread is queued.
+        if self.since.is_none() && !matches!(self.state, State::Awake(_)) {
+            self.state = State::Awake(Some(at));
+            self.ran = Ns::ZERO;
+        }
+    }
+    fn comes(&mut self, at: Ns) {
+        if self.state == State::Unknown {
+            self.state = State::Awake(None);
+        }
+        // Its wakeup was not reported.
+        self.woken(at);
+        self.since = Some(at);
+    }
+    /// Ends its stay, if it is on a CPU.
+    fn pause(&mut self, at: Ns) {
+        if let Some(since) = self.since.take() {
+            let stay = Ns(at.0.saturating_sub(since.0));
+            self.ran = self.ran.plus(stay);
+            self.cpu_time = self.cpu_time.plus(stay);
+        }
+    }
+    fn leaves(&mut self, at: Ns, cpu: CpuId, why: SwitchReason) {
+        self.pause(at);
+        if !matches!(why, SwitchReason::Blocked | SwitchReason::Exited) {
+            return;
+        }
+        if let State::Awake(Some(woken)) = self.state {
+            self.arrivals.push(Arrival { at: woken, ran: self.ran, cpu });
+        }
+        self.state = State::Asleep;
+    }
+}
+
+impl Sink for Activity {
+    fn event(&mut self, event: &Event) {
+        let at = event.at;
+        match event.kind {
+            EventKind::Switch { prev, next, why } => {
+                if let Some(thread) = prev.and_then(|task| self.thread(task)) {
+                    thread.leaves(at, event.cpu, why);
+                }
+                if let Some(thread) = next.and_then(|task| self.thread(task)) {
+                    thread.comes(at);
+                }
+            }
+            EventKind::Waking { task, .. } | EventKind::Enqueued { task, .. } => {
+                if let Some(thread) = self.thread(task) {
+                    thread.woken(at);
+                }
+            }
+            EventKind::Forked { task, parent } => {
+                let parent = parent.and_then(|task| self.thread(task)).map(|thread| thread.name.clone());
+                if let Some(thread) = self.thread(task) {
+                    thread.parent = parent;
+                    thread.state = State::Asleep;
+                }
+            }
+            _ => {}
+        }
+    }
+    fn sample(&mut self, _: Ns, _: TaskId, _: u16, _: u64) {}
+}
