@@ -128,7 +128,7 @@ impl Measured {
         let what = "Measured by 'schedlab machine background'. Rows are mean gaps and mean run times; the simulator\n\
                     draws both from exponential distributions.";
         match self.is_virtual {
-            Some(true) => format!("{what}\n{}", NOT_A_SERVER.replacen(". ", ".\n", 1)),
+            Some(true) => format!("{what}\n{}", schedlab_report::text::wrap("", NOT_A_SERVER).trim_end()),
             _ => what.to_owned(),
         }
     }
@@ -136,7 +136,7 @@ impl Measured {
         writeln!(out, "{}\n", self.about())?;
         writeln!(
             out,
-            "{:<23} {:<4} {:>7} {:>9} {:>8} {:>8}  {:<8} {:>5}",
+            "{:<21} {:<4} {:>7} {:>9} {:>8} {:>8}  {:<8} {:>5}",
             "group", "per", "threads", "wakeups/s", "run p50", "run p90", "gaps", "CPU %"
         )?;
         for g in &self.groups {
@@ -146,8 +146,8 @@ impl Measured {
             let name = if g.kind == Kind::User { format!("process {}", g.name) } else { g.name.clone() };
             writeln!(
                 out,
-                "{:<23} {per:<4} {:>7} {:>9.2} {:>8} {:>8}  {:<8} {:>5.2}",
-                name.chars().take(23).collect::<String>(),
+                "{:<21} {per:<4} {:>7} {:>9.2} {:>8} {:>8}  {:<8} {:>5.2}",
+                name.chars().take(21).collect::<String>(),
                 g.threads,
                 g.per_second,
                 time(g.run.p50),
