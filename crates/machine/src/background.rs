@@ -1,5 +1,5 @@
-//! The machine's own tasks (kworkers, RCU, daemons): rows of `[[background]]`, in a machine's file or in a file of their
-//! own that any machine can name.
+//! The machine's own tasks (kworkers, RCU, daemons): rows of `[[background]]`, in a machine's file or in a file of
+//! their own that any machine can name.
 //!
 //! A file of its own is what `schedlab machine background` writes: rows measured on an idle machine, and the number of
 //! CPUs it had. The rows are all that the simulator knows of it: arrivals at random, exponential gaps and run times.

@@ -28,7 +28,8 @@ pub fn cpus() -> u64 {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64
 }
 
-/// The machine of that name, with the background of that name if one is given. Relative paths begin at the current folder.
+/// The machine of that name, with the background of that name if one is given. Relative paths begin at the current
+/// folder.
 ///
 /// # Errors
 /// When there is no such machine or background, or a file is wrong.

@@ -31,8 +31,8 @@ pub struct Place {
     /// Machine of the simulator [default: host] or the guest [default: 4cpu]: a preset, Ncpu, smt-N, host or a file
     #[arg(long, global = true, value_name = "MACHINE")]
     machine: Option<String>,
-    /// What the simulated machine runs by itself, in place of its own: a file that 'schedlab machine background' wrote, a
-    /// shipped one (idle-guest-2) or none
+    /// What the simulated machine runs by itself, in place of its own: a file that 'schedlab machine background' wrote,
+    /// a shipped one (idle-guest-2) or none
     #[arg(long, global = true, value_name = "FILE|NAME")]
     background: Option<String>,
     /// Kernel to simulate [default: on machine host the profile nearest to the running kernel, on others v6.5, the last

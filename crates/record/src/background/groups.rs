@@ -1,7 +1,7 @@
 //! Groups of threads that do the same, and what they did together.
 //!
-//! Kernel threads are grouped by the table [`GROUPS`], user processes by name. A thread is per CPU if it is the kernel's,
-//! its name ends in a CPU's number, and it may run on one CPU only.
+//! Kernel threads are grouped by the table [`GROUPS`], user processes by name. A thread is per CPU if it is the
+//! kernel's, its name ends in a CPU's number, and it may run on one CPU only.
 
 use super::{Arrival, Thread};
 use crate::{Better, Series};
