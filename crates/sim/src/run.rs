@@ -14,10 +14,10 @@ use crate::timer::Fires;
 use crate::turns;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
-use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, TaskId};
+use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, Kernel};
 use schedlab_machine::Machine;
-use schedlab_workload::{Built, Outcome, Program};
+use schedlab_workload::{Built, Outcome, Program, ROOT_GROUP};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -39,6 +39,7 @@ pub(crate) struct NewTask {
     /// Address space; `None` for the kernel's own tasks.
     pub(crate) mm: Option<u32>,
     pub(crate) cpu: CpuId,
+    pub(crate) group: GroupId,
 }
 
 /// Runs a simulation; see [`crate::simulate`], for `merge` [`crate::simulate_unmerged`], and for `walk_every`
@@ -97,6 +98,7 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
     sys.channels = Channels::new(workload.channels, workload.tasks.len());
     sys.fixed.masks = workload.masks;
     sys.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
+    sys.declare_groups(&workload.groups);
     sys.alive = workload.tasks.iter().filter(|t| !t.background).count();
     let mut starters = Vec::new();
     for t in workload.tasks {
@@ -119,6 +121,7 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
                 // Threads share an address space; a process has its own.
                 mm: Some(if workload.processes { id.0 + 1 } else { 0 }),
                 cpu: CpuId(0),
+                group: t.group,
             },
         );
     }
@@ -153,6 +156,7 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
                     slack_ns: None,
                     mm: None,
                     cpu,
+                    group: ROOT_GROUP,
                 },
             );
             let task = &mut sys.tasks[id];
@@ -167,8 +171,9 @@ fn load_background(sys: &mut System<'_>, machine: &Machine) {
 /// Declares a task.
 pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
     let id = TaskId::from(sys.tasks.len());
-    let e = Entity::of_task(id, new.attr.weight(&sys.fixed.history), sys.root(new.cpu));
-    let entity = sys.entities.push(e);
+    let queue = sys.group_queue(new.group, new.cpu);
+    let e = Entity::of_task(id, new.attr.weight(&sys.fixed.history), queue);
+    let entity = sys.entities.push(Entity { parent: sys.owner_of(new.group, new.cpu), ..e });
     sys.tasks.push(Task {
         name: new.name,
         background: new.background,
@@ -180,6 +185,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         attr: new.attr,
         allowed: new.allowed,
         state: State::Unborn,
+        group: new.group,
         cpu: new.cpu,
         on_rq: false,
         queued_at: 0,

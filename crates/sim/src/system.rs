@@ -15,6 +15,7 @@ use crate::channel::state::Channels;
 use crate::costs::Lines;
 use crate::cpu::Cpu;
 use crate::fair::granularity::Granularity;
+use crate::fair::group::{GroupRq, TaskGroup};
 use crate::fair::{CfsRq, CfsRqId, Entity, EntityId};
 use crate::frame::{Frame, Step, Sys};
 use crate::observe::{Intervals, Stats};
@@ -23,7 +24,7 @@ use crate::task::Class;
 use crate::task::Task;
 use crate::turns::sharing::Sharing;
 use crate::wakeup::llc::LlcShared;
-use schedlab_base::{Arena, CpuId, CpuSet, Error, Ns, Stream, TaskId};
+use schedlab_base::{Arena, CpuId, CpuSet, Error, GroupId, Ns, Stream, TaskId};
 use schedlab_kernel::{Feature, History, Kernel};
 use schedlab_machine::{Domains, Group, Machine};
 use schedlab_record::schedstat::Schedstat;
@@ -105,6 +106,10 @@ pub struct System<'s> {
     pub entities: Arena<EntityId, Entity>,
     /// cfs_rqs; number n is CPU n's root queue.
     pub queues: Arena<CfsRqId, CfsRq>,
+    /// Task groups; 0 is the root.
+    pub groups: Arena<GroupId, TaskGroup>,
+    /// The part of each cfs_rq that only groups have.
+    pub group_rqs: Arena<CfsRqId, GroupRq>,
     /// Real-time runqueues.
     pub rt: Arena<CpuId, RtRq>,
     /// State that the real-time runqueues share.
@@ -203,6 +208,8 @@ impl<'s> System<'s> {
             tasks: Arena::new(),
             entities: Arena::new(),
             queues: (0..n).map(|c| CfsRq::new(CpuId::from(c), None)).collect(),
+            groups: std::iter::once(TaskGroup::root()).collect(),
+            group_rqs: Arena::filled(GroupRq::default(), n),
             rt: Arena::filled(RtRq::default(), n),
             rt_shared: RtShared::default(),
             words: Vec::new(),

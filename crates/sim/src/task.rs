@@ -3,7 +3,7 @@
 use crate::cache::Reuse;
 use crate::channel::state::Transfer;
 use crate::fair::EntityId;
-use schedlab_base::{CpuId, CpuSet};
+use schedlab_base::{CpuId, CpuSet, GroupId};
 use schedlab_kernel::{Attr, History};
 use schedlab_workload::{Outcome, Program};
 
@@ -97,6 +97,8 @@ pub struct Task {
     pub waits_at_end: bool,
     /// The class that runs it.
     pub class: Class,
+    /// Its task group.
+    pub group: GroupId,
     /// CPU of record (`task_cpu`).
     pub cpu: CpuId,
     /// Its entity.

@@ -43,6 +43,7 @@ pub fn born(sys: &mut System<'_>, cpu: CpuId) -> TaskId {
         slack_ns: None,
         mm: None,
         cpu: CpuId(0),
+        group: schedlab_workload::ROOT_GROUP,
     };
     let task = add(sys, new);
     sys.new_task(CpuId(0), task, cpu);

@@ -2,7 +2,8 @@
 //! result, in the simulator and in the live agent.
 
 use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
-use schedlab_base::{CpuSet, Error, Ns, Result, Spot, Stream, TaskId, Warning};
+use crate::group::{self, GroupDecl, ROOT_GROUP};
+use schedlab_base::{CpuSet, Error, GroupId, Ns, Result, Spot, Stream, TaskId, Warning};
 use schedlab_kernel::Attr;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub struct TaskDecl {
     pub background: bool,
     /// Whether it goes to sleep when its program ends and exits after the run, as live tasks do; simulated only.
     pub waits_at_end: bool,
+    /// Its task group.
+    pub group: GroupId,
 }
 
 /// The kind of a channel. Buffers have the kernel's default sizes.
@@ -82,6 +85,8 @@ pub struct Built {
     pub to_the_end: bool,
     /// Whether live tasks are processes instead of threads of one. Words and cells are shared either way.
     pub processes: bool,
+    /// Task groups by id; the first is the root. Parents come before their children.
+    pub groups: Vec<GroupDecl>,
 }
 
 impl Built {
@@ -143,6 +148,7 @@ impl Builder {
             warmup: Ns::ZERO,
             to_the_end: false,
             processes: false,
+            groups: vec![GroupDecl::root()],
         };
         Builder { built, stream: Stream::new(seed).purpose("workload") }
     }
@@ -164,6 +170,7 @@ impl Builder {
             timer_slack: None,
             background: false,
             waits_at_end: false,
+            group: ROOT_GROUP,
         });
         Ok(TaskId::from(self.built.tasks.len() - 1))
     }
@@ -174,6 +181,18 @@ impl Builder {
     /// A declared task, to set its attributes.
     pub fn edit(&mut self, task: TaskId) -> &mut TaskDecl {
         &mut self.built.tasks[task.index()]
+    }
+    /// The task group of that path, such as "/vm/small". Groups that are missing are declared on the way, with the
+    /// usual shares and no limit.
+    ///
+    /// # Errors
+    /// When the path is not one.
+    pub fn group(&mut self, path: &str) -> Result<GroupId> {
+        group::find_or_declare(&mut self.built.groups, path)
+    }
+    /// A declared group, to set its shares and limits.
+    pub fn edit_group(&mut self, group: GroupId) -> &mut GroupDecl {
+        &mut self.built.groups[group.index()]
     }
     /// A futex word, 0 at the start.
     pub fn word(&mut self) -> WordId {

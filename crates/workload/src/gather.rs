@@ -171,6 +171,7 @@ pub fn gathered(mut built: Built, guest: Guest) -> Built {
         timer_slack: Some(Ns::ZERO),
         background: true,
         waits_at_end: false,
+        group: crate::group::ROOT_GROUP,
     });
     built
 }

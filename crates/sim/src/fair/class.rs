@@ -5,6 +5,7 @@
 //! that leaves for another CPU takes its load average with it.
 
 use super::entity::EntityId;
+use super::group::shares::FINE;
 use super::invariants;
 use super::rules::Rules;
 use super::runqueue::CfsRqId;
@@ -32,10 +33,11 @@ impl<R: Rules> SchedClass for Fair<R> {
             let e = &sys.entities[entity];
             if e.on_rq && !e.delayed {
                 sys.update_load(entity);
-            } else if R::enqueue_entity(sys, entity, why) {
-                requeued = true;
+                Fair::<R>::update_group(sys, entity);
             } else {
-                why = Enqueue::Wakeup;
+                Fair::<R>::update_group(sys, entity);
+                requeued |= R::enqueue_entity(sys, entity, why);
+                why = if requeued { why } else { Enqueue::Wakeup };
             }
             let queue = sys.entities[entity].cfs_rq;
             sys.queues[queue].h_nr_running += 1;
@@ -55,15 +57,22 @@ impl<R: Rules> SchedClass for Fair<R> {
             R::note_sleep(sys, task, true);
         }
         let mut level = Some(sys.tasks[task].entity);
-        let mut leaves = true;
+        let (mut leaves, asked) = (true, why);
+        let mut why = why;
         while let Some(entity) = level {
             let queue = sys.entities[entity].cfs_rq;
             if leaves {
                 let left = R::dequeue_entity(sys, entity, why);
                 leaves = left && sys.queues[queue].load_weight == 0;
+                if left && !leaves && asked != Dequeue::Move {
+                    R::note_group_stays(sys, queue);
+                }
+                // The group's entity goes to sleep; its vruntime stays absolute.
+                why = Dequeue::Sleep;
             } else {
                 sys.update_load(entity);
             }
+            Fair::<R>::update_group(sys, entity);
             let left = u32::from(!sys.is_delayed(task));
             sys.queues[queue].h_nr_running -= 1;
             sys.queues[queue].h_nr_queued -= left;
@@ -72,7 +81,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         if !sys.is_delayed(task) {
             sys.leave_list(cpu, task);
         }
-        sys.count_out_estimate(cpu, task, why != Dequeue::Move);
+        sys.count_out_estimate(cpu, task, asked != Dequeue::Move);
         R::queue_changed(sys, cpu, false);
     }
 
@@ -105,16 +114,19 @@ impl<R: Rules> SchedClass for Fair<R> {
         R::task_tick(sys, task)
     }
     fn charge_curr(sys: &mut System<'_>, cpu: CpuId) {
-        R::charge(sys, sys.root(cpu));
+        let mut level = sys.cpus[cpu].curr.map(|curr| sys.tasks[curr].entity);
+        while let Some(entity) = level {
+            R::charge(sys, sys.entities[entity].cfs_rq);
+            level = sys.entities[entity].parent;
+        }
     }
 
     fn migrate_task(sys: &mut System<'_>, task: TaskId, to: CpuId) {
         let entity = sys.tasks[task].entity;
         R::leave_for_good(sys, entity);
         sys.detach_load(task);
-        let root = sys.root(to);
+        sys.set_task_rq(task, to);
         let e = &mut sys.entities[entity];
-        e.cfs_rq = root;
         if sys.fixed.history.migrated_is_cold {
             // A balancer does not treat a task that has just come as cache hot.
             e.exec_start = 0;
@@ -123,8 +135,8 @@ impl<R: Rules> SchedClass for Fair<R> {
 
     fn task_fork(sys: &mut System<'_>, task: TaskId, to: CpuId) {
         let (entity, by) = (sys.tasks[task].entity, sys.tasks[task].cpu);
-        let queue = sys.root(by);
-        sys.entities[entity].cfs_rq = queue;
+        sys.set_task_rq(task, by);
+        let queue = sys.entities[entity].cfs_rq;
         R::update_curr(sys, queue);
         R::place_new(sys, entity);
         sys.settle_load(task, to);
@@ -141,7 +153,7 @@ impl<R: Rules> SchedClass for Fair<R> {
     }
     fn switched_to(sys: &mut System<'_>, task: TaskId) {
         let weight = sys.tasks[task].attr.weight(&sys.fixed.history);
-        Fair::<R>::reweight(sys, sys.tasks[task].entity, weight);
+        Fair::<R>::reweight(sys, sys.tasks[task].entity, weight * FINE);
     }
 
     fn walk(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, String> {
@@ -150,21 +162,30 @@ impl<R: Rules> SchedClass for Fair<R> {
 
     fn prio_changed(sys: &mut System<'_>, task: TaskId) {
         let weight = sys.tasks[task].attr.weight(&sys.fixed.history);
-        Fair::<R>::reweight(sys, sys.tasks[task].entity, weight);
+        Fair::<R>::reweight(sys, sys.tasks[task].entity, weight * FINE);
     }
 }
 
 impl<R: Rules> Fair<R> {
+    /// A group's entity takes the weight that its queue gives it (`update_cfs_group`, `update_cfs_shares`).
+    pub(super) fn update_group(sys: &mut System<'_>, entity: EntityId) {
+        let Some(below) = sys.entities[entity].my_q else { return };
+        let fine = sys.group_weight(below);
+        if fine != sys.entities[entity].fine_weight {
+            Fair::<R>::reweight(sys, entity, fine);
+        }
+    }
+
     /// Gives an entity another weight without moving it (`reweight_entity`). Its load follows at once; in older kernels
     /// it follows with time.
-    fn reweight(sys: &mut System<'_>, entity: EntityId, weight: u64) {
+    fn reweight(sys: &mut System<'_>, entity: EntityId, fine: u64) {
         let (on_rq, queue) = (sys.entities[entity].on_rq, sys.entities[entity].cfs_rq);
         if on_rq {
             R::update_curr(sys, queue);
             sys.update_load(entity);
         }
-        R::before_reweight(sys, entity, weight);
-        sys.change_weight(entity, weight, on_rq);
+        R::before_reweight(sys, entity, fine);
+        sys.change_weight(entity, fine, on_rq);
         R::after_reweight(sys, entity, on_rq);
     }
 
@@ -200,7 +221,9 @@ impl System<'_> {
         if delta_ns == 0 {
             return None;
         }
-        self.charge_server(cpu, delta_ns);
+        if self.entities[curr].task.is_some() {
+            self.charge_server(cpu, delta_ns);
+        }
         Some(curr)
     }
 

@@ -1,10 +1,14 @@
 //! A scheduling entity, the element of a cfs_rq: a task or the queue of a group.
 
+use super::group::shares::FINE;
 use super::runqueue::CfsRqId;
 use crate::pelt::Pelt;
 use crate::util_est::UtilEst;
 use schedlab_base::{Id, TaskId};
 use schedlab_kernel::policy::NICE_0_WEIGHT;
+
+/// The least weight of a group's entity (`scale_load_down`).
+const LEAST_WEIGHT: u64 = 2;
 
 /// An entity's place in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,6 +32,8 @@ pub struct Entity {
     pub vruntime: i64,
     /// Load weight, 1024 at nice 0.
     pub weight: u64,
+    /// The same 1024 times as fine. Only groups' entities have fractions of a weight.
+    pub fine_weight: u64,
     /// Whether it is on its cfs_rq (queued or running).
     pub on_rq: bool,
     /// Start of the running time that is not yet accounted, ns.
@@ -68,6 +74,7 @@ impl Entity {
         Entity {
             vruntime: 0,
             weight,
+            fine_weight: weight * FINE,
             on_rq: false,
             exec_start: 0,
             sum_exec: 0,
@@ -86,13 +93,27 @@ impl Entity {
             est: UtilEst::default(),
         }
     }
+    /// A group's entity on the queue `on`, for the group's queue `below`; `parent` is the entity one level up.
+    pub fn of_group(below: CfsRqId, on: CfsRqId, parent: Option<EntityId>) -> Entity {
+        let of_task = Entity::of_task(TaskId(0), LEAST_WEIGHT, on);
+        Entity { my_q: Some(below), parent, task: None, ..of_task }
+    }
+    /// Gives it another weight.
+    pub fn set_weight(&mut self, fine: u64) {
+        self.fine_weight = fine;
+        self.weight = (fine / FINE).max(if self.my_q.is_some() { LEAST_WEIGHT } else { 0 });
+    }
     /// Charges it up to `clock`; returns the time since its last charge, ns. Interrupts are charged to the interrupted
     /// task, as by 2.6.30's only clock and by later kernels without IRQ_TIME_ACCOUNTING.
     #[inline]
     pub fn charge(&mut self, clock: u64, unit: u64) -> u64 {
         let delta = self.charge_time(clock);
         if delta > 0 {
-            self.vruntime += virtual_time_in(delta, self.weight, unit) as i64;
+            let virtual_ns = match self.my_q {
+                None => virtual_time_in(delta, self.weight, unit),
+                Some(_) => virtual_time_in(delta, self.fine_weight, unit * FINE),
+            };
+            self.vruntime += virtual_ns as i64;
         }
         delta
     }

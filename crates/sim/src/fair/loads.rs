@@ -28,16 +28,23 @@ impl System<'_> {
     /// Brings the load averages of an entity and its queue up to this instant.
     pub(super) fn update_load(&mut self, entity: EntityId) {
         if !self.tracks_load() {
-            return;
+            let queue = self.entities[entity].cfs_rq;
+            return self.contribute_weight(queue, false);
         }
         let e = &mut self.entities[entity];
         let queue = e.cfs_rq;
         let running = self.queues[queue].curr == Some(entity);
         let weight = if e.on_rq { e.weight } else { 0 };
-        if e.avg.update(self.now, weight, u64::from(e.on_rq && !e.delayed), running) {
+        // A task is runnable or not; a group has as many runnable tasks as its queue.
+        let runnable = match e.my_q {
+            None => u64::from(e.on_rq && !e.delayed),
+            Some(below) => u64::from(self.queues[below].h_nr_running),
+        };
+        if e.avg.update(self.now, weight, runnable, running) {
             e.est.unchanged = false;
         }
         self.update_queue_load(queue);
+        self.propagate(entity);
     }
 
     /// Brings a queue's averages up to this instant (`update_blocked_averages` for one queue).
@@ -47,15 +54,35 @@ impl System<'_> {
         }
         let sums = self.sums_runnable();
         let q = &mut self.queues[queue];
-        q.avg.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+        let ended = q.avg.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
         if sums {
             q.runnable.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
         }
+        if ended {
+            self.contribute(queue);
+        }
+    }
+
+    /// Brings the averages of all cfs_rqs of a CPU up to this instant, children before their parents
+    /// (`update_blocked_averages`; before 3.8 `update_shares`).
+    pub fn update_blocked(&mut self, cpu: CpuId) {
+        for group in self.groups_upwards() {
+            let queue = self.group_queue(group, cpu);
+            if !self.tracks_load() {
+                self.contribute_weight(queue, true);
+            }
+            self.update_queue_load(queue);
+            if let Some(owner) = self.owner_of(group, cpu) {
+                self.update_load(owner);
+            }
+        }
+        let root = self.root(cpu);
+        self.update_queue_load(root);
     }
 
     /// Load averages begin at birth, on no queue yet (`init_entity_runnable_average`, `post_init_entity_util_avg`).
     pub(super) fn settle_load(&mut self, task: TaskId, to: CpuId) {
-        let queue = &self.queues[self.root(to)].avg;
+        let queue = &self.queues[self.group_queue(self.tasks[task].group, to)].avg;
         let room = Room { cfs_util_avg: queue.util_avg, cfs_load_avg: queue.load_avg, capacity: SCALE };
         let (history, now) = (&self.fixed.history, self.now);
         let entity = &mut self.entities[self.tasks[task].entity];
@@ -69,10 +96,11 @@ impl System<'_> {
         if let Some(t) = e.task.map(|t| &mut self.tasks[t])
             && std::mem::take(&mut t.detached)
         {
-            let entity = &mut self.entities[entity];
-            let avg = &mut self.queues[entity.cfs_rq].avg;
-            entity.avg.align_to(avg);
-            avg.add(&entity.avg);
+            let e = &mut self.entities[entity];
+            let avg = &mut self.queues[e.cfs_rq].avg;
+            e.avg.align_to(avg);
+            avg.add(&e.avg);
+            self.note_propagation(entity, true);
         }
     }
 
@@ -83,27 +111,32 @@ impl System<'_> {
         self.update_load(entity);
         if self.tracks_load() && !std::mem::replace(&mut self.tasks[task].detached, true) {
             self.queues[old].avg.sub(&self.entities[entity].avg);
+            self.note_propagation(entity, false);
         }
     }
 
     /// A task that ended takes its load with it (`task_dead_fair`, 4.3+).
     pub(super) fn forget_load(&mut self, task: TaskId) {
-        let e = &self.entities[self.tasks[task].entity];
+        let entity = self.tasks[task].entity;
+        let e = &self.entities[entity];
         if self.tracks_load() {
             self.queues[e.cfs_rq].avg.sub(&e.avg);
+            self.note_propagation(entity, false);
         }
     }
 
     /// The weight of an entity changes. Its load changes with it if this kernel has it follow at once.
-    pub(super) fn change_weight(&mut self, entity: EntityId, weight: u64, on_rq: bool) {
+    /// `fine` is 1024 times as large.
+    pub(super) fn change_weight(&mut self, entity: EntityId, fine: u64, on_rq: bool) {
         let (at_once, sums) = (self.fixed.history.reweight_at_once, self.sums_runnable());
         let e = &mut self.entities[entity];
         let q = &mut self.queues[e.cfs_rq];
         let (before, old) = (e.avg, e.weight);
+        e.set_weight(fine);
+        let weight = e.weight;
         if at_once {
             e.avg.reweight(old, weight);
         }
-        e.weight = weight;
         if on_rq {
             q.load_weight = q.load_weight - old + weight;
             for sum in

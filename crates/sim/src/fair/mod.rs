@@ -13,6 +13,7 @@ pub mod early;
 pub mod eevdf;
 pub mod entity;
 pub mod granularity;
+pub mod group;
 mod invariants;
 mod loads;
 pub(crate) mod rules;

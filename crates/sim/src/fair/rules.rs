@@ -38,12 +38,14 @@ pub(crate) trait Rules {
     fn place_new(sys: &mut System<'_>, entity: EntityId);
     /// An entity that is on no queue is about to get another one.
     fn leave_for_good(sys: &mut System<'_>, entity: EntityId);
-    /// Prepares a change of an entity's weight (`reweight_entity`).
-    fn before_reweight(_sys: &mut System<'_>, _entity: EntityId, _weight: u64) {}
+    /// Prepares a change of an entity's weight to `fine`, 1024 times as fine (`reweight_entity`).
+    fn before_reweight(_sys: &mut System<'_>, _entity: EntityId, _fine: u64) {}
     /// Completes that change; `was_on_rq`: the entity was on its queue before.
     fn after_reweight(_sys: &mut System<'_>, _entity: EntityId, _was_on_rq: bool) {}
     /// A task falls asleep or is woken up, before it is taken off or put on its queue.
     fn note_sleep(_sys: &mut System<'_>, _task: TaskId, _sleeps: bool) {}
+    /// A task of a group goes to sleep, and others of the group stay on `queue`.
+    fn note_group_stays(_sys: &mut System<'_>, _queue: CfsRqId) {}
     /// The running task stops running, before its last charge.
     fn note_put(_sys: &mut System<'_>, _task: TaskId) {}
     /// The queued entities of a queue, with their vruntimes; an error if its order is wrong.

@@ -130,16 +130,15 @@ impl SchedClass for Rt {
     }
 
     fn migrate_task(sys: &mut System<'_>, task: TaskId, to: CpuId) {
-        let root = sys.root(to);
-        sys.entities[sys.tasks[task].entity].cfs_rq = root;
+        sys.set_task_rq(task, to);
     }
 
     /// A real-time task has neither load nor a place in virtual time.
     fn task_fork(sys: &mut System<'_>, task: TaskId, _to: CpuId) {
-        let (root, tracks) = (sys.root(sys.tasks[task].cpu), sys.tracks_load());
+        let (cpu, tracks) = (sys.tasks[task].cpu, sys.tracks_load());
+        sys.set_task_rq(task, cpu);
         let t = &mut sys.tasks[task];
         (t.relative, t.detached) = (true, tracks);
-        sys.entities[t.entity].cfs_rq = root;
     }
 
     fn task_dead(_sys: &mut System<'_>, _task: TaskId) {}

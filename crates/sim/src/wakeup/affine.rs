@@ -43,16 +43,33 @@ pub struct Facts<'a> {
     pub prev_target_load: u64,
     /// Average load of a runnable task on this CPU, for the same test.
     pub this_load_per_task: u64,
-    /// Load that leaves this CPU when the waker sleeps: the waker's own, without groups.
+    /// Load that leaves this CPU when the waker sleeps (`task_h_load`).
     pub current_load: u64,
-    /// Load that the wakee adds to this CPU (`effective_load`, `task_h_load`): its own, without groups.
+    /// Load that the wakee adds to this CPU (`task_h_load`).
     pub wakee_load: u64,
+    /// What both do to the two CPUs' loads, groups considered, up to 4.13.
+    pub effects: Effects,
     /// Capacity of this CPU.
     pub this_capacity: u64,
     /// Capacity of the previous CPU.
     pub prev_capacity: u64,
     /// The domain's `imbalance_pct`.
     pub imbalance_pct: u64,
+}
+
+/// Changes of load by a wakeup (`effective_load`). A group shares its weight out, so a task that comes to one CPU also
+/// makes the group's part on the other smaller. Without groups, this CPU's load changes by the task's and the previous
+/// one's not at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effects {
+    /// This CPU's load, when a waker that is about to sleep leaves.
+    pub waker_on_this: i64,
+    /// The previous CPU's, for the same reason.
+    pub waker_on_prev: i64,
+    /// This CPU's load, when the wakee comes.
+    pub wakee_on_this: i64,
+    /// The previous CPU's, when the wakee comes to this one.
+    pub wakee_on_prev: i64,
 }
 
 /// The target of a wakeup, and why.
@@ -72,17 +89,17 @@ fn lean(imbalance_pct: u64) -> i128 {
 /// Up to 4.13: each CPU's load times, with `affine_by_capacity`, the *other* CPU's capacity; a waker's CPU without load
 /// is then taken without a comparison.
 fn by_loads(f: &Facts<'_>) -> (Choice, AffineReason) {
-    let leaving = if f.sync { i128::from(f.current_load) } else { 0 };
-    let this_load = i128::from(f.this_load) - leaving;
-    let prev_load = i128::from(f.prev_load);
+    let (this_leaves, prev_leaves) =
+        if f.sync { (f.effects.waker_on_this, f.effects.waker_on_prev) } else { (0, 0) };
+    let this_load = i128::from(f.this_load) + i128::from(this_leaves);
+    let prev_load = i128::from(f.prev_load) + i128::from(prev_leaves);
     let scaled = f.history.affine_by_capacity;
     let (this_capacity, prev_capacity) = if scaled { (f.this_capacity, f.prev_capacity) } else { (1, 1) };
     let mut this_eff = 100 * i128::from(prev_capacity);
     let mut prev_eff = lean(f.imbalance_pct) * i128::from(this_capacity);
     if this_load > 0 || !scaled {
-        this_eff *= this_load + i128::from(f.wakee_load);
-        // With task groups the wakeup would raise the previous CPU's load, too; not modelled.
-        prev_eff *= prev_load;
+        this_eff *= this_load + i128::from(f.effects.wakee_on_this);
+        prev_eff *= prev_load + i128::from(f.effects.wakee_on_prev);
     }
     let half_empty = this_load <= prev_load
         && this_load + i128::from(f.prev_target_load) <= i128::from(f.this_load_per_task);
@@ -148,6 +165,10 @@ mod tests {
     use super::*;
     use schedlab_base::Version;
 
+    /// Waker and wakee of weight 1024 in no group.
+    const ALONE: Effects =
+        Effects { waker_on_this: -1024, waker_on_prev: 0, wakee_on_this: 1024, wakee_on_prev: 0 };
+
     const V2_6_30: &History = &History::of(Version::v2_6(30));
     const V3_4: &History = &History::of(Version::new(3, 4));
 
@@ -166,6 +187,7 @@ mod tests {
             this_load_per_task: 1024,
             current_load: 1024,
             wakee_load: 1024,
+            effects: ALONE,
             this_capacity: 1024,
             prev_capacity: 1024,
             imbalance_pct: 117,

@@ -26,19 +26,21 @@ pub struct Target {
 impl System<'_> {
     /// Chooses the target of a wakeup by `cpu`. `waker`: the task that wakes; `None` for an interrupt.
     pub(super) fn choose_target(
-        &self,
+        &mut self,
         cpu: CpuId,
         waker: Option<TaskId>,
         wakee: TaskId,
         prev: CpuId,
     ) -> Target {
         let stays = Target { cpu: prev, affine: None, unsearched: None, why: None };
-        let task = &self.tasks[wakee];
         if cpu == prev {
             return stays;
         }
         let unsearched = self.fixed.history.prev_unsearched.then_some(PlaceReason::NoAffineDomain);
         let no_domain = Target { cpu: prev, affine: None, unsearched, why: None };
+        let wakee_load = self.task_h_load(wakee);
+        let current_load = waker.map_or(0, |t| self.task_h_load(t));
+        let task = &self.tasks[wakee];
         if !task.may_run_on(cpu) {
             return no_domain;
         }
@@ -53,7 +55,12 @@ impl System<'_> {
         let Some(level) = domains.iter().position(asked) else { return no_domain };
         let params = &domains[level].params;
         let sync = waker.filter(|t| self.cpus[cpu].sync_wakes && self.believes_sync(*t, wakee));
-        let facts = self.affine_facts(cpu, wakee, prev, sync, params.imbalance_pct, params.wake_idx);
+        let facts = affine::Facts {
+            current_load: if sync.is_some() { current_load } else { 0 },
+            wakee_load,
+            effects: self.effects(cpu, wakee, prev, sync),
+            ..self.affine_facts(cpu, prev, sync, params.imbalance_pct, params.wake_idx)
+        };
         // An early kernel's own search never starts at a chosen waker's CPU. Another search, set as a feature, does, as
         // in later kernels.
         let unsearched = |reason| Some(reason).filter(|_| early && self.has(Feature::SisWakeIdle));
@@ -81,21 +88,37 @@ impl System<'_> {
         !sync || self.fixed.history.counts_sync_affine
     }
 
-    /// The facts for `wake_affine`. `sync`: the waker, if it says that it is about to sleep; wakers of futexes and
+    /// The changes of load that kernels before 4.14 reckon with.
+    fn effects(&self, cpu: CpuId, wakee: TaskId, prev: CpuId, sync: Option<TaskId>) -> affine::Effects {
+        if self.fixed.history.affine_by_idleness {
+            return affine::Effects::default();
+        }
+        let load = |task: TaskId| {
+            let entity = self.entity(task);
+            (if self.tracks_load() { entity.avg.load_avg } else { entity.weight }) as i64
+        };
+        let own = load(wakee);
+        let leaves = |at: CpuId, weight: i64| {
+            sync.map_or(0, |waker| self.effective_load(waker, at, weight * load(waker), -load(waker)))
+        };
+        affine::Effects {
+            waker_on_this: leaves(cpu, -1),
+            waker_on_prev: leaves(prev, 0),
+            wakee_on_this: self.effective_load(wakee, cpu, own, own),
+            wakee_on_prev: self.effective_load(wakee, prev, 0, own),
+        }
+    }
+
+    /// The facts for `wake_affine`, without the loads of waker and wakee. `sync`: the waker, if it says that it is about to sleep; wakers of futexes and
     /// timers never do.
     fn affine_facts(
         &self,
         cpu: CpuId,
-        wakee: TaskId,
         prev: CpuId,
         sync: Option<TaskId>,
         imbalance_pct: u32,
         wake_idx: u8,
     ) -> affine::Facts<'_> {
-        let load = |task: TaskId| {
-            let entity = self.entity(task);
-            if self.tracks_load() { entity.avg.load_avg } else { entity.weight }
-        };
         let averages = self.fixed.history.affine_by_idleness;
         let (this_now, prev_now) = (self.load_now(cpu), self.load_now(prev));
         // For the waker delayed tasks are asleep (6.15, 6.12.117).
@@ -112,8 +135,9 @@ impl System<'_> {
             prev_load: if averages { prev_now } else { self.source_load(prev, wake_idx) },
             prev_target_load: self.target_load(prev, wake_idx),
             this_load_per_task: this_now.checked_div(u64::from(nr_running)).unwrap_or(0),
-            current_load: sync.map_or(0, load),
-            wakee_load: load(wakee),
+            current_load: 0,
+            wakee_load: 0,
+            effects: affine::Effects::default(),
             this_capacity: self.capacity_of(cpu),
             prev_capacity: self.capacity_of(prev),
             imbalance_pct: u64::from(imbalance_pct),

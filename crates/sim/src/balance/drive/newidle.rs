@@ -55,8 +55,7 @@ impl System<'_> {
             return self.begin_pick(cpu, 0);
         }
         self.cpus[cpu].newidle = n;
-        let root = self.root(cpu);
-        self.update_queue_load(root);
+        self.update_blocked(cpu);
         self.begin(cpu, Step::Newidle, self.fixed.machine.costs.update_blocked_ns);
     }
 

@@ -215,7 +215,7 @@ impl System<'_> {
         if self.queues[root].avg.load_sum == 0 {
             return 0;
         }
-        self.update_queue_load(root);
+        self.update_blocked(served);
         self.nohz.has_blocked |= self.queues[root].avg.load_sum > 0;
         self.fixed.machine.costs.update_blocked_ns
     }

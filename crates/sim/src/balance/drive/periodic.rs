@@ -65,8 +65,7 @@ impl System<'_> {
 
     /// Starts the walk over the domains of `on_behalf`.
     pub(super) fn rebalance(&mut self, on_behalf: CpuId, idle: bool, p: &mut Periodic) {
-        let root = self.root(on_behalf);
-        self.update_queue_load(root);
+        self.update_blocked(on_behalf);
         let kind = if idle { Kind::Idle } else { Kind::Busy };
         let next = NextBalance::new(self.jiffies(), kind, self.fixed.kernel.tunables.hz);
         *p = Periodic {

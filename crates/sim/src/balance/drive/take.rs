@@ -42,7 +42,8 @@ impl System<'_> {
     }
 
     /// The facts about a task for the detaching rules. Newest tasks are offered first, as 3.4 and 4.5 walk the list.
-    pub fn task_facts(&self, task: TaskId, dst: CpuId, level: usize) -> TaskFacts {
+    pub fn task_facts(&mut self, task: TaskId, dst: CpuId, level: usize) -> TaskFacts {
+        let load = self.task_h_load(task);
         let t = &self.tasks[task];
         let e = &self.entities[t.entity];
         let q = &self.queues[e.cfs_rq];
@@ -58,7 +59,7 @@ impl System<'_> {
             sched_idle: t.attr.policy == Policy::Idle,
             buddy: q.next == Some(t.entity) || q.last == Some(t.entity),
             ran_ago_ns: self.now - e.exec_start,
-            load: if self.tracks_load() { e.avg.load_avg } else { e.weight },
+            load,
         }
     }
 
@@ -82,7 +83,8 @@ impl System<'_> {
                     Walk::Offer => {}
                 }
                 let Some(task) = newest else { break };
-                match walk.offer(&rules, &self.task_facts(task, p.dst, p.level)) {
+                let facts = self.task_facts(task, p.dst, p.level);
+                match walk.offer(&rules, &facts) {
                     Offer::Take { hot, then } => {
                         self.gain(by, p, task, hot);
                         if then.is_some() {

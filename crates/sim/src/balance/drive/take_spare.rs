@@ -32,9 +32,10 @@ impl System<'_> {
     }
 
     /// The facts about a task that the rules use.
-    fn spare_task(&self, task: TaskId, p: &Pass) -> Task {
+    fn spare_task(&mut self, task: TaskId, p: &Pass) -> Task {
+        let facts = self.task_facts(task, p.dst, p.level);
         let entity = self.entity(task);
-        Task { facts: self.task_facts(task, p.dst, p.level), util: entity.est.task_util(entity.avg.util_avg) }
+        Task { facts, util: entity.est.task_util(entity.avg.util_avg) }
     }
 
     /// The queue is locked and the step's time is over: tasks that may move do so, the longest waiting first.

@@ -60,6 +60,12 @@ impl Rules for Cfs {
         let min = sys.queues[sys.entities[entity].cfs_rq].min_vruntime;
         sys.make_relative(entity, min);
     }
+    /// The group's entity becomes its queue's next buddy, so that the group may use up its slice (2.6.39).
+    fn note_group_stays(sys: &mut System<'_>, queue: CfsRqId) {
+        if let Some(owner) = sys.queues[queue].owner {
+            sys.set_next_buddy(owner);
+        }
+    }
     fn queued(_sys: &System<'_>, queue: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
         let queued: Vec<_> = queue.queued().collect();
         if !queued.is_sorted_by_key(|(_, v)| *v) {
@@ -77,6 +83,34 @@ impl Ordered for Cfs {
     }
 }
 
+/// The `prev_sum_exec` of a task's entities, from the task's own upwards; deeper trees keep the lowest levels.
+struct Turns {
+    of: [(EntityId, u64); 8],
+    levels: usize,
+}
+
+impl Turns {
+    fn of(sys: &System<'_>, task: TaskId) -> Turns {
+        let mut turns = Turns { of: [(EntityId(0), 0); 8], levels: 0 };
+        let mut level = Some(sys.tasks[task].entity);
+        while let Some(entity) = level.filter(|_| turns.levels < turns.of.len()) {
+            turns.of[turns.levels] = (entity, sys.entities[entity].prev_sum_exec);
+            turns.levels += 1;
+            level = sys.entities[entity].parent;
+        }
+        turns
+    }
+    /// An entity that was picked again goes on with its turn: its time since the first pick goes on counting.
+    fn go_on(&self, sys: &mut System<'_>) {
+        for (entity, before) in &self.of[..self.levels] {
+            let queue = sys.entities[*entity].cfs_rq;
+            if sys.queues[queue].curr == Some(*entity) {
+                sys.entities[*entity].prev_sum_exec = *before;
+            }
+        }
+    }
+}
+
 impl System<'_> {
     /// Puts `prev` back, chooses the task to run next on `cpu` and makes its entities current (`pick_next_task_fair`).
     pub(in crate::fair) fn ordered_pick<R: Ordered>(
@@ -84,7 +118,7 @@ impl System<'_> {
         cpu: CpuId,
         prev: Option<TaskId>,
     ) -> Option<TaskId> {
-        let picked_at = prev.map(|p| self.entity(p).prev_sum_exec);
+        let since = prev.map(|p| Turns::of(self, p));
         if let Some(p) = prev {
             Fair::<R>::put_prev(self, p);
         }
@@ -101,10 +135,8 @@ impl System<'_> {
             }
         };
         self.note_picked(cpu, next);
-        if let Some(before) = picked_at.filter(|_| prev == Some(next) && self.fixed.history.stay_is_no_pick) {
-            // The task was picked again: its time since the first pick goes on counting.
-            let entity = self.tasks[next].entity;
-            self.entities[entity].prev_sum_exec = before;
+        if let Some(since) = since.filter(|_| self.fixed.history.stay_is_no_pick) {
+            since.go_on(self);
         }
         Some(next)
     }
@@ -148,7 +180,10 @@ impl System<'_> {
         while let Some(entity) = level {
             let queue = self.entities[entity].cfs_rq;
             Cfs::update_curr(self, queue);
-            self.update_load(entity);
+            if self.tracks_load() || self.window_over(queue) {
+                self.update_load(entity);
+                Fair::<Cfs>::update_group(self, entity);
+            }
             let (q, e) = (&self.queues[queue], &self.entities[entity]);
             if q.nr_running > 1 || slice_only && !self.has(Feature::WakeupPreemption) {
                 let left = q.leftmost().map_or(e.vruntime, |(_, vruntime)| vruntime);
@@ -185,10 +220,10 @@ impl System<'_> {
     /// Whether a task just enqueued on `cpu` preempts `curr`; marks buddies as the kernel does.
     fn cfs_wakeup_preempt(&mut self, cpu: CpuId, curr: TaskId, wakee: TaskId) -> bool {
         let (ce, we) = (self.tasks[curr].entity, self.tasks[wakee].entity);
-        let queue = self.entities[we].cfs_rq;
-        let many = u64::from(self.queues[queue].nr_running) >= self.fixed.gran.nr_latency;
+        // Whether many compete is asked of the running task's queue.
+        let many = u64::from(self.queues[self.entities[ce].cfs_rq].nr_running) >= self.fixed.gran.nr_latency;
         if self.has(Feature::NextBuddy) && many {
-            self.queues[queue].next = Some(we);
+            self.set_next_buddy(we);
         }
         if self.cpus[cpu].need_resched.is_some() {
             return false;
@@ -207,11 +242,30 @@ impl System<'_> {
         if preempt::behind(cv, wv, weight, self.fixed.gran.wakeup_ns) != preempt::Behind::Yes {
             return false;
         }
-        let q = &mut self.queues[queue];
-        q.next = Some(w);
-        if self.has(Feature::LastBuddy) && many && self.entities[c].on_rq {
-            self.queues[queue].last = Some(c);
+        self.set_next_buddy(w);
+        let favoured = self.entities[c].on_rq && self.entities[c].task.is_some();
+        if self.has(Feature::LastBuddy) && many && favoured {
+            self.for_each_level(c, |q, e| q.last = Some(e));
         }
         true
+    }
+
+    /// An entity and those above it are to run next on their queues.
+    pub(in crate::fair) fn set_next_buddy(&mut self, entity: EntityId) {
+        self.for_each_level(entity, |q, e| q.next = Some(e));
+    }
+
+    /// Calls for an entity and all above it, each with its queue.
+    pub(in crate::fair) fn for_each_level(
+        &mut self,
+        from: EntityId,
+        mut each: impl FnMut(&mut CfsRq, EntityId),
+    ) {
+        let mut level = Some(from);
+        while let Some(entity) = level {
+            let e = &self.entities[entity];
+            level = e.parent;
+            each(&mut self.queues[e.cfs_rq], entity);
+        }
     }
 }

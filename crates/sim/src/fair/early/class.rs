@@ -126,15 +126,6 @@ impl System<'_> {
         }
     }
 
-    fn for_each_level(&mut self, from: EntityId, mut each: impl FnMut(&mut CfsRq, EntityId)) {
-        let mut level = Some(from);
-        while let Some(entity) = level {
-            let e = &self.entities[entity];
-            level = e.parent;
-            each(&mut self.queues[e.cfs_rq], entity);
-        }
-    }
-
     /// Whether `wakee` is further behind `curr` than the granularity allows.
     fn is_behind_early(&self, curr: EntityId, wakee: EntityId) -> bool {
         let (c, w) = (&self.entities[curr], &self.entities[wakee]);
@@ -204,8 +195,7 @@ impl System<'_> {
         let Some(waker) = self.cpus[by].curr else { return };
         if by == to {
             // The enqueue charges the waker at this very instant.
-            let root = self.root(by);
-            Cfs::update_curr(self, root);
+            self.charge_curr(by);
         }
         let sum_exec = self.entity(waker).sum_exec;
         self.tasks[waker].overlap.wakes(sum_exec);

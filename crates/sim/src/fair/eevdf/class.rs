@@ -82,8 +82,8 @@ impl Rules for Eevdf {
     /// A new entity has no lag yet, and is placed when it is enqueued.
     fn place_new(_sys: &mut System<'_>, _entity: EntityId) {}
     fn leave_for_good(_sys: &mut System<'_>, _entity: EntityId) {}
-    fn before_reweight(sys: &mut System<'_>, entity: EntityId, weight: u64) {
-        sys.step_out(entity, weight);
+    fn before_reweight(sys: &mut System<'_>, entity: EntityId, fine: u64) {
+        sys.step_out(entity, fine);
     }
     fn after_reweight(sys: &mut System<'_>, entity: EntityId, was_on_rq: bool) {
         sys.step_in(entity, was_on_rq);

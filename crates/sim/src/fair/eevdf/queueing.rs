@@ -196,7 +196,7 @@ impl System<'_> {
 
     /// Steps out of the timeline before a change of weight: lag, deadline and protection become distances in the
     /// virtual time of the new weight (`reweight_entity`).
-    pub(super) fn step_out(&mut self, entity: EntityId, weight: u64) {
+    pub(super) fn step_out(&mut self, entity: EntityId, fine: u64) {
         let (on_rq, queue) = (self.entities[entity].on_rq, self.entities[entity].cfs_rq);
         if on_rq {
             let (lag, time) = (self.lag_of(entity), self.average(queue).time());
@@ -210,7 +210,7 @@ impl System<'_> {
             (e.rel_deadline, e.on_rq) = (true, false);
         }
         let e = &mut self.entities[entity];
-        let scaled = |virt: i64| (i128::from(virt) * i128::from(e.weight) / i128::from(weight)) as i64;
+        let scaled = |virt: i64| (i128::from(virt) * i128::from(e.fine_weight) / i128::from(fine)) as i64;
         let (lag, deadline, left) = (scaled(e.vlag), scaled(e.deadline), scaled(e.vprot - e.vruntime));
         e.vlag = lag;
         e.vprot = left;

@@ -1,0 +1,175 @@
+//! The load that groups pass on: contributions to the whole group, loads that come and go on their way to the root
+//! (`propagate`), a task's load as the root sees it (`h_load`), and what a wakeup would change (`effective_load`).
+//!
+//! Loads are in the unit of weights. Read in 6.1.192; 3.4 and 4.5 from memory.
+
+use super::shares::{self, Facts};
+use super::window::WINDOW_NS;
+use crate::fair::entity::EntityId;
+use crate::fair::runqueue::CfsRqId;
+use crate::system::System;
+use schedlab_base::{CpuId, TaskId};
+use schedlab_workload::ROOT_GROUP;
+
+/// The least time between two contributions of a cfs_rq since 6.7, ns.
+const RENEWED_EVERY_NS: u64 = 1_000_000;
+/// The least weight of a group in `effective_load` (`MIN_SHARES`).
+const MIN_SHARES: i64 = 2;
+
+impl System<'_> {
+
+    /// The fine weight that a group's entity has by its cfs_rq `below`.
+    pub(in crate::fair) fn group_weight(&self, below: CfsRqId) -> u64 {
+        let (group, q) = (&self.groups[self.group_of(below)], &self.queues[below]);
+        let facts = Facts {
+            shares: group.shares,
+            load_weight: q.load_weight,
+            load_avg: q.avg.load_avg,
+            contribution: self.group_rqs[below].contribution,
+            group_load: group.load,
+        };
+        shares::fine_weight(&facts, &self.fixed.history)
+    }
+
+    /// A cfs_rq's average was updated: its group hears of it if it has changed by more than 1/64
+    /// (`update_tg_load_avg`).
+    pub(in crate::fair) fn contribute(&mut self, queue: CfsRqId) {
+        let group = self.group_of(queue);
+        if group == ROOT_GROUP {
+            return;
+        }
+        let (now, load) = (self.now, self.queues[queue].avg.load_avg);
+        let own = &mut self.group_rqs[queue];
+        let soon = self.fixed.history.contributes_each_ms && now - own.renewed_ns < RENEWED_EVERY_NS;
+        if soon || load.abs_diff(own.contribution) <= own.contribution / 64 {
+            return;
+        }
+        own.renewed_ns = now;
+        let before = std::mem::replace(&mut own.contribution, load);
+        self.renew(group, before, load);
+    }
+
+    /// Before 3.8: accounts a cfs_rq's weight; `push`: its group hears of every change.
+    pub(in crate::fair) fn contribute_weight(&mut self, queue: CfsRqId, push: bool) {
+        let group = self.group_of(queue);
+        if group == ROOT_GROUP {
+            return;
+        }
+        let (now, load) = (self.now, self.queues[queue].load_weight);
+        let own = &mut self.group_rqs[queue];
+        let before = own.contribution;
+        own.contribution = own.window.update(now, load, before, push);
+        let after = own.contribution;
+        self.renew(group, before, after);
+    }
+
+    /// Whether the tick brings a cfs_rq's weight to account before 3.8: it does once in a window.
+    pub(in crate::fair) fn window_over(&self, queue: CfsRqId) -> bool {
+        self.group_rqs[queue].window.since_ns(self.now) > WINDOW_NS
+    }
+
+    fn renew(&mut self, group: schedlab_base::GroupId, before: u64, after: u64) {
+        let load = &mut self.groups[group].load;
+        *load = (*load + after).saturating_sub(before);
+    }
+
+    /// A task's load was added to a group's cfs_rq, or taken from it: the group's entity is to follow.
+    #[inline]
+    pub(in crate::fair) fn note_propagation(&mut self, entity: EntityId, comes: bool) {
+        let e = &self.entities[entity];
+        if e.parent.is_none() || !self.fixed.history.group_load_follows {
+            return;
+        }
+        let unweighted = e.avg.load_sum.checked_div(e.weight).unwrap_or(0) as i64;
+        let own = &mut self.group_rqs[e.cfs_rq];
+        own.propagates = true;
+        own.runnable_sum += if comes { unweighted } else { -unweighted };
+    }
+
+    /// A group's entity takes over what came to its cfs_rq, and passes it on (`propagate_entity_load_avg`).
+    pub(in crate::fair) fn propagate(&mut self, entity: EntityId) {
+        let e = &self.entities[entity];
+        let Some(below) = e.my_q else { return };
+        let own = &mut self.group_rqs[below];
+        if !std::mem::take(&mut own.propagates) {
+            return;
+        }
+        let came = std::mem::take(&mut own.runnable_sum);
+        if e.parent.is_some() {
+            let above = &mut self.group_rqs[e.cfs_rq];
+            above.propagates = true;
+            above.runnable_sum += came;
+        }
+        let (group, load_weight) = (self.queues[below].avg, self.queues[below].load_weight);
+        let (queue, weight) = (e.cfs_rq, e.weight);
+        let old = self.entities[entity].avg;
+        let mut new = old;
+        new.follow(&group, weight, load_weight, came, &self.queues[queue].avg);
+        self.entities[entity].avg = new;
+        self.queues[queue].avg.exchange(&old, &new);
+    }
+
+    /// A task's load as its CPU's root cfs_rq sees it (`task_h_load`). Without groups it is the task's own.
+    pub fn task_h_load(&mut self, task: TaskId) -> u64 {
+        let e = self.entity(task);
+        let (queue, own) = (e.cfs_rq, if self.tracks_load() { e.avg.load_avg } else { e.weight });
+        if e.parent.is_none() {
+            return own;
+        }
+        let h_load = self.h_load(queue);
+        own * h_load / (self.queue_load(queue) + 1)
+    }
+
+    /// A cfs_rq's load as the root sees it. It is computed once a tick (`update_cfs_rq_h_load`; before 3.8 by every
+    /// balance pass).
+    fn h_load(&mut self, queue: CfsRqId) -> u64 {
+        let tick = self.now / self.fixed.tick_ns + 1;
+        if self.group_rqs[queue].h_load_tick == tick {
+            return self.group_rqs[queue].h_load;
+        }
+        let h_load = match self.queues[queue].owner {
+            None => self.queue_load(queue),
+            Some(owner) => {
+                let above = self.entities[owner].cfs_rq;
+                let whole = self.h_load(above);
+                whole * self.entity_load(owner) / (self.queue_load(above) + 1)
+            }
+        };
+        let own = &mut self.group_rqs[queue];
+        (own.h_load, own.h_load_tick) = (h_load, tick);
+        h_load
+    }
+
+    fn queue_load(&self, queue: CfsRqId) -> u64 {
+        let q = &self.queues[queue];
+        if self.tracks_load() { q.avg.load_avg } else { q.load_weight }
+    }
+    fn entity_load(&self, entity: EntityId) -> u64 {
+        let e = &self.entities[entity];
+        if self.tracks_load() { e.avg.load_avg } else { e.weight }
+    }
+
+    /// The change of a CPU's load if `weight` came to a task's group there, and `to_group` to the group as a whole
+    /// (`effective_load`, before 4.13).
+    pub fn effective_load(&self, task: TaskId, cpu: CpuId, weight: i64, to_group: i64) -> i64 {
+        let mut change = weight;
+        let mut to_group = to_group;
+        let mut level = self.owner_of(self.tasks[task].group, cpu);
+        while let Some(owner) = level {
+            let e = &self.entities[owner];
+            let Some(below) = e.my_q else { break };
+            let group = &self.groups[self.group_of(below)];
+            let load = self.queue_load(below) as i64;
+            let runnable = self.queues[below].load_weight as i64;
+            let own = self.group_rqs[below].contribution as i64;
+            let whole = to_group + group.load as i64 - own + runnable;
+            let part = load + change;
+            let shares = group.shares as i64;
+            let weight = if whole > 0 && part < whole { part * shares / whole } else { shares };
+            change = weight.max(MIN_SHARES) - self.entity_load(owner) as i64;
+            to_group = 0;
+            level = e.parent;
+        }
+        change
+    }
+}

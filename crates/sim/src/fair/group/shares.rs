@@ -1,0 +1,99 @@
+//! The weight of a group's entity on one CPU: the group's shares in proportion to the CPU's part of the group's load
+//! (`calc_cfs_shares`, `calc_group_shares`).
+//!
+//! The group's load is a sum of contributions that each cfs_rq renews now and then. This CPU's own contribution is
+//! replaced by its load of this instant. Weights are 1024 at nice 0, or 1024 times as fine since 4.7. The group
+//! divides its shares anew at every enqueue, dequeue and tick since 2.6.38. Earlier kernels do so when they balance;
+//! not modelled: there each CPU's entity follows at once, too.
+
+use schedlab_kernel::History;
+
+/// The least weight of a group's entity, in the unit of the division (`MIN_SHARES`).
+const MIN: u64 = 2;
+/// Fine weights for each weight.
+pub const FINE: u64 = 1024;
+
+/// The facts about one cfs_rq and its group.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The group's shares.
+    pub shares: u64,
+    /// Weights on this cfs_rq (`load.weight`).
+    pub load_weight: u64,
+    /// Its load average.
+    pub load_avg: u64,
+    /// Its part of `group_load`.
+    pub contribution: u64,
+    /// The group's load.
+    pub group_load: u64,
+}
+
+/// The entity's weight on this CPU, fine.
+pub fn fine_weight(f: &Facts, history: &History) -> u64 {
+    let load = match history.shares_by_average {
+        true => f.load_weight.max(f.load_avg),
+        false => f.load_weight,
+    };
+    let group = (f.group_load + load).saturating_sub(f.contribution);
+    let unit = if history.fine_weights { FINE } else { 1 };
+    let shares = f.shares * unit;
+    let part = match group {
+        0 => u128::from(shares) * u128::from(load),
+        group => u128::from(shares) * u128::from(load) / u128::from(group),
+    };
+    let weight = part.clamp(u128::from(MIN), u128::from(shares.max(MIN))) as u64;
+    weight * (FINE / unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_base::Version;
+
+    fn at(version: Version, f: Facts) -> u64 {
+        fine_weight(&f, &History::of(version))
+    }
+
+    const OLD: Version = Version::new(4, 5);
+    const NEW: Version = Version::new(6, 1);
+    /// One of four CPUs, each with one task.
+    const QUARTER: Facts =
+        Facts { shares: 1024, load_weight: 1024, load_avg: 1024, contribution: 1024, group_load: 4096 };
+
+    #[test]
+    fn a_quarter_of_the_load_gets_a_quarter_of_the_shares() {
+        assert_eq!(at(NEW, QUARTER), 256 * FINE);
+        assert_eq!(at(OLD, QUARTER), 256 * FINE);
+        assert_eq!(at(NEW, Facts { shares: 8192, ..QUARTER }), 2048 * FINE);
+    }
+
+    #[test]
+    fn the_own_contribution_is_that_of_this_instant() {
+        let fresh = Facts { contribution: 0, group_load: 3072, ..QUARTER };
+        assert_eq!(at(NEW, fresh), 256 * FINE, "not yet contributed");
+        let alone = Facts { contribution: 4096, ..QUARTER };
+        assert_eq!(at(NEW, alone), 1024 * FINE, "all of the group's load was this CPU's");
+    }
+
+    #[test]
+    fn a_sleeping_groups_average_counts_since_4_15() {
+        let asleep = Facts { load_weight: 0, ..QUARTER };
+        assert_eq!(at(NEW, asleep), 256 * FINE);
+        assert_eq!(at(OLD, asleep), 2 * FINE, "the least weight there is");
+    }
+
+    #[test]
+    fn many_cpus_leave_a_fraction_of_a_weight_only_since_4_7() {
+        let crowd = Facts { group_load: 224 * 1024, ..QUARTER };
+        assert_eq!(at(OLD, crowd), 4 * FINE);
+        assert_eq!(at(NEW, crowd), 4681, "1024 * 1024 / 224");
+    }
+
+    #[test]
+    fn the_shares_are_the_most_and_two_the_least() {
+        let heavy = Facts { load_weight: 88_761, contribution: 0, group_load: 0, ..QUARTER };
+        assert_eq!(at(NEW, heavy), 1024 * FINE);
+        let light = Facts { load_weight: 0, load_avg: 0, ..QUARTER };
+        assert_eq!((at(NEW, light), at(OLD, light)), (2, 2 * FINE));
+    }
+}

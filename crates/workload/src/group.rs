@@ -1,0 +1,135 @@
+//! Task groups of a workload (control groups with the cpu controller): a tree by path, with shares and limits.
+//!
+//! Shares are those of cgroup v1 (`cpu.shares`, 1024 by default). A weight of cgroup v2 (`cpu.weight`, 100 by default)
+//! is the same thing in another unit. Limits are `cpu.max` (v1: `cpu.cfs_quota_us`, `cpu.cfs_period_us`). A group
+//! exists while the workload runs.
+
+use schedlab_base::{Error, GroupId, Ns, Result};
+use serde::{Deserialize, Serialize};
+
+/// The root group, which every task without another is in.
+pub const ROOT_GROUP: GroupId = GroupId(0);
+/// Shares of a group that states none.
+pub const DEFAULT_SHARES: u64 = 1024;
+/// Shares that a kernel accepts (`MIN_SHARES`, `MAX_SHARES`; read in 6.1).
+pub const SHARES: std::ops::RangeInclusive<u64> = 2..=262_144;
+/// Weights of cgroup v2 that a kernel accepts.
+pub const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
+/// Levels below the root; a deeper tree is taken for a mistake.
+const MAX_DEPTH: usize = 16;
+/// Groups of one workload.
+const MAX_GROUPS: usize = 1024;
+
+/// A limit of CPU time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Max {
+    /// CPU time that all CPUs together may use in a period.
+    pub quota: Ns,
+    /// Length of the period.
+    pub period: Ns,
+    /// Unused quota that may be kept for later (5.14).
+    pub burst: Ns,
+}
+
+/// A task group.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GroupDecl {
+    /// Its path from the root, "/" for the root itself.
+    pub path: String,
+    /// The group one level up; the root has none.
+    pub parent: Option<GroupId>,
+    /// Its shares, 1024 by default.
+    pub shares: u64,
+    /// Its limit.
+    pub max: Option<Max>,
+    /// Whether the whole group is SCHED_IDLE beside its siblings (`cpu.idle`, 5.15).
+    pub idle: bool,
+}
+
+impl GroupDecl {
+    /// The root group.
+    pub fn root() -> GroupDecl {
+        GroupDecl { path: "/".to_owned(), parent: None, shares: DEFAULT_SHARES, max: None, idle: false }
+    }
+}
+
+/// The shares of a weight of cgroup v2: 100 are 1024, rounded (`cpu_weight_write_u64`, read in 6.1).
+pub fn shares_of_weight(weight: u64) -> u64 {
+    (weight * DEFAULT_SHARES + 50) / 100
+}
+
+/// The group of that path among `groups`; missing ones are added with their ancestors.
+///
+/// # Errors
+/// When the path does not begin at the root, has an empty or a special part, or is too deep; and for too many groups.
+pub fn find_or_declare(groups: &mut Vec<GroupDecl>, path: &str) -> Result<GroupId> {
+    let wrong = |what: &str| {
+        Err(Error::input(format!("'{path}' is no path of a group: {what}")).help("write it like \"/vm/small\""))
+    };
+    let Some(rest) = path.strip_prefix('/') else { return wrong("it does not begin with '/'") };
+    if rest.is_empty() {
+        return Ok(ROOT_GROUP);
+    }
+    let parts: Vec<&str> = rest.split('/').collect();
+    if parts.len() > MAX_DEPTH {
+        return wrong(&format!("it has more than {MAX_DEPTH} levels"));
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@".contains(c);
+    if let Some(odd) =
+        parts.iter().find(|p| p.is_empty() || **p == "." || **p == ".." || !p.chars().all(plain))
+    {
+        return wrong(&format!("'{odd}' is no name"));
+    }
+    let mut at = ROOT_GROUP;
+    let mut so_far = String::new();
+    for part in parts {
+        so_far.push('/');
+        so_far.push_str(part);
+        at = match groups.iter().position(|g| g.path == so_far) {
+            Some(known) => GroupId::from(known),
+            None if groups.len() >= MAX_GROUPS => {
+                return Err(Error::input(format!("more than {MAX_GROUPS} groups")));
+            }
+            None => {
+                let parent = Some(at);
+                groups.push(GroupDecl { path: so_far.clone(), parent, ..GroupDecl::root() });
+                GroupId::from(groups.len() - 1)
+            }
+        };
+    }
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_declares_its_ancestors_once() {
+        let mut groups = vec![GroupDecl::root()];
+        let vm = find_or_declare(&mut groups, "/libvirt/qemu/vm").unwrap();
+        let hog = find_or_declare(&mut groups, "/libvirt/qemu/hog").unwrap();
+        let paths: Vec<&str> = groups.iter().map(|g| g.path.as_str()).collect();
+        assert_eq!(paths, ["/", "/libvirt", "/libvirt/qemu", "/libvirt/qemu/vm", "/libvirt/qemu/hog"]);
+        assert_eq!(groups[vm.index()].parent, groups[hog.index()].parent);
+        assert_eq!(find_or_declare(&mut groups, "/libvirt/qemu/vm").unwrap(), vm);
+        assert_eq!(find_or_declare(&mut groups, "/").unwrap(), ROOT_GROUP);
+    }
+
+    #[test]
+    fn odd_paths_are_refused_with_the_odd_part() {
+        for (path, part) in
+            [("vm", "begin"), ("/a//b", "''"), ("/a/../b", "'..'"), ("/a b", "'a b'"), ("/é", "'é'")]
+        {
+            let error = find_or_declare(&mut vec![GroupDecl::root()], path).unwrap_err().to_string();
+            assert!(error.contains(part), "{path}: {error}");
+        }
+        let deep = "/a".repeat(17);
+        assert!(find_or_declare(&mut vec![GroupDecl::root()], &deep).is_err());
+    }
+
+    #[test]
+    fn a_weight_of_100_is_1024_shares() {
+        assert_eq!([1, 50, 100, 10_000].map(shares_of_weight), [10, 512, 1024, 102_400]);
+    }
+}
