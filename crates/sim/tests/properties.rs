@@ -113,6 +113,17 @@ struct TaskPlan {
     parent: Option<Index>,
     footprint_kb: u32,
     slack_us: Option<u64>,
+    /// The one of the case's groups that it is in, if there are any.
+    group: Option<Index>,
+}
+
+/// Task groups of a case, each below the root or an earlier one, with its shares and whether it is SCHED_IDLE.
+type Groups = Vec<(Option<Index>, u64, bool)>;
+
+fn groups() -> impl Strategy<Value = Groups> {
+    let shares = prop_oneof![Just(2u64), Just(1024), Just(8192), 2u64..262_144];
+    let group = (prop::option::weighted(0.5, any::<Index>()), shares, prop::bool::weighted(0.2));
+    prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(group, 1..6)]
 }
 
 fn task() -> impl Strategy<Value = TaskPlan> {
@@ -121,8 +132,9 @@ fn task() -> impl Strategy<Value = TaskPlan> {
     let mask = prop::option::weighted(0.2, 0..MASKS as u32);
     let acts = prop::collection::vec(act(), 1..8);
     let slack = prop::option::weighted(0.2, 0u64..500);
-    (acts, prop::bool::weighted(0.8), nice, mask, parent, 1u32..2_000, slack).prop_map(
-        |(acts, again, nice, mask, parent, footprint_kb, slack_us)| TaskPlan {
+    let group = prop::option::weighted(0.7, any::<Index>());
+    (acts, prop::bool::weighted(0.8), nice, mask, parent, 1u32..2_000, slack, group).prop_map(
+        |(acts, again, nice, mask, parent, footprint_kb, slack_us, group)| TaskPlan {
             // A program whose acts all end at once makes a step every nanosecond for ever, and takes minutes.
             again: again && !acts.iter().all(|a| a.ends_at_once()),
             acts,
@@ -131,6 +143,7 @@ fn task() -> impl Strategy<Value = TaskPlan> {
             parent,
             footprint_kb,
             slack_us,
+            group,
         },
     )
 }
@@ -154,6 +167,7 @@ struct Case {
     warmup: bool,
     processes: bool,
     masks: Vec<u32>,
+    groups: Groups,
     tasks: Vec<TaskPlan>,
 }
 
@@ -199,11 +213,12 @@ fn case() -> impl Strategy<Value = Case> {
         prop::bool::weighted(0.2),
         prop::collection::vec(any::<u32>(), MASKS),
         any::<bool>(),
+        groups(),
     );
     (machine, kernel, run, prop::collection::vec(task(), 1..14)).prop_map(|(machine, kernel, run, tasks)| {
         let (shape, donor, idle_states, background, costs) = machine;
         let (profile, toggles, tunables) = kernel;
-        let (seed, duration_us, warmup, masks, processes) = run;
+        let (seed, duration_us, warmup, masks, processes, groups) = run;
         Case {
             shape,
             donor,
@@ -218,6 +233,7 @@ fn case() -> impl Strategy<Value = Case> {
             warmup,
             processes,
             masks,
+            groups,
             tasks,
         }
     })
@@ -272,6 +288,15 @@ impl Case {
         for m in 0..MASKS as u32 {
             b.mask(self.mask(m));
         }
+        let (mut ids, mut paths) = (Vec::new(), Vec::<String>::new());
+        for (i, (above, shares, idle)) in self.groups.iter().enumerate() {
+            let above = above.filter(|_| i > 0).map_or("", |at| paths[at.index(i)].as_str());
+            paths.push(format!("{above}/g{i}"));
+            let id = b.group(&paths[i]).expect("a path");
+            let group = b.edit_group(id);
+            (group.shares, group.idle) = (*shares, *idle);
+            ids.push(id);
+        }
         let parent_of = |i: usize| self.tasks[i].parent.filter(|_| i > 0).map(|p| p.index(i));
         let barrier_size = self.tasks.len() as u32;
         for (i, t) in self.tasks.iter().enumerate() {
@@ -285,6 +310,9 @@ impl Case {
             task.spawned_by = parent_of(i).map(TaskId::from);
             task.footprint_kb = t.footprint_kb;
             task.timer_slack = t.slack_us.map(Ns::us);
+            if let Some(group) = t.group.filter(|_| !ids.is_empty()) {
+                task.group = ids[group.index(ids.len())];
+            }
         }
         b.finish().expect("the first task starts by itself")
     }
@@ -520,6 +548,7 @@ fn busy_case() -> impl Strategy<Value = Case> {
         parent: None,
         footprint_kb: 64,
         slack_us: None,
+        group: None,
     });
     (case(), prop::collection::vec(task, 1..24)).prop_map(|(case, tasks)| Case {
         tasks,

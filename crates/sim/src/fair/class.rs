@@ -8,7 +8,7 @@ use super::entity::EntityId;
 use super::group::shares::FINE;
 use super::invariants;
 use super::rules::Rules;
-use super::runqueue::CfsRqId;
+use super::runqueue::{CfsRq, CfsRqId};
 use crate::class::{Arrival, Dequeue, Enqueue, SchedClass};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
@@ -193,9 +193,14 @@ impl<R: Rules> Fair<R> {
     /// that has left its queue was charged as it left. It is charged for a newidle balance only if that pulled a task,
     /// whose enqueue charges the current one (`put_prev_entity` asks for `on_rq`; read in 2.6.30, 6.1.192 and 7.3.4).
     pub(super) fn put_prev(sys: &mut System<'_>, task: TaskId) {
+        Fair::<R>::put_prev_below(sys, task, None);
+    }
+
+    /// The same for the entities below `stays` only, which stays current.
+    pub(super) fn put_prev_below(sys: &mut System<'_>, task: TaskId, stays: Option<EntityId>) {
         R::note_put(sys, task);
         let mut level = Some(sys.tasks[task].entity);
-        while let Some(entity) = level {
+        while let Some(entity) = level.filter(|e| Some(*e) != stays) {
             let queue = sys.entities[entity].cfs_rq;
             if sys.entities[entity].on_rq {
                 R::update_curr(sys, queue);
@@ -280,6 +285,25 @@ impl System<'_> {
         self.nr_sched_idle[cpu] -= self.counts_as_sched_idle(task);
         self.sub_nr_running(cpu);
         self.note_sched_idle(cpu, was);
+    }
+
+    /// Clears an entity's buddy marks, and those of its groups as far as they stem from the same mark.
+    pub(super) fn clear_buddies(&mut self, entity: EntityId) {
+        let marks: [fn(&mut CfsRq) -> &mut Option<EntityId>; 3] =
+            [|q| &mut q.next, |q| &mut q.last, |q| &mut q.skip];
+        for mark in marks {
+            let mut level = Some(entity);
+            while let Some(at) = level {
+                let e = &self.entities[at];
+                let (queue, parent) = (e.cfs_rq, e.parent);
+                let mark = mark(&mut self.queues[queue]);
+                if *mark != Some(at) {
+                    break;
+                }
+                *mark = None;
+                level = parent;
+            }
+        }
     }
 
     /// Walks both entities up to the level where they share a queue.

@@ -13,6 +13,7 @@ mod channels;
 mod eevdf;
 mod fair;
 mod fair_sleepers;
+mod groups;
 mod newidle;
 mod rt;
 mod time;

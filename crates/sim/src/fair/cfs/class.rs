@@ -195,7 +195,7 @@ impl System<'_> {
                     ahead_ns: e.vruntime - left,
                 });
                 if found == Some(SwitchReason::TickSlice) {
-                    self.queues[queue].clear_buddies(entity);
+                    self.clear_buddies(entity);
                 }
                 why = why.or(found);
             }
@@ -212,9 +212,8 @@ impl System<'_> {
             return;
         }
         Cfs::update_curr(self, queue);
-        let q = &mut self.queues[queue];
-        q.clear_buddies(entity);
-        q.skip = Some(entity);
+        self.clear_buddies(entity);
+        self.queues[queue].skip = Some(entity);
     }
 
     /// Whether a task just enqueued on `cpu` preempts `curr`; marks buddies as the kernel does.

@@ -78,13 +78,13 @@ impl System<'_> {
         let queue = self.entities[entity].cfs_rq;
         Cfs::update_curr(self, queue);
         self.update_load(entity);
+        self.clear_buddies(entity);
         let sums = self.sums_runnable();
         let e = &mut self.entities[entity];
         let q = &mut self.queues[queue];
         if sums {
             q.runnable.sub(&e.avg);
         }
-        q.clear_buddies(entity);
         if q.curr != Some(entity) {
             q.remove(entity, e.vruntime);
         }

@@ -56,11 +56,16 @@ impl Rules for Eevdf {
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         let next = sys.eevdf_pick(cpu);
         if next != prev {
+            // Groups that both tasks are in stay current.
+            let common = prev.zip(next).and_then(|(p, n)| {
+                let (p, n) = (sys.tasks[p].entity, sys.tasks[n].entity);
+                sys.matching_level(p, n).and_then(|(e, _)| sys.entities[e].parent)
+            });
             if let Some(p) = prev {
-                Fair::<Eevdf>::put_prev(sys, p);
+                Fair::<Eevdf>::put_prev_below(sys, p, common);
             }
             if let Some(n) = next {
-                sys.eevdf_set_next(cpu, n);
+                sys.eevdf_set_next(cpu, n, common);
             }
         }
         sys.hrtick_picked(cpu, prev, next);
@@ -87,6 +92,11 @@ impl Rules for Eevdf {
     }
     fn after_reweight(sys: &mut System<'_>, entity: EntityId, was_on_rq: bool) {
         sys.step_in(entity, was_on_rq);
+    }
+    fn note_group_stays(sys: &mut System<'_>, queue: CfsRqId) {
+        if let Some(owner) = sys.queues[queue].owner {
+            sys.set_next_buddy(owner);
+        }
     }
     fn queued(sys: &System<'_>, queue: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
         invariants::queued(sys, queue)
@@ -154,16 +164,8 @@ impl System<'_> {
 
     /// Takes a delayed entity whose turn has come off its queues; its task leaves the CPU.
     fn drop_delayed(&mut self, entity: EntityId) {
-        let (mut level, mut leaves) = (Some(entity), true);
-        while let Some(at) = level {
-            if leaves {
-                self.eevdf_dequeue_entity(at, Leave::Delayed);
-            }
-            let queue = self.entities[at].cfs_rq;
-            self.queues[queue].h_nr_queued -= 1;
-            leaves &= self.queues[queue].nr_running == 0;
-            level = self.entities[at].parent;
-        }
+        let tasks = u32::from(self.entities[entity].task.is_some());
+        self.leave_levels(entity, Leave::Delayed, tasks);
         if let Some(task) = self.entities[entity].task {
             let cpu = self.tasks[task].cpu;
             self.leave_list(cpu, task);
@@ -171,10 +173,10 @@ impl System<'_> {
         }
     }
 
-    /// The entities of `task` become current, at every level.
-    fn eevdf_set_next(&mut self, cpu: CpuId, task: TaskId) {
+    /// The entities of `task` become current, at every level below the entity `below`.
+    fn eevdf_set_next(&mut self, cpu: CpuId, task: TaskId, below: Option<EntityId>) {
         let mut level = Some(self.tasks[task].entity);
-        while let Some(entity) = level {
+        while let Some(entity) = level.filter(|e| Some(*e) != below) {
             let e = &self.entities[entity];
             debug_assert!(self.average(e.cfs_rq).eligible(e.vruntime), "{e:?} is picked though not eligible");
             level = e.parent;
@@ -208,7 +210,7 @@ impl System<'_> {
     }
 
     /// The shortest slice on a queue, its current entity included, ns.
-    fn shortest_slice_ns(&self, queue: CfsRqId) -> Option<u64> {
+    pub(super) fn shortest_slice_ns(&self, queue: CfsRqId) -> Option<u64> {
         let q = &self.queues[queue];
         let curr = q.curr.map(|c| &self.entities[c]).filter(|e| e.on_rq).map(|e| e.slice_ns);
         q.timeline.shortest_slice_ns().into_iter().chain(curr).min()
@@ -221,6 +223,7 @@ impl System<'_> {
             let queue = self.entities[entity].cfs_rq;
             Eevdf::update_curr(self, queue);
             self.update_load(entity);
+            Fair::<Eevdf>::update_group(self, entity);
             let time = self.average(queue).time();
             self.queues[queue].timeline.rebase(time);
             level = self.entities[entity].parent;
@@ -235,7 +238,7 @@ impl System<'_> {
         if self.queues[queue].nr_running == 1 {
             return;
         }
-        self.queues[queue].clear_buddies(entity);
+        self.clear_buddies(entity);
         Eevdf::update_curr(self, queue);
         let forfeits = self.fixed.history.yield_forfeits;
         if forfeits && !self.average(queue).eligible(self.entities[entity].vruntime) {
@@ -255,8 +258,7 @@ impl System<'_> {
         let (cp, wp) = (self.tasks[curr].attr.policy, self.tasks[wakee].attr.policy);
         let apart = self.fixed.history.judges_wakees_apart;
         if self.has(Feature::NextBuddy) && !apart && how != Enqueue::New && wp != Policy::Idle {
-            let queue = self.entities[we].cfs_rq;
-            self.queues[queue].next = Some(we);
+            self.set_next_buddy(we);
         }
         if self.cpus[cpu].must_resched() && !self.short_buddies() {
             return false;
@@ -300,7 +302,7 @@ impl System<'_> {
         let earlier = self.queues[queue].next.is_some_and(|n| deadline(n) < deadline(w));
         let becomes = self.has(Feature::NextBuddy) && !earlier;
         if becomes {
-            self.queues[queue].next = Some(w);
+            self.set_next_buddy(w);
         }
         becomes
     }
@@ -321,7 +323,7 @@ impl System<'_> {
         }
         let slice = |e: EntityId| self.entities[e].slice_ns;
         if buddy && self.queues[queue].next.is_none_or(|n| slice(n) >= slice(w)) {
-            self.queues[queue].next = Some(w);
+            self.set_next_buddy(w);
         }
         true
     }

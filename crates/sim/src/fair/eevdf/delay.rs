@@ -8,6 +8,7 @@
 use super::queueing::Leave;
 use super::{Eevdf, lag};
 use crate::class::Enqueue;
+use crate::fair::Fair;
 use crate::fair::entity::EntityId;
 use crate::fair::rules::Rules;
 use crate::system::System;
@@ -24,20 +25,50 @@ impl System<'_> {
     /// A balancer takes a delayed task off its CPU; the task stays asleep (before 6.14, or when load is to move).
     pub(crate) fn take_off_delayed(&mut self, task: TaskId) {
         let (entity, cpu) = (self.tasks[task].entity, self.tasks[task].cpu);
-        self.eevdf_dequeue_entity(entity, Leave::Moves);
-        let root = self.root(cpu);
-        self.queues[root].h_nr_queued -= 1;
+        self.leave_levels(entity, Leave::Moves, 1);
         self.leave_list(cpu, task);
         self.refresh_idle(cpu);
     }
 
+    /// Takes an entity off its queue, `first` says how, and each group above it that has become empty. A group may be
+    /// delayed as a task may. `tasks`: sleeping tasks that leave with it.
+    pub(super) fn leave_levels(&mut self, entity: EntityId, first: Leave, tasks: u32) {
+        let (mut level, mut leaves, mut how) = (Some(entity), true, first);
+        while let Some(at) = level {
+            if leaves {
+                let left = self.eevdf_dequeue_entity(at, how);
+                leaves = left && self.queues[self.entities[at].cfs_rq].nr_running == 0;
+                how = Leave::Sleeps;
+            } else {
+                self.update_load(at);
+            }
+            Fair::<Eevdf>::update_group(self, at);
+            let queue = self.entities[at].cfs_rq;
+            self.queues[queue].h_nr_queued -= tasks;
+            level = self.entities[at].parent;
+        }
+    }
+
     /// Queues that task on another CPU, where it goes on working off its debt.
     pub(crate) fn put_on_delayed(&mut self, cpu: CpuId, task: TaskId) {
-        let entity = self.tasks[task].entity;
-        self.eevdf_enqueue_entity(entity, Enqueue::Moved);
-        self.entities[entity].delayed = true;
-        let root = self.root(cpu);
-        self.queues[root].h_nr_queued += 1;
+        let own = self.tasks[task].entity;
+        let mut level = Some(own);
+        while let Some(entity) = level {
+            let e = &self.entities[entity];
+            match (e.on_rq, e.delayed) {
+                (true, true) => self.requeue_delayed(entity),
+                (true, false) => self.update_load(entity),
+                (false, _) => {
+                    Fair::<Eevdf>::update_group(self, entity);
+                    let why = if entity == own { Enqueue::Moved } else { Enqueue::Wakeup };
+                    self.eevdf_enqueue_entity(entity, why);
+                }
+            }
+            self.entities[own].delayed = true;
+            let queue = self.entities[entity].cfs_rq;
+            self.queues[queue].h_nr_queued += 1;
+            level = self.entities[entity].parent;
+        }
         self.tasks[task].cpu = cpu;
         self.join_list(cpu, task);
         self.refresh_idle(cpu);

@@ -30,7 +30,12 @@ pub(super) fn queued(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>
     }
     let delayed = nodes.iter().filter(|n| sys.entities[n.entity].delayed).count() as u32
         + u32::from(running.is_some_and(|e| e.delayed));
-    if q.nr_running - delayed != q.h_nr_running {
+    let below = |e: EntityId| {
+        let e = &sys.entities[e];
+        e.my_q.map_or(u32::from(!e.delayed), |q| sys.queues[q].h_nr_running)
+    };
+    let on_queue = nodes.iter().map(|n| n.entity).chain(q.curr.filter(|c| sys.entities[*c].on_rq));
+    if on_queue.map(below).sum::<u32>() != q.h_nr_running {
         return Err(format!("{} queued, {delayed} delayed, {} runnable", q.nr_running, q.h_nr_running));
     }
     Ok(nodes.iter().map(|n| (n.entity, n.vruntime)).collect())

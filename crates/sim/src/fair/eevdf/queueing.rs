@@ -55,6 +55,13 @@ impl System<'_> {
 
     /// The slice of an entity, ns: its task's own, if it asked for one, else the scaled base slice.
     fn slice_request_ns(&self, entity: EntityId) -> u64 {
+        if let Some(below) = self.entities[entity].my_q
+            && self.fixed.history.custom_slices
+            && let Some(shortest) = self.shortest_slice_ns(below)
+        {
+            // A group's slice is the shortest of its queue, so that the group can serve each entity in time.
+            return shortest;
+        }
         let asked = match self.entities[entity].task {
             Some(t) if self.fixed.history.custom_slices => self.tasks[t].attr.slice,
             _ => Ns::ZERO,
@@ -103,7 +110,7 @@ impl System<'_> {
         if used_up || self.protection_over(queue, curr) {
             let cpu = self.queues[queue].cpu;
             self.resched_fair(self.acting, cpu, SwitchReason::TickSlice);
-            self.queues[queue].clear_buddies(curr);
+            self.clear_buddies(curr);
         }
     }
 
@@ -162,7 +169,7 @@ impl System<'_> {
     pub(super) fn eevdf_dequeue_entity(&mut self, entity: EntityId, how: Leave) -> bool {
         let queue = self.entities[entity].cfs_rq;
         Eevdf::update_curr(self, queue);
-        self.queues[queue].clear_buddies(entity);
+        self.clear_buddies(entity);
         self.update_load(entity);
         let average = self.average(queue);
         if how == Leave::Sleeps
