@@ -114,10 +114,11 @@ impl<R: Rules> SchedClass for Fair<R> {
         R::task_tick(sys, task)
     }
     fn charge_curr(sys: &mut System<'_>, cpu: CpuId) {
-        let mut level = sys.cpus[cpu].curr.map(|curr| sys.tasks[curr].entity);
-        while let Some(entity) = level {
-            R::charge(sys, sys.entities[entity].cfs_rq);
-            level = sys.entities[entity].parent;
+        // The queues' current entities, not the CPU's current task: in `schedule()` that is still the previous one.
+        let mut level = Some(sys.root(cpu));
+        while let Some(queue) = level {
+            R::charge(sys, queue);
+            level = sys.queues[queue].curr.and_then(|curr| sys.entities[curr].my_q);
         }
     }
 
