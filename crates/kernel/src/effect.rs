@@ -99,6 +99,8 @@ const NEEDS: &[Need] = &[
     released(Feature::WaWeight),
     released(Feature::WaBias).and(Feature::WaWeight),
     always(Feature::SisSkipTarget).and(Feature::SisGroup),
+    always(Feature::SisIdleCfsRqLeast).and(Feature::SisIdleCfsRq),
+    always(Feature::SisIdleCfsRqPrev).and(Feature::SisIdleCfsRq),
     always(Feature::SisProp).and(Feature::SisCore),
     always(Feature::SisUtil).and(Feature::SisCore),
     with(Feature::SdSharedAll, SPARE),

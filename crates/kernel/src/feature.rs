@@ -131,6 +131,15 @@ features! {
     SisCore, "SIS_CORE", with("core-search"), with("core-search"), "search", Source::Ours("select_idle_core(), select_idle_cpu(), select_idle_smt()"),
         "4.9, 6.1",
         "search for an idle core, then an idle CPU, then an idle sibling (4.9 and later)";
+    SisIdleCfsRq, "SIS_IDLE_CFS_RQ", NEVER, NEVER, "", Source::Ours("Srivatsa Vaddagiri's patch of 2012, select_idle_cfs_rq()"),
+        "the patch",
+        "where no idle CPU was found, a task goes to the lowest-numbered CPU of the cache where its group has nothing queued";
+    SisIdleCfsRqLeast, "SIS_IDLE_CFS_RQ_LEAST", NEVER, NEVER, "", Source::Ours("a variant of SIS_IDLE_CFS_RQ"),
+        "",
+        "SIS_IDLE_CFS_RQ takes the least loaded of these CPUs instead of the lowest-numbered";
+    SisIdleCfsRqPrev, "SIS_IDLE_CFS_RQ_PREV", NEVER, NEVER, "", Source::Ours("a variant of SIS_IDLE_CFS_RQ"),
+        "",
+        "SIS_IDLE_CFS_RQ starts at the task's previous CPU instead of at the lowest-numbered";
     SisSkipTarget, "SIS_SKIP_TARGET", before((3, 9, 0), "core-search"), before((3, 9, 0), "core-search"), "", Source::Ours("a test of select_idle_sibling()"),
         "3.4 to 3.19, 4.9; since from memory",
         "the group search passes over the target's own group (the 'i == target' test)";

@@ -39,6 +39,7 @@ reasons! {
         IdleGroup = "idle_group", "a group whose CPUs were all idle was found";
         OwnGroupWentIdle = "own_group_went_idle", "the target's own group went idle while it was being scanned";
         FirstIdle = "first_idle", "the lowest-numbered idle CPU of the cache domain";
+        GroupAbsent = "group_absent", "no idle CPU was seen: a CPU of the cache where the task's group has nothing queued";
         TargetBusy = "target_busy", "no idle CPU was seen: the task stays on the busy target";
         ScanSkipped = "scan_skipped", "the scan was not worth its cost or had no budget: the task stays on the target";
         IdlestFork = "idlest_fork", "the idlest CPU of the idlest group, chosen at fork or exec";

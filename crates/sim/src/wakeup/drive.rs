@@ -6,8 +6,9 @@
 //! itself at that instant. So each probe reads the idle state of that instant. A choice is no reservation: until the
 //! enqueue has taken its time, another waker may choose the same CPU, or the CPU may find work itself.
 
+use super::absent_group::AbsentGroup;
 use super::prelude::Prelude;
-use super::search::{Search, Step as Next, View, packs};
+use super::search::{Answer, Search, Step as Next, View, packs};
 use super::state::{Stage, Waking};
 use super::wide;
 use crate::class::{Enqueue, Select};
@@ -16,9 +17,10 @@ use crate::frame::{Frame, Step};
 use crate::system::{Context, System, frame_of};
 use crate::task::State;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_kernel::Feature;
+use schedlab_kernel::{Feature, History};
 use schedlab_machine::Distance;
 use schedlab_trace::{EventKind, MoveReason, PlaceReason, SwitchReason};
+use schedlab_workload::ROOT_GROUP;
 
 /// How often a waker checks whether the wakee has left its old CPU, ns.
 const ON_CPU_POLL_NS: u64 = 100;
@@ -196,7 +198,7 @@ impl System<'_> {
             packs: self.has(Feature::VcpuPack) && self.packs_on(w.target, w.task),
         };
         let mut at = self.now;
-        let mut answer = w.asked.take().map(|c| self.read_idle(view.history, c, w.task));
+        let mut answer = w.asked.take().map(|c| self.read(view.history, c, w));
         loop {
             let next = match &mut w.stage {
                 Stage::Prelude(p) => p.step(&view, answer),
@@ -219,7 +221,11 @@ impl System<'_> {
                         w.asked = Some(c);
                         return at;
                     }
-                    answer = Some(self.read_idle(view.history, c, w.task));
+                    answer = Some(self.read(view.history, c, w));
+                }
+                Next::NotFound(reason) if self.goes_on(w) => {
+                    answer = None;
+                    w.stage = Stage::Search(Search::Absent(AbsentGroup::start(reason)));
                 }
                 Next::NotFound(_) if matches!(w.stage, Stage::Prelude(_)) => {
                     answer = None;
@@ -229,6 +235,25 @@ impl System<'_> {
                 Next::NotFound(reason) => return self.chose(cpu, w, at, w.target, reason),
             }
         }
+    }
+
+    /// The answer of a probe, at this instant.
+    fn read(&self, history: &History, of: CpuId, w: &Waking) -> Answer {
+        if !matches!(w.stage, Stage::Search(Search::Absent(_))) {
+            return self.read_idle(history, of, w.task);
+        }
+        let queue = self.group_queue(self.tasks[w.task].group, of);
+        match self.queues[queue].nr_running {
+            0 => Answer::Absent { load: self.load_now(of) },
+            _ => Answer::Busy,
+        }
+    }
+
+    /// Whether a search in vain is followed by one for a CPU where the task's group is absent. The root group never is.
+    fn goes_on(&self, w: &Waking) -> bool {
+        self.has(Feature::SisIdleCfsRq)
+            && self.tasks[w.task].group != ROOT_GROUP
+            && matches!(&w.stage, Stage::Search(s) if !matches!(s, Search::Absent(_)))
     }
 
     /// Whether the target has room for a sleeping task, as VCPU_PACK defines it.

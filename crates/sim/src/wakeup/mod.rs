@@ -10,6 +10,7 @@
 //! way) and [`llc`] (hints of a cache domain). `target` and `idle_core` apply rules to the machine; `drive` takes a
 //! wakeup through time.
 
+pub mod absent_group;
 pub mod affine;
 pub mod core_scan;
 mod drive;

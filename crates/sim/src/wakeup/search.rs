@@ -3,8 +3,9 @@
 //! A probe reads whether one CPU is idle, without a lock, at the instant the driver makes it, and takes time. So a
 //! search does not rely on an earlier answer: an idle CPU may have been taken since, a busy one may have gone idle. A
 //! search asks for exactly the probes that the kernel would make, in the kernel's order, and allocates nothing. Mirrors
-//! `wake_idle` of 2.6.30, `select_idle_sibling` from 3.4 to 6.5, and the experiments of D000.
+//! `wake_idle` of 2.6.30, `select_idle_sibling` from 3.4 to 6.5, and the experiments of D000 and D002.
 
+use super::absent_group::AbsentGroup;
 use super::core_scan::CoreScan;
 use super::first_idle::FirstIdle;
 use super::group_scan::GroupScan;
@@ -23,6 +24,8 @@ pub enum Answer {
     SchedIdle,
     /// It is idle.
     Idle,
+    /// The task's group has nothing queued there, beside this load of other groups. Only [`AbsentGroup`] asks for it.
+    Absent { load: u64 },
 }
 
 impl Answer {
@@ -137,6 +140,8 @@ pub enum Search {
     Core(CoreScan),
     /// The CPUs of domains with SD_WAKE_IDLE (`SIS_WAKE_IDLE`).
     WakeIdle(WakeIdle),
+    /// After a search in vain: a CPU where the task's group is absent (`SIS_IDLE_CFS_RQ`).
+    Absent(AbsentGroup),
     /// No search: the task goes to the target.
     None,
 }
@@ -167,6 +172,7 @@ impl Search {
             Search::FirstIdle(scan) => scan.step(view, last.map(Answer::is_idle)),
             Search::Core(scan) => scan.step(view, last),
             Search::WakeIdle(scan) => scan.step(view, last.map(Answer::is_idle)),
+            Search::Absent(scan) => scan.step(view, last),
             Search::None => Step::NotFound(PlaceReason::TargetBusy),
         }
     }
