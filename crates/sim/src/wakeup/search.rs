@@ -25,7 +25,10 @@ pub enum Answer {
     /// It is idle.
     Idle,
     /// The task's group has nothing queued there, beside this load of other groups. Only [`AbsentGroup`] asks for it.
-    Absent { load: u64 },
+    Absent {
+        /// The CPU's load.
+        load: u64,
+    },
 }
 
 impl Answer {

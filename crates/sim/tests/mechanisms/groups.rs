@@ -1,7 +1,8 @@
 //! Task groups: CPU time by shares, on one CPU and on many; placement and preemption at the level of the common parent.
 
 use super::support::{Load, Run, forever, hog, machine, run, run_us, sleep_us};
-use schedlab_base::{Ns, TaskId};
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_trace::{EventKind, PlaceReason};
 use schedlab_workload::GroupDecl;
 
 const MS: u64 = 1_000_000;
@@ -117,4 +118,32 @@ fn a_sleeper_of_an_absent_group_preempts_where_one_beside_its_group_waits() {
         let (absent, present) = (latency("0", profile), latency("1", profile));
         assert!(absent > 2 * present, "{profile}: {absent} cycles where the group is absent, {present} beside it");
     }
+}
+
+#[test]
+fn with_the_patch_a_task_of_a_group_leaves_its_sibling_and_a_root_task_is_placed_as_before() {
+    // D002's illustration, smaller: all CPUs run hogs of /b, and /a's hog is where the sleeper woke up before.
+    let placed = |features: &str, grouped: bool| {
+        let mut load = Load::lasting_ms(2_000);
+        for cpu in ["0", "1", "2", "3"] {
+            hogs(&mut load, "/b", 1024, 1, Some(cpu));
+        }
+        hogs(&mut load, "/a", 1024, 1, Some("3"));
+        let sleeper = load.task("sleeper", None, forever(vec![run_us(50), sleep_us(500)]));
+        if grouped {
+            load.builder.edit(sleeper).group = load.builder.group("/a").unwrap();
+        }
+        let seen = run(&machine("smp-4"), &format!("v3.4 {features}"), load);
+        let reasons = seen.events(|e| match e.kind {
+            EventKind::Placed { task, target, reason, .. } if task == sleeper => Some((target, reason)),
+            _ => None,
+        });
+        reasons
+    };
+    let absent = |of: &[(CpuId, PlaceReason)]| of.iter().filter(|(_, r)| *r == PlaceReason::GroupAbsent).count();
+    let with = placed("SIS_IDLE_CFS_RQ", true);
+    assert!(absent(&with) * 10 > with.len() * 9, "{} of {}", absent(&with), with.len());
+    assert!(with.iter().all(|(cpu, r)| *r != PlaceReason::GroupAbsent || *cpu == CpuId(0)), "the lowest number");
+    assert_eq!(absent(&placed("", true)), 0);
+    assert_eq!(placed("SIS_IDLE_CFS_RQ", false), placed("", false), "the root group is as before");
 }
