@@ -135,10 +135,10 @@ features! {
         "the patch",
         "where no idle CPU was found, a task goes to the lowest-numbered CPU of the cache where its group has nothing queued";
     SisIdleCfsRqLeast, "SIS_IDLE_CFS_RQ_LEAST", NEVER, NEVER, "", Source::Ours("a variant of SIS_IDLE_CFS_RQ"),
-        "",
+        "no kernel has it",
         "SIS_IDLE_CFS_RQ takes the least loaded of these CPUs instead of the lowest-numbered";
     SisIdleCfsRqPrev, "SIS_IDLE_CFS_RQ_PREV", NEVER, NEVER, "", Source::Ours("a variant of SIS_IDLE_CFS_RQ"),
-        "",
+        "no kernel has it",
         "SIS_IDLE_CFS_RQ starts at the task's previous CPU instead of at the lowest-numbered";
     SisSkipTarget, "SIS_SKIP_TARGET", before((3, 9, 0), "core-search"), before((3, 9, 0), "core-search"), "", Source::Ours("a test of select_idle_sibling()"),
         "3.4 to 3.19, 4.9; since from memory",

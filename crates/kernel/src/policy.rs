@@ -149,8 +149,6 @@ pub const EVERY_TASK: &str = "*";
 
 /// Load weight of nice 0.
 pub const NICE_0_WEIGHT: u64 = 1024;
-/// Shares of a group that is SCHED_IDLE (`cpu.idle`, `WEIGHT_IDLEPRIO`).
-pub const WEIGHT_IDLE_GROUP: u64 = 3;
 
 /// Weights of nice -20 to 19; each step is about 25 %.
 #[rustfmt::skip]

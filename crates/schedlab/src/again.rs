@@ -137,6 +137,8 @@ fn workload(record: &Record) -> Option<Vec<String>> {
             Some([file].into_iter().chain(runtime).collect())
         }
         Spec::Command(command) => of_command(&command, &record.load),
+        // Only an experiment's file can say it.
+        Spec::Together { .. } => None,
     }
 }
 

@@ -195,7 +195,7 @@ fn load_name(workload: &Spec) -> Result<String> {
             let bench = spec::find(name)?;
             format!("{}={}", bench.load_param, params.get(bench.load_param)?)
         }
-        Spec::RtApp { .. } | Spec::Command(_) => "default".to_owned(),
+        Spec::RtApp { .. } | Spec::Command(_) | Spec::Together { .. } => "default".to_owned(),
     })
 }
 

@@ -117,12 +117,12 @@ struct TaskPlan {
     group: Option<Index>,
 }
 
-/// Task groups of a case, each below the root or an earlier one, with its shares and whether it is SCHED_IDLE.
-type Groups = Vec<(Option<Index>, u64, bool)>;
+/// Task groups of a case, each below the root or an earlier one, with its shares.
+type Groups = Vec<(Option<Index>, u64)>;
 
 fn groups() -> impl Strategy<Value = Groups> {
     let shares = prop_oneof![Just(2u64), Just(1024), Just(8192), 2u64..262_144];
-    let group = (prop::option::weighted(0.5, any::<Index>()), shares, prop::bool::weighted(0.2));
+    let group = (prop::option::weighted(0.5, any::<Index>()), shares);
     prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(group, 1..6)]
 }
 
@@ -289,12 +289,11 @@ impl Case {
             b.mask(self.mask(m));
         }
         let (mut ids, mut paths) = (Vec::new(), Vec::<String>::new());
-        for (i, (above, shares, idle)) in self.groups.iter().enumerate() {
+        for (i, (above, shares)) in self.groups.iter().enumerate() {
             let above = above.filter(|_| i > 0).map_or("", |at| paths[at.index(i)].as_str());
             paths.push(format!("{above}/g{i}"));
             let id = b.group(&paths[i]).expect("a path");
-            let group = b.edit_group(id);
-            (group.shares, group.idle) = (*shares, *idle);
+            b.edit_group(id).shares = *shares;
             ids.push(id);
         }
         let parent_of = |i: usize| self.tasks[i].parent.filter(|_| i > 0).map(|p| p.index(i));

@@ -127,6 +127,15 @@ pub fn cut_off(longest: Ns) -> Warning {
 pub struct Builder {
     built: Built,
     stream: Stream,
+    seed: u64,
+}
+
+/// What holds for a workload as a whole: length, warm-up, processes or threads.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    duration: Ns,
+    warmup: Ns,
+    pub(crate) processes: bool,
 }
 
 /// Working set of a task that states none, KB: half of a small L2.
@@ -150,7 +159,7 @@ impl Builder {
             processes: false,
             groups: vec![GroupDecl::root()],
         };
-        Builder { built, stream: Stream::new(seed).purpose("workload") }
+        Builder { built, stream: Stream::new(seed).purpose("workload"), seed }
     }
     /// Declares a task. Its id is its place in the order of declaration.
     ///
@@ -183,14 +192,14 @@ impl Builder {
         &mut self.built.tasks[task.index()]
     }
     /// The task group of that path, such as "/vm/small". Groups that are missing are declared on the way, with the
-    /// usual shares and no limit.
+    /// usual shares.
     ///
     /// # Errors
     /// When the path is not one.
     pub fn group(&mut self, path: &str) -> Result<GroupId> {
         group::find_or_declare(&mut self.built.groups, path)
     }
-    /// A declared group, to set its shares and limits.
+    /// A declared group, to set its shares.
     pub fn edit_group(&mut self, group: GroupId) -> &mut GroupDecl {
         &mut self.built.groups[group.index()]
     }
@@ -255,6 +264,36 @@ impl Builder {
     /// Makes live tasks processes instead of threads.
     pub fn as_processes(&mut self) {
         self.built.processes = true;
+    }
+    /// Whether its tasks end by themselves.
+    pub fn ends_by_itself(&self) -> bool {
+        self.built.to_the_end
+    }
+    /// Its length, warm-up included.
+    pub fn whole_length(&self) -> Ns {
+        self.built.warmup + self.built.duration
+    }
+    /// What holds for the workload as a whole.
+    pub(crate) fn settings(&self) -> Settings {
+        let b = &self.built;
+        Settings { duration: b.duration, warmup: b.warmup, processes: b.processes }
+    }
+    /// Gives the workload these settings.
+    pub(crate) fn set(&mut self, settings: Settings) {
+        let b = &mut self.built;
+        (b.duration, b.warmup, b.processes) = (settings.duration, settings.warmup, settings.processes);
+    }
+    /// Draws from here on are those of the workload's part of that number; 0 is the workload itself.
+    pub(crate) fn draws_as(&mut self, part: u64) {
+        let whole = Stream::new(self.seed);
+        self.stream = match part {
+            0 => whole.purpose("workload"),
+            part => whole.purpose("beside").number(part),
+        };
+    }
+    /// Tasks declared so far, from the given one on.
+    pub(crate) fn tasks_from(&mut self, first: usize) -> &mut [TaskDecl] {
+        &mut self.built.tasks[first..]
     }
     /// The finished workload.
     ///

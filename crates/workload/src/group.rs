@@ -1,10 +1,9 @@
-//! Task groups of a workload (control groups with the cpu controller): a tree by path, with shares and limits.
+//! Task groups of a workload (control groups with the cpu controller): a tree by path, with shares.
 //!
 //! Shares are those of cgroup v1 (`cpu.shares`, 1024 by default). A weight of cgroup v2 (`cpu.weight`, 100 by default)
-//! is the same thing in another unit. Limits are `cpu.max` (v1: `cpu.cfs_quota_us`, `cpu.cfs_period_us`). A group
-//! exists while the workload runs.
+//! is the same thing in another unit. A group exists while the workload runs. Limits (`cpu.max`) are not there yet.
 
-use schedlab_base::{Error, GroupId, Ns, Result};
+use schedlab_base::{Error, GroupId, Result};
 use serde::{Deserialize, Serialize};
 
 /// The root group, which every task without another is in.
@@ -20,17 +19,6 @@ const MAX_DEPTH: usize = 16;
 /// Groups of one workload.
 const MAX_GROUPS: usize = 1024;
 
-/// A limit of CPU time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Max {
-    /// CPU time that all CPUs together may use in a period.
-    pub quota: Ns,
-    /// Length of the period.
-    pub period: Ns,
-    /// Unused quota that may be kept for later (5.14).
-    pub burst: Ns,
-}
-
 /// A task group.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GroupDecl {
@@ -40,16 +28,12 @@ pub struct GroupDecl {
     pub parent: Option<GroupId>,
     /// Its shares, 1024 by default.
     pub shares: u64,
-    /// Its limit.
-    pub max: Option<Max>,
-    /// Whether the whole group is SCHED_IDLE beside its siblings (`cpu.idle`, 5.15).
-    pub idle: bool,
 }
 
 impl GroupDecl {
     /// The root group.
     pub fn root() -> GroupDecl {
-        GroupDecl { path: "/".to_owned(), parent: None, shares: DEFAULT_SHARES, max: None, idle: false }
+        GroupDecl { path: "/".to_owned(), parent: None, shares: DEFAULT_SHARES }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod op;
 pub mod param;
 pub mod rtapp;
 pub mod spec;
+pub mod together;
 
 #[cfg(test)]
 mod doc_tests;
@@ -25,7 +26,8 @@ pub use bench::BENCHMARKS;
 pub use build::{Builder, Built, ChannelKind, SeriesDecl, TaskDecl};
 pub use command::CommandSpec;
 pub use gather::{Guest, gathered};
-pub use group::{GroupDecl, Max, ROOT_GROUP};
+pub use group::{GroupDecl, ROOT_GROUP};
 pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, Usage, WordId};
 pub use param::{Benchmark, Choice, Param, ParamKind, Params};
 pub use spec::Spec;
+pub use together::{Beside, GroupSpec};

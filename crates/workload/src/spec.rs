@@ -3,6 +3,7 @@
 use crate::build::{Builder, Built};
 use crate::command::{CommandSpec, only_live};
 use crate::param::{Benchmark, Params};
+use crate::together::{self, Beside, GroupSpec};
 use crate::{BENCHMARKS, rtapp};
 use schedlab_base::{Error, Ns, Result, input};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,17 @@ pub enum Spec {
     },
     /// A command, which only live backends can run.
     Command(Box<CommandSpec>),
+    /// A workload with others beside it, and its tasks in groups.
+    Together {
+        /// The workload.
+        base: Box<Spec>,
+        /// Those beside it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        beside: Vec<Beside>,
+        /// The groups.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        groups: Vec<GroupSpec>,
+    },
 }
 
 impl Spec {
@@ -63,6 +75,7 @@ impl Spec {
             Spec::Bench { name, .. } => name,
             Spec::RtApp { file, .. } => file.rsplit('/').next().unwrap_or(file),
             Spec::Command(command) => &command.name,
+            Spec::Together { base, .. } => base.name(),
         }
     }
     /// Builds the tasks; the same everywhere for the same seed.
@@ -71,12 +84,38 @@ impl Spec {
     /// When the benchmark or the rt-app reader finds an error, or the workload is a command, which has no programs.
     pub fn build(&self, seed: u64) -> Result<Built> {
         let mut builder = Builder::new(seed);
-        match self {
-            Spec::Bench { name, params } => (find(name)?.build)(params, &mut builder)?,
-            Spec::RtApp { file, text, runtime } => rtapp::build(file, text, *runtime, &mut builder)?,
-            Spec::Command(_) => return Err(only_live()),
-        }
+        self.build_into(&mut builder)?;
         builder.finish()
+    }
+    /// The same, into a builder.
+    pub(crate) fn build_into(&self, builder: &mut Builder) -> Result<()> {
+        match self {
+            Spec::Bench { name, params } => (find(name)?.build)(params, builder),
+            Spec::RtApp { file, text, runtime } => rtapp::build(file, text, *runtime, builder),
+            Spec::Command(_) => Err(only_live()),
+            Spec::Together { base, beside, groups } => together::build(base, beside, groups, builder),
+        }
+    }
+    /// The workload itself, without what is beside it and without groups.
+    pub fn bare(&self) -> &Spec {
+        match self {
+            Spec::Together { base, .. } => base.bare(),
+            own => own,
+        }
+    }
+    /// The same workload, with others beside it and its tasks in groups; checked.
+    ///
+    /// # Errors
+    /// When it can't be built.
+    pub fn together(self, beside: Vec<Beside>, groups: Vec<GroupSpec>) -> Result<Spec> {
+        if beside.is_empty() && groups.is_empty() {
+            return Ok(self);
+        }
+        if let Spec::Command(_) = self {
+            let text = "a command runs alone: neither [[beside]] nor [[group]] goes with it yet";
+            return Err(Error::input(text));
+        }
+        Spec::Together { base: Box::new(self), beside, groups }.checked()
     }
 }
 

@@ -151,27 +151,24 @@ mechanisms! {
         new_task_util: [since("4.7")], "post_init_entity_util_avg()", Memory(""),
             with "A new task's utilisation is its queue's in proportion to its weight, at most half the room left."
             without "A new task has the utilisation of a task that always runs."
-        reweight_at_once: [since("4.15")], "reweight_entity()", Memory(""),
-            with "The load of a task follows a change of its weight at once."
-            without "The load of a task follows a change of its weight as the average does."
-        group_load_follows in "per-entity-load": [since("4.10")], "propagate_entity_load_avg()", Source("6.1.192; the release from memory"),
-            with "A group's entity follows at once when a task's load comes to the group or leaves it."
-            without "A group's entity follows only as its own average does."
-        shares_by_average in "per-entity-load": [since("4.15")], "calc_group_shares()", Source("6.1.192; the release from memory"),
-            with "A group's part on a CPU is the greater of its weight there and its load average, which sleeping tasks keep up."
-            without "A group's part on a CPU is the weight that is runnable there."
         fine_weights: [since("4.7")], "scale_load()", Source("6.1.192; the release from memory"),
             with "Weights are kept 1024 times as fine, so a group's part on one of many CPUs is not rounded to a whole weight."
             without "A group's part on a CPU is a whole weight, at least 2."
-        contributes_each_ms in "per-entity-load": [since("6.7")], "update_tg_load_avg()", Source("6.12.117 has it, 6.1.192 has it not; the release from memory"),
-            with "A CPU renews its contribution to a group's load at most once a millisecond."
-            without "A CPU renews its contribution to a group's load whenever it has changed by more than 1/64."
-        idle_groups: [since("5.15")], "sched_group_set_idle()", Memory("6.1 has it"),
-            with "A group can be SCHED_IDLE as a whole (cpu.idle)."
-            without "Only tasks can be SCHED_IDLE."
+        group_load_follows in "per-entity-load": [since("4.10")], "propagate_entity_load_avg()", Source("6.1.192; the release from memory"),
+            with "A group's entity follows at once when a task's load comes to the group or leaves it."
+            without "A group's entity follows only as its own average does."
+        reweight_at_once: [since("4.15")], "reweight_entity()", Memory(""),
+            with "The load of a task follows a change of its weight at once."
+            without "The load of a task follows a change of its weight as the average does."
+        shares_by_average in "per-entity-load": [since("4.15")], "calc_group_shares()", Source("6.1.192; the release from memory"),
+            with "A group's part on a CPU is the greater of its weight there and its load average, which sleeping tasks keep up."
+            without "A group's part on a CPU is the weight that is runnable there."
         whole_threads: [since("5.0")], "arch_scale_cpu_capacity()", Memory("3.19 has it not, 6.1 has it"),
             with "Each thread of a core has the capacity of a whole CPU."
             without "The threads of a core share 1178/1024 of a CPU (smt_gain)."
+        contributes_each_ms in "per-entity-load": [since("6.7")], "update_tg_load_avg()", Source("6.12.117 has it, 6.1.192 has it not; the release from memory"),
+            with "A CPU renews its contribution to a group's load at most once a millisecond."
+            without "A CPU renews its contribution to a group's load whenever it has changed by more than 1/64."
     }
     Clock {
         clock_kept: [since("2.6.37")], "check_preempt_curr()", Memory(""),

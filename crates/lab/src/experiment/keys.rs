@@ -53,6 +53,8 @@ pub const TOP: Section = Section {
         key("min_effect_pct", "2.0", "changes below are \"same\"; default 2"),
         key("background", "true", "whether the machine's own tasks run, in the simulator; default true"),
         key("workload", "", "[workload], or several [[workload]]"),
+        key("beside", "", "[[beside]]: benchmarks that run beside the workload"),
+        key("group", "", "[[group]]: task groups, simulated"),
         key("load", "", "[[load]]; default one of the workload as it is"),
         key("variant", "", "[[variant]], at least one"),
         key("at", "", "[[at]]: a change in the middle of a run, of all variants"),
@@ -71,6 +73,28 @@ pub const WORKLOAD: Section = Section {
         key("rtapp", r#""tasks.json""#, "an rt-app file instead"),
         key("rtapp_text", "'{ \"tasks\": ... }'", "the text of an rt-app file instead"),
         key("command", r#"{ run = "make -j{load}" }"#, "a command instead (commands.md)"),
+    ],
+};
+
+/// The keys of a workload beside.
+pub const BESIDE: Section = Section {
+    header: "[[beside]]",
+    about: "a benchmark that runs beside the workload, as long as that; with its parameters",
+    keys: &[
+        key("name", r#""hogs""#, "the benchmark"),
+        key("called", r#""hoga""#, "what its tasks are called; default as the benchmark calls them"),
+    ],
+};
+
+/// The keys of a task group.
+pub const GROUP: Section = Section {
+    header: "[[group]]",
+    about: "a task group (cgroup), simulated",
+    keys: &[
+        key("path", r#""/vm/small""#, "its place below the root"),
+        key("shares", "1024", "2 to 262144 (cgroup v1); default 1024"),
+        key("weight", "100", "1 to 10000 (cgroup v2), instead of shares; 100 are 1024 shares"),
+        key("tasks", r#"["worker"]"#, "names of the tasks in it, without their numbers; \"*\" for all"),
     ],
 };
 
@@ -173,7 +197,8 @@ pub const PUBLISHED: Section = Section {
 };
 
 /// All of them.
-pub const SECTIONS: &[&Section] = &[&TOP, &WORKLOAD, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &PUBLISHED];
+pub const SECTIONS: &[&Section] = 
+    &[&TOP, &WORKLOAD, &BESIDE, &GROUP, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &PUBLISHED];
 
 impl Section {
     /// The names of its keys.

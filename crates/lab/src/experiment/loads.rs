@@ -82,6 +82,10 @@ impl Workload {
             }
         }
     }
+    /// A benchmark with the parameters that a table gives.
+    pub fn of_bench(table: &Table<'_>, bench: &'static Benchmark) -> Result<Workload> {
+        Ok(Workload::Bench(bench, settings(table, bench)?))
+    }
     /// The name loads refer to it by.
     pub fn name(&self) -> &str {
         match self {

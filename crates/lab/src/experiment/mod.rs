@@ -3,6 +3,7 @@
 //! Everything is checked while it is read, before any run: keys, names, parameters, sizes, files referred to. An
 //! [`Experiment`] that exists can be planned on any backend without further surprises from its file.
 
+mod around;
 mod command;
 pub mod draft;
 mod expand;

@@ -1,5 +1,6 @@
 //! The reader of experiment files: one function for each part, each error with its place.
 
+use super::around::Around;
 use super::keys;
 use super::loads::Workload;
 use super::machines::Machines;
@@ -32,10 +33,11 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let runs = bounded(&top, "runs", DEFAULT_RUNS, 1, MAX_RUNS)?;
     let seed = bounded(&top, "seed", 1, 0, u64::MAX >> 1)?;
     let workloads = workloads(&top, folder)?;
+    let around = Around::read(&top)?;
     let families = variants::read(&top, false)?;
     let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
-    let (machines, mut loads) = simulated_loads(&top, &top, &workloads, folder)?;
-    let mut host_loads = host_loads(&top, &workloads, host_cpus)?;
+    let (machines, mut loads) = simulated_loads(&top, &top, (&workloads, &around), folder)?;
+    let mut host_loads = host_loads(&top, (&workloads, &around), host_cpus)?;
     let runs_in_all = (loads.len().max(host_loads.len()) * variants.len()) as u64 * runs;
     if runs_in_all > MAX_RUNS {
         return Err(top
@@ -70,7 +72,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
         vm: None,
     };
     let vm = match top.table("vm", &keys::VM.names())? {
-        Some(table) => Some(Box::new(in_guests(&table, &top, &workloads, folder, &whole)?)),
+        Some(table) => Some(Box::new(in_guests(&table, &top, (&workloads, &around), folder, &whole)?)),
         None => None,
     };
     Ok(Experiment { vm, ..whole })
@@ -80,7 +82,7 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
 fn in_guests(
     vm: &Table<'_>,
     top: &Table<'_>,
-    workloads: &[Workload],
+    work: (&[Workload], &Around<'_>),
     folder: &Path,
     whole: &Experiment,
 ) -> Result<Experiment> {
@@ -88,8 +90,8 @@ fn in_guests(
     let real = vm.get("variant").is_some();
     let families = variants::read(of(&["variant"]), real)?;
     let (machines, mut loads) =
-        simulated_loads(of(&["machines", "machine"]), of(&["load"]), workloads, folder)?;
-    let metrics = metric_names(of(&["metrics"]), workloads, &loads, &[])?;
+        simulated_loads(of(&["machines", "machine"]), of(&["load"]), work, folder)?;
+    let metrics = metric_names(of(&["metrics"]), work.0, &loads, &[])?;
     let named = if real { vm } else { of(&["baseline"]) };
     let baseline = baseline(named, &families)?;
     check_narrowed(of(&["load"]), &mut loads, &families, Some(&baseline))?;
@@ -214,7 +216,7 @@ fn load_tables<'t, 'w>(
 fn simulated_loads(
     machines: &Table<'_>,
     top: &Table<'_>,
-    workloads: &[Workload],
+    (workloads, around): (&[Workload], &Around<'_>),
     folder: &Path,
 ) -> Result<(Vec<Machine>, Vec<Load>)> {
     let (mut machines, shared) = Machines::read(machines, folder)?;
@@ -239,20 +241,22 @@ fn simulated_loads(
             let cpus = machines.at(at).topology.nr_cpus() as u64;
             let made = workload.loads(table, cpus)?;
             let (variants, metrics) = narrowed(table)?;
-            loads.extend(made.into_iter().map(|(name, spec)| Load {
-                name,
-                machine: at,
-                spec,
-                variants: variants.clone(),
-                metrics: metrics.clone(),
-            }));
+            for (name, spec) in made {
+                let (variants, metrics) = (variants.clone(), metrics.clone());
+                let spec = around.around(spec, cpus).map_err(|e| top.place("workload", e))?;
+                loads.push(Load { name, machine: at, spec, variants, metrics });
+            }
         }
     }
     unique(top, &loads)?;
     Ok((machines.into_all(), loads))
 }
 
-fn host_loads(top: &Table<'_>, workloads: &[Workload], cpus: u64) -> Result<Vec<Load>> {
+fn host_loads(
+    top: &Table<'_>,
+    (workloads, around): (&[Workload], &Around<'_>),
+    cpus: u64,
+) -> Result<Vec<Load>> {
     let host = top.table("host", &keys::HOST.names())?;
     let tables = load_tables(host.as_ref().unwrap_or(top), workloads)?;
     let wanted: Vec<(Option<&Table<'_>>, &Workload)> = if tables.is_empty() {
@@ -264,6 +268,7 @@ fn host_loads(top: &Table<'_>, workloads: &[Workload], cpus: u64) -> Result<Vec<
     for (table, workload) in wanted {
         let (variants, metrics) = narrowed(table)?;
         for (name, spec) in workload.loads(table, cpus)? {
+            let spec = around.around(spec, cpus).map_err(|e| top.place("workload", e))?;
             // The same load on several machines is one load here.
             if !loads.iter().any(|l| l.name == name && l.spec == spec) {
                 let (variants, metrics) = (variants.clone(), metrics.clone());

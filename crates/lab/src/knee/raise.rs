@@ -48,6 +48,10 @@ impl Raised {
                 range: (1, MOST_COPIES),
                 how: How::Copies { file: file.clone(), text: text.clone(), runtime: *runtime },
             }),
+            Spec::Together { .. } => {
+                let text = format!("{}: its load is not raised beside others or in groups", workload.name());
+                Err(Error::input(text))
+            }
             Spec::Command(command) => {
                 let text = format!("{}: a command's load is not raised by itself", command.name);
                 Err(Error::input(text).help("sweep it: [[load]] load = { sweep = [1, 2, 4] }"))

@@ -10,6 +10,7 @@ mod embedded_db;
 mod exchange;
 mod gate;
 mod hackbench;
+mod hogs;
 mod mutex;
 mod nanosleep;
 mod pipe;
@@ -33,6 +34,7 @@ pub const BENCHMARKS: &[&Benchmark] = &[
     &embedded_db::EMBEDDED_DB,
     &slice::SLICE,
     &batch::BATCH,
+    &hogs::HOGS,
 ];
 
 /// The longest runtime that may be asked for: an hour, ns.

@@ -26,10 +26,13 @@ pub const MAX_DRAWN: u64 = 10_000;
 /// The largest machine with the full number of runs; a guest with more CPUs takes longer.
 const SMALL_CPUS: u32 = 8;
 
+/// The benchmark that is not drawn.
+const HOGS: &str = "hogs";
 /// Things that no case is drawn with, each with the reason.
 pub const NOT_DRAWN: &[(&str, &str)] = &[
+    (HOGS, "slice without wakers is the same"),
     ("commands", "the simulator has no program of theirs"),
-    ("SCHED_DEADLINE and task groups", "neither is simulated"),
+    ("SCHED_DEADLINE and task groups", "the first is not simulated, the others are not made in guests"),
     ("caches and nodes of unequal size, clusters that share an L2", "QEMU does not build them"),
     ("guests in real time, hosts", "only a deterministic guest has a simulated counterpart of any shape"),
     ("other kernels than 6.1 and 7.3", "the costs of guests were counted under these two"),

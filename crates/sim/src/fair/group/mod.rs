@@ -20,14 +20,10 @@ use window::Window;
 /// A task group (`struct task_group`).
 #[derive(Clone, Debug)]
 pub struct TaskGroup {
-    /// Its path.
-    pub path: String,
     /// The group one level up; the root has none.
     pub parent: Option<GroupId>,
     /// Its shares.
     pub shares: u64,
-    /// The whole group is SCHED_IDLE beside its siblings (`cpu.idle`, 5.15).
-    pub idle: bool,
     /// The sum of its cfs_rqs' contributions (`tg->load_avg`; before 3.8 `tg->load_weight`).
     pub load: u64,
 }
@@ -35,7 +31,7 @@ pub struct TaskGroup {
 impl TaskGroup {
     /// The root group. Its shares and load play no part.
     pub fn root() -> TaskGroup {
-        TaskGroup { path: "/".to_owned(), parent: None, shares: DEFAULT_SHARES, idle: false, load: 0 }
+        TaskGroup { parent: None, shares: DEFAULT_SHARES, load: 0 }
     }
 }
 

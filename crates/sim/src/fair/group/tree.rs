@@ -5,7 +5,6 @@ use crate::fair::entity::{Entity, EntityId};
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, GroupId, TaskId};
-use schedlab_kernel::policy::WEIGHT_IDLE_GROUP;
 use schedlab_workload::{GroupDecl, ROOT_GROUP};
 
 impl System<'_> {
@@ -15,15 +14,7 @@ impl System<'_> {
         let n = self.nr_cpus();
         for decl in groups.iter().skip(1) {
             let (id, parent) = (GroupId::from(self.groups.len()), decl.parent.unwrap_or(ROOT_GROUP));
-            let idle = decl.idle && self.fixed.history.idle_groups;
-            let shares = if idle { WEIGHT_IDLE_GROUP } else { decl.shares };
-            self.groups.push(TaskGroup {
-                path: decl.path.clone(),
-                parent: Some(parent),
-                shares,
-                idle,
-                load: 0,
-            });
+            self.groups.push(TaskGroup { parent: Some(parent), shares: decl.shares, load: 0 });
             for cpu in (0..n).map(CpuId::from) {
                 let entity = EntityId(self.entities.len() as u32);
                 let queue = self.group_queue(id, cpu);
