@@ -14,7 +14,9 @@ const HOGS: &str = "name = 'g'\nruns = 1\nmachine = 'smp-1'\n[workload]\nname = 
                     [[variant]]\nkernel = 'v6.1'\n";
 
 fn error(text: &str) -> String {
-    parse(Path::new("e.toml"), text, 4).err().map_or_else(|| panic!("no error in:\n{text}"), |e| e.to_string())
+    parse(Path::new("e.toml"), text, 4)
+        .err()
+        .map_or_else(|| panic!("no error in:\n{text}"), |e| e.to_string())
 }
 
 #[test]

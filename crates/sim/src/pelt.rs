@@ -197,8 +197,8 @@ impl Pelt {
 
     /// A group's entity takes over the averages of its queue, to which a task has come or from which one has left
     /// (`update_tg_cfs_util`, `_runnable`, `_load`; 4.10, read in 6.1.192). `weight` is the entity's, `load_weight` the
-    /// queue's. `came` is the runnable time that came, or went, without weights; `above` is the queue that the entity is
-    /// on, whose place in the period counts.
+    /// queue's. `came` is the runnable time that came, or went, without weights. The entity is on the queue `above`,
+    /// whose place in the period counts.
     pub fn follow(&mut self, group: &Pelt, weight: u64, load_weight: u64, came: i64, above: &Pelt) {
         let divider = above.divider();
         (self.util_avg, self.util_sum) = (group.util_avg, group.util_avg * divider);
@@ -222,13 +222,21 @@ impl Pelt {
     pub fn exchange(&mut self, old: &Pelt, new: &Pelt) {
         let least = LOAD_AVG_MAX - PERIOD;
         let pairs = [
-            (&mut self.load_avg, &mut self.load_sum, [old.load_avg, old.load_sum, new.load_avg, new.load_sum]),
+            (
+                &mut self.load_avg,
+                &mut self.load_sum,
+                [old.load_avg, old.load_sum, new.load_avg, new.load_sum],
+            ),
             (
                 &mut self.runnable_avg,
                 &mut self.runnable_sum,
                 [old.runnable_avg, old.runnable_sum, new.runnable_avg, new.runnable_sum],
             ),
-            (&mut self.util_avg, &mut self.util_sum, [old.util_avg, old.util_sum, new.util_avg, new.util_sum]),
+            (
+                &mut self.util_avg,
+                &mut self.util_sum,
+                [old.util_avg, old.util_sum, new.util_avg, new.util_sum],
+            ),
         ];
         for (avg, sum, [old_avg, old_sum, new_avg, new_sum]) in pairs {
             *avg = (*avg + new_avg).saturating_sub(old_avg);

@@ -1,8 +1,8 @@
 //! The builder: hands out ids for tasks, words, cells, series and CPU masks. Building is pure: same spec and seed, same
 //! result, in the simulator and in the live agent.
 
-use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
 use crate::group::{self, GroupDecl, ROOT_GROUP};
+use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
 use schedlab_base::{CpuSet, Error, GroupId, Ns, Result, Spot, Stream, TaskId, Warning};
 use schedlab_kernel::Attr;
 use serde::{Deserialize, Serialize};

@@ -48,7 +48,8 @@ pub fn shares_of_weight(weight: u64) -> u64 {
 /// When the path does not begin at the root, has an empty or a special part, or is too deep; and for too many groups.
 pub fn find_or_declare(groups: &mut Vec<GroupDecl>, path: &str) -> Result<GroupId> {
     let wrong = |what: &str| {
-        Err(Error::input(format!("'{path}' is no path of a group: {what}")).help("write it like \"/vm/small\""))
+        Err(Error::input(format!("'{path}' is no path of a group: {what}"))
+            .help("write it like \"/vm/small\""))
     };
     let Some(rest) = path.strip_prefix('/') else { return wrong("it does not begin with '/'") };
     if rest.is_empty() {

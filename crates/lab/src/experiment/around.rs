@@ -36,7 +36,8 @@ impl<'t> Around<'t> {
             let (own, weight) = (table.number("shares")?, table.number("weight")?);
             let key = if own.is_some() { "shares" } else { "weight" };
             let shares = together::shares(own, weight).map_err(|e| table.place(key, e))?;
-            let tasks = super::strings(&table, "tasks")?.into_iter().map(|(name, _)| name.to_owned()).collect();
+            let tasks =
+                super::strings(&table, "tasks")?.into_iter().map(|(name, _)| name.to_owned()).collect();
             groups.push(GroupSpec { path: path.to_owned(), shares, tasks });
         }
         Ok(Around { beside, groups })

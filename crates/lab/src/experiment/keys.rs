@@ -197,7 +197,7 @@ pub const PUBLISHED: Section = Section {
 };
 
 /// All of them.
-pub const SECTIONS: &[&Section] = 
+pub const SECTIONS: &[&Section] =
     &[&TOP, &WORKLOAD, &BESIDE, &GROUP, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &PUBLISHED];
 
 impl Section {

@@ -89,8 +89,7 @@ fn in_guests(
     let of = |keys: &[&str]| if keys.iter().any(|k| vm.get(k).is_some()) { vm } else { top };
     let real = vm.get("variant").is_some();
     let families = variants::read(of(&["variant"]), real)?;
-    let (machines, mut loads) =
-        simulated_loads(of(&["machines", "machine"]), of(&["load"]), work, folder)?;
+    let (machines, mut loads) = simulated_loads(of(&["machines", "machine"]), of(&["load"]), work, folder)?;
     let metrics = metric_names(of(&["metrics"]), work.0, &loads, &[])?;
     let named = if real { vm } else { of(&["baseline"]) };
     let baseline = baseline(named, &families)?;

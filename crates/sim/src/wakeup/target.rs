@@ -109,8 +109,8 @@ impl System<'_> {
         }
     }
 
-    /// The facts for `wake_affine`, without the loads of waker and wakee. `sync`: the waker, if it says that it is about to sleep; wakers of futexes and
-    /// timers never do.
+    /// The facts for `wake_affine`, without the loads of waker and wakee. `sync`: the waker, if it says that it is
+    /// about to sleep; wakers of futexes and timers never do.
     fn affine_facts(
         &self,
         cpu: CpuId,

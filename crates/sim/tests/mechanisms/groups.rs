@@ -116,7 +116,10 @@ fn a_sleeper_of_an_absent_group_preempts_where_one_beside_its_group_waits() {
     };
     for profile in ["v3.4", "v4.5", "v6.1"] {
         let (absent, present) = (latency("0", profile), latency("1", profile));
-        assert!(absent > 2 * present, "{profile}: {absent} cycles where the group is absent, {present} beside it");
+        assert!(
+            absent > 2 * present,
+            "{profile}: {absent} cycles where the group is absent, {present} beside it"
+        );
     }
 }
 
@@ -134,16 +137,19 @@ fn with_the_patch_a_task_of_a_group_leaves_its_sibling_and_a_root_task_is_placed
             load.builder.edit(sleeper).group = load.builder.group("/a").unwrap();
         }
         let seen = run(&machine("smp-4"), &format!("v3.4 {features}"), load);
-        let reasons = seen.events(|e| match e.kind {
+        seen.events(|e| match e.kind {
             EventKind::Placed { task, target, reason, .. } if task == sleeper => Some((target, reason)),
             _ => None,
-        });
-        reasons
+        })
     };
-    let absent = |of: &[(CpuId, PlaceReason)]| of.iter().filter(|(_, r)| *r == PlaceReason::GroupAbsent).count();
+    let absent =
+        |of: &[(CpuId, PlaceReason)]| of.iter().filter(|(_, r)| *r == PlaceReason::GroupAbsent).count();
     let with = placed("SIS_IDLE_CFS_RQ", true);
     assert!(absent(&with) * 10 > with.len() * 9, "{} of {}", absent(&with), with.len());
-    assert!(with.iter().all(|(cpu, r)| *r != PlaceReason::GroupAbsent || *cpu == CpuId(0)), "the lowest number");
+    assert!(
+        with.iter().all(|(cpu, r)| *r != PlaceReason::GroupAbsent || *cpu == CpuId(0)),
+        "the lowest number"
+    );
     assert_eq!(absent(&placed("", true)), 0);
     assert_eq!(placed("SIS_IDLE_CFS_RQ", false), placed("", false), "the root group is as before");
 }

@@ -17,7 +17,6 @@ const RENEWED_EVERY_NS: u64 = 1_000_000;
 const MIN_SHARES: i64 = 2;
 
 impl System<'_> {
-
     /// The fine weight that a group's entity has by its cfs_rq `below`.
     pub(in crate::fair) fn group_weight(&self, below: CfsRqId) -> u64 {
         let (group, q) = (&self.groups[self.group_of(below)], &self.queues[below]);
