@@ -156,7 +156,8 @@ impl System<'_> {
         if task.state != State::Sleeping {
             return None;
         }
-        if !self.entities[task.entity].delayed {
+        // A balancer may have moved the sleeping task meanwhile; the waker then takes the lock of its new runqueue.
+        if !self.entities[task.entity].delayed || task.cpu != w.chosen {
             w.stage = Stage::Settle;
             return Some(self.now);
         }

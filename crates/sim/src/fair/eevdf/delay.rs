@@ -107,10 +107,17 @@ impl System<'_> {
         if again {
             let e = &mut self.entities[entity];
             (e.vlag, e.on_rq) = (lag, false);
-            self.queues[e.cfs_rq].timeline.remove(entity, e.deadline);
+            let queue = &mut self.queues[e.cfs_rq];
+            // A task that is still in `schedule()` on its way to sleep is current, and not in the order.
+            let waits = queue.curr != Some(entity);
+            if waits {
+                queue.timeline.remove(entity, e.deadline);
+            }
             self.place(entity, false);
             self.entities[entity].on_rq = true;
-            self.line_up(entity);
+            if waits {
+                self.line_up(entity);
+            }
         }
         self.update_load(entity);
         self.entities[entity].delayed = false;
