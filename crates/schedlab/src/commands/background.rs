@@ -136,7 +136,7 @@ impl Measured {
         writeln!(out, "{}\n", self.about())?;
         writeln!(
             out,
-            "{:<21} {:<4} {:>7} {:>9} {:>8} {:>8}  {:<8} {:>5}",
+            "{:<20} {:<4} {:>7} {:>9} {:>8} {:>8}  {:<8} {:>6}",
             "group", "per", "threads", "wakeups/s", "run p50", "run p90", "gaps", "CPU %"
         )?;
         for g in &self.groups {
@@ -146,14 +146,14 @@ impl Measured {
             let name = if g.kind == Kind::User { format!("process {}", g.name) } else { g.name.clone() };
             writeln!(
                 out,
-                "{:<21} {per:<4} {:>7} {:>9.2} {:>8} {:>8}  {:<8} {:>5.2}",
-                name.chars().take(21).collect::<String>(),
+                "{:<20} {per:<4} {:>7} {:>9.2} {:>8} {:>8}  {:<8} {:>6}",
+                name.chars().take(20).collect::<String>(),
                 g.threads,
                 g.per_second,
                 time(g.run.p50),
                 time(g.run.p90),
                 g.shape.name(),
-                g.cpu_pct
+                percent(g.cpu_pct)
             )?;
         }
         writeln!(out, "\nper CPU: wakeups/s are of each CPU. CPU %: of one CPU, all threads together.")?;
@@ -164,5 +164,23 @@ impl Measured {
             write!(out, "{}", schedlab_report::text::wrap("", NOT_A_SERVER))?;
         }
         Ok(())
+    }
+}
+
+/// A share in at most six columns: a busy machine of many CPUs has thousands of percent.
+fn percent(share: f64) -> String {
+    if share < 100.0 { format!("{share:.2}") } else { format!("{share:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn a_busy_machines_share_keeps_to_its_column() {
+        assert_eq!(percent(0.034), "0.03");
+        for share in [0.0, 99.994, 99.999, 108.73, 12_800.5] {
+            assert!(percent(share).len() <= 6, "{share}: {}", percent(share));
+        }
     }
 }
