@@ -147,6 +147,8 @@ costs! {
     exit_ns = 10000 in 5000 .. 30000, "estimate";
     /// Reading another task's usage: two or three small files of /proc are opened, read and closed.
     usage_read_ns = 20000 in 8000 .. 60000, "estimate: 4-10 us for each file, most of it for making its text";
+    /// An exit of a virtual machine to its host, and the entry after it.
+    vm_exit_ns = 1500 in 700 .. 4000, "estimate: 2,000 to 10,000 cycles with what the host does meanwhile";
     /// Speed of a hardware thread whose sibling is busy, per cent of its speed alone.
     smt_speed_pct = 62 in 50 .. 75, "estimate: two threads yield 1.2-1.3 of one";
     /// Refilling 1 KB of a task's warm set from the shared LLC.

@@ -70,6 +70,10 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         let text = "task groups are simulated only: no control groups are made on a live kernel yet";
         return Err(Error::input(text).help("--backend sim"));
     }
+    if !built.nested.is_empty() {
+        let text = "[[nested]] machines are simulated only";
+        return Err(Error::input(text).help("--backend sim"));
+    }
     // Tasks that others make in the run may never be there at once, so a limit on them is reported when they meet it.
     limits::room_for_tasks(built.tasks.iter().filter(|t| t.spawned_by.is_none()).count())?;
     limits::room_for_memory(built.tasks.iter().map(|t| u64::from(t.footprint_kb)).sum())?;

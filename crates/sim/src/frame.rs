@@ -38,6 +38,12 @@ pub enum Sys {
     SetAttr { attr: Attr },
     /// Change allowed CPUs.
     SetAffinity { mask: u32 },
+    /// A vCPU has signalled others whose threads sleep.
+    VcpuKicks,
+    /// A vCPU has halted.
+    VcpuHalts,
+    /// The host polls for work of a halted vCPU.
+    VcpuPolls,
     /// Leave.
     Exit,
 }

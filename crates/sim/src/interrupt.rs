@@ -75,6 +75,7 @@ impl System<'_> {
             }
             Fires::Wakes(task) => {
                 self.time_out(task);
+                self.vcpu_timer(task);
                 self.cpus[cpu].to_wake[Context::Hard as usize].push(task);
             }
             Fires::RtPeriod => self.rt_period_ends(cpu),

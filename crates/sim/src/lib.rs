@@ -15,6 +15,7 @@ pub mod idle;
 mod interrupt;
 mod invariants;
 pub mod loads;
+mod nested;
 mod observe;
 pub mod pelt;
 mod rq;

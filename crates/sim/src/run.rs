@@ -6,6 +6,7 @@ use crate::channel::state::Channels;
 use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
+use crate::nested::{self, Relay};
 use crate::observe::Stats;
 use crate::system::System;
 use crate::task::Class;
@@ -17,7 +18,7 @@ use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, Kernel};
 use schedlab_machine::Machine;
-use schedlab_workload::{Built, Outcome, Program, ROOT_GROUP};
+use schedlab_workload::{Built, Outcome, Place, Program, ROOT_GROUP};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -54,9 +55,19 @@ pub fn run(
         setup;
     validate(&mut workload, machine)?;
     let end = (workload.warmup + workload.duration).0;
+    let machines = nested::set_up::machines(machine, &workload)?;
+    let relays: Vec<Relay> = machines.iter().map(|_| Relay::default()).collect();
+    let mut ends = relays.clone();
     let mut sys = System::new(machine, kernel, seed, sink);
     sys.measure_from = workload.warmup.0;
-    let starters = load_workload(&mut sys, workload);
+    let parts = nested::set_up::take_out(&mut workload);
+    let decls = std::mem::take(&mut workload.nested);
+    let starters = load_workload(&mut sys, workload, Place::Host);
+    let places = decls.iter().zip(parts).zip(&machines).zip(relays.into_iter().zip(&mut ends));
+    for (number, (((decl, part), seen), relay)) in places.enumerate() {
+        let guest = nested::set_up::boot(seen, (decl, number), part, seed, relay);
+        nested::set_up::add(&mut sys, guest, decl);
+    }
     if background {
         load_background(&mut sys, machine);
     }
@@ -65,7 +76,7 @@ pub fn run(
         let cpu = sys.tasks[task].cpu;
         sys.kick(CpuId(0), cpu);
     }
-    sys.merge = merge && !check;
+    sys.let_merge(merge && !check);
     let look_every = walk_every.map_or(STOP_EVERY, |steps| steps.clamp(1, STOP_EVERY));
     let how = How { check, walks: walk_every.is_some(), look_every, stop, clock: watched, changes };
     let clock = Clock { end, look_at: look_every, stopped: false };
@@ -90,8 +101,8 @@ fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
     })
 }
 
-/// Declares the workload's tasks; returns those that start by themselves.
-fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
+/// Declares the workload's tasks; returns those that start by themselves `here`.
+pub(crate) fn load_workload(sys: &mut System<'_>, workload: Built, here: Place) -> Vec<TaskId> {
     sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
     sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
     sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
@@ -99,11 +110,11 @@ fn load_workload(sys: &mut System<'_>, workload: Built) -> Vec<TaskId> {
     sys.fixed.masks = workload.masks;
     sys.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     sys.declare_groups(&workload.groups);
-    sys.alive = workload.tasks.iter().filter(|t| !t.background).count();
+    sys.alive = workload.tasks.iter().filter(|t| !t.background && t.place == here).count();
     let mut starters = Vec::new();
     for t in workload.tasks {
         let id = TaskId::from(sys.tasks.len());
-        if t.spawned_by.is_none() {
+        if t.spawned_by.is_none() && t.place == here {
             starters.push(id);
         }
         let (name, program, attr) = (t.name, t.program, t.attr);
@@ -392,12 +403,22 @@ fn begin_measuring(sys: &mut System<'_>) {
     sys.stats = Stats::default();
     sys.schedstat.clear();
     sys.counted_from = sys.now;
+    for own in &mut sys.nested {
+        own.sys.now = sys.now;
+        own.counted = nested::Counted::default();
+        begin_measuring(&mut own.sys);
+    }
 }
 
 /// Brings user work and CPU time of every CPU up to this instant.
-fn settle_accounts(sys: &mut System<'_>) {
+pub(crate) fn settle_accounts(sys: &mut System<'_>) {
     for c in (0..sys.nr_cpus()).map(CpuId::from) {
+        let runs = sys.cpus[c].in_user();
         sys.account_user(c);
+        if let Some(vcpu) = sys.cpus[c].curr.filter(|_| runs).and_then(|t| sys.vcpu_of(t)) {
+            let speed_pct = sys.speed_pct(c);
+            sys.enter_vcpu(c, vcpu, speed_pct);
+        }
         sys.charge_curr(c);
         let cpu = &mut sys.cpus[c];
         let stayed = sys.now - std::mem::replace(&mut cpu.since, sys.now);
@@ -410,29 +431,20 @@ fn settle_accounts(sys: &mut System<'_>) {
 fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     // A `schedule()` that the end cuts off has charged up to its beginning only. A task that has left its queue was
     // charged as it left.
-    for cpu in sys.cpus.ids() {
-        if sys.cpus[cpu].curr.is_some_and(|t| sys.tasks[t].on_rq) {
-            sys.cpus[cpu].clock.release();
-        }
-    }
+    sys.release_clocks();
     settle_accounts(&mut sys);
     crate::invariants::accounts_agree(&sys)?;
     let mut report =
         SimReport { end: Ns(clock.end), events: sys.steps, stopped: clock.stopped, ..SimReport::default() };
-    let mut work = 0;
-    for t in &sys.tasks {
-        let account = TaskAccount {
-            name: t.name.clone(),
-            background: t.background,
-            cpu_time_ns: sys.entities[t.entity].sum_exec - t.before.1,
-            work_ns: t.work_ns - t.before.0,
-        };
-        work += if t.background { 0 } else { account.work_ns };
-        report.tasks.push(account);
+    report.tasks = sys.tasks.iter().map(|t| account(&sys, t)).collect();
+    report.wakeups = sys.stats.wakeups;
+    for own in std::mem::take(&mut sys.nested) {
+        nested::accounts::close(own, clock.end, &mut report)?;
     }
+    let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
     let found = &mut report.found;
     found.duration = report.end.since(Ns(sys.measure_from));
-    found.intervals = std::mem::take(&mut sys.intervals.kept);
+    found.intervals.append(&mut sys.intervals.kept);
     // The intervals of several tasks are kept in the order in which they ended.
     found.intervals.sort_by_key(|i| i.start);
     let lost = sys.intervals.dropped;
@@ -440,11 +452,31 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     let mut schedstat = sys.schedstat;
     schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);
-    found.counters = sys.stats.named().into_iter().collect();
+    found.counters.extend(sys.stats.named());
     found.counters.insert("work".to_owned(), work);
     if sys.channels.may_lose() {
         found.counters.insert("udp.lost".to_owned(), sys.stats.datagrams_lost);
     }
-    report.wakeups = sys.stats.wakeups;
     Ok(report)
+}
+
+/// A task's CPU time and work since the warm-up ended.
+pub(crate) fn account(sys: &System<'_>, task: &Task) -> TaskAccount {
+    TaskAccount {
+        name: task.name.clone(),
+        background: task.background,
+        cpu_time_ns: sys.entities[task.entity].sum_exec - task.before.1,
+        work_ns: task.work_ns - task.before.0,
+    }
+}
+
+impl System<'_> {
+    /// A `schedule()` that the end cuts off gives the runqueue's clock free.
+    pub(crate) fn release_clocks(&mut self) {
+        for cpu in self.cpus.ids() {
+            if self.cpus[cpu].curr.is_some_and(|t| self.tasks[t].on_rq) {
+                self.cpus[cpu].clock.release();
+            }
+        }
+    }
 }

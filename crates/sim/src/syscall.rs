@@ -42,6 +42,9 @@ impl System<'_> {
             Sys::Usage { task } => self.sys_usage(cpu, curr, task),
             Sys::SetAttr { attr } => self.sys_set_attr(cpu, curr, attr),
             Sys::SetAffinity { mask } => self.sys_set_affinity(cpu, curr, mask),
+            Sys::VcpuKicks => self.next_wakeup(cpu, Context::Task),
+            Sys::VcpuHalts => self.vcpu_halts(cpu, curr, false),
+            Sys::VcpuPolls => self.vcpu_halts(cpu, curr, true),
             Sys::Exit => self.sys_exit(cpu, curr),
         }
     }

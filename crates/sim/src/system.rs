@@ -18,6 +18,7 @@ use crate::fair::granularity::Granularity;
 use crate::fair::group::{GroupRq, TaskGroup};
 use crate::fair::{CfsRq, CfsRqId, Entity, EntityId};
 use crate::frame::{Frame, Step, Sys};
+use crate::nested::{Hosted, Nested};
 use crate::observe::{Intervals, Stats};
 use crate::rt::{RtRq, RtShared};
 use crate::task::Class;
@@ -154,6 +155,10 @@ pub struct System<'s> {
     pub floors: Arena<CfsRqId, i64>,
     /// A task's request that cannot be simulated: ends the run.
     pub fault: Option<Error>,
+    /// Virtual machines whose vCPUs are tasks of this kernel.
+    pub nested: Vec<Nested<'s>>,
+    /// What depends on the host, if this kernel is a guest's.
+    pub hosted: Option<Hosted>,
     /// State of turns, if the CPUs take turns.
     pub turns: Option<Sharing>,
     /// The sink asks for details.
@@ -232,6 +237,8 @@ impl<'s> System<'s> {
             measure_from: 0,
             floors: Arena::filled(i64::MIN, n),
             fault: None,
+            nested: Vec::new(),
+            hosted: None,
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             tells: sink.wants_details(),
             sink,
@@ -395,6 +402,11 @@ impl<'s> System<'s> {
         let costs = &self.fixed.machine.costs;
         let entry_ns = costs.program_ns + costs.syscall_ns;
         self.begin(cpu, Step::Syscall(sys), entry_ns + cost_ns);
+    }
+    /// Allows or forbids merged steps, also of guests.
+    pub fn let_merge(&mut self, merge: bool) {
+        self.merge = merge;
+        self.nested.iter_mut().for_each(|own| own.sys.merge = merge);
     }
     /// Whether the acting CPU may go on at once with a step that follows at this very instant. It may if arming and
     /// finding it would give the same order, that is, unless a CPU it has touched could come before it.

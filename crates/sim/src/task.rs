@@ -61,6 +61,8 @@ pub enum UserOp {
     Touch { left_ns: u64, kb: u32 },
     /// Spinning until the wall clock reads this, ns.
     Spin { until: u64 },
+    /// Executing a vCPU of a virtual machine.
+    Vcpu { machine: u16, vcpu: CpuId },
     /// An unfinished operation on a channel; in user mode only for the instant before it goes on.
     Transfer(Transfer),
 }

@@ -9,7 +9,7 @@
 //! A live program computes until its CPU clock has moved by a stated time, and that clock goes on in interrupts and
 //! switches. So does simulated work if reading that clock has a price (`cpu_clock_ns`).
 
-use crate::frame::{Step, Sys};
+use crate::frame::{Frame, Step, Sys};
 use crate::observe::Intervals;
 use crate::system::System;
 use crate::task::Class;
@@ -67,14 +67,17 @@ impl Env for SimEnv<'_> {
 impl System<'_> {
     /// Speed of `cpu` in per cent: less while a sibling is not halted.
     #[inline]
-    fn speed_pct(&self, cpu: CpuId) -> u64 {
+    pub fn speed_pct(&self, cpu: CpuId) -> u64 {
+        if let Some(hosted) = &self.hosted {
+            return hosted.speed_pct(cpu);
+        }
         let beside_busy = self.turns.is_none() && self.fixed.siblings[cpu].iter().any(|s| self.active[*s]);
         if beside_busy { self.fixed.machine.costs.smt_speed_pct } else { 100 }
     }
 
     /// Accounts the user-mode stretch that is running on `cpu`, if one is.
     pub fn account_user(&mut self, cpu: CpuId) {
-        if !self.cpus[cpu].in_user() || self.works_without_turn(cpu) {
+        if !self.cpus[cpu].in_user() || self.works_without_turn(cpu) || self.stands_still(cpu) {
             return;
         }
         let speed = self.speed_pct(cpu);
@@ -82,6 +85,10 @@ impl System<'_> {
         let since = std::mem::replace(&mut c.user_since, self.now);
         let elapsed = self.now - since;
         let Some(curr) = c.curr else { return };
+        let vcpu = self.vcpu_of(curr);
+        if let Some(vcpu) = vcpu {
+            self.pause_vcpu(vcpu);
+        }
         if elapsed == 0 {
             return;
         }
@@ -102,7 +109,7 @@ impl System<'_> {
                 *left_ns -= work.min(*left_ns);
             }
             UserOp::Spin { .. } => task.work_ns += work.saturating_sub(early),
-            UserOp::Ask | UserOp::Transfer(_) => {}
+            UserOp::Ask | UserOp::Transfer(_) | UserOp::Vcpu { .. } => {}
         }
         if matches!(task.user, UserOp::Touch { .. }) {
             return;
@@ -118,6 +125,12 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         let in_kernel = self.now - c.since.max(std::mem::replace(&mut c.user_since, self.now));
         let Some(curr) = c.curr else { return };
+        if let Some(vcpu) = self.vcpu_of(curr) {
+            let ends = self.enter_vcpu(cpu, vcpu, speed);
+            self.cpus[cpu].task = Frame::until(Step::User, ends);
+            return;
+        }
+        let c = &mut self.cpus[cpu];
         let task = &mut self.tasks[curr];
         if by_clock && let UserOp::Run { left_ns } = &mut task.user {
             // The program ends by its CPU clock, which went on in the kernel.
@@ -130,7 +143,7 @@ impl System<'_> {
                 self.now.saturating_add(wanted.div_ceil(speed))
             }
             UserOp::Spin { until } => until.max(self.now),
-            UserOp::Ask | UserOp::Transfer(_) => self.now,
+            UserOp::Ask | UserOp::Transfer(_) | UserOp::Vcpu { .. } => self.now,
         };
     }
 
@@ -170,6 +183,7 @@ impl System<'_> {
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
             UserOp::Transfer(t) => return self.transfer_on(cpu, curr, t),
+            UserOp::Vcpu { machine, vcpu } => return self.vcpu_acts(cpu, curr, (usize::from(machine), vcpu)),
         };
         if finished { self.ask(cpu, curr) } else { self.start_user(cpu) }
     }

@@ -2,6 +2,7 @@
 //! result, in the simulator and in the live agent.
 
 use crate::group::{self, GroupDecl, ROOT_GROUP};
+use crate::nested::{NestedDecl, Place};
 use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
 use schedlab_base::{CpuSet, Error, GroupId, Ns, Result, Spot, Stream, TaskId, Warning};
 use schedlab_kernel::Attr;
@@ -44,6 +45,31 @@ pub struct TaskDecl {
     pub waits_at_end: bool,
     /// Its task group.
     pub group: GroupId,
+    /// The place where it runs.
+    pub place: Place,
+    /// The part of the workload that it belongs to: 0, or the number of a benchmark beside.
+    pub(crate) part: u64,
+}
+
+impl TaskDecl {
+    /// The same task with another program.
+    #[must_use]
+    pub fn without_program(&self, program: Box<dyn Program>) -> TaskDecl {
+        TaskDecl {
+            name: self.name.clone(),
+            program,
+            attr: self.attr,
+            affinity: self.affinity.clone(),
+            spawned_by: self.spawned_by,
+            footprint_kb: self.footprint_kb,
+            timer_slack: self.timer_slack,
+            background: self.background,
+            waits_at_end: self.waits_at_end,
+            group: ROOT_GROUP,
+            place: self.place,
+            part: self.part,
+        }
+    }
 }
 
 /// The kind of a channel. Buffers have the kernel's default sizes.
@@ -87,6 +113,8 @@ pub struct Built {
     pub processes: bool,
     /// Task groups by id; the first is the root. Parents come before their children.
     pub groups: Vec<GroupDecl>,
+    /// Virtual machines that tasks run in; simulated only.
+    pub nested: Vec<NestedDecl>,
 }
 
 impl Built {
@@ -128,6 +156,7 @@ pub struct Builder {
     built: Built,
     stream: Stream,
     seed: u64,
+    part: u64,
 }
 
 /// What holds for a workload as a whole: length, warm-up, processes or threads.
@@ -158,8 +187,9 @@ impl Builder {
             to_the_end: false,
             processes: false,
             groups: vec![GroupDecl::root()],
+            nested: Vec::new(),
         };
-        Builder { built, stream: Stream::new(seed).purpose("workload"), seed }
+        Builder { built, stream: Stream::new(seed).purpose("workload"), seed, part: 0 }
     }
     /// Declares a task. Its id is its place in the order of declaration.
     ///
@@ -180,6 +210,8 @@ impl Builder {
             background: false,
             waits_at_end: false,
             group: ROOT_GROUP,
+            place: Place::Host,
+            part: self.part,
         });
         Ok(TaskId::from(self.built.tasks.len() - 1))
     }
@@ -285,11 +317,16 @@ impl Builder {
     }
     /// Draws from here on are those of the workload's part of that number; 0 is the workload itself.
     pub(crate) fn draws_as(&mut self, part: u64) {
+        self.part = part;
         let whole = Stream::new(self.seed);
         self.stream = match part {
             0 => whole.purpose("workload"),
             part => whole.purpose("beside").number(part),
         };
+    }
+    /// Adds a virtual machine.
+    pub(crate) fn nest(&mut self, machine: NestedDecl) {
+        self.built.nested.push(machine);
     }
     /// Tasks declared so far, from the given one on.
     pub(crate) fn tasks_from(&mut self, first: usize) -> &mut [TaskDecl] {

@@ -7,6 +7,7 @@
 //! warm-up have their beginning measured.
 
 use crate::build::{Built, DEFAULT_FOOTPRINT_KB, TaskDecl};
+use crate::nested::Place;
 use crate::op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Version};
 use schedlab_kernel::Attr;
@@ -162,6 +163,8 @@ pub fn gathered(mut built: Built, guest: Guest) -> Built {
     let controls =
         Controller { roots, making, open, opens, opening, never, everywhere, rested: 0, done: None };
     built.tasks.push(TaskDecl {
+        place: Place::Host,
+        part: 0,
         name: "controller".to_owned(),
         program: Box::new(controls),
         attr: Attr::default(),

@@ -2,6 +2,7 @@
 
 use crate::build::{Builder, Built};
 use crate::command::{CommandSpec, only_live};
+use crate::nested::NestedSpec;
 use crate::param::{Benchmark, Params};
 use crate::together::{self, Beside, GroupSpec};
 use crate::{BENCHMARKS, rtapp};
@@ -45,6 +46,9 @@ pub enum Spec {
         /// The groups.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         groups: Vec<GroupSpec>,
+        /// The virtual machines.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        nested: Vec<NestedSpec>,
     },
 }
 
@@ -93,7 +97,9 @@ impl Spec {
             Spec::Bench { name, params } => (find(name)?.build)(params, builder),
             Spec::RtApp { file, text, runtime } => rtapp::build(file, text, *runtime, builder),
             Spec::Command(_) => Err(only_live()),
-            Spec::Together { base, beside, groups } => together::build(base, beside, groups, builder),
+            Spec::Together { base, beside, groups, nested } => {
+                together::build(base, beside, groups, nested, builder)
+            }
         }
     }
     /// The workload itself, without what is beside it and without groups.
@@ -103,19 +109,25 @@ impl Spec {
             own => own,
         }
     }
-    /// The same workload, with others beside it and its tasks in groups; checked.
+    /// The same workload, with others beside it, its tasks in groups and in virtual machines; checked.
     ///
     /// # Errors
     /// When it can't be built.
-    pub fn together(self, beside: Vec<Beside>, groups: Vec<GroupSpec>) -> Result<Spec> {
-        if beside.is_empty() && groups.is_empty() {
+    pub fn together(
+        self,
+        beside: Vec<Beside>,
+        groups: Vec<GroupSpec>,
+        nested: Vec<NestedSpec>,
+    ) -> Result<Spec> {
+        if beside.is_empty() && groups.is_empty() && nested.is_empty() {
             return Ok(self);
         }
         if let Spec::Command(_) = self {
-            let text = "a command runs alone: neither [[beside]] nor [[group]] goes with it yet";
+            let text =
+                "a command runs alone: neither [[beside]] nor [[group]] nor [[nested]] goes with it yet";
             return Err(Error::input(text));
         }
-        Spec::Together { base: Box::new(self), beside, groups }.checked()
+        Spec::Together { base: Box::new(self), beside, groups, nested }.checked()
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::build::Builder;
 use crate::group::{self, shares_of_weight};
+use crate::nested::{self, NestedSpec, Place};
 use crate::param::Params;
 use crate::spec::{Spec, find};
 use schedlab_base::{Error, GroupId, Ns, Result};
@@ -39,7 +40,13 @@ pub struct Beside {
 ///
 /// # Errors
 /// Those of the workloads; when one ends by itself or the modes differ; for a group without tasks of its name.
-pub fn build(base: &Spec, beside: &[Beside], groups: &[GroupSpec], b: &mut Builder) -> Result<()> {
+pub fn build(
+    base: &Spec,
+    beside: &[Beside],
+    groups: &[GroupSpec],
+    nested: &[NestedSpec],
+    b: &mut Builder,
+) -> Result<()> {
     base.build_into(b)?;
     if b.ends_by_itself() && !beside.is_empty() {
         let text = format!("{} ends by itself: nothing can run beside it yet", base.name());
@@ -48,6 +55,7 @@ pub fn build(base: &Spec, beside: &[Beside], groups: &[GroupSpec], b: &mut Build
     for (number, other) in beside.iter().enumerate() {
         one(other, number as u64 + 1, b)?;
     }
+    nested::build(nested, b)?;
     for spec in groups {
         let id = b.group(&spec.path)?;
         b.edit_group(id).shares = spec.shares;
@@ -96,6 +104,10 @@ fn join(name: &str, group: GroupId, b: &mut Builder) -> Result<()> {
     let mut known: Vec<String> = Vec::new();
     for task in b.tasks_from(0) {
         let own = group_of(&task.name);
+        if task.place != Place::Host {
+            // Control groups are the host's.
+            continue;
+        }
         if name == EVERY_TASK || own == name || task.name == name {
             task.group = group;
             found = true;

@@ -2,18 +2,19 @@
 
 use super::keys;
 use super::loads::Workload;
-use schedlab_base::Result;
+use schedlab_base::{Error, Result};
 use schedlab_machine::reader::Table;
-use schedlab_workload::{Beside, GroupSpec, Spec, spec, together};
+use schedlab_workload::{Beside, GroupSpec, NestedSpec, Spec, spec, together};
 
-/// The `[[beside]]` and `[[group]]` of an experiment.
+/// The `[[beside]]`, `[[group]]` and `[[nested]]` of an experiment.
 pub struct Around<'t> {
     beside: Vec<(Table<'t>, Workload)>,
     groups: Vec<GroupSpec>,
+    nested: Vec<NestedSpec>,
 }
 
 impl<'t> Around<'t> {
-    /// Reads both.
+    /// Reads them.
     ///
     /// # Errors
     /// For unknown keys, benchmarks and paths, and shares out of range.
@@ -40,7 +41,12 @@ impl<'t> Around<'t> {
                 super::strings(&table, "tasks")?.into_iter().map(|(name, _)| name.to_owned()).collect();
             groups.push(GroupSpec { path: path.to_owned(), shares, tasks });
         }
-        Ok(Around { beside, groups })
+        let nested = top
+            .tables("nested", &keys::NESTED.names())?
+            .iter()
+            .map(virtual_machine)
+            .collect::<Result<_>>()?;
+        Ok(Around { beside, groups, nested })
     }
 
     /// A workload with what is around it, on a machine with `cpus` CPUs.
@@ -56,6 +62,26 @@ impl<'t> Around<'t> {
             };
             beside.push(Beside { name, params, called: table.string("called")?.map(str::to_owned) });
         }
-        spec.together(beside, self.groups.clone())
+        spec.together(beside, self.groups.clone(), self.nested.clone())
     }
+}
+
+/// A virtual machine.
+fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
+    let names = |key| Ok(super::strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect());
+    let periodic_tick = match table.string("tick")? {
+        None | Some("nohz") => false,
+        Some("periodic") => true,
+        Some(other) => return Err(table.place("tick", Error::unknown("tick", other, ["periodic", "nohz"]))),
+    };
+    Ok(NestedSpec {
+        name: table.required("name", table.string("name")?)?.to_owned(),
+        vcpus: table.required("vcpus", table.number("vcpus")?)?,
+        kernel: table.required("kernel", table.string("kernel")?)?.to_owned(),
+        features: names("features")?,
+        tunables: super::numbers(table, "tunables")?,
+        periodic_tick,
+        halt_poll: table.duration("halt_poll")?.unwrap_or_default(),
+        tasks: names("tasks")?,
+    })
 }

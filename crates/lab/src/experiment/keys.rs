@@ -55,6 +55,7 @@ pub const TOP: Section = Section {
         key("workload", "", "[workload], or several [[workload]]"),
         key("beside", "", "[[beside]]: benchmarks that run beside the workload"),
         key("group", "", "[[group]]: task groups, simulated"),
+        key("nested", "", "[[nested]]: virtual machines that tasks run in, simulated"),
         key("load", "", "[[load]]; default one of the workload as it is"),
         key("variant", "", "[[variant]], at least one"),
         key("at", "", "[[at]]: a change in the middle of a run, of all variants"),
@@ -95,6 +96,30 @@ pub const GROUP: Section = Section {
         key("shares", "1024", "2 to 262144 (cgroup v1); default 1024"),
         key("weight", "100", "1 to 10000 (cgroup v2), instead of shares; 100 are 1024 shares"),
         key("tasks", r#"["worker"]"#, "names of the tasks in it, without their numbers; \"*\" for all"),
+    ],
+};
+
+/// The keys of a virtual machine.
+pub const NESTED: Section = Section {
+    header: "[[nested]]",
+    about: "a virtual machine on the simulated machine; its vCPUs are tasks of its name",
+    keys: &[
+        key("name", r#""vm""#, "the name of its threads, for [[group]]"),
+        key("vcpus", "8", "number of vCPUs"),
+        key("kernel", r#""v2.6.30""#, "the profile of its kernel"),
+        key("features", r#"["NO_LAST_BUDDY"]"#, "of its kernel"),
+        key("tunables", "{ hz = 1000 }", "of its kernel"),
+        key(
+            "tick",
+            r#""periodic""#,
+            "\"periodic\" or \"nohz\": whether an idle vCPU's tick goes on; default nohz",
+        ),
+        key(
+            "halt_poll",
+            r#""200us""#,
+            "how long the host polls before a halted vCPU's thread sleeps; default 0",
+        ),
+        key("tasks", r#"["*"]"#, "names of the tasks inside, without their numbers; \"*\" for all"),
     ],
 };
 

@@ -68,7 +68,10 @@ impl System<'_> {
         let deepest = self.fixed.machine.idle_states.len().saturating_sub(1);
         match self.fixed.machine.idle_governor {
             IdleGovernor::Menu => self.choose_and_halt(cpu),
-            IdleGovernor::Halt => self.halt_in(cpu, deepest, true),
+            IdleGovernor::Halt => {
+                let ticks_on = self.hosted.as_ref().is_some_and(|h| h.periodic_tick);
+                self.halt_in(cpu, deepest, !ticks_on);
+            }
             IdleGovernor::Haltpoll => match self.cpus[cpu].haltpoll.choose() {
                 Choice::Poll(limit_ns) => self.poll(cpu, limit_ns),
                 Choice::Halt => self.halt_in(cpu, deepest, true),

@@ -1,0 +1,38 @@
+//! Accounts of virtual machines at the end of a run.
+
+use super::Nested;
+use crate::run::{account, settle_accounts};
+use crate::task::State;
+use crate::{SimReport, invariants};
+use schedlab_base::Result;
+
+/// Adds to the report what happened in a guest: accounts of its tasks, measurements of its programs, counters.
+///
+/// # Errors
+/// When the guest's accounts disagree.
+pub fn close(mut own: Nested<'_>, end_ns: u64, report: &mut SimReport) -> Result<()> {
+    let sys = &mut own.sys;
+    sys.now = end_ns;
+    sys.release_clocks();
+    settle_accounts(sys);
+    invariants::accounts_agree(sys)?;
+    for (id, task) in sys.tasks.iter().enumerate().filter(|(_, t)| t.state != State::Unborn) {
+        report.tasks[id] = account(sys, task);
+    }
+    report.found.intervals.append(&mut sys.intervals.kept);
+    report.wakeups += sys.stats.wakeups;
+    let switches: u32 = sys.tasks.iter().map(|t| t.counted.voluntary + t.counted.involuntary).sum();
+    let steal_ns = own.counted.steal_ns;
+    let sums = [
+        ("guest.halts", own.counted.halts),
+        ("guest.sleeps", own.counted.sleeps),
+        ("guest.kicks", own.counted.kicks),
+        ("guest.steal_time", steal_ns),
+        ("guest.wakeups", own.sys.stats.wakeups),
+        ("guest.switches", u64::from(switches)),
+    ];
+    for (name, n) in sums {
+        *report.found.counters.entry(name.to_owned()).or_default() += n;
+    }
+    Ok(())
+}

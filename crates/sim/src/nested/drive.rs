@@ -1,0 +1,163 @@
+//! The host's side of a virtual machine: entering a vCPU, its steps, its halts, and signals to sleeping threads.
+
+use crate::engine::NEVER;
+use crate::frame::{Step, Sys};
+use crate::system::{Context, System};
+use crate::timer::Fires;
+use schedlab_base::{CpuId, TaskId};
+
+impl System<'_> {
+    /// The vCPU's thread begins a stretch of user mode on `cpu`; returns when the stretch ends, ns. A thread that has
+    /// come from elsewhere fetches its data first.
+    pub fn enter_vcpu(&mut self, cpu: CpuId, (machine, vcpu): (usize, CpuId), speed_pct: u64) -> u64 {
+        let now = self.now;
+        let thread = self.nested[machine].vcpus[vcpu.index()].thread;
+        debug_assert!(self.cpus[cpu].curr == Some(thread), "{cpu} enters a vCPU of another thread");
+        match self.tasks[thread].refill_ns {
+            0 => self.nested[machine].enter(vcpu, now, speed_pct),
+            refill_ns => now.saturating_add((refill_ns * 100).div_ceil(speed_pct)),
+        }
+    }
+
+    /// The stretch of a vCPU's thread stops here.
+    pub fn pause_vcpu(&mut self, (machine, vcpu): (usize, CpuId)) {
+        if !self.nested[machine].sys.stands_still(vcpu) {
+            let now = self.now;
+            self.nested[machine].pause(vcpu, now);
+        }
+    }
+
+    /// The stretch of a vCPU's thread has ended: the vCPU does what is due.
+    pub fn vcpu_acts(&mut self, cpu: CpuId, curr: TaskId, (machine, vcpu): (usize, CpuId)) {
+        if self.tasks[curr].refill_ns > 0 {
+            return self.start_user(cpu);
+        }
+        let now = self.now;
+        let horizon = self.horizon.min(self.cpus[cpu].irq_due());
+        let speed_pct = self.speed_pct(cpu);
+        let own = &mut self.nested[machine];
+        own.enter(vcpu, now, speed_pct);
+        own.sys.horizon = horizon;
+        while own.next_event(vcpu) <= now {
+            own.sys.steps += 1;
+            own.sys.step(vcpu, now);
+        }
+        own.pause(vcpu, now);
+        self.steps += std::mem::take(&mut self.nested[machine].sys.steps);
+        self.relay(machine);
+        self.signal(cpu, machine, vcpu);
+        self.leave_if_done(machine);
+        let exit_ns = self.fixed.machine.costs.vm_exit_ns;
+        if !self.cpus[cpu].to_wake[Context::Task as usize].is_empty() {
+            return self.begin(cpu, Step::Syscall(Sys::VcpuKicks), exit_ns);
+        }
+        if self.nested[machine].idles(vcpu) {
+            self.nested[machine].counted.halts += 1;
+            return self.begin(cpu, Step::Syscall(Sys::VcpuHalts), exit_ns);
+        }
+        self.return_to_user(cpu);
+    }
+
+    /// Passes on what the guest's programs recorded, and a fault.
+    fn relay(&mut self, machine: usize) {
+        let own = &mut self.nested[machine];
+        for (at, task, series, value) in own.relay.samples.borrow_mut().drain(..) {
+            self.sink.sample(at, task, series, value);
+        }
+        if let Some(fault) = own.sys.fault.take() {
+            self.fault = Some(fault);
+        }
+    }
+
+    /// The guest's tasks have all left: its threads count as gone.
+    fn leave_if_done(&mut self, machine: usize) {
+        let own = &mut self.nested[machine];
+        if own.sys.alive == 0 && !std::mem::replace(&mut own.done, own.sys.alive == 0) {
+            self.alive -= own.vcpus.len();
+        }
+    }
+
+    /// Other vCPUs whose next event a step of `sender` has changed: those that execute stop earlier, those that sleep
+    /// are to be woken by `cpu`.
+    fn signal(&mut self, cpu: CpuId, machine: usize, sender: CpuId) {
+        while let Some(to) = self.nested[machine].sys.touched.pop() {
+            if to == sender {
+                continue;
+            }
+            let own = &self.nested[machine];
+            let (state, next) = (own.vcpus[to.index()], own.next_event(to));
+            let on = self.tasks[state.thread].cpu;
+            if !own.sys.stands_still(to) {
+                self.cpus[on].task.ends = next.max(self.now);
+                self.touch(on);
+            } else if let Some(on) = state.polls_on {
+                self.end_poll(on, next);
+            } else if state.asleep && next != NEVER {
+                self.rouse(cpu, machine, to, next);
+            }
+        }
+    }
+
+    /// A vCPU whose thread sleeps has an event at `next`, ns. A signal wakes the thread; a timer sets its timer anew.
+    fn rouse(&mut self, cpu: CpuId, machine: usize, to: CpuId, next: u64) {
+        let thread = self.nested[machine].vcpus[to.index()].thread;
+        if self.nested[machine].sys.cpus[to].ipi_at == NEVER {
+            let Some((on, number)) = self.tasks[thread].timer.take() else { return };
+            self.cpus[on].timers.cancel(number);
+            let number = self.cpus[on].timers.start(Fires::Wakes(thread), next, 0);
+            self.tasks[thread].timer = Some((on, number));
+            return self.touch(on);
+        }
+        self.nested[machine].vcpus[to.index()].asleep = false;
+        self.nested[machine].counted.kicks += 1;
+        self.cancel_timer(thread);
+        self.cpus[cpu].to_wake[Context::Task as usize].push(thread);
+    }
+
+    /// The vCPU's exit is over: the host polls for its next event, or puts the thread to sleep.
+    pub fn vcpu_halts(&mut self, cpu: CpuId, curr: TaskId, polled: bool) {
+        let Some((machine, vcpu)) = self.vcpu_of(curr) else { return };
+        let now = self.now;
+        let own = &mut self.nested[machine];
+        own.sys.now = now;
+        let state = &mut own.vcpus[vcpu.index()];
+        state.polls_on = None;
+        let due = own.sys.cpus[vcpu].irq_due();
+        if due <= now {
+            return self.return_to_user(cpu);
+        }
+        if own.halt_poll_ns > 0 && !polled {
+            state.polls_on = Some(cpu);
+            let poll_ns = own.halt_poll_ns.min(due - now);
+            return self.begin(cpu, Step::Syscall(Sys::VcpuPolls), poll_ns);
+        }
+        state.asleep = true;
+        own.counted.sleeps += 1;
+        if due != NEVER {
+            let number = self.cpus[cpu].timers.start(Fires::Wakes(curr), due, 0);
+            self.tasks[curr].timer = Some((cpu, number));
+        }
+        self.block(cpu, curr);
+    }
+
+    /// An event of the vCPU that `cpu` polls for comes at `next`, ns: polling ends then.
+    fn end_poll(&mut self, cpu: CpuId, next: u64) {
+        let now = self.now;
+        let task = &mut self.cpus[cpu].task;
+        if !matches!(task.step, Step::Syscall(Sys::VcpuPolls)) {
+            return;
+        }
+        match task.ends {
+            NEVER => task.left = task.left.min(next.saturating_sub(now)),
+            _ => task.ends = task.ends.min(next.max(now)),
+        }
+        self.touch(cpu);
+    }
+
+    /// A vCPU's thread was woken by its timer.
+    pub fn vcpu_timer(&mut self, task: TaskId) {
+        if let Some((machine, vcpu)) = self.vcpu_of(task) {
+            self.nested[machine].vcpus[vcpu.index()].asleep = false;
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The machine that a guest sees, made of its host's costs and the cost of exits.
+//!
+//! An exit is charged where the guest asks for it: by an interrupt (its arrival and its end), by setting a timer, by
+//! signalling another vCPU. Halts are charged on the host's side. Costs are ns.
+
+use schedlab_base::{Ns, Result};
+use schedlab_machine::shape::Shape;
+use schedlab_machine::{IdleGovernor, IdleState, Machine};
+
+/// The machine of a guest with so many vCPUs on `host`: cores that share one cache, without idle states of their own.
+///
+/// # Errors
+/// For a number of vCPUs that no topology has.
+pub fn of(host: &Machine, name: &str, vcpus: u32) -> Result<Machine> {
+    let exit_ns = host.costs.vm_exit_ns;
+    let mut costs = host.costs;
+    costs.tick_ns += 2 * exit_ns;
+    costs.timer_irq_ns += 2 * exit_ns;
+    costs.timer_program_ns += exit_ns;
+    costs.ipi_irq_ns += 2 * exit_ns;
+    // The host's interrupt controller delivers at once; the sender exits.
+    (costs.ipi_send_ns, costs.ipi_near_ns, costs.ipi_far_ns) = (exit_ns, exit_ns, exit_ns);
+    costs.cpu_clock_ns = 0;
+    let halted = |name: &str| IdleState {
+        name: name.to_owned(),
+        exit: Ns::ZERO,
+        residency: Ns::ZERO,
+        typical: Ns::ZERO,
+    };
+    Ok(Machine {
+        name: name.to_owned(),
+        about: format!("a guest of {}", host.name),
+        topology: Shape::flat(vcpus, 1).topology()?,
+        costs,
+        kernels: Vec::new(),
+        idle_states: vec![halted("POLL"), halted("HLT")],
+        idle_governor: IdleGovernor::Halt,
+        background: Vec::new(),
+        background_from: None,
+        turns: None,
+        unfit: None,
+        provenance: Vec::new(),
+        os_cpu: Vec::new(),
+    })
+}

@@ -1,0 +1,104 @@
+//! Virtual machines before a run: the workload's tasks go to their places, and the guests boot.
+
+use super::{Hosted, Nested, Relay, machine};
+use crate::run::load_workload;
+use crate::system::System;
+use crate::task::UserOp;
+use schedlab_base::{CpuId, Result, Stream};
+use schedlab_machine::Machine;
+use schedlab_workload::{Built, Env, NestedDecl, Op, Place, Program, TaskDecl};
+
+/// The working set of a vCPU's thread, KB: the guest's part of a core's private cache.
+const VCPU_FOOTPRINT_KB: u32 = 256;
+
+/// A task that is elsewhere.
+struct Elsewhere;
+
+impl Program for Elsewhere {
+    fn next(&mut self, _: &mut dyn Env) -> Op {
+        Op::Exit
+    }
+}
+
+/// The machines that the workload's guests see.
+///
+/// # Errors
+/// As [`machine::of`].
+pub fn machines(host: &Machine, workload: &Built) -> Result<Vec<Machine>> {
+    workload.nested.iter().map(|own| machine::of(host, &own.name, own.vcpus.len() as u32)).collect()
+}
+
+/// Takes the parts that run in guests out of the workload, by guest. Each part has all tasks by their ids; those that
+/// are elsewhere never start.
+pub fn take_out(workload: &mut Built) -> Vec<Built> {
+    (0..workload.nested.len()).map(|n| part(workload, Place::Inside(n as u32))).collect()
+}
+
+fn part(whole: &mut Built, place: Place) -> Built {
+    let tasks = whole.tasks.iter_mut().map(|task| twin(task, place)).collect();
+    Built {
+        tasks,
+        words: whole.words,
+        slots: whole.slots,
+        series: whole.series.clone(),
+        channels: whole.channels.clone(),
+        masks: whole.masks.clone(),
+        cpus_at: whole.cpus_at.clone(),
+        later_attrs: Vec::new(),
+        duration: whole.duration,
+        warmup: whole.warmup,
+        to_the_end: whole.to_the_end,
+        processes: whole.processes,
+        groups: whole.groups[..1].to_vec(),
+        nested: Vec::new(),
+    }
+}
+
+/// The task as a part has it; the program goes to the part that runs it.
+fn twin(task: &mut TaskDecl, place: Place) -> TaskDecl {
+    let mut twin = task.without_program(Box::new(Elsewhere));
+    if task.place == place {
+        std::mem::swap(&mut twin.program, &mut task.program);
+    }
+    twin
+}
+
+/// Boots a guest: its tasks are there, and run as soon as its vCPUs do.
+pub fn boot<'s>(
+    seen: &'s Machine,
+    (decl, number): (&NestedDecl, usize),
+    part: Built,
+    seed: u64,
+    (relay, sink): (Relay, &'s mut Relay),
+) -> Nested<'s> {
+    let vcpus = decl.vcpus.len();
+    let own_seed = Stream::new(seed).purpose("nested").number(number as u64).below(0, u64::MAX);
+    let mut sys = System::new(seen, decl.kernel, own_seed, sink);
+    sys.measure_from = part.warmup.0;
+    sys.hosted = Some(Hosted::new(vcpus, decl.periodic_tick));
+    if decl.periodic_tick {
+        // Each vCPU starts its timer as it boots: ticks are out of phase.
+        let phases = sys.fixed.stream.purpose("tick");
+        for cpu in (0..vcpus).map(CpuId::from) {
+            sys.cpus[cpu].tick_at = 1 + phases.number(u64::from(cpu.0)).below(0, sys.fixed.tick_ns);
+        }
+    }
+    for task in load_workload(&mut sys, part, Place::Inside(number as u32)) {
+        sys.start_task(task);
+        let cpu = sys.tasks[task].cpu;
+        sys.kick(CpuId(0), cpu);
+    }
+    sys.touched.clear();
+    Nested::new(sys, &decl.vcpus, decl.halt_poll.0, relay)
+}
+
+/// Adds a guest to its host: its threads execute vCPUs.
+pub fn add<'s>(host: &mut System<'s>, guest: Nested<'s>, decl: &NestedDecl) {
+    let machine = host.nested.len() as u16;
+    for (n, thread) in decl.vcpus.iter().enumerate() {
+        let task = &mut host.tasks[*thread];
+        task.user = UserOp::Vcpu { machine, vcpu: CpuId::from(n) };
+        task.footprint_kb = VCPU_FOOTPRINT_KB;
+    }
+    host.nested.push(guest);
+}
