@@ -3,8 +3,10 @@
 use super::keys;
 use super::loads::Workload;
 use schedlab_base::{Error, Result};
+use schedlab_kernel::tunable::TUNABLES;
 use schedlab_machine::reader::Table;
 use schedlab_workload::{Beside, GroupSpec, NestedSpec, Spec, spec, together};
+use std::collections::BTreeMap;
 
 /// The `[[beside]]`, `[[group]]` and `[[nested]]` of an experiment.
 pub struct Around<'t> {
@@ -68,7 +70,9 @@ impl<'t> Around<'t> {
 
 /// A virtual machine.
 fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
-    let names = |key| Ok(super::strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect());
+    let names = |key| -> Result<Vec<String>> {
+        Ok(super::strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect())
+    };
     let periodic_tick = match table.string("tick")? {
         None | Some("nohz") => false,
         Some("periodic") => true,
@@ -79,9 +83,16 @@ fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
         vcpus: table.required("vcpus", table.number("vcpus")?)?,
         kernel: table.required("kernel", table.string("kernel")?)?.to_owned(),
         features: names("features")?,
-        tunables: super::numbers(table, "tunables")?,
+        tunables: tunables(table)?,
         periodic_tick,
-        halt_poll: table.duration("halt_poll")?.unwrap_or_default(),
+        halt_poll: table.time("halt_poll")?.unwrap_or_default(),
         tasks: names("tasks")?,
     })
+}
+
+/// Tunables of a virtual machine's kernel: whole numbers by name.
+fn tunables(table: &Table<'_>) -> Result<BTreeMap<String, u64>> {
+    let names: Vec<&str> = TUNABLES.iter().map(|t| t.name).collect();
+    let Some(inner) = table.table("tunables", &names)? else { return Ok(BTreeMap::new()) };
+    inner.keys().map(|name| Ok((name.to_owned(), inner.required(name, inner.number(name)?)?))).collect()
 }

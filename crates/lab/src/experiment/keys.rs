@@ -223,7 +223,7 @@ pub const PUBLISHED: Section = Section {
 
 /// All of them.
 pub const SECTIONS: &[&Section] =
-    &[&TOP, &WORKLOAD, &BESIDE, &GROUP, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &PUBLISHED];
+    &[&TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &PUBLISHED];
 
 impl Section {
     /// The names of its keys.
