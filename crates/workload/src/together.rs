@@ -143,7 +143,7 @@ mod tests {
     fn spec(beside: Vec<Beside>, groups: Vec<GroupSpec>) -> Spec {
         let params = Params([("runtime".to_owned(), 500_000_000)].into());
         let base = Box::new(Spec::bench("nanosleep", &params).unwrap());
-        Spec::Together { base, beside, groups }
+        Spec::Together { base, beside, groups, nested: vec![] }
     }
     fn hogs(called: &str) -> Beside {
         let Spec::Bench { name, params } = Spec::bench("hogs", &Params::default()).unwrap() else { panic!() };
@@ -175,7 +175,7 @@ mod tests {
         let error = spec(vec![hogs("a")], vec![group("/x", &["hog"])]).build(1).err().unwrap().to_string();
         assert!(error.contains("unknown task 'hog'"), "{error}");
         let pipe = Spec::bench("pipe", &Params::default()).unwrap();
-        let ends = Spec::Together { base: Box::new(pipe), beside: vec![hogs("a")], groups: vec![] };
+        let ends = Spec::Together { base: Box::new(pipe), beside: vec![hogs("a")], groups: vec![], nested: vec![] };
         assert!(ends.build(1).err().unwrap().to_string().contains("ends by itself"));
     }
 
