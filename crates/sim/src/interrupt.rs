@@ -24,7 +24,9 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
-            (Step::Ipi, costs.ipi_irq_ns + c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some()))
+            let received_ns = self.nic.take(cpu, now) * costs.nic_irq_ns;
+            let queued_ns = c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some());
+            (Step::Ipi, costs.ipi_irq_ns + received_ns + queued_ns)
         } else if c.timers.due().min(c.hrtick_at) <= now.min(c.tick_at) {
             (Step::Timer, costs.timer_irq_ns)
         } else {
@@ -60,7 +62,11 @@ impl System<'_> {
                 self.flush_wake_list(cpu, self.now.saturating_sub(took_ns));
                 self.cpus[cpu].softirq |= self.take_nohz_flags(cpu);
                 self.push_asked(cpu);
-                self.leave_hard(cpu);
+                if self.nic.next(cpu).is_none() {
+                    return self.leave_hard(cpu);
+                }
+                self.receive(cpu);
+                self.next_wakeup(cpu, Context::Hard);
             }
             step => unreachable!("{cpu} stepped in hardirq context at {step:?}"),
         }

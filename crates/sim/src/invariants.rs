@@ -44,7 +44,14 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
             format!("{on_rq} tasks on runqueues, {counted} counted, {runnable} runnable, {carried} carried");
         return fail(CpuId(0), sys.now, text);
     }
-    channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))
+    channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))?;
+    for own in &mut sys.nested {
+        walk(&mut own.sys).map_err(|e| e.context("in a virtual machine"))?;
+    }
+    for own in &mut sys.remotes {
+        walk(&mut own.sys).map_err(|e| e.context("behind a link"))?;
+    }
+    Ok(())
 }
 
 /// Every channel: bytes neither appear nor vanish. A task that sleeps in a call waits at its end of the channel. A

@@ -16,6 +16,7 @@ mod interrupt;
 mod invariants;
 pub mod loads;
 mod nested;
+mod net;
 mod observe;
 pub mod pelt;
 mod rq;

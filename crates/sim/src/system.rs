@@ -19,6 +19,7 @@ use crate::fair::group::{GroupRq, TaskGroup};
 use crate::fair::{CfsRq, CfsRqId, Entity, EntityId};
 use crate::frame::{Frame, Step, Sys};
 use crate::nested::{Hosted, Nested};
+use crate::net::{Nic, remote::Remote};
 use crate::observe::{Intervals, Stats};
 use crate::rt::{RtRq, RtShared};
 use crate::task::Class;
@@ -157,6 +158,10 @@ pub struct System<'s> {
     pub fault: Option<Error>,
     /// Virtual machines whose vCPUs are tasks of this kernel.
     pub nested: Vec<Nested<'s>>,
+    /// Machines behind a link.
+    pub remotes: Vec<Remote<'s>>,
+    /// Its network interface.
+    pub nic: Nic,
     /// What depends on the host, if this kernel is a guest's.
     pub hosted: Option<Hosted>,
     /// State of turns, if the CPUs take turns.
@@ -238,6 +243,8 @@ impl<'s> System<'s> {
             floors: Arena::filled(i64::MIN, n),
             fault: None,
             nested: Vec::new(),
+            remotes: Vec::new(),
+            nic: Nic::default(),
             hosted: None,
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             tells: sink.wants_details(),
@@ -407,6 +414,7 @@ impl<'s> System<'s> {
     pub fn let_merge(&mut self, merge: bool) {
         self.merge = merge;
         self.nested.iter_mut().for_each(|own| own.sys.merge = merge);
+        self.remotes.iter_mut().for_each(|own| own.sys.merge = merge);
     }
     /// Whether the acting CPU may go on at once with a step that follows at this very instant. It may if arming and
     /// finding it would give the same order, that is, unless a CPU it has touched could come before it.

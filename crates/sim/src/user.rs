@@ -190,6 +190,11 @@ impl System<'_> {
 
     /// Asks the current task's program for its next operation and begins it.
     fn ask(&mut self, cpu: CpuId, curr: TaskId) {
+        if !self.nested.is_empty()
+            && let Some(machine) = self.vhost_of(curr)
+        {
+            return self.vhost_goes_on(cpu, curr, machine);
+        }
         let recording = self.now >= self.measure_from && !self.tasks[curr].background;
         let task = &mut self.tasks[curr];
         task.user = UserOp::Ask;

@@ -5,7 +5,9 @@
 
 use crate::build::Builder;
 use crate::group::{self, shares_of_weight};
-use crate::nested::{self, NestedSpec, Place};
+use crate::nested::{self, NestedSpec};
+use crate::place::{self, Place};
+use crate::remote::{self, RemoteSpec};
 use crate::param::Params;
 use crate::spec::{Spec, find};
 use schedlab_base::{Error, GroupId, Ns, Result};
@@ -44,7 +46,7 @@ pub fn build(
     base: &Spec,
     beside: &[Beside],
     groups: &[GroupSpec],
-    nested: &[NestedSpec],
+    (nested, remotes): (&[NestedSpec], &[RemoteSpec]),
     b: &mut Builder,
 ) -> Result<()> {
     base.build_into(b)?;
@@ -56,6 +58,8 @@ pub fn build(
         one(other, number as u64 + 1, b)?;
     }
     nested::build(nested, b)?;
+    remote::build(remotes, b)?;
+    place::check(b)?;
     for spec in groups {
         let id = b.group(&spec.path)?;
         b.edit_group(id).shares = spec.shares;
@@ -143,7 +147,7 @@ mod tests {
     fn spec(beside: Vec<Beside>, groups: Vec<GroupSpec>) -> Spec {
         let params = Params([("runtime".to_owned(), 500_000_000)].into());
         let base = Box::new(Spec::bench("nanosleep", &params).unwrap());
-        Spec::Together { base, beside, groups, nested: vec![] }
+        Spec::Together { base, beside, groups, nested: vec![], remotes: vec![] }
     }
     fn hogs(called: &str) -> Beside {
         let Spec::Bench { name, params } = Spec::bench("hogs", &Params::default()).unwrap() else { panic!() };
@@ -175,7 +179,7 @@ mod tests {
         let error = spec(vec![hogs("a")], vec![group("/x", &["hog"])]).build(1).err().unwrap().to_string();
         assert!(error.contains("unknown task 'hog'"), "{error}");
         let pipe = Spec::bench("pipe", &Params::default()).unwrap();
-        let ends = Spec::Together { base: Box::new(pipe), beside: vec![hogs("a")], groups: vec![], nested: vec![] };
+        let ends = Spec::Together { base: Box::new(pipe), beside: vec![hogs("a")], groups: vec![], nested: vec![], remotes: vec![] };
         assert!(ends.build(1).err().unwrap().to_string().contains("ends by itself"));
     }
 

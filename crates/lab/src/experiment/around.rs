@@ -2,17 +2,21 @@
 
 use super::keys;
 use super::loads::Workload;
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Ns, Result};
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_machine::reader::Table;
-use schedlab_workload::{Beside, GroupSpec, NestedSpec, Spec, spec, together};
+use schedlab_workload::{Beside, GroupSpec, NestedSpec, RemoteSpec, Spec, spec, together};
 use std::collections::BTreeMap;
 
-/// The `[[beside]]`, `[[group]]` and `[[nested]]` of an experiment.
+/// The usual delay of a link: a switch and two cards in one room.
+const DELAY: Ns = Ns::us(50);
+
+/// The `[[beside]]`, `[[group]]`, `[[nested]]` and `[[remote]]` of an experiment.
 pub struct Around<'t> {
     beside: Vec<(Table<'t>, Workload)>,
     groups: Vec<GroupSpec>,
     nested: Vec<NestedSpec>,
+    remotes: Vec<RemoteSpec>,
 }
 
 impl<'t> Around<'t> {
@@ -48,7 +52,12 @@ impl<'t> Around<'t> {
             .iter()
             .map(virtual_machine)
             .collect::<Result<_>>()?;
-        Ok(Around { beside, groups, nested })
+        let remotes = top
+            .tables("remote", &keys::REMOTE.names())?
+            .iter()
+            .map(behind_a_link)
+            .collect::<Result<_>>()?;
+        Ok(Around { beside, groups, nested, remotes })
     }
 
     /// A workload with what is around it, on a machine with `cpus` CPUs.
@@ -64,15 +73,28 @@ impl<'t> Around<'t> {
             };
             beside.push(Beside { name, params, called: table.string("called")?.map(str::to_owned) });
         }
-        spec.together(beside, self.groups.clone(), self.nested.clone())
+        spec.together(beside, self.groups.clone(), (self.nested.clone(), self.remotes.clone()))
     }
+}
+
+/// A list of names.
+fn names(table: &Table<'_>, key: &'static str) -> Result<Vec<String>> {
+    Ok(super::strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect())
+}
+
+/// A machine behind a link.
+fn behind_a_link(table: &Table<'_>) -> Result<RemoteSpec> {
+    Ok(RemoteSpec {
+        name: table.required("name", table.string("name")?)?.to_owned(),
+        kernel: table.required("kernel", table.string("kernel")?)?.to_owned(),
+        delay: table.time("delay")?.unwrap_or(DELAY),
+        queues: table.number("queues")?.unwrap_or(1),
+        tasks: names(table, "tasks")?,
+    })
 }
 
 /// A virtual machine.
 fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
-    let names = |key| -> Result<Vec<String>> {
-        Ok(super::strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect())
-    };
     let periodic_tick = match table.string("tick")? {
         None | Some("nohz") => false,
         Some("periodic") => true,
@@ -82,11 +104,11 @@ fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
         name: table.required("name", table.string("name")?)?.to_owned(),
         vcpus: table.required("vcpus", table.number("vcpus")?)?,
         kernel: table.required("kernel", table.string("kernel")?)?.to_owned(),
-        features: names("features")?,
+        features: names(table, "features")?,
         tunables: tunables(table)?,
         periodic_tick,
         halt_poll: table.time("halt_poll")?.unwrap_or_default(),
-        tasks: names("tasks")?,
+        tasks: names(table, "tasks")?,
     })
 }
 

@@ -56,6 +56,7 @@ pub const TOP: Section = Section {
         key("beside", "", "[[beside]]: benchmarks that run beside the workload"),
         key("group", "", "[[group]]: task groups, simulated"),
         key("nested", "", "[[nested]]: virtual machines that tasks run in, simulated"),
+        key("remote", "", "[[remote]]: machines behind a link that tasks run on, simulated"),
         key("load", "", "[[load]]; default one of the workload as it is"),
         key("variant", "", "[[variant]], at least one"),
         key("at", "", "[[at]]: a change in the middle of a run, of all variants"),
@@ -120,6 +121,19 @@ pub const NESTED: Section = Section {
             "how long the host polls before a halted vCPU's thread sleeps; default 0",
         ),
         key("tasks", r#"["*"]"#, "names of the tasks inside, without their numbers; \"*\" for all"),
+    ],
+};
+
+/// The keys of a machine behind a link.
+pub const REMOTE: Section = Section {
+    header: "[[remote]]",
+    about: "a machine behind a link, with a CPU for each of its tasks: clients on another host; simulated",
+    keys: &[
+        key("name", r#""clients""#, "its name"),
+        key("kernel", r#""v3.4""#, "the profile of its kernel"),
+        key("delay", r#""50us""#, "what a message takes one way; default 50us"),
+        key("queues", "8", "the first CPUs take the network interface's interrupts, connection by connection; default 1"),
+        key("tasks", r#"["client"]"#, "names of the tasks there; they meet others at sockets only"),
     ],
 };
 
@@ -223,7 +237,7 @@ pub const PUBLISHED: Section = Section {
 
 /// All of them.
 pub const SECTIONS: &[&Section] =
-    &[&TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &PUBLISHED];
+    &[&TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &REMOTE, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &PUBLISHED];
 
 impl Section {
     /// The names of its keys.

@@ -69,6 +69,16 @@ impl Channels {
             kinds,
         }
     }
+    /// A message of so many bytes arrives at an end, by an interrupt on `cpu`. Returns how many the channel took, or
+    /// lost.
+    pub fn take_in(&mut self, end: PortId, bytes: u32, cpu: CpuId) -> u32 {
+        let at = end.0 as usize;
+        if bytes == 0 && self.kind(end) != ChannelKind::Udp {
+            return 0;
+        }
+        self.users[at].writer = Some(cpu);
+        self.buffers[at].write(bytes, true).bytes
+    }
     /// The kind of the channel that an end belongs to.
     pub fn kind(&self, port: PortId) -> ChannelKind {
         self.kinds[port.channel()]

@@ -139,7 +139,7 @@ impl System<'_> {
     pub fn leave_idle_state(&mut self, cpu: CpuId, state: u8) {
         let reached = self.core_state(cpu, self.sunk_to(cpu, state));
         let exit_ns = self.fixed.machine.idle_states.get(usize::from(reached)).map_or(0, |s| s.typical.0);
-        let (now, tick_ns) = (self.now, self.fixed.tick_ns);
+        let (now, tick_ns, next_ipi) = (self.now, self.fixed.tick_ns, self.next_ipi(cpu));
         let c = &mut self.cpus[cpu];
         let by_tick = c.tick_at <= now && c.ipi_at > now && c.timers.due() > now;
         let stay_ns = now - c.halted_at;
@@ -153,7 +153,8 @@ impl System<'_> {
         c.has_halted |= c.task.ends == NEVER && exit_ns > 0;
         c.idle_tick_at = if c.tick_at <= now { now } else { 0 };
         if c.ipi_at <= now {
-            c.ipi_at = NEVER;
+            // A message still takes its interrupt.
+            c.ipi_at = next_ipi;
         }
         self.stats.idle_exit_ns += exit_ns;
         self.set_active(cpu, true);

@@ -11,7 +11,7 @@ use super::{SECOND, runtime, warmup};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program};
 use crate::param::{Benchmark, Choice, Param, Params};
-use schedlab_base::{Error, Result};
+use schedlab_base::{Error, Result, TaskId};
 
 /// The table row.
 pub const RR: Benchmark = Benchmark {
@@ -50,7 +50,9 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let (request, response) = (params.get("request")? as u32, params.get("response")? as u32);
     let latency = b.series("rr.latency", "ns", "lower");
     for p in 0..params.count("pairs")? {
-        let (near, far) = b.channel(if udp { ChannelKind::Udp } else { ChannelKind::Tcp });
+        let kind = if udp { ChannelKind::Udp } else { ChannelKind::Tcp };
+        let first = b.next_task();
+        let (near, far) = b.channel_between(kind, (first, TaskId(first.0 + 1)));
         let client = Client { port: near, request, response, exchange: Exchange::new(latency) };
         b.task(format!("client-{p}"), Box::new(client))?;
         b.task(format!("server-{p}"), Box::new(Server { port: far, request, response, asked: false }))?;
