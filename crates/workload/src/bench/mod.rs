@@ -11,8 +11,10 @@ mod exchange;
 mod gate;
 mod hackbench;
 mod hogs;
+mod http;
 mod mutex;
 mod nanosleep;
+mod pace;
 mod pipe;
 mod rr;
 mod sample;
@@ -35,6 +37,7 @@ pub const BENCHMARKS: &[&Benchmark] = &[
     &slice::SLICE,
     &batch::BATCH,
     &hogs::HOGS,
+    &http::HTTP,
 ];
 
 /// The longest runtime that may be asked for: an hour, ns.
