@@ -92,10 +92,10 @@ struct Others {
 
 impl Others {
     fn of(host: &Machine, workload: &mut Built) -> Result<Others> {
-        let (nested, remotes) =
-            (std::mem::take(&mut workload.nested), std::mem::take(&mut workload.remotes));
+        let (nested, remotes) = (std::mem::take(&mut workload.nested), std::mem::take(&mut workload.remotes));
         if host.turns.is_some() && !(nested.is_empty() && remotes.is_empty()) {
-            let text = format!("{} has CPUs that take turns: no other machine can be simulated with it", host.name);
+            let text =
+                format!("{} has CPUs that take turns: no other machine can be simulated with it", host.name);
             return Err(Error::input(text));
         }
         let mut others = Others { nested, remotes, places: Vec::new() };

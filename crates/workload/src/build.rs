@@ -3,9 +3,9 @@
 
 use crate::group::{self, GroupDecl, ROOT_GROUP};
 use crate::nested::NestedDecl;
+use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
 use crate::place::Place;
 use crate::remote::RemoteDecl;
-use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
 use schedlab_base::{CpuSet, Error, GroupId, Ns, Result, Spot, Stream, TaskId, Warning};
 use schedlab_kernel::Attr;
 use serde::{Deserialize, Serialize};
@@ -119,8 +119,8 @@ pub struct Built {
     pub nested: Vec<NestedDecl>,
     /// Machines behind a link that tasks run on; simulated only.
     pub remotes: Vec<RemoteDecl>,
-    /// The task that uses each end of each channel, where a benchmark tells it.
-    pub users: Vec<Option<TaskId>>,
+    /// The place of each end of each channel; empty if all tasks are on the machine itself.
+    pub ends: Vec<Place>,
 }
 
 impl Built {
@@ -163,16 +163,10 @@ pub struct Builder {
     stream: Stream,
     seed: u64,
     part: u64,
-    parts: Vec<Part>,
-}
-
-/// What a part of the workload has that its tasks share.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Part {
-    /// It has futex words or cells.
-    pub(crate) memory: bool,
-    /// It has channels with an end whose task it does not tell.
-    pub(crate) untold_end: bool,
+    /// By end of a channel: the part of the workload that uses it, and whether that is the part's client side.
+    pub(crate) ends: Vec<(u64, bool)>,
+    /// The client side of each part that has one.
+    pub(crate) sides: BTreeMap<u64, &'static [&'static str]>,
 }
 
 /// What holds for a workload as a whole: length, warm-up, processes or threads.
@@ -205,10 +199,10 @@ impl Builder {
             groups: vec![GroupDecl::root()],
             nested: Vec::new(),
             remotes: Vec::new(),
-            users: Vec::new(),
+            ends: Vec::new(),
         };
         let stream = Stream::new(seed).purpose("workload");
-        Builder { built, stream, seed, part: 0, parts: vec![Part::default()] }
+        Builder { built, stream, seed, part: 0, ends: Vec::new(), sides: BTreeMap::new() }
     }
     /// Declares a task. Its id is its place in the order of declaration.
     ///
@@ -256,13 +250,11 @@ impl Builder {
     }
     /// A futex word, 0 at the start.
     pub fn word(&mut self) -> WordId {
-        self.own_part().memory = true;
         self.built.words += 1;
         WordId(self.built.words as u32 - 1)
     }
     /// A shared cell, 0 at the start.
     pub fn slot(&mut self) -> SlotId {
-        self.own_part().memory = true;
         self.built.slots += 1;
         SlotId(self.built.slots as u32 - 1)
     }
@@ -270,25 +262,19 @@ impl Builder {
     pub fn channel(&mut self, kind: ChannelKind) -> (PortId, PortId) {
         let first = 2 * self.built.channels.len() as u32;
         self.built.channels.push(kind);
-        self.built.users.extend([None, None]);
-        self.own_part().untold_end = true;
+        self.ends.extend([(self.part, false); 2]);
         (PortId(first), PortId(first + 1))
     }
-    /// Makes a channel between two tasks that may run on different machines. `ends`: the task that uses each end.
-    pub fn channel_between(&mut self, kind: ChannelKind, ends: (TaskId, TaskId)) -> (PortId, PortId) {
-        let untold = self.own_part().untold_end;
+    /// Makes a channel whose first end is used by the client side ([`Builder::client_side`]), the second by the others.
+    pub fn link(&mut self, kind: ChannelKind) -> (PortId, PortId) {
         let ports = self.channel(kind);
-        self.own_part().untold_end = untold;
-        self.built.users[ports.0.0 as usize] = Some(ends.0);
-        self.built.users[ports.1.0 as usize] = Some(ends.1);
+        self.ends[ports.0.0 as usize].1 = true;
         ports
     }
-    fn own_part(&mut self) -> &mut Part {
-        &mut self.parts[self.part as usize]
-    }
-    /// What a part of the workload has that its tasks share.
-    pub(crate) fn part(&self, number: u64) -> Part {
-        self.parts[number as usize]
+    /// Says that the tasks of these names share no futex words and cells with the others of this benchmark, and meet
+    /// them at [`Builder::link`]s alone. So they may run on another machine.
+    pub fn client_side(&mut self, names: &'static [&'static str]) {
+        self.sides.insert(self.part, names);
     }
     /// A series of values; the same name gives the same series.
     pub fn series(&mut self, name: &str, unit: &str, better: &str) -> SeriesId {
@@ -357,9 +343,6 @@ impl Builder {
     /// Draws from here on are those of the workload's part of that number; 0 is the workload itself.
     pub(crate) fn draws_as(&mut self, part: u64) {
         self.part = part;
-        if self.parts.len() <= part as usize {
-            self.parts.resize(part as usize + 1, Part::default());
-        }
         let whole = Stream::new(self.seed);
         self.stream = match part {
             0 => whole.purpose("workload"),
@@ -371,12 +354,16 @@ impl Builder {
         self.built.nested.push(machine);
     }
     /// Adds a machine behind a link.
-    pub(crate) fn link(&mut self, machine: RemoteDecl) {
+    pub(crate) fn link_to(&mut self, machine: RemoteDecl) {
         self.built.remotes.push(machine);
     }
     /// Tasks declared so far, from the given one on.
     pub(crate) fn tasks_from(&mut self, first: usize) -> &mut [TaskDecl] {
         &mut self.built.tasks[first..]
+    }
+    /// Notes the place of each end of each channel.
+    pub(crate) fn ends_are(&mut self, places: Vec<Place>) {
+        self.built.ends = places;
     }
     /// The finished workload.
     ///

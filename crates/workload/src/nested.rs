@@ -5,7 +5,7 @@
 
 use crate::build::Builder;
 use crate::op::{Env, Op, Program};
-use crate::place::{self, Place};
+use crate::place::{self, MACHINES, Place};
 use schedlab_base::{Error, Ns, Result, TaskId};
 use schedlab_kernel::{Kernel, Variant};
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,7 @@ fn declare(spec: &NestedSpec, b: &mut Builder) -> Result<NestedDecl> {
     let vhost = b.task(format!("{}/vhost", spec.name), Box::new(MachineThread))?;
     // It serves the machine and is none of the workload's own tasks.
     b.edit(vhost).background = true;
+    vcpus.iter().chain([&vhost]).for_each(|thread| b.edit(*thread).part = MACHINES);
     Ok(NestedDecl {
         name: spec.name.clone(),
         vcpus,

@@ -50,7 +50,7 @@ pub(crate) fn build(machines: &[RemoteSpec], b: &mut Builder) -> Result<()> {
     for (number, spec) in machines.iter().enumerate() {
         let decl = declare(spec, Place::Remote(number as u32), b)
             .map_err(|e| e.context(format!("remote machine '{}'", spec.name)))?;
-        b.link(decl);
+        b.link_to(decl);
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 use crate::build::{Builder, Built};
 use crate::command::{CommandSpec, only_live};
 use crate::nested::NestedSpec;
-use crate::remote::RemoteSpec;
 use crate::param::{Benchmark, Params};
+use crate::remote::RemoteSpec;
 use crate::together::{self, Beside, GroupSpec};
 use crate::{BENCHMARKS, rtapp};
 use schedlab_base::{Error, Ns, Result, input};
@@ -127,7 +127,8 @@ impl Spec {
             return Ok(self);
         }
         if let Spec::Command(_) = self {
-            let text = "a command runs alone: [[beside]], [[group]], [[nested]] and [[remote]] don't go with it yet";
+            let text =
+                "a command runs alone: [[beside]], [[group]], [[nested]] and [[remote]] don't go with it yet";
             return Err(Error::input(text));
         }
         Spec::Together { base: Box::new(self), beside, groups, nested, remotes }.checked()

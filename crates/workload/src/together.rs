@@ -6,9 +6,9 @@
 use crate::build::Builder;
 use crate::group::{self, shares_of_weight};
 use crate::nested::{self, NestedSpec};
+use crate::param::Params;
 use crate::place::{self, Place};
 use crate::remote::{self, RemoteSpec};
-use crate::param::Params;
 use crate::spec::{Spec, find};
 use schedlab_base::{Error, GroupId, Ns, Result};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
@@ -59,7 +59,7 @@ pub fn build(
     }
     nested::build(nested, b)?;
     remote::build(remotes, b)?;
-    place::check(b)?;
+    place::settle(b)?;
     for spec in groups {
         let id = b.group(&spec.path)?;
         b.edit_group(id).shares = spec.shares;
@@ -179,7 +179,13 @@ mod tests {
         let error = spec(vec![hogs("a")], vec![group("/x", &["hog"])]).build(1).err().unwrap().to_string();
         assert!(error.contains("unknown task 'hog'"), "{error}");
         let pipe = Spec::bench("pipe", &Params::default()).unwrap();
-        let ends = Spec::Together { base: Box::new(pipe), beside: vec![hogs("a")], groups: vec![], nested: vec![], remotes: vec![] };
+        let ends = Spec::Together {
+            base: Box::new(pipe),
+            beside: vec![hogs("a")],
+            groups: vec![],
+            nested: vec![],
+            remotes: vec![],
+        };
         assert!(ends.build(1).err().unwrap().to_string().contains("ends by itself"));
     }
 

@@ -52,11 +52,8 @@ impl<'t> Around<'t> {
             .iter()
             .map(virtual_machine)
             .collect::<Result<_>>()?;
-        let remotes = top
-            .tables("remote", &keys::REMOTE.names())?
-            .iter()
-            .map(behind_a_link)
-            .collect::<Result<_>>()?;
+        let remotes =
+            top.tables("remote", &keys::REMOTE.names())?.iter().map(behind_a_link).collect::<Result<_>>()?;
         Ok(Around { beside, groups, nested, remotes })
     }
 

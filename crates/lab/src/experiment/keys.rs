@@ -132,7 +132,11 @@ pub const REMOTE: Section = Section {
         key("name", r#""clients""#, "its name"),
         key("kernel", r#""v3.4""#, "the profile of its kernel"),
         key("delay", r#""50us""#, "what a message takes one way; default 50us"),
-        key("queues", "8", "the first CPUs take the network interface's interrupts, connection by connection; default 1"),
+        key(
+            "queues",
+            "8",
+            "the first CPUs take the network interface's interrupts, connection by connection; default 1",
+        ),
         key("tasks", r#"["client"]"#, "names of the tasks there; they meet others at sockets only"),
     ],
 };
@@ -236,8 +240,10 @@ pub const PUBLISHED: Section = Section {
 };
 
 /// All of them.
-pub const SECTIONS: &[&Section] =
-    &[&TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &REMOTE, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &PUBLISHED];
+pub const SECTIONS: &[&Section] = &[
+    &TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &REMOTE, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM,
+    &PUBLISHED,
+];
 
 impl Section {
     /// The names of its keys.

@@ -2,8 +2,8 @@
 
 use super::Nested;
 use crate::run::{account, settle_accounts};
-use crate::task::State;
 use crate::system::System;
+use crate::task::State;
 use crate::{SimReport, invariants};
 use schedlab_base::Result;
 

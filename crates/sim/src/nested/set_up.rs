@@ -41,7 +41,7 @@ pub fn part(whole: &mut Built, place: Place) -> Built {
         groups: whole.groups[..1].to_vec(),
         nested: Vec::new(),
         remotes: Vec::new(),
-        users: whole.users.clone(),
+        ends: whole.ends.clone(),
     }
 }
 

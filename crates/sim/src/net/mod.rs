@@ -48,14 +48,12 @@ pub struct Nic {
 impl Nic {
     /// The interface of the kernel at `here`, which has `cpus` CPUs.
     pub fn new(workload: &Built, here: Place, cpus: usize) -> Nic {
-        let place = |user: &Option<schedlab_base::TaskId>| user.map(|t| workload.tasks[t.index()].place);
-        let known: Vec<Option<Place>> = workload.users.iter().map(place).collect();
-        if known.iter().flatten().all(|p| *p == here) {
+        if workload.ends.iter().all(|place| *place == here) {
             return Nic::default();
         }
         Nic {
-            aside: vec![0; known.len()],
-            places: known.into_iter().map(|p| p.unwrap_or(here)).collect(),
+            aside: vec![0; workload.ends.len()],
+            places: workload.ends.clone(),
             here,
             arrivals: vec![VecDeque::new(); cpus],
             taking: vec![0; cpus],
@@ -118,7 +116,10 @@ mod tests {
         }
         assert_eq!(nic.next(cpu), Some(10));
         assert_eq!(nic.take(cpu, 25), 2);
-        assert_eq!([nic.pop(cpu), nic.pop(cpu), nic.pop(cpu)].map(|p| p.map(|p| p.to.0)), [Some(2), Some(4), None]);
+        assert_eq!(
+            [nic.pop(cpu), nic.pop(cpu), nic.pop(cpu)].map(|p| p.map(|p| p.to.0)),
+            [Some(2), Some(4), None]
+        );
         assert_eq!((nic.next(cpu), nic.take(cpu, 30)), (Some(30), 2));
         assert_eq!(nic.pop(cpu).map(|p| p.to.0), Some(1));
     }

@@ -94,7 +94,10 @@ fn a_guests_task_gets_what_its_vcpus_thread_gets() {
     assert!(thread.abs_diff(SECOND / 2) < SECOND / 50, "half: {thread}");
     assert!(stolen.abs_diff(SECOND / 2) < SECOND / 50, "the other half: {stolen}");
     let work = report.tasks.iter().find(|t| t.name == "hog/0").map(|t| t.work_ns);
-    assert!(work.is_some_and(|w| w.abs_diff(thread) < SECOND / 50), "it works while its vCPU executes: {work:?}");
+    assert!(
+        work.is_some_and(|w| w.abs_diff(thread) < SECOND / 50),
+        "it works while its vCPU executes: {work:?}"
+    );
     // Without a clock of stolen time the guest charges what was stolen, too.
     assert!(time(&report, "hog") > 990_000_000);
 }
@@ -143,7 +146,8 @@ fn polling_for_a_halted_vcpu_spares_its_thread_the_sleep() {
 fn a_message_to_another_machine_takes_the_links_delay_each_way() {
     let latency = |delay_us, machines: Vec<NestedSpec>| {
         let base = bench("rr", &[("pairs", 1), ("runtime", SECOND / 4)]);
-        let (report, seen) = run("smp-4", &base.together(vec![], vec![], (machines, vec![clients(delay_us)])).unwrap());
+        let (report, seen) =
+            run("smp-4", &base.together(vec![], vec![], (machines, vec![clients(delay_us)])).unwrap());
         (median(&seen), report)
     };
     let near = latency(20, vec![]).0;
@@ -151,7 +155,10 @@ fn a_message_to_another_machine_takes_the_links_delay_each_way() {
     assert!(near > 40_000 && near < 70_000, "{near}");
     assert_eq!(far - near, 200_000, "a hundred us more each way");
     let (inside, report) = latency(20, vec![vm(2, &["server"])]);
-    assert!(inside > near + 10_000, "vhost, exits and a second kernel take their time: {inside} against {near}");
+    assert!(
+        inside > near + 10_000,
+        "vhost, exits and a second kernel take their time: {inside} against {near}"
+    );
     let calls = counter(&report, "guest.packets");
     assert!(calls > 1000 && calls.abs_diff(SECOND / 4 / inside) < 20, "one message a call: {calls}");
     assert!(time(&report, "vm/vhost") > calls * 2 * 2_500, "it moves each message in and out");
@@ -191,7 +198,8 @@ fn merged_steps_and_repeated_runs_give_the_same() {
 fn accounts_agree_over_many_seeds_of_a_crowded_machine() {
     let base = bench("rr", &[("pairs", 8), ("runtime", SECOND / 5)]);
     let machines = vec![NestedSpec { periodic_tick: true, ..vm(8, &["server", "client"]) }];
-    let spec = base.together(vec![hogs(16, "other")], vec![group("/vm", 8192, "vm")], (machines, vec![])).unwrap();
+    let spec =
+        base.together(vec![hogs(16, "other")], vec![group("/vm", 8192, "vm")], (machines, vec![])).unwrap();
     let machine = machine("x5570-2x4-smt");
     for seed in 1..=12 {
         let run = simulate(setup(&machine, &spec, seed, false), &mut schedlab_trace::Discard);

@@ -11,7 +11,7 @@ use super::{SECOND, runtime, warmup};
 use crate::build::{Builder, ChannelKind};
 use crate::op::{Env, Op, PortId, Program};
 use crate::param::{Benchmark, Choice, Param, Params};
-use schedlab_base::{Error, Result, TaskId};
+use schedlab_base::{Error, Result};
 
 /// The table row.
 pub const RR: Benchmark = Benchmark {
@@ -39,6 +39,7 @@ const PARAMS: &[Param] = &[
 ];
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
+    b.client_side(&["client"]);
     let udp = params.get("protocol")? == 1;
     for name in ["request", "response"] {
         let size = params.get(name)?;
@@ -51,8 +52,7 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let latency = b.series("rr.latency", "ns", "lower");
     for p in 0..params.count("pairs")? {
         let kind = if udp { ChannelKind::Udp } else { ChannelKind::Tcp };
-        let first = b.next_task();
-        let (near, far) = b.channel_between(kind, (first, TaskId(first.0 + 1)));
+        let (near, far) = b.link(kind);
         let client = Client { port: near, request, response, exchange: Exchange::new(latency) };
         b.task(format!("client-{p}"), Box::new(client))?;
         b.task(format!("server-{p}"), Box::new(Server { port: far, request, response, asked: false }))?;
