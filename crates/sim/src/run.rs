@@ -204,6 +204,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         entity,
         relative: false,
         detached: false,
+        throttles: false,
         user: UserOp::Ask,
         waits_on: None,
         timer: None,
@@ -402,6 +403,7 @@ fn begin_measuring(sys: &mut System<'_>) {
     }
     sys.stats = Stats::default();
     sys.schedstat.clear();
+    sys.begin_counting_quotas();
     sys.counted_from = sys.now;
     for own in &mut sys.nested {
         own.sys.now = sys.now;
@@ -449,6 +451,7 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     found.intervals.sort_by_key(|i| i.start);
     let lost = sys.intervals.dropped;
     found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
+    found.counters.extend(sys.quota_counts());
     let mut schedstat = sys.schedstat;
     schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);

@@ -8,12 +8,18 @@
 //! Shares are in the unit of weights, 1024 at nice 0; *fine* weights are 1024 times as large (`scale_load`, 4.7).
 //! Invariant: group g's cfs_rq of CPU c is number g * CPUs + c, and its entity number (g - 1) * CPUs + c.
 
+pub mod bandwidth;
+mod idle;
+mod limbo;
 pub mod load;
+mod pool;
 pub mod shares;
+mod throttle;
 mod tree;
 pub mod window;
 
-use schedlab_base::GroupId;
+use bandwidth::Bandwidth;
+use schedlab_base::{GroupId, TaskId};
 use schedlab_workload::group::DEFAULT_SHARES;
 use window::Window;
 
@@ -26,17 +32,24 @@ pub struct TaskGroup {
     pub shares: u64,
     /// The sum of its cfs_rqs' contributions (`tg->load_avg`; before 3.8 `tg->load_weight`).
     pub load: u64,
+    /// Its quota of CPU time, if it has one.
+    pub bandwidth: Option<Box<Bandwidth>>,
+    /// Its tasks give way to those of other groups (`cpu.idle`).
+    pub idle: bool,
+    /// Its path.
+    pub path: String,
 }
 
 impl TaskGroup {
     /// The root group. Its shares and load play no part.
     pub fn root() -> TaskGroup {
-        TaskGroup { parent: None, shares: DEFAULT_SHARES, load: 0 }
+        let (bandwidth, path) = (None, "/".to_owned());
+        TaskGroup { parent: None, shares: DEFAULT_SHARES, load: 0, bandwidth, idle: false, path }
     }
 }
 
 /// The part of a cfs_rq that only groups have.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct GroupRq {
     /// Its contribution to its group's load (`tg_load_avg_contrib`).
     pub contribution: u64,
@@ -52,4 +65,24 @@ pub struct GroupRq {
     pub runnable_sum: i64,
     /// Average of its weight over the share window (before 3.8).
     pub window: Window,
+    /// Its group has a quota (`runtime_enabled`).
+    pub limited: bool,
+    /// What is left of its slice of the quota, ns; less than 0: owed (`runtime_remaining`).
+    pub left_ns: i64,
+    /// The period in which it took its last slice.
+    pub slice_of: u64,
+    /// It has no time left and is on its group's list (`throttled`).
+    pub throttled: bool,
+    /// Since when tasks wait for that, ns (`throttled_clock`).
+    pub throttled_since: Option<u64>,
+    /// Throttled queues on the way up to the root, itself included (`throttle_count`).
+    pub throttle_count: u32,
+    /// It has been given time, and its CPU will unthrottle it.
+    pub freed: bool,
+    /// Runnable tasks that were taken off it, one by one (`throttled_limbo_list`, 6.18).
+    pub limbo: Vec<TaskId>,
+    /// When its load averages stopped, ns.
+    pub frozen_at: Option<u64>,
+    /// How long they stood still before that, ns (`throttled_clock_pelt_time`).
+    pub frozen_ns: u64,
 }
