@@ -88,7 +88,8 @@ fn quotas_hold_at_each_of_two_levels() {
             assert_quota(&what, &report, cpus, ("/a/b", 10), b);
             assert_quota(&what, &report, cpus, ("/a", 40), b + c);
             let whole = machine(cpus).topology.nr_cpus() as u64 * 5_000 * MS;
-            assert!(time(&report, &outside) + b + c > whole - 20 * MS, "{what}: the others have the rest");
+            let idle = whole - time(&report, &outside) - b - c;
+            assert!(idle < whole / 50, "{what}: others have the rest, but for {idle} ns");
         }
     }
 }
