@@ -16,7 +16,7 @@ use crate::turns;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
-use schedlab_kernel::{Attr, Kernel};
+use schedlab_kernel::{Attr, History, Kernel};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Outcome, Place, Program, ROOT_GROUP};
 use std::collections::VecDeque;
@@ -54,6 +54,7 @@ pub fn run(
     let Setup { machine, kernel, changes, mut workload, seed, background, check, stop, clock: watched } =
         setup;
     validate(&mut workload, machine)?;
+    crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
     let machines = nested::set_up::machines(machine, &workload)?;
     let relays: Vec<Relay> = machines.iter().map(|_| Relay::default()).collect();

@@ -156,3 +156,92 @@ fn a_burst_lets_a_group_use_what_it_saved() {
         assert!(without > 200 * MS && bursts >= 5, "{profile}: {without} ns throttled, {bursts} bursts");
     }
 }
+
+#[test]
+fn a_kernel_refuses_what_it_does_not_know() {
+    let error = |profile: &str, quota_ms: u64, burst_ms: u64, idle: bool| {
+        let mut load = Load::lasting_ms(10);
+        hogs(&mut load, "/a", quota_ms, 1);
+        let group = load.builder.group("/a").unwrap();
+        let decl = load.builder.edit_group(group);
+        (decl.burst, decl.idle) = (Ns::ms(burst_ms), idle);
+        let mut keep = Keep::default();
+        let report = simulated(&machine("smp-1"), kernel(profile), 1, load.built(), &mut keep);
+        report.err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    assert!(error("v2.6.30", 20, 0, false).contains("'/a' has a quota"));
+    assert!(error("v5.10", 20, 5, false).contains("'/a' has a burst"));
+    assert!(error("v5.10", 0, 0, true).contains("'/a' has idle = true"));
+    assert_eq!(error("v5.15", 20, 5, true), "");
+}
+
+/// CPU times of `nr` hogs of an idle group and of one hog of another, and the report.
+fn beside_idle(cpus: &str, profile: &str, nr: usize, other: &str) -> (u64, u64) {
+    let mut load = Load::lasting_ms(3_000);
+    let idle = hogs(&mut load, "/idle", 0, nr);
+    let group = load.builder.group("/idle").unwrap();
+    load.builder.edit_group(group).idle = true;
+    let others = hogs(&mut load, other, 0, 1);
+    let report = run(cpus, profile, load);
+    (time(&report, &idle), time(&report, &others))
+}
+
+#[test]
+fn an_idle_group_weighs_three_however_many_tasks_it_has() {
+    for profile in ["v5.15", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"] {
+        for other in ["/", "/other"] {
+            let (idle, others) = beside_idle("smp-1", profile, 4, other);
+            let per_mille = idle * 1000 / (idle + others);
+            // 3 to 1024 is 3 per mille; a turn is a slice or a tick long.
+            assert!((1..=6).contains(&per_mille), "{profile} beside {other}: {per_mille} per mille");
+        }
+    }
+}
+
+#[test]
+fn a_wakee_of_another_group_preempts_an_idle_group_at_once_and_not_the_reverse() {
+    for profile in ["v5.15", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"] {
+        let delays = |idle_hog: bool| {
+            let mut load = Load::lasting_ms(2_000);
+            let hog = hogs(&mut load, "/hog", 0, 1)[0];
+            let group = load.builder.group("/wakee").unwrap();
+            let wakee = load.task("wakee", None, forever(vec![run_us(100), sleep_us(3_000)]));
+            load.builder.edit(wakee).group = group;
+            let of = if idle_hog { "/hog" } else { "/wakee" };
+            let group = load.builder.group(of).unwrap();
+            load.builder.edit_group(group).idle = true;
+            let (_, keep) = seen("smp-1", profile, load);
+            let left = keep.events.iter().filter(|e| match e.kind {
+                EventKind::Switch { prev, why, .. } => {
+                    prev == Some(hog) && why == SwitchReason::WakeupPreempt
+                }
+                _ => false,
+            });
+            left.count()
+        };
+        let (preempted, spared) = (delays(true), delays(false));
+        assert!(preempted > 500, "{profile}: {preempted} of about 640 wakeups");
+        assert_eq!(spared, 0, "{profile}");
+    }
+}
+
+#[test]
+fn a_cpu_that_runs_an_idle_group_is_as_good_as_idle_to_a_search() {
+    // Two CPUs: the idle group's hogs have both, and wakees spread over them as if they were alone.
+    for profile in ["v5.15", "v6.1", "v6.12"] {
+        let wait = |idle: bool| {
+            let mut load = Load::lasting_ms(2_000);
+            hogs(&mut load, "/hog", 0, 2);
+            let group = load.builder.group("/hog").unwrap();
+            load.builder.edit_group(group).idle = idle;
+            let wakees: Vec<TaskId> = (0..2)
+                .map(|_| load.task("wakee", None, forever(vec![run_us(2_000), sleep_us(1_000)])))
+                .collect();
+            time(&run("smp-2", profile, load), &wakees)
+        };
+        let (beside_idle, beside_busy) = (wait(true), wait(false));
+        // Alone each of them would run for two thirds of the time.
+        assert!(beside_idle > 2_500 * MS, "{profile}: {beside_idle}");
+        assert!(beside_busy < beside_idle, "{profile}: {beside_busy}");
+    }
+}

@@ -3,7 +3,9 @@
 //!
 //! The root group's cfs_rqs are the runqueues' own. [`class`](super::class) walks from a task's entity to the root, so
 //! a task of the root group takes one step. Here are the parts that exist only below the root: the tree (`tree`), the
-//! weight of a group's entity on one CPU (`shares`, pure), and the load that groups pass on (`load`).
+//! weight of a group's entity on one CPU (`shares`, pure), the load that groups pass on (`load`), idle groups (`idle`),
+//! and quotas of CPU time: the pool (`bandwidth`, pure), its slices and timers (`pool`), and the throttling of queues
+//! (`throttle`, up to 6.17) or of tasks (`limbo`, since 6.18).
 //!
 //! Shares are in the unit of weights, 1024 at nice 0; *fine* weights are 1024 times as large (`scale_load`, 4.7).
 //! Invariant: group g's cfs_rq of CPU c is number g * CPUs + c, and its entity number (g - 1) * CPUs + c.
@@ -19,9 +21,30 @@ mod tree;
 pub mod window;
 
 use bandwidth::Bandwidth;
-use schedlab_base::{GroupId, TaskId};
+use schedlab_base::{Error, GroupId, Ns, Result, TaskId};
+use schedlab_kernel::History;
+use schedlab_workload::GroupDecl;
 use schedlab_workload::group::DEFAULT_SHARES;
 use window::Window;
+
+/// Refuses settings that a kernel does not have.
+///
+/// # Errors
+/// For the first group with such a setting.
+pub fn check(groups: &[GroupDecl], history: &History) -> Result<()> {
+    for group in groups {
+        let wants = [
+            ("a quota", "3.2", group.quota.is_some() && !history.bandwidth),
+            ("a burst", "5.14", group.burst > Ns::ZERO && !history.bandwidth_bursts),
+            ("idle = true", "5.15", group.idle && !history.idle_groups),
+        ];
+        if let Some((what, since, _)) = wants.iter().find(|(_, _, lacks)| *lacks) {
+            let text = format!("group '{}' has {what}, which kernels before {since} do not know", group.path);
+            return Err(Error::input(text).help("choose a later kernel, or leave it out of [[group]]"));
+        }
+    }
+    Ok(())
+}
 
 /// A task group (`struct task_group`).
 #[derive(Clone, Debug)]
