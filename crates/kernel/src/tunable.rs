@@ -107,9 +107,9 @@ tunables! {
     cfs_bandwidth_slice_ns, 1000 ..= 1000000000, Some(span("bandwidth")), Source::Kernel("/proc/sys/kernel/sched_cfs_bandwidth_slice_us, in us"),
         "6.1, 6.12, 7.3",
         "part of a group's quota that a CPU takes at a time (3.2 and later)";
-    autogroup, 0 ..= 1, Some(Span::since(Version::v2_6(38))), Source::Kernel("/proc/sys/kernel/sched_autogroup_enabled"),
+    autogroup, 0 ..= 1, Some(span("autogroup")), Source::Kernel("/proc/sys/kernel/sched_autogroup_enabled"),
         "6.1, 7.3; since from memory",
-        "1: the tasks of each session that are in no group are a group of their own (2.6.38 and later)";
+        "1: the tasks of each session that are in no group are a group of their own; here a benchmark is a session (2.6.38 and later)";
     rt_period_ns, 1000000 ..= 60000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_rt_period_us, in us"),
         "6.1, 6.12",
         "period over which real-time tasks are throttled";

@@ -6,6 +6,7 @@ use crate::channel::state::Channels;
 use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
+use crate::fair::group::sessions;
 use crate::nested::{self, Relay};
 use crate::observe::Stats;
 use crate::system::System;
@@ -103,7 +104,11 @@ fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
 }
 
 /// Declares the workload's tasks; returns those that start by themselves `here`.
-pub(crate) fn load_workload(sys: &mut System<'_>, workload: Built, here: Place) -> Vec<TaskId> {
+pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Place) -> Vec<TaskId> {
+    let autogroup = sys.fixed.history.autogroup && sys.fixed.kernel.tunables.autogroup != 0;
+    if autogroup {
+        sessions::separate(&mut workload, here);
+    }
     sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
     sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
     sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();

@@ -142,6 +142,9 @@ mechanisms! {
             without "The slice timer is armed anew at every switch, and whenever a task comes or goes."
     }
     Groups {
+        autogroup: [since("2.6.38")], "autogroup_task_group()", Source("6.1.192, 7.3.4; the release is from memory"),
+            with "Tasks that are in no group may be in one of their session's (the tunable autogroup)."
+            without "Tasks that are in no group are the root group's."
         bandwidth: [since("3.2")], "tg_set_cfs_bandwidth(), throttle_cfs_rq(), do_sched_cfs_period_timer()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
             with "A group may have a quota of CPU time in each period."
             without "Groups have shares only."

@@ -18,5 +18,6 @@ mod newidle;
 mod quotas;
 mod rt;
 mod time;
+mod trees;
 mod usage;
 mod wakeup;

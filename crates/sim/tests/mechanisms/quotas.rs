@@ -3,6 +3,7 @@
 
 use super::support::{Load, forever, hog, kernel, machine, run_us, simulated, sleep_us};
 use schedlab_base::{Ns, TaskId};
+use schedlab_kernel::Kernel;
 use schedlab_sim::SimReport;
 use schedlab_trace::{EventKind, Keep, SwitchReason};
 use schedlab_workload::GroupDecl;
@@ -27,8 +28,11 @@ fn run(cpus: &str, profile: &str, load: Load) -> SimReport {
     seen(cpus, profile, load).0
 }
 fn seen(cpus: &str, profile: &str, load: Load) -> (SimReport, Keep) {
-    let mut keep = Keep::default();
-    let report = simulated(&machine(cpus), kernel(profile), 1, load.built(), &mut keep);
+    seen_by(cpus, kernel(profile), load)
+}
+fn seen_by(cpus: &str, kernel: Kernel, load: Load) -> (SimReport, Keep) {
+    let (mut keep, profile) = (Keep::default(), kernel.version);
+    let report = simulated(&machine(cpus), kernel, 1, load.built(), &mut keep);
     (report.unwrap_or_else(|e| panic!("{profile} on {cpus}: {e}")), keep)
 }
 
@@ -244,4 +248,26 @@ fn a_cpu_that_runs_an_idle_group_is_as_good_as_idle_to_a_search() {
         assert!(beside_idle > 2_500 * MS, "{profile}: {beside_idle}");
         assert!(beside_busy < beside_idle, "{profile}: {beside_busy}");
     }
+}
+
+#[test]
+fn with_autogroup_sessions_share_alike_and_tasks_of_groups_stay_in_them() {
+    let times = |profile: &str, autogroup: u64| {
+        let mut load = Load::lasting_ms(4_000);
+        let one = hogs(&mut load, "/", 0, 1);
+        let three = hogs(&mut load, "/", 0, 3);
+        three.iter().for_each(|t| load.builder.edit(*t).part = 1);
+        let grouped = hogs(&mut load, "/g", 0, 2);
+        let mut kernel = kernel(profile);
+        kernel.tunables.autogroup = autogroup;
+        let report = seen_by("smp-1", kernel, load).0;
+        let whole = time(&report, &one) + time(&report, &three) + time(&report, &grouped);
+        [one, three, grouped].map(|tasks| (time(&report, &tasks) * 100 + whole / 2) / whole)
+    };
+    for profile in ["v3.4", "v6.1", "v6.12"] {
+        // Four tasks and a group in the root, then three groups.
+        assert_eq!(times(profile, 0), [20, 60, 20], "{profile}");
+        assert_eq!(times(profile, 1), [33, 33, 33], "{profile}");
+    }
+    assert_eq!(times("v2.6.30", 1), [20, 60, 20], "it came with 2.6.38");
 }

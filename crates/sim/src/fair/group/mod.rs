@@ -5,7 +5,7 @@
 //! a task of the root group takes one step. Here are the parts that exist only below the root: the tree (`tree`), the
 //! weight of a group's entity on one CPU (`shares`, pure), the load that groups pass on (`load`), idle groups (`idle`),
 //! and quotas of CPU time: the pool (`bandwidth`, pure), its slices and timers (`pool`), and the throttling of queues
-//! (`throttle`, up to 6.17) or of tasks (`limbo`, since 6.18).
+//! (`throttle`, up to 6.17) or of tasks (`limbo`, since 6.18). `sessions` makes the groups of autogroup.
 //!
 //! Shares are in the unit of weights, 1024 at nice 0; *fine* weights are 1024 times as large (`scale_load`, 4.7).
 //! Invariant: group g's cfs_rq of CPU c is number g * CPUs + c, and its entity number (g - 1) * CPUs + c.
@@ -15,6 +15,7 @@ mod idle;
 mod limbo;
 pub mod load;
 mod pool;
+pub mod sessions;
 pub mod shares;
 mod throttle;
 mod tree;
