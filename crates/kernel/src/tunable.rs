@@ -104,6 +104,12 @@ tunables! {
     nr_migrate, 1 ..= 1024, ALL, Source::Kernel("/proc/sys/kernel/sched_nr_migrate; from 5.13 on sched/nr_migrate in debugfs"),
         "6.1; moved: from memory",
         "tasks moved in one go by the balancer";
+    cfs_bandwidth_slice_ns, 1000 ..= 1000000000, Some(span("bandwidth")), Source::Kernel("/proc/sys/kernel/sched_cfs_bandwidth_slice_us, in us"),
+        "6.1, 6.12, 7.3",
+        "part of a group's quota that a CPU takes at a time (3.2 and later)";
+    autogroup, 0 ..= 1, Some(span("autogroup")), Source::Kernel("/proc/sys/kernel/sched_autogroup_enabled"),
+        "6.1, 7.3; since from memory",
+        "1: the tasks of each session that are in no group are a group of their own; here a benchmark is a session (2.6.38 and later)";
     rt_period_ns, 1000000 ..= 60000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_rt_period_us, in us"),
         "6.1, 6.12",
         "period over which real-time tasks are throttled";
@@ -129,12 +135,18 @@ tunables! {
 
 impl Serialize for Tunables {
     fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
-        s.collect_map(TUNABLES.iter().map(|row| (row.name, self.get(row.name))))
+        let usual = Tunables::defaults(Version::v2_6(23));
+        let tells = |name: &str| !LATE.contains(&name) || self.get(name) != usual.get(name);
+        s.collect_map(TUNABLES.iter().filter(|r| tells(r.name)).map(|r| (r.name, self.get(r.name))))
     }
 }
 
-/// The value of a tunable that records of model 9 and before may lack: the default of every version.
-fn before_model_10(name: &str) -> Option<u64> {
+/// Tunables that came after records of model 10. Records have them only if they differ from the default of every version,
+/// so that a record that does not use them stays as it was.
+const LATE: [&str; 2] = ["cfs_bandwidth_slice_ns", "autogroup"];
+
+/// The value of a tunable that records may lack, some of model 9 and before, [`LATE`] ones all: the default of every version.
+fn usual_value(name: &str) -> Option<u64> {
     const CAME: [&str; 6] = [
         "preemption",
         "rt_period_ns",
@@ -143,13 +155,15 @@ fn before_model_10(name: &str) -> Option<u64> {
         "fair_server_period_ns",
         "fair_server_runtime_ns",
     ];
-    CAME.contains(&name).then(|| Tunables::defaults(Version::v2_6(23)).get(name)).flatten()
+    (CAME.contains(&name) || LATE.contains(&name))
+        .then(|| Tunables::defaults(Version::v2_6(23)).get(name))
+        .flatten()
 }
 
 impl<'de> Deserialize<'de> for Tunables {
     fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Tunables, D::Error> {
         let values = BTreeMap::<String, u64>::deserialize(d)?;
-        let value = |name: &str| values.get(name).copied().or_else(|| before_model_10(name));
+        let value = |name: &str| values.get(name).copied().or_else(|| usual_value(name));
         Tunables::of(value).map_err(D::Error::missing_field)
     }
 }
@@ -179,6 +193,8 @@ impl Tunables {
             compat_yield: 0,
             migration_cost_ns: 500_000,
             nr_migrate: 32,
+            cfs_bandwidth_slice_ns: 5_000_000,
+            autogroup: 0,
             rt_period_ns: 1_000_000_000,
             rt_runtime_ns: 950_000_000,
             rr_timeslice_ns: 100_000_000,
@@ -232,7 +248,7 @@ mod tests {
     fn records_have_every_tunable_and_those_of_model_9_get_the_defaults_of_later_ones() {
         let mut t = Tunables::defaults(Version::new(6, 5));
         let mut values = serde_json::to_value(t).unwrap();
-        assert_eq!(values.as_object().unwrap().len(), TUNABLES.len());
+        assert_eq!(values.as_object().unwrap().len(), TUNABLES.len() - LATE.len());
         let read = |v: &serde_json::Value| serde_json::from_value::<Tunables>(v.clone());
         assert_eq!(read(&values).unwrap(), t);
         let object = values.as_object_mut().unwrap();
@@ -242,6 +258,8 @@ mod tests {
         object["rt_runtime_ns"] = 900_000_000.into();
         t.rt_runtime_ns = 900_000_000;
         assert_eq!(read(&values).unwrap(), t);
+        t.autogroup = 1;
+        assert_eq!(read(&serde_json::to_value(t).unwrap()).unwrap(), t);
         values.as_object_mut().unwrap().remove("hz");
         assert!(read(&values).unwrap_err().to_string().contains("`hz`"), "older ones are needed");
     }

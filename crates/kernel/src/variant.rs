@@ -72,7 +72,7 @@ pub struct Change {
 const BUILT: &[Feature] =
     &[Feature::SdSharedAll, Feature::SdNrGroups, Feature::SdSharedNuma, Feature::LbSgScan, Feature::IlbShare];
 /// Tunables that are set before a kernel starts, or that a task takes over when it is made.
-const SET_BEFORE: &[&str] = &["hz", "scale_by_cpus", "timer_slack_ns"];
+const SET_BEFORE: &[&str] = &["hz", "scale_by_cpus", "timer_slack_ns", "autogroup"];
 
 impl Change {
     /// Checks that it can be made while a kernel runs.

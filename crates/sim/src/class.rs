@@ -37,6 +37,8 @@ pub enum Dequeue {
     Exit,
     /// It is about to be moved.
     Move,
+    /// Its group has no quota left (`DEQUEUE_THROTTLE`, 6.18).
+    Throttle,
 }
 
 /// A task that was enqueued, as wakeup preemption sees it.

@@ -103,6 +103,8 @@ pub struct Cpu {
     pub push: Option<(TaskId, CpuId, schedlab_trace::MoveReason)>,
     /// Wakeups in task context and in hardirq context.
     pub waking: [Waking; 2],
+    /// Queues that have been given quota, and that it is to unthrottle (`cfsb_csd_list`).
+    pub freed: Vec<crate::fair::CfsRqId>,
     // Balancing and forks.
     /// Balance state per domain.
     pub levels: Vec<crate::balance::state::LevelState>,
@@ -155,6 +157,7 @@ impl Cpu {
             haltpoll: Haltpoll::default(),
             push: None,
             carried: None,
+            freed: Vec::new(),
             mm: 0,
             levels,
             next_balance: 0,

@@ -60,6 +60,7 @@ impl System<'_> {
                 let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu]);
                 let took_ns = c.wake_list.len() as u64 * enqueue_on_ns(costs, c.curr.is_some());
                 self.flush_wake_list(cpu, self.now.saturating_sub(took_ns));
+                self.unthrottle_freed(cpu);
                 self.cpus[cpu].softirq |= self.take_nohz_flags(cpu);
                 self.push_asked(cpu);
                 if self.nic.next(cpu).is_none() {
@@ -85,6 +86,8 @@ impl System<'_> {
                 self.cpus[cpu].to_wake[Context::Hard as usize].push(task);
             }
             Fires::RtPeriod => self.rt_period_ends(cpu),
+            Fires::Quota(group) => self.period_ends(cpu, group),
+            Fires::Slack(group) => self.slack_ends(cpu, group),
             Fires::FairServer => self.server_expires(cpu),
         }
     }

@@ -36,7 +36,8 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
     }
     let on_rq = sys.tasks.iter().filter(|t| t.on_rq).count() as u32;
     let delayed: u32 = sys.cpus.ids().map(|cpu| sys.nr_delayed(cpu)).sum();
-    let counted: u32 = sys.nr_running.iter().sum::<u32>() + sys.throttled_tasks() - delayed;
+    let throttled = sys.throttled_tasks() + sys.tasks_without_quota();
+    let counted: u32 = sys.nr_running.iter().sum::<u32>() + throttled - delayed;
     let carried = sys.cpus.iter().filter(|c| c.carried.is_some()).count() as u32;
     let runnable = sys.tasks.iter().filter(|t| t.state == State::Runnable).count() as u32;
     if on_rq != counted || runnable != on_rq + carried {

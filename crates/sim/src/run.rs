@@ -6,6 +6,7 @@ use crate::channel::state::Channels;
 use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
+use crate::fair::group::sessions;
 use crate::nested::{self, Relay};
 use crate::net::{Nic, remote};
 use crate::observe::Stats;
@@ -17,7 +18,7 @@ use crate::turns;
 use crate::wakeup::wide::Flips;
 use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
-use schedlab_kernel::{Attr, Kernel};
+use schedlab_kernel::{Attr, History, Kernel};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP, RemoteDecl};
 use std::collections::VecDeque;
@@ -55,6 +56,7 @@ pub fn run(
     let Setup { machine, kernel, changes, mut workload, seed, background, check, stop, clock: watched } =
         setup;
     validate(&mut workload, machine)?;
+    crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
     let mut others = Others::of(machine, &mut workload)?;
     let mut sys = System::new(machine, kernel, seed, sink);
@@ -144,7 +146,11 @@ fn validate(workload: &mut Built, machine: &Machine) -> Result<()> {
 }
 
 /// Declares the workload's tasks; returns those that start by themselves `here`.
-pub(crate) fn load_workload(sys: &mut System<'_>, workload: Built, here: Place) -> Vec<TaskId> {
+pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Place) -> Vec<TaskId> {
+    let autogroup = sys.fixed.history.autogroup && sys.fixed.kernel.tunables.autogroup != 0;
+    if autogroup {
+        sessions::separate(&mut workload, here);
+    }
     sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
     sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
     sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
@@ -246,6 +252,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         entity,
         relative: false,
         detached: false,
+        throttles: false,
         user: UserOp::Ask,
         waits_on: None,
         timer: None,
@@ -474,6 +481,7 @@ fn begin_measuring(sys: &mut System<'_>) {
     }
     sys.stats = Stats::default();
     sys.schedstat.clear();
+    sys.begin_counting_quotas();
     sys.counted_from = sys.now;
     for own in &mut sys.nested {
         own.sys.now = sys.now;
@@ -528,6 +536,7 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     found.intervals.sort_by_key(|i| i.start);
     let lost = sys.intervals.dropped;
     found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
+    found.counters.extend(sys.quota_counts());
     let mut schedstat = sys.schedstat;
     schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);

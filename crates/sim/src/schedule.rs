@@ -23,7 +23,11 @@ impl System<'_> {
         c.clock.hold(now);
         c.need_resched = None;
         c.leaving = why;
-        let push = c.push.take();
+        let push = c.push.take().filter(|(task, to, why)| {
+            *why != MoveReason::Active
+                || !self.limits
+                || !self.stays_for_quota(self.tasks[*task].group, cpu, *to)
+        });
         let mut stopper_ns = 0;
         if let Some((task, to, MoveReason::Active)) = push {
             stopper_ns = self.fixed.machine.costs.active_balance_ns;
@@ -55,6 +59,7 @@ impl System<'_> {
                 self.tell(cpu, EventKind::Schedule { carries });
             }
             self.balance(cpu, prev);
+            self.check_quotas(prev);
             if self.only_delayed(cpu) {
                 self.drain(cpu);
                 self.cpus[cpu].need_resched = None;

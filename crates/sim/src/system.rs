@@ -112,6 +112,10 @@ pub struct System<'s> {
     pub groups: Arena<GroupId, TaskGroup>,
     /// The part of each cfs_rq that only groups have.
     pub group_rqs: Arena<CfsRqId, GroupRq>,
+    /// Some group has a quota (`cfs_bandwidth_used`).
+    pub limits: bool,
+    /// Some group is idle.
+    pub idle_groups: bool,
     /// Real-time runqueues.
     pub rt: Arena<CpuId, RtRq>,
     /// State that the real-time runqueues share.
@@ -220,6 +224,8 @@ impl<'s> System<'s> {
             queues: (0..n).map(|c| CfsRq::new(CpuId::from(c), None)).collect(),
             groups: std::iter::once(TaskGroup::root()).collect(),
             group_rqs: Arena::filled(GroupRq::default(), n),
+            limits: false,
+            idle_groups: false,
             rt: Arena::filled(RtRq::default(), n),
             rt_shared: RtShared::default(),
             words: Vec::new(),

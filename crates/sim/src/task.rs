@@ -95,6 +95,8 @@ pub struct Task {
     pub detached: bool,
     /// Belongs to the machine, not to the workload.
     pub background: bool,
+    /// Its group has no quota left: it is taken off its queue on its return to user mode (`sched_throttle_work`, 6.18).
+    pub throttles: bool,
     /// Goes to sleep when its program ends, and exits after the run.
     pub waits_at_end: bool,
     /// The class that runs it.

@@ -4,7 +4,7 @@
 //! comes, timers are run from the front until one's soft expiry is still ahead. Times are ns.
 
 use crate::engine::NEVER;
-use schedlab_base::TaskId;
+use schedlab_base::{GroupId, TaskId};
 
 /// The purpose of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +13,10 @@ pub enum Fires {
     Wakes(TaskId),
     /// A period of real-time throttling ends (`rt_period_timer`).
     RtPeriod,
+    /// A period of a group's quota ends (`period_timer`).
+    Quota(GroupId),
+    /// Quota that was given back is handed out (`slack_timer`).
+    Slack(GroupId),
     /// The CPU's fair server is to step in, or has a runtime again (`dl_timer`).
     FairServer,
 }

@@ -304,6 +304,9 @@ impl System<'_> {
         if let Some(why) = self.cpus[cpu].need_resched {
             return self.schedule(cpu, why);
         }
+        if self.limits && self.throttle_on_return(cpu) {
+            return self.schedule(cpu, SwitchReason::Throttled);
+        }
         self.start_user(cpu);
         let c = &self.cpus[cpu];
         if c.task.ends == self.now && c.irq_due() > self.now && self.at_once() {

@@ -62,7 +62,7 @@ reasons! {
         TickSlice = "slice", "its slice was used up";
         TickBehind = "behind", "at a tick another task was more than a slice behind it";
         Preempted = "preempted", "it was still runnable; a live trace does not tell why it left";
-        Throttled = "throttled", "the real-time tasks of its CPU had used up their share of the period (before 6.12)";
+        Throttled = "throttled", "its group had used up its quota, or the real-time tasks of its CPU their share of the period (before 6.12)";
         FairServer = "fair_server", "the fair server stepped in for tasks that real-time ones had kept waiting (6.12 and later)";
         PolicyChanged = "policy", "its policy or priority changed, and another task ranked above it";
         Moved = "moved", "the balancer or an affinity change moved it off";

@@ -50,7 +50,7 @@ pub struct TaskDecl {
     /// The place where it runs.
     pub place: Place,
     /// The part of the workload that it belongs to: 0, or the number of a benchmark beside.
-    pub(crate) part: u64,
+    pub part: u64,
 }
 
 impl TaskDecl {

@@ -74,6 +74,8 @@ pub enum Subject {
     Cfs,
     /// EEVDF.
     Eevdf,
+    /// Task groups.
+    Groups,
     /// Load averages and capacities.
     Load,
     /// The runqueue's clock.
@@ -103,6 +105,7 @@ impl Subject {
             Subject::Fair => "The fair class",
             Subject::Cfs => "CFS",
             Subject::Eevdf => "EEVDF",
+            Subject::Groups => "Task groups",
             Subject::Load => "Load averages and capacity",
             Subject::Clock => "The runqueue's clock",
             Subject::Affine => "Wakeups: the waker's CPU or the previous one",

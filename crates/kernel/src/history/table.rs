@@ -141,6 +141,35 @@ mechanisms! {
             with "The slice timer stays armed, and is moved only if the slice ends at another time."
             without "The slice timer is armed anew at every switch, and whenever a task comes or goes."
     }
+    Groups {
+        autogroup: [since("2.6.38")], "autogroup_task_group()", Source("6.1.192, 7.3.4; the release is from memory"),
+            with "Tasks that are in no group may be in one of their session's (the tunable autogroup)."
+            without "Tasks that are in no group are the root group's."
+        bandwidth: [since("3.2")], "tg_set_cfs_bandwidth(), throttle_cfs_rq(), do_sched_cfs_period_timer()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
+            with "A group may have a quota of CPU time in each period."
+            without "Groups have shares only."
+        bandwidth_expires in "bandwidth": [between("3.2", "3.16"), between("4.18", "5.4")], "expire_cfs_rq_runtime()", Memory("6.1.192 has it not"),
+            with "A CPU's rest of a slice of quota is lost when a period ends."
+            without "A CPU keeps its rest of a slice of quota over the ends of periods."
+        bandwidth_newest_first in "bandwidth": [between("3.16", "4.20")], "throttle_cfs_rq(), distribute_cfs_runtime()", Memory("6.1.192 has it not"),
+            with "The queue that was throttled last is given new quota first."
+            without "The queue that was throttled first is given new quota first."
+        bandwidth_bursts in "bandwidth": [since("5.14")], "__refill_cfs_bandwidth_runtime()", Source("6.1.192; the release is from memory"),
+            with "A group may save up unused quota, up to its burst."
+            without "Unused quota is lost when a period ends, except the CPUs' rests of slices."
+        idle_groups: [since("5.15")], "sched_group_set_idle(), se_is_idle(), cfs_rq_is_idle()", Source("6.1.192, 6.12.117, 7.2.12, 7.3.4; the release is from memory"),
+            with "A group may be idle: it weighs 3, gives way to the others, and its tasks count as SCHED_IDLE ones where CPUs are chosen."
+            without "SCHED_IDLE is a policy of tasks only."
+        bandwidth_by_ipi in "bandwidth": [since("6.3")], "unthrottle_cfs_rq_async(), __cfsb_csd_unthrottle()", Source("6.1.192 has it not, 6.12.117 has it; the release is from memory"),
+            with "The timer's CPU gives quota to throttled queues, and each CPU unthrottles its own by an interrupt."
+            without "The timer's CPU unthrottles the queues of all CPUs itself."
+        bandwidth_out_of_step in "bandwidth": [since("6.4")], "init_cfs_bandwidth()", Source("6.1.192 has it not, 6.12.117 has it; the release is from memory"),
+            with "A group's periods begin at a random offset."
+            without "The periods of all groups begin at multiples of their length."
+        bandwidth_of_tasks in "bandwidth": [since("6.18")], "throttle_cfs_rq_work(), task_throttle_setup_work()", Source("6.12.117 has it not, 7.2.12 and 7.3.4 have it; the release is from memory"),
+            with "A task of a group without quota runs on to its return to user mode, and is taken off there by itself."
+            without "A group without quota is taken off its CPU as a whole, whatever its tasks are doing."
+    }
     Load {
         per_entity_load: [since("3.8")], "update_entity_load_avg()", Memory(""),
             with "Each entity's load is a decaying average; a CPU's load is made of these averages."

@@ -279,6 +279,10 @@ impl Metric {
                 name.strip_prefix(before).filter(|group| !group.is_empty())?;
                 self.about.to_owned()
             }
+            (None, Some((before, after))) if self.name.contains("<path>") => {
+                name.strip_prefix(before)?.strip_suffix(after)?.strip_prefix('/')?;
+                self.about.to_owned()
+            }
             _ => (self.name == name).then(|| self.about.to_owned())?,
         };
         let from = match (self.rate, self.formula) {
@@ -347,7 +351,7 @@ impl Metric {
             (_, Some(choices), Some((before, after))) => {
                 choices().iter().map(|(word, _)| format!("{before}{word}{after}")).collect()
             }
-            _ => vec![self.name.replace("<k>", "0")],
+            _ => vec![self.name.replace("<k>", "0").replace("<path>", "/a")],
         }
     }
 }

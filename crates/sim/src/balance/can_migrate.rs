@@ -1,7 +1,7 @@
 //! The rule whether a task of the chosen queue may move, apart from its size, and the types of a walk over that queue.
 //!
 //! Mirrors `can_migrate_task` and `task_hot` of 3.4 to 6.5. Each generation walks the queue in its own way:
-//! `average/detach.rs` and `spare/detach.rs`. Times are ns. Not modelled: throttled groups, NUMA locality.
+//! `average/detach.rs` and `spare/detach.rs`. Times are ns. Not modelled: NUMA locality.
 
 use super::era::{Balancer, Pass};
 
@@ -40,6 +40,8 @@ pub struct Rules {
 pub struct TaskFacts {
     /// Whether it may run on the destination.
     pub allowed: bool,
+    /// Its group has no quota left, here or on the destination (`throttled_lb_pair`).
+    pub throttled: bool,
     /// Whether it may run on another CPU of the destination's group (4.5 tries that one next).
     pub allowed_nearby: bool,
     /// It sleeps, and is queued still (DELAY_DEQUEUE).
@@ -68,6 +70,8 @@ pub enum Refusal {
     Running,
     /// It is a kernel thread of its CPU.
     KernelThread,
+    /// Its group has no quota left.
+    Throttled,
     /// It sleeps while queued; only its load counts.
     Delayed,
     /// Its affinity excludes the destination.
@@ -86,7 +90,7 @@ pub enum Refusal {
 impl Refusal {
     /// Whether a task was refused before its affinity was tested; such a task does not count for pinning.
     pub fn comes_before_affinity(self) -> bool {
-        matches!(self, Refusal::Delayed | Refusal::KernelThread | Refusal::Ineligible)
+        matches!(self, Refusal::Throttled | Refusal::Delayed | Refusal::KernelThread | Refusal::Ineligible)
     }
 }
 
@@ -102,6 +106,9 @@ pub struct Movable {
 /// # Errors
 /// With the reason why the task may not move.
 pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> std::result::Result<Movable, Refusal> {
+    if task.throttled {
+        return Err(Refusal::Throttled);
+    }
     if task.delayed && rules.delayed_stay {
         return Err(Refusal::Delayed);
     }

@@ -60,7 +60,7 @@ impl From<Refusal> for BalanceReason {
     fn from(why: Refusal) -> BalanceReason {
         match why {
             Refusal::Delayed => BalanceReason::Delayed,
-            Refusal::KernelThread | Refusal::Running => BalanceReason::Running,
+            Refusal::KernelThread | Refusal::Running | Refusal::Throttled => BalanceReason::Running,
             Refusal::Ineligible => BalanceReason::Ineligible,
             Refusal::NotAllowed => BalanceReason::Pinned,
             Refusal::Hot => BalanceReason::Hot,

@@ -29,6 +29,8 @@ impl<R: Rules> SchedClass for Fair<R> {
         // A delayed task is still on its queues and on its CPU's list, and counts there.
         let joins = u32::from(!sys.is_delayed(task));
         let (mut why, mut requeued) = (why, false);
+        let mut idle = sys.counts_as_sched_idle(task) * joins;
+        let mut counted = true;
         while let Some(entity) = level {
             let e = &sys.entities[entity];
             if e.on_rq && !e.delayed {
@@ -42,11 +44,19 @@ impl<R: Rules> SchedClass for Fair<R> {
             let queue = sys.entities[entity].cfs_rq;
             sys.queues[queue].h_nr_running += 1;
             sys.queues[queue].h_nr_queued += joins;
+            sys.queues[queue].h_nr_idle += idle;
+            if sys.ends_counts(queue) {
+                counted = false;
+                break;
+            }
+            idle = if sys.is_idle_group(queue) { joins } else { idle };
             level = sys.entities[entity].parent;
         }
         if joins > 0 {
-            sys.join_list(cpu, task);
-            sys.fair_comes(cpu);
+            sys.join_list(cpu, task, counted.then_some(idle));
+            if counted {
+                sys.fair_comes(cpu);
+            }
         }
         R::queue_changed(sys, cpu, !requeued);
     }
@@ -59,16 +69,18 @@ impl<R: Rules> SchedClass for Fair<R> {
         let mut level = Some(sys.tasks[task].entity);
         let (mut leaves, asked) = (true, why);
         let mut why = why;
+        let mut idle = sys.counts_as_sched_idle(task);
+        let mut counted = true;
         while let Some(entity) = level {
             let queue = sys.entities[entity].cfs_rq;
             if leaves {
                 let left = R::dequeue_entity(sys, entity, why);
                 leaves = left && sys.queues[queue].load_weight == 0;
-                if left && !leaves && asked != Dequeue::Move {
+                if left && !leaves && asked != Dequeue::Move && !sys.is_below_throttled(queue) {
                     R::note_group_stays(sys, queue);
                 }
                 // The group's entity goes to sleep; its vruntime stays absolute.
-                why = Dequeue::Sleep;
+                why = if asked == Dequeue::Throttle { asked } else { Dequeue::Sleep };
             } else {
                 sys.update_load(entity);
             }
@@ -76,10 +88,16 @@ impl<R: Rules> SchedClass for Fair<R> {
             let left = u32::from(!sys.is_delayed(task));
             sys.queues[queue].h_nr_running -= 1;
             sys.queues[queue].h_nr_queued -= left;
+            sys.queues[queue].h_nr_idle -= idle * left;
+            if sys.ends_counts(queue) {
+                counted = false;
+                break;
+            }
+            idle = if sys.is_idle_group(queue) { 1 } else { idle };
             level = sys.entities[entity].parent;
         }
         if !sys.is_delayed(task) {
-            sys.leave_list(cpu, task);
+            sys.leave_list(cpu, task, counted.then_some(idle));
         }
         sys.count_out_estimate(cpu, task, asked != Dequeue::Move);
         R::queue_changed(sys, cpu, false);
@@ -89,6 +107,10 @@ impl<R: Rules> SchedClass for Fair<R> {
         R::yield_task(sys, task);
     }
     fn wakeup_preempt(sys: &mut System<'_>, cpu: CpuId, curr: TaskId, wakee: Arrival) -> bool {
+        let queue = sys.entity(wakee.task).cfs_rq;
+        if sys.is_below_throttled(queue) && !sys.fixed.history.bandwidth_of_tasks {
+            return false;
+        }
         R::wakeup_preempt(sys, cpu, curr, wakee)
     }
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
@@ -106,6 +128,7 @@ impl<R: Rules> SchedClass for Fair<R> {
             R::set_next_entity(sys, entity);
             level = sys.entities[entity].parent;
         }
+        sys.note_throttled(sys.tasks[task].entity);
     }
     fn drain(sys: &mut System<'_>, cpu: CpuId) {
         R::drain(sys, cpu);
@@ -205,6 +228,9 @@ impl<R: Rules> Fair<R> {
             let queue = sys.entities[entity].cfs_rq;
             if sys.entities[entity].on_rq {
                 R::update_curr(sys, queue);
+            }
+            Fair::<R>::check_quota(sys, queue);
+            if sys.entities[entity].on_rq {
                 sys.update_load(entity);
                 R::put_entity(sys, entity);
             }
@@ -226,6 +252,9 @@ impl System<'_> {
         let delta_ns = self.entities[curr].charge(clock, unit);
         if delta_ns == 0 {
             return None;
+        }
+        if self.limits && self.group_rqs[queue].limited {
+            self.group_rqs[queue].left_ns -= delta_ns as i64;
         }
         if self.entities[curr].task.is_some() {
             self.charge_server(cpu, delta_ns);
@@ -267,15 +296,18 @@ impl System<'_> {
         }
     }
 
-    /// A task is on `cpu`'s queues: it joins the CPU's list and `nr_running`.
-    pub(super) fn join_list(&mut self, cpu: CpuId, task: TaskId) {
+    /// A task is on `cpu`'s queues: it joins the CPU's list and `nr_running`. `counted`: 1 if it counts as SCHED_IDLE;
+    /// `None` if a throttled queue keeps it from being counted.
+    pub(super) fn join_list(&mut self, cpu: CpuId, task: TaskId, counted: Option<u32>) {
         self.cpus[cpu].list.push(task);
-        self.nr_sched_idle[cpu] += self.counts_as_sched_idle(task);
-        self.add_nr_running(cpu);
+        if let Some(idle) = counted {
+            self.nr_sched_idle[cpu] += idle;
+            self.add_nr_running(cpu);
+        }
     }
 
-    /// A task is no longer on `cpu`'s queues: it leaves the CPU's list and `nr_running`.
-    pub(super) fn leave_list(&mut self, cpu: CpuId, task: TaskId) {
+    /// A task is no longer on `cpu`'s queues: it leaves the CPU's list and `nr_running`. `counted`: as it was counted.
+    pub(super) fn leave_list(&mut self, cpu: CpuId, task: TaskId, counted: Option<u32>) {
         let was = self.is_sched_idle(cpu);
         let list = &mut self.cpus[cpu].list;
         if list.last() == Some(&task) {
@@ -283,9 +315,11 @@ impl System<'_> {
         } else if let Some(at) = list.iter().rposition(|t| *t == task) {
             list.remove(at);
         }
-        self.nr_sched_idle[cpu] -= self.counts_as_sched_idle(task);
-        self.sub_nr_running(cpu);
-        self.note_sched_idle(cpu, was);
+        if let Some(idle) = counted {
+            self.nr_sched_idle[cpu] -= idle;
+            self.sub_nr_running(cpu);
+            self.note_sched_idle(cpu, was);
+        }
     }
 
     /// Clears an entity's buddy marks, and those of its groups as far as they stem from the same mark.

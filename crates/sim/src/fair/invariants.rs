@@ -1,5 +1,6 @@
 //! Invariants of a fair queue, checked by tests: order, counts, weights, and that min_vruntime never falls.
 
+use super::entity::EntityId;
 use super::rules::Rules;
 use crate::system::System;
 use schedlab_base::CpuId;
@@ -18,6 +19,22 @@ pub(super) fn walk<R: Rules>(sys: &mut System<'_>, cpu: CpuId) -> Result<u32, St
         if (nr, weight) != (q.nr_running, q.load_weight) {
             let (n, w) = (q.nr_running, q.load_weight);
             return Err(format!("{nr} entities of weight {weight} are there, {n} of {w} are counted"));
+        }
+        let of = |e: EntityId| match (sys.entities[e].my_q, sys.entities[e].delayed) {
+            (Some(below), _) => (sys.queues[below].h_nr_queued, sys.queues[below].h_nr_running),
+            (None, delayed) => (1, u32::from(!delayed)),
+        };
+        let sums = queued.iter().map(|(e, _)| *e).chain(curr).map(of);
+        let tasks = sums.fold((0, 0), |(n, r), (queued, runnable)| (n + queued, r + runnable));
+        if tasks != (q.h_nr_queued, q.h_nr_running) {
+            let counted = (q.h_nr_queued, q.h_nr_running);
+            return Err(format!(
+                "{tasks:?} tasks are queued and runnable below {id:?}, {counted:?} are counted"
+            ));
+        }
+        let thrown_out = sys.ends_counts(id) && q.owner.is_some_and(|owner| sys.entities[owner].on_rq);
+        if thrown_out {
+            return Err(format!("{id:?} is throttled, but its group's entity is queued"));
         }
         on_queues += q.h_nr_queued * u32::from(q.owner.is_none());
         if q.min_vruntime < sys.floors[id] {

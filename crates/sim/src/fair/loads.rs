@@ -31,7 +31,7 @@ impl System<'_> {
             let queue = self.entities[entity].cfs_rq;
             return self.contribute_weight(queue, false);
         }
-        let e = &mut self.entities[entity];
+        let e = &self.entities[entity];
         let queue = e.cfs_rq;
         let running = self.queues[queue].curr == Some(entity);
         let weight = if e.on_rq { e.weight } else { 0 };
@@ -40,7 +40,9 @@ impl System<'_> {
             None => u64::from(e.on_rq && !e.delayed),
             Some(below) => u64::from(self.queues[below].h_nr_running),
         };
-        if e.avg.update(self.now, weight, runnable, running) {
+        let now = if self.limits { self.pelt_clock(queue) } else { self.now };
+        let e = &mut self.entities[entity];
+        if e.avg.update(now, weight, runnable, running) {
             e.est.unchanged = false;
         }
         self.update_queue_load(queue);
@@ -52,11 +54,11 @@ impl System<'_> {
         if !self.tracks_load() {
             return;
         }
-        let sums = self.sums_runnable();
+        let (sums, now) = (self.sums_runnable(), self.pelt_clock(queue));
         let q = &mut self.queues[queue];
-        let ended = q.avg.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+        let ended = q.avg.update(now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
         if sums {
-            q.runnable.update(self.now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
+            q.runnable.update(now, q.load_weight, u64::from(q.h_nr_running), q.curr.is_some());
         }
         if ended {
             self.contribute(queue);

@@ -20,6 +20,10 @@ pub(crate) trait Rules {
     fn enqueue_entity(sys: &mut System<'_>, entity: EntityId, why: Enqueue) -> bool;
     /// Takes an entity off its queue (`dequeue_entity`). Returns false if it stays there, asleep.
     fn dequeue_entity(sys: &mut System<'_>, entity: EntityId, why: Dequeue) -> bool;
+    /// Takes the entity of a throttled group off its queue. It never stays there asleep (`throttle_cfs_rq`).
+    fn dequeue_throttled(sys: &mut System<'_>, entity: EntityId) {
+        Self::dequeue_entity(sys, entity, Dequeue::Sleep);
+    }
     /// The queued current entity stops being current and goes back into the order.
     fn put_entity(sys: &mut System<'_>, entity: EntityId);
     /// A queued entity becomes the current one of its queue.

@@ -50,6 +50,9 @@ pub struct CfsRq {
     pub h_nr_queued: u32,
     /// Runnable tasks on the queue and below (`h_nr_runnable`).
     pub h_nr_running: u32,
+    /// SCHED_IDLE tasks on the queue and below, and tasks of idle groups below (`h_nr_idle`, earlier
+    /// `idle_h_nr_running`).
+    pub h_nr_idle: u32,
     /// Sum of the weights of entities on the queue.
     pub load_weight: u64,
     /// Buddy to run next.
@@ -83,6 +86,7 @@ impl CfsRq {
             nr_running: 0,
             h_nr_queued: 0,
             h_nr_running: 0,
+            h_nr_idle: 0,
             load_weight: 0,
             next: None,
             last: None,

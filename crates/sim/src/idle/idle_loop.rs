@@ -24,7 +24,7 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         let before_idle = std::mem::take(&mut c.nohz_asked.before_idle);
         let asked = c.nohz_asked.kicked() || c.nohz_serves.kicked();
-        let work = self.nr_running[cpu] > 0 || !c.wake_list.is_empty() || asked;
+        let work = self.nr_running[cpu] > 0 || !c.wake_list.is_empty() || !c.freed.is_empty() || asked;
         if before_idle && !work {
             return self.begin_update_before_idle(cpu);
         }
@@ -39,6 +39,7 @@ impl System<'_> {
     pub fn idle_loop(&mut self, cpu: CpuId) {
         let now = self.now;
         let queued = self.flush_wake_list(cpu, now);
+        self.unthrottle_freed(cpu);
         if self.nr_running[cpu] > 0 {
             let costs = &self.fixed.machine.costs;
             let c = &mut self.cpus[cpu];

@@ -57,8 +57,13 @@ impl System<'_> {
 
     /// The running task of `cpu` gets other attributes within its class: the kernel takes it off and puts it back.
     pub(crate) fn change_attr(&mut self, cpu: CpuId, task: TaskId, attr: Attr) {
-        let was = self.is_sched_idle(cpu);
-        self.nr_sched_idle[cpu] -= self.counts_as_sched_idle(task);
+        let (was, before) = (self.is_sched_idle(cpu), self.counts_as_sched_idle(task));
+        let counts = self.recount_idle(task, before, u32::from(attr.policy == Policy::Idle));
+        if !counts {
+            self.tasks[task].attr = attr;
+            return;
+        }
+        self.nr_sched_idle[cpu] -= before;
         // A throttled real-time task is not counted among the running ones.
         let others = self.nr_running[cpu].saturating_sub(1);
         if !was && others > 0 && self.nr_sched_idle[cpu] == others && self.fixed.history.sched_idle_balances {

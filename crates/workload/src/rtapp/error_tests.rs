@@ -98,7 +98,7 @@ fn single_values_are_checked() {
         ),
         (
             r#""a": {"phases": {"p": {"instance": 2, "run": 2}}}"#,
-            "t.json:2:24: unknown key in phase 'p' 'instance'\n  help: known: loop, policy, priority, cpus, dl-runtime, run, runtime, sleep, timer, lock, unlock, wait, signal, broad, sync, suspend, resume, barrier, yield, fork, mem, iorun",
+            "t.json:2:24: unknown key in phase 'p' 'instance'\n  help: known: loop, policy, priority, cpus, dl-runtime, taskgroup, run, runtime, sleep, timer, lock, unlock, wait, signal, broad, sync, suspend, resume, barrier, yield, fork, mem, iorun",
         ),
         (
             r#""a": {"loop": 1, "run": 1, "loop": 2}"#,

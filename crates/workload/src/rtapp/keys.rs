@@ -100,7 +100,7 @@ pub const KEYS: &[Key] = {
         row(Phase, "util_max", Refused, CLAMP),
         row(Phase, "nodes_membind", Refused, "memory placement is not modelled; use cpus"),
         row(Phase, "membind_nodes", Refused, "memory placement is not modelled; use cpus"),
-        row(Phase, "taskgroup", OnlyOff, "[[group]] of an experiment puts tasks into groups; rt-app runs it, as root"),
+        row(Phase, "taskgroup", Done, "path of its task group (\"/g\"), of all phases of a task the same; [[group]] sets the group's shares and quota"),
         row(Event, "run", Done, "us of work of a CPU at full speed"),
         row(Event, "runtime", Done, "spin until so many us of wall time have passed"),
         row(Event, "sleep", Done, "sleep so many us"),

@@ -6,6 +6,7 @@ use super::json::{Kind, Member, Source, Value};
 use super::keys::{self, Fate, Level};
 use super::read;
 use crate::build::MAX_TASKS;
+use crate::group::{self, GroupDecl};
 use schedlab_base::{CpuSet, Ns, Result, printable};
 use schedlab_kernel::{Attr, Policy};
 
@@ -37,6 +38,8 @@ pub struct Task {
     pub attr: Attr,
     /// CPUs of phases that name none.
     pub cpus: Option<Cpus>,
+    /// The path of its task group, if it is in one.
+    pub group: Option<String>,
     /// Its phases, in the order of the file.
     pub phases: Vec<Phase>,
 }
@@ -50,6 +53,15 @@ pub struct Cpus {
     pub at: usize,
 }
 
+/// A task group and its place.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Its path; the root's if it is switched off.
+    path: String,
+    /// Where it stands.
+    at: usize,
+}
+
 /// A phase of a task.
 #[derive(Debug)]
 pub struct Phase {
@@ -61,6 +73,8 @@ pub struct Phase {
     pub attr: Option<Attr>,
     /// CPUs it is confined to, if it states any.
     pub cpus: Option<Cpus>,
+    /// Its task group, if it states one.
+    pub group: Option<Group>,
     /// Its events, in the order of the file.
     pub events: Vec<Event>,
 }
@@ -157,6 +171,7 @@ struct Common<'a> {
     priority: Option<&'a Member>,
     slice: Option<&'a Member>,
     cpus: Option<Cpus>,
+    group: Option<Group>,
     events: Vec<Event>,
 }
 
@@ -169,6 +184,7 @@ impl<'a> Common<'a> {
             (_, "priority") => self.priority = Some(member),
             (_, "dl-runtime") => self.slice = Some(member),
             (_, "cpus") => self.cpus = Some(Cpus { set: read::cpus(source, member)?, at: member.value.at }),
+            (_, "taskgroup") => self.group = Some(read_group(source, member)?),
             (_, other) => debug_assert_ne!(row.fate, Fate::Done, "{other} is not read"),
         }
         Ok(())
@@ -218,7 +234,36 @@ fn read_task(source: Source<'_>, task: &Member, global: &Global) -> Result<Task>
         Some(phases) => (loops, read_phases(source, phases, &common, &name, attr)?),
         None => (loops, vec![only_phase(source, task, std::mem::take(&mut common.events))?]),
     };
-    Ok(Task { name, at: task.at, instances, delay, loops, attr, cpus: common.cpus, phases })
+    let group = one_group(source, &name, common.group, &phases)?;
+    Ok(Task { name, at: task.at, instances, delay, loops, attr, cpus: common.cpus, group, phases })
+}
+
+/// A path of a task group; empty: the root's.
+fn read_group(source: Source<'_>, member: &Member) -> Result<Group> {
+    let path = match &member.value.kind {
+        Kind::Bool(false) => "/",
+        _ => read::text(source, member)?,
+    };
+    let path = if path.is_empty() { "/" } else { path };
+    group::find_or_declare(&mut vec![GroupDecl::root()], path)
+        .map_err(|e| e.at(source.spot(member.value.at)))?;
+    Ok(Group { path: path.to_owned(), at: member.value.at })
+}
+
+/// The group of a task: the one that all its phases have.
+fn one_group(source: Source<'_>, name: &str, own: Option<Group>, phases: &[Phase]) -> Result<Option<String>> {
+    let of = |phase: &Phase| phase.group.as_ref().or(own.as_ref()).map(|g| g.path.clone());
+    let group = phases.first().and_then(of);
+    let differs = phases.iter().any(|p| of(p) != group);
+    match phases.iter().filter(|_| differs).find_map(|p| p.group.as_ref()) {
+        None => Ok(group.filter(|path| path != "/")),
+        Some(stated) => Err(source
+            .error(
+                stated.at,
+                format!("phases of task '{name}' are in different task groups, which is not supported"),
+            )
+            .help("give all phases of a task the same taskgroup, or split the task")),
+    }
 }
 
 /// The attributes of a task that states nothing but a policy.
@@ -232,7 +277,7 @@ fn only_phase(source: Source<'_>, task: &Member, events: Vec<Event>) -> Result<P
     if events.is_empty() {
         return Err(source.error(task.at, format!("task '{}' has no events", task.name())));
     }
-    Ok(Phase { at: task.at, loops: Some(1), attr: None, cpus: None, events })
+    Ok(Phase { at: task.at, loops: Some(1), attr: None, cpus: None, group: None, events })
 }
 
 fn read_phases(
@@ -274,5 +319,6 @@ fn read_phase(source: Source<'_>, phase: &Member, task: &str, before: Attr) -> R
     }
     let loops = common.loops.map_or(Ok(Some(1)), |m| read::loops(source, m))?;
     let attr = common.attr(source, before)?;
-    Ok(Phase { at: phase.at, loops, attr, cpus: common.cpus, events: common.events })
+    let (cpus, group, events) = (common.cpus, common.group, common.events);
+    Ok(Phase { at: phase.at, loops, attr, cpus, group, events })
 }

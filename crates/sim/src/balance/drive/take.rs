@@ -51,6 +51,7 @@ impl System<'_> {
         let local = &self.fixed.domains.groups[domain.groups[0] as usize];
         TaskFacts {
             allowed: t.may_run_on(dst),
+            throttled: self.limits && self.stays_for_quota(t.group, t.cpu, dst),
             allowed_nearby: local.cpus.iter().any(|c| t.may_run_on(*c)),
             delayed: e.delayed,
             ineligible: self.fixed.history.ineligible_stay && self.is_ineligible(task),

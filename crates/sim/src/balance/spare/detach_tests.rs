@@ -26,6 +26,7 @@ const RULES: Rules = Rules {
 };
 const COLD: Task = Task {
     facts: TaskFacts {
+        throttled: false,
         allowed: true,
         allowed_nearby: false,
         delayed: false,

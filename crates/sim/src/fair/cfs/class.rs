@@ -19,6 +19,7 @@ impl Rules for Cfs {
             let counts = (e.on_rq || !history.dequeued_curr_ignored) && !history.min_vruntime_of_tree;
             let vruntime = counts.then_some(e.vruntime);
             sys.queues[queue].update_min_vruntime(vruntime);
+            sys.account_quota(queue);
         }
     }
     fn charge(sys: &mut System<'_>, queue: CfsRqId) {
@@ -234,6 +235,9 @@ impl System<'_> {
             preempt::ByPolicy::Compare => {}
         }
         let Some((c, w)) = self.matching_level(ce, we) else { return false };
+        if let Some(preempts) = self.by_idleness(c, w) {
+            return preempts;
+        }
         let queue = self.entities[w].cfs_rq;
         Cfs::update_curr(self, queue);
         let (cv, wv) = (self.entities[c].vruntime, self.entities[w].vruntime);
@@ -243,7 +247,7 @@ impl System<'_> {
         }
         self.set_next_buddy(w);
         let favoured = self.entities[c].on_rq && self.entities[c].task.is_some();
-        if self.has(Feature::LastBuddy) && many && favoured {
+        if self.has(Feature::LastBuddy) && many && favoured && !self.is_idle_entity(c) {
             self.for_each_level(c, |q, e| q.last = Some(e));
         }
         true
@@ -251,7 +255,16 @@ impl System<'_> {
 
     /// An entity and those above it are to run next on their queues.
     pub(in crate::fair) fn set_next_buddy(&mut self, entity: EntityId) {
-        self.for_each_level(entity, |q, e| q.next = Some(e));
+        if !self.idle_groups && !self.limits {
+            return self.for_each_level(entity, |q, e| q.next = Some(e));
+        }
+        let mut level = Some(entity);
+        // Neither a throttled group's entity nor an idle one is worth a promise.
+        while let Some(at) = level.filter(|at| self.entities[*at].on_rq && !self.is_idle_entity(*at)) {
+            let queue = self.entities[at].cfs_rq;
+            self.queues[queue].next = Some(at);
+            level = self.entities[at].parent;
+        }
     }
 
     /// Calls for an entity and all above it, each with its queue.

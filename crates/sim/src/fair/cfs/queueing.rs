@@ -4,11 +4,12 @@
 
 use super::{Cfs, Ordered, placement, slice};
 use crate::class::{Dequeue, Enqueue};
+use crate::fair::Fair;
 use crate::fair::entity::{EntityId, virtual_time_in};
 use crate::fair::rules::Rules;
 use crate::fair::runqueue::CfsRqId;
 use crate::system::System;
-use schedlab_kernel::{Feature, Policy};
+use schedlab_kernel::Feature;
 
 impl System<'_> {
     /// `enqueue_entity`.
@@ -29,7 +30,7 @@ impl System<'_> {
         let e = &self.entities[entity];
         let place_by = self.places_by(queue);
         if why == Enqueue::Wakeup {
-            let idle = task.is_some_and(|t| self.tasks[t].attr.policy == Policy::Idle);
+            let idle = self.is_idle_entity(entity);
             let facts = placement::Facts {
                 min_vruntime: place_by.unwrap_or(min),
                 own_vruntime: e.vruntime,
@@ -56,6 +57,7 @@ impl System<'_> {
             q.insert(entity, e.vruntime);
         }
         self.follow_tree(queue);
+        Fair::<R>::check_enqueue_quota(self, queue);
     }
 
     /// min_vruntime before 2.6.28: it follows the tree alone, at every change of it.
@@ -104,6 +106,7 @@ impl System<'_> {
             let fixed = self.fixed.history.relative_before_min;
             self.make_relative(entity, if fixed { before } else { after });
         }
+        self.return_quota(queue);
     }
 
     /// Makes an entity's vruntime its distance from the `min_vruntime` of the queue it leaves.

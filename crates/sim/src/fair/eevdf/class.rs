@@ -21,6 +21,7 @@ use schedlab_trace::SwitchReason;
 impl Rules for Eevdf {
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
         if sys.charge(queue).is_some() {
+            sys.account_quota(queue);
             sys.check_slice(queue);
         }
     }
@@ -37,6 +38,10 @@ impl Rules for Eevdf {
     }
     fn dequeue_entity(sys: &mut System<'_>, entity: EntityId, why: Dequeue) -> bool {
         sys.eevdf_dequeue_entity(entity, Leave::of(why))
+    }
+    fn dequeue_throttled(sys: &mut System<'_>, entity: EntityId) {
+        let how = if sys.entities[entity].delayed { Leave::Delayed } else { Leave::Ends };
+        sys.eevdf_dequeue_entity(entity, how);
     }
     fn put_entity(sys: &mut System<'_>, entity: EntityId) {
         sys.line_up(entity);
@@ -117,6 +122,10 @@ impl System<'_> {
             if q.curr.is_some_and(|c| self.entities[c].on_rq) {
                 Eevdf::update_curr(self, queue);
             }
+            if Fair::<Eevdf>::check_quota(self, queue) {
+                queue = self.root(cpu);
+                continue;
+            }
             let entity = self.pick_eligible(queue, true)?;
             let e = &self.entities[entity];
             if e.delayed {
@@ -168,7 +177,7 @@ impl System<'_> {
         self.leave_levels(entity, Leave::Delayed, tasks);
         if let Some(task) = self.entities[entity].task {
             let cpu = self.tasks[task].cpu;
-            self.leave_list(cpu, task);
+            self.leave_list(cpu, task, Some(self.idle_at_root(task)));
             self.refresh_idle(cpu);
         }
     }
@@ -182,6 +191,7 @@ impl System<'_> {
             level = e.parent;
             Eevdf::set_next_entity(self, entity);
         }
+        self.note_throttled(self.tasks[task].entity);
         self.note_picked(cpu, task);
     }
 
@@ -265,6 +275,12 @@ impl System<'_> {
         }
         let Some((c, w)) = self.matching_level(ce, we) else { return false };
         let queue = self.entities[w].cfs_rq;
+        if let Some(preempts) = self.by_idleness(c, w) {
+            if preempts {
+                self.end_protection(c);
+            }
+            return preempts;
+        }
         match preempt::by_policy(cp, wp, self.fixed.kernel.features) {
             ByPolicy::Preempt => {
                 self.end_protection(c);

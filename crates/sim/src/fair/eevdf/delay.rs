@@ -26,7 +26,7 @@ impl System<'_> {
     pub(crate) fn take_off_delayed(&mut self, task: TaskId) {
         let (entity, cpu) = (self.tasks[task].entity, self.tasks[task].cpu);
         self.leave_levels(entity, Leave::Moves, 1);
-        self.leave_list(cpu, task);
+        self.leave_list(cpu, task, Some(self.idle_at_root(task)));
         self.refresh_idle(cpu);
     }
 
@@ -34,6 +34,7 @@ impl System<'_> {
     /// delayed as a task may. `tasks`: sleeping tasks that leave with it.
     pub(super) fn leave_levels(&mut self, entity: EntityId, first: Leave, tasks: u32) {
         let (mut level, mut leaves, mut how) = (Some(entity), true, first);
+        let mut idle = self.entities[entity].task.map_or(0, |t| self.counts_as_sched_idle(t));
         while let Some(at) = level {
             if leaves {
                 let left = self.eevdf_dequeue_entity(at, how);
@@ -45,6 +46,8 @@ impl System<'_> {
             Fair::<Eevdf>::update_group(self, at);
             let queue = self.entities[at].cfs_rq;
             self.queues[queue].h_nr_queued -= tasks;
+            self.queues[queue].h_nr_idle -= idle;
+            idle = if self.is_idle_group(queue) { tasks } else { idle };
             level = self.entities[at].parent;
         }
     }
@@ -53,6 +56,7 @@ impl System<'_> {
     pub(crate) fn put_on_delayed(&mut self, cpu: CpuId, task: TaskId) {
         let own = self.tasks[task].entity;
         let mut level = Some(own);
+        let (mut idle, mut counted) = (self.counts_as_sched_idle(task), true);
         while let Some(entity) = level {
             let e = &self.entities[entity];
             match (e.on_rq, e.delayed) {
@@ -67,10 +71,16 @@ impl System<'_> {
             self.entities[own].delayed = true;
             let queue = self.entities[entity].cfs_rq;
             self.queues[queue].h_nr_queued += 1;
+            self.queues[queue].h_nr_idle += idle;
+            if self.ends_counts(queue) {
+                counted = false;
+                break;
+            }
+            idle = if self.is_idle_group(queue) { 1 } else { idle };
             level = self.entities[entity].parent;
         }
         self.tasks[task].cpu = cpu;
-        self.join_list(cpu, task);
+        self.join_list(cpu, task, counted.then_some(idle));
         self.refresh_idle(cpu);
     }
 

@@ -14,7 +14,7 @@ pub(super) fn queued(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>
     }
     let running = q.curr.map(|c| &sys.entities[c]).filter(|e| e.on_rq);
     // A delayed entity on its way out stays current for as long as `schedule()` takes until its pick.
-    let leaves = sys.cpus[q.cpu].task.step == Step::Pick;
+    let leaves = matches!(sys.cpus[q.cpu].task.step, Step::Pick | Step::Newidle);
     if let Some(delayed) = running.filter(|e| e.delayed && !leaves) {
         return Err(format!("{:?} runs although it is delayed", delayed.task));
     }

@@ -10,6 +10,7 @@ use super::placement;
 use super::protect;
 use super::timeline::Node;
 use crate::class::{Dequeue, Enqueue};
+use crate::fair::Fair;
 use crate::fair::entity::{EntityId, virtual_time};
 use crate::fair::rules::Rules;
 use crate::fair::runqueue::CfsRqId;
@@ -36,7 +37,7 @@ impl Leave {
     pub(super) fn of(why: Dequeue) -> Leave {
         match why {
             Dequeue::Sleep => Leave::Sleeps,
-            Dequeue::Exit => Leave::Ends,
+            Dequeue::Exit | Dequeue::Throttle => Leave::Ends,
             Dequeue::Move => Leave::Moves,
         }
     }
@@ -163,6 +164,7 @@ impl System<'_> {
         if q.curr != Some(entity) {
             self.line_up(entity);
         }
+        Fair::<Eevdf>::check_enqueue_quota(self, queue);
     }
 
     /// `dequeue_entity`; false if it stays queued, delayed.
@@ -198,6 +200,7 @@ impl System<'_> {
         }
         q.load_weight -= e.weight;
         q.nr_running -= 1;
+        self.return_quota(queue);
         true
     }
 

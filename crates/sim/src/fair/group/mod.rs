@@ -3,19 +3,49 @@
 //!
 //! The root group's cfs_rqs are the runqueues' own. [`class`](super::class) walks from a task's entity to the root, so
 //! a task of the root group takes one step. Here are the parts that exist only below the root: the tree (`tree`), the
-//! weight of a group's entity on one CPU (`shares`, pure), and the load that groups pass on (`load`).
+//! weight of a group's entity on one CPU (`shares`, pure), the load that groups pass on (`load`), idle groups (`idle`),
+//! and quotas of CPU time: the pool (`bandwidth`, pure), its slices and timers (`pool`), and the throttling of queues
+//! (`throttle`, up to 6.17) or of tasks (`limbo`, since 6.18). `sessions` makes the groups of autogroup.
 //!
 //! Shares are in the unit of weights, 1024 at nice 0; *fine* weights are 1024 times as large (`scale_load`, 4.7).
 //! Invariant: group g's cfs_rq of CPU c is number g * CPUs + c, and its entity number (g - 1) * CPUs + c.
 
+pub mod bandwidth;
+mod idle;
+mod limbo;
 pub mod load;
+mod pool;
+pub mod sessions;
 pub mod shares;
+mod throttle;
 mod tree;
 pub mod window;
 
-use schedlab_base::GroupId;
+use bandwidth::Bandwidth;
+use schedlab_base::{Error, GroupId, Ns, Result, TaskId};
+use schedlab_kernel::History;
+use schedlab_workload::GroupDecl;
 use schedlab_workload::group::DEFAULT_SHARES;
 use window::Window;
+
+/// Refuses settings that a kernel does not have.
+///
+/// # Errors
+/// For the first group with such a setting.
+pub fn check(groups: &[GroupDecl], history: &History) -> Result<()> {
+    for group in groups {
+        let wants = [
+            ("a quota", "3.2", group.quota.is_some() && !history.bandwidth),
+            ("a burst", "5.14", group.burst > Ns::ZERO && !history.bandwidth_bursts),
+            ("idle = true", "5.15", group.idle && !history.idle_groups),
+        ];
+        if let Some((what, since, _)) = wants.iter().find(|(_, _, lacks)| *lacks) {
+            let text = format!("group '{}' has {what}, which kernels before {since} do not know", group.path);
+            return Err(Error::input(text).help("choose a later kernel, or leave it out of [[group]]"));
+        }
+    }
+    Ok(())
+}
 
 /// A task group (`struct task_group`).
 #[derive(Clone, Debug)]
@@ -26,17 +56,24 @@ pub struct TaskGroup {
     pub shares: u64,
     /// The sum of its cfs_rqs' contributions (`tg->load_avg`; before 3.8 `tg->load_weight`).
     pub load: u64,
+    /// Its quota of CPU time, if it has one.
+    pub bandwidth: Option<Box<Bandwidth>>,
+    /// Its tasks give way to those of other groups (`cpu.idle`).
+    pub idle: bool,
+    /// Its path.
+    pub path: String,
 }
 
 impl TaskGroup {
     /// The root group. Its shares and load play no part.
     pub fn root() -> TaskGroup {
-        TaskGroup { parent: None, shares: DEFAULT_SHARES, load: 0 }
+        let (bandwidth, path) = (None, "/".to_owned());
+        TaskGroup { parent: None, shares: DEFAULT_SHARES, load: 0, bandwidth, idle: false, path }
     }
 }
 
 /// The part of a cfs_rq that only groups have.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct GroupRq {
     /// Its contribution to its group's load (`tg_load_avg_contrib`).
     pub contribution: u64,
@@ -52,4 +89,24 @@ pub struct GroupRq {
     pub runnable_sum: i64,
     /// Average of its weight over the share window (before 3.8).
     pub window: Window,
+    /// Its group has a quota (`runtime_enabled`).
+    pub limited: bool,
+    /// What is left of its slice of the quota, ns; less than 0: owed (`runtime_remaining`).
+    pub left_ns: i64,
+    /// The period in which it took its last slice.
+    pub slice_of: u64,
+    /// It has no time left and is on its group's list (`throttled`).
+    pub throttled: bool,
+    /// Since when tasks wait for that, ns (`throttled_clock`).
+    pub throttled_since: Option<u64>,
+    /// Throttled queues on the way up to the root, itself included (`throttle_count`).
+    pub throttle_count: u32,
+    /// It has been given time, and its CPU will unthrottle it.
+    pub freed: bool,
+    /// Runnable tasks that were taken off it, one by one (`throttled_limbo_list`, 6.18).
+    pub limbo: Vec<TaskId>,
+    /// When its load averages stopped, ns.
+    pub frozen_at: Option<u64>,
+    /// How long they stood still before that, ns (`throttled_clock_pelt_time`).
+    pub frozen_ns: u64,
 }

@@ -1,11 +1,15 @@
 //! The tree of groups in the arenas: declared once before a run, and a task's way into its group.
 
+use super::bandwidth::Bandwidth;
 use super::{GroupRq, TaskGroup};
 use crate::fair::entity::{Entity, EntityId};
 use crate::fair::runqueue::{CfsRq, CfsRqId};
 use crate::system::System;
 use schedlab_base::{CpuId, GroupId, TaskId};
 use schedlab_workload::{GroupDecl, ROOT_GROUP};
+
+/// The shares of an idle group (`WEIGHT_IDLEPRIO`).
+const WEIGHT_OF_IDLE: u64 = 3;
 
 impl System<'_> {
     /// Declares the groups of a workload, before any task. The first is the root, which is there already.
@@ -14,16 +18,33 @@ impl System<'_> {
         let n = self.nr_cpus();
         for decl in groups.iter().skip(1) {
             let (id, parent) = (GroupId::from(self.groups.len()), decl.parent.unwrap_or(ROOT_GROUP));
-            self.groups.push(TaskGroup { parent: Some(parent), shares: decl.shares, load: 0 });
+            let shares = if decl.idle { WEIGHT_OF_IDLE } else { decl.shares };
+            let bandwidth = Bandwidth::of(decl, self.phase_ns(id, decl)).map(Box::new);
+            let (idle, path) = (decl.idle, decl.path.clone());
+            let limited = bandwidth.is_some();
+            self.groups.push(TaskGroup { parent: Some(parent), shares, load: 0, bandwidth, idle, path });
             for cpu in (0..n).map(CpuId::from) {
                 let entity = EntityId(self.entities.len() as u32);
                 let queue = self.group_queue(id, cpu);
                 let above = self.owner_of(parent, cpu);
                 self.entities.push(Entity::of_group(queue, self.group_queue(parent, cpu), above));
                 self.queues.push(CfsRq::new(cpu, Some(entity)));
-                self.group_rqs.push(GroupRq::default());
+                self.group_rqs.push(GroupRq { limited, ..GroupRq::default() });
                 self.floors.push(i64::MIN);
             }
+            if limited {
+                self.limits = true;
+                self.start_period_of(id);
+            }
+            self.idle_groups |= decl.idle;
+        }
+    }
+
+    /// The time by which the periods of a group's quota are shifted, ns: 0 until kernels draw it (6.4).
+    fn phase_ns(&self, group: GroupId, decl: &GroupDecl) -> u64 {
+        match self.fixed.history.bandwidth_out_of_step {
+            true => self.fixed.stream.purpose("bandwidth").number(group.0.into()).below(0, decl.period.0),
+            false => 0,
         }
     }
 
@@ -49,6 +70,14 @@ impl System<'_> {
         let (queue, owner) = (self.group_queue(group, cpu), self.owner_of(group, cpu));
         let e = &mut self.entities[self.tasks[task].entity];
         (e.cfs_rq, e.parent) = (queue, owner);
+    }
+    /// Whether a group is `top`, or below it.
+    pub fn is_within(&self, group: GroupId, top: GroupId) -> bool {
+        let mut level = Some(group);
+        while let Some(at) = level.filter(|at| *at != top) {
+            level = self.groups[at].parent;
+        }
+        level.is_some()
     }
     /// The groups below the root, children before their parents.
     pub fn groups_upwards(&self) -> impl Iterator<Item = GroupId> + use<> {

@@ -1,0 +1,65 @@
+//! Idle groups (`cpu.idle`, since 5.15; read in 6.1.192 and 6.12.117): a group whose tasks give way to all others.
+//!
+//! An idle group weighs 3, whatever it has, and its entity preempts nothing and is preempted by every entity that is
+//! not idle. Above it, its tasks count as SCHED_IDLE ones, so that a CPU that has no others is as good as idle to a
+//! search. Inside the group tasks are equals as in any other.
+
+use crate::fair::entity::EntityId;
+use crate::fair::runqueue::CfsRqId;
+use crate::system::System;
+use schedlab_base::TaskId;
+use schedlab_kernel::Policy;
+
+impl System<'_> {
+    /// Whether a queue is an idle group's (`cfs_rq_is_idle`).
+    #[inline]
+    pub(in crate::fair) fn is_idle_group(&self, queue: CfsRqId) -> bool {
+        self.idle_groups && self.groups[self.group_of(queue)].idle
+    }
+
+    /// Whether an entity is an idle group's or a SCHED_IDLE task's (`se_is_idle`).
+    #[inline]
+    pub(in crate::fair) fn is_idle_entity(&self, entity: EntityId) -> bool {
+        match (self.entities[entity].my_q, self.entities[entity].task) {
+            (Some(below), _) => self.is_idle_group(below),
+            (None, task) => task.is_some_and(|t| self.tasks[t].attr.policy == Policy::Idle),
+        }
+    }
+
+    /// 1 if a task counts as SCHED_IDLE on its CPU: by its policy, or by a group that it is in.
+    pub(in crate::fair) fn idle_at_root(&self, task: TaskId) -> u32 {
+        let mut idle = self.counts_as_sched_idle(task);
+        let mut level = self.entity(task).parent;
+        while let Some(owner) = level.filter(|_| idle == 0) {
+            idle = u32::from(self.is_idle_entity(owner));
+            level = self.entities[owner].parent;
+        }
+        idle
+    }
+
+    /// Whether a wakee of one group preempts a running task of another, or must not, because one of the two is idle and
+    /// the other is not. `c` and `w` share a queue.
+    pub(in crate::fair) fn by_idleness(&self, c: EntityId, w: EntityId) -> Option<bool> {
+        if !self.idle_groups {
+            return None;
+        }
+        let (c, w) = (self.is_idle_entity(c), self.is_idle_entity(w));
+        (c != w).then_some(c)
+    }
+
+    /// A queued task counts as SCHED_IDLE from now on, or no longer. The counts change up to the first idle group, and
+    /// the CPU's with them if there is none on the way. Returns whether they did up to the CPU's.
+    pub(crate) fn recount_idle(&mut self, task: TaskId, before: u32, after: u32) -> bool {
+        let mut level = Some(self.tasks[task].entity);
+        while let Some(entity) = level {
+            let queue = self.entities[entity].cfs_rq;
+            let q = &mut self.queues[queue];
+            q.h_nr_idle = q.h_nr_idle + after - before;
+            if self.is_idle_group(queue) || self.ends_counts(queue) {
+                return false;
+            }
+            level = self.entities[entity].parent;
+        }
+        true
+    }
+}

@@ -1,0 +1,271 @@
+//! Drives [`bandwidth`](super::bandwidth): slices that CPUs take of a group's quota and give back, and its timers.
+
+use super::bandwidth::{Bandwidth, Counts, GATHERED_NS, KEPT_NS};
+use crate::fair::runqueue::CfsRqId;
+use crate::system::System;
+use crate::timer::Fires;
+use schedlab_base::{CpuId, GroupId};
+use schedlab_trace::SwitchReason;
+
+impl System<'_> {
+    /// Whether a queue's group has a quota.
+    #[inline]
+    pub(in crate::fair) fn is_limited(&self, queue: CfsRqId) -> bool {
+        self.limits && self.group_rqs[queue].limited
+    }
+    /// Whether a queue is throttled (`cfs_rq_throttled`).
+    #[inline]
+    pub(in crate::fair) fn is_throttled(&self, queue: CfsRqId) -> bool {
+        self.limits && self.group_rqs[queue].throttled
+    }
+    /// Whether queues above count nothing of a queue's tasks: it was throttled as a whole.
+    #[inline]
+    pub(in crate::fair) fn ends_counts(&self, queue: CfsRqId) -> bool {
+        self.limits && self.group_rqs[queue].throttled && !self.fixed.history.bandwidth_of_tasks
+    }
+    /// Whether a queue or one above it is throttled (`throttled_hierarchy`).
+    #[inline]
+    pub(in crate::fair) fn is_below_throttled(&self, queue: CfsRqId) -> bool {
+        self.limits && self.group_rqs[queue].throttle_count > 0
+    }
+    /// Whether a balancer leaves a task of a group where it is. Since 6.18 only the destination counts: tasks without
+    /// quota are on no list (`throttled_lb_pair`, `lb_throttled_hierarchy`).
+    pub(crate) fn stays_for_quota(&self, group: GroupId, src: CpuId, dst: CpuId) -> bool {
+        let below = |cpu| self.is_below_throttled(self.group_queue(group, cpu));
+        below(dst) || !self.fixed.history.bandwidth_of_tasks && below(src)
+    }
+    /// The clock of a queue's load averages, ns: it stands still while the queue is throttled (`cfs_rq_clock_pelt`).
+    #[inline]
+    pub(in crate::fair) fn pelt_clock(&self, queue: CfsRqId) -> u64 {
+        if !self.limits {
+            return self.now;
+        }
+        let own = &self.group_rqs[queue];
+        own.frozen_at.unwrap_or(self.now) - own.frozen_ns
+    }
+    /// The clock of a queue's load averages stops.
+    pub(super) fn freeze(&mut self, queue: CfsRqId) {
+        let now = self.now;
+        self.group_rqs[queue].frozen_at.get_or_insert(now);
+    }
+    /// It goes on.
+    pub(super) fn thaw(&mut self, queue: CfsRqId) {
+        let now = self.now;
+        let own = &mut self.group_rqs[queue];
+        own.frozen_ns += own.frozen_at.take().map_or(0, |at| now - at);
+    }
+
+    /// The quota of a queue's group. Call it only for limited ones.
+    pub(super) fn bandwidth(&mut self, queue: CfsRqId) -> &mut Bandwidth {
+        let group = self.group_of(queue);
+        self.bandwidth_of(group)
+    }
+    fn bandwidth_of(&mut self, group: GroupId) -> &mut Bandwidth {
+        match &mut self.groups[group].bandwidth {
+            Some(b) => b,
+            None => unreachable!("{group:?} has no quota"),
+        }
+    }
+
+    /// The timer of a group's periods starts on the acting CPU, unless it runs (`start_cfs_bandwidth`).
+    pub(super) fn start_period_of(&mut self, group: GroupId) {
+        let (on, now) = (self.acting, self.now);
+        if let Some(at) = self.bandwidth_of(group).start(on, now) {
+            self.cpus[on].timers.start(Fires::Quota(group), at, 0);
+        }
+    }
+
+    /// A queue takes what it needs of its group's pool to have `target_ns`. Returns whether it has any time then
+    /// (`__assign_cfs_rq_runtime`).
+    pub(super) fn assign(&mut self, queue: CfsRqId, target_ns: u64) -> bool {
+        self.start_period_of(self.group_of(queue));
+        let left_ns = self.group_rqs[queue].left_ns;
+        let b = self.bandwidth(queue);
+        let (taken, period) = (b.assign(left_ns, target_ns), b.period);
+        let own = &mut self.group_rqs[queue];
+        own.left_ns += taken as i64;
+        own.slice_of = period;
+        own.left_ns > 0
+    }
+
+    /// A queue has been charged: takes another slice if it has used up its own. If there is none, the CPU is asked for
+    /// a switch, which throttles the queue; since 6.18 it is throttled at once, and the running task goes on to its
+    /// return to user mode. Returns whether the queue is throttled (`account_cfs_rq_runtime`).
+    pub(in crate::fair) fn account_quota(&mut self, queue: CfsRqId) -> bool {
+        if !self.is_limited(queue) {
+            return false;
+        }
+        self.expire_slice(queue);
+        if self.group_rqs[queue].left_ns > 0 {
+            return false;
+        }
+        if self.group_rqs[queue].throttled {
+            return true;
+        }
+        if self.fixed.history.bandwidth_of_tasks {
+            return self.throttle_tasks_of(queue);
+        }
+        let slice_ns = self.fixed.kernel.tunables.cfs_bandwidth_slice_ns;
+        if !self.assign(queue, slice_ns) && self.queues[queue].curr.is_some() {
+            let cpu = self.queues[queue].cpu;
+            self.resched(self.acting, cpu, SwitchReason::Throttled);
+        }
+        false
+    }
+
+    /// In some kernels the rest of a slice is lost at the end of the period.
+    fn expire_slice(&mut self, queue: CfsRqId) {
+        if !self.fixed.history.bandwidth_expires {
+            return;
+        }
+        let period = self.bandwidth(queue).period;
+        let own = &mut self.group_rqs[queue];
+        if own.slice_of != period {
+            own.left_ns = own.left_ns.min(0);
+        }
+    }
+
+    /// The last entity has left a queue: it gives back the rest of its slice, except a little
+    /// (`return_cfs_rq_runtime`).
+    pub(in crate::fair) fn return_quota(&mut self, queue: CfsRqId) {
+        if !self.limits || self.queues[queue].nr_running > 0 {
+            return;
+        }
+        if self.fixed.history.bandwidth_of_tasks && self.is_below_throttled(queue) {
+            self.freeze(queue);
+        }
+        if !self.group_rqs[queue].limited {
+            return;
+        }
+        let slack_ns = self.group_rqs[queue].left_ns - KEPT_NS;
+        if slack_ns <= 0 {
+            return;
+        }
+        self.group_rqs[queue].left_ns -= slack_ns;
+        let (now, slice_ns) = (self.now, self.fixed.kernel.tunables.cfs_bandwidth_slice_ns);
+        let own = &self.group_rqs[queue];
+        let (slice_of, group) = (own.slice_of, self.group_of(queue));
+        let b = self.bandwidth(queue);
+        if slice_of != b.period && self.fixed.history.bandwidth_expires {
+            return;
+        }
+        if self.bandwidth(queue).take_back(slack_ns as u64, slice_ns, now) {
+            let on = self.acting;
+            self.cpus[on].timers.start(Fires::Slack(group), now + GATHERED_NS, 0);
+        }
+    }
+
+    /// The timer of a group's periods has fired on `cpu` (`sched_cfs_period_timer`).
+    pub(crate) fn period_ends(&mut self, cpu: CpuId, group: GroupId) {
+        let now = self.now;
+        let b = self.bandwidth_of(group);
+        let passed = b.forward(now);
+        if b.end_period(passed.max(1)) {
+            self.hand_out(cpu, group);
+            let at = self.bandwidth_of(group).ends_ns;
+            self.cpus[cpu].timers.start(Fires::Quota(group), at, 0);
+        }
+    }
+
+    /// Quota that was given back is handed out (`sched_cfs_slack_timer`).
+    pub(crate) fn slack_ends(&mut self, cpu: CpuId, group: GroupId) {
+        let (now, slice_ns) = (self.now, self.fixed.kernel.tunables.cfs_bandwidth_slice_ns);
+        if self.bandwidth_of(group).slack_ends(slice_ns, now) {
+            self.hand_out(cpu, group);
+        }
+    }
+
+    /// Throttled queues pay what they owe, in turn, and are unthrottled, as far as the pool reaches
+    /// (`distribute_cfs_runtime`).
+    fn hand_out(&mut self, by: CpuId, group: GroupId) {
+        let mut own = None;
+        for queue in self.bandwidth_of(group).throttled.clone() {
+            if self.bandwidth_of(group).pool_ns == 0 {
+                break;
+            }
+            if self.group_rqs[queue].freed {
+                continue;
+            }
+            let cpu = self.queues[queue].cpu;
+            if self.fixed.history.bandwidth_of_tasks {
+                self.update_fair_curr(queue);
+            }
+            let left_ns = self.group_rqs[queue].left_ns;
+            let paid = self.bandwidth_of(group).pay(left_ns);
+            self.group_rqs[queue].left_ns += paid as i64;
+            if self.group_rqs[queue].left_ns <= 0 {
+                break;
+            }
+            if !self.fixed.history.bandwidth_by_ipi {
+                self.unthrottle(queue);
+            } else if cpu == by {
+                own = Some(queue);
+            } else {
+                self.free_on(by, cpu, queue);
+            }
+        }
+        // The CPU's own queue comes last.
+        if let Some(queue) = own {
+            self.unthrottle(queue);
+        }
+    }
+
+    /// Another CPU is to unthrottle its queue.
+    fn free_on(&mut self, by: CpuId, cpu: CpuId, queue: CfsRqId) {
+        self.group_rqs[queue].freed = true;
+        self.cpus[cpu].freed.push(queue);
+        if self.cpus[cpu].freed.len() == 1 {
+            self.kick(by, cpu);
+        }
+    }
+
+    /// Unthrottles the queues that other CPUs have given time to (`__cfsb_csd_unthrottle`).
+    #[inline]
+    pub(crate) fn unthrottle_freed(&mut self, cpu: CpuId) {
+        if self.cpus[cpu].freed.is_empty() {
+            return;
+        }
+        for queue in std::mem::take(&mut self.cpus[cpu].freed) {
+            self.group_rqs[queue].freed = false;
+            if self.group_rqs[queue].throttled {
+                self.unthrottle(queue);
+            }
+        }
+    }
+
+    /// The warm-up is over: quotas are counted from here.
+    pub(crate) fn begin_counting_quotas(&mut self) {
+        if !self.limits {
+            return;
+        }
+        let now = self.now;
+        self.groups
+            .iter_mut()
+            .filter_map(|g| g.bandwidth.as_mut())
+            .for_each(|b| b.counts = Counts::default());
+        for own in self.group_rqs.iter_mut() {
+            own.throttled_since = own.throttled_since.map(|_| now);
+        }
+    }
+
+    /// The counts of groups with a quota, by metric name. A queue that is throttled at the end counts up to it.
+    pub(crate) fn quota_counts(&self) -> Vec<(String, u64)> {
+        let mut all = Vec::new();
+        for group in self.groups.ids() {
+            let Some(b) = &self.groups[group].bandwidth else { continue };
+            let queues = self.cpus.ids().map(|cpu| &self.group_rqs[self.group_queue(group, cpu)]);
+            let open_ns: u64 = queues.filter_map(|q| q.throttled_since).map(|at| self.now - at).sum();
+            let c = b.counts;
+            let counts = [
+                ("nr_periods", c.periods),
+                ("nr_throttled", c.throttled),
+                ("throttled_time", c.throttled_ns + open_ns),
+                ("nr_bursts", c.bursts),
+                ("burst_time", c.burst_ns),
+            ];
+            let path = &self.groups[group].path;
+            all.extend(counts.map(|(name, n)| (format!("group.{path}.{name}"), n)));
+        }
+        all
+    }
+}

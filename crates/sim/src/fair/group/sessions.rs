@@ -1,0 +1,23 @@
+//! Autogroup (`kernel/sched/autogroup.c`, since 2.6.38): the tasks of a session that are in no group are one together.
+//!
+//! A session is what a shell starts with setsid: here a benchmark, or an rt-app file. So the workload is one session,
+//! and each benchmark beside it another. A task that is in a group stays there; the machine's own tasks stay in the
+//! root group. Such a group has the usual shares. Not modelled: the nice value of a session's group.
+
+use schedlab_workload::{Built, GroupDecl, Place, ROOT_GROUP};
+
+/// Puts the tasks of the kernel `here` into groups of their sessions.
+pub fn separate(workload: &mut Built, here: Place) {
+    for task in
+        workload.tasks.iter_mut().filter(|t| t.group == ROOT_GROUP && !t.background && t.place == here)
+    {
+        // The kernel's name of such a group.
+        let path = format!("/autogroup-{}", task.part + 1);
+        let known = workload.groups.iter().position(|g| g.path == path);
+        let number = known.unwrap_or_else(|| {
+            workload.groups.push(GroupDecl { path, parent: Some(ROOT_GROUP), ..GroupDecl::root() });
+            workload.groups.len() - 1
+        });
+        task.group = number.into();
+    }
+}

@@ -1,0 +1,258 @@
+//! A queue whose group has no quota left is taken off its CPU, and put back (`throttle_cfs_rq`, `unthrottle_cfs_rq`).
+//!
+//! Up to 6.17 the queue is throttled as a whole, in `schedule()`, or as its first entity is enqueued: its group's
+//! entity leaves the queue above, and those above it if they become empty, too. The tasks stay on the throttled queue,
+//! as runnable as before, but count nowhere above it. Since 6.18 tasks are taken off one by one: [`super::limbo`].
+//!
+//! Invariants: the entity of a throttled queue is on no queue (up to 6.17); counts of tasks end at a throttled queue.
+
+use crate::class::Enqueue;
+use crate::fair::class::Fair;
+use crate::fair::rules::Rules;
+use crate::fair::runqueue::CfsRqId;
+use crate::fair::{Cfs, Eevdf};
+use crate::system::System;
+use crate::task::Class;
+use schedlab_base::TaskId;
+use schedlab_trace::SwitchReason;
+
+/// The tasks of a queue, as the queues above it count them.
+#[derive(Clone, Copy)]
+struct Tasks {
+    queued: u32,
+    runnable: u32,
+    idle: u32,
+}
+
+impl<R: Rules> Fair<R> {
+    /// Throttles a queue that has no time left, unless its group has some. Returns whether it is throttled
+    /// (`check_cfs_rq_runtime`).
+    pub(in crate::fair) fn check_quota(sys: &mut System<'_>, queue: CfsRqId) -> bool {
+        if !sys.is_limited(queue) || sys.fixed.history.bandwidth_of_tasks {
+            return false;
+        }
+        let own = &sys.group_rqs[queue];
+        if own.left_ns > 0 || own.throttled {
+            return own.throttled;
+        }
+        Fair::<R>::throttle(sys, queue)
+    }
+
+    /// A queue's first entity has been enqueued: without this test a group could run to the next tick whenever it wakes
+    /// up (`check_enqueue_throttle`).
+    pub(in crate::fair) fn check_enqueue_quota(sys: &mut System<'_>, queue: CfsRqId) {
+        let q = &sys.queues[queue];
+        if !sys.limits || q.nr_running != 1 {
+            return;
+        }
+        if sys.fixed.history.bandwidth_of_tasks {
+            sys.thaw(queue);
+        }
+        let q = &sys.queues[queue];
+        if !sys.is_limited(queue) || q.curr.is_some() || sys.is_throttled(queue) {
+            return;
+        }
+        sys.account_quota(queue);
+        Fair::<R>::check_quota(sys, queue);
+    }
+
+    /// The queues of a task that may be about to leave the CPU are throttled if they have no time left
+    /// (`put_prev_entity`, `pick_next_task_fair`).
+    fn check_quotas_of(sys: &mut System<'_>, task: TaskId) {
+        let mut level = Some(sys.tasks[task].entity);
+        while let Some(entity) = level {
+            let queue = sys.entities[entity].cfs_rq;
+            if sys.entities[entity].on_rq {
+                R::update_curr(sys, queue);
+            }
+            Fair::<R>::check_quota(sys, queue);
+            level = sys.entities[entity].parent;
+        }
+    }
+
+    fn throttle(sys: &mut System<'_>, queue: CfsRqId) -> bool {
+        if sys.assign(queue, 1) {
+            return false;
+        }
+        sys.begin_throttling(queue);
+        let mut tasks = sys.tasks_of(queue);
+        let (cpu, mut leaves, mut level) = (sys.queues[queue].cpu, true, sys.queues[queue].owner);
+        let mut below = queue;
+        let counted = loop {
+            let Some(entity) = level else { break true };
+            if !sys.entities[entity].on_rq {
+                // The queue has just become empty, or one above it is throttled.
+                break false;
+            }
+            let above = sys.entities[entity].cfs_rq;
+            if leaves {
+                R::dequeue_throttled(sys, entity);
+                Fair::<R>::update_group(sys, entity);
+                leaves = sys.queues[above].load_weight == 0;
+            } else {
+                sys.update_load(entity);
+            }
+            tasks.idle = sys.idle_above(below, tasks);
+            let q = &mut sys.queues[above];
+            q.h_nr_queued -= tasks.queued;
+            q.h_nr_running -= tasks.runnable;
+            q.h_nr_idle -= tasks.idle;
+            (below, level) = (above, sys.entities[entity].parent);
+        };
+        if counted {
+            sys.nr_running[cpu] -= tasks.queued;
+            sys.nr_sched_idle[cpu] -= tasks.idle;
+            sys.refresh_idle(cpu);
+        }
+        let now = sys.rq_clock(cpu);
+        let own = &mut sys.group_rqs[queue];
+        (own.throttled, own.throttled_since) = (true, Some(now));
+        true
+    }
+
+    fn unthrottle(sys: &mut System<'_>, queue: CfsRqId) {
+        let cpu = sys.queues[queue].cpu;
+        sys.group_rqs[queue].throttled = false;
+        sys.end_throttling(queue);
+        sys.thaw_below(queue);
+        let (mut level, mut comes, mut below) = (sys.queues[queue].owner, true, queue);
+        let mut tasks = sys.tasks_of(queue);
+        if sys.queues[queue].load_weight == 0 {
+            return;
+        }
+        let counted = loop {
+            let Some(entity) = level else { break true };
+            if comes && sys.entities[entity].delayed {
+                R::dequeue_throttled(sys, entity);
+            }
+            let above = sys.entities[entity].cfs_rq;
+            comes &= !sys.entities[entity].on_rq;
+            if comes {
+                Fair::<R>::update_group(sys, entity);
+                R::enqueue_entity(sys, entity, Enqueue::Wakeup);
+            } else {
+                sys.update_load(entity);
+            }
+            tasks.idle = sys.idle_above(below, tasks);
+            let q = &mut sys.queues[above];
+            q.h_nr_queued += tasks.queued;
+            q.h_nr_running += tasks.runnable;
+            q.h_nr_idle += tasks.idle;
+            if sys.ends_counts(above) {
+                break false;
+            }
+            (below, level) = (above, sys.entities[entity].parent);
+        };
+        if counted {
+            sys.nr_running[cpu] += tasks.queued;
+            sys.overload |= sys.nr_running[cpu] >= 2;
+            sys.nr_sched_idle[cpu] += tasks.idle;
+            sys.refresh_idle(cpu);
+            sys.fair_comes(cpu);
+        }
+    }
+}
+
+impl System<'_> {
+    fn tasks_of(&self, queue: CfsRqId) -> Tasks {
+        let q = &self.queues[queue];
+        Tasks { queued: q.h_nr_queued, runnable: q.h_nr_running, idle: q.h_nr_idle }
+    }
+    /// The number of those tasks that count as SCHED_IDLE above the queue `below`: all of them if its group is idle.
+    fn idle_above(&self, below: CfsRqId, tasks: Tasks) -> u32 {
+        if self.is_idle_group(below) { tasks.queued } else { tasks.idle }
+    }
+
+    /// A queue is about to be throttled: it joins its group's list, and its load averages and those below stop.
+    pub(super) fn begin_throttling(&mut self, queue: CfsRqId) {
+        let history = self.fixed.history;
+        self.bandwidth(queue).join(queue, &history);
+        self.touch_below(queue, |sys, below| {
+            sys.group_rqs[below].throttle_count += 1;
+            // Since 6.18 tasks may still run: a queue's averages stop as the last one leaves it.
+            if !history.bandwidth_of_tasks || sys.queues[below].nr_running == 0 {
+                sys.freeze(below);
+            }
+        });
+    }
+
+    /// It is no longer throttled.
+    pub(super) fn end_throttling(&mut self, queue: CfsRqId) {
+        let now = self.rq_clock(self.queues[queue].cpu);
+        let since = self.group_rqs[queue].throttled_since.take();
+        let b = self.bandwidth(queue);
+        b.counts.throttled_ns += since.map_or(0, |at| now.saturating_sub(at));
+        b.leave(queue);
+    }
+
+    fn thaw_below(&mut self, queue: CfsRqId) {
+        self.touch_below(queue, |sys, below| {
+            let own = &mut sys.group_rqs[below];
+            own.throttle_count -= 1;
+            if own.throttle_count == 0 {
+                sys.thaw(below);
+            }
+        });
+    }
+
+    /// Calls for a queue and all below it on its CPU, children before their parents.
+    pub(super) fn touch_below(&mut self, queue: CfsRqId, mut each: impl FnMut(&mut System<'_>, CfsRqId)) {
+        let (top, cpu) = (self.group_of(queue), self.queues[queue].cpu);
+        for group in self.groups_upwards() {
+            if self.is_within(group, top) {
+                let below = self.group_queue(group, cpu);
+                each(self, below);
+            }
+        }
+    }
+
+    /// `schedule()` has begun: the current task's queues are throttled if they have no time left. Whether the CPU goes
+    /// idle, and looks for tasks elsewhere first, depends on it.
+    #[inline]
+    pub(crate) fn check_quotas(&mut self, prev: TaskId) {
+        if !self.limits || self.fixed.history.bandwidth_of_tasks {
+            return;
+        }
+        match self.class(prev) {
+            Class::Cfs => Fair::<Cfs>::check_quotas_of(self, prev),
+            Class::Eevdf => Fair::<Eevdf>::check_quotas_of(self, prev),
+            Class::Early | Class::Rt => {}
+        }
+    }
+
+    /// Charges the running entity of a queue.
+    pub(super) fn update_fair_curr(&mut self, queue: CfsRqId) {
+        match self.fixed.fair {
+            Class::Eevdf => Eevdf::update_curr(self, queue),
+            _ => Cfs::update_curr(self, queue),
+        }
+    }
+
+    /// A throttled queue has been given time (`unthrottle_cfs_rq`).
+    pub(super) fn unthrottle(&mut self, queue: CfsRqId) {
+        let cpu = self.queues[queue].cpu;
+        let begun = self.begin_enqueue(cpu, self.now);
+        match (self.fixed.history.bandwidth_of_tasks, self.fixed.fair) {
+            (true, _) => self.unthrottle_tasks_of(queue),
+            (false, Class::Eevdf) => Fair::<Eevdf>::unthrottle(self, queue),
+            (false, _) => Fair::<Cfs>::unthrottle(self, queue),
+        }
+        if self.cpus[cpu].curr.is_none() && self.queues[self.root(cpu)].nr_running > 0 {
+            self.resched(self.acting, cpu, SwitchReason::Arrived);
+        }
+        self.end_enqueue(cpu, begun);
+    }
+
+    /// Runnable tasks that no runqueue counts, because their groups have no quota left.
+    pub(crate) fn tasks_without_quota(&self) -> u32 {
+        if !self.limits {
+            return 0;
+        }
+        let queues = self.queues.ids().map(|q| (q, &self.group_rqs[q]));
+        let of = |(q, own): (CfsRqId, &super::GroupRq)| {
+            let whole = own.throttled && !self.fixed.history.bandwidth_of_tasks;
+            own.limbo.len() as u32 + if whole { self.queues[q].h_nr_running } else { 0 }
+        };
+        queues.map(of).sum()
+    }
+}
