@@ -1,9 +1,10 @@
 //! Task groups of a workload (control groups with the cpu controller): a tree by path, with shares.
 //!
 //! Shares are those of cgroup v1 (`cpu.shares`, 1024 by default). A weight of cgroup v2 (`cpu.weight`, 100 by default)
-//! is the same thing in another unit. A group exists while the workload runs. Limits (`cpu.max`) are not there yet.
+//! is the same thing in another unit. A limit (`cpu.max`, `cpu.max.burst`; `cpu.cfs_quota_us` and its like in v1) is a
+//! quota of CPU time in each period. A group exists while the workload runs.
 
-use schedlab_base::{Error, GroupId, Result};
+use schedlab_base::{Error, GroupId, Ns, Result};
 use serde::{Deserialize, Serialize};
 
 /// The root group, which every task without another is in.
@@ -14,6 +15,12 @@ pub const DEFAULT_SHARES: u64 = 1024;
 pub const SHARES: std::ops::RangeInclusive<u64> = 2..=262_144;
 /// Weights of cgroup v2 that a kernel accepts.
 pub const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
+/// Period of a quota that states none (`default_cfs_period`; read in 6.1).
+pub const DEFAULT_PERIOD: Ns = Ns::ms(100);
+/// Periods that a kernel accepts (`min_cfs_quota_period`, `max_cfs_quota_period`; read in 6.1).
+pub const PERIODS: std::ops::RangeInclusive<Ns> = Ns::ms(1)..=Ns::ms(1000);
+/// The least quota that a kernel accepts (`min_cfs_quota_period`; read in 6.1).
+pub const MIN_QUOTA: Ns = Ns::ms(1);
 /// Levels below the root; a deeper tree is taken for a mistake.
 const MAX_DEPTH: usize = 16;
 /// Groups of one workload.
@@ -28,18 +35,57 @@ pub struct GroupDecl {
     pub parent: Option<GroupId>,
     /// Its shares, 1024 by default.
     pub shares: u64,
+    /// CPU time that it may use in a period, over all CPUs; `None`: any.
+    pub quota: Option<Ns>,
+    /// The period of its quota.
+    pub period: Ns,
+    /// CPU time that it may save up beyond its quota (5.14).
+    pub burst: Ns,
+    /// Its tasks give way to those of other groups (`cpu.idle`, 5.15); its shares play no part then.
+    pub idle: bool,
 }
 
 impl GroupDecl {
     /// The root group.
     pub fn root() -> GroupDecl {
-        GroupDecl { path: "/".to_owned(), parent: None, shares: DEFAULT_SHARES }
+        GroupDecl {
+            path: "/".to_owned(),
+            parent: None,
+            shares: DEFAULT_SHARES,
+            quota: None,
+            period: DEFAULT_PERIOD,
+            burst: Ns::ZERO,
+            idle: false,
+        }
     }
 }
 
 /// The shares of a weight of cgroup v2: 100 are 1024, rounded (`cpu_weight_write_u64`, read in 6.1).
 pub fn shares_of_weight(weight: u64) -> u64 {
     (weight * DEFAULT_SHARES + 50) / 100
+}
+
+/// Checks a limit as a kernel does (`tg_set_cfs_bandwidth`; read in 6.1). The error comes with the key that is wrong.
+///
+/// # Errors
+/// When the quota or the period is out of range, or the burst above the quota.
+pub fn check_limit(
+    quota: Option<Ns>,
+    period: Ns,
+    burst: Ns,
+) -> std::result::Result<(), (&'static str, Error)> {
+    let wrong = |key, text: String| Err((key, Error::input(text)));
+    if !PERIODS.contains(&period) {
+        return wrong("period", "a period is 1 ms to 1 s; the default is 100 ms".to_owned());
+    }
+    match quota {
+        Some(quota) if quota < MIN_QUOTA => wrong("quota", "a quota is at least 1 ms".to_owned()),
+        Some(quota) if burst > quota => {
+            wrong("burst", format!("a burst is at most the quota, which is {quota}"))
+        }
+        None if burst > Ns::ZERO => wrong("burst", "a burst goes with a quota".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 /// The group of that path among `groups`; missing ones are added with their ancestors.
@@ -111,6 +157,22 @@ mod tests {
         }
         let deep = "/a".repeat(17);
         assert!(find_or_declare(&mut vec![GroupDecl::root()], &deep).is_err());
+    }
+
+    #[test]
+    fn limits_are_refused_as_kernels_refuse_them() {
+        let (ms, quota) = (Ns::ms, Some(Ns::ms(20)));
+        for (quota, period, burst, key) in [
+            (Some(Ns(999_999)), ms(100), Ns::ZERO, "quota"),
+            (quota, Ns(999_999), Ns::ZERO, "period"),
+            (None, ms(1001), Ns::ZERO, "period"),
+            (quota, ms(100), ms(21), "burst"),
+            (None, ms(100), ms(1), "burst"),
+        ] {
+            assert_eq!(check_limit(quota, period, burst).unwrap_err().0, key, "{quota:?} {period} {burst}");
+        }
+        assert!(check_limit(quota, ms(1), ms(20)).is_ok(), "a quota may be several CPUs'");
+        assert!(check_limit(None, ms(1000), Ns::ZERO).is_ok());
     }
 
     #[test]

@@ -19,9 +19,31 @@ pub struct GroupSpec {
     pub path: String,
     /// Its shares.
     pub shares: u64,
+    /// CPU time that it may use in a period, over all CPUs; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Ns>,
+    /// The period of its quota.
+    #[serde(default = "usual_period", skip_serializing_if = "is_usual_period")]
+    pub period: Ns,
+    /// CPU time that it may save up beyond its quota.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub burst: Ns,
+    /// Its tasks give way to those of other groups; its shares play no part then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idle: bool,
     /// Names of tasks; "*" for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
+}
+
+fn usual_period() -> Ns {
+    group::DEFAULT_PERIOD
+}
+fn is_usual_period(period: &Ns) -> bool {
+    *period == group::DEFAULT_PERIOD
+}
+fn is_zero(burst: &Ns) -> bool {
+    *burst == Ns::ZERO
 }
 
 /// A benchmark beside the workload.
@@ -58,7 +80,9 @@ pub fn build(
     nested::build(nested, b)?;
     for spec in groups {
         let id = b.group(&spec.path)?;
-        b.edit_group(id).shares = spec.shares;
+        let decl = b.edit_group(id);
+        (decl.shares, decl.idle) = (spec.shares, spec.idle);
+        (decl.quota, decl.period, decl.burst) = (spec.quota, spec.period, spec.burst);
     }
     for spec in groups {
         let id = b.group(&spec.path)?;
@@ -151,7 +175,8 @@ mod tests {
     }
     fn group(path: &str, tasks: &[&str]) -> GroupSpec {
         let tasks = tasks.iter().map(|t| (*t).to_owned()).collect();
-        GroupSpec { path: path.to_owned(), shares: 2048, tasks }
+        let (quota, period, burst) = (None, group::DEFAULT_PERIOD, Ns::ZERO);
+        GroupSpec { path: path.to_owned(), shares: 2048, quota, period, burst, idle: false, tasks }
     }
 
     #[test]
@@ -175,7 +200,8 @@ mod tests {
         let error = spec(vec![hogs("a")], vec![group("/x", &["hog"])]).build(1).err().unwrap().to_string();
         assert!(error.contains("unknown task 'hog'"), "{error}");
         let pipe = Spec::bench("pipe", &Params::default()).unwrap();
-        let ends = Spec::Together { base: Box::new(pipe), beside: vec![hogs("a")], groups: vec![], nested: vec![] };
+        let ends =
+            Spec::Together { base: Box::new(pipe), beside: vec![hogs("a")], groups: vec![], nested: vec![] };
         assert!(ends.build(1).err().unwrap().to_string().contains("ends by itself"));
     }
 

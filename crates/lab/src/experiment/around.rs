@@ -5,7 +5,7 @@ use super::loads::Workload;
 use schedlab_base::{Error, Result};
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_machine::reader::Table;
-use schedlab_workload::{Beside, GroupSpec, NestedSpec, Spec, spec, together};
+use schedlab_workload::{Beside, GroupSpec, NestedSpec, Spec, group, spec, together};
 use std::collections::BTreeMap;
 
 /// The `[[beside]]`, `[[group]]` and `[[nested]]` of an experiment.
@@ -19,7 +19,7 @@ impl<'t> Around<'t> {
     /// Reads them.
     ///
     /// # Errors
-    /// For unknown keys, benchmarks and paths, and shares out of range.
+    /// For unknown keys, benchmarks and paths, and shares or limits out of range.
     pub fn read(top: &Table<'t>) -> Result<Around<'t>> {
         let mut beside = Vec::new();
         for table in top.open_tables("beside")? {
@@ -33,15 +33,7 @@ impl<'t> Around<'t> {
         }
         let mut groups = Vec::new();
         for table in top.tables("group", &keys::GROUP.names())? {
-            let path = table.required("path", table.string("path")?)?;
-            schedlab_workload::group::find_or_declare(&mut vec![schedlab_workload::GroupDecl::root()], path)
-                .map_err(|e| table.place("path", e))?;
-            let (own, weight) = (table.number("shares")?, table.number("weight")?);
-            let key = if own.is_some() { "shares" } else { "weight" };
-            let shares = together::shares(own, weight).map_err(|e| table.place(key, e))?;
-            let tasks =
-                super::strings(&table, "tasks")?.into_iter().map(|(name, _)| name.to_owned()).collect();
-            groups.push(GroupSpec { path: path.to_owned(), shares, tasks });
+            groups.push(group(&table)?);
         }
         let nested = top
             .tables("nested", &keys::NESTED.names())?
@@ -66,6 +58,27 @@ impl<'t> Around<'t> {
         }
         spec.together(beside, self.groups.clone(), self.nested.clone())
     }
+}
+
+/// A task group.
+fn group(table: &Table<'_>) -> Result<GroupSpec> {
+    let path = table.required("path", table.string("path")?)?;
+    group::find_or_declare(&mut vec![schedlab_workload::GroupDecl::root()], path)
+        .map_err(|e| table.place("path", e))?;
+    let (own, weight) = (table.number("shares")?, table.number("weight")?);
+    let key = if own.is_some() { "shares" } else { "weight" };
+    let shares = together::shares(own, weight).map_err(|e| table.place(key, e))?;
+    let idle = table.boolean("idle")?.unwrap_or(false);
+    if idle && (own.is_some() || weight.is_some()) {
+        let text = format!("an idle group has no {key}: it gives way to all others");
+        return Err(table.place(key, Error::input(text)));
+    }
+    let quota = table.time("quota")?;
+    let period = table.time("period")?.unwrap_or(group::DEFAULT_PERIOD);
+    let burst = table.time("burst")?.unwrap_or_default();
+    group::check_limit(quota, period, burst).map_err(|(key, e)| table.place(key, e))?;
+    let tasks = super::strings(table, "tasks")?.into_iter().map(|(name, _)| name.to_owned()).collect();
+    Ok(GroupSpec { path: path.to_owned(), shares, quota, period, burst, idle, tasks })
 }
 
 /// A virtual machine.

@@ -95,6 +95,22 @@ pub const GROUP: Section = Section {
         key("path", r#""/vm/small""#, "its place below the root"),
         key("shares", "1024", "2 to 262144 (cgroup v1); default 1024"),
         key("weight", "100", "1 to 10000 (cgroup v2), instead of shares; 100 are 1024 shares"),
+        key(
+            "quota",
+            r#""20ms""#,
+            "CPU time in each period, over all CPUs (cpu.max); default any; 1 ms at least",
+        ),
+        key("period", r#""100ms""#, "the quota's period, 1 ms to 1 s; default 100 ms"),
+        key(
+            "burst",
+            r#""10ms""#,
+            "unused quota that it may save up (5.14 and later); the quota at most; default 0",
+        ),
+        key(
+            "idle",
+            "true",
+            "instead of shares: gives way to other groups (cpu.idle, 5.15 and later); default false",
+        ),
         key("tasks", r#"["worker"]"#, "names of the tasks in it, without their numbers; \"*\" for all"),
     ],
 };
