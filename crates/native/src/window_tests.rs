@@ -56,7 +56,8 @@ fn counters_of_the_kernel_that_move_outside_of_the_window_do_not_count() {
     });
     b.task("teller", program).unwrap();
     let changes = Changes::default();
-    let m = run_changing(b.finish().unwrap(), &changes, None, Observe::Counters, kernel).unwrap();
+    let m = run_changing(b.finish().unwrap(), &Places::default(), &changes, None, Observe::Counters, kernel)
+        .unwrap();
     let counted = m.own.schedstat.expect("the file counts");
     assert_eq!((counted.cpus[0].sched_count, counted.timestamp), (7, 7));
     // The task's thread may still be on its way out.

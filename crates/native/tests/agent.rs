@@ -191,6 +191,8 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
         seed: 1,
         attrs: [].into(),
         changes: Vec::new(),
+        groups: Default::default(),
+        session: false,
         observe: Observe::Counters,
     }
 }
@@ -255,7 +257,15 @@ fn a_stop_ends_it_with_a_partial_outcome() {
 fn an_agents_error_comes_back_as_it_was() {
     let workload = Spec::Bench { name: "schbnech".into(), params: Params::default() };
     let e = run(
-        &Job { workload, seed: 1, attrs: [].into(), changes: Vec::new(), observe: Observe::Counters },
+        &Job {
+            workload,
+            seed: 1,
+            attrs: [].into(),
+            changes: Vec::new(),
+            groups: Default::default(),
+            session: false,
+            observe: Observe::Counters,
+        },
         None,
     )
     .unwrap_err();
@@ -317,6 +327,8 @@ fn the_slice_test_reads_what_processes_use() {
                 seed: 1,
                 attrs: [].into(),
                 changes: Vec::new(),
+                groups: Default::default(),
+                session: false,
                 observe: Observe::Counters,
             },
             None,
@@ -348,6 +360,8 @@ fn a_variants_attributes_reach_tasks_and_commands() {
         seed: 1,
         attrs: [("*".to_owned(), change(7))].into(),
         changes: Vec::new(),
+        groups: Default::default(),
+        session: false,
         observe: Observe::Counters,
     };
     let said = run(&job, None).unwrap().said.unwrap();

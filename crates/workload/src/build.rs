@@ -244,6 +244,10 @@ impl Builder {
     pub fn group(&mut self, path: &str) -> Result<GroupId> {
         group::find_or_declare(&mut self.built.groups, path)
     }
+    /// The groups that are declared, the root first.
+    pub(crate) fn groups(&self) -> &[GroupDecl] {
+        &self.built.groups
+    }
     /// A declared group, to set its shares.
     pub fn edit_group(&mut self, group: GroupId) -> &mut GroupDecl {
         &mut self.built.groups[group.index()]

@@ -106,6 +106,14 @@ impl Spec {
             }
         }
     }
+    /// Whether its tasks may be in groups other than the root; if not, it need not be built to know.
+    pub fn has_groups(&self) -> bool {
+        match self {
+            Spec::Bench { .. } | Spec::Command(_) => false,
+            Spec::RtApp { text, .. } => text.contains("taskgroup"),
+            Spec::Together { base, groups, .. } => !groups.is_empty() || base.has_groups(),
+        }
+    }
     /// The workload itself, without what is beside it and without groups.
     pub fn bare(&self) -> &Spec {
         match self {

@@ -2,7 +2,7 @@
 
 use super::keys;
 use super::loads::Workload;
-use schedlab_base::{Error, Ns, Result};
+use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_machine::reader::Table;
 use schedlab_workload::{Beside, GroupSpec, NestedSpec, RemoteSpec, Spec, group, spec, together};
@@ -100,7 +100,17 @@ fn group(table: &Table<'_>) -> Result<GroupSpec> {
     let burst = table.time("burst")?.unwrap_or_default();
     group::check_limit(quota, period, burst).map_err(|(key, e)| table.place(key, e))?;
     let tasks = names(table, "tasks")?;
-    Ok(GroupSpec { path: path.to_owned(), shares, quota, period, burst, idle, tasks })
+    let cpus = match table.string("cpus")? {
+        None => None,
+        Some(list) => match CpuSet::parse(list) {
+            Ok(cpus) if !cpus.is_empty() => Some(cpus),
+            Ok(_) => {
+                return Err(table.place("cpus", Error::input("no CPU is left").help("write it like \"0-3\"")));
+            }
+            Err(e) => return Err(table.place("cpus", e)),
+        },
+    };
+    Ok(GroupSpec { path: path.to_owned(), shares, quota, period, burst, idle, cpus, tasks })
 }
 
 /// A virtual machine.

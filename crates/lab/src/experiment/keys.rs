@@ -54,7 +54,7 @@ pub const TOP: Section = Section {
         key("background", "true", "whether the machine's own tasks run, in the simulator; default true"),
         key("workload", "", "[workload], or several [[workload]]"),
         key("beside", "", "[[beside]]: benchmarks that run beside the workload"),
-        key("group", "", "[[group]]: task groups, simulated"),
+        key("group", "", "[[group]]: task groups; control groups on the live kernel"),
         key("nested", "", "[[nested]]: virtual machines that tasks run in, simulated"),
         key("remote", "", "[[remote]]: machines behind a link that tasks run on, simulated"),
         key("load", "", "[[load]]; default one of the workload as it is"),
@@ -91,7 +91,7 @@ pub const BESIDE: Section = Section {
 /// The keys of a task group.
 pub const GROUP: Section = Section {
     header: "[[group]]",
-    about: "a task group (cgroup), simulated",
+    about: "a task group (cgroup)",
     keys: &[
         key("path", r#""/vm/small""#, "its place below the root"),
         key("shares", "1024", "2 to 262144 (cgroup v1); default 1024"),
@@ -112,6 +112,7 @@ pub const GROUP: Section = Section {
             "true",
             "instead of shares: gives way to other groups (cpu.idle, 5.15 and later); default false",
         ),
+        key("cpus", r#""0-3""#, "CPUs that its tasks and those of groups below it may use; default any"),
         key("tasks", r#"["worker"]"#, "names of the tasks in it, without their numbers; \"*\" for all"),
     ],
 };
