@@ -29,7 +29,7 @@ pub use command::CommandSpec;
 pub use gather::{Guest, gathered};
 pub use group::{GroupDecl, ROOT_GROUP};
 pub use nested::{NestedDecl, NestedSpec, Place};
-pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, Usage, WordId};
+pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SetId, SlotId, Usage, WordId};
 pub use param::{Benchmark, Choice, Param, ParamKind, Params};
 pub use spec::Spec;
 pub use together::{Beside, GroupSpec};

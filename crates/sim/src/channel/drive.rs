@@ -203,6 +203,11 @@ impl System<'_> {
         if done && t.slept && kind == ChannelKind::Pipe && self.wakes_one(kind) && !full {
             self.wake_sleepers(cpu, t.port, true);
         }
+        if news && let Some(waiter) = self.channels.came(to) {
+            let c = &mut self.cpus[cpu];
+            c.to_wake[Context::Task as usize].push(waiter);
+            c.sync_wakes = false;
+        }
         done
     }
 
