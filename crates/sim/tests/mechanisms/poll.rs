@@ -48,7 +48,8 @@ fn send() -> Op {
 #[test]
 fn the_task_sleeps_until_any_end_has_something() {
     for kind in [ChannelKind::Unix, ChannelKind::Tcp, ChannelKind::Udp] {
-        let sends = [vec![sleep_us(5_000), send()], vec![sleep_us(2_000), send()], vec![sleep_us(8_000), send()]];
+        let sends =
+            [vec![sleep_us(5_000), send()], vec![sleep_us(2_000), send()], vec![sleep_us(8_000), send()]];
         let (told, run, worker) = serve(sends, kind, 10);
         assert_eq!(told, [1, 0, 2], "{kind:?}");
         // It sleeps once before each message and once at the end.
