@@ -37,6 +37,7 @@ mod recording;
 mod results;
 pub mod settings;
 mod shared;
+mod stage;
 mod stays;
 mod sys;
 mod task;

@@ -70,7 +70,7 @@ impl Shared {
     /// When there is no memory or descriptor for it, or a series is declared wrongly.
     pub fn new(built: Built, groups: &Places) -> Result<Arc<Shared>> {
         let arena = Arena::new(built.words, built.slots, built.tasks.len())?;
-        let channels = Channels::open(&built.channels)?;
+        let channels = Channels::open(&built.channels, &built.sets)?;
         let bell = Bell::new().map_err(|e| Error::machine(format!("can't make an eventfd: {e}")))?;
         let cpus = sys::affinity().map_err(|e| Error::machine(format!("can't read the CPU mask: {e}")))?;
         let columns = built.series.iter().map(Column::of).collect::<Result<Vec<_>>>()?;

@@ -20,7 +20,8 @@ use crate::sys::{self, Scope, Slept, Waited};
 use crate::usage::Readings;
 use schedlab_base::{CpuSet, Error, GroupId, Ns, Result};
 use schedlab_kernel::Attr;
-use schedlab_workload::{Env, Op, Outcome, Program, SeriesId, SlotId, TaskDecl, WordId};
+use schedlab_workload::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, TaskDecl, WordId};
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
@@ -89,6 +90,7 @@ fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) {
         counted: None,
         filed: Filed::default(),
         buffer: Buffer::default(),
+        found: VecDeque::new(),
         footprint: Footprint::of(decl.footprint_kb),
         readings: Readings::default(),
         now: origin.unwrap_or_default(),
@@ -135,6 +137,8 @@ struct Task<'a> {
     worked_ns: u64,
     /// The memory that it sends from and receives into.
     buffer: Buffer,
+    /// Ends that the last wait on a set found and that were not handed out yet.
+    found: VecDeque<PortId>,
     footprint: Footprint,
     /// Its readings of other tasks' usage.
     readings: Readings,
@@ -291,6 +295,11 @@ impl Task<'_> {
                 Step::Next(Outcome::Count(woken))
             }
             Op::Send { .. } | Op::Recv { .. } => unreachable!("carried out by the caller"),
+            Op::Poll { set } => {
+                let shared = self.shared;
+                let ready = shared.channels.ready(set, &mut self.found, || shared.over())?;
+                ready.map_or(Step::Leave, |port| Step::Next(Outcome::Ready(port)))
+            }
             Op::Touch { kb, rounds } => {
                 let shared = self.shared;
                 let whole = self.footprint.touch(kb, rounds, || shared.over())?;

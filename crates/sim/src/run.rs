@@ -154,7 +154,7 @@ pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Pla
     sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
     sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
     sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
-    sys.channels = Channels::new(workload.channels, workload.tasks.len());
+    sys.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
     sys.fixed.masks = workload.masks;
     sys.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     sys.declare_groups(&workload.groups);

@@ -31,6 +31,7 @@ impl System<'_> {
             Sys::Wake { word, count } => self.sys_futex_wake(cpu, curr, word, count),
             Sys::Lock => self.lock_buffer(cpu, curr),
             Sys::Transfer => self.copied(cpu, curr),
+            Sys::Poll { set } => self.sys_poll(cpu, curr, set),
             Sys::End => self.end_call(cpu),
             Sys::Yield => self.sys_yield(cpu, curr),
             Sys::Compute { work_ns } => {

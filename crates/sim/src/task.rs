@@ -5,7 +5,7 @@ use crate::channel::state::Transfer;
 use crate::fair::EntityId;
 use schedlab_base::{CpuId, CpuSet, GroupId};
 use schedlab_kernel::{Attr, History};
-use schedlab_workload::{Outcome, Program};
+use schedlab_workload::{Outcome, Program, SetId};
 
 /// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair classes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -65,6 +65,8 @@ pub enum UserOp {
     Vcpu { machine: u16, vcpu: CpuId },
     /// An unfinished operation on a channel; in user mode only for the instant before it goes on.
     Transfer(Transfer),
+    /// Waiting for an end of a set to have something to read; in user mode only for the instant before it looks again.
+    Poll(SetId),
 }
 
 /// The kernel's counts of a task since it began, warm-up included.

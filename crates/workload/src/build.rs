@@ -3,7 +3,7 @@
 
 use crate::group::{self, GroupDecl, ROOT_GROUP};
 use crate::nested::NestedDecl;
-use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
+use crate::op::{PortId, Program, SeriesId, SetId, SlotId, WordId};
 use crate::place::Place;
 use crate::remote::RemoteDecl;
 use schedlab_base::{CpuSet, Error, GroupId, Ns, Result, Spot, Stream, TaskId, Warning};
@@ -99,6 +99,8 @@ pub struct Built {
     pub series: Vec<SeriesDecl>,
     /// Channels by number; end 2n and 2n + 1 belong to channel n.
     pub channels: Vec<ChannelKind>,
+    /// The ends of each set that `Op::Poll` names. An end is in one set at most.
+    pub sets: Vec<Vec<PortId>>,
     /// CPU masks that `Op::SetAffinity` names.
     pub masks: Vec<CpuSet>,
     /// The places where a file names CPUs, by the list notation of the mask.
@@ -189,6 +191,7 @@ impl Builder {
             slots: 0,
             series: Vec::new(),
             channels: Vec::new(),
+            sets: Vec::new(),
             masks: Vec::new(),
             cpus_at: BTreeMap::new(),
             later_attrs: Vec::new(),
@@ -280,6 +283,11 @@ impl Builder {
     pub fn client_side(&mut self, names: &'static [&'static str]) {
         self.sides.insert(self.part, names);
     }
+    /// A set of ends for `Op::Poll`. Each end may be in one set only.
+    pub fn set(&mut self, ends: Vec<PortId>) -> SetId {
+        self.built.sets.push(ends);
+        SetId(self.built.sets.len() as u32 - 1)
+    }
     /// A series of values; the same name gives the same series.
     pub fn series(&mut self, name: &str, unit: &str, better: &str) -> SeriesId {
         let known = self.built.series.iter().position(|s| s.name == name);
@@ -340,7 +348,7 @@ impl Builder {
         Settings { duration: b.duration, warmup: b.warmup, processes: b.processes }
     }
     /// Gives the workload these settings.
-    pub(crate) fn set(&mut self, settings: Settings) {
+    pub(crate) fn settle(&mut self, settings: Settings) {
         let b = &mut self.built;
         (b.duration, b.warmup, b.processes) = (settings.duration, settings.warmup, settings.processes);
     }

@@ -31,7 +31,7 @@ pub use command::CommandSpec;
 pub use gather::{Guest, gathered};
 pub use group::{GroupDecl, ROOT_GROUP};
 pub use nested::{NestedDecl, NestedSpec};
-pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, Usage, WordId};
+pub use op::{Env, Op, Outcome, PortId, Program, SeriesId, SetId, SlotId, Usage, WordId};
 pub use param::{Benchmark, Choice, Param, ParamKind, Params};
 pub use place::Place;
 pub use remote::{RemoteDecl, RemoteSpec};

@@ -156,7 +156,7 @@ fn one(other: &Beside, number: u64, b: &mut Builder) -> Result<()> {
         let text = format!("{} and the workload must both have processes, or both threads", other.name);
         return Err(Error::input(text).help("set the mode of one of them"));
     }
-    b.set(settings);
+    b.settle(settings);
     if let Some(called) = &other.called {
         for (n, task) in b.tasks_from(first).iter_mut().enumerate() {
             task.name = format!("{called}/{n}");

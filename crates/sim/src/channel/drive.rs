@@ -211,6 +211,11 @@ impl System<'_> {
         if done && t.slept && kind == ChannelKind::Pipe && self.wakes_one(kind) && !full {
             self.wake_sleepers(cpu, t.port, true);
         }
+        if news && let Some(waiter) = self.channels.came(to) {
+            let c = &mut self.cpus[cpu];
+            c.to_wake[Context::Task as usize].push(waiter);
+            c.sync_wakes = false;
+        }
         done
     }
 
@@ -272,6 +277,8 @@ impl System<'_> {
     pub fn wake_readers(&mut self, cpu: CpuId, port: PortId, context: Context) {
         let sync = self.cpus[cpu].sync_wakes;
         self.wake_sleepers_in(context, cpu, port, sync);
+        let waiter = self.channels.came(port);
+        self.cpus[cpu].to_wake[context as usize].extend(waiter);
     }
     /// Notes the sleepers at `port` that the current task of `cpu` is to wake: all of them, or the oldest.
     fn wake_sleepers(&mut self, cpu: CpuId, port: PortId, sync: bool) {

@@ -31,6 +31,7 @@ pub fn part(whole: &mut Built, place: Place) -> Built {
         slots: whole.slots,
         series: whole.series.clone(),
         channels: whole.channels.clone(),
+        sets: whole.sets.clone(),
         masks: whole.masks.clone(),
         cpus_at: whole.cpus_at.clone(),
         later_attrs: Vec::new(),

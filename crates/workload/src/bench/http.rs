@@ -9,13 +9,14 @@
 //! when it was due. Within a session the rest of a burst is due when the first answer is there, and the next burst when
 //! the user has thought. So a stalled server is not flattered by what is not sent meanwhile.
 //!
-//! The server has a task for each connection. Clients and server share nothing but the connections.
+//! The server has a task for each connection, or a few workers, each of which serves its connections in one loop: it
+//! waits for any of them (epoll), reads a request, works, answers. Clients and server share nothing but the connections.
 
 use super::draws::Draws;
 use super::pace::Pace;
 use super::{SECOND, in_mode, mode, runtime, warmup};
 use crate::build::{Builder, ChannelKind};
-use crate::op::{Env, Op, PortId, Program, SeriesId};
+use crate::op::{Env, Op, Outcome, PortId, Program, SeriesId, SetId};
 use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::{Error, Ns, Result};
 
@@ -57,6 +58,13 @@ const PARAMS: &[Param] = &[
     Param::count("request", None, 80, (1, 1 << 16), "bytes of a request"),
     Param::count("response", None, 2048, (1, 1 << 20), "bytes of a response"),
     Param::time("work", None, "us", 50_000, (0, SECOND), "mean CPU time of the server for a call"),
+    Param::count(
+        "workers",
+        None,
+        0,
+        (0, 10_000),
+        "server tasks that share the connections; 0: one for each connection",
+    ),
     runtime(Some('r'), 10 * SECOND),
     warmup(None),
     mode(&[Choice::word("process"), Choice::word("thread")]),
@@ -94,11 +102,34 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
         b.task(format!("client/{c}"), Box::new(client))?;
         servers.push((far, Draws::new(params.time("work")?, b.stream("http.work", c as u64))));
     }
-    for (c, (port, work)) in servers.into_iter().enumerate() {
-        b.task(format!("server/{c}"), Box::new(Server { port, size, work, doing: Doing::Listen }))?;
-    }
+    serve(servers, params.count("workers")?, size, b)?;
     in_mode(params, b)?;
     b.lasts(params.time("runtime")?, params.time("warmup")?);
+    Ok(())
+}
+
+/// Declares the server's tasks: one for each connection, or `workers` that share them.
+fn serve(servers: Vec<(PortId, Draws)>, workers: usize, size: Size, b: &mut Builder) -> Result<()> {
+    if workers == 0 {
+        for (c, (port, work)) in servers.into_iter().enumerate() {
+            b.task(format!("server/{c}"), Box::new(Server { port, size, work, doing: Doing::Listen }))?;
+        }
+        return Ok(());
+    }
+    // A worker without a connection has nothing to do, so there are not more than connections.
+    let mut shares: Vec<Vec<(PortId, Draws)>> = Vec::new();
+    shares.resize_with(workers.min(servers.len()), Vec::new);
+    let all = shares.len();
+    for (c, server) in servers.into_iter().enumerate() {
+        shares[c % all].push(server);
+    }
+    for (w, connections) in shares.into_iter().enumerate() {
+        let set = b.set(connections.iter().map(|(port, _)| *port).collect());
+        b.task(
+            format!("server/{w}"),
+            Box::new(Worker { set, connections, size, serves: 0, doing: Serving::Wait }),
+        )?;
+    }
     Ok(())
 }
 
@@ -263,6 +294,51 @@ impl Program for Server {
             Doing::Answer => {
                 self.doing = Doing::Listen;
                 Op::Send { port: self.port, bytes: self.size.response }
+            }
+        }
+    }
+}
+
+enum Serving {
+    /// For a request on any connection.
+    Wait,
+    /// One has come.
+    Come,
+    Work,
+    Answer,
+}
+
+/// A server's task that serves several connections.
+struct Worker {
+    set: SetId,
+    /// In the order of their numbers.
+    connections: Vec<(PortId, Draws)>,
+    size: Size,
+    /// Place of the connection that is being served.
+    serves: usize,
+    doing: Serving,
+}
+
+impl Program for Worker {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        match self.doing {
+            Serving::Wait => {
+                self.doing = Serving::Come;
+                Op::Poll { set: self.set }
+            }
+            Serving::Come => {
+                let Outcome::Ready(port) = env.outcome() else { return Op::Poll { set: self.set } };
+                self.serves = self.connections.binary_search_by_key(&port.0, |(own, _)| own.0).unwrap_or(0);
+                self.doing = Serving::Work;
+                Op::Recv { port, bytes: self.size.request }
+            }
+            Serving::Work => {
+                self.doing = Serving::Answer;
+                Op::Run { work: self.connections[self.serves].1.next() }
+            }
+            Serving::Answer => {
+                self.doing = Serving::Wait;
+                Op::Send { port: self.connections[self.serves].0, bytes: self.size.response }
             }
         }
     }

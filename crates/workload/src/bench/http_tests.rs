@@ -87,3 +87,30 @@ fn a_burst_that_does_not_fit_is_refused() {
     let error = refused("http", &[("burst", 100), ("request", 1000)]);
     assert!(error.contains("burst of 100"), "{error}");
 }
+
+#[test]
+fn a_few_workers_share_the_connections_and_answer_all() {
+    let given =
+        [("clients", 7), ("workers", 3), ("rate", 2_000), ("calls", 10), ("burst", 10), ("work", 20_000)];
+    let log = http(&given);
+    let calls = log.values("http.latency").len();
+    assert!((1_900..=2_000).contains(&calls), "{calls} of 2,000");
+    // Worker w has the connections w, w + 3 and w + 6. A worker answers on the connection that it has read from.
+    for w in 0..3u32 {
+        let (mut heard, mut served) = (None, Vec::new());
+        for step in log.steps_of(&format!("server/{w}")) {
+            match step.op {
+                Op::Recv { port, .. } => heard = Some(port),
+                Op::Send { port, .. } => {
+                    assert_eq!(heard.take(), Some(port));
+                    served.push(port.channel() as u32);
+                }
+                _ => {}
+            }
+        }
+        assert!(served.iter().all(|c| c % 3 == w), "{served:?}");
+        assert!((w..7).step_by(3).all(|c| served.contains(&c)));
+    }
+    let built = spec("http", &[("clients", 2), ("workers", 5)]).build(1).unwrap();
+    assert_eq!((built.tasks.len(), built.words, built.slots), (4, 0, 0), "no worker without a connection");
+}
