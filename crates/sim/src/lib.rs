@@ -16,6 +16,7 @@ mod interrupt;
 mod invariants;
 pub mod loads;
 mod nested;
+pub mod o1;
 mod observe;
 pub mod pelt;
 mod rq;

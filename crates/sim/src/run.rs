@@ -7,6 +7,7 @@ use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::nested::{self, Relay};
+use crate::o1::state::O1Task;
 use crate::observe::Stats;
 use crate::system::System;
 use crate::task::Class;
@@ -194,6 +195,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         class: Class::of(new.attr, sys.fixed.fair),
         rr_ticks: 0,
         attr: new.attr,
+        o1: O1Task::new(new.attr),
         allowed: new.allowed,
         state: State::Unborn,
         group: new.group,

@@ -15,6 +15,7 @@ mod fair;
 mod fair_sleepers;
 mod groups;
 mod newidle;
+mod o1;
 mod rt;
 mod time;
 mod usage;
