@@ -17,6 +17,8 @@ pub mod array;
 pub mod bonus;
 pub mod busiest;
 mod class;
+#[cfg(test)]
+mod class_tests;
 pub mod detach;
 mod drive;
 pub mod expiry;
