@@ -17,6 +17,7 @@ mod invariants;
 pub mod loads;
 mod nested;
 mod net;
+pub mod o1;
 mod observe;
 pub mod pelt;
 mod rq;

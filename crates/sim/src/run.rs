@@ -9,6 +9,7 @@ use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
 use crate::nested::{self, Relay};
 use crate::net::{Nic, remote};
+use crate::o1::state::O1Task;
 use crate::observe::Stats;
 use crate::system::System;
 use crate::task::Class;
@@ -242,6 +243,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         class: Class::of(new.attr, sys.fixed.fair),
         rr_ticks: 0,
         attr: new.attr,
+        o1: O1Task::new(new.attr),
         allowed: new.allowed,
         state: State::Unborn,
         group: new.group,

@@ -3,6 +3,7 @@
 use crate::cache::Reuse;
 use crate::channel::state::Transfer;
 use crate::fair::EntityId;
+use crate::o1::state::O1Task;
 use schedlab_base::{CpuId, CpuSet, GroupId};
 use schedlab_kernel::{Attr, History};
 use schedlab_workload::{Outcome, Program, SetId};
@@ -12,6 +13,8 @@ use schedlab_workload::{Outcome, Program, SetId};
 pub enum Class {
     /// SCHED_FIFO and SCHED_RR.
     Rt,
+    /// The O(1) scheduler, before 2.6.23.
+    O1,
     /// CFS before 2.6.32.
     Early,
     /// CFS, 2.6.32 to 6.5.
@@ -23,10 +26,11 @@ pub enum Class {
 impl Class {
     /// The fair class of a kernel.
     pub const fn fair(history: &History) -> Class {
-        match (history.eevdf, history.early_cfs) {
-            (true, _) => Class::Eevdf,
-            (false, true) => Class::Early,
-            (false, false) => Class::Cfs,
+        match () {
+            () if history.o1 => Class::O1,
+            () if history.eevdf => Class::Eevdf,
+            () if history.early_cfs => Class::Early,
+            () => Class::Cfs,
         }
     }
     /// The class of a task with these attributes, where `fair` is the kernel's fair class.
@@ -154,6 +158,8 @@ pub struct Task {
     pub flips: crate::wakeup::wide::Flips,
     /// The kernel's counts of it.
     pub counted: Counted,
+    /// The O(1) scheduler's part.
+    pub o1: O1Task,
     /// Name.
     pub name: String,
     /// `work_ns` and CPU time when measuring began.

@@ -16,6 +16,7 @@ mod fair_sleepers;
 mod groups;
 mod nested;
 mod newidle;
+mod o1;
 mod poll;
 mod quotas;
 mod rt;
