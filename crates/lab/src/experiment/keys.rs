@@ -85,6 +85,7 @@ pub const BESIDE: Section = Section {
     keys: &[
         key("name", r#""hogs""#, "the benchmark"),
         key("called", r#""hoga""#, "what its tasks are called; default as the benchmark calls them"),
+        key("loads", r#"["vm"]"#, "the loads that have it, by name or as \"WORKLOAD NAME\"; default all"),
     ],
 };
 
@@ -114,6 +115,7 @@ pub const GROUP: Section = Section {
         ),
         key("cpus", r#""0-3""#, "CPUs that its tasks and those of groups below it may use; default any"),
         key("tasks", r#"["worker"]"#, "names of the tasks in it, without their numbers; \"*\" for all"),
+        key("loads", r#"["vm"]"#, "the loads that have it, by name or as \"WORKLOAD NAME\"; default all"),
     ],
 };
 
@@ -138,6 +140,7 @@ pub const NESTED: Section = Section {
             "how long the host polls before a halted vCPU's thread sleeps; default 0",
         ),
         key("tasks", r#"["*"]"#, "names of the tasks inside, without their numbers; \"*\" for all"),
+        key("loads", r#"["vm"]"#, "the loads that have it, by name or as \"WORKLOAD NAME\"; default all"),
     ],
 };
 
@@ -155,6 +158,7 @@ pub const REMOTE: Section = Section {
             "the first CPUs take the network interface's interrupts, connection by connection; default 1",
         ),
         key("tasks", r#"["client"]"#, "names of the tasks there; they meet others at sockets only"),
+        key("loads", r#"["vm"]"#, "the loads that have it, by name or as \"WORKLOAD NAME\"; default all"),
     ],
 };
 

@@ -298,7 +298,7 @@ impl Case {
         if let Spec::Command(_) = spec {
             return Err(top.place("workload", only_live()));
         }
-        Around::read(&top)?.around(spec, cpus)
+        Around::read(&top)?.around("", spec, cpus)
     }
     /// Checks that a kernel in a guest is of the series that the case simulates: decisions of another series
     /// prove nothing about the profile, however well they agree.

@@ -43,7 +43,7 @@ fn clients(delay_us: u64) -> RemoteSpec {
 }
 
 fn group(path: &str, shares: u64, task: &str) -> GroupSpec {
-    GroupSpec { path: path.to_owned(), shares, tasks: vec![task.to_owned()] }
+    GroupSpec { shares, tasks: vec![task.to_owned()], ..GroupSpec::at(path) }
 }
 
 fn setup<'a>(machine: &'a schedlab_machine::Machine, spec: &Spec, seed: u64, check: bool) -> Setup<'a> {
