@@ -173,7 +173,7 @@ fn a_session_that_is_a_group_itself_is_told_where_tasks_stay_in_it() {
         let beside = vec![Beside { name: name.clone(), params: params.clone(), called: None }];
         let tasks = tasks.iter().map(|t| (*t).to_owned()).collect();
         let group = GroupSpec { tasks, ..GroupSpec::at("/x") };
-        nanosleep.clone().together(beside, vec![group], vec![]).unwrap()
+        nanosleep.clone().together(beside, vec![group], (vec![], vec![])).unwrap()
     };
     let kernel = |session: &str| {
         machine(
