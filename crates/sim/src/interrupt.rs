@@ -183,6 +183,9 @@ impl System<'_> {
         {
             self.resched(cpu, cpu, why);
         }
+        if self.groups.len() > 1 && self.is_crowded(cpu) {
+            self.stats.crowded_ticks += 1;
+        }
         self.trigger_load_balance(cpu);
     }
 }

@@ -29,6 +29,8 @@ pub struct Stats {
     pub datagrams_lost: u64,
     /// User time beside a busy sibling.
     pub smt_shared_ns: u64,
+    /// Ticks at which two tasks of a group shared a CPU while another CPU of its cache had a shorter queue.
+    pub crowded_ticks: u64,
     /// Time spent leaving idle states.
     pub idle_exit_ns: u64,
     /// Answers of `wake_affine` about tasks of the workload, by reason.

@@ -539,6 +539,9 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     let lost = sys.intervals.dropped;
     found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
     found.counters.extend(sys.quota_counts());
+    if sys.groups.len() > 1 {
+        found.counters.insert("group.crowded_time".to_owned(), sys.stats.crowded_ticks * sys.fixed.tick_ns);
+    }
     let mut schedstat = sys.schedstat;
     schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);

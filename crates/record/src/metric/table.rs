@@ -166,6 +166,8 @@ pub const METRICS: &[Metric] = &[
         "the same of each task by itself, averaged over tasks; those without a stay that ended are left out"),
     events(row("task.<group>.cpu<k>.slice.mean", "ns", Neither, ALL,
         "mean of the stays of a group's tasks on one CPU (`task.hog.cpu0.slice.mean`)")),
+    row("group.crowded_time", "ns", Lower, SIM,
+        "time in which two tasks of a group were queued on a CPU while another CPU of its cache had a shorter queue, by ticks"),
     row("group.<path>.nr_periods", "", Neither, SIM,
         "periods of a task group's quota that ended, of a group that had any work in them (`group./vm/small.nr_periods`)"),
     row("group.<path>.nr_throttled", "", Neither, SIM, "those periods at whose end the group was throttled on some CPU"),
