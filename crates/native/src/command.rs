@@ -99,8 +99,8 @@ pub fn execute(
     Ok(outcome)
 }
 
-/// Starts the server, when there is one, and gives it time to be ready; on a stage until it answers on its port. It ends
-/// with the call that follows.
+/// Starts the server, when there is one, and gives it time to be ready; on a stage until it answers on its port. It
+/// ends with the call that follows.
 fn serve(spec: &CommandSpec, seed: u64, change: AttrChange, stage: Option<&Stage>) -> Result<Option<u32>> {
     let Some(program) = spec.server.first() else { return Ok(None) };
     let call =

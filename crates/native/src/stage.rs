@@ -1,8 +1,8 @@
 //! The stage of a command that needs a server with files and a port: a folder of its own for each run, with files that
 //! the tool states, and a free port of 127.0.0.1.
 //!
-//! `{folder}` and `{port}` in the command's words and in the files stand for them. The folder is removed when the run is
-//! over, also when it failed. A run that was killed leaves its folder; the next one removes it.
+//! `{folder}` and `{port}` in the command's words and in the files stand for them. The folder is removed when the run
+//! is over, also when it failed. A run that was killed leaves its folder; the next one removes it.
 
 use schedlab_base::{Error, Ns, Result};
 use schedlab_workload::CommandSpec;

@@ -85,12 +85,12 @@ fn stages(folder: &Path) -> usize {
 #[test]
 fn tools_bring_their_servers_and_leave_nothing() {
     let lab = Lab::new();
-    let cases: &[(&[&str], &[&str], &str, &str)] = &[
-        (&["httperf", "nginx"], &["--num-conns", "100"], "httperf", "rate"),
-        (&["tbench", "tbench_srv"], &["-t", "1"], "tbench", "throughput"),
-        (&["sysbench", "mariadbd", "mariadb-install-db"], &["--time=1"], "sysbench-oltp", "rate"),
-        (&["sysbench"], &["--time=1"], "sysbench-threads", "rate"),
-        (&["sysbench"], &["--mutex-loops=100"], "sysbench-mutex", "latency.avg"),
+    let cases: &[(&[&str], &str, &str, &str)] = &[
+        (&["httperf", "nginx"], "--num-conns 10", "httperf", "rate"),
+        (&["tbench", "tbench_srv"], "-t 1", "tbench", "throughput"),
+        (&["sysbench", "mariadbd", "mariadb-install-db"], "--time=1", "sysbench-oltp", "rate"),
+        (&["sysbench"], "--time=1", "sysbench-threads", "rate"),
+        (&["sysbench"], "--mutex-loops=100", "sysbench-mutex", "latency.avg"),
     ];
     for (programs, given, tool, figure) in cases {
         if !installed(programs) {
@@ -99,7 +99,7 @@ fn tools_bring_their_servers_and_leave_nothing() {
         }
         let folder = lab.path().join(tool);
         std::fs::create_dir(&folder).unwrap();
-        let words = [&["bench", "--tool", tool, "--json", "--load", "2", "--"], *given].concat();
+        let words = ["bench", "--tool", tool, "--json", "--load", "2", "--args", given];
         let output = lab.command(&words).env("TMPDIR", &folder).output().unwrap();
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{tool}: {err}");

@@ -74,6 +74,9 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
             return Err(format!("{readers:?} sleep at end {port} beside what they want to read"));
         }
     }
+    if let Some((task, end)) = sys.channels.slept_on() {
+        return Err(format!("{task:?} waits on a set whose end {} has something to read", end.0));
+    }
     let mut queued: Vec<TaskId> = sys.channels.sleepers.iter().flatten().copied().collect();
     queued.sort_unstable();
     let sleeps = |id: &TaskId| asleep(*id) && matches!(sys.tasks[*id].user, UserOp::Transfer(_));

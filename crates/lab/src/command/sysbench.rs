@@ -1,4 +1,5 @@
-//! sysbench 1.0: the tests cpu, threads, mutex, memory and oltp_read_write. Latencies are printed in ms, the percentile is chosen by `--percentile`.
+//! sysbench 1.0: the tests cpu, threads, mutex, memory and oltp_read_write. Latencies are printed in ms,
+//! the percentile is chosen by `--percentile`.
 
 use super::text::{after, first, lines, missing, number, scaled};
 use super::{Reading, Row, Stage, Tool, Values};

@@ -1,9 +1,10 @@
 //! A task that waits on several ends together: `epoll_wait` on sockets, level-triggered (`fs/eventpoll.c`).
 //!
-//! Each set keeps a list of ends to which something came, in the order of its coming. A call takes the first of them, up
-//! to [`BATCH`], and drops those that were read empty meanwhile; the others go back to the end of the list. The program
-//! gets them one by one and makes the next call when all are dealt with, as event loops do. A write to an end of a set
-//! wakes the task that sleeps on it; such a wakeup is not WF_SYNC, as in kernels before 6.14.
+//! Each set keeps a list of ends to which something came, in the order of its coming. A call takes the first of them,
+//! up to [`BATCH`], and drops those that were read empty meanwhile; the others go back to the end of the list. The
+//! program gets them one by one and makes the next call when all are dealt with, as event loops do. A write to an end
+//! of a set wakes the task that sleeps on it; such a wakeup is not WF_SYNC. That the newest kernels pass it on here
+//! is not modelled.
 //!
 //! Costs: the call is a system call without a price of its own, and a sleep costs what one at a socket does. What a
 //! writer pays for the callback is not charged.
@@ -45,6 +46,11 @@ impl Channels {
             set.came.push_back(end);
         }
         set.sleeper.take()
+    }
+    /// A task that sleeps on a set, and an end of it with something to read; there must be none. For tests.
+    pub fn slept_on(&self) -> Option<(TaskId, PortId)> {
+        let has_news = |end: &&PortId| !self.buffers[end.index()].is_empty();
+        self.sets.iter().find_map(|set| Some((set.sleeper?, *set.came.iter().find(has_news)?)))
     }
     /// Finds the ends with something to read.
     fn find(&mut self, set: SetId) {

@@ -10,7 +10,8 @@
 //! the user has thought. So a stalled server is not flattered by what is not sent meanwhile.
 //!
 //! The server has a task for each connection, or a few workers, each of which serves its connections in one loop: it
-//! waits for any of them (epoll), reads a request, works, answers. Clients and server share nothing but the connections.
+//! waits for any of them (epoll), reads a request, works, answers. Clients and server share nothing but the
+//! connections.
 
 use super::draws::Draws;
 use super::pace::Pace;

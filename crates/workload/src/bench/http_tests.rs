@@ -51,7 +51,7 @@ fn clients_take_sessions_in_turn_and_count_from_the_time_they_were_due() {
 
 #[test]
 fn a_server_that_does_not_keep_up_is_not_flattered() {
-    // A session takes 10 x 2 ms = 20 ms of the server, and one is due every 10 ms: each comes 10 ms later than the last.
+    // A session takes 10 x 2 ms = 20 ms of the server, and one is due every 10 ms: each is 10 ms later than the last.
     let log = http(&[("clients", 1), ("work", 2_000_000), ("runtime", 1_000_000_000)]);
     let sessions = log.values("http.session");
     assert!((40..=50).contains(&sessions.len()), "{}", sessions.len());

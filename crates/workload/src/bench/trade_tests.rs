@@ -1,4 +1,5 @@
-//! Three tiers: each request passes all of them, pools bound what is under way, and the time counts from when it was due.
+//! Three tiers: each request passes all of them, pools bound what is under way, and the time counts from when it was
+//! due.
 
 use crate::op::{Op, PortId};
 use crate::rig::{Costs, Log, bench, spec};
