@@ -154,12 +154,13 @@ impl Serialize for Tunables {
     }
 }
 
-/// Tunables that came after records of model 10. Records have them only if they differ from the default of every version,
-/// so that a record that does not use them stays as it was.
+/// Tunables that came after records of model 10. Records have them only if they differ from the default of every
+/// version, so that a record that does not use them stays as it was.
 const LATE: [&str; 5] =
     ["cfs_bandwidth_slice_ns", "autogroup", "cache_hot_smt_ns", "cache_hot_smp_ns", "cache_hot_node_ns"];
 
-/// The value of a tunable that records may lack, some of model 9 and before, [`LATE`] ones all: the default of every version.
+/// The value of a tunable that records may lack, some of model 9 and before, [`LATE`] ones all: the default of every
+/// version.
 fn usual_value(name: &str) -> Option<u64> {
     const CAME: [&str; 6] = [
         "preemption",

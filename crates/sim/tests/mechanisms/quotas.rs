@@ -43,14 +43,14 @@ fn counter(report: &SimReport, name: &str) -> u64 {
     *report.found.counters.get(name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The most that a group can owe at the end, ns: each CPU charges its running task at ticks, every 4 ms. What a group owes,
-/// a later period pays.
+/// The most that a group can owe at the end, ns: each CPU charges its running task at ticks, every 4 ms. A later period
+/// pays for that.
 fn overrun_ns(cpus: &str) -> u64 {
     machine(cpus).topology.nr_cpus() as u64 * 4 * MS
 }
 
-/// Asserts that hogs used what a group's periods gave them, and no more. There is a quota at the start, and one at the end
-/// of each period, of which the last may be unused.
+/// Asserts that hogs used what a group's periods gave them, and no more. There is a quota at the start, and one at the
+/// end of each period, of which the last may be unused.
 fn assert_quota(what: &str, report: &SimReport, cpus: &str, (path, quota_ms): (&str, u64), used_ns: u64) {
     let (ended, quota_ns) = (counter(report, &format!("group.{path}.nr_periods")), quota_ms * MS);
     assert!((49..=50).contains(&ended), "{what}: {ended} periods ended in 5 s");
@@ -115,8 +115,11 @@ fn a_group_that_is_throttled_leaves_its_cpu_to_others_or_idle() {
         let alone = hogs(&mut load, "/a", 30, 2);
         let (report, keep) = seen("smp-1", profile, load);
         assert!(time(&report, &alone) < 640 * MS, "{profile}");
-        let reason = |e: &schedlab_trace::Event| matches!(e.kind, EventKind::Switch { next: None, why, .. } if why == SwitchReason::Throttled);
-        let ends = keep.events.iter().filter(|e| reason(e)).count();
+        let goes_idle = |e: &&schedlab_trace::Event| match e.kind {
+            EventKind::Switch { next: None, why, .. } => why == SwitchReason::Throttled,
+            _ => false,
+        };
+        let ends = keep.events.iter().filter(goes_idle).count();
         assert!((15..=45).contains(&ends), "{profile}: the CPU went idle {ends} times for want of quota");
     }
 }
@@ -141,8 +144,8 @@ fn a_light_group_never_meets_its_quota_and_its_timer_stops() {
 
 #[test]
 fn a_burst_lets_a_group_use_what_it_saved() {
-    // 28 ms of work each 318 ms, with 15 ms in 100: without a burst they take two periods' quota. A burst must have been
-    // saved up first.
+    // 28 ms of work each 318 ms, with 15 ms in 100: without a burst they take two periods' quota. A burst must have
+    // been saved up first.
     let longest = |profile: &str, burst_ms: u64| {
         let mut load = Load::lasting_ms(3_000);
         load.builder.lasts(Ns::ms(3_000), Ns::ms(600));

@@ -16,6 +16,7 @@ const RULES: Rules = Rules {
     kthreads_set_apart: true,
 };
 const COLD: TaskFacts = TaskFacts {
+    throttled: false,
     allowed: true,
     allowed_nearby: false,
     delayed: false,

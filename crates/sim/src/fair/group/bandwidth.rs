@@ -150,7 +150,8 @@ impl Bandwidth {
         taken
     }
 
-    /// A throttled queue that owes time gets enough to pay it and to go on, if the pool has it (`distribute_cfs_runtime`).
+    /// A throttled queue that owes time gets enough to pay it and to go on, if the pool has it
+    /// (`distribute_cfs_runtime`).
     pub fn pay(&mut self, left_ns: i64) -> u64 {
         let taken = ((1 - left_ns).max(0) as u64).min(self.pool_ns);
         self.pool_ns -= taken;
