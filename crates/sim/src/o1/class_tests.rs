@@ -56,7 +56,9 @@ fn a_parent_with_one_tick_left_gives_it_away_and_expires() {
 
 #[test]
 fn an_exit_in_the_first_slice_gives_the_rest_back_to_a_parent_nearby() {
-    for (version, on, left) in [("v2.6.12", 0, 25), ("v2.6.12", 1, 25), ("v2.6.18", 0, 25), ("v2.6.18", 1, 12)] {
+    for (version, on, left) in
+        [("v2.6.12", 0, 25), ("v2.6.12", 1, 25), ("v2.6.18", 0, 25), ("v2.6.18", 1, 12)]
+    {
         with_system(version, |sys| {
             let parent = running(sys);
             sys.tasks[parent].o1.avg_ns = 800 * MS;

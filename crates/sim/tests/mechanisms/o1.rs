@@ -3,9 +3,7 @@
 //!
 //! v2.6.12 has HZ 1000, v2.6.18 HZ 250. A slice is 100 ms at nice 0.
 
-use super::support::{
-    Load, Run, forever, hog, kernel, machine, program, run, run_seeded, run_us, sleep_us,
-};
+use super::support::{Load, Run, forever, hog, kernel, machine, program, run, run_seeded, run_us, sleep_us};
 use proptest::prelude::*;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_kernel::{Attr, Policy};
