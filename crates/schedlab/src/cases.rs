@@ -85,7 +85,7 @@ mod tests {
     fn those_with_groups_read_and_have_the_usual_tolerances() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/groups");
         let files: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().map(|e| e.path()).collect();
-        assert!(files.len() >= 9);
+        assert!(files.len() >= 11);
         for file in files {
             let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
             assert_eq!(Some(case.name.as_str()), file.file_stem().and_then(|s| s.to_str()));
