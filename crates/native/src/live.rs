@@ -51,6 +51,7 @@ pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
         observe: request.observe,
     };
     let mut outcome = crate::run(&job, stop)?;
+    outcome.found.counters.extend(groups.iter().flat_map(|groups| groups.counted(&System::live())));
     let mut environment = environment::capture();
     match applied {
         Some(applied) => {

@@ -10,6 +10,7 @@
 mod hierarchy;
 mod join;
 mod remove;
+mod stat;
 mod writes;
 
 #[cfg(test)]
@@ -22,7 +23,7 @@ pub use writes::Groups;
 
 use crate::owner::Owner;
 use crate::settings::Files;
-use schedlab_base::{Error, Result, Warning};
+use schedlab_base::{Error, Ns, Result, Warning};
 use schedlab_workload::{Built, ROOT_GROUP, Spec};
 use std::io;
 
@@ -48,6 +49,9 @@ pub fn of(files: &dyn Files, spec: &Spec, seed: u64, me: Owner) -> Result<Option
     }
     let hierarchy = find(files)?;
     let mut groups = writes::groups(files, &hierarchy, me, &built.groups)?;
+    if built.warmup > Ns::ZERO {
+        groups.limited.clear();
+    }
     groups.warnings.extend(autogrouped(files, &hierarchy, &built));
     Ok(Some(groups))
 }

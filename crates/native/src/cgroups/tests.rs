@@ -157,6 +157,27 @@ fn a_tree_of_v2_is_threaded_and_has_weights() {
 }
 
 #[test]
+fn counters_of_quotas_are_read_in_either_version() {
+    let kernel = FakeKernel::with(&[(
+        "/cpu/schedlab-7-99-a/cpu.stat",
+        "nr_periods 5\nnr_throttled 4\nthrottled_time 123456\nwait_sum 7\nnr_bursts 0\nburst_time 0",
+    )]);
+    let hierarchy = Hierarchy { version: Version::V1, base: "/cpu".into(), is_top: true };
+    let made = writes::groups(&kernel, &hierarchy, ME, &tree()).unwrap();
+    let counted = made.counted(&kernel);
+    assert_eq!(
+        (counted.len(), counted["group./a.nr_throttled"], counted["group./a.throttled_time"]),
+        (5, 4, 123_456)
+    );
+    kernel.files.borrow_mut().insert(
+        "/cpu/schedlab-7-99-a/cpu.stat".into(),
+        "usage_usec 9\nnr_periods 2\nthrottled_usec 40\nburst_usec 3\n".into(),
+    );
+    let counted = made.counted(&kernel);
+    assert_eq!((counted["group./a.throttled_time"], counted["group./a.burst_time"]), (40_000, 3_000));
+}
+
+#[test]
 fn the_root_group_keeps_its_values() {
     let mut groups = tree();
     groups[0].shares = 2;

@@ -27,6 +27,8 @@ pub struct Groups {
     pub within: Vec<Write>,
     /// How tasks join.
     pub places: Places,
+    /// Path and folder of the groups with a quota whose counters are those of the measured time.
+    pub limited: Vec<(String, PathBuf)>,
     /// What is not quite as asked for.
     pub warnings: Vec<Warning>,
 }
@@ -43,6 +45,7 @@ pub fn groups(files: &dyn Files, hierarchy: &Hierarchy, me: Owner, groups: &[Gro
         kept: Vec::new(),
         within: Vec::new(),
         places: Places(folders.iter().map(|f| f.join(version.threads())).collect()),
+        limited: Vec::new(),
         warnings: Vec::new(),
     };
     if groups.first().is_some_and(|root| has_values(root)) {
@@ -55,6 +58,7 @@ pub fn groups(files: &dyn Files, hierarchy: &Hierarchy, me: Owner, groups: &[Gro
     }
     for (n, group) in groups.iter().enumerate().skip(1) {
         let folder = &folders[n];
+        made.limited.extend(group.quota.map(|_| (group.path.clone(), folder.clone())));
         made.kept.push(write(folder.clone(), Form::Folder, MADE.to_owned()));
         let has_children = groups.iter().any(|g| g.parent.is_some_and(|p| p.index() == n));
         if version == Version::V2 {
