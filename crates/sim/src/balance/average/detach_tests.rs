@@ -24,7 +24,6 @@ const COLD: TaskFacts = TaskFacts {
     per_cpu_kthread: false,
     running: false,
     sched_idle: false,
-    throttled: false,
     buddy: false,
     ran_ago_ns: 500_000,
     load: 1024,
