@@ -269,13 +269,12 @@ impl Rig {
                 let through = self.channels.recv(task, port, bytes);
                 self.moved(task, done, through);
             }
-            Op::Poll { set } => match self.channels.poll(task, set) {
-                Some(port) => {
+            Op::Poll { set } => {
+                if let Some(port) = self.channels.poll(task, set) {
                     self.tasks[task].outcome = Outcome::Ready(port);
                     self.at(done, task, false);
                 }
-                None => {}
-            },
+            }
             Op::Touch { kb, rounds } => {
                 assert!(kb <= self.tasks[task].decl.footprint_kb, "{kb} KB are more than the footprint");
                 self.at(done + Ns(u64::from(kb) * u64::from(rounds)), task, false);
