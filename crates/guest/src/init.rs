@@ -1,7 +1,8 @@
 //! The guest's side: process 1, from the initramfs to the reply and the power-off.
 //!
 //! Init mounts the file systems that measuring reads, lifts limits, switches the kernel's counters on, switches
-//! loopback on where the run has TCP or UDP, and switches balancing by caches off where the job says so. It lets the
+//! loopback on where the run has TCP or UDP, and switches balancing by caches off where the job says so. If the run has
+//! groups and the kernel's cgroup2 has no cpu controller (before 4.15), it mounts the controller as v1. It lets the
 //! kernel come to rest and makes the run by the same code as a live run on the host. Then it sends the reply through
 //! the second serial port and switches the machine off. Init reaps no orphans: the agent reaps those of its run, and
 //! then the machine ends.
@@ -23,6 +24,9 @@ use std::time::Duration;
 
 /// The port that the reply goes through.
 const REPLY_PORT: &str = "/dev/ttyS1";
+
+/// Where the cpu controller of control groups is mounted if it is one of v1.
+const CPU_CONTROLLER: &str = "/cgroup/cpu";
 
 /// Type, place, options, whether a run needs it, and the kernel option that has it.
 type Mount = (&'static str, &'static str, &'static str, bool, &'static str);
@@ -108,6 +112,9 @@ fn work() -> Result<Answer> {
         return Err(Error::machine(format!("can't switch the loopback interface on: {e}"))
             .help("for TCP and UDP the guest's kernel needs CONFIG_INET"));
     }
+    if job.request.spec.has_groups() {
+        warnings.extend(mount_cpu_controller());
+    }
     if job.llc_balancing_off {
         warnings.extend(llc::switch_off());
     }
@@ -141,6 +148,22 @@ fn mount_all() -> Result<Vec<Warning>> {
         }
     }
     Ok(missing)
+}
+
+/// Mounts the cpu controller as v1 where the unified hierarchy lacks it. Without either the run itself says what is
+/// missing.
+fn mount_cpu_controller() -> Option<Warning> {
+    let unified = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    if unified.split_whitespace().any(|name| name == "cpu") {
+        return None;
+    }
+    let mounted =
+        fs::create_dir_all(CPU_CONTROLLER).and_then(|()| sys::mount("cgroup", CPU_CONTROLLER, "cpu"));
+    let e = mounted.err()?;
+    Some(Warning::new(
+        "guest.missing",
+        format!("the guest's kernel has no cpu controller (CONFIG_CGROUP_SCHED): {e}"),
+    ))
 }
 
 fn lift_limits() {

@@ -125,7 +125,20 @@ const NEEDS: &[Need] = &[
 /// another feature that must be on.
 pub fn acts(feature: Feature) -> (Span, Option<Feature>) {
     let need = NEEDS.iter().find(|n| n.feature == feature);
-    need.map_or((Span::ALL, None), |n| (n.asked, n.other))
+    let (asked, other) = need.map_or((Span::ALL, None), |n| (n.asked, n.other));
+    (if asked_by_o1(feature) { asked } else { since_cfs(asked) }, other)
+}
+
+/// Whether the O(1) scheduler asks for a feature: it can search as later kernels do, and queue remotely.
+fn asked_by_o1(feature: Feature) -> bool {
+    let others = [Feature::SisSkipTarget, Feature::SisProp, Feature::TtwuQueue, Feature::LbSgScan];
+    feature.row().group == "search" || others.contains(&feature)
+}
+
+/// The same releases as far as they have CFS or EEVDF.
+fn since_cfs(asked: Span) -> Span {
+    let cfs = history::went("o1");
+    Span { since: Some(asked.since.map_or(cfs, |since| since.max(cfs))), ..asked }
 }
 
 /// Why a feature, though on, does nothing in this kernel; `None` when it may act.
@@ -274,6 +287,22 @@ mod tests {
         assert_eq!(told("v6.12", &["HRTICK", "NEXT_BUDDY"]), [""; 0]);
         assert_eq!(told("v6.12", &["PREEMPT_LAZY", "PICK_BUDDY"]).len(), 2, "they came later");
         assert_eq!(told("v6.18", &["NO_DELAY_DEQUEUE", "DELAY_ZERO"]).len(), 1);
+    }
+
+    #[test]
+    fn the_o1_scheduler_asks_for_searches_and_for_no_rule_of_cfs() {
+        let idle = told("v2.6.18", &["NEW_FAIR_SLEEPERS", "LB_BIAS", "START_DEBIT", "ILB_SHARE", "UTIL_EST"]);
+        assert_eq!(idle.len(), 5, "{idle:?}");
+        assert!(idle[0].ends_with("only kernels from v2.6.23 on ask for it"), "{idle:?}");
+        assert_eq!(told("v2.6.12", &["SIS_FIRST_IDLE"]), [""; 0]);
+        assert_eq!(told("v2.6.12", &["SIS_WAKE_IDLE"]), [""; 0]);
+        let mut v = Variant::plain("v2.6.18");
+        v.tunables = [("sched_latency_ns".to_owned(), 1_000_000), ("cache_hot_smp_ns".to_owned(), 0)].into();
+        let told = v.without_effect().unwrap();
+        assert!(
+            told.len() == 1 && told[0].message.contains("sched_latency_ns does nothing here"),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -233,8 +233,8 @@ features! {
     NiRate, "NI_RATE", newer((7, 0, 0)), newer((7, 0, 0)), "", SCHED,
         "7.3; since from memory",
         "with NI_RANDOM, a CPU that seldom goes idle makes more of these passes";
-    SisWakeIdle, "SIS_WAKE_IDLE", while_in((2, 6, 23), "passive-wakeups"), while_in((2, 6, 23), "passive-wakeups"), "search", Source::Ours("wake_idle() and SD_WAKE_IDLE"),
-        "2.6.30; the releases from memory",
+    SisWakeIdle, "SIS_WAKE_IDLE", while_in((2, 6, 12), "passive-wakeups"), while_in((2, 6, 12), "passive-wakeups"), "search", Source::Ours("wake_idle() and SD_WAKE_IDLE"),
+        "2.6.12, 2.6.18, 2.6.30; the last release from memory",
         "search domains with SD_WAKE_IDLE for an idle CPU, if the previous one is not crowded (before 2.6.32)";
     VcpuPack, "VCPU_PACK", NEVER, NEVER, "", Source::Ours("a host's guest kernels, started with sched_vcpu_pack="),
         "a command line, not the code",

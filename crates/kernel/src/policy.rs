@@ -1,7 +1,7 @@
 //! Task policies, nice values and weights (the weight table is the same since 2.6.23).
 
-use crate::History;
-use schedlab_base::{Error, Ns, Result};
+use crate::{History, history};
+use schedlab_base::{Error, Ns, Result, Version};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -48,6 +48,14 @@ impl Policy {
             "fifo" => Ok(Policy::Fifo),
             "rr" => Ok(Policy::Rr),
             _ => Err(Error::unknown("scheduling policy", text, ["other", "batch", "idle", "fifo", "rr"])),
+        }
+    }
+    /// The first kernel that has it; `None`: all have it.
+    pub fn since(self) -> Option<Version> {
+        match self {
+            Policy::Batch => Some(history::came("o1-batch")),
+            Policy::Idle => Some(history::went("o1")),
+            Policy::Other | Policy::Fifo | Policy::Rr => None,
         }
     }
     /// Whether the fair class runs it.

@@ -16,6 +16,14 @@ pub struct Profile {
 /// Every profile.
 pub const PROFILES: &[Profile] = &[
     Profile {
+        version: Version::v2_6(12),
+        about: "O(1) scheduler, D003's: arrays, interactivity bonus, wake_idle, cache_hot_time by domain, ticks and timers of jiffies; real-time tasks are pushed and pulled as in later kernels; without SMT nice (dependent_sleeper)",
+    },
+    Profile {
+        version: Version::v2_6(18),
+        about: "O(1) scheduler of D002's guest: as 2.6.12, with loads by slices (smpnice), three load averages and SCHED_BATCH; cache_hot_time is set, not measured at boot; without SMT nice, power-saving policies and priority inheritance",
+    },
+    Profile {
         version: Version::v2_6(27),
         about: "CFS of SLE11, on which D004's test ran: a `next` buddy only; its wakeup_granularity and buddies are unverified",
     },
@@ -128,6 +136,10 @@ mod tests {
             ["4.19", "5.14", "5.19", "6.6.87", "6.11"].map(of),
             ["v4.5", "v5.10", "v5.15", "v6.6", "v6.6"]
         );
-        assert_eq!(["2.6.18", "2.6.29"].map(of), ["v2.6.27", "v2.6.27"]);
+        assert_eq!(
+            ["2.6.9", "2.6.17", "2.6.18", "2.6.26"].map(of),
+            ["v2.6.12", "v2.6.12", "v2.6.18", "v2.6.18"]
+        );
+        assert_eq!(of("2.6.29"), "v2.6.27");
     }
 }

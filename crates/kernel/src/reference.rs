@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_profiles_with_neighbours_together() {
-        assert_eq!(told("GENTLE_FAIR_SLEEPERS"), ["v2.6.27..v2.6.30 off", "v3.4..v6.5 on", "v6.6..v7.3 off"]);
+        assert_eq!(told("GENTLE_FAIR_SLEEPERS"), ["v2.6.12..v2.6.30 off", "v3.4..v6.5 on", "v6.6..v7.3 off"]);
         assert_eq!(told("no_ni_random")[1..], ["v6.1 on", "v6.5..v6.6 off", "v6.12..v7.3 on"]);
         assert_eq!(told("sched_latency_ns"), ["v2.6.27..v2.6.30 20000000", "v3.4..v6.5 6000000"]);
         assert_eq!(told("base_slice_ns"), ["v6.6 750000", "v6.12..v7.3 700000"]);

@@ -2,7 +2,7 @@
 //! it, the owner of the name, the trees in which this was read, and its meaning. Help, validation, JSON and
 //! docs/features.md derive from the table.
 
-use crate::history::{came, span};
+use crate::history::{came, span, went};
 use crate::origin::{Source, Span};
 use schedlab_base::{Error, Result, Version};
 use serde::de::Error as _;
@@ -69,8 +69,12 @@ macro_rules! tunables {
 
 /// Every release.
 const ALL: Option<Span> = Some(Span::ALL);
-/// The releases before EEVDF.
-const CFS: Option<Span> = Some(Span::until(came("eevdf")));
+/// The releases with CFS.
+const CFS: Option<Span> = Some(Span::between(went("o1"), came("eevdf")));
+/// The releases since CFS.
+const FAIR: Option<Span> = Some(Span::since(went("o1")));
+/// The releases before CFS.
+const O1: Option<Span> = Some(span("o1"));
 
 #[rustfmt::skip]
 tunables! {
@@ -92,16 +96,16 @@ tunables! {
     base_slice_ns, 100000 ..= 100000000, Some(span("eevdf")), Source::Kernel("sched/base_slice_ns in debugfs"),
         "6.12.107, 7.3; since from memory",
         "slice of a task that asks for none (6.6 and later)";
-    scale_by_cpus, 0 ..= 2, ALL, Source::Ours("tunable_scaling, whose 1 is this 1; 2 is the rule of kernels before 2.6.32"),
+    scale_by_cpus, 0 ..= 2, FAIR, Source::Ours("tunable_scaling, whose 1 is this 1; 2 is the rule of kernels before 2.6.32"),
         "2.6.30, 6.1",
         "1: the four above are multiplied by 1 + log2(CPUs), at most 8 CPUs counted; 2: all CPUs counted (before 2.6.32), latency and min_granularity at most 200 ms; 0: not";
-    compat_yield, 0 ..= 1, Some(Span::until(Version::v2_6(39))), Source::Kernel("/proc/sys/kernel/sched_compat_yield"),
+    compat_yield, 0 ..= 1, Some(Span::between(went("o1"), Version::v2_6(39))), Source::Kernel("/proc/sys/kernel/sched_compat_yield"),
         "from memory",
         "1: sched_yield goes behind every other task (before 2.6.39)";
-    migration_cost_ns, 0 ..= 1000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_migration_cost_ns, before 3.9 without _ns; from 5.13 on sched/migration_cost_ns in debugfs"),
+    migration_cost_ns, 0 ..= 1000000000, FAIR, Source::Kernel("/proc/sys/kernel/sched_migration_cost_ns, before 3.9 without _ns; from 5.13 on sched/migration_cost_ns in debugfs"),
         "2.6.30, 6.1, 7.3; moved: from memory",
         "a task that ran less long ago is cache hot; newidle gate";
-    nr_migrate, 1 ..= 1024, ALL, Source::Kernel("/proc/sys/kernel/sched_nr_migrate; from 5.13 on sched/nr_migrate in debugfs"),
+    nr_migrate, 1 ..= 1024, FAIR, Source::Kernel("/proc/sys/kernel/sched_nr_migrate; from 5.13 on sched/nr_migrate in debugfs"),
         "6.1; moved: from memory",
         "tasks moved in one go by the balancer";
     cfs_bandwidth_slice_ns, 1000 ..= 1000000000, Some(span("bandwidth")), Source::Kernel("/proc/sys/kernel/sched_cfs_bandwidth_slice_us, in us"),
@@ -110,10 +114,10 @@ tunables! {
     autogroup, 0 ..= 1, Some(span("autogroup")), Source::Kernel("/proc/sys/kernel/sched_autogroup_enabled"),
         "6.1, 7.3; since from memory",
         "1: the tasks of each session that are in no group are a group of their own; here a benchmark is a session (2.6.38 and later)";
-    rt_period_ns, 1000000 ..= 60000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_rt_period_us, in us"),
+    rt_period_ns, 1000000 ..= 60000000000, Some(Span::since(came("rt-throttles"))), Source::Kernel("/proc/sys/kernel/sched_rt_period_us, in us"),
         "6.1, 6.12",
         "period over which real-time tasks are throttled";
-    rt_runtime_ns, 0 ..= 60000000000, Some(Span::until(came("fair-server"))), Source::Kernel("/proc/sys/kernel/sched_rt_runtime_us, in us; -1 there is the period here"),
+    rt_runtime_ns, 0 ..= 60000000000, Some(Span::between(came("rt-throttles"), came("fair-server"))), Source::Kernel("/proc/sys/kernel/sched_rt_runtime_us, in us; -1 there is the period here"),
         "6.1, 6.12",
         "how long a CPU's real-time tasks may run in a period; as long as that, or 0: they are not throttled (before 6.12)";
     rr_timeslice_ns, 1000000 ..= 10000000000, ALL, Source::Kernel("/proc/sys/kernel/sched_rr_timeslice_ms (3.9 and later), in ms"),
@@ -128,6 +132,15 @@ tunables! {
     timer_slack_ns, 0 ..= 1000000000, Some(Span::since(Version::v2_6(28))), Source::Kernel("prctl(PR_SET_TIMERSLACK), /proc/PID/timerslack_ns"),
         "6.1; since from memory",
         "slack of sleeps and futex time-outs of ordinary tasks";
+    cache_hot_smt_ns, 0 ..= 1000000000, O1, Source::Kernel("cache_hot_time of SD_SIBLING_INIT; migration_cost= on the command line from 2.6.16 on"),
+        "2.6.12; the option from memory",
+        "between threads of a core, a task that ran less long ago is cache hot (before 2.6.23)";
+    cache_hot_smp_ns, 0 ..= 1000000000, O1, Source::Kernel("cache_hot_time of SD_CPU_INIT; migration_cost= on the command line from 2.6.16 on"),
+        "2.6.12; the option from memory",
+        "between cores of a node, a task that ran less long ago is cache hot (before 2.6.23)";
+    cache_hot_node_ns, 0 ..= 1000000000, O1, Source::Kernel("cache_hot_time of SD_NODE_INIT; migration_cost= on the command line from 2.6.16 on"),
+        "2.6.12; the option from memory",
+        "between nodes, a task that ran less long ago is cache hot (before 2.6.23)";
     probe_batch, 0 ..= 4096, None, Source::Ours(""),
         "no kernel's",
         "CPUs a balance pass reads between re-reads of the world; 0: one group (since 5.5 at most 16 of it), 1: exact";
@@ -143,7 +156,8 @@ impl Serialize for Tunables {
 
 /// Tunables that came after records of model 10. Records have them only if they differ from the default of every
 /// version, so that a record that does not use them stays as it was.
-const LATE: [&str; 2] = ["cfs_bandwidth_slice_ns", "autogroup"];
+const LATE: [&str; 5] =
+    ["cfs_bandwidth_slice_ns", "autogroup", "cache_hot_smt_ns", "cache_hot_smp_ns", "cache_hot_node_ns"];
 
 /// The value of a tunable that records may lack, some of model 9 and before, [`LATE`] ones all: the default of every
 /// version.
@@ -183,7 +197,8 @@ impl Tunables {
             _ => (6_000_000, 750_000, 1_000_000),
         };
         Tunables {
-            hz: 250,
+            // i386 and x86_64 had 1000 without a choice before 2.6.13.
+            hz: if version < Version::v2_6(13) { 1000 } else { 250 },
             // PREEMPT_DYNAMIC (5.12) selects it, and is the default on x86; before, servers were built without.
             preemption: u64::from(version >= Version::new(5, 12)),
             sched_latency_ns: latency,
@@ -203,6 +218,9 @@ impl Tunables {
             fair_server_runtime_ns: 50_000_000,
             // hrtimers had no slack before 2.6.28.
             timer_slack_ns: if version < Version::v2_6(28) { 0 } else { 50_000 },
+            cache_hot_smt_ns: 0,
+            cache_hot_smp_ns: 2_500_000,
+            cache_hot_node_ns: 10_000_000,
             probe_batch: 0,
         }
     }
@@ -261,6 +279,10 @@ mod tests {
         assert_eq!(read(&values).unwrap(), t);
         t.autogroup = 1;
         assert_eq!(read(&serde_json::to_value(t).unwrap()).unwrap(), t);
+        t.cache_hot_smp_ns = 1_700_000;
+        values = serde_json::to_value(t).unwrap();
+        assert_eq!(values["cache_hot_smp_ns"], 1_700_000);
+        assert_eq!(read(&values).unwrap(), t, "a value of its own is kept");
         values.as_object_mut().unwrap().remove("hz");
         assert!(read(&values).unwrap_err().to_string().contains("`hz`"), "older ones are needed");
     }

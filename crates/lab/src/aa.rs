@@ -23,6 +23,8 @@ pub const SHORT: &[(&str, &[(&str, u64)])] = &[
     ("pipe", &[("loops", 100_000)]),
     ("hackbench", &[("groups", 2)]),
     ("slice", &[("runtime", 2 * SECOND_NS)]),
+    ("http", &[("runtime", 2 * SECOND_NS)]),
+    ("oltp", &[("runtime", 2 * SECOND_NS)]),
 ];
 
 /// Metrics of every workload beside its own first ones. A metric that a run does not give has no floor.

@@ -43,6 +43,8 @@ fn faults_are_placed() {
         ("shares = 1024", "quota = '5ms'\nburst = '6ms'", "a burst is at most the quota, which is 5ms"),
         ("shares = 1024", "burst = '6ms'", "a burst goes with a quota"),
         ("shares = 1024", "shares = 1024\nidle = true", "an idle group has no shares"),
+        ("shares = 1024", "cpus = '3-1'", "'3-1'"),
+        ("shares = 1024", "cpus = ''", "no CPU is left"),
         ("tasks = ['hog']", "tasks = ['hgo']", "unknown task 'hgo'"),
         ("called = 'other'", "caled = 'other'", "unknown hogs parameter 'caled'"),
         ("name = 'hogs'\ntasks", "name = 'hgos'\ntasks", "did you mean 'hogs'"),

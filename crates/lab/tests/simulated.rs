@@ -71,6 +71,38 @@ fn codes(text: &str) -> Vec<String> {
     run(text).found.warnings.into_iter().map(|w| w.code).collect()
 }
 
+const HOGS: &str = "name = 'o'\nruns = 1\nmachine = 'smp-2'\n[workload]\nname = 'hogs'\nruntime = '1s'\n\
+                    mode = 'thread'\ntasks = 3\n[[variant]]\nkernel = 'v2.6.18'\n";
+
+#[test]
+fn a_kernel_without_task_groups_refuses_them_and_without_a_policy_warns() {
+    use schedlab_lab::Executor;
+    let grouped = HOGS.replace("[[variant]]", "[[group]]\npath = '/a'\ntasks = ['hog']\n[[variant]]");
+    let plan = plan(&experiment(&grouped), Backend::Sim, Options::default()).unwrap();
+    let error = Sim::default().run(&plan.cells[0], 1, &AtomicBool::new(false)).map(|_| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("group /a can't be made: kernel v2.6.18 has no task groups"),
+        "{error}"
+    );
+    assert_eq!(codes(HOGS), [""; 0]);
+    assert_eq!(codes(&format!("{HOGS}policy = 'idle'\n")), ["workload.policy"]);
+    assert_eq!(codes(&format!("{HOGS}policy = 'batch'\n")), [""; 0]);
+    let older = HOGS.replace("v2.6.18", "v2.6.12");
+    assert_eq!(codes(&format!("{older}policy = 'batch'\n")), ["workload.policy"]);
+}
+
+#[test]
+fn a_guest_may_have_the_o1_scheduler() {
+    for kernel in ["v2.6.12", "v2.6.18"] {
+        let nested =
+            format!("[[nested]]\nname = 'vm'\nvcpus = 2\nkernel = '{kernel}'\ntasks = ['*']\n[[variant]]");
+        let guest = run(&HOGS.replace("v2.6.18", "v3.4").replace("[[variant]]", &nested));
+        // The host's two vCPU threads run all the time, and the guest's hogs share them.
+        let used: u64 = guest.found.counters["work"];
+        assert!(used > 1_500_000_000, "{kernel}: {used} ns of work in a second on two CPUs");
+    }
+}
+
 #[test]
 fn intervals_that_begin_with_the_run_are_measured_in_a_simulated_guest_too() {
     for machine in ["smp-2", "icount-2"] {

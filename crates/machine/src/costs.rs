@@ -149,6 +149,10 @@ costs! {
     usage_read_ns = 20000 in 8000 .. 60000, "estimate: 4-10 us for each file, most of it for making its text";
     /// An exit of a virtual machine to its host, and the entry after it.
     vm_exit_ns = 1500 in 700 .. 4000, "estimate: 2,000 to 10,000 cycles with what the host does meanwhile";
+    /// The interrupt of a network interface for one message, up to the channel: NAPI's poll, IP and TCP.
+    nic_irq_ns = 3000 in 1500 .. 8000, "estimate: small messages of one connection reach 100,000 to 400,000 a second on a core";
+    /// The work of a virtual machine's vhost thread on one message: a copy, and the tap device.
+    vhost_ns = 2500 in 1000 .. 6000, "estimate: a thread moves 150,000 to 600,000 small messages a second";
     /// Speed of a hardware thread whose sibling is busy, per cent of its speed alone.
     smt_speed_pct = 62 in 50 .. 75, "estimate: two threads yield 1.2-1.3 of one";
     /// Refilling 1 KB of a task's warm set from the shared LLC.

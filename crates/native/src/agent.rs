@@ -66,10 +66,6 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         return Ok(outcome);
     }
     let mut built = job.workload.build(job.seed)?;
-    if built.groups.len() > 1 {
-        let text = "task groups are simulated only: no control groups are made on a live kernel yet";
-        return Err(Error::input(text).help("--backend sim"));
-    }
     if !built.nested.is_empty() {
         let text = "[[nested]] machines are simulated only";
         return Err(Error::input(text).help("--backend sim"));
@@ -81,7 +77,8 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         task.attr = changed(&job.attrs, &task.name, task.attr);
     }
     let witness = Witness::before();
-    let measured = engine::run_changing(built, changes, stop, job.observe, KernelCounters::live())?;
+    let measured =
+        engine::run_changing(built, &job.groups, changes, stop, job.observe, KernelCounters::live())?;
     let (environment, seen) = witness.after();
     let mut found = measured.own;
     found.environment = environment;

@@ -13,15 +13,18 @@
 use crate::limits;
 use crate::sys::{self, Lines};
 use schedlab_base::{Error, Ns, Result, Warning};
-use schedlab_workload::{ChannelKind, PortId};
+use schedlab_workload::{ChannelKind, PortId, SetId};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 mod make;
+mod sets;
 
 pub(crate) use make::pair;
 use make::word;
+use sets::Sets;
 
 /// The least size of a buffer. Its neighbours on the heap belong to other threads, and must not share most of its
 /// lines.
@@ -74,15 +77,17 @@ pub struct Channels {
     ends: Vec<End>,
     /// Counts of datagrams sent from and received at each end: two lines an end, shared with processes.
     datagrams: Option<Lines>,
+    /// The sets of ends that tasks wait on together.
+    sets: Sets,
 }
 
 impl Channels {
-    /// Makes all channels.
+    /// Makes all channels and sets of ends.
     ///
     /// # Errors
     /// At a limit of descriptors, which is named; without loopback; without memory for buffers.
-    pub fn open(kinds: &[ChannelKind]) -> Result<Channels> {
-        limits::room_for_channels(kinds.len())?;
+    pub fn open(kinds: &[ChannelKind], sets: &[Vec<PortId>]) -> Result<Channels> {
+        limits::room_for_channels(kinds.len() + sets.len())?;
         let mut listener = None;
         let mut ends = Vec::with_capacity(2 * kinds.len());
         for (number, kind) in kinds.iter().enumerate() {
@@ -94,7 +99,22 @@ impl Channels {
                 .map_err(|e| Error::machine(format!("can't map counts of datagrams: {e}")))
         };
         let datagrams = kinds.contains(&ChannelKind::Udp).then(lines).transpose()?;
-        Ok(Channels { ends, datagrams })
+        let sets = Sets::open(sets, &ends)?;
+        Ok(Channels { ends, datagrams, sets })
+    }
+
+    /// An end of the set that has something to read; sleeps while there is none. `None`: the run is `over`. `found`
+    /// belongs to the task and keeps what a call finds beside it.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn ready(
+        &self,
+        set: SetId,
+        found: &mut VecDeque<PortId>,
+        over: impl Fn() -> bool,
+    ) -> Result<Option<PortId>> {
+        self.sets.ready(set, found, over)
     }
 
     /// Whether the run has no channels.

@@ -10,6 +10,7 @@ use crate::counters::{Set, Whom};
 use crate::kernel_counters::KernelCounters;
 use crate::offspring::{self, Ended, Used};
 use crate::parent::{drain, signal_name, tail};
+use crate::stage::Stage;
 use crate::witness::Witness;
 use crate::{Outcome, Said, attrs, sys};
 use schedlab_base::{Error, Ns, Result, Warning};
@@ -52,6 +53,9 @@ pub fn execute(
     stop: Option<BorrowedFd<'_>>,
 ) -> Result<Outcome> {
     offspring::adopt_orphans();
+    let stage = spec.stage.as_ref().map(Stage::set).transpose()?;
+    let filled = stage.as_ref().map(|stage| stage.fill(spec));
+    let spec = filled.as_ref().unwrap_or(spec);
     // The commands before and after are not measured; their attributes stay unchanged.
     let own = AttrChange::default();
     let call = |argv: &[String], stop, timeout| {
@@ -68,7 +72,7 @@ pub fn execute(
     let counted = observe >= Observe::Counters;
     let mut counting = if counted { Set::open(&Whom::Programs) } else { Set::unwanted() };
     let mut kernel = KernelCounters::live();
-    let server = serve(spec, seed, change);
+    let server = serve(spec, seed, change, stage.as_ref());
     kernel.before();
     let ran = server.and_then(|server| {
         Call { spec, argv: &spec.argv, seed, change, stop, timeout: spec.timeout, server }.run(changes)
@@ -95,15 +99,27 @@ pub fn execute(
     Ok(outcome)
 }
 
-/// Starts the server, when there is one, and gives it time to be ready. It ends with the call that follows.
-fn serve(spec: &CommandSpec, seed: u64, change: AttrChange) -> Result<Option<u32>> {
+/// Starts the server, when there is one, and gives it time to be ready; on a stage until it answers on its port. It
+/// ends with the call that follows.
+fn serve(spec: &CommandSpec, seed: u64, change: AttrChange, stage: Option<&Stage>) -> Result<Option<u32>> {
     let Some(program) = spec.server.first() else { return Ok(None) };
     let call =
         Call { spec, argv: &spec.server, seed, change, stop: None, timeout: spec.timeout, server: None };
     let mut command = call.command()?;
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().map_err(|e| call.unstartable(program, &e))?;
-    sys::sleep_for(SERVE_AFTER.0);
+    let answers = match stage {
+        Some(stage) => stage.answers(|| offspring::has_ended(child.id())),
+        None => {
+            sys::sleep_for(SERVE_AFTER.0);
+            true
+        }
+    };
+    if !answers && !offspring::has_ended(child.id()) {
+        offspring::signal_group(child.id(), libc::SIGKILL);
+        return Err(Error::machine(format!("the server '{}' does not answer", one_line(&spec.server)))
+            .help("start it by hand to see why"));
+    }
     if offspring::has_ended(child.id()) {
         let text = format!("the server '{}' ended at once", one_line(&spec.server));
         return Err(Error::input(text).help("start it by hand to see why; another may hold its port"));

@@ -4,6 +4,7 @@
 //! forked from a caller that must have no other threads. A process that a task spawns becomes the task's sibling, so
 //! that the controller can reap every process.
 
+use crate::cgroups::Places;
 use crate::changes::Changes;
 use crate::control::{Controller, Ended};
 use crate::counters::{Counts, Offspring};
@@ -39,7 +40,7 @@ pub struct Measured {
 /// When the workload asks for something that this machine or user can't have: threads, CPUs, policies, channels.
 pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured> {
     let kernel = KernelCounters::live();
-    run_changing(built, &Changes::default(), stop, Observe::Counters, kernel)
+    run_changing(built, &Places::default(), &Changes::default(), stop, Observe::Counters, kernel)
 }
 
 /// The reason why there are no counters beside events: the kernel swaps the counters of the two tasks at every switch.
@@ -47,12 +48,14 @@ pub fn run_built(built: Built, stop: Option<BorrowedFd<'_>>) -> Result<Measured>
 const BESIDE_EVENTS: &str =
     "not counted while events are recorded: each task's counters would slow down its switches";
 
-/// As [`run_built`], with the changes of settings within the run, and with the kernel's counters given.
+/// As [`run_built`], with control groups for its tasks, with the changes of settings within the run, and with the
+/// kernel's counters given.
 ///
 /// # Errors
 /// As [`run_built`], and when the kernel does not take a change.
 pub(crate) fn run_changing(
     mut built: Built,
+    groups: &Places,
     changes: &Changes,
     stop: Option<BorrowedFd<'_>>,
     observe: Observe,
@@ -62,7 +65,7 @@ pub(crate) fn run_changing(
     sys::install_nudge().map_err(|e| Error::machine(format!("can't install a signal handler: {e}")))?;
     sys::ignore_broken_pipes();
     let (warmup, duration, to_the_end) = (built.warmup, built.duration, built.to_the_end);
-    let shared = Shared::new(built)?;
+    let shared = Shared::new(built, groups)?;
     let controller = Controller::new(&shared, changes, stop, observe);
     // Tasks inherit these, so they must be there first.
     let mut counting = match observe {

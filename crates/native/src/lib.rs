@@ -10,6 +10,7 @@ compile_error!("the live backend runs on Linux");
 mod agent;
 mod arena;
 mod attrs;
+pub mod cgroups;
 mod changes;
 mod channel;
 mod column;
@@ -36,6 +37,7 @@ mod recording;
 mod results;
 pub mod settings;
 mod shared;
+mod stage;
 mod stays;
 mod sys;
 mod task;
@@ -48,6 +50,7 @@ pub use parent::{AGENT_VARIABLE, run, run_with};
 pub use protocol::Fault;
 pub use sys::signals::{hangups_are_ignored, ignore_hangups};
 
+use cgroups::Places;
 use schedlab_base::Ns;
 use schedlab_kernel::AttrChange;
 use schedlab_record::{Findings, Observe};
@@ -73,6 +76,12 @@ pub struct Job {
     /// Settings of the system that change within the run; their old values are in the parent's journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<settings::Later>,
+    /// The control groups of its tasks, which the parent has made.
+    #[serde(default, skip_serializing_if = "Places::is_empty")]
+    pub groups: Places,
+    /// Whether the run's tasks are a session of their own, so that autogroup makes them a group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub session: bool,
     /// How closely the run is watched; where events can't be recorded, the outcome's environment says why.
     #[serde(default)]
     pub observe: Observe,

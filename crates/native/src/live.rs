@@ -1,8 +1,9 @@
-//! One run on the running kernel under a variant: makes the settings, runs the agent, and puts everything back. The
-//! host backend calls it on this machine, the vm backend inside its guest.
+//! One run on the running kernel under a variant: makes the settings and control groups, runs the agent, and puts
+//! everything back. The host backend calls it on this machine, the vm backend inside its guest.
 
-use crate::settings::{self, Applied, Plan, System};
-use crate::{Job, Outcome};
+use crate::owner::Owner;
+use crate::settings::{self, Plan, System};
+use crate::{Job, Outcome, cgroups};
 use schedlab_base::{Result, Warning};
 use schedlab_kernel::Variant;
 use schedlab_record::{Observe, environment};
@@ -31,12 +32,26 @@ pub struct Request {
 /// # Errors
 /// When the variant or the workload asks for something that this machine or user can't have.
 pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
-    let mut applied = changed(&request.variant)?;
+    let mut plan = Plan::of(&request.variant)?;
+    let groups = match Owner::of(std::process::id()) {
+        Some(me) => cgroups::of(&System::live(), &request.spec, request.seed, me)?,
+        None => None,
+    };
+    groups.iter().for_each(|groups| plan.group(groups));
+    let mut applied = if plan.is_empty() { None } else { Some(plan.apply()?) };
     let changes = applied.as_mut().map(|a| std::mem::take(&mut a.later)).unwrap_or_default();
     let attrs = request.variant.tasks.clone();
-    let job =
-        Job { workload: request.spec.clone(), seed: request.seed, attrs, changes, observe: request.observe };
+    let job = Job {
+        workload: request.spec.clone(),
+        seed: request.seed,
+        attrs,
+        changes,
+        groups: groups.as_ref().map(|g| g.places.clone()).unwrap_or_default(),
+        session: asks_for_autogroup(&request.variant),
+        observe: request.observe,
+    };
     let mut outcome = crate::run(&job, stop)?;
+    outcome.found.counters.extend(groups.iter().flat_map(|groups| groups.counted(&System::live())));
     let mut environment = environment::capture();
     match applied {
         Some(applied) => {
@@ -47,13 +62,18 @@ pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
         }
         None => outcome.found.warnings.extend(settings::journal::warning(&System::live())),
     }
+    if let Some(groups) = groups {
+        environment.insert("cgroup.version".to_owned(), groups.version.name().to_owned());
+        outcome.found.warnings.extend(groups.warnings);
+    }
     environment.append(&mut outcome.found.environment);
     outcome.found.environment = environment;
     Ok(outcome)
 }
 
-/// Changes the live system as the variant says, until the value is dropped.
-fn changed(variant: &Variant) -> Result<Option<Applied>> {
-    let plan = Plan::of(variant)?;
-    if plan.is_empty() { Ok(None) } else { plan.apply().map(Some) }
+/// Whether a variant switches autogroup on (2.6.38). The kernel groups tasks by session, so the run then is a session:
+/// a guest's init has none, and on a host the run would share the group of the terminal that it was started from.
+fn asks_for_autogroup(variant: &Variant) -> bool {
+    let on = |text: &String| matches!(text.trim(), "1" | "on" | "true");
+    variant.tunables.get("autogroup") == Some(&1) || variant.settings.get("autogroup").is_some_and(on)
 }

@@ -71,6 +71,17 @@ pub fn lead_group(command: &mut Command) {
     unsafe { command.pre_exec(bind) };
 }
 
+/// Makes the command lead a session, and so a process group, of its own.
+pub fn lead_session(command: &mut Command) {
+    let lead = || {
+        // SAFETY: takes nothing; a new process leads no group, so it can't fail.
+        unsafe { libc::setsid() };
+        Ok(())
+    };
+    // SAFETY: between fork and exec only a system call is made.
+    unsafe { command.pre_exec(lead) };
+}
+
 /// A descriptor that can be read once the process has ended (pidfd_open, Linux 5.3); `None` on older kernels.
 pub fn end_of(process: u32) -> Option<OwnedFd> {
     // SAFETY: takes integers only.

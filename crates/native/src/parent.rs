@@ -2,9 +2,10 @@
 //!
 //! The parent sleeps in poll(2) on the agent's two outputs and checks the stop flag, if there is one, twenty times a
 //! second. In a guest there is no stop flag, so that its tasks have the CPUs for themselves. The agent is in its own
-//! process group, so that Ctrl-C reaches only the parent. The parent then closes the agent's input; the agent ends the
-//! run and replies with its measurements so far. An agent that does not is killed.
+//! process group, or session, so that Ctrl-C reaches only the parent. The parent then closes the agent's input; the
+//! agent ends the run and replies with its measurements so far. An agent that does not is killed.
 
+use crate::offspring::lead_session;
 use crate::protocol::{Reply, frame};
 use crate::tracepoints::instance;
 use crate::{Job, Outcome, sys};
@@ -45,7 +46,12 @@ pub fn run(job: &Job, stop: Option<&AtomicBool>) -> Result<Outcome> {
 pub fn run_with(agent: &Path, job: &Job, stop: Option<&AtomicBool>) -> Result<Outcome> {
     let mut command = Command::new(agent);
     command.arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.process_group(0).spawn().map_err(|e| {
+    if job.session {
+        lead_session(&mut command);
+    } else {
+        command.process_group(0);
+    }
+    let mut child = command.spawn().map_err(|e| {
         Error::machine(format!("can't start the agent {}: {e}", agent.display()))
             .help(format!("{AGENT_VARIABLE} names another one"))
     })?;

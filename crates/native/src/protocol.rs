@@ -99,6 +99,7 @@ pub fn read_job(from: BorrowedFd<'_>) -> Result<Job> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroups::Places;
     use schedlab_record::Observe;
     use schedlab_workload::{Params, Spec};
     use std::io::{self, Write};
@@ -110,6 +111,8 @@ mod tests {
             seed: 7,
             attrs: [].into(),
             changes: Vec::new(),
+            groups: Places::default(),
+            session: false,
             observe: Observe::Counters,
         }
     }

@@ -3,6 +3,7 @@
 //! Threads reach it through a handle. A process has a copy of it; only mapped memory and descriptors are shared then.
 
 use crate::arena::{Arena, Phase};
+use crate::cgroups::Places;
 use crate::channel::Channels;
 use crate::column::Column;
 use crate::footprint::SMALL_KB;
@@ -39,6 +40,8 @@ pub struct Shared {
     pub roots: u32,
     /// The tasks' names, by id.
     pub names: Vec<String>,
+    /// Control groups, if there are any.
+    pub groups: Places,
     tasks: Vec<Mutex<Option<TaskDecl>>>,
     totals: Mutex<Totals>,
     /// Where processes leave their results.
@@ -65,9 +68,9 @@ impl Shared {
     ///
     /// # Errors
     /// When there is no memory or descriptor for it, or a series is declared wrongly.
-    pub fn new(built: Built) -> Result<Arc<Shared>> {
+    pub fn new(built: Built, groups: &Places) -> Result<Arc<Shared>> {
         let arena = Arena::new(built.words, built.slots, built.tasks.len())?;
-        let channels = Channels::open(&built.channels)?;
+        let channels = Channels::open(&built.channels, &built.sets)?;
         let bell = Bell::new().map_err(|e| Error::machine(format!("can't make an eventfd: {e}")))?;
         let cpus = sys::affinity().map_err(|e| Error::machine(format!("can't read the CPU mask: {e}")))?;
         let columns = built.series.iter().map(Column::of).collect::<Result<Vec<_>>>()?;
@@ -87,6 +90,7 @@ impl Shared {
             bell,
             roots,
             names: built.tasks.iter().map(|t| t.name.clone()).collect(),
+            groups: groups.clone(),
             tasks: built.tasks.into_iter().map(|t| Mutex::new(Some(t))).collect(),
             totals: Mutex::new(totals),
             ledger,

@@ -18,9 +18,10 @@ use crate::recorder::{Counters, Filed, Recorder};
 use crate::shared::Shared;
 use crate::sys::{self, Scope, Slept, Waited};
 use crate::usage::Readings;
-use schedlab_base::{CpuSet, Error, Ns, Result};
+use schedlab_base::{CpuSet, Error, GroupId, Ns, Result};
 use schedlab_kernel::Attr;
-use schedlab_workload::{Env, Op, Outcome, Program, SeriesId, SlotId, TaskDecl, WordId};
+use schedlab_workload::{Env, Op, Outcome, PortId, Program, SeriesId, SlotId, TaskDecl, WordId};
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
@@ -32,6 +33,8 @@ const STACK_BYTES: usize = 256 * 1024;
 /// The properties that a thread inherits from its maker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
+    /// The maker's control group.
+    group: GroupId,
     /// The maker's attributes, as far as the workload set them.
     attr: Attr,
     /// Whether the workload has changed the maker's CPUs.
@@ -87,6 +90,7 @@ fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) {
         counted: None,
         filed: Filed::default(),
         buffer: Buffer::default(),
+        found: VecDeque::new(),
         footprint: Footprint::of(decl.footprint_kb),
         readings: Readings::default(),
         now: origin.unwrap_or_default(),
@@ -95,7 +99,8 @@ fn body(shared: &Shared, id: usize, decl: TaskDecl, origin: Option<Origin>) {
         sys::set_name(&name);
         shared.arena.thread(id).store(sys::thread_id(), SeqCst);
         shared.arena.last_thread(id).store(sys::thread_id().into(), SeqCst);
-        let set_up = task.set_up(decl.attr, decl.affinity.as_ref(), decl.timer_slack);
+        let joined = task.join(decl.group);
+        let set_up = joined.and_then(|()| task.set_up(decl.attr, decl.affinity.as_ref(), decl.timer_slack));
         if origin.is_none() {
             let prepared = task.prepare(program.as_ref());
             shared.ready();
@@ -132,6 +137,8 @@ struct Task<'a> {
     worked_ns: u64,
     /// The memory that it sends from and receives into.
     buffer: Buffer,
+    /// Ends that the last wait on a set found and that were not handed out yet.
+    found: VecDeque<PortId>,
     footprint: Footprint,
     /// Its readings of other tasks' usage.
     readings: Readings,
@@ -172,6 +179,15 @@ impl Env for Task<'_> {
 }
 
 impl Task<'_> {
+    /// Puts the thread into its control group, if the run has groups and its maker was in another.
+    fn join(&mut self, group: GroupId) -> Result<()> {
+        if group != self.now.group {
+            self.shared.groups.join(group)?;
+            self.now.group = group;
+        }
+        Ok(())
+    }
+
     /// Gives the thread its attributes, CPUs and timer slack if they differ from the inherited ones.
     fn set_up(&mut self, attr: Attr, affinity: Option<&CpuSet>, slack: Option<Ns>) -> Result<()> {
         match slack {
@@ -279,6 +295,11 @@ impl Task<'_> {
                 Step::Next(Outcome::Count(woken))
             }
             Op::Send { .. } | Op::Recv { .. } => unreachable!("carried out by the caller"),
+            Op::Poll { set } => {
+                let shared = self.shared;
+                let ready = shared.channels.ready(set, &mut self.found, || shared.over())?;
+                ready.map_or(Step::Leave, |port| Step::Next(Outcome::Ready(port)))
+            }
             Op::Touch { kb, rounds } => {
                 let shared = self.shared;
                 let whole = self.footprint.touch(kb, rounds, || shared.over())?;

@@ -6,7 +6,7 @@ use schedlab_base::{Ns, TaskId};
 use schedlab_native::engine::{Measured, run_built};
 use schedlab_workload::ChannelKind::{Pipe, Tcp, Udp, Unix};
 use schedlab_workload::{Builder, ChannelKind, Env, Op, PortId};
-use single::steps;
+use single::{in_time, steps};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,12 @@ fn run(duration: Ns, processes: bool, declare: impl FnOnce(&mut Builder)) -> Mea
     }
     declare(&mut b);
     run_built(b.finish().unwrap(), None).unwrap()
+}
+
+/// The warnings of a run, but for those that say that this machine had other work.
+fn told(m: &Measured) -> Vec<&str> {
+    let codes = m.own.warnings.iter().map(|w| w.code.as_str());
+    codes.filter(|code| !["run.overran", "run.slow_end"].contains(code)).collect()
 }
 
 /// Both ways of running tasks.
@@ -126,99 +132,107 @@ fn many_senders_share_one_channel() {
 }
 
 fn a_full_channel_blocks_until_it_is_read() {
+    MODES.into_iter().for_each(|processes| in_time(|| full_channel(processes)));
+}
+
+fn full_channel(processes: bool) -> Result<(), String> {
     // A pipe holds 16 pages; the 17th write of a page must wait.
-    for processes in MODES {
-        let m = run(Ns::secs(30), processes, |b| {
-            let (read, write) = b.channel(Pipe);
-            let at = b.series("at", "ns", "neither");
-            let mut pages = 0;
-            let writer = move |env: &mut dyn Env| {
-                if pages == 16 || pages == 17 {
-                    let now = env.now();
-                    env.record(at, now.0);
-                }
-                pages += 1;
-                if pages > 17 { Op::Exit } else { Op::Send { port: write, bytes: 4096 } }
-            };
-            b.task("writer", steps(writer)).unwrap();
-            let mut ops =
-                [Op::Sleep { length: Ns::ms(300) }, Op::Recv { port: read, bytes: 17 * 4096 }].into_iter();
-            b.task("reader", steps(move |_| ops.next().unwrap_or(Op::Exit))).unwrap();
-        });
-        let at = &m.own.series["at"];
-        let (sixteen, seventeen) = (at.min().unwrap(), at.max().unwrap());
-        assert!(sixteen < Ns::ms(250).0 && seventeen >= Ns::ms(290).0, "{sixteen} {seventeen}");
-    }
+    let m = run(Ns::secs(30), processes, |b| {
+        let (read, write) = b.channel(Pipe);
+        let at = b.series("at", "ns", "neither");
+        let mut pages = 0;
+        let writer = move |env: &mut dyn Env| {
+            if pages == 16 || pages == 17 {
+                let now = env.now();
+                env.record(at, now.0);
+            }
+            pages += 1;
+            if pages > 17 { Op::Exit } else { Op::Send { port: write, bytes: 4096 } }
+        };
+        b.task("writer", steps(writer)).unwrap();
+        let mut ops =
+            [Op::Sleep { length: Ns::ms(300) }, Op::Recv { port: read, bytes: 17 * 4096 }].into_iter();
+        b.task("reader", steps(move |_| ops.next().unwrap_or(Op::Exit))).unwrap();
+    });
+    let at = &m.own.series["at"];
+    let (sixteen, seventeen) = (at.min().unwrap(), at.max().unwrap());
+    assert!(seventeen >= Ns::ms(290).0, "{sixteen} {seventeen}");
+    if sixteen < Ns::ms(250).0 { Ok(()) } else { Err(format!("{sixteen} {seventeen}")) }
 }
 
 fn the_end_reaches_who_waits_for_a_channel() {
-    for processes in MODES {
-        let begun = Instant::now();
-        let m = run(Ns::ms(100), processes, |b| {
-            let after = b.series("after", "", "neither");
-            let once = |op: Op| {
-                let mut calls = 0;
-                steps(move |env| {
-                    calls += 1;
-                    if calls > 1 {
-                        env.record(after, 1);
-                    }
-                    op
-                })
-            };
-            for kind in KINDS {
-                let (read, _) = b.channel(kind);
-                b.task("empty", once(Op::Recv { port: read, bytes: 100 })).unwrap();
-                if kind != Udp {
-                    // The send is larger than any buffer; a receive must not return with half of its bytes.
-                    let (_, write) = b.channel(kind);
-                    b.task("full", once(Op::Send { port: write, bytes: 64 << 20 })).unwrap();
-                    let (read, write) = b.channel(kind);
-                    b.task("half", once(Op::Recv { port: read, bytes: 100 })).unwrap();
-                    let mut ops = [Op::Send { port: write, bytes: 50 }].into_iter();
-                    b.task("stingy", steps(move |_| ops.next().unwrap_or(Op::Exit))).unwrap();
+    MODES.into_iter().for_each(|processes| in_time(|| waiting_end(processes)));
+}
+
+fn waiting_end(processes: bool) -> Result<(), String> {
+    let begun = Instant::now();
+    let m = run(Ns::ms(100), processes, |b| {
+        let after = b.series("after", "", "neither");
+        let once = |op: Op| {
+            let mut calls = 0;
+            steps(move |env| {
+                calls += 1;
+                if calls > 1 {
+                    env.record(after, 1);
                 }
+                op
+            })
+        };
+        for kind in KINDS {
+            let (read, _) = b.channel(kind);
+            b.task("empty", once(Op::Recv { port: read, bytes: 100 })).unwrap();
+            if kind != Udp {
+                // The send is larger than any buffer; a receive must not return with half of its bytes.
+                let (_, write) = b.channel(kind);
+                b.task("full", once(Op::Send { port: write, bytes: 64 << 20 })).unwrap();
+                let (read, write) = b.channel(kind);
+                b.task("half", once(Op::Recv { port: read, bytes: 100 })).unwrap();
+                let mut ops = [Op::Send { port: write, bytes: 50 }].into_iter();
+                b.task("stingy", steps(move |_| ops.next().unwrap_or(Op::Exit))).unwrap();
             }
-            let touch = b.task("touch", once(Op::Touch { kb: 2048, rounds: u32::MAX })).unwrap();
-            b.edit(touch).footprint_kb = 2048;
-        });
-        let took = begun.elapsed();
-        assert!(took < Duration::from_millis(900), "{took:?}");
-        assert!(m.own.duration >= Ns::ms(100) && m.own.duration < Ns::ms(600), "{}", m.own.duration);
-        assert_eq!(m.own.series["after"].count(), 0, "no program saw the end");
-        assert!(m.own.warnings.is_empty(), "{:?}", m.own.warnings);
-    }
+        }
+        let touch = b.task("touch", once(Op::Touch { kb: 2048, rounds: u32::MAX })).unwrap();
+        b.edit(touch).footprint_kb = 2048;
+    });
+    let (took, lasted) = (begun.elapsed(), m.own.duration);
+    assert!(lasted >= Ns::ms(100), "{lasted}");
+    assert_eq!(m.own.series["after"].count(), 0, "no program saw the end");
+    assert!(told(&m).is_empty(), "{:?}", m.own.warnings);
+    let soon = took < Duration::from_millis(900) && lasted < Ns::ms(600);
+    if soon { Ok(()) } else { Err(format!("{took:?} {lasted}")) }
 }
 
 fn a_lost_datagram_is_told_and_hangs_nobody() {
-    for processes in MODES {
-        let begun = Instant::now();
-        let m = run(Ns::ms(200), processes, |b| {
-            let (here, there) = b.channel(Udp);
-            // Too many for the receive buffer while nobody receives.
-            let mut left = 3000;
-            let flood = move |_: &mut dyn Env| {
-                left -= 1;
-                if left < 0 { Op::Exit } else { Op::Send { port: there, bytes: 1000 } }
-            };
-            b.task("flood", steps(flood)).unwrap();
-            let mut first = true;
-            let late = move |_: &mut dyn Env| {
-                let op = if first {
-                    Op::Sleep { length: Ns::ms(120) }
-                } else {
-                    Op::Recv { port: here, bytes: 1000 }
-                };
-                first = false;
-                op
-            };
-            b.task("late", steps(late)).unwrap();
-        });
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-        let codes: Vec<&str> = m.own.warnings.iter().map(|w| w.code.as_str()).collect();
-        assert_eq!(codes, ["channel.lost"], "{:?}", m.own.warnings);
-        assert!(m.own.warnings[0].message.contains("of 3000 datagrams"), "{:?}", m.own.warnings);
-    }
+    MODES.into_iter().for_each(|processes| in_time(|| lost_datagrams(processes)));
+}
+
+fn lost_datagrams(processes: bool) -> Result<(), String> {
+    let begun = Instant::now();
+    let m = run(Ns::ms(200), processes, |b| {
+        let (here, there) = b.channel(Udp);
+        // Too many for the receive buffer while nobody receives.
+        let mut left = 3000;
+        let flood = move |_: &mut dyn Env| {
+            left -= 1;
+            if left < 0 { Op::Exit } else { Op::Send { port: there, bytes: 1000 } }
+        };
+        b.task("flood", steps(flood)).unwrap();
+        let mut first = true;
+        let late = move |_: &mut dyn Env| {
+            let op =
+                if first { Op::Sleep { length: Ns::ms(120) } } else { Op::Recv { port: here, bytes: 1000 } };
+            first = false;
+            op
+        };
+        b.task("late", steps(late)).unwrap();
+    });
+    let took = begun.elapsed();
+    let codes = told(&m);
+    // On a busy machine the flood may begin when the receiver has slept already, and lose nothing; or it is not over.
+    assert!(codes.is_empty() || codes == ["channel.lost"], "{:?}", m.own.warnings);
+    let whole = m.own.warnings.iter().any(|w| w.message.contains("of 3000 datagrams"));
+    let soon = took < Duration::from_secs(2) && whole;
+    if soon { Ok(()) } else { Err(format!("{took:?} {:?}", m.own.warnings)) }
 }
 
 /// Makes a run with 200 channels in a process of its own, and prints whether that worked.

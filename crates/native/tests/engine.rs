@@ -35,6 +35,12 @@ fn list(ops: Vec<Op>, seen: &Arc<Mutex<Vec<Outcome>>>) -> Box<dyn Program> {
     })
 }
 
+/// Whether one of five tries is in time: anything else that runs on this machine may hold up a try.
+fn in_time(mut is_in_time: impl FnMut() -> Result<(), String>) {
+    let late: Vec<String> = (0..5).map_while(|_| is_in_time().err()).collect();
+    assert!(late.len() < 5, "{late:?}");
+}
+
 fn builder(duration: Ns) -> Builder {
     let mut b = Builder::new(1);
     b.lasts(duration, Ns::ZERO);
@@ -193,6 +199,10 @@ fn a_failing_task_ends_the_run_and_is_named() {
 
 #[test]
 fn the_end_reaches_tasks_in_every_kind_of_sleep() {
+    in_time(all_end);
+}
+
+fn all_end() -> Result<(), String> {
     let mut b = builder(Ns::ms(50));
     let word = b.word();
     let forever = [
@@ -218,14 +228,19 @@ fn the_end_reaches_tasks_in_every_kind_of_sleep() {
     }
     let begun = Instant::now();
     let m = run(b).unwrap();
-    let took = begun.elapsed();
-    assert!(took.as_millis() < 500, "{took:?}");
-    assert!(m.own.duration >= Ns::ms(50) && m.own.duration < Ns::ms(300), "{}", m.own.duration);
+    let (took, lasted) = (begun.elapsed(), m.own.duration);
+    assert!(lasted >= Ns::ms(50), "{lasted}");
     assert_eq!(after.load(SeqCst), 0, "a nudge must not look like a wakeup");
+    let soon = took.as_millis() < 500 && lasted < Ns::ms(300);
+    if soon { Ok(()) } else { Err(format!("{took:?} {lasted}")) }
 }
 
 #[test]
 fn a_stop_ends_a_run_with_what_it_has() {
+    in_time(stopped_run);
+}
+
+fn stopped_run() -> Result<(), String> {
     let mut b = builder(Ns::secs(60));
     let series = b.series("ticks", "ns", "neither");
     let program = steps(move |env| {
@@ -243,12 +258,18 @@ fn a_stop_ends_a_run_with_what_it_has() {
     });
     let m = run_built(b.finish().unwrap(), Some(reader.as_fd())).unwrap();
     stopper.join().unwrap();
-    assert!(m.stopped && begun.elapsed().as_millis() < 1200, "{:?}", begun.elapsed());
-    assert!((10..=250).contains(&m.own.series["ticks"].count()), "{}", m.own.series["ticks"].count());
+    let (took, ticks) = (begun.elapsed(), m.own.series["ticks"].count());
+    assert!(m.stopped);
+    let soon = took.as_millis() < 1200 && (10..=250).contains(&ticks);
+    if soon { Ok(()) } else { Err(format!("{took:?}, {ticks} ticks")) }
 }
 
 #[test]
 fn nothing_of_the_warm_up_is_measured() {
+    in_time(warmed_up);
+}
+
+fn warmed_up() -> Result<(), String> {
     let mut b = builder(Ns::ZERO);
     b.lasts(Ns::ms(150), Ns::ms(150));
     let series = b.series("at", "ns", "neither");
@@ -260,9 +281,12 @@ fn nothing_of_the_warm_up_is_measured() {
     b.task("spinner", program).unwrap();
     let m = run(b).unwrap();
     let at = &m.own.series["at"];
-    assert!(at.min().unwrap() >= Ns::ms(150).0 && at.count() > 20, "{:?} {}", at.min(), at.count());
-    assert!(m.own.duration >= Ns::ms(140) && m.own.duration <= Ns::ms(400), "{}", m.own.duration);
-    assert!(m.own.counters["cpu_time"] < Ns::ms(200).0, "{:?}", m.own.counters);
+    assert!(at.min().unwrap() >= Ns::ms(150).0, "{:?}", at.min());
+    // CPU time of the warm-up would be 150 ms more than the measured time.
+    let (lasted, cpu_time) = (m.own.duration, m.own.counters["cpu_time"]);
+    assert!(lasted >= Ns::ms(140) && cpu_time < lasted.0 + Ns::ms(50).0, "{lasted} {cpu_time}");
+    let soon = lasted <= Ns::ms(400) && at.count() > 20;
+    if soon { Ok(()) } else { Err(format!("{lasted}, {} rounds", at.count())) }
 }
 
 #[test]

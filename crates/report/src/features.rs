@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(row("SIS_PROP "), ["SIS_PROP", "v4.13", "v6.7", "kernel", "v5.4..v5.15"]);
         assert_eq!(row("NI_RANDOM ")[3..], ["kernel", "v6.1,", "v6.12..v7.3"]);
         assert_eq!(row("ILB_FAST "), ["ILB_FAST", "-", "-", "patch", "-"]);
-        assert_eq!(row("probe_batch "), ["probe_batch", "-", "-", "schedlab", "0", "(v2.6.27..v7.3)"]);
+        assert_eq!(row("probe_batch "), ["probe_batch", "-", "-", "schedlab", "0", "(v2.6.12..v7.3)"]);
     }
 
     #[test]

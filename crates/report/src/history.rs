@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn every_form_fits_a_mail() {
-        let profiles = [Version::v2_6(27), Version::new(4, 5), Version::new(7, 3)];
+        let profiles = [Version::v2_6(12), Version::v2_6(27), Version::new(4, 5), Version::new(7, 3)];
         let mut forms = vec![text(all)];
         forms.extend(profiles.map(|v| text(|out| profile(v, out))));
         forms.extend(HISTORY.iter().map(|m| text(|out| one(m, out))));

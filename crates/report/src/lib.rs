@@ -13,6 +13,7 @@ pub mod knee;
 mod legend;
 pub mod lkml;
 pub mod markdown;
+pub mod normal;
 pub mod number;
 pub mod plot;
 pub mod profile;
@@ -79,6 +80,12 @@ pub const EXPORTERS: &[Form] = &[
         exporter: &lkml::Lkml,
     },
     Form { name: "markdown", extension: "md", about: "one Markdown table", exporter: &markdown::Markdown },
+    Form {
+        name: "normal",
+        extension: "txt",
+        about: "means in multiples of the baseline's, with their spread",
+        exporter: &normal::Normal,
+    },
     Form { name: "csv", extension: "csv", about: "one line for each cell and metric", exporter: &csv::Csv },
     Form { name: "json", extension: "json", about: "schedlab/comparison/1, whole", exporter: &json::Json },
     Form {

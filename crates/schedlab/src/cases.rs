@@ -82,6 +82,19 @@ mod tests {
     }
 
     #[test]
+    fn those_with_groups_read_and_have_the_usual_tolerances() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/groups");
+        let files: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().map(|e| e.path()).collect();
+        assert!(files.len() >= 11);
+        for file in files {
+            let case = case::parse(&file, &std::fs::read_to_string(&file).unwrap()).unwrap();
+            assert_eq!(Some(case.name.as_str()), file.file_stem().and_then(|s| s.to_str()));
+            assert_eq!(case.tolerance, Tolerances::usual(case.real), "{}", case.name);
+            assert!(case.workload(4).unwrap().has_groups() && case.control.is_none(), "{}", case.name);
+        }
+    }
+
+    #[test]
     fn none_is_kinder_to_itself_than_the_others() {
         for case in all().unwrap() {
             assert_eq!(case.tolerance, Tolerances::usual(case.real), "{}", case.name);

@@ -13,7 +13,7 @@ macro_rules! study_files {
     };
 }
 
-study_files! { "idle-sibling" "newidle" "fair-sleepers" }
+study_files! { "idle-sibling" "newidle" "fair-sleepers" "idle-cfs-rq" }
 
 /// The study of that name.
 ///

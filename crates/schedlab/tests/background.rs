@@ -2,10 +2,9 @@
 
 mod common;
 
-use common::{Lab, texts};
+use common::{Lab, at_work, texts};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// A task on each CPU every 10 ms, 50 us long.
 const FILE: &str = "name = 'b'\nabout = 'a test'\ncpus = 2\n\n[[background]]\nname = 'busy'\nper_cpu = true\n\
@@ -141,7 +140,7 @@ fn what_runs_here_becomes_a_file_and_ctrl_c_leaves_nothing() {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("schedlab"));
     command.current_dir(lab.path()).args(["machine", "background", "--seconds", "600", "-o", "no.toml"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    at_work(&child);
     let mine = format!("schedlab-{}-", child.id());
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());

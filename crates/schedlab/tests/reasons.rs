@@ -74,6 +74,10 @@ const RUNS: &[(&str, &[&str])] = &[
         &["affine.waker_alone", "balance.skip.short_idle", "balance.too_heavy"],
     ),
     (
+        "schbench -m 2 -t 6 -r 300ms -c 6ms -s 4ms --machine 4cpu --kernel v2.6.12 --seed 2",
+        &["affine.cache_cold", "affine.cache_hot"],
+    ),
+    (
         "slice --tasks 18 --wakers 1 --rate 2000 --wake-work 100us -r 150ms --machine \
          desktop-8-smt --kernel v7.3 --seed 8",
         &["balance.ineligible"],

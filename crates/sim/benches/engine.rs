@@ -11,7 +11,7 @@ use schedlab_sim::engine::WinnerTree;
 use schedlab_sim::fair::{CfsRq, EntityId};
 use schedlab_sim::pelt::Pelt;
 use schedlab_sim::{Setup, simulate};
-use schedlab_workload::{Builder, Built, Env, Op, Params, Program, SeriesId, Spec};
+use schedlab_workload::{Builder, Built, Env, NestedSpec, Op, Params, Program, SeriesId, Spec};
 use std::hint::black_box;
 
 /// The earliest slot acts and is armed anew; with `remote` another slot is, too, as after an IPI.
@@ -166,5 +166,40 @@ fn simulations(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, tree, runqueue, pelt, simulations);
+/// Pairs of client and server on eight CPUs, and the same in a virtual machine with eight vCPUs. What a second level of
+/// scheduling costs is the ratio of the times per event.
+fn levels(c: &mut Criterion) {
+    let mut group = c.benchmark_group("levels");
+    group.sample_size(10);
+    let machine = Machine::load("smp-8").expect("a machine");
+    let kernel = Kernel::profile("v3.4").expect("a profile");
+    let base =
+        Spec::bench("rr", &Params([("pairs".to_owned(), 16), ("runtime".to_owned(), 100_000_000)].into()))
+            .expect("parameters");
+    let inside = NestedSpec {
+        name: "vm".to_owned(),
+        vcpus: 8,
+        kernel: "v3.4".to_owned(),
+        features: vec![],
+        tunables: Default::default(),
+        periodic_tick: false,
+        halt_poll: Ns::ZERO,
+        tasks: vec!["*".to_owned()],
+    };
+    let nested = base.clone().together(vec![], vec![], (vec![inside], vec![])).expect("a workload");
+    for (name, spec) in [("one", base), ("two", nested)] {
+        let (events, _) = run(&machine, kernel, spec.build(1).expect("a workload"));
+        group.throughput(Throughput::Elements(events));
+        group.bench_function(name, |b| {
+            b.iter_batched(
+                || spec.build(1).expect("a workload"),
+                |built| run(&machine, kernel, built),
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, tree, runqueue, pelt, simulations, levels);
 criterion_main!(benches);

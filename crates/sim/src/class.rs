@@ -10,6 +10,7 @@
 
 use crate::engine::NEVER;
 use crate::fair::{Cfs, Early, Eevdf, Fair};
+use crate::o1::O1;
 use crate::rt::Rt;
 use crate::system::System;
 use crate::task::Class;
@@ -122,6 +123,7 @@ macro_rules! of_class {
     ($class:expr, $call:ident($($argument:expr),*)) => {
         match $class {
             Class::Rt => Rt::$call($($argument),*),
+            Class::O1 => O1::$call($($argument),*),
             Class::Early => Fair::<Early>::$call($($argument),*),
             Class::Cfs => Fair::<Cfs>::$call($($argument),*),
             Class::Eevdf => Fair::<Eevdf>::$call($($argument),*),

@@ -6,6 +6,7 @@
 use crate::engine::NEVER;
 use schedlab_base::{Ns, TaskId};
 use schedlab_kernel::Attr;
+use schedlab_workload::SetId;
 
 /// A system call or other kernel work of the running task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +25,8 @@ pub enum Sys {
     Lock,
     /// Copy to or from a channel; the task holds the operation.
     Transfer,
+    /// Look for an end of the set with something to read, or sleep until there is one (epoll_wait).
+    Poll { set: SetId },
     /// The rest of such a call after its wakeups.
     End,
     /// sched_yield.

@@ -24,7 +24,9 @@ impl System<'_> {
         let c = &mut self.cpus[cpu];
         let (step, cost) = if c.ipi_at <= now {
             c.ipi_at = NEVER;
-            (Step::Ipi, costs.ipi_irq_ns + c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some()))
+            let received_ns = self.nic.take(cpu, now) * costs.nic_irq_ns;
+            let queued_ns = c.wake_list.len() as u64 * enqueue_on_ns(&costs, c.curr.is_some());
+            (Step::Ipi, costs.ipi_irq_ns + received_ns + queued_ns)
         } else if c.timers.due().min(c.hrtick_at) <= now.min(c.tick_at) {
             (Step::Timer, costs.timer_irq_ns)
         } else {
@@ -42,14 +44,14 @@ impl System<'_> {
         match self.cpus[cpu].hard.step {
             Step::Tick => {
                 self.scheduler_tick(cpu);
-                self.leave_hard(cpu);
+                match self.fixed.history.timers_on_ticks {
+                    true => self.run_timers(cpu),
+                    false => self.leave_hard(cpu),
+                }
             }
             Step::Timer => {
                 self.hrtick(cpu);
-                while let Some(timer) = self.cpus[cpu].timers.expire(self.now) {
-                    self.expire(cpu, timer.fires);
-                }
-                self.next_wakeup(cpu, Context::Hard);
+                self.run_timers(cpu);
             }
             Step::Wakeup => self.wakeup_step(cpu, Context::Hard),
             Step::TimerExit => self.leave_hard(cpu),
@@ -61,10 +63,22 @@ impl System<'_> {
                 self.unthrottle_freed(cpu);
                 self.cpus[cpu].softirq |= self.take_nohz_flags(cpu);
                 self.push_asked(cpu);
-                self.leave_hard(cpu);
+                if self.nic.next(cpu).is_none() {
+                    return self.leave_hard(cpu);
+                }
+                self.receive(cpu);
+                self.next_wakeup(cpu, Context::Hard);
             }
             step => unreachable!("{cpu} stepped in hardirq context at {step:?}"),
         }
+    }
+
+    /// Runs the timers of `cpu` that are due, then makes their wakeups.
+    fn run_timers(&mut self, cpu: CpuId) {
+        while let Some(timer) = self.cpus[cpu].timers.expire(self.now) {
+            self.expire(cpu, timer.fires);
+        }
+        self.next_wakeup(cpu, Context::Hard);
     }
 
     /// A timer of `cpu` has fired.
@@ -98,7 +112,8 @@ impl System<'_> {
     /// Time to start a timer, ns; more if the hardware has to be set to it (`hrtimer_reprogram`).
     pub fn timer_start_ns(&self, cpu: CpuId, expires: u64) -> u64 {
         let (costs, c) = (&self.fixed.machine.costs, &self.cpus[cpu]);
-        let is_first = expires < c.timers.due().min(c.tick_at).min(c.hrtick_at);
+        let is_first =
+            !self.fixed.history.timers_on_ticks && expires < c.timers.due().min(c.tick_at).min(c.hrtick_at);
         costs.timer_start_ns + if is_first { costs.timer_program_ns } else { 0 }
     }
 
@@ -149,6 +164,9 @@ impl System<'_> {
 
     /// The tick: accounting, preemption test, balance trigger (`scheduler_tick`).
     fn scheduler_tick(&mut self, cpu: CpuId) {
+        if self.fixed.history.o1 {
+            self.o1[cpu].last_tick_ns = self.now;
+        }
         self.update_cpu_load(cpu);
         let c = &self.cpus[cpu];
         if let Some(curr) = c.curr
@@ -164,6 +182,9 @@ impl System<'_> {
             && let Some(why) = self.task_tick(curr)
         {
             self.resched(cpu, cpu, why);
+        }
+        if self.groups.len() > 1 && self.is_crowded(cpu) {
+            self.stats.crowded_ticks += 1;
         }
         self.trigger_load_balance(cpu);
     }

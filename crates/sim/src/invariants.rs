@@ -45,7 +45,14 @@ pub fn walk(sys: &mut System<'_>) -> Result<()> {
             format!("{on_rq} tasks on runqueues, {counted} counted, {runnable} runnable, {carried} carried");
         return fail(CpuId(0), sys.now, text);
     }
-    channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))
+    channels(sys).or_else(|what| fail(CpuId(0), sys.now, what))?;
+    for own in &mut sys.nested {
+        walk(&mut own.sys).map_err(|e| e.context("in a virtual machine"))?;
+    }
+    for own in &mut sys.remotes {
+        walk(&mut own.sys).map_err(|e| e.context("behind a link"))?;
+    }
+    Ok(())
 }
 
 /// Every channel: bytes neither appear nor vanish. A task that sleeps in a call waits at its end of the channel. A
@@ -66,6 +73,9 @@ fn channels(sys: &System<'_>) -> std::result::Result<(), String> {
         if !buffer.is_empty() && !readers.is_empty() && readers.iter().all(|id| asleep(*id)) {
             return Err(format!("{readers:?} sleep at end {port} beside what they want to read"));
         }
+    }
+    if let Some((task, end)) = sys.channels.slept_on() {
+        return Err(format!("{task:?} waits on a set whose end {} has something to read", end.0));
     }
     let mut queued: Vec<TaskId> = sys.channels.sleepers.iter().flatten().copied().collect();
     queued.sort_unstable();

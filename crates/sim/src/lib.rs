@@ -16,6 +16,8 @@ mod interrupt;
 mod invariants;
 pub mod loads;
 mod nested;
+mod net;
+pub mod o1;
 mod observe;
 pub mod pelt;
 mod rq;

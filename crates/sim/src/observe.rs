@@ -29,6 +29,8 @@ pub struct Stats {
     pub datagrams_lost: u64,
     /// User time beside a busy sibling.
     pub smt_shared_ns: u64,
+    /// Ticks at which two tasks of a group shared a CPU while another CPU of its cache had a shorter queue.
+    pub crowded_ticks: u64,
     /// Time spent leaving idle states.
     pub idle_exit_ns: u64,
     /// Answers of `wake_affine` about tasks of the workload, by reason.
@@ -56,7 +58,11 @@ impl Stats {
         ];
         let mut all: Vec<(String, u64)> = sums.map(|(name, n)| (name.to_owned(), n)).into();
         let mut family = |of: &str, name: &str, n: u64| all.push((format!("{of}.{name}"), n));
-        AffineReason::ALL.iter().for_each(|r| family("affine", r.name(), self.affine[*r as usize]));
+        // Two reasons of one old kernel are left out where they do not occur.
+        let rare = [AffineReason::CacheCold, AffineReason::CacheHot];
+        let told = |r: &&AffineReason| !rare.contains(r) || self.affine[**r as usize] > 0;
+        let affine = AffineReason::ALL.iter().filter(told);
+        affine.for_each(|r| family("affine", r.name(), self.affine[*r as usize]));
         SkipReason::ALL.iter().for_each(|r| family("balance.skip", r.name(), self.skips[*r as usize]));
         KickReason::ALL.iter().for_each(|r| family("balance.kick", r.name(), self.kicks[*r as usize]));
         ActiveReason::ALL.iter().for_each(|r| family("balance.active", r.name(), self.pushes[*r as usize]));

@@ -8,6 +8,8 @@ use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
 use crate::nested::{self, Relay};
+use crate::net::{Nic, remote};
+use crate::o1::state::O1Task;
 use crate::observe::Stats;
 use crate::system::System;
 use crate::task::Class;
@@ -19,7 +21,7 @@ use crate::{Setup, SimReport, TaskAccount};
 use schedlab_base::{CpuId, CpuSet, Error, GroupId, Ns, Result, Stream, TaskId};
 use schedlab_kernel::{Attr, History, Kernel};
 use schedlab_machine::Machine;
-use schedlab_workload::{Built, Outcome, Place, Program, ROOT_GROUP};
+use schedlab_workload::{Built, NestedDecl, Outcome, Place, Program, ROOT_GROUP, RemoteDecl};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -57,19 +59,12 @@ pub fn run(
     validate(&mut workload, machine)?;
     crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
-    let machines = nested::set_up::machines(machine, &workload)?;
-    let relays: Vec<Relay> = machines.iter().map(|_| Relay::default()).collect();
-    let mut ends = relays.clone();
+    let mut others = Others::of(machine, &mut workload)?;
     let mut sys = System::new(machine, kernel, seed, sink);
     sys.measure_from = workload.warmup.0;
-    let parts = nested::set_up::take_out(&mut workload);
-    let decls = std::mem::take(&mut workload.nested);
+    sys.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
     let starters = load_workload(&mut sys, workload, Place::Host);
-    let places = decls.iter().zip(parts).zip(&machines).zip(relays.into_iter().zip(&mut ends));
-    for (number, (((decl, part), seen), relay)) in places.enumerate() {
-        let guest = nested::set_up::boot(seen, (decl, number), part, seed, relay);
-        nested::set_up::add(&mut sys, guest, decl);
-    }
+    others.boot(&mut sys, seed);
     if background {
         load_background(&mut sys, machine);
     }
@@ -88,6 +83,54 @@ pub fn run(
     };
     finish(&mut sys, &mut clock);
     report(sys, clock)
+}
+
+/// The other machines of a run before they boot: virtual ones, and those behind a link.
+struct Others {
+    nested: Vec<NestedDecl>,
+    remotes: Vec<RemoteDecl>,
+    /// By place: the machine, the part of the workload, and where its programs' values go.
+    places: Vec<(Machine, Option<Built>, Relay, Relay)>,
+}
+
+impl Others {
+    fn of(host: &Machine, workload: &mut Built) -> Result<Others> {
+        let (nested, remotes) = (std::mem::take(&mut workload.nested), std::mem::take(&mut workload.remotes));
+        if host.turns.is_some() && !(nested.is_empty() && remotes.is_empty()) {
+            let text =
+                format!("{} has CPUs that take turns: no other machine can be simulated with it", host.name);
+            return Err(Error::input(text));
+        }
+        let mut others = Others { nested, remotes, places: Vec::new() };
+        for (n, decl) in others.nested.iter().enumerate() {
+            let seen = nested::machine::of(host, &decl.name, decl.vcpus.len() as u32)?;
+            let relay = Relay::default();
+            let part = nested::set_up::part(workload, Place::Inside(n as u32));
+            others.places.push((seen, Some(part), relay.clone(), relay));
+        }
+        for (n, decl) in others.remotes.iter().enumerate() {
+            let relay = Relay::default();
+            let part = nested::set_up::part(workload, Place::Remote(n as u32));
+            others.places.push((remote::machine(host, decl)?, Some(part), relay.clone(), relay));
+        }
+        Ok(others)
+    }
+
+    /// Boots them.
+    fn boot<'s>(&'s mut self, sys: &mut System<'s>, seed: u64) {
+        let (nested, remotes) = self.places.split_at_mut(self.nested.len());
+        for (number, (decl, (seen, part, relay, end))) in self.nested.iter().zip(nested).enumerate() {
+            let Some(part) = part.take() else { continue };
+            let guest = nested::set_up::boot(seen, (decl, number), part, seed, (relay.clone(), end));
+            nested::set_up::add(sys, guest, decl);
+        }
+        for (number, (decl, (seen, part, relay, end))) in self.remotes.iter().zip(remotes).enumerate() {
+            let Some(part) = part.take() else { continue };
+            let link = remote::boot(seen, (decl, number), part, seed, (relay.clone(), end));
+            sys.alive += usize::from(link.sys.alive > 0);
+            sys.remotes.push(link);
+        }
+    }
 }
 
 /// Refuses a workload that the simulator cannot run. Masks shrink to the machine's CPUs (rt-app's "all" is larger).
@@ -112,7 +155,7 @@ pub(crate) fn load_workload(sys: &mut System<'_>, mut workload: Built, here: Pla
     sys.words = (0..workload.words).map(|_| AtomicU32::new(0)).collect();
     sys.slots = (0..workload.slots).map(|_| AtomicU64::new(0)).collect();
     sys.waiters = (0..workload.words).map(|_| VecDeque::new()).collect();
-    sys.channels = Channels::new(workload.channels, workload.tasks.len());
+    sys.channels = Channels::new(workload.channels, &workload.sets, workload.tasks.len());
     sys.fixed.masks = workload.masks;
     sys.intervals.names = workload.series.iter().map(|s| s.name.clone()).collect();
     sys.declare_groups(&workload.groups);
@@ -200,6 +243,7 @@ pub(crate) fn add(sys: &mut System<'_>, new: NewTask) -> TaskId {
         class: Class::of(new.attr, sys.fixed.fair),
         rr_ticks: 0,
         attr: new.attr,
+        o1: O1Task::new(new.attr),
         allowed: new.allowed,
         state: State::Unborn,
         group: new.group,
@@ -267,8 +311,9 @@ pub(crate) struct Clock {
 /// Lets CPUs act in the order of their next events until the end.
 fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Result<Clock> {
     let n = sys.nr_cpus();
-    let mut tree = WinnerTree::new(n + 1, Stream::new(seed).purpose("ties"));
+    let mut tree = WinnerTree::new(n + 1 + sys.remotes.len(), Stream::new(seed).purpose("ties"));
     (0..n).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
+    (0..sys.remotes.len()).for_each(|r| tree.arm(n + 1 + r, sys.remotes[r].next_event()));
     sys.touched.clear();
     // Events from outside share one slot, however many there are, so that ties between CPUs fall the same way without
     // them.
@@ -284,6 +329,13 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Re
             outside.act(sys);
             tree.arm(n, outside.next());
             first = tree.least();
+            continue;
+        }
+        if slot > n {
+            first = match remote_turn(sys, &mut tree, (&mut clock, how), (slot, at))? {
+                Some(next) => next,
+                None => break,
+            };
             continue;
         }
         match turn(sys, &mut tree, &mut clock, slot, at, how)? {
@@ -357,7 +409,7 @@ fn turn(
         if !sys.touched.is_empty() {
             while let Some(touched) = sys.touched.pop() {
                 if touched != cpu {
-                    tree.arm(touched.index(), sys.next_event(touched));
+                    tree.arm(touched.index(), sys.slot_event(touched));
                 }
             }
             rival = tree.least();
@@ -377,6 +429,28 @@ fn turn(
         }
         at = next;
     }
+}
+
+/// The machine behind a link of `slot` acts at `at`. Returns the key of the next slot; `None` when the run is over.
+#[cold]
+fn remote_turn(
+    sys: &mut System<'_>,
+    tree: &mut WinnerTree,
+    (clock, how): (&mut Clock, &How<'_>),
+    (slot, at): (usize, u64),
+) -> Result<Option<u64>> {
+    let number = slot - sys.nr_cpus() - 1;
+    let rival = tree.take(slot);
+    sys.remote_acts(number, at, WinnerTree::time(rival).min(clock.end));
+    while let Some(touched) = sys.touched.pop() {
+        tree.arm(touched.index(), sys.slot_event(touched));
+    }
+    tree.arm(slot, sys.remotes[number].next_event());
+    let looks_up = sys.alive == 0 || sys.steps >= clock.look_at || sys.fault.is_some();
+    if looks_up && over(sys, clock, at, how)? {
+        return Ok(None);
+    }
+    Ok(Some(tree.least()))
 }
 
 /// Whether a run ends after a step at `at`: a fault, no task left, told to stop.
@@ -416,6 +490,10 @@ fn begin_measuring(sys: &mut System<'_>) {
         own.counted = nested::Counted::default();
         begin_measuring(&mut own.sys);
     }
+    for link in &mut sys.remotes {
+        link.sys.now = sys.now;
+        begin_measuring(&mut link.sys);
+    }
 }
 
 /// Brings user work and CPU time of every CPU up to this instant.
@@ -449,6 +527,9 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     for own in std::mem::take(&mut sys.nested) {
         nested::accounts::close(own, clock.end, &mut report)?;
     }
+    for mut link in std::mem::take(&mut sys.remotes) {
+        nested::accounts::close_kernel(&mut link.sys, clock.end, &mut report)?;
+    }
     let work = report.tasks.iter().filter(|t| !t.background).map(|t| t.work_ns).sum();
     let found = &mut report.found;
     found.duration = report.end.since(Ns(sys.measure_from));
@@ -458,6 +539,9 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     let lost = sys.intervals.dropped;
     found.warnings.extend((lost > 0).then(|| schedlab_record::accounts::dropped(lost)));
     found.counters.extend(sys.quota_counts());
+    if sys.groups.len() > 1 {
+        found.counters.insert("group.crowded_time".to_owned(), sys.stats.crowded_ticks * sys.fixed.tick_ns);
+    }
     let mut schedstat = sys.schedstat;
     schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);

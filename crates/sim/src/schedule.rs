@@ -126,7 +126,9 @@ impl System<'_> {
         let both = prev.is_some() && next.is_some();
         let switch_ns = if both { costs.context_switch_ns } else { costs.idle_switch_ns };
         let cost = extra_ns + switch_ns + costs.trace_event_ns + self.hrtick_ns(cpu);
-        let (tick, keeps_no_tick) = (self.next_tick(), !self.fixed.history.short_nap_keeps_tick);
+        let history = &self.fixed.history;
+        let keeps_no_tick = !history.short_nap_keeps_tick && !history.periodic_tick;
+        let tick = self.next_tick();
         let uncharged_ns = self.since_charged(prev) - self.since_charged(next);
         let c = &mut self.cpus[cpu];
         c.uncharged_ns += uncharged_ns;

@@ -31,6 +31,7 @@ impl System<'_> {
             Sys::Wake { word, count } => self.sys_futex_wake(cpu, curr, word, count),
             Sys::Lock => self.lock_buffer(cpu, curr),
             Sys::Transfer => self.copied(cpu, curr),
+            Sys::Poll { set } => self.sys_poll(cpu, curr, set),
             Sys::End => self.end_call(cpu),
             Sys::Yield => self.sys_yield(cpu, curr),
             Sys::Compute { work_ns } => {
@@ -59,8 +60,19 @@ impl System<'_> {
     }
 
     fn start_timer(&mut self, cpu: CpuId, task: TaskId, soft: u64, slack_ns: u64) {
+        let (soft, slack_ns) = match self.fixed.history.timers_on_ticks {
+            true => (self.tick_of_timer(cpu, task, soft), 0),
+            false => (soft, slack_ns),
+        };
         let number = self.cpus[cpu].timers.start(Fires::Wakes(task), soft, slack_ns);
         self.tasks[task].timer = Some((cpu, number));
+    }
+
+    /// When the tick of `cpu` has come that runs a timer due at `soft`, ns. The tick itself comes first.
+    fn tick_of_timer(&self, cpu: CpuId, task: TaskId, soft: u64) -> u64 {
+        let (tick_ns, next) = (self.fixed.tick_ns, self.cpus[cpu].tick_at);
+        let a_tick_more = self.fixed.history.sleeps_a_tick_more || self.tasks[task].waits_on.is_some();
+        crate::timer::at_tick(self.now, soft, next, tick_ns, a_tick_more) + 1
     }
 
     /// Cancels a task's pending timer.

@@ -19,6 +19,9 @@ use crate::fair::group::{GroupRq, TaskGroup};
 use crate::fair::{CfsRq, CfsRqId, Entity, EntityId};
 use crate::frame::{Frame, Step, Sys};
 use crate::nested::{Hosted, Nested};
+use crate::net::{Nic, remote::Remote};
+use crate::o1::cpu_offset;
+use crate::o1::state::O1Rq;
 use crate::observe::{Intervals, Stats};
 use crate::rt::{RtRq, RtShared};
 use crate::task::Class;
@@ -117,6 +120,8 @@ pub struct System<'s> {
     pub idle_groups: bool,
     /// Real-time runqueues.
     pub rt: Arena<CpuId, RtRq>,
+    /// The O(1) scheduler's arrays, by CPU; none under kernels without it.
+    pub o1: Arena<CpuId, O1Rq>,
     /// State that the real-time runqueues share.
     pub rt_shared: RtShared,
     /// Futex words.
@@ -161,6 +166,10 @@ pub struct System<'s> {
     pub fault: Option<Error>,
     /// Virtual machines whose vCPUs are tasks of this kernel.
     pub nested: Vec<Nested<'s>>,
+    /// Machines behind a link.
+    pub remotes: Vec<Remote<'s>>,
+    /// Its network interface.
+    pub nic: Nic,
     /// What depends on the host, if this kernel is a guest's.
     pub hosted: Option<Hosted>,
     /// State of turns, if the CPUs take turns.
@@ -195,8 +204,16 @@ impl<'s> System<'s> {
                 if let Some(turns) = &machine.turns {
                     remember_boot(&mut levels, turns, Stream::new(seed), c);
                 }
+                if history.o1 {
+                    let offset = cpu_offset(CpuId::from(c), kernel.tunables.hz, n);
+                    levels.iter_mut().for_each(|level| level.last_balance = offset);
+                }
                 let known_ns = levels.iter().map(|l| l.cost.max_ns).sum();
-                Cpu::new(levels, longest_pass(kernel.tunables.migration_cost_ns, known_ns))
+                let mut cpu = Cpu::new(levels, longest_pass(kernel.tunables.migration_cost_ns, known_ns));
+                if history.periodic_tick {
+                    cpu.tick_at = 1_000_000_000 / kernel.tunables.hz;
+                }
+                cpu
             })
             .collect();
         let (shared, shared_of) = crate::balance::shared::build(&domains, &cpu_capacity, kernel.features);
@@ -222,6 +239,7 @@ impl<'s> System<'s> {
             limits: false,
             idle_groups: false,
             rt: Arena::filled(RtRq::default(), n),
+            o1: Arena::filled(O1Rq::default(), if history.o1 { n } else { 0 }),
             rt_shared: RtShared::default(),
             words: Vec::new(),
             slots: Vec::new(),
@@ -244,6 +262,8 @@ impl<'s> System<'s> {
             floors: Arena::filled(i64::MIN, n),
             fault: None,
             nested: Vec::new(),
+            remotes: Vec::new(),
+            nic: Nic::default(),
             hosted: None,
             turns: machine.turns.map(|spec| Sharing::new(spec, n)),
             tells: sink.wants_details(),
@@ -413,6 +433,7 @@ impl<'s> System<'s> {
     pub fn let_merge(&mut self, merge: bool) {
         self.merge = merge;
         self.nested.iter_mut().for_each(|own| own.sys.merge = merge);
+        self.remotes.iter_mut().for_each(|own| own.sys.merge = merge);
     }
     /// Whether the acting CPU may go on at once with a step that follows at this very instant. It may if arming and
     /// finding it would give the same order, that is, unless a CPU it has touched could come before it.

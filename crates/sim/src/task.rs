@@ -3,15 +3,18 @@
 use crate::cache::Reuse;
 use crate::channel::state::Transfer;
 use crate::fair::EntityId;
+use crate::o1::state::O1Task;
 use schedlab_base::{CpuId, CpuSet, GroupId};
 use schedlab_kernel::{Attr, History};
-use schedlab_workload::{Outcome, Program};
+use schedlab_workload::{Outcome, Program, SetId};
 
 /// The classes, by rank: a task of an earlier one runs before any of a later one. A kernel has one of the fair classes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
     /// SCHED_FIFO and SCHED_RR.
     Rt,
+    /// The O(1) scheduler, before 2.6.23.
+    O1,
     /// CFS before 2.6.32.
     Early,
     /// CFS, 2.6.32 to 6.5.
@@ -23,10 +26,11 @@ pub enum Class {
 impl Class {
     /// The fair class of a kernel.
     pub const fn fair(history: &History) -> Class {
-        match (history.eevdf, history.early_cfs) {
-            (true, _) => Class::Eevdf,
-            (false, true) => Class::Early,
-            (false, false) => Class::Cfs,
+        match () {
+            () if history.o1 => Class::O1,
+            () if history.eevdf => Class::Eevdf,
+            () if history.early_cfs => Class::Early,
+            () => Class::Cfs,
         }
     }
     /// The class of a task with these attributes, where `fair` is the kernel's fair class.
@@ -65,6 +69,8 @@ pub enum UserOp {
     Vcpu { machine: u16, vcpu: CpuId },
     /// An unfinished operation on a channel; in user mode only for the instant before it goes on.
     Transfer(Transfer),
+    /// Waiting for an end of a set to have something to read; in user mode only for the instant before it looks again.
+    Poll(SetId),
 }
 
 /// The kernel's counts of a task since it began, warm-up included.
@@ -152,6 +158,8 @@ pub struct Task {
     pub flips: crate::wakeup::wide::Flips,
     /// The kernel's counts of it.
     pub counted: Counted,
+    /// The O(1) scheduler's part.
+    pub o1: O1Task,
     /// Name.
     pub name: String,
     /// `work_ns` and CPU time when measuring began.

@@ -2,6 +2,8 @@
 //!
 //! Ordered by hard expiry (soft expiry plus slack). An interrupt is programmed for the earliest hard expiry; when it
 //! comes, timers are run from the front until one's soft expiry is still ahead. Times are ns.
+//!
+//! Before 2.6.21 ticks run timers (`timers_on_ticks`): [`at_tick`] is the tick of one.
 
 use crate::engine::NEVER;
 use schedlab_base::{GroupId, TaskId};
@@ -77,6 +79,18 @@ impl TimerQueue {
     }
 }
 
+/// The tick that runs a timer due at `soft`. `next`: the CPU's next tick; others follow at `tick_ns`.
+///
+/// A time-out is counted in whole ticks, rounded up. With `a_tick_more` the tick under way does not count, so that the
+/// timer is never early; otherwise the first tick at or after `soft` runs it.
+pub fn at_tick(now: u64, soft: u64, next: u64, tick_ns: u64, a_tick_more: bool) -> u64 {
+    let ticks = match a_tick_more {
+        true => soft.saturating_sub(now).div_ceil(tick_ns),
+        false => soft.saturating_sub(next).div_ceil(tick_ns),
+    };
+    next.saturating_add(ticks.saturating_mul(tick_ns))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +109,15 @@ mod tests {
         let fired: Vec<Fires> = std::iter::from_fn(|| q.expire(150)).map(|t| t.fires).collect();
         assert_eq!(fired, [wakes(1), wakes(2)], "the second's soft expiry had passed; the third's not");
         assert_eq!(q.due(), 201);
+    }
+
+    #[test]
+    fn a_timer_of_ticks_is_run_by_the_first_after_it_or_by_the_one_after() {
+        // Ticks at 1000, 2000, ...; it is 300.
+        let at = |soft, more| at_tick(300, soft, 1_000, 1_000, more);
+        assert_eq!([500, 1_000, 1_001, 2_300].map(|soft| at(soft, false)), [1_000, 1_000, 2_000, 3_000]);
+        assert_eq!([500, 1_300, 1_301, 2_300].map(|soft| at(soft, true)), [2_000, 2_000, 3_000, 3_000]);
+        assert_eq!(at(u64::MAX, true), u64::MAX);
     }
 
     #[test]

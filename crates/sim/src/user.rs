@@ -109,7 +109,7 @@ impl System<'_> {
                 *left_ns -= work.min(*left_ns);
             }
             UserOp::Spin { .. } => task.work_ns += work.saturating_sub(early),
-            UserOp::Ask | UserOp::Transfer(_) | UserOp::Vcpu { .. } => {}
+            UserOp::Ask | UserOp::Transfer(_) | UserOp::Poll(_) | UserOp::Vcpu { .. } => {}
         }
         if matches!(task.user, UserOp::Touch { .. }) {
             return;
@@ -143,7 +143,7 @@ impl System<'_> {
                 self.now.saturating_add(wanted.div_ceil(speed))
             }
             UserOp::Spin { until } => until.max(self.now),
-            UserOp::Ask | UserOp::Transfer(_) | UserOp::Vcpu { .. } => self.now,
+            UserOp::Ask | UserOp::Transfer(_) | UserOp::Poll(_) | UserOp::Vcpu { .. } => self.now,
         };
     }
 
@@ -183,6 +183,7 @@ impl System<'_> {
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
             UserOp::Transfer(t) => return self.transfer_on(cpu, curr, t),
+            UserOp::Poll(set) => return self.poll_on(cpu, set),
             UserOp::Vcpu { machine, vcpu } => return self.vcpu_acts(cpu, curr, (usize::from(machine), vcpu)),
         };
         if finished { self.ask(cpu, curr) } else { self.start_user(cpu) }
@@ -190,6 +191,11 @@ impl System<'_> {
 
     /// Asks the current task's program for its next operation and begins it.
     fn ask(&mut self, cpu: CpuId, curr: TaskId) {
+        if !self.nested.is_empty()
+            && let Some(machine) = self.vhost_of(curr)
+        {
+            return self.vhost_goes_on(cpu, curr, machine);
+        }
         let recording = self.now >= self.measure_from && !self.tasks[curr].background;
         let task = &mut self.tasks[curr];
         task.user = UserOp::Ask;
@@ -265,6 +271,7 @@ impl System<'_> {
             }
             Op::Send { port, bytes } => self.begin_transfer(cpu, curr, port, true, bytes),
             Op::Recv { port, bytes } => self.begin_transfer(cpu, curr, port, false, bytes),
+            Op::Poll { set } => self.begin_poll(cpu, set),
             Op::Touch { kb, rounds } => {
                 let task = &mut self.tasks[curr];
                 let kb = kb.min(task.footprint_kb);

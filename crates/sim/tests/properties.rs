@@ -13,11 +13,12 @@ use schedlab_record::conserve::{Chances, Stretches, Window, World};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Event, Sink};
 use schedlab_workload::{Builder, Built, ChannelKind, Env, Op, Outcome, PortId, Program, WordId};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::checker::Checker;
 use support::machine;
 use support::sweep::{Detailed, Swept, sweep};
@@ -400,6 +401,27 @@ impl Script {
     }
 }
 
+/// The CPU time that no case takes, in ticks of /proc/PID/stat (hundredths of a second): a minute.
+const ENDLESS_TICKS: u64 = 6_000;
+
+/// The CPU time of a thread of this process, in such ticks; 0 if it is gone. Wall time would not do: on a busy machine
+/// a case of a second may take minutes.
+fn cpu_ticks(thread: &Path) -> u64 {
+    let text = std::fs::read_to_string(Path::new("/proc").join(thread).join("stat")).unwrap_or_default();
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    // utime and stime are fields 14 and 15; the name in parentheses is the second.
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
+#[test]
+fn the_cpu_time_of_a_thread_is_seen() {
+    let me = std::fs::read_link("/proc/thread-self").expect("Linux");
+    let (from, begun) = (cpu_ticks(&me), Instant::now());
+    while cpu_ticks(&me) == from {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{from} hundredths of a second");
+    }
+}
+
 /// Simulates; fails if that takes longer than any such case can, which means that simulated time stands still.
 fn watched<S: Sink>(case: &Case, sink: &mut S, check: bool) -> Result<SimReport, String> {
     let (stop, (done, wait)) = (AtomicBool::new(false), mpsc::channel::<()>());
@@ -416,11 +438,15 @@ fn watched<S: Sink>(case: &Case, sink: &mut S, check: bool) -> Result<SimReport,
         stop: Some(&stop),
         clock: None,
     };
+    let me = std::fs::read_link("/proc/thread-self").expect("Linux");
+    let from = cpu_ticks(&me);
     let report = std::thread::scope(|s| {
-        let stop = &stop;
+        let (stop, me) = (&stop, &me);
         s.spawn(move || {
-            if wait.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
-                stop.store(true, SeqCst);
+            while wait.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if cpu_ticks(me) > from + ENDLESS_TICKS {
+                    return stop.store(true, SeqCst);
+                }
             }
         });
         let report = simulate(setup, sink);

@@ -191,6 +191,8 @@ reasons! {
         PrevIdle = "prev_idle", "previous: it was idle (WA_IDLE)";
         WakerIsLoad = "waker_is_load", "waker's: the waker, about to sleep, was all of its load (WA_WEIGHT)";
         WakerLighter = "waker_lighter", "waker's: with the task it was less loaded than the previous one (WA_WEIGHT)";
+        CacheCold = "cache_cold", "waker's: the task had not run for so long that its cache was cold (before 2.6.13)";
+        CacheHot = "cache_hot", "previous: the task had run there too recently (before 2.6.13)";
         Neither = "neither", "previous: neither idleness nor load spoke for the waker's (4.14 and later)";
     }
 }

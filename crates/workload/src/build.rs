@@ -2,8 +2,10 @@
 //! result, in the simulator and in the live agent.
 
 use crate::group::{self, GroupDecl, ROOT_GROUP};
-use crate::nested::{NestedDecl, Place};
-use crate::op::{PortId, Program, SeriesId, SlotId, WordId};
+use crate::nested::NestedDecl;
+use crate::op::{PortId, Program, SeriesId, SetId, SlotId, WordId};
+use crate::place::Place;
+use crate::remote::RemoteDecl;
 use schedlab_base::{CpuSet, Error, GroupId, Ns, Result, Spot, Stream, TaskId, Warning};
 use schedlab_kernel::Attr;
 use serde::{Deserialize, Serialize};
@@ -97,6 +99,8 @@ pub struct Built {
     pub series: Vec<SeriesDecl>,
     /// Channels by number; end 2n and 2n + 1 belong to channel n.
     pub channels: Vec<ChannelKind>,
+    /// The ends of each set that `Op::Poll` names. An end is in one set at most.
+    pub sets: Vec<Vec<PortId>>,
     /// CPU masks that `Op::SetAffinity` names.
     pub masks: Vec<CpuSet>,
     /// The places where a file names CPUs, by the list notation of the mask.
@@ -115,6 +119,10 @@ pub struct Built {
     pub groups: Vec<GroupDecl>,
     /// Virtual machines that tasks run in; simulated only.
     pub nested: Vec<NestedDecl>,
+    /// Machines behind a link that tasks run on; simulated only.
+    pub remotes: Vec<RemoteDecl>,
+    /// The place of each end of each channel; empty if all tasks are on the machine itself.
+    pub ends: Vec<Place>,
 }
 
 impl Built {
@@ -157,6 +165,10 @@ pub struct Builder {
     stream: Stream,
     seed: u64,
     part: u64,
+    /// By end of a channel: the part of the workload that uses it, and whether that is the part's client side.
+    pub(crate) ends: Vec<(u64, bool)>,
+    /// The client side of each part that has one.
+    pub(crate) sides: BTreeMap<u64, &'static [&'static str]>,
 }
 
 /// What holds for a workload as a whole: length, warm-up, processes or threads.
@@ -179,6 +191,7 @@ impl Builder {
             slots: 0,
             series: Vec::new(),
             channels: Vec::new(),
+            sets: Vec::new(),
             masks: Vec::new(),
             cpus_at: BTreeMap::new(),
             later_attrs: Vec::new(),
@@ -188,8 +201,11 @@ impl Builder {
             processes: false,
             groups: vec![GroupDecl::root()],
             nested: Vec::new(),
+            remotes: Vec::new(),
+            ends: Vec::new(),
         };
-        Builder { built, stream: Stream::new(seed).purpose("workload"), seed, part: 0 }
+        let stream = Stream::new(seed).purpose("workload");
+        Builder { built, stream, seed, part: 0, ends: Vec::new(), sides: BTreeMap::new() }
     }
     /// Declares a task. Its id is its place in the order of declaration.
     ///
@@ -231,6 +247,10 @@ impl Builder {
     pub fn group(&mut self, path: &str) -> Result<GroupId> {
         group::find_or_declare(&mut self.built.groups, path)
     }
+    /// The groups that are declared, the root first.
+    pub(crate) fn groups(&self) -> &[GroupDecl] {
+        &self.built.groups
+    }
     /// A declared group, to set its shares.
     pub fn edit_group(&mut self, group: GroupId) -> &mut GroupDecl {
         &mut self.built.groups[group.index()]
@@ -249,7 +269,24 @@ impl Builder {
     pub fn channel(&mut self, kind: ChannelKind) -> (PortId, PortId) {
         let first = 2 * self.built.channels.len() as u32;
         self.built.channels.push(kind);
+        self.ends.extend([(self.part, false); 2]);
         (PortId(first), PortId(first + 1))
+    }
+    /// Makes a channel whose first end is used by the client side ([`Builder::client_side`]), the second by the others.
+    pub fn link(&mut self, kind: ChannelKind) -> (PortId, PortId) {
+        let ports = self.channel(kind);
+        self.ends[ports.0.0 as usize].1 = true;
+        ports
+    }
+    /// Says that the tasks of these names share no futex words and cells with the others of this benchmark, and meet
+    /// them at [`Builder::link`]s alone. So they may run on another machine.
+    pub fn client_side(&mut self, names: &'static [&'static str]) {
+        self.sides.insert(self.part, names);
+    }
+    /// A set of ends for `Op::Poll`. Each end may be in one set only.
+    pub fn set(&mut self, ends: Vec<PortId>) -> SetId {
+        self.built.sets.push(ends);
+        SetId(self.built.sets.len() as u32 - 1)
     }
     /// A series of values; the same name gives the same series.
     pub fn series(&mut self, name: &str, unit: &str, better: &str) -> SeriesId {
@@ -311,7 +348,7 @@ impl Builder {
         Settings { duration: b.duration, warmup: b.warmup, processes: b.processes }
     }
     /// Gives the workload these settings.
-    pub(crate) fn set(&mut self, settings: Settings) {
+    pub(crate) fn settle(&mut self, settings: Settings) {
         let b = &mut self.built;
         (b.duration, b.warmup, b.processes) = (settings.duration, settings.warmup, settings.processes);
     }
@@ -328,9 +365,17 @@ impl Builder {
     pub(crate) fn nest(&mut self, machine: NestedDecl) {
         self.built.nested.push(machine);
     }
+    /// Adds a machine behind a link.
+    pub(crate) fn link_to(&mut self, machine: RemoteDecl) {
+        self.built.remotes.push(machine);
+    }
     /// Tasks declared so far, from the given one on.
     pub(crate) fn tasks_from(&mut self, first: usize) -> &mut [TaskDecl] {
         &mut self.built.tasks[first..]
+    }
+    /// Notes the place of each end of each channel.
+    pub(crate) fn ends_are(&mut self, places: Vec<Place>) {
+        self.built.ends = places;
     }
     /// The finished workload.
     ///

@@ -41,6 +41,10 @@ pub struct CommandSpec {
     /// A command that runs after it, whether it failed or not; empty: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cleanup: Vec<String>,
+    /// Files of a folder that is made for each run, by name. `{folder}` in the words above and in these files is that
+    /// folder, `{port}` a free port of 127.0.0.1 on which the server must answer. `None`: there is no such folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<BTreeMap<String, String>>,
     /// The command, `setup` and `cleanup` are each ended after this time.
     pub timeout: Ns,
     /// Exit codes that count as success.
@@ -64,6 +68,7 @@ impl CommandSpec {
             setup: Vec::new(),
             server: Vec::new(),
             cleanup: Vec::new(),
+            stage: None,
             timeout: DEFAULT_TIMEOUT,
             exit_codes: vec![0],
             metrics: Vec::new(),

@@ -7,8 +7,8 @@
 //! warm-up have their beginning measured.
 
 use crate::build::{Built, DEFAULT_FOOTPRINT_KB, TaskDecl};
-use crate::nested::Place;
 use crate::op::{Env, Op, Outcome, Program, SeriesId, SlotId, WordId};
+use crate::place::Place;
 use schedlab_base::{CpuId, CpuSet, Ns, TaskId, Version};
 use schedlab_kernel::Attr;
 use std::sync::atomic::Ordering::SeqCst;

@@ -33,6 +33,10 @@ small_id!(
     SeriesId
 );
 small_id!(
+    /// A set of ends that one task waits on together.
+    SetId
+);
+small_id!(
     /// One end of a channel: a pipe's read or write end, or one of two connected sockets. Ends 2n and 2n + 1 belong to
     /// channel n.
     PortId
@@ -109,6 +113,13 @@ pub enum Op {
         /// How many.
         bytes: u32,
     },
+    /// Wait until an end of a set has something to read (epoll_wait). `Outcome::Ready` tells which: ends take turns in
+    /// the order in which something came. Only one task may wait on a set or read its ends, and it reads before it asks
+    /// again.
+    Poll {
+        /// The set.
+        set: SetId,
+    },
     /// Go over `kb` KB of the task's own memory, reading and changing each line, `rounds` times.
     Touch {
         /// How much; at most the task's footprint.
@@ -174,6 +185,8 @@ pub enum Outcome {
     WouldNotWait,
     /// A task's usage.
     Used(Usage),
+    /// There is something to read at this end.
+    Ready(PortId),
 }
 
 /// The surroundings that a program may look at while it decides. The simulator and the live agent implement it.

@@ -166,7 +166,7 @@ impl Rig {
             cpu_of,
             cpu_reads: 0,
         };
-        let channels = Channels::new(&built.channels);
+        let channels = Channels::new(&built.channels, built.sets);
         let queues = vec![VecDeque::new(); built.words];
         let tasks = built.tasks.into_iter().map(state).collect();
         let (due, end) = (BinaryHeap::new(), built.duration);
@@ -260,11 +260,22 @@ impl Rig {
             Op::Send { port, bytes } => {
                 let through = self.channels.send(task, port, bytes);
                 self.moved(task, done, through);
+                if let Some((waiter, port)) = self.channels.came(port.peer()) {
+                    self.tasks[waiter].outcome = Outcome::Ready(port);
+                    self.at(done + wakeup, waiter, false);
+                }
             }
             Op::Recv { port, bytes } => {
                 let through = self.channels.recv(task, port, bytes);
                 self.moved(task, done, through);
             }
+            Op::Poll { set } => match self.channels.poll(task, set) {
+                Some(port) => {
+                    self.tasks[task].outcome = Outcome::Ready(port);
+                    self.at(done, task, false);
+                }
+                None => {}
+            },
             Op::Touch { kb, rounds } => {
                 assert!(kb <= self.tasks[task].decl.footprint_kb, "{kb} KB are more than the footprint");
                 self.at(done + Ns(u64::from(kb) * u64::from(rounds)), task, false);

@@ -4,6 +4,7 @@ use crate::build::{Builder, Built};
 use crate::command::{CommandSpec, only_live};
 use crate::nested::NestedSpec;
 use crate::param::{Benchmark, Params};
+use crate::remote::RemoteSpec;
 use crate::together::{self, Beside, GroupSpec};
 use crate::{BENCHMARKS, rtapp};
 use schedlab_base::{Error, Ns, Result, input};
@@ -49,6 +50,9 @@ pub enum Spec {
         /// The virtual machines.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         nested: Vec<NestedSpec>,
+        /// The machines behind a link.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remotes: Vec<RemoteSpec>,
     },
 }
 
@@ -97,9 +101,17 @@ impl Spec {
             Spec::Bench { name, params } => (find(name)?.build)(params, builder),
             Spec::RtApp { file, text, runtime } => rtapp::build(file, text, *runtime, builder),
             Spec::Command(_) => Err(only_live()),
-            Spec::Together { base, beside, groups, nested } => {
-                together::build(base, beside, groups, nested, builder)
+            Spec::Together { base, beside, groups, nested, remotes } => {
+                together::build(base, beside, groups, (nested, remotes), builder)
             }
+        }
+    }
+    /// Whether its tasks may be in groups other than the root; if not, it need not be built to know.
+    pub fn has_groups(&self) -> bool {
+        match self {
+            Spec::Bench { .. } | Spec::Command(_) => false,
+            Spec::RtApp { text, .. } => text.contains("taskgroup"),
+            Spec::Together { base, groups, .. } => !groups.is_empty() || base.has_groups(),
         }
     }
     /// The workload itself, without what is beside it and without groups.
@@ -117,17 +129,17 @@ impl Spec {
         self,
         beside: Vec<Beside>,
         groups: Vec<GroupSpec>,
-        nested: Vec<NestedSpec>,
+        (nested, remotes): (Vec<NestedSpec>, Vec<RemoteSpec>),
     ) -> Result<Spec> {
-        if beside.is_empty() && groups.is_empty() && nested.is_empty() {
+        if beside.is_empty() && groups.is_empty() && nested.is_empty() && remotes.is_empty() {
             return Ok(self);
         }
         if let Spec::Command(_) = self {
             let text =
-                "a command runs alone: neither [[beside]] nor [[group]] nor [[nested]] goes with it yet";
+                "a command runs alone: [[beside]], [[group]], [[nested]] and [[remote]] don't go with it yet";
             return Err(Error::input(text));
         }
-        Spec::Together { base: Box::new(self), beside, groups, nested }.checked()
+        Spec::Together { base: Box::new(self), beside, groups, nested, remotes }.checked()
     }
 }
 

@@ -5,10 +5,12 @@
 
 use crate::build::Builder;
 use crate::group::{self, shares_of_weight};
-use crate::nested::{self, NestedSpec, Place};
+use crate::nested::{self, NestedSpec};
 use crate::param::Params;
+use crate::place::{self, Place};
+use crate::remote::{self, RemoteSpec};
 use crate::spec::{Spec, find};
-use schedlab_base::{Error, GroupId, Ns, Result};
+use schedlab_base::{CpuSet, Error, GroupId, Ns, Result};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +33,28 @@ pub struct GroupSpec {
     /// Its tasks give way to those of other groups; its shares play no part then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
+    /// CPUs that tasks in it, and in groups below it, may use; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
     /// Names of tasks; "*" for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<String>,
+}
+
+impl GroupSpec {
+    /// A group at that path, with the usual values and without tasks.
+    pub fn at(path: &str) -> GroupSpec {
+        GroupSpec {
+            path: path.to_owned(),
+            shares: group::DEFAULT_SHARES,
+            quota: None,
+            period: group::DEFAULT_PERIOD,
+            burst: Ns::ZERO,
+            idle: false,
+            cpus: None,
+            tasks: Vec::new(),
+        }
+    }
 }
 
 fn usual_period() -> Ns {
@@ -66,7 +87,7 @@ pub fn build(
     base: &Spec,
     beside: &[Beside],
     groups: &[GroupSpec],
-    nested: &[NestedSpec],
+    (nested, remotes): (&[NestedSpec], &[RemoteSpec]),
     b: &mut Builder,
 ) -> Result<()> {
     base.build_into(b)?;
@@ -78,6 +99,8 @@ pub fn build(
         one(other, number as u64 + 1, b)?;
     }
     nested::build(nested, b)?;
+    remote::build(remotes, b)?;
+    place::settle(b)?;
     for spec in groups {
         let id = b.group(&spec.path)?;
         let decl = b.edit_group(id);
@@ -89,6 +112,26 @@ pub fn build(
         for name in &spec.tasks {
             join(name, id, b)?;
         }
+    }
+    for spec in groups {
+        spec.cpus.iter().try_for_each(|cpus| confine(&spec.path, cpus, b))?;
+    }
+    Ok(())
+}
+
+/// Leaves the tasks of a group, and of those below it, only these CPUs. CPUs that a task moves to by itself are its own
+/// business.
+fn confine(path: &str, cpus: &CpuSet, b: &mut Builder) -> Result<()> {
+    let below =
+        |other: &str| other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let inside: Vec<bool> = b.groups().iter().map(|g| path == "/" || below(&g.path)).collect();
+    for task in b.tasks_from(0).iter_mut().filter(|t| t.place == Place::Host && inside[t.group.index()]) {
+        let left = task.affinity.as_ref().map_or_else(|| cpus.clone(), |own| own.and(cpus));
+        if left.is_empty() {
+            let text = format!("task '{}' may use none of the CPUs {cpus} of group '{path}'", task.name);
+            return Err(Error::input(text));
+        }
+        task.affinity = Some(left);
     }
     Ok(())
 }
@@ -113,7 +156,7 @@ fn one(other: &Beside, number: u64, b: &mut Builder) -> Result<()> {
         let text = format!("{} and the workload must both have processes, or both threads", other.name);
         return Err(Error::input(text).help("set the mode of one of them"));
     }
-    b.set(settings);
+    b.settle(settings);
     if let Some(called) = &other.called {
         for (n, task) in b.tasks_from(first).iter_mut().enumerate() {
             task.name = format!("{called}/{n}");
@@ -167,7 +210,7 @@ mod tests {
     fn spec(beside: Vec<Beside>, groups: Vec<GroupSpec>) -> Spec {
         let params = Params([("runtime".to_owned(), 500_000_000)].into());
         let base = Box::new(Spec::bench("nanosleep", &params).unwrap());
-        Spec::Together { base, beside, groups, nested: vec![] }
+        Spec::Together { base, beside, groups, nested: vec![], remotes: vec![] }
     }
     fn hogs(called: &str) -> Beside {
         let Spec::Bench { name, params } = Spec::bench("hogs", &Params::default()).unwrap() else { panic!() };
@@ -175,8 +218,7 @@ mod tests {
     }
     fn group(path: &str, tasks: &[&str]) -> GroupSpec {
         let tasks = tasks.iter().map(|t| (*t).to_owned()).collect();
-        let (quota, period, burst) = (None, group::DEFAULT_PERIOD, Ns::ZERO);
-        GroupSpec { path: path.to_owned(), shares: 2048, quota, period, burst, idle: false, tasks }
+        GroupSpec { shares: 2048, tasks, ..GroupSpec::at(path) }
     }
 
     #[test]
@@ -196,12 +238,34 @@ mod tests {
     }
 
     #[test]
+    fn cpus_of_a_group_hold_for_the_groups_below_it() {
+        let cpus = |path, tasks: &[&str], cpus| GroupSpec {
+            cpus: Some(CpuSet::parse(cpus).unwrap()),
+            ..group(path, tasks)
+        };
+        let groups = |inner| vec![cpus("/x", &[], "0-1"), cpus("/x/a", &["a"], inner), group("/xy", &["b"])];
+        let built = spec(vec![hogs("a"), hogs("b")], groups("1-2")).build(1).unwrap();
+        let of = |name: &str| {
+            let task = built.tasks.iter().find(|t| group_of(&t.name) == name).unwrap();
+            task.affinity.as_ref().map(ToString::to_string)
+        };
+        assert_eq!((of("a").as_deref(), of("b"), of("sleeper")), (Some("1"), None, None));
+        let none = spec(vec![hogs("a"), hogs("b")], groups("2-3")).build(1).err().unwrap().to_string();
+        assert!(none.contains("'a/0' may use none of the CPUs"), "{none}");
+    }
+
+    #[test]
     fn unknown_tasks_and_workloads_that_end_are_refused() {
         let error = spec(vec![hogs("a")], vec![group("/x", &["hog"])]).build(1).err().unwrap().to_string();
         assert!(error.contains("unknown task 'hog'"), "{error}");
         let pipe = Spec::bench("pipe", &Params::default()).unwrap();
-        let ends =
-            Spec::Together { base: Box::new(pipe), beside: vec![hogs("a")], groups: vec![], nested: vec![] };
+        let ends = Spec::Together {
+            base: Box::new(pipe),
+            beside: vec![hogs("a")],
+            groups: vec![],
+            nested: vec![],
+            remotes: vec![],
+        };
         assert!(ends.build(1).err().unwrap().to_string().contains("ends by itself"));
     }
 

@@ -68,6 +68,8 @@ impl fmt::Display for Read {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Subject {
+    /// The O(1) scheduler.
+    O1,
     /// The parts that CFS and EEVDF share.
     Fair,
     /// CFS alone.
@@ -102,6 +104,7 @@ impl Subject {
     /// A heading.
     pub fn title(self) -> &'static str {
         match self {
+            Subject::O1 => "The O(1) scheduler",
             Subject::Fair => "The fair class",
             Subject::Cfs => "CFS",
             Subject::Eevdf => "EEVDF",
@@ -129,7 +132,8 @@ impl Mechanism {
     /// or without the mechanism of which it is a part.
     pub fn concerns(&self, version: Version) -> bool {
         let of_class = match self.subject {
-            Subject::Cfs => !span("eevdf").has(version),
+            Subject::Fair => !span("o1").has(version),
+            Subject::Cfs => !span("eevdf").has(version) && !span("o1").has(version),
             Subject::Eevdf => span("eevdf").has(version),
             _ => true,
         };
@@ -326,6 +330,7 @@ mod tests {
         let concerns = |name: &str, v: &str| find(name).unwrap().concerns(Version::parse(v).unwrap());
         assert!(!concerns("merged-search", "4.5") && concerns("merged-search", "5.4"));
         assert!(!concerns("custom-slices", "6.5") && !concerns("slice-only-tick", "6.6"));
+        assert!(!concerns("credits-sleepers", "2.6.18") && !concerns("o1-batch", "2.6.27"));
     }
 
     #[test]
@@ -335,7 +340,8 @@ mod tests {
         assert_eq!(told("per-entity-load", "3.8"), "since v3.8");
         assert_eq!(told("runnable-load", "4.20"), "since v3.8");
         assert_eq!(told("runnable-load", "5.0"), "gone since v5.0");
-        assert_eq!(told("early-cfs", "2.6.30"), "until v2.6.32");
+        assert_eq!(told("early-cfs", "2.6.30"), "since v2.6.23");
+        assert_eq!(told("o1", "2.6.12"), "until v2.6.23");
         assert_eq!(told("first-halt-keeps-tick", "6.5"), "gone since v6.2, comes back with v6.6");
         assert_eq!(
             find("first-halt-keeps-tick").unwrap().releases(),
@@ -347,6 +353,7 @@ mod tests {
     #[test]
     fn the_early_rules_are_those_of_the_early_profiles() {
         let of = |v| (History::of(v).early_cfs, History::of(v).next_buddy_only);
+        assert_eq!(of(Version::v2_6(18)), (false, false));
         assert_eq!(of(Version::v2_6(27)), (true, true));
         assert_eq!(of(Version::v2_6(30)), (true, false));
         assert_eq!(of(Version::v2_6(32)), (false, false));

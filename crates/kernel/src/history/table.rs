@@ -39,7 +39,42 @@ macro_rules! mechanisms {
 
 #[rustfmt::skip]
 mechanisms! {
+    O1 {
+        cold_wakes_affine in "o1": [until("2.6.13")], "try_to_wake_up()", Source("2.6.12, 2.6.18; the release is from memory"),
+            with "A task that is cache cold in a domain with SD_WAKE_AFFINE wakes on the waker's CPU, unless that would move it from an idle CPU to a busy one."
+            without "A task wakes on the waker's CPU if that is not made busier than the previous one."
+        idle_pulls_hot in "o1": [until("2.6.13")], "can_migrate_task(), find_busiest_group()", Source("2.6.12, 2.6.18; the release is from memory"),
+            with "A CPU whose core is idle takes cache-hot tasks, too, and a CPU that goes idle tries for one task of a balanced domain; a group may be the busiest with any load."
+            without "Hot tasks stay until passes have failed; a group with no more tasks than its capacity is not the busiest."
+        quiet_pipes in "o1": [between("2.6.14", "2.6.23")], "pipe_wait(), TASK_NONINTERACTIVE", Source("2.6.18; the release is from memory"),
+            with "Sleep in a pipe earns as little bonus as sleep for a disk."
+            without "Sleep in a pipe earns bonus like any other."
+        o1_batch in "o1": [between("2.6.16", "2.6.23")], "__activate_task(), recalc_task_prio()", Source("2.6.12, 2.6.18; the release is from memory"),
+            with "A SCHED_BATCH task wakes into the expired array, and its sleep earns nothing."
+            without "There is no SCHED_BATCH; such a task is taken as an ordinary one."
+        exit_gives_anywhere in "o1": [until("2.6.17")], "sched_exit()", Source("2.6.12, 2.6.18; the release is from memory"),
+            with "A task that exits in its first slice gives the rest back to its parent, wherever that is."
+            without "A task that exits in its first slice gives the rest back to a parent on the same CPU."
+        credit_multiplied in "o1": [until("2.6.17")], "recalc_task_prio()", Source("2.6.12, 2.6.18; the release is from memory"),
+            with "Sleep counts up to ten times, the more the lower the average is; a long sleep sets the average to 900 ms."
+            without "Sleep counts once; a long sleep lifts the average to what makes the task interactive, and no higher."
+        picked_goes_last in "o1": [until("2.6.17")], "schedule()", Source("2.6.12, 2.6.18; the release is from memory"),
+            with "A task that is picked after it woke goes to the end of its list."
+            without "A task that is picked after it woke goes to the end of a list if its priority has changed."
+        delta_rounds_to_zero in "o1": [until("2.6.18")], "DELTA()", Source("2.6.12, 2.6.18; the release is from memory"),
+            with "The bonus that makes a task interactive depends on a quarter of its nice value, rounded towards 0."
+            without "The bonus that makes a task interactive depends on a quarter of its nice value, rounded down."
+        tasks_are_load in "o1": [until("2.6.18")], "source_load(), target_load(), move_tasks()", Source("2.6.12, 2.6.18; the release is from memory"),
+            with "A CPU's load is the number of its tasks, and a pass moves a number of tasks."
+            without "A CPU's load is the sum of its tasks' slices (smpnice), and a pass moves load."
+        o1: [until("2.6.23")], "schedule(), scheduler_tick(), recalc_task_prio()", Source("2.6.12, 2.6.18; 2.6.26 has it not"),
+            with "The O(1) scheduler: two arrays of priority lists for each CPU; who sleeps gets a bonus, who has used its slice waits in the expired array."
+            without "A fair class orders tasks by virtual time."
+    }
     Fair {
+        task_groups: [since("2.6.24")], "sched_create_group(), CONFIG_FAIR_GROUP_SCHED", Memory("2.6.26 has it"),
+            with "Tasks of a group share the weight of the group."
+            without "There are no groups of tasks."
         idle_weighs_three: [since("2.6.29")], "set_load_weight()", Memory("2.6.30 has it"),
             with "A SCHED_IDLE task weighs 3."
             without "A SCHED_IDLE task weighs 2."
@@ -54,33 +89,33 @@ mechanisms! {
             without "CFS: the smallest vruntime runs, sleepers are credited, the tick ends slices."
     }
     Cfs {
-        vruntime_by_share in "early-cfs": [until("2.6.28")], "calc_delta_fair(), __update_curr()", Memory("2.6.26 and 2.6.30 were read, and the commit that changed it"),
+        vruntime_by_share in "early-cfs": [between("2.6.23", "2.6.28")], "calc_delta_fair(), __update_curr()", Memory("2.6.26 and 2.6.30 were read, and the commit that changed it"),
             with "Virtual time runs at the queue's weight over the task's: with n equal tasks n times as fast as the clock; credit, granularity and new tasks' slices are counted in it."
             without "Virtual time runs at 1024 over the task's weight."
-        granularity_by_runner in "early-cfs": [until("2.6.28")], "wakeup_gran(), calc_delta_asym()", Memory("2.6.26 and 2.6.30 were read"),
+        granularity_by_runner in "early-cfs": [between("2.6.23", "2.6.28")], "wakeup_gran(), calc_delta_asym()", Memory("2.6.26 and 2.6.30 were read"),
             with "The running task's weight scales the wakeup granularity; with ASYM_GRAN a light one counts as nice 0."
             without "ASYM_GRAN decides whether the wakee's or the running task's weight scales the wakeup granularity."
-        placed_at_leftmost in "early-cfs": [until("2.6.28")], "place_entity()", Memory("2.6.26 was read"),
+        placed_at_leftmost in "early-cfs": [between("2.6.23", "2.6.28")], "place_entity()", Memory("2.6.26 was read"),
             with "A sleeper or new task is placed by the leftmost queued task, if that is left of min_vruntime."
             without "A sleeper or new task is placed by min_vruntime."
-        min_vruntime_of_tree in "early-cfs": [until("2.6.28")], "__enqueue_entity(), __dequeue_entity()", Memory("2.6.26 was read"),
+        min_vruntime_of_tree in "early-cfs": [between("2.6.23", "2.6.28")], "__enqueue_entity(), __dequeue_entity()", Memory("2.6.26 was read"),
             with "min_vruntime follows the leftmost queued task only."
             without "min_vruntime follows the lesser of the running task and the leftmost queued one."
-        next_buddy_only in "early-cfs": [until("2.6.28")], "check_preempt_wakeup(), pick_next_entity()", Memory("2.6.27 was not read"),
+        next_buddy_only in "early-cfs": [between("2.6.23", "2.6.28")], "check_preempt_wakeup(), pick_next_entity()", Memory("2.6.27 was not read"),
             with "Every wakee becomes the `next` buddy and runs in turn with the running task for the length of a slice; SCHED_IDLE tasks are treated like the others."
             without "A buddy is picked while it is near enough to the leftmost entity; SCHED_IDLE tasks do not become buddies."
+        early_cfs: [between("2.6.23", "2.6.32")], "check_preempt_wakeup(), pick_next_entity(), yield_task_fair()", Memory("2.6.30 has it"),
+            with "A wakeup makes both tasks buddies before it compares them, at every level; a yield leaves the task where it is, or last under compat_yield."
+            without "A wakeup compares the two entities at the level they share, then makes buddies; a yield sets the skip buddy."
+        overlap_averages: [between("2.6.23", "2.6.32")], "enqueue_task(), dequeue_task()", Memory("2.6.30 has it"),
+            with "Each task has averages of its run time up to a wakeup that it makes and after it; preemption and sync wakeups use them."
+            without "No such averages are kept."
+        slice_only_tick: [between("2.6.23", "2.6.32")], "check_preempt_tick()", Memory("2.6.30 has it, 6.1 has not"),
+            with "A tick ends a task's turn when its slice is used up, and for no other reason."
+            without "A tick also ends a turn of at least min_granularity when the task is a slice ahead of the leftmost one."
         overlap_grows in "overlap-averages": [between("2.6.30", "2.6.32")], "put_prev_task()", Memory("2.6.32 was read"),
             with "A turn that a preemption ends counts as overlap, two migration costs of it at most."
             without "Only a task that sleeps after it has woken another changes its overlap."
-        early_cfs: [until("2.6.32")], "check_preempt_wakeup(), pick_next_entity(), yield_task_fair()", Memory("2.6.30 has it"),
-            with "A wakeup makes both tasks buddies before it compares them, at every level; a yield leaves the task where it is, or last under compat_yield."
-            without "A wakeup compares the two entities at the level they share, then makes buddies; a yield sets the skip buddy."
-        overlap_averages: [until("2.6.32")], "enqueue_task(), dequeue_task()", Memory("2.6.30 has it"),
-            with "Each task has averages of its run time up to a wakeup that it makes and after it; preemption and sync wakeups use them."
-            without "No such averages are kept."
-        slice_only_tick: [until("2.6.32")], "check_preempt_tick()", Memory("2.6.30 has it, 6.1 has not"),
-            with "A tick ends a task's turn when its slice is used up, and for no other reason."
-            without "A tick also ends a turn of at least min_granularity when the task is a slice ahead of the leftmost one."
         child_inherits_vruntime: [since("2.6.32")], "task_new_fair(), task_fork_fair()", Memory(""),
             with "A new task starts from its parent's vruntime where the two share a queue."
             without "A new task starts from the queue's min_vruntime."
@@ -211,12 +246,15 @@ mechanisms! {
             without "The clock stands still from such a wakeup to schedule()."
     }
     Affine {
+        half_empty_affine: [between("2.6.13", "3.18")], "wake_affine(), before 2.6.23 try_to_wake_up()", Memory("2.6.12 has it not, 2.6.18 and 2.6.30 have it"),
+            with "The waker's CPU is also taken if both CPUs together hold no more than one task's load."
+            without "The waker's CPU is refused if it would be the more loaded one."
+        passive_wakeups: [between("2.6.23", "2.6.32")], "select_task_rq_fair()", Memory("2.6.30 has it"),
+            with "The lowest domain with both CPUs is asked, whatever its flags; passive balancing (SD_WAKE_BALANCE) may choose the waker's CPU, which is then final."
+            without "The lowest domain with SD_WAKE_AFFINE is asked; an idle CPU is looked for near the CPU chosen."
         sync_by_overlap: [between("2.6.29", "2.6.32")], "wake_affine()", Memory("2.6.30 has it"),
             with "A waker that says it is about to sleep is believed only if both tasks' overlap is short."
             without "A waker that says it is about to sleep is believed."
-        passive_wakeups: [until("2.6.32")], "select_task_rq_fair()", Memory("2.6.30 has it"),
-            with "The lowest domain with both CPUs is asked, whatever its flags; passive balancing (SD_WAKE_BALANCE) may choose the waker's CPU, which is then final."
-            without "The lowest domain with SD_WAKE_AFFINE is asked; an idle CPU is looked for near the CPU chosen."
         prev_unsearched: [between("2.6.32", "4.3")], "select_task_rq_fair()", Source("3.4; the releases are from memory"),
             with "Without a domain for affine wakeups the task goes to its previous CPU, idle or not."
             without "Without a domain for affine wakeups an idle CPU is looked for near the previous one."
@@ -226,9 +264,6 @@ mechanisms! {
         wake_wide: [since("3.12")], "wake_wide()", Memory("3.19 has it"),
             with "A waker with many wakees does not pull them to its own CPU."
             without "The number of a waker's wakees does not matter."
-        half_empty_affine: [until("3.18")], "wake_affine()", Memory("2.6.30 has it"),
-            with "The waker's CPU is also taken if both CPUs together hold no more than one task's load."
-            without "The waker's CPU is refused if it would be the more loaded one."
         counts_sync_affine: [since("3.18")], "wake_affine()", Memory(""),
             with "Every affine wakeup is counted in ttwu_move_affine."
             without "Affine wakeups by a waker that is about to sleep are not counted."
@@ -304,7 +339,7 @@ mechanisms! {
             without "Ties go to the asking CPU."
     }
     Balance {
-        early_balancer: [until("2.6.32")], "find_busiest_group()", Memory("2.6.30 has it"),
+        early_balancer: [between("2.6.13", "2.6.32")], "find_busiest_group()", Memory("2.6.30 has it"),
             with "imbalance_pct measures every pass, also idle ones; a group with one task's load gives nothing."
             without "Idle passes count idle CPUs."
         overload_by_pass: [since("3.19")], "update_sd_lb_stats()", Memory("3.19 has it"),
@@ -386,29 +421,38 @@ mechanisms! {
             without "The fixed threshold sched_migration_cost decides first."
     }
     RealTime {
+        rt_always_borrows: [between("2.6.25", "3.2")], "do_balance_runtime()", Memory("3.1 has no RT_RUNTIME_SHARE"),
+            with "Real-time tasks beyond their CPU's share run on what other CPUs have not used."
+            without "The feature RT_RUNTIME_SHARE decides whether they do."
+        rt_throttles: [between("2.6.25", "6.12")], "sched_rt_runtime_exceeded(), do_sched_rt_period_timer()", Source("6.1 to 6.12"),
+            with "Real-time tasks of a CPU run for rt_runtime of each rt_period at most."
+            without "Real-time tasks that are in no group are not throttled."
         rt_capacity: [since("2.6.32")], "scale_rt_capacity(), earlier scale_rt_power()", Memory("6.1 has it"),
             with "What real-time tasks take of a CPU is taken off its capacity for fair ones."
             without "A CPU's capacity does not depend on its real-time tasks."
         rt_wakee_compares: [since("2.6.37")], "select_task_rq_rt()", Memory("6.1 and 6.12 have it"),
             with "A task that wakes where a less important real-time one runs stays, and that one is pushed away."
             without "A task that wakes where any real-time task runs looks for another CPU."
-        rt_always_borrows: [until("3.2")], "do_balance_runtime()", Memory("3.1 has no RT_RUNTIME_SHARE"),
-            with "Real-time tasks beyond their CPU's share run on what other CPUs have not used."
-            without "The feature RT_RUNTIME_SHARE decides whether they do."
         rt_average in "rt-capacity": [since("4.19")], "update_rt_rq_load_avg()", Memory("6.1 has it"),
             with "What real-time tasks take is an average of the kind of PELT, half of which is 32 ms old."
             without "What real-time tasks take is their time on the CPU, halved each half second."
         rt_distributes: [since("5.11")], "find_lowest_rq()", Memory("6.1 has it"),
             with "CPUs that are equally good for a real-time task take turns."
             without "Of CPUs that are equally good for a real-time task the lowest-numbered is taken."
-        rt_throttles: [until("6.12")], "sched_rt_runtime_exceeded(), do_sched_rt_period_timer()", Source("6.1 to 6.12"),
-            with "Real-time tasks of a CPU run for rt_runtime of each rt_period at most."
-            without "Real-time tasks that are in no group are not throttled."
         fair_server: [since("6.12")], "dl_server_start(), dl_server_timer(), update_curr_dl_se()", Source("6.1 to 6.12"),
             with "A server runs fair tasks before real-time ones for 50 ms of a second in which they would have had less."
             without "There is no server: throttling leaves fair tasks their part."
     }
     Idle {
+        sleeps_a_tick_more in "timers-on-ticks": [until("2.6.16")], "sys_nanosleep(), schedule_timeout()", Source("2.6.12's and 2.6.18's sched.c only; from memory"),
+            with "A sleep lasts a tick more than its length in whole ticks, as time-outs of futexes do."
+            without "A sleep ends at the first tick after its time; time-outs of futexes last a tick more than their length in whole ticks."
+        periodic_tick: [until("2.6.21")], "default_idle(), tick_nohz_stop_sched_tick()", Memory("2.6.18 has it"),
+            with "An idle CPU keeps its tick, and balances by itself."
+            without "An idle CPU may stop its tick, and others balance for it."
+        timers_on_ticks: [until("2.6.21")], "run_timer_softirq(), hrtimer_run_queues()", Memory(""),
+            with "Timers are run by the tick, after its own work; a sleep ends at a tick."
+            without "Timers have interrupts of their own (high-resolution timers)."
         short_nap_keeps_tick: [since("4.17")], "cpuidle_idle_call()", Memory(""),
             with "An idle CPU that is expected back within a tick keeps it."
             without "An idle CPU always stops its tick."

@@ -18,6 +18,7 @@ pub const TOOL: Tool = Tool {
     load_about: "threads",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[
         Row("latency.min", "ns", Lower, "least delay of a wakeup, of any thread"),
         Row("latency.avg", "ns", Lower, "mean delay of all wakeups"),

@@ -25,6 +25,7 @@ pub const DBENCH: Tool = Tool {
     load_about: "clients",
     default_load: "1",
     server: &[],
+    stage: None,
     figures: FIGURES,
     headline: &["throughput", "latency.max"],
     knows: |text| lines(text).any(|l| throughput(l).is_some()),

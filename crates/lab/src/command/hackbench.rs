@@ -17,6 +17,7 @@ pub const TOOL: Tool = Tool {
     load_about: "groups",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[Row("time", "ns", Lower, "from the start signal until the last task is gone")],
     headline: &["time"],
     knows: |text| lines(text).any(|l| time(l).is_some()),

@@ -19,6 +19,7 @@ pub const TOOL: Tool = Tool {
     load_about: "",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[
         Row("time", "ns", Lower, "elapsed time of the command: mean of hyperfine's runs, or of one of them"),
         Row("median", "ns", Lower, "median of hyperfine's runs"),

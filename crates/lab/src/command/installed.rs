@@ -34,6 +34,11 @@ fn is_there(spec: &CommandSpec, program: &str) -> bool {
 fn absent(spec: &CommandSpec, program: &str) -> Error {
     let error = Error::machine(format!("'{program}' is not installed"));
     let tool = spec.tool.as_deref().and_then(|name| find(name).ok());
+    let stage = tool.filter(|t| t.server.first() == Some(&program)).and_then(|t| t.stage.as_ref());
+    if let Some(stage) = stage {
+        return error
+            .help(format!("the package {} has it (it may lie in /usr/sbin: see PATH)", stage.package));
+    }
     match tool.filter(|t| t.program == program || t.server.first() == Some(&program)) {
         Some(tool) if tool.package.is_empty() => {
             error.help("no package of Debian has it: build it from its source, and put it in PATH")

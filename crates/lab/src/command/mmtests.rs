@@ -22,6 +22,7 @@ pub const TOOL: Tool = Tool {
     load_about: "",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[
         Row("<operation>.amean", "", Lower, "arithmetic mean, which mmtests takes of what should be small"),
         Row("<operation>.hmean", "", Higher, "harmonic mean, which mmtests takes of rates"),

@@ -8,6 +8,7 @@ mod cyclictest;
 mod dbench;
 mod extract;
 mod hackbench;
+mod httperf;
 mod hyperfine;
 mod installed;
 mod mmtests;
@@ -57,6 +58,8 @@ pub struct Tool {
     pub default_load: &'static str,
     /// A program that must run beside it; empty: none.
     pub server: &'static [&'static str],
+    /// What the server needs: files, a port and a package of its own. `None`: nothing.
+    pub stage: Option<Stage>,
     /// The figures it gives.
     pub figures: &'static [Row],
     /// The figures that tables show by default.
@@ -65,6 +68,17 @@ pub struct Tool {
     pub knows: fn(&str) -> bool,
     /// The results in a text, at least one.
     pub read: fn(&str) -> Result<Vec<Reading>>,
+}
+
+/// What a tool's server needs. `{folder}` and `{port}` in the tool's words and in the files are a folder that is made
+/// for each run and a free port of 127.0.0.1.
+pub struct Stage {
+    /// The package of Debian that has the server.
+    pub package: &'static str,
+    /// The command that prepares the server's data before it starts; empty: none.
+    pub setup: &'static [&'static str],
+    /// Files of the folder: name and content.
+    pub files: &'static [(&'static str, &'static str)],
 }
 
 /// A figure of a tool: name behind the workload's, unit, direction, definition. A word in angle brackets
@@ -97,7 +111,11 @@ pub const TOOLS: &[&Tool] = &[
     &perf::PIPE,
     &perf::BENCH,
     &sysbench::CPU,
+    &sysbench::OLTP,
+    &sysbench::MEMORY,
     &sysbench::THREADS,
+    &sysbench::MUTEX,
+    &httperf::TOOL,
     &dbench::DBENCH,
     &dbench::TBENCH,
     &schbench::TOOL,

@@ -19,6 +19,7 @@ pub const MESSAGING: Tool = Tool {
     load_about: "groups",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[Row("time", "ns", Lower, "total time")],
     headline: &["time"],
     knows: |text| heads(text).is_some_and(|h| h.iter().all(|h| *h == "sched/messaging")),
@@ -37,6 +38,7 @@ pub const PIPE: Tool = Tool {
     load_about: "",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[
         Row("per_op", "ns", Lower, "time of a round trip, which is two switches"),
         Row("rate", "1/s", Higher, "round trips per second"),
@@ -59,6 +61,7 @@ pub const BENCH: Tool = Tool {
     load_about: "",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[
         Row("time", "ns", Lower, "total time"),
         Row("per_op", "ns", Lower, "time of an operation"),

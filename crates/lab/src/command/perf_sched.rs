@@ -21,6 +21,7 @@ pub const TOOL: Tool = Tool {
     load_about: "",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[
         Row("runtime", "ns", Neither, "CPU time of all tasks"),
         Row("switches", "", Neither, "switches of all tasks"),

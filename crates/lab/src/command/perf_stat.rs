@@ -23,6 +23,7 @@ pub const TOOL: Tool = Tool {
     load_about: "",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[
         Row("elapsed", "ns", Lower, "time from start to end"),
         Row("user", "ns", Lower, "CPU time in user mode"),

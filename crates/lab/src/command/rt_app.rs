@@ -25,6 +25,7 @@ pub const TOOL: Tool = Tool {
     load_about: "",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[
         Row("period.mean", "ns", Neither, "mean length of a repetition of a phase"),
         Row("period.p50", "ns", Neither, "median length of a repetition"),

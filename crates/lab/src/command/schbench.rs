@@ -20,6 +20,7 @@ pub const TOOL: Tool = Tool {
     load_about: "workers of each message thread",
     default_load: "",
     server: &[],
+    stage: None,
     figures: &[
         Row("wakeup.<stat>", "ns", Lower, "from the waker's time stamp until the worker runs"),
         Row("request.<stat>", "ns", Lower, "from the start of the think time until the work is done"),

@@ -17,6 +17,7 @@ pub const TOOL: Tool = Tool {
     load_about: "stressors",
     default_load: "1",
     server: &[],
+    stage: None,
     figures: &[
         Row("<stressor>.rate", "1/s", Higher, "operations per second of real time"),
         Row("<stressor>.cpu_rate", "1/s", Higher, "operations per second of CPU time"),

@@ -1,7 +1,8 @@
-//! sysbench 1.0: the tests cpu and threads. Latencies are printed in ms, the percentile is chosen by `--percentile`.
+//! sysbench 1.0: the tests cpu, threads, mutex, memory and oltp_read_write. Latencies are printed in ms,
+//! the percentile is chosen by `--percentile`.
 
 use super::text::{after, first, lines, missing, number, scaled};
-use super::{Reading, Row, Tool, Values};
+use super::{Reading, Row, Stage, Tool, Values};
 use schedlab_base::Result;
 use schedlab_record::Better::{Higher, Lower, Neither};
 
@@ -28,6 +29,7 @@ pub const CPU: Tool = Tool {
     load_about: "threads",
     default_load: "",
     server: &[],
+    stage: None,
     figures: FIGURES,
     headline: &["rate", "latency.p95"],
     knows: |text| is_sysbench(text) && text.contains("Prime numbers limit"),
@@ -42,6 +44,75 @@ pub const THREADS: Tool = Tool {
     knows: is_sysbench,
     ..CPU
 };
+
+/// `sysbench mutex`: threads that take mutexes from a large array. Its output looks like that of `threads`.
+pub const MUTEX: Tool = Tool {
+    name: "sysbench-mutex",
+    about: "sysbench mutex: threads that take mutexes from a large array",
+    before: &["mutex"],
+    knows: |_| false,
+    ..CPU
+};
+
+/// `sysbench memory`: threads that write or read blocks of memory.
+pub const MEMORY: Tool = Tool {
+    name: "sysbench-memory",
+    about: "sysbench memory: threads that go over blocks of memory",
+    before: &["memory"],
+    knows: |text| is_sysbench(text) && text.contains("memory speed test"),
+    ..CPU
+};
+
+/// `sysbench oltp_read_write` with a MariaDB server that is started for it, with a table of 10,000 rows in a folder of
+/// its own. Events are transactions.
+pub const OLTP: Tool = Tool {
+    name: "sysbench-oltp",
+    about: "sysbench oltp_read_write on a MariaDB server of its own (one table; 10 s unless told: --time)",
+    before: &[
+        "oltp_read_write",
+        "--db-driver=mysql",
+        "--mysql-socket={folder}/db.sock",
+        "--mysql-user=root",
+        "--table-size=10000",
+    ],
+    default_load: "8",
+    server: &["mariadbd", "--defaults-file={folder}/my.cnf"],
+    stage: Some(Stage {
+        package: "mariadb-server-core",
+        setup: &["sh", "{folder}/prepare.sh"],
+        files: &[("my.cnf", MY_CNF), ("prepare.sh", PREPARE)],
+    }),
+    knows: |text| is_sysbench(text) && text.contains("SQL statistics:"),
+    ..CPU
+};
+
+/// The server's settings. Only root's server looks at `user`.
+const MY_CNF: &str = "\
+[mysqld]
+user=root
+datadir={folder}/data
+socket={folder}/db.sock
+pid-file={folder}/db.pid
+bind-address=127.0.0.1
+port={port}
+skip-name-resolve
+";
+
+/// Makes the database, starts the server to fill the table, and ends it.
+const PREPARE: &str = "\
+set -e
+mariadb-install-db --defaults-file={folder}/my.cnf --auth-root-authentication-method=normal --skip-test-db >/dev/null
+echo 'create database sbtest;' | mariadbd --defaults-file={folder}/my.cnf --bootstrap 2>/dev/null
+mariadbd --defaults-file={folder}/my.cnf 2>/dev/null &
+server=$!
+until [ -S {folder}/db.sock ]; do
+    kill -0 $server
+    sleep 0.1
+done
+sysbench oltp_read_write --db-driver=mysql --mysql-socket={folder}/db.sock --mysql-user=root --table-size=10000 prepare
+kill $server
+wait $server
+";
 
 fn is_sysbench(text: &str) -> bool {
     lines(text).any(|l| l.starts_with("sysbench 1.") || l.starts_with("sysbench 0."))

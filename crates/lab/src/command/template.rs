@@ -41,7 +41,13 @@ impl Template {
     pub fn tool(tool: &'static Tool, arguments: Vec<String>) -> Template {
         let mut spec = CommandSpec::new(tool.name, arguments);
         spec.tool = Some(tool.name.to_owned());
-        spec.server = tool.server.iter().map(|w| (*w).to_owned()).collect();
+        let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect();
+        spec.server = words(tool.server);
+        if let Some(stage) = &tool.stage {
+            spec.setup = words(stage.setup);
+            let files = stage.files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+            spec.stage = Some(files.collect());
+        }
         Template { spec, tool: Some(tool) }
     }
     /// Whether a load makes a difference.

@@ -53,7 +53,7 @@ fn samples_of_every_tool_are_read() {
         std::fs::write(&golden, &all).unwrap();
     }
     assert_eq!(all, std::fs::read_to_string(&golden).unwrap());
-    for tool in TOOLS.iter().filter(|t| t.name != "tbench") {
+    for tool in TOOLS.iter().filter(|t| !["tbench", "sysbench-mutex"].contains(&t.name)) {
         assert!(all.contains(&format!(": {}\n", tool.name)), "no sample of {}", tool.name);
     }
 }

@@ -4,8 +4,8 @@ use super::{Executor, Made, guessed};
 use crate::cell::Cell;
 use crate::room;
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Stream, Version, Warning};
-use schedlab_kernel::Kernel;
 use schedlab_kernel::variant::SLICES_SINCE;
+use schedlab_kernel::{History, Kernel, Policy};
 use schedlab_machine::{Domains, Drawn, Machine};
 use schedlab_record::{Analyser, Better, MODEL, RECORD_SCHEMA, Record, Series, TaskName, environment};
 use schedlab_sim::{Setup, simulate, simulate_walking};
@@ -48,6 +48,9 @@ impl Sim {
         let Prepared { machine, changes, workload } = Prepared::of(cell, seed, &drawn)?;
         let later = workload.later_attrs.iter();
         let asks = workload.tasks.iter().map(|t| &t.attr).chain(later).any(|a| a.slice != Ns::ZERO);
+        let later = workload.later_attrs.iter();
+        let policies: Vec<Policy> =
+            workload.tasks.iter().map(|t| &t.attr).chain(later).map(|a| a.policy).collect();
         let (warmup, duration) = (workload.warmup, workload.duration);
         let to_the_end = workload.to_the_end;
         let (names, series) = (names(&machine, &workload), series(&workload)?);
@@ -80,6 +83,11 @@ impl Sim {
                 format!("its tasks ask for slices, which kernels before {SLICES_SINCE} take no notice of");
             warnings.push(Warning::new("workload.slice", text));
         }
+        let absent = policies.iter().find_map(|p| p.since().filter(|v| kernel.version < *v).map(|v| (p, v)));
+        warnings.extend(absent.map(|(policy, since)| {
+            let text = format!("its tasks of policy {policy} are taken as ordinary ones: kernels before {since} have no such policy");
+            Warning::new("workload.policy", text)
+        }));
         let mut found = analyser.finish(report.end);
         found.add(report.found);
         found.counters.insert("sim.events".into(), report.events);
@@ -124,6 +132,9 @@ impl Prepared {
     /// A workload that can't be built, or that is too large for this machine's memory.
     pub(crate) fn of(cell: &Cell, seed: u64, drawn: &[Drawn]) -> Result<Prepared> {
         let mut workload = cell.spec.build(seed)?;
+        if let Some(kernel) = cell.resolved {
+            has_groups(&workload, &kernel)?;
+        }
         room::for_one(room::Size::of(cell.machine.topology.nr_cpus(), &workload))?;
         if let (Some(kernel), true) = (cell.resolved, cell.machine.turns.is_some()) {
             // A machine that stands for a guest: a guest's run begins when all tasks are there.
@@ -137,6 +148,15 @@ impl Prepared {
             cell.variant.changes()?.into_iter().map(|(at, kernel)| (warmup.plus(at), kernel)).collect();
         Ok(Prepared { machine: cell.machine.with(drawn)?, changes, workload })
     }
+}
+
+/// Refuses task groups under a kernel that has none.
+fn has_groups(workload: &Built, kernel: &Kernel) -> Result<()> {
+    let Some(group) = workload.groups.get(1).filter(|_| !History::of(kernel.version).task_groups) else {
+        return Ok(());
+    };
+    let text = format!("group {} can't be made: kernel {} has no task groups", group.path, kernel.version);
+    Err(Error::input(text).help("leave out [[group]], or take a kernel from v2.6.24 on"))
 }
 
 /// The guest that a simulated machine stands for.

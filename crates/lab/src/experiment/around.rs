@@ -1,18 +1,61 @@
-//! What is around an experiment's workloads: benchmarks beside them, and task groups.
+//! What is around an experiment's workloads: benchmarks beside them, task groups, virtual machines, machines behind a
+//! link. Each may be for some loads only.
 
 use super::keys;
 use super::loads::Workload;
-use schedlab_base::{Error, Result};
+use schedlab_base::{CpuSet, Error, Ns, Result};
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_machine::reader::Table;
-use schedlab_workload::{Beside, GroupSpec, NestedSpec, Spec, group, spec, together};
+use schedlab_workload::{Beside, GroupSpec, NestedSpec, RemoteSpec, Spec, group, spec, together};
 use std::collections::BTreeMap;
 
-/// The `[[beside]]`, `[[group]]` and `[[nested]]` of an experiment.
+/// The usual delay of a link: a switch and two cards in one room.
+const DELAY: Ns = Ns::us(50);
+
+/// The `[[beside]]`, `[[group]]`, `[[nested]]` and `[[remote]]` of an experiment.
 pub struct Around<'t> {
-    beside: Vec<(Table<'t>, Workload)>,
-    groups: Vec<GroupSpec>,
-    nested: Vec<NestedSpec>,
+    beside: Vec<For<'t, Workload>>,
+    groups: Vec<For<'t, GroupSpec>>,
+    nested: Vec<For<'t, NestedSpec>>,
+    remotes: Vec<For<'t, RemoteSpec>>,
+}
+
+/// Something that is for some loads only.
+struct For<'t, T> {
+    /// The loads, by name or as "WORKLOAD NAME"; all if there are none. The table names its places.
+    loads: Vec<String>,
+    table: Table<'t>,
+    value: T,
+}
+
+impl<'t, T> For<'t, T> {
+    /// A table's value, by `read`.
+    fn read(table: Table<'t>, read: impl FnOnce(&Table<'t>) -> Result<T>) -> Result<For<'t, T>> {
+        Ok(For { loads: names(&table, "loads")?, value: read(&table)?, table })
+    }
+    fn is_for(&self, workload: &str, load: &str) -> bool {
+        let named = |name: &String| name == load || *name == format!("{workload} {load}");
+        self.loads.is_empty() || self.loads.iter().any(named)
+    }
+    /// Refuses a name that no load has.
+    fn check(&self, loads: &[(String, String)]) -> Result<()> {
+        for name in &self.loads {
+            let known =
+                loads.iter().any(|(workload, load)| name == load || *name == format!("{workload} {load}"));
+            if !known {
+                let all: Vec<String> = loads.iter().map(|(w, l)| format!("{w} {l}")).collect();
+                return Err(self
+                    .table
+                    .place("loads", Error::unknown("load", name, all.iter().map(String::as_str))));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The values that are for this load.
+fn chosen<'a, T: Clone>(all: &'a [For<'_, T>], (workload, load): (&'a str, &'a str)) -> Vec<T> {
+    all.iter().filter(|of| of.is_for(workload, load)).map(|of| of.value.clone()).collect()
 }
 
 impl<'t> Around<'t> {
@@ -29,35 +72,71 @@ impl<'t> Around<'t> {
             keys::BESIDE.check(&table, &format!("{} parameter", bench.name), &params)?;
             table.label("called")?;
             let workload = Workload::of_bench(&table, bench)?;
-            beside.push((table, workload));
+            beside.push(For { loads: names(&table, "loads")?, value: workload, table });
         }
-        let mut groups = Vec::new();
-        for table in top.tables("group", &keys::GROUP.names())? {
-            groups.push(group(&table)?);
-        }
-        let nested = top
-            .tables("nested", &keys::NESTED.names())?
-            .iter()
-            .map(virtual_machine)
-            .collect::<Result<_>>()?;
-        Ok(Around { beside, groups, nested })
+        let all = |header, keys: &keys::Section| top.tables(header, &keys.names());
+        Ok(Around {
+            beside,
+            groups: all("group", &keys::GROUP)?
+                .into_iter()
+                .map(|t| For::read(t, group))
+                .collect::<Result<_>>()?,
+            nested: all("nested", &keys::NESTED)?
+                .into_iter()
+                .map(|t| For::read(t, virtual_machine))
+                .collect::<Result<_>>()?,
+            remotes: all("remote", &keys::REMOTE)?
+                .into_iter()
+                .map(|t| For::read(t, behind_a_link))
+                .collect::<Result<_>>()?,
+        })
     }
 
-    /// A workload with what is around it, on a machine with `cpus` CPUs.
+    /// Refuses `loads` of these tables that name none of the experiment's, which are given as workload and name.
+    ///
+    /// # Errors
+    /// The first such name, with its place.
+    pub fn check(&self, loads: &[(String, String)]) -> Result<()> {
+        self.beside.iter().try_for_each(|of| of.check(loads))?;
+        self.groups.iter().try_for_each(|of| of.check(loads))?;
+        self.nested.iter().try_for_each(|of| of.check(loads))?;
+        self.remotes.iter().try_for_each(|of| of.check(loads))
+    }
+
+    /// A workload with what is around it under the load of that name, on a machine with `cpus` CPUs.
     ///
     /// # Errors
     /// When they don't go together.
-    pub fn around(&self, spec: Spec, cpus: u64) -> Result<Spec> {
+    pub fn around(&self, load: &str, spec: Spec, cpus: u64) -> Result<Spec> {
+        let of = spec.name().to_owned();
         let mut beside = Vec::new();
-        for (table, workload) in &self.beside {
+        for For { table, value: workload, .. } in self.beside.iter().filter(|b| b.is_for(&of, load)) {
             let mut made = workload.loads(None, cpus)?;
             let (Some((_, Spec::Bench { name, params })), true) = (made.pop(), made.is_empty()) else {
                 return Err(table.error_at("name", "what runs beside a workload is not swept"));
             };
             beside.push(Beside { name, params, called: table.string("called")?.map(str::to_owned) });
         }
-        spec.together(beside, self.groups.clone(), self.nested.clone())
+        let load = (of.as_str(), load);
+        let machines = (chosen(&self.nested, load), chosen(&self.remotes, load));
+        spec.together(beside, chosen(&self.groups, load), machines)
     }
+}
+
+/// A list of names.
+fn names(table: &Table<'_>, key: &'static str) -> Result<Vec<String>> {
+    Ok(super::strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect())
+}
+
+/// A machine behind a link.
+fn behind_a_link(table: &Table<'_>) -> Result<RemoteSpec> {
+    Ok(RemoteSpec {
+        name: table.required("name", table.string("name")?)?.to_owned(),
+        kernel: table.required("kernel", table.string("kernel")?)?.to_owned(),
+        delay: table.time("delay")?.unwrap_or(DELAY),
+        queues: table.number("queues")?.unwrap_or(1),
+        tasks: names(table, "tasks")?,
+    })
 }
 
 /// A task group.
@@ -77,15 +156,22 @@ fn group(table: &Table<'_>) -> Result<GroupSpec> {
     let period = table.time("period")?.unwrap_or(group::DEFAULT_PERIOD);
     let burst = table.time("burst")?.unwrap_or_default();
     group::check_limit(quota, period, burst).map_err(|(key, e)| table.place(key, e))?;
-    let tasks = super::strings(table, "tasks")?.into_iter().map(|(name, _)| name.to_owned()).collect();
-    Ok(GroupSpec { path: path.to_owned(), shares, quota, period, burst, idle, tasks })
+    let tasks = names(table, "tasks")?;
+    let cpus = match table.string("cpus")? {
+        None => None,
+        Some(list) => match CpuSet::parse(list) {
+            Ok(cpus) if !cpus.is_empty() => Some(cpus),
+            Ok(_) => {
+                return Err(table.place("cpus", Error::input("no CPU is left").help("write it like \"0-3\"")));
+            }
+            Err(e) => return Err(table.place("cpus", e)),
+        },
+    };
+    Ok(GroupSpec { path: path.to_owned(), shares, quota, period, burst, idle, cpus, tasks })
 }
 
 /// A virtual machine.
 fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
-    let names = |key| -> Result<Vec<String>> {
-        Ok(super::strings(table, key)?.into_iter().map(|(name, _)| name.to_owned()).collect())
-    };
     let periodic_tick = match table.string("tick")? {
         None | Some("nohz") => false,
         Some("periodic") => true,
@@ -95,11 +181,11 @@ fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
         name: table.required("name", table.string("name")?)?.to_owned(),
         vcpus: table.required("vcpus", table.number("vcpus")?)?,
         kernel: table.required("kernel", table.string("kernel")?)?.to_owned(),
-        features: names("features")?,
+        features: names(table, "features")?,
         tunables: tunables(table)?,
         periodic_tick,
         halt_poll: table.time("halt_poll")?.unwrap_or_default(),
-        tasks: names("tasks")?,
+        tasks: names(table, "tasks")?,
     })
 }
 

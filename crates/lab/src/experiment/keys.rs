@@ -54,8 +54,9 @@ pub const TOP: Section = Section {
         key("background", "true", "whether the machine's own tasks run, in the simulator; default true"),
         key("workload", "", "[workload], or several [[workload]]"),
         key("beside", "", "[[beside]]: benchmarks that run beside the workload"),
-        key("group", "", "[[group]]: task groups, simulated"),
+        key("group", "", "[[group]]: task groups; control groups on the live kernel"),
         key("nested", "", "[[nested]]: virtual machines that tasks run in, simulated"),
+        key("remote", "", "[[remote]]: machines behind a link that tasks run on, simulated"),
         key("load", "", "[[load]]; default one of the workload as it is"),
         key("variant", "", "[[variant]], at least one"),
         key("at", "", "[[at]]: a change in the middle of a run, of all variants"),
@@ -84,13 +85,14 @@ pub const BESIDE: Section = Section {
     keys: &[
         key("name", r#""hogs""#, "the benchmark"),
         key("called", r#""hoga""#, "what its tasks are called; default as the benchmark calls them"),
+        key("loads", r#"["vm"]"#, "the loads that have it, by name or as \"WORKLOAD NAME\"; default all"),
     ],
 };
 
 /// The keys of a task group.
 pub const GROUP: Section = Section {
     header: "[[group]]",
-    about: "a task group (cgroup), simulated",
+    about: "a task group (cgroup)",
     keys: &[
         key("path", r#""/vm/small""#, "its place below the root"),
         key("shares", "1024", "2 to 262144 (cgroup v1); default 1024"),
@@ -111,7 +113,9 @@ pub const GROUP: Section = Section {
             "true",
             "instead of shares: gives way to other groups (cpu.idle, 5.15 and later); default false",
         ),
+        key("cpus", r#""0-3""#, "CPUs that its tasks and those of groups below it may use; default any"),
         key("tasks", r#"["worker"]"#, "names of the tasks in it, without their numbers; \"*\" for all"),
+        key("loads", r#"["vm"]"#, "the loads that have it, by name or as \"WORKLOAD NAME\"; default all"),
     ],
 };
 
@@ -136,6 +140,25 @@ pub const NESTED: Section = Section {
             "how long the host polls before a halted vCPU's thread sleeps; default 0",
         ),
         key("tasks", r#"["*"]"#, "names of the tasks inside, without their numbers; \"*\" for all"),
+        key("loads", r#"["vm"]"#, "the loads that have it, by name or as \"WORKLOAD NAME\"; default all"),
+    ],
+};
+
+/// The keys of a machine behind a link.
+pub const REMOTE: Section = Section {
+    header: "[[remote]]",
+    about: "a machine behind a link, with a CPU for each of its tasks: clients on another host; simulated",
+    keys: &[
+        key("name", r#""clients""#, "its name"),
+        key("kernel", r#""v3.4""#, "the profile of its kernel"),
+        key("delay", r#""50us""#, "what a message takes one way; default 50us"),
+        key(
+            "queues",
+            "8",
+            "the first CPUs take the network interface's interrupts, connection by connection; default 1",
+        ),
+        key("tasks", r#"["client"]"#, "names of the tasks there; they meet others at sockets only"),
+        key("loads", r#"["vm"]"#, "the loads that have it, by name or as \"WORKLOAD NAME\"; default all"),
     ],
 };
 
@@ -238,8 +261,10 @@ pub const PUBLISHED: Section = Section {
 };
 
 /// All of them.
-pub const SECTIONS: &[&Section] =
-    &[&TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM, &PUBLISHED];
+pub const SECTIONS: &[&Section] = &[
+    &TOP, &WORKLOAD, &BESIDE, &GROUP, &NESTED, &REMOTE, &LOAD, &VARIANT, &AT, &MACHINE, &HOST, &VM,
+    &PUBLISHED,
+];
 
 impl Section {
     /// The names of its keys.

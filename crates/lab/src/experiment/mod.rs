@@ -15,6 +15,7 @@ mod read;
 mod sweep;
 mod variants;
 
+pub(crate) use around::Around;
 pub(crate) use expand::expand;
 pub use narrow::Part;
 pub use read::{MAX_RUNS, parse};

@@ -38,6 +38,8 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
     let (machines, mut loads) = simulated_loads(&top, &top, (&workloads, &around), folder)?;
     let mut host_loads = host_loads(&top, (&workloads, &around), host_cpus)?;
+    let named = |l: &Load| (l.spec.name().to_owned(), l.name.clone());
+    around.check(&loads.iter().chain(&host_loads).map(named).collect::<Vec<_>>())?;
     let runs_in_all = (loads.len().max(host_loads.len()) * variants.len()) as u64 * runs;
     if runs_in_all > MAX_RUNS {
         return Err(top
@@ -242,7 +244,7 @@ fn simulated_loads(
             let (variants, metrics) = narrowed(table)?;
             for (name, spec) in made {
                 let (variants, metrics) = (variants.clone(), metrics.clone());
-                let spec = around.around(spec, cpus).map_err(|e| top.place("workload", e))?;
+                let spec = around.around(&name, spec, cpus).map_err(|e| top.place("workload", e))?;
                 loads.push(Load { name, machine: at, spec, variants, metrics });
             }
         }
@@ -267,7 +269,7 @@ fn host_loads(
     for (table, workload) in wanted {
         let (variants, metrics) = narrowed(table)?;
         for (name, spec) in workload.loads(table, cpus)? {
-            let spec = around.around(spec, cpus).map_err(|e| top.place("workload", e))?;
+            let spec = around.around(&name, spec, cpus).map_err(|e| top.place("workload", e))?;
             // The same load on several machines is one load here.
             if !loads.iter().any(|l| l.name == name && l.spec == spec) {
                 let (variants, metrics) = (variants.clone(), metrics.clone());

@@ -5,7 +5,7 @@
 //! computer that runs the case.
 
 use super::metrics::{CLASSES, Class};
-use crate::experiment::{MAX_RUNS, number, only_workload, strings};
+use crate::experiment::{Around, MAX_RUNS, number, only_workload, strings};
 use schedlab_base::{Backend, Error, Result, Version, input};
 use schedlab_guest::Mode;
 use schedlab_kernel::tunable::TUNABLES;
@@ -27,6 +27,8 @@ const KEYS: &[&str] = &[
     "seed",
     "kernel",
     "workload",
+    "beside",
+    "group",
     "tolerance",
     "control",
 ];
@@ -296,7 +298,7 @@ impl Case {
         if let Spec::Command(_) = spec {
             return Err(top.place("workload", only_live()));
         }
-        Ok(spec)
+        Around::read(&top)?.around("", spec, cpus)
     }
     /// Checks that a kernel in a guest is of the series that the case simulates: decisions of another series
     /// prove nothing about the profile, however well they agree.

@@ -1,9 +1,10 @@
 //! The one list of compared metrics: the same for every case, fixed before any case was run.
 //!
-//! Totals alone would agree with almost anything, so most rows are counts, shares and times of single
-//! decisions, and two are whole distributions. A row has two limits beside its class's tolerance. A
-//! difference below `slack` does not count. If both sides are below `enough`, there is too little to compare,
-//! and the row counts as not measured: agreement about next to nothing would carry no information.
+//! Totals alone would agree with almost anything, so most rows are counts, shares and times of single decisions, and
+//! two are whole distributions. Workloads with groups have the groups' parts of the CPU time, too. A row has two limits
+//! beside its class's tolerance. A difference below `slack` does not count. If both sides are below `enough`, there is
+//! too little to compare, and the row counts as not measured: agreement about next to nothing would carry no
+//! information.
 
 use schedlab_record::schedstat::IdleType;
 
@@ -95,6 +96,8 @@ pub enum How {
     /// The spread of CPU time within groups of tasks: standard deviation in per cent of the mean, over the
     /// groups with at least two tasks, weighted by their CPU time.
     Uneven,
+    /// The part of the tasks' CPU time that the tasks of the workload's n-th `[[group]]` used, per cent.
+    OfGroup(usize),
     /// A series as a whole; its values may be off by the tolerance of this class.
     Distribution(&'static str, Class),
 }
@@ -145,6 +148,11 @@ const fn share(name: &'static str, how: How) -> Row {
 const fn placed(name: &'static str) -> Row {
     share(name, How::Metric(name))
 }
+/// A group's part of the CPU time, which is what weights and limits are about: a point is the difference that has no
+/// meaning.
+const fn of_group(name: &'static str, group: usize) -> Row {
+    Row { name, class: Class::Totals, unit: "%", enough: POINTS.0, slack: 1.0, how: How::OfGroup(group) }
+}
 const fn whole(name: &'static str, series: &'static str, within: Class) -> Row {
     Row {
         name,
@@ -190,6 +198,10 @@ pub const LIST: &[Row] = &[
         slack: 2.0,
         how: How::Uneven,
     },
+    of_group("cpu_time of group 1", 0),
+    of_group("cpu_time of group 2", 1),
+    of_group("cpu_time of group 3", 2),
+    of_group("cpu_time of group 4", 3),
 ];
 
 #[cfg(test)]
@@ -222,7 +234,7 @@ mod tests {
                 How::Attempts(idle) => vec![format!("domain0.{}.lb_count", idle.name())],
                 How::Share(part, of) => vec![part.to_owned(), of.to_owned()],
                 How::Distribution(series, _) => vec![format!("{series}.p50")],
-                How::Pulled | How::Uneven => Vec::new(),
+                How::Pulled | How::Uneven | How::OfGroup(_) => Vec::new(),
             };
             for name in names {
                 assert!(Metric::find(&name).is_ok(), "{name}");

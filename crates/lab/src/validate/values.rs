@@ -3,8 +3,10 @@
 use super::metrics::How;
 use crate::metrics;
 use crate::stats::describe::{mean, std};
+use schedlab_kernel::policy::{EVERY_TASK, group_of};
 use schedlab_record::accounts::{groups, of_group};
 use schedlab_record::{Record, Series, Value};
+use schedlab_workload::Spec;
 
 /// One value per run, or the reason why there is none.
 pub type Values = Result<Vec<f64>, String>;
@@ -27,6 +29,7 @@ fn number(how: How, record: &Record) -> Result<f64, String> {
         How::Attempts(idle) => balancing(record, |lb| lb[idle as usize].lb_count),
         How::Pulled => balancing(record, |lb| lb.iter().map(|b| b.lb_gained).sum()),
         How::Uneven => uneven(record).ok_or_else(|| "no group of tasks has two that ran".to_owned()),
+        How::OfGroup(n) => part_of_group(record, n),
         How::Distribution(series, _) => metric(record, &format!("{series}.count")),
     }
 }
@@ -63,6 +66,21 @@ fn uneven(record: &Record) -> Option<f64> {
         }
     }
     (weight > 0.0).then(|| weighed / weight)
+}
+
+/// The CPU time of the tasks of the workload's n-th group, per cent of that of all tasks.
+fn part_of_group(record: &Record, n: usize) -> Result<f64, String> {
+    let none = || format!("the workload has no group {}", n + 1);
+    let spec: Spec = serde_json::from_value(record.spec.clone()).map_err(|_| none())?;
+    let Spec::Together { groups, .. } = spec else { return Err(none()) };
+    let names = &groups.get(n).ok_or_else(none)?.tasks;
+    let inside =
+        |task: &str| names.iter().any(|name| name == EVERY_TASK || name == task || name == group_of(task));
+    let time = |wanted: &dyn Fn(&str) -> bool| -> f64 {
+        record.found.tasks.iter().filter(|t| wanted(&t.name)).map(|t| t.cpu_time.0 as f64).sum()
+    };
+    let all = time(&|_| true);
+    if all > 0.0 { Ok(100.0 * time(&inside) / all) } else { Err("no task ran".to_owned()) }
 }
 
 /// A series of all runs together.

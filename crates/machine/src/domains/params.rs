@@ -2,11 +2,11 @@
 //!
 //! Mirrors the `SD_*_INIT` tables (2.6.x to 3.15) and `sd_init` (3.16+) of x86. A row holds from its version up to the
 //! next row's. Intervals are milliseconds; since 3.16 (NUMA: 3.5) they are the number of CPUs the domain spans.
-//! Reasons for the cuts: 2.6.23 is the first CFS; 2.6.28 tuned its domains anew; 2.6.32 dropped
+//! Reasons for the cuts: 2.6.13 brought indices and balancing at fork; 2.6.23 is the first CFS; 2.6.28 tuned its domains anew; 2.6.32 dropped
 //! `SD_WAKE_BALANCE`; 3.5 rewrote NUMA domains; 3.16 unified the tables; 5.3 removed `cpu_load[]` and with it the
 //! indices; 5.10 lowered `busy_factor` and `imbalance_pct`.
 //!
-//! Read in sources: the values of 2.6.12, 2.6.29-30, 2.6.32-3.4, about 4.12 and 6.1. Between those, the releases of
+//! Read in sources: the values of 2.6.12, 2.6.13 (but NODE), 2.6.29-30, 2.6.32-3.4, about 4.12 and 6.1. Between those, the releases of
 //! the cuts (3.5, 3.12, 3.16, 5.3, 5.10), and the rows of 3.5 and 5.3, are from memory of the history, not read.
 
 use super::{DomainParams, Level};
@@ -72,6 +72,8 @@ const fn row(interval: Interval, busy: u32, pct: u32, tries: u32, idx: [u8; 5], 
 
 /// No index into `cpu_load[]`: the array is absent, or the entry is its first.
 const NO: [u8; 5] = [0; 5];
+/// The single average of 2.6.12 moves like the second entry of the later array.
+const ONE: [u8; 5] = [2; 5];
 
 // SMT and MC carry SHARE_LLC in every era: a shared cache is a fact of the hardware, and kernels that had no such flag
 // at a level have no code that reads it there.
@@ -80,10 +82,18 @@ const ERAS: &[Era] = &[
     // 2.6.12 sched.h and i386/x86_64 topology.h; its newidle flag is absent at NODE, fork balancing came later.
     Era {
         since: Version::new(0, 0),
-        smt: row(Fixed(1, 2), 8, 110, 0, NO, NEWIDLE | EXEC | AFFINE | WAKE_IDLE | SHARE_CAPACITY | SHARE_LLC),
-        mc: row(Fixed(1, 4), 64, 125, 1, NO, NEWIDLE | EXEC | AFFINE | SHARE_LLC),
-        die: row(Fixed(1, 4), 64, 125, 1, NO, NEWIDLE | EXEC | AFFINE),
-        numa: row(Fixed(8, 32), 32, 125, 1, NO, EXEC | WAKE_BALANCE | NUMA),
+        smt: row(Fixed(1, 2), 8, 110, 0, ONE, NEWIDLE | EXEC | AFFINE | WAKE_IDLE | SHARE_CAPACITY | SHARE_LLC),
+        mc: row(Fixed(1, 4), 64, 125, 1, ONE, NEWIDLE | EXEC | AFFINE | SHARE_LLC),
+        die: row(Fixed(1, 4), 64, 125, 1, ONE, NEWIDLE | EXEC | AFFINE),
+        numa: row(Fixed(8, 32), 32, 125, 1, ONE, EXEC | WAKE_BALANCE | NUMA),
+    },
+    // 2.6.13 to 2.6.22: topology.h of that time; MC (2.6.17) has the values of CPU, NODE is x86_64's from memory.
+    Era {
+        since: Version::v2_6(13),
+        smt: row(Fixed(1, 2), 8, 110, 0, [0, 0, 1, 0, 0], NEWIDLE | EXEC | AFFINE | WAKE_IDLE | SHARE_CAPACITY | SHARE_LLC),
+        mc: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], NEWIDLE | EXEC | AFFINE | SHARE_LLC),
+        die: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], NEWIDLE | EXEC | AFFINE),
+        numa: row(Fixed(8, 32), 32, 125, 2, [3, 2, 0, 1, 1], EXEC | FORK | WAKE_BALANCE | NUMA),
     },
     // 2.6.26 sched.h and topology.h: no balancing at wakeup or fork but at nodes.
     Era {

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 const KINDS: [ChannelKind; 4] = [ChannelKind::Pipe, ChannelKind::Unix, ChannelKind::Tcp, ChannelKind::Udp];
 
 fn one(kind: ChannelKind) -> (Channels, PortId, PortId) {
-    (Channels::open(&[kind]).unwrap(), PortId(0), PortId(1))
+    (Channels::open(&[kind], &[]).unwrap(), PortId(0), PortId(1))
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn what_goes_in_comes_out_and_only_that() {
 #[test]
 fn a_long_transfer_goes_in_pieces() {
     let bytes = 3 * PIECE_BYTES as u32 + 5;
-    let c = Channels::open(&[ChannelKind::Unix]).unwrap();
+    let c = Channels::open(&[ChannelKind::Unix], &[]).unwrap();
     std::thread::scope(|s| {
         s.spawn(|| c.send(PortId(1), bytes, &mut Buffer::default(), || false).unwrap());
         let mut buffer = Buffer::default();
@@ -96,4 +96,23 @@ fn nothing_that_arrives_is_an_error() {
     c.ends[here.index()].fd = UdpSocket::bind("127.0.0.1:0").unwrap().into();
     let e = c.settle().unwrap_err();
     assert!(e.to_string().contains("none of 1 datagrams"), "{e}");
+}
+
+#[test]
+fn ends_with_something_to_read_take_turns() {
+    let kinds = [ChannelKind::Tcp, ChannelKind::Unix, ChannelKind::Unix];
+    let here = [PortId(1), PortId(3), PortId(5)];
+    let c = Channels::open(&kinds, &[here.to_vec()]).unwrap();
+    let (mut buffer, mut found) = (Buffer::default(), VecDeque::new());
+    for port in [2, 4, 2] {
+        c.send(PortId(port), 10, &mut buffer, || false).unwrap();
+    }
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let port = c.ready(SetId(0), &mut found, || false).unwrap().expect("the run is not over");
+        c.receive(port, 10, &mut buffer, || false).unwrap();
+        seen.push(port.0);
+    }
+    assert_eq!(seen, [3, 5, 3]);
+    assert_eq!(c.ready(SetId(0), &mut found, || true).unwrap(), None);
 }

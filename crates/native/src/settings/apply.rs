@@ -5,6 +5,8 @@ use super::files::{Files, System};
 use super::form::{Form, Write};
 use super::journal::{Entry, Journal, Lock, Moment, Recovered, Whose, recover};
 use super::plan::{Later, Plan};
+use super::reach;
+use crate::cgroups;
 use crate::tracepoints::instance;
 use schedlab_base::{Error, Result, Warning};
 use std::collections::BTreeMap;
@@ -50,7 +52,7 @@ impl Plan {
         let later = self.later.clone();
         // From here on dropping it puts everything back.
         let mut applied = Applied { system, journal, entries, recovered, told: BTreeMap::new(), later, lock };
-        for write in &self.writes {
+        for write in self.writes.iter().chain(&self.within) {
             make(&applied.system, write)?;
         }
         applied.told = applied.tell();
@@ -69,7 +71,8 @@ fn entries(plan: &Plan, files: &dyn Files, now: &Moment<'_>) -> Result<Vec<Entry
     }
     let entry = |knob: &Vec<&Write>| {
         let first = knob[0];
-        let text = files.read(&first.path).map_err(|e| refused(&first.setting, &first.path, "read", &e))?;
+        let text = reach::text(files, first.form, &first.path)
+            .map_err(|e| refused(&first.setting, &first.path, "read", &e))?;
         let old = first.form.old(&text, &first.value).ok_or_else(|| {
             let text =
                 format!("setting '{}': {} does not show its value", first.setting, first.path.display());
@@ -87,8 +90,9 @@ fn entries(plan: &Plan, files: &dyn Files, now: &Moment<'_>) -> Result<Vec<Entry
 pub fn make(files: &dyn Files, write: &Write) -> Result<()> {
     let fault = |doing: &str, e: &std::io::Error| refused(&write.setting, &write.path, doing, e);
     let text = if write.form == Form::Plain { format!("{}\n", write.value) } else { write.value.clone() };
-    files.write(&write.path, &text).map_err(|e| fault("change", &e))?;
-    let text = files.read(&write.path).map_err(|e| fault("read", &e))?;
+    let doing = if write.form == Form::Folder { "make" } else { "change" };
+    reach::put(files, write.form, &write.path, &text).map_err(|e| fault(doing, &e))?;
+    let text = reach::text(files, write.form, &write.path).map_err(|e| fault("read", &e))?;
     let now = write.form.current(&text, &write.value).unwrap_or_default();
     if Form::same(&now, &write.value) {
         return Ok(());
@@ -101,7 +105,8 @@ impl Applied {
     /// By setting: the present value, the number of files if there are several, and the value before.
     fn tell(&self) -> BTreeMap<String, String> {
         let mut tallies: BTreeMap<&str, [BTreeMap<String, usize>; 2]> = BTreeMap::new();
-        for entry in &self.entries {
+        // Control groups are the workload's, not the variant's.
+        for entry in self.entries.iter().filter(|e| e.setting != cgroups::SETTING) {
             let now = entry.current(&self.system).map_or_else(|e| e.to_string(), |c| c.shown().to_owned());
             let [after, before] = tallies.entry(&entry.setting).or_default();
             *after.entry(now).or_default() += 1;

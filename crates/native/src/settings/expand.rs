@@ -3,6 +3,7 @@
 use super::files::{Files, matching};
 use super::form::{Form, Write, feature_name};
 use super::table::{FILE_PREFIX, Place, Row, Values, check, one_line, row};
+use crate::cgroups;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_kernel::feature::FEATURES;
 use std::io;
@@ -167,6 +168,9 @@ pub fn missing(files: &dyn Files, row: &Row) -> Error {
 /// The error about a change that this user may not make, with the capability that it needs.
 pub fn refused(setting: &str, path: &Path, doing: &str, e: &io::Error) -> Error {
     let path = path.display();
+    if setting == cgroups::SETTING {
+        return cgroups::refused(&path.to_string(), doing, e);
+    }
     let text = format!("setting '{setting}': can't {doing} {path}: {e}");
     match (e.kind(), e.raw_os_error()) {
         (_, Some(libc::EPERM)) => Error::machine(text).help(format!(

@@ -1,5 +1,5 @@
-//! A kernel's files in memory for tests: `features` takes one name and shows all, bad numbers are refused, and sealed
-//! files are read-only.
+//! A kernel's files in memory for tests: `features` takes one name and shows all, bad numbers are refused, new control
+//! groups have files, and sealed files are read-only.
 
 use super::files::Files;
 use std::cell::RefCell;
@@ -54,6 +54,10 @@ impl Files for FakeKernel {
             }
             // Like a driver that rounds its value.
             Some("scaling_min_freq") => format!("{}", text.trim().parse::<u64>().unwrap_or(0) / 1000 * 1000),
+            Some("cgroup.subtree_control") => match text.split_at(1) {
+                ("+", name) => format!("{} {name}", old.trim()),
+                (_, name) => old.split_whitespace().filter(|w| *w != name).collect::<Vec<_>>().join(" "),
+            },
             _ => text.to_owned(),
         };
         self.files.borrow_mut().insert(path.to_owned(), format!("{}\n", new.trim_end()));
@@ -66,6 +70,32 @@ impl Files for FakeKernel {
         } else {
             Ok(())
         }
+    }
+    fn is_folder(&self, path: &Path) -> bool {
+        self.files.borrow().keys().any(|file| file.starts_with(path) && file != path)
+    }
+    fn make_group(&self, path: &Path) -> io::Result<()> {
+        let above = path.parent().filter(|above| self.is_folder(above)).ok_or(io::ErrorKind::NotFound)?;
+        if self.sealed.iter().any(|p| p == above) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        // A new group has the files of the group above it.
+        let names: Vec<String> = self
+            .list(above)
+            .into_iter()
+            .filter(|name| self.files.borrow().contains_key(&above.join(name)))
+            .collect();
+        let mut files = self.files.borrow_mut();
+        files.extend(names.iter().map(|name| (path.join(name), "\n".to_owned())));
+        Ok(())
+    }
+    fn remove_group(&self, path: &Path) -> io::Result<()> {
+        let own = |file: &PathBuf| file.parent() == Some(path);
+        if self.files.borrow().keys().any(|file| file.starts_with(path) && !own(file)) {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
+        }
+        self.files.borrow_mut().retain(|file, _| !own(file));
+        Ok(())
     }
     fn list(&self, folder: &Path) -> Vec<String> {
         let files = self.files.borrow();

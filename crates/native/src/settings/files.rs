@@ -3,6 +3,7 @@
 //! [`ROOT_VARIABLE`] names a folder that stands for `/`: the files there are then changed and put back instead of the
 //! system's, which needs no privilege. Paths given by the user (`file:PATH`) are taken as they are.
 
+use crate::cgroups;
 use crate::tracepoints::instance;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -35,6 +36,18 @@ pub trait Files {
     fn writable(&self, path: &Path) -> io::Result<()>;
     /// Names in a folder, in no order; none where there is no folder.
     fn list(&self, folder: &Path) -> Vec<String>;
+    /// Whether there is a folder of that path.
+    fn is_folder(&self, path: &Path) -> bool;
+    /// Makes a control group.
+    ///
+    /// # Errors
+    /// As mkdir(2).
+    fn make_group(&self, path: &Path) -> io::Result<()>;
+    /// Removes a control group that schedlab made; tasks that are still in it go to the group above.
+    ///
+    /// # Errors
+    /// As rmdir(2).
+    fn remove_group(&self, path: &Path) -> io::Result<()>;
     /// Names of the system's tracing instances.
     fn instances(&self) -> Vec<String> {
         self.list(&self.place(instance::FOLDER))
@@ -85,6 +98,15 @@ impl Files for System {
     fn list(&self, folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries.filter_map(|e| e.file_name().into_string().ok()).collect()
+    }
+    fn is_folder(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+    fn make_group(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+    fn remove_group(&self, path: &Path) -> io::Result<()> {
+        cgroups::remove(path)
     }
     fn instances(&self) -> Vec<String> {
         // The live system's tracefs need not be mounted.

@@ -1,7 +1,8 @@
 //! Forms of the kernel's files, some of which read back in another form than they are written.
 //!
 //! `sched/features` takes one name and shows all of them; `sched/preempt` shows every model with the chosen one in
-//! parentheses. A *current* value is given in the words in which it would be written.
+//! parentheses; `cgroup.subtree_control` takes `+cpu` and shows `cpu`. A *current* value is given in the words in which
+//! it would be written.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -16,7 +17,16 @@ pub enum Form {
     Bracketed,
     /// Every feature by name, with the prefix `NO_` if it is off; a write takes one name.
     Feature,
+    /// The names of controllers that are on; a write takes one name after `+` or `-`.
+    Controller,
+    /// A control group: no file but a folder, which is there ([`MADE`]) or not ([`ABSENT`]).
+    Folder,
 }
+
+/// The value of a folder that is there.
+pub const MADE: &str = "made";
+/// The value of a folder that is not there.
+pub const ABSENT: &str = "absent";
 
 /// A value to be written to a file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -40,7 +50,7 @@ impl Form {
     /// The current value, in the file's `text`, of the thing that `value` would change; `None` if the text lacks it.
     pub fn current(self, text: &str, value: &str) -> Option<String> {
         match self {
-            Form::Plain => Some(text.trim().to_owned()),
+            Form::Plain | Form::Folder => Some(text.trim().to_owned()),
             Form::Bracketed => {
                 let (_, rest) = text.split_once('(')?;
                 rest.split_once(')').map(|(word, _)| word.trim().to_owned())
@@ -48,6 +58,11 @@ impl Form {
             Form::Feature => {
                 let name = feature_name(value);
                 text.split_whitespace().find(|word| feature_name(word) == name).map(str::to_owned)
+            }
+            Form::Controller => {
+                let name = value.trim_start_matches(['+', '-']);
+                let sign = if text.split_whitespace().any(|word| word == name) { '+' } else { '-' };
+                Some(format!("{sign}{name}"))
             }
         }
     }
@@ -84,6 +99,13 @@ mod tests {
         assert_eq!(now("NO_NEXT_BUDDY").as_deref(), Some("NO_NEXT_BUDDY"));
         assert_eq!(now("NO_PLACE_LAG").as_deref(), Some("PLACE_LAG"));
         assert_eq!(now("LAG"), None, "a part of a name does not count");
+    }
+
+    #[test]
+    fn a_controller_is_on_if_it_is_listed() {
+        let now = |text: &str| Form::Controller.current(text, "+cpu").unwrap();
+        assert_eq!([now("cpuset cpu io\n"), now("cpuset\n"), now("")], ["+cpu", "-cpu", "-cpu"]);
+        assert_eq!(Form::Controller.old("memory\n", "+cpu").as_deref(), Some("-cpu"));
     }
 
     #[test]

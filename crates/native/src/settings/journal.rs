@@ -13,6 +13,7 @@
 
 use super::files::Files;
 use super::form::{Form, Write};
+use super::reach;
 pub use crate::owner::Owner;
 use crate::tracepoints::instance;
 use schedlab_base::{Error, Result, Warning};
@@ -70,7 +71,7 @@ impl Entry {
     /// # Errors
     /// As read(2); [`io::ErrorKind::InvalidData`] if the file does not mention it.
     pub fn current(&self, files: &dyn Files) -> io::Result<Current> {
-        let text = files.read(&self.path)?;
+        let text = reach::text(files, self.form, &self.path)?;
         if text.is_empty() && self.form == Form::Plain && !is_kernels(&self.path) {
             return Ok(Current::Emptied);
         }
@@ -413,7 +414,7 @@ fn put_back(
 }
 
 fn write_back(entry: &Entry, files: &dyn Files) -> std::result::Result<(), String> {
-    files.write(&entry.path, &entry.old).map_err(|e| e.to_string())?;
+    reach::put(files, entry.form, &entry.path, &entry.old).map_err(|e| e.to_string())?;
     let now = entry.current(files).map_err(|e| e.to_string())?;
     let now = now.shown();
     if Form::same(now, &entry.old) { Ok(()) } else { Err(format!("the kernel keeps '{now}'")) }

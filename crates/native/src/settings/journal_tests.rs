@@ -3,9 +3,10 @@
 use super::apply::make;
 use super::fake::FakeKernel;
 use super::files::{Files, System};
-use super::form::{Form, Write};
+use super::form::{Form, MADE, Write};
 use super::journal::{Content, Current, Entry, Journal, Lock, Moment, Owner, Verdict, Whose, judge, recover};
 use super::plan::{Later, Plan};
+use super::reach;
 use schedlab_base::Ns;
 use std::fs;
 use std::io;
@@ -88,6 +89,54 @@ fn the_latest_change_is_taken_back_first_and_features_one_by_one() {
     assert!(journal.entries().is_empty());
 }
 
+/// Control groups that OTHER made, one in another, after it gave the cpu controller to children.
+fn left_groups() -> (tempfile::TempDir, Journal, FakeKernel) {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = FakeKernel::with(&[("/top/cgroup.subtree_control", "memory"), ("/top/cpu.weight", "")]);
+    let journal = Journal::at(folder.path());
+    let now = moment("b", OTHER, &|_| false);
+    let of =
+        |path: &str, form, value: &str| Write { setting: "control group".into(), ..write(path, form, value) };
+    let writes = [
+        of("/top/cgroup.subtree_control", Form::Controller, "+cpu"),
+        of("/top/schedlab-200-7-a", Form::Folder, MADE),
+        of("/top/schedlab-200-7-a/b", Form::Folder, MADE),
+        of("/top/schedlab-200-7-late", Form::Folder, MADE),
+    ];
+    let entry = |write: &Write| {
+        let text = reach::text(&kernel, write.form, &write.path).unwrap();
+        Entry::new(&now, &[write], write.form.old(&text, &write.value).unwrap())
+    };
+    journal.keep(&writes.iter().map(entry).collect::<Vec<_>>()).unwrap();
+    // It was killed before it made the last one.
+    writes[..3].iter().for_each(|write| make(&kernel, write).unwrap());
+    (folder, journal, kernel)
+}
+
+#[test]
+fn groups_of_a_killed_run_are_removed_from_the_innermost_on() {
+    let (_folder, journal, kernel) = left_groups();
+    assert_eq!(kernel.text("/top/cgroup.subtree_control"), "memory cpu");
+    assert!(kernel.is_folder(Path::new("/top/schedlab-200-7-a/b")));
+    let lives = recover(&journal, &kernel, &moment("b", ME, &|o| o == OTHER), Whose::Gone);
+    assert!(lives.is_empty() && kernel.is_folder(Path::new("/top/schedlab-200-7-a/b")), "its owner lives");
+    let done = recover(&journal, &kernel, &moment("b", ME, &|_| false), Whose::Gone);
+    assert!(done.len() == 4 && done.iter().all(|r| r.restored && !r.pending), "{done:?}");
+    assert!(!kernel.is_folder(Path::new("/top/schedlab-200-7-a")));
+    assert_eq!(kernel.text("/top/cgroup.subtree_control"), "memory");
+    assert!(kernel.files.borrow().len() == 2 && journal.entries().is_empty());
+}
+
+#[test]
+fn a_group_with_somebody_elses_group_in_it_stays_and_is_told() {
+    let (_folder, journal, kernel) = left_groups();
+    kernel.make_group(Path::new("/top/schedlab-200-7-a/b/theirs")).unwrap();
+    let done = recover(&journal, &kernel, &moment("b", ME, &|_| false), Whose::Gone);
+    let pending: Vec<&str> = done.iter().filter(|r| r.pending).map(|r| r.said.as_str()).collect();
+    assert!(pending.len() == 2 && pending[0].contains("-a/b can't be put back to 'absent'"), "{pending:?}");
+    assert!(kernel.is_folder(Path::new("/top/schedlab-200-7-a/b/theirs")));
+}
+
 #[test]
 fn what_cannot_be_put_back_stays_and_what_is_torn_is_set_aside() {
     let (folder, mut kernel) = (tempfile::tempdir().unwrap(), FakeKernel::with(&[(KNOB, "0")]));
@@ -121,7 +170,8 @@ fn tree() -> (tempfile::TempDir, System, Journal, PathBuf) {
 
 fn plan(knob: &Path, first: &str, later: &str) -> Plan {
     let write = |value| write(knob.to_str().unwrap(), Form::Plain, value);
-    Plan { writes: vec![write(first)], later: vec![Later { time: Ns::ZERO, writes: vec![write(later)] }] }
+    let later = vec![Later { time: Ns::ZERO, writes: vec![write(later)] }];
+    Plan { writes: vec![write(first)], later, ..Plan::default() }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! One table ([`SETTINGS`]) states for each setting its file by kernel era, the form of the file and the values it
 //! takes. A [`Plan`] turns a variant into writes. [`Plan::apply`] writes the old values to the [`journal`] first, then
 //! the new values to the files. The [`Applied`] that it gives puts everything back when it is dropped; the next start
-//! puts back the changes of a killed process ([`journal::recover`]). Paths are kernel interfaces from 2.6.23 on.
+//! puts back the changes of a killed process ([`journal::recover`]). The control groups of a run ([`crate::cgroups`])
+//! are made and removed in the same way. Paths are kernel interfaces from 2.6.23 on.
 
 mod apply;
 mod expand;
@@ -11,11 +12,12 @@ mod files;
 mod form;
 pub mod journal;
 mod plan;
+mod reach;
 mod survey;
 mod table;
 
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 #[cfg(test)]
 mod journal_tests;
 #[cfg(test)]
@@ -24,7 +26,7 @@ mod plan_tests;
 pub use apply::{Applied, make, put_back_left, put_back_mine};
 pub use expand::INSTEAD;
 pub use files::{Files, ROOT_VARIABLE, System};
-pub use form::{Form, Write};
+pub use form::{ABSENT, Form, MADE, Write};
 pub use plan::{Later, Plan};
 pub use survey::{Access, Seen, survey};
 pub use table::{FILE_PREFIX, Place, Row, SETTINGS, Values, check, row};

@@ -8,6 +8,7 @@ use super::expand::{expand, place_of, refused};
 use super::files::{Files, System};
 use super::form::Write;
 use super::table::{FILE_PREFIX, SETTINGS, row};
+use crate::cgroups::Groups;
 use schedlab_base::{CpuSet, Error, Ns, Result, Version};
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_kernel::{Tunables, Variant};
@@ -31,6 +32,9 @@ pub struct Later {
 pub struct Plan {
     /// Writes before the run.
     pub writes: Vec<Write>,
+    /// Writes before the run to files of control groups that the plan makes. They go with the groups, so the journal
+    /// does not have them.
+    pub within: Vec<Write>,
     /// Writes within the run, in the order of time.
     pub later: Vec<Later>,
 }
@@ -50,7 +54,7 @@ impl Plan {
     /// As [`Plan::of`].
     pub fn of_pairs(pairs: &[(String, String)]) -> Result<Plan> {
         let settings: BTreeMap<String, String> = pairs.iter().cloned().collect();
-        Ok(Plan { writes: step(&System::live(), &[], &BTreeMap::new(), &settings)?, later: Vec::new() })
+        Ok(Plan { writes: step(&System::live(), &[], &BTreeMap::new(), &settings)?, ..Plan::default() })
     }
     /// As [`Plan::of`], on other files.
     ///
@@ -63,15 +67,20 @@ impl Plan {
                 let writes = step(files, &change.features, &change.tunables, &BTreeMap::new())?;
                 Ok(Later { time: change.time, writes })
             });
-            Ok(Plan { writes, later: later.collect::<Result<_>>()? })
+            Ok(Plan { writes, later: later.collect::<Result<_>>()?, ..Plan::default() })
         };
         make().map_err(|e: Error| e.context(format!("variant '{}'", variant.name)))
+    }
+    /// Makes the control groups of a run, too, once the settings are changed.
+    pub fn group(&mut self, groups: &Groups) {
+        self.writes.extend(groups.kept.iter().cloned());
+        self.within.extend(groups.within.iter().cloned());
     }
     /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.later.is_empty()
     }
-    /// Every write, in the order of time.
+    /// Every write that must be taken back, in the order of time.
     pub fn all(&self) -> impl Iterator<Item = &Write> {
         self.writes.iter().chain(self.later.iter().flat_map(|l| &l.writes))
     }

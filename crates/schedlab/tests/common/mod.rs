@@ -4,7 +4,8 @@
 
 use assert_cmd::Command;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Child, Output};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Two loads, two variants, three runs each.
@@ -71,6 +72,24 @@ impl Lab {
         let text = self.ok(words);
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{words:?}: {e}\n{text}"))
     }
+}
+
+/// The bit of SIGINT in a mask of signals.
+const SIGINT: u64 = 1 << 1;
+
+/// Waits until a command catches Ctrl-C, and half a second more: it is at work then.
+pub fn at_work(child: &Child) {
+    let path = format!("/proc/{}/status", child.id());
+    let catches = || {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let caught = text.lines().find_map(|l| l.strip_prefix("SigCgt:")).map(str::trim);
+        caught.is_some_and(|mask| u64::from_str_radix(mask, 16).unwrap() & SIGINT != 0)
+    };
+    let since = Instant::now();
+    while !catches() && since.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500));
 }
 
 pub fn texts(output: &Output) -> (String, String) {

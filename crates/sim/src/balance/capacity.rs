@@ -1,10 +1,11 @@
 //! The amount of work that a CPU or a group can do: 1024 is one undisturbed CPU.
 //!
 //! Kernels before 5.0 give the threads of a core 15% more than a single thread, shared out evenly (`smt_gain` 1178: two
-//! threads get 589 each); later ones count every thread as a whole CPU. A capacity is *undisturbed* when real-time
+//! threads get 589 each), the O(1) scheduler 10%; later ones count every thread as a whole CPU. A capacity is *undisturbed* when real-time
 //! tasks take nothing of it; `System::capacity_of` (in `rt`) subtracts their part.
 
 use super::era::Balancer;
+use crate::o1::busiest::core_power;
 use schedlab_kernel::History;
 
 /// Capacity of one undisturbed CPU, and the fixed point of every ratio here (`SCHED_CAPACITY_SCALE`).
@@ -15,6 +16,9 @@ const SMT_GAIN: u64 = 1178;
 
 /// Capacity of a CPU whose core has `threads` threads on line, undisturbed (`arch_scale_cpu_capacity`).
 pub fn cpu_capacity(history: &History, threads: usize) -> u64 {
+    if history.o1 {
+        return core_power(threads as u64) / threads as u64;
+    }
     if threads > 1 && !history.whole_threads { SMT_GAIN / threads as u64 } else { SCALE }
 }
 

@@ -14,6 +14,7 @@ use super::settle::{Bounds, DomainState};
 use super::spare;
 use super::spare::imbalance::Amount;
 use super::spare::newidle_scan::GroupLoop;
+use crate::o1::busiest::{Pull, Seen, Sums};
 use schedlab_base::{Arena, CpuId, Stream};
 use schedlab_machine::{Domain, Domains, Turns};
 use schedlab_trace::BalanceTrigger;
@@ -143,12 +144,18 @@ pub(crate) enum Stage {
     Queues(Queues),
     /// 5.5 and later: locks are taken.
     Take { src: CpuId, amount: Amount },
+    /// Before 2.6.23: reading groups.
+    O1Groups { group: usize, at: usize, sums: Sums, seen: Seen },
+    /// Before 2.6.23: looking for the busiest queue of the busiest group.
+    O1Queue { pull: Pull },
+    /// Before 2.6.23: locks are taken.
+    O1Move { src: CpuId, load: u64 },
 }
 
 /// A pass over one domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    pub(super) stage: Stage,
+    pub(crate) stage: Stage,
     /// The CPU that tasks would move to.
     pub dst: CpuId,
     /// Its domain.
@@ -156,14 +163,14 @@ pub struct Pass {
     /// The trigger of the pass.
     pub trigger: BalanceTrigger,
     pub(super) began_ns: u64,
-    pub(super) visited: u16,
-    pub(super) moved: u16,
+    pub(crate) visited: u16,
+    pub(crate) moved: u16,
     /// Groups read, the local one not counted (`lb_sg_scan`).
-    pub(super) groups_read: u16,
+    pub(crate) groups_read: u16,
     /// The source's tasks were walked.
     pub(super) walked: bool,
     /// The CPU whose queue was chosen.
-    pub(super) src: Option<CpuId>,
+    pub(crate) src: Option<CpuId>,
     /// It was not this CPU's turn: higher domains are not tried.
     pub not_our_turn: bool,
     /// It holds the lock of SD_SERIALIZE domains (6.19).

@@ -23,6 +23,7 @@ use super::buffer;
 use super::lock::POLL_NS;
 use super::state::{Memory, Transfer};
 use crate::frame::{Step, Sys};
+use crate::net::Packet;
 use crate::system::{Context, System};
 use crate::task::UserOp;
 use schedlab_base::{CpuId, Error, TaskId};
@@ -183,6 +184,13 @@ impl System<'_> {
     /// The copied bytes enter the channel, as far as there still is room. Returns whether all bytes are in.
     fn put(&mut self, cpu: CpuId, t: &mut Transfer) -> bool {
         let (kind, to) = (self.channels.kind(t.port), t.port.peer());
+        if self.nic.is_far(to) {
+            let bytes = std::mem::take(&mut t.part);
+            t.left -= bytes;
+            t.opens = false;
+            self.send_away(cpu, Packet { to, bytes });
+            return t.left == 0 || kind == ChannelKind::Udp;
+        }
         let buffer = &mut self.channels.buffers[to.index()];
         let (was_empty, held) = (buffer.is_empty(), buffer.charged());
         let written = buffer.write(t.part, t.opens);
@@ -202,6 +210,11 @@ impl System<'_> {
         }
         if done && t.slept && kind == ChannelKind::Pipe && self.wakes_one(kind) && !full {
             self.wake_sleepers(cpu, t.port, true);
+        }
+        if news && let Some(waiter) = self.channels.came(to) {
+            let c = &mut self.cpus[cpu];
+            c.to_wake[Context::Task as usize].push(waiter);
+            c.sync_wakes = false;
         }
         done
     }
@@ -227,7 +240,9 @@ impl System<'_> {
         t.left -= taken.bytes;
         t.returned = taken.bytes > 0 || taken.freed;
         let empty = buffer.is_empty();
-        if t.returned && buffer.wakes_writer(was_full, taken.freed, &self.fixed.history) {
+        let wakes_writer = buffer.wakes_writer(was_full, taken.freed, &self.fixed.history);
+        self.was_read(cpu, from);
+        if t.returned && wakes_writer {
             self.wake_sleepers(cpu, from.peer(), kind != ChannelKind::Tcp);
         }
         if t.returned && t.slept && kind == ChannelKind::Pipe && self.wakes_one(kind) && !empty {
@@ -258,13 +273,23 @@ impl System<'_> {
         buffer::exclusive(kind, &self.fixed.history)
     }
 
+    /// Notes the readers that sleep at `port` as those that a context of `cpu` is to wake.
+    pub fn wake_readers(&mut self, cpu: CpuId, port: PortId, context: Context) {
+        let sync = self.cpus[cpu].sync_wakes;
+        self.wake_sleepers_in(context, cpu, port, sync);
+        let waiter = self.channels.came(port);
+        self.cpus[cpu].to_wake[context as usize].extend(waiter);
+    }
     /// Notes the sleepers at `port` that the current task of `cpu` is to wake: all of them, or the oldest.
     fn wake_sleepers(&mut self, cpu: CpuId, port: PortId, sync: bool) {
+        self.wake_sleepers_in(Context::Task, cpu, port, sync);
+    }
+    fn wake_sleepers_in(&mut self, context: Context, cpu: CpuId, port: PortId, sync: bool) {
         let one = self.wakes_one(self.channels.kind(port));
         let queue = self.queue_of(port);
         let sleepers = &mut self.channels.sleepers[queue];
         let c = &mut self.cpus[cpu];
-        let list = &mut c.to_wake[Context::Task as usize];
+        let list = &mut c.to_wake[context as usize];
         if one {
             list.extend(sleepers.pop_front());
         } else {

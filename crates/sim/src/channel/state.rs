@@ -2,8 +2,9 @@
 
 use super::buffer::Buffer;
 use super::lock::Lock;
+use super::poll::Set;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_workload::{ChannelKind, PortId};
+use schedlab_workload::{ChannelKind, PortId, SetId};
 use std::collections::VecDeque;
 
 /// The CPUs that used a buffer last: their caches hold its messages, its memory and its lock.
@@ -54,11 +55,22 @@ pub struct Channels {
     pub(super) memory: Memory,
     /// The sleepers at each end, oldest first. If readers and writers share a queue it is the first end's.
     pub sleepers: Vec<VecDeque<TaskId>>,
+    /// The sets of ends that tasks wait on together.
+    pub(super) sets: Vec<Set>,
+    /// The set of each end; empty without sets.
+    pub(super) set_of: Vec<Option<SetId>>,
+    /// Whether each end is on the list of its set.
+    pub(super) listed: Vec<bool>,
 }
 
 impl Channels {
-    /// Empty channels; at most `tasks` sleep at each.
-    pub fn new(kinds: Vec<ChannelKind>, tasks: usize) -> Channels {
+    /// Empty channels; at most `tasks` sleep at each. `sets` are the ends of each set.
+    pub fn new(kinds: Vec<ChannelKind>, sets: &[Vec<PortId>], tasks: usize) -> Channels {
+        let all = if sets.is_empty() { 0 } else { 2 * kinds.len() };
+        let mut set_of = vec![None; all];
+        for (number, ends) in sets.iter().enumerate() {
+            ends.iter().for_each(|end| set_of[end.index()] = Some(SetId(number as u32)));
+        }
         let ends = || kinds.iter().flat_map(|kind| [*kind; 2]);
         Channels {
             buffers: ends().map(Buffer::new).collect(),
@@ -66,8 +78,21 @@ impl Channels {
             memory: Memory::default(),
             locks: ends().map(|kind| Lock::new(kind, tasks.min(8))).collect(),
             sleepers: ends().map(|_| VecDeque::with_capacity(tasks.min(8))).collect(),
+            sets: sets.iter().map(|ends| Set::new(ends.len())).collect(),
+            set_of,
+            listed: vec![false; all],
             kinds,
         }
+    }
+    /// A message of so many bytes arrives at an end, by an interrupt on `cpu`. Returns how many the channel took, or
+    /// lost.
+    pub fn take_in(&mut self, end: PortId, bytes: u32, cpu: CpuId) -> u32 {
+        let at = end.0 as usize;
+        if bytes == 0 && self.kind(end) != ChannelKind::Udp {
+            return 0;
+        }
+        self.users[at].writer = Some(cpu);
+        self.buffers[at].write(bytes, true).bytes
     }
     /// The kind of the channel that an end belongs to.
     pub fn kind(&self, port: PortId) -> ChannelKind {

@@ -70,27 +70,35 @@ impl System<'_> {
         match self.fixed.machine.idle_governor {
             IdleGovernor::Menu => self.choose_and_halt(cpu),
             IdleGovernor::Halt => {
-                let ticks_on = self.hosted.as_ref().is_some_and(|h| h.periodic_tick);
+                let ticks_on = self.keeps_tick();
                 self.halt_in(cpu, deepest, !ticks_on);
             }
             IdleGovernor::Haltpoll => match self.cpus[cpu].haltpoll.choose() {
                 Choice::Poll(limit_ns) => self.poll(cpu, limit_ns),
-                Choice::Halt => self.halt_in(cpu, deepest, true),
+                Choice::Halt => self.halt_in(cpu, deepest, !self.fixed.history.periodic_tick),
             },
         }
     }
 
     fn choose_and_halt(&mut self, cpu: CpuId) {
-        let now = self.now;
+        let (now, keeps) = (self.now, self.keeps_tick());
         let c = &mut self.cpus[cpu];
-        let timer = c.timers.due();
+        let timer = if keeps { c.timers.due().min(c.tick_at) } else { c.timers.due() };
         let next_timer = if timer == NEVER { NEVER } else { timer.saturating_sub(now) };
         let predicted = c.governor.predict(next_timer);
         let state = c.governor.choose(&self.fixed.machine.idle_states, predicted);
         // A stopped tick stays stopped until a task runs again.
+        if keeps {
+            return self.halt_in(cpu, state, false);
+        }
         let states = self.fixed.machine.idle_states.len();
         let nap = Nap::of(&self.fixed.history, states, predicted, c.idle_tick_at > c.since);
         self.halt_in(cpu, state, !keeps_tick(nap, self.fixed.tick_ns));
+    }
+
+    /// Whether idle CPUs keep their tick, by their kernel or because their guest was set so.
+    fn keeps_tick(&self) -> bool {
+        self.fixed.history.periodic_tick || self.hosted.as_ref().is_some_and(|h| h.periodic_tick)
     }
 
     /// Polls for work for that long, with the tick on if it still is.
@@ -140,7 +148,7 @@ impl System<'_> {
     pub fn leave_idle_state(&mut self, cpu: CpuId, state: u8) {
         let reached = self.core_state(cpu, self.sunk_to(cpu, state));
         let exit_ns = self.fixed.machine.idle_states.get(usize::from(reached)).map_or(0, |s| s.typical.0);
-        let (now, tick_ns) = (self.now, self.fixed.tick_ns);
+        let (now, tick_ns, next_ipi) = (self.now, self.fixed.tick_ns, self.next_ipi(cpu));
         let c = &mut self.cpus[cpu];
         let by_tick = c.tick_at <= now && c.ipi_at > now && c.timers.due() > now;
         let stay_ns = now - c.halted_at;
@@ -154,7 +162,8 @@ impl System<'_> {
         c.has_halted |= c.task.ends == NEVER && exit_ns > 0;
         c.idle_tick_at = if c.tick_at <= now { now } else { 0 };
         if c.ipi_at <= now {
-            c.ipi_at = NEVER;
+            // A message still takes its interrupt.
+            c.ipi_at = next_ipi;
         }
         self.stats.idle_exit_ns += exit_ns;
         self.set_active(cpu, true);

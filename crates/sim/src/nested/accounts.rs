@@ -2,6 +2,7 @@
 
 use super::Nested;
 use crate::run::{account, settle_accounts};
+use crate::system::System;
 use crate::task::State;
 use crate::{SimReport, invariants};
 use schedlab_base::Result;
@@ -11,7 +12,29 @@ use schedlab_base::Result;
 /// # Errors
 /// When the guest's accounts disagree.
 pub fn close(mut own: Nested<'_>, end_ns: u64, report: &mut SimReport) -> Result<()> {
-    let sys = &mut own.sys;
+    close_kernel(&mut own.sys, end_ns, report)?;
+    let sys = &own.sys;
+    let switches: u32 = sys.tasks.iter().map(|t| t.counted.voluntary + t.counted.involuntary).sum();
+    let sums = [
+        ("guest.halts", own.counted.halts),
+        ("guest.sleeps", own.counted.sleeps),
+        ("guest.kicks", own.counted.kicks),
+        ("guest.steal_time", own.counted.steal_ns),
+        ("guest.wakeups", sys.stats.wakeups),
+        ("guest.switches", u64::from(switches)),
+        ("guest.packets", sys.nic.received),
+    ];
+    for (name, n) in sums {
+        *report.found.counters.entry(name.to_owned()).or_default() += n;
+    }
+    Ok(())
+}
+
+/// Adds the accounts of another kernel's tasks.
+///
+/// # Errors
+/// When they disagree.
+pub fn close_kernel(sys: &mut System<'_>, end_ns: u64, report: &mut SimReport) -> Result<()> {
     sys.now = end_ns;
     sys.release_clocks();
     settle_accounts(sys);
@@ -21,18 +44,5 @@ pub fn close(mut own: Nested<'_>, end_ns: u64, report: &mut SimReport) -> Result
     }
     report.found.intervals.append(&mut sys.intervals.kept);
     report.wakeups += sys.stats.wakeups;
-    let switches: u32 = sys.tasks.iter().map(|t| t.counted.voluntary + t.counted.involuntary).sum();
-    let steal_ns = own.counted.steal_ns;
-    let sums = [
-        ("guest.halts", own.counted.halts),
-        ("guest.sleeps", own.counted.sleeps),
-        ("guest.kicks", own.counted.kicks),
-        ("guest.steal_time", steal_ns),
-        ("guest.wakeups", own.sys.stats.wakeups),
-        ("guest.switches", u64::from(switches)),
-    ];
-    for (name, n) in sums {
-        *report.found.counters.entry(name.to_owned()).or_default() += n;
-    }
     Ok(())
 }

@@ -45,11 +45,12 @@ impl System<'_> {
         own.pause(vcpu, now);
         self.steps += std::mem::take(&mut self.nested[machine].sys.steps);
         self.relay(machine);
-        self.signal(cpu, machine, vcpu);
+        self.signal(cpu, machine, Some(vcpu));
+        self.collect_sent(cpu, machine);
         self.leave_if_done(machine);
         let exit_ns = self.fixed.machine.costs.vm_exit_ns;
-        if !self.cpus[cpu].to_wake[Context::Task as usize].is_empty() {
-            return self.begin(cpu, Step::Syscall(Sys::VcpuKicks), exit_ns);
+        if self.wakes_next(cpu, exit_ns) {
+            return;
         }
         if self.nested[machine].idles(vcpu) {
             self.nested[machine].counted.halts += 1;
@@ -58,12 +59,19 @@ impl System<'_> {
         self.return_to_user(cpu);
     }
 
+    /// Threads are to be woken by `cpu`, if there are any; it begins after `cost_ns`.
+    pub fn wakes_next(&mut self, cpu: CpuId, cost_ns: u64) -> bool {
+        let some = !self.cpus[cpu].to_wake[Context::Task as usize].is_empty();
+        if some {
+            self.begin(cpu, Step::Syscall(Sys::VcpuKicks), cost_ns);
+        }
+        some
+    }
+
     /// Passes on what the guest's programs recorded, and a fault.
     fn relay(&mut self, machine: usize) {
         let own = &mut self.nested[machine];
-        for (at, task, series, value) in own.relay.samples.borrow_mut().drain(..) {
-            self.sink.sample(at, task, series, value);
-        }
+        own.relay.pass_on(&mut *self.sink);
         if let Some(fault) = own.sys.fault.take() {
             self.fault = Some(fault);
         }
@@ -77,11 +85,11 @@ impl System<'_> {
         }
     }
 
-    /// Other vCPUs whose next event a step of `sender` has changed: those that execute stop earlier, those that sleep
-    /// are to be woken by `cpu`.
-    fn signal(&mut self, cpu: CpuId, machine: usize, sender: CpuId) {
+    /// Other vCPUs whose next event a step of `sender`, or the host, has changed: those that execute stop earlier, those
+    /// that sleep are to be woken by `cpu`.
+    pub fn signal(&mut self, cpu: CpuId, machine: usize, sender: Option<CpuId>) {
         while let Some(to) = self.nested[machine].sys.touched.pop() {
-            if to == sender {
+            if Some(to) == sender {
                 continue;
             }
             let own = &self.nested[machine];

@@ -9,22 +9,26 @@
 //! the vCPU's next timer. A signal to a vCPU whose thread sleeps is a wakeup by the host, in the sender's thread.
 //! Modelled after arch/x86/kvm: `vcpu_enter_guest`, `kvm_vcpu_block`, `kvm_vcpu_kick`; no release is told apart.
 //!
+//! A vCPU never stands still with a spinlock held: the preemption of lock holders is not modelled.
+//!
 //! The guest has no steal clock: it charges stolen time to the task that is current. Its CPUs are cores that share one
-//! cache. `machine`: the guest's machine. `drive`: the host's side.
+//! cache. `machine`: the guest's machine. `drive`: the host's side. `vhost`: its messages.
 
 pub mod accounts;
 mod drive;
 pub mod machine;
 pub mod set_up;
+mod vhost;
 
 use crate::engine::NEVER;
 use crate::frame::Step;
-use crate::system::System;
+use crate::system::{Context, System};
 use crate::task::UserOp;
 use schedlab_base::{CpuId, Ns, TaskId};
 use schedlab_trace::{Event, Sink};
 use std::cell::RefCell;
 use std::rc::Rc;
+use vhost::Vhost;
 
 /// A value that a program in a guest recorded: time, task, series, value.
 type Sample = (Ns, TaskId, u16, u64);
@@ -42,6 +46,15 @@ impl Sink for Relay {
     }
 }
 
+impl Relay {
+    /// Passes on what has come.
+    pub fn pass_on(&self, sink: &mut dyn Sink) {
+        for (at, task, series, value) in self.samples.borrow_mut().drain(..) {
+            sink.sample(at, task, series, value);
+        }
+    }
+}
+
 /// The part of a guest's system that depends on its host.
 pub struct Hosted {
     /// Whether each vCPU executes at this instant.
@@ -56,6 +69,10 @@ impl Hosted {
     /// The state before the first entry.
     pub fn new(vcpus: usize, periodic_tick: bool) -> Hosted {
         Hosted { runs: vec![false; vcpus], speed_pct: vec![100; vcpus], periodic_tick }
+    }
+    /// The same for CPUs that are not vCPUs, but those of a machine behind a link.
+    pub fn apart(cpus: usize) -> Hosted {
+        Hosted { runs: vec![true; cpus], speed_pct: vec![100; cpus], periodic_tick: false }
     }
     /// Whether a vCPU executes at this instant.
     pub fn runs(&self, cpu: CpuId) -> bool {
@@ -100,6 +117,7 @@ pub struct Nested<'s> {
     /// Counters since the warm-up ended.
     pub counted: Counted,
     vcpus: Vec<Vcpu>,
+    vhost: Vhost,
     halt_poll_ns: u64,
     relay: Relay,
     /// Its tasks have all left.
@@ -107,13 +125,14 @@ pub struct Nested<'s> {
 }
 
 impl<'s> Nested<'s> {
-    /// A machine whose vCPUs have not been entered yet.
-    pub fn new(sys: System<'s>, threads: &[TaskId], halt_poll_ns: u64, relay: Relay) -> Nested<'s> {
+    /// A machine whose vCPUs have not been entered yet. `threads`: those of its vCPUs, and vhost's.
+    pub fn new(sys: System<'s>, threads: (&[TaskId], TaskId), halt_poll_ns: u64, relay: Relay) -> Nested<'s> {
         let vcpu = |thread: &TaskId| Vcpu { thread: *thread, paused_at: 0, asleep: false, polls_on: None };
         Nested {
             sys: Box::new(sys),
             counted: Counted::default(),
-            vcpus: threads.iter().map(vcpu).collect(),
+            vcpus: threads.0.iter().map(vcpu).collect(),
+            vhost: Vhost::new(threads.1),
             halt_poll_ns,
             relay,
             done: false,
@@ -172,6 +191,10 @@ impl System<'_> {
             Step::Halted { .. } => {}
             _ if frame.ends != NEVER => frame.ends += stood_ns,
             _ => {}
+        }
+        for context in [Context::Task, Context::Hard] {
+            // A vCPU is taken off before it takes a lock, not while it has one.
+            self.cpus[vcpu].waking[context as usize].put_off(stood_ns);
         }
     }
     /// The vCPU stands still from this instant on.

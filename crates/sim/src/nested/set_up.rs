@@ -1,10 +1,11 @@
 //! Virtual machines before a run: the workload's tasks go to their places, and the guests boot.
 
-use super::{Hosted, Nested, Relay, machine};
+use super::{Hosted, Nested, Relay};
+use crate::net::Nic;
 use crate::run::load_workload;
 use crate::system::System;
 use crate::task::UserOp;
-use schedlab_base::{CpuId, Result, Stream};
+use schedlab_base::{CpuId, Stream};
 use schedlab_machine::Machine;
 use schedlab_workload::{Built, Env, NestedDecl, Op, Place, Program, TaskDecl};
 
@@ -20,21 +21,9 @@ impl Program for Elsewhere {
     }
 }
 
-/// The machines that the workload's guests see.
-///
-/// # Errors
-/// As [`machine::of`].
-pub fn machines(host: &Machine, workload: &Built) -> Result<Vec<Machine>> {
-    workload.nested.iter().map(|own| machine::of(host, &own.name, own.vcpus.len() as u32)).collect()
-}
-
-/// Takes the parts that run in guests out of the workload, by guest. Each part has all tasks by their ids; those that
-/// are elsewhere never start.
-pub fn take_out(workload: &mut Built) -> Vec<Built> {
-    (0..workload.nested.len()).map(|n| part(workload, Place::Inside(n as u32))).collect()
-}
-
-fn part(whole: &mut Built, place: Place) -> Built {
+/// Takes the part that runs elsewhere out of the workload. It has all tasks by their ids; those that are not there never
+/// start.
+pub fn part(whole: &mut Built, place: Place) -> Built {
     let tasks = whole.tasks.iter_mut().map(|task| twin(task, place)).collect();
     Built {
         tasks,
@@ -42,6 +31,7 @@ fn part(whole: &mut Built, place: Place) -> Built {
         slots: whole.slots,
         series: whole.series.clone(),
         channels: whole.channels.clone(),
+        sets: whole.sets.clone(),
         masks: whole.masks.clone(),
         cpus_at: whole.cpus_at.clone(),
         later_attrs: Vec::new(),
@@ -51,6 +41,8 @@ fn part(whole: &mut Built, place: Place) -> Built {
         processes: whole.processes,
         groups: whole.groups[..1].to_vec(),
         nested: Vec::new(),
+        remotes: Vec::new(),
+        ends: whole.ends.clone(),
     }
 }
 
@@ -76,6 +68,7 @@ pub fn boot<'s>(
     let mut sys = System::new(seen, decl.kernel, own_seed, sink);
     sys.measure_from = part.warmup.0;
     sys.hosted = Some(Hosted::new(vcpus, decl.periodic_tick));
+    sys.nic = Nic::new(&part, Place::Inside(number as u32), vcpus);
     if decl.periodic_tick {
         // Each vCPU starts its timer as it boots: ticks are out of phase.
         let phases = sys.fixed.stream.purpose("tick");
@@ -89,7 +82,7 @@ pub fn boot<'s>(
         sys.kick(CpuId(0), cpu);
     }
     sys.touched.clear();
-    Nested::new(sys, &decl.vcpus, decl.halt_poll.0, relay)
+    Nested::new(sys, (&decl.vcpus, decl.vhost), decl.halt_poll.0, relay)
 }
 
 /// Adds a guest to its host: its threads execute vCPUs.

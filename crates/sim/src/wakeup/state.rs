@@ -48,6 +48,10 @@ impl Waking {
     pub fn task(&self) -> TaskId {
         self.task
     }
+    /// The wakeup stood still for `by_ns`, and has taken no lock yet.
+    pub fn put_off(&mut self, by_ns: u64) {
+        self.locked_ns += by_ns;
+    }
 }
 
 impl Default for Waking {

@@ -5,6 +5,7 @@
 //! (SD_WAKE_BALANCE) may choose it, too. The domain asked is the lowest that holds both CPUs, whatever its flags.
 
 use super::affine;
+use crate::o1::wake::Choice;
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_kernel::Feature;
@@ -35,6 +36,9 @@ impl System<'_> {
         let stays = Target { cpu: prev, affine: None, unsearched: None, why: None };
         if cpu == prev {
             return stays;
+        }
+        if self.fixed.history.o1 {
+            return self.o1_target(cpu, waker, wakee, prev);
         }
         let unsearched = self.fixed.history.prev_unsearched.then_some(PlaceReason::NoAffineDomain);
         let no_domain = Target { cpu: prev, affine: None, unsearched, why: None };
@@ -75,6 +79,20 @@ impl System<'_> {
             return Target { cpu, affine: None, unsearched: unsearched(PlaceReason::WakeBalance), why };
         }
         Target { why, ..stays }
+    }
+
+    /// The same before CFS. `wake_idle` then looks near the choice.
+    fn o1_target(&self, cpu: CpuId, waker: Option<TaskId>, wakee: TaskId, prev: CpuId) -> Target {
+        let of = |cpu, affine, why| Target { cpu, affine, unsearched: None, why };
+        if !self.tasks[wakee].may_run_on(cpu) {
+            return of(prev, None, None);
+        }
+        let sync = waker.filter(|_| self.cpus[cpu].sync_wakes);
+        match self.o1_choose(cpu, sync, wakee, prev) {
+            Choice::Affine(level, why) => of(cpu, Some(level as u8), Some(why)),
+            Choice::Balance => of(cpu, None, None),
+            Choice::Prev(why) => of(prev, None, Some(why)),
+        }
     }
 
     /// AFFINE_WAKEUPS, if the kernel has it.

@@ -153,3 +153,16 @@ fn with_the_patch_a_task_of_a_group_leaves_its_sibling_and_a_root_task_is_placed
     assert_eq!(absent(&placed("", true)), 0);
     assert_eq!(placed("SIS_IDLE_CFS_RQ", false), placed("", false), "the root group is as before");
 }
+
+#[test]
+fn two_tasks_of_a_group_on_one_cpu_are_crowded_while_another_queue_is_shorter() {
+    let crowded = |second: &str, group: &str| {
+        let mut load = Load::lasting_ms(1_000);
+        hogs(&mut load, "/a", 1024, 1, Some("0"));
+        hogs(&mut load, group, 1024, 1, Some(second));
+        run(&machine("smp-2"), "v6.1", load).counter("group.crowded_time") / MS
+    };
+    assert!(crowded("0", "/a") > 950, "{}", crowded("0", "/a"));
+    assert_eq!(crowded("1", "/a"), 0, "one each");
+    assert_eq!(crowded("0", "/b"), 0, "of two groups");
+}

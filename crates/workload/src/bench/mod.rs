@@ -11,15 +11,23 @@ mod exchange;
 mod gate;
 mod hackbench;
 mod hogs;
+mod http;
+mod inbox;
+mod log;
 mod mutex;
 mod nanosleep;
+mod oltp;
+mod pace;
 mod pipe;
+mod pool;
 mod rr;
 mod sample;
 mod schbench;
 mod schbench_modern;
 mod slice;
 mod stream_rr;
+mod trade;
+mod volano;
 mod wake_list;
 
 /// Every benchmark.
@@ -35,6 +43,10 @@ pub const BENCHMARKS: &[&Benchmark] = &[
     &slice::SLICE,
     &batch::BATCH,
     &hogs::HOGS,
+    &http::HTTP,
+    &oltp::OLTP,
+    &volano::VOLANO,
+    &trade::TRADE,
 ];
 
 /// The longest runtime that may be asked for: an hour, ns.

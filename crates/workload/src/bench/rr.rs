@@ -39,6 +39,7 @@ const PARAMS: &[Param] = &[
 ];
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
+    b.client_side(&["client"]);
     let udp = params.get("protocol")? == 1;
     for name in ["request", "response"] {
         let size = params.get(name)?;
@@ -50,7 +51,8 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
     let (request, response) = (params.get("request")? as u32, params.get("response")? as u32);
     let latency = b.series("rr.latency", "ns", "lower");
     for p in 0..params.count("pairs")? {
-        let (near, far) = b.channel(if udp { ChannelKind::Udp } else { ChannelKind::Tcp });
+        let kind = if udp { ChannelKind::Udp } else { ChannelKind::Tcp };
+        let (near, far) = b.link(kind);
         let client = Client { port: near, request, response, exchange: Exchange::new(latency) };
         b.task(format!("client-{p}"), Box::new(client))?;
         b.task(format!("server-{p}"), Box::new(Server { port: far, request, response, asked: false }))?;

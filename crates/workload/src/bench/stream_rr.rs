@@ -98,10 +98,11 @@ const SCRIPT: &[Call] = &[
 ];
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
+    b.client_side(&["client"]);
     let latency = b.series("stream-rr.latency", "ns", "lower");
     let data = b.series("stream-rr.data", "B", "neither");
     for c in 0..params.count("clients")? {
-        let (near, far) = b.channel(ChannelKind::Tcp);
+        let (near, far) = b.link(ChannelKind::Tcp);
         let at = b.stream("stream-rr.start", c as u64).below(0, SCRIPT.len() as u64) as usize;
         let client = Client { port: near, at, data, exchange: Exchange::new(latency) };
         b.task(format!("client-{c}"), Box::new(client))?;

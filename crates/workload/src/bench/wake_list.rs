@@ -9,9 +9,10 @@ use crate::op::{Env, Op, SlotId, WordId};
 use schedlab_base::Ns;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
-/// The value of a futex word whose thread may sleep; otherwise the thread was posted.
+/// The value of a futex word whose thread may sleep.
 pub const BLOCKED: u32 = 0;
-const POSTED: u32 = 1;
+/// The value of the word of a thread that was posted.
+pub const POSTED: u32 = 1;
 /// The empty list; otherwise a cell holds a worker's number plus one.
 pub const NOBODY: u64 = 0;
 

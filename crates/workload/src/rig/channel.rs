@@ -1,7 +1,7 @@
 //! Channels of the rig: one bounded buffer for each direction, and the tasks that wait at its two ends, first come
 //! first served. A buffer counts bytes; on UDP also the sizes of datagrams, so that one read takes one datagram.
 
-use crate::{ChannelKind, PortId};
+use crate::{ChannelKind, PortId, SetId};
 use std::collections::VecDeque;
 
 /// Capacity of a buffer, bytes: 16 pages for a pipe, the kernel's default send buffer for sockets.
@@ -77,16 +77,47 @@ impl Way {
     }
 }
 
+/// A set of ends, in the order in which they are looked at, and the task that waits on it.
+struct Set {
+    ends: VecDeque<PortId>,
+    waiter: Option<usize>,
+}
+
 /// All channels of a workload.
-pub struct Channels(Vec<[Way; 2]>);
+pub struct Channels {
+    ways: Vec<[Way; 2]>,
+    sets: Vec<Set>,
+}
 
 impl Channels {
-    pub fn new(kinds: &[ChannelKind]) -> Channels {
-        Channels(kinds.iter().map(|k| [Way::new(*k), Way::new(*k)]).collect())
+    pub fn new(kinds: &[ChannelKind], sets: Vec<Vec<PortId>>) -> Channels {
+        let ways = kinds.iter().map(|k| [Way::new(*k), Way::new(*k)]).collect();
+        let sets = sets.into_iter().map(|ends| Set { ends: ends.into(), waiter: None }).collect();
+        Channels { ways, sets }
     }
     /// The direction that flows towards an end.
     fn towards(&mut self, end: PortId) -> &mut Way {
-        &mut self.0[end.channel()][end.index() % 2]
+        &mut self.ways[end.channel()][end.index() % 2]
+    }
+    /// An end of the set with something to read; without one, `task` waits for it.
+    pub fn poll(&mut self, task: usize, set: SetId) -> Option<PortId> {
+        for _ in 0..self.sets[set.index()].ends.len() {
+            let end = self.sets[set.index()].ends[0];
+            self.sets[set.index()].ends.rotate_left(1);
+            if self.towards(end).used > 0 {
+                return Some(end);
+            }
+        }
+        assert!(self.sets[set.index()].waiter.replace(task).is_none(), "two tasks wait on a set");
+        None
+    }
+    /// Something has come for `end`: gives the task that waits on its set, and the end.
+    pub fn came(&mut self, end: PortId) -> Option<(usize, PortId)> {
+        if self.towards(end).used == 0 {
+            return None;
+        }
+        let set = self.sets.iter_mut().find(|s| s.ends.contains(&end))?;
+        Some((set.waiter.take()?, end))
     }
     /// Lets `task` write; gives the tasks whose call is done by it, perhaps `task` itself among them.
     pub fn send(&mut self, task: usize, port: PortId, bytes: u32) -> Vec<usize> {
@@ -120,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_writer_waits_for_room_and_a_reader_for_all_its_bytes() {
-        let mut c = Channels::new(&[ChannelKind::Pipe]);
+        let mut c = Channels::new(&[ChannelKind::Pipe], Vec::new());
         assert_eq!(c.send(7, WRITE, 65_536), [7], "exactly full");
         assert_eq!(c.send(8, WRITE, 10), [] as [usize; 0]);
         assert_eq!(c.recv(9, READ, 5), [9], "five bytes of room are not enough for ten");
@@ -131,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_datagram_is_taken_whole_and_sockets_go_both_ways() {
-        let mut c = Channels::new(&[ChannelKind::Pipe, ChannelKind::Udp]);
+        let mut c = Channels::new(&[ChannelKind::Pipe, ChannelKind::Udp], Vec::new());
         let (a, b) = (PortId(2), PortId(3));
         assert_eq!(c.send(1, a, 100), [1]);
         assert_eq!(c.send(1, a, 200), [1]);

@@ -147,7 +147,7 @@ pub fn table() -> String {
                     [right, cpus(*n)].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; "),
                 )
             }
-            InGroup(_) => ("yes", "no", "task groups are simulated only".to_owned()),
+            InGroup(_) => ("yes", "yes", "needs the right to make control groups".to_owned()),
             Refused(_, _, words) => ("no", "no", (*words).replace("'t'", "'thread'")),
         };
         text += &format!("| `{file}` | {ours} | {sim} | {live} | {about} |\n");

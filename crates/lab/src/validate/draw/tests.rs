@@ -49,7 +49,7 @@ fn a_hundred_cases_have_every_workload_kernel_and_kind_of_machine() {
 
 #[test]
 fn no_benchmark_is_left_out() {
-    for bench in BENCHMARKS.iter().filter(|b| b.name != HOGS) {
+    for bench in BENCHMARKS.iter().filter(|b| b.name != HOGS && !LATER.contains(&b.name)) {
         assert!(PROGRAMS.iter().any(|p| p.name == bench.name), "{} is never drawn", bench.name);
     }
 }

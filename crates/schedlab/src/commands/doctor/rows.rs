@@ -4,6 +4,7 @@ use schedlab_base::Version;
 use schedlab_guest::images::{self, Listed, cache};
 use schedlab_guest::{Mode, Qemu, fetch, kvm};
 use schedlab_lab::noise::Floors;
+use schedlab_native::cgroups;
 use schedlab_native::counters::{Set, Whom};
 use schedlab_native::settings::{Files, System};
 use schedlab_native::tracepoints;
@@ -68,7 +69,7 @@ pub const ROWS: &[Row] = &[
     Row { name: "tracepoints", needed_for: "each wakeup, switch and migration of live runs (sched tracepoints)", look: tracepoints },
     Row { name: "sched/features", needed_for: "variants with features on the running kernel", look: features },
     Row { name: "schedstat", needed_for: "balance counters of the running kernel ('schedstat', validation)", look: schedstat },
-    Row { name: "cgroup v2", needed_for: "weights and limits of groups", look: cgroup },
+    Row { name: "control groups", needed_for: "[[group]] of live runs: weights and limits", look: cgroup },
     Row { name: "sched_ext", needed_for: "BPF policies on the running kernel", look: sched_ext },
     Row { name: "QEMU", needed_for: "--backend vm; its deterministic mode needs 8.1 or later", look: qemu },
     Row { name: "KVM", needed_for: "guests in real time at the CPUs' own speed", look: kvm_row },
@@ -196,16 +197,15 @@ fn schedstat(here: &Here) -> Seen {
 }
 
 fn cgroup(here: &Here) -> Seen {
-    match here.read("/sys/fs/cgroup/cgroup.controllers") {
-        Ok(all) if all.split_whitespace().any(|c| c == "cpu") => yes("with the cpu controller"),
-        Ok(_) => not(
-            State::Partly,
-            "mounted without the cpu controller",
-            "echo +cpu | sudo tee /sys/fs/cgroup/cgroup.subtree_control (in the parent group)",
-        ),
-        Err(_) => {
-            not(State::No, "not mounted at /sys/fs/cgroup", "boot with systemd.unified_cgroup_hierarchy=1")
+    match cgroups::find(&here.system) {
+        Ok(found) => {
+            let said = format!("{} at {}", found.version.name(), found.base.display());
+            match here.system.writable(&found.threads()) {
+                Ok(()) => yes(said),
+                Err(e) => not(State::Partly, format!("{said}: {e}"), cgroups::DELEGATE),
+            }
         }
+        Err(e) => not(State::No, e.message(), e.remedy().unwrap_or_default()),
     }
 }
 
@@ -340,6 +340,9 @@ mod tests {
             ("sys/kernel/debug/sched/features", "A NO_B\n"),
             ("proc/schedstat", "version 15\n"),
             ("proc/sys/kernel/sched_schedstats", "1\n"),
+            ("proc/self/mountinfo", "24 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
+            ("proc/self/cgroup", "0::/\n"),
+            ("sys/fs/cgroup/cgroup.threads", "1\n"),
             ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io\n"),
             ("sys/kernel/sched_ext/state", "disabled\n"),
         ] {
@@ -358,7 +361,10 @@ mod tests {
         put(dir.path(), "proc/sys/kernel/perf_event_paranoid", "2\n");
         put(dir.path(), "proc/schedstat", "version 15\n");
         put(dir.path(), "proc/sys/kernel/sched_schedstats", "0\n");
-        put(dir.path(), "sys/fs/cgroup/cgroup.controllers", "memory\n");
+        // A group whose list of threads can't be written: here it is a folder.
+        put(dir.path(), "proc/self/mountinfo", "32 31 0:29 / /cpu rw - cgroup cgroup rw,cpu\n");
+        put(dir.path(), "proc/self/cgroup", "1:cpu:/\n");
+        put(dir.path(), "cpu/tasks/0", "");
         put(dir.path(), "sys/kernel/debug/other", "");
         let here = at(dir.path());
         for look in [paranoid, schedstat, cgroup] {

@@ -10,6 +10,7 @@ impl System<'_> {
     pub fn load_now(&self, cpu: CpuId) -> u64 {
         let (q, history) = (&self.queues[self.root(cpu)], &self.fixed.history);
         match () {
+            () if history.o1 => self.o1_load(cpu),
             () if history.runnable_load => q.runnable.load_avg,
             () if history.per_entity_load => q.avg.load_avg,
             () => q.load_weight,
@@ -17,15 +18,20 @@ impl System<'_> {
     }
     /// Low estimate of a CPU's load, for a source.
     pub fn source_load(&self, cpu: CpuId, idx: u8) -> u64 {
-        source_load(&self.cpus[cpu].load, idx, self.load_now(cpu), self.has(Feature::LbBias))
+        source_load(&self.cpus[cpu].load, idx, self.load_now(cpu), self.keeps_cpu_load())
     }
     /// High estimate of a CPU's load, for a target.
     pub fn target_load(&self, cpu: CpuId, idx: u8) -> u64 {
-        target_load(&self.cpus[cpu].load, idx, self.load_now(cpu), self.has(Feature::LbBias))
+        target_load(&self.cpus[cpu].load, idx, self.load_now(cpu), self.keeps_cpu_load())
+    }
+    /// Whether averages of loads are kept and read: LB_BIAS, and always before CFS.
+    #[inline]
+    fn keeps_cpu_load(&self) -> bool {
+        self.has(Feature::LbBias) || self.fixed.history.o1
     }
     /// The tick brings `cpu_load[]` up to date.
     pub fn update_cpu_load(&mut self, cpu: CpuId) {
-        if !self.has(Feature::LbBias) {
+        if !self.keeps_cpu_load() {
             return;
         }
         let (now, tick) = (self.load_now(cpu), self.now / self.fixed.tick_ns);

@@ -94,6 +94,9 @@ impl System<'_> {
             return false;
         }
         let avg_idle_ns = c.avg_idle_ns;
+        if n.level > 0 && self.o1_counts_as_busy(cpu, n.level - 1) {
+            return false;
+        }
         while let Some(level) = self.cpus[cpu].levels.get(n.level) {
             let cost_ns = level.cost.max_ns;
             let worth_it = climb(gates, avg_idle_ns, n.spent_ns, cost_ns);

@@ -21,6 +21,9 @@ const BLOCKED_EVERY_MS: u64 = 32;
 impl System<'_> {
     /// The tick: raises the softirq when a domain is due, and asks a tickless CPU to balance when that is needed.
     pub fn trigger_load_balance(&mut self, cpu: CpuId) {
+        if self.fixed.history.o1 {
+            return self.o1_rebalance_tick(cpu);
+        }
         let now = self.jiffies();
         let c = &mut self.cpus[cpu];
         if c.levels.is_empty() {

@@ -16,6 +16,7 @@ use crate::balance::settle::{Bounds, Outcome};
 use crate::balance::spare::active;
 use crate::balance::state::{Groups, Pass, Stage};
 use crate::costs::{rq_lock_ns, visit_ns};
+use crate::o1;
 use crate::system::System;
 use schedlab_base::CpuId;
 use schedlab_trace::{BalanceReason, BalanceTrigger, EventKind};
@@ -39,7 +40,9 @@ impl System<'_> {
     /// Starts a pass.
     pub(super) fn begin_pass(&mut self, dst: CpuId, level: usize, trigger: BalanceTrigger) -> Pass {
         let mut p = Pass::begin(dst, level, trigger, self.now);
-        if trigger == BalanceTrigger::Newidle && !self.looks_at_spare() {
+        // Before 2.6.23 every CPU balances its domains by itself.
+        let elects = trigger != BalanceTrigger::Newidle && !self.fixed.history.o1;
+        if !elects && !self.looks_at_spare() {
             p.stage = self.first_group();
         }
         p
@@ -47,6 +50,10 @@ impl System<'_> {
 
     /// The stage in which groups are read.
     fn first_group(&self) -> Stage {
+        if self.fixed.history.o1 {
+            let (sums, seen) = Default::default();
+            return Stage::O1Groups { group: 0, at: 0, sums, seen };
+        }
         if self.looks_at_spare() {
             return Stage::Groups(Groups::new());
         }
@@ -66,11 +73,15 @@ impl System<'_> {
                 Stage::Groups(groups) => self.read_spare_groups(by, p, groups, &mut at),
                 Stage::Queues(queues) => self.read_spare_queues(by, p, queues, &mut at),
                 Stage::Take { src, amount } => self.take_tasks(by, p, src, amount, &mut at),
+                Stage::O1Groups { .. } => self.o1_read_groups(by, p, &mut at),
+                Stage::O1Queue { pull } => self.o1_read_queues(by, p, pull, &mut at),
+                Stage::O1Move { src, load } => self.o1_move_tasks(by, p, src, load, &mut at),
             }
             if !p.running() {
                 return Progress::Over(at);
             }
-            if at >= self.horizon || matches!(p.stage, Stage::Move { .. } | Stage::Take { .. }) {
+            let locked = matches!(p.stage, Stage::Move { .. } | Stage::Take { .. } | Stage::O1Move { .. });
+            if at >= self.horizon || locked {
                 return Progress::Until(at);
             }
         }
@@ -267,12 +278,12 @@ impl System<'_> {
     }
 
     /// The pass is over: the domain is balanced.
-    pub(super) fn end_balanced(&mut self, p: &mut Pass, at: u64, why: BalanceReason) {
+    pub(crate) fn end_balanced(&mut self, p: &mut Pass, at: u64, why: BalanceReason) {
         self.end_pass(p, at, Outcome::Balanced { all_pinned: false }, why);
     }
 
     /// The pass is over: the domain's interval and failure count follow, the event is emitted.
-    pub(super) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome, why: BalanceReason) {
+    pub(crate) fn end_pass(&mut self, p: &mut Pass, at: u64, outcome: Outcome, why: BalanceReason) {
         p.stage = Stage::Idle;
         if std::mem::take(&mut p.serial) {
             self.nohz.serial = None;
@@ -288,7 +299,16 @@ impl System<'_> {
         let spare = self.looks_at_spare();
         let level = &mut self.cpus[p.dst].levels[p.level];
         let bounds: Bounds = level.bounds;
-        if spare {
+        if self.fixed.history.o1 {
+            let newidle = p.trigger == BalanceTrigger::Newidle;
+            o1::settle::settle(
+                &mut level.state,
+                &bounds,
+                outcome,
+                newidle,
+                self.fixed.history.idle_pulls_hot,
+            );
+        } else if spare {
             active::settle(&mut level.state, &bounds, Kind::from(p.trigger), outcome, !p.walked);
         } else {
             level.state.settle(&bounds, outcome);

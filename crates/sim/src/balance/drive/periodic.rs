@@ -136,7 +136,10 @@ impl System<'_> {
             let interval = clock.interval(level.state.interval_ms, p.busy, params.busy_factor);
             let serialize = params.serialize && !self.fixed.history.serializes_passes;
             let locked = serialize && self.nohz.serial.is_some_and(|holder| holder != cpu);
-            let due = is_due(now, level.last_balance, interval);
+            let due = match self.fixed.history.o1 {
+                true => self.o1_takes_turn(on, p.level, p.idle),
+                false => is_due(now, level.last_balance, interval),
+            };
             if !locked && due {
                 if serialize {
                     self.nohz.serial = Some(cpu);
@@ -172,8 +175,13 @@ impl System<'_> {
         }
         p.climbing &= !p.pass.not_our_turn;
         let params = &self.fixed.domains.of_cpu[p.on_behalf][p.level].params;
+        if self.o1_counts_as_busy(p.on_behalf, p.level) {
+            (p.idle, p.busy) = (false, true);
+        }
         let level = &mut self.cpus[p.on_behalf].levels[p.level];
-        level.last_balance = now;
+        if !self.fixed.history.o1 {
+            level.last_balance = now;
+        }
         let interval = clock.interval(level.state.interval_ms, p.busy, params.busy_factor);
         if let Some(next) = p.next.as_mut() {
             next.consider(now, interval);

@@ -14,7 +14,7 @@ use schedlab_trace::{MoveReason, SwitchReason};
 
 impl System<'_> {
     /// Sends the stopper to `src` to push its running task to `dst`. `idle`: the outcome if no fair task runs there.
-    pub(super) fn start_push(&mut self, by: CpuId, src: CpuId, dst: CpuId, idle: Active) -> Active {
+    pub(crate) fn start_push(&mut self, by: CpuId, src: CpuId, dst: CpuId, idle: Active) -> Active {
         match self.cpus[src].curr {
             Some(curr) if !self.tasks[curr].may_run_on(dst) => Active::Pinned,
             Some(curr) if self.class(curr) == Class::Rt => idle,

@@ -139,7 +139,7 @@ impl System<'_> {
     }
 
     /// Moves a task to the destination, and counts it.
-    pub(super) fn gain(&mut self, by: CpuId, p: &mut Pass, task: TaskId, hot: bool) {
+    pub(crate) fn gain(&mut self, by: CpuId, p: &mut Pass, task: TaskId, hot: bool) {
         self.pull(by, task, p.dst, move_reason(p.trigger));
         p.moved += 1;
         let lb = self.lb(p);

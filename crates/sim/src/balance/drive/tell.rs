@@ -43,7 +43,7 @@ impl System<'_> {
         self.tell(cpu, EventKind::Kick { why, to });
     }
     /// A running task is to be pushed.
-    pub(super) fn count_push(&mut self, why: ActiveReason) {
+    pub(crate) fn count_push(&mut self, why: ActiveReason) {
         self.stats.pushes[why as usize] += 1;
     }
 }

@@ -216,7 +216,7 @@ impl System<'_> {
         match self.class(prev) {
             Class::Cfs => Fair::<Cfs>::check_quotas_of(self, prev),
             Class::Eevdf => Fair::<Eevdf>::check_quotas_of(self, prev),
-            Class::Early | Class::Rt => {}
+            Class::Early | Class::O1 | Class::Rt => {}
         }
     }
 

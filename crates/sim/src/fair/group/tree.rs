@@ -79,6 +79,21 @@ impl System<'_> {
         }
         level.is_some()
     }
+    /// Whether two tasks of a group are queued on `cpu` while another CPU of its cache has a shorter queue: the price of
+    /// a wakeup that looks at the group and not at the queue.
+    pub fn is_crowded(&self, cpu: CpuId) -> bool {
+        let own = self.nr_running[cpu];
+        let together = |g: usize| {
+            let q = &self.queues[self.group_queue(GroupId::from(g), cpu)];
+            q.nr_running > 1 && q.nr_running == q.h_nr_running
+        };
+        let shorter = || {
+            let of = self.fixed.machine.topology.cpu(cpu).llc;
+            let near = |c: &CpuId| self.fixed.machine.topology.cpu(*c).llc == of;
+            self.cpus.ids().filter(near).any(|c| self.nr_running[c] < own)
+        };
+        own > 1 && (1..self.groups.len()).any(together) && shorter()
+    }
     /// The groups below the root, children before their parents.
     pub fn groups_upwards(&self) -> impl Iterator<Item = GroupId> + use<> {
         (1..self.groups.len()).rev().map(GroupId::from)

@@ -1,0 +1,138 @@
+//! httperf 0.9 against an nginx that is started for it. httperf prints times in ms or s, and sums up the whole test.
+
+use super::text::{after, lines, missing, number, scaled};
+use super::{Reading, Row, Stage, Tool, Values};
+use schedlab_base::Result;
+use schedlab_record::Better::{Higher, Lower, Neither};
+
+/// The row.
+pub const TOOL: Tool = Tool {
+    name: "httperf",
+    about: "httperf on an nginx of its own: 1000 connections unless told (--num-conns, --wsess)",
+    program: "httperf",
+    package: "httperf",
+    before: &[
+        "--hog",
+        "--server",
+        "127.0.0.1",
+        "--port",
+        "{port}",
+        "--uri",
+        "/index.html",
+        "--num-conns",
+        "1000",
+    ],
+    load: &["--rate", "{load}"],
+    after: &[],
+    load_about: "connections or sessions a second",
+    default_load: "200",
+    server: &["nginx", "-p", "{folder}", "-c", "{folder}/nginx.conf"],
+    stage: Some(Stage {
+        package: "nginx-light",
+        setup: &[],
+        files: &[("nginx.conf", NGINX_CONF), ("www/index.html", PAGE), ("tmp/empty", "")],
+    }),
+    figures: &[
+        Row("rate", "1/s", Higher, "replies per second, over the whole test"),
+        Row("session_rate", "1/s", Higher, "sessions done per second (--wsess)"),
+        Row("response", "ns", Lower, "mean time from the end of a request to the beginning of its reply"),
+        Row("connection.min", "ns", Lower, "shortest connection"),
+        Row("connection.avg", "ns", Lower, "mean length of a connection"),
+        Row("connection.median", "ns", Lower, "median length of a connection"),
+        Row("connection.max", "ns", Lower, "longest connection"),
+        Row("throughput", "B/s", Higher, "bytes moved per second"),
+        Row("errors", "", Lower, "errors of any kind"),
+        Row("time", "ns", Neither, "length of the test"),
+    ],
+    headline: &["rate", "response", "connection.median"],
+    knows: |text| lines(text).any(|l| total(l).is_some()),
+    read,
+};
+
+/// The server's settings: one worker for each CPU, as packages have it.
+const NGINX_CONF: &str = "\
+daemon off;
+worker_processes auto;
+pid nginx.pid;
+error_log stderr;
+events { worker_connections 4096; }
+http {
+    access_log off;
+    client_body_temp_path tmp/body;
+    proxy_temp_path tmp/proxy;
+    fastcgi_temp_path tmp/fastcgi;
+    uwsgi_temp_path tmp/uwsgi;
+    scgi_temp_path tmp/scgi;
+    keepalive_requests 1000000;
+    server {
+        listen 127.0.0.1:{port} backlog=4096;
+        root www;
+    }
+}
+";
+
+/// Eight times the same text.
+macro_rules! eight {
+    ($text:expr) => {
+        concat!($text, $text, $text, $text, $text, $text, $text, $text)
+    };
+}
+
+/// A page of 2 KB: lines of 32 bytes.
+const PAGE: &str = eight!(eight!("0123456789abcdefghijklmnopqrstu\n"));
+
+/// "Total: connections 20 requests 1000 replies 1000 test-duration 2.002 s": replies and seconds.
+fn total(line: &str) -> Option<(f64, f64)> {
+    let rest = line.strip_prefix("Total: connections ")?;
+    Some((after(rest, "replies ")?, after(rest, "test-duration ")?))
+}
+
+fn read(text: &str) -> Result<Vec<Reading>> {
+    let mut all: Vec<Reading> = Vec::new();
+    // The command line stands above its results.
+    let mut load = None;
+    for line in lines(text) {
+        if line.starts_with("httperf ") {
+            load = after(line, "--rate=").map(|n| format!("{n} a second"));
+        } else if let Some((replies, seconds)) = total(line) {
+            let rate = (seconds > 0.0).then(|| ("rate".to_owned(), replies / seconds));
+            let mut values = Values::from([("time".to_owned(), scaled(seconds, 1e9))]);
+            values.extend(rate);
+            all.push(Reading { load: load.take(), values, ..Reading::default() });
+        } else if let Some(reading) = all.last_mut() {
+            let found = figures(line).into_iter().filter_map(|(name, v)| Some((name.to_owned(), v?)));
+            reading.values.extend(found);
+        }
+    }
+    if all.is_empty() {
+        Err(missing("httperf", "line 'Total: connections N requests N replies N'"))
+    } else {
+        Ok(all)
+    }
+}
+
+/// The figures in a line.
+fn figures(line: &str) -> Vec<(&'static str, Option<f64>)> {
+    let ms = |word: &str| after(line, word).map(|v| scaled(v, 1e6));
+    if line.starts_with("Connection time [ms]: min") {
+        return vec![
+            ("connection.min", ms("min ")),
+            ("connection.avg", ms("avg ")),
+            ("connection.max", ms("max ")),
+            ("connection.median", ms("median ")),
+        ];
+    }
+    if line.starts_with("Reply time [ms]:") {
+        return vec![("response", ms("response "))];
+    }
+    if line.starts_with("Session rate [sess/s]:") {
+        return vec![("session_rate", after(line, "avg "))];
+    }
+    if let Some(rest) = line.strip_prefix("Net I/O:") {
+        return vec![("throughput", number(rest).map(|kb| scaled(kb, 1024.0)))];
+    }
+    if line.starts_with("Errors: total") {
+        return vec![("errors", after(line, "total "))];
+    }
+    Vec::new()
+}

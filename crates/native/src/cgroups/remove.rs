@@ -1,0 +1,50 @@
+//! Removes a control group that schedlab made.
+//!
+//! The kernel removes a group only when no task is in it. Tasks of a killed run are on their way out; a task that is
+//! still there is moved to the group above.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The beginning of the names of groups that schedlab makes. The process that makes them and its start time follow.
+pub const OURS: &str = "schedlab-";
+/// How long the last task of a group may take to leave.
+const WITHIN: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Whether a folder is, by its name, a group that schedlab made, or below one.
+pub fn is_ours(folder: &Path) -> bool {
+    folder.components().any(|part| part.as_os_str().to_string_lossy().starts_with(OURS))
+}
+
+/// Removes a group; one that is not there is no error.
+///
+/// # Errors
+/// When it is not schedlab's, or the kernel refuses.
+pub fn remove(folder: &Path) -> io::Result<()> {
+    if !is_ours(folder) {
+        return Err(io::Error::other("it is no group of schedlab's"));
+    }
+    let until = Instant::now() + WITHIN;
+    loop {
+        match fs::remove_dir(folder) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
+                move_out(folder);
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Moves the tasks of a group to the group above. A task that ends meanwhile needs no move.
+fn move_out(folder: &Path) {
+    let Some(above) = folder.parent() else { return };
+    for list in ["cgroup.threads", "tasks"] {
+        let there = fs::read_to_string(folder.join(list)).unwrap_or_default();
+        there.lines().for_each(|thread| drop(fs::write(above.join(list), thread)));
+    }
+}

@@ -1,0 +1,37 @@
+//! The counters of a group's quota: `cpu.stat`, as metrics `group.<path>.<counter>`.
+//!
+//! v1 has times in ns, v2 in us under other names. A group is new when the run begins, and is read after the run, so the
+//! counters hold the set-up of its tasks and their end, too. After a warm-up they would hold that as well, so a run
+//! with a warm-up has none.
+
+use super::writes::Groups;
+use crate::settings::Files;
+use std::collections::BTreeMap;
+
+/// A counter as the kernel names it, as a metric names it, and how many of the metric's units one of it is.
+const COUNTERS: &[(&str, &str, u64)] = &[
+    ("nr_periods", "nr_periods", 1),
+    ("nr_throttled", "nr_throttled", 1),
+    ("throttled_time", "throttled_time", 1),
+    ("throttled_usec", "throttled_time", 1_000),
+    ("nr_bursts", "nr_bursts", 1),
+    ("burst_time", "burst_time", 1),
+    ("burst_usec", "burst_time", 1_000),
+];
+
+impl Groups {
+    /// The counters of every group with a quota, by the name of the metric.
+    pub fn counted(&self, files: &dyn Files) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        for (path, folder) in &self.limited {
+            let text = files.read(&folder.join("cpu.stat")).unwrap_or_default();
+            for (name, value) in text.lines().filter_map(|line| line.split_once(' ')) {
+                let row = COUNTERS.iter().find(|(kernels, ..)| *kernels == name);
+                if let (Some((_, metric, unit)), Ok(value)) = (row, value.trim().parse::<u64>()) {
+                    all.insert(format!("group.{path}.{metric}"), value.saturating_mul(*unit));
+                }
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,67 @@
+//! Means in multiples of the baseline's, as postings print them: the baseline is 1, each mean stands with its standard
+//! deviation, and a published figure in multiples of its own baseline.
+//!
+//! The ratio is that of the plain means. The verdict is the comparison's own.
+
+use crate::text::{WIDTH, warnings};
+use crate::{Exporter, groups, published, row, short};
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::{Cell, Stat};
+use std::io::{self, Write};
+
+/// The exporter.
+pub struct Normal;
+
+impl Exporter for Normal {
+    fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        for group in groups(c) {
+            let Some(base) = baseline(c, group) else { continue };
+            writeln!(out, "{} {} on {}, {}", base.workload, base.load, base.machine, base.backend)?;
+            for metric in c.metrics.iter().filter(|m| mean(base, m).is_some()) {
+                writeln!(out, "  {}", short(metric, &base.workload))?;
+                for cell in group {
+                    line(c, (base, cell), metric, out)?;
+                }
+            }
+            writeln!(out)?;
+        }
+        writeln!(out, "Means in multiples of the baseline's, with their standard deviation over runs.")?;
+        warnings(c, out)
+    }
+}
+
+/// The cell that the others of a group are compared with.
+fn baseline<'a>(c: &Comparison, group: &'a [Cell]) -> Option<&'a Cell> {
+    let first = group.first()?;
+    let of_group = |r: &&schedlab_lab::compare::Row| {
+        (&r.backend, &r.machine, &r.workload, &r.load)
+            == (&first.backend, &first.machine, &first.workload, &first.load)
+    };
+    let name = c.comparisons.iter().find(of_group).map(|r| &r.baseline);
+    group.iter().find(|cell| name.is_none_or(|n| *n == cell.variant))
+}
+
+/// A mean that others can be a multiple of.
+fn mean(cell: &Cell, metric: &str) -> Option<f64> {
+    match cell.metrics.get(metric)? {
+        Stat::Measured(m) => (m.mean > 0.0).then_some(m.mean),
+        Stat::Missing { .. } => None,
+    }
+}
+
+fn line(c: &Comparison, (base, cell): (&Cell, &Cell), metric: &str, out: &mut dyn Write) -> io::Result<()> {
+    let (ratio, std) = match cell.metrics.get(metric) {
+        Some(Stat::Measured(m)) => {
+            let ratio = mean(base, metric).map_or_else(|| "-".to_owned(), |b| format!("{:.3}", m.mean / b));
+            (ratio, m.std_pct.map_or_else(String::new, |s| format!("({s:.1}%)")))
+        }
+        _ => ("-".to_owned(), String::new()),
+    };
+    let r = row(c, cell, metric);
+    let verdict = r.map_or("", |r| r.verdict.word());
+    let known = published(c, base, metric).filter(|p| p.value > 0.0).zip(published(c, cell, metric));
+    let known = known.map_or_else(String::new, |(b, own)| format!("published {:.3}", own.value / b.value));
+    let text = format!("    {:<22} {ratio:>8} {std:>9}  {verdict:<8} {known}", cell.variant);
+    debug_assert!(cell.variant.len() > 22 || text.trim_end().len() <= WIDTH);
+    writeln!(out, "{}", text.trim_end())
+}

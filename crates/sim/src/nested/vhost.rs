@@ -1,0 +1,101 @@
+//! The thread that moves a machine's messages between its virtual network interface and the host (vhost-net).
+//!
+//! It takes one message after the other, in the order in which they came, and sleeps when there is none. A guest that
+//! sends while the thread sleeps signals it (an exit); a message for the guest is an interrupt of vCPU 0. The thread
+//! belongs to its machine's task group (`cgroup_attach_task_all`, 2.6.35). Times are ns.
+
+use crate::net::Packet;
+use crate::system::{Context, System};
+use crate::task::UserOp;
+use schedlab_base::{CpuId, TaskId};
+use std::collections::VecDeque;
+
+/// The vCPU that takes the interface's interrupts.
+const IRQ_VCPU: CpuId = CpuId(0);
+
+/// The way of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// To the guest.
+    In,
+    /// From it.
+    Out,
+}
+
+/// The thread's state.
+pub struct Vhost {
+    /// The thread.
+    thread: TaskId,
+    queue: VecDeque<(Way, Packet)>,
+    /// The message that it is working on.
+    current: Option<(Way, Packet)>,
+    /// It sleeps, or is about to, and nobody has woken it yet.
+    asleep: bool,
+}
+
+impl Vhost {
+    /// A thread that has not run yet.
+    pub fn new(thread: TaskId) -> Vhost {
+        Vhost { thread, queue: VecDeque::new(), current: None, asleep: false }
+    }
+    fn take(&mut self, way: Way, packet: Packet) {
+        self.queue.push_back((way, packet));
+    }
+}
+
+impl System<'_> {
+    /// The virtual machine whose thread this is.
+    pub fn vhost_of(&self, task: TaskId) -> Option<usize> {
+        self.nested.iter().position(|own| own.vhost.thread == task)
+    }
+    /// A message for a virtual machine has reached the host, on `cpu`.
+    pub fn to_vhost(&mut self, cpu: CpuId, machine: usize, packet: Packet, context: Context) {
+        self.nested[machine].vhost.take(Way::In, packet);
+        self.rouse_vhost(cpu, machine, context);
+    }
+    /// The guest's programs have sent messages, in the step of a vCPU on `cpu`.
+    pub fn collect_sent(&mut self, cpu: CpuId, machine: usize) {
+        let own = &mut self.nested[machine];
+        if own.sys.nic.sent.is_empty() {
+            return;
+        }
+        for packet in own.sys.nic.sent.drain(..) {
+            own.vhost.take(Way::Out, packet);
+        }
+        self.rouse_vhost(cpu, machine, Context::Task);
+    }
+    fn rouse_vhost(&mut self, cpu: CpuId, machine: usize, context: Context) {
+        let vhost = &mut self.nested[machine].vhost;
+        if std::mem::take(&mut vhost.asleep) {
+            let thread = vhost.thread;
+            self.cpus[cpu].to_wake[context as usize].push(thread);
+        }
+    }
+
+    /// The thread is done with a message, or has woken up: it takes the next one.
+    pub fn vhost_goes_on(&mut self, cpu: CpuId, curr: TaskId, machine: usize) {
+        if let Some((way, packet)) = self.nested[machine].vhost.current.take() {
+            match way {
+                Way::Out => self.route(cpu, packet, Context::Task),
+                Way::In => {
+                    let now = self.now;
+                    let guest = &mut self.nested[machine].sys;
+                    guest.now = now;
+                    guest.arrives(IRQ_VCPU, now, packet);
+                    self.signal(cpu, machine, None);
+                }
+            }
+            if self.wakes_next(cpu, 0) {
+                return;
+            }
+        }
+        let vhost = &mut self.nested[machine].vhost;
+        vhost.current = vhost.queue.pop_front();
+        if vhost.current.is_none() {
+            vhost.asleep = true;
+            return self.block(cpu, curr);
+        }
+        self.tasks[curr].user = UserOp::Run { left_ns: self.fixed.machine.costs.vhost_ns.max(1) };
+        self.start_user(cpu);
+    }
+}

@@ -1,0 +1,89 @@
+//! Messages through time: sending, the interface's interrupt, and what it does with each message.
+
+use super::{Packet, queue_cpu};
+use crate::engine::NEVER;
+use crate::system::{Context, System};
+use schedlab_base::CpuId;
+use schedlab_workload::Place;
+
+impl System<'_> {
+    /// A message will arrive at `cpu` at `at`, ns.
+    pub fn arrives(&mut self, cpu: CpuId, at: u64, packet: Packet) {
+        self.nic.arrives(cpu, at, packet);
+        let c = &mut self.cpus[cpu];
+        c.ipi_at = c.ipi_at.min(at);
+        self.touch(cpu);
+    }
+    /// An IPI or an interrupt of the network interface was taken: the next one that is known of.
+    #[inline]
+    pub fn next_ipi(&self, cpu: CpuId) -> u64 {
+        self.nic.next(cpu).unwrap_or(NEVER)
+    }
+
+    /// The current task of `cpu` has copied a message to an end that is elsewhere.
+    pub fn send_away(&mut self, cpu: CpuId, packet: Packet) {
+        match self.hosted {
+            Some(_) => self.nic.sent.push(packet),
+            None => self.route(cpu, packet, Context::Task),
+        }
+    }
+
+    /// The interrupt's messages reach their channels, or go on to virtual machines. The tasks that they wake are noted
+    /// in hardirq context.
+    pub fn receive(&mut self, cpu: CpuId) {
+        while let Some(packet) = self.nic.pop(cpu) {
+            self.nic.received += 1;
+            self.route(cpu, packet, Context::Hard);
+        }
+        let next = self.next_ipi(cpu);
+        let c = &mut self.cpus[cpu];
+        c.ipi_at = c.ipi_at.min(next);
+    }
+
+    /// A message goes on from this kernel's network stack, on `cpu`.
+    pub fn route(&mut self, cpu: CpuId, packet: Packet, context: Context) {
+        match self.nic.place(packet.to) {
+            place if place == self.nic.here => self.deliver(cpu, packet, context),
+            Place::Inside(machine) => self.to_vhost(cpu, machine as usize, packet, context),
+            Place::Remote(number) => {
+                let link = &mut self.remotes[number as usize];
+                link.hears(self.now, packet);
+                let slot = self.slot_of_remote(number as usize);
+                self.touch(slot);
+            }
+            Place::Host => self.nic.sent.push(packet),
+        }
+    }
+
+    /// A message from the machine behind the link of that number, sent at this instant.
+    pub fn from_remote(&mut self, number: usize, packet: Packet) {
+        let link = &self.remotes[number];
+        let at = self.now.saturating_add(link.delay_ns);
+        let cpu = queue_cpu(packet.to, link.queues, self.nr_cpus());
+        self.arrives(cpu, at, packet);
+    }
+
+    /// A message enters its channel and wakes the readers.
+    fn deliver(&mut self, cpu: CpuId, packet: Packet, context: Context) {
+        let end = packet.to.0 as usize;
+        self.nic.aside[end] += u64::from(packet.bytes);
+        self.fill(cpu, packet.to);
+        self.wake_readers(cpu, packet.to, context);
+    }
+
+    /// What was kept aside enters its channel as far as there is room.
+    fn fill(&mut self, cpu: CpuId, end: schedlab_workload::PortId) {
+        let at = end.0 as usize;
+        let waits = self.nic.aside[at].min(u64::from(u32::MAX)) as u32;
+        let taken = self.channels.take_in(end, waits, cpu);
+        self.nic.aside[at] -= u64::from(taken);
+    }
+
+    /// An end was read: there may be room for what was kept aside.
+    #[inline]
+    pub fn was_read(&mut self, cpu: CpuId, end: schedlab_workload::PortId) {
+        if !self.nic.aside.is_empty() && self.nic.aside[end.0 as usize] > 0 {
+            self.fill(cpu, end);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The tasks that a pass takes from a queue, and their order (`move_tasks`, `can_migrate_task`).
+//!
+//! Expired tasks come before active ones, since their caches are likely to be cold, the best priority first and each
+//! list from its end. The running task stays. Tasks move until the number, or since 2.6.18 the load, is reached.
+
+use super::state::O1Rq;
+use schedlab_base::TaskId;
+
+/// The facts that apply to every task of a walk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// The destination and all threads of its core are idle, and that is reason enough (before 2.6.13).
+    pub takes_hot: bool,
+    /// Failed passes over the domain in a row.
+    pub nr_balance_failed: u32,
+    /// Failures after which hot tasks move.
+    pub cache_nice_tries: u32,
+}
+
+/// One task of the source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TaskFacts {
+    /// It is running.
+    pub running: bool,
+    /// It may run on the destination.
+    pub allowed: bool,
+    /// It was switched out less than the domain's `cache_hot_time` before the source's last tick.
+    pub hot: bool,
+}
+
+/// Why a task stays; the later, the nearer it came to moving.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Refusal {
+    /// It is running.
+    Running,
+    /// Its affinity excludes the destination.
+    NotAllowed,
+    /// It ran too recently.
+    Hot,
+    /// It is heavier than what is left to move.
+    TooHeavy,
+}
+
+/// Whether a task may move; `Ok(true)` for one that is hot.
+///
+/// # Errors
+/// With the reason why it may not.
+pub fn can_migrate(rules: &Rules, task: &TaskFacts) -> Result<bool, Refusal> {
+    if !task.allowed {
+        return Err(Refusal::NotAllowed);
+    }
+    if task.running {
+        return Err(Refusal::Running);
+    }
+    let moves = rules.takes_hot || rules.nr_balance_failed > rules.cache_nice_tries || !task.hot;
+    if moves { Ok(task.hot) } else { Err(Refusal::Hot) }
+}
+
+/// Whether a task is cache hot (`task_hot`): switched out less than `hot_ns` before the last tick of its CPU, or after
+/// it.
+pub fn is_hot(last_tick_ns: u64, last_ran_ns: u64, hot_ns: u64) -> bool {
+    last_tick_ns < last_ran_ns.saturating_add(hot_ns)
+}
+
+/// Lets the best task of a queue go to a destination with none as good, even if it is too heavy (2.6.18): so good tasks
+/// spread over CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Best {
+    /// The best priority of the destination.
+    pub this: u8,
+    /// The best priority of the source.
+    pub busiest: u8,
+    /// A task with that priority was seen, the running one included.
+    pub seen: bool,
+}
+
+impl Best {
+    /// Whether a task that is too heavy is passed over for it.
+    pub fn skips(&self, prio: u8) -> bool {
+        prio >= self.this || (!self.seen && prio == self.busiest)
+    }
+    /// A task stays.
+    pub fn stays(&mut self, prio: u8) {
+        self.seen |= prio == self.busiest;
+    }
+    /// A task moves.
+    pub fn moves(&mut self, prio: u8) {
+        self.this = self.this.min(prio);
+    }
+}
+
+/// A walk over the tasks of a queue. Tasks that it has passed may leave meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Walk {
+    expired: bool,
+    prio: u8,
+    /// Tasks of the list not yet passed; `None` before the list is begun.
+    left: Option<usize>,
+}
+
+impl Default for Walk {
+    fn default() -> Walk {
+        Walk { expired: true, prio: 0, left: None }
+    }
+}
+
+impl Walk {
+    /// The next task, with its priority.
+    pub fn next(&mut self, rq: &O1Rq) -> Option<(u8, TaskId)> {
+        loop {
+            let array = rq.array(self.expired);
+            let Some(prio) = array.first_from(self.prio) else {
+                if !self.expired {
+                    return None;
+                }
+                *self = Walk { expired: false, ..Walk::default() };
+                continue;
+            };
+            if prio != self.prio {
+                (self.prio, self.left) = (prio, None);
+            }
+            let list = array.list(prio);
+            match self.left.unwrap_or(list.len()).min(list.len()).checked_sub(1) {
+                Some(at) => {
+                    self.left = Some(at);
+                    return list.get(at).map(|task| (prio, *task));
+                }
+                None => (self.prio, self.left) = (prio + 1, None),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: Rules = Rules { takes_hot: false, nr_balance_failed: 0, cache_nice_tries: 1 };
+    const COLD: TaskFacts = TaskFacts { running: false, allowed: true, hot: false };
+
+    #[test]
+    fn hot_tasks_move_after_failures_or_to_an_idle_core() {
+        let hot = TaskFacts { hot: true, ..COLD };
+        assert_eq!(can_migrate(&RULES, &COLD), Ok(false));
+        assert_eq!(can_migrate(&RULES, &hot), Err(Refusal::Hot));
+        assert_eq!(can_migrate(&Rules { nr_balance_failed: 2, ..RULES }, &hot), Ok(true));
+        assert_eq!(can_migrate(&Rules { takes_hot: true, ..RULES }, &hot), Ok(true));
+        assert_eq!(can_migrate(&RULES, &TaskFacts { running: true, ..COLD }), Err(Refusal::Running));
+        assert_eq!(can_migrate(&RULES, &TaskFacts { allowed: false, ..COLD }), Err(Refusal::NotAllowed));
+    }
+
+    #[test]
+    fn heat_is_measured_at_the_last_tick() {
+        assert!(is_hot(1_000, 400, 601) && !is_hot(1_000, 400, 600));
+        assert!(is_hot(1_000, 1_500, 0), "it ran since that tick");
+        assert!(!is_hot(1_000, 1_000, 0));
+    }
+
+    #[test]
+    fn expired_tasks_come_first_and_lists_are_read_from_their_ends() {
+        let mut rq = O1Rq::default();
+        for (expired, prio, task) in [
+            (false, 115, 1),
+            (false, 120, 2),
+            (true, 125, 3),
+            (true, 125, 4),
+            (true, 121, 5),
+            (false, 120, 6),
+        ] {
+            rq.array_mut(expired).push(prio, TaskId(task));
+        }
+        let mut walk = Walk::default();
+        let mut order = Vec::new();
+        while let Some((prio, task)) = walk.next(&rq) {
+            order.push(task.0);
+            if task.0 == 4 || task.0 == 5 {
+                rq.array_mut(true).remove(prio, task);
+            }
+        }
+        assert_eq!(order, [5, 4, 3, 1, 6, 2], "a task that leaves hides no other");
+    }
+
+    #[test]
+    fn the_best_task_goes_where_none_is_as_good() {
+        let best = Best { this: 120, busiest: 116, seen: false };
+        assert!(best.skips(120) && best.skips(125), "the destination has as good ones");
+        assert!(best.skips(116), "the source keeps its best one");
+        assert!(!best.skips(118));
+        let mut seen = best;
+        seen.stays(116);
+        assert!(!seen.skips(116), "it keeps the first of two");
+        seen.moves(116);
+        assert!(seen.skips(118));
+    }
+}

@@ -1,0 +1,110 @@
+//! The end of a slice, and turns within one (`scheduler_tick`, `EXPIRED_STARVING`).
+//!
+//! Times are ticks. An interactive task whose slice ends goes back to the active array, unless tasks in the expired one
+//! have waited too long, or one there has a better nice value. While its slice lasts it takes turns with its equals.
+
+use super::bonus::Scale;
+use super::prio;
+
+/// A CPU's expired array, as the tick of its running task sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiting {
+    /// For how long the first task of the array has waited, ticks; `None` if none waits.
+    pub since_ticks: Option<u64>,
+    /// The best static priority in the array; 140 for none.
+    pub best_static_prio: u8,
+    /// Runnable tasks of the CPU.
+    pub nr_running: u64,
+}
+
+/// Whether the expired array must not wait any longer for a task of this static priority. With n runnable tasks the
+/// array waits for at most n seconds.
+pub fn starves(scale: Scale, static_prio: u8, waiting: &Waiting) -> bool {
+    let too_long = |ticks: u64| ticks > scale.max_ticks() * waiting.nr_running;
+    waiting.since_ticks.is_some_and(too_long) || static_prio > waiting.best_static_prio
+}
+
+/// The running task at a tick.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Runs {
+    /// Its static priority.
+    pub static_prio: u8,
+    /// Its priority.
+    pub prio: u8,
+    /// Its average of sleep, ns.
+    pub avg_ns: u64,
+    /// What is left of its slice after this tick, ticks.
+    pub left: u64,
+    /// CPUs of the machine.
+    pub nr_cpus: u64,
+}
+
+/// The consequence of a tick for the running task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tick {
+    /// It goes on.
+    GoesOn,
+    /// It goes to the end of its list, with the rest of its slice.
+    TakesTurns,
+    /// Its slice is over: it stays in the active array with this priority and a new slice.
+    StaysActive(u8),
+    /// Its slice is over: it goes to the expired array with this priority and a new slice.
+    Expires(u8),
+}
+
+/// Decides what a tick does.
+pub fn tick(scale: Scale, runs: &Runs, waiting: &Waiting) -> Tick {
+    if runs.left > 0 {
+        let used = prio::slice(runs.static_prio, scale.hz).saturating_sub(runs.left);
+        let turn = scale.granularity(runs.avg_ns, runs.nr_cpus);
+        let ends = scale.is_interactive(runs.static_prio, runs.prio) && used % turn == 0 && runs.left >= turn;
+        return if ends { Tick::TakesTurns } else { Tick::GoesOn };
+    }
+    let prio = scale.prio(runs.static_prio, runs.avg_ns);
+    match scale.is_interactive(runs.static_prio, prio) && !starves(scale, runs.static_prio, waiting) {
+        true => Tick::StaysActive(prio),
+        false => Tick::Expires(prio),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const SCALE: Scale = Scale { hz: 1000, rounds_to_zero: true, multiplied: true };
+    const NOBODY: Waiting = Waiting { since_ticks: None, best_static_prio: 140, nr_running: 3 };
+
+    fn runs(avg_ms: u64, left: u64) -> Runs {
+        let avg_ns = avg_ms * MS;
+        Runs { static_prio: 120, prio: SCALE.prio(120, avg_ns), avg_ns, left, nr_cpus: 1 }
+    }
+
+    #[test]
+    fn a_hog_expires_and_an_interactive_task_stays() {
+        assert_eq!(tick(SCALE, &runs(0, 1), &NOBODY), Tick::GoesOn);
+        assert_eq!(tick(SCALE, &runs(0, 0), &NOBODY), Tick::Expires(125));
+        assert_eq!(tick(SCALE, &runs(1000, 0), &NOBODY), Tick::StaysActive(115));
+    }
+
+    #[test]
+    fn an_interactive_task_expires_once_others_have_waited_a_second_for_each_task() {
+        let since = |ticks| Waiting { since_ticks: Some(ticks), ..NOBODY };
+        assert_eq!(tick(SCALE, &runs(1000, 0), &since(3_000)), Tick::StaysActive(115));
+        assert_eq!(tick(SCALE, &runs(1000, 0), &since(3_001)), Tick::Expires(115));
+        let better = Waiting { best_static_prio: 119, ..NOBODY };
+        assert_eq!(tick(SCALE, &runs(1000, 0), &better), Tick::Expires(115));
+        let equal = Waiting { best_static_prio: 120, ..NOBODY };
+        assert_eq!(tick(SCALE, &runs(1000, 0), &equal), Tick::StaysActive(115));
+    }
+
+    #[test]
+    fn interactive_tasks_take_turns_within_a_slice() {
+        assert_eq!(tick(SCALE, &runs(1000, 90), &NOBODY), Tick::TakesTurns, "10 of 100 ms are used");
+        assert_eq!(tick(SCALE, &runs(1000, 91), &NOBODY), Tick::GoesOn);
+        assert_eq!(tick(SCALE, &runs(1000, 10), &NOBODY), Tick::TakesTurns, "a turn is left");
+        assert_eq!(tick(SCALE, &runs(700, 60), &NOBODY), Tick::TakesTurns, "turns of 40 ms");
+        assert_eq!(tick(SCALE, &runs(700, 20), &NOBODY), Tick::GoesOn, "less than a turn is left");
+        assert_eq!(tick(SCALE, &runs(0, 90), &NOBODY), Tick::GoesOn);
+    }
+}

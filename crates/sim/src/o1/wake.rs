@@ -1,0 +1,171 @@
+//! The waker's or the previous CPU (`try_to_wake_up`), before `wake_idle` looks for an idle one near the choice.
+//!
+//! 2.6.12 asks whether the task's cache is cold; 2.6.13 and later ask for loads, as CFS's `wake_affine` does. Loads are
+//! in 1024ths of a task of nice 0; the source's is the lower estimate, the target's the higher one.
+
+use super::prio::ONE_TASK;
+use schedlab_trace::AffineReason;
+
+/// The facts of the choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// Load of the previous CPU, low estimate.
+    pub load: u64,
+    /// Load of the waker's CPU, high estimate.
+    pub this_load: u64,
+    /// The waker's load, if it says that it is about to sleep.
+    pub sync_load: Option<u64>,
+    /// The wakee's load (since 2.6.13).
+    pub wakee_load: u64,
+    /// High estimate of the previous CPU's load (since 2.6.13).
+    pub prev_target_load: u64,
+    /// Mean load of a task on the waker's CPU (since 2.6.13).
+    pub this_load_per_task: u64,
+}
+
+/// A domain of the waker's CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Level {
+    /// SD_WAKE_AFFINE.
+    pub wake_affine: bool,
+    /// SD_WAKE_BALANCE.
+    pub wake_balance: bool,
+    /// `imbalance_pct`.
+    pub imbalance_pct: u64,
+    /// The task is cache hot by the domain's `cache_hot_time` (2.6.12).
+    pub hot: bool,
+    /// The previous CPU is in it.
+    pub spans_prev: bool,
+}
+
+/// A choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// The waker's CPU, by SD_WAKE_AFFINE of the domain of that number.
+    Affine(usize, AffineReason),
+    /// The waker's CPU, by SD_WAKE_BALANCE: it has the lower load.
+    Balance,
+    /// The previous CPU.
+    Prev(AffineReason),
+}
+
+/// The choice of 2.6.12, by the domains of the waker's CPU from the lowest up.
+pub fn by_cache(f: &Facts, levels: impl Iterator<Item = Level>) -> Choice {
+    let this_load = f.this_load.saturating_sub(f.sync_load.map_or(0, |_| ONE_TASK));
+    if f.load < ONE_TASK / 2 && this_load > ONE_TASK / 2 {
+        return Choice::Prev(AffineReason::WakerLoaded);
+    }
+    let mut hot = false;
+    for (at, level) in levels.enumerate() {
+        let pct = level.imbalance_pct + (level.imbalance_pct - 100) / 2;
+        hot |= level.wake_affine && level.hot && level.spans_prev;
+        match () {
+            () if level.wake_affine && !level.hot => {
+                if level.spans_prev {
+                    return Choice::Affine(at, AffineReason::CacheCold);
+                }
+            }
+            () if level.wake_balance && pct * this_load <= 100 * f.load && level.spans_prev => {
+                return Choice::Balance;
+            }
+            () => {}
+        }
+    }
+    Choice::Prev(if hot { AffineReason::CacheHot } else { AffineReason::WakerLoaded })
+}
+
+/// The choice of 2.6.13 and later. `levels`: as above; the lowest domain with both CPUs is asked.
+pub fn by_load(f: &Facts, levels: impl Iterator<Item = Level>) -> Choice {
+    let Some((at, level)) = levels.enumerate().find(|(_, l)| l.spans_prev) else {
+        return Choice::Prev(AffineReason::WakerLoaded);
+    };
+    let pct = 100 + (level.imbalance_pct - 100) / 2;
+    if level.wake_affine {
+        let left = f.this_load.saturating_sub(f.sync_load.unwrap_or(0));
+        if left <= f.load && left + f.prev_target_load <= f.this_load_per_task {
+            return Choice::Affine(at, AffineReason::HalfEmpty);
+        }
+        if 100 * (left + f.wakee_load) <= pct * f.load {
+            return Choice::Affine(at, AffineReason::WakerLight);
+        }
+    }
+    match level.wake_balance && pct * f.this_load <= 100 * f.load {
+        true => Choice::Balance,
+        false => Choice::Prev(AffineReason::WakerLoaded),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use AffineReason::*;
+
+    /// SMT, CPU and NODE of 2.6.12, none of them hot.
+    fn levels(spans_from: usize) -> Vec<Level> {
+        let level = |at: usize, wake_affine, imbalance_pct| Level {
+            wake_affine,
+            wake_balance: !wake_affine,
+            imbalance_pct,
+            hot: false,
+            spans_prev: at >= spans_from,
+        };
+        vec![level(0, true, 110), level(1, true, 125), level(2, false, 125)]
+    }
+
+    fn facts(load: u64, this_load: u64) -> Facts {
+        Facts {
+            load,
+            this_load,
+            sync_load: None,
+            wakee_load: ONE_TASK,
+            prev_target_load: load,
+            this_load_per_task: ONE_TASK,
+        }
+    }
+
+    fn hot(mut levels: Vec<Level>, at: usize) -> Vec<Level> {
+        levels[at].hot = true;
+        levels
+    }
+
+    #[test]
+    fn a_cold_task_follows_its_waker_and_a_hot_one_stays() {
+        let f = facts(1024, 2048);
+        let by = |l: Vec<Level>| by_cache(&f, l.into_iter());
+        assert_eq!(by(levels(1)), Choice::Affine(1, CacheCold));
+        assert_eq!(by(levels(0)), Choice::Affine(0, CacheCold));
+        assert_eq!(by(hot(levels(1), 1)), Choice::Prev(CacheHot));
+        assert_eq!(by(hot(levels(0), 0)), Choice::Affine(1, CacheCold), "the domain above has its own time");
+    }
+
+    #[test]
+    fn no_task_is_pulled_from_an_idle_cpu_to_a_busy_one() {
+        let by = |f: Facts| by_cache(&f, levels(1).into_iter());
+        assert_eq!(by(facts(511, 513)), Choice::Prev(WakerLoaded));
+        assert_eq!(by(facts(512, 513)), Choice::Affine(1, CacheCold));
+        let sync = Facts { sync_load: Some(1024), ..facts(0, 1024) };
+        assert_eq!(by(sync), Choice::Affine(1, CacheCold), "the waker's own load is taken off");
+    }
+
+    #[test]
+    fn across_nodes_the_waker_must_be_the_idler_by_37_per_cent() {
+        let by = |f: Facts| by_cache(&f, levels(2).into_iter());
+        assert_eq!(by(facts(1370, 1000)), Choice::Balance);
+        assert_eq!(by(facts(1369, 1000)), Choice::Prev(WakerLoaded));
+    }
+
+    #[test]
+    fn since_2_6_13_loads_decide_in_the_lowest_domain_with_both() {
+        let by = |f: Facts| by_load(&f, levels(1).into_iter());
+        assert_eq!(by(facts(2048, 1024)), Choice::Affine(1, WakerLight), "2048 against 112% of 2048");
+        assert_eq!(by(facts(1024, 1024)), Choice::Prev(WakerLoaded));
+        let half = Facts { prev_target_load: 512, ..facts(512, 512) };
+        assert_eq!(by(half), Choice::Affine(1, HalfEmpty));
+        let sync = Facts { sync_load: Some(1024), ..facts(1024, 1024) };
+        assert_eq!(by(sync), Choice::Affine(1, HalfEmpty));
+        let far = |f: Facts| by_load(&f, levels(2).into_iter());
+        assert_eq!(far(facts(1120, 1000)), Choice::Balance);
+        assert_eq!(far(facts(1119, 1000)), Choice::Prev(WakerLoaded));
+        assert_eq!(by_load(&facts(9, 0), levels(3).into_iter()), Choice::Prev(WakerLoaded));
+    }
+}

@@ -1,0 +1,115 @@
+//! The log of a database, for use in programs: many commits are written in one wait for the disk (group commit).
+//!
+//! A task that commits adds its record, asks the logger and waits until the log is flushed up to that record. The
+//! logger takes all records that are there, waits for the disk, and wakes all waiters. Records that come meanwhile are
+//! in the next write.
+
+use super::draws::Draws;
+use super::wake_list::{BLOCKED, POSTED, post};
+use crate::build::Builder;
+use crate::op::{Env, Op, Program, SlotId, WordId};
+use schedlab_base::Ns;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// The state that the tasks of a log share. Numbers of records are taken modulo 2^32.
+#[derive(Clone, Copy)]
+pub struct Log {
+    /// Records added.
+    added: SlotId,
+    /// Records that are on the disk. Tasks that commit wait on this word.
+    flushed: WordId,
+    /// The word that the logger waits on.
+    asked: WordId,
+}
+
+impl Log {
+    /// An empty log.
+    pub fn new(b: &mut Builder) -> Log {
+        Log { added: b.slot(), flushed: b.word(), asked: b.word() }
+    }
+}
+
+enum State {
+    /// No record of its own is in the log.
+    Out,
+    /// Waits until so many records are on the disk.
+    Until(u32),
+}
+
+/// One task's commits.
+pub struct Commit {
+    log: Log,
+    state: State,
+}
+
+impl Commit {
+    /// A task that commits to `log`.
+    pub fn new(log: Log) -> Commit {
+        Commit { log, state: State::Out }
+    }
+    /// The next operation of a commit; `None` once it is on the disk.
+    pub fn next(&mut self, env: &mut dyn Env) -> Option<Op> {
+        let Log { added, flushed, asked } = self.log;
+        if let State::Out = self.state {
+            let record = env.slot(added).fetch_add(1, SeqCst) as u32 + 1;
+            self.state = State::Until(record);
+            if let Some(wake) = post(asked, env) {
+                return Some(wake);
+            }
+        }
+        let State::Until(record) = self.state else { return None };
+        let value = env.word(flushed).load(SeqCst);
+        if value.wrapping_sub(record) as i32 >= 0 {
+            self.state = State::Out;
+            return None;
+        }
+        Some(Op::Wait { word: flushed, value, until: Ns::MAX })
+    }
+}
+
+enum Doing {
+    /// Looks for records.
+    Look,
+    /// The disk writes: up to this record.
+    Write(u32),
+}
+
+/// The task that writes the log.
+pub struct Logger {
+    log: Log,
+    disk: Draws,
+    /// At most so many tasks wait.
+    waiters: u32,
+    doing: Doing,
+}
+
+impl Logger {
+    /// The logger of `log`, whose writes take `disk`. Up to `waiters` tasks commit.
+    pub fn new(log: Log, disk: Draws, waiters: usize) -> Logger {
+        Logger { log, disk, waiters: waiters as u32, doing: Doing::Look }
+    }
+}
+
+impl Program for Logger {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        let Log { added, flushed, asked } = self.log;
+        match self.doing {
+            Doing::Look => {
+                env.word(asked).store(BLOCKED, SeqCst);
+                let there = env.slot(added).load(SeqCst) as u32;
+                if there == env.word(flushed).load(SeqCst) {
+                    return Op::Wait { word: asked, value: BLOCKED, until: Ns::MAX };
+                }
+                // Tasks that commit during the write need not wake anybody.
+                env.word(asked).store(POSTED, SeqCst);
+                self.doing = Doing::Write(there);
+                Op::Sleep { length: self.disk.next() }
+            }
+            Doing::Write(there) => {
+                env.word(flushed).store(there, SeqCst);
+                self.doing = Doing::Look;
+                Op::Wake { word: flushed, count: self.waiters }
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Machines behind a link: a client on another host, which has a CPU for each of its tasks.
+//!
+//! Its tasks meet the others at channels alone. A message takes the link's delay each way, ns. Bandwidth, loss, windows
+//! and acknowledgements of the network are not modelled.
+
+use crate::build::Builder;
+use crate::place::{self, Place};
+use schedlab_base::{Error, Ns, Result};
+use schedlab_kernel::{Kernel, Variant};
+use serde::{Deserialize, Serialize};
+
+/// The most CPUs that a machine behind a link has.
+const MAX_CPUS: u64 = 512;
+
+/// A machine behind a link, as an experiment states it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RemoteSpec {
+    /// Its name.
+    pub name: String,
+    /// The profile of its kernel.
+    pub kernel: String,
+    /// The link's delay, one way.
+    pub delay: Ns,
+    /// Queues of the network interface at this end: the first CPUs take its interrupts, connection by connection.
+    pub queues: u64,
+    /// Names of the tasks there.
+    pub tasks: Vec<String>,
+}
+
+/// A machine behind a link, resolved.
+#[derive(Clone, Debug)]
+pub struct RemoteDecl {
+    /// Its name.
+    pub name: String,
+    /// Number of its CPUs.
+    pub cpus: u32,
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// The link's delay, one way.
+    pub delay: Ns,
+    /// Queues of the network interface at this end.
+    pub queues: u32,
+}
+
+/// Declares the machines and moves tasks there.
+///
+/// # Errors
+/// For an unknown kernel or task, and a task that two machines want.
+pub(crate) fn build(machines: &[RemoteSpec], b: &mut Builder) -> Result<()> {
+    for (number, spec) in machines.iter().enumerate() {
+        let decl = declare(spec, Place::Remote(number as u32), b)
+            .map_err(|e| e.context(format!("remote machine '{}'", spec.name)))?;
+        b.link_to(decl);
+    }
+    Ok(())
+}
+
+fn declare(spec: &RemoteSpec, place: Place, b: &mut Builder) -> Result<RemoteDecl> {
+    if spec.queues == 0 {
+        return Err(Error::input("a network interface has one queue or more"));
+    }
+    for name in &spec.tasks {
+        place::move_to(name, place, b.tasks_from(0))?;
+    }
+    let there = b.tasks_from(0).iter().filter(|t| t.place == place).count() as u64;
+    let kernel = Variant::plain(&spec.kernel).resolve()?;
+    Ok(RemoteDecl {
+        name: spec.name.clone(),
+        cpus: there.clamp(1, MAX_CPUS) as u32,
+        kernel,
+        delay: spec.delay,
+        queues: spec.queues.min(u64::from(u32::MAX)) as u32,
+    })
+}
