@@ -73,7 +73,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         version: Version::new(7, 3),
-        about: "EEVDF without its flat picking (groups are picked level by level, as in 6.18), protection by the queue's smallest slice, HRTICK, lazy preemption, as in 7.3.4; without its balancing by cache (SCHED_CACHE) and scan by clusters",
+        about: "EEVDF with flat picking, protection by the queue's smallest slice, HRTICK, lazy preemption, as in 7.3.4; without its balancing by cache (SCHED_CACHE) and scan by clusters",
     },
 ];
 

@@ -30,9 +30,9 @@ pub fn with_system(version: &str, test: impl FnOnce(&mut System<'_>)) {
     test(&mut System::new(&machine, kernel, 1, &mut sink));
 }
 
-/// A task that is born now and put on `cpu`.
-pub fn born(sys: &mut System<'_>, cpu: CpuId) -> TaskId {
-    let new = NewTask {
+/// A task to be.
+pub(crate) fn new_hog() -> NewTask {
+    NewTask {
         name: "hog".into(),
         background: false,
         waits_at_end: false,
@@ -44,8 +44,12 @@ pub fn born(sys: &mut System<'_>, cpu: CpuId) -> TaskId {
         mm: None,
         cpu: CpuId(0),
         group: schedlab_workload::ROOT_GROUP,
-    };
-    let task = add(sys, new);
+    }
+}
+
+/// A task that is born now and put on `cpu`.
+pub fn born(sys: &mut System<'_>, cpu: CpuId) -> TaskId {
+    let task = add(sys, new_hog());
     sys.new_task(CpuId(0), task, cpu);
     task
 }

@@ -204,6 +204,9 @@ mechanisms! {
         bandwidth_of_tasks in "bandwidth": [since("6.18")], "throttle_cfs_rq_work(), task_throttle_setup_work()", Source("6.12.117 has it not, 7.2.12 and 7.3.4 have it; the release is from memory"),
             with "A task of a group without quota runs on to its return to user mode, and is taken off there by itself."
             without "A group without quota is taken off its CPU as a whole, whatever its tasks are doing."
+        flat_pick in "eevdf": [since("7.3")], "pick_next_entity(), enqueue_hierarchy(), __calc_prop_weight()", Source("7.2.12 has it not, 7.3.4 has it"),
+            with "Tasks of all groups compete on one timeline, each with its weight as its groups divide it; groups' entities are there for accounts."
+            without "A pick goes down from the root, level by level, each with a timeline of its own."
     }
     Load {
         per_entity_load: [since("3.8")], "update_entity_load_avg()", Memory(""),

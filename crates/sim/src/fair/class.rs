@@ -28,7 +28,7 @@ impl<R: Rules> SchedClass for Fair<R> {
         let mut level = Some(sys.tasks[task].entity);
         // A delayed task is still on its queues and on its CPU's list, and counts there.
         let joins = u32::from(!sys.is_delayed(task));
-        let (mut why, mut requeued) = (why, false);
+        let (asked, mut requeued, mut why) = (why, false, why);
         let mut idle = sys.counts_as_sched_idle(task) * joins;
         let mut counted = true;
         while let Some(entity) = level {
@@ -51,6 +51,9 @@ impl<R: Rules> SchedClass for Fair<R> {
             }
             idle = if sys.is_idle_group(queue) { joins } else { idle };
             level = sys.entities[entity].parent;
+        }
+        if !requeued {
+            R::enqueued(sys, task, asked);
         }
         if joins > 0 {
             sys.join_list(cpu, task, counted.then_some(idle));
@@ -324,6 +327,10 @@ impl System<'_> {
 
     /// Clears an entity's buddy marks, and those of its groups as far as they stem from the same mark.
     pub(super) fn clear_buddies(&mut self, entity: EntityId) {
+        if self.is_flat() {
+            let line = self.line(self.entities[entity].cfs_rq);
+            return self.queues[line].clear_buddies(entity);
+        }
         let marks: [fn(&mut CfsRq) -> &mut Option<EntityId>; 3] =
             [|q| &mut q.next, |q| &mut q.last, |q| &mut q.skip];
         for mark in marks {

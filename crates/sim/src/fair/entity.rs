@@ -34,6 +34,10 @@ pub struct Entity {
     pub weight: u64,
     /// The same 1024 times as fine. Only groups' entities have fractions of a weight.
     pub fine_weight: u64,
+    /// EEVDF: its weight on its timeline; the same, except where groups above a task divide it (7.3).
+    pub line_weight: u64,
+    /// The same 1024 times as fine.
+    pub line_fine: u64,
     /// Whether it is on its cfs_rq (queued or running).
     pub on_rq: bool,
     /// Start of the running time that is not yet accounted, ns.
@@ -75,6 +79,8 @@ impl Entity {
             vruntime: 0,
             weight,
             fine_weight: weight * FINE,
+            line_weight: weight,
+            line_fine: weight * FINE,
             on_rq: false,
             exec_start: 0,
             sum_exec: 0,
@@ -102,6 +108,12 @@ impl Entity {
     pub fn set_weight(&mut self, fine: u64) {
         self.fine_weight = fine;
         self.weight = (fine / FINE).max(if self.my_q.is_some() { LEAST_WEIGHT } else { 0 });
+        (self.line_fine, self.line_weight) = (self.fine_weight, self.weight);
+    }
+    /// Gives it another weight on its timeline.
+    pub fn set_line_weight(&mut self, fine: u64) {
+        self.line_fine = fine;
+        self.line_weight = (fine / FINE).max(LEAST_WEIGHT);
     }
     /// Charges it up to `clock`; returns the time since its last charge, ns. Interrupts are charged to the interrupted
     /// task, as by 2.6.30's only clock and by later kernels without IRQ_TIME_ACCOUNTING.
@@ -110,7 +122,8 @@ impl Entity {
         let delta = self.charge_time(clock);
         if delta > 0 {
             let virtual_ns = match self.my_q {
-                None => virtual_time_in(delta, self.weight, unit),
+                None if self.line_fine == self.fine_weight => virtual_time_in(delta, self.weight, unit),
+                None => virtual_time_in(delta, self.line_fine, unit * FINE),
                 Some(_) => virtual_time_in(delta, self.fine_weight, unit * FINE),
             };
             self.vruntime += virtual_ns as i64;

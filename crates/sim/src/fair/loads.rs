@@ -131,10 +131,15 @@ impl System<'_> {
     /// `fine` is 1024 times as large.
     pub(super) fn change_weight(&mut self, entity: EntityId, fine: u64, on_rq: bool) {
         let (at_once, sums) = (self.fixed.history.reweight_at_once, self.sums_runnable());
+        // Its weight on a flat timeline follows by itself.
+        let keeps = self.is_divided(entity).then(|| self.entities[entity].line_fine);
         let e = &mut self.entities[entity];
         let q = &mut self.queues[e.cfs_rq];
         let (before, old) = (e.avg, e.weight);
         e.set_weight(fine);
+        if let Some(fine) = keeps {
+            e.set_line_weight(fine);
+        }
         let weight = e.weight;
         if at_once {
             e.avg.reweight(old, weight);

@@ -46,6 +46,8 @@ pub(crate) trait Rules {
     fn before_reweight(_sys: &mut System<'_>, _entity: EntityId, _fine: u64) {}
     /// Completes that change; `was_on_rq`: the entity was on its queue before.
     fn after_reweight(_sys: &mut System<'_>, _entity: EntityId, _was_on_rq: bool) {}
+    /// A task has been enqueued on every level.
+    fn enqueued(_sys: &mut System<'_>, _task: TaskId, _why: Enqueue) {}
     /// A task falls asleep or is woken up, before it is taken off or put on its queue.
     fn note_sleep(_sys: &mut System<'_>, _task: TaskId, _sleeps: bool) {}
     /// A task of a group goes to sleep, and others of the group stay on `queue`.

@@ -7,7 +7,7 @@ use schedlab_workload::GroupDecl;
 
 const MS: u64 = 1_000_000;
 /// Kernels with each way to share out, and each fair class.
-const PROFILES: [&str; 8] = ["v2.6.27", "v2.6.30", "v3.4", "v4.5", "v6.1", "v6.5", "v6.12", "v6.18"];
+const PROFILES: [&str; 9] = ["v2.6.27", "v2.6.30", "v3.4", "v4.5", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"];
 
 /// Adds `nr` hogs in a group of these shares.
 fn hogs(load: &mut Load, path: &str, shares: u64, nr: usize, on: Option<&str>) -> Vec<TaskId> {

@@ -56,9 +56,9 @@ fn assert_quota(what: &str, report: &SimReport, cpus: &str, (path, quota_ms): (&
     assert!((49..=50).contains(&ended), "{what}: {ended} periods ended in 5 s");
     let given = (ended + 1) * quota_ns;
     assert!(used_ns <= given + overrun_ns(cpus), "{what}, {path}: {used_ns} ns of {given}");
-    // Up to 3.15 a queue that empties loses the millisecond that it keeps.
+    // Each CPU may keep a millisecond when its queue empties. Up to 3.15 it loses it at the end of the period.
     let cpus = machine(cpus).topology.nr_cpus() as u64;
-    let lost_ns = if what.starts_with("v3.4") { ended * cpus * MS } else { 0 };
+    let lost_ns = if what.starts_with("v3.4") { ended * cpus * MS } else { cpus * MS };
     assert!(used_ns + quota_ns + lost_ns >= given, "{what}, {path}: {used_ns} ns of {given}");
 }
 
@@ -207,7 +207,8 @@ fn an_idle_group_weighs_three_however_many_tasks_it_has() {
 
 #[test]
 fn a_wakee_of_another_group_preempts_an_idle_group_at_once_and_not_the_reverse() {
-    for profile in ["v5.15", "v6.1", "v6.5", "v6.12", "v6.18", "v7.3"] {
+    // In 7.3 only the weight of the idle group matters to a wakee.
+    for profile in ["v5.15", "v6.1", "v6.5", "v6.12", "v6.18"] {
         let delays = |idle_hog: bool| {
             let mut load = Load::lasting_ms(2_000);
             let hog = hogs(&mut load, "/hog", 0, 1)[0];

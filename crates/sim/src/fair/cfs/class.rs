@@ -255,6 +255,11 @@ impl System<'_> {
 
     /// An entity and those above it are to run next on their queues.
     pub(in crate::fair) fn set_next_buddy(&mut self, entity: EntityId) {
+        if self.is_flat() {
+            let line = self.line(self.entities[entity].cfs_rq);
+            self.queues[line].next = Some(entity);
+            return;
+        }
         if !self.idle_groups && !self.limits {
             return self.for_each_level(entity, |q, e| q.next = Some(e));
         }

@@ -20,6 +20,9 @@ use schedlab_trace::SwitchReason;
 
 impl Rules for Eevdf {
     fn update_curr(sys: &mut System<'_>, queue: CfsRqId) {
+        if sys.is_flat() {
+            return sys.flat_update_curr(sys.queues[queue].cpu);
+        }
         if sys.charge(queue).is_some() {
             sys.account_quota(queue);
             sys.check_slice(queue);
@@ -44,11 +47,21 @@ impl Rules for Eevdf {
         sys.eevdf_dequeue_entity(entity, how);
     }
     fn put_entity(sys: &mut System<'_>, entity: EntityId) {
-        sys.line_up(entity);
+        if !sys.only_accounts(entity) {
+            sys.line_up(entity);
+        }
+    }
+    fn enqueued(sys: &mut System<'_>, task: TaskId, why: Enqueue) {
+        if sys.is_flat() {
+            sys.enter_line(sys.tasks[task].entity, why == Enqueue::New);
+        }
     }
     fn set_next_entity(sys: &mut System<'_>, entity: EntityId) {
+        if sys.only_accounts(entity) {
+            return sys.make_current(entity);
+        }
         let e = &sys.entities[entity];
-        let (queue, deadline) = (e.cfs_rq, e.deadline);
+        let (queue, deadline) = (sys.line(e.cfs_rq), e.deadline);
         let q = &mut sys.queues[queue];
         q.clear_buddies(entity);
         q.timeline.remove(entity, deadline);
@@ -99,6 +112,9 @@ impl Rules for Eevdf {
         sys.step_in(entity, was_on_rq);
     }
     fn note_group_stays(sys: &mut System<'_>, queue: CfsRqId) {
+        if sys.is_flat() {
+            return;
+        }
         if let Some(owner) = sys.queues[queue].owner {
             sys.set_next_buddy(owner);
         }
@@ -118,8 +134,7 @@ impl System<'_> {
         let mut queue = self.root(cpu);
         loop {
             // An entity that has left the queue has been charged already (`pick_task_fair` asks for `on_rq`).
-            let q = &self.queues[queue];
-            if q.curr.is_some_and(|c| self.entities[c].on_rq) {
+            if self.line_curr(queue).is_some_and(|c| self.entities[c].on_rq) {
                 Eevdf::update_curr(self, queue);
             }
             if Fair::<Eevdf>::check_quota(self, queue) {
@@ -141,12 +156,13 @@ impl System<'_> {
 
     /// `pick_eevdf`; `protect`: the current entity's protection counts.
     fn pick_eligible(&self, queue: CfsRqId, protect: bool) -> Option<EntityId> {
-        let q = &self.queues[queue];
+        let line = self.line(queue);
+        let q = &self.queues[line];
         let history = &self.fixed.history;
         let buddies = protect || !history.short_buddies;
         // The feature decides whether protection counts or, in later kernels, how long it lasts.
         let protect = protect && (self.has(Feature::RunToParity) || history.protects_shortest);
-        let current = q.curr.and_then(|c| {
+        let current = self.line_curr(line).and_then(|c| {
             let e = &self.entities[c];
             let protected = protect && e.vruntime < e.vprot;
             e.on_rq.then_some(Current { entity: c, vruntime: e.vruntime, deadline: e.deadline, protected })
@@ -187,11 +203,20 @@ impl System<'_> {
         let mut level = Some(self.tasks[task].entity);
         while let Some(entity) = level.filter(|e| Some(*e) != below) {
             let e = &self.entities[entity];
-            debug_assert!(self.average(e.cfs_rq).eligible(e.vruntime), "{e:?} is picked though not eligible");
+            let competes = !self.only_accounts(entity);
+            debug_assert!(
+                !competes || self.average(e.cfs_rq).eligible(e.vruntime),
+                "{e:?} is picked though not eligible"
+            );
             level = e.parent;
             Eevdf::set_next_entity(self, entity);
         }
-        self.note_throttled(self.tasks[task].entity);
+        let own = self.tasks[task].entity;
+        if self.is_divided(own) {
+            self.divide_weight(own);
+            self.entities[own].vprot = protect::until(self.protection(own));
+        }
+        self.note_throttled(own);
         self.note_picked(cpu, task);
     }
 
@@ -205,12 +230,12 @@ impl System<'_> {
         protect::Facts {
             vruntime: e.vruntime,
             deadline: e.deadline,
-            weight: e.weight,
+            weight: e.line_weight,
             slice_ns: e.slice_ns,
             bound_ns: self.fixed.history.protects_shortest.then(bound),
             // Without RUN_TO_PARITY the base slice is the bound, not the shorter slice of a waiting task.
             others: (self.short_buddies() && self.has(Feature::RunToParity))
-                .then(|| self.queues[e.cfs_rq].timeline.average().time()),
+                .then(|| self.queues[self.line(e.cfs_rq)].timeline.average().time()),
         }
     }
 
@@ -221,8 +246,9 @@ impl System<'_> {
 
     /// The shortest slice on a queue, its current entity included, ns.
     pub(super) fn shortest_slice_ns(&self, queue: CfsRqId) -> Option<u64> {
-        let q = &self.queues[queue];
-        let curr = q.curr.map(|c| &self.entities[c]).filter(|e| e.on_rq).map(|e| e.slice_ns);
+        let line = self.line(queue);
+        let q = &self.queues[line];
+        let curr = self.line_curr(line).map(|c| &self.entities[c]).filter(|e| e.on_rq).map(|e| e.slice_ns);
         q.timeline.shortest_slice_ns().into_iter().chain(curr).min()
     }
 
@@ -234,9 +260,13 @@ impl System<'_> {
             Eevdf::update_curr(self, queue);
             self.update_load(entity);
             Fair::<Eevdf>::update_group(self, entity);
-            let time = self.average(queue).time();
-            self.queues[queue].timeline.rebase(time);
+            let (line, time) = (self.line(queue), self.average(queue).time());
+            self.queues[line].timeline.rebase(time);
             level = self.entities[entity].parent;
+        }
+        let own = self.tasks[task].entity;
+        if self.is_divided(own) {
+            self.divide_weight(own);
         }
     }
 
@@ -245,7 +275,7 @@ impl System<'_> {
     fn eevdf_yield(&mut self, task: TaskId) {
         let entity = self.tasks[task].entity;
         let queue = self.entities[entity].cfs_rq;
-        if self.queues[queue].nr_running == 1 {
+        if self.nr_on_line(self.line(queue)) == 1 {
             return;
         }
         self.clear_buddies(entity);
@@ -258,7 +288,7 @@ impl System<'_> {
         if forfeits {
             e.vruntime = e.deadline;
         }
-        e.deadline += virtual_time(e.slice_ns, e.weight) as i64;
+        e.deadline += virtual_time(e.slice_ns, e.line_weight) as i64;
     }
 
     /// Whether a task just enqueued on `cpu` preempts `curr`.
@@ -273,9 +303,11 @@ impl System<'_> {
         if self.cpus[cpu].must_resched() && !self.short_buddies() {
             return false;
         }
-        let Some((c, w)) = self.matching_level(ce, we) else { return false };
-        let queue = self.entities[w].cfs_rq;
-        if let Some(preempts) = self.by_idleness(c, w) {
+        let matching = if self.is_flat() { Some((ce, we)) } else { self.matching_level(ce, we) };
+        let Some((c, w)) = matching else { return false };
+        let queue = self.line(self.entities[w].cfs_rq);
+        // On a flat timeline only the tasks' own policies count.
+        if let Some(preempts) = self.by_idleness(c, w).filter(|_| !self.is_flat()) {
             if preempts {
                 self.end_protection(c);
             }
@@ -354,7 +386,7 @@ impl System<'_> {
         let time = self.fixed.history.short_buddies.then(|| self.average(queue).time());
         let e = &mut self.entities[c];
         let from = time.map_or(e.vruntime, |time| time.min(e.vruntime));
-        e.vprot = protect::shortened(e.vprot, from, e.weight, bound);
+        e.vprot = protect::shortened(e.vprot, from, e.line_weight, bound);
     }
 
     fn short_wakee(&self, queue: CfsRqId, c: EntityId, w: EntityId) -> Short {

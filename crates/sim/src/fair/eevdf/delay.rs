@@ -79,6 +79,9 @@ impl System<'_> {
             idle = if self.is_idle_group(queue) { 1 } else { idle };
             level = self.entities[entity].parent;
         }
+        if self.is_flat() {
+            self.enter_line(own, false);
+        }
         self.tasks[task].cpu = cpu;
         self.join_list(cpu, task, counted.then_some(idle));
         self.refresh_idle(cpu);
@@ -115,13 +118,13 @@ impl System<'_> {
             false => self.has(Feature::DelayZero) && found > 0,
         };
         if again {
+            let line = self.line(self.entities[entity].cfs_rq);
+            // A task that is still in `schedule()` on its way to sleep is current, and not in the order.
+            let waits = self.line_curr(line) != Some(entity);
             let e = &mut self.entities[entity];
             (e.vlag, e.on_rq) = (lag, false);
-            let queue = &mut self.queues[e.cfs_rq];
-            // A task that is still in `schedule()` on its way to sleep is current, and not in the order.
-            let waits = queue.curr != Some(entity);
             if waits {
-                queue.timeline.remove(entity, e.deadline);
+                self.queues[line].timeline.remove(entity, e.deadline);
             }
             self.place(entity, false);
             self.entities[entity].on_rq = true;

@@ -26,7 +26,7 @@ const SHORTEST_NS: u64 = 10_000;
 /// Time until the entity's slice ends, ns.
 fn left_ns(e: &Entity) -> u64 {
     let virt = (e.deadline - e.vruntime).max(0) as u128;
-    let real = (virt * u128::from(e.weight)).div_ceil(u128::from(NICE_0_WEIGHT)) as u64;
+    let real = (virt * u128::from(e.line_weight)).div_ceil(u128::from(NICE_0_WEIGHT)) as u64;
     real.max(SHORTEST_NS)
 }
 
@@ -74,7 +74,7 @@ impl System<'_> {
 
     /// When the running task's slice ends; `None` if no other entity waits for that.
     fn slice_end(&self, cpu: CpuId) -> Option<u64> {
-        let (root, mut queue) = (&self.queues[self.root(cpu)], self.root(cpu));
+        let mut queue = self.root(cpu);
         let e = loop {
             // The queue's current entity, not the CPU's current task: in `schedule()` that is still the previous one.
             let e = &self.entities[self.queues[queue].curr?];
@@ -83,7 +83,7 @@ impl System<'_> {
                 None => break e,
             }
         };
-        let waited_for = self.has(Feature::Hrtick) && e.on_rq && root.nr_running > 1;
+        let waited_for = self.has(Feature::Hrtick) && e.on_rq && self.nr_on_line(self.root(cpu)) > 1;
         // Its progress was last accounted at `exec_start`.
         waited_for.then(|| e.exec_start + left_ns(e))
     }
@@ -99,7 +99,7 @@ mod tests {
         let mut e = Entity::of_task(TaskId(0), 1024, CfsRqId(0));
         (e.vruntime, e.vprot, e.deadline) = (0, 1_000_000, 2_000_000);
         assert_eq!(left_ns(&e), 2_000_000);
-        e.weight = 2049;
+        e.line_weight = 2049;
         assert_eq!(left_ns(&e), 4_001_954, "rounded up: the slice must be over by then");
         e.deadline = 5;
         assert_eq!(left_ns(&e), SHORTEST_NS);

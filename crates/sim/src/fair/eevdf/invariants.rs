@@ -8,6 +8,9 @@ use crate::system::System;
 /// EEVDF: the order, the sums, and lag; a delayed entity sleeps. Returns the queued entities with their virtual
 /// runtimes.
 pub(super) fn queued(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
+    if sys.is_flat() && sys.groups.len() > 1 {
+        return flat(sys, q);
+    }
     let nodes: Vec<_> = q.timeline.queued().collect();
     if !nodes.is_sorted_by_key(|n| n.deadline) || !q.timeline.sums_agree() {
         return Err("the timeline is out of order, or its sums are".into());
@@ -39,4 +42,31 @@ pub(super) fn queued(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>
         return Err(format!("{} queued, {delayed} delayed, {} runnable", q.nr_running, q.h_nr_running));
     }
     Ok(nodes.iter().map(|n| (n.entity, n.vruntime)).collect())
+}
+
+/// The same where tasks of all groups compete on the root's timeline, beside the queues that count them.
+fn flat(sys: &System<'_>, q: &CfsRq) -> Result<Vec<(EntityId, i64)>, String> {
+    let id = q.owner.map_or(sys.root(q.cpu), |owner| sys.entities[owner].my_q.unwrap_or(sys.root(q.cpu)));
+    let nodes: Vec<_> = q.timeline.queued().collect();
+    if q.owner.is_some() && !nodes.is_empty() {
+        return Err(format!("{} entities are on the timeline of {id:?}, which is no root", nodes.len()));
+    }
+    let of = |e: &EntityId| &sys.entities[*e];
+    if q.owner.is_none() {
+        if !nodes.is_sorted_by_key(|n| n.deadline) || !q.timeline.sums_agree() {
+            return Err("the timeline is out of order, or its sums are".into());
+        }
+        if let Some(node) = nodes.iter().find(|n| ***n != Node::of(n.entity, of(&n.entity))) {
+            return Err(format!("{:?} is queued as {node:?} but is {:?}", node.entity, of(&node.entity)));
+        }
+        let runs = sys.line_curr(id);
+        let here =
+            |e: &EntityId| of(e).on_rq && sys.queues[of(e).cfs_rq].cpu == q.cpu && of(e).task.is_some();
+        let waiting = sys.entities.ids().filter(|e| here(e) && runs != Some(*e)).count();
+        if waiting != nodes.len() {
+            return Err(format!("{waiting} tasks wait, {} are on the timeline", nodes.len()));
+        }
+    }
+    let counted = |e: &EntityId| of(e).on_rq && of(e).cfs_rq == id && q.curr != Some(*e);
+    Ok(sys.entities.ids().filter(counted).map(|e| (e, of(&e).vruntime)).collect())
 }

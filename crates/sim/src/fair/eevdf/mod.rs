@@ -24,6 +24,7 @@
 mod average;
 mod class;
 mod delay;
+mod flat;
 mod hrtick;
 mod invariants;
 mod lag;

@@ -47,9 +47,10 @@ impl System<'_> {
     /// Sums of a queue, its current entity included.
     #[inline]
     pub(super) fn average(&self, queue: CfsRqId) -> Average {
-        let q = &self.queues[queue];
-        match q.curr.map(|c| &self.entities[c]).filter(|e| e.on_rq) {
-            Some(e) => q.timeline.average().with(e.vruntime, e.weight),
+        let line = self.line(queue);
+        let q = &self.queues[line];
+        match self.line_curr(line).map(|c| &self.entities[c]).filter(|e| e.on_rq) {
+            Some(e) => q.timeline.average().with(e.vruntime, e.line_weight),
             None => q.timeline.average(),
         }
     }
@@ -76,13 +77,15 @@ impl System<'_> {
     /// The lag an entity may keep on its queue, virtual ns.
     pub(crate) fn lag_limit(&self, entity: EntityId) -> i64 {
         let e = &self.entities[entity];
-        let q = &self.queues[e.cfs_rq];
+        let line = self.line(e.cfs_rq);
+        let q = &self.queues[line];
         let longest = || {
-            let curr = q.curr.map(|c| &self.entities[c]).filter(|c| c.on_rq).map(|c| c.slice_ns);
+            let curr =
+                self.line_curr(line).map(|c| &self.entities[c]).filter(|c| c.on_rq).map(|c| c.slice_ns);
             e.slice_ns.max(q.timeline.longest_slice_ns().unwrap_or(0)).max(curr.unwrap_or(0))
         };
         let longest_ns = self.fixed.history.lag_by_longest.then(longest);
-        Limit { slice_ns: e.slice_ns, longest_ns, tick_ns: self.fixed.tick_ns }.of_weight(e.weight)
+        Limit { slice_ns: e.slice_ns, longest_ns, tick_ns: self.fixed.tick_ns }.of_weight(e.line_weight)
     }
 
     /// An entity's lag on its queue, as it would be kept.
@@ -94,7 +97,7 @@ impl System<'_> {
     /// The running entity of `queue` has just been charged: asks for a switch if its slice is used up or its protection
     /// over (`update_deadline` and the code that follows it).
     pub(super) fn check_slice(&mut self, queue: CfsRqId) {
-        let Some(curr) = self.queues[queue].curr else { return };
+        let Some(curr) = self.line_curr(queue) else { return };
         if !self.entities[curr].on_rq {
             return;
         }
@@ -103,9 +106,9 @@ impl System<'_> {
         let used_up = e.vruntime >= e.deadline;
         if used_up {
             e.slice_ns = slice;
-            e.deadline = e.vruntime + virtual_time(slice, e.weight) as i64;
+            e.deadline = e.vruntime + virtual_time(slice, e.line_weight) as i64;
         }
-        if self.queues[queue].nr_running == 1 {
+        if self.nr_on_line(queue) == 1 {
             return;
         }
         if used_up || self.protection_over(queue, curr) {
@@ -135,14 +138,14 @@ impl System<'_> {
         let e = &mut self.entities[entity];
         let to_deadline = (std::mem::take(&mut e.rel_deadline) && relative).then_some(e.deadline);
         let lag = if keeps_lag { e.vlag } else { 0 };
-        let facts = placement::Facts { average, weight: e.weight, lag, slice_ns, to_deadline, initial };
+        let facts = placement::Facts { average, weight: e.line_weight, lag, slice_ns, to_deadline, initial };
         (e.vruntime, e.deadline) = placement::place(facts);
         e.slice_ns = slice_ns;
     }
 
     /// Puts an entity into its queue's timeline.
     pub(super) fn line_up(&mut self, entity: EntityId) {
-        let queue = self.entities[entity].cfs_rq;
+        let queue = self.line(self.entities[entity].cfs_rq);
         let time = self.average(queue).time();
         let timeline = &mut self.queues[queue].timeline;
         timeline.rebase(time);
@@ -155,13 +158,15 @@ impl System<'_> {
         Eevdf::update_curr(self, queue);
         self.update_load(entity);
         self.attach_load(entity);
-        self.place(entity, why == Enqueue::New);
+        if !self.is_flat() {
+            self.place(entity, why == Enqueue::New);
+        }
         let e = &mut self.entities[entity];
         e.on_rq = true;
         let q = &mut self.queues[queue];
         q.load_weight += e.weight;
         q.nr_running += 1;
-        if q.curr != Some(entity) {
+        if q.curr != Some(entity) && !self.is_flat() {
             self.line_up(entity);
         }
         Fair::<Eevdf>::check_enqueue_quota(self, queue);
@@ -171,6 +176,11 @@ impl System<'_> {
     pub(super) fn eevdf_dequeue_entity(&mut self, entity: EntityId, how: Leave) -> bool {
         let queue = self.entities[entity].cfs_rq;
         Eevdf::update_curr(self, queue);
+        if self.only_accounts(entity) {
+            self.update_load(entity);
+            self.leave_accounts(entity);
+            return true;
+        }
         self.clear_buddies(entity);
         self.update_load(entity);
         let average = self.average(queue);
@@ -188,25 +198,40 @@ impl System<'_> {
             _ => self.lag_of(entity),
         };
         let relative = how == Leave::Moves && self.has(Feature::PlaceRelDeadline);
-        let (e, q) = (&mut self.entities[entity], &mut self.queues[queue]);
-        if q.curr != Some(entity) {
+        let line = self.line(queue);
+        let waits = self.line_curr(line) != Some(entity);
+        let (e, q) = (&mut self.entities[entity], &mut self.queues[line]);
+        if waits {
             q.timeline.remove(entity, e.deadline);
         }
         q.timeline.rebase(average.time());
-        (e.vlag, e.delayed, e.on_rq) = (lag, false, false);
+        (e.vlag, e.delayed) = (lag, false);
         if relative {
             e.deadline -= e.vruntime;
             e.rel_deadline = true;
         }
+        self.leave_accounts(entity);
+        true
+    }
+
+    /// An entity no longer counts on its queue.
+    fn leave_accounts(&mut self, entity: EntityId) {
+        let e = &mut self.entities[entity];
+        let queue = e.cfs_rq;
+        e.on_rq = false;
+        let q = &mut self.queues[queue];
         q.load_weight -= e.weight;
         q.nr_running -= 1;
         self.return_quota(queue);
-        true
     }
 
     /// Steps out of the timeline before a change of weight: lag, deadline and protection become distances in the
     /// virtual time of the new weight (`reweight_entity`).
     pub(super) fn step_out(&mut self, entity: EntityId, fine: u64) {
+        if self.is_divided(entity) || self.only_accounts(entity) {
+            // A task follows in the second step, a group's entity is on no timeline.
+            return;
+        }
         let (on_rq, queue) = (self.entities[entity].on_rq, self.entities[entity].cfs_rq);
         if on_rq {
             let (lag, time) = (self.lag_of(entity), self.average(queue).time());
@@ -231,6 +256,12 @@ impl System<'_> {
 
     /// Steps back in, at those distances. Before 7.0 the running entity is protected as if it had just been picked.
     pub(super) fn step_in(&mut self, entity: EntityId, was_on_rq: bool) {
+        if self.is_divided(entity) || self.only_accounts(entity) {
+            if !self.only_accounts(entity) {
+                self.divide_weight(entity);
+            }
+            return;
+        }
         if !was_on_rq {
             return;
         }

@@ -27,7 +27,7 @@ impl Node {
     /// The node of an entity with its present values.
     pub fn of(id: EntityId, e: &Entity) -> Node {
         let slice = u32::try_from(e.slice_ns).unwrap_or(u32::MAX);
-        Node { deadline: e.deadline, vruntime: e.vruntime, weight: e.weight as u32, slice, entity: id }
+        Node { deadline: e.deadline, vruntime: e.vruntime, weight: e.line_weight as u32, slice, entity: id }
     }
 }
 
