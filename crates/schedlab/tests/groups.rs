@@ -104,6 +104,8 @@ fn begun(lab: &Lab) -> Option<(Child, Vec<PathBuf>)> {
     run_live(lab, &["run", "short.toml", "--backend", "host", "--quiet"])?;
     lab.write("long.toml", &thirds("running", "60s"));
     let mut command = schedlab(lab, &["run", "long.toml", "--backend", "host", "--quiet"]);
+    // The caller waits for it.
+    #[allow(clippy::zombie_processes)]
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let since = Instant::now();
     let populated = |group: &PathBuf| {

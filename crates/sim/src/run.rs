@@ -8,7 +8,7 @@ use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
 use crate::nested::{self, Relay};
-use crate::net::{Nic, remote};
+use crate::net::{self, Nic};
 use crate::o1::state::O1Task;
 use crate::observe::Stats;
 use crate::system::System;
@@ -111,7 +111,7 @@ impl Others {
         for (n, decl) in others.remotes.iter().enumerate() {
             let relay = Relay::default();
             let part = nested::set_up::part(workload, Place::Remote(n as u32));
-            others.places.push((remote::machine(host, decl)?, Some(part), relay.clone(), relay));
+            others.places.push((net::set_up::machine(host, decl)?, Some(part), relay.clone(), relay));
         }
         Ok(others)
     }
@@ -126,9 +126,7 @@ impl Others {
         }
         for (number, (decl, (seen, part, relay, end))) in self.remotes.iter().zip(remotes).enumerate() {
             let Some(part) = part.take() else { continue };
-            let link = remote::boot(seen, (decl, number), part, seed, (relay.clone(), end));
-            sys.alive += usize::from(link.sys.alive > 0);
-            sys.remotes.push(link);
+            net::set_up::boot(seen, (decl, number), part, seed, (relay.clone(), end), sys);
         }
     }
 }

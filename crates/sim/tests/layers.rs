@@ -82,7 +82,8 @@ fn target(modules: &Modules, from: &[String], path: &str) -> Option<Vec<String>>
 }
 
 fn drives(code: &str) -> bool {
-    code.contains("\nimpl System<") || code.contains("System<'_>") || code.contains("SchedClass for")
+    let marks = ["\nimpl System<", "System<'_>", "&mut System<", "SchedClass for"];
+    marks.iter().any(|mark| code.contains(mark))
 }
 
 #[test]

@@ -2,12 +2,13 @@
 //!
 //! Mirrors the `SD_*_INIT` tables (2.6.x to 3.15) and `sd_init` (3.16+) of x86. A row holds from its version up to the
 //! next row's. Intervals are milliseconds; since 3.16 (NUMA: 3.5) they are the number of CPUs the domain spans.
-//! Reasons for the cuts: 2.6.13 brought indices and balancing at fork; 2.6.23 is the first CFS; 2.6.28 tuned its domains anew; 2.6.32 dropped
-//! `SD_WAKE_BALANCE`; 3.5 rewrote NUMA domains; 3.16 unified the tables; 5.3 removed `cpu_load[]` and with it the
-//! indices; 5.10 lowered `busy_factor` and `imbalance_pct`.
+//! Reasons for the cuts: 2.6.13 brought indices and balancing at fork; 2.6.23 is the first CFS; 2.6.28 tuned its
+//! domains anew; 2.6.32 dropped `SD_WAKE_BALANCE`; 3.5 rewrote NUMA domains; 3.16 unified the tables; 5.3 removed
+//! `cpu_load[]` and with it the indices; 5.10 lowered `busy_factor` and `imbalance_pct`.
 //!
-//! Read in sources: the values of 2.6.12, 2.6.13 (but NODE), 2.6.29-30, 2.6.32-3.4, about 4.12 and 6.1. Between those, the releases of
-//! the cuts (3.5, 3.12, 3.16, 5.3, 5.10), and the rows of 3.5 and 5.3, are from memory of the history, not read.
+//! Read in sources: the values of 2.6.12, 2.6.13 (but NODE), 2.6.29-30, 2.6.32-3.4, about 4.12 and 6.1. Between
+//! those, the releases of the cuts (3.5, 3.12, 3.16, 5.3, 5.10), and the rows of 3.5 and 5.3, are from memory of the
+//! history, not read.
 
 use super::{DomainParams, Level};
 use schedlab_base::Version;
@@ -41,7 +42,7 @@ const SMT_316: u16 = COMMON | SHARE_CAPACITY | SHARE_LLC | PREFER_SIBLING;
 const MC_316: u16 = COMMON | SHARE_LLC | PREFER_SIBLING;
 const DIE_316: u16 = COMMON | PREFER_SIBLING;
 const NUMA_316: u16 = COMMON | SERIALIZE | NUMA;
-/// 2.6.26: an idle thread is looked for at wakeup.
+/// 2.6.13 to 2.6.26: an idle thread is looked for at wakeup.
 const SMT_2626: u16 = NEWIDLE | EXEC | AFFINE | WAKE_IDLE | SHARE_CAPACITY | SHARE_LLC;
 /// 2.6.29: both kinds of balancing at wakeup.
 const WAKE_2629: u16 = FORK | EXEC | AFFINE | WAKE_BALANCE;
@@ -90,7 +91,7 @@ const ERAS: &[Era] = &[
     // 2.6.13 to 2.6.22: topology.h of that time; MC (2.6.17) has the values of CPU, NODE is x86_64's from memory.
     Era {
         since: Version::v2_6(13),
-        smt: row(Fixed(1, 2), 8, 110, 0, [0, 0, 1, 0, 0], NEWIDLE | EXEC | AFFINE | WAKE_IDLE | SHARE_CAPACITY | SHARE_LLC),
+        smt: row(Fixed(1, 2), 8, 110, 0, [0, 0, 1, 0, 0], SMT_2626),
         mc: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], NEWIDLE | EXEC | AFFINE | SHARE_LLC),
         die: row(Fixed(1, 4), 64, 125, 1, [2, 1, 2, 1, 1], NEWIDLE | EXEC | AFFINE),
         numa: row(Fixed(8, 32), 32, 125, 2, [3, 2, 0, 1, 1], EXEC | FORK | WAKE_BALANCE | NUMA),

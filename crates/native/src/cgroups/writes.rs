@@ -48,7 +48,7 @@ pub fn groups(files: &dyn Files, hierarchy: &Hierarchy, me: Owner, groups: &[Gro
         limited: Vec::new(),
         warnings: Vec::new(),
     };
-    if groups.first().is_some_and(|root| has_values(root)) {
+    if groups.first().is_some_and(has_values) {
         let text =
             "group '/': the root group is the one that schedlab runs in, whose values stay as they are";
         return Err(Error::input(text).help("give its tasks a group of their own"));

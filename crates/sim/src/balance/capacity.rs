@@ -1,8 +1,8 @@
 //! The amount of work that a CPU or a group can do: 1024 is one undisturbed CPU.
 //!
 //! Kernels before 5.0 give the threads of a core 15% more than a single thread, shared out evenly (`smt_gain` 1178: two
-//! threads get 589 each), the O(1) scheduler 10%; later ones count every thread as a whole CPU. A capacity is *undisturbed* when real-time
-//! tasks take nothing of it; `System::capacity_of` (in `rt`) subtracts their part.
+//! threads get 589 each), the O(1) scheduler 10%; later ones count every thread as a whole CPU. A capacity is
+//! *undisturbed* when real-time tasks take nothing of it; `System::capacity_of` (in `rt`) subtracts their part.
 
 use super::era::Balancer;
 use crate::o1::busiest::core_power;

@@ -9,34 +9,12 @@
 //! Costs: the call is a system call without a price of its own, and a sleep costs what one at a socket does. What a
 //! writer pays for the callback is not charged.
 
-use super::state::Channels;
+use super::state::{BATCH, Channels, Set};
 use crate::frame::{Step, Sys};
 use crate::system::System;
 use crate::task::UserOp;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_workload::{Outcome, PortId, SetId};
-use std::collections::VecDeque;
-
-/// The most ends that a call finds; the live agent's calls find as many.
-const BATCH: usize = 64;
-
-/// A set of ends.
-#[derive(Clone, Debug)]
-pub(super) struct Set {
-    /// Ends to which something came, each once; some may have been read empty since.
-    came: VecDeque<PortId>,
-    /// Ends that the last call found and the program did not get yet.
-    found: VecDeque<PortId>,
-    /// The task that sleeps on it.
-    sleeper: Option<TaskId>,
-}
-
-impl Set {
-    /// A set of so many ends.
-    pub(super) fn new(ends: usize) -> Set {
-        Set { came: VecDeque::with_capacity(ends), found: VecDeque::with_capacity(BATCH), sleeper: None }
-    }
-}
 
 impl Channels {
     /// Something came for `end`: gives the task that sleeps on its set.

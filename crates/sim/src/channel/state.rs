@@ -2,7 +2,6 @@
 
 use super::buffer::Buffer;
 use super::lock::Lock;
-use super::poll::Set;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_workload::{ChannelKind, PortId, SetId};
 use std::collections::VecDeque;
@@ -38,6 +37,27 @@ impl Memory {
     pub(super) fn changed(&mut self, before: u64, now: u64) {
         self.held = self.held - before + now;
         self.most = self.most.max(self.held);
+    }
+}
+
+/// The most ends that a call finds; the live agent's calls find as many.
+pub(super) const BATCH: usize = 64;
+
+/// A set of ends.
+#[derive(Clone, Debug)]
+pub(super) struct Set {
+    /// Ends to which something came, each once; some may have been read empty since.
+    pub(super) came: VecDeque<PortId>,
+    /// Ends that the last call found and the program did not get yet.
+    pub(super) found: VecDeque<PortId>,
+    /// The task that sleeps on it.
+    pub(super) sleeper: Option<TaskId>,
+}
+
+impl Set {
+    /// A set of so many ends.
+    pub(super) fn new(ends: usize) -> Set {
+        Set { came: VecDeque::with_capacity(ends), found: VecDeque::with_capacity(BATCH), sleeper: None }
     }
 }
 

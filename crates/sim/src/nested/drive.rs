@@ -3,6 +3,7 @@
 use crate::engine::NEVER;
 use crate::frame::{Step, Sys};
 use crate::system::{Context, System};
+use crate::task::UserOp;
 use crate::timer::Fires;
 use schedlab_base::{CpuId, TaskId};
 
@@ -166,6 +167,53 @@ impl System<'_> {
     pub fn vcpu_timer(&mut self, task: TaskId) {
         if let Some((machine, vcpu)) = self.vcpu_of(task) {
             self.nested[machine].vcpus[vcpu.index()].asleep = false;
+        }
+    }
+}
+
+impl System<'_> {
+    /// The vCPU goes on after `stood_ns`: what it was doing takes that much longer.
+    pub(super) fn resume(&mut self, vcpu: CpuId, stood_ns: u64, speed_pct: u64) {
+        if let Some(hosted) = &mut self.hosted {
+            hosted.runs[vcpu.index()] = true;
+            hosted.speed_pct[vcpu.index()] = speed_pct;
+        }
+        let c = &mut self.cpus[vcpu];
+        let frame = match (c.hard.active(), c.soft.active()) {
+            (true, _) => &mut c.hard,
+            (false, true) => &mut c.soft,
+            (false, false) => &mut c.task,
+        };
+        match frame.step {
+            Step::User => self.start_user(vcpu),
+            // Its timers have gone on.
+            Step::Halted { .. } => {}
+            _ if frame.ends != NEVER => frame.ends += stood_ns,
+            _ => {}
+        }
+        for context in [Context::Task, Context::Hard] {
+            // A vCPU is taken off before it takes a lock, not while it has one.
+            self.cpus[vcpu].waking[context as usize].put_off(stood_ns);
+        }
+    }
+    /// The vCPU stands still from this instant on.
+    pub(super) fn stand_still(&mut self, vcpu: CpuId) {
+        self.account_user(vcpu);
+        if let Some(hosted) = &mut self.hosted {
+            hosted.runs[vcpu.index()] = false;
+        }
+    }
+    /// Whether a guest's vCPU does not execute at this instant.
+    #[inline]
+    pub fn stands_still(&self, cpu: CpuId) -> bool {
+        self.hosted.as_ref().is_some_and(|h| !h.runs(cpu))
+    }
+    /// The machine and the vCPU whose thread this task is.
+    #[inline]
+    pub fn vcpu_of(&self, task: TaskId) -> Option<(usize, CpuId)> {
+        match self.tasks[task].user {
+            UserOp::Vcpu { machine, vcpu } => Some((usize::from(machine), vcpu)),
+            _ => None,
         }
     }
 }

@@ -4,44 +4,14 @@
 //! sends while the thread sleeps signals it (an exit); a message for the guest is an interrupt of vCPU 0. The thread
 //! belongs to its machine's task group (`cgroup_attach_task_all`, 2.6.35). Times are ns.
 
+use super::state::Way;
 use crate::net::Packet;
 use crate::system::{Context, System};
 use crate::task::UserOp;
 use schedlab_base::{CpuId, TaskId};
-use std::collections::VecDeque;
 
 /// The vCPU that takes the interface's interrupts.
 const IRQ_VCPU: CpuId = CpuId(0);
-
-/// The way of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    /// To the guest.
-    In,
-    /// From it.
-    Out,
-}
-
-/// The thread's state.
-pub struct Vhost {
-    /// The thread.
-    thread: TaskId,
-    queue: VecDeque<(Way, Packet)>,
-    /// The message that it is working on.
-    current: Option<(Way, Packet)>,
-    /// It sleeps, or is about to, and nobody has woken it yet.
-    asleep: bool,
-}
-
-impl Vhost {
-    /// A thread that has not run yet.
-    pub fn new(thread: TaskId) -> Vhost {
-        Vhost { thread, queue: VecDeque::new(), current: None, asleep: false }
-    }
-    fn take(&mut self, way: Way, packet: Packet) {
-        self.queue.push_back((way, packet));
-    }
-}
 
 impl System<'_> {
     /// The virtual machine whose thread this is.
@@ -49,7 +19,7 @@ impl System<'_> {
         self.nested.iter().position(|own| own.vhost.thread == task)
     }
     /// A message for a virtual machine has reached the host, on `cpu`.
-    pub fn to_vhost(&mut self, cpu: CpuId, machine: usize, packet: Packet, context: Context) {
+    pub fn give_vhost(&mut self, cpu: CpuId, machine: usize, packet: Packet, context: Context) {
         self.nested[machine].vhost.take(Way::In, packet);
         self.rouse_vhost(cpu, machine, context);
     }

@@ -44,7 +44,7 @@ impl System<'_> {
     pub fn route(&mut self, cpu: CpuId, packet: Packet, context: Context) {
         match self.nic.place(packet.to) {
             place if place == self.nic.here => self.deliver(cpu, packet, context),
-            Place::Inside(machine) => self.to_vhost(cpu, machine as usize, packet, context),
+            Place::Inside(machine) => self.give_vhost(cpu, machine as usize, packet, context),
             Place::Remote(number) => {
                 let link = &mut self.remotes[number as usize];
                 link.hears(self.now, packet);
@@ -56,7 +56,7 @@ impl System<'_> {
     }
 
     /// A message from the machine behind the link of that number, sent at this instant.
-    pub fn from_remote(&mut self, number: usize, packet: Packet) {
+    pub fn remote_sends(&mut self, number: usize, packet: Packet) {
         let link = &self.remotes[number];
         let at = self.now.saturating_add(link.delay_ns);
         let cpu = queue_cpu(packet.to, link.queues, self.nr_cpus());
@@ -85,5 +85,39 @@ impl System<'_> {
         if !self.nic.aside.is_empty() && self.nic.aside[end.0 as usize] > 0 {
             self.fill(cpu, end);
         }
+    }
+}
+
+impl System<'_> {
+    /// The slot of a machine behind a link, in the order of the tree: after the CPUs and the events from outside.
+    pub fn slot_of_remote(&self, number: usize) -> CpuId {
+        CpuId::from(self.nr_cpus() + 1 + number)
+    }
+    /// The time of a slot's next event: a CPU's, or that of a machine behind a link.
+    #[inline]
+    pub fn slot_event(&self, slot: CpuId) -> u64 {
+        match slot.index().checked_sub(self.nr_cpus() + 1) {
+            None => self.next_event(slot),
+            Some(number) => self.remotes[number].next_event(),
+        }
+    }
+    /// A machine behind a link acts at `now`, ns.
+    pub fn remote_acts(&mut self, number: usize, now: u64, horizon: u64) {
+        self.now = now;
+        let link = &mut self.remotes[number];
+        link.act(horizon);
+        self.steps += std::mem::take(&mut link.sys.steps);
+        let ends = link.sys.alive == 0 && !std::mem::replace(&mut link.done, link.sys.alive == 0);
+        self.alive -= usize::from(ends);
+        if let Some(fault) = link.sys.fault.take() {
+            self.fault = Some(fault);
+        }
+        let mut sent = std::mem::take(&mut link.sys.nic.sent);
+        let relay = link.relay.clone();
+        for packet in sent.drain(..) {
+            self.remote_sends(number, packet);
+        }
+        self.remotes[number].sys.nic.sent = sent;
+        relay.pass_on(&mut *self.sink);
     }
 }

@@ -8,10 +8,11 @@
 //! Times are ns, sizes bytes. Not modelled: bandwidth, loss, windows, acknowledgements, interrupt moderation, and the
 //! interrupts for messages that were sent. A channel that is full keeps what arrives aside until it is read.
 //!
-//! `drive` takes messages through time, `remote` holds machines behind a link.
+//! `drive` takes messages through time, `remote` is a machine behind a link, `set_up` boots it.
 
 mod drive;
 pub mod remote;
+pub mod set_up;
 
 use schedlab_base::CpuId;
 use schedlab_workload::{Built, Place, PortId};

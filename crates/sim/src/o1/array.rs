@@ -140,9 +140,7 @@ mod tests {
     #[test]
     fn a_forked_process_stands_right_before_its_parent() {
         let mut array = PrioArray::default();
-        for t in [1, 2, 3] {
-            array.push(120, TaskId(t));
-        }
+        (1..4).for_each(|t| array.push(120, TaskId(t)));
         array.push_before(120, TaskId(4), TaskId(2));
         array.push_before(120, TaskId(5), TaskId(9));
         let order: Vec<u32> = array.list(120).iter().map(|t| t.0).collect();

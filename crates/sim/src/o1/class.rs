@@ -70,7 +70,7 @@ impl SchedClass for O1 {
 
     fn pick_next_task(sys: &mut System<'_>, cpu: CpuId, prev: Option<TaskId>) -> Option<TaskId> {
         let clock = sys.rq_clock(cpu);
-        let next = sys.o1[cpu].next().map(|(_, task)| task);
+        let next = sys.o1[cpu].first().map(|(_, task)| task);
         match next {
             Some(task) => sys.o1_credit_wait(cpu, task),
             None => sys.o1[cpu].expired_since = None,

@@ -57,7 +57,9 @@ pub fn tick(scale: Scale, runs: &Runs, waiting: &Waiting) -> Tick {
     if runs.left > 0 {
         let used = prio::slice(runs.static_prio, scale.hz).saturating_sub(runs.left);
         let turn = scale.granularity(runs.avg_ns, runs.nr_cpus);
-        let ends = scale.is_interactive(runs.static_prio, runs.prio) && used % turn == 0 && runs.left >= turn;
+        let ends = scale.is_interactive(runs.static_prio, runs.prio)
+            && used.is_multiple_of(turn)
+            && runs.left >= turn;
         return if ends { Tick::TakesTurns } else { Tick::GoesOn };
     }
     let prio = scale.prio(runs.static_prio, runs.avg_ns);

@@ -72,7 +72,7 @@ impl O1Rq {
         self.len() == 0
     }
     /// If the active array is empty the two change places. Returns the task to run next, with its priority.
-    pub fn next(&mut self) -> Option<(u8, TaskId)> {
+    pub fn first(&mut self) -> Option<(u8, TaskId)> {
         if self.array(false).is_empty() && !self.is_empty() {
             self.active ^= 1;
             self.expired_since = None;
@@ -139,13 +139,13 @@ mod tests {
     #[test]
     fn the_arrays_change_places_when_the_active_one_is_empty() {
         let mut rq = O1Rq::default();
-        assert_eq!(rq.next(), None);
+        assert_eq!(rq.first(), None);
         rq.array_mut(true).push(125, TaskId(1));
         rq.array_mut(false).push(120, TaskId(2));
         (rq.expired_since, rq.best_expired) = (Some(7), 120);
-        assert_eq!((rq.next(), rq.expired_since), (Some((120, TaskId(2))), Some(7)));
+        assert_eq!((rq.first(), rq.expired_since), (Some((120, TaskId(2))), Some(7)));
         rq.array_mut(false).remove(120, TaskId(2));
-        assert_eq!(rq.next(), Some((125, TaskId(1))));
+        assert_eq!(rq.first(), Some((125, TaskId(1))));
         assert_eq!((rq.expired_since, rq.best_expired, rq.len()), (None, MAX_PRIO, 1));
         assert!(rq.is_expired(rq.number(true)) && rq.array(true).is_empty());
     }

@@ -19,8 +19,8 @@ impl System<'_> {
         }
     }
 
-    /// Chooses the CPU near which `wake_idle` looks: that of the waker, `cpu`, or the previous one, another. `sync`: the
-    /// waker, if it says that it is about to sleep.
+    /// Chooses the CPU near which `wake_idle` looks: that of the waker, `cpu`, or the previous one, another. `sync`:
+    /// the waker, if it says that it is about to sleep.
     pub(crate) fn o1_choose(&self, cpu: CpuId, sync: Option<TaskId>, wakee: TaskId, prev: CpuId) -> Choice {
         let domains = &self.fixed.domains.of_cpu[cpu];
         let by_cache_alone = self.fixed.history.cold_wakes_affine;

@@ -1,0 +1,183 @@
+//! State: a virtual machine, its vCPUs, and the thread that moves its messages. Times are ns.
+
+use crate::engine::NEVER;
+use crate::frame::Step;
+use crate::net::Packet;
+use crate::system::System;
+use schedlab_base::{CpuId, Ns, TaskId};
+use schedlab_trace::{Event, Sink};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// A value that a program in a guest recorded: time, task, series, value.
+type Sample = (Ns, TaskId, u16, u64);
+
+/// The sink of a guest: its programs' values wait here for the host, its events are dropped.
+#[derive(Clone, Default)]
+pub struct Relay {
+    samples: Rc<RefCell<Vec<Sample>>>,
+}
+
+impl Sink for Relay {
+    fn event(&mut self, _: &Event) {}
+    fn sample(&mut self, at: Ns, task: TaskId, series: u16, value: u64) {
+        self.samples.borrow_mut().push((at, task, series, value));
+    }
+}
+
+impl Relay {
+    /// Passes on what has come.
+    pub fn pass_on(&self, sink: &mut dyn Sink) {
+        for (at, task, series, value) in self.samples.borrow_mut().drain(..) {
+            sink.sample(at, task, series, value);
+        }
+    }
+}
+
+/// The part of a guest's system that depends on its host.
+pub struct Hosted {
+    /// Whether each vCPU executes at this instant.
+    pub(super) runs: Vec<bool>,
+    /// The speed of the host's CPU below each vCPU, per cent.
+    pub(super) speed_pct: Vec<u64>,
+    /// The tick goes on while a vCPU is idle.
+    pub periodic_tick: bool,
+}
+
+impl Hosted {
+    /// The state before the first entry.
+    pub fn new(vcpus: usize, periodic_tick: bool) -> Hosted {
+        Hosted { runs: vec![false; vcpus], speed_pct: vec![100; vcpus], periodic_tick }
+    }
+    /// The same for CPUs that are not vCPUs, but those of a machine behind a link.
+    pub fn apart(cpus: usize) -> Hosted {
+        Hosted { runs: vec![true; cpus], speed_pct: vec![100; cpus], periodic_tick: false }
+    }
+    /// Whether a vCPU executes at this instant.
+    pub fn runs(&self, cpu: CpuId) -> bool {
+        self.runs[cpu.index()]
+    }
+    /// The speed of the host's CPU below a vCPU, per cent.
+    pub fn speed_pct(&self, cpu: CpuId) -> u64 {
+        self.speed_pct[cpu.index()]
+    }
+}
+
+/// The host's view of a vCPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Vcpu {
+    /// Its thread.
+    pub(super) thread: TaskId,
+    /// The instant at which it last stood still, ns.
+    pub(super) paused_at: u64,
+    /// Its thread sleeps, or is about to, because the vCPU has halted; no one has signalled it yet.
+    pub(super) asleep: bool,
+    /// The host polls in its place, on that CPU.
+    pub(super) polls_on: Option<CpuId>,
+}
+
+/// Counters of a virtual machine.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Counted {
+    /// Halts that reached the host.
+    pub halts: u64,
+    /// Halts that put the thread to sleep.
+    pub sleeps: u64,
+    /// Threads woken by a signal from another vCPU.
+    pub kicks: u64,
+    /// Time for which a vCPU that had not halted stood still, ns.
+    pub steal_ns: u64,
+}
+
+/// A virtual machine.
+pub struct Nested<'s> {
+    /// The guest's kernel.
+    pub sys: Box<System<'s>>,
+    /// Counters since the warm-up ended.
+    pub counted: Counted,
+    pub(super) vcpus: Vec<Vcpu>,
+    pub(super) vhost: Vhost,
+    pub(super) halt_poll_ns: u64,
+    pub(super) relay: Relay,
+    /// Its tasks have all left.
+    pub(super) done: bool,
+}
+
+impl<'s> Nested<'s> {
+    /// A machine whose vCPUs have not been entered yet. `threads`: those of its vCPUs, and vhost's.
+    pub fn new(sys: System<'s>, threads: (&[TaskId], TaskId), halt_poll_ns: u64, relay: Relay) -> Nested<'s> {
+        let vcpu = |thread: &TaskId| Vcpu { thread: *thread, paused_at: 0, asleep: false, polls_on: None };
+        Nested {
+            sys: Box::new(sys),
+            counted: Counted::default(),
+            vcpus: threads.0.iter().map(vcpu).collect(),
+            vhost: Vhost::new(threads.1),
+            halt_poll_ns,
+            relay,
+            done: false,
+        }
+    }
+    /// The next event of a vCPU, ns: the next time at which it can act.
+    pub(super) fn next_event(&self, vcpu: CpuId) -> u64 {
+        self.sys.next_event(vcpu)
+    }
+    /// Whether a vCPU has halted and no interrupt is due.
+    pub(super) fn idles(&self, vcpu: CpuId) -> bool {
+        let c = &self.sys.cpus[vcpu];
+        matches!(c.task.step, Step::Halted { .. })
+            && c.task.ends == NEVER
+            && !c.hard.active()
+            && !c.soft.active()
+            && c.irq_due() > self.sys.now
+    }
+    /// A vCPU is entered at `now`; returns when it acts next, ns.
+    pub(super) fn enter(&mut self, vcpu: CpuId, now: u64, speed_pct: u64) -> u64 {
+        let state = &mut self.vcpus[vcpu.index()];
+        let slept = std::mem::take(&mut state.asleep);
+        state.polls_on = None;
+        let stood_ns = now - state.paused_at;
+        if !slept && !self.idles(vcpu) {
+            self.counted.steal_ns += stood_ns;
+        }
+        self.sys.now = now;
+        self.sys.resume(vcpu, stood_ns, speed_pct);
+        if self.idles(vcpu) { now } else { self.next_event(vcpu).max(now) }
+    }
+    /// A vCPU stands still from `now` on.
+    pub(super) fn pause(&mut self, vcpu: CpuId, now: u64) {
+        self.sys.now = now;
+        self.sys.stand_still(vcpu);
+        self.vcpus[vcpu.index()].paused_at = now;
+    }
+}
+
+/// The way of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// To the guest.
+    In,
+    /// From it.
+    Out,
+}
+
+/// The thread's state.
+pub struct Vhost {
+    /// The thread.
+    pub(super) thread: TaskId,
+    pub(super) queue: VecDeque<(Way, Packet)>,
+    /// The message that it is working on.
+    pub(super) current: Option<(Way, Packet)>,
+    /// It sleeps, or is about to, and nobody has woken it yet.
+    pub(super) asleep: bool,
+}
+
+impl Vhost {
+    /// A thread that has not run yet.
+    pub fn new(thread: TaskId) -> Vhost {
+        Vhost { thread, queue: VecDeque::new(), current: None, asleep: false }
+    }
+    pub(super) fn take(&mut self, way: Way, packet: Packet) {
+        self.queue.push_back((way, packet));
+    }
+}
