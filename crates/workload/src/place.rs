@@ -142,7 +142,7 @@ mod tests {
         assert!(text(built("oltp", vec![torn], vec![])).contains("must be on the same machine"));
         let schbench = Spec::bench("schbench", &Params::default()).unwrap();
         let torn =
-            schbench.together(vec![], vec![], (vec![vm("vm", &["worker"])], vec![])).err().expect("refused");
+            schbench.together(vec![], vec![], (vec![vm("vm", &["worker"])], vec![])).expect_err("refused");
         assert!(torn.to_string().contains("share memory"), "{torn}");
         let twice = vec![vm("a", &["client"]), vm("b", &["client"])];
         assert!(text(built("rr", twice, vec![])).contains("on another machine already"));

@@ -86,8 +86,8 @@ impl System<'_> {
         }
     }
 
-    /// Other vCPUs whose next event a step of `sender`, or the host, has changed: those that execute stop earlier, those
-    /// that sleep are to be woken by `cpu`.
+    /// Other vCPUs whose next event a step of `sender`, or the host, has changed: those that execute stop earlier,
+    /// those that sleep are to be woken by `cpu`.
     pub fn signal(&mut self, cpu: CpuId, machine: usize, sender: Option<CpuId>) {
         while let Some(to) = self.nested[machine].sys.touched.pop() {
             if Some(to) == sender {

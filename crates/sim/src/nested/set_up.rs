@@ -21,8 +21,8 @@ impl Program for Elsewhere {
     }
 }
 
-/// Takes the part that runs elsewhere out of the workload. It has all tasks by their ids; those that are not there never
-/// start.
+/// Takes the part that runs elsewhere out of the workload. It has all tasks by their ids; those that are not there
+/// never start.
 pub fn part(whole: &mut Built, place: Place) -> Built {
     let tasks = whole.tasks.iter_mut().map(|task| twin(task, place)).collect();
     Built {

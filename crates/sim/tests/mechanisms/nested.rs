@@ -168,7 +168,7 @@ fn a_message_to_another_machine_takes_the_links_delay_each_way() {
 fn tasks_that_share_memory_cannot_be_taken_apart() {
     let base = bench("schbench", &[("message_threads", 1), ("threads", 2), ("runtime", SECOND)]);
     let machine = vm(2, &["worker"]);
-    let error = base.together(vec![], vec![], (vec![machine], vec![])).err().expect("refused").to_string();
+    let error = base.together(vec![], vec![], (vec![machine], vec![])).expect_err("refused").to_string();
     assert!(error.contains("must be on the same machine"), "{error}");
 }
 

@@ -79,8 +79,8 @@ impl System<'_> {
         }
         level.is_some()
     }
-    /// Whether two tasks of a group are queued on `cpu` while another CPU of its cache has a shorter queue: the price of
-    /// a wakeup that looks at the group and not at the queue.
+    /// Whether two tasks of a group are queued on `cpu` while another CPU of its cache has a shorter queue: the price
+    /// of a wakeup that looks at the group and not at the queue.
     pub fn is_crowded(&self, cpu: CpuId) -> bool {
         let own = self.nr_running[cpu];
         let together = |g: usize| {
