@@ -1,8 +1,8 @@
 //! The counters of a group's quota: `cpu.stat`, as metrics `group.<path>.<counter>`.
 //!
 //! v1 has times in ns, v2 in us under other names. A group is new when the run begins and is read after the run. So the
-//! counters hold the set-up of its tasks and their end, too. After a warm-up they would hold that as well, so a run with
-//! a warm-up has none.
+//! counters hold the set-up of its tasks and their end, too. After a warm-up they would hold that as well, so a run
+//! with a warm-up has none.
 
 use super::writes::Groups;
 use crate::settings::Files;
