@@ -66,8 +66,8 @@ fn execute_changing(job: &Job, changes: &Changes, stop: Option<BorrowedFd<'_>>) 
         return Ok(outcome);
     }
     let mut built = job.workload.build(job.seed)?;
-    if !built.nested.is_empty() {
-        let text = "[[nested]] machines are simulated only";
+    if !built.nested.is_empty() || !built.remotes.is_empty() {
+        let text = "[[nested]] and [[remote]] machines are simulated only";
         return Err(Error::input(text).help("--backend sim"));
     }
     // Tasks that others make in the run may never be there at once, so a limit on them is reported when they meet it.

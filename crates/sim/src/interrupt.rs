@@ -3,7 +3,7 @@
 use crate::class::Enqueue;
 use crate::costs::enqueue_on_ns;
 use crate::engine::NEVER;
-use crate::frame::{Frame, Step};
+use crate::frame::{Frame, Step, Sys};
 use crate::system::{Context, System};
 use crate::task::State;
 use crate::timer::Fires;
@@ -142,6 +142,8 @@ impl System<'_> {
         match c.task.step {
             Step::User => self.return_to_user(cpu),
             Step::IdleLoop => self.begin_idle_loop(cpu),
+            // The host stops polling for a vCPU when another task is to run.
+            Step::Syscall(Sys::VcpuPolls) if c.need_resched.is_some() => c.task.ends = now,
             _ => c.task.ends = now + c.task.left,
         }
     }

@@ -56,10 +56,10 @@ pub fn run(
 ) -> Result<SimReport> {
     let Setup { machine, kernel, changes, mut workload, seed, background, check, stop, clock: watched } =
         setup;
-    validate(&mut workload, machine)?;
     crate::fair::group::check(&workload.groups, &History::of(kernel.version))?;
     let end = (workload.warmup + workload.duration).0;
     let mut others = Others::of(machine, &mut workload)?;
+    validate(&mut workload, machine)?;
     let mut sys = System::new(machine, kernel, seed, sink);
     sys.measure_from = workload.warmup.0;
     sys.nic = Nic::new(&workload, Place::Host, sys.nr_cpus());
@@ -105,13 +105,15 @@ impl Others {
         for (n, decl) in others.nested.iter().enumerate() {
             let seen = nested::machine::of(host, &decl.name, decl.vcpus.len() as u32)?;
             let relay = Relay::default();
-            let part = nested::set_up::part(workload, Place::Inside(n as u32));
+            let mut part = nested::set_up::part(workload, Place::Inside(n as u32));
+            validate(&mut part, &seen)?;
             others.places.push((seen, Some(part), relay.clone(), relay));
         }
         for (n, decl) in others.remotes.iter().enumerate() {
-            let relay = Relay::default();
-            let part = nested::set_up::part(workload, Place::Remote(n as u32));
-            others.places.push((net::set_up::machine(host, decl)?, Some(part), relay.clone(), relay));
+            let (relay, seen) = (Relay::default(), net::set_up::machine(host, decl)?);
+            let mut part = nested::set_up::part(workload, Place::Remote(n as u32));
+            validate(&mut part, &seen)?;
+            others.places.push((seen, Some(part), relay.clone(), relay));
         }
         Ok(others)
     }
@@ -546,7 +548,7 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     found.counters.extend(sys.stats.named());
     found.counters.insert("work".to_owned(), work);
     if sys.channels.may_lose() {
-        found.counters.insert("udp.lost".to_owned(), sys.stats.datagrams_lost);
+        *found.counters.entry("udp.lost".to_owned()).or_default() += sys.stats.datagrams_lost;
     }
     Ok(report)
 }

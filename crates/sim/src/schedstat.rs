@@ -45,8 +45,11 @@ impl System<'_> {
         let queued_at = std::mem::take(&mut t.queued_at);
         if queued_at != 0 {
             let cpu = t.cpu.index();
-            self.schedstat.cpus[cpu].counters.run_delay +=
-                self.now.saturating_sub(queued_at.max(self.counted_from));
+            let waited_ns = self.now.saturating_sub(queued_at.max(self.counted_from));
+            self.schedstat.cpus[cpu].counters.run_delay += waited_ns;
+            if let Some((machine, _)) = self.vcpu_of(task) {
+                self.nested[machine].counted.steal_ns += waited_ns;
+            }
         }
     }
 

@@ -192,6 +192,7 @@ impl System<'_> {
     /// Asks the current task's program for its next operation and begins it.
     fn ask(&mut self, cpu: CpuId, curr: TaskId) {
         if !self.nested.is_empty()
+            && self.tasks[curr].background
             && let Some(machine) = self.vhost_of(curr)
         {
             return self.vhost_goes_on(cpu, curr, machine);

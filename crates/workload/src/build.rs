@@ -373,6 +373,10 @@ impl Builder {
     pub(crate) fn tasks_from(&mut self, first: usize) -> &mut [TaskDecl] {
         &mut self.built.tasks[first..]
     }
+    /// The kinds of the channels so far.
+    pub(crate) fn kinds(&self) -> &[ChannelKind] {
+        &self.built.channels
+    }
     /// Notes the place of each end of each channel.
     pub(crate) fn ends_are(&mut self, places: Vec<Place>) {
         self.built.ends = places;

@@ -71,6 +71,7 @@ impl Program for MachineThread {
 /// For an unknown kernel, feature, tunable or task, a number of vCPUs out of range, and a task that two machines want.
 pub(crate) fn build(machines: &[NestedSpec], b: &mut Builder) -> Result<()> {
     let tasks = b.next_task().index();
+    place::check_names(machines.iter().map(|m| m.name.as_str()), b)?;
     for (number, spec) in machines.iter().enumerate() {
         for name in &spec.tasks {
             place::move_to(name, Place::Inside(number as u32), &mut b.tasks_from(0)[..tasks])

@@ -4,7 +4,7 @@
 //! unless it has a client side that meets the others at channels alone
 //! ([`Builder::client_side`](crate::Builder::client_side)).
 
-use crate::build::{Builder, TaskDecl};
+use crate::build::{Builder, ChannelKind, TaskDecl};
 use schedlab_base::{Error, Result};
 use schedlab_kernel::policy::{EVERY_TASK, group_of};
 use std::collections::BTreeMap;
@@ -22,6 +22,28 @@ pub enum Place {
     Inside(u32),
     /// The machine of that number behind a link.
     Remote(u32),
+}
+
+/// Checks the names of machines against each other and against the tasks' names.
+///
+/// # Errors
+/// For a name that is empty, has a slash, or is another machine's or a task's.
+pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>, b: &mut Builder) -> Result<()> {
+    let mut known: Vec<&str> = Vec::new();
+    for name in names {
+        if name.is_empty() || name.contains('/') {
+            return Err(Error::input(format!(
+                "'{name}' is no name of a machine: it is a word without slashes"
+            )));
+        }
+        if known.contains(&name) || b.tasks_from(0).iter().any(|t| group_of(&t.name) == name) {
+            return Err(Error::input(format!(
+                "'{name}' is the name of another machine, or of tasks, already"
+            )));
+        }
+        known.push(name);
+    }
+    Ok(())
 }
 
 /// Moves the tasks of that name to a place.
@@ -69,7 +91,13 @@ pub(crate) fn settle(b: &mut Builder) -> Result<()> {
         }
     }
     let of = |end: &(u64, bool)| places.get(end).map_or(Place::Host, |(place, _)| *place);
-    let ends = b.ends.iter().map(of).collect();
+    let ends: Vec<Place> = b.ends.iter().map(of).collect();
+    for (kind, pair) in b.kinds().iter().zip(ends.chunks_exact(2)) {
+        if pair[0] != pair[1] && !matches!(kind, ChannelKind::Tcp | ChannelKind::Udp) {
+            let text = "UNIX sockets and pipes do not lead to another machine";
+            return Err(Error::input(text).help("oltp: transport = \"tcp\""));
+        }
+    }
     b.ends_are(ends);
     Ok(())
 }

@@ -47,6 +47,7 @@ pub struct RemoteDecl {
 /// # Errors
 /// For an unknown kernel or task, and a task that two machines want.
 pub(crate) fn build(machines: &[RemoteSpec], b: &mut Builder) -> Result<()> {
+    place::check_names(machines.iter().map(|m| m.name.as_str()), b)?;
     for (number, spec) in machines.iter().enumerate() {
         let decl = declare(spec, Place::Remote(number as u32), b)
             .map_err(|e| e.context(format!("remote machine '{}'", spec.name)))?;
@@ -58,6 +59,9 @@ pub(crate) fn build(machines: &[RemoteSpec], b: &mut Builder) -> Result<()> {
 fn declare(spec: &RemoteSpec, place: Place, b: &mut Builder) -> Result<RemoteDecl> {
     if spec.queues == 0 {
         return Err(Error::input("a network interface has one queue or more"));
+    }
+    if spec.tasks.is_empty() {
+        return Err(Error::input("no tasks are on it").help("tasks = [\"client\"]"));
     }
     for name in &spec.tasks {
         place::move_to(name, place, b.tasks_from(0))?;

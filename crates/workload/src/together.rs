@@ -4,7 +4,7 @@
 //! groups by the names of their programs (`hog` of `hog/3`), or by the name that a workload beside was given.
 
 use crate::build::Builder;
-use crate::group::{self, shares_of_weight};
+use crate::group::{self, ROOT_GROUP, shares_of_weight};
 use crate::nested::{self, NestedSpec};
 use crate::param::Params;
 use crate::place::{self, Place};
@@ -101,8 +101,14 @@ pub fn build(
     nested::build(nested, b)?;
     remote::build(remotes, b)?;
     place::settle(b)?;
-    for spec in groups {
+    for (n, spec) in groups.iter().enumerate() {
+        if groups[..n].iter().any(|other| other.path == spec.path) {
+            return Err(Error::input(format!("group '{}' is there twice", spec.path)));
+        }
         let id = b.group(&spec.path)?;
+        if id == ROOT_GROUP && (spec.quota.is_some() || spec.idle || spec.shares != group::DEFAULT_SHARES) {
+            return Err(Error::input("the root group '/' has neither shares nor a quota"));
+        }
         let decl = b.edit_group(id);
         (decl.shares, decl.idle) = (spec.shares, spec.idle);
         (decl.quota, decl.period, decl.burst) = (spec.quota, spec.period, spec.burst);

@@ -226,7 +226,7 @@ pub const METRICS: &[Metric] = &[
     row("guest.halts", "", Neither, SIM, "halts of vCPUs of [[nested]] machines"),
     row("guest.sleeps", "", Neither, SIM, "halts of vCPUs that put their threads to sleep"),
     row("guest.kicks", "", Neither, SIM, "threads of vCPUs woken because another vCPU signalled theirs"),
-    row("guest.steal_time", "ns", Lower, SIM, "time vCPUs that had not halted did not execute, summed over vCPUs"),
+    row("guest.steal_time", "ns", Lower, SIM, "time threads of vCPUs were runnable and waited for a CPU, summed over vCPUs"),
     row("guest.packets", "", Neither, SIM, "messages that [[nested]] machines received from elsewhere, warm-up included"),
     row("guest.wakeups", "", Neither, SIM, "wakeups by the kernels of [[nested]] machines"),
     row("guest.switches", "", Neither, SIM, "switches of tasks inside [[nested]] machines, warm-up included"),

@@ -1,6 +1,6 @@
 //! State: the channels of a workload, and an operation on one of them that is under way.
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Written};
 use super::lock::Lock;
 use schedlab_base::{CpuId, TaskId};
 use schedlab_workload::{ChannelKind, PortId, SetId};
@@ -104,15 +104,15 @@ impl Channels {
             kinds,
         }
     }
-    /// A message of so many bytes arrives at an end, by an interrupt on `cpu`. Returns how many the channel took, or
-    /// lost.
-    pub fn take_in(&mut self, end: PortId, bytes: u32, cpu: CpuId) -> u32 {
+    /// A message of so many bytes arrives at an end, by an interrupt on `cpu`. Returns how many the channel took, and
+    /// whether it lost them.
+    pub fn take_in(&mut self, end: PortId, bytes: u32, cpu: CpuId) -> Written {
         let at = end.0 as usize;
         if bytes == 0 && self.kind(end) != ChannelKind::Udp {
-            return 0;
+            return Written { bytes: 0, lost: false };
         }
         self.users[at].writer = Some(cpu);
-        self.buffers[at].write(bytes, true).bytes
+        self.buffers[at].write(bytes, true)
     }
     /// The kind of the channel that an end belongs to.
     pub fn kind(&self, port: PortId) -> ChannelKind {

@@ -280,9 +280,13 @@ impl System<'_> {
     pub(super) fn make_current(&mut self, entity: EntityId) {
         self.update_load(entity);
         let queue = self.entities[entity].cfs_rq;
-        let clock = self.cpus[self.queues[queue].cpu].clock.read(self.now);
+        let c = &self.cpus[self.queues[queue].cpu];
+        let clock = c.clock.read(self.now);
+        // A vCPU may stand still between a wakeup and the switch that it asked for. The clock is kept meanwhile, but ticks
+        // have charged the running task beyond it; if it is picked again, that time is not charged twice.
+        let goes_on = c.curr.is_some_and(|t| self.tasks[t].entity == entity);
         let e = &mut self.entities[entity];
-        e.exec_start = clock;
+        e.exec_start = if goes_on { clock.max(e.exec_start) } else { clock };
         e.prev_sum_exec = e.sum_exec;
         self.queues[queue].curr = Some(entity);
     }

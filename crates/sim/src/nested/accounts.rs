@@ -44,5 +44,8 @@ pub fn close_kernel(sys: &mut System<'_>, end_ns: u64, report: &mut SimReport) -
     }
     report.found.intervals.append(&mut sys.intervals.kept);
     report.wakeups += sys.stats.wakeups;
+    if sys.channels.may_lose() {
+        *report.found.counters.entry("udp.lost".to_owned()).or_default() += sys.stats.datagrams_lost;
+    }
     Ok(())
 }

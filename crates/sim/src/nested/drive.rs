@@ -39,7 +39,7 @@ impl System<'_> {
         let own = &mut self.nested[machine];
         own.enter(vcpu, now, speed_pct);
         own.sys.horizon = horizon;
-        while own.next_event(vcpu) <= now {
+        while own.sys.fault.is_none() && own.next_event(vcpu) <= now {
             own.sys.steps += 1;
             own.sys.step(vcpu, now);
         }
@@ -97,7 +97,7 @@ impl System<'_> {
             let (state, next) = (own.vcpus[to.index()], own.next_event(to));
             let on = self.tasks[state.thread].cpu;
             if !own.sys.stands_still(to) {
-                self.cpus[on].task.ends = next.max(self.now);
+                self.cpus[on].task.ends = own.acts_at(to, self.now);
                 self.touch(on);
             } else if let Some(on) = state.polls_on {
                 self.end_poll(on, next);
@@ -127,20 +127,21 @@ impl System<'_> {
     pub fn vcpu_halts(&mut self, cpu: CpuId, curr: TaskId, polled: bool) {
         let Some((machine, vcpu)) = self.vcpu_of(curr) else { return };
         let now = self.now;
+        let alone = self.nr_running[cpu] <= 1 && self.cpus[cpu].need_resched.is_none();
         let own = &mut self.nested[machine];
         own.sys.now = now;
-        let state = &mut own.vcpus[vcpu.index()];
-        state.polls_on = None;
+        own.vcpus[vcpu.index()].polls_on = None;
         let due = own.sys.cpus[vcpu].irq_due();
         if due <= now {
             return self.return_to_user(cpu);
         }
-        if own.halt_poll_ns > 0 && !polled {
-            state.polls_on = Some(cpu);
+        // Another task of the host goes first (`single_task_running`).
+        if own.halt_poll_ns > 0 && !polled && alone {
+            own.vcpus[vcpu.index()].polls_on = Some(cpu);
             let poll_ns = own.halt_poll_ns.min(due - now);
             return self.begin(cpu, Step::Syscall(Sys::VcpuPolls), poll_ns);
         }
-        state.asleep = true;
+        own.vcpus[vcpu.index()].asleep = true;
         own.counted.sleeps += 1;
         if due != NEVER {
             let number = self.cpus[cpu].timers.start(Fires::Wakes(curr), due, 0);
@@ -196,6 +197,7 @@ impl System<'_> {
             self.cpus[vcpu].waking[context as usize].put_off(stood_ns);
         }
     }
+
     /// The vCPU stands still from this instant on.
     pub(super) fn stand_still(&mut self, vcpu: CpuId) {
         self.account_user(vcpu);
@@ -203,11 +205,13 @@ impl System<'_> {
             hosted.runs[vcpu.index()] = false;
         }
     }
+
     /// Whether a guest's vCPU does not execute at this instant.
     #[inline]
     pub fn stands_still(&self, cpu: CpuId) -> bool {
         self.hosted.as_ref().is_some_and(|h| !h.runs(cpu))
     }
+
     /// The machine and the vCPU whose thread this task is.
     #[inline]
     pub fn vcpu_of(&self, task: TaskId) -> Option<(usize, CpuId)> {

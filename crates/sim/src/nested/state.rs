@@ -86,7 +86,7 @@ pub struct Counted {
     pub sleeps: u64,
     /// Threads woken by a signal from another vCPU.
     pub kicks: u64,
-    /// Time for which a vCPU that had not halted stood still, ns.
+    /// Time for which threads of vCPUs were runnable and did not run, ns (KVM's steal time: `run_delay` of the threads).
     pub steal_ns: u64,
 }
 
@@ -131,18 +131,19 @@ impl<'s> Nested<'s> {
             && !c.soft.active()
             && c.irq_due() > self.sys.now
     }
+    /// When a vCPU acts next after `now`, ns: at once if it has halted and the host does not know yet.
+    pub(super) fn acts_at(&self, vcpu: CpuId, now: u64) -> u64 {
+        if self.idles(vcpu) { now } else { self.next_event(vcpu).max(now) }
+    }
     /// A vCPU is entered at `now`; returns when it acts next, ns.
     pub(super) fn enter(&mut self, vcpu: CpuId, now: u64, speed_pct: u64) -> u64 {
+        self.sys.now = now;
         let state = &mut self.vcpus[vcpu.index()];
-        let slept = std::mem::take(&mut state.asleep);
+        state.asleep = false;
         state.polls_on = None;
         let stood_ns = now - state.paused_at;
-        if !slept && !self.idles(vcpu) {
-            self.counted.steal_ns += stood_ns;
-        }
-        self.sys.now = now;
         self.sys.resume(vcpu, stood_ns, speed_pct);
-        if self.idles(vcpu) { now } else { self.next_event(vcpu).max(now) }
+        self.acts_at(vcpu, now)
     }
     /// A vCPU stands still from `now` on.
     pub(super) fn pause(&mut self, vcpu: CpuId, now: u64) {

@@ -14,7 +14,7 @@ impl System<'_> {
         c.ipi_at = c.ipi_at.min(at);
         self.touch(cpu);
     }
-    /// An IPI or an interrupt of the network interface was taken: the next one that is known of.
+    /// The time of the next message to arrive at `cpu`, ns; NEVER if none is on its way.
     #[inline]
     pub fn next_ipi(&self, cpu: CpuId) -> u64 {
         self.nic.next(cpu).unwrap_or(NEVER)
@@ -67,16 +67,19 @@ impl System<'_> {
     fn deliver(&mut self, cpu: CpuId, packet: Packet, context: Context) {
         let end = packet.to.0 as usize;
         self.nic.aside[end] += u64::from(packet.bytes);
-        self.fill(cpu, packet.to);
-        self.wake_readers(cpu, packet.to, context);
+        if self.fill(cpu, packet.to) {
+            self.wake_readers(cpu, packet.to, context);
+        }
     }
 
-    /// What was kept aside enters its channel as far as there is room.
-    fn fill(&mut self, cpu: CpuId, end: schedlab_workload::PortId) {
+    /// Bytes that were kept aside enter their channel as far as there is room. Returns whether the channel lost nothing.
+    fn fill(&mut self, cpu: CpuId, end: schedlab_workload::PortId) -> bool {
         let at = end.0 as usize;
         let waits = self.nic.aside[at].min(u64::from(u32::MAX)) as u32;
         let taken = self.channels.take_in(end, waits, cpu);
-        self.nic.aside[at] -= u64::from(taken);
+        self.nic.aside[at] -= u64::from(taken.bytes);
+        self.stats.datagrams_lost += u64::from(taken.lost);
+        !taken.lost
     }
 
     /// An end was read: there may be room for what was kept aside.

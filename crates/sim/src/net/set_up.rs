@@ -63,6 +63,7 @@ pub fn boot<'s>(
     (0..cpus).for_each(|c| tree.arm(c, sys.next_event(CpuId::from(c))));
     sys.touched.clear();
     let (delay_ns, queues) = (decl.delay.0, decl.queues);
-    host.alive += usize::from(sys.alive > 0);
-    host.remotes.push(Remote { sys: Box::new(sys), delay_ns, queues, tree, relay, done: false });
+    let done = sys.alive == 0;
+    host.alive += usize::from(!done);
+    host.remotes.push(Remote { sys: Box::new(sys), delay_ns, queues, tree, relay, done });
 }

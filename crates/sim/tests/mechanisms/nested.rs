@@ -206,3 +206,56 @@ fn accounts_agree_over_many_seeds_of_a_crowded_machine() {
         assert!(run.is_ok(), "seed {seed}: {:?}", run.err());
     }
 }
+
+#[test]
+fn a_halted_vcpu_has_nothing_stolen() {
+    // A server whose client is far away: each message ends a halt of some 240 us. Only the way from the wakeup to the
+    // CPU, idle exit included, is waited for.
+    let base = bench("rr", &[("pairs", 1), ("runtime", SECOND / 4)]);
+    let machines = (vec![vm(1, &["server"])], vec![clients(120)]);
+    let (report, _) = run("smp-4", &base.together(vec![], vec![], machines).unwrap());
+    let (stolen, calls) = (counter(&report, "guest.steal_time"), counter(&report, "guest.packets"));
+    assert!(calls > 500 && stolen / calls < 60_000, "{} ns for each of {calls} calls", stolen / calls);
+    let sleeper = bench("nanosleep", &[("tasks", 1), ("sleep", 1_000_000), ("runtime", SECOND / 4)]);
+    let (report, _) =
+        run("smp-2", &sleeper.together(vec![], vec![], (vec![vm(1, &["sleeper"])], vec![])).unwrap());
+    let stolen = counter(&report, "guest.steal_time");
+    assert!(counter(&report, "guest.sleeps") > 100 && stolen < SECOND / 4 / 20, "{stolen}");
+}
+
+#[test]
+fn accounts_agree_where_vcpus_stand_still_between_a_wakeup_and_its_switch() {
+    let base = bench("hackbench", &[("groups", 2), ("loops", 20)]);
+    let machine = vm(5, &["*"]);
+    let spec = base.together(vec![], vec![], (vec![machine], vec![])).unwrap();
+    let on = machine_of_one();
+    for seed in 1..=4 {
+        let run = simulate(setup(&on, &spec, seed, false), &mut schedlab_trace::Discard);
+        assert!(run.is_ok(), "seed {seed}: {:?}", run.err());
+    }
+}
+
+fn machine_of_one() -> schedlab_machine::Machine {
+    machine("smp-1")
+}
+
+#[test]
+fn channels_that_lead_to_another_machine_are_sockets_of_the_network() {
+    let base = bench("oltp", &[("threads", 2), ("runtime", SECOND / 4)]);
+    let split = |base: Spec| base.together(vec![], vec![], (vec![], vec![clients(50)]));
+    let error = split(base).expect_err("refused").to_string();
+    assert!(error.contains("do not lead to another machine"), "{error}");
+    let tcp = split(bench("oltp", &[("threads", 2), ("runtime", SECOND / 4), ("transport", 1)])).unwrap();
+    assert!(run("smp-2", &tcp).1.samples.len() > 100);
+}
+
+#[test]
+fn tasks_inside_keep_to_the_cpus_of_their_own_machine() {
+    // The test's hogs are pinned to four CPUs; the machine inside has two.
+    let spec = bench("slice", &[("placement", 1), ("cpus", 4), ("runtime", SECOND / 10)]);
+    let inside = spec.together(vec![], vec![], (vec![vm(2, &["*"])], vec![])).unwrap();
+    let machine = machine("smp-4");
+    let ended = simulate(setup(&machine, &inside, 1, false), &mut schedlab_trace::Discard);
+    let error = ended.expect_err("refused").to_string();
+    assert!(error.contains("may run on CPUs") && error.contains("vm has 0-1"), "{error}");
+}

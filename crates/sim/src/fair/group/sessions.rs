@@ -4,6 +4,7 @@
 //! and each benchmark beside it another. A task that is in a group stays there; the machine's own tasks stay in the
 //! root group. Such a group has the usual shares. Not modelled: the nice value of a session's group.
 
+use schedlab_kernel::policy::group_of;
 use schedlab_workload::{Built, GroupDecl, Place, ROOT_GROUP};
 
 /// Puts the tasks of the kernel `here` into groups of their sessions.
@@ -12,7 +13,11 @@ pub fn separate(workload: &mut Built, here: Place) {
         workload.tasks.iter_mut().filter(|t| t.group == ROOT_GROUP && !t.background && t.place == here)
     {
         // The kernel's name of such a group.
-        let path = format!("/autogroup-{}", task.part + 1);
+        let path = match task.part.checked_add(1) {
+            Some(session) => format!("/autogroup-{session}"),
+            // A virtual machine's process is a session of its own.
+            None => format!("/autogroup-{}", group_of(&task.name)),
+        };
         let known = workload.groups.iter().position(|g| g.path == path);
         let number = known.unwrap_or_else(|| {
             workload.groups.push(GroupDecl { path, parent: Some(ROOT_GROUP), ..GroupDecl::root() });

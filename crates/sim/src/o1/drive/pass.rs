@@ -139,7 +139,9 @@ impl System<'_> {
             *at += u64::from(p.moved - 1) * self.fixed.machine.costs.move_task_ns;
             return self.end_pass(p, *at, Outcome::Moved, BalanceReason::Moved);
         }
-        if all_pinned && !self.fixed.history.idle_pulls_hot {
+        // A newidle pass does not ask whether all are pinned.
+        let asks = !self.fixed.history.idle_pulls_hot && p.trigger != BalanceTrigger::Newidle;
+        if all_pinned && asks {
             return self.end_pass(p, *at, Outcome::Balanced { all_pinned: true }, BalanceReason::Pinned);
         }
         self.lb(p).lb_failed += 1;
@@ -182,7 +184,8 @@ impl System<'_> {
                 allowed: self.tasks[task].may_run_on(p.dst),
                 hot: is_hot(self.o1[src].last_tick_ns, own.last_ran_ns, hot_ns),
             };
-            all_pinned &= !facts.allowed && !skipped;
+            // A task that is skipped for its weight is not asked where it may run.
+            all_pinned &= skipped || !facts.allowed;
             match if skipped { Err(Refusal::TooHeavy) } else { can_migrate(&rules, &facts) } {
                 Ok(hot) => {
                     best.moves(prio);
