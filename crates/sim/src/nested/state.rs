@@ -86,7 +86,7 @@ pub struct Counted {
     pub sleeps: u64,
     /// Threads woken by a signal from another vCPU.
     pub kicks: u64,
-    /// Time for which threads of vCPUs were runnable and did not run, ns (KVM's steal time: `run_delay` of the threads).
+    /// Time for which threads of vCPUs were runnable and did not run, ns (`run_delay`, which is KVM's steal time).
     pub steal_ns: u64,
 }
 

@@ -72,7 +72,7 @@ impl System<'_> {
         }
     }
 
-    /// Bytes that were kept aside enter their channel as far as there is room. Returns whether the channel lost nothing.
+    /// Bytes that were kept aside enter their channel as far as there is room. Returns whether nothing was lost.
     fn fill(&mut self, cpu: CpuId, end: schedlab_workload::PortId) -> bool {
         let at = end.0 as usize;
         let waits = self.nic.aside[at].min(u64::from(u32::MAX)) as u32;
