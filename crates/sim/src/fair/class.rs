@@ -282,8 +282,8 @@ impl System<'_> {
         let queue = self.entities[entity].cfs_rq;
         let c = &self.cpus[self.queues[queue].cpu];
         let clock = c.clock.read(self.now);
-        // A vCPU may stand still between a wakeup and the switch that it asked for. The clock is kept meanwhile, but ticks
-        // have charged the running task beyond it; if it is picked again, that time is not charged twice.
+        // Between a wakeup and the switch that it asked for the clock is kept, but ticks charge the running task beyond
+        // it, above all while a vCPU stands still. If the task is picked again, that time is not charged twice.
         let goes_on = c.curr.is_some_and(|t| self.tasks[t].entity == entity);
         let e = &mut self.entities[entity];
         e.exec_start = if goes_on { clock.max(e.exec_start) } else { clock };
