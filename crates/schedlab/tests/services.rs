@@ -87,7 +87,7 @@ fn tools_bring_their_servers_and_leave_nothing() {
     let lab = Lab::new();
     let cases: &[(&[&str], &str, &str, &str)] = &[
         (&["httperf", "nginx"], "--num-conns 10", "httperf", "rate"),
-        (&["tbench", "tbench_srv"], "-t 1", "tbench", "throughput"),
+        (&["tbench", "tbench_srv"], "-t 3", "tbench", "throughput"),
         (&["sysbench", "mariadbd", "mariadb-install-db"], "--time=1", "sysbench-oltp", "rate"),
         (&["sysbench"], "--time=1", "sysbench-threads", "rate"),
         (&["sysbench"], "--mutex-loops=100", "sysbench-mutex", "latency.avg"),

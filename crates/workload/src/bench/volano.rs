@@ -31,7 +31,7 @@ pub const VOLANO: Benchmark = Benchmark {
     headline: &["volano.rate", "volano.latency.p50", "volano.latency.p99"],
     load_param: "rooms",
     brief: &[("runtime", "200ms"), ("users", "10")],
-    brief_loads: ["1", "{cpus}"],
+    brief_loads: ["1", "{cpus+1}"],
     form_of: None,
     build,
 };
