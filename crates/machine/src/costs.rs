@@ -159,6 +159,8 @@ costs! {
     refill_near_ns_per_kb = 160 in 60 .. 480, "estimate: 16 lines of 64 B at 4-30 ns";
     /// Refilling 1 KB of a task's warm set from another LLC or node.
     refill_far_ns_per_kb = 1600 in 600 .. 3200, "estimate: 16 lines of 64 B at 40-200 ns";
+    /// Fetching 1 KB from memory, which no cache holds.
+    memory_ns_per_kb = 1400 in 600 .. 3200, "estimate: 16 lines of 64 B at 40-200 ns";
     /// Switching to another process's address space, on top of the switch.
     mm_switch_ns = 500 in 200 .. 1300, "estimate: public pipe tests show 1.1 us a thread and up to 2.4 us a process switch";
     /// A program's own instructions between two system calls, on top of the computing that it asks for.

@@ -4,7 +4,9 @@
 //! key and an impossible size are refused with their place.
 
 use crate::background;
+use crate::caches;
 use crate::costs::LONGEST;
+use crate::migration::Overrides;
 use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
 use crate::topology::{Topology, check_distances};
@@ -26,7 +28,10 @@ const TOP: &[&str] = &[
     "background",
     "turns",
     "unfit",
+    "cache",
+    "migration",
 ];
+const MIGRATION: &[&str] = &["cost_us", "factor_pct"];
 const TOPOLOGY: &[&str] = &[
     "packages",
     "nodes",
@@ -61,12 +66,14 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     }
     let (mut costs_before, mut states_before, mut all) = (Costs::default(), Vec::new(), Vec::new());
     let (mut inherited, mut turns_before, mut governor_before) = (Vec::new(), None, IdleGovernor::Menu);
+    let (mut caches_before, mut migration_before) = (Vec::new(), None);
     let mut kernels = Vec::new();
     let mut unfit = Unfit::read(&top)?;
     if let Some(like) = like {
         unfit = unfit.or(like.unfit);
         kernels = like.kernels;
         (turns_before, governor_before) = (like.turns, like.idle_governor);
+        (caches_before, migration_before) = (like.caches, like.migration);
         (costs_before, states_before, all) = (like.costs, like.idle_states, like.background);
         inherited = like.provenance;
     }
@@ -80,6 +87,10 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
     let turns = turns(&top, &mut provenance)?.or(turns_before);
     kernels.extend(self::kernels(&top, turns.is_some())?);
     kernels.sort_by_key(|k| k.since);
+    let mut caches = caches::read(&top, &mut provenance)?;
+    if caches.is_empty() {
+        caches = caches_before;
+    }
     let mut idle_states = idle_states(&top, &mut provenance)?;
     if idle_states.is_empty() {
         idle_states = states_before;
@@ -105,6 +116,8 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Machine> {
         idle_governor,
         background: all,
         background_from: None,
+        caches,
+        migration: migration(&top)?.or(migration_before),
         turns,
         unfit,
         provenance,
@@ -268,6 +281,17 @@ fn governor(top: &Table<'_>, states: &[IdleState]) -> Result<Option<IdleGovernor
     Err(top
         .error_at("idle_governor", what)
         .help("the last one is the halt; before it haltpoll has the polling state"))
+}
+
+/// Cutoffs of migration in place of measured ones.
+fn migration(top: &Table<'_>) -> Result<Option<Overrides>> {
+    let Some(table) = top.table("migration", MIGRATION)? else { return Ok(None) };
+    let overrides = Overrides {
+        cost_us: table.numbers("cost_us")?.unwrap_or_default(),
+        factor_pct: table.number("factor_pct")?.unwrap_or(100),
+    };
+    overrides.check().map_err(|e| top.place("migration", e))?;
+    Ok(Some(overrides))
 }
 
 /// How the machine's CPUs take turns; `None` when each has its own time.

@@ -4,9 +4,11 @@
 //! (`smp-N`, `smt-N`), or from this host's sysfs (`host`). Domains are derived per kernel era (v2.6.12 to v6.x).
 
 pub mod background;
+pub mod caches;
 pub mod costs;
 pub mod domains;
 mod file;
+pub mod migration;
 mod presets;
 pub mod probed;
 pub mod reader;
@@ -19,6 +21,7 @@ mod uncertain;
 mod unfit;
 
 pub use background::{Background, BackgroundFile, BackgroundFrom};
+pub use caches::{CacheLevel, Sharing};
 pub use costs::{Costs, IdleGovernor, IdleState};
 pub use domains::{Domain, DomainParams, Domains, Group, Level};
 pub use show::{Shown, show};
@@ -79,6 +82,12 @@ pub struct Machine {
     /// Where these tasks come from, if they are not the machine's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_from: Option<BackgroundFrom>,
+    /// Its data caches, the smallest first; empty where nothing is known of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<CacheLevel>,
+    /// Cutoffs of migration by distance that hold for this machine; `None`: they are measured, or the kernel's defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<migration::Overrides>,
     /// How its CPUs share one processor's time; `None`: each has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<Turns>,

@@ -138,6 +138,14 @@ impl Domains {
     }
 }
 
+/// All levels of `version` over a machine, bottom up, those included that mean nothing on it: level, the kernel's name,
+/// and the span of each CPU.
+pub(crate) fn all_levels(topology: &Topology, version: Version) -> Vec<(Level, &'static str, Vec<CpuSet>)> {
+    let spans = |l: Spans| (0..topology.nr_cpus()).map(|c| l.span_of(CpuId::from(c)).clone()).collect();
+    let levels = levels::levels(topology, version).into_iter();
+    levels.map(|l| (l.level, levels::name(l.level, version), spans(l))).collect()
+}
+
 /// The distance beyond which NUMA domains lose flags. The machine's own value counts since 5.4 (AMD's 32).
 fn reclaim_distance(topology: &Topology, version: Version) -> u32 {
     if version >= Version::new(5, 4) { topology.reclaim_distance } else { RECLAIM_DISTANCE }

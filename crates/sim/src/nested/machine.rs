@@ -37,6 +37,8 @@ pub fn of(host: &Machine, name: &str, vcpus: u32) -> Result<Machine> {
         idle_governor: IdleGovernor::Halt,
         background: Vec::new(),
         background_from: None,
+        caches: Vec::new(),
+        migration: None,
         turns: None,
         unfit: None,
         provenance: Vec::new(),

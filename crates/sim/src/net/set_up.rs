@@ -32,6 +32,8 @@ pub fn machine(host: &Machine, decl: &RemoteDecl) -> Result<Machine> {
         idle_governor: IdleGovernor::Halt,
         background: Vec::new(),
         background_from: None,
+        caches: Vec::new(),
+        migration: None,
         turns: None,
         unfit: None,
         provenance: Vec::new(),

@@ -1,0 +1,31 @@
+//! What moving a task costs, measured as D003 does it at boot (2.6.12 with the patch; `measure_migration_cost`).
+//!
+//! The cost of a move is the time to bring a working set from one CPU's caches into another's. A [`Ground`] is a machine
+//! on which that can be timed: the host's threads, or a simulated memory hierarchy. The procedure, its options, the
+//! distances of pairs and the printed matrix are the same for both.
+//!
+//! A *cost* is half of a *cutoff*: a task is cache hot for twice the time that a move costs. Times are ns, sizes bytes.
+
+mod distance;
+mod matrix;
+mod options;
+mod pattern;
+mod procedure;
+
+pub use distance::{Class, Distances};
+pub use matrix::{Entry, Matrix, Origin};
+pub use options::{Overrides, parse_costs};
+pub use pattern::{Pattern, touch_2005};
+pub use procedure::{Found, Point, SMALLEST, Search, cutoff, measure};
+
+use schedlab_base::{CpuId, Result};
+
+/// A machine on which a move can be timed.
+pub trait Ground {
+    /// `source` goes over `size` bytes, then `target` goes over the same bytes. The time from the begin of the first to
+    /// the end of the second, ns. Before and after, both flush their caches.
+    ///
+    /// # Errors
+    /// When it can't be timed.
+    fn one(&mut self, size: u64, source: CpuId, target: CpuId) -> Result<u64>;
+}
