@@ -78,7 +78,8 @@ fn build(params: &Params, b: &mut Builder) -> Result<()> {
             Reads::Sleep(wait)
         } else {
             let links: Vec<_> = (0..adapters).map(|_| b.link(ChannelKind::Tcp)).collect();
-            let (near, far) = links.into_iter().unzip();
+            // The disks are the client side: the first end is theirs.
+            let (far, near) = links.into_iter().unzip();
             disks.push(Disk { set: b.set(far), wait, doing: Serving::Idle });
             Reads::Adapters { ports: near, draws: b.stream("database.adapter", n as u64), drawn: 0 }
         };
