@@ -61,8 +61,10 @@ const PARAMS: &[Param] = &[
 const MESSAGE: u32 = 64;
 
 fn build(params: &Params, b: &mut Builder) -> Result<()> {
-    b.client_side(&["disk"]);
     let (tasks, adapters) = (params.count("tasks")?, params.count("adapters")?);
+    if adapters > 0 {
+        b.client_side(&["disk"]);
+    }
     let (set_kb, touched_kb) = (params.get("set")? as u32, params.get("touched")? as u32);
     if touched_kb > set_kb {
         let what =
