@@ -197,6 +197,20 @@ pub fn of_tunables<'a>(
     .collect()
 }
 
+/// A warning if cutoffs by distance and the feature that reads them do not come together. The O(1) scheduler always reads
+/// them.
+pub fn of_cutoffs(variant: &str, cost: bool, kernel: &Kernel) -> Option<Warning> {
+    if kernel.version < history::went("o1") {
+        return None;
+    }
+    let why = match (cost, kernel.features.has(Feature::SdCacheHot)) {
+        (true, false) => "migration_cost does nothing here: only SD_CACHE_HOT reads it since 2.6.23",
+        (false, true) => "SD_CACHE_HOT does nothing here: migration_cost gives no cutoffs",
+        _ => return None,
+    };
+    Some(Warning::new("variant.migration_cost", format!("variant '{variant}': {why}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -233,6 +233,9 @@ features! {
     NiRate, "NI_RATE", newer((7, 0, 0)), newer((7, 0, 0)), "", SCHED,
         "7.3; since from memory",
         "with NI_RANDOM, a CPU that seldom goes idle makes more of these passes";
+    SdCacheHot, "SD_CACHE_HOT", NEVER, NEVER, "", Source::Ours("cache_hot_time of the domains before 2.6.23"),
+        "2.6.12, 2.6.18",
+        "the balancer takes a task as cache hot for the time of the domain (migration_cost), not for migration_cost_ns";
     SisWakeIdle, "SIS_WAKE_IDLE", while_in((2, 6, 12), "passive-wakeups"), while_in((2, 6, 12), "passive-wakeups"), "search", Source::Ours("wake_idle() and SD_WAKE_IDLE"),
         "2.6.12, 2.6.18, 2.6.30; the last release from memory",
         "search domains with SD_WAKE_IDLE for an idle CPU, if the previous one is not crowded (before 2.6.32)";

@@ -7,6 +7,7 @@ pub mod docs;
 pub mod effect;
 pub mod feature;
 pub mod history;
+pub mod migration;
 pub mod origin;
 pub mod policy;
 pub mod profile;
@@ -17,6 +18,7 @@ pub mod variant;
 
 pub use feature::{Feature, FeatureSet};
 pub use history::History;
+pub use migration::{Cutoffs, MigrationCost};
 pub use policy::{Attr, AttrChange, Policy};
 pub use profile::{DEFAULT_PROFILE, Kernel, PROFILES, Profile, nearest};
 pub use tunable::Tunables;

@@ -1,6 +1,6 @@
 //! Profiles: the kernels the simulator models, by version.
 
-use crate::{FeatureSet, Tunables};
+use crate::{Cutoffs, FeatureSet, Tunables};
 use schedlab_base::{Error, Result, Version};
 use serde::{Deserialize, Serialize};
 
@@ -97,12 +97,16 @@ pub struct Kernel {
     pub features: FeatureSet,
     /// Tunables.
     pub tunables: Tunables,
+    /// The time for which tasks stay cache hot, by distance; `None`: as the tunables say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cutoffs: Option<Cutoffs>,
 }
 
 impl Kernel {
     /// A profile with its defaults.
     pub fn of(version: Version) -> Kernel {
-        Kernel { version, features: FeatureSet::defaults(version), tunables: Tunables::defaults(version) }
+        let (features, tunables) = (FeatureSet::defaults(version), Tunables::defaults(version));
+        Kernel { version, features, tunables, cutoffs: None }
     }
     /// The profile of that name ("v4.5").
     ///

@@ -1,7 +1,7 @@
 //! Variants: a kernel and the changes made to it.
 
 use crate::policy::{self, AttrChange, EVERY_TASK, group_of};
-use crate::{Attr, Feature, Kernel, Tunables, effect, history};
+use crate::{Attr, Feature, Kernel, MigrationCost, Tunables, effect, history};
 use schedlab_base::{Error, Ns, Result, Version, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +52,12 @@ pub struct Variant {
     /// Settings of a live system beside features and tunables, by name ("governor", "numa_balancing").
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
+    /// The time for which tasks stay cache hot, by distance; `None`: as the tunables say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration_cost: Option<MigrationCost>,
+    /// Per cent of measured times that are used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration_factor: Option<u64>,
 }
 
 /// Features and tunables that change in the middle of a run.
@@ -131,11 +137,14 @@ impl Variant {
             tasks: BTreeMap::new(),
             at: Vec::new(),
             settings: BTreeMap::new(),
+            migration_cost: None,
+            migration_factor: None,
         }
     }
     /// Whether nothing is changed about the system; its tasks may still be of another policy.
     pub fn is_plain(&self) -> bool {
-        self.features.is_empty() && self.tunables.is_empty() && self.at.is_empty() && self.settings.is_empty()
+        let unset = self.settings.is_empty() && self.migration_cost.is_none();
+        self.features.is_empty() && self.tunables.is_empty() && self.at.is_empty() && unset
     }
     /// The attributes of a task to which the workload gives `own`: changed for every task, then for its
     /// group.
@@ -162,6 +171,10 @@ impl Variant {
     pub fn resolve(&self) -> Result<Kernel> {
         let resolve = || {
             let mut kernel = Kernel::profile(&self.kernel)?;
+            if self.migration_factor.is_some() && self.migration_cost.is_none() {
+                return Err(Error::input("migration_factor changes nothing without migration_cost")
+                    .help("migration_cost = \"auto\" has the cutoffs measured"));
+            }
             apply(&mut kernel, &self.features, &self.tunables)?;
             Ok(kernel)
         };
@@ -207,6 +220,7 @@ impl Variant {
             );
             all.push(Warning::new("variant.slice", text));
         }
+        all.extend(effect::of_cutoffs(&self.name, self.migration_cost.is_some(), &kernel));
         if let Some(setting) = self.settings.keys().next() {
             let text = format!(
                 "variant '{}': settings ({setting}) are of live systems; simulated, they do nothing",

@@ -5,6 +5,7 @@ use schedlab_guest::{Guest, shape};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::{Drawn, Machine, Span};
 use schedlab_record::{CellKey, Observe};
+use schedlab_sim::memory;
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
 use std::sync::Arc;
@@ -44,11 +45,17 @@ impl Cell {
             return Err(only_live());
         }
         machine.fit()?;
-        let kernel = variant.resolve()?;
+        let mut kernel = variant.resolve()?;
         let machine = match machine.kernels.is_empty() {
             true => machine.clone(),
             false => Arc::new(machine.under(kernel.version)),
         };
+        if let Some(cost) = &variant.migration_cost {
+            let found = memory::cutoffs(&machine, kernel.version, cost, variant.migration_factor);
+            let cutoffs =
+                found.map_err(|e| e.context(format!("variant '{}': migration_cost", variant.name)))?;
+            kernel.cutoffs = Some(cutoffs);
+        }
         let backend = Backend::Sim;
         let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
         Ok(Cell {

@@ -3,15 +3,22 @@
 
 use schedlab_base::{Error, Result};
 use schedlab_kernel::policy::EVERY_TASK;
+use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Change, Variant};
 use schedlab_record::Observe;
 use schedlab_workload::Spec;
 
-/// Checks that tasks can have the attributes a variant gives them.
+/// Checks that tasks can have the attributes a variant gives them, and that it asks no running kernel for cutoffs by
+/// distance.
 ///
 /// # Errors
 /// When a value is out of range.
 pub fn attributes(variant: &Variant) -> Result<()> {
+    if variant.kernel == RUNNING && variant.migration_cost.is_some() {
+        let text =
+            "migration_cost by distance is of simulated kernels; a running one has one for all distances";
+        return Err(Error::input(text).help("tunables = { migration_cost_ns = ... }"));
+    }
     for (group, change) in &variant.tasks {
         let named = |e: Error| if group == EVERY_TASK { e } else { e.context(format!("tasks '{group}'")) };
         change.check().map_err(named)?;

@@ -4,11 +4,13 @@ mod common;
 
 use common::{SMALL, experiment};
 use schedlab_base::Ns;
-use schedlab_kernel::{Policy, Variant};
-use schedlab_lab::experiment::parse;
-use schedlab_lab::{Backend, Executor, Options, Sim, plan};
+use schedlab_kernel::{Cutoffs, MigrationCost, Policy, Variant};
+use schedlab_lab::experiment::{parse, set_migration};
+use schedlab_lab::{Backend, Cell, Executor, Options, Sim, plan};
+use schedlab_machine::{CacheLevel, Machine, Sharing};
 use schedlab_record::Record;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 fn with(lines: &str) -> String {
@@ -35,6 +37,41 @@ fn tasks_have_attributes_and_the_system_settings() {
     let settings: Vec<(&str, &str)> = v[1].settings.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(settings, [("autogroup", "1"), ("boost", "false"), ("governor", "performance")]);
     assert!(v[0].tasks.is_empty() && v[0].settings.is_empty());
+}
+
+#[test]
+fn how_long_tasks_stay_cache_hot_is_a_list_or_measured() {
+    let v = variants("migration_cost = [0, 2500]\nmigration_factor = 120");
+    assert_eq!(v[1].migration_cost, Some(MigrationCost::Given(vec![0, 2500])));
+    assert_eq!(v[1].migration_factor, Some(120));
+    assert_eq!(v[0].migration_cost, None);
+    assert_eq!(variants("migration_cost = \"auto\"")[1].migration_cost, Some(MigrationCost::Auto));
+    let v = variants("migration_cost = { sweep = [\"0,2500\", \"auto\"] }");
+    assert_eq!(v[1].name, "fast,migration_cost=0,2500");
+    assert_eq!(v[2].migration_cost, Some(MigrationCost::Auto));
+}
+
+/// Cutoffs by distance of a variant on a machine file with caches.
+fn cutoffs(machine: &Machine, kernel: &str, cost: &str) -> Result<Option<Cutoffs>, String> {
+    let mut variant = Variant::plain(kernel);
+    set_migration(&mut variant, "migration_cost", cost).unwrap();
+    let spec = experiment(SMALL).loads[0].spec.clone();
+    let cell = Cell::simulated(&Arc::new(machine.clone()), variant, spec, "x".into());
+    cell.map(|c| c.resolved.unwrap().cutoffs).map_err(|e| e.to_string())
+}
+
+#[test]
+fn cutoffs_are_resolved_on_the_machine() {
+    let mut machine = Machine::load("smp-2").unwrap();
+    let given = cutoffs(&machine, "v2.6.12", "1,2").unwrap().unwrap();
+    assert_eq!((given.ns(0), given.ns(1)), (None, Some(2_000)), "no pair is at distance 0");
+    let error = cutoffs(&machine, "v2.6.12", "auto").unwrap_err();
+    assert!(error.contains("caches of machine 'smp-2'"), "{error}");
+    machine.caches = vec![CacheLevel { level: 2, size_kb: 256, line: 64, shared: Sharing::Core, hit_ns_per_kb: 50 }];
+    let measured = cutoffs(&machine, "v2.6.12", "auto").unwrap().unwrap();
+    let cost = 256 * machine.costs.refill_near_ns_per_kb;
+    let found = measured.ns(1).unwrap();
+    assert!(found > 2 * cost * 9 / 10 && found <= 2 * cost, "twice the cost of 256 KB, {cost}: {found}");
 }
 
 #[test]
@@ -92,6 +129,10 @@ fn errors_have_their_place() {
         ("nice = { sweep = [0, 20] }", "e.toml:23:22", "-20 to 19"),
         ("nice = \"low\"", "e.toml:23:8", "whole number"),
         ("slice = \"1us\"", "e.toml:23:9", "100us to 100ms"),
+        ("migration_cost = \"measure\"", "e.toml:23:18", "no migration cost"),
+        ("migration_cost = [2000000]", "e.toml:23:18", "at most a second"),
+        ("migration_cost = [\"auto\"]", "e.toml:23", "migration_cost"),
+        ("migration_factor = 120", "e.toml:", "without migration_cost"),
         ("slice = 3", "e.toml:23:9", "unit"),
         ("tasks = { wroker = { nice = 1 } }", "e.toml:23:9", "did you mean 'worker'"),
         ("tasks = { worker = { nise = 1 } }", "e.toml:23:22", "did you mean 'nice'"),

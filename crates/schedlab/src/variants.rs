@@ -6,13 +6,14 @@ use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Change, DEFAULT_PROFILE, Variant, nearest};
 use schedlab_lab::Backend;
-use schedlab_lab::experiment::set_attribute;
+use schedlab_lab::experiment::{MIGRATION, set_attribute, set_migration};
 use schedlab_machine::sysfs::HOST;
 use std::collections::BTreeMap;
 
 /// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`. A change is a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`), a tunable
 /// (`hz=1000`), one of these from a time in the run on (`NO_LAST_BUDDY@10s`), or an attribute of tasks (`policy=batch`,
-/// `nice=5`, `slice=3ms`; of one group of them `hog.policy=batch`). Without a name, the whole text is the variant's
+/// `nice=5`, `slice=3ms`; of one group of them `hog.policy=batch`), or how long tasks stay cache hot by distance
+/// (`migration_cost=0/2500/10000` in us, `migration_cost=auto`, `migration_factor=120`). Without a name, the whole text is the variant's
 /// name.
 ///
 /// # Errors
@@ -50,6 +51,11 @@ fn change(variant: &mut Variant, text: &str) -> Result<()> {
     match word.rsplit_once('.') {
         Some((group, key)) => attribute(variant, group, key, value),
         None if ATTRIBUTES.contains(&word) => attribute(variant, EVERY_TASK, word, value),
+        None if MIGRATION.contains(&word) => {
+            // Commas separate changes.
+            let text = value.replace('/', ",");
+            set_migration(variant, word, &text).map_err(|e| e.context(format!("{word}={value}")))
+        }
         None => tunable(&mut variant.tunables, text),
     }
 }
@@ -203,6 +209,15 @@ mod tests {
         let changes = Changes { attributes: [Some(&batch), None, Some(&slice)], ..Changes::default() };
         let v = of(RUNNING, changes).unwrap();
         assert_eq!((v.name.as_str(), v.is_plain()), ("running:policy=batch,slice=3ms", true));
+    }
+
+    #[test]
+    fn cutoffs_by_distance_have_slashes_for_commas() {
+        let v = parse("v2.6.12:migration_cost=0/2500,migration_factor=120").unwrap();
+        assert_eq!(v.migration_cost.map(|c| c.to_string()).as_deref(), Some("0,2500"));
+        assert_eq!(v.migration_factor, Some(120));
+        assert!(parse("v2.6.12:migration_factor=120").unwrap_err().to_string().contains("without migration_cost"));
+        assert!(parse("running:migration_cost=auto").unwrap_err().to_string().contains("simulated kernels"));
     }
 
     #[test]

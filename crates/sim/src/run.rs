@@ -7,6 +7,7 @@ use crate::engine::{NEVER, WinnerTree};
 use crate::fair::Entity;
 use crate::fair::early::overlap::Overlap;
 use crate::fair::group::sessions;
+use crate::memory::Sources;
 use crate::nested::{self, Relay};
 use crate::net::{self, Nic};
 use crate::o1::state::O1Task;
@@ -68,6 +69,7 @@ pub fn run(
     if background {
         load_background(&mut sys, machine);
     }
+    sys.lay_out_memory();
     for task in starters {
         sys.start_task(task);
         let cpu = sys.tasks[task].cpu;
@@ -482,6 +484,9 @@ fn begin_measuring(sys: &mut System<'_>) {
         sys.tasks[t].before = (sys.tasks[t].work_ns, exec);
     }
     sys.stats = Stats::default();
+    if let Some(memory) = &mut sys.memory {
+        memory.sources = Sources::default();
+    }
     sys.schedstat.clear();
     sys.begin_counting_quotas();
     sys.counted_from = sys.now;
@@ -546,6 +551,9 @@ fn report(mut sys: System<'_>, clock: Clock) -> Result<SimReport> {
     schedstat.timestamp = (clock.end - sys.counted_from.min(clock.end)) / sys.fixed.tick_ns;
     found.schedstat = Some(schedstat);
     found.counters.extend(sys.stats.named());
+    if let Some(memory) = &sys.memory {
+        found.counters.extend(memory.sources.named());
+    }
     found.counters.insert("work".to_owned(), work);
     if sys.channels.may_lose() {
         *found.counters.entry("udp.lost".to_owned()).or_default() += sys.stats.datagrams_lost;

@@ -18,6 +18,7 @@ use crate::fair::granularity::Granularity;
 use crate::fair::group::{GroupRq, TaskGroup};
 use crate::fair::{CfsRq, CfsRqId, Entity, EntityId};
 use crate::frame::{Frame, Step, Sys};
+use crate::memory::{Sets, by_domain};
 use crate::nested::{Hosted, Nested};
 use crate::net::{Nic, remote::Remote};
 use crate::o1::cpu_offset;
@@ -72,10 +73,19 @@ pub struct Fixed<'s> {
     pub group_capacity: Vec<u64>,
     /// The number of the shared state of a CPU's domains, by level.
     pub shared_of: Arena<CpuId, Vec<Option<u32>>>,
+    /// The time for which tasks stay cache hot, by CPU and domain, ns, where the kernel has it by distance.
+    pub cutoffs: Arena<CpuId, Vec<Option<u64>>>,
     /// Allowed-CPU masks of the workload.
     pub masks: Vec<CpuSet>,
     /// Cost jitter and other draws of the machine, apart from the workload's.
     pub stream: Stream,
+}
+
+impl Fixed<'_> {
+    /// The time for which a task stays cache hot in a domain of `cpu`, ns; `None` if the tunables say it.
+    pub fn cutoff_ns(&self, cpu: CpuId, level: usize) -> Option<u64> {
+        self.cutoffs[cpu].get(level).copied().flatten()
+    }
 }
 
 /// A simulated kernel.
@@ -102,6 +112,8 @@ pub struct System<'s> {
     pub lines: Lines,
     /// Contents of the cores' private caches, by task.
     pub caches: Caches,
+    /// Working sets in the machine's caches; `None` where these are not known, and `caches` holds.
+    pub memory: Option<Sets>,
     /// Shared state of each cache domain.
     pub llc: Vec<LlcShared>,
     /// Tasks.
@@ -230,6 +242,7 @@ impl<'s> System<'s> {
             active: Arena::filled(false, n),
             lines: Lines::new(topology),
             caches: Caches::new(topology, &machine.costs),
+            memory: None,
             llc: (0..nr_llc).map(|l| LlcShared::new(topology, l)).collect(),
             tasks: Arena::new(),
             entities: Arena::new(),
@@ -277,6 +290,7 @@ impl<'s> System<'s> {
                 cpu_capacity,
                 group_capacity,
                 shared_of,
+                cutoffs: by_domain(&kernel, topology, &domains),
                 domains,
                 kernel,
                 fair: Class::fair(&history),

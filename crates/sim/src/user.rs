@@ -4,7 +4,8 @@
 //! Progress is kept as work left, with the time of the last accounting, so that interrupts, siblings and refills may
 //! stretch it. A thread whose sibling is busy runs at `smt_speed_pct` of its speed alone. A moved task first repeats
 //! the work of warming its warm data (KB touched so far, at most its footprint), at a price by distance. A task that
-//! others have followed on its own core repeats the part that they displaced ([`crate::cache`]).
+//! others have followed on its own core repeats the part that they displaced ([`crate::cache`]). On a machine whose
+//! caches are known, both are paid gradually instead, as the task touches its set ([`crate::memory`]).
 //!
 //! A live program computes until its CPU clock has moved by a stated time, and that clock goes on in interrupts and
 //! switches. So does simulated work if reading that clock has a price (`cpu_clock_ns`).
@@ -107,6 +108,9 @@ impl System<'_> {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
                 task.work_ns += work.min(*left_ns).saturating_sub(early);
                 *left_ns -= work.min(*left_ns);
+                if let (Some(memory), UserOp::Run { .. }) = (&mut self.memory, task.user) {
+                    memory.ran(curr, work);
+                }
             }
             UserOp::Spin { .. } => task.work_ns += work.saturating_sub(early),
             UserOp::Ask | UserOp::Transfer(_) | UserOp::Poll(_) | UserOp::Vcpu { .. } => {}
@@ -130,16 +134,18 @@ impl System<'_> {
             self.cpus[cpu].task = Frame::until(Step::User, ends);
             return;
         }
-        let c = &mut self.cpus[cpu];
         let task = &mut self.tasks[curr];
         if by_clock && let UserOp::Run { left_ns } = &mut task.user {
             // The program ends by its CPU clock, which went on in the kernel.
             *left_ns = left_ns.saturating_sub(in_kernel);
         }
+        self.next_chunk(cpu, curr);
+        let chunk_ns = self.chunk_left_ns(curr);
+        let (c, task) = (&mut self.cpus[cpu], &self.tasks[curr]);
         c.task.step = Step::User;
         c.task.ends = match task.user {
             UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => {
-                let wanted = task.refill_ns.saturating_add(left_ns).saturating_mul(100);
+                let wanted = task.refill_ns.saturating_add(left_ns.min(chunk_ns)).saturating_mul(100);
                 self.now.saturating_add(wanted.div_ceil(speed))
             }
             UserOp::Spin { until } => until.max(self.now),
@@ -179,7 +185,10 @@ impl System<'_> {
         self.account_user(cpu);
         let Some(curr) = self.cpus[cpu].curr else { return };
         let finished = match self.tasks[curr].user {
-            UserOp::Run { left_ns } | UserOp::Touch { left_ns, .. } => left_ns == 0,
+            UserOp::Run { left_ns } => left_ns == 0,
+            UserOp::Touch { left_ns, .. } => {
+                left_ns == 0 && !self.memory.as_ref().is_some_and(|m| m.touches_on(curr))
+            }
             UserOp::Spin { until } => until <= self.now,
             UserOp::Ask => true,
             UserOp::Transfer(t) => return self.transfer_on(cpu, curr, t),
@@ -276,6 +285,11 @@ impl System<'_> {
             Op::Touch { kb, rounds } => {
                 let task = &mut self.tasks[curr];
                 let kb = kb.min(task.footprint_kb);
+                if let Some(memory) = &mut self.memory {
+                    memory.begin_touch(curr, kb, rounds);
+                    task.user = UserOp::Touch { left_ns: u64::from(!memory.touches_on(curr)), kb };
+                    return self.start_user(cpu);
+                }
                 let passes_ns = u64::from(kb) * costs.touch_ns_per_kb;
                 task.user = UserOp::Touch { left_ns: passes_ns.saturating_mul(rounds.into()).max(1), kb };
                 // Its memory is warm from now on. The part that a move left behind, or other tasks displaced, is
@@ -323,6 +337,10 @@ impl System<'_> {
         let costs = &self.fixed.machine.costs;
         let task = &mut self.tasks[curr];
         let from = std::mem::replace(&mut task.ran_on, cpu);
+        if self.memory.is_some() && !matches!(task.user, UserOp::Vcpu { .. }) {
+            // It pays as it touches what it left behind.
+            return;
+        }
         self.enter_cache(cpu, curr, from);
         let task = &mut self.tasks[curr];
         let per_kb = match self.lines.distance(from, cpu) {

@@ -8,7 +8,7 @@ use schedlab_machine::Machine;
 use schedlab_sim::{Setup, simulate, simulate_unmerged, simulate_walking};
 use schedlab_trace::Keep;
 use schedlab_workload::{Built, Op, Outcome, Params, Spec};
-use support::{Load, forever, kernel, machine, once, program, run_us, sleep_us};
+use support::{Load, forever, kernel, machine, once, program, run_us, sleep_us, with_caches};
 
 /// Naps of a microsecond, one or more tasks for each CPU: timers, idle states, and many ties.
 fn storm(machine: &Machine, per_cpu: usize, ms: u64) -> Built {
@@ -67,12 +67,16 @@ fn schbench(_: &Machine, ms: u64) -> Built {
 
 /// Asserts that both ways give the same; returns the steps.
 fn equal(machine_name: &str, profile: &str, seed: u64, load: impl Fn(&Machine) -> Built) -> u64 {
-    let machine = machine(machine_name);
+    equal_on(&machine(machine_name), profile, seed, load)
+}
+
+fn equal_on(machine: &Machine, profile: &str, seed: u64, load: impl Fn(&Machine) -> Built) -> u64 {
+    let machine_name = &machine.name;
     let setup = || Setup {
-        machine: &machine,
+        machine,
         kernel: kernel(profile),
         changes: Vec::new(),
-        workload: load(&machine),
+        workload: load(machine),
         seed,
         background: true,
         check: false,
@@ -134,5 +138,30 @@ fn wakers_timeouts_yields_and_exits_are_the_same_merged_or_not() {
 fn schbench_is_the_same_merged_or_not() {
     for profile in ["v3.4", "v4.5", "v4.5 SIS_FIRST_IDLE", "v6.5", "v7.3"] {
         assert!(equal("fb-2x24-smt", profile, 3, |m| schbench(m, 100)) > 1_000);
+    }
+}
+
+/// Tasks with sets of many sizes that go over them, compute and sleep.
+fn sets(machine: &Machine, ms: u64) -> Built {
+    let mut load = Load::lasting_ms(ms);
+    for i in 0..2 * machine.topology.nr_cpus() as u32 {
+        let kb = 20 + 37 * (i % 11);
+        let ops = vec![Op::Touch { kb, rounds: 1 + i % 3 }, run_us(u64::from(30 + i % 50)), sleep_us(200)];
+        let task = load.task("set", None, forever(ops));
+        load.builder.edit(task).footprint_kb = kb + 8;
+    }
+    load.built()
+}
+
+#[test]
+fn working_sets_in_caches_are_the_same_merged_or_not() {
+    for (name, profile) in
+        [("smp-2", "v4.5"), ("smp-8", "v2.6.12"), ("fb-2x12-smt", "v6.5"), ("fb-2x12-smt", "v6.12")]
+    {
+        let machine = with_caches(&machine(name));
+        for seed in 0..3 {
+            let steps = equal_on(&machine, profile, seed, |m| sets(m, 20));
+            assert!(steps > 1_000, "{steps} steps are no test");
+        }
     }
 }

@@ -193,6 +193,12 @@ pub const VARIANT: Section = Section {
         key("slice", r#""3ms""#, "that all tasks ask for; of use from 6.12 on"),
         key("tasks", "{ worker = { nice = 5 } }", "policy, nice and slice of one group of tasks"),
         key("settings", r#"{ governor = "performance" }"#, "of the live system (settings.md)"),
+        key(
+            "migration_cost",
+            r#"[0, 2500, 10000]"#,
+            "how long a task stays cache hot, us by distance (0: measure it), or \"auto\": measure all; simulated",
+        ),
+        key("migration_factor", "120", "per cent of measured migration_cost; default the machine's, or 100"),
         key("at", "", "[[variant.at]]: a change in the middle of a run"),
     ],
 };

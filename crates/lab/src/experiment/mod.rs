@@ -20,7 +20,7 @@ pub(crate) use expand::expand;
 pub use narrow::Part;
 pub use read::{MAX_RUNS, parse};
 pub(crate) use read::{number, only_workload, strings};
-pub use variants::set_attribute;
+pub use variants::{MIGRATION, set_attribute, set_migration};
 
 use schedlab_base::{Result, input};
 use schedlab_kernel::Variant;

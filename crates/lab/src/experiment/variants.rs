@@ -11,10 +11,13 @@ use super::sweep::{Item, values};
 use super::{Load, keys};
 use crate::{fits, guests};
 use schedlab_base::{Error, Ns, Result, Version};
+use schedlab_kernel::migration::{AUTO, MigrationCost};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::tunable::TUNABLES;
 use schedlab_kernel::{AttrChange, Change, Kernel, Policy, Toggle, Tunables, Variant, variant::RUNNING};
+use schedlab_machine::migration::parse_costs;
 use schedlab_machine::reader::{Table, Value};
+use schedlab_sim::memory;
 
 const ATTRS: &[&str] = &["policy", "nice", "slice"];
 
@@ -145,6 +148,7 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
         dials.extend(attributes(&inner, &format!("{group}."), group)?);
     }
     dials.extend(settings(&table)?);
+    dials.extend(migration(&table)?);
     for (i, inner) in at.iter().enumerate() {
         dials.extend(change(inner, i, at.len())?);
     }
@@ -297,6 +301,49 @@ fn settings<'t>(table: &Table<'t>) -> Result<Vec<Dial<'t>>> {
         Ok(Dial { name: key.to_owned(), values: given(&inner, key)?, set: Box::new(set) })
     };
     inner.keys().map(dial).collect()
+}
+
+/// `migration_cost` and `migration_factor`. A list is one value; a sweep has words, "0,2500" and "auto".
+fn migration<'t>(table: &Table<'t>) -> Result<Vec<Dial<'t>>> {
+    let dial = |key: &'static str| {
+        let Some(value) = table.get(key) else { return Ok(None) };
+        let values = match value.get_ref().as_array() {
+            Some(_) if key == COST => {
+                let us: Vec<u64> = table.numbers(key)?.unwrap_or_default();
+                vec![(MigrationCost::Given(us).to_string(), value)]
+            }
+            _ => values(table, key, value)?,
+        };
+        let set = move |v: &mut Variant, text: &str| set_migration(v, key, text);
+        Ok(Some(Dial { name: key.to_owned(), values, set: Box::new(set) }))
+    };
+    [COST, FACTOR].into_iter().filter_map(|key| dial(key).transpose()).collect()
+}
+
+const COST: &str = "migration_cost";
+const FACTOR: &str = "migration_factor";
+/// The keys about the time for which tasks stay cache hot.
+pub const MIGRATION: [&str; 2] = [COST, FACTOR];
+
+/// Sets one key of [`MIGRATION`] from its text; the command line uses the same words.
+///
+/// # Errors
+/// When the text is no list of numbers or `auto`, and for numbers out of range.
+pub fn set_migration(variant: &mut Variant, key: &str, text: &str) -> Result<()> {
+    match (key, text) {
+        (FACTOR, text) => {
+            let pct = whole(key, text)?;
+            memory::check(&[], pct)?;
+            variant.migration_factor = Some(pct);
+        }
+        (_, AUTO) => variant.migration_cost = Some(MigrationCost::Auto),
+        _ => {
+            let us = parse_costs(text)?;
+            memory::check(&us, 100)?;
+            variant.migration_cost = Some(MigrationCost::Given(us));
+        }
+    }
+    Ok(())
 }
 
 /// The dials of one `[[at]]`, as the variant's change number `i` of `many`.

@@ -1,4 +1,5 @@
-//! Private caches: the tasks of one core displace each other's data, and a task that comes back pays for it.
+//! Private caches: the tasks of one core displace each other's data, and a task that comes back pays for it. This holds
+//! on machines without `[[cache]]`; on others [`crate::memory`] does.
 //!
 //! A core's private cache (L1 and L2, one size, `private_cache_kb`) is a stack of tasks, the latest user first, each
 //! with the KB it holds: the least recently used data go first, as in hardware by approximation. A stay on a CPU puts

@@ -4,14 +4,22 @@
 //! [`Model`] runs D003's procedure on it ([`schedlab_machine::migration::measure`]), so that any machine can be asked
 //! what the kernel would have found at boot; [`matrix`] answers for all distances.
 //!
+//! [`Sets`] has the working sets of a run's tasks in it, and `drive` takes their operations over them. On a machine
+//! without `[[cache]]`, [`crate::cache`] prices moves and displacement as a whole.
+//!
 //! The unit is a block, some lines in a row. Simplifications: a block is in the caches of one CPU's path at a time
 //! (working sets are private, and who touches a block takes it over, reader or writer); caches are fully associative,
 //! replace the least recently used block, and include what the smaller caches below them hold; there is no prefetch.
 //!
 //! Times are ns, sizes bytes unless a name says KB.
 
+mod cutoffs;
+mod drive;
 mod hierarchy;
 mod model;
+mod sets;
 
+pub use cutoffs::{by_domain, check, cutoffs};
 pub use hierarchy::{From, Hierarchy, Prices, Touched};
 pub use model::{Model, matrix};
+pub use sets::{Chunk, Sets, Sources};

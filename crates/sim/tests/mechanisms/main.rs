@@ -14,6 +14,7 @@ mod eevdf;
 mod fair;
 mod fair_sleepers;
 mod groups;
+mod memory;
 mod nested;
 mod newidle;
 mod o1;

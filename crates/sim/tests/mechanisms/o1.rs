@@ -6,7 +6,7 @@
 use super::support::{Load, Run, forever, hog, kernel, machine, program, run, run_seeded, run_us, sleep_us};
 use proptest::prelude::*;
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_kernel::{Attr, Policy};
+use schedlab_kernel::{Attr, Kernel, Policy};
 use schedlab_trace::{EventKind, MoveReason};
 use schedlab_workload::{Op, Program, WordId};
 
@@ -252,7 +252,7 @@ fn two_hogs_on_one_core_are_pushed_apart() {
 #[test]
 fn a_task_whose_cache_is_cold_follows_its_waker_in_2_6_12() {
     // Two wakers on two busy CPUs wake the same task in turn, each every 20 ms.
-    let seen = |hot_ns: u64| {
+    let seen = |kernel: Kernel| {
         let mut load = on_one_cpu(5_000);
         let word = load.builder.word();
         for (cpu, first) in [("0", 1_000), ("1", 11_000)] {
@@ -263,8 +263,6 @@ fn a_task_whose_cache_is_cold_follows_its_waker_in_2_6_12() {
         }
         let wait = Op::Wait { word, value: 0, until: Ns::MAX };
         let wakee = load.task("wakee", None, forever(vec![wait, run_us(300)]));
-        let mut kernel = kernel("v2.6.12");
-        kernel.tunables.set("cache_hot_smp_ns", hot_ns).expect("in range");
         let run = run_seeded(&machine("smp-2"), kernel, 1, load);
         let moves = run.events(|e| match e.kind {
             EventKind::Migrate { task, why: MoveReason::Wakeup, .. } if task == wakee => Some(()),
@@ -273,10 +271,18 @@ fn a_task_whose_cache_is_cold_follows_its_waker_in_2_6_12() {
         let counted = |name: &str| run.report.found.counters.get(name).copied().unwrap_or(0);
         (moves.len(), counted("affine.cache_cold"), counted("affine.cache_hot"))
     };
-    let (moves, cold, hot) = seen(2_500_000);
+    let second = 1_000_000_000;
+    let plain = kernel("v2.6.12");
+    let (moves, cold, hot) = seen(plain);
     assert!(moves > 300 && cold > 300 && hot == 0, "10 ms are longer than 2.5: {moves}, {cold}, {hot}");
-    let (moves, cold, hot) = seen(1_000_000_000);
+    let mut tuned = plain;
+    tuned.tunables.set("cache_hot_smp_ns", second).expect("in range");
+    let (moves, cold, hot) = seen(tuned);
     assert!(moves == 0 && cold == 0 && hot > 100, "nothing is colder than a second: {moves}, {cold}, {hot}");
+    // The CPUs of smp-2 are at distance 1: the level of siblings is empty.
+    let by_distance = |all: [Option<u64>; 2]| Kernel { cutoffs: Some(all.to_vec().into()), ..plain };
+    assert_eq!(seen(by_distance([None, Some(second)])), (moves, cold, hot), "before the tunables");
+    assert_eq!(seen(by_distance([Some(second), None])), seen(plain), "the wrong distance");
 }
 
 /// Sleeps, wakes a waiter, and so on.

@@ -8,7 +8,7 @@ pub mod sweep;
 
 use schedlab_base::{CpuSet, Ns, Result, TaskId};
 use schedlab_kernel::{Attr, Kernel, variant::Toggle};
-use schedlab_machine::Machine;
+use schedlab_machine::{CacheLevel, Machine, Sharing};
 use schedlab_sim::{Setup, SimReport, simulate};
 use schedlab_trace::{Event, EventKind, Keep, PlaceReason, Sink};
 use schedlab_workload::{Builder, Built, Env, Op, Program};
@@ -94,6 +94,19 @@ impl Load {
 /// A machine of that name.
 pub fn machine(name: &str) -> Machine {
     Machine::load(name).expect("a machine")
+}
+
+/// The machine with caches: 64 KB a core and 256 KB for each last-level cache's CPUs.
+pub fn with_caches(machine: &Machine) -> Machine {
+    let level = |level, size_kb, shared, hit_ns_per_kb| CacheLevel {
+        level,
+        size_kb,
+        line: 64,
+        shared,
+        hit_ns_per_kb,
+    };
+    let caches = vec![level(2, 64, Sharing::Core, 50), level(3, 256, Sharing::Llc, 150)];
+    Machine { caches, ..machine.clone() }
 }
 
 /// A profile with toggles ("v4.5 NO_GENTLE_FAIR_SLEEPERS").

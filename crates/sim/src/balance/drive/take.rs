@@ -26,11 +26,13 @@ pub(super) struct Pinned {
 impl System<'_> {
     pub(super) fn rules(&self, p: &Pass) -> Rules {
         let level = &self.cpus[p.dst].levels[p.level];
+        let by_domain = self.has(Feature::SdCacheHot);
+        let cutoff_ns = by_domain.then(|| self.fixed.cutoff_ns(p.dst, p.level)).flatten();
         Rules {
             balancer: self.fixed.balancer,
             pass: Kind::from(p.trigger),
             preemptible: self.fixed.kernel.tunables.preemption != 0,
-            migration_cost_ns: self.fixed.kernel.tunables.migration_cost_ns,
+            migration_cost_ns: cutoff_ns.unwrap_or(self.fixed.kernel.tunables.migration_cost_ns),
             cache_hot_buddy: self.has(Feature::CacheHotBuddy),
             dst_has_tasks: self.nr_running[p.dst] > 0,
             nr_balance_failed: level.state.nr_balance_failed,

@@ -165,7 +165,7 @@ impl System<'_> {
             nr_balance_failed: level.state.nr_balance_failed,
             cache_nice_tries: level.bounds.cache_nice_tries,
         };
-        let hot_ns = self.cache_hot_ns(&self.fixed.domains.of_cpu[p.dst][p.level].params);
+        let hot_ns = self.cache_hot_ns(p.dst, p.level);
         let most = if counts_tasks { load / ONE_TASK } else { u64::from(self.nr_running[src]) - 1 };
         let busiest = self.o1_best(src);
         let mut best = Best {

@@ -6,12 +6,15 @@ use crate::o1::prio;
 use crate::o1::wake::{Choice, Facts, Level, by_cache, by_load};
 use crate::system::System;
 use schedlab_base::{CpuId, TaskId};
-use schedlab_machine::DomainParams;
 
 impl System<'_> {
-    /// The time for which a task stays cache hot in a domain, ns (`cache_hot_time`).
-    pub(super) fn cache_hot_ns(&self, params: &DomainParams) -> u64 {
+    /// The time for which a task stays cache hot in a domain of `cpu`, ns (`cache_hot_time`).
+    pub(super) fn cache_hot_ns(&self, cpu: CpuId, level: usize) -> u64 {
+        if let Some(cutoff_ns) = self.fixed.cutoff_ns(cpu, level) {
+            return cutoff_ns;
+        }
         let tunables = &self.fixed.kernel.tunables;
+        let params = &self.fixed.domains.of_cpu[cpu][level].params;
         match (params.share_capacity, params.numa) {
             (true, _) => tunables.cache_hot_smt_ns,
             (false, true) => tunables.cache_hot_node_ns,
@@ -28,11 +31,11 @@ impl System<'_> {
         let asked = domains.iter().find(|d| spans_prev(d)).or(domains.last());
         let idx = asked.map_or(0, |d| d.params.wake_idx);
         let (last_tick_ns, last_ran_ns) = (self.o1[prev].last_tick_ns, self.tasks[wakee].o1.last_ran_ns);
-        let levels = domains.iter().map(|d| Level {
+        let levels = domains.iter().enumerate().map(|(level, d)| Level {
             wake_affine: d.params.wake_affine,
             wake_balance: d.params.wake_balance,
             imbalance_pct: u64::from(d.params.imbalance_pct),
-            hot: is_hot(last_tick_ns, last_ran_ns, self.cache_hot_ns(&d.params)),
+            hot: is_hot(last_tick_ns, last_ran_ns, self.cache_hot_ns(cpu, level)),
             spans_prev: spans_prev(d),
         });
         let facts = Facts {
