@@ -9,7 +9,7 @@ use crate::costs::LONGEST;
 use crate::migration::Overrides;
 use crate::reader::{Source, Table};
 use crate::shape::{Numbering, Shape};
-use crate::topology::{Topology, check_distances};
+use crate::topology::{Arch, Topology, check_distances};
 use crate::turns::{TurnRule, Turns};
 use crate::{CostNote, Costs, IdleGovernor, IdleState, KernelCosts, Machine, Unfit};
 use schedlab_base::{Error, Ns, Result, Version};
@@ -33,6 +33,7 @@ const TOP: &[&str] = &[
 ];
 const MIGRATION: &[&str] = &["cost_us", "factor_pct"];
 const TOPOLOGY: &[&str] = &[
+    "arch",
     "packages",
     "nodes",
     "llcs",
@@ -177,6 +178,12 @@ fn topology(source: Source<'_>, table: &Table<'_>) -> Result<Topology> {
             span.map_or_else(|| table.error_at("distances", what.clone()), |s| source.error(s, what.clone()))
         })?;
         topology.node_distance = rows;
+    }
+    if let Some(name) = table.string("arch")? {
+        let found = Arch::NAMES.iter().find(|(n, _)| *n == name).map(|(_, arch)| *arch);
+        let known = Arch::NAMES.iter().map(|(n, _)| *n);
+        topology.arch =
+            found.ok_or_else(|| table.place("arch", Error::unknown("architecture", name, known)))?;
     }
     if let Some(distance) = count("reclaim_distance")? {
         topology.reclaim_distance = distance;

@@ -25,7 +25,7 @@ pub use caches::{CacheLevel, Sharing};
 pub use costs::{Costs, IdleGovernor, IdleState};
 pub use domains::{Domain, DomainParams, Domains, Group, Level};
 pub use show::{Shown, show};
-pub use topology::{Cpu, Distance, Topology};
+pub use topology::{Arch, Cpu, Distance, Topology};
 pub use turns::{TurnRule, Turns};
 pub use uncertain::{Drawn, Span};
 pub use unfit::Unfit;

@@ -15,8 +15,8 @@ macro_rules! preset_files {
 }
 
 preset_files! {
-    "spr-2x56" "spr-2x56-bare" "spr-2x56-d001" "fb-2x24-smt" "fb-2x12-smt" "fb-2x12-smt-0.1pct" "fb-2x12-smt-0.3pct" "fb-2x12-smt-1pct" "fb-2x24" "x5570-2x4-smt" "nodes-2x4" "celeron-2" "p4-ht-2" "p3-8" "smp-2"
-    "desktop-8-smt" "epyc-2x64-smt"
+    "spr-2x56" "spr-2x56-bare" "spr-2x56-d001" "fb-2x24-smt" "fb-2x12-smt" "fb-2x12-smt-0.1pct" "fb-2x12-smt-0.3pct" "fb-2x12-smt-1pct" "fb-2x24" "x5570-2x4-smt" "nodes-2x4" "celeron-2" "p4-ht-2" "p3-8" "ia64-8" "smp-2"
+    "desktop-8-smt" "epyc-2x64-smt" "spr-2x4" "epyc-2x4"
 }
 
 /// Costs, idle states and background of a machine of no make.
@@ -222,9 +222,12 @@ mod tests {
             ("celeron-2", 2),
             ("p4-ht-2", 4),
             ("p3-8", 8),
+            ("ia64-8", 8),
             ("smp-2", 2),
             ("desktop-8-smt", 16),
             ("epyc-2x64-smt", 256),
+            ("spr-2x4", 16),
+            ("epyc-2x4", 16),
             ("nodes-2x4", 8),
             ("smp-7", 7),
             ("smt-64", 64),

@@ -5,7 +5,7 @@
 //! `Machine::os_cpu` then maps back. A missing topology entry means a CPU of its own; a missing node directory means
 //! one node; a cache that firmware reports across nodes is cut at the node, as the x86 kernel does.
 
-use crate::topology::{Cpu, RECLAIM_DISTANCE, Topology};
+use crate::topology::{Arch, Cpu, RECLAIM_DISTANCE, Topology};
 use crate::{CostNote, IdleGovernor, IdleState, Machine, presets};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Spot};
 use std::collections::BTreeMap;
@@ -32,6 +32,7 @@ pub fn read(root: &Path) -> Result<Machine> {
         cpus: dense(&rows),
         node_distance: nodes.distances(&rows),
         reclaim_distance: RECLAIM_DISTANCE,
+        arch: Arch::X86,
     };
     topology.check().map_err(|e| e.at(Spot::file(&cpus)))?;
     let mut machine = presets::no_make()?;

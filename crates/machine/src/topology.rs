@@ -36,6 +36,34 @@ pub enum Distance {
     Remote,
 }
 
+/// The architecture of the CPUs: some parameters of sched domains are an architecture's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arch {
+    /// i386 and x86_64.
+    #[default]
+    X86,
+    /// Itanium.
+    Ia64,
+}
+
+impl Arch {
+    /// Each with its word in machine files.
+    pub const NAMES: [(&'static str, Arch); 2] = [("x86", Arch::X86), ("ia64", Arch::Ia64)];
+
+    fn is_x86(&self) -> bool {
+        *self == Arch::X86
+    }
+    /// The cache size from which D003's search begins where the architecture states one for all its machines, bytes
+    /// (`max_cache_size`). x86 states the CPU's own.
+    pub fn max_cache_size(self) -> Option<u64> {
+        match self {
+            Arch::X86 => None,
+            Arch::Ia64 => Some(32 << 20),
+        }
+    }
+}
+
 /// The CPUs of a machine; index is the CPU number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
@@ -46,6 +74,9 @@ pub struct Topology {
     /// Beyond this node distance, domains lose exec, fork and affine-wakeup balancing: 30, and 32 on AMD since 5.4.
     #[serde(default = "default_reclaim_distance")]
     pub reclaim_distance: u32,
+    /// The architecture.
+    #[serde(default, skip_serializing_if = "Arch::is_x86")]
+    pub arch: Arch,
 }
 
 /// `RECLAIM_DISTANCE`, as x86 has it.

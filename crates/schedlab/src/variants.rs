@@ -216,7 +216,9 @@ mod tests {
         let v = parse("v2.6.12:migration_cost=0/2500,migration_factor=120").unwrap();
         assert_eq!(v.migration_cost.map(|c| c.to_string()).as_deref(), Some("0,2500"));
         assert_eq!(v.migration_factor, Some(120));
-        assert!(parse("v2.6.12:migration_factor=120").unwrap_err().to_string().contains("without migration_cost"));
+        assert!(
+            parse("v2.6.12:migration_factor=120").unwrap_err().to_string().contains("without migration_cost")
+        );
         assert!(parse("running:migration_cost=auto").unwrap_err().to_string().contains("simulated kernels"));
     }
 

@@ -113,12 +113,13 @@ pub fn ipi_ns(costs: &Costs, distance: Distance) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_machine::{Cpu, topology::RECLAIM_DISTANCE};
+    use schedlab_machine::{Arch, Cpu, topology::RECLAIM_DISTANCE};
 
     fn two_sockets() -> Topology {
         let cpu = |c: u32| Cpu { package: c / 2, node: c / 2, llc: c / 2, cluster: c, core: c, thread: 0 };
         let node_distance = vec![vec![10, 21], vec![21, 10]];
-        Topology { cpus: (0..4).map(cpu).collect(), node_distance, reclaim_distance: RECLAIM_DISTANCE }
+        let cpus = (0..4).map(cpu).collect();
+        Topology { cpus, node_distance, reclaim_distance: RECLAIM_DISTANCE, arch: Arch::X86 }
     }
 
     #[test]

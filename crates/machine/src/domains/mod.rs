@@ -9,8 +9,8 @@ mod groups;
 mod levels;
 mod params;
 
-use crate::Topology;
 use crate::topology::RECLAIM_DISTANCE;
+use crate::{Arch, Topology};
 use groups::Groups;
 use levels::Spans;
 use schedlab_base::{Arena, CpuId, CpuSet, Version};
@@ -129,7 +129,7 @@ impl Domains {
     pub fn build(topology: &Topology, version: Version) -> Domains {
         let levels = levels::levels(topology, version);
         let mut groups = Groups::new(levels.len(), topology.nr_cpus());
-        let era = Era { version, reclaim_distance: reclaim_distance(topology, version) };
+        let era = Era { version, reclaim_distance: reclaim_distance(topology, version), arch: topology.arch };
         let cpus = (0..topology.nr_cpus()).map(CpuId::from);
         let of_cpu: Arena<CpuId, Vec<Domain>> =
             cpus.map(|cpu| era.stack(&levels, &mut groups, cpu)).collect();
@@ -155,6 +155,7 @@ fn reclaim_distance(topology: &Topology, version: Version) -> u32 {
 struct Era {
     version: Version,
     reclaim_distance: u32,
+    arch: Arch,
 }
 
 impl Era {
@@ -194,7 +195,7 @@ impl Era {
         let built = &levels[..whole.map_or(levels.len(), |w| w + 1)];
         let with_params = |spans: &'a Spans| {
             let weight = spans.cpus_of(cpu).len() as u32;
-            (spans, params::params(self.version, spans.level, weight, self.reclaim_distance))
+            (spans, params::params(self.version, spans.level, weight, self.reclaim_distance, self.arch))
         };
         built.iter().map(with_params).collect()
     }

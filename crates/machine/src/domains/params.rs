@@ -1,6 +1,6 @@
 //! Flags and parameters a fresh domain gets, one row per kernel era and level.
 //!
-//! Mirrors the `SD_*_INIT` tables (2.6.x to 3.15) and `sd_init` (3.16+) of x86. A row holds from its version up to the
+//! Mirrors the `SD_*_INIT` tables (2.6.x to 3.15) and `sd_init` (3.16+) of x86, and ia64's `SD_NODE_INIT` of 2.6.12. A row holds from its version up to the
 //! next row's. Intervals are milliseconds; since 3.16 (NUMA: 3.5) they are the number of CPUs the domain spans.
 //! Reasons for the cuts: 2.6.13 brought indices and balancing at fork; 2.6.23 is the first CFS; 2.6.28 tuned its
 //! domains anew; 2.6.32 dropped `SD_WAKE_BALANCE`; 3.5 rewrote NUMA domains; 3.16 unified the tables; 5.3 removed
@@ -11,6 +11,7 @@
 //! history, not read.
 
 use super::{DomainParams, Level};
+use crate::Arch;
 use schedlab_base::Version;
 
 /// How balance intervals are set.
@@ -150,14 +151,25 @@ const ERAS: &[Era] = &[
     },
 ];
 
+/// NODE of ia64 in 2.6.12 (D003): balanced ten times less often than on x86. Other levels and later kernels have x86's
+/// rows here; ia64's own of later kernels were not read.
+const IA64_NUMA: Row = row(Fixed(80, 320), 320, 125, 1, ONE, EXEC | WAKE_BALANCE | NUMA);
+
 /// The parameters of a fresh domain of `level` that spans `weight` CPUs. NUMA levels beyond `reclaim_distance` lose
 /// exec, fork and affine-wakeup balancing since 3.5 (`sd_numa_init`, later `sd_init`).
-pub(super) fn params(version: Version, level: Level, weight: u32, reclaim_distance: u32) -> DomainParams {
+pub(super) fn params(
+    version: Version,
+    level: Level,
+    weight: u32,
+    reclaim_distance: u32,
+    arch: Arch,
+) -> DomainParams {
     let era = ERAS.iter().rev().find(|e| e.since <= version).unwrap_or(&ERAS[0]);
     let row = match level {
         Level::Smt => &era.smt,
         Level::Cls | Level::Mc => &era.mc,
         Level::Die => &era.die,
+        Level::Numa(_) if arch == Arch::Ia64 && version < Version::v2_6(13) => &IA64_NUMA,
         Level::Numa(_) => &era.numa,
     };
     let far = matches!(level, Level::Numa(d) if d > reclaim_distance) && version >= Version::new(3, 5);
@@ -198,7 +210,7 @@ mod tests {
     use super::*;
 
     fn of(version: &str, level: Level, weight: u32) -> DomainParams {
-        params(Version::parse(version).unwrap(), level, weight, 30)
+        params(Version::parse(version).unwrap(), level, weight, 30, Arch::X86)
     }
 
     #[test]
@@ -217,6 +229,15 @@ mod tests {
         assert_eq!(ms("3.4", Level::Mc, 8), (1, 4, 1, 64));
         assert_eq!(ms("4.5", Level::Mc, 24), (24, 48, 24, 32));
         assert_eq!(ms("6.5", Level::Mc, 112), (112, 224, 112, 16));
+    }
+
+    #[test]
+    fn nodes_of_ia64_were_balanced_ten_times_less_often() {
+        let of = |v: &str, level| params(Version::parse(v).unwrap(), level, 8, 30, Arch::Ia64);
+        let node = of("2.6.12", Level::Numa(20));
+        assert_eq!((node.min_interval_ms, node.max_interval_ms, node.busy_factor), (80, 320, 320));
+        assert!(node.wake_balance && node.balance_exec && !node.balance_newidle && node.numa);
+        assert_eq!(of("2.6.12", Level::Die), super::params(Version::v2_6(12), Level::Die, 8, 30, Arch::X86));
     }
 
     #[test]
@@ -247,7 +268,7 @@ mod tests {
     #[test]
     fn far_nodes_lose_wakeup_and_fork_balancing_since_3_5() {
         let far = |v, d, r| {
-            let p = params(Version::parse(v).unwrap(), Level::Numa(d), 8, r);
+            let p = params(Version::parse(v).unwrap(), Level::Numa(d), 8, r, Arch::X86);
             (p.wake_affine, p.balance_fork, p.balance_exec, p.balance_newidle)
         };
         assert_eq!(far("4.5", 30, 30), (true, true, true, true));

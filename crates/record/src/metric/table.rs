@@ -137,6 +137,8 @@ pub const METRICS: &[Metric] = &[
     rate("batch.rate", "1/s", Rate::Count("batch.latency"), "jobs done per second, of all tasks together"),
     rate("http.rate", "1/s", Rate::Count("http.latency"), "calls answered per second, of all clients together"),
     rate("oltp.rate", "1/s", Rate::Count("oltp.latency"), "transactions per second, of all clients together"),
+    rate("database.rate", "1/s", Rate::Count("database.latency"),
+        "transactions per second, of all server processes together"),
     rate("volano.rate", "1/s", Rate::Sum("volano.delivered"),
         "messages delivered per second, to all users together"),
     rate("trade.rate", "1/s", Rate::Count("trade.latency"), "requests answered per second, of all clients together"),

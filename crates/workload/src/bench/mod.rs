@@ -5,6 +5,7 @@ use crate::param::{Benchmark, Choice, Param, Params};
 use schedlab_base::Result;
 
 mod batch;
+mod database;
 mod draws;
 mod embedded_db;
 mod exchange;
@@ -45,6 +46,7 @@ pub const BENCHMARKS: &[&Benchmark] = &[
     &hogs::HOGS,
     &http::HTTP,
     &oltp::OLTP,
+    &database::DATABASE,
     &volano::VOLANO,
     &trade::TRADE,
 ];
