@@ -15,6 +15,7 @@ pub mod idle;
 mod interrupt;
 mod invariants;
 pub mod loads;
+pub mod memory;
 mod nested;
 mod net;
 pub mod o1;
