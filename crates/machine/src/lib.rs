@@ -19,6 +19,7 @@ pub mod topology;
 pub mod turns;
 mod uncertain;
 mod unfit;
+mod write;
 
 pub use background::{Background, BackgroundFile, BackgroundFrom};
 pub use caches::{CacheLevel, Sharing};
