@@ -67,7 +67,8 @@ fn cutoffs_are_resolved_on_the_machine() {
     assert_eq!((given.ns(0), given.ns(1)), (None, Some(2_000)), "no pair is at distance 0");
     let error = cutoffs(&machine, "v2.6.12", "auto").unwrap_err();
     assert!(error.contains("caches of machine 'smp-2'"), "{error}");
-    machine.caches = vec![CacheLevel { level: 2, size_kb: 256, line: 64, shared: Sharing::Core, hit_ns_per_kb: 50 }];
+    machine.caches =
+        vec![CacheLevel { level: 2, size_kb: 256, line: 64, shared: Sharing::Core, hit_ns_per_kb: 50 }];
     let measured = cutoffs(&machine, "v2.6.12", "auto").unwrap().unwrap();
     let cost = 256 * machine.costs.refill_near_ns_per_kb;
     let found = measured.ns(1).unwrap();

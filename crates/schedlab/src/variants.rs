@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 /// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`. A change is a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`), a tunable
 /// (`hz=1000`), one of these from a time in the run on (`NO_LAST_BUDDY@10s`), or an attribute of tasks (`policy=batch`,
 /// `nice=5`, `slice=3ms`; of one group of them `hog.policy=batch`), or how long tasks stay cache hot by distance
-/// (`migration_cost=0/2500/10000` in us, `migration_cost=auto`, `migration_factor=120`). Without a name, the whole text is the variant's
-/// name.
+/// (`migration_cost=0/2500/10000` in us, `migration_cost=auto`, `migration_factor=120`). Without a name, the whole text
+/// is the variant's name.
 ///
 /// # Errors
 /// When the text has another form, or the kernel's tables lack a name in it.
@@ -216,7 +216,9 @@ mod tests {
         let v = parse("v2.6.12:migration_cost=0/2500,migration_factor=120").unwrap();
         assert_eq!(v.migration_cost.map(|c| c.to_string()).as_deref(), Some("0,2500"));
         assert_eq!(v.migration_factor, Some(120));
-        assert!(parse("v2.6.12:migration_factor=120").unwrap_err().to_string().contains("without migration_cost"));
+        assert!(
+            parse("v2.6.12:migration_factor=120").unwrap_err().to_string().contains("without migration_cost")
+        );
         assert!(parse("running:migration_cost=auto").unwrap_err().to_string().contains("simulated kernels"));
     }
 

@@ -1,7 +1,7 @@
 //! D003's procedure on simulated caches.
 //!
-//! A run reads twice the working set on the source (its flush), then both CPUs dirty the set, the source first; the time
-//! of the two counts. Interrupts that start the parts are left out: they cancel in the difference to staying.
+//! A run reads twice the working set on the source (its flush), then both CPUs dirty the set, the source first; the
+//! time of the two counts. Interrupts that start the parts are left out: they cancel in the difference to staying.
 //!
 //! Blocks are as small as a 32nd of the smallest cache, and at least an 8192nd of the largest, so that a search over
 //! 64 MB takes seconds.
