@@ -5,6 +5,7 @@
 use schedlab_base::{Result, Version};
 use schedlab_kernel::{Cutoffs, Variant};
 use schedlab_machine::Machine;
+use schedlab_machine::migration::Distances;
 use schedlab_sim::memory;
 use std::sync::{Mutex, PoisonError};
 
@@ -32,7 +33,8 @@ pub fn of(variant: &Variant, machine: &Machine, version: Version) -> Result<Opti
     if let Some(found) = known.iter().find(asked) {
         return Ok(Some(found.cutoffs));
     }
-    let found = memory::cutoffs(machine, version, cost, variant.migration_factor);
+    let distances = Distances::new(&machine.topology, version);
+    let found = memory::cutoffs(machine, &distances, cost, variant.migration_factor);
     let cutoffs = found.map_err(|e| e.context(format!("variant '{}': migration_cost", variant.name)))?;
     known.push(Known { machine: machine.clone(), version, variant: variant.clone(), cutoffs });
     Ok(Some(cutoffs))
