@@ -52,6 +52,9 @@ pub fn size(bytes: u64) -> String {
 
 /// Median and quartiles, us.
 fn figure(cost: &Cost) -> String {
+    if cost.spoilt {
+        return "disturbed".to_owned();
+    }
     let low = cost.spread_ns.0 as f64 / 1000.0;
     let high = cost.spread_ns.1 as f64 / 1000.0;
     format!("{} ({low:.1} to {high:.1})", us(cost.cost_ns))

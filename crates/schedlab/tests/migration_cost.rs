@@ -1,5 +1,5 @@
-//! `schedlab migration-cost` and `machine probe --write` from end to end. Where there is one CPU only, live tests say so
-//! and end.
+//! `schedlab migration-cost` and `machine probe --write` from end to end. Where there is one CPU only, live tests
+//! say so and end.
 
 mod common;
 

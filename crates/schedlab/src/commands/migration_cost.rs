@@ -29,7 +29,8 @@ const LONG_NS: u64 = 20_000_000_000;
 
 #[derive(Args)]
 struct Own {
-    /// A machine with caches (a preset or a file): what the procedure would find there, simulated [default: this machine]
+    /// A machine with caches (a preset or a file): what the procedure would find there, simulated [default: this
+    /// machine]
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["all_pairs", "apply"])]
     machine: Option<String>,
     /// Measure every pair of CPUs at the dearest size of its distance; otherwise one pair of each distance, and samples

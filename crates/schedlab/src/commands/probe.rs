@@ -1,5 +1,5 @@
-//! `schedlab machine probe`: what steps, caches and moves cost on this machine; kept for the machine `host`, and written
-//! as a machine file.
+//! `schedlab machine probe`: what steps, caches and moves cost on this machine; kept for the machine `host`, and
+//! written as a machine file.
 
 use crate::progress::Bar;
 use crate::{common, interrupt, output};

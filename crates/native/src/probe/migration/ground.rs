@@ -6,8 +6,8 @@
 //! sleep between jobs only. Where source and target are the same CPU, its thread does both parts, and the other thread
 //! of the job spins as it does in the other rounds.
 //!
-//! Threads have nice -20 where the user may have it, so that other tasks rarely run between two parts. A sample in which
-//! another task ran for long during a part, or between the parts, is disturbed. Times are ns.
+//! Threads have nice -20 where the user may have it, so that other tasks rarely run between two parts. A sample in
+//! which another task ran for long during a part, or between the parts, is disturbed. Times are ns.
 
 use super::touch::{Set, flush};
 use crate::probe::peer::Peer;
@@ -98,7 +98,8 @@ impl Job {
         }
         // Spin to the end, so that the last rounds are like the others.
         self.wait_for(2 * self.rounds.len());
-        // Telling wakes the caller, which then needs a CPU; hence once, at the end. A caller that is gone needs no answer.
+        // Telling wakes the caller, which then needs a CPU; hence once, at the end. A caller that is gone needs no
+        // answer.
         let _ = self.tell.send(done);
     }
     fn wait_for(&self, part: usize) {

@@ -106,8 +106,8 @@ fn usable(host: &Machine) -> Result<Vec<CpuId>> {
     Ok(cpus)
 }
 
-/// The first CPU that shares the last-level cache with the first one, and the first that does not, each with the name of
-/// its cost.
+/// The first CPU that shares the last-level cache with the first one, and the first that does not, each with the
+/// name of its cost.
 fn partners(host: &Machine, cpus: &[CpuId]) -> Vec<(&'static str, CpuId)> {
     let distance = |cpu: &CpuId| host.topology.distance(cpus[0], *cpu);
     let near = cpus.iter().find(|cpu| distance(cpu) == Distance::Llc);
