@@ -1,7 +1,7 @@
 //! The text of a machine file: what [`Machine::load`] of a path reads.
 //!
-//! Costs that are the table's are left out. A file has counts of units, so it can hold regular machines only. It keeps no
-//! numbers of a kernel that has gaps between its CPUs.
+//! Costs that are the table's are left out. A file has counts of units, so it can hold regular machines only. It
+//! keeps no numbers of a kernel that has gaps between its CPUs.
 
 use crate::background::{exact, row_text};
 use crate::shape::{Numbering, Shape};
@@ -17,7 +17,7 @@ impl Machine {
     /// Its file's text under `name`; `comment` stands above it, line by line.
     ///
     /// # Errors
-    /// When the topology is irregular, or the machine has parts that a written file does not have: costs by kernel, turns.
+    /// When the topology is irregular, or for parts that a written file does not have: costs by kernel, turns, `unfit`.
     pub fn text(&self, name: &str, comment: &str) -> Result<String> {
         if !self.kernels.is_empty() || self.turns.is_some() || self.unfit.is_some() {
             let what = format!("{}: costs by kernel, turns and [unfit] are not written", self.name);
@@ -88,8 +88,8 @@ impl Machine {
         }
     }
 
-    /// Idle states. A file has the worst exit rise from state to state and be no shorter than the typical one; a guest's
-    /// kernel knows neither, and is told the longest that was measured.
+    /// Idle states. A file has the worst exit rise from state to state and be no shorter than the typical one; a
+    /// guest's kernel knows neither, and is told the longest that was measured.
     fn idle_text(&self, text: &mut String) {
         let mut worst = Ns::ZERO;
         for state in &self.idle_states {

@@ -42,7 +42,8 @@ fn us(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1000.0)
 }
 
-fn size(bytes: u64) -> String {
+/// A size in KB or MB.
+pub fn size(bytes: u64) -> String {
     match bytes >> 10 {
         kb if kb < 1024 => format!("{kb} KB"),
         kb => format!("{:.1} MB", kb as f64 / 1024.0),
@@ -51,6 +52,9 @@ fn size(bytes: u64) -> String {
 
 /// Median and quartiles, us.
 fn figure(cost: &Cost) -> String {
+    if cost.spoilt {
+        return "disturbed".to_owned();
+    }
     let low = cost.spread_ns.0 as f64 / 1000.0;
     let high = cost.spread_ns.1 as f64 / 1000.0;
     format!("{} ({low:.1} to {high:.1})", us(cost.cost_ns))
@@ -93,18 +97,25 @@ fn curve(found: &Calibration, out: &mut dyn Write) -> io::Result<()> {
 /// The rows of the table: measured sizes about a doubling apart, each with the level that holds it.
 fn rows(found: &Calibration) -> Vec<(u64, String)> {
     let Some(first) = found.distances.first() else { return Vec::new() };
-    let mut sizes: Vec<u64> = Vec::new();
-    for point in first.curve.points.iter().rev() {
-        let last = sizes.last().copied().unwrap_or(0);
-        if point.size * 100 >= last * 195 || point.size == found.largest {
-            sizes.push(point.size);
-        }
-    }
+    let sizes = doublings(first.curve.points.iter().rev().map(|point| point.size));
     let fits = |bytes: u64| {
         let held = found.caches.iter().find(|(_, size)| bytes <= *size);
         held.map_or_else(|| "memory".to_owned(), |(level, _)| format!("L{level}"))
     };
     sizes.into_iter().map(|bytes| (bytes, fits(bytes))).collect()
+}
+
+/// Of sizes in ascending order the first, those about twice the last one chosen, and the last.
+pub fn doublings(sizes: impl Iterator<Item = u64>) -> Vec<u64> {
+    let all: Vec<u64> = sizes.collect();
+    let mut chosen: Vec<u64> = Vec::new();
+    for size in &all {
+        let last = chosen.last().copied().unwrap_or(0);
+        if size * 100 >= last * 195 || Some(size) == all.last() {
+            chosen.push(*size);
+        }
+    }
+    chosen
 }
 
 /// Other pairs than the first of each distance.
@@ -142,4 +153,15 @@ fn surroundings(found: &Calibration, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "distance {}: the cutoff was given", entry.distance)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_about_a_doubling_apart_and_end_at_the_largest() {
+        assert_eq!(doublings([32, 64, 67, 100, 131, 260, 300].into_iter()), [32, 64, 131, 260, 300]);
+        assert!(doublings(std::iter::empty()).is_empty());
+    }
 }

@@ -39,7 +39,8 @@ impl Plan {
         self.apply_on(System::live(), Journal::own()?)
     }
 
-    /// Makes the changes to stay until [`put_back_left`] is asked for; gives the settings as [`Applied::told`] has them.
+    /// Makes the changes to stay until [`put_back_left`] is asked for; gives the settings as [`Applied::told`] has
+    /// them.
     ///
     /// # Errors
     /// As [`Plan::apply`].

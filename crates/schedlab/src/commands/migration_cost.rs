@@ -1,5 +1,6 @@
 //! `schedlab migration-cost`: what moving a task costs on this machine, by distance (D003).
 
+use super::migration_simulated::Simulated;
 use crate::cli::Entry;
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
@@ -7,6 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, Error, ErrorKind, Result, Version, temp};
 use schedlab_kernel::DEFAULT_PROFILE;
 use schedlab_machine::migration::{Distances, Overrides, Pattern, parse_costs};
+use schedlab_machine::sysfs::HOST;
 use schedlab_machine::{Distance, Machine};
 use schedlab_native::probe::migration::{Ahead, Ask, Calibration, Step, calibrate, host_distances};
 use schedlab_native::settings::{Access, Plan, System, survey};
@@ -20,11 +22,17 @@ pub const ENTRY: Entry = Entry { command, run };
 
 /// The setting that `--apply` changes.
 const SETTING: &str = "migration_cost_ns";
+/// The title of heat maps.
+const TITLE: &str = "migration cost: how long a task is cache hot, ms";
 /// Work that takes longer than this is announced, ns.
 const LONG_NS: u64 = 20_000_000_000;
 
 #[derive(Args)]
 struct Own {
+    /// A machine with caches (a preset or a file): what the procedure would find there, simulated [default: this
+    /// machine]
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["all_pairs", "apply"])]
+    machine: Option<String>,
     /// Measure every pair of CPUs at the dearest size of its distance; otherwise one pair of each distance, and samples
     #[arg(long)]
     all_pairs: bool,
@@ -40,7 +48,7 @@ struct Own {
     /// Largest working set, such as 8M [default: twice the largest cache]
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// Kernel whose domains are the distances [default: the running kernel]
+    /// Kernel whose domains are the distances [default: the running kernel, with --machine v6.5]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// Draw a heat map of all pairs, too, as .svg or .png
@@ -76,8 +84,13 @@ impl Own {
     fn kernel(&self) -> Result<Version> {
         match &self.kernel {
             Some(text) => Version::parse(text),
+            None if self.simulated().is_some() => Ok(DEFAULT_PROFILE),
             None => Ok(common::running_kernel().unwrap_or(DEFAULT_PROFILE)),
         }
+    }
+    /// The machine to simulate; `None` for this one.
+    fn simulated(&self) -> Option<&str> {
+        self.machine.as_deref().filter(|name| *name != HOST)
     }
 }
 
@@ -109,6 +122,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(file) = &own.plot {
         common::check_plot(file)?;
     }
+    if let Some(name) = own.simulated() {
+        return simulate(&own, name, &ask);
+    }
     let (host, distances) = host_distances(own.kernel()?)?;
     let found = measured(&own, &ask, &host, &distances)?;
     if let Some(file) = &own.plot {
@@ -134,6 +150,18 @@ fn run(matches: &ArgMatches) -> Result<()> {
         Some(proposal) if own.yes => proposal.apply(),
         _ => Ok(()),
     }
+}
+
+/// Runs the procedure on a machine's simulated caches.
+fn simulate(own: &Own, name: &str, ask: &Ask) -> Result<()> {
+    let found = Simulated::measure(common::machine(name, None)?, own.kernel()?, ask)?;
+    if let Some(file) = &own.plot {
+        let (cpus, ms) = found.ms();
+        let about = format!("{name}, simulated");
+        let drawn = Heat { title: TITLE.into(), about, cpus, ms }.plot(Kind::of(file)?)?;
+        temp::write_whole(file, &drawn)?;
+    }
+    if own.json { found.json() } else { found.print() }
 }
 
 /// Calibrates under a progress bar.
@@ -182,7 +210,7 @@ fn heat(found: &Calibration, distances: &Distances) -> Heat {
     let row = |a: &u32| found.order.iter().map(|b| ms(*a, *b)).collect();
     let os = |cpu: &u32| found.os_cpu.get(*cpu as usize).copied().unwrap_or(*cpu);
     Heat {
-        title: "migration cost: how long a task is cache hot, ms".into(),
+        title: TITLE.into(),
         about: format!("CPUs by package, node, cache and core; sets up to {} MB", found.largest >> 20),
         cpus: found.order.iter().map(os).collect(),
         ms: found.order.iter().map(row).collect(),

@@ -13,6 +13,7 @@ pub mod knee;
 pub mod machine;
 pub mod man;
 pub mod migration_cost;
+mod migration_simulated;
 pub mod new;
 mod probe;
 pub mod profile;

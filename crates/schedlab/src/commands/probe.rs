@@ -1,5 +1,5 @@
-//! `schedlab machine probe`: what steps, caches and moves cost on this machine; kept for the machine `host`, and written
-//! as a machine file.
+//! `schedlab machine probe`: what steps, caches and moves cost on this machine; kept for the machine `host`, and
+//! written as a machine file.
 
 use crate::progress::Bar;
 use crate::{common, interrupt, output};
@@ -51,6 +51,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     let probed = probe::measure(Effort::FULL)?;
     let moves = if own.migration { Some(moves(own.quiet)?) } else { None };
+    if !own.quiet {
+        tell_load();
+    }
     let kept = probed.keep()?;
     if let Some(file) = &own.write {
         temp::write_whole(file, written(&probed, moves.as_ref(), file)?.as_bytes())?;
@@ -72,6 +75,19 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         output::note(&format!("written to {0}; --machine {0} simulates it", file.display()));
     }
     Ok(())
+}
+
+/// A note where other programs have kept the CPUs busy: the costs are not the machine's then.
+fn tell_load() {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = text.split(' ').next().and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+    // The probe's own two threads make a load of nearly two.
+    if load > common::cpus().max(2) as f64 + 0.5 {
+        let told = format!(
+            "warning: a load of {load} tasks: other programs ran meanwhile, so the costs are too high"
+        );
+        output::note(&told);
+    }
 }
 
 fn check(file: &Path) -> Result<()> {

@@ -1,12 +1,12 @@
 //! The cost of a move between two CPUs, by size of the working set; today's form of D003's procedure.
 //!
-//! A repetition is four rounds: there, back, and one on each CPU alone. The target's time of the first two, less that of
-//! the last two, is what two moves cost. The source's time is left out: it is the same in both, and only adds noise.
-//! Repetitions in which a thread was preempted are made again. Of each size there is the median with its quartiles.
+//! A repetition is four rounds: there, back, and one on each CPU alone. The target's time of the first two, less
+//! that of the last two, is what two moves cost. The source's time is left out: it is the same in both, and only
+//! adds noise. Disturbed repetitions are made again. Of each size there is the median with its quartiles.
 //!
-//! The cost of a pair is that of its dearest size, as in 2005. The dearest is sought among medians over three neighbouring
-//! sizes (5 % apart), so that one disturbed size is not it, and is then measured anew: the largest of many noisy figures
-//! is too large. Times are ns.
+//! The cost of a pair is that of its dearest size, as in 2005. The dearest is sought among medians over three
+//! neighbouring sizes (5 % apart), so that one disturbed size is not it, and is then measured anew: the largest of
+//! many noisy figures is too large. Times are ns.
 
 use super::ground::{Live, Sample};
 use crate::sys;
@@ -49,10 +49,12 @@ pub struct Cost {
     pub stayed_ns: u64,
     /// Repetitions that count.
     pub repetitions: usize,
-    /// Repetitions that were disturbed; they count only if too few were not.
+    /// Repetitions that were disturbed. They stand in the spread only if too few were not.
     pub disturbed: usize,
     /// Whether moving takes longer than staying: the quartiles of both times lie apart.
     pub seen: bool,
+    /// Whether nearly all repetitions were disturbed, so that no cost is told.
+    pub spoilt: bool,
 }
 
 /// A repetition: target's times of a move to the second CPU, to the first, and on the first and second alone.
@@ -71,7 +73,7 @@ pub fn size(live: &mut Live, size: u64, (a, b): (CpuId, CpuId), effort: Effort) 
     let wanted = (effort.size_ns / once_ns).clamp(effort.least as u64, effort.most as u64) as usize;
     let at_once = (5_000_000 / once_ns).clamp(1, wanted as u64) as usize;
     let (mut quiet, mut others): (Vec<Four>, Vec<Four>) = (Vec::new(), Vec::new());
-    while quiet.len() < wanted && quiet.len() + others.len() < 2 * wanted {
+    while quiet.len() < wanted && quiet.len() + others.len() < 3 * wanted {
         let rounds: Vec<_> = four.iter().copied().cycle().take(4 * at_once).collect();
         for samples in live.rounds(size, &rounds)?.chunks_exact(4) {
             let times = std::array::from_fn(|i| samples[i].target_ns);
@@ -79,10 +81,13 @@ pub fn size(live: &mut Live, size: u64, (a, b): (CpuId, CpuId), effort: Effort) 
         }
     }
     let disturbed = others.len();
-    if quiet.len() < 3 {
+    let spoilt = quiet.len() < 3;
+    if spoilt {
         quiet.append(&mut others);
     }
-    Ok(Cost { disturbed, ..cost(size, &quiet) })
+    let found = cost(size, &quiet);
+    let (seen, cost_ns) = if spoilt { (false, 0) } else { (found.seen, found.cost_ns) };
+    Ok(Cost { disturbed, spoilt, seen, cost_ns, ..found })
 }
 
 /// The cost that repetitions show.
@@ -112,6 +117,7 @@ fn cost(size: u64, all: &[Four]) -> Cost {
         repetitions: all.len(),
         disturbed: 0,
         seen,
+        spoilt: false,
     }
 }
 
@@ -204,7 +210,7 @@ mod tests {
                 |(i, cost_ns): (usize, &u64)| Cost { size: i as u64, cost_ns: *cost_ns, ..Cost::default() };
             dearest(&costs.iter().enumerate().map(point).collect::<Vec<_>>())
         };
-        assert_eq!(of(&[10, 20, 90, 30, 45, 44, 40]), Some(5));
+        assert_eq!(of(&[10, 20, 90, 30, 42, 44, 40, 10]), Some(5), "90 among 20 and 30");
         assert_eq!(of(&[0, 0, 50, 0]), None, "a single one among none");
         assert_eq!(of(&[]), None);
     }

@@ -6,13 +6,14 @@
 //! sleep between jobs only. Where source and target are the same CPU, its thread does both parts, and the other thread
 //! of the job spins as it does in the other rounds.
 //!
-//! A thread that was preempted during its part marks the sample as disturbed. Times are ns.
+//! Threads have nice -20 where the user may have it, so that other tasks rarely run between two parts. A sample in
+//! which another task ran for long during a part, or between the parts, is disturbed. Times are ns.
 
 use super::touch::{Set, flush};
 use crate::probe::peer::Peer;
 use crate::sys::{self, Area};
-use schedlab_base::{CpuId, Error, Result};
-use schedlab_kernel::Attr;
+use schedlab_base::{CpuId, Error, Ns, Result};
+use schedlab_kernel::{Attr, Policy};
 use schedlab_machine::migration::{Ground, Pattern};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub struct Sample {
     pub source_ns: u64,
     /// The target's part, ns.
     pub target_ns: u64,
-    /// Whether one of the threads was preempted in its part.
+    /// Whether another task ran for long during a part, or between the parts.
     pub disturbed: bool,
 }
 
@@ -44,8 +45,22 @@ struct Memory {
     other: Area,
 }
 
-/// A part's number, its time and whether it was disturbed.
-type Part = (usize, u64, bool);
+/// What a thread tells of one of its parts. Times are ns.
+struct Part {
+    number: usize,
+    began: u64,
+    took_ns: u64,
+    /// Time in which another task ran on its CPU meanwhile.
+    lost_ns: u64,
+}
+
+/// Whether a part lost so much to other tasks that it tells nothing: more than a 32nd, and a few microseconds.
+fn spoilt(took_ns: u64, lost_ns: u64) -> bool {
+    lost_ns > took_ns / 32 + 5_000
+}
+
+/// The target may begin so long after the source's end, ns. Later, other tasks have used the caches.
+const HAND_OVER_NS: u64 = 50_000;
 
 /// Rounds that the threads of a job make together.
 #[derive(Clone)]
@@ -70,20 +85,21 @@ impl Job {
             if source {
                 flush(self.memory.other.get(), self.flush);
             }
-            let switches = sys::thread_usage().involuntary;
+            let cpu_ns = sys::thread_cpu_ns();
             let began = sys::monotonic_ns();
             self.set.touch(self.memory.set.get());
-            let took = sys::monotonic_ns() - began;
-            let disturbed = sys::thread_usage().involuntary != switches;
+            let took_ns = sys::monotonic_ns() - began;
+            let lost_ns = took_ns.saturating_sub(sys::thread_cpu_ns() - cpu_ns);
             if !source {
                 flush(self.memory.other.get(), self.flush);
             }
-            done.push((part, took, disturbed));
+            done.push(Part { number: part, began, took_ns, lost_ns });
             self.baton.0.store(part as u64 + 1, Release);
         }
         // Spin to the end, so that the last rounds are like the others.
         self.wait_for(2 * self.rounds.len());
-        // Telling wakes the caller, which then needs a CPU; hence once, at the end. A caller that is gone needs no answer.
+        // Telling wakes the caller, which then needs a CPU; hence once, at the end. A caller that is gone needs no
+        // answer.
         let _ = self.tell.send(done);
     }
     fn wait_for(&self, part: usize) {
@@ -92,6 +108,9 @@ impl Job {
         }
     }
 }
+
+/// Attributes of a thread that other normal tasks rarely preempt.
+const FIRST: Attr = Attr { policy: Policy::Other, nice: -20, rt_priority: 0, slice: Ns::ZERO };
 
 /// A thread on its CPU.
 struct Worker {
@@ -103,6 +122,8 @@ impl Worker {
     fn start(cpu: CpuId) -> Result<Worker> {
         let (jobs, todo): (Sender<Job>, Receiver<Job>) = channel();
         let peer = Peer::start(cpu, Attr::default(), move |here, _| {
+            // Most users may not; then other tasks of this CPU disturb more.
+            let _ = sys::set_attr(FIRST);
             todo.iter().for_each(|job| job.work(here));
         })?;
         Ok(Worker { jobs, peer })
@@ -182,19 +203,23 @@ impl Live {
             worker.jobs.send(job.clone()).map_err(|_| gone())?;
         }
         drop(job);
-        let mut samples = vec![Sample::default(); rounds.len()];
+        let mut parts: Vec<Part> = Vec::with_capacity(2 * rounds.len());
         for _ in &cpus {
-            for (part, took, disturbed) in told.recv().map_err(|_| gone())? {
-                let sample = &mut samples[part / 2];
-                if part % 2 == 0 {
-                    sample.source_ns = took
-                } else {
-                    sample.target_ns = took
-                }
-                sample.disturbed |= disturbed;
-            }
+            parts.extend(told.recv().map_err(|_| gone())?);
         }
-        Ok(samples)
+        parts.sort_unstable_by_key(|part| part.number);
+        Ok(parts.chunks_exact(2).map(|pair| sample(&pair[0], &pair[1])).collect())
+    }
+}
+
+/// The times of a round.
+fn sample(source: &Part, target: &Part) -> Sample {
+    let waited_ns = target.began.saturating_sub(source.began + source.took_ns);
+    let spoilt = |part: &Part| spoilt(part.took_ns, part.lost_ns);
+    Sample {
+        source_ns: source.took_ns,
+        target_ns: target.took_ns,
+        disturbed: spoilt(source) || spoilt(target) || waited_ns > HAND_OVER_NS,
     }
 }
 
@@ -211,5 +236,19 @@ impl Drop for Live {
             drop(worker.jobs);
             worker.peer.end();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_in_which_others_ran_for_long_is_disturbed() {
+        let part = |number, began, lost_ns| Part { number, began, took_ns: 1_000_000, lost_ns };
+        let fine = sample(&part(0, 0, 20_000), &part(1, 1_001_000, 0));
+        assert_eq!(fine, Sample { source_ns: 1_000_000, target_ns: 1_000_000, disturbed: false });
+        assert!(sample(&part(0, 0, 40_000), &part(1, 1_001_000, 0)).disturbed, "during a part");
+        assert!(sample(&part(0, 0, 0), &part(1, 1_100_000, 0)).disturbed, "between the parts");
     }
 }

@@ -1,8 +1,8 @@
 //! What a CPU's caches hold, found by touching one's own set again: the time of a line over growing sets.
 //!
-//! The time rises where a cache is full. The last rise is where memory begins; the size before it is the *effective* size
-//! of the largest cache. A virtual machine may tell another one: the host's cache of hundreds of MB, of which it gets a
-//! slice. Sizes are bytes, times ns.
+//! The time rises where a cache is full. The last rise is where memory begins; the size before it is the
+//! *effective* size of the largest cache. A virtual machine may tell another one: the host's cache of hundreds of
+//! MB, of which it gets a slice. Sizes are bytes, times ns.
 
 use super::ground::{Live, Sample};
 use schedlab_base::{CpuId, Result};
@@ -15,7 +15,8 @@ const FIRST: u64 = 16 << 10;
 const LINE: f64 = 64.0;
 /// Memory must be this much slower than the largest cache for its begin to be seen.
 const CLEAR: f64 = 1.4;
-/// A found size that is within this factor of the told one is the told one: sizes are tried in steps of a third to a half.
+/// A found size that is within this factor of the told one is the told one: sizes are tried in steps of a third to
+/// a half.
 const SAME: f64 = 1.6;
 
 /// The time of touching one's own set again.
@@ -140,8 +141,8 @@ pub(super) fn middle(samples: &[Sample]) -> u64 {
     times.get(times.len() / 2).copied().unwrap_or(0)
 }
 
-/// The largest set that is still nearer to the largest cache's time than to memory's, by their ratio. `inner` is the size
-/// of the next smaller cache; a set of twice that is in the largest cache.
+/// The largest set that is still nearer to the largest cache's time than to memory's, by their ratio. `inner` is
+/// the size of the next smaller cache; a set of twice that is in the largest cache.
 fn knee(again: &[Again], inner: u64) -> Option<u64> {
     let memory = again.last()?.line_ns;
     let cache = again.iter().find(|a| a.size >= 2 * inner)?.line_ns;

@@ -1,9 +1,9 @@
 //! How a working set is touched, and how a cache is emptied.
 //!
-//! The shuffled order goes over blocks of 128 bytes, each once, in an order that no prefetcher follows. The two lines of
-//! a block are touched one after the other, so a prefetcher of the adjacent line brings nothing that is not asked for at
-//! once. Touching is reading and writing a word, as D003's `touch_cache` does; misses may overlap, as they do in a
-//! program that goes over its data.
+//! The shuffled order goes over blocks of 128 bytes, each once, in an order that no prefetcher follows. The two lines
+//! of a block are touched one after the other, so a prefetcher of the adjacent line brings nothing that is not asked
+//! for at once. Touching is reading and writing a word, as D003's `touch_cache` does; misses may overlap, as they do in
+//! a program that goes over its data.
 
 use schedlab_base::random::Stream;
 use schedlab_machine::migration::{Pattern, touch_2005};

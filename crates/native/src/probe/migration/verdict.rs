@@ -38,6 +38,16 @@ pub(super) fn warnings(found: &Calibration, around: &Around) -> Vec<Warning> {
     }
     machine(found, around, &mut warn);
     for of in &found.distances {
+        let spoilt = of.curve.points.iter().filter(|point| point.spoilt).count();
+        if spoilt > 0 {
+            let text = format!(
+                "distance {}: at {spoilt} of {} sizes other tasks disturbed nearly all repetitions, and these sizes do not \
+                 count; measure on a quiet machine",
+                of.distance,
+                of.curve.points.len(),
+            );
+            warn("noisy", text);
+        }
         let Some(cost) = &of.curve.dearest else { continue };
         directions(of.distance, cost, &mut warn);
         noise(of.distance, cost, &mut warn);
