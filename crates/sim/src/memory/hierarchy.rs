@@ -19,7 +19,7 @@ const LEVELS: usize = 4;
 pub enum From {
     /// In a cache of the CPU's own path; the number of the level, 0 the smallest.
     Own(usize),
-    /// In the cache of another CPU with the same last-level cache.
+    /// In the own cache of another core with the same last-level cache.
     Near,
     /// In the cache of a CPU farther away.
     Far,
@@ -248,7 +248,9 @@ impl Hierarchy {
     fn find(&self, cpu: CpuId, at: usize) -> From {
         let of_path = |level: &Level| level.links[at].cache == level.cache_of[cpu.index()];
         if let Some(level) = self.levels.iter().position(of_path) {
-            return From::Own(level);
+            // Another core's own cache has the latest data of what a shared one holds.
+            let elsewhere = self.levels[..level].iter().any(|smaller| smaller.links[at].cache != NONE);
+            return if elsewhere { From::Near } else { From::Own(level) };
         }
         if self.held[at] == 0 {
             return From::Memory;

@@ -50,10 +50,18 @@ fn a_block_is_where_it_was_touched_last() {
     assert_eq!(from(A), From::Memory);
     assert_eq!(from(A), From::Own(0));
     assert_eq!(from(SIBLING), From::Own(0), "siblings share");
-    assert_eq!(from(NEIGHBOUR), From::Own(1), "the shared cache has it");
-    assert_eq!(from(A), From::Own(1), "the neighbour has taken it over");
+    assert_eq!(from(NEIGHBOUR), From::Near, "the first core's own cache has it");
+    assert_eq!(from(A), From::Near, "the neighbour has taken it over");
     assert_eq!(from(FAR), From::Far);
     assert_eq!(from(A), From::Far);
+}
+
+#[test]
+fn a_block_that_has_left_the_neighbours_own_cache_is_in_the_shared_one() {
+    let mut caches = hierarchy(&[(4, Sharing::Core), (16, Sharing::Llc)], 8);
+    pass(&mut caches, A, 0..5);
+    assert_eq!(caches.touch(NEIGHBOUR, 0, WHOLE).from, From::Own(1));
+    assert_eq!(caches.touch(NEIGHBOUR, 4, WHOLE).from, From::Near);
 }
 
 #[test]
