@@ -1,5 +1,5 @@
-//! Server processes of a database: many tasks with large working sets, each on a CPU for a moment and then waiting for a
-//! disk. D003 was written for such a load: what a move to another CPU costs decides how much balancing pays.
+//! Server processes of a database: many tasks with large working sets, each on a CPU for a moment and then waiting for
+//! a disk. D003 was written for such a load: what a move to another CPU costs decides how much balancing pays.
 //!
 //! A transaction is a number of steps. A step waits for a read from the disk, goes over a part of the process's own
 //! working set, and computes. A transaction that writes then takes the lock that all have in common, for a moment, and
