@@ -197,8 +197,8 @@ pub fn of_tunables<'a>(
     .collect()
 }
 
-/// A warning if cutoffs by distance and the feature that reads them do not come together. The O(1) scheduler always reads
-/// them.
+/// A warning if cutoffs by distance and the feature that reads them do not come together. The O(1) scheduler always
+/// reads them.
 pub fn of_cutoffs(variant: &str, cost: bool, kernel: &Kernel) -> Option<Warning> {
     if kernel.version < history::went("o1") {
         return None;

@@ -1,11 +1,11 @@
 //! A cell: the common part of all runs of one workload, load and variant on a backend.
 
+use crate::cutoffs;
 use schedlab_base::{Backend, Error, Result};
 use schedlab_guest::{Guest, shape};
 use schedlab_kernel::{Kernel, Variant, variant::RUNNING};
 use schedlab_machine::{Drawn, Machine, Span};
 use schedlab_record::{CellKey, Observe};
-use schedlab_sim::memory;
 use schedlab_workload::Spec;
 use schedlab_workload::command::only_live;
 use std::sync::Arc;
@@ -50,12 +50,7 @@ impl Cell {
             true => machine.clone(),
             false => Arc::new(machine.under(kernel.version)),
         };
-        if let Some(cost) = &variant.migration_cost {
-            let found = memory::cutoffs(&machine, kernel.version, cost, variant.migration_factor);
-            let cutoffs =
-                found.map_err(|e| e.context(format!("variant '{}': migration_cost", variant.name)))?;
-            kernel.cutoffs = Some(cutoffs);
-        }
+        kernel.cutoffs = cutoffs::of(&variant, &machine, kernel.version)?;
         let backend = Backend::Sim;
         let (kernel, resolved) = (kernel.version.to_string(), Some(kernel));
         Ok(Cell {

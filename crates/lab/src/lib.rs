@@ -8,6 +8,7 @@ pub mod again;
 pub mod cell;
 pub mod command;
 pub mod compare;
+mod cutoffs;
 pub mod drift;
 pub mod exec;
 pub mod experiment;

@@ -115,17 +115,7 @@ impl BackgroundFile {
         let mut text: String = comment.lines().map(|line| format!("# {line}\n")).collect();
         let (name, about) = (quoted(&self.name), quoted(&self.about));
         let _ = writeln!(text, "name = {name}\nabout = {about}\ncpus = {}", self.cpus);
-        for row in &self.rows {
-            let (name, source) = (quoted(&row.name), quoted(&row.source));
-            let nice = if row.nice == 0 { String::new() } else { format!("nice = {}\n", row.nice) };
-            let _ = write!(
-                text,
-                "\n[[background]]\nname = {name}\nper_cpu = {}\nevery = \"{}\"\nrun = \"{}\"\n{nice}source = {source}\n",
-                row.per_cpu,
-                exact(row.every),
-                exact(row.run),
-            );
-        }
+        self.rows.iter().for_each(|row| text.push_str(&row_text(row)));
         text
     }
 
@@ -150,6 +140,19 @@ impl BackgroundFile {
         };
         self.rows.iter().map(one).collect()
     }
+}
+
+/// A row as a file has it.
+pub(crate) fn row_text(row: &Background) -> String {
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let (name, source) = (quoted(&row.name), quoted(&row.source));
+    let nice = if row.nice == 0 { String::new() } else { format!("nice = {}\n", row.nice) };
+    format!(
+        "\n[[background]]\nname = {name}\nper_cpu = {}\nevery = \"{}\"\nrun = \"{}\"\n{nice}source = {source}\n",
+        row.per_cpu,
+        exact(row.every),
+        exact(row.run),
+    )
 }
 
 /// A background as a key names it: `"FILE"`, or `{ from = "FILE", scaled = true }`.
@@ -229,7 +232,7 @@ fn row(table: &Table<'_>) -> Result<Background> {
 }
 
 /// A time without loss, in the largest unit that it is a whole number of.
-fn exact(time: Ns) -> String {
+pub(crate) fn exact(time: Ns) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let unit = units.iter().find(|(ns, _)| time.0 > 0 && time.0.is_multiple_of(*ns));
     unit.map_or_else(|| format!("{}ns", time.0), |(ns, name)| format!("{}{name}", time.0 / ns))

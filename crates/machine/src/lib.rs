@@ -19,6 +19,7 @@ pub mod topology;
 pub mod turns;
 mod uncertain;
 mod unfit;
+mod write;
 
 pub use background::{Background, BackgroundFile, BackgroundFrom};
 pub use caches::{CacheLevel, Sharing};
@@ -85,7 +86,8 @@ pub struct Machine {
     /// Its data caches, the smallest first; empty where nothing is known of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<CacheLevel>,
-    /// Cutoffs of migration by distance that hold for this machine; `None`: they are measured, or the kernel's defaults.
+    /// Cutoffs of migration by distance that hold for this machine; `None`: they are measured, or the kernel's
+    /// defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<migration::Overrides>,
     /// How its CPUs share one processor's time; `None`: each has its own.

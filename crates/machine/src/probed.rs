@@ -3,7 +3,7 @@
 //! The machine called "host" has these costs if they were measured under the running kernel, on as many CPUs of the
 //! same model; otherwise it has those of a machine of no make. A measured value may lie outside the table's range.
 
-use crate::{CostNote, Costs, IdleGovernor, IdleState, Machine, sysfs};
+use crate::{CacheLevel, CostNote, Costs, IdleGovernor, IdleState, Machine, sysfs};
 use schedlab_base::{Error, Ns, Result, input, temp};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt;
@@ -15,6 +15,8 @@ pub const STATE_VARIABLE: &str = "SCHEDLAB_STATE_DIR";
 pub const FILE: &str = "probe.json";
 /// The name under which the time to leave a halt is kept. It belongs to an idle state, not to the table of costs.
 pub const IDLE_EXIT: &str = "idle.exit";
+/// How the names of the times of cache hits begin: "cache.L1", ns a KB. Such a note has the source of the whole level.
+const CACHE: &str = "cache.L";
 /// How the sources of probed costs begin.
 pub const MEASURED_HERE: &str = "measured here";
 /// The cost of recording an event.
@@ -58,6 +60,9 @@ pub struct Probed {
     pub cpus: usize,
     /// The measured costs.
     pub measured: Vec<Measured>,
+    /// The data caches with measured times, the smallest first; empty where they were not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<CacheLevel>,
 }
 
 impl Probed {
@@ -71,7 +76,13 @@ impl Probed {
             model: model.map_or_else(String::new, |(_, m)| m.trim().to_owned()),
             cpus: info.lines().filter(|l| l.starts_with("processor")).count(),
             measured,
+            caches: Vec::new(),
         }
+    }
+    /// With these caches.
+    #[must_use]
+    pub fn with_caches(self, caches: Vec<CacheLevel>) -> Probed {
+        Probed { caches, ..self }
     }
     /// Whether they were made on this machine under the running kernel.
     fn holds(&self) -> bool {
@@ -138,6 +149,9 @@ impl Probed {
     /// When a cost has an impossible value.
     pub fn apply(&self, machine: &mut Machine) -> Result<()> {
         let deepened = self.deepen(machine);
+        if !self.caches.is_empty() {
+            machine.caches.clone_from(&self.caches);
+        }
         for found in self.measured.iter().filter(|m| m.name != WATCHED) {
             let name = if found.name == IDLE_EXIT {
                 if deepened {
@@ -151,6 +165,8 @@ impl Probed {
                     e.context("the kept probe of this machine")
                         .help("'schedlab machine probe' measures it anew")
                 })?;
+                found.name.clone()
+            } else if found.name.starts_with(CACHE) {
                 found.name.clone()
             } else {
                 // The file is of another version of schedlab.
@@ -231,6 +247,19 @@ mod tests {
         let note = machine.note("syscall_ns");
         assert_eq!((note.range, note.source.as_str()), (Some((3_500, 14_000)), "measured here: a test"));
         assert_ne!(machine.costs.context_switch_ns, 7_000);
+    }
+
+    #[test]
+    fn a_machine_takes_the_caches_that_were_measured_with_their_sources() {
+        let l1 =
+            CacheLevel { level: 1, size_kb: 32, line: 64, shared: crate::Sharing::Core, hit_ns_per_kb: 17 };
+        let mut machine = Machine::load("smp-2").unwrap();
+        Probed::here(vec![measured("cache.L1", 17)]).with_caches(vec![l1]).apply(&mut machine).unwrap();
+        assert_eq!(machine.caches, [l1]);
+        assert_eq!(machine.note("cache.L1").range, Some((8, 34)));
+        let before = machine.caches.clone();
+        Probed::here(Vec::new()).apply(&mut machine).unwrap();
+        assert_eq!(machine.caches, before, "a probe without caches takes none away");
     }
 
     #[test]

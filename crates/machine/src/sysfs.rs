@@ -6,7 +6,7 @@
 //! one node; a cache that firmware reports across nodes is cut at the node, as the x86 kernel does.
 
 use crate::topology::{Arch, Cpu, RECLAIM_DISTANCE, Topology};
-use crate::{CostNote, IdleGovernor, IdleState, Machine, presets};
+use crate::{CacheLevel, CostNote, IdleGovernor, IdleState, Machine, Sharing, presets};
 use schedlab_base::{CpuId, CpuSet, Error, Ns, Result, Spot};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -167,6 +167,67 @@ impl Nodes {
             given.unwrap_or(if a == b { 10 } else { 20 })
         };
         used.iter().map(|a| used.iter().map(|b| distance(*a, *b)).collect()).collect()
+    }
+}
+
+/// The data caches of the first CPU that is online, the smallest first, as sysfs tells them; empty where it shows none.
+/// What a hit costs is not told: `hit_ns_per_kb` is 0. Hence [`read`] gives a machine no caches; the probe does, with
+/// what it measures. A virtual machine may tell sizes that it does not have.
+///
+/// # Errors
+/// When an entry that exists makes no sense.
+pub fn caches(root: &Path) -> Result<Vec<CacheLevel>> {
+    let cpus = root.join("devices/system/cpu");
+    let online = list(&cpus.join("online"))?.unwrap_or_default();
+    let Some(first) = online.lowest() else { return Ok(Vec::new()) };
+    let dir = cpus.join(format!("cpu{}", first.0));
+    let own: CpuSet = [first].into_iter().collect();
+    let mut core = list(&dir.join("topology/core_cpus_list"))?;
+    if core.is_none() {
+        core = list(&dir.join("topology/thread_siblings_list"))?;
+    }
+    let core = core.unwrap_or_else(|| own.clone());
+    let mut all: Vec<CacheLevel> = Vec::new();
+    for index in 0.. {
+        let entry = dir.join(format!("cache/index{index}"));
+        let Some(level) = text(&entry.join("level"))? else { break };
+        let Some(size) = text(&entry.join("size"))? else { continue };
+        if text(&entry.join("type"))?.is_some_and(|t| t == "Instruction") {
+            continue;
+        }
+        let line = match text(&entry.join("coherency_line_size"))? {
+            Some(line) => number(&entry.join("coherency_line_size"), &line)?,
+            None => 64,
+        };
+        let shared = list(&entry.join("shared_cpu_list"))?.unwrap_or_else(|| own.clone());
+        all.push(CacheLevel {
+            level: number(&entry.join("level"), &level)?,
+            size_kb: cache_kb(&entry.join("size"), &size)?,
+            line,
+            shared: if shared.iter().all(|cpu| core.contains(cpu)) {
+                Sharing::Core
+            } else {
+                Sharing::Cluster
+            },
+            hit_ns_per_kb: 0,
+        });
+    }
+    all.retain(|cache| cache.size_kb > 0);
+    all.sort_by_key(|cache| cache.level);
+    // The last one is the domain's, whoever shares it; a machine file lists sizes that grow.
+    if let Some(last) = all.last_mut() {
+        last.shared = Sharing::Llc;
+    }
+    all.dedup_by(|outer, inner| outer.size_kb <= inner.size_kb);
+    Ok(all)
+}
+
+/// A cache's size in KB, of "1024K" or "32M".
+fn cache_kb(path: &Path, text: &str) -> Result<u64> {
+    match (text.strip_suffix('K'), text.strip_suffix('M')) {
+        (Some(kb), _) => number(path, kb),
+        (_, Some(mb)) => Ok(number::<u64>(path, mb)? << 10),
+        _ => Ok(number::<u64>(path, text)? >> 10),
     }
 }
 

@@ -17,6 +17,7 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 
 mod affinity;
+mod area;
 mod bare;
 mod gather;
 mod memory;
@@ -26,6 +27,7 @@ mod system;
 mod tracing;
 mod transfer;
 pub use affinity::{affinity, affinity_of, set_affinity, set_affinity_of};
+pub use area::Area;
 pub use bare::{fork_bare, wait_for};
 pub use gather::Gathered;
 pub use memory::{Line, Lines, populate};

@@ -13,6 +13,7 @@ pub mod knee;
 mod legend;
 pub mod lkml;
 pub mod markdown;
+pub mod migration;
 pub mod normal;
 pub mod number;
 pub mod plot;

@@ -23,6 +23,7 @@ const COMMANDS: &[Entry] = &[
     commands::compare::ENTRY,
     commands::runs::ENTRY,
     commands::machine::ENTRY,
+    commands::migration_cost::ENTRY,
     commands::schedstat::ENTRY,
     commands::stat::ENTRY,
     commands::profile::ENTRY,

@@ -43,6 +43,17 @@ impl Bar {
         };
         Bar::new(quiet, style("{spinner} {elapsed} so far, {left} left  {wide_msg}").with_key("left", left))
     }
+    /// Shows work of which it is told how much is done, per mille.
+    pub fn share(quiet: bool) -> Bar {
+        let bar = Bar::new(quiet, style("{bar:30} {percent}%, {elapsed} so far, {eta} left  {wide_msg}"));
+        bar.0.set_length(1000);
+        bar
+    }
+    /// So much is done, per mille.
+    pub fn at(&self, done: u64, words: String) {
+        self.0.set_position(done);
+        self.0.set_message(words);
+    }
     /// Shows work of unknown length.
     pub fn steps(quiet: bool) -> Bar {
         Bar::new(quiet, style("{spinner} {elapsed} so far  {wide_msg}"))

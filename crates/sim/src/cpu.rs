@@ -80,7 +80,7 @@ pub struct Cpu {
     pub idle_stamp: u64,
     /// Average idle time, ns.
     pub avg_idle_ns: u64,
-    /// What its scans for idle CPUs cost, and the idle time left for them.
+    /// The cost of its scans for idle CPUs, and the idle time left for them.
     pub scans: ScanCost,
     /// `max_idle_balance_cost`, ns.
     pub max_idle_balance_cost_ns: u64,

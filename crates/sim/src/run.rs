@@ -329,6 +329,9 @@ fn drive(sys: &mut System<'_>, seed: u64, mut clock: Clock, how: &How<'_>) -> Re
         if slot == n {
             sys.now = at;
             outside.act(sys);
+            while let Some(touched) = sys.touched.pop() {
+                tree.arm(touched.index(), sys.slot_event(touched));
+            }
             tree.arm(n, outside.next());
             first = tree.least();
             continue;

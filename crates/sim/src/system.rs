@@ -182,7 +182,7 @@ pub struct System<'s> {
     pub remotes: Vec<Remote<'s>>,
     /// Its network interface.
     pub nic: Nic,
-    /// What depends on the host, if this kernel is a guest's.
+    /// The part that depends on the host, if this kernel is a guest's.
     pub hosted: Option<Hosted>,
     /// State of turns, if the CPUs take turns.
     pub turns: Option<Sharing>,

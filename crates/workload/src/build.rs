@@ -171,7 +171,7 @@ pub struct Builder {
     pub(crate) sides: BTreeMap<u64, &'static [&'static str]>,
 }
 
-/// What holds for a workload as a whole: length, warm-up, processes or threads.
+/// Settings of a workload as a whole: length, warm-up, processes or threads.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     duration: Ns,
@@ -342,7 +342,7 @@ impl Builder {
     pub fn whole_length(&self) -> Ns {
         self.built.warmup + self.built.duration
     }
-    /// What holds for the workload as a whole.
+    /// Settings of the workload as a whole.
     pub(crate) fn settings(&self) -> Settings {
         let b = &self.built;
         Settings { duration: b.duration, warmup: b.warmup, processes: b.processes }

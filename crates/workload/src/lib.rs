@@ -17,6 +17,7 @@ pub mod remote;
 pub mod rtapp;
 pub mod spec;
 pub mod together;
+mod told;
 
 #[cfg(test)]
 mod doc_tests;

@@ -3,7 +3,7 @@
 //! The first workload gives the name, the length and the results; the others run as long as it does. Tasks go into
 //! groups by the names of their programs (`hog` of `hog/3`), or by the name that a workload beside was given.
 
-use crate::build::Builder;
+use crate::build::{Builder, TaskDecl};
 use crate::group::{self, ROOT_GROUP, shares_of_weight};
 use crate::nested::{self, NestedSpec};
 use crate::param::Params;
@@ -74,7 +74,7 @@ pub struct Beside {
     pub name: String,
     /// Its parameters; times in ns.
     pub params: Params,
-    /// What its tasks are called instead.
+    /// The name of its tasks instead of their own, numbers apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<String>,
 }
@@ -113,12 +113,7 @@ pub fn build(
         (decl.shares, decl.idle) = (spec.shares, spec.idle);
         (decl.quota, decl.period, decl.burst) = (spec.quota, spec.period, spec.burst);
     }
-    for spec in groups {
-        let id = b.group(&spec.path)?;
-        for name in &spec.tasks {
-            join(name, id, b)?;
-        }
-    }
+    join_all(groups, b)?;
     for spec in groups {
         spec.cpus.iter().try_for_each(|cpus| confine(&spec.path, cpus, b))?;
     }
@@ -171,27 +166,59 @@ fn one(other: &Beside, number: u64, b: &mut Builder) -> Result<()> {
     Ok(())
 }
 
-/// Puts the tasks of that name into a group.
-fn join(name: &str, group: GroupId, b: &mut Builder) -> Result<()> {
-    let mut found = false;
-    let mut known: Vec<String> = Vec::new();
-    for task in b.tasks_from(0) {
-        let own = group_of(&task.name);
-        if task.place != Place::Host {
-            // Control groups are the host's.
-            continue;
-        }
-        if name == EVERY_TASK || own == name || task.name == name {
-            task.group = group;
-            found = true;
-        } else if !known.iter().any(|k| k == own) {
-            known.push(own.to_owned());
+/// How closely a name of `[[group]]` tasks names a task; the closest name decides.
+fn closeness(name: &str, task: &str) -> Option<u8> {
+    match () {
+        () if task == name => Some(2),
+        () if group_of(task) == name => Some(1),
+        () if name == EVERY_TASK => Some(0),
+        () => None,
+    }
+}
+
+/// Puts tasks into the groups that name them: by "*", by their program's name, or by their own, which decides.
+fn join_all(groups: &[GroupSpec], b: &mut Builder) -> Result<()> {
+    let ids: Vec<GroupId> = groups.iter().map(|spec| b.group(&spec.path)).collect::<Result<_>>()?;
+    let named =
+        || groups.iter().zip(&ids).flat_map(|(spec, id)| spec.tasks.iter().map(move |n| (n, spec, *id)));
+    for task in b.tasks_from(0).iter_mut().filter(|t| t.place == Place::Host) {
+        let mut best: Option<(u8, &GroupSpec)> = None;
+        for (name, spec, id) in named() {
+            let Some(close) = closeness(name, &task.name) else { continue };
+            match best {
+                Some((found, other)) if found == close && other.path != spec.path => {
+                    let text = format!(
+                        "task '{}' is in two groups, '{}' and '{}'",
+                        task.name, other.path, spec.path
+                    );
+                    return Err(Error::input(text).help("name it in one of them"));
+                }
+                Some((found, _)) if found >= close => {}
+                _ => {
+                    best = Some((close, spec));
+                    task.group = id;
+                }
+            }
         }
     }
-    if found {
+    named().try_for_each(|(name, ..)| is_there(name, b.tasks_from(0)))
+}
+
+/// Refuses a name that no task of this machine has.
+fn is_there(name: &str, tasks: &[TaskDecl]) -> Result<()> {
+    let has_name = |t: &&TaskDecl| closeness(name, &t.name).is_some();
+    let here = |t: &&TaskDecl| t.place == Place::Host;
+    if tasks.iter().filter(here).any(|t| has_name(&t)) {
         return Ok(());
     }
-    Err(Error::unknown("task", name, known.iter().map(String::as_str)))
+    if tasks.iter().any(|t| has_name(&t)) {
+        let text = format!("task '{name}' runs on another machine, where [[nested]] or [[remote]] put it");
+        return Err(Error::input(text)
+            .help("[[group]] is for tasks of this machine; 'NAME' of a [[nested]] names its vCPUs"));
+    }
+    let mut known: Vec<&str> = tasks.iter().filter(here).map(|t| group_of(&t.name)).collect();
+    known.dedup();
+    Err(Error::unknown("task", name, known.into_iter()))
 }
 
 /// Shares from the two ways to state them.
@@ -258,6 +285,19 @@ mod tests {
         assert_eq!((of("a").as_deref(), of("b"), of("sleeper")), (Some("1"), None, None));
         let none = spec(vec![hogs("a"), hogs("b")], groups("2-3")).build(1).err().unwrap().to_string();
         assert!(none.contains("'a/0' may use none of the CPUs"), "{none}");
+    }
+
+    #[test]
+    fn the_closest_name_decides_and_two_groups_are_refused() {
+        let groups = |other: &[&str]| vec![group("/rest", &["*"]), group("/x", &["a"]), group("/y", other)];
+        let built = spec(vec![hogs("a"), hogs("b")], groups(&["b/0", "a/0"])).build(1).unwrap();
+        let of = |name: &str| {
+            let task = built.tasks.iter().find(|t| t.name == name).unwrap();
+            built.groups[task.group.index()].path.as_str()
+        };
+        assert_eq!([of("a/0"), of("b/0"), of("sleeper")], ["/y", "/y", "/rest"]);
+        let error = spec(vec![hogs("a")], groups(&["a"])).build(1).err().unwrap().to_string();
+        assert!(error.contains("'a/0' is in two groups, '/x' and '/y'"), "{error}");
     }
 
     #[test]

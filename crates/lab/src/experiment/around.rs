@@ -31,7 +31,7 @@ struct For<'t, T> {
 impl<'t, T> For<'t, T> {
     /// A table's value, by `read`.
     fn read(table: Table<'t>, read: impl FnOnce(&Table<'t>) -> Result<T>) -> Result<For<'t, T>> {
-        Ok(For { loads: names(&table, "loads")?, value: read(&table)?, table })
+        Ok(For { loads: loads(&table)?, value: read(&table)?, table })
     }
     fn is_for(&self, workload: &str, load: &str) -> bool {
         let named = |name: &String| name == load || *name == format!("{workload} {load}");
@@ -72,7 +72,7 @@ impl<'t> Around<'t> {
             keys::BESIDE.check(&table, &format!("{} parameter", bench.name), &params)?;
             table.label("called")?;
             let workload = Workload::of_bench(&table, bench)?;
-            beside.push(For { loads: names(&table, "loads")?, value: workload, table });
+            beside.push(For { loads: loads(&table)?, value: workload, table });
         }
         let all = |header, keys: &keys::Section| top.tables(header, &keys.names());
         Ok(Around {
@@ -118,9 +118,47 @@ impl<'t> Around<'t> {
             beside.push(Beside { name, params, called: table.string("called")?.map(str::to_owned) });
         }
         let load = (of.as_str(), load);
-        let machines = (chosen(&self.nested, load), chosen(&self.remotes, load));
-        spec.together(beside, chosen(&self.groups, load), machines)
+        let all = |groups, nested, remotes| spec.clone().together(beside.clone(), groups, (nested, remotes));
+        let (nested, remotes) = (chosen(&self.nested, load), chosen(&self.remotes, load));
+        let groups = chosen(&self.groups, load);
+        all(groups, nested.clone(), remotes.clone()).map_err(|e| {
+            // The first table that does not go with those before it has the fault.
+            let fails = |n: (usize, usize, usize)| {
+                let groups = chosen(&self.groups, load);
+                all(groups[..n.2].to_vec(), nested[..n.0].to_vec(), remotes[..n.1].to_vec()).is_err()
+            };
+            let (of_nested, of_remotes) = (nested.len(), remotes.len());
+            if let Some(n) = (1..=of_nested).find(|n| fails((*n, 0, 0))) {
+                return place(&self.nested, load, n - 1, e);
+            }
+            if let Some(n) = (1..=of_remotes).find(|n| fails((of_nested, *n, 0))) {
+                return place(&self.remotes, load, n - 1, e);
+            }
+            match (1..=self.groups.len())
+                .find(|n| *n <= chosen(&self.groups, load).len() && fails((of_nested, of_remotes, *n)))
+            {
+                Some(n) => place(&self.groups, load, n - 1, e),
+                None => e,
+            }
+        })
     }
+}
+
+/// Gives an error the place of a table: of the `n`th that is for this load.
+fn place<T>(all: &[For<'_, T>], (workload, load): (&str, &str), n: usize, error: Error) -> Error {
+    match all.iter().filter(|of| of.is_for(workload, load)).nth(n) {
+        Some(of) => of.table.place("tasks", error),
+        None => error,
+    }
+}
+
+/// The loads that a table is for.
+fn loads(table: &Table<'_>) -> Result<Vec<String>> {
+    let loads = names(table, "loads")?;
+    if loads.is_empty() && table.get("loads").is_some() {
+        return Err(table.error_at("loads", "loads = [] names no load").help("leave it out for all loads"));
+    }
+    Ok(loads)
 }
 
 /// A list of names.
@@ -185,7 +223,7 @@ fn virtual_machine(table: &Table<'_>) -> Result<NestedSpec> {
         tunables: tunables(table)?,
         periodic_tick,
         halt_poll: table.time("halt_poll")?.unwrap_or_default(),
-        tasks: names(table, "tasks")?,
+        tasks: table.required("tasks", table.get("tasks").map(|_| names(table, "tasks")))??,
     })
 }
 

@@ -84,7 +84,11 @@ pub const BESIDE: Section = Section {
     about: "a benchmark that runs beside the workload, as long as that; with its parameters",
     keys: &[
         key("name", r#""hogs""#, "the benchmark"),
-        key("called", r#""hoga""#, "what its tasks are called; default as the benchmark calls them"),
+        key(
+            "called",
+            r#""hoga""#,
+            "name of all its tasks, with numbers; default as the benchmark calls them",
+        ),
         key("loads", r#"["vm"]"#, "the loads that have it, by name or as \"WORKLOAD NAME\"; default all"),
     ],
 };
@@ -114,7 +118,11 @@ pub const GROUP: Section = Section {
             "instead of shares: gives way to other groups (cpu.idle, 5.15 and later); default false",
         ),
         key("cpus", r#""0-3""#, "CPUs that its tasks and those of groups below it may use; default any"),
-        key("tasks", r#"["worker"]"#, "names of the tasks in it, without their numbers; \"*\" for all"),
+        key(
+            "tasks",
+            r#"["worker"]"#,
+            "names of the tasks in it, with or without their numbers; \"*\" for all; the closest name decides",
+        ),
         key("loads", r#"["vm"]"#, "the loads that have it, by name or as \"WORKLOAD NAME\"; default all"),
     ],
 };
@@ -132,7 +140,7 @@ pub const NESTED: Section = Section {
         key(
             "tick",
             r#""periodic""#,
-            "\"periodic\" or \"nohz\": whether an idle vCPU's tick goes on; default nohz",
+            "\"periodic\" or \"nohz\": whether an idle vCPU's tick goes on; default nohz. Kernels before 2.6.21 always have a periodic one",
         ),
         key(
             "halt_poll",

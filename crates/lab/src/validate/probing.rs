@@ -31,7 +31,7 @@ impl Executor for Probing<'_> {
         let costs = measure(Effort::GLANCE);
         let Some(mut made) = self.0.run(cell, seed, stop)? else { return Ok(None) };
         match costs {
-            Ok(costs) => made.record.found.environment.extend(costs.iter().map(told)),
+            Ok(probed) => made.record.found.environment.extend(probed.measured.iter().map(told)),
             Err(e) => _ = made.record.found.environment.insert(FAILED.to_owned(), e.message().to_owned()),
         }
         Ok(Some(made))

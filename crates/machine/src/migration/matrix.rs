@@ -70,6 +70,18 @@ impl Matrix {
     /// As the document prints it: ms with one truncated decimal, the distance in brackets, then all distances in ns.
     /// `mhz`: the CPU's clock, where it is known.
     pub fn print(&self, distances: &Distances, cpus: usize, max_cache_size: u64, mhz: Option<u64>) -> String {
+        let of_distance = |a, b| distances.of(a, b).and_then(|d| self.cutoff_ns(d));
+        self.print_with(distances, cpus, max_cache_size, mhz, &of_distance)
+    }
+    /// As [`Matrix::print`], with cutoffs of single pairs, ns.
+    pub fn print_with(
+        &self,
+        distances: &Distances,
+        cpus: usize,
+        max_cache_size: u64,
+        mhz: Option<u64>,
+        cutoff_ns: &dyn Fn(CpuId, CpuId) -> Option<u64>,
+    ) -> String {
         const RULE: &str = "---------------------\n";
         let clock = mhz.map_or_else(String::new, |mhz| format!(", cpu: {mhz} MHz"));
         let mut out =
@@ -83,7 +95,7 @@ impl Matrix {
             for to in (0..cpus).map(CpuId::from) {
                 let cell = match distances.of(from, to) {
                     Some(distance) => {
-                        let tenths = self.cutoff_ns(distance).unwrap_or(0) / 100_000;
+                        let tenths = cutoff_ns(from, to).unwrap_or(0) / 100_000;
                         format!("{}.{}({distance})", tenths / 10, tenths % 10)
                     }
                     None => "-   ".into(),

@@ -1,8 +1,8 @@
 //! What moving a task costs, measured as D003 does it at boot (2.6.12 with the patch; `measure_migration_cost`).
 //!
-//! The cost of a move is the time to bring a working set from one CPU's caches into another's. A [`Ground`] is a machine
-//! on which that can be timed: the host's threads, or a simulated memory hierarchy. The procedure, its options, the
-//! distances of pairs and the printed matrix are the same for both.
+//! The cost of a move is the time to bring a working set from one CPU's caches into another's. A [`Ground`] is a
+//! machine on which that can be timed: the host's threads, or a simulated memory hierarchy. The procedure, its options,
+//! the distances of pairs and the printed matrix are the same for both.
 //!
 //! A *cost* is half of a *cutoff*: a task is cache hot for twice the time that a move costs. Times are ns, sizes bytes.
 

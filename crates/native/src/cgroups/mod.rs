@@ -29,7 +29,7 @@ use std::io;
 
 /// The name of groups among settings.
 pub const SETTING: &str = "control group";
-/// What gives the right to make groups, for remedies.
+/// Ways to the right to make groups, for remedies.
 pub const DELEGATE: &str = "start schedlab in a group of its own, with the cpu controller and the right to make groups: \
     'systemd-run --user --scope -p Delegate=yes schedlab ...', as root without --user; or run it as root; \
     --backend sim needs no right";

@@ -29,7 +29,7 @@ pub struct Groups {
     pub places: Places,
     /// Path and folder of the groups with a quota whose counters are those of the measured time.
     pub limited: Vec<(String, PathBuf)>,
-    /// What is not quite as asked for.
+    /// Differences from the wish.
     pub warnings: Vec<Warning>,
 }
 

@@ -1,4 +1,4 @@
-//! What is measured: times in batches, and the costs known so far. Times are ns.
+//! Measurements: times in batches, and the costs known so far. Times are ns.
 
 use crate::sys;
 use schedlab_machine::Costs;

@@ -10,6 +10,7 @@ mod batches;
 mod calls;
 mod channels;
 mod lines;
+pub mod migration;
 mod pairs;
 mod peer;
 mod place;
@@ -23,7 +24,7 @@ use batches::Known;
 use place::on;
 use schedlab_base::{Error, Result};
 use schedlab_machine::Costs;
-use schedlab_machine::probed::Measured;
+use schedlab_machine::probed::Probed;
 
 /// The time spent on the long measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,20 +33,22 @@ pub struct Effort {
     halts: usize,
     /// How long the tick is watched, ns.
     tick_ns: u64,
+    /// Whether caches and the refill after a move are measured.
+    caches: bool,
 }
 
 impl Effort {
-    /// For a single probe that describes a machine: about eight seconds.
-    pub const FULL: Effort = Effort { halts: 7, tick_ns: 1_000_000_000 };
+    /// For a single probe that describes a machine: some fifteen seconds.
+    pub const FULL: Effort = Effort { halts: 7, tick_ns: 1_000_000_000, caches: true };
     /// For one of many probes that are averaged: about two seconds.
-    pub const GLANCE: Effort = Effort { halts: 1, tick_ns: 250_000_000 };
+    pub const GLANCE: Effort = Effort { halts: 1, tick_ns: 250_000_000, caches: false };
 }
 
 /// Measures this machine, on two of the CPUs this process may use.
 ///
 /// # Errors
 /// With fewer than two CPUs, or when threads, pipes or sockets can't be had.
-pub fn measure(effort: Effort) -> Result<Vec<Measured>> {
+pub fn measure(effort: Effort) -> Result<Probed> {
     let cpus = sys::affinity().map_err(|e| Error::machine(format!("can't read the CPU mask: {e}")))?;
     let mut first_two = cpus.iter();
     let (Some(here), Some(there)) = (first_two.next(), first_two.next()) else {
@@ -74,7 +77,13 @@ pub fn measure(effort: Effort) -> Result<Vec<Measured>> {
     // Give the caller its old CPUs back.
     let back =
         sys::set_affinity(&cpus).map_err(|e| Error::machine(format!("can't go back to CPUs {cpus}: {e}")));
-    measured.and(back).map(|()| known.found)
+    measured.and(back)?;
+    if !effort.caches {
+        return Ok(Probed::here(known.found));
+    }
+    let caches = migration::caches()?;
+    caches.measured.into_iter().for_each(|cost| known.add(cost));
+    Ok(Probed::here(known.found).with_caches(caches.levels))
 }
 
 #[cfg(test)]
@@ -84,10 +93,11 @@ mod tests {
 
     #[test]
     fn every_cost_measured_is_one_of_the_table_and_plausible() {
-        let Ok(found) = measure(Effort::GLANCE) else {
+        let Ok(probed) = measure(Effort::GLANCE) else {
             println!("skipped: two CPUs are needed");
             return;
         };
+        let found = probed.measured;
         for cost in &found {
             assert!(
                 cost.name.starts_with(IDLE_EXIT) || Costs::default().get(&cost.name).is_some(),

@@ -73,7 +73,7 @@ fn wake_and_wait(known: &mut Known, half_round: &Batches, wakes: &Batches) {
     known.add(half_round.cost("futex_wait_ns", rest, how));
 }
 
-/// What is timed of two threads that wake each other.
+/// The timed part of two threads that wake each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Timed {
     /// Half a round.

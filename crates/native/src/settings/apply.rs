@@ -39,15 +39,40 @@ impl Plan {
         self.apply_on(System::live(), Journal::own()?)
     }
 
+    /// Makes the changes to stay until [`put_back_left`] is asked for; gives the settings as [`Applied::told`] has
+    /// them.
+    ///
+    /// # Errors
+    /// As [`Plan::apply`].
+    pub fn keep(&self) -> Result<BTreeMap<String, String>> {
+        self.keep_on(System::live(), Journal::own()?)
+    }
+
+    /// As [`Plan::keep`], on another system with a journal elsewhere.
+    ///
+    /// # Errors
+    /// As [`Plan::apply`].
+    pub fn keep_on(&self, system: System, journal: Journal) -> Result<BTreeMap<String, String>> {
+        let mut applied = self.change(system, journal, true)?;
+        // Without the lock nothing is put back at the end.
+        applied.lock = None;
+        Ok(std::mem::take(&mut applied.told))
+    }
+
     /// As [`Plan::apply`], on another system with a journal elsewhere.
     ///
     /// # Errors
     /// As [`Plan::apply`].
     pub fn apply_on(&self, system: System, journal: Journal) -> Result<Applied> {
+        self.change(system, journal, false)
+    }
+
+    fn change(&self, system: System, journal: Journal, stays: bool) -> Result<Applied> {
         let lock = Some(Lock::take(&system.lock_folder())?);
         let now = Moment::now()?;
         let recovered = recover(&journal, &system, &now, Whose::Gone);
-        let entries = entries(self, &system, &now)?;
+        let mut entries = entries(self, &system, &now)?;
+        entries.iter_mut().for_each(|entry| entry.stays = stays);
         journal.keep(&entries)?;
         let later = self.later.clone();
         // From here on dropping it puts everything back.
@@ -173,7 +198,7 @@ fn removed((path, done): (PathBuf, io::Result<()>)) -> Recovered {
     Recovered { setting, path, restored: done.is_ok(), pending: done.is_err(), said }
 }
 
-/// Puts back the changes of processes that are gone, and removes their tracing instances.
+/// Puts back the changes of processes that are gone, those that stay too, and removes their tracing instances.
 ///
 /// # Errors
 /// When another schedlab is changing settings.
@@ -182,7 +207,7 @@ pub fn put_back_left() -> Result<Vec<Recovered>> {
     let _lock = Lock::take(&system.lock_folder())?;
     let now = Moment::now()?;
     let mut done: Vec<Recovered> =
-        Journal::all()?.iter().flat_map(|j| recover(j, &system, &now, Whose::Gone)).collect();
+        Journal::all()?.iter().flat_map(|j| recover(j, &system, &now, Whose::Asked)).collect();
     done.extend(instance::clear_left().into_iter().map(removed));
     Ok(done)
 }

@@ -49,6 +49,9 @@ pub struct Entry {
     pub old: String,
     /// Every value its owner may have written.
     pub written: Vec<String>,
+    /// Whether the change stays after its owner's end, until its user asks for the old value.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stays: bool,
 }
 
 impl Entry {
@@ -64,6 +67,7 @@ impl Entry {
             form: first.form,
             old,
             written: writes.iter().map(|w| w.value.clone()).collect(),
+            stays: false,
         }
     }
     /// The current value of this entry's thing.
@@ -142,6 +146,8 @@ pub enum Verdict {
     OtherBoot,
     /// Its owner lives and will put it back.
     OwnerAlive,
+    /// It stays until its user asks for the old value.
+    Stays,
     /// The file can't be read now: the entry stays.
     Unseen(String),
 }
@@ -149,8 +155,10 @@ pub enum Verdict {
 /// The owners whose entries are put back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// Entries of processes that are gone.
+    /// Entries of processes that are gone, without those that stay.
     Gone,
+    /// Entries of processes that are gone, those that stay too: the user asks.
+    Asked,
     /// Entries of this process.
     Mine,
 }
@@ -163,6 +171,9 @@ pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<
     let mine = entry.owner == now.me;
     if (whose == Whose::Mine) != mine || (!mine && (now.alive)(entry.owner)) {
         return Verdict::OwnerAlive;
+    }
+    if entry.stays && whose == Whose::Gone {
+        return Verdict::Stays;
     }
     match current {
         Err(e) => Verdict::Unseen(e.to_string()),
@@ -352,11 +363,11 @@ pub struct Recovered {
 
 /// Puts back the journal's settings, the latest change first, and reports each. Call it under the lock.
 pub fn recover(journal: &Journal, files: &dyn Files, now: &Moment<'_>, whose: Whose) -> Vec<Recovered> {
-    if whose == Whose::Gone {
+    if whose != Whose::Mine {
         journal.clear_unfinished();
     }
     let one = |(file, content): Found| match content {
-        Content::Torn => (whose == Whose::Gone).then(|| set_aside(&file)),
+        Content::Torn => (whose != Whose::Mine).then(|| set_aside(&file)),
         Content::Unread(why) => Some(unread(file, &why)),
         Content::Whole(entry) => put_back(&file, &entry, files, now, whose),
     };
@@ -395,7 +406,7 @@ fn put_back(
         Some(Recovered { setting, path, restored, pending, said })
     };
     match judge(entry, now, whose, entry.current(files)) {
-        Verdict::OwnerAlive => None,
+        Verdict::OwnerAlive | Verdict::Stays => None,
         Verdict::AsBefore => told(true, false, format!("{path} is '{old}', as it was")),
         Verdict::OtherBoot => {
             told(true, false, format!("{path} was changed before this boot: nothing to do"))

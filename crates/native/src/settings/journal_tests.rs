@@ -65,6 +65,26 @@ fn the_old_value_goes_back_when_boot_owner_and_value_say_so() {
 }
 
 #[test]
+fn a_change_that_is_to_stay_goes_back_only_when_its_user_asks() {
+    let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let knob = root.path().join(KNOB.trim_start_matches('/'));
+    fs::create_dir_all(knob.parent().unwrap()).unwrap();
+    fs::create_dir_all(root.path().join("sys")).unwrap();
+    fs::write(&knob, "1\n").unwrap();
+    let plan = Plan { writes: vec![write(knob.to_str().unwrap(), Form::Plain, "0")], ..Plan::default() };
+    let (system, journal) = (System::at(root.path()), Journal::at(state.path()));
+    let told = plan.keep_on(System::at(root.path()), journal.clone()).unwrap();
+    assert_eq!(told["setting.x"], "0 (was 1)");
+    let now = fs::read_to_string(&knob).unwrap();
+    assert_eq!(now.trim(), "0", "it stays after the plan's end");
+    let later = Moment { me: ME, alive: &|_| false, ..Moment::now().unwrap() };
+    assert!(recover(&journal, &system, &later, Whose::Gone).is_empty(), "the next run leaves it");
+    let done = recover(&journal, &system, &later, Whose::Asked);
+    assert!(done.len() == 1 && done[0].restored, "{done:?}");
+    assert_eq!(fs::read_to_string(&knob).unwrap().trim(), "1");
+}
+
+#[test]
 fn the_latest_change_is_taken_back_first_and_features_one_by_one() {
     let (folder, kernel) =
         (tempfile::tempdir().unwrap(), FakeKernel::with(&[("/features", "A NO_B C"), ("/k", "1")]));

@@ -4,6 +4,7 @@
 
 mod axis;
 mod data;
+pub mod heat;
 mod pane;
 mod scene;
 

@@ -1,15 +1,13 @@
 //! `schedlab machine`: lists the presets, or shows one machine with its topology, domains, groups and costs.
 
-use super::background;
+use super::{background, probe};
 use crate::cli::Entry;
 use crate::{common, output, state};
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schedlab_base::{CpuId, Error, Result, Version};
 use schedlab_kernel::DEFAULT_PROFILE;
-use schedlab_machine::probed::Probed;
 use schedlab_machine::sysfs::HOST;
 use schedlab_machine::{Machine, Shown, show};
-use schedlab_native::probe::{self, Effort};
 use schedlab_report::text::wrap;
 
 pub const ENTRY: Entry = Entry { command, run };
@@ -35,39 +33,17 @@ struct Own {
 
 fn command() -> Command {
     let about = "Show a machine: topology, domains, groups, costs";
-    let probe = Command::new("probe")
-        .about("Measure what steps cost here, and give these costs to the machine 'host' from then on")
-        .after_help("It takes about eight seconds and no privilege, and needs a quiet machine.")
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("The result as JSON"));
     Own::augment_args(Command::new("machine"))
         .about(about)
-        .subcommand(probe)
+        .subcommand(probe::command())
         .subcommand(background::command())
         .args_conflicts_with_subcommands(true)
-}
-
-/// Measures this machine and keeps the result.
-fn measure(json: bool) -> Result<()> {
-    let probed = Probed::here(probe::measure(Effort::FULL)?);
-    let file = probed.keep()?;
-    if json {
-        return output::json_as("schedlab/probe/1", &probed);
-    }
-    output::result(|out| {
-        writeln!(out, "cost                      value  range            what was timed (ns)")?;
-        probed.measured.iter().try_for_each(|m| {
-            let range = format!("{}..{}", m.range.0, m.range.1);
-            write!(out, "{}", wrap(&format!("{:<22} {:>8}  {range:<15}  ", m.name, m.value), &m.how))
-        })
-    })?;
-    output::note(&format!("kept in {}; 'schedlab machine host' shows the machine", file.display()));
-    Ok(())
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
     match matches.subcommand() {
         Some(("background", sub)) => return background::run(sub),
-        Some((_, sub)) => return measure(sub.get_flag("json")),
+        Some((_, sub)) => return probe::run(sub),
         None => {}
     }
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;

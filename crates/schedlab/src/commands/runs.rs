@@ -218,6 +218,11 @@ fn head(
     if !params.is_empty() {
         write!(out, "{}", wrap("  ", &params.join(" ")))?;
     }
+    // A spec of another version may have another form; the record's own figures do not depend on it.
+    let spec = serde_json::from_value::<schedlab_workload::Spec>(first.spec.clone());
+    for line in spec.map(|s| s.surroundings()).unwrap_or_default() {
+        write!(out, "{}", wrap("  ", &line))?;
+    }
     let changes = again::changes(&first.variant);
     if !changes.is_empty() {
         write!(out, "{}", wrap("  changed: ", &changes.join(", ")))?;

@@ -2,20 +2,20 @@
 //! the machine's simulated caches, as the kernel of D003 measures them at boot.
 
 use super::matrix;
-use schedlab_base::{Arena, CpuId, Result, Version};
+use schedlab_base::{Arena, CpuId, Result};
 use schedlab_kernel::Kernel;
 use schedlab_kernel::migration::{Cutoffs, MigrationCost};
 use schedlab_machine::migration::{Distances, Overrides, Pattern};
 use schedlab_machine::{Domains, Machine, Topology};
 
-/// The cutoffs that a variant asks for, on a machine under the domains of `version`. `factor_pct` applies to measured
-/// ones.
+/// The cutoffs that a variant asks for, on a machine with these distances under its kernel. `factor_pct` applies to
+/// measured ones.
 ///
 /// # Errors
 /// For numbers out of range, and for a machine without `[[cache]]` of which anything must be measured.
 pub fn cutoffs(
     machine: &Machine,
-    version: Version,
+    distances: &Distances,
     cost: &MigrationCost,
     factor_pct: Option<u64>,
 ) -> Result<Cutoffs> {
@@ -25,7 +25,7 @@ pub fn cutoffs(
     }
     overrides.factor_pct = factor_pct.unwrap_or(overrides.factor_pct);
     overrides.check()?;
-    let matrix = matrix(machine, version, Pattern::Shuffled, &overrides)?;
+    let matrix = matrix(machine, distances, Pattern::Shuffled, &overrides)?;
     let distances = matrix.entries.iter().map(|e| e.distance + 1).max().unwrap_or(0);
     Ok((0..distances).map(|d| matrix.cutoff_ns(d)).collect::<Vec<_>>().into())
 }
@@ -49,11 +49,12 @@ pub fn by_domain(kernel: &Kernel, topology: &Topology, domains: &Domains) -> Are
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_base::Version;
 
     const O1: Version = Version::v2_6(12);
 
     fn on(machine: &Machine, cost: &MigrationCost, factor_pct: Option<u64>) -> Vec<Option<u64>> {
-        cutoffs(machine, O1, cost, factor_pct).unwrap().into()
+        cutoffs(machine, &Distances::new(&machine.topology, O1), cost, factor_pct).unwrap().into()
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::task::UserOp;
 use schedlab_base::{CpuId, TaskId};
 
 impl System<'_> {
-    /// All tasks are declared: they get their blocks, if the machine's caches are known. A machine whose CPUs take turns
-    /// has none of its own.
+    /// All tasks are declared: they get their blocks, if the machine's caches are known. CPUs that take turns have no
+    /// caches of their own.
     pub fn lay_out_memory(&mut self) {
         if self.fixed.machine.turns.is_some() {
             return;

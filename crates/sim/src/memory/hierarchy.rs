@@ -1,7 +1,7 @@
 //! Caches and the blocks in them.
 //!
-//! Invariants: a block that a cache holds is in every larger cache of that CPU's path, too; a cache's lines never exceed
-//! its capacity; a block that no cache holds is in memory.
+//! Invariants: a block that a cache holds is in every larger cache of that CPU's path, too; a cache never holds more
+//! lines than its capacity; a block that no cache holds is in memory.
 //!
 //! The prices of what no own cache holds (`refill_near_ns_per_kb`, `refill_far_ns_per_kb`, `memory_ns_per_kb`) come on
 //! top of a hit in the largest cache of the path, through which the data go.

@@ -1,13 +1,13 @@
 //! D003's procedure on simulated caches.
 //!
-//! A run reads twice the working set on the source (its flush), then both CPUs dirty the set, the source first; the time
-//! of the two counts. Interrupts that start the parts are left out: they cancel in the difference to staying.
+//! A run reads twice the working set on the source (its flush), then both CPUs dirty the set, the source first; the
+//! time of the two counts. Interrupts that start the parts are left out: they cancel in the difference to staying.
 //!
 //! Blocks are as small as a 32nd of the smallest cache, and at least an 8192nd of the largest, so that a search over
 //! 64 MB takes seconds.
 
 use super::hierarchy::Hierarchy;
-use schedlab_base::{CpuId, Result, Version};
+use schedlab_base::{CpuId, Result};
 use schedlab_machine::Machine;
 use schedlab_machine::migration::{
     Distances, Ground, Matrix, Overrides, Pattern, Search, measure, touch_2005,
@@ -175,20 +175,19 @@ impl Windows {
     }
 }
 
-/// The cutoffs that D003's procedure finds on a machine under the domains of `version`, from twice the largest cache
-/// down. Given ones are not measured.
+/// The cutoffs that D003's procedure finds on a machine, by distance, from twice the largest cache down. Given ones
+/// are not measured.
 ///
 /// # Errors
 /// For a machine without `[[cache]]` of which anything must be measured.
 pub fn matrix(
     machine: &Machine,
-    version: Version,
+    distances: &Distances,
     pattern: Pattern,
     overrides: &Overrides,
 ) -> Result<Matrix> {
-    let distances = Distances::new(&machine.topology, version);
     let mut model = None;
-    Matrix::fill(&distances, overrides, |_, pair| {
+    Matrix::fill(distances, overrides, |_, pair| {
         let model = match &mut model {
             Some(model) => model,
             None => model.insert(Model::new(machine, pattern)?),

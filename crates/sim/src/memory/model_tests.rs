@@ -1,4 +1,5 @@
 use super::*;
+use schedlab_base::Version;
 
 /// The kernel of the document; its machines have longs of 4 bytes.
 const D003: Version = Version::v2_6(12);
@@ -120,10 +121,11 @@ fn the_pattern_of_2005_leaves_lines_out_and_the_maximum_is_the_same() {
 #[test]
 fn given_cutoffs_need_no_caches() {
     let machine = Machine::load("smp-2").unwrap();
-    let measured = matrix(&machine, D003, Pattern::Shuffled, &Overrides::default());
+    let distances = Distances::new(&machine.topology, D003);
+    let measured = matrix(&machine, &distances, Pattern::Shuffled, &Overrides::default());
     assert!(measured.unwrap_err().to_string().contains("caches of machine 'smp-2'"));
     let overrides = Overrides { cost_us: vec![0, 2000], ..Overrides::default() };
-    let given = matrix(&machine, D003, Pattern::Shuffled, &overrides).unwrap();
+    let given = matrix(&machine, &distances, Pattern::Shuffled, &overrides).unwrap();
     assert_eq!(given.cutoff_ns(1), Some(2_000_000));
 }
 

@@ -1,12 +1,12 @@
 //! The working sets of a run's tasks, as blocks in the machine's caches.
 //!
 //! Each task has blocks of its own, for its footprint. An operation goes over them in chunks: the blocks of a chunk are
-//! touched as it begins, and its time passes after that. So a moved task pays for what it touches, as it touches it, and
-//! a task that is stopped in a chunk has touched at most 15 blocks too early.
+//! touched as it begins, and its time passes after that. So a moved task pays for what it touches, as it touches it.
+//! A task that is stopped in a chunk has touched at most 15 blocks too early.
 //!
 //! `Op::Touch` goes over the first KB of the footprint, from the start, as often as it says. A KB takes the time that
-//! the hierarchy says. `Op::Run` is work of stated length. It touches a KB per `warm_ns_per_kb`, round and round over the
-//! footprint, and pays what a KB costs beyond a hit in the core's own caches.
+//! the hierarchy says. `Op::Run` is work of stated length. It touches a KB per `warm_ns_per_kb`, round and round over
+//! the footprint, and pays what a KB costs beyond a hit in the core's own caches.
 
 use super::hierarchy::{From, Hierarchy, Prices};
 use schedlab_base::{Arena, CpuId, TaskId};
@@ -179,7 +179,8 @@ impl Sets {
     fn span(&self, at: u32, kb: u32) -> u32 {
         self.block_kb.min(kb - at)
     }
-    /// Touches the block that begins at KB `at`. Returns the time, and the part beyond a hit in the core's own caches, ns.
+    /// Touches the block that begins at KB `at`. Returns the time, and the part beyond a hit in the core's own caches,
+    /// ns.
     fn touch(&mut self, cpu: CpuId, task: TaskId, at: u32, kb: u32) -> (u64, u64) {
         let block = self.sets[task].first + at / self.block_kb;
         let span = u64::from(self.span(at, kb));

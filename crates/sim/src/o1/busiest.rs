@@ -67,7 +67,7 @@ pub struct Seen {
     total: Sums,
 }
 
-/// What to pull.
+/// The amount to pull.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pull {
     /// The group.

@@ -33,7 +33,7 @@ pub struct Runs {
     pub prio: u8,
     /// Its average of sleep, ns.
     pub avg_ns: u64,
-    /// What is left of its slice after this tick, ticks.
+    /// Ticks left of its slice after this one.
     pub left: u64,
     /// CPUs of the machine.
     pub nr_cpus: u64,

@@ -99,7 +99,7 @@ pub struct O1Task {
     pub first_slice: bool,
     /// The kind of its last sleep.
     pub sleep: Sleep,
-    /// What is left of its slice, ticks (`time_slice`).
+    /// Ticks left of its slice (`time_slice`).
     pub left: u64,
     /// Its average of sleep, ns (`sleep_avg`).
     pub avg_ns: u64,

@@ -23,7 +23,7 @@ impl System<'_> {
         nr > 0 && nr == self.nr_running[cpu]
     }
 
-    /// What a search for `task` that follows `history` reads of a CPU at this instant.
+    /// The state of a CPU at this instant, as a search for `task` that follows `history` reads it.
     #[inline]
     pub(crate) fn read_idle(&self, history: &History, cpu: CpuId, task: TaskId) -> Answer {
         match self.idle[cpu] {

@@ -1,7 +1,7 @@
 //! The cost of a CPU's scans for idle CPUs, and the idle time that SIS_PROP grants them (`wake_avg_idle` and
 //! `avg_scan_cost` of the CPU's own cache domain; 4.9 to 6.6; read in 6.1). Times are ns; stamps are ticks.
 
-/// What one CPU knows of its scans.
+/// A CPU's knowledge of its scans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ScanCost {
     /// Average duration of a scan (`avg_scan_cost`).
@@ -23,7 +23,7 @@ impl ScanCost {
         (self.idle_ns, self.stamp) = (avg_idle_ns / 2, tick);
     }
 
-    /// What is left for scans: half as much with each tick in which the CPU has not been idle.
+    /// Time left for scans: half as much with each tick in which the CPU has not been idle.
     pub fn idle_left_ns(&self, tick: u64) -> u64 {
         self.idle_ns >> tick.saturating_sub(self.stamp).min(63)
     }

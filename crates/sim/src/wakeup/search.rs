@@ -15,7 +15,7 @@ use schedlab_kernel::{Feature, FeatureSet, History};
 use schedlab_machine::{Domain, Domains, Level};
 use schedlab_trace::PlaceReason;
 
-/// What a probe has read of a CPU.
+/// A CPU's state as a probe has read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// It has something to run.

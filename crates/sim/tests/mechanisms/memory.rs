@@ -2,8 +2,9 @@
 //! cutoffs by distance decide who is hot.
 
 use super::support::{
-    Load, Run, cpus, forever, hog, kernel, machine, once, run, run_seeded, sleep_us, with_caches,
+    Load, Run, cpus, forever, kernel, machine, once, run, run_seeded, sleep_us, with_caches,
 };
+use schedlab_base::{Ns, TaskId};
 use schedlab_kernel::Kernel;
 use schedlab_machine::Machine;
 use schedlab_trace::EventKind;

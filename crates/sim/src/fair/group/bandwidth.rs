@@ -64,6 +64,8 @@ pub struct Bandwidth {
     pub slack_started: bool,
     /// Throttled queues, in the order in which they get time.
     pub throttled: VecDeque<CfsRqId>,
+    /// The same while they get time, else empty; kept for its memory.
+    pub in_turn: Vec<CfsRqId>,
     /// Its counts since the end of the warm-up.
     pub counts: Counts,
 }
@@ -84,6 +86,7 @@ impl Bandwidth {
             period: 0,
             slack_started: false,
             throttled: VecDeque::new(),
+            in_turn: Vec::new(),
             counts: Counts::default(),
         })
     }
@@ -197,6 +200,7 @@ impl Bandwidth {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::Strategy;
     use schedlab_base::Version;
 
     const MS: u64 = 1_000_000;
@@ -291,5 +295,33 @@ mod tests {
         b.start(CpuId(0), 0);
         assert_eq!(b.forward(99 * MS), 0);
         assert_eq!((b.forward(305 * MS), b.ends_ns), (3, 400 * MS));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_pool_gives_no_more_than_its_quotas_and_one_burst(
+            (quota_ms, burst_ms) in (1u64..50).prop_flat_map(|q| (proptest::prelude::Just(q), 0..=q)),
+            steps in proptest::collection::vec((0u8..4, 1u64..20 * MS), 1..200),
+        ) {
+            let mut b = pool(quota_ms, burst_ms);
+            let (mut out, mut periods) = (0_u64, 1);
+            for (kind, ns) in steps {
+                match kind {
+                    0 => out += b.assign(0, ns),
+                    1 => out += b.pay(-(ns as i64)),
+                    // No more comes back than was given.
+                    2 => {
+                        let back = ns.min(out);
+                        b.take_back(back, 5 * MS, 0);
+                        out -= back;
+                    }
+                    _ => {
+                        b.end_period(1);
+                        periods += 1;
+                    }
+                }
+                proptest::prop_assert!(out <= (periods * quota_ms + burst_ms) * MS, "{out} in {periods} periods");
+            }
+        }
     }
 }

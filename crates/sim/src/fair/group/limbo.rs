@@ -104,7 +104,7 @@ impl System<'_> {
                 return;
             }
             sys.thaw(below);
-            let tasks = std::mem::take(&mut sys.group_rqs[below].limbo);
+            let mut tasks = std::mem::take(&mut sys.group_rqs[below].limbo);
             for (at, task) in tasks.iter().enumerate() {
                 if sys.group_rqs[below].throttle_count > 0 {
                     // An enqueue has throttled a queue above.
@@ -113,6 +113,11 @@ impl System<'_> {
                 }
                 Fair::<Eevdf>::enqueue_task(sys, cpu, *task, Enqueue::Wakeup);
                 sys.refresh_idle(cpu);
+            }
+            if sys.group_rqs[below].limbo.is_empty() {
+                // Its memory is used again.
+                tasks.clear();
+                sys.group_rqs[below].limbo = tasks;
             }
         });
     }

@@ -91,7 +91,7 @@ pub struct GroupRq {
     pub window: Window,
     /// Its group has a quota (`runtime_enabled`).
     pub limited: bool,
-    /// What is left of its slice of the quota, ns; less than 0: owed (`runtime_remaining`).
+    /// Time left of its slice of the quota, ns; less than 0: owed (`runtime_remaining`).
     pub left_ns: i64,
     /// The period in which it took its last slice.
     pub slice_of: u64,

@@ -179,7 +179,11 @@ impl System<'_> {
     /// (`distribute_cfs_runtime`).
     fn hand_out(&mut self, by: CpuId, group: GroupId) {
         let mut own = None;
-        for queue in self.bandwidth_of(group).throttled.clone() {
+        // Queues that are throttled anew meanwhile wait for the next turn.
+        let b = self.bandwidth_of(group);
+        let mut in_turn = std::mem::take(&mut b.in_turn);
+        in_turn.extend(&b.throttled);
+        for queue in in_turn.drain(..) {
             if self.bandwidth_of(group).pool_ns == 0 {
                 break;
             }
@@ -204,6 +208,7 @@ impl System<'_> {
                 self.free_on(by, cpu, queue);
             }
         }
+        self.bandwidth_of(group).in_turn = in_turn;
         // The CPU's own queue comes last.
         if let Some(queue) = own {
             self.unthrottle(queue);
@@ -225,11 +230,16 @@ impl System<'_> {
         if self.cpus[cpu].freed.is_empty() {
             return;
         }
-        for queue in std::mem::take(&mut self.cpus[cpu].freed) {
+        let mut freed = std::mem::take(&mut self.cpus[cpu].freed);
+        for queue in freed.drain(..) {
             self.group_rqs[queue].freed = false;
             if self.group_rqs[queue].throttled {
                 self.unthrottle(queue);
             }
+        }
+        if self.cpus[cpu].freed.is_empty() {
+            // Its memory is used again.
+            self.cpus[cpu].freed = freed;
         }
     }
 

@@ -1,0 +1,41 @@
+//! How long a variant's tasks stay cache hot on a machine: measured once for all cells that ask the same.
+//!
+//! The procedure takes seconds for caches of many MB, and its result depends on nothing but its arguments.
+
+use schedlab_base::{Result, Version};
+use schedlab_kernel::{Cutoffs, Variant};
+use schedlab_machine::Machine;
+use schedlab_machine::migration::Distances;
+use schedlab_sim::memory;
+use std::sync::{Mutex, PoisonError};
+
+/// A question with its answer.
+struct Known {
+    machine: Machine,
+    version: Version,
+    variant: Variant,
+    cutoffs: Cutoffs,
+}
+
+static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
+/// The cutoffs that a variant asks for; `None`: it asks for none.
+///
+/// # Errors
+/// As [`memory::cutoffs`]; the variant is named.
+pub fn of(variant: &Variant, machine: &Machine, version: Version) -> Result<Option<Cutoffs>> {
+    let Some(cost) = &variant.migration_cost else { return Ok(None) };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let asked = |k: &&Known| {
+        let same = k.variant.migration_cost.as_ref() == Some(cost) && k.version == version;
+        same && k.variant.migration_factor == variant.migration_factor && k.machine == *machine
+    };
+    if let Some(found) = known.iter().find(asked) {
+        return Ok(Some(found.cutoffs));
+    }
+    let distances = Distances::new(&machine.topology, version);
+    let found = memory::cutoffs(machine, &distances, cost, variant.migration_factor);
+    let cutoffs = found.map_err(|e| e.context(format!("variant '{}': migration_cost", variant.name)))?;
+    known.push(Known { machine: machine.clone(), version, variant: variant.clone(), cutoffs });
+    Ok(Some(cutoffs))
+}

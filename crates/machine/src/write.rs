@@ -1,0 +1,237 @@
+//! The text of a machine file: what [`Machine::load`] of a path reads.
+//!
+//! Costs that are the table's are left out. A file has counts of units, so it can hold regular machines only. It
+//! keeps no numbers of a kernel that has gaps between its CPUs.
+
+use crate::background::{exact, row_text};
+use crate::shape::{Numbering, Shape};
+use crate::{Costs, IdleGovernor, Machine, Sharing, Topology};
+use schedlab_base::{Error, Ns, Result};
+use std::fmt::Write;
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+impl Machine {
+    /// Its file's text under `name`; `comment` stands above it, line by line.
+    ///
+    /// # Errors
+    /// When the topology is irregular, or for parts that a written file does not have: costs by kernel, turns, `unfit`.
+    pub fn text(&self, name: &str, comment: &str) -> Result<String> {
+        if !self.kernels.is_empty() || self.turns.is_some() || self.unfit.is_some() {
+            let what = format!("{}: costs by kernel, turns and [unfit] are not written", self.name);
+            return Err(Error::input(what).help("write a file that is 'like' the preset"));
+        }
+        let mut text: String = comment.lines().map(|line| format!("# {line}\n")).collect();
+        let source = quoted(&self.note("topology").source);
+        // Writing to a string can't fail.
+        let _ = writeln!(text, "name = {}\nabout = {}\nsource = {source}", quoted(name), quoted(&self.about));
+        if !self.idle_governor.is_menu() {
+            let known = IdleGovernor::NAMES.iter().find(|(_, g)| *g == self.idle_governor);
+            let _ = writeln!(text, "idle_governor = {}", quoted(known.map_or("menu", |(name, _)| name)));
+        }
+        text.push_str(&topology(&self.topology)?);
+        self.cache_text(&mut text);
+        self.migration_text(&mut text);
+        self.cost_text(&mut text);
+        self.idle_text(&mut text);
+        self.background.iter().for_each(|row| text.push_str(&row_text(row)));
+        Ok(text)
+    }
+
+    fn cache_text(&self, text: &mut String) {
+        for cache in &self.caches {
+            let shared =
+                Sharing::NAMES.iter().find(|(_, s)| *s == cache.shared).map_or("core", |(name, _)| name);
+            let source = quoted(&self.note(&format!("cache.L{}", cache.level)).source);
+            let _ = write!(
+                text,
+                "\n[[cache]]\nlevel = {}\nsize_kb = {}\nline = {}\nshared = \"{shared}\"\nhit_ns_per_kb = {}\nsource = {source}\n",
+                cache.level, cache.size_kb, cache.line, cache.hit_ns_per_kb
+            );
+        }
+    }
+
+    fn migration_text(&self, text: &mut String) {
+        if let Some(given) = &self.migration {
+            let _ = write!(
+                text,
+                "\n[migration]\ncost_us = {:?}\nfactor_pct = {}\n",
+                given.cost_us, given.factor_pct
+            );
+        }
+    }
+
+    /// The costs that are the machine's own: by their value, or by a note.
+    fn cost_text(&self, text: &mut String) {
+        let own = |row: &&crate::costs::CostRow| {
+            self.costs.get(row.name) != Some(row.default)
+                || self.provenance.iter().any(|n| n.name == row.name)
+        };
+        let rows: Vec<_> = Costs::TABLE.iter().filter(own).collect();
+        if rows.is_empty() {
+            return;
+        }
+        text.push_str("\n[costs]\n");
+        for row in rows {
+            let value = self.costs.get(row.name).unwrap_or(row.default);
+            let note = self.note(row.name);
+            let (low, high) = note.range.unwrap_or(row.range);
+            let (low, high) = (low.min(value), high.max(value));
+            let source = quoted(&note.source);
+            let _ = writeln!(
+                text,
+                "{} = {{ value = {value}, range = [{low}, {high}], source = {source} }}",
+                row.name
+            );
+        }
+    }
+
+    /// Idle states. A file has the worst exit rise from state to state and be no shorter than the typical one; a
+    /// guest's kernel knows neither, and is told the longest that was measured.
+    fn idle_text(&self, text: &mut String) {
+        let mut worst = Ns::ZERO;
+        for state in &self.idle_states {
+            let note = self.note(&format!("idle.{}", state.name));
+            let range = note.range.map(|(low, high)| (low.min(state.typical.0), high.max(state.typical.0)));
+            worst = worst.max(state.exit).max(state.typical).max(Ns(range.map_or(0, |(_, high)| high)));
+            let _ = write!(
+                text,
+                "\n[[idle_state]]\nname = {}\nexit = \"{}\"\ntypical = \"{}\"\n",
+                quoted(&state.name),
+                exact(worst),
+                exact(state.typical),
+            );
+            if let Some((low, high)) = range {
+                let _ = writeln!(text, "range = [\"{}\", \"{}\"]", exact(Ns(low)), exact(Ns(high)));
+            }
+            let source = quoted(&note.source);
+            let _ = write!(text, "residency = \"{}\"\nsource = {source}\n", exact(state.residency));
+        }
+    }
+}
+
+/// `[topology]` of a regular machine.
+fn topology(topology: &Topology) -> Result<String> {
+    let count =
+        |unit: fn(&crate::Cpu) -> u32| topology.cpus.iter().map(|cpu| unit(cpu) + 1).max().unwrap_or(1);
+    let (cores, threads) = (count(|c| c.core), count(|c| c.thread));
+    let clusters = count(|c| c.cluster);
+    let shapes = Numbering::NAMES.iter().map(|(word, numbering)| {
+        let shape = Shape {
+            packages: count(|c| c.package),
+            nodes: count(|c| c.node),
+            llcs: count(|c| c.llc),
+            clusters: if clusters == cores { 0 } else { clusters },
+            cores,
+            threads_per_core: threads,
+            numbering: *numbering,
+            remote_distance: 20,
+        };
+        (*word, shape)
+    });
+    let regular = |(_, shape): &(&str, Shape)| shape.topology().is_ok_and(|made| made.cpus == topology.cpus);
+    let (word, shape) = shapes.into_iter().find(regular).ok_or_else(|| {
+        Error::machine(format!(
+            "a machine file can't hold this topology: {} CPUs, {cores} cores, {} caches and {} nodes are not divided \
+             evenly, or are numbered in another order",
+            topology.nr_cpus(),
+            count(|c| c.llc),
+            count(|c| c.node),
+        ))
+        .help("cores of several kinds and offline CPUs make it so; simulate 'host' here instead")
+    })?;
+    let mut text = format!(
+        "\n[topology]\npackages = {}\nnodes = {}\nllcs = {}\n",
+        shape.packages, shape.nodes, shape.llcs
+    );
+    if shape.clusters > 0 {
+        let _ = writeln!(text, "clusters = {}", shape.clusters);
+    }
+    let _ = writeln!(text, "cores = {cores}\nthreads_per_core = {threads}\nnumbering = \"{word}\"");
+    if shape.nodes > 1 {
+        let _ = writeln!(text, "distances = {:?}", topology.node_distance);
+    }
+    let _ = writeln!(text, "reclaim_distance = {}", topology.reclaim_distance);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migration::Overrides;
+    use crate::{CacheLevel, CostNote, IdleState, file};
+    use std::path::Path;
+
+    fn again(machine: &Machine) -> Machine {
+        let text = machine.text(&machine.name, "a comment\nof two lines").unwrap();
+        assert!(text.starts_with("# a comment\n# of two lines\n"));
+        file::parse(Path::new("written.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    }
+
+    #[test]
+    fn presets_are_read_back_as_they_were() {
+        for name in ["smp-4", "smt-8", "fb-2x24-smt", "epyc-2x64-smt", "nodes-2x4", "desktop-8-smt"] {
+            let machine = Machine::load(name).unwrap();
+            let back = again(&machine);
+            assert_eq!(back.topology, machine.topology, "{name}");
+            assert_eq!(back.costs, machine.costs, "{name}");
+            assert_eq!(back.background, machine.background, "{name}");
+            assert_eq!(back.idle_governor, machine.idle_governor, "{name}");
+            let typical = |m: &Machine| {
+                m.idle_states.iter().map(|s| (s.name.clone(), s.typical, s.residency)).collect::<Vec<_>>()
+            };
+            assert_eq!(typical(&back), typical(&machine), "{name}");
+        }
+    }
+
+    #[test]
+    fn caches_cutoffs_ranges_and_sources_are_written() {
+        let mut machine = Machine::load("smp-2").unwrap();
+        let l2 = CacheLevel { level: 2, size_kb: 1024, line: 64, shared: Sharing::Core, hit_ns_per_kb: 50 };
+        let l3 = CacheLevel { level: 3, size_kb: 32768, line: 64, shared: Sharing::Llc, hit_ns_per_kb: 130 };
+        machine.caches = vec![l2, l3];
+        machine.migration = Some(Overrides { cost_us: vec![0, 250], factor_pct: 100 });
+        machine.costs.change("refill_near_ns_per_kb", 77).unwrap();
+        let note =
+            |name: &str, range, source: &str| CostNote { name: name.into(), range, source: source.into() };
+        machine
+            .provenance
+            .insert(0, note("refill_near_ns_per_kb", Some((70, 99)), "measured here: a \"test\""));
+        machine.provenance.insert(0, note("cache.L2", None, "measured here: hits"));
+        let back = again(&machine);
+        assert_eq!((back.caches, back.migration), (machine.caches.clone(), machine.migration.clone()));
+        let note = back.provenance.iter().find(|n| n.name == "refill_near_ns_per_kb").unwrap();
+        assert_eq!((note.range, note.source.as_str()), (Some((70, 99)), "measured here: a \"test\""));
+        assert!(back.provenance.iter().any(|n| n.source == "measured here: hits"));
+    }
+
+    #[test]
+    fn depths_of_a_halt_whose_driver_tells_no_exit_can_be_written() {
+        let mut machine = Machine::load("smp-2").unwrap();
+        let state = |name: &str, typical: u64, residency: u64| IdleState {
+            name: name.into(),
+            exit: Ns(1_000),
+            typical: Ns(typical),
+            residency: Ns(residency),
+        };
+        machine.idle_states = vec![state("halt 25us", 40_000, 0), state("halt 3ms", 21_000, 3_000_000)];
+        machine.idle_governor = IdleGovernor::Halt;
+        let back = again(&machine);
+        let typical: Vec<_> = back.idle_states.iter().map(|s| (s.typical, s.residency)).collect();
+        assert_eq!(typical, [(Ns(40_000), Ns(0)), (Ns(21_000), Ns(3_000_000))]);
+    }
+
+    #[test]
+    fn an_irregular_topology_is_refused_with_its_reason() {
+        let mut machine = Machine::load("smp-4").unwrap();
+        machine.topology.cpus[3].core = 2;
+        machine.topology.cpus[3].cluster = 2;
+        machine.topology.cpus[3].thread = 1;
+        let e = machine.text("odd", "").unwrap_err().to_string();
+        assert!(e.contains("4 CPUs, 3 cores") && e.contains("not divided"), "{e}");
+        let icount = Machine::load("icount-2").unwrap();
+        assert!(icount.text("x", "").is_err());
+    }
+}

@@ -1,0 +1,342 @@
+//! The whole calibration: the largest cache, a curve for each distance, samples of other pairs, controls.
+
+use super::curve::{self, Cost, Curve, Effort};
+use super::ground::Live;
+use super::levels::Levels;
+use super::{search, surroundings, usable, verdict};
+use crate::sys;
+use schedlab_base::{CpuId, Error, Result, Warning};
+use schedlab_machine::migration::{Distances, Entry, Matrix, Origin, Overrides, Pattern, SMALLEST, cutoff};
+use schedlab_machine::{CacheLevel, Machine, sysfs};
+use serde::Serialize;
+use std::path::Path;
+
+/// How many further pairs of a distance are sampled.
+const SAMPLES: usize = 3;
+/// How long both CPUs of a pair work before they are measured, ns.
+const WARM_UP_NS: u64 = 100_000_000;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Ask {
+    /// Cutoffs in place of measured ones, and the factor.
+    pub overrides: Overrides,
+    /// The order of touching.
+    pub pattern: Pattern,
+    /// The largest working set, bytes; `None`: twice the effective largest cache.
+    pub largest: Option<u64>,
+    /// Whether every pair is measured.
+    pub all_pairs: bool,
+}
+
+/// The work that lies ahead, once the largest cache is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Distances that get a curve.
+    pub curves: usize,
+    /// Sizes of each curve.
+    pub sizes: usize,
+    /// Pairs of which one size is measured.
+    pub pairs: usize,
+    /// The expected time of all of it, ns.
+    pub expected_ns: u64,
+}
+
+/// A step of the calibration, for those who watch it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// The largest cache is sought.
+    Caches,
+    /// The curves begin.
+    Ahead(Ahead),
+    /// So much of the work is done, per mille; and what was measured last.
+    Done(u64, String),
+}
+
+/// The cost of a pair at the dearest size of its distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PairCost {
+    /// The pair, by the kernel's numbers.
+    pub pair: (u32, u32),
+    /// Distance.
+    pub distance: usize,
+    /// The cost.
+    pub cost: Cost,
+}
+
+/// The costs of a distance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DistanceCosts {
+    /// Distance.
+    pub distance: usize,
+    /// The domain's name.
+    pub name: &'static str,
+    /// The costs of its first pair.
+    pub curve: Curve,
+}
+
+/// The result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Calibration {
+    /// CPUs of the machine.
+    pub cpus: usize,
+    /// The kernel's number of each, where it is another.
+    pub os_cpu: Vec<u32>,
+    /// The CPUs in the order of the topology.
+    pub order: Vec<u32>,
+    /// Level and size of each data cache; of the largest the effective size, bytes.
+    pub caches: Vec<(u32, u64)>,
+    /// What the caches hold.
+    pub levels: Levels,
+    /// The largest cache that the search went by, bytes.
+    pub effective_cache: u64,
+    /// The largest set that was tried, bytes.
+    pub largest: u64,
+    /// The order of touching.
+    pub pattern: Pattern,
+    /// The part of the memory on huge pages, per cent; `None` where the kernel does not tell.
+    pub huge_pct: Option<u64>,
+    /// The clock source of the kernel.
+    pub clock: String,
+    /// Costs by distance.
+    pub distances: Vec<DistanceCosts>,
+    /// Further pairs, or all of them.
+    pub pairs: Vec<PairCost>,
+    /// The control: a move from a CPU to itself.
+    pub control: Option<Cost>,
+    /// The cutoffs.
+    pub matrix: Matrix,
+    /// The time it took, ns.
+    pub took_ns: u64,
+    /// What the reader should know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Calibration {
+    /// The measured cutoff of a pair, by the machine's numbers, ns: its own where it was measured, else its distance's.
+    pub fn cutoff_ns(&self, distances: &Distances, a: CpuId, b: CpuId) -> Option<u64> {
+        let distance = distances.of(a, b)?;
+        let entry = self.matrix.entries.iter().find(|e| e.distance == distance)?;
+        let os = |cpu: CpuId| self.os_cpu.get(cpu.index()).copied().unwrap_or(cpu.0);
+        let (a, b) = (os(a), os(b));
+        let own = self.pairs.iter().find(|p| p.pair == (a, b) || p.pair == (b, a));
+        match own {
+            Some(own) if entry.origin == Origin::Measured => Some(2 * own.cost.cost_ns),
+            _ => Some(entry.cutoff_ns),
+        }
+    }
+}
+
+/// Calibrates `host`, whose distances are given.
+///
+/// # Errors
+/// With fewer than two CPUs, or when there is no memory for it.
+pub fn calibrate(
+    host: &Machine,
+    distances: &Distances,
+    ask: &Ask,
+    watch: &mut dyn FnMut(Step) -> Result<()>,
+) -> Result<Calibration> {
+    ask.overrides.check()?;
+    let (began, stolen) = (sys::monotonic_ns(), surroundings::stolen_ticks());
+    let cpus = usable(host)?;
+    let first = CpuId(host.os_cpu(cpus[0]));
+    watch(Step::Caches)?;
+    let limit = surroundings::memory_limit();
+    if let Some(size) = ask.largest.filter(|size| *size > limit || *size < SMALLEST) {
+        let text = format!("--size {size}: from {SMALLEST} to {limit} bytes here");
+        return Err(
+            Error::input(text).help("a set needs three times its size, at most an eighth of the free memory")
+        );
+    }
+    let spin_ns = surroundings::spin_ns(first)?;
+    let told = sysfs::caches(Path::new("/sys"))?;
+    let mut live = Live::new(limit, ask.pattern)?;
+    let levels = Levels::measure(&mut live, first, &told, u64::MAX)?;
+    let search = search(&levels, ask.largest, limit);
+    let mut work = Work::plan(host, distances, ask, &cpus, &levels, search.largest);
+    let ahead = Ahead { sizes: search.sizes().count(), ..work.ahead };
+    watch(Step::Ahead(ahead))?;
+
+    let mut found = Vec::new();
+    // What fits into the smallest cache is not tried in 2005, but tells what the move itself costs.
+    let further: Vec<u64> =
+        told.first().map(|c| c.size_kb << 10).filter(|size| *size < SMALLEST).into_iter().collect();
+    for (distance, pair) in work.first.clone() {
+        warm_up(&mut live, pair)?;
+        let name = distances.classes[distance].name;
+        let mut stopped = Ok(());
+        let curve = Curve::measure(&mut live, search, &further, pair, Effort::CURVE, &mut |cost| {
+            let words = format!("distance {distance} ({name}), {} KB", cost.size >> 10);
+            stopped =
+                std::mem::replace(&mut stopped, Ok(())).and_then(|()| work.did(cost.size, words, watch));
+        })?;
+        stopped?;
+        found.push(DistanceCosts { distance, name, curve });
+    }
+    let mut pairs = Vec::new();
+    for (distance, pair) in work.further.clone() {
+        let curve = found.iter().find(|d| d.distance == distance).map(|d| &d.curve);
+        // Where the first pair costs nothing, another may.
+        let bytes = curve.and_then(|c| c.dearest).map_or(search.largest / 2, |cost| cost.size);
+        let cost = curve::size(&mut live, bytes, pair, Effort::PAIR)?;
+        pairs.push(PairCost { pair: (pair.0.0, pair.1.0), distance, cost });
+        work.did(bytes, format!("CPUs {} and {}", pair.0.0, pair.1.0), watch)?;
+    }
+    let dearest = found.iter().filter_map(|d| d.curve.dearest).max_by_key(|cost| cost.cost_ns);
+    let at = dearest.map_or(search.largest / 2, |cost| cost.size);
+    let control = match found.first() {
+        Some(first) => {
+            let cpu = CpuId(first.curve.pair.0);
+            Some(curve::size(&mut live, at, (cpu, cpu), Effort::SURE)?)
+        }
+        None => None,
+    };
+    let mut result = Calibration {
+        cpus: host.topology.nr_cpus(),
+        os_cpu: host.os_cpu.clone(),
+        order: order(host),
+        effective_cache: levels.effective(),
+        caches: caches(&told, levels.effective()),
+        levels,
+        largest: search.largest,
+        pattern: ask.pattern,
+        huge_pct: live.huge_pct(),
+        clock: surroundings::clock_source(),
+        matrix: matrix(&found, distances, ask),
+        distances: found,
+        pairs,
+        control,
+        took_ns: 0,
+        warnings: Vec::new(),
+    };
+    drop(live);
+    let spins = (spin_ns, surroundings::spin_ns(first)?);
+    result.took_ns = sys::monotonic_ns() - began;
+    let stolen_ns = (surroundings::stolen_ticks() - stolen) * 10_000_000;
+    result.warnings =
+        verdict::warnings(&result, &verdict::Around { spins, stolen_ns, limit, asked: ask.largest });
+    Ok(result)
+}
+
+/// Level and size of each cache that is told; of the last one the effective size.
+fn caches(told: &[CacheLevel], effective: u64) -> Vec<(u32, u64)> {
+    let mut all: Vec<(u32, u64)> = told.iter().map(|c| (c.level, c.size_kb << 10)).collect();
+    if let Some(last) = all.last_mut() {
+        last.1 = effective;
+    }
+    all
+}
+
+/// Both CPUs of a pair work for a while, so that their clocks are up.
+fn warm_up(live: &mut Live, (a, b): (CpuId, CpuId)) -> Result<()> {
+    let until = sys::monotonic_ns() + WARM_UP_NS;
+    while sys::monotonic_ns() < until {
+        live.rounds(1 << 20, &[(a, b), (b, a)])?;
+    }
+    Ok(())
+}
+
+/// The matrix of these curves: measured or given cutoffs of all distances that have a pair.
+fn matrix(found: &[DistanceCosts], distances: &Distances, ask: &Ask) -> Matrix {
+    let mut matrix = Matrix::default();
+    for distance in 0..distances.classes.len() {
+        let curve = found.iter().find(|d| d.distance == distance).map(|d| &d.curve);
+        let entry = match (ask.overrides.cutoff_ns(distance), curve) {
+            (Some(cutoff_ns), _) => Entry { distance, cutoff_ns, origin: Origin::Given, pair: None },
+            (None, Some(curve)) => {
+                // The document adds up eight runs.
+                let cutoff_ns = cutoff(8 * curve.cost_ns(), &ask.overrides);
+                Entry { distance, cutoff_ns, origin: Origin::Measured, pair: Some(curve.pair) }
+            }
+            (None, None) => continue,
+        };
+        if !distances.pairs(distance).is_empty() {
+            matrix.entries.push(entry);
+        }
+    }
+    matrix
+}
+
+/// The CPUs by package, node, cache, cluster, core and thread; by the machine's numbers.
+fn order(host: &Machine) -> Vec<u32> {
+    let mut cpus: Vec<u32> = (0..host.topology.nr_cpus() as u32).collect();
+    cpus.sort_by_key(|cpu| {
+        let c = host.topology.cpu(CpuId(*cpu));
+        (c.package, c.node, c.llc, c.cluster, c.core, c.thread)
+    });
+    cpus
+}
+
+/// The pairs to measure, and how far the work is.
+struct Work {
+    /// The first pair of each distance, by the kernel's numbers.
+    first: Vec<(usize, (CpuId, CpuId))>,
+    /// Further pairs.
+    further: Vec<(usize, (CpuId, CpuId))>,
+    ahead: Ahead,
+    /// Bytes of all sets, and of those that are done.
+    all: u64,
+    done: u64,
+}
+
+impl Work {
+    fn plan(
+        host: &Machine,
+        distances: &Distances,
+        ask: &Ask,
+        cpus: &[CpuId],
+        levels: &Levels,
+        largest: u64,
+    ) -> Work {
+        let (mut first, mut further) = (Vec::new(), Vec::new());
+        for distance in 0..distances.classes.len() {
+            if ask.overrides.cutoff_ns(distance).is_some() {
+                continue;
+            }
+            let usable = |cpu: &CpuId| cpus.contains(cpu);
+            let pairs = distances.pairs(distance).into_iter();
+            let os = |cpu: CpuId| CpuId(host.os_cpu(cpu));
+            let mut pairs: Vec<_> = pairs
+                .filter(|(a, b)| a < b && usable(a) && usable(b))
+                .map(|(a, b)| (distance, (os(a), os(b))))
+                .collect();
+            if pairs.is_empty() {
+                continue;
+            }
+            first.push(pairs.remove(0));
+            let step = if ask.all_pairs { 1 } else { (pairs.len() / SAMPLES).max(1) };
+            let most = if ask.all_pairs { pairs.len() } else { SAMPLES };
+            // From the end, so that the farthest of the first pair is one of them.
+            further.extend(pairs.into_iter().rev().step_by(step).take(most));
+        }
+        let sizes: u64 = schedlab_machine::migration::Search { largest }.sizes().sum();
+        let all = first.len() as u64 * sizes + further.len() as u64 * largest / 2;
+        let (curves, pairs) = (first.len(), further.len());
+        let expected_ns = expected_ns(levels, largest, curves, pairs);
+        let ahead = Ahead { curves, sizes: 0, pairs, expected_ns };
+        Work { first, further, ahead, all: all.max(1), done: 0 }
+    }
+    fn did(&mut self, bytes: u64, words: String, watch: &mut dyn FnMut(Step) -> Result<()>) -> Result<()> {
+        self.done += bytes;
+        watch(Step::Done((1000 * self.done / self.all).min(1000), words))
+    }
+}
+
+/// The expected time of the work, ns. A repetition is four rounds of touching twice and reading four times as much.
+fn expected_ns(levels: &Levels, largest: u64, curves: usize, pairs: usize) -> u64 {
+    let line_ns = |size: u64| {
+        let near = levels.again.iter().min_by_key(|a| a.size.abs_diff(size));
+        near.map_or(10.0, |a| a.line_ns)
+    };
+    let once = |size: u64| (4.0 * 4.0 * line_ns(size) * size as f64 / 64.0) as u64;
+    let effort = Effort::CURVE;
+    let one = |size: u64| {
+        let once_ns = once(size).max(1);
+        let n = (effort.size_ns / once_ns).clamp(effort.least as u64, effort.most as u64) + 1;
+        n * once_ns
+    };
+    let curve: u64 = schedlab_machine::migration::Search { largest }.sizes().map(one).sum();
+    let pair = (Effort::PAIR.most as u64 + 1) * once(largest / 2);
+    curves as u64 * (curve + WARM_UP_NS) + pairs as u64 * pair
+}

@@ -1,0 +1,217 @@
+//! The cost of a move between two CPUs, by size of the working set; today's form of D003's procedure.
+//!
+//! A repetition is four rounds: there, back, and one on each CPU alone. The target's time of the first two, less
+//! that of the last two, is what two moves cost. The source's time is left out: it is the same in both, and only
+//! adds noise. Disturbed repetitions are made again. Of each size there is the median with its quartiles.
+//!
+//! The cost of a pair is that of its dearest size, as in 2005. The dearest is sought among medians over three
+//! neighbouring sizes (5 % apart), so that one disturbed size is not it, and is then measured anew: the largest of
+//! many noisy figures is too large. Times are ns.
+
+use super::ground::{Live, Sample};
+use crate::sys;
+use schedlab_base::{CpuId, Result};
+use schedlab_machine::migration::Search;
+use serde::Serialize;
+
+/// How often each size is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// At least so often.
+    pub least: usize,
+    /// At most so often.
+    pub most: usize,
+    /// Between these, as often as this time allows, ns.
+    pub size_ns: u64,
+}
+
+impl Effort {
+    /// For the curve of a distance.
+    pub const CURVE: Effort = Effort { least: 5, most: 15, size_ns: 400_000_000 };
+    /// For one size that decides.
+    pub const SURE: Effort = Effort { least: 15, most: 31, size_ns: 2_000_000_000 };
+    /// For one of many pairs.
+    pub const PAIR: Effort = Effort { least: 7, most: 7, size_ns: 0 };
+}
+
+/// The cost of a move with a set of one size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// The set's size, bytes.
+    pub size: u64,
+    /// The cost of a move, ns: half the medians' difference of both directions; 0 where it is not [`Cost::seen`].
+    pub cost_ns: u64,
+    /// Quartiles of the repetitions' costs, ns.
+    pub spread_ns: (i64, i64),
+    /// The cost of a move to the first CPU and to the second one, ns.
+    pub into_ns: (i64, i64),
+    /// The time of the target on a CPU of its own, ns: the mean of both CPUs' medians.
+    pub stayed_ns: u64,
+    /// Repetitions that count.
+    pub repetitions: usize,
+    /// Repetitions that were disturbed. They stand in the spread only if too few were not.
+    pub disturbed: usize,
+    /// Whether moving takes longer than staying: the quartiles of both times lie apart.
+    pub seen: bool,
+    /// Whether nearly all repetitions were disturbed, so that no cost is told.
+    pub spoilt: bool,
+}
+
+/// A repetition: target's times of a move to the second CPU, to the first, and on the first and second alone.
+type Four = [u64; 4];
+
+/// Measures one size.
+///
+/// # Errors
+/// When a CPU can't be used.
+pub fn size(live: &mut Live, size: u64, (a, b): (CpuId, CpuId), effort: Effort) -> Result<Cost> {
+    let four = [(a, b), (b, a), (a, a), (b, b)];
+    // The first one makes the set and brings the order into the caches. It tells how long one takes.
+    let began = sys::monotonic_ns();
+    live.rounds(size, &four)?;
+    let once_ns = (sys::monotonic_ns() - began).max(1);
+    let wanted = (effort.size_ns / once_ns).clamp(effort.least as u64, effort.most as u64) as usize;
+    let at_once = (5_000_000 / once_ns).clamp(1, wanted as u64) as usize;
+    let (mut quiet, mut others): (Vec<Four>, Vec<Four>) = (Vec::new(), Vec::new());
+    while quiet.len() < wanted && quiet.len() + others.len() < 3 * wanted {
+        let rounds: Vec<_> = four.iter().copied().cycle().take(4 * at_once).collect();
+        for samples in live.rounds(size, &rounds)?.chunks_exact(4) {
+            let times = std::array::from_fn(|i| samples[i].target_ns);
+            if samples.iter().any(|s: &Sample| s.disturbed) { others.push(times) } else { quiet.push(times) }
+        }
+    }
+    let disturbed = others.len();
+    let spoilt = quiet.len() < 3;
+    if spoilt {
+        quiet.append(&mut others);
+    }
+    let found = cost(size, &quiet);
+    let (seen, cost_ns) = if spoilt { (false, 0) } else { (found.seen, found.cost_ns) };
+    Ok(Cost { disturbed, spoilt, seen, cost_ns, ..found })
+}
+
+/// The cost that repetitions show.
+fn cost(size: u64, all: &[Four]) -> Cost {
+    let sorted = |value: &dyn Fn(&Four) -> i64| {
+        let mut values: Vec<i64> = all.iter().map(value).collect();
+        values.sort_unstable();
+        values
+    };
+    let at = |values: &[i64], percent: usize| {
+        let last = values.len().saturating_sub(1);
+        values.get((last * percent + 50) / 100).copied().unwrap_or(0)
+    };
+    let one = |i: usize| at(&sorted(&|r| r[i] as i64), 50);
+    let into_ns = (one(1) - one(2), one(0) - one(3));
+    let moved = sorted(&|r| (r[0] + r[1]) as i64);
+    let stayed = sorted(&|r| (r[2] + r[3]) as i64);
+    let costs = sorted(&|r| ((r[0] + r[1]) as i64 - (r[2] + r[3]) as i64) / 2);
+    let seen = !all.is_empty() && at(&moved, 25) > at(&stayed, 75);
+    let mean = i64::midpoint(into_ns.0, into_ns.1);
+    Cost {
+        size,
+        cost_ns: if seen { mean.max(0) as u64 } else { 0 },
+        spread_ns: (at(&costs, 25), at(&costs, 75)),
+        into_ns,
+        stayed_ns: i64::midpoint(one(2), one(3)).max(0) as u64,
+        repetitions: all.len(),
+        disturbed: 0,
+        seen,
+        spoilt: false,
+    }
+}
+
+/// The costs of a pair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Curve {
+    /// The pair, by the kernel's numbers.
+    pub pair: (u32, u32),
+    /// All sizes, the largest first.
+    pub points: Vec<Cost>,
+    /// The dearest size, measured anew; `None` where no size has a cost.
+    pub dearest: Option<Cost>,
+}
+
+impl Curve {
+    /// Measures all sizes of `search`, and `further` smaller ones; `tried` is told each when it is done.
+    ///
+    /// # Errors
+    /// As [`size`].
+    pub fn measure(
+        live: &mut Live,
+        search: Search,
+        further: &[u64],
+        pair: (CpuId, CpuId),
+        effort: Effort,
+        tried: &mut dyn FnMut(&Cost),
+    ) -> Result<Curve> {
+        let mut points = Vec::new();
+        for bytes in search.sizes().chain(further.iter().copied()) {
+            let cost = size(live, bytes, pair, effort)?;
+            tried(&cost);
+            points.push(cost);
+        }
+        let dearest = match dearest(&points) {
+            Some(bytes) => Some(size(live, bytes, pair, Effort::SURE)?).filter(|cost| cost.seen),
+            None => None,
+        };
+        Ok(Curve { pair: (pair.0.0, pair.1.0), points, dearest })
+    }
+    /// The cost of the dearest size, ns; 0 where no size has one.
+    pub fn cost_ns(&self) -> u64 {
+        self.dearest.map_or(0, |cost| cost.cost_ns)
+    }
+    /// The size nearest to `bytes`.
+    pub fn near(&self, bytes: u64) -> Option<&Cost> {
+        self.points.iter().min_by_key(|point| point.size.abs_diff(bytes))
+    }
+}
+
+/// The size with the greatest median of three neighbours; `None` where that has no cost.
+fn dearest(points: &[Cost]) -> Option<u64> {
+    let smooth = |i: usize| {
+        let mut near: Vec<u64> = [i.saturating_sub(1), i, (i + 1).min(points.len() - 1)]
+            .iter()
+            .map(|at| points[*at].cost_ns)
+            .collect();
+        near.sort_unstable();
+        near[1]
+    };
+    let best = (0..points.len()).max_by_key(|i| smooth(*i))?;
+    (smooth(best) > 0).then(|| points[best].size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_staying_takes_is_subtracted_in_both_directions() {
+        let all: Vec<Four> = (0..9).map(|i| [500 + i, 700 + i, 100 + i, 200 + i]).collect();
+        let found = cost(64, &all);
+        assert_eq!(found.into_ns, (600, 300), "to the first CPU, to the second");
+        assert_eq!((found.cost_ns, found.spread_ns, found.stayed_ns), (450, (450, 450), 154));
+        assert!(found.seen);
+    }
+
+    #[test]
+    fn a_move_that_is_no_move_costs_nothing() {
+        let all: Vec<Four> = (0..9).map(|i| [100 + i * 7 % 9, 100 + i * 5 % 9, 100 + i, 108 - i]).collect();
+        let found = cost(64, &all);
+        assert!(!found.seen);
+        assert_eq!(found.cost_ns, 0);
+        assert_eq!(cost(64, &[]), Cost { size: 64, ..Cost::default() });
+    }
+
+    #[test]
+    fn one_disturbed_size_is_not_the_dearest() {
+        let of = |costs: &[u64]| {
+            let point =
+                |(i, cost_ns): (usize, &u64)| Cost { size: i as u64, cost_ns: *cost_ns, ..Cost::default() };
+            dearest(&costs.iter().enumerate().map(point).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[10, 20, 90, 30, 42, 44, 40, 10]), Some(5), "90 among 20 and 30");
+        assert_eq!(of(&[0, 0, 50, 0]), None, "a single one among none");
+        assert_eq!(of(&[]), None);
+    }
+}
