@@ -1,6 +1,6 @@
 //! The whole calibration: the largest cache, a curve for each distance, samples of other pairs, controls.
 
-use super::curve::{self, Cost, Curve, Effort};
+use super::curve::{self, Cost, Curve, Effort, Passes};
 use super::ground::Live;
 use super::levels::Levels;
 use super::{search, surroundings, usable, verdict};
@@ -165,13 +165,14 @@ pub fn calibrate(
     for (distance, pair) in work.first.clone() {
         warm_up(&mut live, pair)?;
         let name = distances.classes[distance].name;
-        let mut stopped = Ok(());
-        let curve = Curve::measure(&mut live, search, &further, pair, Effort::CURVE, &mut |cost| {
-            let words = format!("distance {distance} ({name}), {} KB", cost.size >> 10);
-            stopped =
-                std::mem::replace(&mut stopped, Ok(())).and_then(|()| work.did(cost.size, words, watch));
+        let passes = Passes::of(ahead.curves);
+        let begun = work.done;
+        let curve = Curve::measure(&mut live, search, &further, pair, passes, &mut |bytes, permille| {
+            let words = format!("distance {distance} ({name}), {} KB", bytes >> 10);
+            work.done = begun + work.curve * permille / 1000;
+            work.did(0, words, watch)
         })?;
-        stopped?;
+        work.done = begun + work.curve;
         found.push(DistanceCosts { distance, name, curve });
     }
     let mut pairs = Vec::new();
@@ -181,7 +182,7 @@ pub fn calibrate(
         let bytes = curve.and_then(|c| c.dearest).map_or(search.largest / 2, |cost| cost.size);
         let cost = curve::size(&mut live, bytes, pair, Effort::PAIR)?;
         pairs.push(PairCost { pair: (pair.0.0, pair.1.0), distance, cost });
-        work.did(bytes, format!("CPUs {} and {}", pair.0.0, pair.1.0), watch)?;
+        work.did(work.pair, format!("CPUs {} and {}", pair.0.0, pair.1.0), watch)?;
     }
     let dearest = found.iter().filter_map(|d| d.curve.dearest).max_by_key(|cost| cost.cost_ns);
     let at = dearest.map_or(search.largest / 2, |cost| cost.size);
@@ -275,7 +276,9 @@ struct Work {
     /// Further pairs.
     further: Vec<(usize, (CpuId, CpuId))>,
     ahead: Ahead,
-    /// Bytes of all sets, and of those that are done.
+    /// The expected time of a curve, of a further pair, of everything, and of what is done, ns.
+    curve: u64,
+    pair: u64,
     all: u64,
     done: u64,
 }
@@ -310,33 +313,29 @@ impl Work {
             // From the end, so that the farthest of the first pair is one of them.
             further.extend(pairs.into_iter().rev().step_by(step).take(most));
         }
-        let sizes: u64 = schedlab_machine::migration::Search { largest }.sizes().sum();
-        let all = first.len() as u64 * sizes + further.len() as u64 * largest / 2;
         let (curves, pairs) = (first.len(), further.len());
-        let expected_ns = expected_ns(levels, largest, curves, pairs);
+        let (curve, pair) = expected_ns(levels, largest, curves);
+        let expected_ns = curves as u64 * curve + pairs as u64 * pair;
         let ahead = Ahead { curves, sizes: 0, pairs, expected_ns };
-        Work { first, further, ahead, all: all.max(1), done: 0 }
+        Work { first, further, ahead, curve, pair, all: expected_ns.max(1), done: 0 }
     }
-    fn did(&mut self, bytes: u64, words: String, watch: &mut dyn FnMut(Step) -> Result<()>) -> Result<()> {
-        self.done += bytes;
+    fn did(&mut self, ns: u64, words: String, watch: &mut dyn FnMut(Step) -> Result<()>) -> Result<()> {
+        self.done += ns;
         watch(Step::Done((1000 * self.done / self.all).min(1000), words))
     }
 }
 
-/// The expected time of the work, ns. A repetition is four rounds of touching twice and reading four times as much.
-fn expected_ns(levels: &Levels, largest: u64, curves: usize, pairs: usize) -> u64 {
+/// The expected times of a curve and of a further pair, ns. A repetition is four rounds of touching twice and reading
+/// four times as much; before each pass over a size there is one that does not count.
+fn expected_ns(levels: &Levels, largest: u64, curves: usize) -> (u64, u64) {
     let line_ns = |size: u64| {
         let near = levels.again.iter().min_by_key(|a| a.size.abs_diff(size));
         near.map_or(10.0, |a| a.line_ns)
     };
     let once = |size: u64| (4.0 * 4.0 * line_ns(size) * size as f64 / 64.0) as u64;
-    let effort = Effort::CURVE;
-    let one = |size: u64| {
-        let once_ns = once(size).max(1);
-        let n = (effort.size_ns / once_ns).clamp(effort.least as u64, effort.most as u64) + 1;
-        n * once_ns
-    };
-    let curve: u64 = schedlab_machine::migration::Search { largest }.sizes().map(one).sum();
-    let pair = (Effort::PAIR.most as u64 + 1) * once(largest / 2);
-    curves as u64 * (curve + WARM_UP_NS) + pairs as u64 * pair
+    let pass: u64 = schedlab_machine::migration::Search { largest }.sizes().map(|size| 2 * once(size)).sum();
+    let passes = Passes::of(curves);
+    let (least, most) = (passes.least as u64 * pass, passes.most as u64 * pass);
+    let curve = passes.time_ns.clamp(least, most);
+    (curve + WARM_UP_NS, (Effort::PAIR.most as u64 + 1) * once(largest / 2))
 }

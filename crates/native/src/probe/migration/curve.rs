@@ -4,11 +4,15 @@
 //! that of the last two, is what two moves cost. The source's time is left out: it is the same in both, and only
 //! adds noise. Disturbed repetitions are made again. Of each size there is the median with its quartiles.
 //!
+//! A curve is measured in passes over all sizes, for most of a minute: the costs of a pair may change by the second, as
+//! on a virtual machine whose CPUs share a core at times. Where the passes of a size fall into two states
+//! ([`states`]), its cost is that of the dearer one.
+//!
 //! The cost of a pair is that of its dearest size, as in 2005. The dearest is sought among medians over three
-//! neighbouring sizes (5 % apart), so that one disturbed size is not it, and is then measured anew: the largest of
-//! many noisy figures is too large. Times are ns.
+//! neighbouring sizes (5 % apart), so that one disturbed size is not it. Times are ns.
 
 use super::ground::{Live, Sample};
+use super::states::{self, States};
 use crate::sys;
 use schedlab_base::{CpuId, Result};
 use schedlab_machine::migration::Search;
@@ -26,12 +30,28 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// For the curve of a distance.
-    pub const CURVE: Effort = Effort { least: 5, most: 15, size_ns: 400_000_000 };
     /// For one size that decides.
     pub const SURE: Effort = Effort { least: 15, most: 31, size_ns: 2_000_000_000 };
     /// For one of many pairs.
     pub const PAIR: Effort = Effort { least: 7, most: 7, size_ns: 0 };
+}
+
+/// The time spent on the passes of a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passes {
+    /// At least so many.
+    pub least: usize,
+    /// At most so many.
+    pub most: usize,
+    /// Between these, as many as begin within this time, ns.
+    pub time_ns: u64,
+}
+
+impl Passes {
+    /// For each of so many curves: about a minute in all.
+    pub fn of(curves: usize) -> Passes {
+        Passes { least: 9, most: 60, time_ns: 60_000_000_000 / curves.max(1) as u64 }
+    }
 }
 
 /// The cost of a move with a set of one size.
@@ -53,6 +73,9 @@ pub struct Cost {
     pub disturbed: usize,
     /// Whether moving takes longer than staying: the quartiles of both times lie apart.
     pub seen: bool,
+    /// The other state, where the passes fall into two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub states: Option<States>,
     /// Whether nearly all repetitions were disturbed, so that no cost is told.
     pub spoilt: bool,
 }
@@ -117,7 +140,62 @@ fn cost(size: u64, all: &[Four]) -> Cost {
         repetitions: all.len(),
         disturbed: 0,
         seen,
+        states: None,
         spoilt: false,
+    }
+}
+
+/// The repetitions of one size, by pass.
+struct Gathered {
+    size: u64,
+    /// How many repetitions take about 5 ms; 0: not known yet.
+    at_once: usize,
+    quiet: Vec<Vec<Four>>,
+    disturbed: usize,
+}
+
+impl Gathered {
+    fn new(size: u64) -> Gathered {
+        Gathered { size, at_once: 0, quiet: Vec::new(), disturbed: 0 }
+    }
+    /// One pass.
+    fn pass(&mut self, live: &mut Live, (a, b): (CpuId, CpuId)) -> Result<()> {
+        let four = [(a, b), (b, a), (a, a), (b, b)];
+        // The first one makes the set and brings the order into the caches.
+        let began = sys::monotonic_ns();
+        live.rounds(self.size, &four)?;
+        if self.at_once == 0 {
+            let once_ns = (sys::monotonic_ns() - began).max(1);
+            self.at_once = (5_000_000 / once_ns).clamp(1, 9) as usize;
+        }
+        let rounds: Vec<_> = four.iter().copied().cycle().take(4 * self.at_once).collect();
+        let mut quiet = Vec::new();
+        for samples in live.rounds(self.size, &rounds)?.chunks_exact(4) {
+            match samples.iter().any(|s: &Sample| s.disturbed) {
+                true => self.disturbed += 1,
+                false => quiet.push(std::array::from_fn(|i| samples[i].target_ns)),
+            }
+        }
+        if !quiet.is_empty() {
+            self.quiet.push(quiet);
+        }
+        Ok(())
+    }
+    /// The cost of all passes, or of those in the dearer state.
+    fn cost(&self) -> Cost {
+        if self.quiet.len() < 3 {
+            return Cost { size: self.size, disturbed: self.disturbed, spoilt: true, ..Cost::default() };
+        }
+        let of_pass = |reps: &Vec<Four>| {
+            let (low, high) = cost(self.size, reps).spread_ns;
+            i64::midpoint(low, high)
+        };
+        let by_pass: Vec<i64> = self.quiet.iter().map(of_pass).collect();
+        let states = states::split(&by_pass);
+        let counts = |pass: usize| states.is_none_or(|s| by_pass[pass] >= s.from_ns);
+        let passes = (0..by_pass.len()).filter(|pass| counts(*pass));
+        let all: Vec<Four> = passes.flat_map(|pass| self.quiet[pass].iter().copied()).collect();
+        Cost { disturbed: self.disturbed, states, ..cost(self.size, &all) }
     }
 }
 
@@ -128,33 +206,41 @@ pub struct Curve {
     pub pair: (u32, u32),
     /// All sizes, the largest first.
     pub points: Vec<Cost>,
-    /// The dearest size, measured anew; `None` where no size has a cost.
+    /// The dearest size; `None` where no size has a cost.
     pub dearest: Option<Cost>,
 }
 
 impl Curve {
-    /// Measures all sizes of `search`, and `further` smaller ones; `tried` is told each when it is done.
+    /// Measures all sizes of `search`, and `further` smaller ones; `tried` is told each size of each pass, and how much
+    /// of the curve is done, per mille.
     ///
     /// # Errors
-    /// As [`size`].
+    /// As [`size`], and those of `tried`.
     pub fn measure(
         live: &mut Live,
         search: Search,
         further: &[u64],
         pair: (CpuId, CpuId),
-        effort: Effort,
-        tried: &mut dyn FnMut(&Cost),
+        passes: Passes,
+        tried: &mut dyn FnMut(u64, u64) -> Result<()>,
     ) -> Result<Curve> {
-        let mut points = Vec::new();
-        for bytes in search.sizes().chain(further.iter().copied()) {
-            let cost = size(live, bytes, pair, effort)?;
-            tried(&cost);
-            points.push(cost);
+        let mut all: Vec<Gathered> =
+            search.sizes().chain(further.iter().copied()).map(Gathered::new).collect();
+        let began = sys::monotonic_ns();
+        for pass in 0..passes.most {
+            let passed_ns = sys::monotonic_ns() - began;
+            if pass >= passes.least && passed_ns > passes.time_ns {
+                break;
+            }
+            let by_time = 1000 * passed_ns / passes.time_ns.max(1);
+            let by_pass = (1000 * pass / passes.least.max(1)) as u64;
+            for gathered in &mut all {
+                gathered.pass(live, pair)?;
+                tried(gathered.size, by_time.min(by_pass).min(1000))?;
+            }
         }
-        let dearest = match dearest(&points) {
-            Some(bytes) => Some(size(live, bytes, pair, Effort::SURE)?).filter(|cost| cost.seen),
-            None => None,
-        };
+        let points: Vec<Cost> = all.iter().map(Gathered::cost).collect();
+        let dearest = dearest(&points).map(|at| points[at]);
         Ok(Curve { pair: (pair.0.0, pair.1.0), points, dearest })
     }
     /// The cost of the dearest size, ns; 0 where no size has one.
@@ -167,18 +253,16 @@ impl Curve {
     }
 }
 
-/// The size with the greatest median of three neighbours; `None` where that has no cost.
-fn dearest(points: &[Cost]) -> Option<u64> {
-    let smooth = |i: usize| {
-        let mut near: Vec<u64> = [i.saturating_sub(1), i, (i + 1).min(points.len() - 1)]
-            .iter()
-            .map(|at| points[*at].cost_ns)
-            .collect();
-        near.sort_unstable();
+/// The place of the size with the greatest median of three neighbours: of these the one with that median. `None` where
+/// no size has a cost.
+fn dearest(points: &[Cost]) -> Option<usize> {
+    let middle = |i: usize| {
+        let mut near = [i.saturating_sub(1), i, (i + 1).min(points.len() - 1)];
+        near.sort_by_key(|at| points[*at].cost_ns);
         near[1]
     };
-    let best = (0..points.len()).max_by_key(|i| smooth(*i))?;
-    (smooth(best) > 0).then(|| points[best].size)
+    let best = (0..points.len()).map(middle).max_by_key(|at| points[*at].cost_ns)?;
+    (points[best].cost_ns > 0).then_some(best)
 }
 
 #[cfg(test)]
@@ -210,7 +294,7 @@ mod tests {
                 |(i, cost_ns): (usize, &u64)| Cost { size: i as u64, cost_ns: *cost_ns, ..Cost::default() };
             dearest(&costs.iter().enumerate().map(point).collect::<Vec<_>>())
         };
-        assert_eq!(of(&[10, 20, 90, 30, 42, 44, 40, 10]), Some(5), "90 among 20 and 30");
+        assert_eq!(of(&[10, 20, 90, 30, 42, 44, 40, 10]), Some(4), "90 stands among 20 and 30");
         assert_eq!(of(&[0, 0, 50, 0]), None, "a single one among none");
         assert_eq!(of(&[]), None);
     }

@@ -10,6 +10,7 @@ mod calibrate;
 mod curve;
 mod ground;
 mod levels;
+mod states;
 mod surroundings;
 mod touch;
 mod verdict;
@@ -18,9 +19,10 @@ mod verdict;
 mod tests;
 
 pub use calibrate::{Ahead, Ask, Calibration, DistanceCosts, PairCost, Step, calibrate};
-pub use curve::{Cost, Curve, Effort};
+pub use curve::{Cost, Curve, Effort, Passes};
 pub use ground::{Live, Sample};
 pub use levels::{Again, Hit, Levels};
+pub use states::States;
 
 use super::batches::Batches;
 use crate::sys;

@@ -18,9 +18,10 @@ fn two() -> Option<(CpuId, CpuId)> {
 fn a_cpu_that_moves_to_itself_pays_nothing() {
     let Some((a, b)) = two() else { return };
     let mut live = Live::new(2 << 20, Pattern::Shuffled).unwrap();
-    let effort = Effort { least: 9, most: 9, size_ns: 0 };
+    let passes = Passes { least: 9, most: 9, time_ns: 0 };
     let none =
-        Curve::measure(&mut live, Search { largest: 1 << 20 }, &[], (a, a), effort, &mut |_| ()).unwrap();
+        Curve::measure(&mut live, Search { largest: 1 << 20 }, &[], (a, a), passes, &mut |_, _| Ok(()))
+            .unwrap();
     assert_eq!(none.cost_ns(), 0, "{:?}", none.dearest);
     let one = curve::size(&mut live, 512 << 10, (a, b), Effort::SURE).unwrap();
     let control = curve::size(&mut live, 512 << 10, (b, b), Effort::SURE).unwrap();

@@ -49,6 +49,16 @@ pub(super) fn warnings(found: &Calibration, around: &Around) -> Vec<Warning> {
             warn("noisy", text);
         }
         let Some(cost) = &of.curve.dearest else { continue };
+        if let Some(states) = cost.states {
+            let text = format!(
+                "distance {}: a move costs {} us in {} % of the passes and {} us in the others; the dearer state counts",
+                of.distance,
+                us(cost.cost_ns),
+                states.dearer_pct,
+                us(states.cheaper_ns.max(0) as u64)
+            );
+            warn("states", text);
+        }
         directions(of.distance, cost, &mut warn);
         noise(of.distance, cost, &mut warn);
         let own = PairCost { pair: of.curve.pair, distance: of.distance, cost: *cost };
