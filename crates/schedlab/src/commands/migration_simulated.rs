@@ -65,9 +65,11 @@ impl Simulated {
                 for point in found.curve.iter().rev().filter(|point| sizes.contains(&point.size)) {
                     writeln!(out, "{:<12} {:.1}", size(point.size), point.cost_ns() as f64 / 1000.0)?;
                 }
-                let dearest = found.dearest().map(|p| (p.cost_ns(), p.size));
-                let (cost_ns, at) = dearest.unwrap_or_default();
-                writeln!(out, "{:<12} {:.1} at {}", "dearest", cost_ns as f64 / 1000.0, size(at))?;
+                let dearest = found.dearest().map_or_else(
+                    || "no move costs more than staying".to_owned(),
+                    |p| format!("{:.1} at {}", p.cost_ns() as f64 / 1000.0, size(p.size)),
+                );
+                writeln!(out, "{:<12} {dearest}", "dearest")?;
             }
             Ok(())
         })
