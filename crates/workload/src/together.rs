@@ -292,7 +292,7 @@ mod tests {
         let groups = |other: &[&str]| vec![group("/rest", &["*"]), group("/x", &["a"]), group("/y", other)];
         let built = spec(vec![hogs("a"), hogs("b")], groups(&["b/0", "a/0"])).build(1).unwrap();
         let of = |name: &str| {
-            let task = built.tasks.iter().find(|t| t.name == name).unwrap();
+            let task = built.tasks.iter().find(|t| t.name == name || group_of(&t.name) == name).unwrap();
             built.groups[task.group.index()].path.as_str()
         };
         assert_eq!([of("a/0"), of("b/0"), of("sleeper")], ["/y", "/y", "/rest"]);

@@ -46,7 +46,8 @@ fn a_moved_task_pays_once_for_what_it_touches() {
     };
     assert_eq!(seen("0"), ([40, 0, 0, 60], 0));
     assert_eq!(seen("24"), ([40, 0, 0, 60], 0), "siblings share");
-    assert_eq!(seen("1"), ([40, 0, 0, 60], 20 * 100), "from the shared cache");
+    let near = 20 * beyond(m.costs.refill_near_ns_per_kb);
+    assert_eq!(seen("1"), ([20, 20, 0, 60], near), "from the core's own cache");
     assert_eq!(seen("12"), ([20, 0, 20, 60], 20 * beyond(m.costs.refill_far_ns_per_kb)), "not the other 40");
 }
 
