@@ -218,7 +218,7 @@ fn is_there(name: &str, tasks: &[TaskDecl]) -> Result<()> {
     }
     let mut known: Vec<&str> = tasks.iter().filter(here).map(|t| group_of(&t.name)).collect();
     known.dedup();
-    Err(Error::unknown("task", name, known.into_iter()))
+    Err(Error::unknown("task", name, known))
 }
 
 /// Shares from the two ways to state them.

@@ -233,7 +233,7 @@ impl Proposal {
         let apart =
             |distance: usize| distances.pairs(distance).first().map(|(a, b)| host.topology.distance(*a, *b));
         let known = || found.matrix.entries.iter().map(|e| (apart(e.distance), e));
-        let within = known().filter(|(apart, _)| *apart == Some(Distance::Llc)).last();
+        let within = known().rfind(|(apart, _)| *apart == Some(Distance::Llc));
         let beyond = known().find(|(apart, _)| *apart > Some(Distance::Llc));
         let Some((_, entry)) = within.or(beyond).filter(|(_, e)| e.cutoff_ns > 0) else {
             return Err(Error::machine("no distance has a cost from which a migration_cost would follow")

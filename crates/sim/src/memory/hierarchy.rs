@@ -61,7 +61,7 @@ impl Prices {
         let own = |cache: &&CacheLevel| {
             sharers(&machine.topology, cache, CpuId(0)).all(|c| cores(CpuId(0)).contains(c))
         };
-        prices.private = machine.caches.iter().filter(own).last().map_or(0, |c| c.hit_ns_per_kb);
+        prices.private = machine.caches.iter().rfind(own).map_or(0, |c| c.hit_ns_per_kb);
         let costs = &machine.costs;
         prices.near = through + costs.refill_near_ns_per_kb;
         prices.far = through + costs.refill_far_ns_per_kb;

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_on_any_machine() {
-        assert_eq!(limit_of(Some(1 << 30)), (256 << 20) / 3 & !0xfff, "a terabyte");
+        assert_eq!(limit_of(Some(1 << 30)), ((256 << 20) / 3) & !0xfff, "a terabyte");
         assert_eq!(limit_of(Some(600 << 10)), (75 << 20) / 3, "600 MB");
         assert_eq!(limit_of(Some(0)), 128 << 10, "the smallest size can still be tried");
         assert!(memory_limit() <= 86 << 20);
