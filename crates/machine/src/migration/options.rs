@@ -25,6 +25,15 @@ impl Default for Overrides {
 }
 
 impl Overrides {
+    /// The same, with a list and a factor in place of its own where they are given.
+    #[must_use]
+    pub fn with(mut self, cost_us: Option<&[u64]>, factor_pct: Option<u64>) -> Overrides {
+        if let Some(given) = cost_us {
+            self.cost_us = given.to_vec();
+        }
+        self.factor_pct = factor_pct.unwrap_or(self.factor_pct);
+        self
+    }
     /// The given cutoff of a distance, ns. The factor does not apply to it.
     pub fn cutoff_ns(&self, distance: usize) -> Option<u64> {
         self.cost_us.get(distance).filter(|us| **us > 0).map(|us| us * 1000)
@@ -81,6 +90,14 @@ mod tests {
         assert_eq!(given.cutoff_ns(1), Some(2_000_000), "neither doubled nor scaled");
         assert_eq!(given.cutoff_ns(3), None);
         assert!(parse_costs("1000,").is_err() && parse_costs("2ms").is_err());
+    }
+
+    #[test]
+    fn a_list_and_a_factor_take_the_place_of_their_own_alone() {
+        let own = Overrides { cost_us: vec![0, 7], factor_pct: 120 };
+        assert_eq!(own.clone().with(None, None), own);
+        assert_eq!(own.clone().with(Some(&[1]), None), Overrides { cost_us: vec![1], factor_pct: 120 });
+        assert_eq!(own.with(None, Some(50)), Overrides { cost_us: vec![0, 7], factor_pct: 50 });
     }
 
     #[test]

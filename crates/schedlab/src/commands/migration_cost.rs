@@ -39,9 +39,9 @@ struct Own {
     /// Cutoffs by distance in place of measured ones, us; 0: measure
     #[arg(long, value_name = "A,B,C")]
     migration_cost: Option<String>,
-    /// Per cent of the measured cutoffs that count
-    #[arg(long, value_name = "P", default_value_t = 100)]
-    migration_factor: u64,
+    /// Per cent of the measured cutoffs that count [default: 100, with --machine its own]
+    #[arg(long, value_name = "P")]
+    migration_factor: Option<u64>,
     /// Order of touching: shuffled, or 2005 for the document's streams
     #[arg(long, value_name = "ORDER", default_value = "shuffled")]
     pattern: String,
@@ -69,9 +69,10 @@ struct Own {
 }
 
 impl Own {
-    fn ask(&self) -> Result<Ask> {
-        let cost_us = self.migration_cost.as_deref().map_or(Ok(Vec::new()), parse_costs)?;
-        let overrides = Overrides { cost_us, factor_pct: self.migration_factor };
+    /// The question to a machine that has these overrides of its own.
+    fn ask(&self, own: Overrides) -> Result<Ask> {
+        let cost_us = self.migration_cost.as_deref().map(parse_costs).transpose()?;
+        let overrides = own.with(cost_us.as_deref(), self.migration_factor);
         overrides.check()?;
         let words = || Pattern::NAMES.iter().map(|(name, _)| *name);
         let found = Pattern::NAMES.iter().find(|(name, _)| *name == self.pattern);
@@ -111,20 +112,20 @@ fn command() -> Command {
     Own::augment_args(Command::new("migration-cost"))
         .about("Measure what moving a task costs, by distance of CPUs and working set")
         .after_help(
-            "It takes about a minute for each distance, and needs a quiet machine. A cutoff is twice the cost of a move: \
+            "It takes about a minute, and needs a quiet machine. A cutoff is twice the cost of a move: \
              a task that ran more recently is cache hot. docs/migration-cost.md tells the procedure.",
         )
 }
 
 fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
-    let ask = own.ask()?;
     if let Some(file) = &own.plot {
         common::check_plot(file)?;
     }
     if let Some(name) = own.simulated() {
-        return simulate(&own, name, &ask);
+        return simulate(&own, name);
     }
+    let ask = own.ask(Overrides::default())?;
     let (host, distances) = host_distances(own.kernel()?)?;
     let found = measured(&own, &ask, &host, &distances)?;
     if let Some(file) = &own.plot {
@@ -153,8 +154,10 @@ fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 /// Runs the procedure on a machine's simulated caches.
-fn simulate(own: &Own, name: &str, ask: &Ask) -> Result<()> {
-    let found = Simulated::measure(common::machine(name, None)?, own.kernel()?, ask)?;
+fn simulate(own: &Own, name: &str) -> Result<()> {
+    let machine = common::machine(name, None)?;
+    let ask = own.ask(machine.migration.clone().unwrap_or_default())?;
+    let found = Simulated::measure(machine, own.kernel()?, &ask)?;
     if let Some(file) = &own.plot {
         let (cpus, ms) = found.ms();
         let about = format!("{name}, simulated");

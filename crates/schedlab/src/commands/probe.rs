@@ -20,7 +20,7 @@ struct Own {
     /// Write a machine file (.toml) with all that was measured, so that --machine FILE simulates this machine
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Measure the cost of moves by distance, too (as 'schedlab migration-cost'), about a minute for each distance
+    /// Measure the cost of moves by distance, too (as 'schedlab migration-cost'), about a minute more
     #[arg(long)]
     migration: bool,
     /// The result as JSON

@@ -1,7 +1,7 @@
 //! Cutoffs by distance become `cache_hot_time` of each CPU's domains: given ones, and ones that the procedure finds on
 //! the machine's simulated caches, as the kernel of D003 measures them at boot.
 
-use super::matrix;
+use super::survey;
 use schedlab_base::{Arena, CpuId, Result};
 use schedlab_kernel::Kernel;
 use schedlab_kernel::migration::{Cutoffs, MigrationCost};
@@ -19,13 +19,13 @@ pub fn cutoffs(
     cost: &MigrationCost,
     factor_pct: Option<u64>,
 ) -> Result<Cutoffs> {
-    let mut overrides = machine.migration.clone().unwrap_or_default();
-    if let MigrationCost::Given(us) = cost {
-        overrides.cost_us.clone_from(us);
-    }
-    overrides.factor_pct = factor_pct.unwrap_or(overrides.factor_pct);
+    let given = match cost {
+        MigrationCost::Given(us) => Some(us.as_slice()),
+        MigrationCost::Auto => None,
+    };
+    let overrides = machine.migration.clone().unwrap_or_default().with(given, factor_pct);
     overrides.check()?;
-    let matrix = matrix(machine, distances, Pattern::Shuffled, &overrides)?;
+    let matrix = survey(machine, distances, Pattern::Shuffled, &overrides, None)?.matrix;
     let distances = matrix.entries.iter().map(|e| e.distance + 1).max().unwrap_or(0);
     Ok((0..distances).map(|d| matrix.cutoff_ns(d)).collect::<Vec<_>>().into())
 }

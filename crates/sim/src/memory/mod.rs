@@ -2,7 +2,7 @@
 //!
 //! [`Hierarchy`] is the state: caches by level, size, line and sharing, as `[[cache]]` of a machine file lists them.
 //! [`Model`] runs D003's procedure on it ([`schedlab_machine::migration::measure`]), so that any machine can be asked
-//! what the kernel would have found at boot; [`matrix`] answers for all distances.
+//! what the kernel would have found at boot; [`survey`] answers for all distances.
 //!
 //! [`Sets`] has the working sets of a run's tasks in it, and `drive` takes their operations over them. On a machine
 //! without `[[cache]]`, [`crate::cache`] prices moves and displacement as a whole.
@@ -21,5 +21,5 @@ mod sets;
 
 pub use cutoffs::{by_domain, check, cutoffs};
 pub use hierarchy::{From, Hierarchy, Prices, Touched};
-pub use model::{Model, matrix};
+pub use model::{Model, Survey, survey};
 pub use sets::{Chunk, Sets, Sources};

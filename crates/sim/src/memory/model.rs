@@ -7,14 +7,16 @@
 //! 64 MB takes seconds.
 
 use super::hierarchy::Hierarchy;
-use schedlab_base::{CpuId, Result};
+use schedlab_base::{CpuId, Error, Result};
 use schedlab_machine::Machine;
 use schedlab_machine::migration::{
-    Distances, Ground, Matrix, Overrides, Pattern, Search, measure, touch_2005,
+    Distances, Found, Ground, Matrix, Overrides, Pattern, SMALLEST, Search, measure, touch_2005,
 };
 
 /// The largest block, bytes.
 const LARGEST_BLOCK: u64 = 16 << 10;
+/// The largest working set, bytes: a search over it takes memory and time.
+const LARGEST_SET: u64 = 1 << 30;
 /// Touches after which each stream of D003's pattern has had its turn: three steps.
 const TURN: u64 = 12;
 
@@ -24,7 +26,6 @@ pub struct Model {
     caches: Hierarchy,
     pattern: Pattern,
     long: u64,
-    max_cache_size: u64,
     /// The visits of the working set of `visits_of` bytes: block and lines, in order.
     visits: Vec<(u32, u32)>,
     visits_of: u64,
@@ -36,12 +37,11 @@ impl Model {
     /// # Errors
     /// For a machine without `[[cache]]`.
     pub fn new(machine: &Machine, pattern: Pattern) -> Result<Model> {
-        let bytes = |kb: u64| kb * 1024;
-        let smallest = machine.caches.iter().map(|c| bytes(c.size_kb)).min().unwrap_or(0);
-        let max_cache_size = machine.caches.iter().map(|c| bytes(c.size_kb)).max().unwrap_or(0);
-        let wanted = (smallest / 32).max(max_cache_size / 8192).clamp(1, LARGEST_BLOCK);
+        let sizes = || machine.caches.iter().map(|c| c.size_kb * 1024);
+        let (smallest, largest) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
+        let wanted = (smallest / 32).max(largest / 8192).clamp(1, LARGEST_BLOCK);
         let caches = Hierarchy::new(machine, 1 << wanted.ilog2())?;
-        Ok(Model { caches, pattern, long: 8, max_cache_size, visits: Vec::new(), visits_of: 0 })
+        Ok(Model { caches, pattern, long: 8, visits: Vec::new(), visits_of: 0 })
     }
     /// The same under a kernel whose longs have `bytes` bytes: 4 on 32-bit machines.
     #[must_use]
@@ -49,10 +49,6 @@ impl Model {
         self.long = bytes.max(1);
         self.visits_of = 0;
         self
-    }
-    /// The size of the largest cache, bytes (`max_cache_size`).
-    pub fn max_cache_size(&self) -> u64 {
-        self.max_cache_size
     }
 
     /// Lines of a block that lie within `size` bytes.
@@ -175,26 +171,53 @@ impl Windows {
     }
 }
 
-/// The cutoffs that D003's procedure finds on a machine, by distance, from twice the largest cache down. Given ones
-/// are not measured.
+/// The answer of the procedure for a machine.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// The cache size that the search goes by, bytes.
+    pub max_cache_size: u64,
+    /// Cutoffs by distance.
+    pub matrix: Matrix,
+    /// The costs of each measured distance.
+    pub curves: Vec<(usize, Found)>,
+}
+
+/// What D003's procedure finds on a machine, by distance, with sets from `largest` bytes down; `None`: from twice the
+/// largest cache. Given cutoffs are not measured.
 ///
 /// # Errors
-/// For a machine without `[[cache]]` of which anything must be measured.
-pub fn matrix(
+/// For a machine without `[[cache]]` of which anything must be measured, and for a size out of range.
+pub fn survey(
     machine: &Machine,
     distances: &Distances,
     pattern: Pattern,
     overrides: &Overrides,
-) -> Result<Matrix> {
-    let mut model = None;
-    Matrix::fill(distances, overrides, |_, pair| {
+    largest: Option<u64>,
+) -> Result<Survey> {
+    if let Some(size) = largest.filter(|size| !(SMALLEST..=LARGEST_SET).contains(size)) {
+        let text = format!("a working set of {size} bytes: {SMALLEST} to {LARGEST_SET} can be simulated");
+        return Err(Error::input(text));
+    }
+    let max_cache_size = max_cache_size(machine);
+    let search = largest.map_or_else(|| Search::of_cache(Some(max_cache_size)), |largest| Search { largest });
+    let (mut model, mut curves) = (None, Vec::new());
+    let matrix = Matrix::fill(distances, overrides, |distance, pair| {
         let model = match &mut model {
             Some(model) => model,
             None => model.insert(Model::new(machine, pattern)?),
         };
-        let search = Search::of_cache(Some(model.max_cache_size()));
-        Ok(measure(model, search, pair, &mut |_| ())?.cutoff_ns(overrides))
-    })
+        let found = measure(model, search, pair, &mut |_| ())?;
+        let cutoff_ns = found.cutoff_ns(overrides);
+        curves.push((distance, found));
+        Ok::<u64, Error>(cutoff_ns)
+    })?;
+    Ok(Survey { max_cache_size, matrix, curves })
+}
+
+/// The cache size that the search goes by, bytes (`max_cache_size`): the architecture's, else the largest cache's.
+fn max_cache_size(machine: &Machine) -> u64 {
+    let largest = || machine.caches.iter().map(|c| c.size_kb * 1024).max().unwrap_or(0);
+    machine.topology.arch.max_cache_size().unwrap_or_else(largest)
 }
 
 #[cfg(test)]

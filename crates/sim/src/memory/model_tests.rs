@@ -10,7 +10,7 @@ fn documents(name: &str) -> (Machine, Matrix) {
     let distances = Distances::new(&machine.topology, D003);
     let mut model = Model::new(&machine, Pattern::Y2005).unwrap().with_long(4);
     let matrix = Matrix::fill(&distances, &Overrides::default(), |_, pair| {
-        let search = Search::of_cache(Some(model.max_cache_size()));
+        let search = Search::of_cache(Some(max_cache_size(&machine)));
         measure(&mut model, search, pair, &mut |_| ()).map(|f| f.cutoff_ns(&Overrides::default()))
     });
     (machine, matrix.unwrap())
@@ -82,7 +82,7 @@ fn the_eight_ways_matrix() {
 fn curve(name: &str, pattern: Pattern) -> Vec<(u64, u64)> {
     let machine = Machine::load(name).unwrap();
     let mut model = Model::new(&machine, pattern).unwrap();
-    let search = Search::of_cache(Some(model.max_cache_size()));
+    let search = Search::of_cache(Some(max_cache_size(&machine)));
     let found = measure(&mut model, search, (CpuId(0), CpuId(1)), &mut |_| ()).unwrap();
     found.curve.iter().map(|p| (p.size, p.cost_ns())).collect()
 }
@@ -122,10 +122,10 @@ fn the_pattern_of_2005_leaves_lines_out_and_the_maximum_is_the_same() {
 fn given_cutoffs_need_no_caches() {
     let machine = Machine::load("smp-2").unwrap();
     let distances = Distances::new(&machine.topology, D003);
-    let measured = matrix(&machine, &distances, Pattern::Shuffled, &Overrides::default());
+    let measured = survey(&machine, &distances, Pattern::Shuffled, &Overrides::default(), None);
     assert!(measured.unwrap_err().to_string().contains("caches of machine 'smp-2'"));
     let overrides = Overrides { cost_us: vec![0, 2000], ..Overrides::default() };
-    let given = matrix(&machine, &distances, Pattern::Shuffled, &overrides).unwrap();
+    let given = survey(&machine, &distances, Pattern::Shuffled, &overrides, None).unwrap().matrix;
     assert_eq!(given.cutoff_ns(1), Some(2_000_000));
 }
 
@@ -148,4 +148,16 @@ fn a_stream_in_a_block_is_one_visit() {
     assert_eq!(visits, []);
     let open: Vec<(u32, u32)> = windows.open.iter().map(|w| (w.block, w.lines)).collect();
     assert_eq!(open, [(0, 3), (12, 2)]);
+}
+
+#[test]
+fn ia64_searches_from_64_mb_and_impossible_sets_are_refused() {
+    let machine = Machine::load("ia64-8").unwrap();
+    assert_eq!(max_cache_size(&machine), 32 << 20);
+    assert_eq!(Search::of_cache(Some(max_cache_size(&machine))).largest, 64 << 20);
+    let distances = Distances::new(&machine.topology, Version::v2_6(12));
+    for size in [1, SMALLEST - 1, LARGEST_SET + 1, 100 << 30] {
+        let error = survey(&machine, &distances, Pattern::Shuffled, &Overrides::default(), Some(size));
+        assert!(error.unwrap_err().to_string().contains(&size.to_string()));
+    }
 }

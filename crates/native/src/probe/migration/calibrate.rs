@@ -6,7 +6,9 @@ use super::levels::Levels;
 use super::{search, surroundings, usable, verdict};
 use crate::sys;
 use schedlab_base::{CpuId, Error, Result, Warning};
-use schedlab_machine::migration::{Distances, Entry, Matrix, Origin, Overrides, Pattern, SMALLEST, cutoff};
+use schedlab_machine::migration::{
+    Distances, Entry, Matrix, Origin, Overrides, Pattern, SMALLEST, Search, cutoff,
+};
 use schedlab_machine::{CacheLevel, Machine, sysfs};
 use serde::Serialize;
 use std::path::Path;
@@ -154,35 +156,33 @@ pub fn calibrate(
     let mut live = Live::new(limit, ask.pattern)?;
     let levels = Levels::measure(&mut live, first, &told, u64::MAX)?;
     let search = search(&levels, ask.largest, limit);
-    let mut work = Work::plan(host, distances, ask, &cpus, &levels, search.largest);
-    let ahead = Ahead { sizes: search.sizes().count(), ..work.ahead };
-    watch(Step::Ahead(ahead))?;
+    let work = Work::plan(host, distances, ask, &cpus, &levels, search);
+    watch(Step::Ahead(work.ahead))?;
 
     let mut found = Vec::new();
     // What fits into the smallest cache is not tried in 2005, but tells what the move itself costs.
     let further: Vec<u64> =
         told.first().map(|c| c.size_kb << 10).filter(|size| *size < SMALLEST).into_iter().collect();
-    for (distance, pair) in work.first.clone() {
+    for (distance, pair) in work.first.iter().copied() {
         warm_up(&mut live, pair)?;
         let name = distances.classes[distance].name;
-        let passes = Passes::of(ahead.curves);
-        let begun = work.done;
+        let passes = Passes::of(work.ahead.curves);
+        let begun = found.len() as u64 * work.curve;
         let curve = Curve::measure(&mut live, search, &further, pair, passes, &mut |bytes, permille| {
             let words = format!("distance {distance} ({name}), {} KB", bytes >> 10);
-            work.done = begun + work.curve * permille / 1000;
-            work.did(0, words, watch)
+            work.tell(begun + work.curve * permille / 1000, words, watch)
         })?;
-        work.done = begun + work.curve;
         found.push(DistanceCosts { distance, name, curve });
     }
     let mut pairs = Vec::new();
-    for (distance, pair) in work.further.clone() {
+    for (distance, pair) in work.further.iter().copied() {
         let curve = found.iter().find(|d| d.distance == distance).map(|d| &d.curve);
         // Where the first pair costs nothing, another may.
         let bytes = curve.and_then(|c| c.dearest).map_or(search.largest / 2, |cost| cost.size);
         let cost = curve::size(&mut live, bytes, pair, Effort::PAIR)?;
         pairs.push(PairCost { pair: (pair.0.0, pair.1.0), distance, cost });
-        work.did(work.pair, format!("CPUs {} and {}", pair.0.0, pair.1.0), watch)?;
+        let done = found.len() as u64 * work.curve + pairs.len() as u64 * work.pair;
+        work.tell(done, format!("CPUs {} and {}", pair.0.0, pair.1.0), watch)?;
     }
     let dearest = found.iter().filter_map(|d| d.curve.dearest).max_by_key(|cost| cost.cost_ns);
     let at = dearest.map_or(search.largest / 2, |cost| cost.size);
@@ -276,11 +276,9 @@ struct Work {
     /// Further pairs.
     further: Vec<(usize, (CpuId, CpuId))>,
     ahead: Ahead,
-    /// The expected time of a curve, of a further pair, of everything, and of what is done, ns.
+    /// The expected time of a curve and of a further pair, ns.
     curve: u64,
     pair: u64,
-    all: u64,
-    done: u64,
 }
 
 impl Work {
@@ -290,7 +288,7 @@ impl Work {
         ask: &Ask,
         cpus: &[CpuId],
         levels: &Levels,
-        largest: u64,
+        search: Search,
     ) -> Work {
         let (mut first, mut further) = (Vec::new(), Vec::new());
         for distance in 0..distances.classes.len() {
@@ -314,28 +312,28 @@ impl Work {
             further.extend(pairs.into_iter().rev().step_by(step).take(most));
         }
         let (curves, pairs) = (first.len(), further.len());
-        let (curve, pair) = expected_ns(levels, largest, curves);
+        let (curve, pair) = expected_ns(levels, search, curves);
         let expected_ns = curves as u64 * curve + pairs as u64 * pair;
-        let ahead = Ahead { curves, sizes: 0, pairs, expected_ns };
-        Work { first, further, ahead, curve, pair, all: expected_ns.max(1), done: 0 }
+        let ahead = Ahead { curves, sizes: search.sizes().count(), pairs, expected_ns };
+        Work { first, further, ahead, curve, pair }
     }
-    fn did(&mut self, ns: u64, words: String, watch: &mut dyn FnMut(Step) -> Result<()>) -> Result<()> {
-        self.done += ns;
-        watch(Step::Done((1000 * self.done / self.all).min(1000), words))
+    /// Tells that so many ns of the expected time are done.
+    fn tell(&self, done: u64, words: String, watch: &mut dyn FnMut(Step) -> Result<()>) -> Result<()> {
+        watch(Step::Done((1000 * done / self.ahead.expected_ns.max(1)).min(1000), words))
     }
 }
 
 /// The expected times of a curve and of a further pair, ns. A repetition is four rounds of touching twice and reading
 /// four times as much; before each pass over a size there is one that does not count.
-fn expected_ns(levels: &Levels, largest: u64, curves: usize) -> (u64, u64) {
+fn expected_ns(levels: &Levels, search: Search, curves: usize) -> (u64, u64) {
     let line_ns = |size: u64| {
         let near = levels.again.iter().min_by_key(|a| a.size.abs_diff(size));
         near.map_or(10.0, |a| a.line_ns)
     };
     let once = |size: u64| (4.0 * 4.0 * line_ns(size) * size as f64 / 64.0) as u64;
-    let pass: u64 = schedlab_machine::migration::Search { largest }.sizes().map(|size| 2 * once(size)).sum();
+    let pass: u64 = search.sizes().map(|size| 2 * once(size)).sum();
     let passes = Passes::of(curves);
     let (least, most) = (passes.least as u64 * pass, passes.most as u64 * pass);
     let curve = passes.time_ns.clamp(least, most);
-    (curve + WARM_UP_NS, (Effort::PAIR.most as u64 + 1) * once(largest / 2))
+    (curve + WARM_UP_NS, (Effort::PAIR.most as u64 + 1) * once(search.largest / 2))
 }
