@@ -24,8 +24,8 @@ pub struct States {
     pub from_ns: i64,
 }
 
-/// Splits the costs of passes where the sum of distances from the two medians is least. `None` if they are one state: the
-/// gap between two states is wider than half the way from median to median, which noise seldom has.
+/// Splits the costs of passes where the sum of distances from the two medians is least. `None` if they are one state:
+/// the gap between two states is wider than half the way from median to median, which noise seldom has.
 pub(super) fn split(costs: &[i64]) -> Option<States> {
     let mut sorted = costs.to_vec();
     sorted.sort_unstable();
