@@ -187,7 +187,16 @@ pub fn judge(entry: &Entry, now: &Moment<'_>, whose: Whose, current: io::Result<
 
 /// The right to change settings of this machine; one process at a time has it.
 #[derive(Debug)]
-pub struct Lock(#[allow(dead_code, reason = "held, not read: the lock goes when it is closed")] File);
+pub struct Lock(pub(super) File);
+
+impl Drop for Lock {
+    /// Gives the lock back. A child that another thread has just forked has a copy of the file until it executes its
+    /// program, so that closing alone would give the lock back a little later.
+    fn drop(&mut self) {
+        // It goes with the last copy in any case.
+        let _ = self.0.unlock();
+    }
+}
 
 impl Lock {
     /// Takes the lock.

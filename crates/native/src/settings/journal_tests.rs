@@ -215,6 +215,16 @@ fn old_values_are_on_disk_before_and_back_after() {
 }
 
 #[test]
+fn a_lock_is_free_at_once_although_a_copy_of_its_file_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = Lock::take(folder.path()).unwrap();
+    let _copy = lock.0.try_clone().unwrap();
+    assert!(Lock::take(folder.path()).is_err());
+    drop(lock);
+    assert!(Lock::take(folder.path()).is_ok());
+}
+
+#[test]
 fn a_panic_and_a_failed_change_put_everything_back() {
     let (_folder, system, journal, knob) = tree();
     let panicked = std::panic::catch_unwind(|| {
