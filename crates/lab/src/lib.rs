@@ -23,6 +23,7 @@ pub mod room;
 pub mod runs;
 pub mod stat;
 pub mod stats;
+pub mod suite;
 pub mod uncertainty;
 pub mod validate;
 pub mod watch;

@@ -18,6 +18,7 @@ pub mod normal;
 pub mod number;
 pub mod plot;
 pub mod profile;
+pub mod ranked;
 pub mod run;
 pub mod runs;
 pub mod schbench;
@@ -86,6 +87,12 @@ pub const EXPORTERS: &[Form] = &[
         extension: "txt",
         about: "means in multiples of the baseline's, with their spread",
         exporter: &normal::Normal,
+    },
+    Form {
+        name: "ranked",
+        extension: "txt",
+        about: "one line for each change, losses first, at most 78 columns",
+        exporter: &ranked::Ranked,
     },
     Form { name: "csv", extension: "csv", about: "one line for each cell and metric", exporter: &csv::Csv },
     Form { name: "json", extension: "json", about: "schedlab/comparison/1, whole", exporter: &json::Json },

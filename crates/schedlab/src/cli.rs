@@ -16,6 +16,7 @@ pub struct Entry {
 const COMMANDS: &[Entry] = &[
     commands::study::ENTRY,
     commands::run::ENTRY,
+    commands::suite::ENTRY,
     commands::new::ENTRY,
     commands::bench::ENTRY,
     commands::knee::ENTRY,

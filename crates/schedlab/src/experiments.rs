@@ -94,6 +94,14 @@ impl RunOptions {
 }
 
 impl RunOptions {
+    /// Takes the machines out: they are no part of an experiment, but what it is made for.
+    pub fn take_machines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.machine)
+    }
+    /// Whether it runs on this host, which has a machine of its own.
+    pub fn on_host(&self) -> bool {
+        self.backend == Backend::Host.name()
+    }
     fn part(&self) -> Part {
         Part {
             loads: self.load.clone(),

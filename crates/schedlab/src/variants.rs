@@ -33,6 +33,34 @@ pub fn parse(text: &str) -> Result<Variant> {
     checked(variant)
 }
 
+/// As [`parse`], and in the short form with plus signs: `v6.5+SIS_FIRST_IDLE+hz=1000`. A kernel may also be an image: a
+/// series such as `6.1`, or the path of a bzImage, behind which changes stand after a colon only.
+///
+/// # Errors
+/// As [`parse`].
+pub fn in_short(text: &str) -> Result<Variant> {
+    let colons = match text.split_once('+') {
+        Some((kernel, changes)) if !text.contains(['/', ':']) => {
+            format!("{kernel}:{}", changes.replace('+', ","))
+        }
+        _ => text.to_owned(),
+    };
+    let front = colons.split(':').next().unwrap_or_default();
+    let kernel = front.rsplit('=').next().unwrap_or_default();
+    if !schedlab_lab::guests::is_real(kernel) {
+        return parse(&colons);
+    }
+    // No table of profiles knows a real kernel.
+    let variant = parse(&colons.replacen(kernel, RUNNING, 1))?;
+    let name = if front.contains('=') { variant.name } else { colons.clone() };
+    Ok(Variant { name, kernel: kernel.to_owned(), ..variant })
+}
+
+/// The kernel of a variant without its changes.
+pub fn without_changes(variant: &Variant) -> Variant {
+    Variant::plain(&variant.kernel)
+}
+
 /// Adds one change to a variant.
 fn change(variant: &mut Variant, text: &str) -> Result<()> {
     if let Some((what, time)) = text.split_once('@') {
@@ -190,6 +218,22 @@ mod tests {
         let features = &["NO_SIS_SKIP_TARGET".to_owned()];
         let same = of("v4.5", Changes { features, ..Changes::default() }).unwrap();
         assert_eq!(same, parse("v4.5:NO_SIS_SKIP_TARGET").unwrap());
+    }
+
+    #[test]
+    fn plus_signs_are_a_short_form_and_images_need_no_profile() {
+        let long = parse("v6.5:SIS_FIRST_IDLE,NO_WA_IDLE,hz=1000").unwrap();
+        assert_eq!(in_short("v6.5+SIS_FIRST_IDLE+NO_WA_IDLE,hz=1000").unwrap(), long);
+        assert_eq!(in_short("v6.5:SIS_FIRST_IDLE,NO_WA_IDLE,hz=1000").unwrap(), long);
+        let named = in_short("mine=v6.5+SIS_FIRST_IDLE").unwrap();
+        assert_eq!((named.name.as_str(), named.kernel.as_str()), ("mine", "v6.5"));
+        let image = in_short("/boot/a+b/bzImage:NO_WA_IDLE").unwrap();
+        assert_eq!(
+            (image.name.as_str(), image.kernel.as_str()),
+            ("/boot/a+b/bzImage:NO_WA_IDLE", "/boot/a+b/bzImage")
+        );
+        assert_eq!((image.features.len(), without_changes(&image).is_plain()), (1, true));
+        assert!(in_short("v6.5+SIS_FRST_IDLE").unwrap_err().to_string().contains("'SIS_FIRST_IDLE'"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod narrow;
 mod read;
 mod sweep;
 mod variants;
+pub mod write;
 
 pub(crate) use around::Around;
 pub(crate) use expand::expand;

@@ -23,4 +23,5 @@ pub mod runs;
 pub mod schedstat;
 pub mod stat;
 pub mod study;
+pub mod suite;
 pub mod validate;

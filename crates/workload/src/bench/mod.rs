@@ -9,6 +9,7 @@ mod database;
 mod draws;
 mod embedded_db;
 mod exchange;
+mod forks;
 mod gate;
 mod hackbench;
 mod hogs;
@@ -49,6 +50,7 @@ pub const BENCHMARKS: &[&Benchmark] = &[
     &database::DATABASE,
     &volano::VOLANO,
     &trade::TRADE,
+    &forks::FORKS,
 ];
 
 /// The longest runtime that may be asked for: an hour, ns.

@@ -1,0 +1,130 @@
+//! A comparison by its verdicts, losses first: one line for each change, with its interval. Metrics that stayed the same
+//! are counted.
+//!
+//! Within a kind of verdict, the larger change stands first. Sizes of rises and falls are compared as ratios, so that
+//! twice and half are equal; a row without a percentage (its baseline is 0) is the largest.
+
+use crate::number::{change, signed};
+use crate::text::{WIDTH, warnings, width, wrap};
+use crate::{Exporter, legend, short};
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::Row;
+use schedlab_lab::stats::Verdict;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+/// The exporter.
+pub struct Ranked;
+
+/// The verdicts in the order of the text, each with its heading.
+const KINDS: &[(Verdict, &str)] = &[
+    (Verdict::Worse, "Losses"),
+    (Verdict::Better, "Gains"),
+    (Verdict::Changed, "Changes that are neither"),
+    (Verdict::Unclear, "Cannot tell"),
+];
+
+impl Exporter for Ranked {
+    fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        let variants: BTreeSet<(&str, &str)> =
+            c.comparisons.iter().map(|r| (r.variant.as_str(), r.baseline.as_str())).collect();
+        if variants.is_empty() {
+            writeln!(out, "Nothing to rank: no load ran under two variants.")?;
+            return warnings(c, out);
+        }
+        for (variant, baseline) in variants {
+            let rows: Vec<&Row> =
+                c.comparisons.iter().filter(|r| r.variant == variant && r.baseline == baseline).collect();
+            one(c, &rows, out)?;
+        }
+        warnings(c, out)?;
+        let flag = legend::flag(c);
+        write!(
+            out,
+            "{}",
+            wrap(
+                "",
+                &format!(
+                    "Change: typical, trimmed, over runs, with its 95% interval.{flag} {}",
+                    legend::words(c)
+                )
+            )
+        )
+    }
+}
+
+/// The rows of one variant.
+fn one(c: &Comparison, rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
+    let Some(first) = rows.first() else { return Ok(()) };
+    let many = |one: fn(&Row) -> String| rows.iter().map(|r| one(r)).collect::<BTreeSet<String>>().len() > 1;
+    let (machines, backends) = (many(|r| r.machine.clone()), many(|r| r.backend.to_string()));
+    let runs = c.cells.iter().find(|cell| cell.variant == first.variant).map_or(0, |cell| cell.runs);
+    let place = if machines { String::new() } else { format!(" on {}", first.machine) };
+    let title = format!("{} against {}{place}, {runs} runs each", first.variant, first.baseline);
+    write!(out, "{}", wrap("", &title))?;
+    let load = |r: &Row| {
+        let on = if machines { format!(" on {}", r.machine) } else { String::new() };
+        let by = if backends { format!(" ({})", r.backend) } else { String::new() };
+        format!("{} {}{on}{by}", r.workload, r.load)
+    };
+    for (verdict, heading) in KINDS {
+        let mut of: Vec<&Row> = rows.iter().copied().filter(|r| r.verdict == *verdict).collect();
+        if of.is_empty() && *verdict != Verdict::Worse {
+            continue;
+        }
+        // A stable sort: rows of one size keep the comparison's order.
+        of.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        writeln!(
+            out,
+            "\n{heading}: {}",
+            if of.is_empty() { "none".to_owned() } else { of.len().to_string() }
+        )?;
+        of.iter().try_for_each(|r| line(&load(r), r, out))?;
+    }
+    let same = rows.iter().filter(|r| r.verdict == Verdict::Same).count();
+    writeln!(out, "\nUnchanged: {same} of {} rows\n", rows.len())
+}
+
+/// The size of a change as the logarithm of its ratio.
+fn size(r: &Row) -> f64 {
+    let Some(pct) = r.change_pct else { return f64::INFINITY };
+    let ratio = 1.0 + pct / 100.0;
+    if ratio > 0.0 { ratio.ln().abs() } else { f64::INFINITY }
+}
+
+/// A row; a long load takes a line of its own.
+fn line(load: &str, r: &Row, out: &mut dyn Write) -> io::Result<()> {
+    const LOAD: usize = 26;
+    const METRIC: usize = 22;
+    let interval =
+        r.ci95_pct.map_or_else(|| "-".to_owned(), |[a, b]| format!("{} to {}%", signed(a), signed(b)));
+    let change = r.change_pct.map_or_else(|| "new".to_owned(), change);
+    let metric = short(&r.metric, &r.workload);
+    let figures = format!("{metric:<METRIC$} {change:>7}{:1} {interval}", r.flag());
+    if width(load) <= LOAD && 2 + LOAD + 1 + width(&figures) <= WIDTH {
+        return writeln!(out, "  {load:<LOAD$} {figures}");
+    }
+    writeln!(out, "  {load}\n  {:LOAD$} {figures}", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(change_pct: Option<f64>) -> Row {
+        let text = serde_json::json!({
+            "backend": "sim", "machine": "m", "workload": "w", "load": "l", "metric": "x", "baseline": "a",
+            "variant": "b", "change_pct": change_pct, "ci95_pct": null, "p": 1.0, "verdict": "worse",
+            "mean_change_pct": null, "rank_pct": null, "pairs": 0, "correlation": null, "detectable_pct": null,
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn twice_and_half_are_equal_and_a_change_from_nothing_is_the_largest() {
+        let of = |pct| size(&row(Some(pct)));
+        assert!((of(100.0) - of(-50.0)).abs() < 1e-9);
+        assert!(of(-60.0) > of(100.0) && of(3.0) > of(-2.0));
+        assert!(size(&row(None)) > of(1e6));
+    }
+}

@@ -1,0 +1,78 @@
+//! `schedlab suite`: what does a change break? Runs the fixed set of loads under a variant and its baseline.
+
+use crate::cli::Entry;
+use crate::common;
+use crate::experiments::{self, RunOptions};
+use crate::variants;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, Result};
+use schedlab_kernel::Variant;
+use schedlab_lab::suite;
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    /// The kernel with its changes: v6.5+SIS_FIRST_IDLE+NO_WA_IDLE, v6.5:hz=1000,policy=batch, or with a name of its own
+    /// NAME=KERNEL:CHANGE,...; several are each compared with the baseline. A series (6.1) or a bzImage is for --backend
+    /// vm, and 'running' for --backend host
+    #[arg(value_name = "VARIANT", required = true)]
+    wanted: Vec<String>,
+    /// What it is compared with, written in the same way [default: the first variant's kernel without its changes]
+    #[arg(long, value_name = "VARIANT")]
+    baseline: Option<String>,
+    /// Fewer and shorter runs
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    options: RunOptions,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("suite"))
+        .about("Run the fixed set of loads under a change, and list what it loses and gains")
+        .mut_arg("format", |arg| {
+            arg.default_value("ranked")
+                .help("Form of the result: ranked, table, detail, lkml, markdown, csv, json or go")
+        })
+        .mut_arg("machine", |arg| {
+            arg.help(format!(
+                "Machine of the loads [default: {}]: as in experiments; may be given more than once",
+                suite::DEFAULT_MACHINE
+            ))
+        })
+        .mut_arg("variant", |arg| arg.hide(true))
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let mut own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    own.options.check()?;
+    let (baseline, others) = compared(own.baseline.as_deref(), &own.wanted)?;
+    let machines = if own.options.on_host() { Vec::new() } else { own.options.take_machines() };
+    for name in &machines {
+        common::machine(name, None).map_err(|e| e.context("--machine"))?;
+    }
+    let experiment = suite::experiment(&suite::Wanted {
+        baseline: &baseline,
+        variants: &others,
+        machines: &machines,
+        quick: own.quick,
+        host_cpus: common::cpus(),
+    })?;
+    experiments::conduct(experiment, &own.options)
+}
+
+/// The baseline and the variants that are compared with it, from their words.
+///
+/// # Errors
+/// When a word is no variant, or a variant is its own baseline.
+pub fn compared(baseline: Option<&str>, wanted: &[String]) -> Result<(Variant, Vec<Variant>)> {
+    let others = wanted.iter().map(|text| variants::in_short(text)).collect::<Result<Vec<_>>>()?;
+    let first = others.first().ok_or_else(|| Error::internal("no variant"))?;
+    let baseline = match baseline {
+        Some(text) => variants::in_short(text).map_err(|e| e.context("--baseline"))?,
+        None => variants::without_changes(first),
+    };
+    others.iter().try_for_each(|v| suite::differs(v, &baseline))?;
+    Ok((baseline, others))
+}

@@ -1,0 +1,138 @@
+//! Storms of forks: parents that start a task, wait for its end, and start the next, as a shell script or `make` does.
+//!
+//! A child works for a moment and ends; its parent waits for it. So nearly all time goes to making tasks, to the choice
+//! of their first CPU (`SD_BALANCE_FORK`, the slow path of `select_task_rq_fair`), and to wakeups of parents. Live
+//! children are processes or threads of their own; simulated ones are tasks. All children are declared before the run,
+//! so their number is a parameter and the run ends by itself. exec(2) is no operation of programs: a child goes on in
+//! the image of its parent, and `SD_BALANCE_EXEC` plays no part.
+//!
+//! Recorded are the time of each fork, from the call to the parent's return from waiting, and the time until all are
+//! done.
+
+use super::gate::{Gate, Pass};
+use super::{at_most, in_mode, mode};
+use crate::build::Builder;
+use crate::op::{Env, Op, Program, SeriesId, WordId};
+use crate::param::{Benchmark, Choice, Param, Params};
+use schedlab_base::{Ns, Result, TaskId};
+use std::sync::atomic::Ordering::SeqCst;
+
+/// The table row.
+pub const FORKS: Benchmark = Benchmark {
+    name: "forks",
+    about: "parents that start a task, wait for its end and start the next; time of all together",
+    params: PARAMS,
+    headline: &["forks.elapsed.mean", "forks.latency.p50", "forks.latency.p99"],
+    load_param: "parents",
+    brief: &[("forks", "100")],
+    brief_loads: ["{cpus}", "{cpus*2}"],
+    form_of: None,
+    build,
+};
+
+const SECOND: u64 = super::SECOND;
+
+const PARAMS: &[Param] = &[
+    Param::count("parents", None, 1, (1, 50_000), "tasks that start others"),
+    Param::count("forks", None, 1_000, (1, 50_000), "tasks that each starts, one after the other"),
+    Param::time("work", None, "us", 100_000, (0, 60 * SECOND), "CPU time of a started task"),
+    at_most(600 * SECOND),
+    mode(&[Choice::word("process"), Choice::word("thread")]),
+];
+
+fn build(params: &Params, b: &mut Builder) -> Result<()> {
+    let (parents, forks) = (params.count("parents")?, params.count("forks")?);
+    let work = params.time("work")?;
+    let elapsed = b.series("forks.elapsed", "ns", "lower");
+    let latency = b.series("forks.latency", "ns", "lower");
+    let gate = Gate::new(parents, b);
+    let first = b.next_task().index() + parents;
+    let words: Vec<WordId> = (0..parents).map(|_| b.word()).collect();
+    for (n, word) in words.iter().enumerate() {
+        let parent = Parent {
+            pass: gate.pass(),
+            children: (first + n * forks, forks),
+            started: 0,
+            word: *word,
+            since: None,
+            elapsed,
+            latency,
+        };
+        b.task(format!("parent/{n}"), Box::new(parent))?;
+    }
+    for (n, word) in words.iter().enumerate() {
+        for turn in 0..forks {
+            let child = Child { work, word: *word, done: turn as u32 + 1, stage: 0 };
+            let task = b.task(format!("child/{}", n * forks + turn), Box::new(child))?;
+            b.edit(task).spawned_by = Some(TaskId::from(first - parents + n));
+        }
+    }
+    in_mode(params, b)?;
+    b.ends_within(params.time("runtime")?);
+    Ok(())
+}
+
+struct Parent {
+    pass: Pass,
+    /// The first child's number, and how many there are.
+    children: (usize, usize),
+    started: usize,
+    /// Holds the number of children that are done.
+    word: WordId,
+    /// When the child that it waits for was started.
+    since: Option<Ns>,
+    elapsed: SeriesId,
+    latency: SeriesId,
+}
+
+impl Program for Parent {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        if let Some(op) = self.pass.enter(env) {
+            return op;
+        }
+        if let Some(since) = self.since {
+            let done = env.word(self.word).load(SeqCst);
+            if (done as usize) < self.started {
+                return Op::Wait { word: self.word, value: done, until: Ns::MAX };
+            }
+            let took = env.now().since(since);
+            env.record(self.latency, took.0);
+        }
+        let (first, all) = self.children;
+        if self.started == all {
+            if let Some(took) = self.pass.leave(env) {
+                env.record(self.elapsed, took.0);
+            }
+            return Op::Exit;
+        }
+        self.since = Some(env.now());
+        self.started += 1;
+        Op::Spawn { task: TaskId::from(first + self.started - 1) }
+    }
+}
+
+struct Child {
+    work: Ns,
+    word: WordId,
+    /// What it leaves in the word: the number of its parent's children that are done with it.
+    done: u32,
+    stage: u8,
+}
+
+impl Program for Child {
+    fn next(&mut self, env: &mut dyn Env) -> Op {
+        self.stage += 1;
+        match self.stage {
+            1 => Op::Run { work: self.work },
+            2 => {
+                env.word(self.word).store(self.done, SeqCst);
+                Op::Wake { word: self.word, count: 1 }
+            }
+            _ => Op::Exit,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "forks_tests.rs"]
+mod tests;
