@@ -14,6 +14,7 @@ pub mod exec;
 pub mod experiment;
 pub mod fits;
 pub mod guests;
+pub mod hunt;
 pub mod knee;
 pub mod metrics;
 pub mod noise;

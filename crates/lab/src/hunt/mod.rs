@@ -1,0 +1,229 @@
+//! The hunt: a search for the workloads under which a variant loses most against its baseline.
+//!
+//! Workloads are drawn as *specimens* ([`specimen`]), simulated under both kernels with the same seeds, and scored by
+//! their losses beyond the baseline's own spread ([`score`]). The best are changed and judged again ([`search`]). The
+//! worst of each class of losses is shrunk to the smallest workload that still shows the loss ([`shrink`]), and written
+//! as an rt-app file with an experiment ([`write`]), which then confirms it by other seeds.
+//!
+//! A hunt by a number of evaluations is a pure function of its seed, whatever the number of threads. A budget of time
+//! cuts the same sequence of batches elsewhere.
+
+mod change;
+pub mod faults;
+pub mod score;
+mod search;
+mod shrink;
+pub mod space;
+pub mod specimen;
+pub mod write;
+
+pub use faults::Fault;
+pub use score::{Class, Loss};
+pub use space::Space;
+
+use crate::experiment::{Experiment, parse};
+use rayon::prelude::*;
+use schedlab_base::{Error, Ns, Result};
+use schedlab_kernel::Variant;
+use search::Search;
+use specimen::Specimen;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Pairs of runs by which a specimen is judged.
+const SEEDS: u64 = 3;
+/// The first seed of the runs that confirm a loss: no specimen was judged by one of these.
+const CONFIRM_SEED: u64 = 1_001;
+/// The part of a budget of time, per cent, that the search takes; the rest is for shrinking.
+const SEARCH_PCT: u32 = 75;
+
+/// How long to search.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Budget {
+    /// So many specimens.
+    Evals(u64),
+    /// So much time, shrinking included.
+    Time(Duration),
+}
+
+/// What is hunted.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    /// The kernel that the variant is compared with.
+    pub baseline: Variant,
+    /// The variant, without a fault.
+    pub variant: Variant,
+    /// A seeded fault.
+    pub fault: Option<&'static Fault>,
+    /// The machines.
+    pub space: Space,
+    /// Simulated length of each run.
+    pub runtime: Ns,
+    /// Seeds of the runs.
+    pub seeds: Vec<u64>,
+}
+
+impl Judge {
+    /// A judge of a variant.
+    ///
+    /// # Errors
+    /// For an unknown machine or kernel.
+    pub fn new(
+        baseline: Variant,
+        variant: Variant,
+        fault: Option<&'static Fault>,
+        machines: &[String],
+        runtime: Ns,
+    ) -> Result<Judge> {
+        let space = Space::of(machines, [&baseline, &variant])?;
+        Ok(Judge { baseline, variant, fault, space, runtime, seeds: (1..=SEEDS).collect() })
+    }
+    /// The variant under which a specimen's tasks run.
+    fn variant(&self, specimen: &Specimen) -> Variant {
+        self.fault.map_or_else(|| self.variant.clone(), |f| f.in_variant(&self.variant, specimen))
+    }
+}
+
+/// The threads that judge specimens.
+pub struct Pool(rayon::ThreadPool);
+
+impl Pool {
+    /// So many of them.
+    ///
+    /// # Errors
+    /// When they can't be started.
+    pub fn of(jobs: usize) -> Result<Pool> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
+        pool.map(Pool).map_err(|e| Error::machine(format!("can't start {jobs} threads: {e}")))
+    }
+    /// Applies `judge` to each, in order.
+    fn map<T: Sync, U: Send>(
+        &self,
+        all: &[T],
+        judge: impl Fn(&T) -> Result<U> + Sync + Send,
+    ) -> Result<Vec<U>> {
+        self.0.install(|| all.par_iter().map(judge).collect())
+    }
+}
+
+/// A workload that shows a loss.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The class of the loss, which names its files.
+    pub class: Class,
+    /// The workload.
+    pub specimen: Specimen,
+    /// The loss.
+    pub loss: Loss,
+    /// The loss of the workload from which it was shrunk.
+    pub before: Loss,
+    /// Tasks of that workload.
+    pub tasks_before: u32,
+    /// Whether it was shrunk to the end.
+    pub whole: bool,
+}
+
+/// The result of a hunt.
+#[derive(Clone, Debug)]
+pub struct Hunt {
+    /// Specimens judged in the search.
+    pub evals: u64,
+    /// Specimens judged while shrinking.
+    pub shrink_evals: u64,
+    /// One workload of each class that shows a loss, in the order of [`Class::ALL`].
+    pub found: Vec<Found>,
+    /// Whether `stop` ended it.
+    pub interrupted: bool,
+}
+
+/// Hunts. `progress` is told the number of specimens judged and the largest losses so far.
+///
+/// # Errors
+/// When a run fails.
+pub fn hunt(
+    judge: &Judge,
+    seed: u64,
+    budget: Budget,
+    pool: &Pool,
+    progress: &dyn Fn(u64, &[&Loss]),
+    stop: &AtomicBool,
+) -> Result<Hunt> {
+    let began = Instant::now();
+    let mut search = Search::new(judge, seed);
+    loop {
+        let most = match budget {
+            Budget::Evals(n) => n.saturating_sub(search.drawn),
+            Budget::Time(time) if began.elapsed() < time * SEARCH_PCT / 100 => search::BATCH,
+            Budget::Time(_) => 0,
+        };
+        if most == 0 || !search.batch(most, pool, stop)? {
+            break;
+        }
+        let losses: Vec<&Loss> = Class::ALL
+            .iter()
+            .filter_map(|c| search.best(*c)?.score.of(*c))
+            .filter(|l| l.units > 0.0)
+            .collect();
+        progress(search.evals, &losses);
+    }
+    let mut hunt = Hunt { evals: search.evals, shrink_evals: 0, found: Vec::new(), interrupted: false };
+    for class in Class::ALL {
+        let Some(worst) = search.best(class) else { continue };
+        let Some(before) = worst.score.of(class).filter(|l| l.units > 0.0) else { continue };
+        let over = || {
+            let late = matches!(budget, Budget::Time(time) if began.elapsed() >= time);
+            late || stop.load(Ordering::Relaxed)
+        };
+        let shrunk = shrink::shrunk(&worst.specimen, before, judge, pool, &over, stop)?;
+        hunt.shrink_evals += shrunk.evals;
+        hunt.found.push(Found {
+            class,
+            specimen: shrunk.specimen,
+            loss: shrunk.loss,
+            before: before.clone(),
+            tasks_before: worst.specimen.tasks(),
+            whole: !over(),
+        });
+    }
+    hunt.interrupted = stop.load(Ordering::Relaxed);
+    Ok(hunt)
+}
+
+impl Found {
+    /// The name of its files, without their endings.
+    pub fn name(&self) -> &'static str {
+        self.class.name()
+    }
+    /// Its rt-app file.
+    pub fn rtapp(&self, judge: &Judge) -> String {
+        write::rtapp(&self.specimen, &judge.space)
+    }
+    /// The text of its experiment, which stands beside the rt-app file.
+    pub fn experiment_text(&self, judge: &Judge) -> String {
+        let mut variant = judge.variant(&self.specimen);
+        if let Some(fault) = judge.fault {
+            variant.name = format!("{} with {}", variant.name, fault.name);
+        }
+        let about = format!("found by schedlab hunt: {} shows {}", variant.name, self.loss.words());
+        let about = write::About {
+            name: self.name(),
+            about: &about,
+            metric: &self.loss.metric,
+            runtime: judge.runtime,
+            seed: CONFIRM_SEED,
+            variants: [&judge.baseline, &variant],
+        };
+        write::experiment(&self.specimen, &judge.space, &about)
+    }
+    /// Its experiment, read from the folder in which its files are.
+    ///
+    /// # Errors
+    /// When the reader refuses it, which is a fault of this module, or the rt-app file is not there.
+    pub fn experiment(&self, judge: &Judge, folder: &Path) -> Result<Experiment> {
+        parse(&folder.join(format!("{}.toml", self.name())), &self.experiment_text(judge), 1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

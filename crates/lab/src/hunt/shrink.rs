@@ -1,0 +1,185 @@
+//! Shrinking: the smallest specimen that still shows the loss.
+//!
+//! Each step tries simpler neighbours in a fixed order and takes the first that keeps [`KEPT`] of the first loss, beyond
+//! the spread of the baseline's runs. Big steps (a kind less, half the tasks, a smaller machine) come before small ones
+//! (a plain attribute, a round time). It ends when no neighbour does. A neighbour is simpler by an order on specimens
+//! ([`size`]), so that no step is undone by a later one.
+
+use super::score::{Class, Loss, score};
+use super::specimen::{Cpus, Policy, Rest, Specimen};
+use super::{Judge, Pool};
+use schedlab_base::Result;
+use std::sync::atomic::AtomicBool;
+
+/// The part of the first loss that each step keeps.
+const KEPT: f64 = 0.8;
+/// Neighbours that are evaluated together; a constant, so that the steps don't depend on the number of threads.
+const AT_ONCE: usize = 4;
+
+/// A specimen that was shrunk.
+pub struct Shrunk {
+    /// The smallest one.
+    pub specimen: Specimen,
+    /// The loss that it shows.
+    pub loss: Loss,
+    /// Specimens that were evaluated.
+    pub evals: u64,
+}
+
+/// Shrinks a specimen while it shows its loss, until `over` says that there is no more time.
+///
+/// # Errors
+/// When a run fails.
+pub fn shrunk(
+    first: &Specimen,
+    loss: &Loss,
+    judge: &Judge,
+    pool: &Pool,
+    over: &(dyn Fn() -> bool + Sync),
+    stop: &AtomicBool,
+) -> Result<Shrunk> {
+    let least = KEPT * loss.units;
+    let mut best = Shrunk { specimen: first.clone(), loss: loss.clone(), evals: 0 };
+    'step: loop {
+        let all = simpler(&best.specimen, judge);
+        // Neighbours are tried a few at a time, so that CPUs have work; the first in the order is taken.
+        for some in all.chunks(AT_ONCE) {
+            if over() {
+                break 'step;
+            }
+            let scores = pool.map(some, |specimen| score(specimen, judge, stop))?;
+            best.evals += some.len() as u64;
+            for (specimen, score) in some.iter().zip(scores) {
+                let Some(score) = score else { break 'step };
+                if let Some(loss) =
+                    score.of(loss.class).filter(|l| l.units >= least && is_same(l, &best.loss))
+                {
+                    (best.specimen, best.loss) = (specimen.clone(), loss.clone());
+                    continue 'step;
+                }
+            }
+        }
+        break;
+    }
+    Ok(best)
+}
+
+/// Whether a loss is still the one that was found: the same class, and of latencies the same metric.
+fn is_same(a: &Loss, b: &Loss) -> bool {
+    a.class == b.class && (a.class != Class::Latency || a.metric == b.metric)
+}
+
+/// The simplest comes first: machine, kinds, tasks, attributes, and how many digits times have.
+fn size(s: &Specimen) -> (usize, u32, usize, u32, u32) {
+    let attributes = |k: &super::specimen::Kind| {
+        [
+            k.locked_us > 0,
+            k.woken_by.is_some(),
+            k.meets,
+            k.nice != 0,
+            k.policy != Policy::Other,
+            k.cpus != Cpus::All,
+            k.group.is_some(),
+        ]
+        .into_iter()
+        .filter(|set| *set)
+        .count() as u32
+            + match k.rest {
+                Rest::None => 0,
+                Rest::Sleep(_) => 1,
+                Rest::Timer(_) => 2,
+            }
+    };
+    let times = |k: &super::specimen::Kind| {
+        let rest = match k.rest {
+            Rest::None => 0,
+            Rest::Sleep(us) | Rest::Timer(us) => us,
+        };
+        [k.run_us, k.locked_us, rest].into_iter().map(|us| u32::from(us != round(us))).sum::<u32>()
+    };
+    (
+        s.kinds.len(),
+        s.tasks(),
+        s.machine,
+        s.kinds.iter().map(attributes).sum(),
+        s.kinds.iter().map(times).sum(),
+    )
+}
+
+/// The nearest of 1, 2, 5, 10, 20, ... at or below.
+fn round(us: u32) -> u32 {
+    let mut unit = 1;
+    while us >= 10 * unit {
+        unit *= 10;
+    }
+    match us / unit {
+        0 => 0,
+        1 => unit,
+        2..=4 => 2 * unit,
+        _ => 5 * unit,
+    }
+}
+
+/// Simpler neighbours, in the order in which they are tried.
+fn simpler(of: &Specimen, judge: &Judge) -> Vec<Specimen> {
+    let mut all: Vec<Specimen> = Vec::new();
+    if of.kinds.len() > 1 {
+        all.extend((0..of.kinds.len()).map(|gone| of.without(gone)));
+    }
+    all.extend((0..of.machine).map(|machine| Specimen { machine, ..of.clone() }));
+    let edits: &[fn(&mut super::specimen::Kind)] = &[
+        |k| k.count = k.count.div_ceil(2),
+        |k| k.count = (k.count - 1).max(1),
+        |k| k.locked_us = 0,
+        |k| k.group = None,
+        |k| k.cpus = Cpus::All,
+        |k| k.policy = Policy::Other,
+        |k| k.nice = 0,
+        |k| k.meets = false,
+        |k| k.rest = Rest::None,
+        |k| {
+            if k.woken_by.take().is_some() {
+                k.rest = Rest::Sleep(1_000);
+            }
+        },
+        |k| {
+            if let Rest::Timer(us) = k.rest {
+                k.rest = Rest::Sleep(us.saturating_sub(k.run_us).max(10));
+            }
+        },
+        |k| k.run_us = round(k.run_us),
+        |k| k.locked_us = round(k.locked_us),
+        |k| {
+            k.rest = match k.rest {
+                Rest::None => Rest::None,
+                Rest::Sleep(us) => Rest::Sleep(round(us)),
+                Rest::Timer(us) => Rest::Timer(round(us)),
+            }
+        },
+    ];
+    for edit in edits {
+        for at in 0..of.kinds.len() {
+            let mut changed = of.clone();
+            edit(&mut changed.kinds[at]);
+            all.push(changed);
+        }
+    }
+    let all = all.into_iter().map(|s| s.mended(&judge.space)).filter(|s| size(s) < size(of));
+    let mut once: Vec<Specimen> = Vec::new();
+    for specimen in all {
+        if !once.contains(&specimen) {
+            once.push(specimen);
+        }
+    }
+    once
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_rounded_down_to_one_digit() {
+        assert_eq!([0, 1, 3, 9, 14, 140, 4_999, 50_000].map(round), [0, 1, 2, 5, 10, 100, 2_000, 50_000]);
+    }
+}

@@ -1,0 +1,124 @@
+//! Specimens that the reader takes, hunts that repeat, and a seeded fault that is found.
+
+use super::specimen::{Dice, Kind, Policy, Rest};
+use super::*;
+use crate::exec::{Executor, Sim};
+use proptest::prelude::*;
+use schedlab_base::Stream;
+use schedlab_workload::Spec;
+
+fn judge(variant: Variant, fault: Option<&'static Fault>, machines: &[&str]) -> Judge {
+    let machines: Vec<String> = machines.iter().map(|m| (*m).to_owned()).collect();
+    Judge::new(Variant::plain("v6.5"), variant, fault, &machines, Ns::ms(100)).unwrap()
+}
+
+fn first_idle() -> Variant {
+    Variant { name: "first".into(), features: vec!["SIS_FIRST_IDLE".into()], ..Variant::plain("v6.5") }
+}
+
+fn hunted(judge: &Judge, seed: u64, evals: u64, jobs: usize) -> Hunt {
+    let stop = AtomicBool::new(false);
+    hunt(judge, seed, Budget::Evals(evals), &Pool::of(jobs).unwrap(), &|_, _| {}, &stop).unwrap()
+}
+
+#[test]
+fn the_same_seed_hunts_the_same_whatever_the_threads() {
+    let judge = judge(first_idle(), None, &["smp-2", "smp-4"]);
+    let texts =
+        |h: &Hunt| h.found.iter().map(|f| f.rtapp(&judge) + &f.experiment_text(&judge)).collect::<Vec<_>>();
+    let (one, two) = (hunted(&judge, 7, 100, 1), hunted(&judge, 7, 100, 3));
+    assert_eq!((one.evals, texts(&one), one.shrink_evals), (two.evals, texts(&two), two.shrink_evals));
+    assert!((90..=100).contains(&one.evals) && !one.found.is_empty());
+    assert_ne!(texts(&one), texts(&hunted(&judge, 8, 100, 2)));
+}
+
+#[test]
+fn a_stopped_hunt_says_so() {
+    let judge = judge(first_idle(), None, &["smp-2"]);
+    let stop = AtomicBool::new(true);
+    let pool = Pool::of(1).unwrap();
+    let hunt = hunt(&judge, 1, Budget::Evals(50), &pool, &|_, _| {}, &stop).unwrap();
+    assert!(hunt.interrupted && hunt.found.is_empty() && hunt.evals == 0);
+}
+
+#[test]
+fn a_seeded_fault_is_found_and_shrunk_to_a_task_of_that_nice_value() {
+    let wrong = Some(Fault::find("nice-preemption").unwrap());
+    let judge = judge(Variant::plain("v6.5"), wrong, &["smp-2", "smp-4"]);
+    let hunt = hunted(&judge, 1, 400, 2);
+    let latency = hunt.found.iter().find(|f| f.class == Class::Latency).expect("a latency suffers");
+    assert!(latency.loss.ratio > 2.0 && latency.loss.units > 0.0, "{:?}", latency.loss);
+    let faulty = |k: &Kind| k.nice == -5 && k.policy == Policy::Other;
+    let kinds = &latency.specimen.kinds;
+    assert!(kinds.iter().any(faulty) && kinds.len() <= 2 && latency.specimen.tasks() <= 8, "{kinds:?}");
+}
+
+#[test]
+fn without_a_difference_nothing_is_found() {
+    let same = Variant { name: "same".into(), ..Variant::plain("v6.5") };
+    let judge = judge(same, None, &["smp-2"]);
+    assert!(hunted(&judge, 1, 64, 2).found.is_empty());
+}
+
+#[test]
+fn a_found_workload_runs_as_an_ordinary_experiment() {
+    let judge = judge(first_idle(), Some(Fault::find("nice-preemption").unwrap()), &["smp-4"]);
+    let specimen =
+        Specimen { machine: 0, kinds: vec![waker(), Kind { woken_by: Some(0), nice: -5, ..waker() }] };
+    let loss = Loss {
+        class: Class::Latency,
+        metric: "wakeup_delay.p99".into(),
+        ratio: 2.5,
+        spread: 1.1,
+        units: 1.2,
+    };
+    let found =
+        Found { class: Class::Latency, specimen, before: loss.clone(), loss, tasks_before: 9, whole: true };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("latency.json"), found.rtapp(&judge)).unwrap();
+    let experiment = found.experiment(&judge, folder.path()).unwrap();
+    assert_eq!((experiment.metrics[0].as_str(), experiment.runs), ("wakeup_delay.p99", 10));
+    assert_eq!(experiment.variants[1].tasks.keys().collect::<Vec<_>>(), ["b"], "only these are faulty");
+    assert!(experiment.about.contains("2.50 times the wakeup_delay.p99"));
+    let cells = crate::plan(&experiment, crate::Backend::Sim, crate::Options::default()).unwrap().cells;
+    assert_eq!(cells.len(), 2);
+    assert!(Sim::default().run(&cells[1], 5, &AtomicBool::new(false)).unwrap().is_some());
+}
+
+fn waker() -> Kind {
+    Kind {
+        count: 2,
+        run_us: 200,
+        locked_us: 50,
+        rest: Rest::Sleep(1_000),
+        woken_by: None,
+        meets: false,
+        nice: 0,
+        policy: Policy::Other,
+        cpus: specimen::Cpus::Low,
+        group: Some(1),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    /// Whatever is drawn or changed keeps its invariants, and the ordinary reader takes it.
+    #[test]
+    fn every_specimen_is_a_workload(seed in any::<u64>()) {
+        let judge = judge(first_idle(), None, &[]);
+        let dice = Dice(Stream::new(seed));
+        let (one, other) =
+            (Specimen::draw(dice.of("one"), &judge.space), Specimen::draw(dice.of("other"), &judge.space));
+        let changed = change::mutated(&one, dice.of("change"), &judge.space);
+        let crossed = change::crossed(&changed, &other, dice.of("cross"), &judge.space);
+        for specimen in [one, other, changed, crossed] {
+            prop_assert_eq!(&specimen, &specimen.clone().mended(&judge.space));
+            prop_assert!((1..=specimen::MAX_KINDS).contains(&specimen.kinds.len()));
+            prop_assert!(specimen.tasks() <= specimen::TASKS_PER_CPU * judge.space.cpus(specimen.machine));
+            let text = write::rtapp(&specimen, &judge.space);
+            let spec = Spec::RtApp { file: "x.json".into(), text: text.clone(), runtime: Some(Ns::ms(10)) };
+            let built = spec.build(1).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            prop_assert_eq!(built.tasks.len() as u32, specimen.tasks());
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A specimen as an rt-app file, and the experiment that runs it.
+
+use super::space::Space;
+use super::specimen::{Cpus, Kind, Policy, Rest, Specimen, name};
+use crate::experiment::write;
+use schedlab_base::Ns;
+use schedlab_kernel::Variant;
+use std::fmt::Write;
+
+/// The rt-app file of a specimen. Task `a`'s wakeups of others are called `a`, too.
+pub fn rtapp(specimen: &Specimen, space: &Space) -> String {
+    let cpus = space.cpus(specimen.machine);
+    let tasks: Vec<String> = specimen
+        .kinds
+        .iter()
+        .enumerate()
+        .map(|(i, kind)| {
+            let wakes = specimen.kinds.iter().any(|k| k.woken_by == Some(i));
+            format!("\t\t\"{}\" : {{ {} }}", name(i), task(i, kind, wakes, cpus).join(", "))
+        })
+        .collect();
+    format!(
+        "{{\n\t\"global\" : {{ \"duration\" : 1, \"default_policy\" : \"SCHED_OTHER\" }},\n\t\"tasks\" : {{\n{}\n\t}}\n}}\n",
+        tasks.join(",\n")
+    )
+}
+
+/// The properties and events of a kind.
+fn task(i: usize, kind: &Kind, wakes: bool, cpus: u32) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut add = |key: &str, value: String| all.push(format!("\"{key}\" : {value}"));
+    add("instance", kind.count.to_string());
+    match kind.policy {
+        Policy::Other => {}
+        Policy::Batch => add("policy", "\"SCHED_BATCH\"".to_owned()),
+        Policy::Idle => add("policy", "\"SCHED_IDLE\"".to_owned()),
+    }
+    if kind.nice != 0 {
+        add("priority", kind.nice.to_string());
+    }
+    let some = |from: u32, to: u32| {
+        let list: Vec<String> = (from..to).map(|cpu| cpu.to_string()).collect();
+        format!("[ {} ]", list.join(", "))
+    };
+    match kind.cpus {
+        Cpus::All => {}
+        Cpus::First => add("cpus", some(0, 1)),
+        Cpus::Low => add("cpus", some(0, (cpus / 2).max(1))),
+        Cpus::High => add("cpus", some(cpus / 2, cpus)),
+    }
+    if let Some(group) = kind.group {
+        add("taskgroup", format!("\"/g{group}\""));
+    }
+    if let Some(by) = kind.woken_by {
+        add("suspend", format!("\"{}\"", name(by)));
+    }
+    if kind.locked_us > 0 {
+        add("lock", "\"m\"".to_owned());
+        add("run0", kind.locked_us.to_string());
+        add("unlock", "\"m\"".to_owned());
+    }
+    add("run", kind.run_us.to_string());
+    if wakes {
+        add("resume", format!("\"{}\"", name(i)));
+    }
+    if kind.meets {
+        add("barrier", format!("\"meet-{}\"", name(i)));
+    }
+    match (kind.woken_by, kind.rest) {
+        (Some(_), _) | (None, Rest::None) => {}
+        (None, Rest::Sleep(us)) => add("sleep", us.to_string()),
+        (None, Rest::Timer(us)) => add("timer", format!("{{ \"ref\" : \"unique\", \"period\" : {us} }}")),
+    }
+    all
+}
+
+/// What an experiment about a specimen holds beside it.
+pub struct About<'a> {
+    /// Its name, also of the rt-app file beside it.
+    pub name: &'a str,
+    /// For people.
+    pub about: &'a str,
+    /// The metric that shows the loss.
+    pub metric: &'a str,
+    /// Length of a run.
+    pub runtime: Ns,
+    /// Seed of the first run.
+    pub seed: u64,
+    /// The baseline and the variant.
+    pub variants: [&'a Variant; 2],
+}
+
+/// Metrics shown beside the one that shows the loss.
+const BESIDE: &[&str] =
+    &["work", "wakeup_delay.p50", "wakeup_delay.p99", "migrations", "switches.involuntary"];
+
+/// The experiment.
+pub fn experiment(specimen: &Specimen, space: &Space, about: &About<'_>) -> String {
+    let metrics = std::iter::once(&about.metric).chain(BESIDE.iter().filter(|m| **m != about.metric));
+    let metrics: Vec<String> = metrics.map(|m| write::quoted(m)).collect();
+    let [baseline, variant] = about.variants;
+    let mut out = format!("name = {}\nabout = {}\n", write::quoted(about.name), write::quoted(about.about));
+    let _ = writeln!(out, "runs = 10\nseed = {}", about.seed);
+    let _ = writeln!(out, "machine = {}", write::quoted(&space.machines[specimen.machine].0));
+    let _ = writeln!(out, "background = false\nbaseline = {}", write::quoted(&baseline.name));
+    let _ = writeln!(out, "metrics = [{}]\n", metrics.join(", "));
+    let _ =
+        writeln!(out, "[workload]\nrtapp = \"{}.json\"\nruntime = \"{}ns\"\n", about.name, about.runtime.0);
+    let _ = write!(out, "{}\n{}", write::variant(baseline), write::variant(variant));
+    out
+}
