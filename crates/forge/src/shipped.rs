@@ -16,7 +16,16 @@ macro_rules! patch_files {
     };
 }
 
-patch_files! {}
+patch_files! {
+    "6.1" / "fair-sleepers"
+    "6.1" / "first-idle"
+    "6.1" / "idle-cfs-rq"
+    "6.1" / "migration-cost"
+    "6.1" / "newidle-1-sg-scan"
+    "6.1" / "newidle-2-features"
+    "6.1" / "newidle-3-snapshot"
+    "6.1" / "newidle-4-util-fast"
+}
 
 /// Whether a word can only be a path.
 pub fn is_path(word: &str) -> bool {

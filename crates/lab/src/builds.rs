@@ -27,12 +27,14 @@ pub fn wanted(all: &[Variant], kept: &[Variant], folder: &Path) -> Result<Vec<Wa
     let from_source: Vec<&Variant> = all.iter().filter(|v| is_built(v, folder)).collect();
     let mut found: Vec<Wanted> = Vec::new();
     for variant in kept {
-        let of_same: Vec<&&Variant> = from_source.iter().filter(|v| same(&v.kernel, &variant.kernel)).collect();
+        let of_same: Vec<&&Variant> =
+            from_source.iter().filter(|v| same(&v.kernel, &variant.kernel)).collect();
         if of_same.is_empty() {
             continue;
         }
         let config = variant.config.as_ref().or_else(|| common(&of_same));
-        let recipe = recipe(variant, config, folder).map_err(|e| e.context(format!("variant '{}'", variant.name)))?;
+        let recipe =
+            recipe(variant, config, folder).map_err(|e| e.context(format!("variant '{}'", variant.name)))?;
         match found.iter_mut().find(|w| w.recipe == recipe) {
             Some(wanted) => wanted.variants.push(variant.name.clone()),
             None => found.push(Wanted { variants: vec![variant.name.clone()], recipe }),
@@ -59,7 +61,11 @@ fn common<'v>(built: &[&&'v Variant]) -> Option<&'v String> {
 
 fn recipe(variant: &Variant, config: Option<&String>, folder: &Path) -> Result<Recipe> {
     let tree = folder.join(&variant.kernel);
-    let word = if variant.kernel.contains('/') { tree.to_string_lossy().into_owned() } else { variant.kernel.clone() };
+    let word = if variant.kernel.contains('/') {
+        tree.to_string_lossy().into_owned()
+    } else {
+        variant.kernel.clone()
+    };
     let source = Source::parse(&word)?;
     let patches = patches(&variant.patch, &variant.kernel, folder)?;
     let fragment = match config {

@@ -186,7 +186,9 @@ fn is_of(variant: &Variant, image: &Image) -> bool {
 /// When a part of it is not simulated.
 pub fn simulated(hosted: &Hosted) -> Result<Variant> {
     let name = hosted.of.clone().unwrap_or_else(|| hosted.variant.name.clone());
-    if !hosted.variant.patch.is_empty() && is_real_variant(&Variant { kernel: String::new(), ..hosted.variant.clone() }) {
+    if !hosted.variant.patch.is_empty()
+        && is_real_variant(&Variant { kernel: String::new(), ..hosted.variant.clone() })
+    {
         return Err(Error::input("the simulator does not know its patch"));
     }
     let bare = Variant { patch: Vec::new(), config: None, settings: [].into(), ..hosted.variant.clone() };
@@ -327,7 +329,8 @@ mod tests {
     fn a_built_kernel_is_the_variants_own() {
         let patched = Variant { patch: vec!["x.patch".into()], name: "p".into(), ..Variant::plain("6.1") };
         let mut guests = guests(&[]);
-        let of = |g: &Guests| g.variants(std::slice::from_ref(&patched), true, Path::new("."), &mut Vec::new());
+        let of =
+            |g: &Guests| g.variants(std::slice::from_ref(&patched), true, Path::new("."), &mut Vec::new());
         assert!(of(&guests).unwrap_err().to_string().contains("'p' has patches"));
         guests.built.insert("p".into(), image("6.1.192"));
         assert_eq!(of(&guests).unwrap()[0].image.release, "6.1.192");

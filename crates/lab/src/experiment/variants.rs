@@ -158,7 +158,8 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
         dials.extend(change(inner, i, at.len(), open)?);
     }
     let empty = Change { time: Ns::ZERO, features: Vec::new(), tunables: [].into() };
-    let plain = Variant { name: name.clone(), patch, config, at: vec![empty; at.len()], ..Variant::plain(kernel) };
+    let plain =
+        Variant { name: name.clone(), patch, config, at: vec![empty; at.len()], ..Variant::plain(kernel) };
     let mut family = Family { name, variants: Vec::new(), table, at, shared: nr_shared, real };
     let choices: Vec<Vec<usize>> = dials.iter().map(|d| (0..d.values.len()).collect()).collect();
     for choice in combinations(&choices).map_err(|e| family.table.place("name", e))? {
@@ -207,7 +208,8 @@ fn features<'t>(
     of: impl Fn(&mut Variant) -> &mut Vec<String> + Copy + 't,
 ) -> Result<Vec<Dial<'t>>> {
     let Some(value) = table.get("features") else { return Ok(Vec::new()) };
-    let is_name = |text: &str| text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let is_name =
+        |text: &str| text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     let set = move |v: &mut Variant, text: &str| {
         if !open || !is_name(text) {
             Toggle::parse(text)?;
