@@ -1,8 +1,8 @@
 //! Variants whose kernels are built: which ones, and of what.
 //!
-//! A variant with a patch, with a fragment of configuration, or whose kernel is a source tree is built. All other variants
-//! of the same kernel are then built, too: a patched kernel is compared with a base of the same configuration
-//! and compiler, not with a distribution's image.
+//! A variant with a patch, with a fragment of configuration, or whose kernel is a source tree is built. All other
+//! variants of the same kernel are then built, too: a patched kernel is compared with a base of the same
+//! configuration and compiler, not with a distribution's image.
 
 use schedlab_base::{Error, Result};
 use schedlab_forge::diff::Patch;

@@ -193,7 +193,7 @@ fn place(hunk: &Hunk, old: &[&[u8]], wanted: usize, from: usize) -> Option<(usiz
         if fuzz > 0 && trimmed(hunk, fuzz - 1) == (skip, kept) {
             break;
         }
-        let pattern: Vec<&[u8]> = kept.iter().filter_map(Line::old).collect();
+        let pattern: Vec<&[u8]> = kept.iter().filter_map(Line::in_old).collect();
         // An insertion without context stands behind its line, and only there.
         if pattern.is_empty() {
             let at = if hunk.old_start == 0 { 0 } else { wanted + 1 };
@@ -205,10 +205,9 @@ fn place(hunk: &Hunk, old: &[&[u8]], wanted: usize, from: usize) -> Option<(usiz
         let near = (wanted + skip).clamp(from, last);
         let far = (near - from).max(last - near);
         let tried = (0..=far).flat_map(|d| [near.checked_sub(d), near.checked_add(d)]).flatten();
-        if let Some(at) = tried.filter(|at| (from..=last).contains(at)).find(|at| fits(*at)) {
-            if let Some(at) = at.checked_sub(skip).filter(|at| at + skip >= from) {
-                return Some((at, fuzz));
-            }
+        let found = tried.filter(|at| (from..=last).contains(at)).find(|at| fits(*at));
+        if let Some(at) = found.and_then(|at| at.checked_sub(skip)) {
+            return Some((at, fuzz));
         }
     }
     None
@@ -230,11 +229,11 @@ fn trimmed(hunk: &Hunk, fuzz: usize) -> (usize, &[Line]) {
 
 /// Why a hunk fits nowhere: it is in already, only its white space differs, or which line differs.
 fn why(hunk: &Hunk, old: &[&[u8]], wanted: usize) -> String {
-    let new: Vec<&[u8]> = hunk.lines.iter().filter_map(Line::new).collect();
+    let new: Vec<&[u8]> = hunk.lines.iter().filter_map(Line::in_new).collect();
     if !new.is_empty() && old.windows(new.len()).any(|w| w == new) {
         return "the file has these changes already".to_owned();
     }
-    let pattern: Vec<&[u8]> = hunk.lines.iter().filter_map(Line::old).collect();
+    let pattern: Vec<&[u8]> = hunk.lines.iter().filter_map(Line::in_old).collect();
     let squeezed = |l: &[u8]| -> Vec<u8> { l.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect() };
     let bare: Vec<Vec<u8>> = pattern.iter().map(|l| squeezed(l)).collect();
     let same_but_space = |w: &[&[u8]]| w.iter().zip(&bare).all(|(l, b)| squeezed(l) == *b);

@@ -25,14 +25,14 @@ pub enum Line {
 
 impl Line {
     /// The text, if the old file has the line.
-    pub fn old(&self) -> Option<&[u8]> {
+    pub fn in_old(&self) -> Option<&[u8]> {
         match self {
             Line::Context(text) | Line::Removed(text) => Some(text),
             Line::Added(_) => None,
         }
     }
     /// The text, if the new file has the line.
-    pub fn new(&self) -> Option<&[u8]> {
+    pub fn in_new(&self) -> Option<&[u8]> {
         match self {
             Line::Context(text) | Line::Added(text) => Some(text),
             Line::Removed(_) => None,

@@ -16,8 +16,8 @@ pub struct Build {
     /// which is copied and not written to
     #[arg(long, value_name = "SERIES|TREE|TARBALL", default_value = "6.1")]
     source: String,
-    /// A patch, applied with -p1: a diff, a mail, a mailbox, a folder of them, - for standard input, or the name of a patch
-    /// that ships; may be given more than once, in order
+    /// A patch, applied with -p1: a diff, a mail, a mailbox, a folder of them, - for standard input, or the name of a
+    /// patch that ships; may be given more than once, in order
     #[arg(long, value_name = "FILE")]
     patch: Vec<String>,
     /// A fragment of configuration on top of the built-in one
