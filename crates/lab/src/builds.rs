@@ -157,7 +157,9 @@ mod tests {
         let found = wanted(&all, &all, dir.path()).unwrap();
         assert_eq!(found.len(), 1, "{found:?}");
         let missing = Variant { config: Some("g".into()), ..variant("a", "6.1", &[]) };
-        let error = wanted(&[missing.clone()], &[missing], dir.path()).unwrap_err().to_string();
+        let error = wanted(std::slice::from_ref(&missing), std::slice::from_ref(&missing), dir.path())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("variant 'a'") && error.contains("g"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! What a patch adds that can be switched or counted: features of the scheduler, counters, tunables.
 //!
-//! Features are lines `SCHED_FEAT(NAME, true)` of kernel/sched/features.h. Counters are fields of `struct sched_domain`,
-//! `struct rq` or `struct sched_statistics` that schedstat prints; they are known by the calls that bump them.
+//! Features are lines `SCHED_FEAT(NAME, true)` of kernel/sched/features.h. Counters are fields of
+//! `struct sched_domain`, `struct rq` or `struct sched_statistics` that schedstat prints; they are known by the calls that bump them.
 
 use super::{Line, Patch};
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,8 @@ mod tests {
     fn features_and_counters_are_found() {
         let diff = "--- a/kernel/sched/features.h\n+++ b/kernel/sched/features.h\n@@ -1,2 +1,4 @@\n+SCHED_FEAT(SIS_X, true)\n\
                     -SCHED_FEAT(OLD, true)\n+SCHED_FEAT(OLD, false)\n+SCHED_FEAT(Y, false)\n SCHED_FEAT(Z, true)\n\
-                    --- a/kernel/sched/fair.c\n+++ b/kernel/sched/fair.c\n@@ -1 +1,3 @@\n+\tschedstat_inc(sd->lb_sg_scan[idle]);\n \
+                    --- a/kernel/sched/fair.c\n+++ b/kernel/sched/fair.c\n@@ -1 +1,3 @@\n\
+                    +\tschedstat_inc(sd->lb_sg_scan[idle]);\n \
                     schedstat_inc(sd->lb_failed[idle]);\n+\t\tschedstat_add(sd->lb_failed[idle], 2);\n";
         let (features, counters) = adds(&parse("p", diff.as_bytes()).unwrap());
         let names: Vec<(&str, bool)> = features.iter().map(|f| (f.name.as_str(), f.on)).collect();

@@ -340,7 +340,10 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_is_too_strange(cut in 0usize..400, bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80)) {
+        fn no_text_is_too_strange(
+            cut in 0usize..400,
+            bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..80),
+        ) {
             let mut torn = GIT.as_bytes()[..cut.min(GIT.len())].to_vec();
             torn.extend(bytes);
             let _ = parse("x", &torn);
