@@ -1,8 +1,8 @@
 //! Sources: a distribution's source package, a tarball, or a tree of the user's own.
 //!
 //! All three become a *site* in the cache (`site`). The package and the tarball are unpacked there once. The user's
-//! tree is copied there and never written to; a later build copies the changed files only. A file counts as unchanged while
-//! its size and its time of change are the same.
+//! tree is copied there and never written to; a later build copies the changed files only. A file counts as
+//! unchanged while its size and its time of change are the same.
 
 use schedlab_base::{Error, Result, temp};
 use schedlab_guest::fetch;

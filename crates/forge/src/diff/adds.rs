@@ -1,7 +1,8 @@
 //! What a patch adds that can be switched or counted: features of the scheduler, counters, tunables.
 //!
 //! Features are lines `SCHED_FEAT(NAME, true)` of kernel/sched/features.h. Counters are fields of
-//! `struct sched_domain`, `struct rq` or `struct sched_statistics` that schedstat prints; they are known by the calls that bump them.
+//! `struct sched_domain`, `struct rq` or `struct sched_statistics` that schedstat prints; they are known by the
+//! calls that bump them.
 
 use super::{Line, Patch};
 use serde::{Deserialize, Serialize};
