@@ -36,6 +36,12 @@ pub struct Variant {
     pub name: String,
     /// The kernel's profile ("v4.5"), or `running` for the live one.
     pub kernel: String,
+    /// Patches of the kernel's source, in order, as the experiment names them. Empty: the kernel as it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patch: Vec<String>,
+    /// A fragment of configuration for a kernel that is built, as the experiment names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
     /// Feature toggles in order: `SIS_FIRST_IDLE`, `NO_LAST_BUDDY`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
@@ -132,6 +138,8 @@ impl Variant {
         Variant {
             name: kernel.to_owned(),
             kernel: kernel.to_owned(),
+            patch: Vec::new(),
+            config: None,
             features: Vec::new(),
             tunables: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -145,6 +153,11 @@ impl Variant {
     pub fn is_plain(&self) -> bool {
         let unset = self.settings.is_empty() && self.migration_cost.is_none();
         self.features.is_empty() && self.tunables.is_empty() && self.at.is_empty() && unset
+    }
+    /// Whether all of its features, from the start or later, are in the table. Those of a patch need not be.
+    pub fn knows_its_features(&self) -> bool {
+        let later = self.at.iter().flat_map(|c| &c.features);
+        self.features.iter().chain(later).all(|text| Toggle::parse(text).is_ok())
     }
     /// The attributes of a task to which the workload gives `own`: changed for every task, then for its
     /// group.

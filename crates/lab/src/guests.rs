@@ -8,6 +8,7 @@ use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_kernel::{Kernel, Variant};
 use schedlab_machine::Machine;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub struct Guests {
     /// The images asked for, each with the word that named it. Empty: the images that the variants' kernels
     /// mean.
     pub images: Vec<(String, Image)>,
+    /// Kernels that were built for variants, by the variant's name ([`crate::builds`]).
+    pub built: BTreeMap<String, Image>,
 }
 
 /// Whether a variant's kernel is the path of an image.
@@ -45,6 +48,14 @@ fn means_image(kernel: &str) -> bool {
 /// Whether a variant's kernel can only be an image: it means one, and no profile can simulate it.
 pub fn is_real(kernel: &str) -> bool {
     means_image(kernel) && (is_path(kernel) || Kernel::profile(kernel).is_err())
+}
+
+/// Whether a variant can only run in a guest: no profile can simulate its kernel, or it has patches that the simulator
+/// does not know. The simulator knows a patch by its features: all that the variant switches are in the
+/// table.
+pub fn is_real_variant(variant: &Variant) -> bool {
+    let known = !variant.features.is_empty() && variant.knows_its_features();
+    is_real(&variant.kernel) || (!variant.patch.is_empty() && !known)
 }
 
 /// Whether a variant's kernel means an image and the profile of its series can simulate it.
@@ -100,12 +111,18 @@ impl Guests {
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Hosted>> {
         let simulated: Vec<&Variant> = all.iter().filter(|v| v.kernel != RUNNING).collect();
+        let patched = |v: &&&Variant| !v.patch.is_empty() && !self.built.contains_key(&v.name);
+        if let Some(v) = simulated.iter().find(patched) {
+            let text = format!("variant '{}' has patches, but --kernel names an image", v.name);
+            return Err(Error::input(text).help("without --kernel its kernel is built"));
+        }
         if !self.images.is_empty() {
             return Ok(self.on_given(&simulated));
         }
         let (mut found, mut left, mut last) = (Vec::new(), Vec::new(), None);
         for variant in simulated {
-            match image_of(&variant.kernel, folder) {
+            let built = self.built.get(&variant.name).cloned();
+            match built.map_or_else(|| image_of(&variant.kernel, folder), Ok) {
                 Ok(image) => {
                     let (of, variant) = (Some(variant.name.clone()), variant.clone());
                     found.push(Hosted { variant, image, of });
@@ -169,7 +186,13 @@ fn is_of(variant: &Variant, image: &Image) -> bool {
 /// When a part of it is not simulated.
 pub fn simulated(hosted: &Hosted) -> Result<Variant> {
     let name = hosted.of.clone().unwrap_or_else(|| hosted.variant.name.clone());
-    let twin = Variant { name, kernel: series(&hosted.image), settings: [].into(), ..hosted.variant.clone() };
+    if !hosted.variant.patch.is_empty()
+        && is_real_variant(&Variant { kernel: String::new(), ..hosted.variant.clone() })
+    {
+        return Err(Error::input("the simulator does not know its patch"));
+    }
+    let bare = Variant { patch: Vec::new(), config: None, settings: [].into(), ..hosted.variant.clone() };
+    let twin = Variant { name, kernel: series(&hosted.image), ..bare };
     Kernel::profile(&twin.kernel)?;
     fits::attributes(&twin)?;
     twin.resolve()?;
@@ -246,6 +269,7 @@ mod tests {
             memory_mb: DEFAULT_MEMORY_MB,
             boot_options: Vec::new(),
             images: images.iter().map(|(word, release)| ((*word).to_owned(), image(release))).collect(),
+            built: BTreeMap::new(),
         }
     }
 
@@ -284,6 +308,32 @@ mod tests {
         }
         assert_eq!(short_name("/boot/vmlinuz-6.1.0-56-cloud"), "6.1.0-56-cloud");
         assert_eq!(short_name("linux-a/bzImage"), "linux-a/bzImage");
+    }
+
+    #[test]
+    fn the_simulator_knows_a_patch_by_its_features() {
+        let patched = |features: &[&str]| Variant {
+            patch: vec!["x.patch".into()],
+            features: features.iter().map(|f| (*f).to_owned()).collect(),
+            ..Variant::plain("6.1")
+        };
+        let of = |v: Variant| simulated(&Hosted { variant: v, image: image("6.1.192"), of: None });
+        assert!(is_real_variant(&patched(&[])) && is_real_variant(&patched(&["MINE"])));
+        assert!(!is_real_variant(&patched(&["NO_SIS_FIRST_IDLE"])));
+        assert!(of(patched(&["MINE"])).unwrap_err().to_string().contains("does not know its patch"));
+        let twin = of(patched(&["SIS_FIRST_IDLE"])).unwrap();
+        assert_eq!((twin.patch.len(), twin.features.len()), (0, 1));
+    }
+
+    #[test]
+    fn a_built_kernel_is_the_variants_own() {
+        let patched = Variant { patch: vec!["x.patch".into()], name: "p".into(), ..Variant::plain("6.1") };
+        let mut guests = guests(&[]);
+        let of =
+            |g: &Guests| g.variants(std::slice::from_ref(&patched), true, Path::new("."), &mut Vec::new());
+        assert!(of(&guests).unwrap_err().to_string().contains("'p' has patches"));
+        guests.built.insert("p".into(), image("6.1.192"));
+        assert_eq!(of(&guests).unwrap()[0].image.release, "6.1.192");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod aa;
 pub mod again;
+pub mod builds;
 pub mod cell;
 pub mod command;
 pub mod compare;

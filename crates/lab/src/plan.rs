@@ -224,7 +224,7 @@ fn simulated(experiment: &Experiment) -> Result<Vec<Cell>> {
         let text = format!("{}: no load that is left runs under a variant that is left", experiment.name);
         return Err(Error::input(text).help(told.join("; ")));
     }
-    let real = named(experiment, |v| guests::is_real(&v.kernel));
+    let real = named(experiment, guests::is_real_variant);
     if cells.is_empty() && !real.is_empty() {
         let text = format!("{}: real kernels can't be simulated: {real}", experiment.name);
         return Err(Error::input(text).help("--backend vm boots them in guests"));
@@ -252,7 +252,7 @@ pub fn left_out(experiment: &Experiment, backend: Backend) -> Vec<String> {
 }
 
 fn is_simulated(variant: &Variant) -> bool {
-    variant.kernel != RUNNING && !guests::is_real(&variant.kernel)
+    variant.kernel != RUNNING && !guests::is_real_variant(variant)
 }
 
 /// The names of the variants for which `so` holds.
@@ -266,8 +266,8 @@ fn not_booted(experiment: &Experiment) -> Vec<Warning> {
     let told = |code: &str, names: String, text: &str| {
         (!names.is_empty()).then(|| Warning::new(code, format!("{text} (--backend vm boots them): {names}")))
     };
-    let real = named(experiment, |v| guests::is_real(&v.kernel));
-    let profiles = named(experiment, |v| guests::has_profile(&v.kernel));
+    let real = named(experiment, guests::is_real_variant);
+    let profiles = named(experiment, |v| guests::has_profile(&v.kernel) && !guests::is_real_variant(v));
     [
         told("sim.left_out", real, "left out, real kernels can't be simulated"),
         told("sim.profiles", profiles, "not the real kernels, but the simulated ones of their series"),

@@ -36,6 +36,7 @@ fn guests(mode: Mode, images: &[(&str, &str)]) -> Guests {
     let version = Version::new(10, 0);
     let (libraries, data) = (Vec::new(), Vec::new());
     Guests {
+        built: std::collections::BTreeMap::new(),
         qemu: Qemu { program: "qemu".into(), version, libraries, modules: None, data },
         mode,
         accelerator: Accelerator::Tcg,

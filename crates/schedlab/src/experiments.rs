@@ -5,9 +5,10 @@ use crate::common::{self, FormOptions, WatchOptions};
 use crate::guests::GuestOptions;
 use crate::progress::Bar;
 use crate::timing::Timed;
-use crate::{interrupt, output};
+use crate::{forging, interrupt, output};
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_lab::builds;
 use schedlab_lab::compare::Folders;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::metrics::Known;
@@ -17,7 +18,7 @@ use schedlab_lab::{
 };
 use schedlab_record::holdings::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Store};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of experiments.
 #[derive(Args)]
@@ -125,6 +126,7 @@ pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
     if backend == Backend::Vm {
         experiment = experiment.in_guests();
     }
+    let whole = experiment.variants.clone();
     experiment.narrow(backend, &options.part())?;
     let wanted = Options {
         runs: options.runs,
@@ -133,7 +135,15 @@ pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
         uncertainty: options.uncertainty,
     };
     let plan = match backend {
-        Backend::Vm => plan_in_guests(&experiment, &options.guest.guests(&options.kernel, None)?, wanted)?,
+        Backend::Vm => {
+            let mut guests = options.guest.guests(&options.kernel, None)?;
+            if options.kernel.is_empty() {
+                let folder = experiment.file.parent().unwrap_or(Path::new("."));
+                let builds = builds::wanted(&whole, &experiment.variants, folder)?;
+                guests.built = forging::all(&builds, &experiment.variants, options.quiet)?;
+            }
+            plan_in_guests(&experiment, &guests, wanted)?
+        }
         Backend::Sim | Backend::Host => plan(&experiment, backend, wanted)?,
     };
     let left_out = left_out(&experiment, backend);

@@ -74,6 +74,7 @@ impl GuestOptions {
             memory_mb: self.memory.unwrap_or(guests::DEFAULT_MEMORY_MB),
             boot_options: self.boot.clone(),
             images,
+            built: std::collections::BTreeMap::new(),
         })
     }
     fn accelerator(&self) -> Result<Accelerator> {

@@ -11,6 +11,7 @@ mod commands;
 mod common;
 mod experiments;
 mod external;
+mod forging;
 mod guests;
 mod interrupt;
 mod names;

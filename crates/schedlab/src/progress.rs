@@ -54,6 +54,10 @@ impl Bar {
         self.0.set_position(done);
         self.0.set_message(words);
     }
+    /// Prints something above the bar.
+    pub fn above(&self, print: impl FnOnce()) {
+        self.0.suspend(print);
+    }
     /// Shows work of unknown length.
     pub fn steps(quiet: bool) -> Bar {
         Bar::new(quiet, style("{spinner} {elapsed} so far  {wide_msg}"))

@@ -121,6 +121,91 @@ fn kernel(client: &Client, series: &str, cache: &Path, say: &mut dyn FnMut(&str)
     Ok(Fetched { word: series.to_owned(), name: kernel.release, path: image, new })
 }
 
+const SOURCE_PACKAGE: &str = "linux-source-";
+/// The tree within a folder of sources.
+pub const TREE: &str = "tree";
+
+/// Fetches the distribution's source of a kernel series into the cache, unpacked; returns its folder, which has
+/// the note of its package and the tree ([`TREE`]). A source that is there is not fetched again.
+///
+/// # Errors
+/// As [`fetch`], and when the source can't be unpacked.
+pub fn source(series: &str, cache: &Path, refresh: bool, say: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+    check(series)?;
+    if let Some(there) = source_in_cache(series, cache).filter(|_| !refresh) {
+        return Ok(there);
+    }
+    let client = Client::start(cache, say)?;
+    let mut all: Vec<String> = client.names(SOURCE_PACKAGE)?;
+    let own = |name: &str| name.strip_prefix(SOURCE_PACKAGE).map(str::to_owned);
+    all.retain(|n| own(n).is_some_and(|s| s.bytes().all(|b| b.is_ascii_digit() || b == b'.')));
+    let fits = |n: &&String| own(n).is_some_and(|s| images::starts(series, &s));
+    let Some(package) = all.iter().filter(fits).max_by(|a, b| images::natural(a, b)) else {
+        if all.is_empty() {
+            return Err(client.knows_no("source of a kernel"));
+        }
+        let has: Vec<String> = all.iter().filter_map(|n| own(n)).collect();
+        return Err(Error::machine(format!("the package client has no source of kernel {series}"))
+            .help(format!("it has {}; --source FOLDER takes a tree of your own", has.join(", "))));
+    };
+    let note = Note { package: package.clone(), version: client.version(package)? };
+    let place = cache::sources(cache).join(format!("{}_{}", note.package, note.version));
+    if Note::read(&place).as_ref() == Some(&note) {
+        return Ok(place);
+    }
+    say(&format!("fetching {} {}", note.package, note.version));
+    let wanted = Package { name: note.package.clone(), version: note.version.clone() };
+    let unpacked = client.unpacked("source", &[wanted])?;
+    let packed = fs::read_dir(unpacked.join("usr/src")).into_iter().flatten().flatten().map(|e| e.path());
+    let Some(packed) = packed.into_iter().find(|p| p.to_string_lossy().contains(".tar.")) else {
+        return Err(Error::machine(format!("package {} {} holds no source", note.package, note.version))
+            .help("--source FOLDER takes a tree of your own"));
+    };
+    say("unpacking it");
+    let folder = client.folder("source.kept")?;
+    unpack(&packed, &folder.join(TREE))?;
+    note.write(&folder)?;
+    put_in_place(&folder, &place)?;
+    Ok(place)
+}
+
+/// The newest source of a series in the cache.
+fn source_in_cache(series: &str, cache: &Path) -> Option<PathBuf> {
+    let all = cache::entries(&cache::sources(cache)).into_iter();
+    let of = |folder: PathBuf| {
+        let note = Note::read(&folder)?;
+        let own = note.package.strip_prefix(SOURCE_PACKAGE)?;
+        (images::starts(series, own) || images::starts(series, &note.version))
+            .then_some((note.version, folder))
+    };
+    all.filter_map(of).max_by(|a, b| images::natural(&a.0, &b.0)).map(|(_, folder)| folder)
+}
+
+/// Unpacks a tarball into a folder, without the tarball's own first folder.
+///
+/// # Errors
+/// When tar is not there or fails; the error quotes it.
+pub fn unpack(packed: &Path, into: &Path) -> Result<()> {
+    fs::create_dir_all(into).map_err(|e| Error::io(into, "make", &e))?;
+    let mut tar = std::process::Command::new("tar");
+    tar.arg("-x")
+        .arg("-f")
+        .arg(packed)
+        .arg("--strip-components=1")
+        .arg("--no-same-owner")
+        .arg("-C")
+        .arg(into);
+    let output =
+        tar.env("LC_ALL", "C").output().map_err(|e| Error::machine(format!("tar can't be started: {e}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = said.lines().next().unwrap_or("nothing").to_owned();
+    Err(Error::machine(format!("{} can't be unpacked; tar said: {line}", packed.display()))
+        .help("is the disk full, or the file torn?"))
+}
+
 /// A folder with the image, its configuration and the note.
 fn kept(client: &Client, kernel: &KernelPackages, note: &Note) -> Result<PathBuf> {
     let mut wanted = vec![Package { name: note.package.clone(), version: note.version.clone() }];
@@ -182,7 +267,10 @@ fn qemu(client: &Client, cache: &Path, say: &mut dyn FnMut(&str)) -> Result<Fetc
 }
 
 /// Gives a complete folder its name, and moves away the folder that had the name.
-fn put_in_place(folder: &Path, place: &Path) -> Result<()> {
+///
+/// # Errors
+/// When the disk does not take it.
+pub fn put_in_place(folder: &Path, place: &Path) -> Result<()> {
     let failed = |e: std::io::Error| Error::io(place, "make", &e);
     if let Some(above) = place.parent() {
         fs::create_dir_all(above).map_err(failed)?;

@@ -3,6 +3,8 @@
 //! ```text
 //! CACHE/kernels/RELEASE/{vmlinuz, config, note.json}
 //! CACHE/qemu/VERSION/{usr/..., note.json}
+//! CACHE/sources/SOURCE/{tree, note.json, ...}    kernels' sources, and what is compiled of them
+//! CACHE/builds/NAME/{vmlinuz, config, built.json}  kernels built here
 //! CACHE/.apt/                    the package client's own state: lists, sources, downloads
 //! ```
 //!
@@ -42,6 +44,16 @@ pub fn kernels(cache: &Path) -> PathBuf {
 /// Where QEMUs are in a cache.
 pub fn qemus(cache: &Path) -> PathBuf {
     cache.join("qemu")
+}
+
+/// Where sources of kernels are in a cache.
+pub fn sources(cache: &Path) -> PathBuf {
+    cache.join("sources")
+}
+
+/// Where kernels built from sources are in a cache.
+pub fn builds(cache: &Path) -> PathBuf {
+    cache.join("builds")
 }
 
 /// The note in a folder of the cache: the package it came from.

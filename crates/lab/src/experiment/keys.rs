@@ -194,7 +194,17 @@ pub const VARIANT: Section = Section {
             r#""v4.5""#,
             "a profile; for --backend vm a series (\"6.1\") or the path of a bzImage; \"running\" is the live one",
         ),
-        key("features", r#"["SIS_FIRST_IDLE", "NO_LAST_BUDDY"]"#, "switched on, and with NO_ off"),
+        key(
+            "patch",
+            r#"["mine.patch"]"#,
+            "patches of the kernel's source, in order: files, or patches that ship; built for --backend vm (patches.md)",
+        ),
+        key("config", r#""mine.config""#, "a fragment of configuration for the kernel that is built"),
+        key(
+            "features",
+            r#"["SIS_FIRST_IDLE", "NO_LAST_BUDDY"]"#,
+            "switched on, and with NO_ off; those of its patches, too",
+        ),
         key("tunables", "{ hz = 1000 }", "numbers of the kernel"),
         key("policy", r#""batch""#, "of all tasks of the workload"),
         key("nice", "5", "of all tasks of the workload"),

@@ -115,7 +115,8 @@ impl Family<'_> {
 
     /// Checks a variant's changes, and puts them into the order of time.
     fn order(&self, variant: &mut Variant) -> Result<()> {
-        for (change, table) in variant.at.iter().zip(&self.at) {
+        let known = variant.patch.is_empty() || variant.knows_its_features();
+        for (change, table) in variant.at.iter().zip(&self.at).filter(|_| known) {
             change.check().map_err(|e| table.place("features", e))?;
         }
         let (shared, own) = variant.at.split_at(self.shared);
@@ -141,7 +142,11 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
     let shared = top.tables("at", &keys::AT.names())?;
     let nr_shared = shared.len();
     let at: Vec<Table<'t>> = shared.into_iter().chain(table.tables("at", &keys::AT.names())?).collect();
-    let mut dials = features(&table, "features", |v| &mut v.features)?;
+    let patch: Vec<String> = strings(&table, "patch")?.into_iter().map(|(text, _)| text.to_owned()).collect();
+    let config = table.label("config")?.map(str::to_owned);
+    // A patch may bring features of its own; the build tells whether it does.
+    let open = !patch.is_empty();
+    let mut dials = features(&table, "features", open, |v| &mut v.features)?;
     dials.extend(tunables(&table, "", |v| &mut v.tunables)?);
     dials.extend(attributes(&table, "", EVERY_TASK)?);
     for (group, inner) in groups(&table)? {
@@ -150,10 +155,11 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
     dials.extend(settings(&table)?);
     dials.extend(migration(&table)?);
     for (i, inner) in at.iter().enumerate() {
-        dials.extend(change(inner, i, at.len())?);
+        dials.extend(change(inner, i, at.len(), open)?);
     }
     let empty = Change { time: Ns::ZERO, features: Vec::new(), tunables: [].into() };
-    let plain = Variant { name: name.clone(), at: vec![empty; at.len()], ..Variant::plain(kernel) };
+    let plain =
+        Variant { name: name.clone(), patch, config, at: vec![empty; at.len()], ..Variant::plain(kernel) };
     let mut family = Family { name, variants: Vec::new(), table, at, shared: nr_shared, real };
     let choices: Vec<Vec<usize>> = dials.iter().map(|d| (0..d.values.len()).collect()).collect();
     for choice in combinations(&choices).map_err(|e| family.table.place("name", e))? {
@@ -174,7 +180,7 @@ impl Family<'_> {
             }
         }
         self.order(&mut variant)?;
-        if self.real {
+        if self.real || guests::is_real_variant(&variant) {
             variant.tasks.values().try_for_each(|t| t.check()).map_err(|e| self.table.place("tasks", e))?;
             return Ok(variant);
         }
@@ -198,11 +204,16 @@ impl Family<'_> {
 fn features<'t>(
     table: &Table<'t>,
     name: &str,
+    open: bool,
     of: impl Fn(&mut Variant) -> &mut Vec<String> + Copy + 't,
 ) -> Result<Vec<Dial<'t>>> {
     let Some(value) = table.get("features") else { return Ok(Vec::new()) };
+    let is_name =
+        |text: &str| text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     let set = move |v: &mut Variant, text: &str| {
-        Toggle::parse(text)?;
+        if !open || !is_name(text) {
+            Toggle::parse(text)?;
+        }
         of(v).push(text.to_owned());
         Ok(())
     };
@@ -347,7 +358,7 @@ pub fn set_migration(variant: &mut Variant, key: &str, text: &str) -> Result<()>
 }
 
 /// The dials of one `[[at]]`, as the variant's change number `i` of `many`.
-fn change<'t>(table: &Table<'t>, i: usize, many: usize) -> Result<Vec<Dial<'t>>> {
+fn change<'t>(table: &Table<'t>, i: usize, many: usize, open: bool) -> Result<Vec<Dial<'t>>> {
     let name = if many == 1 { "at".to_owned() } else { format!("at{}", i + 1) };
     let set = move |v: &mut Variant, text: &str| {
         v.at[i].time = Ns::parse(text, "")?;
@@ -356,7 +367,7 @@ fn change<'t>(table: &Table<'t>, i: usize, many: usize) -> Result<Vec<Dial<'t>>>
     let time = table.required("time", table.get("time"))?;
     let mut dials =
         vec![Dial { name: name.clone(), values: values(table, "time", time)?, set: Box::new(set) }];
-    dials.extend(features(table, &format!("{name}.features"), move |v| &mut v.at[i].features)?);
+    dials.extend(features(table, &format!("{name}.features"), open, move |v| &mut v.at[i].features)?);
     dials.extend(tunables(table, &format!("{name}."), move |v| &mut v.at[i].tunables)?);
     Ok(dials)
 }

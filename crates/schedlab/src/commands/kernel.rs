@@ -1,10 +1,13 @@
 //! `schedlab kernel`: the kernel images that guests can boot, on this machine or fetched; the reference of features and
 //! tunables; and what came and went by version.
 
+use super::kernel_build;
 use crate::cli::Entry;
 use crate::output;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use schedlab_base::{Error, Result, Version};
+use schedlab_forge::Built;
+use schedlab_forge::catalog;
 use schedlab_guest::fetch;
 use schedlab_guest::images::{self, Listed, Origin, cache};
 use schedlab_kernel::Kernel;
@@ -24,6 +27,8 @@ enum Own {
     List(List),
     /// Fetch kernels and QEMU into the cache through the machine's package client; nothing is installed
     Fetch(Fetch),
+    /// Build a kernel from source, with patches, for guests
+    Build(kernel_build::Build),
     /// Show every feature and tunable: what it does, since when, its default, whose name it is
     Features(Features),
     /// Mechanisms that came to the scheduler or went: their releases, and the behaviour of a simulated kernel
@@ -92,6 +97,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     match Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))? {
         Own::List(own) => list(&own),
         Own::Fetch(own) => fetch(&own),
+        Own::Build(own) => kernel_build::run(&own),
         Own::Features(own) => features(&own),
         Own::History(own) => chronology(&own),
     }
@@ -198,11 +204,38 @@ fn list(own: &List) -> Result<()> {
     if let Some(at) = all.iter().position(|l| l.origin == Origin::Given && l.image.is_err()) {
         return all.swap_remove(at).image.map(|_| ());
     }
+    let built = catalog::all(&cache);
     if own.json {
         let rows: Vec<_> = all.iter().map(as_json).collect();
-        return output::json_as("schedlab/kernels/1", &serde_json::json!({ "images": rows }));
+        let builds: Vec<_> = built.iter().map(built_as_json).collect();
+        return output::json_as(
+            "schedlab/kernels/1",
+            &serde_json::json!({ "images": rows, "built": builds }),
+        );
     }
-    output::result(|out| as_text(out, &all, &cache))
+    output::result(|out| {
+        as_text(out, &all, &cache)?;
+        built.iter().try_for_each(|b| built_as_text(out, b))
+    })
+}
+
+fn built_as_json(built: &Built) -> serde_json::Value {
+    serde_json::json!({
+        "name": built.name, "path": built.image.path, "release": built.image.release,
+        "version": built.image.version.to_string(), "hash": built.image.hash, "made_of": built.note,
+    })
+}
+
+fn built_as_text(out: &mut dyn Write, built: &Built) -> std::io::Result<()> {
+    let (image, note) = (&built.image, &built.note);
+    let mb = std::fs::metadata(&image.path).map_or(0, |m| m.len()) as f64 / 1e6;
+    let (version, size, hash) = (image.version.to_string(), format!("{mb:.1} MB"), &image.hash[..8]);
+    writeln!(out, "{:<34} {version:<10} {size:>8}  built      {hash}", built.name)?;
+    writeln!(out, "  {}", image.path.display())?;
+    let patches: Vec<&str> = note.patches.iter().map(|p| p.name.as_str()).collect();
+    let patches = if patches.is_empty() { "none".to_owned() } else { patches.join(", ") };
+    let config = note.fragment.as_ref().map_or(String::new(), |f| format!(" with {f}"));
+    writeln!(out, "  source {}, patches: {patches}; built-in configuration{config}", note.source)
 }
 
 fn as_json(listed: &Listed) -> serde_json::Value {

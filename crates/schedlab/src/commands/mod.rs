@@ -9,6 +9,7 @@ pub mod exec;
 pub mod explain;
 mod explain_again;
 pub mod kernel;
+pub mod kernel_build;
 pub mod knee;
 pub mod machine;
 pub mod man;

@@ -1,0 +1,397 @@
+//! Applies patches in memory, hunk by hunk.
+//!
+//! A hunk is tried at its own line, shifted by as much as the hunk before it was shifted; then ever farther from there;
+//! then with its outermost lines of context left out, one and then two (the *fuzz* of patch(1)). A hunk never goes
+//! before the end of the hunk above it. A hunk that fits nowhere is a reject, and the hunks below are still tried, so
+//! that one message tells all of them.
+
+use super::{FileDiff, Hunk, Line, Patch};
+use schedlab_base::{Error, Result};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The most lines of context that may be left out at each end of a hunk, as in patch(1).
+const MOST_FUZZ: usize = 2;
+/// An error shows so many rejects; more of them have one cause.
+const SHOWN: usize = 8;
+
+/// The bytes of a file; `None` when there is none.
+pub type Content = Option<Vec<u8>>;
+
+/// A hunk that was not where it said, or not as it said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// The patch.
+    pub patch: String,
+    /// The file.
+    pub path: String,
+    /// Number of the hunk in the file's changes, from 1.
+    pub hunk: usize,
+    /// Lines by which it is shifted.
+    pub offset: isize,
+    /// Lines of context left out at each end.
+    pub fuzz: usize,
+}
+
+impl Placement {
+    /// The placement in words.
+    pub fn told(&self) -> String {
+        let shifted = match self.offset {
+            0 => String::new(),
+            by => format!(" {by:+} lines away"),
+        };
+        let fuzz = match self.fuzz {
+            0 => String::new(),
+            lines => format!(" without {lines} line(s) of its context (fuzz)"),
+        };
+        format!("{}: hunk {} of {} fits{shifted}{fuzz}", self.patch, self.hunk, self.path)
+    }
+}
+
+/// A hunk that fits nowhere, or a file that is not as the patch has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reject {
+    /// The patch.
+    pub patch: String,
+    /// The file.
+    pub path: String,
+    /// Number of the hunk, and how many hunks there are; `None` when the whole file is refused.
+    pub hunk: Option<(usize, usize)>,
+    /// Line of the patch that holds the hunk's header.
+    pub at: usize,
+    /// Line of the file at which it was expected.
+    pub line: usize,
+    /// Why.
+    pub why: String,
+}
+
+/// The files as the patches leave them, and how the hunks went in.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Every file that a patch names, by path.
+    pub files: BTreeMap<String, Content>,
+    /// Hunks that went in elsewhere, or with fuzz.
+    pub moved: Vec<Placement>,
+    /// Hunks that did not go in.
+    pub rejects: Vec<Reject>,
+}
+
+/// Applies patches one after the other; `read` gives the files as they are.
+///
+/// # Errors
+/// Those of `read`. Hunks that do not fit are rejects, not errors.
+pub fn apply(patches: &[Patch], mut read: impl FnMut(&str) -> Result<Content>) -> Result<Outcome> {
+    let mut out = Outcome::default();
+    for patch in patches {
+        for file in &patch.files {
+            for path in [&file.old, &file.new].into_iter().flatten() {
+                if !out.files.contains_key(path) {
+                    let content = read(path)?;
+                    out.files.insert(path.clone(), content);
+                }
+            }
+            change(patch, file, &mut out);
+        }
+    }
+    Ok(out)
+}
+
+fn change(patch: &Patch, file: &FileDiff, out: &mut Outcome) {
+    let whole = |why: &str| Reject {
+        patch: patch.name.clone(),
+        path: file.path().to_owned(),
+        hunk: None,
+        at: file.hunks.first().map_or(0, |h| h.at),
+        line: 0,
+        why: why.to_owned(),
+    };
+    let before = match &file.old {
+        Some(old) => match out.files.get(old).cloned().flatten() {
+            Some(content) => content,
+            None => return out.rejects.push(whole("there is no such file")),
+        },
+        None if file.new.as_ref().is_some_and(|new| matches!(out.files.get(new), Some(Some(_)))) => {
+            return out.rejects.push(whole("the patch makes this file, but there is one already"));
+        }
+        None => Vec::new(),
+    };
+    let after = hunks(patch, file, &before, out);
+    if let Some(old) = file.old.as_ref().filter(|old| file.new.as_ref() != Some(old)) {
+        out.files.insert(old.clone(), None);
+    }
+    if let Some(new) = &file.new {
+        out.files.insert(new.clone(), Some(after));
+    }
+}
+
+/// A file's lines, and whether the last one has no newline.
+fn lines(content: &[u8]) -> (Vec<&[u8]>, bool) {
+    let mut all: Vec<&[u8]> = content.split(|b| *b == b'\n').collect();
+    let open = all.last().is_some_and(|l| !l.is_empty());
+    if !open {
+        all.pop();
+    }
+    (all, open)
+}
+
+fn hunks(patch: &Patch, file: &FileDiff, before: &[u8], out: &mut Outcome) -> Vec<u8> {
+    let (old, mut open) = lines(before);
+    let mut after: Vec<&[u8]> = Vec::with_capacity(old.len());
+    // Lines of `old` that are done, and the shift of the last hunk.
+    let (mut done, mut shift) = (0usize, 0isize);
+    for (i, hunk) in file.hunks.iter().enumerate() {
+        let wanted = hunk.old_start.saturating_sub(1).saturating_add_signed(shift);
+        let Some((at, fuzz)) = place(hunk, &old, wanted, done) else {
+            out.rejects.push(Reject {
+                patch: patch.name.clone(),
+                path: file.path().to_owned(),
+                hunk: Some((i + 1, file.hunks.len())),
+                at: hunk.at,
+                line: wanted + 1,
+                why: why(hunk, &old, wanted),
+            });
+            continue;
+        };
+        let offset = at as isize - hunk.old_start.saturating_sub(1) as isize;
+        if offset != shift || fuzz > 0 {
+            let path = file.path().to_owned();
+            out.moved.push(Placement { patch: patch.name.clone(), path, hunk: i + 1, offset, fuzz });
+        }
+        shift = offset;
+        let (skip, kept) = trimmed(hunk, fuzz);
+        after.extend(&old[done..at + skip]);
+        // Context is taken from the file, so that a line of it that differs in nothing else stays.
+        let mut from = at + skip;
+        for line in kept {
+            match line {
+                Line::Context(_) => {
+                    after.push(old[from]);
+                    from += 1;
+                }
+                Line::Removed(_) => from += 1,
+                Line::Added(text) => after.push(text),
+            }
+        }
+        done = from;
+        if done == old.len() {
+            open = hunk.ends_open;
+        }
+    }
+    after.extend(&old[done..]);
+    let mut bytes = after.join(&b'\n');
+    if !after.is_empty() && !open {
+        bytes.push(b'\n');
+    }
+    bytes
+}
+
+/// Where the hunk goes: index of its first old line, and the fuzz it took. The lines that fuzz leaves out count, so
+/// that the index is that of the whole hunk.
+fn place(hunk: &Hunk, old: &[&[u8]], wanted: usize, from: usize) -> Option<(usize, usize)> {
+    for fuzz in 0..=MOST_FUZZ {
+        let (skip, kept) = trimmed(hunk, fuzz);
+        if fuzz > 0 && trimmed(hunk, fuzz - 1) == (skip, kept) {
+            break;
+        }
+        let pattern: Vec<&[u8]> = kept.iter().filter_map(Line::in_old).collect();
+        // An insertion without context stands behind its line, and only there.
+        if pattern.is_empty() {
+            let at = if hunk.old_start == 0 { 0 } else { wanted + 1 };
+            return (hunk.lines.len() == kept.len() && at >= from && at <= old.len()).then_some((at, 0));
+        }
+        let fits = |at: usize| old[at..].starts_with(&pattern);
+        let last = old.len().checked_sub(pattern.len());
+        let Some(last) = last.filter(|last| *last >= from) else { continue };
+        let near = (wanted + skip).clamp(from, last);
+        let far = (near - from).max(last - near);
+        let tried = (0..=far).flat_map(|d| [near.checked_sub(d), near.checked_add(d)]).flatten();
+        let found = tried.filter(|at| (from..=last).contains(at)).find(|at| fits(*at));
+        if let Some(at) = found.and_then(|at| at.checked_sub(skip)) {
+            return Some((at, fuzz));
+        }
+    }
+    None
+}
+
+/// The hunk's lines without up to `fuzz` lines of context at each end, and how many of the first are left out.
+fn trimmed(hunk: &Hunk, fuzz: usize) -> (usize, &[Line]) {
+    let is_context = |l: &&Line| matches!(l, Line::Context(_));
+    let head = hunk.lines.iter().take_while(is_context).count();
+    let tail = hunk.lines.iter().rev().take_while(is_context).count();
+    // patch(1) takes the longer end first: context of unequal lengths means the file's start or end.
+    let most = head.max(tail);
+    let cut = |own: usize| fuzz.saturating_sub(most - own).min(own);
+    if head == hunk.lines.len() {
+        return (0, &hunk.lines);
+    }
+    (cut(head), &hunk.lines[cut(head)..hunk.lines.len() - cut(tail)])
+}
+
+/// Why a hunk fits nowhere: it is in already, only its white space differs, or which line differs.
+fn why(hunk: &Hunk, old: &[&[u8]], wanted: usize) -> String {
+    let new: Vec<&[u8]> = hunk.lines.iter().filter_map(Line::in_new).collect();
+    if !new.is_empty() && old.windows(new.len()).any(|w| w == new) {
+        return "the file has these changes already".to_owned();
+    }
+    let pattern: Vec<&[u8]> = hunk.lines.iter().filter_map(Line::in_old).collect();
+    let squeezed = |l: &[u8]| -> Vec<u8> { l.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect() };
+    let bare: Vec<Vec<u8>> = pattern.iter().map(|l| squeezed(l)).collect();
+    let same_but_space = |w: &[&[u8]]| w.iter().zip(&bare).all(|(l, b)| squeezed(l) == *b);
+    if !pattern.is_empty() && old.windows(pattern.len()).any(same_but_space) {
+        return "it fits but for its white space: a mail program has changed the patch".to_owned();
+    }
+    // The place where most lines fit, the wanted one if there are several.
+    let fits = |at: usize| pattern.iter().zip(&old[at..]).filter(|(a, b)| **a == **b).count();
+    let best = (0..old.len()).max_by_key(|at| (fits(*at), usize::MAX - at.abs_diff(wanted)));
+    let differs = best.and_then(|at| {
+        let i = pattern.iter().zip(&old[at..]).position(|(a, b)| a != b)?;
+        Some((at + i, pattern[i], old[at + i]))
+    });
+    match differs {
+        Some((line, expected, there)) => {
+            format!("line {} is '{}', the patch expects '{}'", line + 1, shown(there), shown(expected))
+        }
+        None => "the file ends before it".to_owned(),
+    }
+}
+
+fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).trim().chars().take(70).collect()
+}
+
+/// The error for rejects, hunk by hunk; `onto` names the source.
+pub fn rejected(rejects: &[Reject], onto: &str) -> Error {
+    let names: std::collections::BTreeSet<&str> = rejects.iter().map(|r| r.patch.as_str()).collect();
+    let mut text = format!("{} does not apply to {onto}:", names.into_iter().collect::<Vec<_>>().join(", "));
+    for r in rejects.iter().take(SHOWN) {
+        // A string takes all that is written to it.
+        let _ = match r.hunk {
+            Some((n, of)) => {
+                write!(
+                    text,
+                    "\n    {}:{}: hunk {n} of {of} for {}:{}: {}",
+                    r.patch, r.at, r.path, r.line, r.why
+                )
+            }
+            None => write!(text, "\n    {}: {}: {}", r.patch, r.path, r.why),
+        };
+    }
+    if rejects.len() > SHOWN {
+        let _ = write!(text, "\n    and {} more", rejects.len() - SHOWN);
+    }
+    Error::input(text).help("is it for another version, or does it need a patch before it? --source names the source, and each --patch adds one, in order")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::*;
+
+    fn file(n: usize) -> String {
+        (1..=n).map(|i| format!("line {i}\n")).collect()
+    }
+    fn run(diff: &str, content: Option<&str>) -> Outcome {
+        let patches = parse("p", diff.as_bytes()).unwrap();
+        apply(&patches, |_| Ok(content.map(|t| t.as_bytes().to_vec()))).unwrap()
+    }
+    fn text(out: &Outcome) -> String {
+        String::from_utf8(out.files["f"].clone().unwrap()).unwrap()
+    }
+    const ONE: &str =
+        "--- a/f\n+++ b/f\n@@ -4,5 +4,6 @@\n line 4\n line 5\n-line 6\n+six\n+more\n line 7\n line 8\n";
+
+    #[test]
+    fn a_hunk_goes_to_its_line_or_the_nearest_that_fits() {
+        let out = run(ONE, Some(&file(10)));
+        assert!(out.moved.is_empty() && out.rejects.is_empty());
+        assert_eq!(text(&out), file(10).replace("line 6\n", "six\nmore\n"));
+        let moved = run(ONE, Some(&format!("x\ny\n{}", file(10))));
+        assert_eq!((moved.moved[0].offset, moved.moved[0].fuzz), (2, 0));
+        assert_eq!(text(&moved), format!("x\ny\n{}", file(10).replace("line 6\n", "six\nmore\n")));
+    }
+
+    #[test]
+    fn of_several_places_the_nearest_is_taken() {
+        let twice = format!("{}{}", file(8), file(8));
+        let far = ONE.replace("@@ -4,5", "@@ -11,5");
+        let out = run(&far, Some(&twice));
+        assert_eq!(text(&out), format!("{}{}", file(8), file(8).replace("line 6\n", "six\nmore\n")));
+    }
+
+    #[test]
+    fn fuzz_leaves_out_context_but_never_a_change() {
+        let out = run(ONE, Some(&file(10).replace("line 4\n", "four\n")));
+        assert_eq!(out.moved[0].fuzz, 1);
+        assert!(text(&out).contains("four\nline 5\nsix\nmore\nline 7\n"));
+        let out = run(ONE, Some(&file(10).replace("line 6\n", "LINE 6\n")));
+        assert!(
+            out.rejects[0].why.contains("line 6 is 'LINE 6', the patch expects 'line 6'"),
+            "{:?}",
+            out.rejects
+        );
+        assert_eq!((out.rejects[0].hunk, out.rejects[0].at), (Some((1, 1)), 3));
+    }
+
+    #[test]
+    fn a_reject_says_what_is_the_matter() {
+        let done = run(ONE, Some(&file(10).replace("line 6\n", "six\nmore\n")));
+        assert!(done.rejects[0].why.contains("already"));
+        let spaces = run(ONE, Some(&file(10).replace("line 6\n", "\tline  6\n")));
+        assert!(spaces.rejects[0].why.contains("white space"));
+        assert!(run(ONE, None).rejects[0].why.contains("no such file"));
+        let error = rejected(&done.rejects, "linux 6.1").to_string();
+        assert!(
+            error.contains("p does not apply to linux 6.1") && error.contains("p:3: hunk 1 of 1 for f:4"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn hunks_below_a_reject_still_go_in_and_shift_with_those_above() {
+        let two = format!("{ONE}@@ -20,3 +21,2 @@\n line 20\n-line 21\n line 22\n");
+        let out = run(&two, Some(&format!("new\n{}", file(30))));
+        assert_eq!(out.moved.len(), 1, "the second hunk is shifted as the first is");
+        assert!(!text(&out).contains("line 21\n"));
+        let out = run(&two, Some(&file(30).replace("line 6\n", "")));
+        assert_eq!((out.rejects.len(), text(&out).contains("line 21\n")), (1, false));
+    }
+
+    #[test]
+    fn files_come_go_and_end_without_a_newline() {
+        let new = "--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n";
+        assert_eq!(text(&run(new, None)), "a\nb");
+        assert!(run(new, Some("x")).rejects[0].why.contains("already"));
+        let gone = "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n";
+        assert_eq!(run(gone, Some("a\n")).files["f"], None);
+        let closed = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n";
+        assert_eq!(text(&run(closed, Some("a"))), "b\n");
+        let insert = "--- a/f\n+++ b/f\n@@ -1,0 +2 @@\n+x\n";
+        assert_eq!(text(&run(insert, Some("a\nb\n"))), "a\nx\nb\n");
+    }
+
+    proptest::proptest! {
+        /// A diff made of two texts leads from one to the other, wherever the text has moved to.
+        #[test]
+        fn a_diff_leads_from_old_to_new(
+            n in 1usize..40, at in 0usize..40, add in 0usize..3, cut in 0usize..3, before in 0usize..5,
+        ) {
+            let old: Vec<String> = (0..n).map(|i| format!("l{i}")).collect();
+            let at = at.min(n);
+            let cut = cut.min(n - at);
+            let (lo, hi) = (at.saturating_sub(3), (at + cut + 3).min(n));
+            let mut lines: Vec<String> = old[lo..at].iter().map(|l| format!(" {l}")).collect();
+            lines.extend(old[at..at + cut].iter().map(|l| format!("-{l}")));
+            lines.extend((0..add).map(|i| format!("+n{i}")));
+            lines.extend(old[at + cut..hi].iter().map(|l| format!(" {l}")));
+            let start = if hi == lo { lo } else { lo + 1 };
+            let diff = format!("--- a/f\n+++ b/f\n@@ -{start},{} +{start},{} @@\n{}\n", hi - lo, hi - lo - cut + add, lines.join("\n"));
+            let mut new = old.clone();
+            new.splice(at..at + cut, (0..add).map(|i| format!("n{i}")));
+            let joined = |l: &[String]| l.iter().map(|l| format!("{l}\n")).collect::<String>();
+            let head: String = (0..before).map(|i| format!("h{i}\n")).collect();
+            let out = run(&diff, Some(&format!("{head}{}", joined(&old))));
+            proptest::prop_assert!(out.rejects.is_empty());
+            proptest::prop_assert_eq!(text(&out), format!("{head}{}", joined(&new)));
+        }
+    }
+}

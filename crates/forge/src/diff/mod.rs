@@ -1,0 +1,111 @@
+//! Patches: reads them from diffs, mails and mailboxes, applies them in memory, and tells what they add.
+//!
+//! A patch is text in the unified form of diff(1) and git. Lines are bytes, since sources need not be UTF-8. Nothing
+//! here touches a file.
+
+mod adds;
+mod apply;
+mod mail;
+mod read;
+
+pub use adds::{Added, Counter, adds};
+pub use apply::{Content, Outcome, Placement, Reject, apply, rejected};
+pub use read::{parse, read};
+
+/// A line of a hunk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Line {
+    /// In both files.
+    Context(Vec<u8>),
+    /// In the old file only.
+    Removed(Vec<u8>),
+    /// In the new file only.
+    Added(Vec<u8>),
+}
+
+impl Line {
+    /// The text, if the old file has the line.
+    pub fn in_old(&self) -> Option<&[u8]> {
+        match self {
+            Line::Context(text) | Line::Removed(text) => Some(text),
+            Line::Added(_) => None,
+        }
+    }
+    /// The text, if the new file has the line.
+    pub fn in_new(&self) -> Option<&[u8]> {
+        match self {
+            Line::Context(text) | Line::Added(text) => Some(text),
+            Line::Removed(_) => None,
+        }
+    }
+}
+
+/// A hunk: lines that stand together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hunk {
+    /// Line of the old file at which it begins, from 1; 0 for a new file.
+    pub old_start: usize,
+    /// Its lines.
+    pub lines: Vec<Line>,
+    /// Line of the patch that holds its header, from 1.
+    pub at: usize,
+    /// Whether the last line of the new file has no newline.
+    pub ends_open: bool,
+}
+
+/// The changes to one file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileDiff {
+    /// The old path; `None` for a new file.
+    pub old: Option<String>,
+    /// The new path; `None` for a removed file.
+    pub new: Option<String>,
+    /// Its hunks, in order.
+    pub hunks: Vec<Hunk>,
+}
+
+impl FileDiff {
+    /// The path by which people know it.
+    pub fn path(&self) -> &str {
+        self.new.as_deref().or(self.old.as_deref()).unwrap_or("?")
+    }
+}
+
+/// A patch: the changes of one mail or diff.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Patch {
+    /// Where it comes from: the file's name, and the mail's number if the file holds several.
+    pub name: String,
+    /// The mail's subject, without its brackets.
+    pub subject: Option<String>,
+    /// The changes, file by file.
+    pub files: Vec<FileDiff>,
+}
+
+impl Patch {
+    /// Hash of the changes. The mail around them does not count.
+    pub fn hash(&self) -> String {
+        let mut bytes = Vec::new();
+        for file in &self.files {
+            bytes.extend(format!("{:?}>{:?}\n", file.old, file.new).into_bytes());
+            for hunk in &file.hunks {
+                bytes.extend(format!("@{}{}\n", hunk.old_start, hunk.ends_open).into_bytes());
+                for line in &hunk.lines {
+                    let (sign, text) = match line {
+                        Line::Context(text) => (b' ', text),
+                        Line::Removed(text) => (b'-', text),
+                        Line::Added(text) => (b'+', text),
+                    };
+                    bytes.push(sign);
+                    bytes.extend(text);
+                    bytes.push(b'\n');
+                }
+            }
+        }
+        schedlab_record::content_hash(&bytes)
+    }
+    /// The files it changes, by their new paths.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(FileDiff::path)
+    }
+}

@@ -1,0 +1,250 @@
+//! Kernels from source: a source, patches and a configuration become an image for guests.
+//!
+//! `source` obtains the source, `diff` reads and applies patches, `site` is the place where a source is patched and
+//! compiled, `make` runs and watches the build, `catalog` keeps the finished kernels. A kernel is known by its *key*,
+//! a hash of source, patches, configuration and compiler, so that the same kernel is built once.
+//!
+//! All kernels of one source and configuration share a folder of objects. So a patched kernel and its base come from
+//! the same compiler and options, and only the files in which they differ are compiled again.
+
+pub mod catalog;
+pub mod diff;
+mod make;
+pub mod shipped;
+mod site;
+pub mod source;
+mod tools;
+
+pub use catalog::Built;
+pub use make::Step;
+pub use source::Source;
+pub use tools::check as check_tools;
+
+use catalog::{Applied, Note};
+use diff::{Patch, Placement};
+use make::Make;
+use schedlab_base::{Error, Result, temp};
+use schedlab_record::content_hash;
+use site::Site;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// The built-in configuration, a fragment over `make allnoconfig`.
+pub const GUEST_CONFIG: &str = include_str!("guest.config");
+/// Space that sources and a first build take, MB.
+const BUILD_MB: u64 = 3000;
+/// The image within a folder of objects.
+const BZIMAGE: &str = "arch/x86/boot/bzImage";
+/// Options without which a guest of schedlab does not come up, or can't be measured.
+const NEEDED: &[&str] = &[
+    "SMP",
+    "BLK_DEV_INITRD",
+    "RD_ZSTD",
+    "SERIAL_8250_CONSOLE",
+    "PROC_FS",
+    "SYSFS",
+    "DEVTMPFS",
+    "TMPFS",
+    "FUTEX",
+    "EPOLL",
+    "FTRACE",
+    "DEBUG_FS",
+];
+
+/// A kernel to build.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recipe {
+    /// The source.
+    pub source: Source,
+    /// The patches, in order.
+    pub patches: Vec<Patch>,
+    /// A fragment of configuration on top of the built-in one, with its name.
+    pub fragment: Option<(String, String)>,
+}
+
+/// What a build tells while it is under way.
+pub trait Listener {
+    /// A sentence about the step that begins.
+    fn say(&mut self, text: &str);
+    /// So many files are compiled.
+    fn step(&mut self, step: &Step);
+}
+
+/// A kernel that was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Made {
+    /// The kernel.
+    pub built: Built,
+    /// Whether it was built now; else it was there.
+    pub new: bool,
+    /// Hunks that went in elsewhere than they said.
+    pub moved: Vec<Placement>,
+    /// The compiler's warnings about files that the patches change.
+    pub warnings: Vec<String>,
+}
+
+/// Builds a kernel, or finds it in the cache.
+///
+/// # Errors
+/// Missing tools, a source that can't be had, rejected hunks, a configuration that a guest can't boot, a failed build,
+/// an interruption.
+pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn Listener) -> Result<Made> {
+    tools::check()?;
+    let compiler = tools::compiler()?;
+    let is_new = !schedlab_guest::images::cache::sources(cache).is_dir();
+    if is_new {
+        tools::check_room(cache, BUILD_MB, "the first build of a kernel")?;
+    }
+    let source = source::obtain(&recipe.source, cache, &mut |t| on.say(t))?;
+    let note = note(recipe, &source, compiler);
+    if let Some(built) = catalog::find(&note.key, cache) {
+        return Ok(Made { built, new: false, moved: Vec::new(), warnings: Vec::new() });
+    }
+    let site = Site::enter(&source, &mut |t| on.say(t))?;
+    let moved = site.patch(&recipe.patches)?;
+    let config = configuration(recipe);
+    let objects = site.objects(&content_hash(config.as_bytes())[..12]);
+    tools::check_room(&objects, BUILD_MB / 4, "a build")?;
+    fs::create_dir_all(&objects).map_err(|e| Error::io(&objects, "make", &e))?;
+    let tree = site.tree();
+    let make = Make { tree: &tree, objects: &objects, log: site.log(), stop };
+    configure(&make, &config, &mut |t| on.say(t))?;
+    on.say(&format!("building {} from {}", named(&note), note.source));
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let is_first = !objects.join(BZIMAGE).is_file();
+    let said = make.run(&["bzImage"], jobs, &mut |step| on.step(&step))?;
+    // An incremental build has few steps; the next one will, too.
+    make.remember(said.steps.max(1)).or_else(|e| if is_first { Err(e) } else { Ok(()) })?;
+    let changed: Vec<&str> = recipe.patches.iter().flat_map(Patch::paths).collect();
+    let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
+    let warnings = said.warnings.into_iter().filter(concerns).collect();
+    let name = format!("{}-{}", named(&note), &note.key[..8]);
+    let built = catalog::keep(&note, &name, &objects.join(BZIMAGE), &objects.join(".config"), cache)?;
+    Ok(Made { built, new: true, moved, warnings })
+}
+
+/// The built-in configuration with the recipe's fragment.
+fn configuration(recipe: &Recipe) -> String {
+    let own = recipe.fragment.as_ref().map_or("", |(_, text)| text.as_str());
+    format!("{GUEST_CONFIG}\n{own}\n")
+}
+
+/// Writes .config, if the configuration is new here.
+fn configure(make: &Make<'_>, config: &str, say: &mut dyn FnMut(&str)) -> Result<()> {
+    let fragment = make.objects.join("fragment.config");
+    let there = make.objects.join(".config").is_file();
+    if there && fs::read_to_string(&fragment).is_ok_and(|old| old == config) {
+        return Ok(());
+    }
+    say("configuring");
+    let all = make.objects.join("all.config");
+    temp::write_whole(&all, config.as_bytes())?;
+    let word = format!("KCONFIG_ALLCONFIG={}", all.display());
+    make.run(&[&word, "allnoconfig"], 1, &mut |_| ())?;
+    let made = fs::read_to_string(make.objects.join(".config")).unwrap_or_default();
+    bootable(&made)?;
+    temp::write_whole(&fragment, config.as_bytes())
+}
+
+/// Checks that a guest of schedlab can boot with a configuration.
+fn bootable(config: &str) -> Result<()> {
+    let has = |name: &&&str| config.lines().any(|l| l == format!("CONFIG_{name}=y"));
+    let missing: Vec<String> = NEEDED.iter().filter(|n| !has(n)).map(|n| format!("CONFIG_{n}")).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "a guest can't run a kernel of this configuration: it lacks {}",
+        missing.join(", ")
+    ))
+    .help("take these out of the fragment given by --config, or out of what they depend on"))
+}
+
+fn note(recipe: &Recipe, source: &source::Obtained, compiler: String) -> Note {
+    let applied = |p: &Patch| Applied { name: p.name.clone(), subject: p.subject.clone(), hash: p.hash() };
+    let patches: Vec<Applied> = recipe.patches.iter().map(applied).collect();
+    let (features, counters) = diff::adds(&recipe.patches);
+    let hashes: Vec<&str> = patches.iter().map(|p| p.hash.as_str()).collect();
+    let all = [source.identity.as_str(), &hashes.join(" "), &configuration(recipe), &compiler].join("\n");
+    Note {
+        key: content_hash(all.as_bytes()),
+        source: source.name.clone(),
+        identity: source.identity.clone(),
+        patches,
+        fragment: recipe.fragment.as_ref().map(|(name, _)| name.clone()),
+        compiler,
+        features,
+        counters: counters.into_iter().map(|c| c.0).collect(),
+    }
+}
+
+/// A build's name: its patches', or "base".
+fn named(note: &Note) -> String {
+    let plain = |name: &str| -> String {
+        let stem = name.split(" (mail").next().unwrap_or(name);
+        let stem = stem.strip_suffix(".patch").or_else(|| stem.strip_suffix(".diff")).unwrap_or(stem);
+        stem.chars()
+            .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
+            .take(40)
+            .collect()
+    };
+    let mut names: Vec<String> = note.patches.iter().map(|p| plain(&p.name)).collect();
+    names.dedup();
+    match names.as_slice() {
+        [] => "base".to_owned(),
+        [one] => one.trim_start_matches('.').to_owned(),
+        [first, rest @ ..] => format!("{}-and-{}-more", first.trim_start_matches('.'), rest.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe(diff: &str, fragment: Option<&str>) -> Recipe {
+        let patches =
+            if diff.is_empty() { Vec::new() } else { diff::parse("x.patch", diff.as_bytes()).unwrap() };
+        let fragment = fragment.map(|text| ("f".to_owned(), text.to_owned()));
+        Recipe { source: Source::Series("6.1".into()), patches, fragment }
+    }
+    fn key(recipe: &Recipe, identity: &str, compiler: &str) -> String {
+        let source = source::Obtained {
+            folder: "/x".into(),
+            name: "n".into(),
+            identity: identity.into(),
+            stale: None,
+        };
+        note(recipe, &source, compiler.into()).key
+    }
+    const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
+
+    #[test]
+    fn the_key_is_of_source_patches_configuration_and_compiler() {
+        let base = key(&recipe("", None), "i", "gcc 12");
+        assert_eq!(base, key(&recipe("", None), "i", "gcc 12"));
+        for other in [
+            key(&recipe(DIFF, None), "i", "gcc 12"),
+            key(&recipe("", Some("CONFIG_X=y")), "i", "gcc 12"),
+            key(&recipe("", None), "j", "gcc 12"),
+            key(&recipe("", None), "i", "gcc 13"),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+
+    #[test]
+    fn a_configuration_without_a_console_is_refused() {
+        let good: String = NEEDED.iter().map(|n| format!("CONFIG_{n}=y\n")).collect();
+        assert!(bootable(&good).is_ok());
+        let bad = good.replace("CONFIG_SMP=y", "# CONFIG_SMP is not set");
+        assert!(bootable(&bad).unwrap_err().to_string().contains("lacks CONFIG_SMP"));
+    }
+
+    #[test]
+    fn the_built_in_configuration_asks_for_what_guests_need() {
+        for name in NEEDED {
+            assert!(GUEST_CONFIG.lines().any(|l| l == format!("CONFIG_{name}=y")), "{name}");
+        }
+    }
+}

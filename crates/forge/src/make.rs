@@ -1,0 +1,304 @@
+//! make(1), watched: how many files are compiled, the compiler's warnings and errors.
+//!
+//! kbuild prints a line "  CC      kernel/sched/fair.o" for each step. The number of steps of the last whole build is
+//! kept beside the objects, as the estimate of the next; before that a guess serves. The build's environment is fixed
+//! (`KBUILD_BUILD_*`), so that equal sources give equal images.
+
+use schedlab_base::{Error, Result, temp};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Steps of a first build, until it is known: those of 6.1.192 with the built-in configuration.
+const FIRST_STEPS: u64 = 1700;
+const STEPS: &str = "schedlab-steps";
+/// How often the interrupt is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// An error shows so many lines of the compiler's.
+const SHOWN_LINES: usize = 24;
+
+/// A build that is under way, or its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// Steps that are done.
+    pub done: u64,
+    /// Steps that there will be, as far as is known.
+    pub of: u64,
+    /// The file of the last one.
+    pub file: String,
+}
+
+/// A make of a kernel.
+#[derive(Debug)]
+pub struct Make<'a> {
+    /// The source.
+    pub tree: &'a Path,
+    /// The folder of objects.
+    pub objects: &'a Path,
+    /// Where the whole output is kept.
+    pub log: PathBuf,
+    /// Set when the user wants it to end.
+    pub stop: &'a AtomicBool,
+}
+
+/// The output of a make that worked.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Said {
+    /// Warnings with the lines that belong to them.
+    pub warnings: Vec<String>,
+    /// Steps made.
+    pub steps: u64,
+}
+
+impl Make<'_> {
+    /// Makes targets with variables.
+    ///
+    /// # Errors
+    /// The compiler's own message, once; or the interruption.
+    pub fn run(&self, words: &[&str], jobs: usize, step: &mut dyn FnMut(Step)) -> Result<Said> {
+        let mut command = Command::new("make");
+        command
+            .arg("-C")
+            .arg(self.tree)
+            .arg(format!("O={}", self.objects.display()))
+            .arg(format!("-j{jobs}"));
+        if crate::tools::on_path("ccache") {
+            command.arg("CC=ccache gcc");
+        }
+        command
+            .args(words)
+            .env("LC_ALL", "C")
+            .env("KBUILD_BUILD_TIMESTAMP", "1970-01-01")
+            .env_remove("MAKEFLAGS");
+        command
+            .env("KBUILD_BUILD_USER", "schedlab")
+            .env("KBUILD_BUILD_HOST", "schedlab")
+            .env("KBUILD_BUILD_VERSION", "1");
+        command.env_remove("KBUILD_OUTPUT").env_remove("ARCH").env_remove("CROSS_COMPILE");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(|e| Error::machine(format!("make can't be started: {e}")))?;
+        let group = child.id();
+        let (send, lines) = mpsc::channel();
+        let out = reader(child.stdout.take(), false, send.clone());
+        let err = reader(child.stderr.take(), true, send);
+        let mut watch = Watch::new(self.expected());
+        let ended = watch.listen(&lines, self.stop, step);
+        if !ended {
+            // SAFETY: kill takes plain numbers; the group is the child's own, made by process_group(0).
+            let _ = unsafe { libc::kill(-(group as i32), libc::SIGTERM) };
+        }
+        let status = child.wait().map_err(|e| Error::machine(format!("make can't be waited for: {e}")))?;
+        out.into_iter().chain(err).for_each(|t| drop(t.join()));
+        lines.try_iter().for_each(|l| watch.take(l, step));
+        let _ = fs::write(&self.log, watch.all.join("\n"));
+        if !ended {
+            return Err(Error::new(
+                schedlab_base::ErrorKind::CheckFailed,
+                "interrupted while a kernel was built",
+            )
+            .help("the same command goes on from there"));
+        }
+        self.judge(status, watch)
+    }
+
+    fn judge(&self, status: ExitStatus, watch: Watch) -> Result<Said> {
+        if status.success() {
+            return Ok(Said { warnings: watch.warnings(), steps: watch.done });
+        }
+        let shown = watch.errors();
+        let full = watch.all.iter().any(|l| l.contains("No space left on device"));
+        let text = format!("the kernel's build failed:\n{}", indented(&shown));
+        let help = format!("all of its output: {}", self.log.display());
+        Err(match full {
+            true => Error::machine(text)
+                .help("the disk is full: make room, then the same command goes on from there"),
+            false => Error::input(text).help(help),
+        })
+    }
+
+    fn expected(&self) -> u64 {
+        let text = fs::read_to_string(self.objects.join(STEPS)).unwrap_or_default();
+        text.trim().parse().unwrap_or(FIRST_STEPS)
+    }
+    /// Keeps the number of steps, for the next build's estimate.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn remember(&self, steps: u64) -> Result<()> {
+        temp::write_whole(&self.objects.join(STEPS), format!("{steps}\n").as_bytes())
+    }
+}
+
+fn indented(lines: &[String]) -> String {
+    lines.iter().map(|l| format!("    {l}")).collect::<Vec<_>>().join("\n")
+}
+
+/// A line of make's output, and whether it came on standard error.
+type Heard = (bool, String);
+
+fn reader(
+    from: Option<impl Read + Send + 'static>,
+    is_error: bool,
+    to: mpsc::Sender<Heard>,
+) -> Option<std::thread::JoinHandle<()>> {
+    let from = from?;
+    Some(std::thread::spawn(move || {
+        let mut lines = BufReader::new(from);
+        let mut bytes = Vec::new();
+        while lines.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
+            let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+            if to.send((is_error, text)).is_err() {
+                return;
+            }
+            bytes.clear();
+        }
+    }))
+}
+
+/// What has been heard.
+struct Watch {
+    done: u64,
+    of: u64,
+    all: Vec<String>,
+    errors: Vec<String>,
+}
+
+impl Watch {
+    fn new(of: u64) -> Watch {
+        Watch { done: 0, of, all: Vec::new(), errors: Vec::new() }
+    }
+    /// Listens until the output ends; `false` when the user wants it to end before.
+    fn listen(
+        &mut self,
+        lines: &mpsc::Receiver<Heard>,
+        stop: &AtomicBool,
+        step: &mut dyn FnMut(Step),
+    ) -> bool {
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            match lines.recv_timeout(LOOK) {
+                Ok(line) => self.take(line, step),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return true,
+            }
+        }
+    }
+    fn take(&mut self, (is_error, line): Heard, step: &mut dyn FnMut(Step)) {
+        if let Some(file) = file_of(&line).filter(|_| !is_error) {
+            self.done += 1;
+            self.of = self.of.max(self.done);
+            step(Step { done: self.done, of: self.of, file: file.to_owned() });
+        }
+        if is_error {
+            self.errors.push(line.clone());
+        }
+        self.all.push(line);
+    }
+    /// Warnings, each with the lines behind it.
+    fn warnings(&self) -> Vec<String> {
+        blocks(&self.errors).into_iter().filter(|b| b.contains("warning:")).collect()
+    }
+    /// The compiler's errors; without any, the end of what was said. make's own account of them is left out.
+    fn errors(&self) -> Vec<String> {
+        let own = |l: &&String| !l.starts_with("make") && !l.is_empty();
+        let all = blocks(&self.errors.iter().filter(own).cloned().collect::<Vec<_>>());
+        let bad: Vec<String> =
+            all.into_iter().filter(|b| b.contains("error:") || b.contains("undefined")).collect();
+        let lines: Vec<String> = match bad.is_empty() {
+            false => bad.iter().flat_map(|b| b.lines()).map(str::to_owned).collect(),
+            true => {
+                let from = self.errors.len().saturating_sub(SHOWN_LINES / 2);
+                self.errors[from..].to_vec()
+            }
+        };
+        lines.into_iter().take(SHOWN_LINES).collect()
+    }
+}
+
+/// "  CC      kernel/sched/fair.o".
+fn file_of(line: &str) -> Option<&str> {
+    let mut words = line.strip_prefix("  ")?.split_whitespace();
+    let tool = words.next()?;
+    let is_tool = tool.len() >= 2
+        && tool.starts_with(|c: char| c.is_ascii_uppercase())
+        && tool.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+    words.find(|w| *w != "[M]").filter(|_| is_tool)
+}
+
+/// A compiler's messages: a line "FILE:LINE:COLUMN: ..." and the lines behind it; "In function" goes before its own.
+fn blocks(lines: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let mut before = String::new();
+    for line in lines {
+        let is_lead = line.contains(": In function ") || line.starts_with("In file included ");
+        let is_head = ["warning:", "error:", "undefined"].iter().any(|w| line.contains(w));
+        match (is_lead, is_head, all.last_mut()) {
+            (true, ..) => before = format!("{line}\n"),
+            (_, true, _) => all.push(std::mem::take(&mut before) + line),
+            (.., Some(last)) => {
+                last.push('\n');
+                last.push_str(line);
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(lines: &[&str]) -> Watch {
+        let mut watch = Watch::new(10);
+        lines.iter().for_each(|l| watch.take((file_of(l).is_none(), (*l).to_owned()), &mut |_| ()));
+        watch
+    }
+
+    #[test]
+    fn steps_are_lines_with_a_tool_and_a_file() {
+        assert_eq!(file_of("  CC      kernel/sched/fair.o"), Some("kernel/sched/fair.o"));
+        assert_eq!(file_of("  LD [M]  x.ko"), Some("x.ko"));
+        for other in ["make[1]: Entering", "  Wait a bit", "CC x", "  HOSTCC"] {
+            assert_eq!(file_of(other), None, "{other}");
+        }
+        assert_eq!(heard(&["  CC a.o", "  CC b.o"]).done, 2);
+    }
+
+    #[test]
+    fn the_compilers_own_message_is_shown_once() {
+        let watch = heard(&[
+            "../kernel/sched/fair.c: In function 'f':",
+            "../kernel/sched/fair.c:10:2: error: 'x' undeclared",
+            "   10 |  x = 1;",
+            "make[3]: *** [../scripts/Makefile.build:250: kernel/sched/fair.o] Error 1",
+            "make[2]: *** [../Makefile:1: kernel] Error 2",
+        ]);
+        assert_eq!(watch.errors().len(), 3);
+        assert!(watch.errors()[0].contains("In function"));
+    }
+
+    #[test]
+    fn warnings_are_whole() {
+        let watch = heard(&["../a.c:1:1: warning: unused variable 'y'", "    1 | int y;", "  CC b.o"]);
+        assert_eq!(watch.warnings(), ["../a.c:1:1: warning: unused variable 'y'\n    1 | int y;"]);
+    }
+
+    #[test]
+    fn an_interrupted_make_ends_with_its_children() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("Makefile"), "all:\n\t@echo '  CC      a.o'; sleep 60\n").unwrap();
+        let stop = AtomicBool::new(false);
+        let make = Make { tree: dir.path(), objects: dir.path(), log: dir.path().join("log"), stop: &stop };
+        let started = std::time::Instant::now();
+        let error = make.run(&["all"], 1, &mut |_| stop.store(true, Ordering::Relaxed)).unwrap_err();
+        assert!(error.to_string().contains("interrupted") && started.elapsed() < Duration::from_secs(20));
+    }
+}
