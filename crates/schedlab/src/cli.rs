@@ -17,6 +17,7 @@ const COMMANDS: &[Entry] = &[
     commands::study::ENTRY,
     commands::run::ENTRY,
     commands::suite::ENTRY,
+    commands::hunt::ENTRY,
     commands::new::ENTRY,
     commands::bench::ENTRY,
     commands::knee::ENTRY,

@@ -14,7 +14,7 @@ use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::metrics::Known;
 use schedlab_lab::plan::left_out;
 use schedlab_lab::{
-    Backend, Cell, Experiment, Finished, Options, Plan, Question, Session, compare, plan, plan_in_guests,
+    Backend, Cell, Comparison, Experiment, Finished, Options, Plan, Question, Session, compare, plan, plan_in_guests,
 };
 use schedlab_record::holdings::EXPERIMENT_FILE;
 use schedlab_record::{Observe, Store};
@@ -120,70 +120,123 @@ impl RunOptions {
 ///
 /// # Errors
 /// For errors in options or experiment, when a run fails, or on an interruption.
-pub fn conduct(mut experiment: Experiment, options: &RunOptions) -> Result<()> {
-    let backend = Backend::parse(&options.backend)?;
+pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
     options.check()?;
-    if backend == Backend::Vm {
-        experiment = experiment.in_guests();
-    }
-    let whole = experiment.variants.clone();
-    experiment.narrow(backend, &options.part())?;
-    let wanted = Options {
-        runs: options.runs,
-        seed: options.seed,
-        observe: options.observe()?,
-        uncertainty: options.uncertainty,
+    let making = Making {
+        backend: Backend::parse(&options.backend)?,
+        part: options.part(),
+        wanted: Options {
+            runs: options.runs,
+            seed: options.seed,
+            observe: options.observe()?,
+            uncertainty: options.uncertainty,
+        },
+        kernel: &options.kernel,
+        guest: &options.guest,
+        jobs: options.jobs,
+        out: &options.out,
+        timing: options.timing,
+        quiet: options.quiet,
     };
-    let plan = match backend {
-        Backend::Vm => {
-            let mut guests = options.guest.guests(&options.kernel, None)?;
-            if options.kernel.is_empty() {
-                let folder = experiment.file.parent().unwrap_or(Path::new("."));
-                let builds = builds::wanted(&whole, &experiment.variants, folder)?;
-                guests.built = forging::all(&builds, &experiment.variants, options.quiet)?;
-            }
-            plan_in_guests(&experiment, &guests, wanted)?
-        }
-        Backend::Sim | Backend::Host => plan(&experiment, backend, wanted)?,
-    };
-    let left_out = left_out(&experiment, backend);
-    if !left_out.is_empty() && !options.quiet {
-        output::note(&format!("left out on backend {}: {}", backend.name(), left_out.join(", ")));
-    }
-    let store = Store::create(&options.out)?;
-    let finished = work(&plan, &experiment, &store, options)?;
-    if finished.interrupted {
-        return Err(interrupted(&finished, &plan, &store));
-    }
-    let folders = Folders::of_plan(&plan.cells, store.root())?;
-    let question = question(&experiment, &plan)?.kept_in(folders);
-    let comparison = compare(&finished.records, &question, &finished.warnings)?;
-    common::print(&comparison, &options.form)?;
+    let made = making.make(experiment)?;
+    common::print(&made.comparison, &options.form)?;
     if !options.quiet {
-        let made = finished.records.len() - finished.found;
-        let text = format!("{made} runs made, {} found; kept in {}", finished.found, store.root().display());
-        output::note(&text);
+        let out = options.out.display();
+        output::note(&format!("{} runs made, {} found; kept in {out}", made.new, made.found));
     }
     Ok(())
 }
 
-fn work(plan: &Plan, experiment: &Experiment, store: &Store, options: &RunOptions) -> Result<Finished> {
-    let executor = Timed::new(&common::EXECUTOR);
-    let bar = Bar::runs(options.quiet);
-    let session = Session {
-        executor: &executor,
-        store: Some(store),
-        attach: &[(EXPERIMENT_FILE, experiment.text.as_bytes())],
-        jobs: options.jobs.unwrap_or_else(common::cpus) as usize,
-        progress: &bar,
-        stop: interrupt::stop_flag()?,
-    };
-    let finished = session.work(plan);
-    drop(bar);
-    if options.timing {
-        eprint(&executor.table());
+/// The runs of an experiment that are to be made.
+pub struct Making<'a> {
+    /// Where.
+    pub backend: Backend,
+    /// The part of the experiment.
+    pub part: Part,
+    /// Number of runs, first seed and the like.
+    pub wanted: Options,
+    /// Images of guests; empty: those that the variants name.
+    pub kernel: &'a [String],
+    /// How guests are set up.
+    pub guest: &'a GuestOptions,
+    /// Runs side by side; `None`: one for each CPU.
+    pub jobs: Option<u64>,
+    /// The store.
+    pub out: &'a Path,
+    /// Whether the simulator's speed is told.
+    pub timing: bool,
+    /// Whether progress and notes are kept quiet.
+    pub quiet: bool,
+}
+
+/// Runs that were made or found, compared.
+pub struct Compared {
+    /// The comparison.
+    pub comparison: Comparison,
+    /// Number of runs made.
+    pub new: usize,
+    /// Number of runs found in the store.
+    pub found: usize,
+}
+
+impl Making<'_> {
+    /// Makes the runs, those that the store does not have, and compares them. Kernels are built first.
+    ///
+    /// # Errors
+    /// As [`conduct`].
+    pub fn make(&self, mut experiment: Experiment) -> Result<Compared> {
+        let backend = self.backend;
+        if backend == Backend::Vm {
+            experiment = experiment.in_guests();
+        }
+        let whole = experiment.variants.clone();
+        experiment.narrow(backend, &self.part)?;
+        let plan = match backend {
+            Backend::Vm => {
+                let mut guests = self.guest.guests(self.kernel, None)?;
+                if self.kernel.is_empty() {
+                    let folder = experiment.file.parent().unwrap_or(Path::new("."));
+                    let builds = builds::wanted(&whole, &experiment.variants, folder)?;
+                    guests.built = forging::all(&builds, &experiment.variants, self.quiet)?;
+                }
+                plan_in_guests(&experiment, &guests, self.wanted)?
+            }
+            Backend::Sim | Backend::Host => plan(&experiment, backend, self.wanted)?,
+        };
+        let left_out = left_out(&experiment, backend);
+        if !left_out.is_empty() && !self.quiet {
+            output::note(&format!("left out on backend {}: {}", backend.name(), left_out.join(", ")));
+        }
+        let store = Store::create(self.out)?;
+        let finished = self.work(&plan, &experiment, &store)?;
+        if finished.interrupted {
+            return Err(interrupted(&finished, &plan, &store));
+        }
+        let folders = Folders::of_plan(&plan.cells, store.root())?;
+        let question = question(&experiment, &plan)?.kept_in(folders);
+        let comparison = compare(&finished.records, &question, &finished.warnings)?;
+        let new = finished.records.len() - finished.found;
+        Ok(Compared { comparison, found: finished.found, new })
     }
-    finished
+
+    fn work(&self, plan: &Plan, experiment: &Experiment, store: &Store) -> Result<Finished> {
+        let executor = Timed::new(&common::EXECUTOR);
+        let bar = Bar::runs(self.quiet);
+        let session = Session {
+            executor: &executor,
+            store: Some(store),
+            attach: &[(EXPERIMENT_FILE, experiment.text.as_bytes())],
+            jobs: self.jobs.unwrap_or_else(common::cpus) as usize,
+            progress: &bar,
+            stop: interrupt::stop_flag()?,
+        };
+        let finished = session.work(plan);
+        drop(bar);
+        if self.timing {
+            eprint(&executor.table());
+        }
+        finished
+    }
 }
 
 fn eprint(table: &str) {

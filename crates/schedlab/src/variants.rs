@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 /// Reads `[NAME=]KERNEL[:CHANGE[,CHANGE...]]`. A change is a feature (`SIS_FIRST_IDLE`, `NO_LAST_BUDDY`), a tunable
 /// (`hz=1000`), one of these from a time in the run on (`NO_LAST_BUDDY@10s`), or an attribute of tasks (`policy=batch`,
 /// `nice=5`, `slice=3ms`; of one group of them `hog.policy=batch`), or how long tasks stay cache hot by distance
-/// (`migration_cost=0/2500/10000` in us, `migration_cost=auto`, `migration_factor=120`). Without a name, the whole text
-/// is the variant's name.
+/// (`migration_cost=0/2500/10000` in us, `migration_cost=auto`, `migration_factor=120`), or what its kernel is built
+/// with (`patch=first-idle`, a name or a file; `config=FRAGMENT`). Without a name, the whole text is the variant's name.
 ///
 /// # Errors
 /// When the text has another form, or the kernel's tables lack a name in it.
@@ -79,6 +79,14 @@ fn change(variant: &mut Variant, text: &str) -> Result<()> {
     match word.rsplit_once('.') {
         Some((group, key)) => attribute(variant, group, key, value),
         None if ATTRIBUTES.contains(&word) => attribute(variant, EVERY_TASK, word, value),
+        None if word == "patch" => {
+            variant.patch.push(value.to_owned());
+            Ok(())
+        }
+        None if word == "config" => {
+            variant.config = Some(value.to_owned());
+            Ok(())
+        }
         None if MIGRATION.contains(&word) => {
             // Commas separate changes.
             let text = value.replace('/', ",");
@@ -166,7 +174,9 @@ fn checked(variant: Variant) -> Result<Variant> {
     let named = |e: Error| e.context(format!("variant '{}'", variant.name));
     variant.at.iter().try_for_each(Change::check).map_err(named)?;
     schedlab_lab::fits::attributes(&variant).map_err(named)?;
-    if variant.kernel != RUNNING {
+    // The features of a patch may be its own: they are checked when its kernel is built.
+    let own = !variant.patch.is_empty() && !variant.knows_its_features();
+    if variant.kernel != RUNNING && !own {
         variant.changes()?;
     }
     Ok(variant)
@@ -233,6 +243,9 @@ mod tests {
             ("/boot/a+b/bzImage:NO_WA_IDLE", "/boot/a+b/bzImage")
         );
         assert_eq!((image.features.len(), without_changes(&image).is_plain()), (1, true));
+        let patched = in_short("6.1+patch=first-idle+patch=x+SIS_FIRST_IDLE").unwrap();
+        assert_eq!((patched.kernel.as_str(), patched.patch.len(), patched.features.len()), ("6.1", 2, 1));
+        assert!(in_short("6.1+patch=x+MINE").is_ok(), "a patch may add any feature");
         assert!(in_short("v6.5+SIS_FRST_IDLE").unwrap_err().to_string().contains("'SIS_FIRST_IDLE'"));
     }
 

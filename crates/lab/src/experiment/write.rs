@@ -9,6 +9,13 @@ use std::fmt::Write;
 /// A `[[variant]]`, with its changes in the middle of a run.
 pub fn variant(v: &Variant) -> String {
     let mut out = format!("[[variant]]\nname = {}\nkernel = {}\n", quoted(&v.name), quoted(&v.kernel));
+    if !v.patch.is_empty() {
+        let names: Vec<String> = v.patch.iter().map(|p| quoted(p)).collect();
+        let _ = writeln!(out, "patch = [{}]", names.join(", "));
+    }
+    if let Some(config) = &v.config {
+        let _ = writeln!(out, "config = {}", quoted(config));
+    }
     out += &lists(&v.features, &v.tunables);
     for (key, value) in v.tasks.get(EVERY_TASK).map(attributes).unwrap_or_default() {
         let _ = writeln!(out, "{key} = {value}");
@@ -114,6 +121,13 @@ mod tests {
         old.migration_cost = Some(MigrationCost::Given(vec![0, 2500]));
         old.migration_factor = Some(120);
         assert_eq!(read_again(&old), old);
+        let patched = Variant {
+            patch: vec!["first-idle".into(), "a/b.patch".into()],
+            config: Some("f.config".into()),
+            features: vec!["MINE".into()],
+            ..Variant::plain("6.1")
+        };
+        assert_eq!(read_again(&patched), patched);
         let mut live = Variant::plain("running");
         live.settings = [("numa_balancing".to_owned(), "0".to_owned())].into();
         assert_eq!(read_again(&live), live);

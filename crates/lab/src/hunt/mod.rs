@@ -33,6 +33,9 @@ use std::time::{Duration, Instant};
 
 /// Pairs of runs by which a specimen is judged.
 const SEEDS: u64 = 3;
+/// Pairs of runs by which the best of a class are judged again, with other seeds. The best of thousands by three pairs
+/// owes a part of its place to luck.
+const FINAL_SEEDS: u64 = 9;
 /// The first seed of the runs that confirm a loss: no specimen was judged by one of these.
 const CONFIRM_SEED: u64 = 1_001;
 /// The part of a budget of time, per cent, that the search takes; the rest is for shrinking.
@@ -78,6 +81,11 @@ impl Judge {
     ) -> Result<Judge> {
         let space = Space::of(machines, [&baseline, &variant])?;
         Ok(Judge { baseline, variant, fault, space, runtime, seeds: (1..=SEEDS).collect() })
+    }
+    /// The judge of the best, by seeds that the search did not use.
+    fn of_finals(&self) -> Judge {
+        let seeds = (SEEDS + 1..=SEEDS + FINAL_SEEDS).collect();
+        Judge { seeds, ..self.clone() }
     }
     /// The variant under which a specimen's tasks run.
     fn variant(&self, specimen: &Specimen) -> Variant {
@@ -168,26 +176,46 @@ pub fn hunt(
         progress(search.evals, &losses);
     }
     let mut hunt = Hunt { evals: search.evals, shrink_evals: 0, found: Vec::new(), interrupted: false };
+    let judge = &judge.of_finals();
     for class in Class::ALL {
-        let Some(worst) = search.best(class) else { continue };
-        let Some(before) = worst.score.of(class).filter(|l| l.units > 0.0) else { continue };
+        let Some((worst, before)) = final_of(class, search.of(class), judge, pool, stop)? else { continue };
         let over = || {
             let late = matches!(budget, Budget::Time(time) if began.elapsed() >= time);
             late || stop.load(Ordering::Relaxed)
         };
-        let shrunk = shrink::shrunk(&worst.specimen, before, judge, pool, &over, stop)?;
+        let shrunk = shrink::shrunk(&worst, &before, judge, pool, &over, stop)?;
         hunt.shrink_evals += shrunk.evals;
         hunt.found.push(Found {
             class,
             specimen: shrunk.specimen,
             loss: shrunk.loss,
-            before: before.clone(),
-            tasks_before: worst.specimen.tasks(),
+            before,
+            tasks_before: worst.tasks(),
             whole: !over(),
         });
     }
     hunt.interrupted = stop.load(Ordering::Relaxed);
     Ok(hunt)
+}
+
+/// The specimen with the largest loss of a class among the best, judged anew.
+fn final_of(
+    class: Class,
+    best: &[search::Judged],
+    judge: &Judge,
+    pool: &Pool,
+    stop: &AtomicBool,
+) -> Result<Option<(Specimen, Loss)>> {
+    let scores = pool.map(best, |b| score::score(&b.specimen, judge, stop))?;
+    let losses = best.iter().zip(scores).filter_map(|(b, score)| {
+        let loss = score?.of(class)?.clone();
+        (loss.units > 0.0).then(|| (b.specimen.clone(), loss))
+    });
+    // The first of equals, so that the order of the search decides.
+    Ok(losses.fold(None, |most: Option<(Specimen, Loss)>, one| match most {
+        Some(known) if known.1.units >= one.1.units => Some(known),
+        _ => Some(one),
+    }))
 }
 
 impl Found {

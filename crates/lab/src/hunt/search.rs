@@ -110,6 +110,10 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// The best ones of a class, largest loss first.
+    pub fn of(&self, class: Class) -> &[Judged] {
+        &self.best[class as usize]
+    }
     /// The best of a class.
     pub fn best(&self, class: Class) -> Option<&Judged> {
         self.best[class as usize].first()

@@ -207,3 +207,40 @@ impl Specimen {
         left
     }
 }
+
+impl Specimen {
+    /// A line for each kind of tasks.
+    pub fn words(&self) -> Vec<String> {
+        self.kinds.iter().enumerate().map(|(i, kind)| format!("{}: {}", name(i), kind.words())).collect()
+    }
+}
+
+impl Kind {
+    fn words(&self) -> String {
+        let us = |us: u32| schedlab_base::Ns::us(u64::from(us)).to_string();
+        let mut all = vec![format!("{} {}", self.count, if self.count == 1 { "task" } else { "tasks" })];
+        all.extend(self.woken_by.map(|by| format!("woken by {}", name(by))));
+        all.extend((self.locked_us > 0).then(|| format!("run {} under the lock", us(self.locked_us))));
+        all.push(format!("run {}", us(self.run_us)));
+        all.extend(self.meets.then(|| "meet".to_owned()));
+        match (self.woken_by, self.rest) {
+            (Some(_), _) | (None, Rest::None) => {}
+            (None, Rest::Sleep(time)) => all.push(format!("sleep {}", us(time))),
+            (None, Rest::Timer(time)) => all.push(format!("every {}", us(time))),
+        }
+        all.extend((self.nice != 0).then(|| format!("nice {}", self.nice)));
+        match self.policy {
+            Policy::Other => {}
+            Policy::Batch => all.push("SCHED_BATCH".to_owned()),
+            Policy::Idle => all.push("SCHED_IDLE".to_owned()),
+        }
+        match self.cpus {
+            Cpus::All => {}
+            Cpus::First => all.push("on CPU 0".to_owned()),
+            Cpus::Low => all.push("on the first half of the CPUs".to_owned()),
+            Cpus::High => all.push("on the second half of the CPUs".to_owned()),
+        }
+        all.extend(self.group.map(|g| format!("in group {g}")));
+        all.join(", ")
+    }
+}

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod exec;
 pub mod explain;
 mod explain_again;
+pub mod hunt;
 pub mod kernel;
 pub mod kernel_build;
 pub mod knee;

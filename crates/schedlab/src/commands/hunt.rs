@@ -1,0 +1,256 @@
+//! `schedlab hunt`: searches the simulator for the workloads under which a change loses most, and confirms them.
+
+use crate::cli::Entry;
+use crate::commands::suite::compared;
+use crate::experiments::Making;
+use crate::guests::GuestOptions;
+use crate::progress::Bar;
+use crate::{common, interrupt, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, Ns, Result};
+use schedlab_lab::compare::Row;
+use schedlab_lab::experiment::Part;
+use schedlab_lab::hunt::faults::FAULTS;
+use schedlab_lab::hunt::{Budget, Fault, Found, Hunt, Judge, Loss, Pool, hunt};
+use schedlab_lab::stats::Verdict;
+use schedlab_lab::{Backend, Options};
+use schedlab_report::number::{change, signed};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+/// Simulated length of each run.
+const RUNTIME: Ns = Ns::ms(300);
+
+#[derive(Args)]
+struct Own {
+    /// The kernel with its changes, as for 'suite': v6.5+SIS_FIRST_IDLE, or 6.1+patch=first-idle+SIS_FIRST_IDLE
+    #[arg(value_name = "VARIANT")]
+    wanted: String,
+    /// What it is compared with [default: the variant's kernel without its changes]
+    #[arg(long, value_name = "VARIANT")]
+    baseline: Option<String>,
+    /// Time of the search, shrinking included
+    #[arg(long, value_name = "TIME", default_value = "5m", conflicts_with = "evals")]
+    budget: String,
+    /// Search so many workloads, whatever time it takes: the same seed finds the same workloads everywhere
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    evals: Option<u64>,
+    /// Seed of the search
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Machine of the workloads; may be given more than once [default: nine machines of 2 to 16 CPUs]
+    #[arg(long, value_name = "NAME")]
+    machine: Vec<String>,
+    /// A scheduler that is wrong on purpose, to see that it is found
+    #[arg(long, value_name = "FAULT")]
+    wrong: Option<String>,
+    /// Folder for the workloads that are found; a workload of an earlier hunt is replaced
+    #[arg(long, value_name = "DIR", default_value = "hunt")]
+    out: PathBuf,
+    /// Confirm in guests, too: the variant's kernel is a series, with a patch if the kernel lacks the change
+    #[arg(long)]
+    vm: bool,
+    #[command(flatten)]
+    guest: GuestOptions,
+    /// Threads [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    jobs: Option<u64>,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
+    /// No progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("hunt"))
+        .about("Search for the workloads under which a change loses most, and shrink them")
+        .mut_arg("wrong", |arg| {
+            let rows: Vec<String> = FAULTS.iter().map(|f| format!("{} ({})", f.name, f.about)).collect();
+            let first = "A scheduler that is wrong on purpose, to see that it is found";
+            arg.help(format!("{first}: {}", rows.join("; ")))
+        })
+}
+
+/// A workload that was found, with its confirmations.
+#[derive(Serialize)]
+struct Told {
+    class: &'static str,
+    metric: String,
+    machine: String,
+    tasks: u32,
+    tasks_before: u32,
+    loss: f64,
+    spread: f64,
+    shrunk_to_the_end: bool,
+    experiment: PathBuf,
+    workload: Vec<String>,
+    confirmed: Vec<Row>,
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    own.guest.check(if own.vm { Backend::Vm } else { Backend::Sim })?;
+    let fault = own.wrong.as_deref().map(Fault::find).transpose()?;
+    let (baseline, variant) = of_words(&own, fault)?;
+    let judge = Judge::new(baseline, variant, fault, &own.machine, RUNTIME)?;
+    let budget = match own.evals {
+        Some(n) => Budget::Evals(n),
+        None => {
+            let time = Ns::parse(&own.budget, "s").map_err(|e| e.context("--budget"))?;
+            Budget::Time(Duration::from_nanos(time.0))
+        }
+    };
+    fs::create_dir_all(&own.out).map_err(|e| Error::io(&own.out, "make", &e))?;
+    let found = search(&judge, budget, &own)?;
+    let stop = interrupt::stop_flag()?;
+    let mut told = Vec::new();
+    for one in &found.found {
+        keep(one, &judge, &own.out)?;
+        let mut told_one = tell(one, &judge, &own.out);
+        if !found.interrupted && !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            told_one.confirmed = confirm(one, &judge, &own)?;
+        }
+        told.push(told_one);
+    }
+    print(&found, &told, &judge, &own)
+}
+
+/// Baseline and variant. A fault needs no other change.
+fn of_words(
+    own: &Own,
+    fault: Option<&Fault>,
+) -> Result<(schedlab_kernel::Variant, schedlab_kernel::Variant)> {
+    if fault.is_some() {
+        let variant = crate::variants::in_short(&own.wanted)?;
+        let baseline = own.baseline.as_deref().map(crate::variants::in_short).transpose()?;
+        return Ok((baseline.unwrap_or_else(|| variant.clone()), variant));
+    }
+    let (baseline, mut others) = compared(own.baseline.as_deref(), std::slice::from_ref(&own.wanted))?;
+    Ok((baseline, others.remove(0)))
+}
+
+fn search(judge: &Judge, budget: Budget, own: &Own) -> Result<Hunt> {
+    let bar = Bar::share(own.quiet);
+    let began = Instant::now();
+    let progress = |evals: u64, losses: &[&Loss]| {
+        let part = match budget {
+            Budget::Evals(n) => evals as f64 / n as f64,
+            Budget::Time(time) => began.elapsed().as_secs_f64() / time.as_secs_f64().max(0.001),
+        };
+        let worst: Vec<String> = losses.iter().map(|l| l.words()).collect();
+        bar.at((1000.0 * part.min(1.0)) as u64, format!("{evals} workloads: {}", worst.join("; ")));
+    };
+    let pool = Pool::of(own.jobs.unwrap_or_else(common::cpus) as usize)?;
+    hunt(judge, own.seed, budget, &pool, &progress, interrupt::stop_flag()?)
+}
+
+/// Writes the rt-app file and the experiment.
+fn keep(found: &Found, judge: &Judge, folder: &Path) -> Result<()> {
+    let write = |ending: &str, text: String| {
+        schedlab_base::temp::write_whole(&folder.join(format!("{}.{ending}", found.name())), text.as_bytes())
+    };
+    write("json", found.rtapp(judge))?;
+    write("toml", found.experiment_text(judge))
+}
+
+fn tell(found: &Found, judge: &Judge, folder: &Path) -> Told {
+    Told {
+        class: found.class.name(),
+        metric: found.loss.metric.clone(),
+        machine: judge.space.machines[found.specimen.machine].0.clone(),
+        tasks: found.specimen.tasks(),
+        tasks_before: found.tasks_before,
+        loss: found.loss.ratio,
+        spread: found.loss.spread,
+        shrunk_to_the_end: found.whole,
+        experiment: folder.join(format!("{}.toml", found.name())),
+        workload: found.specimen.words(),
+        confirmed: Vec::new(),
+    }
+}
+
+/// Runs a found workload with other seeds, and in guests if asked; returns the rows of its metric.
+fn confirm(found: &Found, judge: &Judge, own: &Own) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for backend in [Backend::Sim, Backend::Vm] {
+        if backend == Backend::Vm && !own.vm {
+            continue;
+        }
+        let making = Making {
+            backend,
+            part: Part::default(),
+            wanted: Options::default(),
+            kernel: &[],
+            guest: &own.guest,
+            jobs: own.jobs,
+            out: &own.out.join("runs"),
+            timing: false,
+            quiet: own.quiet,
+        };
+        let made = making.make(found.experiment(judge, &own.out)?)?;
+        let known = |r: &Row, all: &[Row]| all.iter().any(|o| o.backend == r.backend);
+        for row in made.comparison.comparisons {
+            if row.metric == found.loss.metric && !known(&row, &rows) {
+                rows.push(row);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &Own) -> Result<()> {
+    if own.json {
+        return output::json_as(
+            "schedlab/hunt/1",
+            &serde_json::json!({
+                "variant": judge.variant.name, "baseline": judge.baseline.name, "seed": own.seed,
+                "evals": hunt.evals, "shrink_evals": hunt.shrink_evals, "interrupted": hunt.interrupted,
+                "found": told,
+            }),
+        );
+    }
+    let wrong = judge.fault.map_or(String::new(), |f| format!(" with the fault {}", f.name));
+    output::result(|out| {
+        let (variant, baseline) = (&judge.variant.name, &judge.baseline.name);
+        let (evals, shrinks) = (hunt.evals, hunt.shrink_evals);
+        writeln!(out, "{variant}{wrong} against {baseline}: {evals} workloads, {shrinks} more to shrink them")?;
+        if told.is_empty() {
+            writeln!(out, "\nNo loss was found.")?;
+        }
+        for (one, found) in told.iter().zip(&hunt.found) {
+            of_one(one, found, out)?;
+        }
+        if hunt.interrupted {
+            writeln!(out, "\nInterrupted: what was found is kept, and is not confirmed.")?;
+        }
+        Ok(())
+    })
+}
+
+fn of_one(one: &Told, found: &Found, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+    let whole = if one.shrunk_to_the_end { "" } else { ", not shrunk to the end" };
+    writeln!(out, "\n{}: {} on {}", one.class, found.loss.words(), one.machine)?;
+    writeln!(out, "  {} tasks, of {} at first{whole}:", one.tasks, one.tasks_before)?;
+    one.workload.iter().try_for_each(|line| writeln!(out, "    {line}"))?;
+    for row in &one.confirmed {
+        let figures = match (row.change_pct, row.ci95_pct) {
+            (Some(pct), Some([a, b])) => format!("{}, {} to {}%", change(pct), signed(a), signed(b)),
+            (Some(pct), None) => change(pct),
+            _ => "new".to_owned(),
+        };
+        let words = match row.verdict {
+            Verdict::Worse => "confirmed",
+            Verdict::Changed if one.class == "share" => "confirmed",
+            Verdict::Unclear => "not confirmed, the data can't tell",
+            _ => "not confirmed",
+        };
+        writeln!(out, "  {words} by other seeds on {}: {} {figures}", row.backend, row.metric)?;
+    }
+    writeln!(out, "  schedlab run {}", one.experiment.display())
+}
