@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The image in a build's folder.
 pub const IMAGE: &str = "vmlinuz";
+/// Its scheduler's functions, for a counter of instructions.
+pub const FUNCTIONS: &str = schedlab_guest::counter::FUNCTIONS_FILE;
 /// Its configuration.
 pub const CONFIG: &str = "config";
 const NOTE: &str = "built.json";
@@ -61,6 +63,17 @@ pub struct Built {
     pub note: Note,
 }
 
+/// The outcome of a build.
+#[derive(Clone, Copy, Debug)]
+pub struct Files<'a> {
+    /// The bzImage.
+    pub image: &'a Path,
+    /// The .config.
+    pub config: &'a Path,
+    /// The table of the scheduler's functions.
+    pub functions: &'a str,
+}
+
 /// The build of a key, if the cache has it.
 pub fn find(key: &str, cache: &Path) -> Option<Built> {
     all(cache).into_iter().find(|built| built.note.key == key)
@@ -79,6 +92,9 @@ pub fn open(folder: &Path) -> Result<Built> {
     let path = folder.join(NOTE);
     let text = fs::read(&path).map_err(|e| Error::io(&path, "read", &e))?;
     let note = serde_json::from_slice(&text).map_err(|e| Error::input(format!("{}: {e}", path.display())))?;
+    if !folder.join(FUNCTIONS).is_file() {
+        return Err(Error::input(format!("{}: incomplete", folder.display())));
+    }
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok(Built { name, image: Image::open(&folder.join(IMAGE))?, note })
 }
@@ -87,18 +103,23 @@ pub fn open(folder: &Path) -> Result<Built> {
 ///
 /// # Errors
 /// When the disk does not take it, or the image is no kernel.
-pub fn keep(note: &Note, name: &str, image: &Path, config: &Path, cache: &Path) -> Result<Built> {
+pub fn keep(note: &Note, name: &str, files: Files<'_>, cache: &Path) -> Result<Built> {
     let builds = cache::builds(cache);
     fs::create_dir_all(&builds).map_err(|e| Error::io(&builds, "make", &e))?;
     let folder = schedlab_base::temp::Folder::create(&builds, ".build-", 0o755)?;
-    for (from, to) in [(image, IMAGE), (config, CONFIG)] {
+    for (from, to) in [(files.image, IMAGE), (files.config, CONFIG)] {
         fs::copy(from, folder.path.join(to)).map_err(|e| Error::io(from, "copy", &e))?;
     }
+    let functions = folder.path.join(FUNCTIONS);
+    fs::write(&functions, files.functions).map_err(|e| Error::io(&functions, "write", &e))?;
     let text = serde_json::to_vec_pretty(note).map_err(|e| Error::internal(e.to_string()))?;
     let path = folder.path.join(NOTE);
     fs::write(&path, text).map_err(|e| Error::io(&path, "write", &e))?;
     Image::open(&folder.path.join(IMAGE))?;
     let place: PathBuf = builds.join(name);
+    if place.exists() && open(&place).is_err() {
+        fs::remove_dir_all(&place).map_err(|e| Error::io(&place, "remove the incomplete", &e))?;
+    }
     // Another process may have built the same meanwhile.
     if !place.exists() {
         folder.rename_to(&place).map_err(|e| Error::io(&place, "make", &e))?;

@@ -9,6 +9,7 @@
 
 pub mod catalog;
 pub mod diff;
+mod functions;
 mod make;
 pub mod shipped;
 mod site;
@@ -120,7 +121,13 @@ pub fn build(recipe: &Recipe, cache: &Path, stop: &AtomicBool, on: &mut dyn List
     let concerns = |w: &String| changed.iter().any(|path| w.contains(path));
     let warnings = said.warnings.into_iter().filter(concerns).collect();
     let name = format!("{}-{}", named(&note), &note.key[..8]);
-    let built = catalog::keep(&note, &name, &objects.join(BZIMAGE), &objects.join(".config"), cache)?;
+    let functions = functions::of(&objects)?;
+    let files = catalog::Files {
+        image: &objects.join(BZIMAGE),
+        config: &objects.join(".config"),
+        functions: &functions,
+    };
+    let built = catalog::keep(&note, &name, files, cache)?;
     Ok(Made { built, new: true, moved, warnings })
 }
 

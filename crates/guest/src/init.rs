@@ -14,7 +14,8 @@ use crate::{llc, reply, sys};
 use schedlab_base::{Error, ErrorKind, Result, Warning};
 use schedlab_kernel::variant::RUNNING;
 use schedlab_machine::Machine;
-use schedlab_native::{Fault, live};
+use schedlab_native::live::Request;
+use schedlab_native::{Fault, Outcome, live};
 use std::fs;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -24,6 +25,9 @@ use std::time::Duration;
 
 /// The port that the reply goes through.
 const REPLY_PORT: &str = "/dev/ttyS1";
+
+/// How long the kernel comes to rest between two runs of one boot.
+const BETWEEN: Duration = Duration::from_millis(100);
 
 /// Where the cpu controller of control groups is mounted if it is one of v1.
 const CPU_CONTROLLER: &str = "/cgroup/cpu";
@@ -107,24 +111,45 @@ fn work() -> Result<Answer> {
         .map_err(|e| Error::internal(format!("the guest's job can't be read: {e}")))?;
     let loopback = if job.loopback { sys::loopback_up() } else { Ok(()) };
     // A command may do without TCP and UDP; a command that can't reports it itself.
-    let needed = !matches!(job.request.spec, schedlab_workload::Spec::Command(_));
+    let needed = requests(&job).any(|r| !matches!(r.spec, schedlab_workload::Spec::Command(_)));
     if let (true, Err(e)) = (needed, loopback) {
         return Err(Error::machine(format!("can't switch the loopback interface on: {e}"))
             .help("for TCP and UDP the guest's kernel needs CONFIG_INET"));
     }
-    if job.request.spec.has_groups() {
+    if requests(&job).any(|r| r.spec.has_groups()) {
         warnings.extend(mount_cpu_controller());
     }
     if job.llc_balancing_off {
         warnings.extend(llc::switch_off());
     }
     std::thread::sleep(Duration::from_nanos(job.settle.0));
-    let mut request = job.request;
+    let mut outcome = made(job.request, job.marks)?;
+    outcome.found.warnings.append(&mut warnings);
+    let mut more = Vec::new();
+    for request in job.more {
+        std::thread::sleep(BETWEEN);
+        more.push(made(request, job.marks)?);
+    }
+    Ok(Answer { outcome, more, topology: Machine::load("host")?.topology })
+}
+
+/// All runs of a job.
+fn requests(job: &Job) -> impl Iterator<Item = &Request> {
+    std::iter::once(&job.request).chain(&job.more)
+}
+
+/// Makes a run.
+fn made(mut request: Request, marks: bool) -> Result<Outcome> {
     // In the guest the variant's kernel is the running one, whatever its name outside.
     RUNNING.clone_into(&mut request.variant.kernel);
-    let mut outcome = live::run(&request, None)?;
-    outcome.found.warnings.append(&mut warnings);
-    Ok(Answer { outcome, topology: Machine::load("host")?.topology })
+    if marks {
+        sys::mark();
+    }
+    let outcome = live::run(&request, None);
+    if marks {
+        sys::mark();
+    }
+    outcome
 }
 
 /// Mounts everything; returns a warning for each file system that this kernel lacks.

@@ -12,6 +12,12 @@ use serde::{Deserialize, Serialize};
 pub struct Job {
     /// The run.
     pub request: Request,
+    /// Further runs in the same boot, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<Request>,
+    /// Whether the begin and the end of each run are marked for a counter of instructions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub marks: bool,
     /// How long init lets the kernel come to rest after boot, in the guest's time.
     pub settle: Ns,
     /// Whether the loopback interface is switched on.
@@ -37,6 +43,9 @@ pub enum Reply {
 pub struct Answer {
     /// The run's outcome.
     pub outcome: Outcome,
+    /// The outcomes of further runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<Outcome>,
     /// The CPUs as the guest's kernel sees them.
     pub topology: Topology,
 }

@@ -3,6 +3,7 @@
 //! A guest has no network, no disk and no user space but schedlab. An initramfs carries the job in. The kernel's log
 //! comes out on the first serial port, and one reply on the second.
 
+pub mod counter;
 mod cpio;
 mod elf;
 pub mod fetch;
@@ -24,7 +25,7 @@ mod watch;
 pub use fetch::find_qemu;
 pub use init::{init_main, is_init};
 pub use limits::LIMIT_VARIABLE;
-pub use run::{Visit, run};
+pub use run::{Visit, run, run_all};
 
 use schedlab_base::{Error, Result, Version};
 use schedlab_machine::Machine;
@@ -155,6 +156,8 @@ pub struct Guest {
     pub memory_mb: u32,
     /// Words added to the kernel's command line.
     pub boot_options: Vec<String>,
+    /// The runs that share a boot, as a hash; `None`: each run has a boot of its own.
+    pub sitting: Option<String>,
 }
 
 impl Guest {
@@ -167,6 +170,7 @@ impl Guest {
             accelerator: self.accelerator.name().to_owned(),
             memory_mb: self.memory_mb,
             boot_options: self.boot_options.clone(),
+            sitting: self.sitting.clone(),
             llc_balancing_off: llc::is_switched_off(&self.image.release, &machine.topology),
         }
     }

@@ -224,7 +224,15 @@ mod tests {
             data: Vec::new(),
         };
         let boot_options = vec!["preempt=full".to_owned()];
-        Guest { image, qemu, mode, accelerator: Accelerator::Tcg, memory_mb: 1024, boot_options }
+        Guest {
+            image,
+            qemu,
+            mode,
+            accelerator: Accelerator::Tcg,
+            memory_mb: 1024,
+            boot_options,
+            sitting: None,
+        }
     }
     fn machine() -> Machine {
         let shape = Shape { packages: 2, nodes: 2, llcs: 2, ..Shape::flat(4, 2) };

@@ -1,5 +1,6 @@
 //! One run in a guest: pack, boot, wait, read the reply, and check that the guest had the machine asked for.
 
+use crate::counter::{Counter, Counts};
 use crate::job::{Answer, Job, Reply};
 use crate::limits::{self, Limits};
 use crate::qemu::{self, Files};
@@ -28,6 +29,8 @@ pub struct Visit {
     pub outcome: Outcome,
     /// The kernel's log.
     pub log: String,
+    /// Calls and instructions of the scheduler's functions; empty if they were not counted.
+    pub counts: Counts,
 }
 
 /// Makes a run in a guest with the topology of `machine`; `None` when `stop` became true before it was done.
@@ -35,9 +38,25 @@ pub struct Visit {
 /// # Errors
 /// When QEMU can't build or start the machine, the kernel fails, or the guest lacks what the run asks for.
 pub fn run(guest: &Guest, machine: &Machine, request: &Request, stop: &AtomicBool) -> Result<Option<Visit>> {
+    let visits = run_all(guest, machine, std::slice::from_ref(request), stop)?;
+    Ok(visits.and_then(|all| all.into_iter().next()))
+}
+
+/// Makes several runs in one boot, one after the other. The scheduler's instructions are counted where the guest is
+/// deterministic and has several runs ([`counter`]).
+///
+/// # Errors
+/// As [`run`], and when one of the runs fails.
+pub fn run_all(
+    guest: &Guest,
+    machine: &Machine,
+    requests: &[Request],
+    stop: &AtomicBool,
+) -> Result<Option<Vec<Visit>>> {
     let machine = shape::as_built(machine)?;
-    let limits = limits::limits(guest, machine.topology.nr_cpus(), length(request).plus(SETTLE))?;
-    visit(guest, &machine, request, SETTLE, limits, stop)
+    let length = requests.iter().map(length).fold(SETTLE, Ns::plus);
+    let limits = limits::limits(guest, machine.topology.nr_cpus(), length)?;
+    visit(guest, &machine, requests, SETTLE, limits, stop)
 }
 
 /// Boots a guest of two CPUs as a run does, lets it make a very short run, and takes its reply.
@@ -50,39 +69,52 @@ pub fn boots(guest: &Guest, within: Duration) -> Result<()> {
     let request = Request { spec, variant: Variant::plain(RUNNING), seed: 1, observe: Observe::Accounts };
     let machine = shape::as_built(&Machine::load("smp-2")?)?;
     let limits = limits::given_or(Limits { boot: within, run: within })?;
-    visit(guest, &machine, &request, Ns::ZERO, limits, &AtomicBool::new(false)).map(|_| ())
+    visit(guest, &machine, &[request], Ns::ZERO, limits, &AtomicBool::new(false)).map(|_| ())
 }
 
 fn visit(
     guest: &Guest,
     machine: &Machine,
-    request: &Request,
+    requests: &[Request],
     settle: Ns,
     limits: Limits,
     stop: &AtomicBool,
-) -> Result<Option<Visit>> {
+) -> Result<Option<Vec<Visit>>> {
     // Recording events disturbs no other user in a guest, and its init is root.
-    let request = &Request { observe: Observe::Events, ..request.clone() };
+    let mut all = requests.iter().map(|r| Request { observe: Observe::Events, ..r.clone() });
+    let request = all.next().ok_or_else(|| Error::internal("a guest without a run"))?;
+    let several = guest.sitting.is_some() && guest.mode == Mode::Deterministic;
+    let counter = if several { Counter::of(guest)? } else { None };
     let job = Job {
-        request: request.clone(),
+        loopback: requests.iter().any(needs_loopback),
+        request,
+        more: all.collect(),
+        marks: counter.is_some(),
         settle,
-        loopback: needs_loopback(request),
         llc_balancing_off: guest.setup(machine).llc_balancing_off,
     };
     let job = serde_json::to_vec(&job).map_err(|e| Error::internal(format!("a guest's job: {e}")))?;
-    let initramfs = initramfs::pack(&request.spec, &job)?;
+    let specs: Vec<&Spec> = requests.iter().map(|r| &r.spec).collect();
+    let initramfs = initramfs::pack(&specs, &job)?;
     let folder = Folder::create(&std::env::temp_dir(), "schedlab-guest-", 0o700)
         .map_err(|e| e.help("schedlab writes the guest's files there; TMPDIR names another place"))?;
     let path = |name: &str| folder.path.join(name);
     let (initrd, log, reply, said) = (path("initrd"), path("log"), path("reply"), path("said"));
     std::fs::write(&initrd, initramfs).map_err(|e| Error::io(&initrd, "write", &e))?;
     let files = Files { kernel: &guest.image.path, initrd: &initrd, log: &log, reply: &reply };
-    let command = qemu::command(guest, machine, request.seed, files)?;
+    let mut command = qemu::command(guest, machine, requests[0].seed, files)?;
+    let counts = path("counts");
+    if let Some(counter) = &counter {
+        command.arg("-plugin").arg(counter.option(&path("map"), &counts)?);
+    }
     let outputs = Outputs { log: &log, reply: &reply, said: &said };
     let watched = watch::watch(command, outputs, guest.accelerator, limits, stop);
     let Some(left) = watched.map_err(|e| named(e, guest, machine))? else { return Ok(None) };
-    let outcome = outcome(guest, machine, &left)?;
-    Ok(Some(Visit { outcome, log: left.log }))
+    let outcomes = outcomes(guest, machine, &left)?;
+    let mut counted = counter.map_or_else(Vec::new, |c| c.read(&counts)).into_iter();
+    let visit =
+        |outcome| Visit { outcome, log: left.log.clone(), counts: counted.next().unwrap_or_default() };
+    Ok(Some(outcomes.into_iter().map(visit).collect()))
 }
 
 /// Whether the run may use TCP or UDP. For any other run the interface stays down, because bringing it up is work for
@@ -112,10 +144,10 @@ fn named(e: Error, guest: &Guest, machine: &Machine) -> Error {
     e.context(format!("{} on {}", guest.image.release, machine.name))
 }
 
-fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<Outcome> {
+fn outcomes(guest: &Guest, machine: &Machine, left: &Left) -> Result<Vec<Outcome>> {
     let reply: Reply = serde_json::from_slice(&left.reply)
         .map_err(|e| Error::internal(format!("the guest's reply can't be read: {e}")))?;
-    let Answer { mut outcome, topology } = match reply {
+    let Answer { outcome, more, topology } = match reply {
         Reply::Done(answer) => *answer,
         Reply::Failed(fault) => return Err(named(Error::from(fault), guest, machine)),
     };
@@ -126,9 +158,13 @@ fn outcome(guest: &Guest, machine: &Machine, left: &Left) -> Result<Outcome> {
         );
         return Err(named(e, guest, machine));
     }
-    outcome.found.environment.extend(told(guest, machine));
-    outcome.found.warnings.extend(warnings(guest, &left.log));
-    Ok(outcome)
+    let mut outcomes = vec![outcome];
+    outcomes.extend(more);
+    for outcome in &mut outcomes {
+        outcome.found.environment.extend(told(guest, machine));
+        outcome.found.warnings.extend(warnings(guest, &left.log));
+    }
+    Ok(outcomes)
 }
 
 /// Facts about the guest for the record; none of them differs between equal runs.

@@ -26,6 +26,10 @@ pub struct GuestSetup {
     pub memory_mb: u32,
     /// Words added to the kernel's command line.
     pub boot_options: Vec<String>,
+    /// The runs that share a boot, as a hash: a run then follows others in a kernel that has been running. Absent: each
+    /// run has a boot of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sitting: Option<String>,
     /// Balancing by last-level caches (SCHED_CACHE, 7.2) is switched off: the machine has several. Absent means false,
     /// so the folders of other cells keep their names.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -215,6 +219,7 @@ mod tests {
             accelerator: "tcg".into(),
             memory_mb: 1024,
             boot_options: Vec::new(),
+            sitting: None,
             llc_balancing_off: false,
         };
         let text = |off| {

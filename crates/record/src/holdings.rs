@@ -23,8 +23,10 @@ use std::time::SystemTime;
 pub const EXPERIMENT_FILE: &str = "experiment.toml";
 /// The log of a guest's kernel, in the run's folder.
 pub const KERNEL_LOG_FILE: &str = "kernel.log";
+/// Instructions of the scheduler's functions, in the run's folder.
+pub const INSTRUCTIONS_FILE: &str = "instructions.csv";
 /// Every file that schedlab writes in a run's folder.
-const OURS: &[&str] = &[RECORD_FILE, EXPERIMENT_FILE, KERNEL_LOG_FILE];
+const OURS: &[&str] = &[RECORD_FILE, EXPERIMENT_FILE, KERNEL_LOG_FILE, INSTRUCTIONS_FILE];
 /// The schema of every record, without its number.
 const RECORD_SCHEMA_OF: &str = "schedlab/record/";
 /// The mode of guests whose time counts instructions, as the guest crate names it.

@@ -28,6 +28,7 @@ pub mod slice;
 pub mod stat;
 pub mod table;
 pub mod text;
+pub mod trial;
 pub mod uncertainty;
 mod usec;
 pub mod validation;

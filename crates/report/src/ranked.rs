@@ -26,35 +26,49 @@ const KINDS: &[(Verdict, &str)] = &[
 
 impl Exporter for Ranked {
     fn export(&self, c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
-        let variants: BTreeSet<(&str, &str)> =
-            c.comparisons.iter().map(|r| (r.variant.as_str(), r.baseline.as_str())).collect();
-        if variants.is_empty() {
-            writeln!(out, "Nothing to rank: no load ran under two variants.")?;
-            return warnings(c, out);
-        }
-        for (variant, baseline) in variants {
-            let rows: Vec<&Row> =
-                c.comparisons.iter().filter(|r| r.variant == variant && r.baseline == baseline).collect();
-            one(c, &rows, out)?;
-        }
-        warnings(c, out)?;
-        let flag = legend::flag(c);
-        write!(
-            out,
-            "{}",
-            wrap(
-                "",
-                &format!(
-                    "Change: typical, trimmed, over runs, with its 95% interval.{flag} {}",
-                    legend::words(c)
-                )
-            )
-        )
+        export(c, KINDS, out)
     }
 }
 
+impl Ranked {
+    /// As the exporter does it, without the rows about which the data cannot tell: these are counted.
+    ///
+    /// # Errors
+    /// When the writer fails.
+    pub fn brief(c: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+        export(c, &KINDS[..KINDS.len() - 1], out)
+    }
+}
+
+fn export(c: &Comparison, kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io::Result<()> {
+    let variants: BTreeSet<(&str, &str)> =
+        c.comparisons.iter().map(|r| (r.variant.as_str(), r.baseline.as_str())).collect();
+    if variants.is_empty() {
+        writeln!(out, "Nothing to rank: no load ran under two variants.")?;
+        return warnings(c, out);
+    }
+    for (variant, baseline) in variants {
+        let rows: Vec<&Row> =
+            c.comparisons.iter().filter(|r| r.variant == variant && r.baseline == baseline).collect();
+        one(c, &rows, kinds, out)?;
+    }
+    warnings(c, out)?;
+    let flag = legend::flag(c);
+    write!(
+        out,
+        "{}",
+        wrap(
+            "",
+            &format!(
+                "Change: typical, trimmed, over runs, with its 95% interval.{flag} {}",
+                legend::words(c)
+            )
+        )
+    )
+}
+
 /// The rows of one variant.
-fn one(c: &Comparison, rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
+fn one(c: &Comparison, rows: &[&Row], kinds: &[(Verdict, &str)], out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = rows.first() else { return Ok(()) };
     let many = |one: fn(&Row) -> String| rows.iter().map(|r| one(r)).collect::<BTreeSet<String>>().len() > 1;
     let (machines, backends) = (many(|r| r.machine.clone()), many(|r| r.backend.to_string()));
@@ -67,7 +81,7 @@ fn one(c: &Comparison, rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
         let by = if backends { format!(" ({})", r.backend) } else { String::new() };
         format!("{} {}{on}{by}", r.workload, r.load)
     };
-    for (verdict, heading) in KINDS {
+    for (verdict, heading) in kinds {
         let mut of: Vec<&Row> = rows.iter().copied().filter(|r| r.verdict == *verdict).collect();
         if of.is_empty() && *verdict != Verdict::Worse {
             continue;
@@ -82,6 +96,11 @@ fn one(c: &Comparison, rows: &[&Row], out: &mut dyn Write) -> io::Result<()> {
         of.iter().try_for_each(|r| line(&load(r), r, out))?;
     }
     let same = rows.iter().filter(|r| r.verdict == Verdict::Same).count();
+    if kinds.len() < KINDS.len() {
+        let unclear = rows.iter().filter(|r| r.verdict == Verdict::Unclear).count();
+        writeln!(out, "\nCannot tell: {unclear}")?;
+        return writeln!(out, "Unchanged: {same} of {} rows\n", rows.len());
+    }
     writeln!(out, "\nUnchanged: {same} of {} rows\n", rows.len())
 }
 

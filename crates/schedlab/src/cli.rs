@@ -16,6 +16,7 @@ pub struct Entry {
 const COMMANDS: &[Entry] = &[
     commands::study::ENTRY,
     commands::run::ENTRY,
+    commands::trial::ENTRY,
     commands::suite::ENTRY,
     commands::hunt::ENTRY,
     commands::new::ENTRY,

@@ -10,14 +10,16 @@ use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result};
 use schedlab_lab::builds;
 use schedlab_lab::compare::Folders;
+use schedlab_lab::exec::seated;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::metrics::Known;
-use schedlab_lab::plan::left_out;
+use schedlab_lab::plan::{left_out, order};
 use schedlab_lab::{
-    Backend, Cell, Comparison, Experiment, Finished, Options, Plan, Question, Session, compare, plan, plan_in_guests,
+    Backend, Cell, Comparison, Experiment, Finished, Options, Plan, Question, Session, compare, plan,
+    plan_in_guests,
 };
 use schedlab_record::holdings::EXPERIMENT_FILE;
-use schedlab_record::{Observe, Store};
+use schedlab_record::{Observe, Record, Store};
 use std::path::{Path, PathBuf};
 
 /// Options of experiments.
@@ -135,6 +137,7 @@ pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
         guest: &options.guest,
         jobs: options.jobs,
         out: &options.out,
+        seeds_a_boot: None,
         timing: options.timing,
         quiet: options.quiet,
     };
@@ -163,6 +166,8 @@ pub struct Making<'a> {
     pub jobs: Option<u64>,
     /// The store.
     pub out: &'a Path,
+    /// Seeds whose runs share a boot of a guest; `None`: each run has a boot of its own.
+    pub seeds_a_boot: Option<u64>,
     /// Whether the simulator's speed is told.
     pub timing: bool,
     /// Whether progress and notes are kept quiet.
@@ -173,6 +178,10 @@ pub struct Making<'a> {
 pub struct Compared {
     /// The comparison.
     pub comparison: Comparison,
+    /// The plan.
+    pub plan: Plan,
+    /// The records in the plan's order.
+    pub records: Vec<Record>,
     /// Number of runs made.
     pub new: usize,
     /// Number of runs found in the store.
@@ -191,7 +200,7 @@ impl Making<'_> {
         }
         let whole = experiment.variants.clone();
         experiment.narrow(backend, &self.part)?;
-        let plan = match backend {
+        let mut plan = match backend {
             Backend::Vm => {
                 let mut guests = self.guest.guests(self.kernel, None)?;
                 if self.kernel.is_empty() {
@@ -203,6 +212,9 @@ impl Making<'_> {
             }
             Backend::Sim | Backend::Host => plan(&experiment, backend, self.wanted)?,
         };
+        if let Some(seeds) = self.seeds_a_boot {
+            plan = seated(without_lone_twins(plan)?, seeds)?;
+        }
         let left_out = left_out(&experiment, backend);
         if !left_out.is_empty() && !self.quiet {
             output::note(&format!("left out on backend {}: {}", backend.name(), left_out.join(", ")));
@@ -216,7 +228,7 @@ impl Making<'_> {
         let question = question(&experiment, &plan)?.kept_in(folders);
         let comparison = compare(&finished.records, &question, &finished.warnings)?;
         let new = finished.records.len() - finished.found;
-        Ok(Compared { comparison, found: finished.found, new })
+        Ok(Compared { comparison, plan, found: finished.found, new, records: finished.records })
     }
 
     fn work(&self, plan: &Plan, experiment: &Experiment, store: &Store) -> Result<Finished> {
@@ -230,13 +242,31 @@ impl Making<'_> {
             progress: &bar,
             stop: interrupt::stop_flag()?,
         };
-        let finished = session.work(plan);
+        let finished = match self.seeds_a_boot {
+            Some(seeds) => session.work_seated(plan, seeds),
+            None => session.work(plan),
+        };
         drop(bar);
         if self.timing {
             eprint(&executor.table());
         }
         finished
     }
+}
+
+/// The plan without simulations if only one variant has them: nothing would be compared with it.
+fn without_lone_twins(plan: Plan) -> Result<Plan> {
+    let simulated = |c: &&Cell| c.backend == Backend::Sim;
+    let mut names: Vec<&str> = plan.cells.iter().filter(simulated).map(|c| c.variant.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.len() != 1 {
+        return Ok(plan);
+    }
+    let runs = plan.runs.iter().filter(|r| r.cell == 0).count() as u64;
+    let seed = plan.runs.iter().map(|r| r.seed).min().unwrap_or(1);
+    let cells: Vec<Cell> = plan.cells.into_iter().filter(|c| c.backend != Backend::Sim).collect();
+    Ok(Plan { runs: order(cells.len(), runs, seed)?, cells, warnings: plan.warnings })
 }
 
 fn eprint(table: &str) {

@@ -3,6 +3,7 @@
 
 use super::{Executor, Made, live};
 use crate::cell::Cell;
+use crate::costs;
 use crate::guests::caveat;
 use schedlab_base::{Error, Result};
 use schedlab_guest::Mode;
@@ -14,6 +15,16 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The log of a guest's kernel, beside the record.
 pub const KERNEL_LOG: &str = schedlab_record::holdings::KERNEL_LOG_FILE;
+
+/// Instructions by function, beside the record.
+pub const INSTRUCTIONS: &str = schedlab_record::holdings::INSTRUCTIONS_FILE;
+
+/// The run of a cell as its guest is asked for it.
+fn request(cell: &Cell, seed: u64) -> Request {
+    // Within the guest its kernel is the running one.
+    let variant = Variant { kernel: RUNNING.to_owned(), ..cell.variant.clone() };
+    Request { spec: cell.spec.clone(), variant, seed, observe: cell.observe }
+}
 
 /// The executor of guests.
 #[derive(Debug)]
@@ -73,16 +84,29 @@ fn total_mb() -> Option<u64> {
 
 impl Executor for Vm {
     fn run(&self, cell: &Cell, seed: u64, stop: &AtomicBool) -> Result<Option<Made>> {
-        let guest =
-            cell.guest.as_ref().ok_or_else(|| Error::internal("a cell of the vm backend without a guest"))?;
-        // Within the guest its kernel is the running one.
-        let variant = Variant { kernel: RUNNING.to_owned(), ..cell.variant.clone() };
-        let request = Request { spec: cell.spec.clone(), variant, seed, observe: cell.observe };
+        Ok(self.sit(&[(cell, seed)], stop)?.and_then(|made| made.into_iter().next()))
+    }
+    fn sit(&self, runs: &[(&Cell, u64)], stop: &AtomicBool) -> Result<Option<Vec<Made>>> {
+        let no_guest = || Error::internal("a sitting without a guest");
+        let (first, _) = runs.first().ok_or_else(no_guest)?;
+        let guest = first.guest.as_ref().ok_or_else(no_guest)?;
+        let requests: Vec<Request> = runs.iter().map(|(cell, seed)| request(cell, *seed)).collect();
         let _room = self.room(u64::from(guest.memory_mb));
-        let Some(visit) = schedlab_guest::run(guest, &cell.machine, &request, stop)? else { return Ok(None) };
-        let Some(mut record) = live::record(cell, seed, visit.outcome)? else { return Ok(None) };
-        record.found.warnings.extend(caveat(guest));
-        Ok(Some(Made { record, files: vec![(KERNEL_LOG, visit.log.into_bytes())] }))
+        let Some(visits) = schedlab_guest::run_all(guest, &first.machine, &requests, stop)? else {
+            return Ok(None);
+        };
+        let mut all = Vec::new();
+        for ((cell, seed), visit) in runs.iter().zip(visits) {
+            let Some(mut record) = live::record(cell, *seed, visit.outcome)? else { return Ok(None) };
+            record.found.warnings.extend(caveat(guest));
+            record.found.counters.extend(costs::counters(&visit.counts));
+            let mut files = vec![(KERNEL_LOG, visit.log.into_bytes())];
+            if !visit.counts.is_empty() {
+                files.push((INSTRUCTIONS, costs::as_text(&visit.counts).into_bytes()));
+            }
+            all.push(Made { record, files });
+        }
+        Ok(Some(all))
     }
     fn parallel(&self, cell: &Cell) -> bool {
         cell.guest.as_ref().is_some_and(|g| g.mode == Mode::Deterministic)

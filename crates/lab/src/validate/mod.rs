@@ -25,6 +25,7 @@ pub use probing::Probing;
 pub use result::{CaseResult, NotRun, Outcome, Share, Side, Tripled, VALIDATION_SCHEMA, Validation};
 pub use rule::{Judged, Verdict};
 pub use traits::{Counts, OfTrait};
+pub use values::numbers as numbers_of;
 pub use wrong::{Told, Wrong};
 
 use crate::drift::{Difference, compared, drift};

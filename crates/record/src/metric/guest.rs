@@ -63,6 +63,7 @@ mod tests {
             accelerator: "tcg".into(),
             memory_mb: 1024,
             boot_options: Vec::new(),
+            sitting: None,
             llc_balancing_off: false,
         });
         for (name, unit) in

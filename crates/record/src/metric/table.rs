@@ -13,6 +13,7 @@ use schedlab_trace::{
 
 const SIM: &[Backend] = &[Backend::Sim];
 const LIVE: &[Backend] = &[Backend::Host, Backend::Vm];
+const GUEST: &[Backend] = &[Backend::Vm];
 const ALL: &[Backend] = &Backend::ALL;
 
 const fn row(
@@ -314,6 +315,14 @@ pub const METRICS: &[Metric] = &[
         "perf.branches per second of perf.task_clock")),
     counted(formula("perf.branch_misses.rate", "1/s", Neither, LIVE, |r| per_cpu_second(r, "perf.branch_misses"),
         "perf.branch_misses per second of perf.task_clock")),
+    row("instructions.scheduler", "", Lower, GUEST,
+        "instructions executed in functions of kernel/sched; counted in deterministic guests whose kernel schedlab built, where runs share a boot"),
+    formula("instructions.per_wakeup", "", Lower, GUEST, |r| ratio(r, "instructions.wakeup", "calls.wakeup", 1.0),
+        "instructions in functions of wakeups (search for a CPU, enqueueing, preemption check), per call of try_to_wake_up"),
+    formula("instructions.per_switch", "", Lower, GUEST, |r| ratio(r, "instructions.switch", "calls.switch", 1.0),
+        "instructions in functions of switches (dequeueing, choice of the next task), per call of __schedule"),
+    formula("instructions.per_pass", "", Lower, GUEST, |r| ratio(r, "instructions.pass", "calls.pass", 1.0),
+        "instructions in functions of load balancing, per pass over a domain (load_balance)"),
     row("sim.events", "", Neither, SIM, "events the simulator processed, warm-up included"),
     row("sim.wakeups", "", Neither, SIM, "wakeups begun, of whatever task"),
 ];

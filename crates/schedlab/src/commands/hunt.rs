@@ -190,6 +190,7 @@ fn confirm(found: &Found, judge: &Judge, own: &Own) -> Result<Vec<Row>> {
             guest: &own.guest,
             jobs: own.jobs,
             out: &own.out.join("runs"),
+            seeds_a_boot: None,
             timing: false,
             quiet: own.quiet,
         };
@@ -219,7 +220,10 @@ fn print(hunt: &Hunt, told: &[Told], judge: &Judge, own: &Own) -> Result<()> {
     output::result(|out| {
         let (variant, baseline) = (&judge.variant.name, &judge.baseline.name);
         let (evals, shrinks) = (hunt.evals, hunt.shrink_evals);
-        writeln!(out, "{variant}{wrong} against {baseline}: {evals} workloads, {shrinks} more to shrink them")?;
+        writeln!(
+            out,
+            "{variant}{wrong} against {baseline}: {evals} workloads, {shrinks} more to shrink them"
+        )?;
         if told.is_empty() {
             writeln!(out, "\nNo loss was found.")?;
         }

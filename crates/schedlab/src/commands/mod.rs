@@ -26,4 +26,5 @@ pub mod schedstat;
 pub mod stat;
 pub mod study;
 pub mod suite;
+pub mod trial;
 pub mod validate;

@@ -1,0 +1,132 @@
+//! What scheduling costs: the instructions of the scheduler's functions, by operation.
+//!
+//! A deterministic guest counts the instructions of each function of `kernel/sched` ([`schedlab_guest::counter`]). Each
+//! function belongs to one operation by its name, whether that operation called it or another one; those that several
+//! share (`update_curr`, `update_load_avg`) are counted only in the sum. The instructions of an operation per call of
+//! its main function are its cost. Names are those of 6.1 to 7.x: 6.10 renamed most of balancing.
+
+use schedlab_guest::counter::{Counted, Counts};
+use std::collections::BTreeMap;
+
+/// An operation of the scheduler.
+#[derive(Debug)]
+pub struct Operation {
+    /// Its name in metrics: `instructions.per_NAME`.
+    pub name: &'static str,
+    /// The functions whose calls are counted.
+    pub calls: &'static [&'static str],
+    /// How names of its functions begin.
+    pub begins: &'static [&'static str],
+}
+
+/// Every operation. A function belongs to the first that its name fits.
+#[rustfmt::skip]
+pub const OPERATIONS: &[Operation] = &[
+    Operation {
+        name: "pass",
+        calls: &["load_balance", "sched_balance_rq"],
+        begins: &[
+            "load_balance", "sched_balance_", "newidle_balance", "rebalance_domains", "_nohz_", "nohz_", "find_busiest_",
+            "update_sd_", "update_sg_lb_", "detach_task", "detach_one_task", "can_migrate_task", "attach_task",
+            "attach_one_task", "active_load_balance", "need_active_balance", "run_rebalance_domains", "trigger_load_balance",
+            "kick_ilb", "update_group_capacity", "update_cpu_capacity", "update_blocked_averages", "__update_blocked_",
+            "should_we_balance", "calculate_imbalance", "update_next_balance", "ilb_", "lb_",
+        ],
+    },
+    Operation {
+        name: "wakeup",
+        calls: &["try_to_wake_up"],
+        begins: &[
+            "try_to_wake_up", "ttwu_", "__ttwu_", "sched_ttwu_", "select_task_rq", "select_idle_", "__select_idle",
+            "available_idle_cpu", "idle_cpu", "wake_affine", "wake_wide", "find_idlest_", "cpus_share_cache", "enqueue_",
+            "place_entity", "check_preempt_", "wakeup_preempt", "activate_task", "set_task_cpu", "migrate_task_rq",
+            "resched_curr", "default_wake_function", "wake_up_process", "wakeup_gran", "task_h_load", "sched_idle_cpu",
+        ],
+    },
+    Operation {
+        name: "switch",
+        calls: &["__schedule"],
+        begins: &[
+            "__schedule", "schedule", "pick_", "__pick_", "put_prev_", "set_next_", "dequeue_", "deactivate_task",
+            "finish_task_switch", "prepare_task_switch", "__update_idle_core", "prev_balance", "put_prev", "update_rq_clock",
+        ],
+    },
+];
+
+/// The counter of all instructions of the scheduler.
+pub const ALL: &str = "instructions.scheduler";
+
+/// A run's counters: `instructions.OPERATION`, `calls.OPERATION`, and [`ALL`]. Empty if nothing was counted.
+pub fn counters(counts: &Counts) -> BTreeMap<String, u64> {
+    if counts.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut all = BTreeMap::from([(ALL.to_owned(), 0)]);
+    for Operation { name, calls, .. } in OPERATIONS {
+        let called = calls.iter().filter_map(|f| counts.get(*f)).map(|c| c.calls).sum();
+        all.insert(format!("calls.{name}"), called);
+        all.insert(format!("instructions.{name}"), 0);
+    }
+    for (function, Counted { instructions, .. }) in counts {
+        let of = operation(function).map(|o| format!("instructions.{}", o.name));
+        for counter in of.iter().map(String::as_str).chain([ALL]) {
+            *all.entry(counter.to_owned()).or_default() += instructions;
+        }
+    }
+    all
+}
+
+/// The counts as CSV: function, calls, instructions.
+pub fn as_text(counts: &Counts) -> String {
+    let line = |(name, c): (&String, &Counted)| format!("{name},{},{}\n", c.calls, c.instructions);
+    std::iter::once("function,calls,instructions\n".to_owned()).chain(counts.iter().map(line)).collect()
+}
+
+/// Reads [`as_text`]; lines of another form are left out.
+pub fn of_text(text: &str) -> Counts {
+    let line = |line: &str| {
+        let mut parts = line.split(',');
+        let name = parts.next()?.to_owned();
+        let counted =
+            Counted { calls: parts.next()?.parse().ok()?, instructions: parts.next()?.parse().ok()? };
+        Some((name, counted))
+    };
+    text.lines().skip(1).filter_map(line).collect()
+}
+
+/// The operation of a function.
+pub fn operation(function: &str) -> Option<&'static Operation> {
+    OPERATIONS.iter().find(|o| o.begins.iter().any(|b| function.starts_with(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_go_to_one_operation_and_to_the_sum() {
+        let of = |calls, instructions| Counted { calls, instructions };
+        let counts: Counts = [
+            ("try_to_wake_up", of(10, 1_000)),
+            ("select_idle_cpu", of(0, 500)),
+            ("update_curr", of(70, 7_000)),
+            ("sched_balance_rq", of(2, 300)),
+            ("load_balance", of(1, 100)),
+        ]
+        .map(|(name, c)| (name.to_owned(), c))
+        .into();
+        let all = counters(&counts);
+        assert_eq!((all["instructions.wakeup"], all["calls.wakeup"]), (1_500, 10));
+        assert_eq!((all["instructions.pass"], all["calls.pass"]), (400, 3));
+        assert_eq!((all["instructions.switch"], all["calls.switch"], all[ALL]), (0, 0, 8_900));
+        assert!(counters(&Counts::new()).is_empty());
+        assert_eq!(of_text(&as_text(&counts)), counts);
+    }
+
+    #[test]
+    fn every_operation_counts_calls_of_a_function_of_its_own() {
+        for o in OPERATIONS {
+            assert!(o.calls.iter().all(|f| operation(f).is_some_and(|of| of.name == o.name)), "{}", o.name);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! A trial: a patch against its base, on a fixed set of loads in deterministic guests.
+//!
+//! A patch that adds scheduler features is tried in one image with its features off and on, so that code and data lie
+//! at the same places. Any other patch needs two images of one configuration and compiler. The loads are
+//! `suite/try.toml`; those of one variant, machine and block of seeds share a boot ([`crate::exec::seated`]).
+
+use crate::costs::{OPERATIONS, Operation};
+use crate::experiment::{Experiment, parse, write};
+use schedlab_base::{Error, Result};
+use schedlab_forge::diff::{Added, Patch, adds};
+use schedlab_guest::counter::{Counted, Counts};
+use schedlab_kernel::Variant;
+use schedlab_record::Record;
+use serde::Serialize;
+use std::path::Path;
+
+const LOADS: &str = include_str!("../../../suite/try.toml");
+/// The machines: flat, and two nodes with two threads a core.
+pub const MACHINES: &[&str] = &["smp-8", "icount-8-smt"];
+/// Runs of each load and variant.
+pub const RUNS: u64 = 6;
+/// Seeds of one boot.
+pub const SEEDS_A_BOOT: u64 = 6;
+
+/// What is tried.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// The patches.
+    pub patches: Vec<Patch>,
+    /// Features that they add and that the trial switches.
+    pub features: Vec<Added>,
+    /// Counters that they add.
+    pub counters: Vec<String>,
+    /// The base.
+    pub base: Variant,
+    /// The kernel with the patches, their features on.
+    pub patched: Variant,
+}
+
+impl Trial {
+    /// The trial of patches, named by `words`, on a kernel. `chosen` are the features to switch; empty: all that the
+    /// patches add.
+    ///
+    /// # Errors
+    /// When a chosen feature is none that the patches add.
+    pub fn of(
+        kernel: &str,
+        words: &[String],
+        patches: Vec<Patch>,
+        config: Option<&str>,
+        chosen: &[String],
+    ) -> Result<Trial> {
+        let (added, counters) = adds(&patches);
+        let known = |name: &String| added.iter().any(|f| f.name == *name);
+        if let Some(odd) = chosen.iter().find(|name| !known(name)) {
+            let names: Vec<&str> = added.iter().map(|f| f.name.as_str()).collect();
+            let help = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(Error::input(format!("--feature: the patches add no feature '{odd}'"))
+                .help(format!("they add: {help}")));
+        }
+        let is_switched = |f: &Added| chosen.is_empty() || chosen.contains(&f.name);
+        let features: Vec<Added> = added.into_iter().filter(is_switched).collect();
+        let plain = Variant { config: config.map(str::to_owned), ..Variant::plain(kernel) };
+        let with = |name: &str, features: Vec<String>| Variant {
+            name: name.to_owned(),
+            patch: words.to_vec(),
+            features,
+            ..plain.clone()
+        };
+        let (base, patched) = if features.is_empty() {
+            (Variant { name: "base".to_owned(), ..plain.clone() }, with("patched", Vec::new()))
+        } else {
+            let off = features.iter().map(|f| format!("NO_{}", f.name)).collect();
+            (with("off", off), with("on", features.iter().map(|f| f.name.clone()).collect()))
+        };
+        Ok(Trial { patches, features, counters: counters.into_iter().map(|c| c.0).collect(), base, patched })
+    }
+    /// The experiment; paths in the variants are relative to the current folder.
+    ///
+    /// # Errors
+    /// For an unknown machine.
+    pub fn experiment(&self, machines: &[String], host_cpus: u64) -> Result<Experiment> {
+        let usual: Vec<String> = MACHINES.iter().map(|m| (*m).to_owned()).collect();
+        let machines = if machines.is_empty() { &usual } else { machines };
+        let machines: Vec<String> = machines.iter().map(|m| write::quoted(m)).collect();
+        let text = format!(
+            "name = \"try\"\nabout = \"a patch against its base\"\nbaseline = {}\nmachines = [{}]\nruns = {RUNS}\n{LOADS}\n{}\n{}",
+            write::quoted(&self.base.name),
+            machines.join(", "),
+            write::variant(&self.base),
+            write::variant(&self.patched)
+        );
+        parse(Path::new("try.toml"), &text, host_cpus)
+    }
+}
+
+/// The cost of an operation under both kernels.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Cost {
+    /// The machine.
+    pub machine: String,
+    /// The operation: "wakeup", "switch", "pass"; "all" is everything the scheduler executed.
+    pub operation: String,
+    /// Calls: base, patched.
+    pub calls: [u64; 2],
+    /// Instructions of the operation.
+    pub instructions: [u64; 2],
+}
+
+impl Cost {
+    /// Instructions per call; for "all" the instructions. `None` without a call.
+    pub fn each(&self, side: usize) -> Option<f64> {
+        let executed = self.instructions[side] as f64;
+        match (self.operation.as_str(), self.calls[side]) {
+            (ALL, _) => Some(executed),
+            (_, 0) => None,
+            (_, calls) => Some(executed / calls as f64),
+        }
+    }
+    /// The change, per cent of the base's.
+    pub fn change_pct(&self) -> Option<f64> {
+        let (base, patched) = (self.each(0)?, self.each(1)?);
+        (base > 0.0).then(|| 100.0 * (patched / base - 1.0))
+    }
+}
+
+/// The name of the sum of all operations.
+pub const ALL: &str = "all";
+
+/// The costs by machine and operation, summed over all loads and seeds; nothing for machines without counts.
+pub fn costs(records: &[Record], trial: &Trial) -> Vec<Cost> {
+    let mut machines: Vec<&str> = Vec::new();
+    for record in records.iter().filter(|r| r.found.counters.contains_key(crate::costs::ALL)) {
+        if !machines.contains(&record.machine.name.as_str()) {
+            machines.push(&record.machine.name);
+        }
+    }
+    let mut all = Vec::new();
+    for machine in machines {
+        let sum = |variant: &str, counter: &str| -> u64 {
+            let of = |r: &&Record| r.machine.name == machine && r.variant.name == variant;
+            let counted = |r: &Record| r.found.counters.get(counter).copied().unwrap_or(0);
+            records.iter().filter(of).map(counted).sum()
+        };
+        let both = |counter: &str| [sum(&trial.base.name, counter), sum(&trial.patched.name, counter)];
+        for Operation { name, .. } in OPERATIONS.iter().rev() {
+            all.push(Cost {
+                machine: machine.to_owned(),
+                operation: (*name).to_owned(),
+                calls: both(&format!("calls.{name}")),
+                instructions: both(&format!("instructions.{name}")),
+            });
+        }
+        all.push(Cost {
+            machine: machine.to_owned(),
+            operation: ALL.to_owned(),
+            calls: [0, 0],
+            instructions: both(crate::costs::ALL),
+        });
+    }
+    all
+}
+
+/// A function whose instructions differ.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Moved {
+    /// The function.
+    pub function: String,
+    /// Calls: base, patched; 0 where it was inlined or is not there.
+    pub calls: [u64; 2],
+    /// Instructions in it.
+    pub instructions: [u64; 2],
+}
+
+/// The functions by the size of their difference in instructions, largest first; equal ones are left out.
+pub fn moved(base: &Counts, patched: &Counts) -> Vec<Moved> {
+    let names: std::collections::BTreeSet<&String> = base.keys().chain(patched.keys()).collect();
+    let of = |counts: &Counts, name: &str| counts.get(name).copied().unwrap_or_default();
+    let mut all: Vec<Moved> = names
+        .into_iter()
+        .map(|name| {
+            let (b, p): (Counted, Counted) = (of(base, name), of(patched, name));
+            Moved {
+                function: name.clone(),
+                calls: [b.calls, p.calls],
+                instructions: [b.instructions, p.instructions],
+            }
+        })
+        .filter(|m| m.instructions[0] != m.instructions[1])
+        .collect();
+    all.sort_by_key(|m| std::cmp::Reverse(m.instructions[0].abs_diff(m.instructions[1])));
+    all
+}
+
+/// Adds the counts of a run.
+pub fn add(sum: &mut Counts, run: &Counts) {
+    for (name, counted) in run {
+        let of = sum.entry(name.clone()).or_default();
+        of.calls += counted.calls;
+        of.instructions += counted.instructions;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_forge::diff;
+
+    const PLAIN: &str = "--- a/kernel/sched/fair.c\n+++ b/kernel/sched/fair.c\n@@ -1 +1 @@\n-a\n+b\n";
+    const WITH_FEATURE: &str = "--- a/kernel/sched/features.h\n+++ b/kernel/sched/features.h\n@@ -1 +1,2 @@\n a\n+SCHED_FEAT(MINE, false)\n";
+
+    fn trial(diff: &str, chosen: &[&str]) -> Result<Trial> {
+        let chosen: Vec<String> = chosen.iter().map(|c| (*c).to_owned()).collect();
+        Trial::of("6.1", &["p.patch".to_owned()], diff::parse("p.patch", diff.as_bytes())?, None, &chosen)
+    }
+
+    #[test]
+    fn a_feature_is_switched_in_one_image_and_other_patches_need_two() {
+        let two = trial(PLAIN, &[]).unwrap();
+        assert_eq!((two.base.patch.len(), two.patched.patch.len()), (0, 1));
+        let one = trial(WITH_FEATURE, &[]).unwrap();
+        assert_eq!((&one.base.patch, &one.base.config), (&one.patched.patch, &one.patched.config));
+        assert_eq!((one.base.features[0].as_str(), one.patched.features[0].as_str()), ("NO_MINE", "MINE"));
+        assert!(trial(WITH_FEATURE, &["OTHER"]).unwrap_err().to_string().contains("MINE"));
+    }
+
+    #[test]
+    fn its_experiment_has_both_variants_on_both_machines() {
+        let experiment = trial(WITH_FEATURE, &[]).unwrap().experiment(&[], 2).unwrap();
+        assert_eq!((experiment.variants.len(), experiment.machines.len()), (2, 2));
+        assert_eq!((experiment.baseline.as_str(), experiment.runs), ("off", RUNS));
+        assert!(experiment.loads.len() >= 2 * 8);
+        assert_eq!(RUNS % SEEDS_A_BOOT, 0);
+    }
+
+    #[test]
+    fn costs_are_per_call_and_functions_stand_by_their_difference() {
+        let cost = Cost {
+            machine: "m".into(),
+            operation: "wakeup".into(),
+            calls: [10, 20],
+            instructions: [1_000, 2_200],
+        };
+        assert!((cost.change_pct().unwrap() - 10.0).abs() < 1e-9);
+        let none = Cost { calls: [0, 1], ..cost };
+        assert_eq!((none.each(0), none.change_pct()), (None, None));
+        let counts = |a, b| -> Counts {
+            let of = |instructions| Counted { calls: 1, instructions };
+            [("a".to_owned(), of(a)), ("b".to_owned(), of(b)), ("same".to_owned(), of(7))].into()
+        };
+        let order: Vec<String> =
+            moved(&counts(5, 100), &counts(6, 80)).into_iter().map(|m| m.function).collect();
+        assert_eq!(order, ["b", "a"]);
+    }
+}

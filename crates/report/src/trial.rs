@@ -1,0 +1,212 @@
+//! The page of a trial: the patch, its verdicts, its costs, the simulator's predictions, and lines for a mail.
+
+use crate::number::{change, count, signed};
+use crate::ranked::Ranked;
+use crate::text::{WIDTH, wrap};
+use schedlab_lab::Comparison;
+use schedlab_lab::compare::Row;
+use schedlab_lab::predicted::{Predictions, TOLERANCE_PCT};
+use schedlab_lab::stats::Verdict;
+use schedlab_lab::trial::{ALL, Cost, Moved, Trial};
+use std::io::{self, Write};
+
+/// Functions shown.
+const FUNCTIONS: usize = 8;
+/// Changes told in a mail.
+const IN_A_MAIL: usize = 6;
+/// Differences of an operation below this are no cost, per cent.
+const COST_PCT: f64 = 0.05;
+
+/// Everything that a trial found.
+pub struct Page<'a> {
+    /// What was tried.
+    pub trial: &'a Trial,
+    /// The source of the kernels, for people.
+    pub source: &'a str,
+    /// Verdicts.
+    pub comparison: &'a Comparison,
+    /// Costs by machine and operation.
+    pub costs: &'a [Cost],
+    /// Functions by their difference.
+    pub moved: &'a [Moved],
+    /// Changes that the simulator predicted; empty if it does not know the patch.
+    pub predicted: &'a Predictions,
+}
+
+/// Writes the page.
+///
+/// # Errors
+/// When the writer fails.
+pub fn page(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+    patch(p, out)?;
+    Ranked::brief(p.comparison, out)?;
+    costs(p, out)?;
+    functions(p, out)?;
+    predictions(p.predicted, out)?;
+    mail(p, out)
+}
+
+fn patch(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+    for patch in &p.trial.patches {
+        let subject = patch.subject.as_ref().map_or(String::new(), |s| format!(": {s}"));
+        write!(out, "{}", wrap("", &format!("{}{subject}", patch.name)))?;
+    }
+    for feature in &p.trial.features {
+        let state = if feature.on { "on" } else { "off" };
+        writeln!(out, "  adds the feature {}, {state} at boot; 'off' and 'on' are one image", feature.name)?;
+    }
+    for counter in &p.trial.counters {
+        writeln!(out, "  adds the counter {counter}")?;
+    }
+    writeln!(out)
+}
+
+fn costs(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+    if p.costs.is_empty() {
+        return Ok(());
+    }
+    let names = format!("{} -> {}", p.trial.base.name, p.trial.patched.name);
+    writeln!(out, "\nInstructions of the scheduler, {names}, all loads together:\n")?;
+    for cost in p.costs {
+        writeln!(out, "  {:<14} {}", cost.machine, cost_words(cost))?;
+    }
+    Ok(())
+}
+
+fn cost_words(cost: &Cost) -> String {
+    let each = |side| cost.each(side).map_or_else(|| "-".to_owned(), count);
+    let what = match cost.operation.as_str() {
+        ALL => "in all".to_owned(),
+        operation => format!("a {operation}"),
+    };
+    let change = match cost.change_pct() {
+        Some(pct) if pct.abs() >= COST_PCT => format!("{pct:+.1}%"),
+        Some(_) => "=".to_owned(),
+        None => String::new(),
+    };
+    let calls = match cost.operation.as_str() {
+        ALL => String::new(),
+        _ => format!("  ({} -> {} of them)", count(cost.calls[0] as f64), count(cost.calls[1] as f64)),
+    };
+    format!("{what:<9} {:>8} -> {:<8} {change:>7}{calls}", each(0), each(1)).trim_end().to_owned()
+}
+
+fn functions(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+    if p.moved.is_empty() {
+        return Ok(());
+    }
+    let few = p.moved.len().min(FUNCTIONS);
+    writeln!(out, "\nFunctions that differ most, calls and instructions ({few} of {}):\n", p.moved.len())?;
+    for m in &p.moved[..few] {
+        let pair = |v: [u64; 2]| format!("{} -> {}", count(v[0] as f64), count(v[1] as f64));
+        writeln!(out, "  {:<30} {:<20} {}", m.function, pair(m.calls), pair(m.instructions))?;
+    }
+    Ok(())
+}
+
+/// The simulator's predictions beside the real changes.
+///
+/// # Errors
+/// When the writer fails.
+pub fn predictions(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
+    let all = &of.rows;
+    if all.is_empty() {
+        return Ok(());
+    }
+    let several = all.iter().any(|p| p.machine != all[0].machine);
+    let right = all.iter().filter(|p| p.agrees).count();
+    let signs = all.iter().filter(|p| p.same_sign).count();
+    let words = format!(
+        "Changes that the simulator predicted: {right} of {} agree with the real kernel's (sign, and size within \
+         {TOLERANCE_PCT:.0}% or the real change's own interval); {signs} have its sign. Of {} more the real change is not \
+         known well enough.",
+        all.len(),
+        of.unknown
+    );
+    write!(out, "\n{}\n", wrap("", &words))?;
+    for p in all {
+        let [low, high] = p.real_ci95_pct;
+        let mark = if p.agrees { " " } else { "x" };
+        let machine = if several { format!("{} ", p.machine) } else { String::new() };
+        let load = format!("{machine}{} {}", p.load, p.metric);
+        let figures = format!(
+            "{:>7} {:<18} {:>7} {mark}",
+            change(p.real_pct),
+            format!("({} to {}%)", signed(low), signed(high)),
+            change(p.simulated_pct)
+        );
+        let room = WIDTH.saturating_sub(figures.chars().count() + 3);
+        writeln!(out, "  {:<room$} {figures}", shortened(&load, room))?;
+    }
+    writeln!(out, "  (real, its 95% interval, simulated; x: does not agree)")
+}
+
+fn shortened(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(room.saturating_sub(1)).collect();
+    format!("{kept}~")
+}
+
+fn mail(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let rows = |verdict: Verdict| -> Vec<&Row> {
+        let mut of: Vec<&Row> = p
+            .comparison
+            .comparisons
+            .iter()
+            .filter(|r| r.verdict == verdict && r.backend.to_string() == "vm")
+            .collect();
+        of.sort_by(|a, b| {
+            let size = |r: &Row| r.change_pct.map_or(f64::INFINITY, f64::abs);
+            size(b).total_cmp(&size(a))
+        });
+        of
+    };
+    let (worse, better, changed) = (rows(Verdict::Worse), rows(Verdict::Better), rows(Verdict::Changed));
+    let runs = p.comparison.cells.iter().map(|c| c.runs).max().unwrap_or(0);
+    let mut machines: Vec<&str> = Vec::new();
+    for row in &p.comparison.comparisons {
+        if row.backend.to_string() == "vm" && !machines.contains(&row.machine.as_str()) {
+            machines.push(&row.machine);
+        }
+    }
+    writeln!(out, "\nFor a mail:\n")?;
+    let first = format!(
+        "Tried with schedlab {} on {}: deterministic guests ({}), {} against {}, {runs} seeds a load, 95% intervals, \
+         Holm's correction. {} rows got worse, {} better, {} changed otherwise.",
+        env!("CARGO_PKG_VERSION"),
+        p.source,
+        machines.join(", "),
+        p.trial.patched.name,
+        p.trial.base.name,
+        worse.len(),
+        better.len(),
+        changed.len()
+    );
+    write!(out, "{}", wrap("  ", &first))?;
+    for row in worse.iter().chain(&better).chain(&changed).take(IN_A_MAIL) {
+        let (Some(pct), Some([a, b])) = (row.change_pct, row.ci95_pct) else { continue };
+        writeln!(
+            out,
+            "    {} {} on {}: {} {} ({} to {}%)",
+            row.workload,
+            row.load,
+            row.machine,
+            row.metric,
+            change(pct),
+            signed(a),
+            signed(b)
+        )?;
+    }
+    for machine in machines {
+        let of = p.costs.iter().filter(|c| c.machine == machine && c.operation != ALL);
+        let words: Vec<String> = of
+            .filter_map(|c| Some(format!("{} {} ({:+.1}%)", c.operation, count(c.each(1)?), c.change_pct()?)))
+            .collect();
+        if !words.is_empty() {
+            writeln!(out, "    instructions on {machine}: {}", words.join(", "))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! `schedlab try`: a patch from mail to verdict. Builds the base and the patched kernel, runs a fixed set of loads in
+//! deterministic guests, and prints one page.
+
+use crate::cli::Entry;
+use crate::experiments::{Compared, Making};
+use crate::guests::GuestOptions;
+use crate::{common, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Error, Result};
+use schedlab_guest::counter::Counts;
+use schedlab_lab::experiment::{MAX_RUNS, Part};
+use schedlab_lab::predicted::predicted;
+use schedlab_lab::trial::{self, Trial};
+use schedlab_lab::{Backend, Options, builds, costs};
+use schedlab_record::holdings::INSTRUCTIONS_FILE;
+use schedlab_record::{Observe, Store};
+use schedlab_report::trial::{Page, page};
+use std::path::{Path, PathBuf};
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    /// The patch, applied with -p1: a diff, a mail, a mailbox, a folder of them, - for standard input, or the name of a
+    /// patch that ships; several are applied in order
+    #[arg(value_name = "PATCH", required = true)]
+    patch: Vec<String>,
+    /// The base: a series (6.1, 6.12, 7), a tarball, or a tree of your own, which is copied and not written to
+    #[arg(long, value_name = "SERIES|TREE|TARBALL", default_value = "6.1")]
+    source: String,
+    /// A fragment of configuration for both kernels, on top of the built-in one
+    #[arg(long, value_name = "FRAGMENT")]
+    config: Option<String>,
+    /// Switch only this feature of those that the patch adds; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    feature: Vec<String>,
+    /// Machine of the guests; may be given more than once [default: smp-8 and icount-8-smt]
+    #[arg(long, value_name = "NAME")]
+    machine: Vec<String>,
+    /// Only this load; may be given more than once
+    #[arg(long, value_name = "NAME[@MACHINE]")]
+    load: Vec<String>,
+    /// Only this metric; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    metric: Vec<String>,
+    /// Runs of each load
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
+    runs: Option<u64>,
+    /// Seed of the first run
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Guests side by side; all CPUs by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    jobs: Option<u64>,
+    /// Where runs are stored; runs that are there already are not made again
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    out: PathBuf,
+    #[command(flatten)]
+    guest: GuestOptions,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
+    /// No progress and no notes on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("try")).about(
+        "Try a patch: build it, run it against its base in guests, and tell what changed and what it costs",
+    )
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    let patches = builds::patches(&own.patch, &own.source, Path::new(""))?;
+    let trial = Trial::of(&own.source, &own.patch, patches, own.config.as_deref(), &own.feature)?;
+    for name in &own.machine {
+        common::machine(name, None).map_err(|e| e.context("--machine"))?;
+    }
+    let experiment = trial.experiment(&own.machine, common::cpus())?;
+    let making = Making {
+        backend: Backend::Vm,
+        part: Part { loads: own.load.clone(), metrics: own.metric.clone(), ..Part::default() },
+        wanted: Options { runs: own.runs, seed: own.seed, observe: Observe::Accounts, uncertainty: false },
+        kernel: &[],
+        guest: &own.guest,
+        jobs: own.jobs,
+        out: &own.out,
+        seeds_a_boot: Some(trial::SEEDS_A_BOOT),
+        timing: false,
+        quiet: own.quiet,
+    };
+    let mut made = making.make(experiment)?;
+    // The simulations are shown as predictions only.
+    made.comparison.comparisons.retain(|row| row.backend.to_string() == "vm");
+    made.comparison.cells.retain(|cell| cell.backend.to_string() == "vm");
+    let costs = trial::costs(&made.records, &trial);
+    let [base, patched] = functions(&made, &trial, &own.out)?;
+    let moved = trial::moved(&base, &patched);
+    let predicted = predicted(&made.records, &trial.base.name, &trial.patched.name);
+    let source =
+        made.comparison.cells.iter().find(|c| c.backend.to_string() == "vm").map(|c| c.kernel.clone());
+    let source = source.unwrap_or_else(|| own.source.clone());
+    if own.json {
+        return output::json_as(
+            "schedlab/trial/1",
+            &serde_json::json!({
+                "source": source, "features": trial.features, "counters": trial.counters,
+                "comparison": made.comparison, "costs": costs, "functions": moved, "predicted": predicted,
+            }),
+        );
+    }
+    let of = Page {
+        trial: &trial,
+        source: &source,
+        comparison: &made.comparison,
+        costs: &costs,
+        moved: &moved,
+        predicted: &predicted,
+    };
+    output::result(|out| page(&of, out))?;
+    if !own.quiet {
+        let out = own.out.display();
+        output::note(&format!("{} runs made, {} found; kept in {out}", made.new, made.found));
+    }
+    Ok(())
+}
+
+/// The instructions by function of all runs in guests: of the base, of the patched kernel.
+fn functions(made: &Compared, trial: &Trial, out: &Path) -> Result<[Counts; 2]> {
+    let store = Store::create(out)?;
+    let mut sums = [Counts::new(), Counts::new()];
+    for run in &made.plan.runs {
+        let cell = &made.plan.cells[run.cell];
+        let side = usize::from(cell.variant.name == trial.patched.name);
+        let Some(dir) = store.get(&cell.hash()?, run.seed) else { continue };
+        let Ok(text) = std::fs::read_to_string(dir.path.join(INSTRUCTIONS_FILE)) else { continue };
+        trial::add(&mut sums[side], &costs::of_text(&text));
+    }
+    Ok(sums)
+}
