@@ -27,7 +27,7 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sb
 ///
 /// # Errors
 /// When this executable, a library or a command can't be read or is not what Linux on x86-64 runs.
-pub fn pack(specs: &[&Spec], job: &[u8]) -> Result<Vec<u8>> {
+pub fn pack(specs: &[&Spec], schedulers: &[(&Path, String)], job: &[u8]) -> Result<Vec<u8>> {
     let mut base = Archive::default();
     FOLDERS.iter().for_each(|f| base.put(f, Node::Folder));
     // Init has only these devices before it mounts /dev; the console is its standard input and output.
@@ -38,6 +38,11 @@ pub fn pack(specs: &[&Spec], job: &[u8]) -> Result<Vec<u8>> {
     for spec in specs {
         if let Spec::Command(command) = spec {
             packer.programs(command)?;
+        }
+    }
+    for (program, place) in schedulers {
+        if !packer.archive.has(place) {
+            packer.executable(program, place)?;
         }
     }
     let mut bytes = packer.archive.bytes();
@@ -177,9 +182,9 @@ mod tests {
     fn the_same_job_is_packed_to_the_same_bytes_and_the_job_is_the_end() {
         let spec = Spec::bench("schbench", &Params::default()).unwrap();
         let (a, b, other) = (
-            pack(&[&spec], b"one").unwrap(),
-            pack(&[&spec], b"one").unwrap(),
-            pack(&[&spec], b"two").unwrap(),
+            pack(&[&spec], &[], b"one").unwrap(),
+            pack(&[&spec], &[], b"one").unwrap(),
+            pack(&[&spec], &[], b"two").unwrap(),
         );
         assert!(a == b && a.len().is_multiple_of(512));
         let first_difference = a.iter().zip(&other).position(|(x, y)| x != y).unwrap();

@@ -16,6 +16,7 @@ use schedlab_native::live::Request;
 use schedlab_record::Observe;
 use schedlab_workload::{ChannelKind, Params, Spec};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ fn visit(
     stop: &AtomicBool,
 ) -> Result<Option<Vec<Visit>>> {
     // Recording events disturbs no other user in a guest, and its init is root.
-    let mut all = requests.iter().map(|r| Request { observe: Observe::Events, ..r.clone() });
+    let mut all = requests.iter().map(in_guest);
     let request = all.next().ok_or_else(|| Error::internal("a guest without a run"))?;
     let several = guest.sitting.is_some() && guest.mode == Mode::Deterministic;
     let counter = if several { Counter::of(guest)? } else { None };
@@ -95,7 +96,11 @@ fn visit(
     };
     let job = serde_json::to_vec(&job).map_err(|e| Error::internal(format!("a guest's job: {e}")))?;
     let specs: Vec<&Spec> = requests.iter().map(|r| &r.spec).collect();
-    let initramfs = initramfs::pack(&specs, &job)?;
+    let schedulers: Vec<(&Path, String)> = requests
+        .iter()
+        .filter_map(|r| Some((Path::new(r.variant.scx.as_ref()?.words()?.0), place_of(r)?)))
+        .collect();
+    let initramfs = initramfs::pack(&specs, &schedulers, &job)?;
     let folder = Folder::create(&std::env::temp_dir(), "schedlab-guest-", 0o700)
         .map_err(|e| e.help("schedlab writes the guest's files there; TMPDIR names another place"))?;
     let path = |name: &str| folder.path.join(name);
@@ -115,6 +120,24 @@ fn visit(
     let visit =
         |outcome| Visit { outcome, log: left.log.clone(), counts: counted.next().unwrap_or_default() };
     Ok(Some(outcomes.into_iter().map(visit).collect()))
+}
+
+/// A run as the guest's init is asked for it: its scheduler's program lies elsewhere, because folders of this host may be
+/// mounted over in the guest.
+fn in_guest(request: &Request) -> Request {
+    let mut request = Request { observe: Observe::Events, ..request.clone() };
+    let place = place_of(&request);
+    if let (Some(scx), Some(place)) = (&mut request.variant.scx, place) {
+        let args = scx.command.split_once(char::is_whitespace).map_or("", |(_, args)| args);
+        scx.command = format!("{place} {args}");
+    }
+    request
+}
+
+/// Where the program of a run's scheduler lies in the guest.
+fn place_of(request: &Request) -> Option<String> {
+    let (program, _) = request.variant.scx.as_ref()?.words()?;
+    Some(format!("/schedlab/{}", program.rsplit('/').next()?))
 }
 
 /// Whether the run may use TCP or UDP. For any other run the interface stays down, because bringing it up is work for

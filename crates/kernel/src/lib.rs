@@ -22,4 +22,4 @@ pub use migration::{Cutoffs, MigrationCost};
 pub use policy::{Attr, AttrChange, Policy};
 pub use profile::{DEFAULT_PROFILE, Kernel, PROFILES, Profile, nearest};
 pub use tunable::Tunables;
-pub use variant::{Change, Toggle, Variant};
+pub use variant::{Change, Scx, Toggle, Variant};

@@ -42,6 +42,9 @@ pub struct Variant {
     /// A fragment of configuration for a kernel that is built, as the experiment names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
+    /// A sched_ext scheduler that has the tasks during a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scx: Option<Scx>,
     /// Feature toggles in order: `SIS_FIRST_IDLE`, `NO_LAST_BUDDY`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
@@ -64,6 +67,24 @@ pub struct Variant {
     /// Per cent of measured times that are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration_factor: Option<u64>,
+}
+
+/// A sched_ext scheduler: a program that loads it and stays.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Scx {
+    /// The program and its arguments, separated by spaces.
+    pub command: String,
+    /// Hash of the program's bytes; `None` as an experiment states it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+}
+
+impl Scx {
+    /// The program and its arguments.
+    pub fn words(&self) -> Option<(&str, Vec<&str>)> {
+        let mut words = self.command.split_whitespace();
+        Some((words.next()?, words.collect()))
+    }
 }
 
 /// Features and tunables that change in the middle of a run.
@@ -140,6 +161,7 @@ impl Variant {
             kernel: kernel.to_owned(),
             patch: Vec::new(),
             config: None,
+            scx: None,
             features: Vec::new(),
             tunables: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -151,7 +173,7 @@ impl Variant {
     }
     /// Whether nothing is changed about the system; its tasks may still be of another policy.
     pub fn is_plain(&self) -> bool {
-        let unset = self.settings.is_empty() && self.migration_cost.is_none();
+        let unset = self.settings.is_empty() && self.migration_cost.is_none() && self.scx.is_none();
         self.features.is_empty() && self.tunables.is_empty() && self.at.is_empty() && unset
     }
     /// Whether all of its features, from the start or later, are in the table. Those of a patch need not be.

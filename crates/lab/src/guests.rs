@@ -2,7 +2,7 @@
 //! all cells of the vm backend.
 
 use crate::cell::Cell;
-use crate::fits;
+use crate::{fits, scx};
 use schedlab_base::{Error, Result, Version, Warning};
 use schedlab_guest::{Accelerator, Guest, Image, Mode, Qemu};
 use schedlab_kernel::variant::RUNNING;
@@ -55,7 +55,7 @@ pub fn is_real(kernel: &str) -> bool {
 /// table.
 pub fn is_real_variant(variant: &Variant) -> bool {
     let known = !variant.features.is_empty() && variant.knows_its_features();
-    is_real(&variant.kernel) || (!variant.patch.is_empty() && !known)
+    is_real(&variant.kernel) || variant.scx.is_some() || (!variant.patch.is_empty() && !known)
 }
 
 /// Whether a variant's kernel means an image and the profile of its series can simulate it.
@@ -125,7 +125,7 @@ impl Guests {
             let built = self.built.get(&variant.name).cloned();
             match built.map_or_else(|| image_of(&variant.kernel, folder), Ok) {
                 Ok(image) => {
-                    let (of, variant) = (Some(variant.name.clone()), variant.clone());
+                    let (of, variant) = (Some(variant.name.clone()), scx::resolved(variant, folder)?);
                     found.push(Hosted { variant, image, of });
                 }
                 Err(e) if strict || means_image(&variant.kernel) => {
@@ -191,6 +191,9 @@ pub fn simulated(hosted: &Hosted) -> Result<Variant> {
         && is_real_variant(&Variant { kernel: String::new(), ..hosted.variant.clone() })
     {
         return Err(Error::input("the simulator does not know its patch"));
+    }
+    if hosted.variant.scx.is_some() {
+        return Err(Error::input("the simulator has no sched_ext"));
     }
     let bare = Variant { patch: Vec::new(), config: None, settings: [].into(), ..hosted.variant.clone() };
     let twin = Variant { name, kernel: series(&hosted.image), ..bare };

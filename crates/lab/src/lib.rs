@@ -5,6 +5,7 @@
 
 pub mod aa;
 pub mod again;
+pub mod bisect;
 pub mod builds;
 pub mod cell;
 pub mod command;
@@ -25,6 +26,7 @@ pub mod predicted;
 pub mod profile;
 pub mod room;
 pub mod runs;
+mod scx;
 pub mod stat;
 pub mod stats;
 pub mod suite;

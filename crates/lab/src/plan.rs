@@ -10,7 +10,7 @@ use crate::command;
 use crate::experiment::{Experiment, Load, MAX_RUNS};
 use crate::guests::{self, Guests, Hosted};
 use crate::uncertainty::DEFAULT_DRAWS;
-use crate::{fits, watch};
+use crate::{fits, scx, watch};
 use schedlab_base::{Backend, Error, Result, Warning};
 use schedlab_guest::shape;
 use schedlab_kernel::{Variant, variant::RUNNING};
@@ -279,8 +279,9 @@ fn not_booted(experiment: &Experiment) -> Vec<Warning> {
 
 fn live(experiment: &Experiment) -> Result<(Vec<Cell>, Vec<Warning>)> {
     let mut warnings = Vec::new();
-    let mut variants: Vec<Variant> =
-        experiment.variants.iter().filter(|v| v.kernel == RUNNING).cloned().collect();
+    let folder = experiment.file.parent().unwrap_or(Path::new("."));
+    let running = experiment.variants.iter().filter(|v| v.kernel == RUNNING);
+    let mut variants: Vec<Variant> = running.map(|v| scx::resolved(v, folder)).collect::<Result<_>>()?;
     if variants.is_empty() {
         variants.push(Variant::plain(RUNNING));
         let text = "no variant of this experiment is of the running kernel, which is measured as it is";

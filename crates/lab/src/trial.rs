@@ -94,6 +94,21 @@ impl Trial {
     }
 }
 
+/// The experiment of one kernel alone under the loads of trials, as a bisection needs it; `kernel` is an image.
+///
+/// # Errors
+/// For an unknown machine.
+pub fn alone(name: &str, kernel: &Path, machine: &str, host_cpus: u64) -> Result<Experiment> {
+    let variant = Variant { name: name.to_owned(), ..Variant::plain(&kernel.to_string_lossy()) };
+    let text = format!(
+        "name = \"bisect\"\nabout = \"one commit\"\nbaseline = {}\nmachines = [{}]\nruns = {RUNS}\n{LOADS}\n{}",
+        write::quoted(name),
+        write::quoted(machine),
+        write::variant(&variant)
+    );
+    parse(Path::new("bisect.toml"), &text, host_cpus)
+}
+
 /// The cost of an operation under both kernels.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Cost {

@@ -35,6 +35,7 @@ mod protocol;
 mod recorder;
 mod recording;
 mod results;
+mod scx;
 pub mod settings;
 mod shared;
 mod stage;

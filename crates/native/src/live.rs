@@ -3,7 +3,7 @@
 
 use crate::owner::Owner;
 use crate::settings::{self, Plan, System};
-use crate::{Job, Outcome, cgroups};
+use crate::{Job, Outcome, cgroups, scx};
 use schedlab_base::{Result, Warning};
 use schedlab_kernel::Variant;
 use schedlab_record::{Observe, environment};
@@ -50,7 +50,9 @@ pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
         session: asks_for_autogroup(&request.variant),
         observe: request.observe,
     };
+    let scheduler = request.variant.scx.as_ref().map(scx::start).transpose()?;
     let mut outcome = crate::run(&job, stop)?;
+    let ended = scheduler.map(scx::Running::end).transpose()?;
     outcome.found.counters.extend(groups.iter().flat_map(|groups| groups.counted(&System::live())));
     let mut environment = environment::capture();
     match applied {
@@ -65,6 +67,10 @@ pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
     if let Some(groups) = groups {
         environment.insert("cgroup.version".to_owned(), groups.version.name().to_owned());
         outcome.found.warnings.extend(groups.warnings);
+    }
+    if let Some(ended) = ended {
+        let facts = [("scx.ops", ended.ops), ("scx.exit", ended.exit), ("scx.said", ended.said)];
+        environment.extend(facts.map(|(name, value)| (name.to_owned(), value)));
     }
     environment.append(&mut outcome.found.environment);
     outcome.found.environment = environment;

@@ -17,6 +17,7 @@ const COMMANDS: &[Entry] = &[
     commands::study::ENTRY,
     commands::run::ENTRY,
     commands::trial::ENTRY,
+    commands::bisect::ENTRY,
     commands::suite::ENTRY,
     commands::hunt::ENTRY,
     commands::new::ENTRY,

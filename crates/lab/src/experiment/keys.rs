@@ -201,6 +201,11 @@ pub const VARIANT: Section = Section {
         ),
         key("config", r#""mine.config""#, "a fragment of configuration for the kernel that is built"),
         key(
+            "scx",
+            r#""./scx_mine --slice 5""#,
+            "a sched_ext scheduler that has the tasks during the run: a program with its arguments; guests get it with its libraries",
+        ),
+        key(
             "features",
             r#"["SIS_FIRST_IDLE", "NO_LAST_BUDDY"]"#,
             "switched on, and with NO_ off; those of its patches, too",

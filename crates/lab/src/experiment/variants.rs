@@ -14,7 +14,7 @@ use schedlab_base::{Error, Ns, Result, Version};
 use schedlab_kernel::migration::{AUTO, MigrationCost};
 use schedlab_kernel::policy::EVERY_TASK;
 use schedlab_kernel::tunable::TUNABLES;
-use schedlab_kernel::{AttrChange, Change, Kernel, Policy, Toggle, Tunables, Variant, variant::RUNNING};
+use schedlab_kernel::{AttrChange, Change, Kernel, Policy, Scx, Toggle, Tunables, Variant, variant::RUNNING};
 use schedlab_machine::migration::parse_costs;
 use schedlab_machine::reader::{Table, Value};
 use schedlab_sim::memory;
@@ -144,6 +144,7 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
     let at: Vec<Table<'t>> = shared.into_iter().chain(table.tables("at", &keys::AT.names())?).collect();
     let patch: Vec<String> = strings(&table, "patch")?.into_iter().map(|(text, _)| text.to_owned()).collect();
     let config = table.label("config")?.map(str::to_owned);
+    let scx = table.label("scx")?.map(|command| Scx { command: command.to_owned(), hash: None });
     // A patch may bring features of its own; the build tells whether it does.
     let open = !patch.is_empty();
     let mut dials = features(&table, "features", open, |v| &mut v.features)?;
@@ -158,8 +159,14 @@ fn family<'t>(top: &Table<'t>, table: Table<'t>, real: bool) -> Result<Family<'t
         dials.extend(change(inner, i, at.len(), open)?);
     }
     let empty = Change { time: Ns::ZERO, features: Vec::new(), tunables: [].into() };
-    let plain =
-        Variant { name: name.clone(), patch, config, at: vec![empty; at.len()], ..Variant::plain(kernel) };
+    let plain = Variant {
+        name: name.clone(),
+        patch,
+        config,
+        scx,
+        at: vec![empty; at.len()],
+        ..Variant::plain(kernel)
+    };
     let mut family = Family { name, variants: Vec::new(), table, at, shared: nr_shared, real };
     let choices: Vec<Vec<usize>> = dials.iter().map(|d| (0..d.values.len()).collect()).collect();
     for choice in combinations(&choices).map_err(|e| family.table.place("name", e))? {

@@ -16,6 +16,9 @@ pub fn variant(v: &Variant) -> String {
     if let Some(config) = &v.config {
         let _ = writeln!(out, "config = {}", quoted(config));
     }
+    if let Some(scx) = &v.scx {
+        let _ = writeln!(out, "scx = {}", quoted(&scx.command));
+    }
     out += &lists(&v.features, &v.tunables);
     for (key, value) in v.tasks.get(EVERY_TASK).map(attributes).unwrap_or_default() {
         let _ = writeln!(out, "{key} = {value}");
@@ -88,7 +91,7 @@ pub fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::experiment::parse;
-    use schedlab_kernel::{MigrationCost, Policy};
+    use schedlab_kernel::{MigrationCost, Policy, Scx};
     use std::path::Path;
 
     fn read_again(v: &Variant) -> Variant {
@@ -124,6 +127,7 @@ mod tests {
         let patched = Variant {
             patch: vec!["first-idle".into(), "a/b.patch".into()],
             config: Some("f.config".into()),
+            scx: Some(Scx { command: "./scx_mine --slice 5".into(), hash: None }),
             features: vec!["MINE".into()],
             ..Variant::plain("6.1")
         };

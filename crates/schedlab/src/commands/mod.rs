@@ -2,6 +2,7 @@
 
 mod background;
 pub mod bench;
+pub mod bisect;
 pub mod compare;
 pub mod completions;
 pub mod doctor;

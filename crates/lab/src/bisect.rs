@@ -1,0 +1,247 @@
+//! Bisection of a metric: the commit that moved it.
+//!
+//! Both ends are measured first and must differ. A commit in between is *old* if it differs from the bad end and not from
+//! the good one, *new* in the opposite case, both by verdicts over several runs and never by a single one. Where the
+//! verdicts do not settle it, it gets twice the runs, up to [`MOST_RUNS`]; after that the nearer end decides, and the
+//! result says so. Git chooses the commits (`rev-list --bisect-all`), so that merges are treated as `git bisect` does.
+//!
+//! Nothing is written down: builds and runs are in the cache and the store, so the same command goes on where an earlier
+//! one was interrupted.
+
+use crate::stats::describe::mean;
+use crate::stats::{Change, Direction, Limits, Verdict, change, verdict};
+use schedlab_base::{Error, ErrorKind, Result};
+use serde::Serialize;
+use std::path::Path;
+use std::process::Command;
+
+/// Most runs of a commit.
+pub const MOST_RUNS: u64 = 48;
+/// The smallest change that counts, per cent.
+const MIN_EFFECT_PCT: f64 = 2.0;
+
+/// A commit.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Commit {
+    /// Its hash.
+    pub hash: String,
+    /// The first line of its message.
+    pub subject: String,
+}
+
+impl Commit {
+    /// Hash and subject for people.
+    pub fn words(&self) -> String {
+        format!("{} {}", &self.hash[..self.hash.len().min(12)], self.subject)
+    }
+}
+
+/// The state of a commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// As the good end.
+    Old,
+    /// As the bad end.
+    New,
+}
+
+/// A commit that was measured.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Step {
+    /// The commit.
+    pub commit: Commit,
+    /// What it is; `None`: it can't be built, and was passed over.
+    pub side: Option<Side>,
+    /// Mean of the metric.
+    pub mean: Option<f64>,
+    /// Runs.
+    pub runs: usize,
+    /// Whether verdicts settled it.
+    pub settled: bool,
+    /// The reason why it was passed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Measures commits.
+pub trait Meter {
+    /// The values of the metric in that many runs of a commit, the same first values for more runs.
+    ///
+    /// # Errors
+    /// When the kernel can't be built, or a run fails.
+    fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>>;
+    /// Is told each step.
+    fn told(&mut self, step: &Step, left: usize);
+}
+
+/// The result of a bisection.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Found {
+    /// The first commits that are new: one, or several if those in between can't be built.
+    pub first: Vec<Commit>,
+    /// Everything measured, in order.
+    pub steps: Vec<Step>,
+    /// Mean at the good end.
+    pub good: f64,
+    /// Mean at the bad end.
+    pub bad: f64,
+}
+
+/// A repository that is only read.
+#[derive(Clone, Copy, Debug)]
+pub struct Repository<'a>(pub &'a Path);
+
+impl Repository<'_> {
+    /// Runs git and returns its output.
+    ///
+    /// # Errors
+    /// When git is not there, or fails.
+    pub fn git(&self, words: &[&str]) -> Result<String> {
+        let said = Command::new("git").arg("-C").arg(self.0).args(words).output();
+        let said = said.map_err(|e| Error::machine(format!("can't start git: {e}")).help("install git"))?;
+        if said.status.success() {
+            return Ok(String::from_utf8_lossy(&said.stdout).into_owned());
+        }
+        let told = String::from_utf8_lossy(&said.stderr);
+        let told = told.lines().next().unwrap_or("it said nothing").to_owned();
+        Err(Error::input(format!("git {}: {told}", words.first().unwrap_or(&"")))
+            .context(self.0.display().to_string()))
+    }
+    /// The commit of a name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn commit(&self, name: &str) -> Result<Commit> {
+        let text = self.git(&["log", "-1", "--format=%H %s", "--end-of-options", name, "--"])?;
+        let (hash, subject) = text.trim_end().split_once(' ').unwrap_or((text.trim_end(), ""));
+        Ok(Commit { hash: hash.to_owned(), subject: subject.to_owned() })
+    }
+    /// The commits that may be the first new one, the one that halves them best first.
+    fn between(&self, bad: &Commit, old: &[Commit]) -> Result<Vec<Commit>> {
+        let mut words = vec!["rev-list".to_owned(), "--bisect-all".to_owned(), bad.hash.clone()];
+        words.extend(old.iter().map(|c| format!("^{}", c.hash)));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let hashes = self.git(&words)?;
+        hashes.lines().filter_map(|l| l.split(' ').next()).map(|hash| self.commit(hash)).collect()
+    }
+}
+
+/// Finds the commit between `good` and `bad` that moved the metric; `runs` at first.
+///
+/// # Errors
+/// When the ends do not differ, the good one is no ancestor of the bad one, or a run fails.
+pub fn bisect(
+    repository: Repository<'_>,
+    good: &Commit,
+    bad: &Commit,
+    runs: u64,
+    meter: &mut dyn Meter,
+) -> Result<Found> {
+    let is_ancestor = ["merge-base", "--is-ancestor", &good.hash, &bad.hash];
+    if good == bad || repository.git(&is_ancestor).is_err() {
+        return Err(Error::input(format!("--good {} is no ancestor of --bad {}", good.words(), bad.words()))
+            .help("name an older commit by --good; a metric that got better is bisected in the same way"));
+    }
+    let ends = ends(good, bad, runs, meter)?;
+    let (mut newest, mut old) = (bad.clone(), vec![good.clone()]);
+    let (mut steps, mut passed): (Vec<Step>, Vec<Commit>) = (Vec::new(), Vec::new());
+    loop {
+        let left = repository.between(&newest, &old)?;
+        let next = left.iter().find(|c| **c != newest && !passed.contains(c));
+        let Some(commit) = next.cloned() else {
+            let mut first: Vec<Commit> = left.into_iter().filter(|c| passed.contains(c)).collect();
+            first.push(newest);
+            return Ok(Found { first, steps, good: mean(&ends.0), bad: mean(&ends.1) });
+        };
+        let step = match side(&commit, &ends, runs, meter) {
+            Ok(step) => step,
+            Err(e) if is_of_the_commit(&e) => Step {
+                commit: commit.clone(),
+                side: None,
+                mean: None,
+                runs: 0,
+                settled: false,
+                why: Some(e.message().to_owned()),
+            },
+            Err(e) => return Err(e.context(commit.words())),
+        };
+        match step.side {
+            Some(Side::New) => newest = commit,
+            Some(Side::Old) => old.push(commit),
+            None => passed.push(commit),
+        }
+        meter.told(&step, left.len());
+        steps.push(step);
+    }
+}
+
+/// Whether an error is the commit's: it can't be built (an error of the input), or its kernel does not run (the machine's).
+fn is_of_the_commit(e: &Error) -> bool {
+    matches!(e.kind(), ErrorKind::Input | ErrorKind::Machine)
+}
+
+/// Measures both ends, with more runs until they differ.
+fn ends(good: &Commit, bad: &Commit, runs: u64, meter: &mut dyn Meter) -> Result<(Vec<f64>, Vec<f64>)> {
+    let mut n = runs;
+    loop {
+        let (old, new) = (meter.values(good, n)?, meter.values(bad, n)?);
+        if differ(&old, &new) {
+            return Ok((old, new));
+        }
+        n *= 2;
+        if n > MOST_RUNS {
+            let text = format!("the metric does not differ between {} and {}", good.words(), bad.words());
+            let means = format!("means {:.4} and {:.4} over {} runs", mean(&old), mean(&new), old.len());
+            return Err(Error::input(text).help(format!("{means}; try another load or metric")));
+        }
+    }
+}
+
+/// What a commit is.
+fn side(commit: &Commit, ends: &(Vec<f64>, Vec<f64>), runs: u64, meter: &mut dyn Meter) -> Result<Step> {
+    let mut n = runs.max(ends.0.len() as u64);
+    loop {
+        let values = meter.values(commit, n)?;
+        let (from_old, from_new) = (differ(&ends.0, &values), differ(&ends.1, &values));
+        let decided = match (from_old, from_new) {
+            (false, true) => Some(Side::Old),
+            (true, false) => Some(Side::New),
+            _ => None,
+        };
+        let step = |side, settled| Step {
+            commit: commit.clone(),
+            side: Some(side),
+            mean: Some(mean(&values)),
+            runs: values.len(),
+            settled,
+            why: None,
+        };
+        if let Some(side) = decided {
+            return Ok(step(side, true));
+        }
+        // A value that differs from both ends stays there, however many runs are made.
+        n *= 2;
+        if n > MOST_RUNS || (from_old && from_new) {
+            let value = mean(&values);
+            let nearer_old = (value - mean(&ends.0)).abs() <= (value - mean(&ends.1)).abs();
+            return Ok(step(if nearer_old { Side::Old } else { Side::New }, false));
+        }
+    }
+}
+
+/// Whether two kernels differ in the metric, by the verdict of comparisons.
+fn differ(a: &[f64], b: &[f64]) -> bool {
+    let runs = |values: &[f64]| -> Vec<crate::stats::RunValue> {
+        values
+            .iter()
+            .enumerate()
+            .map(|(seed, v)| crate::stats::RunValue { seed: seed as u64, value: *v })
+            .collect()
+    };
+    let change: Change = change(&runs(a), &runs(b));
+    verdict(&change, change.p, Direction::Neither, Limits::both(MIN_EFFECT_PCT)).0 == Verdict::Changed
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Bisections of a small repository, measured by a function of the commit's number.
+
+use super::*;
+use schedlab_base::ErrorKind;
+use std::fs;
+
+/// A repository of `n` commits called 0 to n - 1, and its commits.
+fn repository(folder: &Path, n: usize) -> Vec<Commit> {
+    let repository = Repository(folder);
+    repository.git(&["init", "-q"]).unwrap();
+    (0..n)
+        .map(|i| {
+            fs::write(folder.join("file"), i.to_string()).unwrap();
+            repository.git(&["add", "file"]).unwrap();
+            let who = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
+            let words: Vec<&str> = who.into_iter().chain(["commit", "-q", "-m"]).collect();
+            let subject = i.to_string();
+            let words: Vec<&str> = words.into_iter().chain([subject.as_str()]).collect();
+            repository.git(&words).unwrap();
+            repository.commit("HEAD").unwrap()
+        })
+        .collect()
+}
+
+/// Values around 100 before the commit `moved`, and around 110 from it on.
+struct Script {
+    moved: usize,
+    broken: Vec<usize>,
+    measured: Vec<usize>,
+}
+
+impl Meter for Script {
+    fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+        let at: usize = commit.subject.parse().unwrap();
+        self.measured.push(at);
+        if self.broken.contains(&at) {
+            return Err(Error::input("it does not compile"));
+        }
+        let level = if at >= self.moved { 110.0 } else { 100.0 };
+        Ok((0..runs).map(|seed| level + (seed * 7 + at as u64) as f64 % 3.0 * 0.2).collect())
+    }
+    fn told(&mut self, step: &Step, _: usize) {
+        assert_eq!(step.side.is_none(), step.why.is_some());
+    }
+}
+
+fn found(n: usize, moved: usize, broken: &[usize]) -> (Result<Found>, Script) {
+    let folder = tempfile::tempdir().unwrap();
+    let commits = repository(folder.path(), n);
+    let mut script = Script { moved, broken: broken.to_vec(), measured: Vec::new() };
+    let found = bisect(Repository(folder.path()), &commits[0], &commits[n - 1], 6, &mut script);
+    (found, script)
+}
+
+#[test]
+fn the_commit_that_moved_the_metric_is_found_in_few_steps() {
+    for moved in [1, 6, 11] {
+        let (found, script) = found(12, moved, &[]);
+        let found = found.unwrap();
+        let first: Vec<&str> = found.first.iter().map(|c| c.subject.as_str()).collect();
+        assert_eq!(first, [moved.to_string()]);
+        assert!(script.measured.len() <= 2 + 4, "{:?}", script.measured);
+        assert!(found.steps.iter().all(|s| s.settled) && found.bad > found.good);
+    }
+}
+
+#[test]
+fn commits_that_do_not_build_are_passed_over_and_named() {
+    let (found, _) = found(8, 4, &[3, 4]);
+    let first: Vec<String> = found.unwrap().first.into_iter().map(|c| c.subject).collect();
+    assert_eq!(first.last().map(String::as_str), Some("5"));
+    assert!(first.contains(&"4".to_owned()) && first.contains(&"3".to_owned()), "{first:?}");
+}
+
+#[test]
+fn ends_that_do_not_differ_are_refused_after_more_runs() {
+    let (found, script) = found(4, 99, &[]);
+    let e = found.unwrap_err();
+    assert!(e.to_string().contains("does not differ") && e.kind() == ErrorKind::Input, "{e}");
+    assert!(script.measured.len() >= 8, "{:?}", script.measured);
+}
+
+#[test]
+fn the_good_end_must_be_older() {
+    let folder = tempfile::tempdir().unwrap();
+    let commits = repository(folder.path(), 3);
+    let mut script = Script { moved: 1, broken: Vec::new(), measured: Vec::new() };
+    let e = bisect(Repository(folder.path()), &commits[2], &commits[0], 6, &mut script).unwrap_err();
+    assert!(e.to_string().contains("no ancestor"), "{e}");
+    assert!(Repository(folder.path()).commit("nothing").unwrap_err().to_string().contains("git log"));
+}

@@ -1,0 +1,210 @@
+//! `schedlab bisect`: which commit moved a metric? Builds and measures commits of a kernel's repository.
+
+use crate::cli::Entry;
+use crate::experiments::Making;
+use crate::guests::GuestOptions;
+use crate::{common, forging, output};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schedlab_base::{Backend, Error, Result, temp};
+use schedlab_forge::{Recipe, Source};
+use schedlab_guest::images::cache;
+use schedlab_lab::bisect::{Commit, Found, Meter, Repository, Side, Step, bisect};
+use schedlab_lab::experiment::Part;
+use schedlab_lab::metrics::evaluate;
+use schedlab_lab::{Options, trial};
+use schedlab_record::{Value, content_hash};
+use schedlab_report::number;
+use std::path::{Path, PathBuf};
+use std::process::Command as Program;
+
+pub const ENTRY: Entry = Entry { command, run };
+
+#[derive(Args)]
+struct Own {
+    /// The kernel's git repository; it is only read
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    linux: PathBuf,
+    /// A commit before the change
+    #[arg(long, value_name = "COMMIT")]
+    good: String,
+    /// A commit after it
+    #[arg(long, value_name = "COMMIT", default_value = "HEAD")]
+    bad: String,
+    /// The metric that moved (docs/metrics.md)
+    #[arg(long, value_name = "NAME")]
+    metric: String,
+    /// The load, one of those of 'try': full, thread-pipe, storm and so on
+    #[arg(long, value_name = "NAME")]
+    load: String,
+    /// The machine of the guests
+    #[arg(long, value_name = "NAME", default_value = "smp-8")]
+    machine: String,
+    /// Runs of a commit at first; where these do not settle it, there are more
+    #[arg(long, value_name = "N", default_value_t = trial::RUNS, value_parser = clap::value_parser!(u64).range(2..=48))]
+    runs: u64,
+    /// A fragment of configuration on top of the built-in one
+    #[arg(long, value_name = "FRAGMENT")]
+    config: Option<PathBuf>,
+    /// Where runs are stored; runs that are there already are not made again
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    out: PathBuf,
+    #[command(flatten)]
+    guest: GuestOptions,
+    /// The result as JSON
+    #[arg(long)]
+    json: bool,
+    /// No progress and no notes on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn command() -> Command {
+    Own::augment_args(Command::new("bisect"))
+        .about("Find the commit that moved a metric, by verdicts over runs in deterministic guests")
+}
+
+fn run(matches: &ArgMatches) -> Result<()> {
+    let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
+    common::machine(&own.machine, None).map_err(|e| e.context("--machine"))?;
+    let repository = Repository(&own.linux);
+    let (good, bad) = (
+        repository.commit(&own.good).map_err(|e| e.context("--good"))?,
+        repository.commit(&own.bad).map_err(|e| e.context("--bad"))?,
+    );
+    let mut lab = Lab::of(&own, repository)?;
+    let found = bisect(repository, &good, &bad, own.runs, &mut lab)?;
+    if own.json {
+        return output::json_as("schedlab/bisection/1", &found);
+    }
+    output::result(|out| print(out, &found, &own))
+}
+
+/// Builds commits and measures them.
+struct Lab<'a> {
+    own: &'a Own,
+    repository: Repository<'a>,
+    /// The files of the commit that is being measured.
+    checkout: PathBuf,
+    cache: PathBuf,
+    fragment: Option<(String, String)>,
+}
+
+impl<'a> Lab<'a> {
+    fn of(own: &'a Own, repository: Repository<'a>) -> Result<Lab<'a>> {
+        let cache = cache::folder(None)?;
+        let git = repository.git(&["rev-parse", "--absolute-git-dir"])?;
+        let name = format!("bisect-{}", &content_hash(git.trim().as_bytes())[..12]);
+        let checkout = cache::sources(&cache).join(name).join("checkout");
+        std::fs::create_dir_all(&checkout).map_err(|e| Error::io(&checkout, "make", &e))?;
+        let fragment = match &own.config {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read", &e))?;
+                Some((path.display().to_string(), text))
+            }
+            None => None,
+        };
+        Ok(Lab { own, repository, checkout, cache, fragment })
+    }
+    /// Makes the checkout the commit's tree. Only files that differ are written, and nothing of the repository is.
+    fn check_out(&self, commit: &Commit) -> Result<()> {
+        let git = self.repository.git(&["rev-parse", "--absolute-git-dir"])?;
+        let said = Program::new("git")
+            .args(["--git-dir", git.trim(), "--work-tree"])
+            .arg(&self.checkout)
+            .args(["read-tree", "-u", "--reset", &commit.hash])
+            .env("GIT_INDEX_FILE", self.checkout.with_file_name("index"))
+            .current_dir(&self.checkout)
+            .output();
+        let said = said.map_err(|e| Error::machine(format!("can't start git: {e}")))?;
+        if said.status.success() {
+            return Ok(());
+        }
+        let told = String::from_utf8_lossy(&said.stderr).trim().to_owned();
+        Err(Error::machine(format!("the files of {} can't be written: {told}", commit.words())))
+    }
+    /// The kernel of a commit, from the cache or built now. A note in the cache tells which build is whose.
+    fn image(&self, commit: &Commit) -> Result<PathBuf> {
+        let key = content_hash(format!("{}\n{:?}", commit.hash, self.fragment).as_bytes());
+        let note = self.checkout.with_file_name(format!("built-{}", &key[..16]));
+        if let Ok(path) = std::fs::read_to_string(&note).map(PathBuf::from)
+            && path.is_file()
+        {
+            return Ok(path);
+        }
+        self.check_out(commit)?;
+        let source = Source::parse(&self.checkout.to_string_lossy())?;
+        let recipe = Recipe { source, patches: Vec::new(), fragment: self.fragment.clone() };
+        let made = forging::build(&recipe, &self.cache, self.own.quiet)?;
+        let path = made.built.image.path;
+        temp::write_whole(&note, path.to_string_lossy().as_bytes())?;
+        Ok(path)
+    }
+}
+
+impl Meter for Lab<'_> {
+    fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
+        let image = self.image(commit)?;
+        let name = &commit.hash[..12];
+        let experiment = trial::alone(name, &image, &self.own.machine, common::cpus())?;
+        let making = Making {
+            backend: Backend::Vm,
+            part: Part {
+                loads: vec![self.own.load.clone()],
+                metrics: vec![self.own.metric.clone()],
+                ..Part::default()
+            },
+            wanted: Options { runs: Some(runs), ..Options::default() },
+            kernel: &[],
+            guest: &self.own.guest,
+            jobs: None,
+            out: &self.own.out,
+            // Small blocks, so that a host with several CPUs works on one commit.
+            seeds_a_boot: Some(trial::SEEDS_A_BOOT / 2),
+            timing: false,
+            quiet: self.own.quiet,
+        };
+        let made = making.make(experiment)?;
+        let value = |record| match evaluate(record, &self.own.metric).value {
+            Value::Number(n) => Ok(n),
+            Value::Missing(why) => Err(Error::internal(format!("{}: {why}", self.own.metric))),
+        };
+        made.records.iter().map(value).collect()
+    }
+    fn told(&mut self, step: &Step, left: usize) {
+        if !self.own.quiet {
+            output::note(&format!("{} ({left} commits were left)", words(step)));
+        }
+    }
+}
+
+fn words(step: &Step) -> String {
+    let state = match step.side {
+        Some(Side::Old) => "old",
+        Some(Side::New) => "new",
+        None => "passed over",
+    };
+    let figures = step
+        .mean
+        .map_or(String::new(), |mean| format!(", mean {} over {} runs", number::three(mean), step.runs));
+    let doubt = if step.side.is_some() && !step.settled { ", the nearer end" } else { "" };
+    let why =
+        step.why.as_ref().map_or(String::new(), |w| format!(": {}", w.lines().next().unwrap_or_default()));
+    format!("{state}: {}{figures}{doubt}{why}", step.commit.words())
+}
+
+fn print(out: &mut dyn std::io::Write, found: &Found, own: &Own) -> std::io::Result<()> {
+    let (good, bad) = (number::three(found.good), number::three(found.bad));
+    let on = Path::new(&own.machine).display();
+    writeln!(out, "{} of {} on {on}: {good} before, {bad} after\n", own.metric, own.load)?;
+    found.steps.iter().try_for_each(|step| writeln!(out, "  {}", words(step)))?;
+    match found.first.as_slice() {
+        [one] => writeln!(out, "\nThe first new commit is {}", one.words()),
+        many => {
+            writeln!(
+                out,
+                "\nThe first new commit is one of these; those before the last can't be measured:"
+            )?;
+            many.iter().try_for_each(|c| writeln!(out, "  {}", c.words()))
+        }
+    }
+}
