@@ -168,8 +168,10 @@ fn named(e: Error, guest: &Guest, machine: &Machine) -> Error {
 }
 
 fn outcomes(guest: &Guest, machine: &Machine, left: &Left) -> Result<Vec<Outcome>> {
-    let reply: Reply = serde_json::from_slice(&left.reply)
-        .map_err(|e| Error::internal(format!("the guest's reply can't be read: {e}")))?;
+    let unreadable = |e: String| Error::internal(format!("the guest's reply can't be read: {e}"));
+    let payload =
+        miniz_oxide::inflate::decompress_to_vec_zlib(&left.reply).map_err(|e| unreadable(e.to_string()))?;
+    let reply: Reply = serde_json::from_slice(&payload).map_err(|e| unreadable(e.to_string()))?;
     let Answer { outcome, more, topology } = match reply {
         Reply::Done(answer) => *answer,
         Reply::Failed(fault) => return Err(named(Error::from(fault), guest, machine)),

@@ -86,6 +86,13 @@ pub struct Job {
     /// How closely the run is watched; where events can't be recorded, the outcome's environment says why.
     #[serde(default)]
     pub observe: Observe,
+    /// Size of each CPU's ring of events, KiB; 0: the usual size.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ring_kib: u32,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// The result that the agent sends back.

@@ -32,6 +32,14 @@ pub struct Request {
 /// # Errors
 /// When the variant or the workload asks for something that this machine or user can't have.
 pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
+    run_with_rings(request, stop, 0)
+}
+
+/// As [`run`], with rings of that size for the events of each CPU, KiB; 0: the usual size.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_rings(request: &Request, stop: Option<&AtomicBool>, ring_kib: u32) -> Result<Outcome> {
     let mut plan = Plan::of(&request.variant)?;
     let groups = match Owner::of(std::process::id()) {
         Some(me) => cgroups::of(&System::live(), &request.spec, request.seed, me)?,
@@ -49,6 +57,7 @@ pub fn run(request: &Request, stop: Option<&AtomicBool>) -> Result<Outcome> {
         groups: groups.as_ref().map(|g| g.places.clone()).unwrap_or_default(),
         session: asks_for_autogroup(&request.variant),
         observe: request.observe,
+        ring_kib,
     };
     let scheduler = request.variant.scx.as_ref().map(scx::start).transpose()?;
     let mut outcome = crate::run(&job, stop)?;

@@ -114,6 +114,7 @@ mod tests {
             groups: Places::default(),
             session: false,
             observe: Observe::Counters,
+            ring_kib: 0,
         }
     }
 

@@ -199,6 +199,7 @@ fn schbench(threads: u64, runtime_ms: u64) -> Job {
         groups: Default::default(),
         session: false,
         observe: Observe::Counters,
+        ring_kib: 0,
     }
 }
 
@@ -275,6 +276,7 @@ fn an_agents_error_comes_back_as_it_was() {
             groups: Default::default(),
             session: false,
             observe: Observe::Counters,
+            ring_kib: 0,
         },
         None,
     )
@@ -340,6 +342,7 @@ fn the_slice_test_reads_what_processes_use() {
                 groups: Default::default(),
                 session: false,
                 observe: Observe::Counters,
+                ring_kib: 0,
             },
             None,
         )
@@ -373,6 +376,7 @@ fn a_variants_attributes_reach_tasks_and_commands() {
         groups: Default::default(),
         session: false,
         observe: Observe::Counters,
+        ring_kib: 0,
     };
     let said = run(&job, None).unwrap().said.unwrap();
     assert_eq!(said.stdout.trim(), "7 3");

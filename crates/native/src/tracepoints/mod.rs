@@ -33,6 +33,7 @@ use ring::{Held, Ring, Seen};
 use schedlab_base::{CpuId, Error, Ns, Result, TaskId, Warning};
 use schedlab_machine::Machine;
 use schedlab_record::{Analyser, Findings, TaskName};
+pub use sources::ask as ask_rings;
 use sources::{LEAST_RING_BYTES, Sources, blind};
 use std::collections::BTreeMap;
 use std::io;

@@ -13,11 +13,14 @@ use super::ring::{Ring, Seen, Source};
 use crate::sys;
 use schedlab_base::{CpuId, CpuSet};
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Size of a CPU's ring, if there are not too many CPUs for it. A ring that is half full must be emptied within the
 /// measured time, which keeps a CPU busy for tens of milliseconds. With a quarter of this size that happened after a
 /// second of sleepers that wake up 6,500 times a second on each CPU.
 const RING_BYTES: usize = 16 << 20;
+/// The size asked for in place of [`RING_BYTES`], KiB; 0: none. A process makes one run.
+static ASKED_KIB: AtomicU32 = AtomicU32::new(0);
 /// Size of all rings together, unless they would be too small to be useful.
 const ALL_RINGS_BYTES: usize = 256 << 20;
 /// The smallest useful ring.
@@ -51,6 +54,12 @@ pub struct Sources {
     _instance: Option<Instance>,
 }
 
+/// Asks for rings of another size than usual, KiB; 0: the usual size. The kernel clears a ring when it is made, which for
+/// eight CPUs takes as many instructions as all else of a short run.
+pub fn ask(ring_kib: u32) {
+    ASKED_KIB.store(ring_kib, Ordering::Relaxed);
+}
+
 /// Opens the sources that this machine needs.
 ///
 /// # Errors
@@ -58,7 +67,11 @@ pub struct Sources {
 pub fn open(online: &[u32], layouts: &Layouts, opened_ns: u64) -> io::Result<Sources> {
     make_room_for_files(online.len());
     let share = (ALL_RINGS_BYTES / online.len().max(1)).max(LEAST_RING_BYTES);
-    let bytes = RING_BYTES.min(1 << share.ilog2());
+    let bytes = match ASKED_KIB.load(Ordering::Relaxed) {
+        0 => RING_BYTES,
+        kib => 1 << ((kib as usize) << 10).max(LEAST_RING_BYTES).ilog2(),
+    };
+    let bytes = bytes.min(1 << share.ilog2());
     let mut rings = Vec::with_capacity(online.len());
     for cpu in online {
         rings.push(Ring::open(*cpu, layouts, bytes)?);
