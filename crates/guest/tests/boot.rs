@@ -44,7 +44,15 @@ fn guest() -> std::result::Result<Guest, String> {
     let image = Image::find(&word).map_err(|e| e.to_string())?;
     let qemu = find_qemu().map_err(|e| e.to_string())?;
     let (mode, accelerator) = (Mode::RealTime, Accelerator::Tcg);
-    Ok(Guest { image, qemu, mode, accelerator, memory_mb: 512, boot_options: vec!["nosmt=force".into()] })
+    Ok(Guest {
+        image,
+        qemu,
+        mode,
+        accelerator,
+        memory_mb: 512,
+        boot_options: vec!["nosmt=force".into()],
+        sitting: None,
+    })
 }
 
 /// schbench for a second.

@@ -38,8 +38,6 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
     let variants: Vec<Variant> = families.iter().flat_map(|f| f.variants.clone()).collect();
     let (machines, mut loads) = simulated_loads(&top, &top, (&workloads, &around), folder)?;
     let mut host_loads = host_loads(&top, (&workloads, &around), host_cpus)?;
-    let named = |l: &Load| (l.spec.name().to_owned(), l.name.clone());
-    around.check(&loads.iter().chain(&host_loads).map(named).collect::<Vec<_>>())?;
     let runs_in_all = (loads.len().max(host_loads.len()) * variants.len()) as u64 * runs;
     if runs_in_all > MAX_RUNS {
         return Err(top
@@ -77,6 +75,9 @@ pub fn parse(file: &Path, text: &str, host_cpus: u64) -> Result<Experiment> {
         Some(table) => Some(Box::new(in_guests(&table, &top, (&workloads, &around), folder, &whole)?)),
         None => None,
     };
+    let named = |l: &Load| (l.spec.name().to_owned(), l.name.clone());
+    let of_vm = vm.iter().flat_map(|vm| &vm.loads);
+    around.check(&whole.loads.iter().chain(&whole.host_loads).chain(of_vm).map(named).collect::<Vec<_>>())?;
     Ok(Experiment { vm, ..whole })
 }
 
