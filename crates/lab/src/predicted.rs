@@ -11,7 +11,7 @@ use crate::stats::describe::mean;
 use crate::stats::special::t_quantile;
 use crate::validate::metrics::{How, LIST, Row};
 use crate::validate::numbers_of;
-use schedlab_base::{Backend, Origin};
+use schedlab_base::Backend;
 use schedlab_record::Record;
 use serde::Serialize;
 
@@ -57,7 +57,7 @@ pub struct Predicted {
 pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
     let mut all = Predictions::default();
     let mut seen: Vec<(&str, &str, &str)> = Vec::new();
-    for record in records.iter().filter(|r| r.backend == Origin::from(Backend::Vm)) {
+    for record in records.iter().filter(|r| r.backend == Backend::Vm) {
         let place = (record.machine.name.as_str(), record.workload.as_str(), record.load.as_str());
         if seen.contains(&place) {
             continue;
@@ -67,7 +67,7 @@ pub fn predicted(records: &[Record], base: &str, variant: &str) -> Predictions {
             let is = |r: &&Record| {
                 let machine = backend == Backend::Sim || r.machine.name == place.0;
                 let here = r.machine.topology.nr_cpus() == record.machine.topology.nr_cpus();
-                r.backend == Origin::from(backend)
+                r.backend == backend
                     && machine
                     && here
                     && is_place(r, record)

@@ -110,7 +110,7 @@ fn functions(p: &Page<'_>, out: &mut dyn Write) -> io::Result<()> {
 /// When the writer fails.
 pub fn predictions(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
     let all = &of.rows;
-    if all.is_empty() {
+    if all.is_empty() && of.unknown == 0 {
         return Ok(());
     }
     let several = all.iter().any(|p| p.machine != all[0].machine);
@@ -124,6 +124,9 @@ pub fn predictions(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
         of.unknown
     );
     write!(out, "\n{}\n", wrap("", &words))?;
+    if all.is_empty() {
+        return Ok(());
+    }
     for p in all {
         let [low, high] = p.real_ci95_pct;
         let mark = if p.agrees { " " } else { "x" };

@@ -14,6 +14,7 @@ use schedlab_lab::exec::seated;
 use schedlab_lab::experiment::{MAX_RUNS, Part};
 use schedlab_lab::metrics::Known;
 use schedlab_lab::plan::{left_out, order};
+use schedlab_lab::predicted::predicted;
 use schedlab_lab::{
     Backend, Cell, Comparison, Experiment, Finished, Options, Plan, Question, Session, compare, plan,
     plan_in_guests,
@@ -69,6 +70,9 @@ pub struct RunOptions {
     guest: GuestOptions,
     #[command(flatten)]
     form: FormOptions,
+    /// After the result, set the changes that the simulator predicted beside those of the real kernels (--backend vm)
+    #[arg(long, conflicts_with = "json")]
+    predict: bool,
     /// Print on standard error how fast the simulator was
     #[arg(long)]
     timing: bool,
@@ -90,6 +94,11 @@ impl RunOptions {
                 "--kernel {kernel} is for guests: an experiment's variants name the kernels to simulate"
             ))
             .help("add --backend vm"));
+        }
+        if self.predict && backend != Backend::Vm {
+            return Err(
+                Error::input("--predict compares simulations with real kernels").help("add --backend vm")
+            );
         }
         self.observe()?;
         self.form.form().map(|_| ())
@@ -143,9 +152,31 @@ pub fn conduct(experiment: Experiment, options: &RunOptions) -> Result<()> {
     };
     let made = making.make(experiment)?;
     common::print(&made.comparison, &options.form)?;
+    if options.predict {
+        predictions(&made)?;
+    }
     if !options.quiet {
         let out = options.out.display();
         output::note(&format!("{} runs made, {} found; kept in {out}", made.new, made.found));
+    }
+    Ok(())
+}
+
+/// Prints the predicted changes of every variant.
+fn predictions(made: &Compared) -> Result<()> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for row in &made.comparison.comparisons {
+        let pair = (row.baseline.clone(), row.variant.clone());
+        if row.backend.to_string() == "vm" && !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
+    }
+    for (baseline, variant) in pairs {
+        let of = predicted(&made.records, &baseline, &variant);
+        output::result(|out| {
+            writeln!(out, "\n{variant} against {baseline}")?;
+            schedlab_report::trial::predictions(&of, out)
+        })?;
     }
     Ok(())
 }
