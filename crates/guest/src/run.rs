@@ -122,8 +122,8 @@ fn visit(
     Ok(Some(outcomes.into_iter().map(visit).collect()))
 }
 
-/// A run as the guest's init is asked for it: its scheduler's program lies elsewhere, because folders of this host may be
-/// mounted over in the guest.
+/// A run as the guest's init is asked for it: its scheduler's program lies elsewhere, because folders of this host
+/// may be mounted over in the guest.
 fn in_guest(request: &Request) -> Request {
     let mut request = Request { observe: Observe::Events, ..request.clone() };
     let place = place_of(&request);

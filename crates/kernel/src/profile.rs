@@ -100,13 +100,16 @@ pub struct Kernel {
     /// The time for which tasks stay cache hot, by distance; `None`: as the tunables say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cutoffs: Option<Cutoffs>,
+    /// Features that its patches bring: it asks for them, whatever its version. `None`: it has no patches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brought: Option<FeatureSet>,
 }
 
 impl Kernel {
     /// A profile with its defaults.
     pub fn of(version: Version) -> Kernel {
         let (features, tunables) = (FeatureSet::defaults(version), Tunables::defaults(version));
-        Kernel { version, features, tunables, cutoffs: None }
+        Kernel { version, features, tunables, cutoffs: None, brought: None }
     }
     /// The profile of that name ("v4.5").
     ///

@@ -211,6 +211,10 @@ impl Variant {
                     .help("migration_cost = \"auto\" has the cutoffs measured"));
             }
             apply(&mut kernel, &self.features, &self.tunables)?;
+            if !self.patch.is_empty() {
+                let toggles = self.features.iter().map(|f| Toggle::parse(f)).collect::<Result<Vec<_>>>()?;
+                kernel.brought = Some(toggles.into_iter().map(|t| t.feature).collect());
+            }
             Ok(kernel)
         };
         resolve().map_err(|e: Error| e.context(format!("variant '{}'", self.name)))

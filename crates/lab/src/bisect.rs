@@ -1,12 +1,13 @@
 //! Bisection of a metric: the commit that moved it.
 //!
-//! Both ends are measured first and must differ. A commit in between is *old* if it differs from the bad end and not from
-//! the good one, *new* in the opposite case, both by verdicts over several runs and never by a single one. Where the
-//! verdicts do not settle it, it gets twice the runs, up to [`MOST_RUNS`]; after that the nearer end decides, and the
-//! result says so. Git chooses the commits (`rev-list --bisect-all`), so that merges are treated as `git bisect` does.
+//! Both ends are measured first and must differ. A commit in between is *old* if it differs from the bad end and not
+//! from the good one, *new* in the opposite case, both by verdicts over several runs and never by a single one.
+//! Where the verdicts do not settle it, it gets twice the runs, up to [`MOST_RUNS`]; after that the nearer end
+//! decides, and the result says so. Git chooses the commits (`rev-list --bisect-all`), so that merges are treated as
+//! `git bisect` does.
 //!
-//! Nothing is written down: builds and runs are in the cache and the store, so the same command goes on where an earlier
-//! one was interrupted.
+//! Nothing is written down: builds and runs are in the cache and the store, so the same command goes on where an
+//! earlier one was interrupted.
 
 use crate::stats::describe::mean;
 use crate::stats::{Change, Direction, Limits, Verdict, change, verdict};
@@ -176,7 +177,8 @@ pub fn bisect(
     }
 }
 
-/// Whether an error is the commit's: it can't be built (an error of the input), or its kernel does not run (the machine's).
+/// Whether an error is the commit's: it can't be built (an error of the input), or its kernel does not run (the
+/// machine's).
 fn is_of_the_commit(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Input | ErrorKind::Machine)
 }

@@ -195,7 +195,8 @@ pub fn simulated(hosted: &Hosted) -> Result<Variant> {
     if hosted.variant.scx.is_some() {
         return Err(Error::input("the simulator has no sched_ext"));
     }
-    let bare = Variant { patch: Vec::new(), config: None, settings: [].into(), ..hosted.variant.clone() };
+    // Its patches stay: the simulated kernel then asks for their features, whatever its version.
+    let bare = Variant { config: None, settings: [].into(), ..hosted.variant.clone() };
     let twin = Variant { name, kernel: series(&hosted.image), ..bare };
     Kernel::profile(&twin.kernel)?;
     fits::attributes(&twin)?;
@@ -326,7 +327,9 @@ mod tests {
         assert!(!is_real_variant(&patched(&["NO_SIS_FIRST_IDLE"])));
         assert!(of(patched(&["MINE"])).unwrap_err().to_string().contains("does not know its patch"));
         let twin = of(patched(&["SIS_FIRST_IDLE"])).unwrap();
-        assert_eq!((twin.patch.len(), twin.features.len()), (0, 1));
+        assert_eq!((twin.patch.len(), twin.features.len()), (1, 1));
+        let brought = twin.resolve().unwrap().brought.unwrap();
+        assert!(brought.has(schedlab_kernel::Feature::parse("SIS_FIRST_IDLE").unwrap()));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Predicted changes: what a change does to a real kernel, beside what its simulation said.
 //!
-//! That a simulator agrees with a kernel is less than that it predicts a change. For each load and each row of the one
-//! list of metrics ([`crate::validate::metrics`]), the change of the mean over the real runs is compared with that over
-//! the simulated runs. A row counts if one of both moved by [`MOVED_PCT`] or more, and if the real change is known: its
-//! 95 % interval reaches no farther than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either side. A row agrees
-//! when both changes have one sign and their sizes differ by no more than [`TOLERANCE_PCT`] of the real one, or when the
-//! simulated change lies within the interval of the real one. Rows whose real change is not known are counted apart.
+//! That a simulator agrees with a kernel is less than that it predicts a change. For each load and each row of the
+//! one list of metrics ([`crate::validate::metrics`]), the change of the mean over the real runs is compared with
+//! that over the simulated runs. A row counts if one of both moved by [`MOVED_PCT`] or more, and if the real change
+//! is known: its 95 % interval reaches no farther than [`TOLERANCE_PCT`] of it, or than [`KNOWN_POINTS`] to either
+//! side. A row agrees when both changes have one sign and their sizes differ by no more than [`TOLERANCE_PCT`] of
+//! the real one, or when the simulated change lies within the interval of the real one. Rows whose real change is
+//! not known are counted apart.
 
 use crate::stats::describe::mean;
 use crate::stats::special::t_quantile;

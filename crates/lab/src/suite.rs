@@ -1,8 +1,8 @@
 //! The suite: what does a change break? A fixed set of loads, compiled in, with the variants and machines put in.
 //!
-//! The loads are `suite/suite.toml`. Their sizes follow the machine's CPUs, and all of them together take about a minute
-//! of two CPUs for two variants on the default machine. The result is an ordinary experiment: its text is complete, so
-//! that it is kept with every run, and `schedlab run` makes the same runs from it.
+//! The loads are `suite/suite.toml`. Their sizes follow the machine's CPUs, and all of them together take about a
+//! minute of two CPUs for two variants on the default machine. The result is an ordinary experiment: its text is
+//! complete, so that it is kept with every run, and `schedlab run` makes the same runs from it.
 
 use crate::experiment::{Experiment, parse, write};
 use schedlab_base::{Error, Result};
@@ -34,8 +34,8 @@ pub struct Wanted<'a> {
 /// The suite as an experiment.
 ///
 /// # Errors
-/// When a variant is the baseline under another name, two variants have one name, or a machine or a name in a variant is
-/// unknown.
+/// When a variant is the baseline under another name, two variants have one name, or a machine or a name in a
+/// variant is unknown.
 pub fn experiment(wanted: &Wanted<'_>) -> Result<Experiment> {
     let Wanted { baseline, variants, machines, quick, host_cpus } = wanted;
     variants.iter().try_for_each(|v| differs(v, baseline))?;

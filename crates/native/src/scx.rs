@@ -1,9 +1,10 @@
-//! A sched_ext scheduler around a run: its program is started before the workload and stopped after it, whatever happens.
+//! A sched_ext scheduler around a run: its program is started before the workload and stopped after it, whatever
+//! happens.
 //!
-//! The kernel tells by `/sys/kernel/sched_ext/state` whether a BPF scheduler has the tasks ("enabled"), and by `root/ops`
-//! which one (6.12). A scheduler that ends by itself, or that the kernel throws out, fails the run: its tasks then ran
-//! under the kernel's own scheduler. When this process dies, the kernel kills the program, and tasks go back to the
-//! kernel's scheduler.
+//! The kernel tells by `/sys/kernel/sched_ext/state` whether a BPF scheduler has the tasks ("enabled"), and by
+//! `root/ops` which one (6.12). A scheduler that ends by itself, or that the kernel throws out, fails the run: its
+//! tasks then ran under the kernel's own scheduler. When this process dies, the kernel kills the program, and tasks
+//! go back to the kernel's scheduler.
 
 use crate::offspring;
 use schedlab_base::{Error, Result};

@@ -1,5 +1,5 @@
-//! A comparison by its verdicts, losses first: one line for each change, with its interval. Metrics that stayed the same
-//! are counted.
+//! A comparison by its verdicts, losses first: one line for each change, with its interval. Metrics that stayed the
+//! same are counted.
 //!
 //! Within a kind of verdict, the larger change stands first. Sizes of rises and falls are compared as ratios, so that
 //! twice and half are equal; a row without a percentage (its baseline is 0) is the largest.

@@ -118,8 +118,8 @@ pub fn predictions(of: &Predictions, out: &mut dyn Write) -> io::Result<()> {
     let signs = all.iter().filter(|p| p.same_sign).count();
     let words = format!(
         "Changes that the simulator predicted: {right} of {} agree with the real kernel's (sign, and size within \
-         {TOLERANCE_PCT:.0}% or the real change's own interval); {signs} have its sign. Of {} more the real change is not \
-         known well enough.",
+         {TOLERANCE_PCT:.0}% or the real change's own interval); {signs} have its sign. Of {} more the \
+         real change is not known well enough.",
         all.len(),
         of.unknown
     );

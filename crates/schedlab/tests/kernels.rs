@@ -1,6 +1,6 @@
-//! Kernels from source, end to end. SCHEDLAB_TEST_BUILD=1 builds and boots each patch that ships, which takes half an hour
-//! on two cores; SCHEDLAB_TEST_SCX=1 builds the scheduler in `examples/scx` and runs a workload under it. Without them only
-//! bad input is tested, which builds nothing.
+//! Kernels from source, end to end. SCHEDLAB_TEST_BUILD=1 builds and boots each patch that ships, which takes half
+//! an hour on two cores; SCHEDLAB_TEST_SCX=1 builds the scheduler in `examples/scx` and runs a workload under it.
+//! Without them only bad input is tested, which builds nothing.
 
 mod common;
 
@@ -83,7 +83,8 @@ fn each_patch_boots_with_8_and_32_cpus_and_does_nothing_while_its_feature_is_off
         let kernel = build(patches);
         let off = bench(&kernel, "smp-8");
         bench(&kernel, "smp-32");
-        // A switched-off feature is a few instructions on the way, so times shift a little. What happens stays the same.
+        // A switched-off feature is a few instructions on the way, so times shift a little. What happens stays the
+        // same.
         for name in ["woken", "switches.voluntary"] {
             let (a, b) = (figure(&base, name), figure(&off, name));
             assert!((a - b).abs() <= 0.02 * a, "{patches:?}: {name} {a} and {b}");

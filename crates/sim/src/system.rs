@@ -197,7 +197,9 @@ impl<'s> System<'s> {
     pub fn new(machine: &'s Machine, kernel: Kernel, seed: u64, sink: &'s mut dyn Sink) -> System<'s> {
         let topology = &machine.topology;
         let n = topology.nr_cpus();
-        let history = History::of(kernel.version);
+        let mut history = History::of(kernel.version);
+        // A patch that brings the feature back decides whether a sleep is credited.
+        history.credits_sleepers &= !kernel.brought.is_some_and(|all| all.has(Feature::NewFairSleepers));
         let domains = Domains::build(topology, kernel.version);
         let siblings: Arena<CpuId, Vec<CpuId>> = (0..n)
             .map(CpuId::from)

@@ -1,9 +1,10 @@
 //! What a specimen shows: losses of the variant in the metrics of three classes, over paired seeds.
 //!
-//! A loss is the median over seeds of the logarithm of the ratio between variant and baseline, positive when the variant
-//! is worse. The *spread* is how far the baseline's own runs lie apart, which differ in nothing but their seed (A/A). Only
-//! the part of a loss beyond the spread counts. It is stated in units of its class, so that the classes can be compared:
-//! a unit is 5 % less throughput, twice the latency, or a third less CPU time for one kind of tasks.
+//! A loss is the median over seeds of the logarithm of the ratio between variant and baseline, positive when the
+//! variant is worse. The *spread* is how far the baseline's own runs lie apart, which differ in nothing but their
+//! seed (A/A). Only the part of a loss beyond the spread counts. It is stated in units of its class, so that the
+//! classes can be compared: a unit is 5 % less throughput, twice the latency, or a third less CPU time for one kind
+//! of tasks.
 
 use super::Judge;
 use super::specimen::{Specimen, name};

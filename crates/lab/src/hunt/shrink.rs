@@ -1,9 +1,9 @@
 //! Shrinking: the smallest specimen that still shows the loss.
 //!
-//! Each step tries simpler neighbours in a fixed order and takes the first that keeps [`KEPT`] of the first loss, beyond
-//! the spread of the baseline's runs. Big steps (a kind less, half the tasks, a smaller machine) come before small ones
-//! (a plain attribute, a round time). It ends when no neighbour does. A neighbour is simpler by an order on specimens
-//! ([`size`]), so that no step is undone by a later one.
+//! Each step tries simpler neighbours in a fixed order and takes the first that keeps [`KEPT`] of the first loss,
+//! beyond the spread of the baseline's runs. Big steps (a kind less, half the tasks, a smaller machine) come before
+//! small ones (a plain attribute, a round time). It ends when no neighbour does. A neighbour is simpler by an order
+//! on specimens ([`size`]), so that no step is undone by a later one.
 
 use super::score::{Class, Loss, score};
 use super::specimen::{Cpus, Policy, Rest, Specimen};

@@ -1,10 +1,11 @@
 //! A specimen: a workload and its machine as plain data, small enough to be drawn, changed and shrunk.
 //!
-//! A specimen is a list of kinds of tasks. A kind is some tasks of one program: wait for a wakeup, compute (partly under
-//! the one common lock), wake another kind, meet at a barrier, rest. It maps to an rt-app file ([`super::write`]), and
-//! only what the ordinary reader makes of that file is ever simulated. Times are us. [`Specimen::mended`] holds the
-//! invariants: at least one kind that nobody wakes; a kind is woken only by an earlier one; a barrier has two tasks or
-//! more; at most [`MAX_KINDS`] kinds, and at most [`TASKS_PER_CPU`] tasks for each CPU.
+//! A specimen is a list of kinds of tasks. A kind is some tasks of one program: wait for a wakeup, compute (partly
+//! under the one common lock), wake another kind, meet at a barrier, rest. It maps to an rt-app file
+//! ([`super::write`]), and only what the ordinary reader makes of that file is ever simulated. Times are us.
+//! [`Specimen::mended`] holds the invariants: at least one kind that nobody wakes; a kind is woken only by an
+//! earlier one; a barrier has two tasks or more; at most [`MAX_KINDS`] kinds, and at most [`TASKS_PER_CPU`] tasks
+//! for each CPU.
 
 use super::space::Space;
 use schedlab_base::Stream;

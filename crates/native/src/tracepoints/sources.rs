@@ -54,8 +54,8 @@ pub struct Sources {
     _instance: Option<Instance>,
 }
 
-/// Asks for rings of another size than usual, KiB; 0: the usual size. The kernel clears a ring when it is made, which for
-/// eight CPUs takes as many instructions as all else of a short run.
+/// Asks for rings of another size than usual, KiB; 0: the usual size. The kernel clears a ring when it is made,
+/// which for eight CPUs takes as many instructions as all else of a short run.
 pub fn ask(ring_kib: u32) {
     ASKED_KIB.store(ring_kib, Ordering::Relaxed);
 }

@@ -13,9 +13,9 @@ pub const ENTRY: Entry = Entry { command, run };
 
 #[derive(Args)]
 struct Own {
-    /// The kernel with its changes: v6.5+SIS_FIRST_IDLE+NO_WA_IDLE, v6.5:hz=1000,policy=batch, or with a name of its own
-    /// NAME=KERNEL:CHANGE,...; several are each compared with the baseline. A series (6.1) or a bzImage is for --backend
-    /// vm, and 'running' for --backend host
+    /// The kernel with its changes: v6.5+SIS_FIRST_IDLE+NO_WA_IDLE, v6.5:hz=1000,policy=batch, or with a name of its
+    /// own NAME=KERNEL:CHANGE,...; several are each compared with the baseline. A series (6.1) or a bzImage is for
+    /// --backend vm, and 'running' for --backend host
     #[arg(value_name = "VARIANT", required = true)]
     wanted: Vec<String>,
     /// What it is compared with, written in the same way [default: the first variant's kernel without its changes]

@@ -8,7 +8,7 @@
 
 use super::support::{Load, Run, forever, hog, kernel, machine, run_seeded, run_us, sleep_us};
 use schedlab_base::{CpuId, Ns, TaskId};
-use schedlab_kernel::{Attr, Policy};
+use schedlab_kernel::{Attr, Feature, Kernel, Policy};
 use schedlab_trace::{EventKind, SwitchReason};
 
 const HOGS: u32 = 16;
@@ -29,6 +29,10 @@ struct Seen {
 }
 
 fn scenario(kernel_text: &str, hogs: Policy, waker: Policy) -> Seen {
+    of_kernel(kernel(kernel_text), hogs, waker)
+}
+
+fn of_kernel(kernel: Kernel, hogs: Policy, waker: Policy) -> Seen {
     let mut load = Load::lasting_ms(1);
     load.builder.lasts(Ns::secs(SECONDS), Ns::secs(1));
     let policy = |policy| Attr { policy, ..Attr::default() };
@@ -38,7 +42,7 @@ fn scenario(kernel_text: &str, hogs: Policy, waker: Policy) -> Seen {
     }
     let task = load.task("waker", None, forever(vec![run_us(20), sleep_us(1_000)]));
     load.attr(task, policy(waker));
-    let run = run_seeded(&machine("smp-2"), kernel(kernel_text), 1, load);
+    let run = run_seeded(&machine("smp-2"), kernel, 1, load);
     let (mut since, mut slices) = ([None::<(TaskId, u64)>; 2], Vec::new());
     for e in &run.seen.events {
         let EventKind::Switch { prev, next, why } = e.kind else { continue };
@@ -133,6 +137,17 @@ fn without_credit_the_slices_end_at_ticks_and_the_same_work_is_done() {
         let most = if kernel_text == "v2.6.27" { 11 } else { 10 };
         assert!(a.abs_diff(b) * 1000 < most * a, "{kernel_text}: {a} and {b} ns of the hogs");
     }
+}
+
+#[test]
+fn a_patch_that_brings_the_feature_back_decides_about_the_credit() {
+    let mut kernel = kernel("v6.1 NO_NEW_FAIR_SLEEPERS");
+    let preempted = |kernel| of_kernel(kernel, OTHER, OTHER).preempted();
+    assert!(preempted(kernel) > 9_000, "6.1 does not ask for it");
+    kernel.brought = Some([Feature::NewFairSleepers].into_iter().collect());
+    assert_eq!(preempted(kernel), 0);
+    kernel.features.switch(Feature::NewFairSleepers, true);
+    assert!(preempted(kernel) > 9_000);
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! Sittings: which runs share a boot, in which order, and what is found again.
+
+mod common;
+
+use common::{SMALL, experiment, record};
+use schedlab_base::{Error, Result, Version};
+use schedlab_guest::{Accelerator, Image, Mode, Qemu};
+use schedlab_lab::exec::seated;
+use schedlab_lab::plan::order;
+use schedlab_lab::{Cell, Executor, Made, Plan, Session, Silent};
+use schedlab_record::Store;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+/// Writes down each sitting; refuses single runs in guests.
+#[derive(Default)]
+struct Boots(Mutex<Vec<Vec<String>>>);
+
+impl Executor for Boots {
+    fn run(&self, cell: &Cell, seed: u64, _: &AtomicBool) -> Result<Option<Made>> {
+        if cell.guest.is_some() {
+            return Err(Error::internal("a run of a sitting has no boot of its own"));
+        }
+        Ok(Some(record(cell, seed)?.into()))
+    }
+    fn sit(&self, runs: &[(&Cell, u64)], _: &AtomicBool) -> Result<Option<Vec<Made>>> {
+        let word = |(cell, seed): &(&Cell, u64)| format!("{} {} {seed}", cell.variant.name, cell.load);
+        self.0.lock().unwrap().push(runs.iter().map(word).collect());
+        runs.iter().map(|(cell, seed)| Ok(Some(record(cell, *seed)?.into()))).collect()
+    }
+    fn parallel(&self, _: &Cell) -> bool {
+        true
+    }
+}
+
+/// The two loads of [`SMALL`] under its two variants, in guests and simulated, with four runs each.
+fn plan() -> Plan {
+    let e = experiment(SMALL);
+    let simulated = schedlab_lab::plan(&e, schedlab_lab::Backend::Sim, Default::default()).unwrap();
+    let in_guest = |cell: &Cell| {
+        let image = Image {
+            path: "k".into(),
+            release: "6.1.0".into(),
+            version: Version::new(6, 1),
+            hash: "h".into(),
+        };
+        let version = Version::new(10, 0);
+        let qemu =
+            Qemu { program: "qemu".into(), version, libraries: Vec::new(), modules: None, data: Vec::new() };
+        let (mode, accelerator) = (Mode::Deterministic, Accelerator::Tcg);
+        let guest = schedlab_guest::Guest {
+            image,
+            qemu,
+            mode,
+            accelerator,
+            memory_mb: 512,
+            boot_options: Vec::new(),
+            sitting: None,
+        };
+        Cell::in_guest(&cell.machine, guest, cell.variant.clone(), cell.spec.clone(), cell.load.clone())
+            .unwrap()
+    };
+    let mut cells: Vec<Cell> = simulated.cells.iter().map(in_guest).collect();
+    cells.push(simulated.cells[0].clone());
+    Plan { runs: order(cells.len(), 4, 1).unwrap(), cells, warnings: Vec::new() }
+}
+
+fn work(plan: &Plan, boots: &Boots, store: Option<&Store>) -> schedlab_lab::Finished {
+    let stop = AtomicBool::new(false);
+    let session = Session { executor: boots, store, attach: &[], jobs: 1, progress: &Silent, stop: &stop };
+    session.work_seated(plan, 2).unwrap()
+}
+
+#[test]
+fn a_boot_makes_all_loads_of_a_variant_for_a_block_of_seeds_in_one_order() {
+    let plan = seated(plan(), 2).unwrap();
+    let boots = Boots::default();
+    let finished = work(&plan, &boots, None);
+    assert_eq!((finished.records.len(), finished.interrupted), (20, false));
+    let boots = boots.0.into_inner().unwrap();
+    assert_eq!(boots.len(), 4, "two variants, two blocks");
+    assert_eq!(boots[0], ["first-idle 1x2 1", "first-idle 1x6 1", "first-idle 1x2 2", "first-idle 1x6 2"]);
+    let same_order =
+        |boot: &Vec<String>| boot.iter().map(|w| w.split(' ').nth(1).unwrap().to_owned()).collect::<Vec<_>>();
+    assert!(boots.iter().all(|b| same_order(b) == same_order(&boots[0])));
+    let plan_order: Vec<u64> = plan.runs.iter().map(|r| r.seed).collect();
+    assert_eq!(finished.records.iter().map(|r| r.seed).collect::<Vec<_>>(), plan_order);
+}
+
+#[test]
+fn a_sitting_is_found_whole_or_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::create(dir.path()).unwrap();
+    let plan = seated(plan(), 2).unwrap();
+    assert_eq!(work(&plan, &Boots::default(), Some(&store)).found, 0);
+    let boots = Boots::default();
+    assert_eq!(work(&plan, &boots, Some(&store)).found, 20);
+    assert!(boots.0.into_inner().unwrap().is_empty());
+    let lost = store.get(&plan.cells[0].hash().unwrap(), 3).unwrap();
+    std::fs::remove_dir_all(lost.path).unwrap();
+    let boots = Boots::default();
+    assert_eq!(work(&plan, &boots, Some(&store)).found, 16);
+    assert_eq!(boots.0.into_inner().unwrap().len(), 1, "only the sitting that lacks a run");
+}
+
+#[test]
+fn cells_of_sittings_are_others_than_those_with_boots_of_their_own() {
+    let (alone, two) = (plan(), seated(plan(), 2).unwrap());
+    let four = seated(plan(), 4).unwrap();
+    let hash = |p: &Plan, at: usize| p.cells[at].hash().unwrap();
+    assert_ne!(hash(&alone, 0), hash(&two, 0));
+    assert_ne!(hash(&two, 0), hash(&four, 0), "another block is another history");
+    assert_eq!(hash(&alone, 4), hash(&two, 4), "simulations have no boots");
+}
