@@ -19,7 +19,7 @@ mod tools;
 pub use catalog::Built;
 pub use make::Step;
 pub use source::Source;
-pub use tools::check as check_tools;
+pub use tools::{check as check_tools, compiler};
 
 use catalog::{Applied, Note};
 use diff::{Patch, Placement};

@@ -144,7 +144,9 @@ fn since_cfs(asked: Span) -> Span {
 /// Why a feature, though on, does nothing in this kernel; `None` when it may act.
 pub fn idle_because(feature: Feature, kernel: &Kernel) -> Option<String> {
     let (asked, other) = acts(feature);
-    let asked = if kernel.brought.is_some_and(|all| all.has(feature)) { Span::ALL } else { asked };
+    // Of the features that patches bring back, the simulator asks for this one in every version.
+    let brought = feature == Feature::NewFairSleepers && kernel.brought.is_some_and(|all| all.has(feature));
+    let asked = if brought { Span::ALL } else { asked };
     match asked {
         Span { since: Some(from), .. } if kernel.version < from => {
             return Some(format!("only kernels from {from} on ask for it"));

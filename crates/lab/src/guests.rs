@@ -111,7 +111,9 @@ impl Guests {
         folder: &Path,
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Hosted>> {
-        let simulated: Vec<&Variant> = all.iter().filter(|v| v.kernel != RUNNING).collect();
+        let own = all.iter().filter(|v| v.kernel != RUNNING);
+        let resolved: Vec<Variant> = own.map(|v| scx::resolved(v, folder)).collect::<Result<_>>()?;
+        let simulated: Vec<&Variant> = resolved.iter().collect();
         let patched = |v: &&&Variant| !v.patch.is_empty() && !self.built.contains_key(&v.name);
         if let Some(v) = simulated.iter().find(patched) {
             let text = format!("variant '{}' has patches, but --kernel names an image", v.name);
@@ -125,7 +127,7 @@ impl Guests {
             let built = self.built.get(&variant.name).cloned();
             match built.map_or_else(|| image_of(&variant.kernel, folder), Ok) {
                 Ok(image) => {
-                    let (of, variant) = (Some(variant.name.clone()), scx::resolved(variant, folder)?);
+                    let (of, variant) = (Some(variant.name.clone()), variant.clone());
                     found.push(Hosted { variant, image, of });
                 }
                 Err(e) if strict || means_image(&variant.kernel) => {

@@ -8,6 +8,7 @@ use crate::timing::Timed;
 use crate::{forging, interrupt, output};
 use clap::Args;
 use schedlab_base::{Error, ErrorKind, Result};
+use schedlab_guest::Mode;
 use schedlab_lab::builds;
 use schedlab_lab::compare::Folders;
 use schedlab_lab::exec::seated;
@@ -231,17 +232,27 @@ impl Making<'_> {
         }
         let whole = experiment.variants.clone();
         experiment.narrow(backend, &self.part)?;
+        let mut wanted = self.wanted;
+        if let Some(seeds) = self.seeds_a_boot {
+            // Whole blocks: a run's history must not depend on how many follow.
+            wanted.runs = Some(wanted.runs.unwrap_or(experiment.runs).div_ceil(seeds) * seeds);
+        }
         let mut plan = match backend {
             Backend::Vm => {
-                let mut guests = self.guest.guests(self.kernel, None)?;
+                let usual = self.seeds_a_boot.map(|_| Mode::Deterministic);
+                let mut guests = self.guest.guests(self.kernel, usual)?;
+                if usual.is_some_and(|mode| mode != guests.mode) {
+                    return Err(Error::input("runs that share a boot need a deterministic guest")
+                        .help("leave out --guest-mode real-time"));
+                }
                 if self.kernel.is_empty() {
                     let folder = experiment.file.parent().unwrap_or(Path::new("."));
                     let builds = builds::wanted(&whole, &experiment.variants, folder)?;
                     guests.built = forging::all(&builds, &experiment.variants, self.quiet)?;
                 }
-                plan_in_guests(&experiment, &guests, self.wanted)?
+                plan_in_guests(&experiment, &guests, wanted)?
             }
-            Backend::Sim | Backend::Host => plan(&experiment, backend, self.wanted)?,
+            Backend::Sim | Backend::Host => plan(&experiment, backend, wanted)?,
         };
         if let Some(seeds) = self.seeds_a_boot {
             plan = seated(without_lone_twins(plan)?, seeds)?;
@@ -257,7 +268,10 @@ impl Making<'_> {
         }
         let folders = Folders::of_plan(&plan.cells, store.root())?;
         let question = question(&experiment, &plan)?.kept_in(folders);
-        let comparison = compare(&finished.records, &question, &finished.warnings)?;
+        // Beside a trial's runs the simulations are predictions, and no rows of its family.
+        let is_row = |r: &&Record| self.seeds_a_boot.is_none() || r.backend == Backend::Vm;
+        let rows: Vec<Record> = finished.records.iter().filter(is_row).cloned().collect();
+        let comparison = compare(&rows, &question, &finished.warnings)?;
         let new = finished.records.len() - finished.found;
         Ok(Compared { comparison, plan, found: finished.found, new, records: finished.records })
     }

@@ -10,11 +10,24 @@ use schedlab_base::{Error, Result};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The longest file that is read: no series on a mailing list comes near.
 const MOST_BYTES: u64 = 64 << 20;
 /// The word for standard input.
 const STDIN: &str = "-";
+
+/// Standard input, which is read once: one patch may be asked for by several variants.
+fn standard_input() -> Result<&'static [u8]> {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(bytes) = BYTES.get() {
+        return Ok(bytes);
+    }
+    let mut bytes = Vec::new();
+    let taken = std::io::stdin().lock().take(MOST_BYTES).read_to_end(&mut bytes);
+    taken.map_err(|e| Error::machine(format!("can't read standard input: {e}")))?;
+    Ok(BYTES.get_or_init(|| bytes))
+}
 
 /// The patches of a file, a folder or (`-`) standard input.
 ///
@@ -22,10 +35,7 @@ const STDIN: &str = "-";
 /// When it can't be read, holds no diff, or a diff is torn; the error names file and line.
 pub fn read(path: &Path) -> Result<Vec<Patch>> {
     if path.as_os_str() == STDIN {
-        let mut bytes = Vec::new();
-        let taken = std::io::stdin().lock().take(MOST_BYTES).read_to_end(&mut bytes);
-        taken.map_err(|e| Error::machine(format!("can't read standard input: {e}")))?;
-        return parse("standard input", &bytes);
+        return parse("standard input", standard_input()?);
     }
     if path.is_dir() {
         let files = series(path)?;

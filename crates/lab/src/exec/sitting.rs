@@ -10,7 +10,7 @@ use crate::cell::Cell;
 use crate::plan::{Plan, Run};
 use rayon::prelude::*;
 use schedlab_base::{Backend, Error, Result};
-use schedlab_record::content_hash;
+use schedlab_record::{Stored, content_hash};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -131,11 +131,14 @@ impl Session<'_> {
             return Ok(Vec::new());
         };
         let mut all = Vec::new();
-        for (run, Made { record, files }) in runs.iter().zip(made) {
+        for (run, Made { mut record, files }) in runs.iter().zip(made) {
             if let Some(store) = self.store {
                 let own = files.iter().map(|(name, content)| (*name, content.as_slice()));
                 let files: Vec<(&str, &[u8])> = self.attach.iter().copied().chain(own).collect();
-                store.put(&hashes[run.cell], run.seed, &record, &files)?;
+                if let Stored::Kept(there) = store.put(&hashes[run.cell], run.seed, &record, &files)? {
+                    // Another process was faster; its record is the one that later comparisons read.
+                    record = there.record()?;
+                }
             }
             self.progress.done(&plan.cells[run.cell], run.seed, Done::Made(&record));
             all.push(Some((record, false)));

@@ -109,8 +109,13 @@ pub fn score(specimen: &Specimen, judge: &Judge, stop: &AtomicBool) -> Result<Op
         }
         let Ok(pair) = <[Record; 2]>::try_from(made) else { return Ok(None) };
         pairs.push(pair);
-        if pairs.len() == 1 && losses(specimen, &pairs).0.first().is_none_or(|l| l.units < WORTH_A_LOOK) {
-            break;
+        if pairs.len() == 1 && judge.seeds.len() > 1 {
+            let mut one = losses(specimen, &pairs);
+            if one.0.first().is_none_or(|l| l.units < WORTH_A_LOOK) {
+                // One pair has no spread, so this is no loss yet.
+                one.0.iter_mut().for_each(|l| l.units = l.units.min(0.0));
+                return Ok(Some(one));
+            }
         }
     }
     Ok(Some(losses(specimen, &pairs)))

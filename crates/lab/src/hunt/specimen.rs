@@ -172,7 +172,8 @@ impl Specimen {
     /// The same with the invariants restored.
     #[must_use]
     pub fn mended(mut self, space: &Space) -> Specimen {
-        self.kinds.truncate(MAX_KINDS);
+        let most = TASKS_PER_CPU * space.cpus(self.machine);
+        self.kinds.truncate(MAX_KINDS.min(most as usize));
         for (i, kind) in self.kinds.iter_mut().enumerate() {
             kind.woken_by = kind.woken_by.filter(|by| *by < i);
             kind.meets &= kind.count > 1;
@@ -181,7 +182,6 @@ impl Specimen {
                 kind.rest = Rest::None;
             }
         }
-        let most = TASKS_PER_CPU * space.cpus(self.machine);
         while self.tasks() > most {
             let Some(largest) = self.kinds.iter_mut().max_by_key(|k| k.count) else { break };
             largest.count = largest.count.div_ceil(2);

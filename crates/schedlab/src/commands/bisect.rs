@@ -5,7 +5,7 @@ use crate::experiments::Making;
 use crate::guests::GuestOptions;
 use crate::{common, forging, output};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use schedlab_base::{Backend, Error, Result, temp};
+use schedlab_base::{Backend, Error, ErrorKind, Result, temp};
 use schedlab_forge::{Recipe, Source};
 use schedlab_guest::images::cache;
 use schedlab_lab::bisect::{Commit, Found, Meter, Repository, Side, Step, bisect};
@@ -14,6 +14,7 @@ use schedlab_lab::metrics::evaluate;
 use schedlab_lab::{Options, trial};
 use schedlab_record::{Value, content_hash};
 use schedlab_report::number;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
@@ -87,6 +88,10 @@ struct Lab<'a> {
     checkout: PathBuf,
     cache: PathBuf,
     fragment: Option<(String, String)>,
+    /// The compiler's version: kernels of another one are built anew.
+    compiler: String,
+    /// Held as long as the checkout is used.
+    _lock: File,
 }
 
 impl<'a> Lab<'a> {
@@ -96,6 +101,16 @@ impl<'a> Lab<'a> {
         let name = format!("bisect-{}", &content_hash(git.trim().as_bytes())[..12]);
         let checkout = cache::sources(&cache).join(name).join("checkout");
         std::fs::create_dir_all(&checkout).map_err(|e| Error::io(&checkout, "make", &e))?;
+        let path = checkout.with_file_name("lock");
+        let lock = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|e| Error::io(&path, "open", &e))?;
+        lock.try_lock().map_err(|_| {
+            Error::machine("another bisection of this repository is under way")
+                .help("wait until it has ended")
+        })?;
         let fragment = match &own.config {
             Some(path) => {
                 let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, "read", &e))?;
@@ -103,7 +118,8 @@ impl<'a> Lab<'a> {
             }
             None => None,
         };
-        Ok(Lab { own, repository, checkout, cache, fragment })
+        let compiler = schedlab_forge::compiler()?;
+        Ok(Lab { own, repository, checkout, cache, fragment, compiler, _lock: lock })
     }
     /// Makes the checkout the commit's tree. Only files that differ are written, and nothing of the repository is.
     fn check_out(&self, commit: &Commit) -> Result<()> {
@@ -124,7 +140,9 @@ impl<'a> Lab<'a> {
     }
     /// The kernel of a commit, from the cache or built now. A note in the cache tells which build is whose.
     fn image(&self, commit: &Commit) -> Result<PathBuf> {
-        let key = content_hash(format!("{}\n{:?}", commit.hash, self.fragment).as_bytes());
+        let (config, compiler) = (schedlab_forge::GUEST_CONFIG, &self.compiler);
+        let key =
+            content_hash(format!("{}\n{:?}\n{config}\n{compiler}", commit.hash, self.fragment).as_bytes());
         let note = self.checkout.with_file_name(format!("built-{}", &key[..16]));
         if let Ok(path) = std::fs::read_to_string(&note).map(PathBuf::from)
             && path.is_file()
@@ -143,7 +161,12 @@ impl<'a> Lab<'a> {
 
 impl Meter for Lab<'_> {
     fn values(&mut self, commit: &Commit, runs: u64) -> Result<Vec<f64>> {
-        let image = self.image(commit)?;
+        // A full disk and the like are no fault of the commit.
+        let host = |e: Error| match e.kind() {
+            ErrorKind::Machine => Error::new(ErrorKind::CheckFailed, e.to_string()),
+            _ => e,
+        };
+        let image = self.image(commit).map_err(host)?;
         let name = &commit.hash[..12];
         let experiment = trial::alone(name, &image, &self.own.machine, common::cpus())?;
         let making = Making {
@@ -166,7 +189,7 @@ impl Meter for Lab<'_> {
         let made = making.make(experiment)?;
         let value = |record| match evaluate(record, &self.own.metric).value {
             Value::Number(n) => Ok(n),
-            Value::Missing(why) => Err(Error::internal(format!("{}: {why}", self.own.metric))),
+            Value::Missing(why) => Err(Error::input(format!("{}: {why}", self.own.metric))),
         };
         made.records.iter().map(value).collect()
     }

@@ -97,8 +97,14 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let own = Own::from_arg_matches(matches).map_err(|e| Error::internal(e.to_string()))?;
     own.guest.check(if own.vm { Backend::Vm } else { Backend::Sim })?;
     let fault = own.wrong.as_deref().map(Fault::find).transpose()?;
-    let (baseline, variant) = of_words(&own, fault)?;
-    let judge = Judge::new(baseline, variant, fault, &own.machine, RUNTIME)?;
+    let (mut baseline, mut variant) = of_words(&own, fault)?;
+    // The experiments stand in another folder than this one.
+    for one in [&mut baseline, &mut variant] {
+        one.patch.iter_mut().chain(&mut one.config).for_each(whole_path);
+    }
+    let mut machines = own.machine.clone();
+    machines.iter_mut().for_each(whole_path);
+    let judge = Judge::new(baseline, variant, fault, &machines, RUNTIME)?;
     let budget = match own.evals {
         Some(n) => Budget::Evals(n),
         None => {
@@ -109,16 +115,29 @@ fn run(matches: &ArgMatches) -> Result<()> {
     fs::create_dir_all(&own.out).map_err(|e| Error::io(&own.out, "make", &e))?;
     let found = search(&judge, budget, &own)?;
     let stop = interrupt::stop_flag()?;
+    found.found.iter().try_for_each(|one| keep(one, &judge, &own.out))?;
     let mut told = Vec::new();
     for one in &found.found {
-        keep(one, &judge, &own.out)?;
         let mut told_one = tell(one, &judge, &own.out);
         if !found.interrupted && !stop.load(std::sync::atomic::Ordering::Relaxed) {
-            told_one.confirmed = confirm(one, &judge, &own)?;
+            match confirm(one, &judge, &own) {
+                Ok(rows) => told_one.confirmed = rows,
+                Err(e) => output::note(&format!("{} is not confirmed: {e}", told_one.class)),
+            }
         }
         told.push(told_one);
     }
     print(&found, &told, &judge, &own)
+}
+
+/// Makes a word that names a file here the whole path of it.
+fn whole_path(word: &mut String) {
+    let path = Path::new(word.as_str());
+    if path.is_file()
+        && let Ok(whole) = std::path::absolute(path)
+    {
+        *word = whole.to_string_lossy().into_owned();
+    }
 }
 
 /// Baseline and variant. A fault needs no other change.
@@ -250,7 +269,10 @@ fn of_one(one: &Told, found: &Found, out: &mut dyn std::io::Write) -> std::io::R
         };
         let words = match row.verdict {
             Verdict::Worse => "confirmed",
-            Verdict::Changed if one.class == "share" => "confirmed",
+            // More or less CPU time is neither good nor bad; the hunt looked for less.
+            Verdict::Changed if one.class == "share" && row.change_pct.is_some_and(|pct| pct < 0.0) => {
+                "confirmed"
+            }
             Verdict::Unclear => "not confirmed, the data can't tell",
             _ => "not confirmed",
         };

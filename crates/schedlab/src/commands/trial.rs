@@ -43,7 +43,7 @@ struct Own {
     /// Only this metric; may be given more than once
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
-    /// Runs of each load
+    /// Runs of each load; rounded up to a multiple of six, those of one boot
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUNS))]
     runs: Option<u64>,
     /// Seed of the first run
@@ -91,10 +91,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
         timing: false,
         quiet: own.quiet,
     };
-    let mut made = making.make(experiment)?;
-    // The simulations are shown as predictions only.
-    made.comparison.comparisons.retain(|row| row.backend.to_string() == "vm");
-    made.comparison.cells.retain(|cell| cell.backend.to_string() == "vm");
+    let made = making.make(experiment)?;
     let costs = trial::costs(&made.records, &trial);
     let [base, patched] = functions(&made, &trial, &own.out)?;
     let moved = trial::moved(&base, &patched);
