@@ -79,7 +79,7 @@ fn a_boot_makes_all_loads_of_a_variant_for_a_block_of_seeds_in_one_order() {
     assert_eq!((finished.records.len(), finished.interrupted), (20, false));
     let boots = boots.0.into_inner().unwrap();
     assert_eq!(boots.len(), 4, "two variants, two blocks");
-    assert_eq!(boots[0], ["first-idle 1x2 1", "first-idle 1x6 1", "first-idle 1x2 2", "first-idle 1x6 2"]);
+    assert_eq!(boots[0], ["fast 1x2 1", "fast 1x4 1", "fast 1x2 2", "fast 1x4 2"]);
     let same_order =
         |boot: &Vec<String>| boot.iter().map(|w| w.split(' ').nth(1).unwrap().to_owned()).collect::<Vec<_>>();
     assert!(boots.iter().all(|b| same_order(b) == same_order(&boots[0])));
